@@ -1,0 +1,147 @@
+//! Changes: of one object, or of all of them at once.
+
+use std::fmt;
+use std::sync::Arc;
+
+use crate::{KeyRef, Object, ObjectKey, ResourceVersion, Tombstone};
+
+/// What a queue hands to its consumer: one change.
+///
+/// The kinds are those of client-go 1.37, with what belongs to each kind inside it.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum Delta<T> {
+    /// The object was added.
+    Added(Arc<T>),
+    /// The object was changed.
+    Updated(Arc<T>),
+    /// The object is gone.
+    Deleted(Tombstone<T>),
+    /// A resync of one known object: nothing about it has changed.
+    Sync(Arc<T>),
+    /// The object was in a list; whether it changed is not known.
+    Replaced(Arc<T>),
+    /// A whole list at once, in place of one `Replaced` for each object and one `Deleted` for each missing
+    /// key.
+    ReplacedAll(Box<Replacement<T>>),
+    /// A resync of all known objects at once.
+    SyncAll,
+    /// The collection has reached this version without a change to any object of it.
+    Bookmark(ResourceVersion),
+}
+
+/// The kind of a [`Delta`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum DeltaType {
+    /// See [`Delta::Added`].
+    Added,
+    /// See [`Delta::Updated`].
+    Updated,
+    /// See [`Delta::Deleted`].
+    Deleted,
+    /// See [`Delta::Sync`].
+    Sync,
+    /// See [`Delta::Replaced`].
+    Replaced,
+    /// See [`Delta::ReplacedAll`].
+    ReplacedAll,
+    /// See [`Delta::SyncAll`].
+    SyncAll,
+    /// See [`Delta::Bookmark`].
+    Bookmark,
+}
+
+impl fmt::Display for DeltaType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(self, f)
+    }
+}
+
+impl<T> Delta<T> {
+    /// Which kind of change this is.
+    pub fn delta_type(&self) -> DeltaType {
+        match self {
+            Self::Added(_) => DeltaType::Added,
+            Self::Updated(_) => DeltaType::Updated,
+            Self::Deleted(_) => DeltaType::Deleted,
+            Self::Sync(_) => DeltaType::Sync,
+            Self::Replaced(_) => DeltaType::Replaced,
+            Self::ReplacedAll(_) => DeltaType::ReplacedAll,
+            Self::SyncAll => DeltaType::SyncAll,
+            Self::Bookmark(_) => DeltaType::Bookmark,
+        }
+    }
+
+    /// The state of the one object that this is about, where there is one.
+    pub fn object(&self) -> Option<&Arc<T>> {
+        match self {
+            Self::Added(o) | Self::Updated(o) | Self::Sync(o) | Self::Replaced(o) => Some(o),
+            Self::Deleted(tombstone) => tombstone.object(),
+            Self::ReplacedAll(_) | Self::SyncAll | Self::Bookmark(_) => None,
+        }
+    }
+}
+
+impl<T: Object> Delta<T> {
+    /// The key of the one object that this is about; `None` for what is about all of them.
+    pub fn key(&self) -> Option<KeyRef<'_>> {
+        match self {
+            Self::Added(o) | Self::Updated(o) | Self::Sync(o) | Self::Replaced(o) => Some(o.key()),
+            Self::Deleted(tombstone) => Some(tombstone.key()),
+            Self::ReplacedAll(_) | Self::SyncAll | Self::Bookmark(_) => None,
+        }
+    }
+}
+
+impl<T> Clone for Delta<T> {
+    fn clone(&self) -> Self {
+        match self {
+            Self::Added(o) => Self::Added(o.clone()),
+            Self::Updated(o) => Self::Updated(o.clone()),
+            Self::Deleted(tombstone) => Self::Deleted(tombstone.clone()),
+            Self::Sync(o) => Self::Sync(o.clone()),
+            Self::Replaced(o) => Self::Replaced(o.clone()),
+            Self::ReplacedAll(all) => Self::ReplacedAll(all.clone()),
+            Self::SyncAll => Self::SyncAll,
+            Self::Bookmark(version) => Self::Bookmark(version.clone()),
+        }
+    }
+}
+
+/// A whole list: what a sink is to hold from now on.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct Replacement<T> {
+    /// Every object there is, in the order in which the source gave them.
+    pub objects: Vec<Arc<T>>,
+    /// The version of the list.
+    pub resource_version: ResourceVersion,
+    /// Keys of objects that exist but could not be delivered (they did not decode, or their transform
+    /// failed): whatever is known of them stays as it is and is not taken for deleted.
+    pub undelivered: Vec<ObjectKey>,
+}
+
+impl<T> Replacement<T> {
+    /// A list with its version.
+    pub fn new(objects: Vec<Arc<T>>, resource_version: impl Into<ResourceVersion>) -> Self {
+        Self { objects, resource_version: resource_version.into(), undelivered: Vec::new() }
+    }
+
+    /// Names objects that exist but could not be delivered.
+    #[must_use]
+    pub fn undelivered(mut self, keys: impl IntoIterator<Item = ObjectKey>) -> Self {
+        self.undelivered.extend(keys);
+        self
+    }
+}
+
+impl<T> Clone for Replacement<T> {
+    fn clone(&self) -> Self {
+        Self {
+            objects: self.objects.clone(),
+            resource_version: self.resource_version.clone(),
+            undelivered: self.undelivered.clone(),
+        }
+    }
+}

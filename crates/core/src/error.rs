@@ -1,0 +1,172 @@
+//! What can go wrong, and how it is told.
+
+use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+use crate::ObjectKey;
+
+/// An error of user code: whatever it gave, or the message of its panic.
+pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
+
+/// What a layer reports of an object or an operation.
+///
+/// Returned as `Err`, it means that nothing has changed. As part of a [`Report`] it is about one object,
+/// and everything else has been applied.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The object has no valid key. It is left out.
+    #[error(transparent)]
+    Key(#[from] KeyError),
+    /// The transform failed. The object is left out; what was known of it stays.
+    #[error("transform of {key} failed: {source}")]
+    Transform {
+        /// Which object.
+        key: ObjectKey,
+        /// What the transform returned, or the message of its panic.
+        source: BoxError,
+    },
+    /// An index function failed or panicked. The object is stored and found by everything but this index.
+    #[error("index function {index:?} failed for {key}, which is stored but not in this index: {source}")]
+    IndexFunction {
+        /// Which object.
+        key: ObjectKey,
+        /// The name of the index.
+        index: Arc<str>,
+        /// What the function returned, or the message of its panic.
+        source: BoxError,
+    },
+    /// Two objects of one list have the same key; the last one counts.
+    #[error("{key} is in the list more than once; the last one counts")]
+    Duplicate {
+        /// Which key.
+        key: ObjectKey,
+    },
+    /// The sink has reached its bound and takes the object later: wait until it is ready.
+    #[error("the queue is full ({limit} entries); wait until it is ready, then add {key} again")]
+    Full {
+        /// Which object was not taken (`*` for an operation on all objects).
+        key: String,
+        /// The bound.
+        limit: usize,
+    },
+    /// The sink has been closed.
+    #[error("closed")]
+    Closed,
+}
+
+/// An object without a valid key.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("invalid object key {key:?}: {problem}")]
+pub struct KeyError {
+    key: String,
+    problem: KeyProblem,
+}
+
+/// What is wrong with a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum KeyProblem {
+    /// There is no name.
+    EmptyName,
+    /// There is a `/` with no namespace in front of it.
+    EmptyNamespace,
+    /// The namespace or the name contains a `/`.
+    TooManySlashes,
+}
+
+impl KeyError {
+    pub(crate) fn new(key: impl Into<String>, problem: KeyProblem) -> Self {
+        Self { key: key.into(), problem }
+    }
+
+    /// The key as far as there is one.
+    pub fn key(&self) -> &str {
+        &self.key
+    }
+
+    /// What is wrong with it.
+    pub fn problem(&self) -> KeyProblem {
+        self.problem
+    }
+}
+
+impl fmt::Display for KeyProblem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::EmptyName => "the name is empty",
+            Self::EmptyNamespace => "the namespace is empty",
+            Self::TooManySlashes => "there is more than one '/'; expected namespace/name or name",
+        })
+    }
+}
+
+/// What was wrong with single objects of an operation that was otherwise applied. Usually nothing.
+#[derive(Debug, Default)]
+#[must_use = "some of the objects may have been left out"]
+pub struct Report {
+    problems: Vec<Problem>,
+}
+
+/// One entry of a [`Report`].
+#[derive(Debug, thiserror::Error)]
+#[error("entry {position}: {error}")]
+#[non_exhaustive]
+pub struct Problem {
+    /// Where in the list or batch the object was, from 0.
+    pub position: usize,
+    /// What was wrong with it. Each variant of [`Error`] says what became of the object.
+    #[source]
+    pub error: Error,
+}
+
+impl Report {
+    /// Notes a problem with the object at `position` of the operation.
+    pub fn push(&mut self, position: usize, error: impl Into<Error>) {
+        self.problems.push(Problem { position, error: error.into() });
+    }
+
+    /// Whether there was nothing to report.
+    pub fn is_clean(&self) -> bool {
+        self.problems.is_empty()
+    }
+
+    /// The problems, in the order in which they were met.
+    pub fn problems(&self) -> &[Problem] {
+        &self.problems
+    }
+
+    /// For callers to whom any problem is a failure.
+    ///
+    /// # Errors
+    /// The first problem, if there is one. What was applied stays applied.
+    pub fn into_result(self) -> Result<(), Problem> {
+        self.problems.into_iter().next().map_or(Ok(()), Err)
+    }
+}
+
+impl IntoIterator for Report {
+    type Item = Problem;
+    type IntoIter = std::vec::IntoIter<Problem>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.problems.into_iter()
+    }
+}
+
+/// Runs user code and turns a panic of it into an error that carries the panic's message.
+///
+/// # Errors
+/// The code panicked.
+pub fn contain<R>(user_code: impl FnOnce() -> R) -> Result<R, BoxError> {
+    // What the code had borrowed mutably is dropped with it or belongs to the user; ours is not in its reach.
+    catch_unwind(AssertUnwindSafe(user_code)).map_err(|panic| {
+        let message = panic
+            .downcast_ref::<&str>()
+            .copied()
+            .or_else(|| panic.downcast_ref::<String>().map(String::as_str))
+            .unwrap_or("no message");
+        format!("panicked: {message}").into()
+    })
+}

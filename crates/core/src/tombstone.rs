@@ -1,0 +1,72 @@
+//! Deletions.
+
+use std::sync::Arc;
+
+use crate::{KeyRef, Object, ObjectKey};
+
+/// A deletion: what is known of the object that is gone.
+///
+/// Follows client-go 1.37, where the second case is the type `DeletedFinalStateUnknown` in the place of the
+/// object; here no handler can forget that case.
+#[derive(Debug)]
+pub enum Tombstone<T> {
+    /// The deletion was observed; this is the object's final state.
+    FinalState(Arc<T>),
+    /// The deletion was missed (a watch was interrupted) and found out later.
+    FinalStateUnknown {
+        /// Which object is gone.
+        key: ObjectKey,
+        /// The last state that was seen, which may be out of date; `None` if there never was one.
+        last_known: Option<Arc<T>>,
+    },
+}
+
+impl<T> Tombstone<T> {
+    /// The last state known: the final one, or an older one, or none.
+    pub fn object(&self) -> Option<&Arc<T>> {
+        match self {
+            Self::FinalState(object) => Some(object),
+            Self::FinalStateUnknown { last_known, .. } => last_known.as_ref(),
+        }
+    }
+
+    /// As [`Self::object`], by value.
+    pub fn into_object(self) -> Option<Arc<T>> {
+        match self {
+            Self::FinalState(object) => Some(object),
+            Self::FinalStateUnknown { last_known, .. } => last_known,
+        }
+    }
+
+    /// Whether the deletion itself was not seen.
+    pub fn is_final_state_unknown(&self) -> bool {
+        matches!(self, Self::FinalStateUnknown { .. })
+    }
+}
+
+impl<T: Object> Tombstone<T> {
+    /// The key of what is gone, in both cases.
+    pub fn key(&self) -> KeyRef<'_> {
+        match self {
+            Self::FinalState(object) => object.key(),
+            Self::FinalStateUnknown { key, .. } => key.as_key(),
+        }
+    }
+}
+
+impl<T> Clone for Tombstone<T> {
+    fn clone(&self) -> Self {
+        match self {
+            Self::FinalState(object) => Self::FinalState(object.clone()),
+            Self::FinalStateUnknown { key, last_known } => {
+                Self::FinalStateUnknown { key: key.clone(), last_known: last_known.clone() }
+            }
+        }
+    }
+}
+
+impl<T> From<Arc<T>> for Tombstone<T> {
+    fn from(object: Arc<T>) -> Self {
+        Self::FinalState(object)
+    }
+}

@@ -1,0 +1,110 @@
+//! Resource versions: opaque on the wire, comparable only where that is not a guess.
+
+use std::cmp::Ordering;
+use std::fmt;
+use std::sync::Arc;
+
+/// The version of an object or of a whole collection, as the server wrote it.
+///
+/// The text is opaque and round-trips exactly. Decimal integers without leading zeros, of any length, can be
+/// [compared](Self::compare), as Kubernetes 1.35 and newer promise for their own resources; all others
+/// cannot, and the comparison says so. It has no `<` on purpose: that would have to guess.
+///
+/// The default is [unset](Self::is_unset), the empty string. A version that fits 64 bits takes no heap.
+#[derive(Clone, Default, PartialEq, Eq, Hash)]
+pub struct ResourceVersion(Repr);
+
+#[derive(Clone, Default, PartialEq, Eq, Hash)]
+enum Repr {
+    #[default]
+    Unset,
+    /// Canonical decimal: writes back to the very text it came from.
+    Number(u64),
+    Text(Arc<str>),
+}
+
+impl ResourceVersion {
+    /// The empty version: "not known", and in a list request "the newest".
+    pub const UNSET: Self = Self(Repr::Unset);
+
+    /// A numeric version.
+    pub const fn number(version: u64) -> Self {
+        Self(Repr::Number(version))
+    }
+
+    /// Whether this is the empty string.
+    pub fn is_unset(&self) -> bool {
+        self.0 == Repr::Unset
+    }
+
+    /// Which of two versions is older; `None` where that cannot be known.
+    ///
+    /// Equal texts are equal. Otherwise both must be decimal integers without leading zeros; an unset version
+    /// compares with nothing but itself.
+    pub fn compare(&self, other: &Self) -> Option<Ordering> {
+        if self == other {
+            return Some(Ordering::Equal);
+        }
+        match (&self.0, &other.0) {
+            (Repr::Number(a), Repr::Number(b)) => Some(a.cmp(b)),
+            // A decimal that is kept as text does not fit 64 bits.
+            (Repr::Number(_), Repr::Text(b)) if is_decimal(b) => Some(Ordering::Less),
+            (Repr::Text(a), Repr::Number(_)) if is_decimal(a) => Some(Ordering::Greater),
+            (Repr::Text(a), Repr::Text(b)) if is_decimal(a) && is_decimal(b) => {
+                Some(a.len().cmp(&b.len()).then_with(|| a.cmp(b)))
+            }
+            _ => None,
+        }
+    }
+
+    /// Whether this version is known to be at least `other`.
+    pub fn reaches(&self, other: &Self) -> bool {
+        self.compare(other).is_some_and(Ordering::is_ge)
+    }
+}
+
+/// Digits only, no leading zero (which the server never writes, so its meaning would be a guess).
+fn is_decimal(text: &str) -> bool {
+    let digits = text.bytes().all(|b| b.is_ascii_digit());
+    digits && !text.is_empty() && (text.len() == 1 || !text.starts_with('0'))
+}
+
+impl From<&str> for ResourceVersion {
+    fn from(text: &str) -> Self {
+        if text.is_empty() {
+            return Self::UNSET;
+        }
+        match text.parse() {
+            Ok(number) if is_decimal(text) => Self::number(number),
+            _ => Self(Repr::Text(text.into())),
+        }
+    }
+}
+
+impl From<String> for ResourceVersion {
+    fn from(text: String) -> Self {
+        Self::from(text.as_str())
+    }
+}
+
+impl From<u64> for ResourceVersion {
+    fn from(version: u64) -> Self {
+        Self::number(version)
+    }
+}
+
+impl fmt::Display for ResourceVersion {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.0 {
+            Repr::Unset => Ok(()),
+            Repr::Number(number) => fmt::Display::fmt(number, f),
+            Repr::Text(text) => f.write_str(text),
+        }
+    }
+}
+
+impl fmt::Debug for ResourceVersion {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "\"{self}\"")
+    }
+}
