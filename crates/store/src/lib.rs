@@ -1,0 +1,5 @@
+//! Stores.
+
+mod store;
+
+pub use store::Store;
