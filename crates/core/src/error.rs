@@ -127,6 +127,11 @@ impl Report {
         self.problems.push(Problem { position, error: error.into() });
     }
 
+    /// Adds the problems of another part of the same operation.
+    pub fn extend(&mut self, other: Self) {
+        self.problems.extend(other.problems);
+    }
+
     /// Whether there was nothing to report.
     pub fn is_clean(&self) -> bool {
         self.problems.is_empty()
