@@ -43,6 +43,20 @@ pub enum Error {
         /// Which key.
         key: ObjectKey,
     },
+    /// The priority function of a heap panicked. The object is left out.
+    #[error("the priority function failed for {key}: {source}")]
+    Priority {
+        /// Which object.
+        key: ObjectKey,
+        /// The message of the panic.
+        source: BoxError,
+    },
+    /// The known objects, which a queue asks what is missing in a list, panicked.
+    #[error("the known objects could not be asked: {source}")]
+    KnownObjects {
+        /// The message of the panic.
+        source: BoxError,
+    },
     /// The sink has reached its bound and takes the object later: wait until it is ready.
     #[error("the queue is full ({limit} entries); wait until it is ready, then add {key} again")]
     Full {
@@ -74,10 +88,13 @@ pub enum KeyProblem {
     EmptyNamespace,
     /// The namespace or the name contains a `/`.
     TooManySlashes,
+    /// The object panicked when it was asked for its key.
+    Panicked,
 }
 
 impl KeyError {
-    pub(crate) fn new(key: impl Into<String>, problem: KeyProblem) -> Self {
+    /// Says what is wrong with a key.
+    pub fn new(key: impl Into<String>, problem: KeyProblem) -> Self {
         Self { key: key.into(), problem }
     }
 
@@ -98,6 +115,7 @@ impl fmt::Display for KeyProblem {
             Self::EmptyName => "the name is empty",
             Self::EmptyNamespace => "the namespace is empty",
             Self::TooManySlashes => "there is more than one '/'; expected namespace/name or name",
+            Self::Panicked => "the object panicked when asked for it",
         })
     }
 }

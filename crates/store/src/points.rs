@@ -20,13 +20,11 @@ impl Cell {
 }
 
 /// A small table with open addressing; its length is a power of two, or zero.
-#[derive(Clone)]
-#[derive(Default)]
+#[derive(Clone, Default)]
 struct Shard {
     cells: Arc<[Cell]>,
     used: u32,
 }
-
 
 /// Maps a hash to a number (of a slot, of a bucket) and leaves it to the caller to compare what has that
 /// number; so the table holds no keys and no references, eight bytes an entry, and copying a part of it

@@ -1,0 +1,368 @@
+//! DeltaFIFO: one place per key, with everything that happened to it since.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use kinformer_core::{
+    Delta, Error as SinkError, KeyRef, KnownObjects, Object, ObjectKey, ReadyFuture, Replacement, Report,
+    ResourceVersion, Sink, Tombstone, Transform,
+};
+
+use crate::in_flight::{InFlight, KeyMap, Newest};
+use crate::incoming::{self, Incoming};
+use crate::known::{Known, LastKnown, is_known, known_objects};
+use crate::popped::{Deltas, Taken, Ticket};
+use crate::queue::BoxFuture;
+use crate::shared::{Backlog, Garbage, Shared};
+use crate::{Bound, Error, Popped, Queue};
+
+/// What a replace queues for each object of its list.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum OnReplace {
+    /// [`Delta::Replaced`]: a consumer can tell a list from a resync.
+    #[default]
+    Replaced,
+    /// [`Delta::Sync`], as client-go does unless told otherwise.
+    Sync,
+}
+
+/// A queue in which each key has one place, and deltas for a key gather there until it is popped.
+///
+/// So a slow consumer sees everything that happened to an object, but pops the object only once. Two
+/// deletions in a row are one. A key that is written while it is queued keeps its place; after its pop it goes
+/// to the tail again.
+///
+/// With [known objects](DeltaFifoBuilder::known_objects) a replace finds out what is gone, also of what the
+/// queue itself does not hold, and a resync has something to queue; without them only the queued keys are
+/// compared. The known objects are asked while no lock is held.
+///
+/// A clone is another handle to the same queue. Follows client-go 1.37 (`DeltaFIFO`). It has no bookmarks in
+/// the queue; [`Sink::bookmark`] does nothing.
+pub struct DeltaFifo<T: Object> {
+    shared: Arc<Shared<T, PerKey<T>>>,
+    settings: Arc<DeltaFifoBuilder<T>>,
+}
+
+/// Builds a [`DeltaFifo`].
+#[must_use]
+pub struct DeltaFifoBuilder<T> {
+    known: Option<Known<T>>,
+    on_replace: OnReplace,
+    transform: Option<Transform<T>>,
+    bound: Bound,
+}
+
+impl<T: Object> DeltaFifoBuilder<T> {
+    /// What the consumer knows already, usually the store that it fills.
+    pub fn known_objects(mut self, known: Arc<dyn KnownObjects<T>>) -> Self {
+        self.known = Some(known);
+        self
+    }
+
+    /// What a replace queues for each object.
+    pub fn on_replace(mut self, on_replace: OnReplace) -> Self {
+        self.on_replace = on_replace;
+        self
+    }
+
+    /// Every object passes this once before it is queued.
+    pub fn transform(mut self, transform: Transform<T>) -> Self {
+        self.transform = Some(transform);
+        self
+    }
+
+    /// How many deltas the queue takes; 10,000 by default.
+    pub fn bound(mut self, bound: Bound) -> Self {
+        self.bound = bound;
+        self
+    }
+
+    /// The queue, empty.
+    pub fn build(self) -> DeltaFifo<T> {
+        DeltaFifo { shared: Shared::new(PerKey::default(), self.bound), settings: Arc::new(self) }
+    }
+}
+
+/// The deltas of each key, and the keys in the order of their pops. A key is in both or in neither.
+pub(crate) struct PerKey<T> {
+    deltas: KeyMap<Deltas<T>>,
+    queue: VecDeque<ObjectKey>,
+    depth: usize,
+}
+
+impl<T> Default for PerKey<T> {
+    fn default() -> Self {
+        Self { deltas: KeyMap::default(), queue: VecDeque::new(), depth: 0 }
+    }
+}
+
+impl<T: Object> PerKey<T> {
+    fn push(&mut self, key: ObjectKey, delta: Delta<T>, garbage: &mut Garbage<T>) {
+        let Some(deltas) = self.deltas.get_mut(&key) else {
+            self.deltas.insert(key.clone(), Deltas::from_iter([delta]));
+            self.queue.push_back(key);
+            self.depth += 1;
+            return;
+        };
+        if let (Some(Delta::Deleted(earlier)), Delta::Deleted(later)) = (deltas.last_mut(), &delta) {
+            // Of two deletions the one that carries more stays, of two that are equal the first observed one
+            // or the last missed one.
+            let better = (weight(later), later.is_final_state_unknown()) > (weight(earlier), false);
+            if better {
+                let dropped = std::mem::replace(earlier, later.clone());
+                garbage.push(Newest::State(dropped.into_object()));
+            }
+            garbage.push(Newest::State(delta.object().cloned()));
+            return;
+        }
+        deltas.push(delta);
+        self.depth += 1;
+    }
+}
+
+/// An observed deletion carries the final state; a missed one a state, or nothing.
+fn weight<T>(tombstone: &Tombstone<T>) -> u8 {
+    match tombstone {
+        Tombstone::FinalState(_) => 2,
+        Tombstone::FinalStateUnknown { last_known, .. } => u8::from(last_known.is_some()),
+    }
+}
+
+impl<T: Object> Backlog<T> for PerKey<T> {
+    fn depth(&self) -> usize {
+        self.depth
+    }
+
+    fn entries(&self) -> usize {
+        self.queue.len()
+    }
+
+    fn take(&mut self, max: usize, flight: &mut InFlight<T>, garbage: &mut Garbage<T>) -> (usize, Taken<T>) {
+        let mut taken = Taken {
+            deltas: Deltas::new(),
+            in_initial_list: false,
+            key_error: None,
+            ticket: Ticket::default(),
+        };
+        let mut entries = 0;
+        while entries < max
+            && let Some(key) = self.queue.pop_front()
+        {
+            entries += 1;
+            let Some(mut deltas) = self.deltas.remove(&key) else { continue };
+            self.depth -= deltas.len();
+            if let Some(newest) = deltas.last() {
+                garbage.push(flight.popped(key.clone(), Newest::of(newest)));
+            }
+            taken.ticket.keys.push(key);
+            match taken.deltas.is_empty() {
+                true => taken.deltas = deltas,
+                false => taken.deltas.append(&mut deltas),
+            }
+        }
+        if self.queue.is_empty() {
+            crate::shrink(&mut self.deltas);
+            self.queue.shrink_to(crate::KEPT);
+        }
+        (entries, taken)
+    }
+}
+
+impl<T: Object> Clone for DeltaFifo<T> {
+    fn clone(&self) -> Self {
+        Self { shared: self.shared.clone(), settings: self.settings.clone() }
+    }
+}
+
+impl<T: Object> Default for DeltaFifo<T> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// Making and looking.
+impl<T: Object> DeltaFifo<T> {
+    /// A queue without known objects.
+    pub fn new() -> Self {
+        Self::builder().build()
+    }
+
+    /// A queue with options.
+    pub fn builder() -> DeltaFifoBuilder<T> {
+        DeltaFifoBuilder {
+            known: None,
+            on_replace: OnReplace::default(),
+            transform: None,
+            bound: Bound::default(),
+        }
+    }
+
+    /// How many keys are queued.
+    pub fn len(&self) -> usize {
+        self.shared.lock().backlog.queue.len()
+    }
+
+    /// Whether nothing is queued.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The queued keys, in the order of their pops.
+    pub fn keys(&self) -> Vec<ObjectKey> {
+        self.shared.lock().backlog.queue.iter().cloned().collect()
+    }
+
+    /// What is queued for a key, in order; empty if it is not queued.
+    pub fn get_by_key<'k>(&self, key: impl Into<KeyRef<'k>>) -> Vec<Delta<T>> {
+        let key = key.into().to_string();
+        self.shared.lock().backlog.deltas.get(key.as_str()).map(|deltas| deltas.to_vec()).unwrap_or_default()
+    }
+}
+
+impl<T: Object> Sink<T> for DeltaFifo<T> {
+    fn add(&self, object: Arc<T>) -> Result<Report, SinkError> {
+        self.write(Delta::Added, object)
+    }
+
+    fn update(&self, object: Arc<T>) -> Result<Report, SinkError> {
+        self.write(Delta::Updated, object)
+    }
+
+    /// Dropped if neither the queue nor the known objects have the key: then it has been reported already.
+    fn delete(&self, tombstone: Tombstone<T>) -> Result<Report, SinkError> {
+        let key = ObjectKey::try_from(tombstone.key())?;
+        let apply = |known: bool| {
+            self.shared.write(
+                tombstone,
+                |_| key.to_string(),
+                |state, garbage, tombstone| {
+                    let synced = state.initial.written();
+                    let had = match state.flight.newest(key.as_str()) {
+                        _ if state.backlog.deltas.contains_key(&key) => true,
+                        Some(_) if state.flight.is_processing(key.as_str()) => true,
+                        Some(Newest::Deleted) => false,
+                        Some(Newest::State(_)) => true,
+                        None => known,
+                    };
+                    match had {
+                        true => state.backlog.push(key.clone(), Delta::Deleted(tombstone), garbage),
+                        false => garbage.push(Newest::State(tombstone.into_object())),
+                    }
+                    synced
+                },
+            )
+        };
+        match &self.settings.known {
+            None => apply(false)?,
+            Some(known) => self.shared.ask(|| is_known(known, &key), apply)?,
+        }
+        Ok(Report::default())
+    }
+
+    fn replace(&self, replacement: Replacement<T>) -> Result<Report, SinkError> {
+        let incoming = Incoming::new(self.settings.transform.as_ref(), replacement);
+        let keys = incoming.keys();
+        let Incoming { objects, report, .. } = incoming;
+        let mut keyed = Vec::with_capacity(objects.len());
+        for object in objects {
+            keyed.push((ObjectKey::try_from(object.key())?, object));
+        }
+        let listed = |key: &ObjectKey| keys.contains_key(key);
+        let apply = |known: Vec<LastKnown<T>>| {
+            self.shared.write_all((known, keyed), |state, garbage, (known, keyed)| {
+                let mut gone: Vec<LastKnown<T>> = Vec::new();
+                for key in state.backlog.queue.iter().filter(|key| !listed(key)) {
+                    match state.backlog.deltas.get(key).and_then(|deltas| deltas.last()) {
+                        None | Some(Delta::Deleted(_)) => {}
+                        Some(newest) => gone.push((key.clone(), newest.object().cloned())),
+                    }
+                }
+                let queued = |key: &ObjectKey| state.backlog.deltas.contains_key(key);
+                for (key, newest) in state.flight.iter().filter(|(key, _)| !listed(key) && !queued(key)) {
+                    if let Newest::State(object) = newest {
+                        gone.push((key.clone(), object.clone()));
+                    }
+                }
+                gone.extend(
+                    known
+                        .into_iter()
+                        .filter(|(key, _)| !queued(key) && state.flight.newest(key.as_str()).is_none()),
+                );
+                for (key, object) in keyed {
+                    let delta = match self.settings.on_replace {
+                        OnReplace::Replaced => Delta::Replaced(object),
+                        OnReplace::Sync => Delta::Sync(object),
+                    };
+                    state.backlog.push(key, delta, garbage);
+                }
+                for (key, last_known) in gone {
+                    let tombstone = Tombstone::FinalStateUnknown { key: key.clone(), last_known };
+                    state.backlog.push(key, Delta::Deleted(tombstone), garbage);
+                }
+                state.initial.replaced(state.backlog.entries())
+            })
+        };
+        match &self.settings.known {
+            None => apply(Vec::new())?,
+            Some(known) => self.shared.ask(|| known_objects(known, |key| !listed(key)), apply)?,
+        }
+        Ok(report)
+    }
+
+    /// Queues a [`Delta::Sync`] for each known object that is neither queued nor being processed: those have
+    /// newer states on their way.
+    fn resync(&self) -> Result<(), SinkError> {
+        let Some(known) = &self.settings.known else { return Ok(()) };
+        self.shared.ask(
+            || known_objects(known, |_| true),
+            |known| {
+                self.shared.write_all(known, |state, garbage, known| {
+                    for (key, object) in known {
+                        let newer = state.backlog.deltas.contains_key(&key)
+                            || state.flight.newest(key.as_str()).is_some();
+                        match object {
+                            Some(object) if !newer => {
+                                state.backlog.push(key, Delta::Sync(object), garbage);
+                            }
+                            other => garbage.push(Newest::State(other)),
+                        }
+                    }
+                    false
+                })
+            },
+        )
+    }
+
+    fn bookmark(&self, _version: ResourceVersion) -> Result<(), SinkError> {
+        Ok(())
+    }
+
+    fn is_ready(&self) -> bool {
+        self.shared.is_ready()
+    }
+
+    fn ready(&self) -> ReadyFuture<'_> {
+        Box::pin(self.shared.ready())
+    }
+}
+
+impl<T: Object> DeltaFifo<T> {
+    fn write(&self, delta: fn(Arc<T>) -> Delta<T>, object: Arc<T>) -> Result<Report, SinkError> {
+        let object = incoming::object(self.settings.transform.as_ref(), object)?;
+        let key = ObjectKey::try_from(object.key())?;
+        let input = (key, delta(object));
+        self.shared.write(
+            input,
+            |(key, _)| key.to_string(),
+            |state, garbage, (key, delta)| {
+                let synced = state.initial.written();
+                state.backlog.push(key, delta, garbage);
+                synced
+            },
+        )?;
+        Ok(Report::default())
+    }
+}
+
+crate::methods::delta_queue!(DeltaFifo, "The deltas of the key at the front, in order.");

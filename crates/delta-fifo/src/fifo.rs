@@ -1,0 +1,384 @@
+//! FIFO: the newest state of each key, once.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use kinformer_core::{
+    Error as SinkError, KeyRef, Object, ObjectKey, ReadyFuture, Replacement, Report, ResourceVersion, Sink,
+    Tombstone,
+};
+
+use crate::in_flight::KeyMap;
+use crate::incoming::Incoming;
+use crate::sync::{Mutex, MutexGuard};
+use crate::waiting::Changes;
+use crate::{Bound, Error};
+
+/// A queue in which each key has one place and only its newest state is popped.
+///
+/// For consumers who want to process each object once, in its newest state, and do not care about deletions:
+/// a deleted object leaves the queue. A clone is another handle to the same queue. Follows client-go 1.37
+/// (`FIFO`): an object of the initial list counts as processed when it is popped.
+pub struct Fifo<T> {
+    shared: Arc<Shared<T>>,
+}
+
+struct Shared<T> {
+    state: Mutex<State<T>>,
+    items: Changes,
+    room: Changes,
+    synced: Changes,
+    limit: usize,
+}
+
+struct State<T> {
+    items: KeyMap<Entry<T>>,
+    /// The keys in the order of their pops. One that is not in `items` any more, or is there under a later
+    /// ticket, is passed over.
+    queue: VecDeque<(ObjectKey, u64)>,
+    tickets: u64,
+    populated: bool,
+    /// Objects of the first replace that are still queued.
+    initial: usize,
+    closed: bool,
+}
+
+struct Entry<T> {
+    object: Arc<T>,
+    ticket: u64,
+    initial: bool,
+}
+
+impl<T: Object> State<T> {
+    /// Gives back the state that was queued before.
+    fn put(&mut self, key: ObjectKey, object: Arc<T>, initial: bool) -> Option<Arc<T>> {
+        if let Some(entry) = self.items.get_mut(&key) {
+            return Some(std::mem::replace(&mut entry.object, object));
+        }
+        self.tickets += 1;
+        self.initial += usize::from(initial);
+        self.queue.push_back((key.clone(), self.tickets));
+        self.items.insert(key, Entry { object, ticket: self.tickets, initial });
+        None
+    }
+
+    fn remove(&mut self, key: &str) -> Option<Arc<T>> {
+        let entry = self.items.remove(key)?;
+        self.initial -= usize::from(entry.initial);
+        if self.items.is_empty() {
+            self.queue.clear();
+            self.queue.shrink_to(crate::KEPT);
+            crate::shrink(&mut self.items);
+        } else if self.queue.len() > 2 * self.items.len() + crate::KEPT {
+            let items = &self.items;
+            self.queue.retain(|(key, ticket)| items.get(key).is_some_and(|entry| entry.ticket == *ticket));
+        }
+        Some(entry.object)
+    }
+
+    fn pop(&mut self) -> Option<Arc<T>> {
+        while let Some((key, ticket)) = self.queue.pop_front() {
+            if self.items.get(&key).is_some_and(|entry| entry.ticket == ticket) {
+                return self.remove(key.as_str());
+            }
+        }
+        None
+    }
+
+    fn has_synced(&self) -> bool {
+        self.populated && self.initial == 0
+    }
+}
+
+impl<T> Clone for Fifo<T> {
+    fn clone(&self) -> Self {
+        Self { shared: self.shared.clone() }
+    }
+}
+
+impl<T: Object> Default for Fifo<T> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<T: Object> Fifo<T> {
+    /// An empty queue with the default bound, 10,000 keys.
+    pub fn new() -> Self {
+        Self::with_bound(Bound::default())
+    }
+
+    /// An empty queue; the bound counts keys.
+    pub fn with_bound(bound: Bound) -> Self {
+        let state = State {
+            items: KeyMap::default(),
+            queue: VecDeque::new(),
+            tickets: 0,
+            populated: false,
+            initial: 0,
+            closed: false,
+        };
+        let [items, room, synced] = std::array::from_fn(|_| Changes::new());
+        let limit = bound.limit();
+        Self { shared: Arc::new(Shared { state: Mutex::new(state), items, room, synced, limit }) }
+    }
+
+    /// Queues an object; if its key is queued, the object takes the place of the older state.
+    ///
+    /// # Errors
+    /// No valid key, full, closed. Nothing has changed.
+    pub fn add(&self, object: impl Into<Arc<T>>) -> Result<Report, SinkError> {
+        Sink::add(self, object.into())
+    }
+
+    /// The same as [`Self::add`].
+    ///
+    /// # Errors
+    /// As [`Self::add`].
+    pub fn update(&self, object: impl Into<Arc<T>>) -> Result<Report, SinkError> {
+        Sink::update(self, object.into())
+    }
+
+    /// Queues an object unless its key is queued already: then the queued state stays. For a consumer who
+    /// puts back what it could not process.
+    ///
+    /// # Errors
+    /// As [`Self::add`].
+    pub fn add_if_not_present(&self, object: impl Into<Arc<T>>) -> Result<Report, SinkError> {
+        self.put(object.into(), |state, key, object| match state.items.contains_key(&key) {
+            true => Some(object),
+            false => state.put(key, object, false),
+        })
+    }
+
+    /// Takes the object out of the queue.
+    ///
+    /// # Errors
+    /// No valid key, closed. Nothing has changed.
+    pub fn delete(&self, tombstone: impl Into<Tombstone<T>>) -> Result<Report, SinkError> {
+        Sink::delete(self, tombstone.into())
+    }
+
+    /// Queues exactly this list; what else is queued goes.
+    ///
+    /// # Errors
+    /// Closed. Nothing has changed.
+    pub fn replace(&self, replacement: Replacement<T>) -> Result<Report, SinkError> {
+        Sink::replace(self, replacement)
+    }
+
+    /// Waits for the next object. Cancel-safe: dropped while it waits, it has taken nothing.
+    ///
+    /// # Errors
+    /// [`Error::Closed`]: everything has been popped and nothing will come.
+    pub async fn pop(&self) -> Result<Arc<T>, Error> {
+        self.shared.items.wait(|| self.try_pop().transpose()).await
+    }
+
+    /// The next object, without waiting; `None` when there is nothing.
+    ///
+    /// # Errors
+    /// [`Error::Closed`]: everything has been popped and nothing will come.
+    pub fn try_pop(&self) -> Result<Option<Arc<T>>, Error> {
+        let mut state = self.shared.state.lock();
+        let was_full = state.items.len() >= self.shared.limit;
+        let had_synced = state.has_synced();
+        let Some(object) = state.pop() else {
+            return if state.closed { Err(Error::Closed) } else { Ok(None) };
+        };
+        let drained = state.closed && state.items.is_empty();
+        self.wake(state, was_full, had_synced);
+        if drained {
+            self.shared.items.notify();
+        }
+        Ok(Some(object))
+    }
+
+    /// As [`Self::pop`], blocking the thread.
+    ///
+    /// # Errors
+    /// [`Error::Closed`].
+    #[cfg(not(loom))]
+    pub fn pop_blocking(&self) -> Result<Arc<T>, Error> {
+        let popped = self.shared.items.wait_blocking(None, || self.try_pop().transpose());
+        popped.unwrap_or(Err(Error::DeadlineExceeded))
+    }
+
+    /// As [`Self::pop_blocking`], but not beyond the deadline.
+    ///
+    /// # Errors
+    /// [`Error::Closed`]; [`Error::DeadlineExceeded`].
+    #[cfg(not(loom))]
+    pub fn pop_blocking_until(&self, deadline: std::time::Instant) -> Result<Arc<T>, Error> {
+        let popped = self.shared.items.wait_blocking(Some(deadline), || self.try_pop().transpose());
+        popped.unwrap_or(Err(Error::DeadlineExceeded))
+    }
+
+    /// Whether everything that the first replace brought has been popped, or has left the queue otherwise.
+    pub fn has_synced(&self) -> bool {
+        self.shared.state.lock().has_synced()
+    }
+
+    /// Waits for [`Self::has_synced`]. Any number may wait. Cancel-safe.
+    ///
+    /// # Errors
+    /// [`Error::Closed`]: it has not synced and will not.
+    pub async fn synced(&self) -> Result<(), Error> {
+        let attempt = || {
+            let state = self.shared.state.lock();
+            match state.has_synced() {
+                true => Some(Ok(())),
+                false => (state.closed && !state.populated).then_some(Err(Error::Closed)),
+            }
+        };
+        self.shared.synced.wait(attempt).await
+    }
+
+    /// Closes the queue: it takes nothing more, what is in it can still be popped, and everyone who waits
+    /// wakes. Says whether it was open.
+    pub fn close(&self) -> bool {
+        let was_open = !std::mem::replace(&mut self.shared.state.lock().closed, true);
+        self.shared.items.notify();
+        self.shared.room.notify();
+        self.shared.synced.notify();
+        was_open
+    }
+
+    /// Whether the queue was closed.
+    pub fn is_closed(&self) -> bool {
+        self.shared.state.lock().closed
+    }
+
+    /// How many keys are queued.
+    pub fn len(&self) -> usize {
+        self.shared.state.lock().items.len()
+    }
+
+    /// Whether nothing is queued.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The queued state of a key.
+    pub fn get_by_key<'k>(&self, key: impl Into<KeyRef<'k>>) -> Option<Arc<T>> {
+        let key = key.into().to_string();
+        self.shared.state.lock().items.get(key.as_str()).map(|entry| entry.object.clone())
+    }
+
+    /// The queued keys, in the order of their pops.
+    pub fn keys(&self) -> Vec<ObjectKey> {
+        let state = self.shared.state.lock();
+        let current = |(key, ticket): &&(ObjectKey, u64)| {
+            state.items.get(key).is_some_and(|entry| entry.ticket == *ticket)
+        };
+        state.queue.iter().filter(current).map(|(key, _)| key.clone()).collect()
+    }
+
+    fn put(
+        &self,
+        object: Arc<T>,
+        put: impl FnOnce(&mut State<T>, ObjectKey, Arc<T>) -> Option<Arc<T>>,
+    ) -> Result<Report, SinkError> {
+        let key = ObjectKey::try_from(object.key())?;
+        let mut state = self.shared.state.lock();
+        if state.closed {
+            drop(state);
+            return Err(SinkError::Closed);
+        }
+        if state.items.len() >= self.shared.limit && !state.items.contains_key(&key) {
+            drop(state);
+            return Err(SinkError::Full { key: key.to_string(), limit: self.shared.limit });
+        }
+        let had_synced = state.has_synced();
+        state.populated = true;
+        let dropped = put(&mut state, key, object);
+        self.wake(state, false, had_synced);
+        self.shared.items.notify();
+        drop(dropped);
+        Ok(Report::default())
+    }
+
+    /// Releases the lock and wakes those for whom something has changed.
+    fn wake(&self, state: MutexGuard<'_, State<T>>, was_full: bool, had_synced: bool) {
+        let room = was_full && state.items.len() < self.shared.limit;
+        let synced = !had_synced && state.has_synced();
+        drop(state);
+        if room {
+            self.shared.room.notify();
+        }
+        if synced {
+            self.shared.synced.notify();
+        }
+    }
+}
+
+impl<T: Object> Sink<T> for Fifo<T> {
+    fn add(&self, object: Arc<T>) -> Result<Report, SinkError> {
+        self.put(object, |state, key, object| state.put(key, object, false))
+    }
+
+    fn update(&self, object: Arc<T>) -> Result<Report, SinkError> {
+        Sink::add(self, object)
+    }
+
+    fn delete(&self, tombstone: Tombstone<T>) -> Result<Report, SinkError> {
+        let key = ObjectKey::try_from(tombstone.key())?;
+        let mut state = self.shared.state.lock();
+        if state.closed {
+            drop(state);
+            return Err(SinkError::Closed);
+        }
+        let (was_full, had_synced) = (state.items.len() >= self.shared.limit, state.has_synced());
+        state.populated = true;
+        let dropped = state.remove(key.as_str());
+        self.wake(state, was_full, had_synced);
+        drop(dropped);
+        Ok(Report::default())
+    }
+
+    fn replace(&self, replacement: Replacement<T>) -> Result<Report, SinkError> {
+        let incoming = Incoming::new(None, replacement);
+        let keys = incoming.keys();
+        let mut keyed = Vec::with_capacity(incoming.objects.len());
+        for object in incoming.objects {
+            keyed.push((ObjectKey::try_from(object.key())?, object));
+        }
+        let mut dropped = Vec::new();
+        let mut state = self.shared.state.lock();
+        if state.closed {
+            drop(state);
+            return Err(SinkError::Closed);
+        }
+        let (was_full, had_synced) = (state.items.len() >= self.shared.limit, state.has_synced());
+        let initial = !std::mem::replace(&mut state.populated, true);
+        let gone: Vec<ObjectKey> =
+            state.items.keys().filter(|key| !keys.contains_key(*key)).cloned().collect();
+        dropped.extend(gone.iter().filter_map(|key| state.remove(key.as_str())));
+        for (key, object) in keyed {
+            dropped.extend(state.put(key, object, initial));
+        }
+        self.wake(state, was_full, had_synced);
+        self.shared.items.notify();
+        drop(dropped);
+        Ok(incoming.report)
+    }
+
+    fn bookmark(&self, _version: ResourceVersion) -> Result<(), SinkError> {
+        Ok(())
+    }
+
+    fn is_ready(&self) -> bool {
+        let state = self.shared.state.lock();
+        state.closed || state.items.len() < self.shared.limit
+    }
+
+    fn ready(&self) -> ReadyFuture<'_> {
+        Box::pin(self.shared.room.wait(|| self.is_ready().then_some(())))
+    }
+}
+
+impl<T: Object> std::fmt::Debug for Fifo<T> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Fifo").field("len", &self.len()).field("is_closed", &self.is_closed()).finish()
+    }
+}

@@ -1,0 +1,84 @@
+//! What comes in, looked at before any lock is taken.
+
+use std::hash::BuildHasher;
+use std::sync::Arc;
+
+use foldhash::fast::RandomState;
+use hashbrown::HashTable;
+use kinformer_core::{Error, Object, ObjectKey, Replacement, Report, ResourceVersion, Transform};
+
+use crate::in_flight::KeyMap;
+
+/// One object, checked and transformed.
+pub(crate) fn object<T: Object>(transform: Option<&Transform<T>>, object: Arc<T>) -> Result<Arc<T>, Error> {
+    object.key().check()?;
+    match transform {
+        Some(transform) => transform.apply(object),
+        None => Ok(object),
+    }
+}
+
+/// A list, checked and transformed, with every key once.
+pub(crate) struct Incoming<T> {
+    pub(crate) objects: Vec<Arc<T>>,
+    /// Keys of objects that there are, but not in the list.
+    pub(crate) undelivered: Vec<ObjectKey>,
+    pub(crate) resource_version: ResourceVersion,
+    pub(crate) report: Report,
+}
+
+impl<T: Object> Incoming<T> {
+    pub(crate) fn new(transform: Option<&Transform<T>>, replacement: Replacement<T>) -> Self {
+        let Replacement { objects: list, resource_version, mut undelivered, .. } = replacement;
+        let mut report = Report::default();
+        let mut objects: Vec<Option<Arc<T>>> = Vec::with_capacity(list.len());
+        for (position, incoming) in list.into_iter().enumerate() {
+            objects.push(match object(transform, incoming) {
+                Ok(object) => Some(object),
+                Err(error) => {
+                    if let Error::Transform { key, .. } = &error {
+                        undelivered.push(key.clone());
+                    }
+                    report.push(position, error);
+                    None
+                }
+            });
+        }
+        for (earlier, key) in duplicates(&objects) {
+            report.push(earlier, Error::Duplicate { key });
+            if let Some(place) = objects.get_mut(earlier) {
+                *place = None;
+            }
+        }
+        Self { objects: objects.into_iter().flatten().collect(), undelivered, resource_version, report }
+    }
+
+    /// All keys that there are, delivered or not.
+    pub(crate) fn keys(&self) -> KeyMap<()> {
+        let listed = self.objects.iter().filter_map(|object| ObjectKey::try_from(object.key()).ok());
+        listed.chain(self.undelivered.iter().cloned()).map(|key| (key, ())).collect()
+    }
+}
+
+/// Objects whose key comes again later in the list: where they are, and the key.
+fn duplicates<T: Object>(objects: &[Option<Arc<T>>]) -> Vec<(usize, ObjectKey)> {
+    let seed = RandomState::default();
+    let key = |at: &usize| objects.get(*at).and_then(Option::as_ref).map(|object| object.key());
+    let mut newest: HashTable<usize> = HashTable::with_capacity(objects.len());
+    let mut earlier = Vec::new();
+    for at in (0..objects.len()).filter(|at| key(at).is_some()) {
+        let mine = key(&at);
+        let entry =
+            newest.entry(seed.hash_one(mine), |other| key(other) == mine, |other| seed.hash_one(key(other)));
+        match entry {
+            hashbrown::hash_table::Entry::Occupied(mut entry) => {
+                let other = std::mem::replace(entry.get_mut(), at);
+                earlier.extend(mine.and_then(|key| Some((other, ObjectKey::try_from(key).ok()?))));
+            }
+            hashbrown::hash_table::Entry::Vacant(entry) => {
+                entry.insert(at);
+            }
+        }
+    }
+    earlier
+}

@@ -1,0 +1,99 @@
+//! What a pop gives: deltas, and the knowledge of when they have been processed.
+
+use std::ops::Deref;
+use std::sync::Arc;
+
+use kinformer_core::{Delta, KeyError, Object, ObjectKey};
+use smallvec::SmallVec;
+
+pub(crate) type Deltas<T> = SmallVec<[Delta<T>; 1]>;
+
+/// Deltas that were popped together, in order, and are being processed for as long as this lives.
+///
+/// Dropping it says that they have been processed. Until then the queue still counts their keys as known (a
+/// replace or a resync would otherwise miss what is neither queued any more nor stored yet), and does not
+/// count them for [`has_synced`](crate::Queue::has_synced). A consumer that is cancelled or panics drops it
+/// as well: a queue has no second delivery.
+#[must_use = "dropping it means that the deltas have been processed"]
+pub struct Popped<T: Object> {
+    deltas: Deltas<T>,
+    in_initial_list: bool,
+    key_error: Option<KeyError>,
+    ticket: Ticket,
+    queue: Arc<dyn Finish>,
+}
+
+/// What the queue needs to know again when the deltas have been processed.
+#[derive(Default)]
+pub(crate) struct Ticket {
+    /// How many entries of the initial list these are.
+    pub(crate) initial: usize,
+    /// The keys that are in flight, where the queue tracks them.
+    pub(crate) keys: SmallVec<[ObjectKey; 1]>,
+}
+
+/// The queue's side of the end of a [`Popped`].
+pub(crate) trait Finish: Send + Sync {
+    fn finish(&self, ticket: Ticket);
+}
+
+/// What a pop takes out of a queue under its lock.
+pub(crate) struct Taken<T> {
+    pub(crate) deltas: Deltas<T>,
+    pub(crate) in_initial_list: bool,
+    pub(crate) key_error: Option<KeyError>,
+    pub(crate) ticket: Ticket,
+}
+
+impl<T: Object> Popped<T> {
+    pub(crate) fn new(taken: Taken<T>, queue: Arc<dyn Finish>) -> Self {
+        let Taken { deltas, in_initial_list, key_error, ticket } = taken;
+        Self { deltas, in_initial_list, key_error, ticket, queue }
+    }
+
+    /// The deltas, in order.
+    pub fn deltas(&self) -> &[Delta<T>] {
+        &self.deltas
+    }
+
+    /// Takes the deltas out; they still count as being processed until this is dropped.
+    pub fn take(&mut self) -> impl ExactSizeIterator<Item = Delta<T>> + use<T> {
+        std::mem::take(&mut self.deltas).into_iter()
+    }
+
+    /// Whether the first replace brought these.
+    pub fn in_initial_list(&self) -> bool {
+        self.in_initial_list
+    }
+
+    /// The last delta's object has no valid key any more: it has changed since it was queued. The delta is
+    /// here all the same; what to do with it is for the consumer to decide.
+    pub fn key_error(&self) -> Option<&KeyError> {
+        self.key_error.as_ref()
+    }
+}
+
+impl<T: Object> Deref for Popped<T> {
+    type Target = [Delta<T>];
+
+    fn deref(&self) -> &[Delta<T>] {
+        &self.deltas
+    }
+}
+
+impl<T: Object> Drop for Popped<T> {
+    fn drop(&mut self) {
+        self.queue.finish(std::mem::take(&mut self.ticket));
+    }
+}
+
+impl<T: Object> std::fmt::Debug for Popped<T> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let deltas =
+            self.deltas.iter().map(|delta| (delta.delta_type(), delta.key().map(|key| key.to_string())));
+        f.debug_struct("Popped")
+            .field("deltas", &deltas.collect::<Vec<_>>())
+            .field("in_initial_list", &self.in_initial_list)
+            .finish()
+    }
+}

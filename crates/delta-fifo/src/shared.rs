@@ -1,0 +1,226 @@
+//! What the two delta queues share: one lock, who waits for what, the bound, and the bookkeeping of what has
+//! been popped. They differ in their [`Backlog`].
+
+use std::sync::Arc;
+
+use kinformer_core::{Error as SinkError, Object};
+
+use crate::Error;
+use crate::bound::Bound;
+use crate::in_flight::{InFlight, Newest};
+use crate::initial::Initial;
+use crate::popped::{Finish, Popped, Taken, Ticket};
+use crate::sync::{Mutex, MutexGuard};
+use crate::waiting::Changes;
+
+/// The entries of a queue, in the order of their pops.
+pub(crate) trait Backlog<T>: Send + 'static {
+    /// How many deltas there are.
+    fn depth(&self) -> usize;
+
+    /// How many entries there are: what a pop takes at least one of.
+    fn entries(&self) -> usize;
+
+    /// Takes entries of distinct keys, at least one and at most `max`, from the front; says how many.
+    fn take(&mut self, max: usize, flight: &mut InFlight<T>, garbage: &mut Garbage<T>) -> (usize, Taken<T>);
+}
+
+/// What is to be dropped once the lock is released, because dropping may run user code.
+pub(crate) type Garbage<T> = Vec<Newest<T>>;
+
+pub(crate) struct State<T, B> {
+    pub(crate) backlog: B,
+    pub(crate) flight: InFlight<T>,
+    pub(crate) initial: Initial,
+    closed: bool,
+}
+
+pub(crate) struct Shared<T, B> {
+    state: Mutex<State<T, B>>,
+    /// Something was queued, or the queue was closed.
+    items: Changes,
+    /// There is room again, or the queue was closed.
+    room: Changes,
+    /// The queue has synced, or will not any more.
+    synced: Changes,
+    limit: usize,
+}
+
+impl<T: Object, B: Backlog<T>> Shared<T, B> {
+    pub(crate) fn new(backlog: B, bound: Bound) -> Arc<Self> {
+        let state = State { backlog, flight: InFlight::new(), initial: Initial::default(), closed: false };
+        Arc::new(Self {
+            state: Mutex::new(state),
+            items: Changes::new(),
+            room: Changes::new(),
+            synced: Changes::new(),
+            limit: bound.limit(),
+        })
+    }
+
+    pub(crate) fn lock(&self) -> MutexGuard<'_, State<T, B>> {
+        self.state.lock()
+    }
+
+    /// Queues something, if the queue is open and has room. `write` says whether the queue has synced by it.
+    /// What it leaves in the garbage is dropped without the lock, and so is an input that is refused.
+    pub(crate) fn write<I>(
+        &self,
+        input: I,
+        name: impl FnOnce(&I) -> String,
+        write: impl FnOnce(&mut State<T, B>, &mut Garbage<T>, I) -> bool,
+    ) -> Result<(), SinkError> {
+        let mut garbage = Garbage::new();
+        let mut state = self.lock();
+        if state.closed {
+            drop(state);
+            return Err(SinkError::Closed);
+        }
+        if state.backlog.depth() >= self.limit {
+            drop(state);
+            return Err(SinkError::Full { key: name(&input), limit: self.limit });
+        }
+        let synced = write(&mut state, &mut garbage, input);
+        drop(state);
+        self.items.notify();
+        if synced {
+            self.synced.notify();
+        }
+        drop(garbage);
+        Ok(())
+    }
+
+    /// As [`Self::write`], for what is about all objects.
+    pub(crate) fn write_all<I>(
+        &self,
+        input: I,
+        write: impl FnOnce(&mut State<T, B>, &mut Garbage<T>, I) -> bool,
+    ) -> Result<(), SinkError> {
+        self.write(input, |_| "*".into(), write)
+    }
+
+    pub(crate) fn try_pop(self: &Arc<Self>, max: usize) -> Result<Option<Popped<T>>, Error> {
+        let mut garbage = Garbage::new();
+        let mut state = self.lock();
+        let State { backlog, flight, initial, closed } = &mut *state;
+        if backlog.entries() == 0 {
+            return if *closed { Err(Error::Closed) } else { Ok(None) };
+        }
+        let was_full = backlog.depth() >= self.limit;
+        // A batch ends with the initial list.
+        let of_initial = initial.queued();
+        let max = if of_initial > 0 { max.min(of_initial) } else { max };
+        let (entries, mut taken) = backlog.take(max.max(1), flight, &mut garbage);
+        taken.in_initial_list = of_initial > 0;
+        taken.ticket.initial = initial.popped(entries);
+        let has_room = was_full && backlog.depth() < self.limit;
+        let drained = *closed && backlog.entries() == 0;
+        drop(state);
+        if has_room {
+            self.room.notify();
+        }
+        if drained {
+            // Others who wait to pop have nothing to wait for.
+            self.items.notify();
+        }
+        drop(garbage);
+        Ok(Some(Popped::new(taken, self.clone())))
+    }
+
+    /// One attempt to pop, for a wait.
+    fn attempt(self: &Arc<Self>, max: usize) -> Option<Result<Popped<T>, Error>> {
+        self.try_pop(max).transpose()
+    }
+
+    pub(crate) async fn pop(self: &Arc<Self>, max: usize) -> Result<Popped<T>, Error> {
+        self.items.wait(|| self.attempt(max)).await
+    }
+
+    #[cfg(not(loom))]
+    pub(crate) fn pop_blocking(
+        self: &Arc<Self>,
+        max: usize,
+        deadline: Option<std::time::Instant>,
+    ) -> Result<Popped<T>, Error> {
+        let popped = self.items.wait_blocking(deadline, || self.attempt(max));
+        popped.unwrap_or(Err(Error::DeadlineExceeded))
+    }
+
+    pub(crate) fn is_ready(&self) -> bool {
+        let state = self.lock();
+        state.closed || state.backlog.depth() < self.limit
+    }
+
+    pub(crate) async fn ready(&self) {
+        self.room.wait(|| self.is_ready().then_some(())).await;
+    }
+
+    #[cfg(not(loom))]
+    pub(crate) fn ready_blocking(&self, deadline: Option<std::time::Instant>) -> Result<(), Error> {
+        self.room.wait_blocking(deadline, || self.is_ready().then_some(())).ok_or(Error::DeadlineExceeded)
+    }
+
+    pub(crate) fn has_synced(&self) -> bool {
+        self.lock().initial.has_synced()
+    }
+
+    pub(crate) async fn synced(&self) -> Result<(), Error> {
+        self.synced
+            .wait(|| {
+                let state = self.lock();
+                if state.initial.has_synced() {
+                    return Some(Ok(()));
+                }
+                // A closed queue still syncs if there is an initial list on its way.
+                (state.closed && !state.initial.is_populated()).then_some(Err(Error::Closed))
+            })
+            .await
+    }
+
+    pub(crate) fn close(&self) -> bool {
+        let was_open = !std::mem::replace(&mut self.lock().closed, true);
+        self.items.notify();
+        self.room.notify();
+        self.synced.notify();
+        was_open
+    }
+
+    pub(crate) fn is_closed(&self) -> bool {
+        self.lock().closed
+    }
+
+    /// Asks user code without the lock; see [`InFlight`]. The answer is used in `apply`, with the lock.
+    pub(crate) fn ask<A, R>(
+        &self,
+        question: impl FnOnce() -> Result<A, SinkError>,
+        apply: impl FnOnce(A) -> Result<R, SinkError>,
+    ) -> Result<R, SinkError> {
+        struct Asking<'a, T: Object, B: Backlog<T>>(&'a Shared<T, B>);
+        impl<T: Object, B: Backlog<T>> Drop for Asking<'_, T, B> {
+            fn drop(&mut self) {
+                let garbage = self.0.lock().flight.end_asking();
+                drop(garbage);
+            }
+        }
+        self.lock().flight.begin_asking();
+        let _asking = Asking(self);
+        apply(question()?)
+    }
+}
+
+impl<T: Object, B: Backlog<T>> Finish for Shared<T, B> {
+    fn finish(&self, ticket: Ticket) {
+        if ticket.initial == 0 && ticket.keys.is_empty() {
+            return;
+        }
+        let mut state = self.lock();
+        let State { flight, initial, .. } = &mut *state;
+        let garbage: Garbage<T> = ticket.keys.iter().filter_map(|key| flight.processed(key)).collect();
+        let synced = initial.processed(ticket.initial);
+        drop(state);
+        if synced {
+            self.synced.notify();
+        }
+        drop(garbage);
+    }
+}

@@ -1,0 +1,24 @@
+//! The lock, so that a model checker can put its own in its place.
+
+#[cfg(not(loom))]
+pub(crate) use parking_lot::{Mutex, MutexGuard};
+
+#[cfg(loom)]
+pub(crate) use modelled::{Mutex, MutexGuard};
+
+#[cfg(loom)]
+mod modelled {
+    pub(crate) use loom::sync::MutexGuard;
+
+    pub(crate) struct Mutex<T>(loom::sync::Mutex<T>);
+
+    impl<T> Mutex<T> {
+        pub(crate) fn new(value: T) -> Self {
+            Self(loom::sync::Mutex::new(value))
+        }
+
+        pub(crate) fn lock(&self) -> MutexGuard<'_, T> {
+            self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+        }
+    }
+}
