@@ -70,3 +70,9 @@ impl<T> From<Arc<T>> for Tombstone<T> {
         Self::FinalState(object)
     }
 }
+
+impl<T> From<T> for Tombstone<T> {
+    fn from(object: T) -> Self {
+        Self::FinalState(Arc::new(object))
+    }
+}

@@ -1,0 +1,134 @@
+//! What the queue tests share: an object, a store to fill, and a consumer.
+#![allow(dead_code, unreachable_pub, clippy::unwrap_used, clippy::panic)]
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use kinformer_core::{Delta, KeyRef, KnownObjects, Object, ObjectKey, Replacement, Tombstone};
+use kinformer_delta_fifo::Popped;
+use parking_lot::Mutex;
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct Pod {
+    pub name: String,
+    pub value: u32,
+}
+
+impl Object for Pod {
+    fn key(&self) -> KeyRef<'_> {
+        KeyRef::cluster(&self.name)
+    }
+}
+
+pub fn pod(name: &str, value: u32) -> Arc<Pod> {
+    Arc::new(Pod { name: name.into(), value })
+}
+
+pub fn unknown(name: &str, last_known: Option<Arc<Pod>>) -> Tombstone<Pod> {
+    Tombstone::FinalStateUnknown { key: name.parse().unwrap(), last_known }
+}
+
+pub fn list(pods: &[(&str, u32)]) -> Replacement<Pod> {
+    Replacement::new(pods.iter().map(|(name, value)| pod(name, *value)).collect(), "1")
+}
+
+/// A delta as text: `Added a=1`, `Deleted a=1`, `Deleted ?a=1`, `Deleted ?a`, `ReplacedAll a=1 b=2 @1`.
+pub fn text(delta: &Delta<Pod>) -> String {
+    let state = |pod: &Arc<Pod>| format!("{}={}", pod.name, pod.value);
+    let kind = delta.delta_type();
+    match delta {
+        Delta::Deleted(Tombstone::FinalStateUnknown { key, last_known: None }) => format!("{kind} ?{key}"),
+        Delta::Deleted(Tombstone::FinalStateUnknown { last_known: Some(pod), .. }) => {
+            format!("{kind} ?{}", state(pod))
+        }
+        Delta::ReplacedAll(all) => {
+            let pods: Vec<_> = all.objects.iter().map(state).collect();
+            format!("{kind} {} @{}", pods.join(" "), all.resource_version)
+        }
+        Delta::Bookmark(version) => format!("{kind} @{version}"),
+        Delta::SyncAll => kind.to_string(),
+        other => format!("{kind} {}", state(other.object().unwrap())),
+    }
+}
+
+pub fn texts(popped: &Popped<Pod>) -> Vec<String> {
+    popped.deltas().iter().map(text).collect()
+}
+
+/// What a consumer has made of the deltas: a map, and the events that its handlers saw.
+#[derive(Default)]
+pub struct Consumer {
+    pub store: Mutex<BTreeMap<String, Arc<Pod>>>,
+    pub events: Mutex<Vec<(String, String)>>,
+}
+
+impl Consumer {
+    fn event(&self, name: &str, event: String) {
+        self.events.lock().push((name.to_owned(), event));
+    }
+
+    fn set(&self, pod: &Arc<Pod>, event: &str) {
+        let old = self.store.lock().insert(pod.name.clone(), pod.clone());
+        let event = match (old, event) {
+            (None, _) => format!("add {}", pod.value),
+            (Some(old), event) => format!("{event} {}>{}", old.value, pod.value),
+        };
+        self.event(&pod.name, event);
+    }
+
+    fn delete(&self, name: &str) {
+        if let Some(old) = self.store.lock().remove(name) {
+            self.event(name, format!("delete {}", old.value));
+        }
+    }
+
+    /// Applies one delta as a controller does.
+    pub fn apply(&self, delta: &Delta<Pod>) {
+        match delta {
+            Delta::Added(pod) | Delta::Updated(pod) | Delta::Replaced(pod) => self.set(pod, "update"),
+            Delta::Sync(pod) => {
+                let stored = self.store.lock().get(&pod.name).cloned();
+                assert!(
+                    stored.as_ref().is_none_or(|stored| Arc::ptr_eq(stored, pod)),
+                    "a stale copy of {} was queued again: {stored:?}",
+                    pod.name
+                );
+                self.set(pod, "sync");
+            }
+            Delta::Deleted(tombstone) => self.delete(tombstone.key().name()),
+            Delta::ReplacedAll(all) => {
+                let kept = |name: &str| {
+                    all.objects.iter().any(|pod| pod.name == name)
+                        || all.undelivered.iter().any(|key| key.name() == name)
+                };
+                let gone: Vec<_> = self.store.lock().keys().filter(|name| !kept(name)).cloned().collect();
+                gone.iter().for_each(|name| self.delete(name));
+                all.objects.iter().for_each(|pod| self.set(pod, "update"));
+            }
+            Delta::SyncAll => {
+                let all: Vec<_> = self.store.lock().values().cloned().collect();
+                all.iter().for_each(|pod| self.set(pod, "sync"));
+            }
+            Delta::Bookmark(_) => {}
+            other => panic!("a new kind of delta: {other:?}"),
+        }
+    }
+
+    pub fn process(&self, popped: Popped<Pod>) {
+        popped.deltas().iter().for_each(|delta| self.apply(delta));
+    }
+
+    pub fn state(&self) -> BTreeMap<String, u32> {
+        self.store.lock().iter().map(|(name, pod)| (name.clone(), pod.value)).collect()
+    }
+}
+
+impl KnownObjects<Pod> for Consumer {
+    fn keys(&self) -> Vec<ObjectKey> {
+        self.store.lock().keys().map(|name| name.parse().unwrap()).collect()
+    }
+
+    fn get_by_key(&self, key: KeyRef<'_>) -> Option<Arc<Pod>> {
+        self.store.lock().get(key.name()).cloned()
+    }
+}

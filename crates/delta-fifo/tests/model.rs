@@ -1,0 +1,389 @@
+//! Random histories, with the consumer at work at any moment, also while the queue asks the known objects.
+#![cfg(not(loom))]
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic)]
+
+mod common;
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+
+use common::{Consumer, Pod, pod, text, unknown};
+use kinformer_core::{KeyRef, KnownObjects, ObjectKey, Replacement, Sink};
+use kinformer_delta_fifo::{DeltaFifo, OnReplace, Popped, Queue, RealFifo};
+use parking_lot::Mutex;
+use proptest::prelude::*;
+
+#[derive(Clone, Debug)]
+enum Step {
+    Add(u8),
+    Update(u8),
+    Delete(u8),
+    DeleteUnknown(u8),
+    Replace(Vec<u8>, Vec<u8>),
+    Resync,
+    Bookmark,
+    Consume(Work),
+}
+
+/// What the consumer does.
+#[derive(Clone, Copy, Debug)]
+enum Work {
+    /// Pops up to so many keys and keeps them.
+    Pop(usize),
+    /// Applies what it popped first, and keeps it a little longer.
+    Apply,
+    /// Says that what it applied first has been processed.
+    Finish,
+    Rest,
+}
+
+fn any_work() -> impl Strategy<Value = Work> {
+    prop_oneof![3 => (1usize..4).prop_map(Work::Pop), 3 => Just(Work::Apply), 3 => Just(Work::Finish), 2 => Just(Work::Rest)]
+}
+
+fn any_step() -> impl Strategy<Value = (Step, Vec<Work>)> {
+    let key = 0u8..5;
+    let step = prop_oneof![
+        3 => key.clone().prop_map(Step::Add),
+        3 => key.clone().prop_map(Step::Update),
+        3 => key.clone().prop_map(Step::Delete),
+        1 => key.clone().prop_map(Step::DeleteUnknown),
+        3 => (prop::collection::vec(key.clone(), 0..5), prop::collection::vec(key, 0..2))
+            .prop_map(|(keys, undelivered)| Step::Replace(keys, undelivered)),
+        2 => Just(Step::Resync),
+        1 => Just(Step::Bookmark),
+        9 => any_work().prop_map(Step::Consume),
+    ];
+    (step, prop::collection::vec(any_work(), 0..12))
+}
+
+type Keys = BTreeMap<String, u32>;
+
+/// A consumer that pops, applies and finishes at the moments that a script says.
+struct Worker {
+    queue: Mutex<Option<Arc<dyn Queue<Pod>>>>,
+    consumer: Consumer,
+    popped: Mutex<VecDeque<Popped<Pod>>>,
+    applied: Mutex<VecDeque<Popped<Pod>>>,
+    /// What it does while the queue asks it for its keys.
+    meanwhile: Mutex<VecDeque<Work>>,
+}
+
+impl Worker {
+    fn new() -> Arc<Self> {
+        Arc::new(Self {
+            queue: Mutex::new(None),
+            consumer: Consumer::default(),
+            popped: Mutex::default(),
+            applied: Mutex::default(),
+            meanwhile: Mutex::default(),
+        })
+    }
+
+    fn work(&self, work: Work) {
+        match work {
+            Work::Pop(max) => {
+                let queue = self.queue.lock().clone().unwrap();
+                let popped = queue.try_pop_batch(max).unwrap();
+                self.popped.lock().extend(popped);
+            }
+            Work::Apply => {
+                let popped = self.popped.lock().pop_front();
+                if let Some(popped) = popped {
+                    popped.deltas().iter().for_each(|delta| self.consumer.apply(delta));
+                    self.applied.lock().push_back(popped);
+                }
+            }
+            Work::Finish => drop(self.applied.lock().pop_front()),
+            Work::Rest => {}
+        }
+    }
+
+    fn some_of_meanwhile(&self) {
+        for _ in 0..3 {
+            let work = self.meanwhile.lock().pop_front();
+            work.into_iter().for_each(|work| self.work(work));
+        }
+    }
+
+    fn drain(&self) {
+        while self.queue.lock().clone().unwrap().depth() > 0 {
+            self.work(Work::Pop(1000));
+        }
+        while !self.popped.lock().is_empty() {
+            self.work(Work::Apply);
+        }
+        self.applied.lock().clear();
+    }
+}
+
+impl KnownObjects<Pod> for Worker {
+    fn keys(&self) -> Vec<ObjectKey> {
+        self.some_of_meanwhile();
+        let keys = self.consumer.keys();
+        self.some_of_meanwhile();
+        keys
+    }
+
+    fn get_by_key(&self, key: KeyRef<'_>) -> Option<Arc<Pod>> {
+        self.some_of_meanwhile();
+        let object = self.consumer.get_by_key(key);
+        self.some_of_meanwhile();
+        object
+    }
+}
+
+fn name(key: u8) -> String {
+    format!("p{key}")
+}
+
+fn replacement(keys: &[u8], undelivered: &[u8], value: u32) -> Replacement<Pod> {
+    let objects = keys.iter().map(|key| pod(&name(*key), value)).collect();
+    Replacement::new(objects, value.to_string())
+        .undelivered(undelivered.iter().map(|key| name(*key).parse().unwrap()))
+}
+
+/// Writes one step, and into `truth` what the consumer is to end up with.
+fn write(queue: &dyn Queue<Pod>, truth: &mut Keys, step: &Step, value: u32) {
+    match step {
+        Step::Add(key) => {
+            truth.insert(name(*key), value);
+            Sink::add(queue, pod(&name(*key), value)).unwrap().into_result().unwrap();
+        }
+        Step::Update(key) => {
+            truth.insert(name(*key), value);
+            queue.update(pod(&name(*key), value)).unwrap().into_result().unwrap();
+        }
+        Step::Delete(key) => {
+            truth.remove(&name(*key));
+            queue.delete(pod(&name(*key), value).into()).unwrap().into_result().unwrap();
+        }
+        Step::DeleteUnknown(key) => {
+            truth.remove(&name(*key));
+            queue.delete(unknown(&name(*key), None)).unwrap().into_result().unwrap();
+        }
+        Step::Replace(keys, undelivered) => {
+            truth.retain(|known, _| undelivered.iter().any(|key| name(*key) == *known));
+            truth.extend(keys.iter().map(|key| (name(*key), value)));
+            let report = queue.replace(replacement(keys, undelivered, value)).unwrap();
+            let distinct = keys.iter().collect::<std::collections::BTreeSet<_>>().len();
+            assert_eq!(report.problems().len(), keys.len() - distinct);
+        }
+        Step::Resync => queue.resync().unwrap(),
+        Step::Bookmark => queue.bookmark(value.to_string().into()).unwrap(),
+        Step::Consume(_) => {}
+    }
+}
+
+fn run(
+    steps: &[(Step, Vec<Work>)],
+    make: impl FnOnce(Arc<Worker>) -> Arc<dyn Queue<Pod>>,
+) -> (Keys, Arc<Worker>) {
+    let worker = Worker::new();
+    let queue = make(worker.clone());
+    *worker.queue.lock() = Some(queue.clone());
+    let mut truth = Keys::new();
+    for (value, (step, meanwhile)) in steps.iter().enumerate() {
+        *worker.meanwhile.lock() = meanwhile.iter().copied().collect();
+        write(&*queue, &mut truth, step, value as u32);
+        if let Step::Consume(work) = step {
+            worker.work(*work);
+        }
+    }
+    worker.meanwhile.lock().clear();
+    worker.drain();
+    assert_eq!(queue.depth(), 0);
+    *worker.queue.lock() = None;
+    (truth, worker)
+}
+
+fn ends_equal(steps: &[(Step, Vec<Work>)], make: impl FnOnce(Arc<Worker>) -> Arc<dyn Queue<Pod>>) {
+    let (truth, worker) = run(steps, make);
+    assert_eq!(worker.consumer.state(), truth);
+}
+
+fn histories() -> impl Strategy<Value = Vec<(Step, Vec<Work>)>> {
+    prop::collection::vec(any_step(), 1..60)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 400, ..Default::default() })]
+
+    // contract
+    #[test]
+    fn delta_fifo_brings_the_consumer_to_the_truth(steps in histories(), sync: bool) {
+        let on_replace = if sync { OnReplace::Sync } else { OnReplace::Replaced };
+        // A replace that queues Sync cannot be told from a resync, so its copies need not be the stored ones.
+        let steps: Vec<_> = steps.into_iter().filter(|(s, _)| !sync || !matches!(s, Step::Replace(..))).collect();
+        ends_equal(&steps, |known| Arc::new(DeltaFifo::builder().known_objects(known).on_replace(on_replace).build()));
+    }
+
+    // contract
+    #[test]
+    fn real_fifo_with_known_objects_brings_the_consumer_to_the_truth(steps in histories()) {
+        ends_equal(&steps, |known| Arc::new(RealFifo::builder().known_objects(known).build()));
+    }
+
+    // contract
+    #[test]
+    fn atomic_real_fifo_brings_the_consumer_to_the_truth(steps in histories()) {
+        ends_equal(&steps, |_| Arc::new(RealFifo::new()));
+    }
+
+    // contract: Q-18
+    #[test]
+    fn atomic_or_not_the_consumer_ends_alike_and_its_handlers_see_the_same(steps in histories()) {
+        // A resync of a queue that is not empty leaves out what is queued, where one of all does not; and what is
+        // popped at which moment is for each queue to say. So both consume everything now and then.
+        let mut script = Vec::new();
+        for (step, _) in steps {
+            match step {
+                Step::Consume(_) => script.push(None),
+                Step::Resync => script.extend([None, Some(Step::Resync), None]),
+                other => script.push(Some(other)),
+            }
+        }
+        let play = |queue: Arc<dyn Queue<Pod>>, worker: &Worker| {
+            *worker.queue.lock() = Some(queue.clone());
+            let mut truth = Keys::new();
+            for (value, step) in script.iter().enumerate() {
+                match step {
+                    Some(step) => write(&*queue, &mut truth, step, value as u32),
+                    None => worker.drain(),
+                }
+            }
+            worker.drain();
+            *worker.queue.lock() = None;
+            let mut by_key: BTreeMap<String, Vec<String>> = BTreeMap::new();
+            for (key, event) in worker.consumer.events.lock().iter() {
+                by_key.entry(key.clone()).or_default().push(event.clone());
+            }
+            (worker.consumer.state(), by_key)
+        };
+        let (one, each) = (Worker::new(), Worker::new());
+        let atomic = play(Arc::new(RealFifo::new()), &one);
+        let single = play(Arc::new(RealFifo::builder().known_objects(each.clone()).build()), &each);
+        prop_assert_eq!(atomic, single);
+    }
+}
+
+/// DeltaFIFO in the plainest form: known objects are what was popped, at once.
+#[derive(Default)]
+struct Plain {
+    queue: Vec<String>,
+    deltas: BTreeMap<String, Vec<String>>,
+    known: Keys,
+}
+
+impl Plain {
+    fn push(&mut self, key: &str, delta: String) {
+        if !self.queue.iter().any(|queued| queued == key) {
+            self.queue.push(key.to_owned());
+        }
+        let deltas = self.deltas.entry(key.to_owned()).or_default();
+        match deltas.last_mut() {
+            Some(last) if last.starts_with("Deleted") && delta.starts_with("Deleted") => {
+                if last.starts_with("Deleted ?") && (delta.contains('=') || !last.contains('=')) {
+                    *last = delta;
+                }
+            }
+            _ => deltas.push(delta),
+        }
+    }
+
+    /// The newest state that the queue or, failing that, the known objects have; `Err` if it is a deletion.
+    fn newest(&self, key: &str) -> Result<Option<String>, ()> {
+        match self.deltas.get(key).and_then(|deltas| deltas.last()) {
+            Some(delta) if delta.starts_with("Deleted") => Err(()),
+            Some(delta) => Ok(delta.split(' ').nth(1).map(str::to_owned)),
+            None => Ok(self.known.get(key).map(|value| format!("{key}={value}"))),
+        }
+    }
+
+    fn write(&mut self, step: &Step, value: u32) {
+        match step {
+            Step::Add(key) => self.push(&name(*key), format!("Added {}={value}", name(*key))),
+            Step::Update(key) => self.push(&name(*key), format!("Updated {}={value}", name(*key))),
+            Step::Delete(key) | Step::DeleteUnknown(key) => {
+                let key = name(*key);
+                if self.known.contains_key(&key) || self.deltas.contains_key(&key) {
+                    let observed = matches!(step, Step::Delete(_));
+                    self.push(
+                        &key,
+                        if observed { format!("Deleted {key}={value}") } else { format!("Deleted ?{key}") },
+                    );
+                }
+            }
+            Step::Replace(keys, undelivered) => {
+                let listed =
+                    |key: &String| keys.iter().chain(undelivered).any(|listed| name(*listed) == *key);
+                let queued: Vec<_> = self.queue.iter().filter(|key| !listed(key)).cloned().collect();
+                let known: Vec<_> = self
+                    .known
+                    .keys()
+                    .filter(|key| !listed(key) && !self.deltas.contains_key(*key))
+                    .cloned()
+                    .collect();
+                let gone: Vec<_> = queued
+                    .into_iter()
+                    .chain(known)
+                    .filter_map(|key| Some((key.clone(), self.newest(&key).ok()?.unwrap_or(key))))
+                    .collect();
+                for (i, key) in keys.iter().enumerate() {
+                    if !keys[i + 1..].contains(key) {
+                        self.push(&name(*key), format!("Replaced {}={value}", name(*key)));
+                    }
+                }
+                for (key, state) in gone {
+                    self.push(&key, format!("Deleted ?{state}"));
+                }
+            }
+            Step::Resync => {
+                for (key, value) in self.known.clone() {
+                    if !self.deltas.contains_key(&key) {
+                        self.push(&key, format!("Sync {key}={value}"));
+                    }
+                }
+            }
+            Step::Bookmark | Step::Consume(_) => {}
+        }
+    }
+
+    fn pop(&mut self) -> Option<Vec<String>> {
+        let key = (!self.queue.is_empty()).then(|| self.queue.remove(0))?;
+        let deltas = self.deltas.remove(&key).unwrap();
+        match deltas.last().unwrap() {
+            delta if delta.starts_with("Deleted") => drop(self.known.remove(&key)),
+            delta => drop(self.known.insert(key, delta.rsplit('=').next().unwrap().parse().unwrap())),
+        }
+        Some(deltas)
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 400, ..Default::default() })]
+
+    // contract
+    #[test]
+    fn delta_fifo_holds_what_the_plain_model_holds(steps in histories()) {
+        let consumer = Arc::new(Consumer::default());
+        let queue = DeltaFifo::builder().known_objects(consumer.clone()).build();
+        let (mut model, mut truth) = (Plain::default(), Keys::new());
+        for (value, (step, _)) in steps.iter().enumerate() {
+            write(&queue, &mut truth, step, value as u32);
+            model.write(step, value as u32);
+            if matches!(step, Step::Consume(_)) {
+                let popped = queue.try_pop().unwrap();
+                prop_assert_eq!(popped.as_ref().map(|popped| popped.iter().map(text).collect()), model.pop());
+                popped.into_iter().for_each(|popped| consumer.process(popped));
+            }
+            let keys: Vec<_> = queue.keys().iter().map(ToString::to_string).collect();
+            prop_assert_eq!(&keys, &model.queue);
+            for key in &keys {
+                let deltas: Vec<_> = queue.get_by_key(key).iter().map(text).collect();
+                prop_assert_eq!(&deltas, &model.deltas[key], "after {:?}", step);
+            }
+            prop_assert_eq!(queue.depth(), model.deltas.values().map(Vec::len).sum::<usize>());
+        }
+    }
+}
