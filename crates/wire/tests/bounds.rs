@@ -1,0 +1,11 @@
+//! Every public type is Send and Sync.
+
+use kinformer_wire::*;
+use static_assertions::assert_impl_all;
+
+assert_impl_all!(ListDecoder: Send, Sync);
+assert_impl_all!(WatchDecoder: Send, Sync);
+assert_impl_all!(ListEnvelope: Send, Sync);
+assert_impl_all!(Identity: Send, Sync);
+assert_impl_all!(RawEvent<'static>: Send, Sync);
+assert_impl_all!(Error: Send, Sync, std::error::Error);
