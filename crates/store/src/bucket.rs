@@ -1,152 +1,151 @@
-//! The objects of one index value, as slot numbers.
+//! What one index value leads to: the slots of its objects.
 
+use std::iter;
 use std::sync::Arc;
 
-const INLINE: usize = 5;
-const LEAF: usize = 256;
+use crate::tree::Tree;
 
-/// A set of slot numbers, each at a place that its index remembers, copied on write.
-///
-/// A handful is kept in place: an index by owner or by a unique label has one object for most values.
-#[derive(Clone)]
-pub(crate) enum Bucket {
-    Few { slots: [u32; INLINE], len: u8 },
-    Many { leaves: Arc<Vec<Arc<[u32; LEAF]>>>, len: u32 },
+/// An index value with the slots of its objects. The default is a number that is not in use.
+#[derive(Clone, Default)]
+pub(crate) struct Bucket {
+    pub(crate) value: Option<Arc<str>>,
+    pub(crate) slots: SlotSet,
 }
 
-impl Default for Bucket {
+/// A persistent, unordered set of slots that knows them by their place.
+///
+/// Many indexes have one object per value, others a hundred thousand; so a handful is kept inline, up to one
+/// leaf in one array that fits, and more in a tree.
+#[derive(Clone)]
+pub(crate) enum SlotSet {
+    Few { len: u8, slots: [u32; FEW] },
+    Some { len: u32, slots: Arc<[u32]> },
+    Many { len: u32, slots: Tree<u32, LEAF> },
+}
+
+const FEW: usize = 5;
+const LEAF: usize = 256;
+
+impl Default for SlotSet {
     fn default() -> Self {
-        Self::Few { slots: [0; INLINE], len: 0 }
+        Self::Few { len: 0, slots: [0; FEW] }
     }
 }
 
-impl Bucket {
+impl SlotSet {
     pub(crate) fn len(&self) -> usize {
         match self {
             Self::Few { len, .. } => usize::from(*len),
-            Self::Many { len, .. } => *len as usize,
+            Self::Some { len, .. } | Self::Many { len, .. } => *len as usize,
         }
     }
 
-    /// Adds a slot at the end; its place is the length before.
-    pub(crate) fn push(&mut self, slot: u32) {
+    pub(crate) fn get(&self, place: u32) -> Option<u32> {
         match self {
-            Self::Few { slots, len } => {
-                if let Some(free) = slots.get_mut(usize::from(*len)) {
-                    *free = slot;
-                    *len += 1;
-                    return;
-                }
-                let mut leaf = [0; LEAF];
-                leaf.iter_mut().zip(slots.iter()).for_each(|(to, from)| *to = *from);
-                *self = Self::Many { leaves: Arc::new(vec![Arc::new(leaf)]), len: INLINE as u32 };
-                self.push(slot);
-            }
-            Self::Many { leaves, len } => {
-                let at = *len as usize;
-                let leaves = Arc::make_mut(leaves);
-                if at / LEAF == leaves.len() {
-                    leaves.push(Arc::new([0; LEAF]));
-                }
-                *len += 1;
-                self.set(at, slot);
-            }
+            Self::Few { slots, .. } => slots.get(place as usize).copied(),
+            Self::Some { slots, .. } => slots.get(place as usize).copied(),
+            Self::Many { slots, .. } => slots.get(place).copied(),
         }
     }
 
-    /// Takes out the slot at `place`; the last one moves there. Says which one has moved.
-    pub(crate) fn swap_remove(&mut self, place: usize) -> Option<u32> {
-        let last = self.len().checked_sub(1)?;
-        let moved = self.get(last)?;
+    /// The slots in pieces, in the order of their places.
+    pub(crate) fn chunks(&self) -> impl Iterator<Item = &[u32]> {
+        let (one, tree, len) = match self {
+            Self::Few { len, slots } => (slots.get(..usize::from(*len)), None, 0),
+            Self::Some { len, slots } => (slots.get(..*len as usize), None, 0),
+            Self::Many { len, slots } => (None, Some(slots), *len as usize),
+        };
+        let leaves = (0..len.div_ceil(LEAF)).filter_map(move |number| {
+            let leaf = tree?.leaf(number)?;
+            leaf.get(..LEAF.min(len - number * LEAF))
+        });
+        one.into_iter().chain(leaves)
+    }
+
+    /// Adds a slot; returns its place.
+    pub(crate) fn push(&mut self, slot: u32) -> u32 {
+        self.make_room();
+        let place = self.len() as u32;
+        self.set(place, slot);
+        match self {
+            Self::Few { len, .. } => *len += 1,
+            Self::Some { len, .. } | Self::Many { len, .. } => *len += 1,
+        }
+        place
+    }
+
+    /// Removes what is at a place; the last one moves there, and is returned if it was another one.
+    pub(crate) fn swap_remove(&mut self, place: u32) -> Option<u32> {
+        let last_place = self.len().checked_sub(1)? as u32;
+        let last = self.get(last_place)?;
+        if place != last_place {
+            self.set(place, last);
+        }
         match self {
             Self::Few { len, .. } => *len -= 1,
-            Self::Many { leaves, len } => {
+            Self::Some { len, .. } => *len -= 1,
+            Self::Many { len, slots } => {
                 *len -= 1;
-                if last % LEAF == 0 {
-                    Arc::make_mut(leaves).pop();
+                if (*len as usize).is_multiple_of(LEAF) {
+                    slots.drop_leaf(*len as usize / LEAF);
                 }
             }
         }
-        let moved = (place != last).then_some(moved);
-        if let Some(moved) = moved {
-            self.set(place, moved);
-        }
-        if let Self::Many { leaves, len } = self
-            && *len as usize <= INLINE / 2
-        {
-            let mut slots = [0; INLINE];
-            let leaf = leaves.first().into_iter().flat_map(|leaf| leaf.iter());
-            slots.iter_mut().zip(leaf).for_each(|(to, from)| *to = *from);
-            *self = Self::Few { slots, len: *len as u8 };
-        }
-        moved
+        self.give_room_back();
+        (place != last_place).then_some(last)
     }
 
-    fn get(&self, place: usize) -> Option<u32> {
+    fn set(&mut self, place: u32, slot: u32) {
+        let at = match self {
+            Self::Few { slots, .. } => slots.get_mut(place as usize),
+            Self::Some { slots, .. } => Arc::make_mut(slots).get_mut(place as usize),
+            Self::Many { slots, .. } => Some(slots.get_mut(place)),
+        };
+        debug_assert!(at.is_some(), "there is room for the place");
+        if let Some(at) = at {
+            *at = slot;
+        }
+    }
+
+    fn make_room(&mut self) {
+        let len = self.len();
         match self {
-            Self::Few { slots, .. } => slots.get(place).copied(),
-            Self::Many { leaves, .. } => leaves.get(place / LEAF)?.get(place % LEAF).copied(),
-        }
-    }
-
-    fn set(&mut self, place: usize, slot: u32) {
-        let to = match self {
-            Self::Few { slots, .. } => slots.get_mut(place),
-            Self::Many { leaves, .. } => Arc::make_mut(leaves)
-                .get_mut(place / LEAF)
-                .and_then(|leaf| Arc::make_mut(leaf).get_mut(place % LEAF)),
-        };
-        if let Some(to) = to {
-            *to = slot;
-        }
-    }
-
-    /// The slots, in no particular order.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = u32> {
-        let (few, many) = match self {
-            Self::Few { slots, .. } => (Some(slots), None),
-            Self::Many { leaves, .. } => (None, Some(leaves)),
-        };
-        let many = many.into_iter().flat_map(|leaves| leaves.iter()).flat_map(|leaf| leaf.iter());
-        few.into_iter().flatten().chain(many).copied().take(self.len())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use proptest::prelude::*;
-
-    proptest! {
-        #[test]
-        fn like_a_vector_with_swap_remove(
-            writes in prop::collection::vec((0u8..3, any::<prop::sample::Index>(), any::<bool>()), 1..1500),
-            start in 0u32..600,
-        ) {
-            let mut bucket = Bucket::default();
-            let mut model = Vec::new();
-            for slot in 0..start {
-                bucket.push(slot);
-                model.push(slot);
+            Self::Few { .. } if len == FEW => *self = self.in_one_array(8),
+            Self::Some { slots, .. } if len == slots.len() && len < LEAF => {
+                *self = self.in_one_array((len + len / 2).next_multiple_of(8).min(LEAF));
             }
-            let mut clones = Vec::new();
-            for (i, (what, at, clone)) in writes.into_iter().enumerate() {
-                if clone && i % 16 == 0 {
-                    clones.push((bucket.clone(), model.clone()));
+            Self::Some { slots, .. } if len == slots.len() => {
+                let mut tree = Tree::default();
+                for (place, slot) in slots.iter().enumerate() {
+                    *tree.get_mut(place as u32) = *slot;
                 }
-                if what > 0 && !model.is_empty() {
-                    let at = at.index(model.len());
-                    model.swap_remove(at);
-                    prop_assert_eq!(bucket.swap_remove(at), model.get(at).copied());
-                } else {
-                    model.push(i as u32);
-                    bucket.push(i as u32);
-                }
+                *self = Self::Many { len: len as u32, slots: tree };
             }
-            clones.push((bucket, model));
-            for (bucket, model) in clones {
-                prop_assert_eq!(bucket.iter().collect::<Vec<_>>(), model);
-            }
+            _ => {}
         }
+    }
+
+    /// With a margin to what [`Self::make_room`] does, so that one slot coming and going copies nothing.
+    fn give_room_back(&mut self) {
+        let len = self.len();
+        match self {
+            Self::Many { .. } if len <= LEAF / 2 => *self = self.in_one_array(LEAF * 3 / 4),
+            Self::Some { .. } if len + 2 <= FEW => {
+                let mut few = [0; FEW];
+                few.iter_mut().zip(self.chunks().flatten()).for_each(|(to, from)| *to = *from);
+                *self = Self::Few { len: len as u8, slots: few };
+            }
+            Self::Some { slots, .. } if len * 2 < slots.len() && slots.len() > 16 => {
+                *self = self.in_one_array((len + len / 2).next_multiple_of(8));
+            }
+            _ => {}
+        }
+    }
+
+    fn in_one_array(&self, capacity: usize) -> Self {
+        let len = self.len() as u32;
+        let mut slots: Arc<[u32]> = iter::repeat_n(0, capacity).collect();
+        Arc::make_mut(&mut slots).iter_mut().zip(self.chunks().flatten()).for_each(|(to, from)| *to = *from);
+        Self::Some { len, slots }
     }
 }

@@ -1,56 +1,52 @@
-//! What can go wrong with a store.
+//! What can go wrong in a store.
 
 use std::sync::Arc;
 
 use kinformer_core::ResourceVersion;
 
-/// What a store reports.
+/// Why a store did not do what it was asked. Nothing has changed then.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// There is no index of this name.
-    #[error("there is no index {name:?}; there is {}", list(.known))]
+    #[error("there is no index {name:?}; there are {known:?}")]
     UnknownIndex {
-        /// The name that was asked for.
+        /// What was asked for.
         name: String,
-        /// The indexes that there are.
+        /// The names of the indexes that there are.
         known: Vec<Arc<str>>,
     },
-    /// An index of this name is there already. Nothing has changed.
-    #[error("there is already an index {name:?}")]
+    /// There is an index of this name already.
+    #[error("there is an index {name:?} already")]
     IndexerConflict {
-        /// The name.
+        /// Which name.
         name: Arc<str>,
     },
-    /// The store has been stopped: it will not come to reflect the version that was waited for.
-    #[error("the store was stopped at version {reached:?}, before it reflected version {wanted:?}")]
+    /// The store was stopped: what was waited for will not come.
+    #[error("the store was stopped at resource version \"{reached}\" before it reached \"{wanted}\"")]
     Stopped {
-        /// The version that was waited for.
+        /// What was waited for.
         wanted: ResourceVersion,
-        /// The version that the store reflects.
+        /// Where the store stood.
         reached: ResourceVersion,
     },
     /// The deadline has passed.
-    #[error("version {wanted:?} was not reflected in time; the store is at version {reached:?}")]
+    #[error("the deadline passed at resource version \"{reached}\" before the store reached \"{wanted}\"")]
     DeadlineExceeded {
-        /// The version that was waited for.
+        /// What was waited for.
         wanted: ResourceVersion,
-        /// The version that the store reflects.
+        /// Where the store stood.
         reached: ResourceVersion,
     },
-    /// It cannot be known whether the store reflects this version: one of the two is no number.
-    #[error("version {wanted:?} cannot be compared with the store's version {reached:?}")]
+    /// Whether the store has reached the version cannot be known.
+    #[error("resource version \"{reached}\" of the store cannot be compared with \"{wanted}\"")]
     Incomparable {
-        /// The version that was waited for.
+        /// What was waited for.
         wanted: ResourceVersion,
-        /// The version that the store reflects.
+        /// Where the store stood.
         reached: ResourceVersion,
     },
-    /// An error about an object.
+    /// Something is wrong with an object.
     #[error(transparent)]
-    Object(#[from] kinformer_core::Error),
-}
-
-fn list(names: &[Arc<str>]) -> String {
-    if names.is_empty() { "none".into() } else { names.join(", ") }
+    Core(#[from] kinformer_core::Error),
 }

@@ -1,229 +1,252 @@
-//! One index: from values to buckets of slots, and back from slots to their places in buckets.
+//! One index: from a value to the slots of the objects that have it.
 
+use std::hash::BuildHasher;
+use std::slice;
 use std::sync::Arc;
 
-use foldhash::fast::RandomState;
+use smallvec::SmallVec;
 
-use crate::bucket::Bucket;
-use crate::cow::CowVec;
-use crate::hash::hash_bytes;
-use crate::index_function::ValueSet;
+use crate::bucket::{Bucket, SlotSet};
 use crate::points::Points;
+use crate::tree::Tree;
 
-/// What readers see of an index; a clone is a snapshot.
+pub(crate) type Hasher = foldhash::quality::RandomState;
+
+/// The hash that [`Points`] are given.
+pub(crate) fn hash_text(hasher: &Hasher, text: &str) -> u32 {
+    hasher.hash_one(text) as u32
+}
+
+/// What readers need: persistent, part of every snapshot.
 #[derive(Clone, Default)]
 pub(crate) struct Index {
-    /// From the hash of a value to the number of its bucket.
-    values: Points,
-    buckets: CowVec<Option<Valued>>,
-    /// How many values there are.
-    len: usize,
+    points: Points,
+    buckets: Tree<Bucket, 32>,
+    values: usize,
 }
 
-#[derive(Clone)]
-struct Valued {
-    value: Arc<str>,
-    bucket: Bucket,
+/// What only writers need: where every object stands, so that it can be taken out without asking its index
+/// function again.
+#[derive(Default)]
+pub(crate) struct IndexWriter {
+    /// By slot.
+    entries: Tree<Entry, 256>,
+    /// The places of objects with several values.
+    several: Vec<SmallVec<[Place; 4]>>,
+    free_several: Vec<u32>,
+    free_buckets: Vec<u32>,
+    next_bucket: u32,
 }
 
-impl Index {
-    pub(crate) fn len(&self) -> usize {
-        self.len
-    }
-
-    pub(crate) fn values(&self) -> impl Iterator<Item = &Arc<str>> {
-        self.buckets.leaves(0).flat_map(|(_, leaf)| leaf.iter()).flatten().map(|valued| &valued.value)
-    }
-
-    pub(crate) fn bucket(&self, seed: &RandomState, value: &[u8]) -> Option<&Bucket> {
-        let number = self.find(hash_bytes(seed, value), value)?;
-        self.valued(number).map(|valued| &valued.bucket)
-    }
-
-    fn find(&self, hash: u32, value: &[u8]) -> Option<u32> {
-        self.values.find(hash, |number| self.valued(number).is_some_and(|v| v.value.as_bytes() == value))
-    }
-
-    fn has(&self, place: &Place, value: &[u8]) -> bool {
-        self.valued(place.bucket).is_some_and(|valued| valued.value.as_bytes() == value)
-    }
-
-    fn valued(&self, number: u32) -> Option<&Valued> {
-        self.buckets.get(number as usize)?.as_ref()
-    }
-}
-
-/// A slot's place in a bucket.
-#[derive(Clone, Copy)]
-struct Place {
+/// A place in a bucket.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Place {
     bucket: u32,
     place: u32,
 }
 
-/// The bucket number of a slot that is in no bucket, and of one that is in several.
+/// The places of one object, in eight bytes: one, or none, or a number into `several`.
+#[derive(Clone, Copy)]
+struct Entry(Place);
+
 const NONE: u32 = u32::MAX;
 const SEVERAL: u32 = u32::MAX - 1;
 
-/// What only the writer needs of an index: for each slot its places, so that no index function is ever asked
-/// about an old state.
-#[derive(Default)]
-pub(crate) struct Places {
-    /// By slot. In chunks, because a vector that doubles would waste up to half of itself.
-    chunks: Vec<Box<[Place; CHUNK]>>,
-    /// The places of slots that are in several buckets.
-    several: Vec<Box<[Place]>>,
-    free_several: Vec<u32>,
-    free_buckets: Vec<u32>,
-    buckets: u32,
+impl Default for Entry {
+    fn default() -> Self {
+        Self(Place { bucket: NONE, place: 0 })
+    }
 }
 
-const CHUNK: usize = 1024;
+/// The values of one object in one index: sorted, each once.
+pub(crate) trait Values {
+    fn len(&self) -> usize;
+    /// In `0..len`; the empty string elsewhere.
+    fn get(&self, at: usize) -> &str;
+}
 
-impl Places {
-    /// Finds out everything from the index itself.
-    pub(crate) fn of(index: &Index) -> Self {
-        let mut places = Self::default();
-        for (first, leaf) in index.buckets.leaves(0) {
-            for (number, valued) in leaf.iter().enumerate().map(|(i, valued)| ((first + i) as u32, valued)) {
-                let Some(valued) = valued else { continue };
-                while places.buckets <= number {
-                    places.free_buckets.push(places.buckets);
-                    places.buckets += 1;
-                }
-                places.free_buckets.pop();
-                for (place, slot) in valued.bucket.iter().enumerate() {
-                    places.push(slot, Place { bucket: number, place: place as u32 });
-                }
+/// No values at all.
+pub(crate) struct NoValues;
+
+impl Values for NoValues {
+    fn len(&self) -> usize {
+        0
+    }
+
+    fn get(&self, _: usize) -> &str {
+        ""
+    }
+}
+
+impl Index {
+    fn bucket_of(&self, hash: u32, value: &str) -> Option<u32> {
+        self.points.find(hash, |bucket| self.value_of(bucket) == Some(value))
+    }
+
+    fn value_of(&self, bucket: u32) -> Option<&str> {
+        self.buckets.get(bucket)?.value.as_deref()
+    }
+
+    /// The slots of the objects with this value.
+    pub(crate) fn slots(&self, hasher: &Hasher, value: &str) -> Option<&SlotSet> {
+        let bucket = self.bucket_of(hash_text(hasher, value), value)?;
+        Some(&self.buckets.get(bucket)?.slots)
+    }
+
+    /// All values that some object has, in no particular order.
+    pub(crate) fn values(&self) -> impl ExactSizeIterator<Item = &Arc<str>> {
+        let values = self.buckets.iter().filter_map(|bucket| bucket.value.as_ref());
+        Counted { iterator: values, left: self.values }
+    }
+}
+
+/// An iterator whose length is known.
+struct Counted<I> {
+    iterator: I,
+    left: usize,
+}
+
+impl<I: Iterator> Iterator for Counted<I> {
+    type Item = I::Item;
+
+    fn next(&mut self) -> Option<I::Item> {
+        let next = self.iterator.next()?;
+        self.left = self.left.saturating_sub(1);
+        Some(next)
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        (self.left, Some(self.left))
+    }
+}
+
+impl<I: Iterator> ExactSizeIterator for Counted<I> {}
+
+impl IndexWriter {
+    fn places(&self, slot: u32) -> &[Place] {
+        match self.entries.get(slot) {
+            None | Some(Entry(Place { bucket: NONE, .. })) => &[],
+            Some(Entry(Place { bucket: SEVERAL, place })) => {
+                self.several.get(*place as usize).map(SmallVec::as_slice).unwrap_or_default()
+            }
+            Some(Entry(place)) => slice::from_ref(place),
+        }
+    }
+
+    fn places_mut(&mut self, slot: u32) -> &mut [Place] {
+        match self.entries.get_mut(slot) {
+            Entry(Place { bucket: NONE, .. }) => &mut [],
+            Entry(Place { bucket: SEVERAL, place }) => {
+                self.several.get_mut(*place as usize).map(SmallVec::as_mut_slice).unwrap_or_default()
+            }
+            Entry(place) => slice::from_mut(place),
+        }
+    }
+
+    /// Whether the object in this slot has exactly these values already.
+    pub(crate) fn has<V: Values>(&self, index: &Index, slot: u32, values: &V) -> bool {
+        let places = self.places(slot);
+        let has = |place: &Place| {
+            let value = index.value_of(place.bucket).unwrap_or_default();
+            if values.len() == 1 { values.get(0) == value } else { contains(values, value) }
+        };
+        // Both sides hold each value once; so equally many and all of them means the same.
+        places.len() == values.len() && places.iter().all(has)
+    }
+
+    /// Gives the object in this slot exactly these values; touches only buckets that it enters or leaves.
+    pub(crate) fn set<V: Values>(&mut self, index: &mut Index, hasher: &Hasher, slot: u32, values: &V) {
+        let mut wanted: SmallVec<[u32; 4]> =
+            (0..values.len()).map(|at| self.bucket_for(index, hasher, values.get(at))).collect();
+        wanted.sort_unstable();
+        let (mut places, left): (SmallVec<[Place; 4]>, SmallVec<[Place; 4]>) =
+            self.places(slot).iter().copied().partition(|place| wanted.binary_search(&place.bucket).is_ok());
+        for place in left {
+            self.leave(index, hasher, place);
+        }
+        places.sort_unstable();
+        let kept = places.len();
+        for bucket in wanted {
+            let (old, _) = places.split_at(kept);
+            if old.binary_search_by_key(&bucket, |place| place.bucket).is_err() {
+                let place = index.buckets.get_mut(bucket).slots.push(slot);
+                places.push(Place { bucket, place });
             }
         }
-        places
+        self.remember(slot, places);
     }
 
-    #[expect(
-        clippy::indexing_slicing,
-        reason = "the chunks have just been grown; the other is modulo the length"
-    )]
-    fn at(&mut self, slot: u32) -> &mut Place {
-        let slot = slot as usize;
-        while self.chunks.len() <= slot / CHUNK {
-            self.chunks.push(Box::new([Place { bucket: NONE, place: 0 }; CHUNK]));
+    /// Notes the places of an object, in the room it has already where that is possible.
+    fn remember(&mut self, slot: u32, places: SmallVec<[Place; 4]>) {
+        if places.is_empty() && self.entries.get(slot).is_none() {
+            return;
         }
-        &mut self.chunks[slot / CHUNK][slot % CHUNK]
-    }
-
-    fn list(&mut self, slot: u32) -> &mut [Place] {
-        let place = *self.at(slot);
-        match place.bucket {
-            NONE => &mut [],
-            SEVERAL => {
-                self.several.get_mut(place.place as usize).map(|places| &mut **places).unwrap_or_default()
-            }
-            _ => std::slice::from_mut(self.at(slot)),
-        }
-    }
-
-    fn take(&mut self, slot: u32) -> Taken {
-        let place = std::mem::replace(self.at(slot), Place { bucket: NONE, place: 0 });
-        match place.bucket {
-            NONE => Taken::default(),
-            SEVERAL => {
-                self.free_several.push(place.place);
-                let places = self.several.get_mut(place.place as usize).map(std::mem::take);
-                Taken::from_vec(places.unwrap_or_default().into_vec())
-            }
-            _ => Taken::from_slice(&[place]),
-        }
-    }
-
-    fn set(&mut self, slot: u32, places: &[Place]) {
-        *self.at(slot) = match places {
+        let Entry(entry) = self.entries.get_mut(slot);
+        let room = (entry.bucket == SEVERAL).then_some(entry.place);
+        *entry = match *places {
             [] => Place { bucket: NONE, place: 0 },
-            [place] => *place,
-            several => {
-                let number = self.free_several.pop().unwrap_or(self.several.len() as u32);
-                match self.several.get_mut(number as usize) {
-                    Some(free) => *free = several.into(),
-                    None => self.several.push(several.into()),
+            [place] => place,
+            _ => {
+                let at = room.or_else(|| self.free_several.pop()).unwrap_or(self.several.len() as u32);
+                match self.several.get_mut(at as usize) {
+                    Some(old) => *old = places,
+                    None => self.several.push(places),
                 }
-                Place { bucket: SEVERAL, place: number }
+                *entry = Place { bucket: SEVERAL, place: at };
+                return;
             }
         };
-    }
-
-    fn push(&mut self, slot: u32, place: Place) {
-        let mut places = self.take(slot);
-        places.push(place);
-        self.set(slot, &places);
-    }
-
-    /// Whether the slot is found under exactly these values.
-    pub(crate) fn holds(&mut self, index: Option<&Index>, slot: u32, values: &ValueSet<'_>) -> bool {
-        let places = self.list(slot);
-        places.len() == values.len()
-            && values
-                .iter()
-                .all(|value| places.iter().any(|place| index.is_some_and(|index| index.has(place, value))))
-    }
-
-    /// Moves a slot from the values it was found under to those it is to be found under; touches only what
-    /// differs.
-    pub(crate) fn update(&mut self, index: &mut Index, seed: &RandomState, slot: u32, values: &ValueSet<'_>) {
-        let old = self.take(slot);
-        let (kept, gone): (Taken, Taken) =
-            old.into_iter().partition(|place| values.iter().any(|value| index.has(place, value)));
-        let mut new: SmallValues<'_> = values.iter().collect();
-        new.retain(|value| !kept.iter().any(|place| index.has(place, value)));
-        let mut places = kept;
-        for place in gone {
-            self.leave(index, seed, place);
+        if let Some(at) = room {
+            if let Some(old) = self.several.get_mut(at as usize) {
+                *old = SmallVec::new();
+            }
+            self.free_several.push(at);
         }
-        for value in new {
-            places.push(self.enter(index, seed, slot, value));
-        }
-        self.set(slot, &places);
     }
 
-    fn enter(&mut self, index: &mut Index, seed: &RandomState, slot: u32, value: &[u8]) -> Place {
-        let hash = hash_bytes(seed, value);
-        let number = index.find(hash, value).unwrap_or_else(|| {
-            let number = self.free_buckets.pop().unwrap_or_else(|| {
-                self.buckets += 1;
-                self.buckets - 1
-            });
-            let value = String::from_utf8_lossy(value).into();
-            *index.buckets.get_mut(number as usize) = Some(Valued { value, bucket: Bucket::default() });
-            index.values.insert(hash, number);
-            index.len += 1;
-            number
+    /// The number of this value's bucket; a new one if there is none.
+    fn bucket_for(&mut self, index: &mut Index, hasher: &Hasher, value: &str) -> u32 {
+        let hash = hash_text(hasher, value);
+        if let Some(bucket) = index.bucket_of(hash, value) {
+            return bucket;
+        }
+        let bucket = self.free_buckets.pop().unwrap_or_else(|| {
+            self.next_bucket += 1;
+            self.next_bucket - 1
         });
-        let mut place = 0;
-        if let Some(valued) = index.buckets.get_mut(number as usize) {
-            place = valued.bucket.len() as u32;
-            valued.bucket.push(slot);
-        }
-        Place { bucket: number, place }
+        index.buckets.get_mut(bucket).value = Some(value.into());
+        index.points.insert(hash, bucket);
+        index.values += 1;
+        bucket
     }
 
-    fn leave(&mut self, index: &mut Index, seed: &RandomState, left: Place) {
-        let entry = index.buckets.get_mut(left.bucket as usize);
-        let Some(valued) = entry else { return };
-        let moved = valued.bucket.swap_remove(left.place as usize);
-        if valued.bucket.len() == 0 {
-            let hash = hash_bytes(seed, valued.value.as_bytes());
-            *entry = None;
-            index.values.remove(hash, left.bucket);
-            index.buckets.free_leaf_unless(left.bucket as usize, Option::is_some);
-            index.len -= 1;
-            self.free_buckets.push(left.bucket);
+    fn leave(&mut self, index: &mut Index, hasher: &Hasher, Place { bucket, place }: Place) {
+        let left = index.buckets.get_mut(bucket);
+        let moved = left.slots.swap_remove(place);
+        if left.slots.len() == 0 {
+            let value = std::mem::take(left).value.unwrap_or_default();
+            index.points.remove(hash_text(hasher, &value), bucket);
+            index.values -= 1;
+            self.free_buckets.push(bucket);
         }
         if let Some(moved) = moved {
-            let place = self.list(moved).iter_mut().find(|place| place.bucket == left.bucket);
-            if let Some(place) = place {
-                place.place = left.place;
+            let mut places = self.places_mut(moved).iter_mut();
+            if let Some(there) = places.find(|there| there.bucket == bucket) {
+                there.place = place;
             }
         }
     }
 }
 
-type Taken = smallvec::SmallVec<[Place; 4]>;
-type SmallValues<'a> = smallvec::SmallVec<[&'a [u8]; 4]>;
+fn contains<V: Values>(values: &V, value: &str) -> bool {
+    let (mut from, mut to) = (0, values.len());
+    while from < to {
+        let middle = from.midpoint(to);
+        match values.get(middle).cmp(value) {
+            std::cmp::Ordering::Equal => return true,
+            std::cmp::Ordering::Less => from = middle + 1,
+            std::cmp::Ordering::Greater => to = middle,
+        }
+    }
+    false
+}

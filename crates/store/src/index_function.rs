@@ -1,103 +1,24 @@
-//! Index functions: under which values an object is found.
+//! What an object is indexed by.
 
-use std::fmt;
-use std::ops::Range;
+use std::fmt::{self, Write};
 use std::sync::Arc;
 
-use kinformer_core::{BoxError, Error, Object, ObjectKey, contain};
-use smallvec::SmallVec;
+use kinformer_core::{BoxError, Object, contain};
 
-/// The conventional name of the index by namespace, as in client-go.
-pub const NAMESPACE_INDEX: &str = "namespace";
+use crate::{Error, NAMESPACE_INDEX};
 
-/// The values that index functions give: none, one or several for each object and index.
-///
-/// A few short values take no heap. The same value twice for one object counts once.
-#[derive(Clone, Debug, Default)]
-pub struct IndexValues {
-    text: SmallVec<[u8; 96]>,
-    /// Where each value ends in `text`.
-    ends: SmallVec<[usize; 8]>,
-    /// Where each complete set of values ends in `ends`.
-    sets: SmallVec<[usize; 4]>,
-}
-
-impl IndexValues {
-    pub(crate) const EMPTY: Self =
-        Self { text: SmallVec::new_const(), ends: SmallVec::new_const(), sets: SmallVec::new_const() };
-
-    /// The object is to be found under this value.
-    pub fn push(&mut self, value: &str) {
-        let open = ValueSet { values: self, ends: self.sets.last().copied().unwrap_or(0)..self.ends.len() };
-        if !open.iter().any(|present| present == value.as_bytes()) {
-            self.text.extend_from_slice(value.as_bytes());
-            self.ends.push(self.text.len());
-        }
-    }
-
-    /// One set of values is complete; the next one begins.
-    pub(crate) fn close_set(&mut self) {
-        self.sets.push(self.ends.len());
-    }
-
-    /// Takes back the values of the set that is not complete.
-    fn reopen_set(&mut self) {
-        self.ends.truncate(self.sets.last().copied().unwrap_or(0));
-        self.text.truncate(self.ends.last().copied().unwrap_or(0));
-    }
-
-    /// The values of one set, by its number.
-    pub(crate) fn set(&self, number: usize) -> ValueSet<'_> {
-        let end = |number: usize| self.sets.get(number).copied();
-        let start = number.checked_sub(1).and_then(end).unwrap_or(0);
-        ValueSet { values: self, ends: start..end(number).unwrap_or(start) }
-    }
-}
-
-/// The values of one object in one index, as UTF-8.
-#[derive(Clone)]
-pub(crate) struct ValueSet<'a> {
-    values: &'a IndexValues,
-    ends: Range<usize>,
-}
-
-impl<'a> ValueSet<'a> {
-    pub(crate) fn len(&self) -> usize {
-        self.ends.len()
-    }
-
-    pub(crate) fn iter(&self) -> impl Iterator<Item = &'a [u8]> + use<'a> {
-        let values = self.values;
-        let end = |at: usize| values.ends.get(at).copied();
-        let mut start = self.ends.start.checked_sub(1).and_then(end).unwrap_or(0);
-        values.ends.get(self.ends.clone()).unwrap_or_default().iter().map(move |end| {
-            let range = start..*end;
-            start = *end;
-            values.text.get(range).unwrap_or_default()
-        })
-    }
-}
+/// An index function with the name of its index.
+pub(crate) type Named<T> = (Arc<str>, IndexFunction<T>);
 
 type Function<T> = dyn Fn(&T, &mut IndexValues) -> Result<(), BoxError> + Send + Sync;
 
-/// Says under which values of an index an object is found.
+/// Gives the values of an object in one index: none, one or several.
 ///
-/// It is called once for each state of an object, without a lock held, and must give the same values for the
-/// same state. If it fails or panics, the object is stored and missing from this one index, and the write's
-/// report says so. Follows client-go 1.37 (`IndexFunc`), which panics then.
+/// It is called once for every write of an object, before any lock is taken, and must give the same values
+/// for the same object each time. When it fails or panics, the object is stored all the same, is in no value
+/// of this index, and the report names object and index.
 ///
-/// ```
-/// use kinformer_core::Keyed;
-/// use kinformer_store::{IndexFunction, Indexer};
-///
-/// let by_parity = IndexFunction::new(|n: &Keyed<u32>, values| values.push(if **n % 2 == 0 { "even" } else { "odd" }));
-/// let numbers = Indexer::builder().index("parity", by_parity).build()?;
-/// for n in 0..5 {
-///     numbers.add(Keyed::by(u32::to_string, n).unwrap())?;
-/// }
-/// assert_eq!(numbers.by_index("parity", "odd")?.len(), 2);
-/// # Ok::<(), kinformer_store::Error>(())
-/// ```
+/// Follows client-go 1.37 (`IndexFunc`), where a failing one panics.
 pub struct IndexFunction<T>(Arc<Function<T>>);
 
 impl<T: Object> IndexFunction<T> {
@@ -116,46 +37,34 @@ impl<T: Object> IndexFunction<T> {
         Self(Arc::new(function))
     }
 
-    /// By namespace. Cluster-scoped objects are found under the empty value.
+    /// By namespace; cluster-scoped objects have the value `""`.
+    ///
+    /// Follows client-go 1.37 (`MetaNamespaceIndexFunc`).
+    #[must_use]
     pub fn by_namespace() -> Self {
-        Self::new(|object: &T, values| values.push(object.key().namespace()))
+        Self::new(|object, values| values.push(object.key().namespace()))
     }
 
-    /// By the value of one label. Objects without the label are not in the index.
+    /// By the value of one label; objects without it have no value.
     pub fn by_label(label: impl Into<String>) -> Self {
         let label = label.into();
-        Self::new(move |object: &T, values| {
-            if let Some(value) = object.label(&label) {
-                values.push(value);
-            }
-        })
+        Self::new(move |object, values| object.label(&label).into_iter().for_each(|value| values.push(value)))
     }
 
-    /// By any label: an object is found under `key=value` for each of its labels.
+    /// By any label: an object has the value `key=value` for each of its labels.
+    #[must_use]
     pub fn by_any_label() -> Self {
-        Self::new(|object: &T, values| {
+        Self::new(|object, values| {
             for (key, value) in object.labels() {
-                values.push(&format!("{key}={value}"));
+                values.push_fmt(format_args!("{key}={value}"));
             }
         })
     }
 
-    /// Appends the object's values to `values` as one more set, which is empty if the function fails.
-    pub(crate) fn collect(
-        &self,
-        index: &Arc<str>,
-        object: &T,
-        values: &mut IndexValues,
-    ) -> Result<(), Error> {
-        let result = contain(|| (self.0)(object, values)).unwrap_or_else(Err);
-        if result.is_err() {
-            values.reopen_set();
-        }
-        values.close_set();
-        result.or_else(|source| {
-            let key = ObjectKey::try_from(object.key())?;
-            Err(Error::IndexFunction { key, index: index.clone(), source })
-        })
+    /// Calls the function; contains its panic. What it pushed before it failed is in `values` all the same.
+    pub(crate) fn call(&self, object: &T, values: &mut IndexValues) -> Result<(), BoxError> {
+        contain(|| (self.0)(object, values)).unwrap_or_else(Err)?;
+        if values.too_long { Err("its values are longer than 4 GiB".into()) } else { Ok(()) }
     }
 }
 
@@ -168,5 +77,156 @@ impl<T> Clone for IndexFunction<T> {
 impl<T> fmt::Debug for IndexFunction<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("IndexFunction")
+    }
+}
+
+/// Takes the values that an [`IndexFunction`] gives. A value given twice counts once.
+#[derive(Clone, Default)]
+pub struct IndexValues {
+    pub(crate) text: String,
+    pub(crate) ranges: Vec<(u32, u32)>,
+    pub(crate) too_long: bool,
+}
+
+impl IndexValues {
+    /// Adds a value. It is copied into a buffer that is used again for the next object.
+    pub fn push(&mut self, value: &str) {
+        let start = self.text.len();
+        self.text.push_str(value);
+        self.finish(start);
+    }
+
+    /// Adds a value that is put together, without a string of its own.
+    ///
+    /// ```
+    /// # let mut values = kinformer_store::IndexValues::default();
+    /// values.push_fmt(format_args!("{}/{}", "node", 7));
+    /// assert_eq!(values.iter().collect::<Vec<_>>(), ["node/7"]);
+    /// ```
+    pub fn push_fmt(&mut self, value: fmt::Arguments<'_>) {
+        let start = self.text.len();
+        // A `String` takes everything; an `Err` can only come from a `Display` that gave up, and what it
+        // wrote until then is what it gave.
+        _ = self.text.write_fmt(value);
+        self.finish(start);
+    }
+
+    /// The values given so far, for tests of index functions.
+    pub fn iter(&self) -> impl Iterator<Item = &str> {
+        self.ranges.iter().map(|range| self.text(*range))
+    }
+
+    pub(crate) fn text(&self, (from, to): (u32, u32)) -> &str {
+        self.text.get(from as usize..to as usize).unwrap_or_default()
+    }
+
+    fn finish(&mut self, start: usize) {
+        match (u32::try_from(start), u32::try_from(self.text.len())) {
+            (Ok(start), Ok(end)) => self.ranges.push((start, end)),
+            _ => {
+                self.text.truncate(start);
+                self.too_long = true;
+            }
+        }
+    }
+}
+
+impl fmt::Debug for IndexValues {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.iter()).finish()
+    }
+}
+
+/// Index functions by the names of their indexes.
+///
+/// ```
+/// # use kinformer_core::{KeyRef, Object};
+/// use kinformer_store::{IndexFunction, Indexers};
+/// # struct Pod { node: Option<String> }
+/// # impl Object for Pod { fn key(&self) -> KeyRef<'_> { KeyRef::cluster("x") } }
+///
+/// let indexers = Indexers::namespaced().index(
+///     "node",
+///     IndexFunction::new(|pod: &Pod, values| pod.node.iter().for_each(|node| values.push(node))),
+/// );
+/// # assert_eq!(indexers.names().collect::<Vec<_>>(), ["namespace", "node"]);
+/// ```
+pub struct Indexers<T>(Vec<Named<T>>);
+
+impl<T: Object> Indexers<T> {
+    /// None.
+    #[must_use]
+    pub fn new() -> Self {
+        Self(Vec::new())
+    }
+
+    /// By namespace, under the name [`NAMESPACE_INDEX`].
+    #[must_use]
+    pub fn namespaced() -> Self {
+        Self::new().index(NAMESPACE_INDEX, IndexFunction::by_namespace())
+    }
+
+    /// Adds one. That no name occurs twice is checked where the indexers are used.
+    #[must_use]
+    pub fn index(mut self, name: impl Into<Arc<str>>, function: IndexFunction<T>) -> Self {
+        self.0.push((name.into(), function));
+        self
+    }
+
+    /// The names, in the order in which they were added.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.0.iter().map(|(name, _)| &**name)
+    }
+
+    pub(crate) fn as_slice(&self) -> &[(Arc<str>, IndexFunction<T>)] {
+        &self.0
+    }
+}
+
+impl<T> IntoIterator for Indexers<T> {
+    type Item = (Arc<str>, IndexFunction<T>);
+    type IntoIter = std::vec::IntoIter<Self::Item>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.0.into_iter()
+    }
+}
+
+impl<T, N: Into<Arc<str>>> FromIterator<(N, IndexFunction<T>)> for Indexers<T> {
+    fn from_iter<I: IntoIterator<Item = (N, IndexFunction<T>)>>(indexers: I) -> Self {
+        Self(indexers.into_iter().map(|(name, function)| (name.into(), function)).collect())
+    }
+}
+
+/// Those that are there, and more.
+///
+/// # Errors
+/// A name occurs twice.
+pub(crate) fn join<T>(present: &[Named<T>], more: Indexers<T>) -> Result<Vec<Named<T>>, Error> {
+    let mut all = present.to_vec();
+    for (name, function) in more {
+        if all.iter().any(|(other, _)| *other == name) {
+            return Err(Error::IndexerConflict { name });
+        }
+        all.push((name, function));
+    }
+    Ok(all)
+}
+
+impl<T: Object> Default for Indexers<T> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<T> Clone for Indexers<T> {
+    fn clone(&self) -> Self {
+        Self(self.0.clone())
+    }
+}
+
+impl<T> fmt::Debug for Indexers<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_set().entries(self.0.iter().map(|(name, _)| name)).finish()
     }
 }

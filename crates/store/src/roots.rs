@@ -1,81 +1,85 @@
-//! The state of a store: what readers share, and what only the writer needs.
+//! The state of an indexer: what readers share, and what only writers need.
 
+use std::hash::{BuildHasher, Hasher as _};
+use std::ops::Range;
 use std::sync::Arc;
 
-use foldhash::fast::RandomState;
-use kinformer_core::{KeyRef, Object, ResourceVersion};
+use kinformer_core::{Error, KeyRef, Object, ResourceVersion};
 
-use crate::cow::CowVec;
-use crate::hash::hash_key;
-use crate::index::{Index, Places};
-use crate::index_function::{IndexFunction, IndexValues};
-use crate::points::Points;
+use crate::evaluated::Evaluated;
+use crate::index::{Hasher, Index, IndexWriter, NoValues};
+use crate::index_function::IndexFunction;
+use crate::points::{MAX_NUMBER, Points};
+use crate::tree::Tree;
 
-/// The names and functions of the indexes, in the order of their numbers.
-pub(crate) type Functions<T> = Vec<(Arc<str>, IndexFunction<T>)>;
+/// How many objects a leaf of the slots holds.
+pub(crate) const SLOT_LEAF: usize = 32;
 
-/// Everything that a reader can ask for. A clone is a handful of reference counts and is a snapshot.
+/// One consistent state: all that a reader can ask for. Cloning is O(1) and shares everything.
 pub(crate) struct Roots<T> {
-    pub(crate) objects: CowVec<Option<Arc<T>>>,
-    /// From the hash of a key to the slot.
-    points: Points,
+    /// Every object has a slot, which it keeps as long as it is there.
+    pub(crate) slots: Tree<Option<Arc<T>>, SLOT_LEAF>,
+    /// From the hash of a key to its slot.
+    pub(crate) points: Points,
+    pub(crate) len: usize,
+    /// One for each index function.
     pub(crate) indexes: Arc<Vec<Index>>,
     pub(crate) functions: Arc<Functions<T>>,
     pub(crate) version: ResourceVersion,
-    pub(crate) len: usize,
-    pub(crate) seed: RandomState,
+    pub(crate) hasher: Hasher,
 }
 
-impl<T> Clone for Roots<T> {
+/// The index functions. Only ever grows at its end.
+pub(crate) struct Functions<T> {
+    pub(crate) all: Vec<(Arc<str>, IndexFunction<T>)>,
+    /// Whether it may be asked, or is still being filled. As long as `all`.
+    pub(crate) ready: Vec<bool>,
+}
+
+impl<T> Clone for Functions<T> {
     fn clone(&self) -> Self {
-        Self {
-            objects: self.objects.clone(),
-            points: self.points.clone(),
-            indexes: self.indexes.clone(),
-            functions: self.functions.clone(),
-            version: self.version.clone(),
-            len: self.len,
-            seed: self.seed.clone(),
-        }
+        Self { all: self.all.clone(), ready: self.ready.clone() }
+    }
+}
+
+impl<T> Functions<T> {
+    /// The number of an index that may be asked.
+    pub(crate) fn position(&self, index: &str) -> Option<usize> {
+        let position = self.all.iter().position(|(name, _)| **name == *index)?;
+        self.is_ready(position).then_some(position)
+    }
+
+    pub(crate) fn is_ready(&self, position: usize) -> bool {
+        self.ready.get(position).copied().unwrap_or_default()
     }
 }
 
 impl<T: Object> Roots<T> {
-    pub(crate) fn new(functions: Functions<T>) -> Self {
+    pub(crate) fn new(functions: Vec<(Arc<str>, IndexFunction<T>)>) -> Self {
         Self {
-            objects: CowVec::default(),
+            slots: Tree::default(),
             points: Points::default(),
-            indexes: Arc::new(functions.iter().map(|_| Index::default()).collect()),
-            functions: Arc::new(functions),
-            version: ResourceVersion::UNSET,
             len: 0,
-            seed: RandomState::default(),
+            indexes: Arc::new(functions.iter().map(|_| Index::default()).collect()),
+            functions: Arc::new(Functions { ready: vec![true; functions.len()], all: functions }),
+            version: ResourceVersion::UNSET,
+            hasher: Hasher::default(),
         }
     }
 
-    pub(crate) fn object(&self, slot: u32) -> Option<&Arc<T>> {
-        self.objects.get(slot as usize)?.as_ref()
+    pub(crate) fn at(&self, slot: u32) -> Option<&Arc<T>> {
+        self.slots.get(slot)?.as_ref()
     }
 
-    fn find(&self, hash: u32, key: KeyRef<'_>) -> Option<u32> {
-        self.points.find(hash, |slot| self.object(slot).is_some_and(|object| object.key() == key))
-    }
-
-    pub(crate) fn slot(&self, key: KeyRef<'_>) -> Option<u32> {
-        self.find(hash_key(&self.seed, key), key)
+    pub(crate) fn find(&self, hash: u32, key: KeyRef<'_>) -> Option<u32> {
+        self.points.find(hash, |slot| self.at(slot).is_some_and(|object| object.key() == key))
     }
 
     pub(crate) fn get(&self, key: KeyRef<'_>) -> Option<&Arc<T>> {
-        self.object(self.slot(key)?)
+        self.at(self.find(hash_key(&self.hasher, key), key)?)
     }
 
-    pub(crate) fn index(&self, name: &str) -> Option<(&Index, &IndexFunction<T>)> {
-        let number = self.functions.iter().position(|(known, _)| **known == *name)?;
-        Some((self.indexes.get(number)?, &self.functions.get(number)?.1))
-    }
-
-    /// Moves the version forward. A version that does not compare is taken as it comes: with opaque versions
-    /// the last one seen is the best there is.
+    /// Moves the version forward, or to what cannot be compared with it.
     pub(crate) fn advance(&mut self, version: ResourceVersion) {
         if !version.is_unset() && !self.version.reaches(&version) {
             self.version = version;
@@ -83,123 +87,138 @@ impl<T: Object> Roots<T> {
     }
 }
 
-/// What it takes to write; whoever holds it is the only writer.
-pub(crate) struct Writer {
-    free: Vec<u32>,
-    slots: u32,
-    /// For each index.
-    places: Vec<Places>,
-    /// A write was interrupted by a panic; everything here has to be found out again.
-    interrupted: bool,
+impl<T> Clone for Roots<T> {
+    fn clone(&self) -> Self {
+        Self {
+            slots: self.slots.clone(),
+            points: self.points.clone(),
+            len: self.len,
+            indexes: self.indexes.clone(),
+            functions: self.functions.clone(),
+            version: self.version.clone(),
+            hasher: self.hasher.clone(),
+        }
+    }
 }
 
-/// An object that has been looked at as far as needed, before any lock.
-pub(crate) struct Prepared<T> {
-    pub(crate) object: Arc<T>,
-    pub(crate) hash: u32,
+pub(crate) fn full(key: impl ToString) -> Error {
+    Error::Full { key: key.to_string(), limit: MAX_NUMBER as usize }
+}
+
+/// The hash of a key, without putting its text together.
+pub(crate) fn hash_key(hasher: &Hasher, key: KeyRef<'_>) -> u32 {
+    let mut state = hasher.build_hasher();
+    state.write(key.namespace().as_bytes());
+    // No namespace or name contains it; so no two keys feed the same bytes.
+    state.write_u8(b'/');
+    state.write(key.name().as_bytes());
+    state.finish() as u32
+}
+
+/// What only a writer needs.
+#[derive(Default)]
+pub(crate) struct Writer {
+    /// Slots given back, to be used again.
+    pub(crate) free: Vec<u32>,
+    /// The first slot that was never used.
+    pub(crate) next: u32,
+    /// One for each index function.
+    pub(crate) indexes: Vec<IndexWriter>,
 }
 
 impl Writer {
     pub(crate) fn new(indexes: usize) -> Self {
-        let places = std::iter::repeat_with(Places::default).take(indexes).collect();
-        Self { free: Vec::new(), slots: 0, places, interrupted: false }
+        Self { indexes: (0..indexes).map(|_| IndexWriter::default()).collect(), ..Self::default() }
     }
+}
 
-    /// Finds out everything from the state itself.
-    fn of<T>(roots: &Roots<T>) -> Self {
-        let mut writer = Self::new(0);
-        writer.places = roots.indexes.iter().map(Places::of).collect();
-        for (first, leaf) in roots.objects.leaves(0) {
-            for (slot, object) in leaf.iter().enumerate().map(|(i, object)| ((first + i) as u32, object)) {
-                if object.is_some() {
-                    writer.free.extend(writer.slots..slot);
-                    writer.slots = slot + 1;
-                }
-            }
-        }
-        writer
-    }
+/// A writer at work on a state. Each operation first looks, which asks objects for their keys, and then
+/// changes, which asks nothing: so a panic of an accessor leaves all consistent.
+pub(crate) struct Edit<'a, T> {
+    pub(crate) roots: &'a mut Roots<T>,
+    pub(crate) writer: &'a mut Writer,
+}
 
-    /// Runs a write that changes this writer beside the published state, which an object's accessor may
-    /// interrupt by a panic.
-    pub(crate) fn guarded<R>(&mut self, write: impl FnOnce(&mut Self) -> R) -> R {
-        self.interrupted = true;
-        let result = write(self);
-        self.interrupted = false;
-        result
-    }
-
-    /// Makes sure that nothing is left of an interrupted write.
-    pub(crate) fn recover<T>(&mut self, published: impl FnOnce() -> Roots<T>) {
-        if self.interrupted {
-            *self = Self::of(&published());
-        }
-    }
-
-    pub(crate) fn add_index(&mut self, places: Places) {
-        self.places.push(places);
-    }
-
-    /// Stores an object; says in which slot, and gives back the state before. `values` has the object's
-    /// values from set number `first_set` on.
-    pub(crate) fn put<T: Object>(
+impl<T: Object> Edit<'_, T> {
+    /// Stores an object; returns the one it replaces. The answers to all index functions begin at number
+    /// `first`.
+    pub(crate) fn upsert(
         &mut self,
-        roots: &mut Roots<T>,
-        prepared: Prepared<T>,
-        values: &IndexValues,
-        first_set: usize,
-    ) -> (u32, Option<Arc<T>>) {
-        let Prepared { object, hash } = prepared;
-        // Looking for the key is all that can panic here, and comes first.
-        let found = roots.find(hash, object.key());
-        let slot = found.unwrap_or_else(|| {
-            self.free.pop().unwrap_or_else(|| {
-                self.slots += 1;
-                self.slots - 1
-            })
-        });
-        let same = roots.object(slot).is_some_and(|old| Arc::ptr_eq(old, &object));
-        let old = if same { Some(object) } else { roots.objects.get_mut(slot as usize).replace(object) };
-        if found.is_none() {
-            roots.points.insert(hash, slot);
-            roots.len += 1;
-        }
-        for (number, places) in self.places.iter_mut().enumerate() {
-            let values = values.set(first_set + number);
-            if !places.holds(roots.indexes.get(number), slot, &values)
-                && let Some(index) = Arc::make_mut(&mut roots.indexes).get_mut(number)
-            {
-                places.update(index, &roots.seed, slot, &values);
-            }
-        }
-        (slot, old)
-    }
-
-    pub(crate) fn remove<T: Object>(&mut self, roots: &mut Roots<T>, key: KeyRef<'_>) -> Option<Arc<T>> {
-        let slot = roots.slot(key)?;
-        let hash = hash_key(&roots.seed, key);
-        self.remove_slot(roots, hash, slot)
-    }
-
-    pub(crate) fn remove_slot<T: Object>(
-        &mut self,
-        roots: &mut Roots<T>,
         hash: u32,
-        slot: u32,
-    ) -> Option<Arc<T>> {
-        let old = roots.objects.get_mut(slot as usize).take();
-        roots.objects.free_leaf_unless(slot as usize, Option::is_some);
-        roots.points.remove(hash, slot);
-        roots.len -= 1;
-        let none = IndexValues::default();
-        for (number, places) in self.places.iter_mut().enumerate() {
-            if !places.holds(roots.indexes.get(number), slot, &none.set(0))
-                && let Some(index) = Arc::make_mut(&mut roots.indexes).get_mut(number)
-            {
-                places.update(index, &roots.seed, slot, &none.set(0));
+        object: &Arc<T>,
+        values: &Evaluated,
+        first: usize,
+    ) -> Result<Option<Arc<T>>, Error> {
+        let version = object.resource_version();
+        let (slot, old) = match self.roots.find(hash, object.key()) {
+            Some(slot) => (slot, self.roots.slots.get_mut(slot).replace(object.clone())),
+            None => (self.insert(hash, object.clone())?, None),
+        };
+        let indexes = 0..self.writer.indexes.len();
+        self.set_values(indexes, slot, values, first);
+        self.roots.advance(version);
+        Ok(old)
+    }
+
+    /// Whether there is room for so many more objects.
+    pub(crate) fn has_room(&self, objects: usize) -> bool {
+        objects <= self.writer.free.len() + (MAX_NUMBER - self.writer.next) as usize
+    }
+
+    /// Stores an object that is not there.
+    pub(crate) fn insert(&mut self, hash: u32, object: Arc<T>) -> Result<u32, Error> {
+        let slot = match self.writer.free.pop() {
+            Some(slot) => slot,
+            None if self.writer.next < MAX_NUMBER => {
+                self.writer.next += 1;
+                self.writer.next - 1
+            }
+            None => {
+                return Err(full(object.key()));
+            }
+        };
+        *self.roots.slots.get_mut(slot) = Some(object);
+        self.roots.points.insert(hash, slot);
+        self.roots.len += 1;
+        Ok(slot)
+    }
+
+    /// Brings these indexes up to date; touches only those whose values have changed.
+    pub(crate) fn set_values(&mut self, indexes: Range<usize>, slot: u32, values: &Evaluated, first: usize) {
+        let writers = self.writer.indexes.get_mut(indexes.clone()).unwrap_or_default();
+        for (answer, (number, index_writer)) in indexes.zip(writers).enumerate() {
+            let values = values.answer(first + answer);
+            let unchanged =
+                self.roots.indexes.get(number).is_none_or(|index| index_writer.has(index, slot, &values));
+            if !unchanged && let Some(index) = Arc::make_mut(&mut self.roots.indexes).get_mut(number) {
+                index_writer.set(index, &self.roots.hasher, slot, &values);
             }
         }
-        self.free.push(slot);
+    }
+
+    /// Removes the object with this key, if it is there.
+    pub(crate) fn remove(&mut self, hash: u32, key: KeyRef<'_>) -> Option<Arc<T>> {
+        let slot = self.roots.find(hash, key)?;
+        let old = self.remove_slot(hash, slot);
+        self.writer.free.push(slot);
+        old
+    }
+
+    /// Empties a slot without giving it back.
+    pub(crate) fn remove_slot(&mut self, hash: u32, slot: u32) -> Option<Arc<T>> {
+        self.roots.points.remove(hash, slot);
+        for (number, index_writer) in self.writer.indexes.iter_mut().enumerate() {
+            let nowhere = self.roots.indexes.get(number).is_none_or(|i| index_writer.has(i, slot, &NoValues));
+            if !nowhere && let Some(index) = Arc::make_mut(&mut self.roots.indexes).get_mut(number) {
+                index_writer.set(index, &self.roots.hasher, slot, &NoValues);
+            }
+        }
+        self.roots.len -= 1;
+        let old = self.roots.slots.get_mut(slot).take();
+        let leaf = slot as usize / SLOT_LEAF;
+        if self.roots.slots.leaf(leaf).is_some_and(|leaf| leaf.iter().all(Option::is_none)) {
+            self.roots.slots.drop_leaf(leaf);
+        }
         old
     }
 }

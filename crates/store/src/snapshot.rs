@@ -1,46 +1,42 @@
-//! One state of a store, to be read at leisure.
+//! A state of the store that stays as it is.
 
-use std::future::Future;
-use std::pin::Pin;
+use std::fmt;
+use std::future::poll_fn;
+use std::iter;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::Poll;
 
-use kinformer_core::{KeyRef, KnownObjects, Object, ObjectKey, ResourceVersion};
+use kinformer_core::{KeyRef, KnownObjects, Object, ObjectKey, ResourceVersion, contain};
 
-use crate::roots::Roots;
-use crate::{Error, IndexFunction};
+use crate::Error;
+use crate::bucket::SlotSet;
+use crate::evaluated::Evaluated;
+use crate::index::{Index, Values};
+use crate::index_function::IndexFunction;
+use crate::roots::{Roots, SLOT_LEAF};
 
-/// How many objects a long asynchronous walk visits before it lets other tasks run.
-const YIELD_EVERY: usize = 2048;
-
-/// One consistent state of an [`Indexer`](crate::Indexer): its objects, all its indexes and its version.
+/// Everything that a store held at one moment: objects, point look-ups, all indexes and the resource version.
 ///
-/// Taking one, and cloning one, is O(1). Nothing that is written later shows in it, and nobody waits for it:
-/// it holds no lock. While it is held, a write copies the small part that it changes (a leaf of 32 objects
-/// and the way to it), so a snapshot costs the memory of what has changed since; drop it when done.
+/// Taking and cloning one is O(1). It is not affected by later writes, blocks nobody, and can be walked for
+/// as long as one likes; what it costs is that objects which have been replaced or deleted meanwhile stay
+/// alive until it is dropped.
 ///
-/// Objects come in no particular order, unless [ordered](Self::ordered).
+/// Walks are in the order of slots: stable within a snapshot, nearly so from one to the next, and
+/// without meaning. Internal iteration (`for_each`, `fold`) is the fastest way through.
 pub struct Snapshot<T> {
-    roots: Roots<T>,
+    roots: Arc<Roots<T>>,
 }
 
-/// Where a page ended; see [`Snapshot::page`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Cursor(usize);
-
-/// A part of a snapshot; see [`Snapshot::page`].
-#[derive(Debug)]
-#[non_exhaustive]
-pub struct Page<'a, T> {
-    /// The objects of this page.
-    pub objects: Vec<&'a Arc<T>>,
-    /// Where the next page begins; `None` after the last one.
-    pub next: Option<Cursor>,
-}
+/// How many objects an async walk visits before it yields.
+const YIELD_AFTER: usize = 2048;
 
 impl<T: Object> Snapshot<T> {
-    pub(crate) fn new(roots: Roots<T>) -> Self {
+    pub(crate) fn new(roots: Arc<Roots<T>>) -> Self {
         Self { roots }
+    }
+
+    pub(crate) fn roots(&self) -> &Arc<Roots<T>> {
+        &self.roots
     }
 
     /// The object with this key. O(1).
@@ -48,164 +44,340 @@ impl<T: Object> Snapshot<T> {
         self.roots.get(key.into())
     }
 
+    /// Whether there is an object with this key. O(1).
+    pub fn contains<'k>(&self, key: impl Into<KeyRef<'k>>) -> bool {
+        self.get(key).is_some()
+    }
+
     /// How many objects there are. O(1).
     pub fn len(&self) -> usize {
         self.roots.len
     }
 
-    /// Whether there are no objects. O(1).
+    /// Whether there are no objects.
     pub fn is_empty(&self) -> bool {
-        self.roots.len == 0
+        self.len() == 0
     }
 
-    /// The newest resource version that is reflected.
+    /// The newest resource version that this state reflects.
     pub fn resource_version(&self) -> &ResourceVersion {
         &self.roots.version
     }
 
-    /// All objects by reference. O(n) for all of them; [`Self::for_each`] is faster where all are visited.
+    /// All objects, by reference.
     pub fn iter(&self) -> impl Iterator<Item = &Arc<T>> {
-        self.roots.objects.leaves(0).flat_map(|(_, leaf)| leaf.iter()).flatten()
+        self.roots.slots.iter().flatten()
     }
 
-    /// Shows every object by reference: the fastest walk.
-    pub fn for_each<'a>(&'a self, mut visit: impl FnMut(&'a Arc<T>)) {
-        self.roots.objects.for_each(|object| {
-            if let Some(object) = object {
-                visit(object);
-            }
-        });
+    /// Visits all objects, by reference.
+    pub fn for_each<'a>(&'a self, visit: impl FnMut(&'a Arc<T>)) {
+        self.iter().for_each(visit);
     }
 
-    /// As [`Self::for_each`], for asynchronous code: lets other tasks run after every 2,048 objects. Needs no
-    /// particular runtime. Cancel-safe: dropped, it visits no more.
-    pub async fn for_each_yielding<'a>(&'a self, mut visit: impl FnMut(&'a Arc<T>)) {
-        for (n, object) in self.iter().enumerate() {
-            if n > 0 && n % YIELD_EVERY == 0 {
-                YieldNow(false).await;
-            }
-            visit(object);
-        }
-    }
-
-    /// All objects. O(n), one reference count each.
+    /// All objects. Prefer [`Self::iter`], which touches no reference count.
     pub fn list(&self) -> Vec<Arc<T>> {
-        let mut list = Vec::with_capacity(self.len());
-        self.for_each(|object| list.push(object.clone()));
-        list
+        let mut objects = Vec::with_capacity(self.len());
+        self.iter().for_each(|object| objects.push(object.clone()));
+        objects
     }
 
-    /// All keys. O(n), one allocation each.
+    /// The keys of all objects. O(n), one allocation each.
     pub fn keys(&self) -> Vec<ObjectKey> {
-        self.iter().filter_map(|object| object.key().try_into().ok()).collect()
+        let mut keys = Vec::with_capacity(self.len());
+        // What is stored has a valid key.
+        self.iter().for_each(|object| keys.extend(ObjectKey::try_from(object.key())));
+        keys
     }
 
-    /// At most `limit` objects from where the page before ended; `None` begins. O(`limit`): the rest is
-    /// neither copied nor visited. Page after page, every object of the snapshot comes exactly once.
-    pub fn page(&self, from: Option<Cursor>, limit: usize) -> Page<'_, T> {
-        let from = from.map_or(0, |cursor| cursor.0);
-        let leaves = self.roots.objects.leaves(from);
-        let mut left = leaves
-            .flat_map(|(first, leaf)| leaf.iter().enumerate().map(move |(i, object)| (first + i, object)))
-            .filter(|(slot, _)| *slot >= from)
-            .filter_map(|(slot, object)| Some((slot, object.as_ref()?)));
-        let objects = left.by_ref().take(limit.max(1)).map(|(_, object)| object).collect();
-        Page { objects, next: left.next().map(|(slot, _)| Cursor(slot)) }
-    }
-
-    /// All objects in the order of their keys. O(n log n) and one reference an object, each time it is asked
-    /// for: the store itself keeps no order, because keeping one would make every write dearer.
+    /// All objects in the order of their keys, which is that of a Kubernetes list. O(n log n), on references.
     pub fn ordered(&self) -> Vec<&Arc<T>> {
-        sorted(self.iter())
+        in_order(self.iter())
     }
 
-    /// The objects of one namespace (the empty one: the cluster-scoped) in the order of their keys. O(n) to
-    /// find them, unless there is an index named `namespace`; O(m log m) to sort the m found.
+    /// The objects of one namespace in the order of their names. O(n) to find them, unless the store has an
+    /// index of the name [`NAMESPACE_INDEX`](crate::NAMESPACE_INDEX) (which is trusted to be one by
+    /// namespace), and O(m log m) for the m that are found.
     pub fn ordered_in(&self, namespace: &str) -> Vec<&Arc<T>> {
-        let in_namespace = |object: &&Arc<T>| object.key().namespace() == namespace;
         match self.by_index(crate::NAMESPACE_INDEX, namespace) {
-            Ok(objects) => sorted(objects.filter(in_namespace)),
-            Err(_) => sorted(self.iter().filter(in_namespace)),
+            Ok(objects) => in_order(objects),
+            Err(_) => in_order(self.iter().filter(|object| object.key().namespace() == namespace)),
         }
     }
 
-    /// The objects that an index has under a value, by reference, each once. O(1) to find, O(m) to walk.
+    /// Up to `limit` objects (at least one) from a cursor on, or from the start without one; and the cursor
+    /// to go on with.
+    ///
+    /// All pages of one snapshot together show every object once. O(limit). A cursor is of no use with
+    /// another snapshot.
+    pub fn page(&self, from: Option<Cursor>, limit: usize) -> Page<'_, T> {
+        let limit = limit.clamp(1, self.len().max(1));
+        let mut page = Page { objects: Vec::with_capacity(limit), next: None };
+        let start = from.map_or(0, |Cursor(slot)| slot);
+        for leaf in start / SLOT_LEAF..self.roots.slots.leaves() {
+            let Some(objects) = self.roots.slots.leaf(leaf) else { continue };
+            for (at, object) in objects.iter().enumerate() {
+                let slot = leaf * SLOT_LEAF + at;
+                let Some(object) = object.as_ref().filter(|_| slot >= start) else { continue };
+                if page.objects.len() == limit {
+                    page.next = Some(Cursor(slot));
+                    return page;
+                }
+                page.objects.push(object);
+            }
+        }
+        page
+    }
+
+    /// The objects that have this value in this index, by reference.
     ///
     /// # Errors
     /// [`Error::UnknownIndex`].
     pub fn by_index(&self, index: &str, value: &str) -> Result<impl Iterator<Item = &Arc<T>>, Error> {
-        let (index, _) = self.index(index)?;
-        let bucket = index.bucket(&self.roots.seed, value.as_bytes());
-        let slots = bucket.into_iter().flat_map(crate::bucket::Bucket::iter);
-        Ok(slots.filter_map(|slot| self.roots.object(slot)))
+        let slots = self.find_index(index)?.slots(&self.roots.hasher, value);
+        Ok(self.objects_at(slots))
     }
 
-    /// The objects that share at least one value of an index with this one, each once; itself among them if
-    /// it is stored. The values are asked of the index function anew, so the object need not be stored.
-    ///
-    /// # Errors
-    /// [`Error::UnknownIndex`], or what the index function reports for this object.
-    pub fn index_of(&self, name: &str, object: &T) -> Result<Vec<&Arc<T>>, Error> {
-        let (index, function) = self.index(name)?;
-        let mut values = crate::IndexValues::default();
-        function.collect(&name.into(), object, &mut values)?;
-        let values = values.set(0);
-        let buckets = values.iter().filter_map(|value| index.bucket(&self.roots.seed, value));
-        let mut slots: Vec<u32> = buckets.flat_map(crate::bucket::Bucket::iter).collect();
-        if values.len() > 1 {
-            slots.sort_unstable();
-            slots.dedup();
-        }
-        Ok(slots.into_iter().filter_map(|slot| self.roots.object(slot)).collect())
-    }
-
-    /// The keys that an index has under a value.
+    /// The keys of the objects that have this value in this index.
     ///
     /// # Errors
     /// [`Error::UnknownIndex`].
     pub fn index_keys(&self, index: &str, value: &str) -> Result<Vec<ObjectKey>, Error> {
+        // What is stored has a valid key.
         Ok(self.by_index(index, value)?.filter_map(|object| object.key().try_into().ok()).collect())
     }
 
-    /// How many objects an index has under a value. O(1).
+    /// How many objects have this value in this index. O(1).
     ///
     /// # Errors
     /// [`Error::UnknownIndex`].
     pub fn index_len(&self, index: &str, value: &str) -> Result<usize, Error> {
-        let (index, _) = self.index(index)?;
-        Ok(index.bucket(&self.roots.seed, value.as_bytes()).map_or(0, crate::bucket::Bucket::len))
+        Ok(self.find_index(index)?.slots(&self.roots.hasher, value).map_or(0, SlotSet::len))
     }
 
-    /// All values of an index under which there is at least one object.
+    /// All values of this index that some object has, in no particular order.
     ///
     /// # Errors
     /// [`Error::UnknownIndex`].
     pub fn index_values(&self, index: &str) -> Result<impl ExactSizeIterator<Item = &Arc<str>>, Error> {
-        let (index, _) = self.index(index)?;
-        Ok(Counted { values: index.values(), left: index.len() })
+        Ok(self.find_index(index)?.values())
     }
 
-    /// The names of the indexes.
+    /// The function of an index, to be asked about objects that are not stored.
+    ///
+    /// # Errors
+    /// [`Error::UnknownIndex`].
+    pub fn index_function(&self, index: &str) -> Result<IndexFunction<T>, Error> {
+        let functions = &self.roots.functions;
+        let function = functions.position(index).and_then(|at| functions.all.get(at));
+        function.map(|(_, function)| function.clone()).ok_or_else(|| self.unknown(index))
+    }
+
+    /// The objects that share a value of this index with the given object, each once. The object need not
+    /// be stored: its values are asked from the index function.
+    ///
+    /// # Errors
+    /// [`Error::UnknownIndex`]; [`Error::Core`] when the index function fails for the object.
+    pub fn index_of(&self, index: &str, object: &T) -> Result<Vec<&Arc<T>>, Error> {
+        let number = self.roots.functions.position(index).ok_or_else(|| self.unknown(index))?;
+        let functions = self.roots.functions.all.get(number..=number).unwrap_or_default();
+        let mut failed = None;
+        let mut values = Evaluated::for_one();
+        values.ask(functions, object, |index, source| failed = Some((index.clone(), source)));
+        if let Some((index, source)) = failed {
+            values.recycle();
+            let key = ObjectKey::try_from(object.key()).map_err(kinformer_core::Error::from)?;
+            return Err(kinformer_core::Error::IndexFunction { key, index, source }.into());
+        }
+        let mut slots = Vec::new();
+        let answer = values.answer(0);
+        for at in 0..answer.len() {
+            let set = self.find_index(index)?.slots(&self.roots.hasher, answer.get(at));
+            set.into_iter().flat_map(SlotSet::chunks).for_each(|chunk| slots.extend_from_slice(chunk));
+        }
+        if answer.len() > 1 {
+            slots.sort_unstable();
+            slots.dedup();
+        }
+        values.recycle();
+        Ok(slots.into_iter().filter_map(|slot| self.roots.at(slot)).collect())
+    }
+
+    /// The names of the indexes, in the order in which they were added.
     pub fn index_names(&self) -> impl Iterator<Item = &Arc<str>> {
-        self.roots.functions.iter().map(|(name, _)| name)
+        let functions = &self.roots.functions;
+        functions.all.iter().enumerate().filter(|(at, _)| functions.is_ready(*at)).map(|(_, (name, _))| name)
     }
 
-    pub(crate) fn index_function(&self, name: &str) -> Result<IndexFunction<T>, Error> {
-        self.index(name).map(|(_, function)| function.clone())
-    }
-
-    fn index(&self, name: &str) -> Result<(&crate::index::Index, &IndexFunction<T>), Error> {
-        self.roots.index(name).ok_or_else(|| Error::UnknownIndex {
-            name: name.to_owned(),
-            known: self.index_names().cloned().collect(),
+    /// What became different since an earlier state of the same store: every key that was added, changed
+    /// (to another `Arc`) or deleted, once.
+    ///
+    /// Parts that both states share are skipped without being looked at, so this costs about as much as
+    /// what was written in between. States of two different stores can be compared as well, at full cost.
+    pub fn changes_since<'a>(&'a self, earlier: &'a Self) -> impl Iterator<Item = Difference<'a, T>> {
+        let (old, new) = (&*earlier.roots, &*self.roots);
+        differing_leaves(old, new).flat_map(move |leaf| {
+            let of = |roots: &'a Roots<T>| {
+                roots.slots.leaf(leaf).into_iter().flat_map(|leaf| leaf.iter()).map(Option::as_ref)
+            };
+            let (mut olds, mut news) = (of(old), of(new));
+            iter::from_fn(move || match (olds.next(), news.next()) {
+                (None, None) => None,
+                (before, after) => Some((before.flatten(), after.flatten())),
+            })
+            .filter(|(before, after)| !same(*before, *after))
+            .flat_map(move |(before, after)| {
+                let same_key = matches!((before, after), (Some(b), Some(a)) if b.key() == a.key());
+                // Where a slot has changed hands, each of the two objects may be found elsewhere.
+                let deleted = before
+                    .filter(|before| !same_key && new.get(before.key()).is_none())
+                    .map(|before| Difference { old: Some(before), new: None });
+                let put = after.and_then(|after| {
+                    let old = if same_key { before } else { old.get(after.key()) };
+                    (!same(old, Some(after))).then_some(Difference { old, new: Some(after) })
+                });
+                [deleted, put].into_iter().flatten()
+            })
         })
+    }
+
+    /// Visits all objects, and lets other tasks run after every 2,048 of them.
+    ///
+    /// The walk to use in async code: on few cores a long one would keep the writer from its share. Needs no
+    /// runtime. Cancel-safe: dropping it ends the walk.
+    pub async fn for_each_yielding(&self, mut visit: impl FnMut(&Arc<T>)) {
+        let mut from = None;
+        loop {
+            let page = self.page(from, YIELD_AFTER);
+            page.objects.iter().for_each(|object| visit(object));
+            from = page.next;
+            drop(page);
+            if from.is_none() {
+                return;
+            }
+            yield_now().await;
+        }
+    }
+
+    fn objects_at<'a>(&'a self, slots: Option<&'a SlotSet>) -> impl Iterator<Item = &'a Arc<T>> {
+        let slots = slots.into_iter().flat_map(SlotSet::chunks).flatten();
+        slots.filter_map(|slot| self.roots.at(*slot))
+    }
+
+    fn unknown(&self, index: &str) -> Error {
+        Error::UnknownIndex { name: index.into(), known: self.index_names().cloned().collect() }
+    }
+
+    fn find_index(&self, index: &str) -> Result<&Index, Error> {
+        let position = self.roots.functions.position(index);
+        position.and_then(|at| self.roots.indexes.get(at)).ok_or_else(|| self.unknown(index))
     }
 }
 
-fn sorted<'a, T: Object>(objects: impl Iterator<Item = &'a Arc<T>>) -> Vec<&'a Arc<T>> {
+fn same<T>(a: Option<&Arc<T>>, b: Option<&Arc<T>>) -> bool {
+    match (a, b) {
+        (None, None) => true,
+        (Some(a), Some(b)) => Arc::ptr_eq(a, b),
+        _ => false,
+    }
+}
+
+fn in_order<'a, T: Object>(objects: impl Iterator<Item = &'a Arc<T>>) -> Vec<&'a Arc<T>> {
     let mut objects: Vec<_> = objects.collect();
     objects.sort_unstable_by(|a, b| a.key().cmp(&b.key()));
     objects
+}
+
+/// The numbers of the leaves that two states do not share.
+fn differing_leaves<T>(old: &Roots<T>, new: &Roots<T>) -> impl Iterator<Item = usize> {
+    let (old, new) = (&old.slots, &new.slots);
+    let end = old.leaves().max(new.leaves());
+    let mut next = 0;
+    iter::from_fn(move || {
+        while next < end {
+            if new.shares_node(old, next) {
+                next = crate::tree::Tree::<Option<Arc<T>>, SLOT_LEAF>::next_node(next);
+                continue;
+            }
+            let leaf = next;
+            next += 1;
+            match (old.leaf(leaf), new.leaf(leaf)) {
+                (None, None) => {}
+                (Some(a), Some(b)) if Arc::ptr_eq(a, b) => {}
+                _ => return Some(leaf),
+            }
+        }
+        None
+    })
+}
+
+/// Lets other tasks run, whatever the runtime.
+async fn yield_now() {
+    let mut yielded = false;
+    poll_fn(|context| {
+        if yielded {
+            return Poll::Ready(());
+        }
+        yielded = true;
+        context.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await;
+}
+
+/// What happened to one key between two states: at least one of the two is there.
+pub struct Difference<'a, T> {
+    /// The earlier state; `None` if the object was added.
+    pub old: Option<&'a Arc<T>>,
+    /// The later state; `None` if the object was deleted.
+    pub new: Option<&'a Arc<T>>,
+}
+
+impl<T> Clone for Difference<'_, T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T> Copy for Difference<'_, T> {}
+
+impl<T: fmt::Debug> fmt::Debug for Difference<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Difference").field("old", &self.old).field("new", &self.new).finish()
+    }
+}
+
+/// A part of a snapshot.
+#[non_exhaustive]
+pub struct Page<'a, T> {
+    /// The objects.
+    pub objects: Vec<&'a Arc<T>>,
+    /// Where to go on; `None` when nothing is left.
+    pub next: Option<Cursor>,
+}
+
+impl<T: Object> fmt::Debug for Page<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let keys: Vec<_> = self.objects.iter().map(|object| object.key()).collect();
+        f.debug_struct("Page").field("objects", &keys).field("next", &self.next).finish()
+    }
+}
+
+/// A place between two pages of one snapshot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Cursor(usize);
+
+impl<T: Object> KnownObjects<T> for Snapshot<T> {
+    fn keys(&self) -> Vec<ObjectKey> {
+        Self::keys(self)
+    }
+
+    fn get_by_key(&self, key: KeyRef<'_>) -> Option<Arc<T>> {
+        self.get(key).cloned()
+    }
+
+    fn for_each(&self, visit: &mut dyn FnMut(&Arc<T>)) {
+        self.iter().for_each(visit);
+    }
 }
 
 impl<T> Clone for Snapshot<T> {
@@ -214,64 +386,18 @@ impl<T> Clone for Snapshot<T> {
     }
 }
 
-impl<T: Object> std::fmt::Debug for Snapshot<T> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let names: Vec<_> = self.index_names().collect();
+impl<T> fmt::Debug for Snapshot<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Snapshot")
-            .field("len", &self.len())
-            .field("resource_version", self.resource_version())
-            .field("indexes", &names)
+            .field("len", &self.roots.len)
+            .field("resource_version", &self.roots.version)
             .finish()
     }
 }
 
-impl<T: Object> KnownObjects<T> for Snapshot<T> {
-    fn keys(&self) -> Vec<ObjectKey> {
-        self.keys()
-    }
-
-    fn get_by_key(&self, key: KeyRef<'_>) -> Option<Arc<T>> {
-        self.get(key).cloned()
-    }
-
-    fn for_each(&self, visit: &mut dyn FnMut(&Arc<T>)) {
-        self.for_each(visit);
-    }
-}
-
-/// An iterator of known length.
-struct Counted<I> {
-    values: I,
-    left: usize,
-}
-
-impl<I: Iterator> Iterator for Counted<I> {
-    type Item = I::Item;
-
-    fn next(&mut self) -> Option<I::Item> {
-        let next = self.values.next()?;
-        self.left = self.left.saturating_sub(1);
-        Some(next)
-    }
-
-    fn size_hint(&self) -> (usize, Option<usize>) {
-        (self.left, Some(self.left))
-    }
-}
-
-impl<I: Iterator> ExactSizeIterator for Counted<I> {}
-
-/// Lets other tasks run once.
-struct YieldNow(bool);
-
-impl Future for YieldNow {
-    type Output = ();
-
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
-        if std::mem::replace(&mut self.0, true) {
-            return Poll::Ready(());
-        }
-        cx.waker().wake_by_ref();
-        Poll::Pending
+/// Drops a state of an object; a panic of the user's `Drop` ends there.
+pub(crate) fn discard<T>(object: Arc<T>) {
+    if let Some(object) = Arc::into_inner(object) {
+        _ = contain(|| drop(object));
     }
 }

@@ -1,40 +1,51 @@
-//! The locks, so that a model checker can put its own in their place.
+//! The locks, in one place so that a model checker can stand in for them.
+//!
+//! They do not poison: user code never runs while one is held, and what panics while one is held (an
+//! accessor of an object) leaves what it guards consistent.
 
 #[cfg(not(loom))]
-pub(crate) use parking_lot::{Mutex, MutexGuard, RwLock};
+pub(crate) use std::sync::atomic::{AtomicUsize, Ordering};
+
+#[cfg(not(loom))]
+pub(crate) use parking_lot::{Mutex, RwLock};
 
 #[cfg(loom)]
-pub(crate) use modelled::{Mutex, MutexGuard, RwLock};
+pub(crate) use loom::sync::atomic::{AtomicUsize, Ordering};
 
 #[cfg(loom)]
-mod modelled {
-    pub(crate) use loom::sync::{MutexGuard, RwLockReadGuard, RwLockWriteGuard};
+pub(crate) use self::model::{Mutex, RwLock};
 
-    pub(crate) struct Mutex<T>(loom::sync::Mutex<T>);
+#[cfg(loom)]
+mod model {
+    use std::sync::PoisonError;
 
-    impl<T> Mutex<T> {
-        pub(crate) fn new(value: T) -> Self {
+    use loom::sync::{MutexGuard, RwLockReadGuard, RwLockWriteGuard};
+
+    pub(crate) struct Mutex<V>(loom::sync::Mutex<V>);
+
+    impl<V> Mutex<V> {
+        pub(crate) fn new(value: V) -> Self {
             Self(loom::sync::Mutex::new(value))
         }
 
-        pub(crate) fn lock(&self) -> MutexGuard<'_, T> {
-            self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+        pub(crate) fn lock(&self) -> MutexGuard<'_, V> {
+            self.0.lock().unwrap_or_else(PoisonError::into_inner)
         }
     }
 
-    pub(crate) struct RwLock<T>(loom::sync::RwLock<T>);
+    pub(crate) struct RwLock<V>(loom::sync::RwLock<V>);
 
-    impl<T> RwLock<T> {
-        pub(crate) fn new(value: T) -> Self {
+    impl<V> RwLock<V> {
+        pub(crate) fn new(value: V) -> Self {
             Self(loom::sync::RwLock::new(value))
         }
 
-        pub(crate) fn read(&self) -> RwLockReadGuard<'_, T> {
-            self.0.read().unwrap_or_else(std::sync::PoisonError::into_inner)
+        pub(crate) fn read(&self) -> RwLockReadGuard<'_, V> {
+            self.0.read().unwrap_or_else(PoisonError::into_inner)
         }
 
-        pub(crate) fn write(&self) -> RwLockWriteGuard<'_, T> {
-            self.0.write().unwrap_or_else(std::sync::PoisonError::into_inner)
+        pub(crate) fn write(&self) -> RwLockWriteGuard<'_, V> {
+            self.0.write().unwrap_or_else(PoisonError::into_inner)
         }
     }
 }

@@ -252,7 +252,7 @@ proptest! {
                     }
                     new.extend(listed.clone());
                     let keys = undelivered.iter().map(|key| key.parse().unwrap());
-                    let applied = store.replace_all(Replacement::new(list, 50u64).undelivered(keys));
+                    let applied = store.replace_all(Replacement::new(list, 50u64).undelivered(keys)).unwrap();
                     prop_assert_eq!(applied.report.problems().iter().filter(|p| matches!(p.error, kinformer_core::Error::Duplicate { .. })).count(), duplicates);
                     let mut changed = Model::new();
                     for change in applied.changes {

@@ -1,0 +1,274 @@
+//! Taking over a whole list.
+
+use std::mem;
+use std::sync::Arc;
+
+use kinformer_core::{Error, Object, ObjectKey, Replacement, Report};
+
+use crate::evaluated::Evaluated;
+use crate::indexer::Indexer;
+use crate::points::Points;
+use crate::roots::{Edit, Functions, Roots, SLOT_LEAF, full, hash_key};
+use crate::snapshot::discard;
+use crate::write::{Applied, Change, index_error};
+
+/// The list, and what user code said about it.
+struct List<T> {
+    /// By position; `None` for what is left out.
+    objects: Vec<Option<Arc<T>>>,
+    /// By position: first the hash of the key, then the slot of the object that is there already, or `NEW`.
+    numbers: Vec<u32>,
+    undelivered: Vec<ObjectKey>,
+    /// Earlier objects of a repeated key, to be dropped without a lock.
+    repeated: Vec<Arc<T>>,
+    values: Evaluated,
+    /// How many functions have been asked.
+    asked: usize,
+    problems: Vec<(usize, Error)>,
+}
+
+/// No slot has this number.
+const NEW: u32 = u32::MAX;
+
+/// What is to be done, found without changing anything.
+struct Plan {
+    /// The hashes of the new objects, in the order of their positions.
+    new_hashes: Vec<u32>,
+    /// Slots, and hashes, of the objects that are gone.
+    gone: Vec<(u32, u32)>,
+}
+
+impl<T: Object> Indexer<T> {
+    /// From now on there is exactly what the list holds, at its version, which may be lower than before or
+    /// unset.
+    ///
+    /// What the list names as undelivered stays as it is. Where a key occurs more than once the last object
+    /// counts, and the earlier ones are reported. An object that is left out because of its transform stays
+    /// in its old state; one without a valid key is only reported.
+    ///
+    /// The new state is built aside, while readers read the old one, and shares with it everything that is
+    /// the same; it is published in O(1). Beside the list itself this takes about 20 bytes per object.
+    ///
+    /// # Errors
+    /// There are more than 2^32 - 2 objects; nothing has changed.
+    pub fn replace(&self, replacement: Replacement<T>) -> Result<Report, crate::Error> {
+        Ok(kinformer_core::Sink::replace(self, replacement)?)
+    }
+
+    /// As [`Self::replace`], and says what changed: first each object that is gone, then each object of the
+    /// list, in its order, with the state before and since. An object that is the very same `Arc` as before is
+    /// among them.
+    ///
+    /// # Errors
+    /// As [`Self::replace`].
+    pub fn replace_all(&self, replacement: Replacement<T>) -> Result<Applied<T>, Error> {
+        let mut changes = Vec::with_capacity(replacement.objects.len());
+        let report = self.replace_with(replacement, |change| changes.push(change))?;
+        Ok(Applied { changes, report })
+    }
+
+    /// `changed` runs under the writer's lock: it is ours, and drops nothing.
+    pub(crate) fn replace_with(
+        &self,
+        replacement: Replacement<T>,
+        mut changed: impl FnMut(Change<T>),
+    ) -> Result<Report, Error> {
+        let version = replacement.resource_version;
+        let mut list = List {
+            numbers: Vec::with_capacity(replacement.objects.len()),
+            objects: replacement.objects.into_iter().map(Some).collect(),
+            undelivered: replacement.undelivered,
+            repeated: Vec::new(),
+            values: Evaluated::for_list(self.hasher.clone()),
+            asked: 0,
+            problems: Vec::new(),
+        };
+        self.transform_list(&mut list);
+        let mut functions = self.functions();
+        loop {
+            list.ask(self, &functions);
+            let mut writer = self.writer.lock();
+            let before = self.roots.read().clone();
+            if before.functions.all.len() != list.asked {
+                functions = before.functions.clone();
+                continue;
+            }
+            let plan = list.plan(&before);
+            let mut after = Roots::clone(&before);
+            let mut edit = Edit { roots: &mut after, writer: &mut writer };
+            if !edit.has_room(plan.new_hashes.len()) {
+                drop(writer);
+                return Err(full("*"));
+            }
+            list.execute(plan, &mut edit, &mut changed);
+            after.version = version.clone();
+            let replaced = mem::replace(&mut *self.roots.write(), Arc::new(after));
+            drop(writer);
+            // What only the old state held is with the caller, or is dropped there one by one.
+            drop((before, replaced));
+            self.waiters.published(&version);
+            return Ok(list.into_report());
+        }
+    }
+
+    fn transform_list(&self, list: &mut List<T>) {
+        for (position, entry) in list.objects.iter_mut().enumerate() {
+            let Some(object) = entry.take() else { continue };
+            let hash = match self.transformed(object) {
+                Ok(object) => {
+                    let hash = hash_key(&self.hasher, object.key());
+                    *entry = Some(object);
+                    hash
+                }
+                Err(error) => {
+                    if let Error::Transform { key, .. } = &error {
+                        list.undelivered.push(key.clone());
+                    }
+                    list.problems.push((position, error));
+                    0
+                }
+            };
+            list.numbers.push(hash);
+        }
+    }
+}
+
+impl<T: Object> List<T> {
+    /// Asks all functions, again if there are more of them now, which hardly ever happens.
+    fn ask(&mut self, indexer: &Indexer<T>, functions: &Functions<T>) {
+        self.problems.retain(|(_, error)| !matches!(error, Error::IndexFunction { .. }));
+        self.values = Evaluated::for_list(indexer.hasher.clone());
+        self.asked = functions.all.len();
+        let Self { objects, values, problems, .. } = self;
+        for (position, object) in objects.iter().enumerate() {
+            match object {
+                Some(object) => values.ask(&functions.all, &**object, |index, source| {
+                    problems.push((position, index_error(&**object, index, source)));
+                }),
+                None => values.skip(functions.all.len()),
+            }
+        }
+    }
+
+    /// Finds out what is to be done. Turns the hashes of known objects into their slots; leaves out all but
+    /// the last of the objects with one key.
+    fn plan(&mut self, before: &Roots<T>) -> Plan {
+        let mut listed = Bits::default();
+        let mut new = Points::default();
+        let mut new_hashes = Vec::new();
+        let mut duplicates = Vec::new();
+        for (position, entry) in self.objects.iter().enumerate().rev() {
+            let (Some(object), Some(number)) = (entry, self.numbers.get_mut(position)) else { continue };
+            let (key, hash) = (object.key(), *number);
+            let repeated = match before.find(hash, key) {
+                Some(slot) => {
+                    *number = slot;
+                    listed.set(slot)
+                }
+                None => {
+                    *number = NEW;
+                    let same = |other: u32| {
+                        let other = self.objects.get(other as usize);
+                        other.is_some_and(|other| other.as_ref().is_some_and(|other| other.key() == key))
+                    };
+                    let repeated = new.find(hash, same).is_some();
+                    if !repeated {
+                        new.insert(hash, position as u32);
+                        new_hashes.push(hash);
+                    }
+                    repeated
+                }
+            };
+            if repeated {
+                duplicates.push(position);
+            }
+        }
+        new_hashes.reverse();
+        for position in duplicates {
+            let object = self.objects.get_mut(position).and_then(Option::take);
+            // An object that is not stored has no place in an index to be missing from.
+            self.problems.retain(|(other, _)| *other != position);
+            if let Some(key) = object.as_ref().and_then(|object| ObjectKey::try_from(object.key()).ok()) {
+                self.problems.push((position, Error::Duplicate { key }));
+            }
+            self.repeated.extend(object);
+        }
+        for key in &self.undelivered {
+            let key = key.as_key();
+            if let Some(slot) = before.find(hash_key(&before.hasher, key), key) {
+                listed.set(slot);
+            }
+        }
+        let mut gone = Vec::new();
+        for leaf in 0..before.slots.leaves() {
+            let objects = before.slots.leaf(leaf).into_iter().flat_map(|leaf| leaf.iter());
+            for (at, object) in objects.enumerate() {
+                let slot = (leaf * SLOT_LEAF + at) as u32;
+                if let Some(object) = object.as_ref().filter(|_| !listed.has(slot)) {
+                    gone.push((slot, hash_key(&before.hasher, object.key())));
+                }
+            }
+        }
+        Plan { new_hashes, gone }
+    }
+
+    /// Does it. Asks objects nothing.
+    fn execute(&mut self, plan: Plan, edit: &mut Edit<'_, T>, changed: &mut impl FnMut(Change<T>)) {
+        for (slot, hash) in &plan.gone {
+            changed(Change { old: edit.remove_slot(*hash, *slot), new: None });
+        }
+        let mut hashes = plan.new_hashes.into_iter();
+        for (position, entry) in self.objects.iter_mut().enumerate() {
+            let (Some(object), Some(number)) = (entry.take(), self.numbers.get(position)) else { continue };
+            let new = Some(object.clone());
+            let (slot, old) = match *number {
+                NEW => {
+                    let hash = hashes.next().unwrap_or_default();
+                    // That there is room has been checked.
+                    let Ok(slot) = edit.insert(hash, object) else { continue };
+                    (slot, None)
+                }
+                slot if edit.roots.at(slot).is_some_and(|old| Arc::ptr_eq(old, &object)) => {
+                    changed(Change { old: Some(object), new });
+                    continue;
+                }
+                slot => (slot, edit.roots.slots.get_mut(slot).replace(object)),
+            };
+            changed(Change { old, new });
+            edit.set_values(0..self.asked, slot, &self.values, position * self.asked);
+        }
+        // Only now: so that within one replace no slot passes from one key to another.
+        edit.writer.free.extend(plan.gone.into_iter().map(|(slot, _)| slot));
+    }
+
+    fn into_report(mut self) -> Report {
+        self.problems.sort_by_key(|(position, _)| *position);
+        let mut report = Report::default();
+        self.problems.into_iter().for_each(|(position, error)| report.push(position, error));
+        self.repeated.into_iter().for_each(discard);
+        report
+    }
+}
+
+/// A set of slots.
+#[derive(Default)]
+struct Bits(Vec<u64>);
+
+impl Bits {
+    fn has(&self, slot: u32) -> bool {
+        self.0.get(slot as usize / 64).is_some_and(|bits| bits >> (slot % 64) & 1 == 1)
+    }
+
+    /// Adds a slot; returns whether it was there already.
+    fn set(&mut self, slot: u32) -> bool {
+        let at = slot as usize / 64;
+        if self.0.len() <= at {
+            self.0.resize(at + 1, 0);
+        }
+        let had = self.has(slot);
+        if let Some(bits) = self.0.get_mut(at) {
+            *bits |= 1 << (slot % 64);
+        }
+        had
+    }
+}

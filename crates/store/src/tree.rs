@@ -1,0 +1,96 @@
+//! A copy-on-write vector: what every persistent part of the store is made of.
+
+use std::array;
+use std::iter;
+use std::sync::Arc;
+
+/// How many leaves hang on one node below the root.
+const FANOUT: usize = 64;
+
+/// A vector in three levels: a root, nodes of 64 leaves, leaves of `LEAF` elements.
+///
+/// Cloning is O(1). A change is made in place as long as no clone shares the way to it; else the shared part
+/// of the way is copied: at most the root (one pointer per 64 leaves), one node and one leaf.
+/// An element that was never set has the default value, and costs nothing where its whole leaf is so.
+pub(crate) struct Tree<E, const LEAF: usize> {
+    root: Arc<[Arc<Node<E, LEAF>>]>,
+}
+
+pub(crate) type Leaf<E, const LEAF: usize> = Arc<[E; LEAF]>;
+
+#[derive(Clone)]
+struct Node<E, const LEAF: usize>([Option<Leaf<E, LEAF>>; FANOUT]);
+
+impl<E, const LEAF: usize> Tree<E, LEAF> {
+    pub(crate) fn get(&self, at: u32) -> Option<&E> {
+        let at = at as usize;
+        self.leaf(at / LEAF)?.get(at % LEAF)
+    }
+
+    pub(crate) fn leaf(&self, number: usize) -> Option<&Leaf<E, LEAF>> {
+        self.root.get(number / FANOUT)?.0.get(number % FANOUT)?.as_ref()
+    }
+
+    /// One more than the highest number that a leaf can have.
+    pub(crate) fn leaves(&self) -> usize {
+        self.root.len() * FANOUT
+    }
+
+    /// All elements of the leaves that there are, in order.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &E> {
+        self.root.iter().flat_map(|node| node.0.iter()).flatten().flat_map(|leaf| leaf.iter())
+    }
+
+    /// Whether both have the same leaves under this node because one is a clone of the other.
+    pub(crate) fn shares_node(&self, other: &Self, leaf: usize) -> bool {
+        let node = |tree: &Self| tree.root.get(leaf / FANOUT).map(Arc::as_ptr);
+        node(self).is_some() && node(self) == node(other)
+    }
+
+    /// The next leaf number that lies under another node.
+    pub(crate) fn next_node(leaf: usize) -> usize {
+        (leaf / FANOUT + 1) * FANOUT
+    }
+}
+
+impl<E: Clone + Default, const LEAF: usize> Tree<E, LEAF> {
+    /// The element, to be changed; makes room for it.
+    #[expect(
+        clippy::indexing_slicing,
+        reason = "the root has been grown to hold the node; the other two are remainders of the array's length"
+    )]
+    pub(crate) fn get_mut(&mut self, at: u32) -> &mut E {
+        let at = at as usize;
+        let leaf = at / LEAF;
+        while self.root.len() <= leaf / FANOUT {
+            let node = Arc::new(Node(array::from_fn(|_| None)));
+            self.root = self.root.iter().cloned().chain(iter::once(node)).collect();
+        }
+        let node = Arc::make_mut(&mut Arc::make_mut(&mut self.root)[leaf / FANOUT]);
+        let leaf = node.0[leaf % FANOUT].get_or_insert_with(|| Arc::new(array::from_fn(|_| E::default())));
+        &mut Arc::make_mut(leaf)[at % LEAF]
+    }
+
+    /// Lets go of a leaf whose elements all have the default value.
+    pub(crate) fn drop_leaf(&mut self, number: usize) {
+        if self.leaf(number).is_none() {
+            return;
+        }
+        let node = Arc::make_mut(&mut self.root).get_mut(number / FANOUT);
+        if let Some(leaf) = node.and_then(|node| Arc::make_mut(node).0.get_mut(number % FANOUT)) {
+            *leaf = None;
+        }
+    }
+}
+
+impl<E, const LEAF: usize> Clone for Tree<E, LEAF> {
+    fn clone(&self) -> Self {
+        Self { root: self.root.clone() }
+    }
+}
+
+impl<E, const LEAF: usize> Default for Tree<E, LEAF> {
+    fn default() -> Self {
+        Self { root: Arc::new([]) }
+    }
+}

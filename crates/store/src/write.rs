@@ -1,0 +1,313 @@
+//! Single writes and transactions.
+
+use std::sync::Arc;
+
+use kinformer_core::{Error, KeyRef, Object, ObjectKey, Report, ResourceVersion, Tombstone};
+
+use crate::evaluated::Evaluated;
+use crate::indexer::Indexer;
+use crate::roots::{Edit, hash_key};
+use crate::snapshot::discard;
+
+/// One write. Several of them in one go are a transaction.
+#[derive(Debug)]
+pub enum Transaction<T> {
+    /// The object was added.
+    Add(Arc<T>),
+    /// The object was changed. To a store this is the same as an addition.
+    Update(Arc<T>),
+    /// The object is gone.
+    Delete(Tombstone<T>),
+}
+
+impl<T> Clone for Transaction<T> {
+    fn clone(&self) -> Self {
+        match self {
+            Self::Add(object) => Self::Add(object.clone()),
+            Self::Update(object) => Self::Update(object.clone()),
+            Self::Delete(tombstone) => Self::Delete(tombstone.clone()),
+        }
+    }
+}
+
+/// What a write made of one object: the states as they were and are stored.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct Change<T> {
+    /// The state before; `None` if the object was not there.
+    pub old: Option<Arc<T>>,
+    /// The state since, after the transform; `None` if the object is not there any more.
+    pub new: Option<Arc<T>>,
+}
+
+impl<T> Change<T> {
+    /// Drops the states; a panic of the user's `Drop` ends there.
+    fn discard(self) {
+        self.old.into_iter().chain(self.new).for_each(discard);
+    }
+}
+
+impl<T> Clone for Change<T> {
+    fn clone(&self) -> Self {
+        Self { old: self.old.clone(), new: self.new.clone() }
+    }
+}
+
+/// What several writes, or a replace, changed.
+#[derive(Debug)]
+#[must_use = "some of the objects may have been left out"]
+#[non_exhaustive]
+pub struct Applied<T> {
+    /// Each change, in the order in which it was applied.
+    pub changes: Vec<Change<T>>,
+    /// What was wrong with single objects.
+    pub report: Report,
+}
+
+/// A write that has asked user code everything and only needs the locks.
+enum Prepared<T> {
+    Put { hash: u32, object: Arc<T>, report: Report },
+    Remove { hash: u32, tombstone: Tombstone<T> },
+}
+
+impl<T: Object> Indexer<T> {
+    /// Applies one write and says what it did.
+    ///
+    /// # Errors
+    /// The key is invalid, the transform failed, or there are more than 2^32 - 2 objects; nothing has
+    /// changed then.
+    pub fn apply(&self, transaction: Transaction<T>) -> Result<(Change<T>, Report), Error> {
+        let mut prepared = self.prepare(transaction)?;
+        let mut values = Evaluated::for_one();
+        let mut functions = self.functions();
+        let mut asked = 0;
+        loop {
+            prepared.ask(&functions.all, asked, 0, &mut values);
+            asked = functions.all.len();
+
+            let mut writer = self.writer.lock();
+            let mut roots = self.roots.write();
+            if roots.functions.all.len() != asked {
+                // An index was added meanwhile. Its function is asked without the locks as well.
+                functions = roots.functions.clone();
+                continue;
+            }
+            let mut edit = Edit { roots: Arc::make_mut(&mut roots), writer: &mut writer };
+            let old = prepared.apply(&mut edit, &values, 0);
+            let version = roots.version.clone();
+            drop(roots);
+            drop(writer);
+            self.waiters.published(&version);
+            values.recycle();
+            return prepared.finish(old);
+        }
+    }
+
+    /// Applies several writes, in their order, under one publication: a reader sees none of them or all.
+    ///
+    /// Those that are invalid are reported by their position, and all others are applied; the changes are
+    /// those of the valid ones.
+    pub fn apply_all(&self, transactions: impl IntoIterator<Item = Transaction<T>>) -> Applied<T> {
+        let mut prepared: Vec<_> = transactions.into_iter().map(|t| self.prepare(t)).collect();
+        let mut functions = self.functions();
+        loop {
+            // Indexes are hardly ever added during a transaction; then all is asked again.
+            let mut values = Evaluated::default();
+            for (position, entry) in prepared.iter_mut().enumerate() {
+                match entry {
+                    Ok(entry) => {
+                        entry.forget_report();
+                        entry.ask(&functions.all, 0, position, &mut values);
+                    }
+                    Err(_) => values.skip(functions.all.len()),
+                }
+            }
+            let mut writer = self.writer.lock();
+            let mut roots = self.roots.write();
+            if roots.functions.all.len() != functions.all.len() {
+                functions = roots.functions.clone();
+                continue;
+            }
+            let mut edit = Edit { roots: Arc::make_mut(&mut roots), writer: &mut writer };
+            let olds: Vec<_> = prepared
+                .iter()
+                .enumerate()
+                .map(|(at, entry)| match entry {
+                    Ok(entry) => entry.apply(&mut edit, &values, at * functions.all.len()),
+                    Err(_) => Ok(None),
+                })
+                .collect();
+            let version = roots.version.clone();
+            drop(roots);
+            drop(writer);
+            self.waiters.published(&version);
+            let mut applied =
+                Applied { changes: Vec::with_capacity(prepared.len()), report: Report::default() };
+            for (position, (entry, old)) in prepared.into_iter().zip(olds).enumerate() {
+                match entry.and_then(|entry| entry.finish(old)) {
+                    Ok((change, report)) => {
+                        applied.changes.push(change);
+                        applied.report.extend(report);
+                    }
+                    Err(error) => applied.report.push(position, error),
+                }
+            }
+            return applied;
+        }
+    }
+
+    /// Applies several writes under one publication; reports the invalid ones by position.
+    ///
+    /// Follows client-go 1.37 (`ThreadSafeStoreWithTransaction`).
+    pub fn transaction(&self, transactions: impl IntoIterator<Item = Transaction<T>>) -> Report {
+        let Applied { changes, report } = self.apply_all(transactions);
+        changes.into_iter().for_each(Change::discard);
+        report
+    }
+
+    /// Adds or replaces an object.
+    ///
+    /// # Errors
+    /// As [`Self::apply`].
+    pub fn add(&self, object: impl Into<Arc<T>>) -> Result<Report, crate::Error> {
+        Ok(self.write(Transaction::Add(object.into()))?)
+    }
+
+    /// Adds or replaces an object: to a store the same as [`Self::add`].
+    ///
+    /// # Errors
+    /// As [`Self::apply`].
+    pub fn update(&self, object: impl Into<Arc<T>>) -> Result<Report, crate::Error> {
+        Ok(self.write(Transaction::Update(object.into()))?)
+    }
+
+    /// Removes an object; removing what is not there is no error. With its final state known, the store's
+    /// version moves to that state's.
+    ///
+    /// # Errors
+    /// As [`Self::apply`].
+    pub fn delete(&self, tombstone: impl Into<Tombstone<T>>) -> Result<Report, crate::Error> {
+        Ok(self.write(Transaction::Delete(tombstone.into()))?)
+    }
+
+    /// For callers who do not need to know what changed.
+    pub(crate) fn write(&self, transaction: Transaction<T>) -> Result<Report, Error> {
+        let (change, report) = self.apply(transaction)?;
+        change.discard();
+        Ok(report)
+    }
+
+    /// Removes the object with this key and returns it. The store's version stays as it is.
+    pub fn delete_by_key<'k>(&self, key: impl Into<KeyRef<'k>>) -> Option<Arc<T>> {
+        let key = key.into();
+        let hash = hash_key(&self.hasher, key);
+        let mut writer = self.writer.lock();
+        let mut roots = self.roots.write();
+        Edit { roots: Arc::make_mut(&mut roots), writer: &mut writer }.remove(hash, key)
+    }
+
+    fn prepare(&self, transaction: Transaction<T>) -> Result<Prepared<T>, Error> {
+        match transaction {
+            Transaction::Add(object) | Transaction::Update(object) => {
+                let object = self.transformed(object)?;
+                let hash = hash_key(&self.hasher, object.key());
+                Ok(Prepared::Put { hash, object, report: Report::default() })
+            }
+            Transaction::Delete(tombstone) => {
+                if let Err(error) = tombstone.key().check() {
+                    tombstone.into_object().into_iter().for_each(discard);
+                    return Err(error.into());
+                }
+                let hash = hash_key(&self.hasher, tombstone.key());
+                Ok(Prepared::Remove { hash, tombstone })
+            }
+        }
+    }
+
+    /// The object as it is to be stored: its key is valid, and the transform, if there is one, was applied.
+    pub(crate) fn transformed(&self, object: Arc<T>) -> Result<Arc<T>, Error> {
+        match &self.transform {
+            Some(transform) => transform.apply(object),
+            None => match object.key().check() {
+                Ok(()) => Ok(object),
+                Err(error) => {
+                    discard(object);
+                    Err(error.into())
+                }
+            },
+        }
+    }
+}
+
+impl<T: Object> Prepared<T> {
+    fn ask(
+        &mut self,
+        functions: &[(Arc<str>, crate::IndexFunction<T>)],
+        from: usize,
+        position: usize,
+        values: &mut Evaluated,
+    ) {
+        let functions = functions.get(from..).unwrap_or_default();
+        match self {
+            Self::Put { object, report, .. } => values.ask(functions, &**object, |index, source| {
+                report.push(position, index_error(&**object, index, source));
+            }),
+            Self::Remove { .. } => values.skip(functions.len()),
+        }
+    }
+
+    fn forget_report(&mut self) {
+        if let Self::Put { report, .. } = self {
+            *report = Report::default();
+        }
+    }
+
+    /// Under the locks: drops nothing. Returns what was stored before.
+    fn apply(
+        &self,
+        edit: &mut Edit<'_, T>,
+        values: &Evaluated,
+        first: usize,
+    ) -> Result<Option<Arc<T>>, Error> {
+        match self {
+            Self::Put { hash, object, .. } => edit.upsert(*hash, object, values, first),
+            Self::Remove { hash, tombstone } => {
+                let version = match tombstone {
+                    Tombstone::FinalState(object) => object.resource_version(),
+                    Tombstone::FinalStateUnknown { .. } => ResourceVersion::UNSET,
+                };
+                let old = edit.remove(*hash, tombstone.key());
+                edit.roots.advance(version);
+                Ok(old)
+            }
+        }
+    }
+
+    fn finish(self, old: Result<Option<Arc<T>>, Error>) -> Result<(Change<T>, Report), Error> {
+        let (new, report) = match self {
+            Self::Put { object, report, .. } => (Some(object), report),
+            Self::Remove { tombstone, .. } => {
+                tombstone.into_object().into_iter().for_each(discard);
+                (None, Report::default())
+            }
+        };
+        match old {
+            Ok(old) => Ok((Change { old, new }, report)),
+            Err(error) => {
+                new.into_iter().for_each(discard);
+                Err(error)
+            }
+        }
+    }
+}
+
+pub(crate) fn index_error<T: Object>(
+    object: &T,
+    index: &Arc<str>,
+    source: kinformer_core::BoxError,
+) -> Error {
+    match ObjectKey::try_from(object.key()) {
+        Ok(key) => Error::IndexFunction { key, index: index.clone(), source },
+        Err(error) => error.into(),
+    }
+}
