@@ -51,6 +51,12 @@ pub enum Error {
         /// The message of the panic.
         source: BoxError,
     },
+    /// The push function of a store panicked. The write is applied.
+    #[error("the push function failed after a write, which is applied: {source}")]
+    Push {
+        /// The message of the panic.
+        source: BoxError,
+    },
     /// The known objects, which a queue asks what is missing in a list, panicked.
     #[error("the known objects could not be asked: {source}")]
     KnownObjects {

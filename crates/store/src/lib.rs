@@ -64,9 +64,11 @@ mod add_indexers;
 mod bucket;
 mod error;
 mod evaluated;
+mod expiring;
 mod index;
 mod index_function;
 mod indexer;
+mod mutation_cache;
 mod points;
 mod replace;
 mod roots;
@@ -74,14 +76,18 @@ mod snapshot;
 mod store;
 mod sync;
 mod tree;
+mod undelta;
 mod wait;
 mod write;
 
 pub use error::Error;
+pub use expiring::ExpiringStore;
 pub use index_function::{IndexFunction, IndexValues, Indexers};
 pub use indexer::{Indexer, IndexerBuilder};
+pub use mutation_cache::{Adds, MutationCache, MutationCacheOptions};
 pub use snapshot::{Cursor, Difference, Page, Snapshot};
 pub use store::Store;
+pub use undelta::UndeltaStore;
 pub use write::{Applied, Change, Transaction};
 
 /// The usual name of the index [by namespace](IndexFunction::by_namespace).

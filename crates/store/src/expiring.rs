@@ -1,0 +1,181 @@
+//! A store whose entries expire.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use kinformer_core::{
+    Error, KeyRef, KnownObjects, Labels, Object, ObjectKey, Replacement, Report, ResourceVersion, Sink,
+    Tombstone, contain,
+};
+use tokio::time::Instant;
+
+use crate::sync::Mutex;
+use crate::{Indexer, Store, Transaction};
+
+type Policy<T> = dyn Fn(&T, Duration) -> bool + Send + Sync;
+
+/// A store that forgets an entry some time after it was last written.
+///
+/// An entry has expired once it is *older* than the time to live, not when it has just reached it. Reading
+/// never shows an expired entry, and removes it; writing an object again makes it young again. A time to live
+/// of zero means that nothing expires. What nobody reads is not removed by itself:
+/// [`remove_expired`](Self::remove_expired) does that, for whoever wants to bound the memory.
+///
+/// Follows client-go 1.37 (`ExpirationCache`), except that the keys and the length leave out what has expired,
+/// too, so that all answers agree. Time is tokio's: it needs no runtime and can be paused in tests.
+pub struct ExpiringStore<T> {
+    entries: Indexer<Entry<T>>,
+    /// Held while something is written or removed as expired, so that what has just been written again is
+    /// never removed for the age of what it replaced.
+    writing: Mutex<()>,
+    has_expired: Box<Policy<T>>,
+}
+
+/// An object and when it was written.
+struct Entry<T> {
+    object: Arc<T>,
+    written: Instant,
+}
+
+impl<T: Object> Object for Entry<T> {
+    fn key(&self) -> KeyRef<'_> {
+        self.object.key()
+    }
+
+    fn resource_version(&self) -> ResourceVersion {
+        self.object.resource_version()
+    }
+
+    fn uid(&self) -> Option<&str> {
+        self.object.uid()
+    }
+
+    fn labels(&self) -> Labels<'_> {
+        self.object.labels()
+    }
+}
+
+impl<T: Object> Entry<T> {
+    fn now(object: Arc<T>) -> Arc<Self> {
+        Arc::new(Self { object, written: Instant::now() })
+    }
+}
+
+impl<T: Object> ExpiringStore<T> {
+    /// A store whose entries live that long; zero means for ever.
+    pub fn new(time_to_live: Duration) -> Self {
+        Self::with_policy(move |_, age| !time_to_live.is_zero() && age > time_to_live)
+    }
+
+    /// A store that asks this function, with an object and its age, whether it has expired. The function is
+    /// called without a lock; if it panics, the object has not expired.
+    pub fn with_policy(has_expired: impl Fn(&T, Duration) -> bool + Send + Sync + 'static) -> Self {
+        Self { entries: Indexer::new(), writing: Mutex::new(()), has_expired: Box::new(has_expired) }
+    }
+
+    /// The object with this key, unless it has expired. O(1).
+    pub fn get_by_key<'k>(&self, key: impl Into<KeyRef<'k>>) -> Option<Arc<T>> {
+        let entry = self.entries.get_by_key(key.into())?;
+        self.alive(&entry).then(|| entry.object.clone())
+    }
+
+    /// Removes everything that has expired; says how many entries that was. O(n).
+    pub fn remove_expired(&self) -> usize {
+        self.entries.snapshot().iter().filter(|entry| !self.alive(entry)).count()
+    }
+
+    fn all_alive(&self) -> Vec<Arc<Entry<T>>> {
+        let mut entries = self.entries.list();
+        entries.retain(|entry| self.alive(entry));
+        entries
+    }
+
+    /// Whether the entry has not expired; if it has, it is removed, unless it was written again meanwhile.
+    fn alive(&self, entry: &Arc<Entry<T>>) -> bool {
+        let age = entry.written.elapsed();
+        if !contain(|| (self.has_expired)(&entry.object, age)).unwrap_or(false) {
+            return true;
+        }
+        let writing = self.writing.lock();
+        let stored = self.entries.get_by_key(entry.key());
+        let removed = match stored {
+            Some(stored) if Arc::ptr_eq(&stored, entry) => self.entries.delete_by_key(entry.key()),
+            other => other,
+        };
+        drop(writing);
+        drop(removed);
+        false
+    }
+
+    fn write(&self, transaction: Transaction<Entry<T>>) -> Result<Report, Error> {
+        let writing = self.writing.lock();
+        let written = self.entries.apply(transaction);
+        drop(writing);
+        written.map(|(_, report)| report)
+    }
+}
+
+impl<T: Object> Sink<T> for ExpiringStore<T> {
+    fn add(&self, object: Arc<T>) -> Result<Report, Error> {
+        self.write(Transaction::Add(Entry::now(object)))
+    }
+
+    fn update(&self, object: Arc<T>) -> Result<Report, Error> {
+        self.write(Transaction::Update(Entry::now(object)))
+    }
+
+    fn delete(&self, tombstone: Tombstone<T>) -> Result<Report, Error> {
+        self.write(Transaction::Delete(match tombstone {
+            Tombstone::FinalState(object) => Tombstone::FinalState(Entry::now(object)),
+            Tombstone::FinalStateUnknown { key, last_known } => {
+                Tombstone::FinalStateUnknown { key, last_known: last_known.map(Entry::now) }
+            }
+        }))
+    }
+
+    fn replace(&self, replacement: Replacement<T>) -> Result<Report, Error> {
+        let Replacement { objects, resource_version, undelivered, .. } = replacement;
+        let entries = objects.into_iter().map(Entry::now).collect();
+        let replacement = Replacement::new(entries, resource_version).undelivered(undelivered);
+        let writing = self.writing.lock();
+        let applied = self.entries.replace_all(replacement);
+        drop(writing);
+        applied.map(|applied| applied.report)
+    }
+
+    fn bookmark(&self, version: ResourceVersion) -> Result<(), Error> {
+        self.entries.bookmark(version);
+        Ok(())
+    }
+}
+
+impl<T: Object> KnownObjects<T> for ExpiringStore<T> {
+    fn keys(&self) -> Vec<ObjectKey> {
+        self.all_alive().iter().filter_map(|entry| entry.key().try_into().ok()).collect()
+    }
+
+    fn get_by_key(&self, key: KeyRef<'_>) -> Option<Arc<T>> {
+        self.get_by_key(key)
+    }
+}
+
+impl<T: Object> Store<T> for ExpiringStore<T> {
+    fn list(&self) -> Vec<Arc<T>> {
+        self.all_alive().iter().map(|entry| entry.object.clone()).collect()
+    }
+
+    fn resource_version(&self) -> ResourceVersion {
+        self.entries.resource_version()
+    }
+
+    /// O(n): it looks at the age of each.
+    fn len(&self) -> usize {
+        self.all_alive().len()
+    }
+}
+
+impl<T: Object> std::fmt::Debug for ExpiringStore<T> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ExpiringStore").field("entries", &self.entries.len()).finish()
+    }
+}

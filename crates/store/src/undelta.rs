@@ -1,0 +1,141 @@
+//! A store that hands out its whole state whenever it is written.
+
+use std::sync::Arc;
+
+use kinformer_core::{
+    BoxError, Error, KeyRef, KnownObjects, Object, ObjectKey, Replacement, Report, ResourceVersion, Sink,
+    Tombstone, contain,
+};
+
+use crate::sync::Mutex;
+use crate::{Indexer, Snapshot, Store};
+
+type Push<T> = dyn Fn(Snapshot<T>) + Send + Sync;
+
+/// A store that calls a push function with the whole state after every write, and never for a read.
+///
+/// There is one call for each write (add, update, delete, replace), one at a time, while no lock is held; the
+/// state that a call gets is never older than that of the call before, and the last one is the newest there
+/// is. When several threads write at once, one of them makes the calls for all. The push function may write
+/// into the store: that write's call comes after it has returned.
+///
+/// Follows client-go 1.37 (`UndeltaStore`), where calls can overtake each other. The state is a snapshot, so
+/// that a push costs O(1), where upstream copies the list.
+pub struct UndeltaStore<T: Object> {
+    store: Indexer<T>,
+    push: Box<Push<T>>,
+    turns: Mutex<Turns>,
+}
+
+#[derive(Default)]
+struct Turns {
+    /// Writes whose call has not been made.
+    owed: usize,
+    /// Somebody is making calls.
+    pushing: bool,
+}
+
+impl<T: Object> UndeltaStore<T> {
+    /// An empty store that calls this function.
+    pub fn new(push: impl Fn(Snapshot<T>) + Send + Sync + 'static) -> Self {
+        Self { store: Indexer::new(), push: Box::new(push), turns: Mutex::new(Turns::default()) }
+    }
+
+    /// The object with this key. O(1).
+    pub fn get_by_key<'k>(&self, key: impl Into<KeyRef<'k>>) -> Option<Arc<T>> {
+        self.store.get_by_key(key.into())
+    }
+
+    /// The whole state at this moment. O(1).
+    pub fn snapshot(&self) -> Snapshot<T> {
+        self.store.snapshot()
+    }
+
+    /// Makes the calls that are owed, unless somebody is at it. Notes a push function that panics in the
+    /// report: the write is applied all the same, and so are the other calls.
+    fn pushed(&self, written: Result<Report, Error>) -> Result<Report, Error> {
+        let mut report = written?;
+        self.turns.lock().owed += 1;
+        while self.take_turn() {
+            if let Err(source) = self.call() {
+                report.push(0, Error::Push { source });
+            }
+        }
+        Ok(report)
+    }
+
+    /// Whether a call is to be made now, by this caller.
+    fn take_turn(&self) -> bool {
+        let mut turns = self.turns.lock();
+        if turns.pushing || turns.owed == 0 {
+            return false;
+        }
+        turns.owed -= 1;
+        turns.pushing = true;
+        true
+    }
+
+    fn call(&self) -> Result<(), BoxError> {
+        let result = contain(|| (self.push)(self.store.snapshot()));
+        self.turns.lock().pushing = false;
+        result
+    }
+}
+
+impl<T: Object> Sink<T> for UndeltaStore<T> {
+    fn add(&self, object: Arc<T>) -> Result<Report, Error> {
+        self.pushed(Sink::add(&self.store, object))
+    }
+
+    fn update(&self, object: Arc<T>) -> Result<Report, Error> {
+        self.pushed(Sink::update(&self.store, object))
+    }
+
+    fn delete(&self, tombstone: Tombstone<T>) -> Result<Report, Error> {
+        self.pushed(Sink::delete(&self.store, tombstone))
+    }
+
+    fn replace(&self, replacement: Replacement<T>) -> Result<Report, Error> {
+        self.pushed(Sink::replace(&self.store, replacement))
+    }
+
+    /// Moves the version; no object has changed, so nothing is pushed.
+    fn bookmark(&self, version: ResourceVersion) -> Result<(), Error> {
+        self.store.bookmark(version);
+        Ok(())
+    }
+}
+
+impl<T: Object> KnownObjects<T> for UndeltaStore<T> {
+    fn keys(&self) -> Vec<ObjectKey> {
+        self.store.keys()
+    }
+
+    fn get_by_key(&self, key: KeyRef<'_>) -> Option<Arc<T>> {
+        self.store.get_by_key(key)
+    }
+
+    fn for_each(&self, visit: &mut dyn FnMut(&Arc<T>)) {
+        KnownObjects::for_each(&self.store, visit);
+    }
+}
+
+impl<T: Object> Store<T> for UndeltaStore<T> {
+    fn list(&self) -> Vec<Arc<T>> {
+        self.store.list()
+    }
+
+    fn resource_version(&self) -> ResourceVersion {
+        self.store.resource_version()
+    }
+
+    fn len(&self) -> usize {
+        self.store.len()
+    }
+}
+
+impl<T: Object> std::fmt::Debug for UndeltaStore<T> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("UndeltaStore").field("len", &self.store.len()).finish()
+    }
+}

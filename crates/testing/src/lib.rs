@@ -1,0 +1,3 @@
+//! What the tests of kinformer share, and yours may use.
+
+pub mod store_suite;

@@ -1,0 +1,231 @@
+//! What every [`Store`] promises, as tests that run on any of them.
+//!
+//! ```
+//! use kinformer_store::Indexer;
+//! use kinformer_testing::store_suite;
+//!
+//! store_suite::run(Indexer::<store_suite::Pod>::new);
+//! ```
+#![expect(clippy::panic, clippy::unwrap_used, reason = "a test suite reports by panicking")]
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use kinformer_core::{Error, KeyRef, Object, ObjectKey, Replacement, ResourceVersion, Tombstone};
+use kinformer_store::Store;
+use proptest::prelude::*;
+use proptest::test_runner::{Config, TestRunner};
+
+/// What the suite stores.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Pod {
+    /// Empty for a cluster-scoped object.
+    pub namespace: String,
+    /// The name.
+    pub name: String,
+    /// The resource version; 0 for none.
+    pub version: u64,
+}
+
+impl Object for Pod {
+    fn key(&self) -> KeyRef<'_> {
+        KeyRef::new(&self.namespace, &self.name)
+    }
+
+    fn resource_version(&self) -> ResourceVersion {
+        if self.version == 0 { ResourceVersion::UNSET } else { ResourceVersion::number(self.version) }
+    }
+}
+
+/// A pod by its key, as `namespace/name` or `name`.
+pub fn pod(key: &str, version: u64) -> Arc<Pod> {
+    let key = KeyRef::from(key);
+    Arc::new(Pod { namespace: key.namespace().into(), name: key.name().into(), version })
+}
+
+/// Holds a store to everything that every store promises.
+///
+/// # Panics
+/// The store breaks a promise; the message says which.
+pub fn run<S: Store<Pod>>(make: impl Fn() -> S) {
+    starts_empty(&make());
+    adds_updates_and_deletes(&make());
+    keeps_namespaces_apart(&make());
+    replaces_everything(&make());
+    replaces_by_the_last_of_a_key_and_reports_the_others(&make());
+    keeps_what_was_not_delivered(&make());
+    refuses_bad_keys_and_changes_nothing(&make());
+    knows_the_newest_version(&make());
+    follows_any_history(&make);
+}
+
+fn state<S: Store<Pod>>(store: &S) -> BTreeMap<String, u64> {
+    let list = store.list();
+    let state: BTreeMap<_, _> = list.iter().map(|pod| (pod.key().to_string(), pod.version)).collect();
+    assert_eq!(state.len(), list.len(), "a list shows no key twice");
+    let mut keys: Vec<_> = store.keys().iter().map(ToString::to_string).collect();
+    keys.sort();
+    assert_eq!(keys, state.keys().cloned().collect::<Vec<_>>(), "the keys are those of the list");
+    assert_eq!(store.len(), list.len(), "the length is that of the list");
+    assert_eq!(store.is_empty(), list.is_empty());
+    let mut visited = BTreeMap::new();
+    store.for_each(&mut |pod| {
+        visited.insert(pod.key().to_string(), pod.version);
+    });
+    assert_eq!(visited, state, "a walk shows what the list shows");
+    for pod in list {
+        let found = store.get_by_key(pod.key());
+        assert!(found.is_some_and(|found| Arc::ptr_eq(&found, &pod)), "get finds what the list shows");
+        assert!(store.get(&pod).is_some());
+    }
+    state
+}
+
+fn is<S: Store<Pod>>(store: &S, expected: &[(&str, u64)]) {
+    let expected: BTreeMap<_, _> =
+        expected.iter().map(|(key, version)| ((*key).to_owned(), *version)).collect();
+    assert_eq!(state(store), expected);
+}
+
+fn clean(written: Result<kinformer_core::Report, Error>) {
+    written.unwrap().into_result().unwrap();
+}
+
+fn list(pods: &[(&str, u64)], version: u64) -> Replacement<Pod> {
+    Replacement::new(pods.iter().map(|(key, version)| pod(key, *version)).collect(), version)
+}
+
+fn starts_empty<S: Store<Pod>>(store: &S) {
+    is(store, &[]);
+    assert!(store.resource_version().is_unset());
+    assert!(store.get_by_key(KeyRef::from("a/b")).is_none());
+}
+
+fn adds_updates_and_deletes<S: Store<Pod>>(store: &S) {
+    clean(store.add(pod("ns/a", 1)));
+    clean(store.update(pod("ns/b", 2)));
+    clean(store.add(pod("ns/a", 3)));
+    is(store, &[("ns/a", 3), ("ns/b", 2)]);
+    clean(store.delete(pod("ns/a", 4).into()));
+    clean(store.delete(pod("ns/absent", 5).into()));
+    let key: ObjectKey = "ns/b".parse().unwrap();
+    clean(store.delete(Tombstone::FinalStateUnknown { key, last_known: None }));
+    is(store, &[]);
+    clean(store.add(pod("ns/a", 6)));
+    is(store, &[("ns/a", 6)]);
+    store.resync().unwrap();
+    is(store, &[("ns/a", 6)]);
+}
+
+fn keeps_namespaces_apart<S: Store<Pod>>(store: &S) {
+    for (version, key) in (1..).zip(["a", "x/a", "y/a", "x/b"]) {
+        clean(store.add(pod(key, version)));
+    }
+    is(store, &[("a", 1), ("x/a", 2), ("y/a", 3), ("x/b", 4)]);
+    clean(store.delete(pod("x/a", 5).into()));
+    is(store, &[("a", 1), ("y/a", 3), ("x/b", 4)]);
+}
+
+fn replaces_everything<S: Store<Pod>>(store: &S) {
+    clean(store.add(pod("a", 1)));
+    clean(store.add(pod("b", 2)));
+    clean(store.replace(list(&[("b", 3), ("c", 3)], 9)));
+    is(store, &[("b", 3), ("c", 3)]);
+    clean(store.replace(list(&[], 10)));
+    is(store, &[]);
+}
+
+fn replaces_by_the_last_of_a_key_and_reports_the_others<S: Store<Pod>>(store: &S) {
+    let report = store.replace(list(&[("a", 1), ("b", 2), ("a", 3), ("", 4), ("c", 5)], 9)).unwrap();
+    let mut problems: Vec<_> = report.problems().iter().map(|problem| problem.position).collect();
+    problems.sort_unstable();
+    assert_eq!(problems, [0, 3], "each problem is reported by its position");
+    let duplicate = report.problems().iter().find(|problem| problem.position == 0).unwrap();
+    assert!(matches!(&duplicate.error, Error::Duplicate { key } if key.as_str() == "a"), "{duplicate}");
+    is(store, &[("a", 3), ("b", 2), ("c", 5)]);
+}
+
+fn keeps_what_was_not_delivered<S: Store<Pod>>(store: &S) {
+    clean(store.replace(list(&[("a", 1), ("b", 1)], 1)));
+    let undelivered = ["a", "absent"].map(|key| key.parse().unwrap());
+    clean(store.replace(list(&[("c", 2)], 2).undelivered(undelivered)));
+    is(store, &[("a", 1), ("c", 2)]);
+}
+
+fn refuses_bad_keys_and_changes_nothing<S: Store<Pod>>(store: &S) {
+    clean(store.add(pod("a", 1)));
+    for key in ["", "ns/", "a/b/c"] {
+        for result in [store.add(pod(key, 9)), store.update(pod(key, 9)), store.delete(pod(key, 9).into())] {
+            match result {
+                Err(Error::Key(error)) => assert_eq!(error.key(), key),
+                other => panic!("{key:?} was not refused as a key: {other:?}"),
+            }
+        }
+    }
+    is(store, &[("a", 1)]);
+    assert_eq!(store.resource_version(), ResourceVersion::number(1));
+}
+
+fn knows_the_newest_version<S: Store<Pod>>(store: &S) {
+    let at = |version: u64| assert_eq!(store.resource_version(), ResourceVersion::number(version));
+    clean(store.add(pod("a", 5)));
+    at(5);
+    clean(store.update(pod("b", 3)));
+    at(5);
+    clean(store.delete(pod("b", 7).into()));
+    at(7);
+    store.bookmark(ResourceVersion::number(9)).unwrap();
+    at(9);
+    store.bookmark(ResourceVersion::number(8)).unwrap();
+    at(9);
+    clean(store.replace(list(&[("a", 10)], 20)));
+    at(20);
+    clean(store.add(pod("c", 0)));
+    at(20);
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    Add(u8),
+    Delete(u8),
+    Replace(Vec<u8>),
+}
+
+fn follows_any_history<S: Store<Pod>>(make: &impl Fn() -> S) {
+    let key = 0u8..12;
+    let step = prop_oneof![
+        4 => key.clone().prop_map(Step::Add),
+        2 => key.clone().prop_map(Step::Delete),
+        1 => prop::collection::vec(key, 0..9).prop_map(Step::Replace),
+    ];
+    let name = |key: u8| format!("ns{}/p{key}", key % 2);
+    let mut runner = TestRunner::new(Config { cases: 64, failure_persistence: None, ..Config::default() });
+    let ran = runner.run(&prop::collection::vec(step, 1..60), |steps| {
+        let store = make();
+        let mut model = BTreeMap::new();
+        for (version, step) in (1u64..).zip(steps) {
+            match step {
+                Step::Add(key) => {
+                    clean(store.add(pod(&name(key), version)));
+                    model.insert(name(key), version);
+                }
+                Step::Delete(key) => {
+                    clean(store.delete(pod(&name(key), version).into()));
+                    model.remove(&name(key));
+                }
+                Step::Replace(keys) => {
+                    let keys: Vec<_> = keys.into_iter().map(name).collect();
+                    model = keys.iter().map(|key| (key.clone(), version)).collect();
+                    let listed = model.keys().map(|key| pod(key, version)).collect();
+                    clean(store.replace(Replacement::new(listed, version)));
+                }
+            }
+            prop_assert_eq!(&state(&store), &model);
+            prop_assert_eq!(store.resource_version(), ResourceVersion::number(version));
+        }
+        Ok(())
+    });
+    if let Err(error) = ran {
+        panic!("the store left the model: {error}");
+    }
+}
