@@ -82,7 +82,9 @@ pub fn quiet() {
     ONCE.call_once(|| {
         let shown = std::panic::take_hook();
         std::panic::set_hook(Box::new(move |info| {
-            if info.payload().downcast_ref::<&str>() != Some(&EXPECTED) {
+            let payload = info.payload();
+            let message = payload.downcast_ref::<&str>().copied();
+            if message.or(payload.downcast_ref::<String>().map(String::as_str)) != Some(EXPECTED) {
                 shown(info);
             }
         }));
