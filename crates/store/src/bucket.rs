@@ -149,3 +149,68 @@ impl SlotSet {
         Self::Some { len, slots }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn slots(set: &SlotSet) -> Vec<u32> {
+        set.chunks().flatten().copied().collect()
+    }
+
+    proptest! {
+        #[test]
+        fn like_a_vector_with_swap_remove(
+            start in 0u32..600,
+            writes in prop::collection::vec((0u8..3, any::<prop::sample::Index>(), any::<bool>()), 1..900),
+        ) {
+            let (mut set, mut model) = (SlotSet::default(), Vec::new());
+            for slot in 0..start {
+                prop_assert_eq!(set.push(slot), slot);
+                model.push(slot);
+            }
+            let mut clones = Vec::new();
+            for (number, (what, at, clone)) in writes.into_iter().enumerate() {
+                if clone && number % 16 == 0 {
+                    clones.push((set.clone(), model.clone()));
+                }
+                if what > 0 && !model.is_empty() {
+                    let at = at.index(model.len());
+                    model.swap_remove(at);
+                    prop_assert_eq!(set.swap_remove(at as u32), model.get(at).copied());
+                } else {
+                    prop_assert_eq!(set.push(number as u32), model.len() as u32);
+                    model.push(number as u32);
+                }
+                prop_assert_eq!(set.len(), model.len());
+            }
+            clones.push((set, model));
+            for (set, model) in clones {
+                prop_assert_eq!(slots(&set), model);
+            }
+        }
+    }
+
+    #[test]
+    fn every_size_is_reached_and_left() {
+        let mut set = SlotSet::default();
+        let mut forms = Vec::new();
+        for slot in 0..300 {
+            set.push(slot);
+        }
+        for _ in 0..300 {
+            forms.push(match &set {
+                SlotSet::Few { .. } => 'f',
+                SlotSet::Some { .. } => 's',
+                SlotSet::Many { .. } => 'm',
+            });
+            set.swap_remove(0);
+        }
+        forms.dedup();
+        assert_eq!(forms, ['m', 's', 'f']);
+        assert_eq!((set.len(), set.swap_remove(0)), (0, None));
+        assert_eq!(size_of::<Bucket>(), 40);
+    }
+}

@@ -36,7 +36,8 @@ const KEEP_BELOW: usize = 4096;
 impl Evaluated {
     /// For one object.
     pub(crate) fn for_one() -> Self {
-        SPARE.take().unwrap_or_default()
+        // A thread that is ending has none any more.
+        SPARE.try_with(Cell::take).ok().flatten().unwrap_or_default()
     }
 
     /// Gives the buffers to the next write of this thread.
@@ -46,7 +47,7 @@ impl Evaluated {
             self.values.ranges.clear();
             self.values.too_long = false;
             self.ends.clear();
-            SPARE.set(Some(self));
+            _ = SPARE.try_with(|spare| spare.set(Some(self)));
         }
     }
 

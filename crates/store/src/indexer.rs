@@ -39,7 +39,6 @@ pub struct Indexer<T> {
 }
 
 /// Puts an [`Indexer`] together.
-#[derive(Debug)]
 #[must_use = "a builder does nothing until it builds"]
 pub struct IndexerBuilder<T> {
     indexers: Indexers<T>,
@@ -270,6 +269,15 @@ impl<T: Object> Indexer<T> {
 impl<T: Object> Default for Indexer<T> {
     fn default() -> Self {
         Self::new()
+    }
+}
+
+impl<T> fmt::Debug for IndexerBuilder<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("IndexerBuilder")
+            .field("indexers", &self.indexers)
+            .field("transform", &self.transform)
+            .finish()
     }
 }
 

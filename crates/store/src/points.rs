@@ -215,3 +215,94 @@ fn hash_of(cell: u64) -> u32 {
 fn number_of(cell: u64) -> u32 {
     cell as u32
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn all(points: &Points) -> BTreeSet<(u32, u32)> {
+        points
+            .shards
+            .iter()
+            .flat_map(|shard| shard.used().map(|cell| (hash_of(cell), number_of(cell))).collect::<Vec<_>>())
+            .collect()
+    }
+
+    /// Hashes of which many are equal, share a shard, or share a place in it.
+    fn hash() -> impl Strategy<Value = u32> {
+        prop_oneof![
+            Just(7u32),
+            0u32..4,
+            (0u32..64).prop_map(|upper| upper << 26),
+            Just(u32::MAX),
+            any::<u32>()
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn like_a_set_of_pairs(
+            writes in prop::collection::vec((hash(), any::<prop::sample::Index>(), 0u8..8), 1..800),
+            clone_at in any::<prop::sample::Index>(),
+        ) {
+            let (mut points, mut model) = (Points::default(), BTreeSet::new());
+            let clone_at = clone_at.index(writes.len());
+            let mut clone = None;
+            for (number, (hash, which, what)) in writes.into_iter().enumerate() {
+                if number == clone_at {
+                    clone = Some((points.clone(), model.clone()));
+                }
+                if what < 3 && !model.is_empty() {
+                    let (hash, number) = *model.iter().nth(which.index(model.len())).unwrap();
+                    points.remove(hash, number);
+                    model.remove(&(hash, number));
+                } else {
+                    points.insert(hash, number as u32);
+                    model.insert((hash, number as u32));
+                }
+                prop_assert_eq!(points.len, model.len());
+            }
+            for (points, model) in [(points, model)].into_iter().chain(clone) {
+                prop_assert_eq!(&all(&points), &model);
+                for (hash, number) in &model {
+                    prop_assert_eq!(points.find(*hash, |other| other == *number), Some(*number));
+                    prop_assert_eq!(points.find(*hash, |_| false), None);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn equal_hashes_end_and_emptying_gives_the_room_back() {
+        let mut points = Points::default();
+        for number in 0..3000 {
+            points.insert(42, number);
+        }
+        assert!((0..3000).all(|number| points.find(42, |other| other == number) == Some(number)));
+        assert_eq!(points.find(43, |_| true), None);
+        for number in 0..3000 {
+            points.remove(42, number);
+        }
+        points.remove(42, 0);
+        assert_eq!((points.len, points.count), (0, 1));
+        assert!(all(&points).is_empty());
+        assert_eq!(points.shards.iter().map(|shard| shard.cells.len()).sum::<usize>(), 0);
+    }
+
+    #[test]
+    fn an_entry_takes_eleven_bytes() {
+        let mut points = Points::default();
+        let mut hash = 1u32;
+        for number in 0..50_000 {
+            hash = hash.wrapping_mul(2_654_435_761).wrapping_add(0x9e37_79b9);
+            points.insert(hash ^ (hash >> 15), number);
+        }
+        let cells: usize = points.shards.iter().map(|shard| shard.cells.len()).sum();
+        let overhead = points.count as usize * (size_of::<Shard>() + 16);
+        assert!((cells * 8 + overhead) / 50_000 <= 13, "{} bytes", (cells * 8 + overhead) / 50_000);
+    }
+}

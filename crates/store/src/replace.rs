@@ -7,7 +7,7 @@ use kinformer_core::{Error, Object, ObjectKey, Replacement, Report};
 
 use crate::evaluated::Evaluated;
 use crate::indexer::Indexer;
-use crate::points::Points;
+use crate::points::{MAX_NUMBER, Points};
 use crate::roots::{Edit, Functions, Roots, SLOT_LEAF, full, hash_key};
 use crate::snapshot::discard;
 use crate::write::{Applied, Change, index_error};
@@ -73,6 +73,9 @@ impl<T: Object> Indexer<T> {
         replacement: Replacement<T>,
         mut changed: impl FnMut(Change<T>),
     ) -> Result<Report, Error> {
+        if replacement.objects.len() >= MAX_NUMBER as usize {
+            return Err(full("*"));
+        }
         let version = replacement.resource_version;
         let mut list = List {
             numbers: Vec::with_capacity(replacement.objects.len()),

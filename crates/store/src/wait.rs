@@ -122,6 +122,11 @@ impl<F: Fn() -> ResourceVersion + Unpin> Future for Wait<'_, F> {
     type Output = Result<(), Error>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        if self.number.is_none()
+            && let Some(end @ End::Reached) = End::at(&(self.current)(), &self.wanted)
+        {
+            return Poll::Ready(end.into_result(self.wanted.clone()));
+        }
         // Cloned before the lock is taken, and the old one dropped after: a waker is foreign code.
         let waker = context.waker().clone();
         let (stopped, end, old) = self.register(waker);

@@ -1,0 +1,46 @@
+//! What threads may do with the public types.
+
+use kinformer_core::{KeyRef, Object};
+use kinformer_store::{
+    Applied, Change, Cursor, Difference, Error, IndexFunction, IndexValues, Indexer, IndexerBuilder,
+    Indexers, Page, Snapshot, Store, Transaction,
+};
+use static_assertions::{assert_impl_all, assert_obj_safe};
+
+struct Anything;
+
+impl Object for Anything {
+    fn key(&self) -> KeyRef<'_> {
+        KeyRef::cluster("anything")
+    }
+}
+
+assert_impl_all!(Indexer<Anything>: Send, Sync, std::fmt::Debug, Default, Store<Anything>);
+assert_impl_all!(IndexerBuilder<Anything>: Send, Sync, std::fmt::Debug);
+assert_impl_all!(Snapshot<Anything>: Send, Sync, Clone, std::fmt::Debug);
+assert_impl_all!(IndexFunction<Anything>: Send, Sync, Clone, std::fmt::Debug);
+assert_impl_all!(Indexers<Anything>: Send, Sync, Clone, std::fmt::Debug, Default);
+assert_impl_all!(IndexValues: Send, Sync, Clone, std::fmt::Debug, Default);
+assert_impl_all!(Transaction<Anything>: Send, Sync, Clone);
+assert_impl_all!(Applied<Anything>: Send, Sync);
+assert_impl_all!(Change<Anything>: Send, Sync, Clone);
+assert_impl_all!(Difference<'static, Anything>: Send, Sync, Copy);
+assert_impl_all!(Page<'static, Anything>: Send, Sync);
+assert_impl_all!(Cursor: Send, Sync, Copy, Eq, std::hash::Hash);
+assert_impl_all!(Error: Send, Sync, std::error::Error);
+assert_obj_safe!(Store<Anything>);
+
+fn is_send<V: Send>(value: V) -> V {
+    value
+}
+
+#[test]
+fn waits_and_walks_can_be_spawned() {
+    let indexer = Indexer::<Anything>::new();
+    let snapshot = indexer.snapshot();
+    let version = Default::default();
+    drop(is_send(indexer.wait_for(&version)));
+    drop(is_send(snapshot.for_each_yielding(|_| {})));
+    drop(is_send(snapshot.iter()));
+    assert!(indexer.is_empty());
+}

@@ -1,0 +1,190 @@
+//! Publication and waiting under every interleaving of a few threads.
+//!
+//! `RUSTFLAGS="--cfg loom" LOOM_MAX_PREEMPTIONS=2 cargo test -p kinformer-store --release --test loom`
+#![cfg(loom)]
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic)]
+
+use std::sync::Arc;
+
+use kinformer_core::{KeyRef, Object, Replacement, ResourceVersion};
+use kinformer_store::{Error, IndexFunction, Indexer, Transaction};
+use loom::future::block_on;
+use loom::thread;
+
+struct Item {
+    name: &'static str,
+    version: u64,
+}
+
+impl Object for Item {
+    fn key(&self) -> KeyRef<'_> {
+        KeyRef::cluster(self.name)
+    }
+
+    fn resource_version(&self) -> ResourceVersion {
+        self.version.into()
+    }
+}
+
+fn item(name: &'static str, version: u64) -> Arc<Item> {
+    Arc::new(Item { name, version })
+}
+
+/// Indexed by version.
+fn store() -> Arc<Indexer<Item>> {
+    let by_version =
+        IndexFunction::new(|item: &Item, values| values.push_fmt(format_args!("v{}", item.version)));
+    Arc::new(Indexer::builder().index("version", by_version).build().unwrap())
+}
+
+/// Objects, look-ups and the index agree.
+fn agrees(store: &Indexer<Item>) -> Vec<(&'static str, u64)> {
+    let snapshot = store.snapshot();
+    let mut items: Vec<_> = snapshot.iter().map(|item| (item.name, item.version)).collect();
+    items.sort_unstable();
+    assert_eq!(items.len(), snapshot.len());
+    let mut indexed = 0;
+    for value in snapshot.index_values("version").unwrap() {
+        for item in snapshot.by_index("version", value).unwrap() {
+            assert_eq!(format!("v{}", item.version), **value);
+            indexed += 1;
+        }
+    }
+    assert_eq!(indexed, items.len(), "objects and index agree");
+    for (name, version) in &items {
+        assert_eq!(snapshot.get(KeyRef::cluster(name)).unwrap().version, *version);
+    }
+    items
+}
+
+// contract: S-02, S-10
+#[test]
+fn no_snapshot_is_torn_by_single_writes() {
+    loom::model(|| {
+        let store = store();
+        let writers = [("a", 1), ("b", 2)].map(|(name, version)| {
+            let store = store.clone();
+            thread::spawn(move || {
+                store.apply(Transaction::Add(item(name, version))).unwrap().1.into_result().unwrap();
+                store.apply(Transaction::Update(item("both", version))).unwrap().1.into_result().unwrap();
+            })
+        });
+        agrees(&store);
+        agrees(&store);
+        writers.into_iter().for_each(|writer| writer.join().unwrap());
+        let items = agrees(&store);
+        assert_eq!(items[..2], [("a", 1), ("b", 2)]);
+        assert_eq!((items.len(), store.resource_version()), (3, 2u64.into()));
+    });
+}
+
+// contract: S-02, S-08
+#[test]
+fn a_transaction_and_a_replace_are_seen_whole() {
+    loom::model(|| {
+        let store = store();
+        store.apply(Transaction::Add(item("a", 1))).unwrap().1.into_result().unwrap();
+        let writer = {
+            let store = store.clone();
+            thread::spawn(move || {
+                let both = [item("a", 2), item("b", 2)].map(Transaction::Add);
+                store.transaction(both).into_result().unwrap();
+                let list = Replacement::new(vec![item("b", 3), item("c", 3)], 3u64);
+                Indexer::replace(&store, list).unwrap().into_result().unwrap();
+            })
+        };
+        let states = [vec![("a", 1)], vec![("a", 2), ("b", 2)], vec![("b", 3), ("c", 3)]];
+        let mut last = 0;
+        for _ in 0..2 {
+            let seen = agrees(&store);
+            let at = states.iter().position(|state| *state == seen);
+            assert!(at.is_some_and(|at| at >= last), "{seen:?}");
+            last = at.unwrap();
+        }
+        writer.join().unwrap();
+        assert_eq!(agrees(&store), states[2]);
+    });
+}
+
+// contract: S-02
+#[test]
+fn a_write_and_a_replace_lose_nothing_of_each_other() {
+    loom::model(|| {
+        let store = store();
+        let writer = {
+            let store = store.clone();
+            thread::spawn(move || {
+                let list = Replacement::new(vec![item("a", 5)], 5u64);
+                Indexer::replace(&store, list).unwrap().into_result().unwrap();
+            })
+        };
+        store.apply(Transaction::Add(item("b", 6))).unwrap().1.into_result().unwrap();
+        writer.join().unwrap();
+        let items = agrees(&store);
+        assert!(items == [("a", 5)] || items == [("a", 5), ("b", 6)], "{items:?}");
+    });
+}
+
+// contract: S-05
+#[test]
+fn an_index_that_is_added_misses_no_write() {
+    loom::model(|| {
+        let store = store();
+        store.apply(Transaction::Add(item("a", 1))).unwrap().1.into_result().unwrap();
+        let writer = {
+            let store = store.clone();
+            thread::spawn(move || {
+                store.apply(Transaction::Update(item("a", 2))).unwrap().1.into_result().unwrap();
+                store.apply(Transaction::Add(item("b", 2))).unwrap().1.into_result().unwrap();
+            })
+        };
+        let added =
+            IndexFunction::new(|item: &Item, values| values.push_fmt(format_args!("{}", item.version)));
+        store.add_indexers([("added", added)]).unwrap().into_result().unwrap();
+        let snapshot = store.snapshot();
+        let indexed: usize = ["1", "2"]
+            .into_iter()
+            .map(|version| {
+                let items = snapshot.by_index("added", version).unwrap();
+                items.inspect(|item| assert_eq!(item.version.to_string(), version)).count()
+            })
+            .sum();
+        assert_eq!(indexed, snapshot.len());
+        writer.join().unwrap();
+        assert_eq!(store.by_index("added", "2").unwrap().len(), 2);
+    });
+}
+
+// contract: S-12
+#[test]
+fn no_wake_up_is_lost() {
+    loom::model(|| {
+        let store = store();
+        let waiters = [1u64, 2].map(|version| {
+            let store = store.clone();
+            thread::spawn(move || {
+                block_on(store.wait_for(&version.into())).unwrap();
+                assert!(store.resource_version().reaches(&version.into()));
+            })
+        });
+        Indexer::bookmark(&store, 1u64);
+        store.apply(Transaction::Add(item("a", 2))).unwrap().1.into_result().unwrap();
+        waiters.into_iter().for_each(|waiter| waiter.join().unwrap());
+    });
+}
+
+// contract: S-12
+#[test]
+fn stopping_ends_every_wait() {
+    loom::model(|| {
+        let store = store();
+        let waiter = {
+            let store = store.clone();
+            thread::spawn(move || block_on(store.wait_for(&2u64.into())))
+        };
+        Indexer::bookmark(&store, 1u64);
+        store.stop();
+        let ended = waiter.join().unwrap();
+        assert!(matches!(ended, Err(Error::Stopped { .. })));
+    });
+}
