@@ -1,2 +1,43 @@
-//! Placeholder until the tasks arrive in the same change set.
-fn main() {}
+//! The project's own tasks: `cargo xtask --help`.
+
+mod ci;
+mod contract;
+mod files;
+mod tidy;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+/// The tasks of the kinformer workspace.
+#[derive(Parser)]
+#[command(name = "cargo xtask", bin_name = "cargo xtask")]
+struct Args {
+    #[command(subcommand)]
+    task: Task,
+}
+
+#[derive(Subcommand)]
+enum Task {
+    /// Everything that has to hold before a change lands; what `.ci/run` runs.
+    Ci(ci::Args),
+    /// Check the structure: layers, the map, sizes, lints, banned calls.
+    Tidy,
+    /// List the contract's promises with the tests that name them.
+    Contract(contract::Args),
+}
+
+fn main() -> ExitCode {
+    let result = match Args::parse().task {
+        Task::Ci(args) => ci::run(&args),
+        Task::Tidy => tidy::run(),
+        Task::Contract(args) => contract::run(&args),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(problem) => {
+            eprintln!("error: {problem}");
+            ExitCode::FAILURE
+        }
+    }
+}
