@@ -14,7 +14,7 @@ pub(crate) struct Args {
 const README: &str = "README.md";
 
 /// The Kubernetes version whose types documentation and single crates are built with.
-const KUBERNETES: (&str, &str) = ("K8S_OPENAPI_ENABLED_VERSION", "1.36");
+const KUBERNETES: (&str, &str) = ("K8S_OPENAPI_ENABLED_VERSION", "1.37");
 
 /// One step: its name and what it does.
 type Step = (&'static str, fn() -> Result<(), String>);

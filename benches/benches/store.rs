@@ -1,0 +1,125 @@
+//! What the operations of a store cost alone, against a lock around hash maps.
+#![allow(missing_docs, clippy::indexing_slicing)]
+
+use std::hint::black_box;
+
+use benches::{Locked, filled, indexer, moved, pick, pod};
+use criterion::{BatchSize, BenchmarkId, Criterion, criterion_group, criterion_main};
+use kinformer_core::Replacement;
+
+const SIZES: [usize; 3] = [1_000, 10_000, 160_000];
+
+fn store(c: &mut Criterion) {
+    for n in SIZES {
+        let keys = benches::keys(n);
+        let (ours, locked) = (filled(&keys, 1), Locked::filled(&keys, 1));
+        let id = |name: &str| BenchmarkId::new(name, n);
+        let mut i = 0;
+        let mut next = move || {
+            i += 1;
+            i
+        };
+
+        let mut group = c.benchmark_group("get");
+        group.bench_function(id("indexer"), |b| {
+            b.iter(|| black_box(ours.get_by_key(&*keys[pick(next(), n)])))
+        });
+        group.bench_function(id("locked"), |b| b.iter(|| black_box(locked.get(&keys[pick(next(), n)]))));
+        group.finish();
+
+        let mut group = c.benchmark_group("update");
+        group.bench_function(id("indexer"), |b| b.iter(|| drop(ours.update(pod(&keys, pick(next(), n), 1)))));
+        group.bench_function(id("locked"), |b| b.iter(|| locked.update(pod(&keys, pick(next(), n), 1))));
+        group.bench_function(id("indexer under a snapshot"), |b| {
+            b.iter(|| {
+                let _snapshot = ours.snapshot();
+                drop(ours.update(pod(&keys, pick(next(), n), 1)));
+            });
+        });
+        group.finish();
+
+        let mut group = c.benchmark_group("list");
+        group.bench_function(id("indexer by reference"), |b| {
+            b.iter(|| {
+                let mut sum = 0;
+                ours.snapshot().for_each(|pod| sum += pod.version());
+                black_box(sum)
+            });
+        });
+        group.bench_function(id("indexer"), |b| b.iter(|| black_box(ours.list())));
+        group.bench_function(id("locked"), |b| b.iter(|| black_box(locked.list())));
+        group.finish();
+
+        let mut group = c.benchmark_group("list by index");
+        group.bench_function(id("indexer"), |b| {
+            b.iter(|| {
+                let snapshot = ours.snapshot();
+                let pods = snapshot.by_index("namespace", "000").into_iter().flatten();
+                black_box(pods.map(|pod| pod.version()).sum::<u64>())
+            });
+        });
+        group.bench_function(id("locked"), |b| {
+            b.iter(|| {
+                let mut sum = 0;
+                locked.visit(0, "000", |pod| sum += pod.version());
+                black_box(sum)
+            });
+        });
+        group.finish();
+
+        c.bench_function(&format!("snapshot/{n}"), |b| b.iter(|| black_box(ours.snapshot())));
+        c.bench_function(&format!("replace with the same/{n}"), |b| {
+            b.iter_batched(
+                || ours.list(),
+                |list| drop(ours.replace(Replacement::new(list, 1))),
+                BatchSize::PerIteration,
+            );
+        });
+
+        // Not in the evidence that the layout was chosen by: removals, and changing index values.
+        let mut group = c.benchmark_group("move, delete and add again, 4 indexes");
+        let (ours, locked) = (filled(&keys, 4), Locked::filled(&keys, 4));
+        let mut version = 0;
+        let mut turn = move || {
+            version += 1;
+            version
+        };
+        group.bench_function(id("indexer"), |b| {
+            b.iter(|| {
+                let (i, version) = (pick(next(), n), turn());
+                drop(ours.update(moved(&keys, i, version)));
+                drop(ours.delete_by_key(&*keys[i]));
+                drop(ours.add(moved(&keys, i, version + 1)));
+            });
+        });
+        group.bench_function(id("locked"), |b| {
+            b.iter(|| {
+                let (i, version) = (pick(next(), n), turn());
+                locked.update(moved(&keys, i, version));
+                locked.delete(&keys[i]);
+                locked.update(moved(&keys, i, version + 1));
+            });
+        });
+        group.finish();
+
+        c.bench_function(&format!("add to an empty store/{n}"), |b| {
+            b.iter_batched(
+                || (0..1000).map(|i| pod(&keys, i, 0)).collect::<Vec<_>>(),
+                |pods| {
+                    let store = indexer(1);
+                    pods.into_iter().for_each(|pod| drop(store.add(pod)));
+                    store
+                },
+                BatchSize::LargeInput,
+            );
+        });
+    }
+}
+
+criterion_group! {
+    name = group;
+    config = Criterion::default().sample_size(20).warm_up_time(std::time::Duration::from_millis(200))
+        .measurement_time(std::time::Duration::from_millis(800));
+    targets = store
+}
+criterion_main!(group);
