@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use backon::{BackoffBuilder, ExponentialBuilder};
+use parking_lot::Mutex;
 use tokio::time::Instant;
 
 type Delays = Box<dyn Iterator<Item = Duration> + Send>;
@@ -49,7 +50,12 @@ impl Backoff {
     }
 
     pub(crate) fn start(&self) -> RunningBackoff {
-        RunningBackoff { config: self.clone(), delays: (self.delays)(), last: FALLBACK, free_since: None }
+        RunningBackoff {
+            config: self.clone(),
+            delays: Mutex::new((self.delays)()),
+            last: FALLBACK,
+            free_since: None,
+        }
     }
 }
 
@@ -70,7 +76,8 @@ impl fmt::Debug for Backoff {
 
 pub(crate) struct RunningBackoff {
     config: Backoff,
-    delays: Delays,
+    /// Never locked: it makes the iterator shareable, which a random generator is not.
+    delays: Mutex<Delays>,
     last: Duration,
     /// When the last delay is over; the quiet time counts from there.
     free_since: Option<Instant>,
@@ -79,9 +86,9 @@ pub(crate) struct RunningBackoff {
 impl RunningBackoff {
     pub(crate) fn next_delay(&mut self, now: Instant) -> Duration {
         if self.free_since.is_some_and(|end| now.saturating_duration_since(end) >= self.config.reset_after) {
-            self.delays = (self.config.delays)();
+            *self.delays.get_mut() = (self.config.delays)();
         }
-        self.last = self.delays.next().unwrap_or(self.last);
+        self.last = self.delays.get_mut().next().unwrap_or(self.last);
         self.free_since = now.checked_add(self.last);
         self.last
     }

@@ -69,12 +69,20 @@ pub enum ApiError {
         /// For how long nothing came.
         silent: Duration,
     },
-    /// A watch-list stream did not bring the bookmark that ends the initial events.
-    #[error("the watch-list stream brought {events} events in {after:?}, but no bookmark that ends the list")]
+    /// A watch-list stream ended before the bookmark that ends the initial events.
+    #[error("the watch-list stream ended after {events} events and {after:?}, before the end of the list")]
     WatchListIncomplete {
         /// How many events there were.
         events: u64,
-        /// How long it was waited for, or how long the stream lasted.
+        /// How long the stream lasted.
+        after: Duration,
+    },
+    /// A watch-list stream did not bring the bookmark that ends the initial events in time.
+    #[error("the watch-list stream brought {events} events in {after:?}, but no bookmark that ends the list")]
+    WatchListStalled {
+        /// How many events there were.
+        events: u64,
+        /// How long it was waited for.
         after: Duration,
     },
     /// The sink reported a problem. See the variant of the inner error for what became of the object.

@@ -261,12 +261,10 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
                 }
                 Err(error) => error,
             },
-            Err(ApiError::WatchStalled { silent }) => {
-                ApiError::WatchListIncomplete { events: 0, after: silent }
-            }
+            Err(ApiError::WatchStalled { silent }) => ApiError::WatchListStalled { events: 0, after: silent },
             Err(error) => error,
         };
-        Ok(self.watch_list_failed(error, Instant::now() >= deadline))
+        Ok(self.watch_list_failed(error))
     }
 
     /// The initial events up to the bookmark that ends them.
@@ -299,7 +297,7 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
                 Next::Alarm => {
                     let now = Instant::now();
                     if now >= deadline || now >= heard + quiet {
-                        return Ok(Err(ApiError::WatchListIncomplete { events, after: now - started }));
+                        return Ok(Err(ApiError::WatchListStalled { events, after: now - started }));
                     }
                     waker.set_alarm(deadline.min(heard + quiet));
                     continue;
@@ -326,7 +324,7 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
         }
     }
 
-    fn watch_list_failed(&mut self, error: ApiError, is_late: bool) -> Step<T> {
+    fn watch_list_failed(&mut self, error: ApiError) -> Step<T> {
         if (error.is_expired() || error.is_too_large_resource_version()) && !self.version_unavailable {
             self.version_unavailable = true;
             self.report(error, Recovery::Relist, Duration::ZERO);
@@ -335,13 +333,14 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
         if self.options.watch_list == WatchListMode::Always {
             return self.fail(error, Recovery::Relist);
         }
-        let incomplete = matches!(error, ApiError::WatchListIncomplete { .. });
-        let decided = error.is_watch_list_unsupported() || (incomplete && is_late);
+        let cut = matches!(error, ApiError::WatchListIncomplete { .. });
+        let silent = matches!(error, ApiError::WatchListStalled { .. });
+        let decided = error.is_watch_list_unsupported() || silent;
         let unlimited = error.is_connection_refused() || error.is_too_many_requests();
         if unlimited {
             return self.fail(error, Recovery::Relist);
         }
-        if !decided && (incomplete || error.is_retryable() || error.is_internal()) {
+        if !decided && (cut || error.is_retryable() || error.is_internal()) {
             self.fruitless = self.fruitless.saturating_add(1);
             if self.fruitless < FRUITLESS_TRIES {
                 return self.fail(error, Recovery::Relist);
