@@ -232,6 +232,11 @@ impl<T: Versioned> FakeSource<T> {
         decodable.map(|(key, object)| (key.to_string(), object.clone())).collect()
     }
 
+    /// Whether there is an object under this key, decodable or not.
+    pub fn exists<'a>(&self, key: impl Into<KeyRef<'a>>) -> bool {
+        self.server.state.lock().objects.contains_key(key.into().to_string().as_str())
+    }
+
     /// How many lists (pages) and watches have been asked for.
     pub fn requests(&self) -> (u64, u64) {
         let state = self.server.state.lock();
