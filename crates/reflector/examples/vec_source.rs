@@ -1,0 +1,173 @@
+//! A source of one's own with a history: a `Vec` of changes. A version is how many of them there were.
+//!
+//! The reflector lists it once, follows it, and lists it again only because the history is forgotten on the
+//! way. The program ends by itself.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use futures::{StreamExt, stream};
+use kinformer_core::{Error, KeyRef, Object, Replacement, Report, ResourceVersion, Sink, Tombstone};
+use kinformer_reflector::{
+    ApiError, Backoff, List, ListOptions, ListerWatcher, Reflector, ReflectorOptions, WatchEvent,
+    WatchOptions, WatchStream,
+};
+use parking_lot::Mutex;
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+
+#[derive(Debug)]
+struct Book {
+    title: &'static str,
+    copies: u32,
+}
+
+impl Object for Book {
+    fn key(&self) -> KeyRef<'_> {
+        KeyRef::cluster(self.title)
+    }
+}
+
+/// What there is, and what has changed since `forgotten` changes.
+#[derive(Default)]
+struct Shelf {
+    books: BTreeMap<&'static str, Arc<Book>>,
+    changes: Vec<WatchEvent<Book>>,
+    forgotten: usize,
+}
+
+struct Library(watch::Sender<Shelf>);
+
+impl Library {
+    fn put(&self, title: &'static str, copies: u32) {
+        let book = Arc::new(Book { title, copies });
+        self.0.send_modify(|shelf| {
+            let known = shelf.books.insert(title, book.clone()).is_some();
+            shelf.changes.push(if known { WatchEvent::Modified(book) } else { WatchEvent::Added(book) });
+        });
+    }
+
+    fn remove(&self, title: &'static str) {
+        self.0.send_modify(|shelf| {
+            shelf.changes.extend(shelf.books.remove(title).map(WatchEvent::Deleted));
+        });
+    }
+
+    fn forget(&self) {
+        self.0.send_modify(|shelf| {
+            shelf.forgotten = shelf.forgotten.saturating_add(shelf.changes.len());
+            shelf.changes.clear();
+        });
+    }
+}
+
+#[async_trait]
+impl ListerWatcher<Book> for Library {
+    async fn list(&self, _: ListOptions) -> Result<List<Book>, ApiError> {
+        let shelf = self.0.borrow();
+        let version = shelf.forgotten.saturating_add(shelf.changes.len());
+        Ok(List::new(shelf.books.values().cloned(), version as u64))
+    }
+
+    async fn watch(&self, options: WatchOptions) -> Result<WatchStream<Book>, ApiError> {
+        let from: usize = options.resource_version.to_string().parse().map_err(ApiError::source)?;
+        let state = (self.0.subscribe(), from);
+        Ok(stream::unfold(state, |(mut shelf, at)| async move {
+            let event = {
+                let end = |shelf: &Shelf| shelf.forgotten.saturating_add(shelf.changes.len());
+                let shelf = shelf.wait_for(|shelf| end(shelf) > at).await.ok()?;
+                match at.checked_sub(shelf.forgotten) {
+                    Some(place) => Ok(shelf.changes.get(place)?.clone()),
+                    None => Err(ApiError::expired("forgotten")),
+                }
+            };
+            Some((event, (shelf, at.saturating_add(1))))
+        })
+        .boxed())
+    }
+}
+
+/// The reflector moves versions by the objects' own; these have none, so that a watch that breaks would begin
+/// where the list ended. This sink does not mind seeing a state twice.
+#[derive(Default)]
+struct Printer {
+    books: Mutex<BTreeMap<String, u32>>,
+    changed: watch::Sender<()>,
+}
+
+impl Printer {
+    fn set(&self, what: &str, book: &Book) -> Result<Report, Error> {
+        println!("{what} {} ({} copies)", book.title, book.copies);
+        self.books.lock().insert(book.title.to_owned(), book.copies);
+        self.changed.send_replace(());
+        Ok(Report::default())
+    }
+
+    async fn wait_for(&self, title: &str, copies: Option<u32>) {
+        let mut changed = self.changed.subscribe();
+        while self.books.lock().get(title).copied() != copies && changed.changed().await.is_ok() {}
+    }
+}
+
+impl Sink<Book> for Printer {
+    fn add(&self, book: Arc<Book>) -> Result<Report, Error> {
+        self.set("added", &book)
+    }
+
+    fn update(&self, book: Arc<Book>) -> Result<Report, Error> {
+        self.set("changed", &book)
+    }
+
+    fn delete(&self, tombstone: Tombstone<Book>) -> Result<Report, Error> {
+        println!("removed {}", tombstone.key());
+        self.books.lock().remove(tombstone.key().name());
+        self.changed.send_replace(());
+        Ok(Report::default())
+    }
+
+    fn replace(&self, list: Replacement<Book>) -> Result<Report, Error> {
+        println!("listed {} books at version {}", list.objects.len(), list.resource_version);
+        *self.books.lock() = list.objects.iter().map(|b| (b.title.to_owned(), b.copies)).collect();
+        self.changed.send_replace(());
+        Ok(Report::default())
+    }
+
+    fn bookmark(&self, _: ResourceVersion) -> Result<(), Error> {
+        Ok(())
+    }
+}
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> Result<(), ApiError> {
+    let library = Arc::new(Library(watch::Sender::default()));
+    library.put("Emma", 2);
+    library.put("Persuasion", 1);
+
+    let sink = Arc::new(Printer::default());
+    // No cluster to be gentle with.
+    let quick = Backoff::exponential(Duration::from_millis(5), Duration::from_secs(1));
+    let options = ReflectorOptions::new().backoff(quick);
+    let reflector = Reflector::with_options("library", library.clone(), sink.clone(), options);
+    let (handle, cancel) = (reflector.handle(), CancellationToken::new());
+    let running = tokio::spawn(reflector.run(cancel.clone()));
+
+    handle.wait_for_sync().await?;
+    library.put("Emma", 3);
+    library.remove("Persuasion");
+    sink.wait_for("Persuasion", None).await;
+    library.put("Sanditon", 1);
+    library.forget();
+    library.put("Sanditon", 4);
+    sink.wait_for("Sanditon", Some(4)).await;
+
+    cancel.cancel();
+    let reason = running.await.map_err(ApiError::source)?;
+    println!(
+        "stopped: {reason:?}; {} lists, {} events",
+        handle.statistics().lists,
+        handle.statistics().events
+    );
+    Ok(())
+}

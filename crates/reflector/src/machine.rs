@@ -1,0 +1,548 @@
+//! The state machine: which step follows which, and the steps that make a list.
+
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use futures::FutureExt;
+use kinformer_core::{Error, Object, Replacement, Report, ResourceVersion, Sink, contain};
+use tokio::time::{Instant, sleep_until};
+use tokio_util::sync::CancellationToken;
+
+use crate::backoff::RunningBackoff;
+use crate::consistency;
+use crate::initial_list::InitialList;
+use crate::options::ConsistencyCheck;
+use crate::pager::{PAGE_SIZE, Pager};
+use crate::state::{Shared, count};
+use crate::stream::{Next, OpenWatch, Waker};
+use crate::{
+    ApiError, Failure, ListOptions, ListerWatcher, NextRequest, Recovery, ReflectorOptions, ReflectorState,
+    StopReason, VersionMatch, WatchEvent, WatchListMode, WatchListSupport, WatchOptions,
+};
+
+/// What may be retried without an end because no request has got through, is; everything else this often.
+pub(crate) const FRUITLESS_TRIES: u32 = 5;
+/// A server may ask for peace; it does not get it for longer than this.
+const MAX_RETRY_AFTER: Duration = Duration::from_secs(600);
+/// From this many failures in a row on, they are warnings, whatever they are.
+const WARN_FROM: u32 = 3;
+/// Longer than anybody waits, and short enough to be added to any instant.
+pub(crate) const FOREVER: Duration = Duration::from_secs(365 * 24 * 3600);
+
+pub(crate) struct Machine<T: Object, S> {
+    pub(crate) source: Arc<dyn ListerWatcher<T>>,
+    pub(crate) sink: S,
+    pub(crate) options: ReflectorOptions,
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) cancel: CancellationToken,
+    backoff: RunningBackoff,
+    /// Everything up to here has been given to the sink.
+    pub(crate) version: ResourceVersion,
+    /// The server does not have that version: the next list is at the newest.
+    pub(crate) version_unavailable: bool,
+    /// The version at which the last watch had expired.
+    pub(crate) expired_at: Option<ResourceVersion>,
+    /// The source gave its first list in pages, although any state would have done: it has no cache that a
+    /// list in one piece would be read from.
+    paged: bool,
+    /// Watches (or watch-lists) in a row that brought nothing.
+    pub(crate) fruitless: u32,
+    pub(crate) failures: u32,
+    /// When internal errors began, and the last of them.
+    pub(crate) internal_errors: Option<(Instant, Instant)>,
+    resync_at: Option<Instant>,
+    /// The watch-list failed in a way that may be the server's trouble or the watch-list's: a plain list that
+    /// succeeds right after decides.
+    watch_list_suspect: bool,
+    synced: bool,
+    /// The next watch goes on from an earlier one.
+    pub(crate) is_restart: bool,
+}
+
+pub(crate) enum Step<T: Object> {
+    /// A watch-list where that is possible, else a list.
+    Sync,
+    List,
+    Watch(Option<OpenWatch<T>>),
+    BackOff {
+        delay: Duration,
+        next: NextRequest,
+    },
+}
+
+/// What became of something given to the sink.
+pub(crate) enum Given {
+    /// Taken, or left out for good and reported.
+    Done,
+    /// Nothing has changed; it may be given again.
+    NoRoom,
+    /// The state of the sink is not known.
+    Panicked(ApiError),
+}
+
+impl<T: Object, S: Sink<T>> Machine<T, S> {
+    pub(crate) fn new(
+        source: Arc<dyn ListerWatcher<T>>,
+        sink: S,
+        options: ReflectorOptions,
+        shared: Arc<Shared>,
+        cancel: CancellationToken,
+    ) -> Self {
+        Self {
+            source,
+            sink,
+            backoff: options.backoff.start(),
+            options,
+            shared,
+            cancel,
+            version: ResourceVersion::UNSET,
+            version_unavailable: false,
+            expired_at: None,
+            paged: false,
+            fruitless: 0,
+            failures: 0,
+            internal_errors: None,
+            resync_at: None,
+            watch_list_suspect: false,
+            synced: false,
+            is_restart: false,
+        }
+    }
+
+    pub(crate) async fn run(&mut self) -> StopReason {
+        let mut step = Step::Sync;
+        loop {
+            if self.cancel.is_cancelled() {
+                return StopReason::Cancelled;
+            }
+            let next = match step {
+                Step::Sync if self.may_watch_list() => self.watch_list().await,
+                Step::Sync | Step::List => self.list().await,
+                Step::Watch(open) => self.watch(open).await,
+                Step::BackOff { delay, next } => self.back_off(delay, next).await,
+            };
+            step = match next {
+                Ok(step) => step,
+                Err(reason) => return reason,
+            };
+        }
+    }
+
+    fn may_watch_list(&self) -> bool {
+        match self.options.watch_list {
+            WatchListMode::Off => false,
+            WatchListMode::Always => true,
+            WatchListMode::Auto => self.source.watch_list_support().is_some_and(|s| !s.is_refused()),
+        }
+    }
+
+    // ---- list ----
+
+    async fn list(&mut self) -> Result<Step<T>, StopReason> {
+        if self.synced {
+            count(&self.shared.counters.relists);
+        }
+        // Follows client-go 1.37 (`relistResourceVersion`).
+        let version = if self.version_unavailable {
+            ResourceVersion::UNSET
+        } else if self.version.is_unset() {
+            ResourceVersion::number(0)
+        } else {
+            self.version.clone()
+        };
+        let any_state = version == ResourceVersion::number(0);
+        let limit = match self.options.page_size {
+            Some(size) => Some(size),
+            None if self.paged || any_state || version.is_unset() => Some(PAGE_SIZE),
+            None => None,
+        };
+        self.shared.set_state(ReflectorState::Listing { resource_version: version.clone(), pages: 0 });
+        let pager = Pager { source: &*self.source, shared: &self.shared, options: &self.options };
+        let list = self.or_cancel(pager.list(ListOptions { limit, ..ListOptions::at(version) })).await?;
+        let list = match list {
+            Ok(list) => list,
+            Err(error) => return Ok(self.list_failed(error)),
+        };
+        self.paged |= any_state && list.paged;
+        if self.watch_list_suspect {
+            self.refuse_watch_list();
+        }
+        let undelivered: Vec<_> = list.undecodable.iter().filter_map(|e| e.key.clone()).collect();
+        for error in list.undecodable {
+            count(&self.shared.counters.decode_errors);
+            self.report_skipped(ApiError::Undecodable(error));
+        }
+        let replacement = Replacement::new(list.objects, list.resource_version).undelivered(undelivered);
+        Ok(self.replace(replacement).await?.unwrap_or(Step::Watch(None)))
+    }
+
+    fn list_failed(&mut self, error: ApiError) -> Step<T> {
+        self.watch_list_suspect = false;
+        let gone = error.is_expired() || error.is_too_large_resource_version();
+        if gone && !self.version_unavailable {
+            self.version_unavailable = true;
+            self.report(error, Recovery::Relist, Duration::ZERO);
+            return Step::List;
+        }
+        self.fail(error, Recovery::Relist)
+    }
+
+    /// Gives a whole list to the sink. A step only if that went wrong.
+    async fn replace(&mut self, list: Replacement<T>) -> Result<Option<Step<T>>, StopReason> {
+        if self.options.consistency_check == ConsistencyCheck::On {
+            self.check_consistency(&list).await?;
+        }
+        self.wait_for_room().await?;
+        let version = list.resource_version.clone();
+        match contain(|| self.sink.replace(list)) {
+            Ok(Ok(report)) => self.report_problems("replace", report),
+            Ok(Err(Error::Closed)) => return Err(StopReason::SinkClosed),
+            Ok(Err(source)) => {
+                count(&self.shared.counters.sink_problems);
+                let error = ApiError::Sink { operation: "replace", source };
+                return Ok(Some(self.fail(error, Recovery::Relist)));
+            }
+            Err(source) => {
+                let error = ApiError::Panic { operation: "replace", source };
+                return Ok(Some(self.fail(error, Recovery::Relist)));
+            }
+        }
+        count(&self.shared.counters.replaces);
+        self.version = version.clone();
+        self.version_unavailable = false;
+        self.is_restart = false;
+        self.shared.set_version(version);
+        if !self.synced {
+            self.synced = true;
+            self.arm_resync();
+            self.shared.set_synced();
+        }
+        Ok(None)
+    }
+
+    async fn check_consistency(&mut self, list: &Replacement<T>) -> Result<(), StopReason> {
+        let version = &list.resource_version;
+        if version.is_unset() || *version == ResourceVersion::number(0) {
+            return Ok(());
+        }
+        let exact =
+            ListOptions { version_match: Some(VersionMatch::Exact), ..ListOptions::at(version.clone()) };
+        let pager = Pager { source: &*self.source, shared: &self.shared, options: &self.options };
+        let difference = match self.or_cancel(pager.list(exact)).await? {
+            Ok(second) => consistency::compare(version, &list.objects, &second.objects),
+            // That version may be gone by now; the check is not possible then, and that is worth knowing.
+            Err(error) => Err(error),
+        };
+        if let Err(error) = difference {
+            self.report_skipped(error);
+        }
+        Ok(())
+    }
+
+    // ---- watch-list ----
+
+    async fn watch_list(&mut self) -> Result<Step<T>, StopReason> {
+        count(&self.shared.counters.watch_lists);
+        if self.synced {
+            count(&self.shared.counters.relists);
+        }
+        let version = if self.version_unavailable { ResourceVersion::UNSET } else { self.version.clone() };
+        self.shared.set_state(ReflectorState::WatchListing { resource_version: version.clone() });
+        let started = Instant::now();
+        let deadline = started + self.options.watch_list_deadline.min(FOREVER);
+        let options = WatchOptions::from(version, self.watch_timeout()).with_initial_events();
+        let error = match self.open(options, deadline).await? {
+            Ok(open) => match self.gather(open, deadline).await? {
+                Ok((list, open)) => {
+                    self.fruitless = 0;
+                    return Ok(self.replace(list).await?.unwrap_or(Step::Watch(Some(open))));
+                }
+                Err(error) => error,
+            },
+            Err(ApiError::WatchStalled { silent }) => ApiError::WatchListStalled { events: 0, after: silent },
+            Err(error) => error,
+        };
+        Ok(self.watch_list_failed(error))
+    }
+
+    /// The initial events up to the bookmark that ends them.
+    async fn gather(
+        &mut self,
+        mut open: OpenWatch<T>,
+        deadline: Instant,
+    ) -> Result<Result<(Replacement<T>, OpenWatch<T>), ApiError>, StopReason> {
+        let started = Instant::now();
+        let quiet = self.options.watch_list_deadline.min(FOREVER) / 4;
+        let cancel = self.cancel.clone();
+        let cancelled = pin!(cancel.cancelled());
+        let alarm = pin!(sleep_until(deadline.min(started + quiet)));
+        let mut waker = Waker::new(cancelled, alarm);
+        let mut heard = started;
+        let mut list = InitialList::new();
+        let mut events = 0_u64;
+        loop {
+            let event = match waker.next(&mut open.stream).await? {
+                Next::Item { item: Some(Ok(event)), waited } => {
+                    if waited {
+                        heard = Instant::now();
+                    }
+                    event
+                }
+                Next::Item { item: Some(Err(error)), .. } => return Ok(Err(error)),
+                Next::Item { item: None, .. } => {
+                    return Ok(Err(ApiError::WatchListIncomplete { events, after: started.elapsed() }));
+                }
+                Next::Alarm => {
+                    let now = Instant::now();
+                    if now >= deadline || now >= heard + quiet {
+                        return Ok(Err(ApiError::WatchListStalled { events, after: now - started }));
+                    }
+                    waker.set_alarm(deadline.min(heard + quiet));
+                    continue;
+                }
+            };
+            events = events.saturating_add(1);
+            count(&self.shared.counters.events);
+            match event {
+                WatchEvent::Bookmark { version, initial_events_end } => {
+                    count(&self.shared.counters.bookmarks);
+                    if initial_events_end {
+                        return Ok(Ok((list.finish(version), open)));
+                    }
+                }
+                WatchEvent::Unexpected(what) => self.unexpected(what),
+                event => {
+                    if let WatchEvent::Undecodable(error) = &event {
+                        count(&self.shared.counters.decode_errors);
+                        self.report_skipped(ApiError::Undecodable(error.clone()));
+                    }
+                    list.apply(event);
+                }
+            }
+        }
+    }
+
+    fn watch_list_failed(&mut self, error: ApiError) -> Step<T> {
+        if (error.is_expired() || error.is_too_large_resource_version()) && !self.version_unavailable {
+            self.version_unavailable = true;
+            self.report(error, Recovery::Relist, Duration::ZERO);
+            return Step::Sync;
+        }
+        if self.options.watch_list == WatchListMode::Always {
+            return self.fail(error, Recovery::Relist);
+        }
+        let cut = matches!(error, ApiError::WatchListIncomplete { .. });
+        let silent = matches!(error, ApiError::WatchListStalled { .. });
+        let decided = error.is_watch_list_unsupported() || silent;
+        let unlimited = error.is_connection_refused() || error.is_too_many_requests();
+        if unlimited {
+            return self.fail(error, Recovery::Relist);
+        }
+        if !decided && (cut || error.is_retryable() || error.is_internal()) {
+            self.fruitless = self.fruitless.saturating_add(1);
+            if self.fruitless < FRUITLESS_TRIES {
+                return self.fail(error, Recovery::Relist);
+            }
+        }
+        self.fruitless = 0;
+        if decided {
+            self.refuse_watch_list();
+        } else {
+            self.watch_list_suspect = true;
+        }
+        self.report(error, Recovery::FallBackToList, Duration::ZERO);
+        Step::List
+    }
+
+    fn refuse_watch_list(&mut self) {
+        self.watch_list_suspect = false;
+        tracing::info!(reflector = %self.shared.name, "no watch-list from this server any more; it is listed");
+        if let Some(support) = self.source.watch_list_support() {
+            WatchListSupport::refuse(support);
+        }
+    }
+
+    // ---- waiting ----
+
+    async fn back_off(&mut self, delay: Duration, next: NextRequest) -> Result<Step<T>, StopReason> {
+        self.shared.set_state(ReflectorState::BackingOff { next, delay, failures: self.failures });
+        let until = Instant::now() + delay.min(FOREVER);
+        loop {
+            let wake = self.resync_at.map_or(until, |resync| resync.min(until));
+            self.or_cancel(sleep_until(wake)).await?;
+            if Instant::now() >= until {
+                break;
+            }
+            if let Some(error) = self.resync_if_due().await? {
+                self.report_skipped(error);
+            }
+        }
+        Ok(match next {
+            NextRequest::List => Step::Sync,
+            NextRequest::Watch => Step::Watch(None),
+        })
+    }
+
+    pub(crate) async fn or_cancel<F: Future>(&self, work: F) -> Result<F::Output, StopReason> {
+        tokio::select! {
+            biased;
+            () = self.cancel.cancelled() => Err(StopReason::Cancelled),
+            output = work => Ok(output),
+        }
+    }
+
+    pub(crate) fn has_room(&self) -> bool {
+        // One that panics here will panic where it is told.
+        contain(|| self.sink.is_ready()).unwrap_or(true)
+    }
+
+    pub(crate) async fn wait_for_room(&self) -> Result<(), StopReason> {
+        if self.has_room() {
+            return Ok(());
+        }
+        let state = self.shared.set_state(ReflectorState::WaitingForSink);
+        let ready = std::panic::AssertUnwindSafe(async { self.sink.ready().await }).catch_unwind();
+        let _ = self.or_cancel(ready).await?;
+        self.shared.set_state(state);
+        Ok(())
+    }
+
+    // ---- resync ----
+
+    fn arm_resync(&mut self) {
+        self.resync_at = self.options.resync_period.map(|period| Instant::now() + period.min(FOREVER));
+    }
+
+    pub(crate) fn resync_at(&self) -> Option<Instant> {
+        self.resync_at
+    }
+
+    /// An error only if the sink had one.
+    pub(crate) async fn resync_if_due(&mut self) -> Result<Option<ApiError>, StopReason> {
+        if self.resync_at.is_none_or(|due| Instant::now() < due) {
+            return Ok(None);
+        }
+        let wanted = self.options.should_resync.as_ref().map_or(Ok(true), |ask| contain(|| ask()));
+        let error = match wanted {
+            Ok(true) => {
+                self.wait_for_room().await?;
+                match contain(|| self.sink.resync()) {
+                    Ok(Ok(())) => {
+                        count(&self.shared.counters.resyncs);
+                        None
+                    }
+                    Ok(Err(Error::Closed)) => return Err(StopReason::SinkClosed),
+                    Ok(Err(source)) => Some(ApiError::Sink { operation: "resync", source }),
+                    Err(source) => Some(ApiError::Panic { operation: "resync", source }),
+                }
+            }
+            Ok(false) => None,
+            Err(source) => {
+                self.report_skipped(ApiError::Panic { operation: "should_resync", source });
+                None
+            }
+        };
+        self.arm_resync();
+        Ok(error)
+    }
+
+    // ---- sink ----
+
+    pub(crate) fn give(
+        &self,
+        operation: &'static str,
+        call: impl FnOnce(&S) -> Result<Report, Error>,
+    ) -> Result<Given, StopReason> {
+        match contain(|| call(&self.sink)) {
+            Ok(Ok(report)) => self.report_problems(operation, report),
+            Ok(Err(Error::Closed)) => return Err(StopReason::SinkClosed),
+            Ok(Err(Error::Full { .. })) => return Ok(Given::NoRoom),
+            Ok(Err(source)) => {
+                count(&self.shared.counters.sink_problems);
+                self.report_skipped(ApiError::Sink { operation, source });
+            }
+            Err(source) => return Ok(Given::Panicked(ApiError::Panic { operation, source })),
+        }
+        Ok(Given::Done)
+    }
+
+    fn report_problems(&self, operation: &'static str, report: Report) {
+        for problem in report {
+            count(&self.shared.counters.sink_problems);
+            self.report_skipped(ApiError::Sink { operation, source: problem.error });
+        }
+    }
+
+    // ---- failures ----
+
+    /// A list or watch has failed: what to do next, after a delay.
+    pub(crate) fn fail(&mut self, error: ApiError, recovery: Recovery) -> Step<T> {
+        self.failures = self.failures.saturating_add(1);
+        self.shared.counters.consecutive_failures.store(self.failures.into(), Ordering::Relaxed);
+        // The delays may be a user's iterator.
+        let delay = contain(|| self.backoff.next_delay(Instant::now())).unwrap_or(Duration::from_secs(1));
+        let asked = error.retry_after().unwrap_or_default().min(MAX_RETRY_AFTER);
+        let delay = delay.max(asked);
+        self.report(error, recovery, delay);
+        let next = if recovery == Recovery::Rewatch { NextRequest::Watch } else { NextRequest::List };
+        Step::BackOff { delay, next }
+    }
+
+    /// A watch has shown life.
+    pub(crate) fn recovered(&mut self) {
+        self.fruitless = 0;
+        if self.failures >= WARN_FROM {
+            tracing::info!(reflector = %self.shared.name, failures = self.failures, "recovered");
+        }
+        self.failures = 0;
+        self.shared.counters.consecutive_failures.store(0, Ordering::Relaxed);
+    }
+
+    /// A list or watch has ended in an error.
+    pub(crate) fn report(&self, error: ApiError, recovery: Recovery, delay: Duration) {
+        count(&self.shared.counters.failures);
+        let (reflector, failures) = (&*self.shared.name, self.failures);
+        let harmless = error.is_expired() || error.is_retryable() || recovery == Recovery::FallBackToList;
+        if failures >= WARN_FROM || !harmless {
+            tracing::warn!(reflector, %error, ?recovery, ?delay, failures, "list or watch failed");
+        } else {
+            tracing::debug!(reflector, %error, ?recovery, ?delay, failures, "list or watch failed");
+        }
+        self.tell(error, recovery, delay);
+    }
+
+    /// One object or event was affected. There may be very many: the log gets fewer and fewer of them, the
+    /// hook and the statistics get all.
+    pub(crate) fn report_skipped(&self, error: ApiError) {
+        let counters = &self.shared.counters;
+        let so_far = counters.decode_errors.load(Ordering::Relaxed)
+            + counters.unexpected_events.load(Ordering::Relaxed)
+            + counters.sink_problems.load(Ordering::Relaxed);
+        let reflector = &*self.shared.name;
+        if so_far.is_power_of_two() || so_far.is_multiple_of(1000) {
+            tracing::warn!(reflector, %error, so_far, "skipped");
+        } else {
+            tracing::debug!(reflector, %error, so_far, "skipped");
+        }
+        self.tell(error, Recovery::Skip, Duration::ZERO);
+    }
+
+    pub(crate) fn unexpected(&self, what: String) {
+        count(&self.shared.counters.unexpected_events);
+        self.report_skipped(ApiError::Unexpected { what });
+    }
+
+    fn tell(&self, error: ApiError, recovery: Recovery, delay: Duration) {
+        let error = Arc::new(error);
+        self.shared.set_error(error.clone());
+        if let Some(hook) = &self.options.error_hook {
+            let reflector = &*self.shared.name;
+            let failure = Failure { reflector, error: &error, recovery, delay, failures: self.failures };
+            if let Err(panic) = contain(|| hook(&failure)) {
+                tracing::error!(reflector, %panic, "the error hook panicked");
+            }
+        }
+    }
+}

@@ -1,0 +1,105 @@
+//! Reading a watch: the next event, or the cancel, or an alarm.
+
+use std::future::poll_fn;
+use std::panic::AssertUnwindSafe;
+use std::pin::Pin;
+use std::task::Poll;
+use std::time::Duration;
+
+use futures::stream::CatchUnwind;
+use futures::{FutureExt, StreamExt};
+use tokio::time::{Instant, Sleep};
+use tokio_util::sync::WaitForCancellationFuture;
+
+use crate::contained::panicked;
+use crate::{ApiError, StopReason, WatchEvent, WatchStream};
+
+/// A watch that has been opened.
+pub(crate) struct OpenWatch<T> {
+    pub(crate) stream: GuardedStream<T>,
+    /// When it was asked for.
+    pub(crate) started: Instant,
+    /// For how long it may be silent.
+    pub(crate) silence_limit: Duration,
+}
+
+/// A stream whose panics are errors.
+pub(crate) struct GuardedStream<T>(CatchUnwind<AssertUnwindSafe<WatchStream<T>>>);
+
+impl<T> GuardedStream<T> {
+    pub(crate) fn new(stream: WatchStream<T>) -> Self {
+        // After a panic the stream is never polled again.
+        Self(AssertUnwindSafe(stream).catch_unwind())
+    }
+
+    async fn next(&mut self) -> Option<Result<WatchEvent<T>, ApiError>> {
+        self.0.next().await.map(|item| item.unwrap_or_else(|panic| Err(panicked("watch", panic))))
+    }
+}
+
+pub(crate) enum Next<T> {
+    Item {
+        item: Option<Result<WatchEvent<T>, ApiError>>,
+        /// Whether it was not there at once.
+        waited: bool,
+    },
+    Alarm,
+}
+
+/// Events that are there already are taken without a look at the clock and at the cancel, up to this many.
+const BURST: u32 = 128;
+
+pub(crate) struct Waker<'a, 'c> {
+    cancelled: Pin<&'a mut WaitForCancellationFuture<'c>>,
+    alarm: Pin<&'a mut Sleep>,
+    burst: u32,
+}
+
+impl<'a, 'c> Waker<'a, 'c> {
+    pub(crate) fn new(
+        cancelled: Pin<&'a mut WaitForCancellationFuture<'c>>,
+        alarm: Pin<&'a mut Sleep>,
+    ) -> Self {
+        Self { cancelled, alarm, burst: 0 }
+    }
+
+    pub(crate) fn set_alarm(&mut self, at: Instant) {
+        self.alarm.as_mut().reset(at);
+    }
+
+    pub(crate) fn alarm(&self) -> Instant {
+        self.alarm.deadline()
+    }
+
+    pub(crate) async fn next<T>(&mut self, stream: &mut GuardedStream<T>) -> Result<Next<T>, StopReason> {
+        self.burst += 1;
+        if self.burst < BURST {
+            if let Some(item) = stream.next().now_or_never() {
+                return Ok(Next::Item { item, waited: false });
+            }
+        } else {
+            // A source that always has an event must not keep its thread to itself.
+            yield_now().await;
+        }
+        self.burst = 0;
+        tokio::select! {
+            biased;
+            () = self.cancelled.as_mut() => Err(StopReason::Cancelled),
+            () = self.alarm.as_mut() => Ok(Next::Alarm),
+            item = stream.next() => Ok(Next::Item { item, waited: true }),
+        }
+    }
+}
+
+async fn yield_now() {
+    let mut yielded = false;
+    poll_fn(|context| {
+        if yielded {
+            return Poll::Ready(());
+        }
+        yielded = true;
+        context.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await;
+}

@@ -1,0 +1,294 @@
+//! The watch: opening it, passing its events on, and what follows when it ends.
+
+use std::pin::pin;
+use std::time::Duration;
+
+use kinformer_core::{Object, Report, ResourceVersion, Sink, Tombstone};
+use tokio::time::{Instant, sleep_until, timeout_at};
+
+use crate::contained::contained;
+use crate::machine::{FOREVER, FRUITLESS_TRIES, Given, Machine, Step};
+use crate::state::count;
+use crate::stream::{GuardedStream, Next, OpenWatch, Waker};
+use crate::{ApiError, EventType, Recovery, ReflectorState, StopReason, WatchEvent, WatchOptions};
+
+/// A watch that ends sooner and brought nothing new is no watch.
+const VERY_SHORT: Duration = Duration::from_secs(1);
+/// After this long without one, internal errors count from the first again.
+const INTERNAL_ERRORS_FORGOTTEN: Duration = Duration::from_secs(60);
+
+/// How a watch ended.
+enum End {
+    /// In good order.
+    Closed,
+    Failed(ApiError),
+    /// The sink had no room for an event that is to come again.
+    NoRoom,
+    /// The sink could not resync; the watch itself was fine.
+    Resync(ApiError),
+    /// What the sink holds is not known.
+    SinkPanicked(ApiError),
+}
+
+/// What a watch has brought.
+struct Progress {
+    events: u64,
+    /// The last version has moved.
+    moved: bool,
+    /// Events are past those for the state that was there at the start, which come in no order.
+    past_initial: bool,
+}
+
+impl<T: Object, S: Sink<T>> Machine<T, S> {
+    /// Random, so that a thousand watches that began together do not end together.
+    ///
+    /// Follows client-go 1.37 (`minWatchTimeout`, `maxWatchTimeout`).
+    pub(crate) fn watch_timeout(&self) -> Duration {
+        self.options.min_watch_timeout.min(FOREVER).mul_f64(1.0 + fastrand::f64())
+    }
+
+    pub(crate) async fn open(
+        &self,
+        options: WatchOptions,
+        deadline: Instant,
+    ) -> Result<Result<OpenWatch<T>, ApiError>, StopReason> {
+        let started = Instant::now();
+        let silence_limit = options.timeout.saturating_add(self.options.stall_margin).min(FOREVER);
+        let request = contained("watch", async { self.source.watch(options).await });
+        // A server may keep even the head of its answer back until there is an event.
+        let deadline = deadline.min(started + silence_limit);
+        let answer = self.or_cancel(timeout_at(deadline, request)).await?;
+        let answer = answer.unwrap_or_else(|_| Err(ApiError::WatchStalled { silent: started.elapsed() }));
+        Ok(answer.map(|stream| OpenWatch { stream: GuardedStream::new(stream), started, silence_limit }))
+    }
+
+    pub(crate) async fn watch(&mut self, open: Option<OpenWatch<T>>) -> Result<Step<T>, StopReason> {
+        let from = self.version.clone();
+        let mut progress = Progress { events: 0, moved: false, past_initial: true };
+        let started = open.as_ref().map_or_else(Instant::now, |open| open.started);
+        let open = match open {
+            Some(open) => Ok(open),
+            None => {
+                count(&self.shared.counters.watches);
+                if self.is_restart {
+                    count(&self.shared.counters.watch_restarts);
+                }
+                progress.past_initial = !from.is_unset() && from != ResourceVersion::number(0);
+                self.shared.set_state(ReflectorState::Connecting { resource_version: from.clone() });
+                let options = WatchOptions::from(from.clone(), self.watch_timeout());
+                self.open(options, started + FOREVER).await?
+            }
+        };
+        let end = match open {
+            Ok(open) => {
+                self.shared.set_state(ReflectorState::Watching { resource_version: from });
+                self.pass_on(open, &mut progress).await?
+            }
+            Err(error) => End::Failed(error),
+        };
+        self.is_restart = true;
+        self.after(end, started.elapsed(), &progress).await
+    }
+
+    /// Passes the events on until the watch ends. The stream is closed then.
+    async fn pass_on(&mut self, mut open: OpenWatch<T>, progress: &mut Progress) -> Result<End, StopReason> {
+        let cancel = self.cancel.clone();
+        let mut heard = Instant::now();
+        let limit = open.silence_limit;
+        let alarm = |machine: &Self, heard: Instant| {
+            let stalled = heard + limit;
+            machine.resync_at().map_or(stalled, |resync| resync.min(stalled))
+        };
+        let first_alarm = alarm(self, heard);
+        let (cancelled, first_alarm) = (pin!(cancel.cancelled()), pin!(sleep_until(first_alarm)));
+        let mut waker = Waker::new(cancelled, first_alarm);
+        loop {
+            if !self.has_room() {
+                self.wait_for_room().await?;
+                // The source was not read meanwhile: its silence was ours.
+                heard = Instant::now();
+            }
+            match waker.next(&mut open.stream).await? {
+                Next::Item { item, waited } => {
+                    if waited {
+                        heard = Instant::now();
+                    }
+                    match item {
+                        None => return Ok(End::Closed),
+                        Some(Err(error)) => return Ok(End::Failed(error)),
+                        Some(Ok(event)) => match self.apply(event, progress)? {
+                            Given::Done => {}
+                            Given::NoRoom => return Ok(End::NoRoom),
+                            Given::Panicked(error) => return Ok(End::SinkPanicked(error)),
+                        },
+                    }
+                }
+                Next::Alarm => {
+                    let silent = heard.elapsed();
+                    if silent >= limit {
+                        return Ok(End::Failed(ApiError::WatchStalled { silent }));
+                    }
+                    let before = Instant::now();
+                    if let Some(error) = self.resync_if_due().await? {
+                        return Ok(End::Resync(error));
+                    }
+                    // A resync may have waited for the sink.
+                    heard += before.elapsed();
+                    let next = alarm(self, heard);
+                    debug_assert!(next > waker.alarm(), "an alarm that does not move would be a tight loop");
+                    waker.set_alarm(next);
+                }
+            }
+        }
+    }
+
+    /// Passes one event on. The version moves only when the sink has it.
+    fn apply(&mut self, event: WatchEvent<T>, progress: &mut Progress) -> Result<Given, StopReason> {
+        count(&self.shared.counters.events);
+        progress.events = progress.events.saturating_add(1);
+        let may_be_initial = match &event {
+            WatchEvent::Added(_) => true,
+            WatchEvent::Undecodable(error) => error.event_type.is_none_or(|event| event == EventType::Added),
+            _ => false,
+        };
+        let (given, version) = match event {
+            WatchEvent::Added(object) => {
+                let version = object.resource_version();
+                (self.give("add", |sink| sink.add(object))?, version)
+            }
+            WatchEvent::Modified(object) => {
+                let version = object.resource_version();
+                (self.give("update", |sink| sink.update(object))?, version)
+            }
+            WatchEvent::Deleted(object) => {
+                let version = object.resource_version();
+                (self.give("delete", |sink| sink.delete(Tombstone::FinalState(object)))?, version)
+            }
+            WatchEvent::Bookmark { version, .. } => {
+                count(&self.shared.counters.bookmarks);
+                let told = version.clone();
+                (self.give("bookmark", |sink| sink.bookmark(told).map(|()| Report::default()))?, version)
+            }
+            WatchEvent::Undecodable(error) => {
+                count(&self.shared.counters.decode_errors);
+                let version = error.resource_version.clone();
+                let given = match (&error.key, error.event_type) {
+                    // That it is gone is all there is to know of it.
+                    (Some(key), Some(EventType::Deleted)) => {
+                        let tombstone = Tombstone::FinalStateUnknown { key: key.clone(), last_known: None };
+                        self.give("delete", |sink| sink.delete(tombstone))?
+                    }
+                    _ => Given::Done,
+                };
+                self.report_skipped(ApiError::Undecodable(error));
+                (given, version)
+            }
+            WatchEvent::Unexpected(what) => {
+                self.unexpected(what);
+                return Ok(Given::Done);
+            }
+        };
+        progress.past_initial |= !may_be_initial;
+        if matches!(given, Given::Done) && progress.past_initial {
+            progress.moved |= self.move_to(version);
+        }
+        Ok(given)
+    }
+
+    /// Whether that is anywhere else. Never back: what has been seen would come again.
+    fn move_to(&mut self, version: ResourceVersion) -> bool {
+        let back = self.version.compare(&version).is_some_and(std::cmp::Ordering::is_ge);
+        if version.is_unset() || back {
+            return false;
+        }
+        self.version = version.clone();
+        self.shared.set_version(version);
+        true
+    }
+
+    async fn after(
+        &mut self,
+        end: End,
+        lasted: Duration,
+        progress: &Progress,
+    ) -> Result<Step<T>, StopReason> {
+        let brought = progress.moved || (progress.events > 0 && self.version.is_unset());
+        // One that failed after a while has not shown life by that: a connection takes its time to fail.
+        let alive = brought || (matches!(end, End::Closed) && lasted >= VERY_SHORT);
+        if alive {
+            self.recovered();
+        }
+        Ok(match end {
+            End::Closed if alive => Step::Watch(None),
+            End::Closed => {
+                count(&self.shared.counters.very_short_watches);
+                let recovery = self.rewatch_or_relist();
+                self.fail(ApiError::VeryShortWatch { lasted }, recovery)
+            }
+            End::NoRoom => {
+                self.wait_for_room().await?;
+                let source = kinformer_core::Error::Full { key: "*".to_owned(), limit: 0 };
+                self.fail(ApiError::Sink { operation: "watch", source }, Recovery::Rewatch)
+            }
+            End::Resync(error) => self.fail(error, Recovery::Rewatch),
+            End::SinkPanicked(error) => self.fail(error, Recovery::Relist),
+            End::Failed(error) => {
+                if matches!(error, ApiError::WatchStalled { .. }) {
+                    count(&self.shared.counters.stalled_watches);
+                }
+                let recovery = self.recovery(&error);
+                self.fail(error, recovery)
+            }
+        })
+    }
+
+    /// A list only where watching again would not do.
+    fn recovery(&mut self, error: &ApiError) -> Recovery {
+        if error.is_expired() {
+            // A list at that version would bring us to where we are: this time the newest is asked for.
+            self.version_unavailable |= self.expired_at.as_ref() == Some(&self.version);
+            self.expired_at = Some(self.version.clone());
+            return Recovery::Relist;
+        }
+        if error.is_too_large_resource_version() {
+            self.version_unavailable = true;
+            return Recovery::Relist;
+        }
+        let status = error.status();
+        let not_found = status.is_some_and(|status| status.code == 404 || status.reason == "NotFound");
+        if error.is_store_read_error() || not_found {
+            return Recovery::Relist;
+        }
+        if error.is_connection_refused() || error.is_too_many_requests() {
+            return Recovery::Rewatch;
+        }
+        if error.is_internal() {
+            return self.after_internal_error();
+        }
+        self.rewatch_or_relist()
+    }
+
+    /// Follows client-go 1.37 (`RetryWithDeadline`).
+    fn after_internal_error(&mut self) -> Recovery {
+        let now = Instant::now();
+        let recent = self.internal_errors.filter(|(_, last)| now - *last < INTERNAL_ERRORS_FORGOTTEN);
+        let first = recent.map_or(now, |(first, _)| first);
+        let window = self.options.internal_error_window;
+        if !window.is_zero() && now - first <= window {
+            self.internal_errors = Some((first, now));
+            return Recovery::Rewatch;
+        }
+        self.internal_errors = None;
+        Recovery::Relist
+    }
+
+    /// Nothing says that this version is bad, but it is not tried for ever.
+    fn rewatch_or_relist(&mut self) -> Recovery {
+        self.fruitless = self.fruitless.saturating_add(1);
+        if self.fruitless < FRUITLESS_TRIES {
+            return Recovery::Rewatch;
+        }
+        self.fruitless = 0;
+        Recovery::Relist
+    }
+}

@@ -1,0 +1,38 @@
+//! What can be sent and shared.
+
+use static_assertions::assert_impl_all;
+
+use kinformer_reflector::{
+    ApiError, Backoff, DecodeError, List, ListOptions, Reflector, ReflectorHandle, ReflectorOptions,
+    ReflectorState, Statistics, Status, StatusCause, StopReason, WatchEvent, WatchListSupport, WatchOptions,
+    WatchStream,
+};
+use kinformer_testing::{FakeSource, Item, RecordingSink, ScriptedSource};
+
+assert_impl_all!(ApiError: Send, Sync, std::error::Error);
+assert_impl_all!(Backoff: Send, Sync, Clone);
+assert_impl_all!(DecodeError: Send, Sync, Clone, std::error::Error);
+assert_impl_all!(List<Item>: Send, Sync);
+assert_impl_all!(ListOptions: Send, Sync, Clone);
+assert_impl_all!(Reflector<Item, RecordingSink<Item>>: Send, Sync);
+assert_impl_all!(ReflectorHandle: Send, Sync, Clone);
+assert_impl_all!(ReflectorOptions: Send, Sync, Clone);
+assert_impl_all!(ReflectorState: Send, Sync, Clone);
+assert_impl_all!(Statistics: Send, Sync, Copy);
+assert_impl_all!(Status: Send, Sync, Clone, std::error::Error);
+assert_impl_all!(StatusCause: Send, Sync, Clone);
+assert_impl_all!(StopReason: Send, Sync, Copy);
+assert_impl_all!(WatchEvent<Item>: Send, Sync, Clone);
+assert_impl_all!(WatchListSupport: Send, Sync, Clone);
+assert_impl_all!(WatchOptions: Send, Sync, Clone);
+assert_impl_all!(WatchStream<Item>: Send);
+assert_impl_all!(FakeSource<Item>: Send, Sync, Clone);
+assert_impl_all!(ScriptedSource<Item>: Send, Sync);
+
+/// The run can be spawned: compiled is proven.
+#[test]
+fn the_run_is_send() {
+    fn is_send(_: impl Send + 'static) {}
+    let reflector = Reflector::new("test", ScriptedSource::<Item>::new(), RecordingSink::new());
+    is_send(reflector.run(tokio_util::sync::CancellationToken::new()));
+}

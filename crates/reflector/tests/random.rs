@@ -1,0 +1,171 @@
+//! Whatever happens in between: when the server stays still, the sink is equal to it.
+
+#![allow(clippy::unwrap_used)]
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use kinformer_core::Object;
+use kinformer_reflector::{ApiError, Reflector, ReflectorOptions, Status, StopReason};
+use kinformer_testing::fake_source::Record;
+use kinformer_testing::{FakeSource, Item, RecordingSink};
+use proptest::prelude::*;
+use tokio_util::sync::CancellationToken;
+
+#[derive(Clone, Debug)]
+enum Step {
+    Apply(u8),
+    ApplyUndecodable(u8),
+    Delete(u8),
+    Tick,
+    Bookmarks,
+    Compact,
+    Disconnect,
+    Break(u8),
+    FailList(u8),
+    FailWatch(u8),
+    NoRoom,
+    Room,
+    /// Milliseconds.
+    Pass(u16),
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        6 => any::<u8>().prop_map(|n| Step::Apply(n % 12)),
+        1 => any::<u8>().prop_map(|n| Step::ApplyUndecodable(n % 12)),
+        3 => any::<u8>().prop_map(|n| Step::Delete(n % 12)),
+        1 => Just(Step::Tick),
+        1 => Just(Step::Bookmarks),
+        1 => Just(Step::Compact),
+        1 => Just(Step::Disconnect),
+        1 => any::<u8>().prop_map(Step::Break),
+        1 => any::<u8>().prop_map(Step::FailList),
+        1 => any::<u8>().prop_map(Step::FailWatch),
+        1 => Just(Step::NoRoom),
+        1 => Just(Step::Room),
+        6 => any::<u16>().prop_map(Step::Pass),
+    ]
+}
+
+fn error(n: u8) -> ApiError {
+    match n % 7 {
+        0 => ApiError::expired("random"),
+        1 => ApiError::ConnectionRefused { source: "random".into() },
+        2 => ApiError::Transport { source: "random".into() },
+        3 => Status::new(429, "TooManyRequests", "random").retry_after(Duration::from_secs(3)).into(),
+        4 => Status::new(500, "InternalError", "random").into(),
+        5 => Status::new(500, "StoreReadError", "random").into(),
+        _ => Status::new(403, "Forbidden", "random").into(),
+    }
+}
+
+fn break_with(n: u8) -> fn() -> ApiError {
+    match n % 4 {
+        0 => || error(0),
+        1 => || error(2),
+        2 => || error(4),
+        _ => || error(3),
+    }
+}
+
+fn server(kind: u8) -> FakeSource<Item> {
+    let server = FakeSource::new();
+    match kind % 4 {
+        0 => server,
+        1 => server.without_watch_list(),
+        2 => server.without_bookmarks(),
+        _ => server.without_pages().without_watch_list(),
+    }
+}
+
+/// For one key the versions only rise, as far as they are told by the watch.
+fn check_versions(records: &[Record<Item>]) {
+    let mut newest: HashMap<String, u64> = HashMap::new();
+    let mut see = |item: &Arc<Item>, what: &str| {
+        let seen = newest.entry(item.key().to_string()).or_default();
+        assert!(*seen <= item.version, "{what} {} goes back from {seen} to {}", item.key(), item.version);
+        *seen = item.version;
+    };
+    for record in records {
+        match record {
+            Record::Add(item) => see(item, "add"),
+            Record::Update(item) => see(item, "update"),
+            Record::Replace(list) => list.objects.iter().for_each(|item| see(item, "replace")),
+            Record::Delete(tombstone) => tombstone.object().iter().for_each(|item| see(item, "delete")),
+            Record::Resync | Record::Bookmark(_) => {}
+        }
+    }
+}
+
+async fn history(kind: u8, page: u8, steps: Vec<Step>) {
+    let server = server(kind);
+    let sink = Arc::new(RecordingSink::new());
+    let mut options = ReflectorOptions::new().resync_period(Duration::from_secs(20));
+    if let Some(size) = std::num::NonZeroU32::new(u32::from(page % 4)) {
+        options = options.page_size(size);
+    }
+    let reflector = Reflector::with_options("random", server.clone(), sink.clone(), options);
+    let handle = reflector.handle();
+    let cancel = CancellationToken::new();
+    let task = tokio::spawn(reflector.run(cancel.clone()));
+    let mut value = 0;
+    for step in steps {
+        value += 1;
+        let item = |n: u8| Item::of(&format!("ns-{}/{n}", n % 3), 0, value);
+        match step {
+            Step::Apply(n) => drop(server.apply(item(n))),
+            Step::ApplyUndecodable(n) => drop(server.apply_undecodable(item(n))),
+            Step::Delete(n) => drop(server.delete(item(n).key())),
+            Step::Tick => drop(server.tick()),
+            Step::Bookmarks => server.send_bookmarks(),
+            Step::Compact => server.compact(),
+            Step::Disconnect => server.disconnect(),
+            Step::Break(n) => server.break_watches(break_with(n)),
+            Step::FailList(n) => server.fail_next_list(error(n)),
+            Step::FailWatch(n) => server.fail_next_watch(error(n)),
+            Step::NoRoom => sink.set_room(0),
+            Step::Room => sink.set_room(usize::MAX),
+            // The paused clock stands still while anything can run.
+            Step::Pass(ms) => drop(handle.stopped_until(at(u64::from(ms))).await),
+        }
+    }
+    sink.set_room(usize::MAX);
+    // From here on the server stays still; the longest delays and deadlines there are pass.
+    handle.stopped_until(at(3_600_000)).await;
+    let held = sink.objects();
+    let decodable = server.decodable();
+    for (key, item) in &decodable {
+        assert_eq!(held.get(key), Some(item), "{key}");
+    }
+    // What cannot be decoded keeps the state it had, or is not there.
+    for key in held.keys() {
+        assert!(decodable.contains_key(key) || server.exists(key.as_str()), "{key} is gone at the server");
+    }
+    check_versions(&sink.take());
+    assert!(handle.is_synced());
+    cancel.cancel();
+    assert_eq!(task.await.unwrap(), StopReason::Cancelled);
+    assert_eq!(server.open_watches(), 0);
+}
+
+fn at(ms: u64) -> tokio::time::Instant {
+    tokio::time::Instant::now() + Duration::from_millis(ms)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() })]
+
+    // contract: I-02, I-03, R-05, R-08, L-08
+    #[test]
+    fn the_sink_ends_up_equal_to_the_server(
+        kind in any::<u8>(),
+        page in any::<u8>(),
+        steps in prop::collection::vec(step(), 0..80),
+    ) {
+        let runtime =
+            tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
+        runtime.block_on(history(kind, page, steps));
+    }
+}

@@ -1,0 +1,496 @@
+//! A server in memory.
+
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use futures::StreamExt;
+use futures::stream;
+use kinformer_core::{KeyRef, ObjectKey, ResourceVersion};
+use kinformer_reflector::{
+    ApiError, DecodeError, EventType, List, ListOptions, ListerWatcher, Status, StatusCause, VersionMatch,
+    WatchEvent, WatchListSupport, WatchOptions, WatchStream,
+};
+use parking_lot::Mutex;
+use tokio::sync::watch;
+use tokio::time::Instant;
+
+use super::item::Versioned;
+
+/// A versioned collection with history, that can be listed and watched as an API server's can, and fails on
+/// demand.
+///
+/// Cheap to clone; all clones are the same server. The history grows until it is [compacted](Self::compact).
+pub struct FakeSource<T> {
+    server: Arc<Server<T>>,
+}
+
+struct Server<T> {
+    state: Mutex<State<T>>,
+    changed: watch::Sender<u64>,
+    open_watches: AtomicUsize,
+    watch_list: WatchListSupport,
+}
+
+struct State<T> {
+    version: u64,
+    objects: BTreeMap<ObjectKey, Arc<T>>,
+    undecodable: HashSet<ObjectKey>,
+    /// Events after the compacted version, one per version.
+    history: VecDeque<Change<T>>,
+    compacted: u64,
+    pages: HashMap<String, (u64, Vec<Arc<T>>)>,
+    next_page: u64,
+    /// Watches of an older generation are cut.
+    generation: u64,
+    bookmarks: u64,
+    list_errors: VecDeque<ApiError>,
+    watch_errors: VecDeque<ApiError>,
+    cut_with: Option<fn() -> ApiError>,
+    faults: Faults,
+    lists: u64,
+    watches: u64,
+}
+
+/// What the server does wrong until told otherwise.
+#[derive(Clone, Copy, Debug, Default)]
+struct Faults {
+    no_watch_list: bool,
+    no_bookmarks: bool,
+    no_pages: bool,
+}
+
+struct Change<T> {
+    version: u64,
+    event_type: EventType,
+    object: Arc<T>,
+    undecodable: bool,
+}
+
+impl<T> Clone for FakeSource<T> {
+    fn clone(&self) -> Self {
+        Self { server: self.server.clone() }
+    }
+}
+
+impl<T: Versioned> Default for FakeSource<T> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<T: Versioned> FakeSource<T> {
+    /// An empty server at version 1, with pages, bookmarks and watch-list.
+    pub fn new() -> Self {
+        let state = State {
+            version: 1,
+            objects: BTreeMap::new(),
+            undecodable: HashSet::new(),
+            history: VecDeque::new(),
+            compacted: 1,
+            pages: HashMap::new(),
+            next_page: 0,
+            generation: 0,
+            bookmarks: 0,
+            list_errors: VecDeque::new(),
+            watch_errors: VecDeque::new(),
+            cut_with: None,
+            faults: Faults::default(),
+            lists: 0,
+            watches: 0,
+        };
+        Self {
+            server: Arc::new(Server {
+                state: Mutex::new(state),
+                changed: watch::Sender::new(0),
+                open_watches: AtomicUsize::new(0),
+                watch_list: WatchListSupport::new(),
+            }),
+        }
+    }
+
+    /// The server refuses watch-lists (422).
+    #[must_use]
+    pub fn without_watch_list(self) -> Self {
+        self.server.state.lock().faults.no_watch_list = true;
+        self
+    }
+
+    /// The server never sends a bookmark, not even the one that ends a watch-list.
+    #[must_use]
+    pub fn without_bookmarks(self) -> Self {
+        self.server.state.lock().faults.no_bookmarks = true;
+        self
+    }
+
+    /// The server ignores the limit of a list.
+    #[must_use]
+    pub fn without_pages(self) -> Self {
+        self.server.state.lock().faults.no_pages = true;
+        self
+    }
+
+    /// Adds an object or changes the one under its key. Its new version is returned.
+    pub fn apply(&self, mut object: T) -> u64 {
+        self.change(|state| {
+            state.version += 1;
+            object.set_version(state.version);
+            let Ok(key) = ObjectKey::try_from(object.key()) else { return };
+            let object = Arc::new(object);
+            state.undecodable.remove(&key);
+            let known = state.objects.insert(key, object.clone()).is_some();
+            let event_type = if known { EventType::Modified } else { EventType::Added };
+            state.record(event_type, object, false);
+        })
+    }
+
+    /// As [`Self::apply`], but from now on the object cannot be decoded by anybody, until it is applied again.
+    pub fn apply_undecodable(&self, mut object: T) -> u64 {
+        self.change(|state| {
+            state.version += 1;
+            object.set_version(state.version);
+            let Ok(key) = ObjectKey::try_from(object.key()) else { return };
+            let object = Arc::new(object);
+            state.undecodable.insert(key.clone());
+            let known = state.objects.insert(key, object.clone()).is_some();
+            let event_type = if known { EventType::Modified } else { EventType::Added };
+            state.record(event_type, object, true);
+        })
+    }
+
+    /// Deletes an object; nothing happens if it is not there.
+    pub fn delete<'a>(&self, key: impl Into<KeyRef<'a>>) -> u64 {
+        let key = key.into().to_string();
+        self.change(|state| {
+            let Some((key, object)) = state.objects.remove_entry(key.as_str()) else { return };
+            state.version += 1;
+            let mut object = (*object).clone();
+            object.set_version(state.version);
+            let undecodable = state.undecodable.remove(&key);
+            state.record(EventType::Deleted, Arc::new(object), undecodable);
+        })
+    }
+
+    /// The server moves on without a change here, as if something else had been changed.
+    pub fn tick(&self) -> u64 {
+        self.change(|state| state.version += 1)
+    }
+
+    /// Forgets the history and all pages: watches and pages of older versions answer 410.
+    pub fn compact(&self) {
+        self.change(|state| {
+            state.compacted = state.version;
+            state.history.clear();
+            state.pages.clear();
+        });
+    }
+
+    /// Ends all watches in good order.
+    pub fn disconnect(&self) {
+        self.cut(None);
+    }
+
+    /// Ends all watches with an error.
+    pub fn break_watches(&self, error: fn() -> ApiError) {
+        self.cut(Some(error));
+    }
+
+    fn cut(&self, error: Option<fn() -> ApiError>) {
+        self.change(|state| {
+            state.generation += 1;
+            state.cut_with = error;
+        });
+    }
+
+    /// Sends a bookmark to all watches that have nothing to catch up with.
+    pub fn send_bookmarks(&self) {
+        self.change(|state| state.bookmarks += 1);
+    }
+
+    /// The next list fails; the errors wait in a queue.
+    pub fn fail_next_list(&self, error: ApiError) {
+        self.server.state.lock().list_errors.push_back(error);
+    }
+
+    /// The next watch is refused; the errors wait in a queue.
+    pub fn fail_next_watch(&self, error: ApiError) {
+        self.server.state.lock().watch_errors.push_back(error);
+    }
+
+    /// The version of the server.
+    pub fn version(&self) -> u64 {
+        self.server.state.lock().version
+    }
+
+    /// All objects that can be decoded, by key.
+    pub fn decodable(&self) -> BTreeMap<String, Arc<T>> {
+        let state = self.server.state.lock();
+        let decodable = state.objects.iter().filter(|(key, _)| !state.undecodable.contains(*key));
+        decodable.map(|(key, object)| (key.to_string(), object.clone())).collect()
+    }
+
+    /// Whether there is an object under this key, decodable or not.
+    pub fn exists<'a>(&self, key: impl Into<KeyRef<'a>>) -> bool {
+        self.server.state.lock().objects.contains_key(key.into().to_string().as_str())
+    }
+
+    /// How many lists (pages) and watches have been asked for.
+    pub fn requests(&self) -> (u64, u64) {
+        let state = self.server.state.lock();
+        (state.lists, state.watches)
+    }
+
+    /// How many watches are open.
+    pub fn open_watches(&self) -> usize {
+        self.server.open_watches.load(Ordering::Relaxed)
+    }
+
+    fn change(&self, change: impl FnOnce(&mut State<T>)) -> u64 {
+        let mut state = self.server.state.lock();
+        change(&mut state);
+        let version = state.version;
+        drop(state);
+        self.server.changed.send_modify(|n| *n = n.wrapping_add(1));
+        version
+    }
+}
+
+impl<T: Versioned> State<T> {
+    fn record(&mut self, event_type: EventType, object: Arc<T>, undecodable: bool) {
+        let version = self.version;
+        self.history.push_back(Change { version, event_type, object, undecodable });
+    }
+
+    fn gone() -> ApiError {
+        ApiError::expired("too old resource version")
+    }
+
+    fn too_large() -> ApiError {
+        let cause = StatusCause::new("ResourceVersionTooLarge", "Too large resource version");
+        Status::new(504, "Timeout", "Too large resource version").cause(cause).into()
+    }
+
+    fn list(&mut self, options: &ListOptions) -> Result<List<T>, ApiError> {
+        self.lists += 1;
+        if let Some(error) = self.list_errors.pop_front() {
+            return Err(error);
+        }
+        let wanted = number(&options.resource_version)?;
+        if wanted > self.version {
+            return Err(Self::too_large());
+        }
+        if options.version_match == Some(VersionMatch::Exact) && wanted != self.version {
+            return Err(Self::gone());
+        }
+        let (version, mut objects) = match &options.continue_token {
+            Some(token) => {
+                let (version, objects) = self.pages.remove(token).ok_or_else(Self::gone)?;
+                (version, objects)
+            }
+            None => (self.version, self.objects.values().cloned().collect()),
+        };
+        let limit = options.limit.map_or(usize::MAX, |limit| limit.get() as usize);
+        let rest = if objects.len() > limit && !self.faults.no_pages {
+            objects.split_off(limit)
+        } else {
+            Vec::new()
+        };
+        let bad = self.split_undecodable(&mut objects);
+        let mut list = List::new(objects, version).undecodable(bad);
+        if !rest.is_empty() {
+            self.next_page += 1;
+            let token = format!("page-{}", self.next_page);
+            list = list.remaining(rest.len() as u64).continue_token(token.clone());
+            self.pages.insert(token, (version, rest));
+        }
+        Ok(list)
+    }
+
+    fn split_undecodable(&self, objects: &mut Vec<Arc<T>>) -> Vec<DecodeError> {
+        let mut bad = Vec::new();
+        objects.retain(|object| {
+            let Ok(key) = ObjectKey::try_from(object.key()) else { return true };
+            if !self.undecodable.contains(&key) {
+                return true;
+            }
+            bad.push(bad_object(key, object.resource_version()));
+            false
+        });
+        bad
+    }
+}
+
+fn bad_object(key: ObjectKey, version: ResourceVersion) -> DecodeError {
+    DecodeError::new("this object cannot be decoded").key(key).resource_version(version)
+}
+
+fn number(version: &ResourceVersion) -> Result<u64, ApiError> {
+    if version.is_unset() {
+        return Ok(0);
+    }
+    version.to_string().parse().map_err(|_| Status::new(400, "BadRequest", "invalid resource version").into())
+}
+
+impl<T> Change<T>
+where
+    T: Versioned,
+{
+    fn event(&self) -> WatchEvent<T> {
+        if self.undecodable {
+            let mut error = DecodeError::new("this object cannot be decoded")
+                .resource_version(self.version)
+                .event_type(self.event_type);
+            error.key = ObjectKey::try_from(self.object.key()).ok();
+            return WatchEvent::Undecodable(error);
+        }
+        match self.event_type {
+            EventType::Modified => WatchEvent::Modified(self.object.clone()),
+            EventType::Deleted => WatchEvent::Deleted(self.object.clone()),
+            _ => WatchEvent::Added(self.object.clone()),
+        }
+    }
+}
+
+/// Where one watch stands.
+struct Cursor<T: Versioned> {
+    server: Arc<Server<T>>,
+    changed: watch::Receiver<u64>,
+    initial: VecDeque<WatchEvent<T>>,
+    version: u64,
+    generation: u64,
+    bookmarks: u64,
+    ends: Instant,
+    done: bool,
+}
+
+impl<T: Versioned> Drop for Cursor<T> {
+    fn drop(&mut self) {
+        self.server.open_watches.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl<T: Versioned> Cursor<T> {
+    async fn next(&mut self) -> Option<Result<WatchEvent<T>, ApiError>> {
+        loop {
+            self.changed.borrow_and_update();
+            if self.done {
+                return None;
+            }
+            if let Some(item) = self.ready() {
+                self.done = item.is_err();
+                return Some(item);
+            }
+            if self.done {
+                return None;
+            }
+            let more = tokio::time::timeout_at(self.ends, self.changed.changed()).await;
+            if !matches!(more, Ok(Ok(()))) {
+                return None;
+            }
+        }
+    }
+
+    fn ready(&mut self) -> Option<Result<WatchEvent<T>, ApiError>> {
+        let state = self.server.state.lock();
+        if state.generation != self.generation {
+            self.done = true;
+            return state.cut_with.map(|error| Err(error()));
+        }
+        if let Some(event) = self.initial.pop_front() {
+            return Some(Ok(event));
+        }
+        let skip = state.history.partition_point(|change| change.version <= self.version);
+        if let Some(change) = state.history.get(skip) {
+            // Something between here and there may have been compacted away.
+            if self.version < state.compacted {
+                return Some(Err(State::<T>::gone()));
+            }
+            self.version = change.version;
+            return Some(Ok(change.event()));
+        }
+        if self.version < state.compacted {
+            return Some(Err(State::<T>::gone()));
+        }
+        if self.bookmarks != state.bookmarks {
+            self.bookmarks = state.bookmarks;
+            if !state.faults.no_bookmarks {
+                self.version = state.version;
+                return Some(Ok(WatchEvent::bookmark(state.version)));
+            }
+        }
+        None
+    }
+}
+
+#[async_trait]
+impl<T: Versioned> ListerWatcher<T> for FakeSource<T> {
+    async fn list(&self, options: ListOptions) -> Result<List<T>, ApiError> {
+        self.server.state.lock().list(&options)
+    }
+
+    async fn watch(&self, options: WatchOptions) -> Result<WatchStream<T>, ApiError> {
+        let mut state = self.server.state.lock();
+        state.watches += 1;
+        if let Some(error) = state.watch_errors.pop_front() {
+            return Err(error);
+        }
+        if options.send_initial_events && state.faults.no_watch_list {
+            return Err(Status::new(422, "Invalid", "sendInitialEvents is forbidden").into());
+        }
+        let from = number(&options.resource_version)?;
+        if from > state.version {
+            return Err(State::<T>::too_large());
+        }
+        let mut initial = VecDeque::new();
+        if from == 0 || options.send_initial_events {
+            for (key, object) in &state.objects {
+                initial.push_back(if state.undecodable.contains(key) {
+                    let error = bad_object(key.clone(), object.resource_version());
+                    WatchEvent::Undecodable(error.event_type(EventType::Added))
+                } else {
+                    WatchEvent::Added(object.clone())
+                });
+            }
+            if options.send_initial_events && !state.faults.no_bookmarks {
+                initial.push_back(WatchEvent::initial_events_end(state.version));
+            }
+        } else if from < state.compacted {
+            return Err(State::<T>::gone());
+        }
+        let version = if initial.is_empty() && from != 0 { from } else { state.version };
+        let cursor = Cursor {
+            changed: self.server.changed.subscribe(),
+            initial,
+            version,
+            generation: state.generation,
+            bookmarks: state.bookmarks,
+            ends: Instant::now() + options.timeout.min(Duration::from_secs(1_000_000)),
+            done: false,
+            server: self.server.clone(),
+        };
+        drop(state);
+        self.server.open_watches.fetch_add(1, Ordering::Relaxed);
+        Ok(stream::unfold(cursor, |mut cursor| async move {
+            let item = cursor.next().await?;
+            Some((item, cursor))
+        })
+        .boxed())
+    }
+
+    fn watch_list_support(&self) -> Option<&WatchListSupport> {
+        Some(&self.server.watch_list)
+    }
+}
+
+impl<T> fmt::Debug for FakeSource<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let state = self.server.state.lock();
+        f.debug_struct("FakeSource")
+            .field("version", &state.version)
+            .field("objects", &state.objects.len())
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,364 @@
+//! A source that follows a script.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use futures::StreamExt;
+use futures::stream;
+use kinformer_core::{Object, ResourceVersion};
+use kinformer_reflector::{
+    ApiError, DecodeError, List, ListOptions, ListerWatcher, WatchEvent, WatchListSupport, WatchOptions,
+    WatchStream,
+};
+use parking_lot::Mutex;
+use tokio::sync::watch;
+use tokio::time::Instant;
+
+/// One call of a source.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Call {
+    /// A list.
+    List(ListOptions),
+    /// A watch.
+    Watch(WatchOptions),
+}
+
+impl Call {
+    /// As text: `list 0 limit 500`, `list continue t`, `list 7`, `watch 7`, `watch-list 7`. An unset version is
+    /// written as `-`.
+    pub fn text(&self) -> String {
+        let version = |v: &ResourceVersion| if v.is_unset() { "-".to_owned() } else { v.to_string() };
+        match self {
+            Self::List(options) => {
+                let mut text = match &options.continue_token {
+                    Some(token) => format!("list continue {token}"),
+                    None => format!("list {}", version(&options.resource_version)),
+                };
+                if let Some(matching) = options.version_match {
+                    text += &format!(" {matching:?}");
+                }
+                if let Some(limit) = options.limit {
+                    text += &format!(" limit {limit}");
+                }
+                text
+            }
+            Self::Watch(options) if options.send_initial_events => {
+                format!("watch-list {}", version(&options.resource_version))
+            }
+            Self::Watch(options) => format!("watch {}", version(&options.resource_version)),
+        }
+    }
+}
+
+enum Answer<T> {
+    List(Result<List<T>, ApiError>),
+    Watch(WatchScript<T>),
+    Refuse(ApiError),
+    Hang,
+    Panic,
+}
+
+impl<T> fmt::Debug for Answer<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::List(_) => "a list",
+            Self::Watch(_) | Self::Refuse(_) => "a watch",
+            Self::Hang | Self::Panic => "any call",
+        })
+    }
+}
+
+enum Step<T> {
+    Item(Result<WatchEvent<T>, ApiError>),
+    After(Duration),
+    Panic,
+    Hang,
+}
+
+/// What one watch does, step by step. Without [`hang`](Self::hang) at the end it ends in good order.
+pub struct WatchScript<T>(VecDeque<Step<T>>);
+
+impl<T> Default for WatchScript<T> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<T> WatchScript<T> {
+    /// A watch that ends at once.
+    pub fn new() -> Self {
+        Self(VecDeque::new())
+    }
+
+    fn step(mut self, step: Step<T>) -> Self {
+        self.0.push_back(step);
+        self
+    }
+
+    /// Any event.
+    #[must_use]
+    pub fn event(self, event: WatchEvent<T>) -> Self {
+        self.step(Step::Item(Ok(event)))
+    }
+
+    /// An added object.
+    #[must_use]
+    pub fn added(self, object: Arc<T>) -> Self {
+        self.event(WatchEvent::Added(object))
+    }
+
+    /// A changed object.
+    #[must_use]
+    pub fn modified(self, object: Arc<T>) -> Self {
+        self.event(WatchEvent::Modified(object))
+    }
+
+    /// A deleted object.
+    #[must_use]
+    pub fn deleted(self, object: Arc<T>) -> Self {
+        self.event(WatchEvent::Deleted(object))
+    }
+
+    /// A bookmark.
+    #[must_use]
+    pub fn bookmark(self, version: u64) -> Self {
+        self.event(WatchEvent::bookmark(version))
+    }
+
+    /// The bookmark that ends a watch-list.
+    #[must_use]
+    pub fn initial_events_end(self, version: u64) -> Self {
+        self.event(WatchEvent::initial_events_end(version))
+    }
+
+    /// An object that cannot be decoded.
+    #[must_use]
+    pub fn undecodable(self, error: DecodeError) -> Self {
+        self.event(WatchEvent::Undecodable(error))
+    }
+
+    /// An error.
+    #[must_use]
+    pub fn error(self, error: ApiError) -> Self {
+        self.step(Step::Item(Err(error)))
+    }
+
+    /// The next step comes after this time.
+    #[must_use]
+    pub fn after(self, time: Duration) -> Self {
+        self.step(Step::After(time))
+    }
+
+    /// The stream panics.
+    #[must_use]
+    pub fn panic(self) -> Self {
+        self.step(Step::Panic)
+    }
+
+    /// Nothing more comes, and the watch does not end.
+    #[must_use]
+    pub fn hang(self) -> Self {
+        self.step(Step::Hang)
+    }
+}
+
+/// A source that answers what its script says and records what it was asked.
+///
+/// A call that the script does not have next is recorded, gets no answer, and makes
+/// [`finished`](Self::finished) panic.
+pub struct ScriptedSource<T> {
+    inner: Mutex<Inner<T>>,
+    finished: watch::Sender<bool>,
+    open_watches: Arc<AtomicUsize>,
+    watch_list: Option<WatchListSupport>,
+}
+
+struct Inner<T> {
+    script: VecDeque<Answer<T>>,
+    calls: Vec<(Instant, Call)>,
+    violation: Option<String>,
+}
+
+impl<T: Object> Default for ScriptedSource<T> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<T: Object> ScriptedSource<T> {
+    /// An empty script, for a source without watch-list.
+    pub fn new() -> Self {
+        Self {
+            inner: Mutex::new(Inner { script: VecDeque::new(), calls: Vec::new(), violation: None }),
+            finished: watch::Sender::new(false),
+            open_watches: Arc::default(),
+            watch_list: None,
+        }
+    }
+
+    /// The source can bring the initial list as a watch.
+    #[must_use]
+    pub fn with_watch_list(mut self, support: WatchListSupport) -> Self {
+        self.watch_list = Some(support);
+        self
+    }
+
+    fn then(self, answer: Answer<T>) -> Self {
+        self.inner.lock().script.push_back(answer);
+        self
+    }
+
+    /// Next comes a list, answered like this.
+    #[must_use]
+    pub fn list(self, list: List<T>) -> Self {
+        self.then(Answer::List(Ok(list)))
+    }
+
+    /// Next comes a list, which fails.
+    #[must_use]
+    pub fn list_error(self, error: ApiError) -> Self {
+        self.then(Answer::List(Err(error)))
+    }
+
+    /// Next comes a watch, which goes like this.
+    #[must_use]
+    pub fn watch(self, script: WatchScript<T>) -> Self {
+        self.then(Answer::Watch(script))
+    }
+
+    /// Next comes a watch, which is refused.
+    #[must_use]
+    pub fn watch_error(self, error: ApiError) -> Self {
+        self.then(Answer::Refuse(error))
+    }
+
+    /// The next call gets no answer.
+    #[must_use]
+    pub fn hang(self) -> Self {
+        self.then(Answer::Hang)
+    }
+
+    /// The next call panics.
+    #[must_use]
+    pub fn panic(self) -> Self {
+        self.then(Answer::Panic)
+    }
+
+    /// The calls up to now, as [`Call::text`] writes them.
+    pub fn texts(&self) -> Vec<String> {
+        self.inner.lock().calls.iter().map(|(_, call)| call.text()).collect()
+    }
+
+    /// The calls up to now, and when they came.
+    pub fn calls(&self) -> Vec<(Instant, Call)> {
+        self.inner.lock().calls.clone()
+    }
+
+    /// How many watches are open.
+    pub fn open_watches(&self) -> usize {
+        self.open_watches.load(Ordering::Relaxed)
+    }
+
+    /// Waits until every answer has been given (events of the last watch may still be on their way).
+    ///
+    /// # Panics
+    /// If a call came that the script does not have.
+    pub async fn finished(&self) {
+        let mut finished = self.finished.subscribe();
+        while !*finished.borrow_and_update() && finished.changed().await.is_ok() {}
+        if let Some(violation) = self.violation() {
+            std::panic::resume_unwind(Box::new(violation));
+        }
+    }
+
+    /// The first call that the script does not have.
+    pub fn violation(&self) -> Option<String> {
+        self.inner.lock().violation.clone()
+    }
+
+    fn answer(&self, call: Call) -> Option<Answer<T>> {
+        let mut inner = self.inner.lock();
+        let fits = match inner.script.front() {
+            Some(Answer::List(_)) => matches!(call, Call::List(_)),
+            Some(Answer::Watch(_) | Answer::Refuse(_)) => matches!(call, Call::Watch(_)),
+            Some(Answer::Hang | Answer::Panic) => true,
+            None => false,
+        };
+        let answer = if fits {
+            inner.script.pop_front()
+        } else {
+            let expected = inner.script.front().map_or("nothing".to_owned(), |answer| format!("{answer:?}"));
+            let violation = format!("expected {expected}, but there came: {}", call.text());
+            inner.violation.get_or_insert(violation);
+            None
+        };
+        inner.calls.push((Instant::now(), call));
+        let finished = inner.script.is_empty() || inner.violation.is_some();
+        drop(inner);
+        self.finished.send_replace(finished);
+        answer
+    }
+}
+
+impl<T> fmt::Debug for ScriptedSource<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let inner = self.inner.lock();
+        f.debug_struct("ScriptedSource").field("script", &inner.script).field("calls", &inner.calls).finish()
+    }
+}
+
+/// Counts a watch for as long as it is open.
+struct Open(Arc<AtomicUsize>);
+
+impl Open {
+    fn new(counter: &Arc<AtomicUsize>) -> Self {
+        counter.fetch_add(1, Ordering::Relaxed);
+        Self(counter.clone())
+    }
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+#[async_trait]
+impl<T: Object> ListerWatcher<T> for ScriptedSource<T> {
+    async fn list(&self, options: ListOptions) -> Result<List<T>, ApiError> {
+        match self.answer(Call::List(options)) {
+            Some(Answer::List(answer)) => answer,
+            Some(Answer::Panic) => std::panic::resume_unwind(Box::new("the list was told to panic")),
+            _ => std::future::pending().await,
+        }
+    }
+
+    async fn watch(&self, options: WatchOptions) -> Result<WatchStream<T>, ApiError> {
+        let script = match self.answer(Call::Watch(options)) {
+            Some(Answer::Watch(script)) => script,
+            Some(Answer::Refuse(error)) => return Err(error),
+            Some(Answer::Panic) => std::panic::resume_unwind(Box::new("the watch was told to panic")),
+            _ => std::future::pending().await,
+        };
+        let state = (script.0, Open::new(&self.open_watches));
+        Ok(stream::unfold(state, |(mut steps, open)| async move {
+            loop {
+                match steps.pop_front()? {
+                    Step::Item(item) => return Some((item, (steps, open))),
+                    Step::After(time) => tokio::time::sleep(time).await,
+                    Step::Panic => std::panic::resume_unwind(Box::new("the stream was told to panic")),
+                    Step::Hang => std::future::pending().await,
+                }
+            }
+        })
+        .boxed())
+    }
+
+    fn watch_list_support(&self) -> Option<&WatchListSupport> {
+        self.watch_list.as_ref()
+    }
+}
