@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use hyper::service::service_fn;
-use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
@@ -36,6 +36,19 @@ pub(crate) struct Listening {
     pub(crate) tasks: TaskTracker,
 }
 
+/// Spawns what HTTP/2 runs beside a connection, so that the end of the server waits for that too.
+#[derive(Clone)]
+struct Tracked(TaskTracker);
+
+impl<F> hyper::rt::Executor<F> for Tracked
+where
+    F: Future<Output: Send + 'static> + Send + 'static,
+{
+    fn execute(&self, future: F) {
+        self.0.spawn(future);
+    }
+}
+
 /// Accepts connections until the server ends. Closes and opens the socket as the faults say.
 pub(crate) async fn serve(listening: Listening) {
     let Listening { context, listener, address, tls, tasks } = listening;
@@ -60,8 +73,8 @@ pub(crate) async fn serve(listening: Listening) {
             changed = door.changed() => if changed.is_err() { return },
             accepted = accept(listener.as_ref()) => match accepted {
                 Ok(stream) => {
-                    let (context, tls) = (context.clone(), tls.clone());
-                    tasks.spawn(async move { connection(context, stream, tls).await });
+                    let (context, tls, spawn) = (context.clone(), tls.clone(), Tracked(tasks.clone()));
+                    tasks.spawn(async move { connection(context, stream, tls, spawn).await });
                 }
                 Err(error) => {
                     // Out of file descriptors, or a client that was gone at once.
@@ -80,7 +93,7 @@ async fn accept(listener: Option<&TcpListener>) -> std::io::Result<TcpStream> {
     }
 }
 
-async fn connection(context: Arc<Context>, stream: TcpStream, tls: Option<TlsAcceptor>) {
+async fn connection(context: Arc<Context>, stream: TcpStream, tls: Option<TlsAcceptor>, spawn: Tracked) {
     let _open = Open::count(&context.counters, |counters| &counters.open_connections);
     // An event must not wait for the acknowledgement of the one before.
     if let Err(error) = stream.set_nodelay(true) {
@@ -92,7 +105,7 @@ async fn connection(context: Arc<Context>, stream: TcpStream, tls: Option<TlsAcc
         tokio::select! {
             () = context.shutdown.cancelled() => {}
             accepted = handshake => if let Ok(Ok(stream)) = accepted {
-                talk(&context, stream).await;
+                talk(&context, stream, spawn).await;
             },
         }
         return;
@@ -101,12 +114,16 @@ async fn connection(context: Arc<Context>, stream: TcpStream, tls: Option<TlsAcc
     if let Some(never) = tls {
         match never {}
     }
-    talk(&context, stream).await;
+    talk(&context, stream, spawn).await;
 }
 
-async fn talk(context: &Arc<Context>, stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static) {
+async fn talk(
+    context: &Arc<Context>,
+    stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    spawn: Tracked,
+) {
     let service = service_fn(|request| handle(context.clone(), request));
-    let mut builder = Builder::new(TokioExecutor::new());
+    let mut builder = Builder::new(spawn);
     builder.http1().timer(TokioTimer::new()).header_read_timeout(PATIENCE);
     builder.http2().timer(TokioTimer::new()).max_concurrent_streams(1000);
     let connection = builder.serve_connection(TokioIo::new(stream), service);

@@ -18,28 +18,28 @@ use kinformer_apiserver::{ApiServer, FaultHeader};
 use serde_json::{Value, json};
 
 /// Nothing in a test takes this long; what does hangs.
-pub const PATIENCE: Duration = Duration::from_secs(20);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 
-pub async fn server() -> ApiServer {
+pub(crate) async fn server() -> ApiServer {
     ApiServer::builder().fault_header(FaultHeader::Honoured).start().await.unwrap()
 }
 
 #[derive(Clone)]
-pub struct Client {
+pub(crate) struct Client {
     base: String,
     http: Hyper<HttpConnector, Full<Bytes>>,
 }
 
-pub struct Answer {
-    pub code: StatusCode,
-    pub headers: HeaderMap,
-    pub body: Value,
+pub(crate) struct Answer {
+    pub(crate) code: StatusCode,
+    pub(crate) headers: HeaderMap,
+    pub(crate) body: Value,
 }
 
 impl Answer {
     /// Checks that it is a `Status` of this code and reason, and gives back its message.
     #[track_caller]
-    pub fn status(&self, code: u16, reason: &str) -> String {
+    pub(crate) fn status(&self, code: u16, reason: &str) -> String {
         assert_eq!(self.code.as_u16(), code, "{}", self.body);
         assert_eq!(self.body["kind"], "Status", "{}", self.body);
         assert_eq!(self.body["code"], code, "{}", self.body);
@@ -49,18 +49,18 @@ impl Answer {
     }
 
     #[track_caller]
-    pub fn ok(self) -> Value {
+    pub(crate) fn ok(self) -> Value {
         assert!(self.code.is_success(), "{} {}", self.code, self.body);
         self.body
     }
 }
 
 impl Client {
-    pub fn new(server: &ApiServer) -> Self {
+    pub(crate) fn new(server: &ApiServer) -> Self {
         Self { base: server.url(), http: Hyper::builder(TokioExecutor::new()).build_http() }
     }
 
-    pub async fn raw(
+    pub(crate) async fn raw(
         &self,
         method: Method,
         path: &str,
@@ -75,7 +75,7 @@ impl Client {
         tokio::time::timeout(PATIENCE, self.http.request(request)).await.expect("an answer in time")
     }
 
-    pub async fn send(
+    pub(crate) async fn send(
         &self,
         method: Method,
         path: &str,
@@ -90,36 +90,36 @@ impl Client {
         Answer { code: parts.status, headers: parts.headers, body }
     }
 
-    pub async fn get(&self, path: &str) -> Answer {
+    pub(crate) async fn get(&self, path: &str) -> Answer {
         self.send(Method::GET, path, &[], "").await
     }
 
-    pub async fn get_as(&self, path: &str, accept: &str) -> Answer {
+    pub(crate) async fn get_as(&self, path: &str, accept: &str) -> Answer {
         self.send(Method::GET, path, &[("accept", accept)], "").await
     }
 
-    pub async fn post(&self, path: &str, body: &Value) -> Answer {
+    pub(crate) async fn post(&self, path: &str, body: &Value) -> Answer {
         self.send(Method::POST, path, &[], body.to_string()).await
     }
 
-    pub async fn put(&self, path: &str, body: &Value) -> Answer {
+    pub(crate) async fn put(&self, path: &str, body: &Value) -> Answer {
         self.send(Method::PUT, path, &[], body.to_string()).await
     }
 
-    pub async fn delete(&self, path: &str) -> Answer {
+    pub(crate) async fn delete(&self, path: &str) -> Answer {
         self.send(Method::DELETE, path, &[], "").await
     }
 
-    pub async fn patch(&self, path: &str, format: &str, body: &Value) -> Answer {
+    pub(crate) async fn patch(&self, path: &str, format: &str, body: &Value) -> Answer {
         let content_type = format!("application/{format}+json");
         self.send(Method::PATCH, path, &[("content-type", &content_type)], body.to_string()).await
     }
 
-    pub async fn watch(&self, path: &str) -> Watch {
+    pub(crate) async fn watch(&self, path: &str) -> Watch {
         self.watch_as(path, &[]).await
     }
 
-    pub async fn watch_as(&self, path: &str, headers: &[(&str, &str)]) -> Watch {
+    pub(crate) async fn watch_as(&self, path: &str, headers: &[(&str, &str)]) -> Watch {
         let response = self.raw(Method::GET, path, headers, "").await.unwrap();
         assert_eq!(response.status(), StatusCode::OK);
         Watch { body: response.into_body(), buffer: Vec::new() }
@@ -127,14 +127,14 @@ impl Client {
 }
 
 /// An open watch.
-pub struct Watch {
+pub(crate) struct Watch {
     body: Incoming,
     buffer: Vec<u8>,
 }
 
 /// How a watch ended.
 #[derive(Debug, PartialEq, Eq)]
-pub enum End {
+pub(crate) enum End {
     Regular,
     /// The connection broke off; this was left of an unfinished line.
     BrokenOff(String),
@@ -142,7 +142,7 @@ pub enum End {
 
 impl Watch {
     /// The next event, or the end.
-    pub async fn next(&mut self) -> Result<Value, End> {
+    pub(crate) async fn next(&mut self) -> Result<Value, End> {
         loop {
             if let Some(at) = self.buffer.iter().position(|byte| *byte == b'\n') {
                 let line: Vec<u8> = self.buffer.drain(..=at).collect();
@@ -163,7 +163,7 @@ impl Watch {
     }
 
     /// The next event as its type, its object's name and its version.
-    pub async fn event(&mut self) -> (String, String, u64) {
+    pub(crate) async fn event(&mut self) -> (String, String, u64) {
         let event = self.next().await.unwrap();
         let text = |pointer: &str| event.pointer(pointer).and_then(Value::as_str).unwrap_or("").to_owned();
         let version = text("/object/metadata/resourceVersion").parse().unwrap();
@@ -171,27 +171,27 @@ impl Watch {
     }
 
     /// Type and name of the next event.
-    pub async fn kind_and_name(&mut self) -> (String, String) {
+    pub(crate) async fn kind_and_name(&mut self) -> (String, String) {
         let (kind, name, _) = self.event().await;
         (kind, name)
     }
 }
 
-pub fn pair(kind: &str, name: &str) -> (String, String) {
+pub(crate) fn pair(kind: &str, name: &str) -> (String, String) {
     (kind.to_owned(), name.to_owned())
 }
 
-pub fn pod(name: &str) -> Value {
+pub(crate) fn pod(name: &str) -> Value {
     json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "namespace": "default",
         "labels": {"app": name}}, "spec": {"containers": [{"name": "c", "image": "i"}]}})
 }
 
-pub fn config_map(name: &str, value: &str) -> Value {
+pub(crate) fn config_map(name: &str, value: &str) -> Value {
     json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "namespace": "default"},
         "data": {"key": value}})
 }
 
-pub fn widget_definition() -> Value {
+pub(crate) fn widget_definition() -> Value {
     let version = |name: &str, storage: bool| {
         json!({"name": name, "served": true, "storage": storage,
             "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}},
@@ -207,13 +207,13 @@ pub fn widget_definition() -> Value {
             "versions": [version("v1", true), version("v1beta1", false)]}})
 }
 
-pub fn widget(name: &str) -> Value {
+pub(crate) fn widget(name: &str) -> Value {
     json!({"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": name},
         "spec": {"color": "red", "replicas": 1}, "status": {"ignored": true}})
 }
 
 /// The names in a list.
-pub fn names(list: &Value) -> Vec<String> {
+pub(crate) fn names(list: &Value) -> Vec<String> {
     list["items"]
         .as_array()
         .unwrap()
@@ -222,6 +222,6 @@ pub fn names(list: &Value) -> Vec<String> {
         .collect()
 }
 
-pub fn version_of(object: &Value) -> u64 {
+pub(crate) fn version_of(object: &Value) -> u64 {
     object["metadata"]["resourceVersion"].as_str().unwrap().parse().unwrap()
 }
