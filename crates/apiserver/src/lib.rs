@@ -13,8 +13,8 @@
 //! # Trade-offs
 //!
 //! Nothing is persisted, authorised or validated against schemas, and no controller runs: a Deployment
-//! makes no pods, owners take nothing with them. Server-side apply is refused with 415. Answers are JSON
-//! only; clients that prefer protobuf get JSON if they list it.
+//! makes no pods, owners take nothing with them. Server-side apply is refused with 415. Requests may be
+//! JSON, YAML or protobuf; answers are JSON only, which clients that prefer protobuf list as well.
 //!
 //! # How it works
 //!
@@ -59,6 +59,7 @@ mod error;
 mod faults;
 mod http;
 mod patch;
+mod protobuf;
 mod registry;
 mod selectors;
 mod server;

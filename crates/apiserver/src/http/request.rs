@@ -9,6 +9,7 @@ use hyper::body::Incoming;
 use percent_encoding::percent_decode_str;
 use serde_json::{Map, Value};
 
+use crate::protobuf;
 use crate::registry::{Registry, Resource};
 use crate::status::Status;
 
@@ -161,8 +162,11 @@ pub(super) fn media_type(headers: &HeaderMap) -> String {
     if bare.is_empty() { "application/json".into() } else { bare }
 }
 
-const ACCEPTED: &str =
-    if cfg!(feature = "yaml") { "application/json, application/yaml" } else { "application/json" };
+const ACCEPTED: &str = if cfg!(feature = "yaml") {
+    "application/json, application/yaml, application/vnd.kubernetes.protobuf"
+} else {
+    "application/json, application/vnd.kubernetes.protobuf"
+};
 
 /// Reads an object in the format that the media type says.
 ///
@@ -173,6 +177,11 @@ pub(super) fn decode_object(media_type: &str, body: &[u8]) -> Result<Map<String,
         "application/json" => serde_json::from_slice(body).map_err(|error| {
             Status::bad_request(format!("the object provided is unrecognized: json parse error: {error}"))
         })?,
+        protobuf::MEDIA_TYPE => {
+            return protobuf::decode(body).map_err(|error| {
+                Status::bad_request(format!("the object provided is unrecognized: {error}"))
+            });
+        }
         #[cfg(feature = "yaml")]
         "application/yaml" | "text/yaml" | "application/x-yaml" => {
             let text = std::str::from_utf8(body)

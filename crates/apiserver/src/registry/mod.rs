@@ -102,6 +102,13 @@ impl Registry {
     }
 }
 
+/// `apiVersion` and `kind` of every built-in kind.
+#[cfg(test)]
+pub(crate) fn builtin_kinds() -> Vec<(String, String)> {
+    let others = builtin::OTHER_VERSIONS.iter().map(|(row, ..)| row);
+    builtin::KINDS.iter().chain(others).map(Kind::from).map(|kind| (kind.api_version(), kind.kind)).collect()
+}
+
 /// Stable before beta before alpha before anything else, higher numbers first.
 /// Follows Kubernetes 1.37 (`version.CompareKubeAwareVersionStrings`).
 fn version_rank(version: &str) -> (u8, u32, u32) {
