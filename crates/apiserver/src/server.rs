@@ -3,10 +3,10 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use serde_json::{Map, Value};
+use serde_json::Value;
 use tokio_util::task::TaskTracker;
 
-use crate::api::{Api, DeleteOptions, Deleted, Write};
+use crate::api::{Api, DeleteOptions, Deleted, Object, Write};
 use crate::faults::Faults;
 use crate::http::{Context, TlsAcceptor};
 use crate::registry::Resource;
@@ -257,7 +257,7 @@ impl ApiServer {
     }
 
     /// Where an object belongs by what it says of itself.
-    fn place(&self, object: Value) -> Result<(Arc<Resource>, String, Map<String, Value>), Error> {
+    fn place(&self, object: Value) -> Result<(Arc<Resource>, String, Object), Error> {
         let Value::Object(object) = object else { return Err(Error::NotAnObject) };
         let text = |member: &str| object.get(member).and_then(Value::as_str).unwrap_or("");
         let resource = self.resource(text("apiVersion"), text("kind"))?;
@@ -274,6 +274,6 @@ impl Drop for ApiServer {
     }
 }
 
-fn name_of(object: &Map<String, Value>) -> String {
+fn name_of(object: &Object) -> String {
     object.get("metadata").and_then(|m| m.get("name")).and_then(Value::as_str).unwrap_or("").to_owned()
 }

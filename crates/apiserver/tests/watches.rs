@@ -273,3 +273,30 @@ async fn every_watcher_sees_every_event_in_order() {
         assert_eq!(watcher.await.unwrap(), (version + 1..=version + 500).collect::<Vec<_>>());
     }
 }
+
+// contract: E-04, E-06
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn many_watches_share_one_http2_connection() {
+    let server = server().await;
+    let client = Client::over_http2(&server);
+    let version = server.version();
+    let path = format!("{MAPS}?watch=1&resourceVersion={version}");
+    let mut watches = Vec::new();
+    for _ in 0..100 {
+        watches.push(client.watch(&path).await);
+    }
+    assert_eq!((server.stats().open_watches, server.stats().open_connections), (100, 1));
+    server.create(config_map("a", "1")).unwrap();
+    for watch in &mut watches {
+        assert_eq!(watch.kind_and_name().await, pair("ADDED", "a"));
+    }
+    // One of them is cut; the others and the connection live on.
+    let mut cut = client.watch_as(&path, &[("x-kinformer-fault", "cut")]).await;
+    assert!(matches!(cut.next().await, Err(End::BrokenOff(_))));
+    server.create(config_map("b", "1")).unwrap();
+    for watch in &mut watches {
+        assert_eq!(watch.kind_and_name().await, pair("ADDED", "b"));
+    }
+    assert_eq!(server.stats().open_connections, 1);
+    tokio::time::timeout(common::PATIENCE, server.shutdown()).await.unwrap();
+}

@@ -19,8 +19,11 @@ use super::{Context, handle};
 
 /// How long a connection that is being closed may take to finish its answer.
 const GRACE: Duration = Duration::from_millis(500);
-/// How long a client may take for its TLS handshake, or for the head of a request.
+/// How long a client may take for its TLS handshake.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// How long a connection may be idle between two requests, or take for the head of one. Longer than clients
+/// keep idle connections, so that it is they who close them.
+const IDLE: Duration = Duration::from_secs(300);
 
 #[cfg(feature = "tls")]
 pub(crate) type TlsAcceptor = tokio_rustls::TlsAcceptor;
@@ -124,7 +127,7 @@ async fn talk(
 ) {
     let service = service_fn(|request| handle(context.clone(), request));
     let mut builder = Builder::new(spawn);
-    builder.http1().timer(TokioTimer::new()).header_read_timeout(PATIENCE);
+    builder.http1().timer(TokioTimer::new()).header_read_timeout(IDLE);
     builder.http2().timer(TokioTimer::new()).max_concurrent_streams(1000);
     let connection = builder.serve_connection(TokioIo::new(stream), service);
     tokio::pin!(connection);

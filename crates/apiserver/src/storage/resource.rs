@@ -226,3 +226,138 @@ impl ResourceStore {
         self.closed.load(Ordering::Acquire)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    use super::*;
+    use crate::storage::{Next, Watcher};
+
+    #[derive(Clone, Debug)]
+    enum Step {
+        Put(u8, u32),
+        Remove(u8),
+        Compact,
+        Elsewhere,
+    }
+
+    fn steps() -> impl Strategy<Value = Vec<Step>> {
+        let step = prop_oneof![
+            8 => (0..6u8, any::<u32>()).prop_map(|(key, value)| Step::Put(key, value)),
+            4 => (0..6u8).prop_map(Step::Remove),
+            1 => Just(Step::Compact),
+            1 => Just(Step::Elsewhere),
+        ];
+        proptest::collection::vec(step, 1..80)
+    }
+
+    fn object(key: u8, value: u32) -> Map<String, Value> {
+        json!({"apiVersion": "v1", "kind": "T", "metadata": {"name": key.to_string()}, "value": value})
+            .as_object()
+            .unwrap()
+            .clone()
+    }
+
+    fn value_of(stored: &Stored) -> u32 {
+        u32::try_from(stored.parse()["value"].as_u64().unwrap()).unwrap()
+    }
+
+    type Model = BTreeMap<String, u32>;
+
+    fn contents(snapshot: &Snapshot) -> Model {
+        snapshot.objects.iter().map(|(key, stored)| (key.as_str().to_owned(), value_of(stored))).collect()
+    }
+
+    /// What a watcher makes of the events after `version`; `None` when it cannot begin there.
+    fn replay(store: &Arc<ResourceStore>, version: u64, mut state: Model) -> Option<Model> {
+        let mut watcher = Watcher::new(store.clone(), version);
+        let mut last = version;
+        loop {
+            let mut events = Vec::new();
+            let next = futures::FutureExt::now_or_never(watcher.next(&mut events));
+            match next {
+                None => return Some(state),
+                Some(Next::Events) => {}
+                Some(_) => return None,
+            }
+            for event in events {
+                assert!(event.version() > last, "versions rise");
+                last = event.version();
+                let key = event.object.key().as_str().to_owned();
+                let before = event.previous.as_ref().map(|previous| value_of(previous));
+                assert_eq!(before, state.get(&key).copied(), "the state before is the state before");
+                match event.kind {
+                    EventKind::Deleted => state.remove(&key),
+                    _ => state.insert(key, value_of(&event.object)),
+                };
+            }
+        }
+    }
+
+    proptest! {
+        // contract: E-03, E-04, E-05
+        #[test]
+        fn every_version_in_the_window_is_as_it_was(steps in steps(), history in 1..40usize, keep in any::<u64>()) {
+            let versions = Arc::new(Versions::starting_at(1));
+            let store = Arc::new(ResourceStore::new(versions.clone(), Vec::new(), history));
+            let mut model = Model::new();
+            let mut states = BTreeMap::from([(1, Model::new())]);
+            let mut written = Vec::new();
+            let mut compacted = 1;
+            for step in steps {
+                match step {
+                    Step::Put(key, value) => {
+                        let outcome = store.write(&Key::raw(&key.to_string()), |_| Ok(Change::Put(object(key, value))));
+                        let Ok(Outcome::Stored(stored)) = outcome else { panic!("not stored") };
+                        prop_assert_eq!(stored.version(), versions.current());
+                        model.insert(key.to_string(), value);
+                        written.push(stored.version());
+                    }
+                    Step::Remove(key) => {
+                        let there = model.remove(&key.to_string()).is_some();
+                        let outcome = store.write(&Key::raw(&key.to_string()), |present| {
+                            Ok(present.map_or(Change::Keep, |present| Change::Remove(present.parse())))
+                        });
+                        match outcome.unwrap() {
+                            Outcome::Removed(stored) => {
+                                prop_assert!(there);
+                                written.push(stored.version());
+                            }
+                            Outcome::Kept(None) => prop_assert!(!there),
+                            _ => panic!("neither removed nor absent"),
+                        }
+                    }
+                    Step::Compact => {
+                        store.compact();
+                        compacted = versions.current();
+                        written.clear();
+                    }
+                    Step::Elsewhere => {
+                        versions.next();
+                    }
+                }
+                if keep >> (versions.current() % 64) & 1 == 1 {
+                    store.keep(&store.snapshot());
+                }
+                states.insert(versions.current(), model.clone());
+            }
+            let fallen = written.len().checked_sub(history + 1).and_then(|at| written.get(at)).copied().unwrap_or(0);
+            let oldest = compacted.max(fallen);
+            prop_assert_eq!(store.oldest(), oldest);
+            for (version, state) in states {
+                match store.snapshot_at(version) {
+                    Some(snapshot) => {
+                        prop_assert!(version >= oldest);
+                        prop_assert_eq!(contents(&snapshot), state.clone(), "version {}", version);
+                        prop_assert_eq!(replay(&store, version, state), Some(model.clone()));
+                    }
+                    None => prop_assert!(version < oldest, "version {} of {}", version, oldest),
+                }
+            }
+        }
+    }
+}

@@ -60,6 +60,12 @@ impl Client {
         Self { base: server.url(), http: Hyper::builder(TokioExecutor::new()).build_http() }
     }
 
+    /// One that speaks HTTP/2 over a single connection.
+    pub(crate) fn over_http2(server: &ApiServer) -> Self {
+        let http = Hyper::builder(TokioExecutor::new()).http2_only(true).build_http();
+        Self { base: server.url(), http }
+    }
+
     pub(crate) async fn raw(
         &self,
         method: Method,
