@@ -20,6 +20,7 @@ use super::{Context, handle};
 /// How long a connection that is being closed may take to finish its answer.
 const GRACE: Duration = Duration::from_millis(500);
 /// How long a client may take for its TLS handshake.
+#[cfg(feature = "tls")]
 const PATIENCE: Duration = Duration::from_secs(10);
 /// How long a connection may be idle between two requests, or take for the head of one. Longer than clients
 /// keep idle connections, so that it is they who close them.

@@ -155,11 +155,11 @@ impl Call<'_> {
     }
 
     /// # Errors
-    /// 400 for a write of a namespaced object to no namespace.
+    /// 405 for a write of a namespaced object to no namespace.
     fn namespace(&self) -> Result<&str, Status> {
         let namespace = self.target.namespace();
         if self.resource.kind.namespaced && namespace.is_empty() {
-            return Err(Status::bad_request("an empty namespace may not be set during creation"));
+            return Err(Status::method_not_allowed());
         }
         Ok(namespace)
     }
