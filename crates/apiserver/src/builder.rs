@@ -9,7 +9,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::Error;
 use crate::api::{Api, NamespaceLifecycle};
-use crate::http::{Context, FaultHeader, Listening, serve};
+use crate::http::{Context, FaultHeader, Listening, ProtobufAnswers, serve};
 use crate::server::{ApiServer, Tls};
 
 /// The settings of a server. All of them have defaults.
@@ -25,6 +25,7 @@ pub struct Builder {
     lifecycle: NamespaceLifecycle,
     bookmark_interval: Duration,
     fault_header: FaultHeader,
+    protobuf: ProtobufAnswers,
 }
 
 impl Default for Builder {
@@ -39,6 +40,7 @@ impl Default for Builder {
             lifecycle: NamespaceLifecycle::default(),
             bookmark_interval: Duration::from_secs(60),
             fault_header: FaultHeader::default(),
+            protobuf: ProtobufAnswers::default(),
         }
     }
 }
@@ -100,6 +102,12 @@ impl Builder {
         self
     }
 
+    /// Whether answers may be in protobuf. By default they may not; requests always may.
+    pub fn protobuf(mut self, answers: ProtobufAnswers) -> Self {
+        self.protobuf = answers;
+        self
+    }
+
     /// Starts the server. It can be talked to when this returns.
     ///
     /// Cancel safe: nothing is left of a server that was not returned.
@@ -126,7 +134,8 @@ impl Builder {
         #[cfg(not(feature = "tls"))]
         let tls: Option<Tls> = None;
         let api = Api::new(self.lifecycle, self.history)?;
-        let context = Arc::new(Context::new(api, self.token, self.fault_header, self.bookmark_interval));
+        let context =
+            Arc::new(Context::new(api, self.token, self.fault_header, self.bookmark_interval, self.protobuf));
         let tasks = TaskTracker::new();
         let acceptor = tls.as_ref().map(Tls::acceptor);
         tasks.spawn(serve(Listening {

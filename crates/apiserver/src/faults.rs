@@ -394,4 +394,9 @@ impl RequestFaults {
     pub(crate) fn in_stream(&mut self, events: u64) -> Option<Kind> {
         self.take(events, |kind| matches!(kind, Kind::Cut | Kind::Stall | Kind::ExpiredEvent))
     }
+
+    /// Whether any fault may happen to this request, so that it has to be asked for event by event.
+    pub(crate) fn are_armed(&self) -> bool {
+        !self.own.is_empty() || self.faults.0.armed.load(Ordering::Acquire) > 0
+    }
 }

@@ -14,7 +14,7 @@
 //!
 //! Nothing is persisted, authorised or validated against schemas, and no controller runs: a Deployment
 //! makes no pods, owners take nothing with them. Server-side apply is refused with 415. Requests may be
-//! JSON, YAML or protobuf; answers are JSON only, which clients that prefer protobuf list as well.
+//! JSON, YAML or protobuf; answers are JSON, and protobuf where [`ProtobufAnswers`] are offered.
 //!
 //! # How it works
 //!
@@ -72,7 +72,7 @@ pub use api::NamespaceLifecycle;
 pub use builder::Builder;
 pub use error::Error;
 pub use faults::{Fault, FaultId, Faults, Verb};
-pub use http::FaultHeader;
+pub use http::{FaultHeader, ProtobufAnswers};
 pub use server::ApiServer;
 pub use stats::Stats;
 pub use status::Status;

@@ -4,21 +4,20 @@
 
 mod common;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
 
-use common::{PATIENCE, pod, server};
-use kinformer_apiserver::{Fault, Verb};
+use common::{PATIENCE, pod};
+use kinformer_apiserver::{ApiServer, Fault, ProtobufAnswers, Verb};
 use serde_json::json;
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::Command;
 
-// contract: E-07
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_shared_informer_of_client_go() {
+/// Builds the program; `None`, said aloud, where that cannot be done.
+async fn program(test: &str) -> Option<PathBuf> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/client-go");
-    let program = std::env::temp_dir().join(format!("kinformer-client-go-{}", std::process::id()));
+    let program = std::env::temp_dir().join(format!("kinformer-client-go-{}-{test}", std::process::id()));
     let mut build = Command::new("go");
     build.arg("build").arg("-o").arg(&program).arg(".").current_dir(&folder).kill_on_drop(true);
     // The first build compiles all of client-go.
@@ -26,18 +25,35 @@ async fn the_shared_informer_of_client_go() {
         Ok(Ok(output)) if output.status.success() => {}
         Ok(Ok(output)) => {
             eprintln!("SKIPPED: client-go cannot be built here: {}", String::from_utf8_lossy(&output.stderr));
-            return;
+            return None;
         }
         Ok(Err(error)) => {
             eprintln!("SKIPPED: go not on PATH ({error})");
-            return;
+            return None;
         }
         Err(_) => {
             eprintln!("SKIPPED: building client-go takes too long here");
-            return;
+            return None;
         }
     }
-    let server = server().await;
+    Some(program)
+}
+
+// contract: E-07
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_shared_informer_of_client_go() {
+    follows(ProtobufAnswers::Refused, "json").await;
+}
+
+// contract: E-07
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_shared_informer_of_client_go_in_protobuf() {
+    follows(ProtobufAnswers::Offered, "protobuf").await;
+}
+
+async fn follows(answers: ProtobufAnswers, test: &str) {
+    let Some(program) = program(test).await else { return };
+    let server = ApiServer::builder().protobuf(answers).start().await.unwrap();
     for name in ["a", "b", "end"] {
         server.create(pod(name)).unwrap();
     }

@@ -14,6 +14,7 @@ use serde_json::{Value, json};
 
 use crate::api::{ListItem, write_object};
 use crate::faults::RequestFaults;
+use crate::protobuf;
 use crate::registry::Resource;
 use crate::status::Status;
 use crate::storage::{Key, Snapshot, Stored, write_json};
@@ -21,7 +22,8 @@ use crate::table::{self, IncludeObject};
 
 use super::Context;
 use super::answer::{self, Answer};
-use super::negotiate::{self, Form};
+use super::binary;
+use super::negotiate::{self, Encoding, Form};
 use super::params::{ListParams, Match};
 use super::request::{Query, Target};
 
@@ -85,7 +87,7 @@ pub(super) fn answer(
     resource: &Arc<Resource>,
     mut faults: RequestFaults,
 ) -> Result<Answer, Status> {
-    let form = negotiate::form(request.headers())?;
+    let (form, encoding) = negotiate::form(request.headers(), context.protobuf_for(resource))?;
     let include = IncludeObject::parse(query.get("includeObject"))?;
     let params = ListParams::parse(query, target, resource, false)?;
     let page = page(context, &params, resource)?;
@@ -94,6 +96,9 @@ pub(super) fn answer(
         Form::Table => {
             let table = table::of(resource, page.items.iter().map(Arc::as_ref), include, &context.api.clock);
             answer::json(StatusCode::OK, &table.to_json(page.metadata(), table::Columns::Shown))
+        }
+        Form::Objects | Form::Metadata if encoding == Encoding::Protobuf => {
+            in_protobuf(&page, form, resource, malformed)
         }
         Form::Objects | Form::Metadata => objects(page, form, resource.clone(), malformed),
     })
@@ -200,12 +205,32 @@ impl Page {
     }
 }
 
-/// A list as a stream of pieces: the objects are copied from their stored bytes, nothing is parsed.
-fn objects(page: Page, form: Form, resource: Arc<Resource>, malformed: bool) -> Answer {
-    let (kind, version) = match form {
+/// A list in protobuf, made whole: its length stands at its beginning.
+fn in_protobuf(page: &Page, form: Form, resource: &Resource, malformed: bool) -> Answer {
+    let mut items: Vec<Bytes> =
+        page.items.iter().map(|stored| binary::message(resource, stored, form)).collect();
+    if malformed && let (Some(item), Some(stored)) = (items.first_mut(), page.items.first()) {
+        *item = binary::malformed_message(stored);
+    }
+    let (kind, version) = list_type(resource, form);
+    let meta = protobuf::ListMeta {
+        version: page.version,
+        continue_token: page.continue_token.as_deref(),
+        remaining: page.remaining,
+    };
+    answer::bytes_as(protobuf::MEDIA_TYPE, protobuf::list(&version, &kind, &meta, &items))
+}
+
+fn list_type(resource: &Resource, form: Form) -> (String, String) {
+    match form {
         Form::Metadata => ("PartialObjectMetadataList".to_owned(), "meta.k8s.io/v1".to_owned()),
         _ => (resource.kind.list_kind.clone(), resource.kind.api_version()),
-    };
+    }
+}
+
+/// A list as a stream of pieces: the objects are copied from their stored bytes, nothing is parsed.
+fn objects(page: Page, form: Form, resource: Arc<Resource>, malformed: bool) -> Answer {
+    let (kind, version) = list_type(&resource, form);
     let mut head = Vec::with_capacity(256);
     head.extend_from_slice(b"{\"kind\":");
     write_json(&mut head, &kind);

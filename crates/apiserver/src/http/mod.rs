@@ -1,6 +1,7 @@
 //! The API over HTTP: from a request to an answer.
 
 mod answer;
+mod binary;
 mod connection;
 mod discovery;
 mod list;
@@ -27,6 +28,7 @@ use crate::status::Status;
 
 pub(crate) use answer::Answer;
 pub(crate) use connection::{Listening, TlsAcceptor, serve};
+pub use negotiate::ProtobufAnswers;
 
 use request::{Query, Target};
 
@@ -51,6 +53,7 @@ pub(crate) struct Context {
     pub(crate) token: Option<String>,
     pub(crate) fault_header: FaultHeader,
     pub(crate) bookmark_interval: Duration,
+    protobuf: ProtobufAnswers,
     /// Cancelled when the server ends.
     pub(crate) shutdown: CancellationToken,
     /// Cancelled, and replaced, when all watches are dropped.
@@ -63,6 +66,7 @@ impl Context {
         token: Option<String>,
         fault_header: FaultHeader,
         bookmark_interval: Duration,
+        protobuf: ProtobufAnswers,
     ) -> Self {
         let shutdown = CancellationToken::new();
         Self {
@@ -72,6 +76,7 @@ impl Context {
             token,
             fault_header,
             bookmark_interval,
+            protobuf,
             watches: Mutex::new(shutdown.child_token()),
             shutdown,
         }
@@ -82,6 +87,15 @@ impl Context {
         let fresh = self.shutdown.child_token();
         let old = std::mem::replace(&mut *self.watches.lock(), fresh);
         old.cancel();
+    }
+
+    /// Whether objects of this resource may be answered in protobuf.
+    fn protobuf_for(&self, resource: &Resource) -> ProtobufAnswers {
+        if crate::protobuf::knows(&resource.kind.api_version(), &resource.kind.kind) {
+            self.protobuf
+        } else {
+            ProtobufAnswers::Refused
+        }
     }
 
     fn watch_token(&self) -> CancellationToken {

@@ -15,6 +15,26 @@ pub(super) enum Form {
     Table,
 }
 
+/// How an answer is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Encoding {
+    Json,
+    Protobuf,
+}
+
+/// Whether answers may be in protobuf.
+///
+/// Kubernetes offers it for the built-in kinds. It is off by default: JSON is served as it is stored, protobuf
+/// is made from it once for each state of an object.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ProtobufAnswers {
+    /// Clients that prefer protobuf get what comes next in their list: JSON, or 406.
+    #[default]
+    Refused,
+    /// Clients that prefer protobuf get it for the kinds that have it.
+    Offered,
+}
+
 /// One entry of an `Accept` header.
 #[derive(Debug)]
 pub(super) struct Clause {
@@ -60,26 +80,35 @@ fn clause(text: &str) -> Option<Clause> {
     Some(Clause { media_type, parameters, quality })
 }
 
-/// The form of an answer with objects. Protobuf and CBOR are passed over in favour of what comes next in the
-/// client's list.
+/// The form of an answer with objects. What cannot be given, such as CBOR, is passed over in favour of what
+/// comes next in the client's list.
 ///
 /// # Errors
 /// 406 when nothing in the list can be given.
-pub(super) fn form(headers: &HeaderMap) -> Result<Form, Status> {
+pub(super) fn form(headers: &HeaderMap, protobuf: ProtobufAnswers) -> Result<(Form, Encoding), Status> {
     for clause in clauses(headers) {
-        if !clause.takes("application/json") {
+        let encoding = if clause.takes("application/json") {
+            Encoding::Json
+        } else if protobuf == ProtobufAnswers::Offered && clause.media_type == crate::protobuf::MEDIA_TYPE {
+            Encoding::Protobuf
+        } else {
             continue;
-        }
+        };
         match (clause.parameter("as"), clause.parameter("g"), clause.parameter("v")) {
-            ("", _, _) => return Ok(Form::Objects),
-            ("Table", "meta.k8s.io", "v1" | "v1beta1") => return Ok(Form::Table),
+            ("", _, _) => return Ok((Form::Objects, encoding)),
+            ("Table", "meta.k8s.io", "v1" | "v1beta1") if encoding == Encoding::Json => {
+                return Ok((Form::Table, encoding));
+            }
             ("PartialObjectMetadata" | "PartialObjectMetadataList", "meta.k8s.io", "v1" | "v1beta1") => {
-                return Ok(Form::Metadata);
+                return Ok((Form::Metadata, encoding));
             }
             _ => {}
         }
     }
-    Err(Status::not_acceptable("application/json"))
+    Err(Status::not_acceptable(match protobuf {
+        ProtobufAnswers::Refused => "application/json",
+        ProtobufAnswers::Offered => "application/json, application/vnd.kubernetes.protobuf",
+    }))
 }
 
 #[cfg(test)]
@@ -89,12 +118,13 @@ mod tests {
     fn of(accept: &str) -> Result<Form, u16> {
         let mut headers = HeaderMap::new();
         headers.insert(header::ACCEPT, accept.parse().unwrap());
-        form(&headers).map_err(|status| status.code())
+        form(&headers, ProtobufAnswers::Refused).map(|(form, _)| form).map_err(|status| status.code())
     }
 
     #[test]
     fn the_client_list_decides() {
-        assert_eq!(form(&HeaderMap::new()).unwrap(), Form::Objects);
+        let nothing = form(&HeaderMap::new(), ProtobufAnswers::Offered);
+        assert_eq!(nothing.unwrap(), (Form::Objects, Encoding::Json));
         assert_eq!(of("*/*"), Ok(Form::Objects));
         assert_eq!(of("application/vnd.kubernetes.protobuf,application/json"), Ok(Form::Objects));
         assert_eq!(of("application/json;as=Table;v=v1;g=meta.k8s.io,application/json"), Ok(Form::Table));

@@ -13,6 +13,7 @@ use crate::api::{
 };
 use crate::faults::{RequestFaults, Verb};
 use crate::patch::{Patch, PatchFormat};
+use crate::protobuf::MEDIA_TYPE;
 use crate::registry::{Kind, Resource, ScalePaths};
 use crate::status::{Cause, Status, Subject, success};
 use crate::storage::{Stored, write_json};
@@ -20,8 +21,9 @@ use crate::table::{self, Columns, IncludeObject};
 
 use super::Context;
 use super::answer::{self, Answer};
+use super::binary;
 use super::list::{write_malformed, write_metadata};
-use super::negotiate::{self, Form};
+use super::negotiate::{self, Encoding, Form};
 use super::params::ListParams;
 use super::request::{Query, Target, decode_object, media_type, read_body};
 
@@ -70,7 +72,7 @@ pub(super) async fn answer(
 ) -> Result<Answer, Status> {
     let sub = Sub::of(&resource.kind, target.subresource.as_deref())?;
     let (parts, body) = request.into_parts();
-    let form = negotiate::form(&parts.headers)?;
+    let form = negotiate::form(&parts.headers, context.protobuf_for(resource))?;
     let include = IncludeObject::parse(query.get("includeObject"))?;
     let dry_run = dry_run(query)?;
     let body = read_body(body).await?;
@@ -109,9 +111,14 @@ fn object_answer(
     resource: &Resource,
     stored: &Stored,
     code: StatusCode,
-    form: Form,
+    (form, encoding): (Form, Encoding),
     include: IncludeObject,
 ) -> Answer {
+    if encoding == Encoding::Protobuf {
+        let mut answer = answer::bytes_as(MEDIA_TYPE, binary::object(resource, stored, form));
+        *answer.status_mut() = code;
+        return answer;
+    }
     match form {
         Form::Objects => answer::json_bytes(code, converted(resource, stored)),
         Form::Metadata => {
@@ -168,7 +175,12 @@ impl Call<'_> {
         decode_object(&media_type(self.headers), &self.body)
     }
 
-    fn get(&self, form: Form, include: IncludeObject, faults: &mut RequestFaults) -> Result<Answer, Status> {
+    fn get(
+        &self,
+        form: (Form, Encoding),
+        include: IncludeObject,
+        faults: &mut RequestFaults,
+    ) -> Result<Answer, Status> {
         if matches!(self.sub, Sub::Binding | Sub::Eviction | Sub::Finalize) {
             return Err(Status::method_not_allowed());
         }

@@ -11,7 +11,7 @@ use ::http::{HeaderValue, Request, StatusCode};
 use bytes::Bytes;
 use futures::stream;
 use hyper::body::Incoming;
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::time::{Instant, Sleep};
 use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 
@@ -26,8 +26,9 @@ use crate::table::{self, Columns, IncludeObject};
 
 use super::Context;
 use super::answer::{self, Answer};
+use super::binary;
 use super::list::{write_malformed, write_metadata};
-use super::negotiate::{self, Form};
+use super::negotiate::{self, Encoding, Form};
 use super::params::ListParams;
 use super::request::{Query, Target};
 
@@ -44,7 +45,7 @@ pub(super) fn answer(
     resource: Arc<Resource>,
     faults: RequestFaults,
 ) -> Result<Answer, Status> {
-    let form = negotiate::form(request.headers())?;
+    let (form, encoding) = negotiate::form(request.headers(), context.protobuf_for(&resource))?;
     let include = IncludeObject::parse(query.get("includeObject"))?;
     let params = ListParams::parse(query, target, &resource, true)?;
     let current = context.api.versions.current();
@@ -74,7 +75,14 @@ pub(super) fn answer(
     let watch = Watch {
         watcher: Watcher::new(resource.store.clone(), from),
         events: Vec::new(),
-        encoder: Encoder { resource, form, include, context: context.clone(), columns: Columns::Shown },
+        encoder: Encoder {
+            resource,
+            form,
+            encoding,
+            include,
+            context: context.clone(),
+            columns: Columns::Shown,
+        },
         selection: params.selection,
         initial,
         initial_end: watch_list.then_some(from),
@@ -97,7 +105,11 @@ pub(super) fn answer(
         Some((piece, watch))
     });
     let body = answer::stream_of(pieces);
-    Ok(answer::with_body(StatusCode::OK, HeaderValue::from_static("application/json"), body))
+    let content_type = match encoding {
+        Encoding::Json => "application/json",
+        Encoding::Protobuf => "application/vnd.kubernetes.protobuf;stream=watch",
+    };
+    Ok(answer::with_body(StatusCode::OK, HeaderValue::from_static(content_type), body))
 }
 
 fn too_old(asked: u64, oldest: u64) -> Status {
@@ -150,7 +162,7 @@ impl Watch {
         }
         if let Some(status) = self.failure.take() {
             self.over = true;
-            return Some(Ok(error_frame(&status)));
+            return Some(Ok(self.encoder.error(&status)));
         }
         loop {
             match self.faults.in_stream(self.sent) {
@@ -167,7 +179,7 @@ impl Watch {
                 Some(_) => {
                     self.over = true;
                     let oldest = self.watcher.cursor();
-                    return Some(Ok(error_frame(&too_old(oldest.saturating_sub(1), oldest))));
+                    return Some(Ok(self.encoder.error(&too_old(oldest.saturating_sub(1), oldest))));
                 }
                 None => {}
             }
@@ -217,7 +229,11 @@ impl Watch {
         while out.len() < PIECE
             && let Some(stored) = self.initial.pop_front()
         {
-            self.write_frame(out, EventKind::Added, &stored);
+            self.encoder.frame(out, EventKind::Added, &stored, false);
+            self.count();
+            if self.faults.are_armed() {
+                break;
+            }
         }
         if self.initial.is_empty()
             && let Some(version) = self.initial_end.take()
@@ -248,27 +264,21 @@ impl Watch {
                 if twice {
                     out.extend_from_slice(&frame);
                 }
+                // A fault that is due after some events must find its place between them.
+                if self.faults.are_armed() {
+                    break;
+                }
                 continue;
             }
             for _ in 0..=u8::from(twice) {
-                if faulty {
-                    out.extend_from_slice(kind.frame_start());
-                    write_malformed(&mut out, &self.encoder.resource, &object);
-                    out.extend_from_slice(FRAME_END);
-                    self.count();
-                } else {
-                    self.write_frame(&mut out, kind, &object);
-                }
+                self.encoder.frame(&mut out, kind, &object, faulty);
+                self.count();
+            }
+            if self.faults.are_armed() {
+                break;
             }
         }
         (!out.is_empty()).then(|| out.into())
-    }
-
-    fn write_frame(&mut self, out: &mut Vec<u8>, kind: EventKind, object: &Stored) {
-        out.extend_from_slice(kind.frame_start());
-        self.encoder.write(out, object);
-        out.extend_from_slice(FRAME_END);
-        self.count();
     }
 
     fn count(&mut self) {
@@ -295,17 +305,11 @@ impl Watch {
     }
 }
 
-fn error_frame(status: &Status) -> Bytes {
-    let mut out = Vec::new();
-    write_json(&mut out, &json!({"type": "ERROR", "object": status.to_json()}));
-    out.push(b'\n');
-    out.into()
-}
-
 /// How a watcher wants its objects.
 struct Encoder {
     resource: Arc<Resource>,
     form: Form,
+    encoding: Encoding,
     include: IncludeObject,
     context: Arc<Context>,
     /// A table says its columns once.
@@ -315,7 +319,41 @@ struct Encoder {
 impl Encoder {
     /// Whether objects are sent as they are stored.
     fn is_plain(&self) -> bool {
-        self.form == Form::Objects && self.resource.conversion.is_none()
+        self.form == Form::Objects && self.encoding == Encoding::Json && self.resource.conversion.is_none()
+    }
+
+    /// The frame of an event.
+    fn frame(&mut self, out: &mut Vec<u8>, kind: EventKind, object: &Stored, is_malformed: bool) {
+        if self.encoding == Encoding::Protobuf {
+            let message = if is_malformed {
+                binary::malformed_message(object)
+            } else {
+                binary::message(&self.resource, object, self.form)
+            };
+            binary::write_frame(out, kind, &self.resource, &message, self.form);
+            return;
+        }
+        out.extend_from_slice(kind.frame_start());
+        if is_malformed {
+            write_malformed(out, &self.resource, object);
+        } else {
+            self.write(out, object);
+        }
+        out.extend_from_slice(FRAME_END);
+    }
+
+    fn other(&self, event: &str, object: &Value) -> Bytes {
+        if self.encoding == Encoding::Protobuf {
+            return binary::json_frame(event, object);
+        }
+        let mut out = Vec::new();
+        write_json(&mut out, &json!({"type": event, "object": object}));
+        out.push(b'\n');
+        out.into()
+    }
+
+    fn error(&self, status: &Status) -> Bytes {
+        self.other("ERROR", &status.to_json())
     }
 
     fn write(&mut self, out: &mut Vec<u8>, object: &Stored) {
@@ -353,9 +391,6 @@ impl Encoder {
                 map.insert("status".into(), json!({}));
             }
         }
-        let mut out = Vec::new();
-        write_json(&mut out, &json!({"type": "BOOKMARK", "object": object}));
-        out.push(b'\n');
-        out.into()
+        self.other("BOOKMARK", &object)
     }
 }

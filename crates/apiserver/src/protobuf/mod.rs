@@ -1,8 +1,9 @@
-//! Request bodies in protobuf, as the typed clients of Go send them: decoded into the JSON they stand for.
+//! Kubernetes' protobuf: request bodies, as the typed clients of Go send them, decoded into the JSON they stand
+//! for; and answers for the clients that want them so, where the server was told to offer it.
 //!
-//! What the messages look like says `schema.txt`, made by reflection over the struct tags of `k8s.io/api`
-//! 0.37. Answers are never in protobuf.
+//! What the messages look like says `schema.txt`, made by reflection over the struct tags of `k8s.io/api` 0.37.
 
+mod encode;
 mod schema;
 mod value;
 mod wire;
@@ -58,6 +59,87 @@ pub(crate) fn decode(body: &[u8]) -> Result<Map<String, Value>, Error> {
     Ok(object)
 }
 
+/// Whether objects of this kind have a protobuf form.
+pub(crate) fn knows(api_version: &str, kind: &str) -> bool {
+    SCHEMA.of_kind(api_version, kind).is_some()
+}
+
+/// The message of an object, without its type; `None` for a kind that has none.
+pub(crate) fn message(api_version: &str, kind: &str, object: &Map<String, Value>) -> Option<Vec<u8>> {
+    let schema = SCHEMA.of_kind(api_version, kind)?;
+    let mut out = Vec::new();
+    encode::message(&mut out, schema, object);
+    Some(out)
+}
+
+/// The message of a `PartialObjectMetadata` with this metadata.
+pub(crate) fn metadata_message(metadata: &Value) -> Vec<u8> {
+    // Any kind has its metadata in field 1; this one has nothing else that is encoded.
+    let mut object = Map::new();
+    object.insert("metadata".into(), metadata.clone());
+    message("v1", "ConfigMap", &object).unwrap_or_default()
+}
+
+/// A message with its type, as a body of its own.
+pub(crate) fn envelope(api_version: &str, kind: &str, message: &[u8]) -> Vec<u8> {
+    let mut out = envelope_head(api_version, kind, message.len());
+    out.extend_from_slice(message);
+    out.extend_from_slice(ENVELOPE_END);
+    out
+}
+
+/// No content encoding and no content type, which Go always says.
+const ENVELOPE_END: &[u8] = &[3 << 3 | 2, 0, 4 << 3 | 2, 0];
+
+fn envelope_head(api_version: &str, kind: &str, message_length: usize) -> Vec<u8> {
+    let mut type_meta = Vec::new();
+    encode::bytes(&mut type_meta, 1, api_version.as_bytes());
+    encode::bytes(&mut type_meta, 2, kind.as_bytes());
+    let mut out = MAGIC.to_vec();
+    encode::bytes(&mut out, 1, &type_meta);
+    encode::varint(&mut out, 2 << 3 | 2);
+    encode::varint(&mut out, message_length as u64);
+    out
+}
+
+/// What a list says of itself.
+pub(crate) struct ListMeta<'a> {
+    pub(crate) version: u64,
+    pub(crate) continue_token: Option<&'a str>,
+    pub(crate) remaining: Option<usize>,
+}
+
+/// A list: its metadata in field 1, its items in field 2.
+pub(crate) fn list(api_version: &str, kind: &str, meta: &ListMeta<'_>, items: &[bytes::Bytes]) -> Vec<u8> {
+    let mut metadata = Vec::new();
+    encode::bytes(&mut metadata, 1, b"");
+    encode::bytes(&mut metadata, 2, meta.version.to_string().as_bytes());
+    encode::bytes(&mut metadata, 3, meta.continue_token.unwrap_or("").as_bytes());
+    if let Some(remaining) = meta.remaining {
+        encode::number(&mut metadata, 4, remaining as u64);
+    }
+    let length = encode::size_of_bytes(metadata.len())
+        + items.iter().map(|item| encode::size_of_bytes(item.len())).sum::<usize>();
+    let mut out = envelope_head(api_version, kind, length);
+    out.reserve(length + ENVELOPE_END.len());
+    encode::bytes(&mut out, 1, &metadata);
+    items.iter().for_each(|item| encode::bytes(&mut out, 2, item));
+    out.extend_from_slice(ENVELOPE_END);
+    out
+}
+
+/// A frame of a watch: the length in four bytes, then the event with the object's envelope in it.
+pub(crate) fn watch_frame(out: &mut Vec<u8>, event: &str, envelope: &[u8]) {
+    let mut raw = Vec::with_capacity(envelope.len() + 8);
+    encode::bytes(&mut raw, 1, envelope);
+    let mut message = Vec::with_capacity(raw.len() + 24);
+    encode::bytes(&mut message, 1, event.as_bytes());
+    encode::bytes(&mut message, 2, &raw);
+    // A frame is a single object, which is far below four gigabytes.
+    out.extend_from_slice(&u32::try_from(message.len()).unwrap_or(u32::MAX).to_be_bytes());
+    out.extend_from_slice(&message);
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -105,6 +187,31 @@ mod tests {
                     "resources": {"requests": {"cpu": "100m"}},
                     "livenessProbe": {"httpGet": {"port": "web"}}}]}})
         );
+    }
+
+    #[test]
+    fn what_is_encoded_is_decoded_again() {
+        let pod = json!({"apiVersion": "v1", "kind": "Pod",
+            "metadata": {"name": "a", "labels": {"x": "y", "": ""}, "creationTimestamp": "2023-01-01T00:00:00Z",
+                "generation": -1, "finalizers": ["f"]},
+            "spec": {"containers": [{"name": "c", "env": [{"name": "A", "valueFrom": {"configMapKeyRef": {"name": "m", "key": "k"}}}],
+                "resources": {"limits": {"cpu": "1"}}, "livenessProbe": {"httpGet": {"port": 8080}, "periodSeconds": 3}}],
+                "volumes": [{"name": "v", "emptyDir": {}}], "hostNetwork": true, "priority": 0}});
+        let lease = json!({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": "l"},
+            "spec": {"holderIdentity": "me", "renewTime": "2023-01-01T00:00:00.000001Z"}});
+        let definition = json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+            "metadata": {"name": "d"}, "spec": {"group": "g", "versions": [{"name": "v1", "served": true, "storage": false,
+                "schema": {"openAPIV3Schema": {"default": {"a": [1, null]}, "maximum": 0.5,
+                    "items": {"type": "string"}, "additionalProperties": false}}}]}});
+        let secret =
+            json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s"}, "data": {"k": "AAH/"}});
+        for object in [pod, lease, definition, secret] {
+            let map = object.as_object().unwrap();
+            let (api_version, kind) = (map["apiVersion"].as_str().unwrap(), map["kind"].as_str().unwrap());
+            let bytes = envelope(api_version, kind, &message(api_version, kind, map).unwrap());
+            assert_eq!(Value::Object(decode(&bytes).unwrap()), object);
+        }
+        assert_eq!(message("example.com/v1", "Widget", &Map::new()), None);
     }
 
     #[test]

@@ -20,7 +20,7 @@ pub(super) struct Message {
 
 #[derive(Debug)]
 pub(super) struct FieldType {
-    number: u32,
+    pub(super) number: u32,
     /// Its name in JSON; empty when its members stand in the message around it.
     pub(super) member: &'static str,
     pub(super) card: Card,
@@ -88,6 +88,10 @@ impl Schema {
 }
 
 impl Message {
+    pub(super) fn fields(&self) -> &[FieldType] {
+        &self.fields
+    }
+
     pub(super) fn field(&self, number: u32) -> Option<&FieldType> {
         let at = self.fields.binary_search_by_key(&number, |field| field.number).ok()?;
         self.fields.get(at)

@@ -18,6 +18,15 @@ pub(crate) enum EventKind {
 }
 
 impl EventKind {
+    /// As the API writes it.
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Self::Added => "ADDED",
+            Self::Modified => "MODIFIED",
+            Self::Deleted => "DELETED",
+        }
+    }
+
     /// The start of its frames, up to the object.
     pub(crate) fn frame_start(self) -> &'static [u8] {
         match self {

@@ -2,11 +2,12 @@
 
 use std::fmt;
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 use serde_json::{Map, Value};
 
+use crate::protobuf;
 use crate::registry::FieldPath;
 
 use super::EventKind;
@@ -65,6 +66,7 @@ pub(crate) struct Stored {
     /// The value of `metadata`.
     metadata: Range<usize>,
     terminating: bool,
+    protobuf: OnceLock<Option<Bytes>>,
 }
 
 impl Stored {
@@ -123,6 +125,7 @@ impl Stored {
             members,
             metadata: metadata_range,
             terminating: metadata.is_some_and(|m| m.contains_key("deletionTimestamp")),
+            protobuf: OnceLock::new(),
             key,
         }
     }
@@ -171,6 +174,16 @@ impl Stored {
     /// The line that tells of this state as it came about.
     pub(crate) fn frame(&self) -> Frame {
         self.frame.clone()
+    }
+
+    /// The object as a protobuf message without its type, made at most once; `None` for kinds that have none.
+    pub(crate) fn protobuf(&self) -> Option<&Bytes> {
+        let made = self.protobuf.get_or_init(|| {
+            let object = self.parse();
+            let text = |member: &str| object.get(member).and_then(Value::as_str).unwrap_or("");
+            protobuf::message(text("apiVersion"), text("kind"), &object).map(Bytes::from)
+        });
+        made.as_ref()
     }
 
     /// The object, parsed. Costs a parse.
