@@ -1,5 +1,5 @@
 //! kube-rs' own watcher and reflector, unchanged, against the server and its faults.
-#![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic)]
 
 mod common;
 

@@ -74,6 +74,8 @@ pub(super) fn varint(out: &mut Vec<u8>, mut value: u64) {
 
 fn single(out: &mut Vec<u8>, at: u32, field: &FieldType, value: &Value) {
     match (field.base, value) {
+        // Here null is a value.
+        (Base::Json, value) => wrapped(out, at, value.to_string().as_bytes()),
         (_, Value::Null) => {}
         (Base::Text, Value::String(text)) => bytes(out, at, text.as_bytes()),
         (Base::Bytes, Value::String(text)) => {
@@ -120,7 +122,6 @@ fn single(out: &mut Vec<u8>, at: u32, field: &FieldType, value: &Value) {
             bytes(&mut inner, 3, b"");
             bytes(out, at, &inner);
         }
-        (Base::Json, value) => wrapped(out, at, value.to_string().as_bytes()),
         (Base::TextList, Value::Array(list)) => bytes(out, at, &texts(1, list)),
         (Base::Message(index), Value::Object(object)) => bytes(out, at, &nested(index, object)),
         (Base::SchemaOrArray(index), Value::Array(list)) => {
