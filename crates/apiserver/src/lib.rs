@@ -25,6 +25,11 @@
 //! however many objects there are, a slow watcher costs no memory, and it is cut off when the ring has
 //! overtaken it.
 //!
+//! # Features
+//!
+//! `yaml` (on): request bodies in YAML. `client`: a ready `kube_client::Config`. `tls`: HTTPS with a
+//! certificate of its own.
+//!
 //! # Example
 //!
 //! ```

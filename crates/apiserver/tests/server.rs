@@ -60,6 +60,7 @@ async fn namespaces_are_made_when_that_is_wanted() {
 // contract: E-06
 #[tokio::test]
 async fn nothing_is_left_after_the_end() {
+    let before = tokio::runtime::Handle::current().metrics().num_alive_tasks();
     let server = server().await;
     let client = Client::new(&server);
     let version = server.version();
@@ -69,17 +70,24 @@ async fn nothing_is_left_after_the_end() {
     server.create(config_map("a", "1")).unwrap();
     // A connection that never says anything, and one that does not finish its request.
     let _silent = tokio::net::TcpStream::connect(server.address()).await.unwrap();
-    let hung = client.raw(Method::GET, MAPS, &[("x-kinformer-fault", "stall")], "");
-    tokio::pin!(hung);
+    let other = client.clone();
+    let hung = async move { other.raw(Method::GET, MAPS, &[("x-kinformer-fault", "stall")], "").await };
+    let mut hung = Box::pin(hung);
     assert!(tokio::time::timeout(Duration::from_millis(20), hung.as_mut()).await.is_err());
-    let before = tokio::runtime::Handle::current().metrics().num_alive_tasks();
     let address = server.address();
     tokio::time::timeout(PATIENCE, server.shutdown()).await.unwrap();
-    let after = tokio::runtime::Handle::current().metrics().num_alive_tasks();
-    assert!(after < before, "{after} tasks after, {before} before");
     while watch.next().await.is_ok() {}
     while stalled.next().await.is_ok() {}
     assert!(tokio::net::TcpStream::connect(address).await.is_err());
+    // What is left then is the client's, and goes with it.
+    assert!(hung.await.is_err());
+    drop((watch, stalled, client));
+    let gone = async {
+        while tokio::runtime::Handle::current().metrics().num_alive_tasks() > before {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, gone).await.unwrap();
 }
 
 #[tokio::test]

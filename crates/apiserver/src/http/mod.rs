@@ -35,13 +35,18 @@ use request::{Query, Target};
 /// The name of the header by which a request asks for a fault.
 pub(crate) const FAULT_HEADER: &str = "x-kinformer-fault";
 
-/// Whether requests may ask for faults by a header.
+/// Whether requests may ask for faults by a header, `X-Kinformer-Fault`.
+///
+/// Its values, several of them separated by commas: `refuse`, `delay=MILLISECONDS`, `cut`, `expired`,
+/// `expired-event`, `too-many-requests=SECONDS`, `internal-error`, `stall`, `malformed`, `missing-bookmark`,
+/// `duplicate-event`. Each does what the [`Fault`] of that name does, once, to this request. What is none of
+/// them is ignored.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum FaultHeader {
     /// The header means nothing.
     #[default]
     Ignored,
-    /// `X-Kinformer-Fault: cut` makes this one request fail so.
+    /// `X-Kinformer-Fault: cut` makes the answer to this one request break off.
     Honoured,
 }
 

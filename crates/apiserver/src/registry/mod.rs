@@ -69,7 +69,8 @@ impl Registry {
 
     /// The resource of a kind, from an object's `apiVersion` and `kind`.
     pub(crate) fn of_kind(&self, api_version: &str, kind: &str) -> Option<&Arc<Resource>> {
-        self.iter().find(|r| r.kind.kind == kind && r.kind.api_version() == api_version)
+        let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
+        self.iter().find(|r| r.kind.kind == kind && r.kind.version == version && r.kind.group == group)
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Arc<Resource>> {
