@@ -163,6 +163,12 @@ impl ApiServer {
         self.context.drop_watches();
     }
 
+    /// Breaks all open connections off in the middle of whatever they are doing, as a network does. New ones are
+    /// taken; see [`Faults::refuse_connections`] for those.
+    pub fn drop_connections(&self) {
+        self.context.drop_connections();
+    }
+
     /// Stores a new object as it is, status and all; `apiVersion` and `kind` say where. Watchers hear of it.
     ///
     /// uid, creationTimestamp and resourceVersion are set where they are missing. Returns the object as stored.

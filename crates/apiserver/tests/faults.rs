@@ -192,3 +192,19 @@ async fn missing_bookmarks_duplicates_and_expired_streams() {
     assert_eq!((&error["type"], &error["object"]["code"]), (&json!("ERROR"), &json!(410)));
     assert_eq!(watch.next().await, Err(End::Regular));
 }
+
+// contract: E-06
+#[tokio::test]
+async fn all_connections_at_once() {
+    let (server, client) = with_maps(1).await;
+    let version = server.version();
+    let path = format!("{MAPS}?watch=1&resourceVersion={version}");
+    let mut first = client.watch(&path).await;
+    let mut second = client.watch(&path).await;
+    server.drop_connections();
+    assert!(matches!(first.next().await, Err(End::BrokenOff(_))));
+    assert!(matches!(second.next().await, Err(End::BrokenOff(_))));
+    let mut again = client.watch(&path).await;
+    server.create(config_map("a", "1")).unwrap();
+    assert_eq!(again.kind_and_name().await, pair("ADDED", "a"));
+}

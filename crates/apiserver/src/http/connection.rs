@@ -126,6 +126,7 @@ async fn talk(
     stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
     spawn: Tracked,
 ) {
+    let dropped = context.connection_token();
     let service = service_fn(|request| handle(context.clone(), request));
     let mut builder = Builder::new(spawn);
     builder.http1().timer(TokioTimer::new()).header_read_timeout(IDLE);
@@ -139,6 +140,7 @@ async fn talk(
             }
             return;
         }
+        () = dropped.cancelled() => return,
         () = context.shutdown.cancelled() => {}
     }
     connection.as_mut().graceful_shutdown();

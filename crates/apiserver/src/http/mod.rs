@@ -63,6 +63,8 @@ pub(crate) struct Context {
     pub(crate) shutdown: CancellationToken,
     /// Cancelled, and replaced, when all watches are dropped.
     watches: Mutex<CancellationToken>,
+    /// Cancelled, and replaced, when all connections are dropped.
+    connections: Mutex<CancellationToken>,
 }
 
 impl Context {
@@ -83,6 +85,7 @@ impl Context {
             bookmark_interval,
             protobuf,
             watches: Mutex::new(shutdown.child_token()),
+            connections: Mutex::new(CancellationToken::new()),
             shutdown,
         }
     }
@@ -92,6 +95,16 @@ impl Context {
         let fresh = self.shutdown.child_token();
         let old = std::mem::replace(&mut *self.watches.lock(), fresh);
         old.cancel();
+    }
+
+    /// Breaks all open connections off, whatever they are doing.
+    pub(crate) fn drop_connections(&self) {
+        let old = std::mem::take(&mut *self.connections.lock());
+        old.cancel();
+    }
+
+    fn connection_token(&self) -> CancellationToken {
+        self.connections.lock().clone()
     }
 
     /// Whether objects of this resource may be answered in protobuf.
