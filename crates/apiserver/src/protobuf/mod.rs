@@ -1,7 +1,8 @@
 //! Kubernetes' protobuf: request bodies, as the typed clients of Go send them, decoded into the JSON they stand
 //! for; and answers for the clients that want them so, where the server was told to offer it.
 //!
-//! What the messages look like says `schema.txt`, made by reflection over the struct tags of `k8s.io/api` 0.37.
+//! What the messages look like says `schema.txt`, made by `codegen/main.go` from the struct tags of `k8s.io/api`
+//! 0.37.
 
 mod encode;
 mod schema;
