@@ -115,8 +115,11 @@ async fn cut_in_the_middle() {
     let version = server.version();
     faults.inject(Fault::cut().on(Verb::Watch).after_events(2));
     let mut watch = client.watch(&format!("{MAPS}?watch=1&resourceVersion={version}")).await;
-    for name in ["a", "b"] {
+    // All written at once: the fault finds its place between them.
+    for name in ["a", "b", "c", "d"] {
         server.create(config_map(name, "1")).unwrap();
+    }
+    for name in ["a", "b"] {
         assert_eq!(watch.kind_and_name().await, pair("ADDED", name));
     }
     let Err(End::BrokenOff(rest)) = watch.next().await else { panic!("it went on") };
@@ -171,6 +174,11 @@ async fn malformed_objects_keep_their_key() {
         (&json!("a"), &json!("malformed"))
     );
     assert_eq!(watch.next().await.unwrap()["object"]["data"], json!({"key": "1"}));
+    // Also among the events that a watch begins with.
+    faults.inject(Fault::malformed().on(Verb::Watch).after_events(1));
+    let mut watch = client.watch(&format!("{MAPS}?watch=1")).await;
+    assert_eq!(watch.next().await.unwrap()["object"]["data"], json!({"key": "1"}));
+    assert_eq!(watch.next().await.unwrap()["object"]["data"], "malformed");
 }
 
 // contract: E-06

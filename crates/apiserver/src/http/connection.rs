@@ -22,6 +22,8 @@ const GRACE: Duration = Duration::from_millis(500);
 /// How long a client may take for its TLS handshake.
 #[cfg(feature = "tls")]
 const PATIENCE: Duration = Duration::from_secs(10);
+/// How long accepting rests after it has failed.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 /// How long a connection may be idle between two requests, or take for the head of one. Longer than clients
 /// keep idle connections, so that it is they who close them.
 const IDLE: Duration = Duration::from_secs(300);
@@ -81,9 +83,10 @@ pub(crate) async fn serve(listening: Listening) {
                     tasks.spawn(async move { connection(context, stream, tls, spawn).await });
                 }
                 Err(error) => {
-                    // Out of file descriptors, or a client that was gone at once.
+                    // Out of file descriptors, or a client that was gone at once. The former lasts, and accepting
+                    // again without a pause would only burn the processor.
                     tracing::debug!(%error, "cannot accept a connection");
-                    tokio::task::yield_now().await;
+                    tokio::time::sleep(ACCEPT_PAUSE).await;
                 }
             },
         }

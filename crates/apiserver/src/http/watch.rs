@@ -152,7 +152,7 @@ impl Watch {
     async fn piece(&mut self) -> Option<Result<Bytes, io::Error>> {
         if self.cut {
             // The half frame must be on its way before the connection breaks off.
-            tokio::task::yield_now().await;
+            answer::written().await;
             self.over = true;
             self.cut = false;
             return Some(Err(answer::broken_off()));
@@ -168,9 +168,7 @@ impl Watch {
             match self.faults.in_stream(self.sent) {
                 Some(FaultKind::Cut) => {
                     self.cut = true;
-                    return Some(Ok(Bytes::from_static(
-                        b"{\"type\":\"MODIFIED\",\"object\":{\"apiVersion\":\"v1\",\"ki",
-                    )));
+                    return Some(Ok(self.encoder.half_a_frame()));
                 }
                 Some(FaultKind::Stall) => {
                     self.shutdown.cancelled().await;
@@ -229,7 +227,8 @@ impl Watch {
         while out.len() < PIECE
             && let Some(stored) = self.initial.pop_front()
         {
-            self.encoder.frame(out, EventKind::Added, &stored, false);
+            let faulty = self.faults.malforms(self.sent);
+            self.encoder.frame(out, EventKind::Added, &stored, faulty);
             self.count();
             if self.faults.are_armed() {
                 break;
@@ -340,6 +339,14 @@ impl Encoder {
             self.write(out, object);
         }
         out.extend_from_slice(FRAME_END);
+    }
+
+    fn half_a_frame(&self) -> Bytes {
+        Bytes::from_static(match self.encoding {
+            Encoding::Json => b"{\"type\":\"MODIFIED\",\"object\":{\"apiVersion\":\"v1\",\"ki",
+            // A hundred bytes are announced.
+            Encoding::Protobuf => b"\0\0\0\x64\x0a\x08MODIFIED\x12\x58\x0a\x56k8s\0",
+        })
     }
 
     fn other(&self, event: &str, object: &Value) -> Bytes {
