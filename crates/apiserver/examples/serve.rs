@@ -7,7 +7,7 @@
 use std::net::SocketAddr;
 
 use clap::Parser;
-use kinformer_apiserver::{ApiServer, FaultHeader, NamespaceLifecycle};
+use kinformer_apiserver::{ApiServer, FaultHeader, NamespaceLifecycle, ProtobufAnswers};
 use serde_json::json;
 
 #[derive(Parser)]
@@ -28,6 +28,9 @@ struct Arguments {
     /// Honour the header X-Kinformer-Fault.
     #[arg(long)]
     fault_header: bool,
+    /// Answer in protobuf where clients prefer it.
+    #[arg(long)]
+    protobuf: bool,
     /// Make missing namespaces instead of refusing their objects.
     #[arg(long)]
     create_namespaces: bool,
@@ -50,6 +53,9 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     }
     if arguments.fault_header {
         builder = builder.fault_header(FaultHeader::Honoured);
+    }
+    if arguments.protobuf {
+        builder = builder.protobuf(ProtobufAnswers::Offered);
     }
     if arguments.create_namespaces {
         builder = builder.namespace_lifecycle(NamespaceLifecycle::AutoCreate);

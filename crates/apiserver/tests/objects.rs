@@ -400,3 +400,30 @@ async fn the_owner_writes_what_a_client_may_not() {
     assert!(matches!(server.get("v9", "Pod", "", "a"), Err(kinformer_apiserver::Error::UnknownKind { .. })));
     assert!(matches!(server.create(json!([])), Err(kinformer_apiserver::Error::NotAnObject)));
 }
+
+// contract: E-01
+#[tokio::test]
+async fn a_definition_may_change_the_version_it_stores() {
+    let server = server().await;
+    let client = Client::new(&server);
+    let mut definition = widget_definition();
+    server.create(definition.clone()).unwrap();
+    client.post(WIDGETS, &widget("w")).await.ok();
+    for version in 0..2 {
+        definition["spec"]["versions"][version]["storage"] = (version == 1).into();
+    }
+    server.update(definition).unwrap();
+    for version in ["v1", "v1beta1"] {
+        let path = format!("/apis/example.com/{version}/namespaces/default/widgets");
+        let api_version = format!("example.com/{version}");
+        assert_eq!(client.get(&format!("{path}/w")).await.ok()["apiVersion"], api_version);
+        let mut watch = client.watch(&format!("{path}?watch=1")).await;
+        assert_eq!(watch.next().await.unwrap()["object"]["apiVersion"], api_version);
+        let label = json!({"metadata": {"labels": {"by": version}}});
+        assert_eq!(
+            client.patch(&format!("{path}/w"), "merge-patch", &label).await.ok()["apiVersion"],
+            api_version
+        );
+        assert_eq!(watch.next().await.unwrap()["object"]["apiVersion"], api_version);
+    }
+}

@@ -38,13 +38,17 @@ impl Api {
                     Arc::new(ResourceStore::new(self.versions.clone(), fields, self.history))
                 }
             };
+            let stored = old.iter().find(|resource| resource.conversion.is_none());
+            let mixed = old.iter().any(|resource| resource.mixed)
+                || !old.is_empty() && stored.is_none_or(|old| old.kind.version != definition.storage.version);
             if definition.storage_served {
                 let (kind, store) = (definition.storage, store.clone());
-                registry.insert(Arc::new(Resource { kind, store, conversion: None }));
+                registry.insert(Arc::new(Resource { kind, store, conversion: None, mixed }));
             }
             for kind in definition.others {
                 let store = store.clone();
-                registry.insert(Arc::new(Resource { kind, store, conversion: Some(Conversion::Rename) }));
+                let conversion = Some(Conversion::Rename);
+                registry.insert(Arc::new(Resource { kind, store, conversion, mixed }));
             }
         });
     }

@@ -15,7 +15,7 @@ use parking_lot::{Mutex, RwLock};
 use serde_json::{Map, Value};
 
 use crate::clock::Clock;
-use crate::registry::{Registry, Resource};
+use crate::registry::{Conversion, Registry, Resource};
 use crate::status::Status;
 use crate::storage::{Key, Stored, Versions};
 
@@ -135,7 +135,7 @@ impl Api {
     /// The stored object as this resource's version serves it, parsed.
     pub(crate) fn served(resource: &Resource, stored: &Stored) -> Object {
         let mut object = stored.parse();
-        if let Some(conversion) = resource.conversion {
+        if let Some(conversion) = resource.conversion.or(resource.mixed.then_some(Conversion::Rename)) {
             conversion.to_served(&mut object, &resource.kind.api_version());
         }
         object

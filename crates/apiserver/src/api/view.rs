@@ -44,7 +44,7 @@ pub(crate) fn write_object(out: &mut Vec<u8>, resource: &Resource, stored: &Stor
 
 /// An object on its own, without a copy where it is served as it is stored.
 pub(crate) fn converted(resource: &Resource, stored: &Stored) -> Bytes {
-    if resource.conversion.is_none() {
+    if resource.serves_as_stored() {
         return stored.object();
     }
     let mut out = Vec::new();

@@ -318,7 +318,7 @@ struct Encoder {
 impl Encoder {
     /// Whether objects are sent as they are stored.
     fn is_plain(&self) -> bool {
-        self.form == Form::Objects && self.encoding == Encoding::Json && self.resource.conversion.is_none()
+        self.form == Form::Objects && self.encoding == Encoding::Json && self.resource.serves_as_stored()
     }
 
     /// The frame of an event.

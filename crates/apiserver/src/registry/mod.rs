@@ -20,6 +20,15 @@ pub(crate) struct Resource {
     pub(crate) store: Arc<ResourceStore>,
     /// Between this version and the stored one; `None` when this is the stored one.
     pub(crate) conversion: Option<Conversion>,
+    /// Objects may be stored in a version that was the stored one before.
+    pub(crate) mixed: bool,
+}
+
+impl Resource {
+    /// Whether the bytes of stored objects are what is served.
+    pub(crate) fn serves_as_stored(&self) -> bool {
+        self.conversion.is_none() && !self.mixed
+    }
 }
 
 type Address = (String, String, String);
@@ -36,13 +45,18 @@ impl Registry {
         for row in builtin::KINDS {
             let kind = Kind::from(row);
             let store = Arc::new(ResourceStore::new(versions.clone(), kind.fields.clone(), history));
-            registry.insert(Arc::new(Resource { kind, store, conversion: None }));
+            registry.insert(Arc::new(Resource { kind, store, conversion: None, mixed: false }));
         }
         for (row, group, version, conversion) in builtin::OTHER_VERSIONS {
             let stored = registry.get(group, version, row.plural).map(|resource| resource.store.clone());
             if let Some(store) = stored {
                 let kind = Kind::from(row);
-                registry.insert(Arc::new(Resource { kind, store, conversion: Some(*conversion) }));
+                registry.insert(Arc::new(Resource {
+                    kind,
+                    store,
+                    conversion: Some(*conversion),
+                    mixed: false,
+                }));
             }
         }
         registry
