@@ -30,8 +30,10 @@ const IDLE: Duration = Duration::from_secs(300);
 
 #[cfg(feature = "tls")]
 pub(crate) type TlsAcceptor = tokio_rustls::TlsAcceptor;
+/// There is none without the feature.
 #[cfg(not(feature = "tls"))]
-pub(crate) type TlsAcceptor = std::convert::Infallible;
+#[derive(Clone)]
+pub(crate) enum TlsAcceptor {}
 
 /// What is needed to accept connections.
 pub(crate) struct Listening {
