@@ -1,0 +1,234 @@
+//! Making objects.
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use crate::registry::{Kind, Resource};
+use crate::status::{Cause, Status};
+use crate::storage::{Change, EventKind, Key, Outcome, Stored};
+
+use super::{Api, DeleteOptions, DryRun, Object, Origin, Write, metadata};
+
+/// How often a generated name that is taken is generated anew. Follows Kubernetes 1.37.
+const NAME_ATTEMPTS: usize = 8;
+
+impl Api {
+    /// Makes an object.
+    ///
+    /// # Errors
+    /// 400 for a body that is not of this resource, 422 for bad metadata, 404 for a missing namespace, 409
+    /// for one that exists. Nothing has changed then.
+    pub(crate) fn create(
+        &self,
+        resource: &Arc<Resource>,
+        namespace: &str,
+        mut object: Object,
+        write: Write,
+    ) -> Result<Arc<Stored>, Status> {
+        let kind = &resource.kind;
+        metadata::check_type(&mut object, kind)?;
+        metadata::check_namespace(&mut object, resource, namespace)?;
+        if !metadata::text(&object, "resourceVersion").is_empty() && write.origin == Origin::Client {
+            return Err(Status::new(500, "", "resourceVersion should not be set on objects to be created"));
+        }
+        let generate = metadata::text(&object, "generateName").to_owned();
+        let generated = metadata::text(&object, "name").is_empty() && !generate.is_empty();
+        let attempts = if generated { NAME_ATTEMPTS } else { 1 };
+        self.prepare(resource, &mut object, write.origin);
+        let mut result = Err(Status::already_exists(kind.resource_subject(), &generate));
+        for _ in 0..attempts {
+            if generated {
+                metadata::of(&mut object)
+                    .insert("name".into(), format!("{generate}{}", name_suffix()).into());
+            }
+            result = self.create_named(resource, namespace, object.clone(), write);
+            if !matches!(&result, Err(status) if status.reason() == "AlreadyExists") {
+                break;
+            }
+        }
+        result
+    }
+
+    fn create_named(
+        &self,
+        resource: &Arc<Resource>,
+        namespace: &str,
+        mut object: Object,
+        write: Write,
+    ) -> Result<Arc<Stored>, Status> {
+        let kind = &resource.kind;
+        let name = metadata::text(&object, "name").to_owned();
+        if name.is_empty() {
+            let cause = Cause::required("metadata.name", "name or generateName is required");
+            return Err(Status::invalid(kind.kind_subject(), "", vec![cause]));
+        }
+        if let Some(cause) = metadata::name_fault(kind, &name) {
+            return Err(Status::invalid(kind.kind_subject(), &name, vec![cause]));
+        }
+        if kind.namespaced {
+            self.check_namespace_takes(resource, namespace, &name)?;
+        }
+        if kind.is("", "namespaces") {
+            super::namespaces::complete(&mut object, &name);
+        }
+        if kind.is("apiextensions.k8s.io", "customresourcedefinitions") {
+            return self.create_definition(resource, object, write);
+        }
+        self.to_stored(resource, &mut object);
+        self.insert(resource, &Self::key(resource, namespace, &name), object, write)
+    }
+
+    /// Stores a complete object under a key that must be free.
+    pub(super) fn insert(
+        &self,
+        resource: &Resource,
+        key: &Key,
+        object: Object,
+        write: Write,
+    ) -> Result<Arc<Stored>, Status> {
+        let taken = || Status::already_exists(resource.kind.resource_subject(), key.name());
+        if write.dry_run == DryRun::All {
+            if resource.store.get(key).is_some() {
+                return Err(taken());
+            }
+            return Ok(self.tried(resource, key, object));
+        }
+        let outcome = resource.store.write(key, |present| match present {
+            Some(_) => Err(taken()),
+            None => Ok(Change::Put(object)),
+        })?;
+        match outcome {
+            Outcome::Stored(stored) | Outcome::Removed(stored) | Outcome::Kept(Some(stored)) => Ok(stored),
+            Outcome::Kept(None) => Err(Status::internal("the object was not stored")),
+        }
+    }
+
+    /// An object as it would have been stored.
+    pub(super) fn tried(&self, resource: &Resource, key: &Key, object: Object) -> Arc<Stored> {
+        let version = self.versions.current();
+        Arc::new(Stored::new(key.clone(), version, EventKind::Added, &object, resource.store.fields()))
+    }
+
+    /// What the server sets on every new object, and the few defaults that others rely on.
+    fn prepare(&self, resource: &Resource, object: &mut Object, origin: Origin) {
+        let kind = &resource.kind;
+        if origin == Origin::Client && kind.has_status {
+            object.remove("status");
+        }
+        let now = self.clock.rfc3339();
+        let metadata = metadata::of(object);
+        for field in [
+            "resourceVersion",
+            "selfLink",
+            "managedFields",
+            "deletionTimestamp",
+            "deletionGracePeriodSeconds",
+        ] {
+            metadata.remove(field);
+        }
+        let keep = |value: Option<&Value>| origin == Origin::Owner && value.is_some();
+        if !keep(metadata.get("uid")) {
+            metadata.insert("uid".into(), uuid::Uuid::new_v4().to_string().into());
+        }
+        if !keep(metadata.get("creationTimestamp")) {
+            metadata.insert("creationTimestamp".into(), now.into());
+        }
+        metadata.remove("generation");
+        if kind.has_generation {
+            metadata.insert("generation".into(), 1.into());
+        }
+        defaults(kind, object);
+    }
+}
+
+/// Five letters and digits that spell no words. Follows Kubernetes 1.37 (`rand.String`).
+fn name_suffix() -> String {
+    const LETTERS: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
+    let random = uuid::Uuid::new_v4();
+    random
+        .as_bytes()
+        .iter()
+        .take(5)
+        .filter_map(|byte| LETTERS.get(usize::from(*byte) % LETTERS.len()).map(|letter| char::from(*letter)))
+        .collect()
+}
+
+/// Defaults that clients lean on: scaling needs a number, and pods are pending until someone says otherwise.
+fn defaults(kind: &Kind, object: &mut Object) {
+    let mut default = |part: &str, field: &str, value: Value| {
+        let inner = object.entry(part).or_insert_with(|| json!({}));
+        if let Value::Object(inner) = inner {
+            inner.entry(field).or_insert(value);
+        }
+    };
+    match (kind.group.as_str(), kind.plural.as_str()) {
+        ("", "pods") => {
+            default("spec", "restartPolicy", "Always".into());
+            default("status", "phase", "Pending".into());
+        }
+        ("", "services") => {
+            default("spec", "type", "ClusterIP".into());
+            default("status", "loadBalancer", json!({}));
+        }
+        ("", "persistentvolumeclaims" | "persistentvolumes") => default("status", "phase", "Pending".into()),
+        ("apps", "deployments" | "replicasets" | "statefulsets") | ("", "replicationcontrollers") => {
+            default("spec", "replicas", 1.into());
+        }
+        _ => {}
+    }
+}
+
+/// `pods/binding`: puts a pod on a node.
+///
+/// # Errors
+/// 404 for a missing pod, 409 for one that is bound, 400 without a target.
+pub(crate) fn bind(
+    api: &Api,
+    resource: &Resource,
+    namespace: &str,
+    name: &str,
+    binding: &Value,
+) -> Result<(), Status> {
+    let node = binding.pointer("/target/name").and_then(Value::as_str).unwrap_or("");
+    if node.is_empty() {
+        return Err(Status::bad_request("target.name: Required value"));
+    }
+    let key = Api::key(resource, namespace, name);
+    resource.store.write(&key, |present| {
+        let present = present.ok_or_else(|| Status::not_found(resource.kind.resource_subject(), name))?;
+        let mut object = present.parse();
+        let spec = object.entry("spec").or_insert_with(|| json!({}));
+        if let Some(taken) = spec.get("nodeName").and_then(Value::as_str).filter(|name| !name.is_empty()) {
+            let why = format!("pod {name} is already assigned to node {taken:?}");
+            return Err(Status::conflict(resource.kind.resource_subject(), name, &why));
+        }
+        if let Some(spec) = spec.as_object_mut() {
+            spec.insert("nodeName".into(), node.into());
+        }
+        let condition =
+            json!({"type": "PodScheduled", "status": "True", "lastTransitionTime": api.clock.rfc3339()});
+        if let Some(status) = object.entry("status").or_insert_with(|| json!({})).as_object_mut()
+            && let Some(conditions) = status.entry("conditions").or_insert_with(|| json!([])).as_array_mut()
+        {
+            conditions.retain(|other| other.get("type") != condition.get("type"));
+            conditions.push(condition);
+        }
+        Ok(Change::Put(object))
+    })?;
+    Ok(())
+}
+
+/// `pods/eviction`: deletes a pod. Disruption budgets are not looked at.
+///
+/// # Errors
+/// As for a deletion.
+pub(crate) fn evict(
+    api: &Api,
+    resource: &Arc<Resource>,
+    namespace: &str,
+    name: &str,
+    options: &DeleteOptions,
+) -> Result<(), Status> {
+    api.delete(resource, namespace, name, options).map(|_| ())
+}

@@ -1,0 +1,83 @@
+//! CustomResourceDefinitions: what they add to the API and take from it.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use crate::registry::{Conversion, Definition, Registry, Resource, definition};
+use crate::status::Status;
+use crate::storage::{Change, ResourceStore, Stored};
+
+use super::{Api, DryRun, Object, Write, metadata};
+
+impl Api {
+    pub(super) fn create_definition(
+        &self,
+        resource: &Resource,
+        mut object: Object,
+        write: Write,
+    ) -> Result<Arc<Stored>, Status> {
+        let _definitions = self.definitions.lock();
+        let definition = definition(&mut object, &self.clock.rfc3339())?;
+        let key = Self::key(resource, "", metadata::text(&object, "name"));
+        let stored = self.insert(resource, &key, object, write)?;
+        if write.dry_run == DryRun::No {
+            self.serve_definition(definition);
+        }
+        Ok(stored)
+    }
+
+    /// Serves what is defined. Objects that are there already stay.
+    pub(super) fn serve_definition(&self, definition: Definition) {
+        self.change_registry(|registry| {
+            let old = registry.remove(&definition.group, &definition.plural);
+            let store = match old.first() {
+                Some(resource) => resource.store.clone(),
+                None => {
+                    let fields = definition.storage.fields.clone();
+                    Arc::new(ResourceStore::new(self.versions.clone(), fields, self.history))
+                }
+            };
+            let stored = old.iter().find(|resource| resource.conversion.is_none());
+            let mixed = old.iter().any(|resource| resource.mixed)
+                || !old.is_empty() && stored.is_none_or(|old| old.kind.version != definition.storage.version);
+            if definition.storage_served {
+                let (kind, store) = (definition.storage, store.clone());
+                registry.insert(Arc::new(Resource { kind, store, conversion: None, mixed }));
+            }
+            for kind in definition.others {
+                let store = store.clone();
+                let conversion = Some(Conversion::Rename);
+                registry.insert(Arc::new(Resource { kind, store, conversion, mixed }));
+            }
+        });
+    }
+
+    pub(super) fn stop_serving_definition(&self, stored: &Stored) {
+        let object = stored.parse();
+        let spec = object.get("spec");
+        let group = spec.and_then(|spec| spec.get("group")).and_then(Value::as_str).unwrap_or("");
+        let plural =
+            spec.and_then(|spec| spec.pointer("/names/plural")).and_then(Value::as_str).unwrap_or("");
+        self.stop_serving(group, plural);
+    }
+
+    /// Deletes the objects of a resource, whatever their finalizers, ends its watches and stops serving it.
+    pub(super) fn stop_serving(&self, group: &str, plural: &str) {
+        let mut gone = Vec::new();
+        self.change_registry(|registry| gone = registry.remove(group, plural));
+        let Some(resource) = gone.first() else { return };
+        for key in resource.store.snapshot().objects.keys() {
+            let _ = resource.store.write(key, |present| {
+                Ok(present.map_or(Change::Keep, |present| Change::Remove(present.parse())))
+            });
+        }
+        resource.store.close();
+    }
+
+    fn change_registry(&self, change: impl FnOnce(&mut Registry)) {
+        let mut registry = Registry::clone(&self.registry());
+        change(&mut registry);
+        *self.registry.write() = Arc::new(registry);
+    }
+}

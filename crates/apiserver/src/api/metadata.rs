@@ -1,0 +1,179 @@
+//! The rules of `metadata`.
+
+use serde_json::{Map, Value, json};
+
+use crate::registry::{Kind, Resource};
+use crate::status::{Cause, Status};
+
+use super::Object;
+
+/// Checks the type of an object against the resource it was sent to and fills in what is missing.
+///
+/// # Errors
+/// 400, as Kubernetes words it.
+pub(super) fn check_type(object: &mut Object, kind: &Kind) -> Result<(), Status> {
+    let expected = kind.api_version();
+    for (member, expected) in [("apiVersion", expected.as_str()), ("kind", kind.kind.as_str())] {
+        match object.get(member) {
+            None | Some(Value::Null) => {
+                object.insert(member.into(), expected.into());
+            }
+            Some(Value::String(given)) if given == expected => {}
+            Some(Value::String(given)) if member == "apiVersion" => {
+                return Err(Status::bad_request(format!(
+                    "the API version in the data ({given}) does not match the expected API version ({expected})"
+                )));
+            }
+            Some(given) => {
+                let given = given.as_str().map_or_else(|| given.to_string(), str::to_owned);
+                return Err(Status::bad_request(format!(
+                    "{given} in version {:?} cannot be handled as a {}: no kind {given:?} is registered here",
+                    kind.version, kind.kind
+                )));
+            }
+        }
+    }
+    check_shape(object, kind)
+}
+
+fn check_shape(object: &mut Object, kind: &Kind) -> Result<(), Status> {
+    let wrong = |field: &str, expected: &str| {
+        Status::bad_request(format!(
+            "{0} in version {1:?} cannot be handled as a {0}: json: cannot unmarshal into Go struct field \
+             {0}.{field} of type {expected}",
+            kind.kind, kind.version
+        ))
+    };
+    let metadata = object.entry("metadata").or_insert_with(|| json!({}));
+    if metadata.is_null() {
+        *metadata = json!({});
+    }
+    let Value::Object(metadata) = metadata else { return Err(wrong("metadata", "v1.ObjectMeta")) };
+    metadata.retain(|_, value| !value.is_null());
+    for field in ["name", "namespace", "generateName", "uid", "resourceVersion", "creationTimestamp"] {
+        if metadata.get(field).is_some_and(|value| !value.is_string()) {
+            return Err(wrong(&format!("metadata.{field}"), "string"));
+        }
+    }
+    for field in ["labels", "annotations"] {
+        if let Some(value) = metadata.get_mut(field) {
+            let Value::Object(map) = value else {
+                return Err(wrong(&format!("metadata.{field}"), "map[string]string"));
+            };
+            map.iter_mut().filter(|(_, v)| v.is_null()).for_each(|(_, v)| *v = "".into());
+            if map.values().any(|value| !value.is_string()) {
+                return Err(wrong(&format!("metadata.{field}"), "string"));
+            }
+        }
+    }
+    if let Some(value) = metadata.get("finalizers")
+        && !value.as_array().is_some_and(|list| list.iter().all(Value::is_string))
+    {
+        return Err(wrong("metadata.finalizers", "[]string"));
+    }
+    if let Some(value) = metadata.get("ownerReferences")
+        && !value.as_array().is_some_and(|list| list.iter().all(Value::is_object))
+    {
+        return Err(wrong("metadata.ownerReferences", "[]v1.OwnerReference"));
+    }
+    Ok(())
+}
+
+/// The metadata of an object that [`check_type`] has passed.
+pub(super) fn of(object: &mut Object) -> &mut Map<String, Value> {
+    let metadata = object.entry("metadata").or_insert_with(|| json!({}));
+    if !metadata.is_object() {
+        *metadata = json!({});
+    }
+    #[expect(clippy::unreachable, reason = "the value has been made an object just above")]
+    match metadata {
+        Value::Object(map) => map,
+        _ => unreachable!(),
+    }
+}
+
+/// A text of the metadata; empty when missing.
+pub(super) fn text<'a>(object: &'a Object, field: &str) -> &'a str {
+    object.get("metadata").and_then(|metadata| metadata.get(field)).and_then(Value::as_str).unwrap_or("")
+}
+
+pub(super) fn finalizers(object: &Object) -> Vec<&str> {
+    let list = object.get("metadata").and_then(|metadata| metadata.get("finalizers"));
+    list.and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str).collect()
+}
+
+pub(super) fn is_terminating(object: &Object) -> bool {
+    object.get("metadata").is_some_and(|metadata| metadata.get("deletionTimestamp").is_some())
+}
+
+/// # Errors
+/// 400 when the object says another namespace than the request.
+pub(super) fn check_namespace(
+    object: &mut Object,
+    resource: &Resource,
+    namespace: &str,
+) -> Result<(), Status> {
+    let namespace = if resource.kind.namespaced { namespace } else { "" };
+    let metadata = of(object);
+    match metadata.get("namespace").and_then(Value::as_str).unwrap_or("") {
+        given if given == namespace => {}
+        "" => {
+            metadata.insert("namespace".into(), namespace.into());
+        }
+        _ => {
+            return Err(Status::bad_request(
+                "the namespace of the provided object does not match the namespace sent on the request",
+            ));
+        }
+    }
+    if namespace.is_empty() {
+        metadata.remove("namespace");
+    }
+    Ok(())
+}
+
+const SUBDOMAIN_RULE: &str = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric \
+    characters, '-' or '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex \
+    used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')";
+const LABEL_RULE: &str = "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or \
+    '-', and must start and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for \
+    validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?')";
+
+/// What is wrong with a name for an object of this kind, if anything.
+pub(super) fn name_fault(kind: &Kind, name: &str) -> Option<Cause> {
+    let invalid =
+        |rule: &str| Some(Cause::invalid("metadata.name", format!("Invalid value: {name:?}: {rule}")));
+    if kind.group == "rbac.authorization.k8s.io" || kind.is("flowcontrol.apiserver.k8s.io", "flowschemas") {
+        // Path segments: anything that can stand in a URL.
+        return match name {
+            "." | ".." => invalid("may not be '.' or '..'"),
+            _ if name.contains(['/', '%']) => invalid("may not contain '/' or '%'"),
+            _ => None,
+        };
+    }
+    let label = |part: &str| {
+        let ends = |c: Option<char>| c.is_some_and(|c| c.is_ascii_lowercase() || c.is_ascii_digit());
+        part.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-')
+            && ends(part.chars().next())
+            && ends(part.chars().last())
+    };
+    if kind.is("", "namespaces") || kind.is("", "services") {
+        return if label(name) && name.len() <= 63 { None } else { invalid(LABEL_RULE) };
+    }
+    if name.len() > 253 {
+        return invalid("must be no more than 253 bytes");
+    }
+    if name.split('.').all(label) { None } else { invalid(SUBDOMAIN_RULE) }
+}
+
+/// Whether two states differ in anything but metadata and status.
+pub(super) fn spec_differs(before: &Object, after: &Object) -> bool {
+    let rest = |object: &Object| -> Vec<(String, Value)> {
+        object
+            .iter()
+            .filter(|(name, _)| !matches!(name.as_str(), "metadata" | "status" | "apiVersion" | "kind"))
+            .map(|(name, value)| (name.clone(), value.clone()))
+            .collect()
+    };
+    rest(before) != rest(after)
+}

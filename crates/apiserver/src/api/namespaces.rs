@@ -1,0 +1,125 @@
+//! The life of namespaces.
+
+use serde_json::{Value, json};
+
+use crate::registry::Resource;
+use crate::status::Status;
+use crate::storage::Change;
+
+use super::{Api, DeleteOptions, NamespaceLifecycle, Object, Write, metadata};
+
+/// The namespaces that every cluster has.
+pub(super) const BUILTIN: [&str; 4] = ["default", "kube-node-lease", "kube-public", "kube-system"];
+
+/// What the server sets on a new namespace.
+pub(super) fn complete(object: &mut Object, name: &str) {
+    let labels = metadata::of(object).entry("labels").or_insert_with(|| json!({}));
+    if let Value::Object(labels) = labels {
+        labels.insert("kubernetes.io/metadata.name".into(), name.into());
+    }
+    object.insert("spec".into(), json!({"finalizers": ["kubernetes"]}));
+    object.insert("status".into(), json!({"phase": "Active"}));
+}
+
+/// Whether a terminating object without finalizers may go: a namespace goes when it is empty, not before.
+pub(super) fn may_leave(resource: &Resource, object: &Object) -> bool {
+    let held = || object.get("spec").and_then(|spec| spec.get("finalizers")).and_then(Value::as_array);
+    !resource.kind.is("", "namespaces") || held().is_none_or(Vec::is_empty)
+}
+
+/// # Errors
+/// 403 for the namespaces that a cluster cannot do without.
+pub(super) fn check_deletable(name: &str) -> Result<(), Status> {
+    if matches!(name, "default" | "kube-system" | "kube-public") {
+        let subject = crate::status::Subject { group: "", resource: "namespaces" };
+        return Err(Status::forbidden(subject, name, "this namespace may not be deleted"));
+    }
+    Ok(())
+}
+
+impl Api {
+    pub(super) fn make_namespace(&self, name: &str) -> Result<(), Status> {
+        let registry = self.registry();
+        let Some(resource) = registry.get("", "v1", "namespaces") else { return Ok(()) };
+        let object = json!({"metadata": {"name": name}});
+        let object = object.as_object().cloned().unwrap_or_default();
+        match self.create(resource, "", object, Write::by_owner()) {
+            Err(status) if status.reason() != "AlreadyExists" => Err(status),
+            _ => Ok(()),
+        }
+    }
+
+    /// # Errors
+    /// 404 for a missing namespace, 403 for one that is going.
+    pub(super) fn check_namespace_takes(
+        &self,
+        resource: &Resource,
+        namespace: &str,
+        name: &str,
+    ) -> Result<(), Status> {
+        let registry = self.registry();
+        let Some(namespaces) = registry.get("", "v1", "namespaces") else { return Ok(()) };
+        match namespaces.store.get(&Self::key(namespaces, "", namespace)) {
+            Some(stored) if stored.is_terminating() => {
+                let why = format!(
+                    "unable to create new content in namespace {namespace} because it is being terminated"
+                );
+                Err(Status::forbidden(resource.kind.resource_subject(), name, &why))
+            }
+            Some(_) => Ok(()),
+            None if self.lifecycle == NamespaceLifecycle::AutoCreate => self.make_namespace(namespace),
+            None => Err(Status::not_found(namespaces.kind.resource_subject(), namespace)),
+        }
+    }
+
+    /// Deletes what is in a terminating namespace, and the namespace when nothing is left.
+    pub(super) fn empty_namespace(&self, namespace: &str) {
+        for resource in self.registry().stored().filter(|resource| resource.kind.namespaced) {
+            let start = crate::storage::Key::raw(&format!("{namespace}/"));
+            let objects = resource.store.snapshot().objects;
+            let inside =
+                objects.range(start..).map(|(key, _)| key).take_while(|key| key.namespace() == namespace);
+            for key in inside {
+                // Gone meanwhile, or waiting for finalizers: either way it is not in our hands.
+                let _ = self.delete(resource, namespace, key.name(), &DeleteOptions::default());
+            }
+        }
+        self.finish_namespace(namespace);
+    }
+
+    /// Lets the namespace of a removed object go if it was the last thing in it.
+    pub(super) fn after_removal(&self, resource: &Resource, namespace: &str) {
+        if resource.kind.namespaced {
+            self.finish_namespace(namespace);
+        }
+    }
+
+    fn finish_namespace(&self, namespace: &str) {
+        let registry = self.registry();
+        let Some(namespaces) = registry.get("", "v1", "namespaces") else { return };
+        let key = Self::key(namespaces, "", namespace);
+        if !namespaces.store.get(&key).is_some_and(|stored| stored.is_terminating()) {
+            return;
+        }
+        let start = crate::storage::Key::raw(&format!("{namespace}/"));
+        let holds_something = registry.stored().filter(|resource| resource.kind.namespaced).any(|resource| {
+            let objects = resource.store.snapshot().objects;
+            objects.range(start.clone()..).next().is_some_and(|(key, _)| key.namespace() == namespace)
+        });
+        if holds_something {
+            return;
+        }
+        // The only failure is that there is nothing left to remove.
+        let _ = namespaces.store.write(&key, |present| match present {
+            Some(present) if present.is_terminating() => {
+                let mut object = present.parse();
+                if let Some(Value::Object(spec)) = object.get_mut("spec") {
+                    spec.remove("finalizers");
+                }
+                let leaves = metadata::finalizers(&object).is_empty();
+                Ok(if leaves { Change::Remove(object) } else { Change::Keep })
+            }
+            _ => Ok(Change::Keep),
+        });
+    }
+}

@@ -1,0 +1,256 @@
+//! Changing objects: update and patch, of the whole or of the status.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use crate::patch::Patch;
+use crate::registry::Resource;
+use crate::status::{Cause, Status};
+use crate::storage::{Change, Outcome, Stored};
+
+use super::{Api, DryRun, Object, Origin, Part, Write, metadata};
+
+/// Whether a write must say which version it changes.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Versioned {
+    /// It replaces the object.
+    Update,
+    /// It was made from the present object.
+    Patch,
+}
+
+impl Api {
+    /// Replaces an object, or the part of it that `write` says.
+    ///
+    /// # Errors
+    /// 404, 409 for a stale version or another uid, 400 and 422 for a bad object. Nothing has changed then.
+    pub(crate) fn update(
+        &self,
+        resource: &Arc<Resource>,
+        namespace: &str,
+        name: &str,
+        mut object: Object,
+        write: Write,
+    ) -> Result<Arc<Stored>, Status> {
+        metadata::check_type(&mut object, &resource.kind)?;
+        metadata::check_namespace(&mut object, resource, namespace)?;
+        match metadata::text(&object, "name") {
+            given if given == name => {}
+            "" => {
+                metadata::of(&mut object).insert("name".into(), name.into());
+            }
+            given => {
+                return Err(Status::bad_request(format!(
+                    "the name of the object ({given}) does not match the name on the URL ({name})"
+                )));
+            }
+        }
+        self.rewrite(resource, namespace, name, write, |_| Ok((object, Versioned::Update)))
+    }
+
+    /// Applies a patch to the object as it is, or to the part of it that `write` says.
+    ///
+    /// # Errors
+    /// As for [`Api::update`], and what the patch itself can fail with.
+    pub(crate) fn patch(
+        &self,
+        resource: &Arc<Resource>,
+        namespace: &str,
+        name: &str,
+        patch: &Patch,
+        write: Write,
+    ) -> Result<Arc<Stored>, Status> {
+        self.modify(resource, namespace, name, write, |present| {
+            patch.apply(present, resource.kind.kind_subject(), name)
+        })
+    }
+
+    /// Changes the object as it is by a function of it.
+    ///
+    /// # Errors
+    /// As for [`Api::update`], and what the function fails with.
+    pub(crate) fn modify(
+        &self,
+        resource: &Arc<Resource>,
+        namespace: &str,
+        name: &str,
+        write: Write,
+        change: impl FnOnce(Object) -> Result<Object, Status>,
+    ) -> Result<Arc<Stored>, Status> {
+        self.rewrite(resource, namespace, name, write, |present| {
+            let mut object = change(present.clone())?;
+            metadata::check_type(&mut object, &resource.kind)?;
+            metadata::check_namespace(&mut object, resource, namespace)?;
+            if metadata::text(&object, "name") != name {
+                let given = metadata::text(&object, "name");
+                return Err(Status::bad_request(format!(
+                    "the name of the object ({given}) does not match the name on the URL ({name})"
+                )));
+            }
+            Ok((object, Versioned::Patch))
+        })
+    }
+
+    fn rewrite(
+        &self,
+        resource: &Arc<Resource>,
+        namespace: &str,
+        name: &str,
+        write: Write,
+        make: impl FnOnce(&Object) -> Result<(Object, Versioned), Status>,
+    ) -> Result<Arc<Stored>, Status> {
+        let key = Self::key(resource, namespace, name);
+        let is_definition = resource.kind.is("apiextensions.k8s.io", "customresourcedefinitions");
+        let _definitions = is_definition.then(|| self.definitions.lock());
+        let mut tried = None;
+        let mut defined = None;
+        let now = self.clock.rfc3339();
+        let outcome = resource.store.write(&key, |present| {
+            let present = present.ok_or_else(|| Status::not_found(resource.kind.resource_subject(), name))?;
+            let before = Self::served(resource, present);
+            let (object, versioned) = make(&before)?;
+            let mut after = next_state(resource, name, &before, object, write, versioned)?;
+            if is_definition {
+                defined = Some(crate::registry::definition(&mut after, &now)?);
+            }
+            if after == before {
+                return Ok(Change::Keep);
+            }
+            let leaves = metadata::is_terminating(&after)
+                && metadata::finalizers(&after).is_empty()
+                && super::namespaces::may_leave(resource, &after);
+            self.to_stored(resource, &mut after);
+            if write.dry_run == DryRun::All {
+                tried = Some(after);
+                return Ok(Change::Keep);
+            }
+            Ok(if leaves { Change::Remove(after) } else { Change::Put(after) })
+        })?;
+        if let Some(object) = tried {
+            return Ok(self.tried(resource, &key, object));
+        }
+        match outcome {
+            Outcome::Stored(stored) => {
+                if let Some(definition) = defined {
+                    self.serve_definition(definition);
+                }
+                Ok(stored)
+            }
+            Outcome::Removed(stored) => {
+                if let Some(definition) = defined {
+                    self.stop_serving(&definition.group, &definition.plural);
+                }
+                self.after_removal(resource, namespace);
+                Ok(stored)
+            }
+            Outcome::Kept(Some(stored)) => Ok(stored),
+            Outcome::Kept(None) => Err(Status::not_found(resource.kind.resource_subject(), name)),
+        }
+    }
+}
+
+/// What an object becomes when `object` is written over `before`.
+fn next_state(
+    resource: &Resource,
+    name: &str,
+    before: &Object,
+    mut object: Object,
+    write: Write,
+    versioned: Versioned,
+) -> Result<Object, Status> {
+    let kind = &resource.kind;
+    let subject = kind.resource_subject();
+    let present = metadata::text(before, "resourceVersion");
+    match metadata::text(&object, "resourceVersion") {
+        "" | "0" if kind.custom && versioned == Versioned::Update && write.origin == Origin::Client => {
+            let cause = Cause::invalid(
+                "metadata.resourceVersion",
+                "Invalid value: 0x0: must be specified for an update",
+            );
+            return Err(Status::invalid(kind.kind_subject(), name, vec![cause]));
+        }
+        "" | "0" => {}
+        given if given == present => {}
+        given if given.parse::<u64>().is_err() => {
+            let cause = Cause::invalid(
+                "metadata.resourceVersion",
+                format!("Invalid value: {given:?}: must be a number"),
+            );
+            return Err(Status::invalid(kind.kind_subject(), name, vec![cause]));
+        }
+        _ => return Err(Status::modified(subject, name)),
+    }
+    let (given_uid, uid) = (metadata::text(&object, "uid"), metadata::text(before, "uid"));
+    if !given_uid.is_empty() && given_uid != uid {
+        let why = format!("Precondition failed: UID in precondition: {given_uid}, UID in object meta: {uid}");
+        return Err(Status::conflict(subject, name, &why));
+    }
+    object = match write.part {
+        Part::Object => {
+            if kind.has_status && write.origin == Origin::Client {
+                keep(&mut object, before, "status");
+            }
+            object
+        }
+        Part::Status => {
+            let mut whole = before.clone();
+            keep(&mut whole, &object, "status");
+            whole
+        }
+        Part::Finalize => {
+            let mut whole = before.clone();
+            keep(&mut whole, &object, "spec");
+            whole
+        }
+    };
+    let owned = [
+        "uid",
+        "creationTimestamp",
+        "deletionTimestamp",
+        "deletionGracePeriodSeconds",
+        "generation",
+        "resourceVersion",
+        "namespace",
+    ];
+    let old = before.get("metadata").and_then(Value::as_object).cloned().unwrap_or_default();
+    let new = metadata::of(&mut object);
+    for field in ["managedFields", "selfLink"] {
+        new.remove(field);
+    }
+    for field in owned {
+        match old.get(field) {
+            Some(value) => new.insert(field.into(), value.clone()),
+            None => new.remove(field),
+        };
+    }
+    if metadata::is_terminating(before) {
+        let had = metadata::finalizers(before);
+        if metadata::finalizers(&object).iter().any(|finalizer| !had.contains(finalizer)) {
+            let why = "no new finalizers can be added if the object is being deleted";
+            return Err(Status::invalid(
+                kind.kind_subject(),
+                name,
+                vec![Cause::forbidden("metadata.finalizers", why)],
+            ));
+        }
+    }
+    if kind.has_generation && metadata::spec_differs(before, &object) {
+        bump_generation(&mut object);
+    }
+    Ok(object)
+}
+
+pub(super) fn bump_generation(object: &mut Object) {
+    let metadata = metadata::of(object);
+    let generation = metadata.get("generation").and_then(Value::as_i64).unwrap_or(0);
+    metadata.insert("generation".into(), generation.saturating_add(1).into());
+}
+
+/// Takes a member over from another state, also its absence.
+fn keep(object: &mut Object, from: &Object, member: &str) {
+    match from.get(member) {
+        Some(value) => object.insert(member.into(), value.clone()),
+        None => object.remove(member),
+    };
+}

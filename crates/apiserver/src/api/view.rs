@@ -1,0 +1,53 @@
+//! Stored objects as answers: another version, an item of a list, metadata only.
+
+use bytes::Bytes;
+
+use crate::registry::{Conversion, Resource};
+use crate::storage::{Stored, write_json};
+
+use super::Api;
+
+/// Whether an object stands alone or in a list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ListItem {
+    No,
+    /// Items of built-in kinds have no `apiVersion` and `kind`, as in Kubernetes.
+    Yes,
+}
+
+/// Appends an object in the version that the resource serves. Parses it only where versions differ in more
+/// than their name.
+pub(crate) fn write_object(out: &mut Vec<u8>, resource: &Resource, stored: &Stored, item: ListItem) {
+    match resource.conversion {
+        Some(Conversion::Events | Conversion::Autoscalers) => {
+            let mut object = Api::served(resource, stored);
+            if item == ListItem::Yes {
+                object.remove("apiVersion");
+                object.remove("kind");
+            }
+            write_json(out, &object);
+        }
+        Some(Conversion::Rename) | None => {
+            out.push(b'{');
+            if item == ListItem::No || resource.kind.custom {
+                out.extend_from_slice(b"\"apiVersion\":");
+                write_json(out, &resource.kind.api_version());
+                out.extend_from_slice(b",\"kind\":");
+                write_json(out, &resource.kind.kind);
+                out.push(b',');
+            }
+            out.extend_from_slice(stored.members());
+            out.push(b'}');
+        }
+    }
+}
+
+/// An object on its own, without a copy where it is served as it is stored.
+pub(crate) fn converted(resource: &Resource, stored: &Stored) -> Bytes {
+    if resource.serves_as_stored() {
+        return stored.object();
+    }
+    let mut out = Vec::new();
+    write_object(&mut out, resource, stored, ListItem::No);
+    out.into()
+}

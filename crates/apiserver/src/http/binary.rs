@@ -1,0 +1,74 @@
+//! Answers in protobuf.
+
+use bytes::Bytes;
+use serde_json::Value;
+
+use crate::api::Api;
+use crate::protobuf;
+use crate::registry::Resource;
+use crate::storage::{EventKind, Stored};
+
+use super::negotiate::Form;
+
+/// `apiVersion` and `kind` of an object in this form.
+pub(super) fn type_of(resource: &Resource, form: Form) -> (String, String) {
+    match form {
+        Form::Metadata => ("meta.k8s.io/v1".into(), "PartialObjectMetadata".into()),
+        _ => (resource.kind.api_version(), resource.kind.kind.clone()),
+    }
+}
+
+/// An object's message without its type. Made once for an object that is served as it is stored.
+pub(super) fn message(resource: &Resource, stored: &Stored, form: Form) -> Bytes {
+    if form == Form::Metadata {
+        let metadata = serde_json::from_slice(stored.metadata()).unwrap_or(Value::Null);
+        return protobuf::metadata_message(&metadata).into();
+    }
+    if resource.conversion.is_none() {
+        return stored.protobuf().cloned().unwrap_or_default();
+    }
+    let object = Api::served(resource, stored);
+    let (api_version, kind) = type_of(resource, form);
+    protobuf::message(&api_version, &kind, &object).unwrap_or_default().into()
+}
+
+/// An object's message that breaks off after its metadata.
+pub(super) fn malformed_message(stored: &Stored) -> Bytes {
+    let metadata = serde_json::from_slice(stored.metadata()).unwrap_or(Value::Null);
+    let mut message = protobuf::metadata_message(&metadata);
+    // The spec is said to be longer than what follows.
+    message.extend_from_slice(&[2 << 3 | 2, 0x7f, 0xff]);
+    message.into()
+}
+
+/// An object alone, with its type.
+pub(super) fn object(resource: &Resource, stored: &Stored, form: Form) -> Vec<u8> {
+    let (api_version, kind) = type_of(resource, form);
+    protobuf::envelope(&api_version, &kind, &message(resource, stored, form))
+}
+
+/// A frame of a watch.
+pub(super) fn write_frame(
+    out: &mut Vec<u8>,
+    kind: EventKind,
+    resource: &Resource,
+    message: &[u8],
+    form: Form,
+) {
+    let (api_version, name) = type_of(resource, form);
+    protobuf::watch_frame(out, kind.as_str(), &protobuf::envelope(&api_version, &name, message));
+}
+
+/// A frame of a watch whose object is given as JSON: bookmarks and errors.
+pub(super) fn json_frame(event: &str, object: &Value) -> Bytes {
+    let text = |member: &str| object.get(member).and_then(Value::as_str).unwrap_or("");
+    let (api_version, kind) = (text("apiVersion"), text("kind"));
+    let message = if kind == "PartialObjectMetadata" {
+        protobuf::metadata_message(object.get("metadata").unwrap_or(&Value::Null))
+    } else {
+        object.as_object().and_then(|object| protobuf::message(api_version, kind, object)).unwrap_or_default()
+    };
+    let mut out = Vec::new();
+    protobuf::watch_frame(&mut out, event, &protobuf::envelope(api_version, kind, &message));
+    out.into()
+}

@@ -1,0 +1,154 @@
+//! The listening socket and the connections.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::server::conn::auto::Builder;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::time::timeout;
+use tokio_util::task::TaskTracker;
+
+use crate::faults::Door;
+use crate::stats::Open;
+
+use super::{Context, handle};
+
+/// How long a connection that is being closed may take to finish its answer.
+const GRACE: Duration = Duration::from_millis(500);
+/// How long a client may take for its TLS handshake.
+#[cfg(feature = "tls")]
+const PATIENCE: Duration = Duration::from_secs(10);
+/// How long accepting rests after it has failed.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+/// How long a connection may be idle between two requests, or take for the head of one. Longer than clients
+/// keep idle connections, so that it is they who close them.
+const IDLE: Duration = Duration::from_secs(300);
+
+#[cfg(feature = "tls")]
+pub(crate) type TlsAcceptor = tokio_rustls::TlsAcceptor;
+/// There is none without the feature.
+#[cfg(not(feature = "tls"))]
+#[derive(Clone)]
+pub(crate) enum TlsAcceptor {}
+
+/// What is needed to accept connections.
+pub(crate) struct Listening {
+    pub(crate) context: Arc<Context>,
+    pub(crate) listener: TcpListener,
+    pub(crate) address: SocketAddr,
+    pub(crate) tls: Option<TlsAcceptor>,
+    pub(crate) tasks: TaskTracker,
+}
+
+/// Spawns what HTTP/2 runs beside a connection, so that the end of the server waits for that too.
+#[derive(Clone)]
+struct Tracked(TaskTracker);
+
+impl<F> hyper::rt::Executor<F> for Tracked
+where
+    F: Future<Output: Send + 'static> + Send + 'static,
+{
+    fn execute(&self, future: F) {
+        self.0.spawn(future);
+    }
+}
+
+/// Accepts connections until the server ends. Closes and opens the socket as the faults say.
+pub(crate) async fn serve(listening: Listening) {
+    let Listening { context, listener, address, tls, tasks } = listening;
+    let mut door = context.faults.door();
+    let mut listener = Some(listener);
+    loop {
+        let wanted = *door.borrow_and_update();
+        match wanted {
+            Door::Shut => listener = None,
+            Door::Open if listener.is_none() => match TcpListener::bind(address).await {
+                Ok(bound) => listener = Some(bound),
+                Err(error) => {
+                    tracing::error!(%address, %error, "cannot listen again");
+                    return;
+                }
+            },
+            Door::Open => {}
+        }
+        context.faults.door_is(wanted);
+        tokio::select! {
+            () = context.shutdown.cancelled() => return,
+            changed = door.changed() => if changed.is_err() { return },
+            accepted = accept(listener.as_ref()) => match accepted {
+                Ok(stream) => {
+                    let (context, tls, spawn) = (context.clone(), tls.clone(), Tracked(tasks.clone()));
+                    tasks.spawn(async move { connection(context, stream, tls, spawn).await });
+                }
+                Err(error) => {
+                    // Out of file descriptors, or a client that was gone at once. The former lasts, and accepting
+                    // again without a pause would only burn the processor.
+                    tracing::debug!(%error, "cannot accept a connection");
+                    tokio::time::sleep(ACCEPT_PAUSE).await;
+                }
+            },
+        }
+    }
+}
+
+async fn accept(listener: Option<&TcpListener>) -> std::io::Result<TcpStream> {
+    match listener {
+        Some(listener) => listener.accept().await.map(|(stream, _)| stream),
+        None => std::future::pending().await,
+    }
+}
+
+async fn connection(context: Arc<Context>, stream: TcpStream, tls: Option<TlsAcceptor>, spawn: Tracked) {
+    let _open = Open::count(&context.counters, |counters| &counters.open_connections);
+    // An event must not wait for the acknowledgement of the one before.
+    if let Err(error) = stream.set_nodelay(true) {
+        tracing::debug!(%error, "cannot set TCP_NODELAY");
+    }
+    #[cfg(feature = "tls")]
+    if let Some(acceptor) = tls {
+        let handshake = timeout(PATIENCE, acceptor.accept(stream));
+        tokio::select! {
+            () = context.shutdown.cancelled() => {}
+            accepted = handshake => if let Ok(Ok(stream)) = accepted {
+                talk(&context, stream, spawn).await;
+            },
+        }
+        return;
+    }
+    #[cfg(not(feature = "tls"))]
+    if let Some(never) = tls {
+        match never {}
+    }
+    talk(&context, stream, spawn).await;
+}
+
+async fn talk(
+    context: &Arc<Context>,
+    stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    spawn: Tracked,
+) {
+    let dropped = context.connection_token();
+    let service = service_fn(|request| handle(context.clone(), request));
+    let mut builder = Builder::new(spawn);
+    builder.http1().timer(TokioTimer::new()).header_read_timeout(IDLE);
+    builder.http2().timer(TokioTimer::new()).max_concurrent_streams(1000);
+    let connection = builder.serve_connection(TokioIo::new(stream), service);
+    tokio::pin!(connection);
+    tokio::select! {
+        finished = connection.as_mut() => {
+            if let Err(error) = finished {
+                tracing::debug!(%error, "a connection broke off");
+            }
+            return;
+        }
+        () = dropped.cancelled() => return,
+        () = context.shutdown.cancelled() => {}
+    }
+    connection.as_mut().graceful_shutdown();
+    // A client that does not take its answer loses it: the connection is dropped with this future.
+    let _ = timeout(GRACE, connection).await;
+}

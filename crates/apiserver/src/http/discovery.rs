@@ -1,0 +1,225 @@
+//! What the server says of itself: groups, resources, version, health.
+
+use ::http::{HeaderMap, Method, Request, StatusCode};
+use hyper::body::Incoming;
+use serde_json::{Map, Value, json};
+
+use crate::registry::{Kind, Registry, Resource};
+use crate::status::Status;
+
+use super::answer::{self, Answer};
+use super::{Context, negotiate, openapi};
+
+const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
+const ALL_VERBS: [&str; 8] =
+    ["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"];
+
+pub(super) fn answer(context: &Context, request: &Request<Incoming>) -> Result<Answer, Status> {
+    if !matches!(*request.method(), Method::GET | Method::HEAD) {
+        return Err(Status::method_not_allowed());
+    }
+    let registry = context.api.registry();
+    let parts: Vec<&str> = request.uri().path().split('/').filter(|part| !part.is_empty()).collect();
+    let ok = |value: Value| Ok(answer::json(StatusCode::OK, &value));
+    match parts.as_slice() {
+        ["healthz" | "readyz" | "livez", ..] => Ok(answer::text(StatusCode::OK, "ok")),
+        ["version"] => ok(version()),
+        [] => ok(paths(&registry)),
+        ["api"] if takes_aggregated(request.headers()) => Ok(aggregated(&registry, Part::Core)),
+        ["apis"] if takes_aggregated(request.headers()) => Ok(aggregated(&registry, Part::Groups)),
+        ["api"] => ok(json!({"kind": "APIVersions", "versions": ["v1"],
+            "serverAddressByClientCIDRs": [{"clientCIDR": "0.0.0.0/0", "serverAddress": ""}]})),
+        ["apis"] => {
+            let groups: Vec<Value> =
+                registry.groups().iter().map(|(name, versions)| group(name, versions)).collect();
+            ok(json!({"kind": "APIGroupList", "apiVersion": "v1", "groups": groups}))
+        }
+        ["api", version] => resources(&registry, "", version).map(|list| answer::json(StatusCode::OK, &list)),
+        ["apis", name] => match registry.groups().get(name) {
+            Some(versions) => {
+                let mut group = group(name, versions);
+                if let Some(map) = group.as_object_mut() {
+                    map.insert("kind".into(), "APIGroup".into());
+                    map.insert("apiVersion".into(), "v1".into());
+                }
+                ok(group)
+            }
+            None => Err(Status::no_such_path()),
+        },
+        ["apis", group, version] => {
+            resources(&registry, group, version).map(|list| answer::json(StatusCode::OK, &list))
+        }
+        ["openapi", rest @ ..] => openapi::answer(&registry, request.headers(), rest),
+        _ => Err(Status::no_such_path()),
+    }
+}
+
+/// What `/version` says. The minor version is that of the behaviour followed.
+fn version() -> Value {
+    json!({"major": "1", "minor": "37", "gitVersion": "v1.37.0+kinformer", "gitCommit": "",
+        "gitTreeState": "clean", "buildDate": "1970-01-01T00:00:00Z", "goVersion": "none", "compiler": "rustc",
+        "platform": format!("{}/{}", std::env::consts::OS, std::env::consts::ARCH)})
+}
+
+fn paths(registry: &Registry) -> Value {
+    let mut paths: Vec<String> = ["/api", "/api/v1", "/apis"].map(str::to_owned).to_vec();
+    for (group, versions) in registry.groups() {
+        paths.push(format!("/apis/{group}"));
+        paths.extend(versions.iter().map(|version| format!("/apis/{group}/{version}")));
+    }
+    paths.extend(
+        ["/healthz", "/livez", "/openapi/v2", "/openapi/v3", "/readyz", "/version"].map(str::to_owned),
+    );
+    json!({"paths": paths})
+}
+
+fn group(name: &str, versions: &[&str]) -> Value {
+    let version = |version: &&str| json!({"groupVersion": format!("{name}/{version}"), "version": version});
+    json!({"name": name, "versions": versions.iter().map(version).collect::<Vec<_>>(),
+        "preferredVersion": versions.first().map(version)})
+}
+
+/// A subresource: its name, the kind it speaks, its verbs.
+struct Subresource {
+    name: &'static str,
+    group: String,
+    version: String,
+    kind: String,
+    verbs: &'static [&'static str],
+}
+
+fn subresources(kind: &Kind) -> Vec<Subresource> {
+    let own = |name, verbs| Subresource {
+        name,
+        group: kind.group.clone(),
+        version: kind.version.clone(),
+        kind: kind.kind.clone(),
+        verbs,
+    };
+    let other = |name, group: &str, kind: &str, verbs| Subresource {
+        name,
+        group: group.into(),
+        version: "v1".into(),
+        kind: kind.into(),
+        verbs,
+    };
+    let mut all = Vec::new();
+    if kind.is("", "pods") {
+        all.push(other("binding", "", "Binding", &["create"]));
+        all.push(other("eviction", "policy", "Eviction", &["create"]));
+    }
+    if kind.is("", "namespaces") {
+        all.push(own("finalize", &["update"]));
+    }
+    if kind.scale.is_some() {
+        all.push(other("scale", "autoscaling", "Scale", &["get", "patch", "update"]));
+    }
+    if kind.has_status {
+        all.push(own("status", &["get", "patch", "update"]));
+    }
+    all
+}
+
+fn resources(registry: &Registry, group: &str, version: &str) -> Result<Value, Status> {
+    let found = registry.of_version(group, version);
+    let Some(first) = found.first() else { return Err(Status::no_such_path()) };
+    let mut resources = Vec::new();
+    for resource in &found {
+        let kind = &resource.kind;
+        let mut entry = Map::new();
+        entry.insert("name".into(), kind.plural.as_str().into());
+        entry.insert("singularName".into(), kind.singular.as_str().into());
+        entry.insert("namespaced".into(), kind.namespaced.into());
+        entry.insert("kind".into(), kind.kind.as_str().into());
+        entry.insert("verbs".into(), json!(ALL_VERBS));
+        for (member, words) in [("shortNames", &kind.short_names), ("categories", &kind.categories)] {
+            if !words.is_empty() {
+                entry.insert(member.into(), json!(words));
+            }
+        }
+        resources.push(Value::Object(entry));
+        for sub in subresources(kind) {
+            let mut entry = json!({"name": format!("{}/{}", kind.plural, sub.name), "singularName": "",
+                "namespaced": kind.namespaced, "kind": sub.kind, "verbs": sub.verbs});
+            if (&sub.group, &sub.version) != (&kind.group, &kind.version)
+                && let Some(map) = entry.as_object_mut()
+            {
+                map.insert("group".into(), sub.group.into());
+                map.insert("version".into(), sub.version.into());
+            }
+            resources.push(entry);
+        }
+    }
+    Ok(json!({"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": first.kind.api_version(),
+        "resources": resources}))
+}
+
+fn takes_aggregated(headers: &HeaderMap) -> bool {
+    for clause in negotiate::clauses(headers) {
+        let parameters = (clause.parameter("as"), clause.parameter("g"), clause.parameter("v"));
+        if !clause.takes("application/json") {
+            continue;
+        }
+        match parameters {
+            ("APIGroupDiscoveryList", "apidiscovery.k8s.io", "v2") => return true,
+            ("", _, _) => return false,
+            _ => {}
+        }
+    }
+    false
+}
+
+#[derive(PartialEq, Eq)]
+enum Part {
+    Core,
+    Groups,
+}
+
+fn aggregated(registry: &Registry, part: Part) -> Answer {
+    let versions = |group: &str, versions: &[&str]| -> Vec<Value> {
+        let version = |version: &&str| {
+            let found = registry.of_version(group, version);
+            let resources: Vec<Value> = found.iter().map(|resource| aggregated_resource(resource)).collect();
+            json!({"version": version, "freshness": "Current", "resources": resources})
+        };
+        versions.iter().map(version).collect()
+    };
+    let items: Vec<Value> = if part == Part::Core {
+        // The core group has no name.
+        vec![json!({"metadata": {"name": "", "creationTimestamp": null}, "versions": versions("", &["v1"])})]
+    } else {
+        let groups = registry.groups();
+        let group = |(name, of): (&&str, &Vec<&str>)| json!({"metadata": {"name": name, "creationTimestamp": null}, "versions": versions(name, of)});
+        groups.iter().map(group).collect()
+    };
+    let list = json!({"kind": "APIGroupDiscoveryList", "apiVersion": "apidiscovery.k8s.io/v2", "metadata": {},
+        "items": items});
+    answer::bytes_as(AGGREGATED, list.to_string())
+}
+
+fn aggregated_resource(resource: &Resource) -> Value {
+    let kind = &resource.kind;
+    let gvk =
+        |group: &str, version: &str, kind: &str| json!({"group": group, "version": version, "kind": kind});
+    let subresources: Vec<Value> = subresources(kind)
+        .into_iter()
+        .map(|sub| {
+            json!({"subresource": sub.name, "verbs": sub.verbs,
+                "responseKind": gvk(&sub.group, &sub.version, &sub.kind)})
+        })
+        .collect();
+    let mut entry = json!({"resource": kind.plural, "singularResource": kind.singular, "verbs": ALL_VERBS,
+        "scope": if kind.namespaced { "Namespaced" } else { "Cluster" },
+        "responseKind": gvk(&kind.group, &kind.version, &kind.kind)});
+    if let Some(map) = entry.as_object_mut() {
+        for (member, words) in [("shortNames", &kind.short_names), ("categories", &kind.categories)] {
+            if !words.is_empty() {
+                map.insert(member.into(), json!(words));
+            }
+        }
+        if !subresources.is_empty() {
+            map.insert("subresources".into(), subresources.into());
+        }
+    }
+    entry
+}

@@ -1,0 +1,337 @@
+//! Lists: which version, which page, in which form.
+
+use std::collections::VecDeque;
+use std::io;
+use std::sync::Arc;
+
+use ::http::{HeaderValue, Request, StatusCode};
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use bytes::Bytes;
+use futures::stream;
+use hyper::body::Incoming;
+use serde_json::{Value, json};
+
+use crate::api::{ListItem, write_object};
+use crate::faults::RequestFaults;
+use crate::protobuf;
+use crate::registry::Resource;
+use crate::status::Status;
+use crate::storage::{Key, Snapshot, Stored, write_json};
+use crate::table::{self, IncludeObject};
+
+use super::Context;
+use super::answer::{self, Answer};
+use super::binary;
+use super::negotiate::{self, Encoding, Form};
+use super::params::{ListParams, Match};
+use super::request::{Query, Target};
+
+/// How much of a list is put together at a time.
+const PIECE: usize = 128 * 1024;
+
+const CONTINUE_EXPIRED: &str = "The provided continue parameter is too old to display a consistent list \
+    result. You can start a new list without the continue parameter, or use the continue token in this \
+    response to retrieve the remainder of the results. Continuing with the provided token results in an \
+    inconsistent list - objects that were created, modified, or deleted between the time the first chunk was \
+    returned and now may show up in the list.";
+
+/// Where a list goes on.
+#[derive(Debug, PartialEq)]
+struct Continue {
+    /// `None` for "at the newest version, even if that is inconsistent".
+    version: Option<u64>,
+    start: Key,
+}
+
+impl Continue {
+    fn encode(&self) -> String {
+        let version = self.version.and_then(|version| i64::try_from(version).ok()).unwrap_or(-1);
+        let token = json!({"v": "meta.k8s.io/v1", "rv": version, "start": self.start.as_str()});
+        URL_SAFE_NO_PAD.encode(token.to_string())
+    }
+
+    fn decode(text: &str) -> Result<Self, Status> {
+        let invalid = |why: &str| Status::bad_request(format!("continue key is not valid: {why}"));
+        let bytes = URL_SAFE_NO_PAD.decode(text).map_err(|error| invalid(&error.to_string()))?;
+        let token: Value = serde_json::from_slice(&bytes).map_err(|error| invalid(&error.to_string()))?;
+        if token.get("v").and_then(Value::as_str) != Some("meta.k8s.io/v1") {
+            return Err(invalid("server does not recognize this encoded version"));
+        }
+        let version = match token.get("rv").and_then(Value::as_i64).unwrap_or(0) {
+            -1 => None,
+            version => Some(u64::try_from(version).ok().filter(|version| *version > 0).ok_or_else(|| {
+                invalid("incorrect encoded start resourceVersion (version meta.k8s.io/v1)")
+            })?),
+        };
+        match token.get("start").and_then(Value::as_str) {
+            None | Some("") => Err(invalid("encoded start key empty (version meta.k8s.io/v1)")),
+            Some(start) => Ok(Self { version, start: Key::raw(start) }),
+        }
+    }
+}
+
+/// The objects of one page and what the list says of the rest.
+struct Page {
+    version: u64,
+    items: Vec<Arc<Stored>>,
+    continue_token: Option<String>,
+    remaining: Option<usize>,
+}
+
+pub(super) fn answer(
+    context: &Context,
+    request: &Request<Incoming>,
+    query: &Query,
+    target: &Target,
+    resource: &Arc<Resource>,
+    mut faults: RequestFaults,
+) -> Result<Answer, Status> {
+    let (form, encoding) = negotiate::form(request.headers(), context.protobuf_for(resource))?;
+    let include = IncludeObject::parse(query.get("includeObject"))?;
+    let params = ListParams::parse(query, target, resource, false)?;
+    let page = page(context, &params, resource)?;
+    let malformed = faults.malforms(0);
+    Ok(match form {
+        Form::Table => {
+            let table = table::of(resource, page.items.iter().map(Arc::as_ref), include, &context.api.clock);
+            answer::json(StatusCode::OK, &table.to_json(page.metadata(), table::Columns::Shown))
+        }
+        Form::Objects | Form::Metadata if encoding == Encoding::Protobuf => {
+            in_protobuf(&page, form, resource, malformed)
+        }
+        Form::Objects | Form::Metadata => objects(page, form, resource.clone(), malformed),
+    })
+}
+
+/// Finds the objects of a page. Follows Kubernetes 1.37 as to which version is meant by what.
+fn page(context: &Context, params: &ListParams, resource: &Resource) -> Result<Page, Status> {
+    let store = &resource.store;
+    let current = context.api.versions.current();
+    let ahead = |version: u64| Status::too_large_version(version, current);
+    let mut start = None;
+    let mut limit = params.limit;
+    let snapshot = if let Some(token) = &params.continue_token {
+        if params.version.is_some_and(|version| version != 0) {
+            return Err(Status::bad_request(
+                "specifying resource version is not allowed when using continue",
+            ));
+        }
+        let token = Continue::decode(token)?;
+        start = Some(token.start.clone());
+        match token.version {
+            None => store.snapshot(),
+            Some(version) if version > current => return Err(ahead(version)),
+            Some(version) => store.snapshot_at(version).ok_or_else(|| {
+                let inconsistent = Continue { version: None, start: token.start };
+                Status::expired(CONTINUE_EXPIRED).with_continue(inconsistent.encode())
+            })?,
+        }
+    } else {
+        match (params.version, params.version_match) {
+            (None, _) => store.snapshot(),
+            (Some(0), _) => {
+                // Answered from the watch cache there, which knows no pages.
+                limit = None;
+                store.snapshot()
+            }
+            (Some(version), _) if version > current => return Err(ahead(version)),
+            (Some(version), Match::Exact) => exact(store, version)?,
+            (Some(version), Match::Unset) if limit.is_some() => exact(store, version)?,
+            (Some(_), _) => store.snapshot(),
+        }
+    };
+    Ok(cut_page(store, snapshot, start, limit, params))
+}
+
+fn exact(store: &crate::storage::ResourceStore, version: u64) -> Result<Snapshot, Status> {
+    store
+        .snapshot_at(version)
+        .ok_or_else(|| Status::expired("The resourceVersion for the provided list is too old."))
+}
+
+fn cut_page(
+    store: &crate::storage::ResourceStore,
+    snapshot: Snapshot,
+    start: Option<Key>,
+    limit: Option<usize>,
+    params: &ListParams,
+) -> Page {
+    let selection = &params.selection;
+    let prefix = (!selection.namespace.is_empty()).then(|| format!("{}/", selection.namespace));
+    let from = match (start, &prefix) {
+        (Some(start), Some(prefix)) => start.max(Key::raw(prefix)),
+        (Some(start), None) => start,
+        (None, Some(prefix)) => Key::raw(prefix),
+        (None, None) => Key::raw(""),
+    };
+    let inside = |key: &Key| prefix.as_deref().is_none_or(|prefix| key.as_str().starts_with(prefix));
+    let mut rest =
+        snapshot.objects.range(from..).take_while(|(key, _)| inside(key)).map(|(_, stored)| stored);
+    let mut items: Vec<Arc<Stored>> = Vec::new();
+    let mut more = false;
+    for stored in rest.by_ref() {
+        if !selection.matches(stored) {
+            continue;
+        }
+        if limit.is_some_and(|limit| items.len() >= limit) {
+            more = true;
+            break;
+        }
+        items.push(stored.clone());
+    }
+    let remaining = (more && selection.has_no_selector()).then(|| 1 + rest.count());
+    let continue_token = more.then(|| items.last()).flatten().map(|last| {
+        store.keep(&snapshot);
+        // The first key after the last one.
+        let start = Key::raw(&format!("{}\0", last.key().as_str()));
+        Continue { version: Some(snapshot.version), start }.encode()
+    });
+    Page { version: snapshot.version, items, continue_token, remaining }
+}
+
+impl Page {
+    fn metadata(&self) -> Value {
+        let mut metadata = json!({"resourceVersion": self.version.to_string()});
+        if let Some(map) = metadata.as_object_mut() {
+            if let Some(token) = &self.continue_token {
+                map.insert("continue".into(), token.as_str().into());
+            }
+            if let Some(remaining) = self.remaining {
+                map.insert("remainingItemCount".into(), remaining.into());
+            }
+        }
+        metadata
+    }
+}
+
+/// A list in protobuf, made whole: its length stands at its beginning.
+fn in_protobuf(page: &Page, form: Form, resource: &Resource, malformed: bool) -> Answer {
+    let mut items: Vec<Bytes> =
+        page.items.iter().map(|stored| binary::message(resource, stored, form)).collect();
+    if malformed && let (Some(item), Some(stored)) = (items.first_mut(), page.items.first()) {
+        *item = binary::malformed_message(stored);
+    }
+    let (kind, version) = list_type(resource, form);
+    let meta = protobuf::ListMeta {
+        version: page.version,
+        continue_token: page.continue_token.as_deref(),
+        remaining: page.remaining,
+    };
+    answer::bytes_as(protobuf::MEDIA_TYPE, protobuf::list(&version, &kind, &meta, &items))
+}
+
+fn list_type(resource: &Resource, form: Form) -> (String, String) {
+    match form {
+        Form::Metadata => ("PartialObjectMetadataList".to_owned(), "meta.k8s.io/v1".to_owned()),
+        _ => (resource.kind.list_kind.clone(), resource.kind.api_version()),
+    }
+}
+
+/// A list as a stream of pieces: the objects are copied from their stored bytes, nothing is parsed.
+fn objects(page: Page, form: Form, resource: Arc<Resource>, malformed: bool) -> Answer {
+    let (kind, version) = list_type(&resource, form);
+    let mut head = Vec::with_capacity(256);
+    head.extend_from_slice(b"{\"kind\":");
+    write_json(&mut head, &kind);
+    head.extend_from_slice(b",\"apiVersion\":");
+    write_json(&mut head, &version);
+    head.extend_from_slice(b",\"metadata\":");
+    write_json(&mut head, &page.metadata());
+    head.extend_from_slice(b",\"items\":[");
+    let mut pieces = Pieces { out: head, items: page.items.into(), first: true, malformed, form, resource };
+    let first = pieces.next().unwrap_or_default();
+    let body = if pieces.items.is_empty() && pieces.out.is_empty() {
+        return answer::json_bytes(StatusCode::OK, first);
+    } else {
+        let start = (Some(first), pieces);
+        answer::stream_of(stream::unfold(start, |(first, mut pieces)| async move {
+            let piece = first.or_else(|| pieces.next())?;
+            Some((Ok::<_, io::Error>(piece), (None, pieces)))
+        }))
+    };
+    answer::with_body(StatusCode::OK, HeaderValue::from_static("application/json"), body)
+}
+
+struct Pieces {
+    out: Vec<u8>,
+    items: VecDeque<Arc<Stored>>,
+    first: bool,
+    malformed: bool,
+    form: Form,
+    resource: Arc<Resource>,
+}
+
+impl Iterator for Pieces {
+    type Item = Bytes;
+
+    /// The last piece closes the list; nothing comes after it.
+    fn next(&mut self) -> Option<Bytes> {
+        if self.first && self.items.is_empty() {
+            self.out.extend_from_slice(b"]}\n");
+            self.first = false;
+        } else if self.items.is_empty() {
+            return None;
+        }
+        while self.out.len() < PIECE
+            && let Some(stored) = self.items.pop_front()
+        {
+            if !std::mem::take(&mut self.first) {
+                self.out.push(b',');
+            }
+            if std::mem::take(&mut self.malformed) {
+                write_malformed(&mut self.out, &self.resource, &stored);
+            } else if self.form == Form::Metadata {
+                write_metadata(&mut self.out, &stored);
+            } else {
+                write_object(&mut self.out, &self.resource, &stored, ListItem::Yes);
+            }
+            if self.items.is_empty() {
+                self.out.extend_from_slice(b"]}\n");
+            }
+        }
+        Some(std::mem::take(&mut self.out).into())
+    }
+}
+
+/// An object as `PartialObjectMetadata`: cut out of its bytes.
+pub(super) fn write_metadata(out: &mut Vec<u8>, stored: &Stored) {
+    out.push(b'{');
+    out.extend_from_slice(b"\"kind\":\"PartialObjectMetadata\",\"apiVersion\":\"meta.k8s.io/v1\",");
+    out.extend_from_slice(b"\"metadata\":");
+    out.extend_from_slice(stored.metadata());
+    out.push(b'}');
+}
+
+/// An object whose metadata can be read and whose other members cannot.
+pub(super) fn write_malformed(out: &mut Vec<u8>, resource: &Resource, stored: &Stored) {
+    out.extend_from_slice(b"{\"apiVersion\":");
+    write_json(out, &resource.kind.api_version());
+    out.extend_from_slice(b",\"kind\":");
+    write_json(out, &resource.kind.kind);
+    out.extend_from_slice(b",\"metadata\":");
+    out.extend_from_slice(stored.metadata());
+    out.extend_from_slice(b",\"spec\":\"malformed\",\"status\":\"malformed\",\"data\":\"malformed\"}");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn continue_tokens_round_trip() {
+        for version in [Some(7), None] {
+            let token = Continue { version, start: Key::raw("a/b\0") };
+            assert_eq!(Continue::decode(&token.encode()).unwrap(), token);
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn no_token_makes_it_panic(text in "\\PC{0,40}") {
+            let _ = Continue::decode(&text);
+            let _ = Continue::decode(&URL_SAFE_NO_PAD.encode(&text));
+        }
+    }
+}

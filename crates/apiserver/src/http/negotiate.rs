@@ -1,0 +1,145 @@
+//! What form of answer a client takes.
+
+use ::http::{HeaderMap, header};
+
+use crate::status::Status;
+
+/// A form of answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Form {
+    /// The objects themselves.
+    Objects,
+    /// `PartialObjectMetadata`.
+    Metadata,
+    /// `Table`.
+    Table,
+}
+
+/// How an answer is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Encoding {
+    Json,
+    Protobuf,
+}
+
+/// Whether answers may be in protobuf.
+///
+/// Kubernetes offers it for the built-in kinds. It is off by default: JSON is served as it is stored, protobuf
+/// is made from it once for each state of an object.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ProtobufAnswers {
+    /// Clients that prefer protobuf get what comes next in their list: JSON, or 406.
+    #[default]
+    Refused,
+    /// Clients that prefer protobuf get it for the kinds that have it.
+    Offered,
+}
+
+/// One entry of an `Accept` header.
+#[derive(Debug)]
+pub(super) struct Clause {
+    pub(super) media_type: String,
+    parameters: Vec<(String, String)>,
+    quality: u16,
+}
+
+impl Clause {
+    pub(super) fn parameter(&self, name: &str) -> &str {
+        self.parameters.iter().find(|(other, _)| other == name).map_or("", |(_, value)| value)
+    }
+
+    pub(super) fn takes(&self, media_type: &str) -> bool {
+        self.media_type == media_type
+            || self.media_type == "*/*"
+            || media_type.split_once('/').is_some_and(|(kind, _)| self.media_type == format!("{kind}/*"))
+    }
+}
+
+/// The entries of the `Accept` headers, the dearest first; one for everything when there is none.
+pub(super) fn clauses(headers: &HeaderMap) -> Vec<Clause> {
+    let values = headers.get_all(header::ACCEPT).iter().filter_map(|value| value.to_str().ok());
+    let mut clauses: Vec<Clause> = values.flat_map(|value| value.split(',')).filter_map(clause).collect();
+    if clauses.is_empty() {
+        clauses.push(Clause { media_type: "*/*".into(), parameters: Vec::new(), quality: 1000 });
+    }
+    clauses.sort_by_key(|clause| std::cmp::Reverse(clause.quality));
+    clauses.retain(|clause| clause.quality > 0);
+    clauses
+}
+
+fn clause(text: &str) -> Option<Clause> {
+    let mut parts = text.split(';').map(str::trim);
+    let media_type = parts.next().filter(|media_type| !media_type.is_empty())?.to_ascii_lowercase();
+    let parameters: Vec<(String, String)> = parts
+        .filter_map(|part| part.split_once('='))
+        .map(|(name, value)| (name.trim().to_ascii_lowercase(), value.trim().trim_matches('"').to_owned()))
+        .collect();
+    let quality = parameters.iter().find(|(name, _)| name == "q").and_then(|(_, q)| q.parse::<f32>().ok());
+    // In thousandths, which is all the precision that HTTP gives it.
+    let quality = (quality.unwrap_or(1.0).clamp(0.0, 1.0) * 1000.0) as u16;
+    Some(Clause { media_type, parameters, quality })
+}
+
+/// The form of an answer with objects. What cannot be given, such as CBOR, is passed over in favour of what
+/// comes next in the client's list.
+///
+/// # Errors
+/// 406 when nothing in the list can be given.
+pub(super) fn form(headers: &HeaderMap, protobuf: ProtobufAnswers) -> Result<(Form, Encoding), Status> {
+    for clause in clauses(headers) {
+        let encoding = if clause.takes("application/json") {
+            Encoding::Json
+        } else if protobuf == ProtobufAnswers::Offered && clause.media_type == crate::protobuf::MEDIA_TYPE {
+            Encoding::Protobuf
+        } else {
+            continue;
+        };
+        match (clause.parameter("as"), clause.parameter("g"), clause.parameter("v")) {
+            ("", _, _) => return Ok((Form::Objects, encoding)),
+            ("Table", "meta.k8s.io", "v1" | "v1beta1") if encoding == Encoding::Json => {
+                return Ok((Form::Table, encoding));
+            }
+            ("PartialObjectMetadata" | "PartialObjectMetadataList", "meta.k8s.io", "v1" | "v1beta1") => {
+                return Ok((Form::Metadata, encoding));
+            }
+            _ => {}
+        }
+    }
+    Err(Status::not_acceptable(match protobuf {
+        ProtobufAnswers::Refused => "application/json",
+        ProtobufAnswers::Offered => "application/json, application/vnd.kubernetes.protobuf",
+    }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(accept: &str) -> Result<Form, u16> {
+        let mut headers = HeaderMap::new();
+        headers.insert(header::ACCEPT, accept.parse().unwrap());
+        form(&headers, ProtobufAnswers::Refused).map(|(form, _)| form).map_err(|status| status.code())
+    }
+
+    #[test]
+    fn the_client_list_decides() {
+        let nothing = form(&HeaderMap::new(), ProtobufAnswers::Offered);
+        assert_eq!(nothing.unwrap(), (Form::Objects, Encoding::Json));
+        assert_eq!(of("*/*"), Ok(Form::Objects));
+        assert_eq!(of("application/vnd.kubernetes.protobuf,application/json"), Ok(Form::Objects));
+        assert_eq!(of("application/json;as=Table;v=v1;g=meta.k8s.io,application/json"), Ok(Form::Table));
+        assert_eq!(
+            of("application/vnd.kubernetes.protobuf;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,\
+                application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json"),
+            Ok(Form::Metadata)
+        );
+        assert_eq!(
+            of("application/json;q=0.1, application/json;as=Table;v=v1;g=meta.k8s.io;q=0.9"),
+            Ok(Form::Table)
+        );
+        assert_eq!(of("application/json;as=Other;v=v1;g=meta.k8s.io"), Err(406));
+        assert_eq!(of("application/vnd.kubernetes.protobuf"), Err(406));
+        assert_eq!(of("text/html"), Err(406));
+        assert_eq!(of("application/json;q=0"), Err(406));
+    }
+}

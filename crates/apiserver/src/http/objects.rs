@@ -1,0 +1,352 @@
+//! Requests about single objects, and writes.
+
+use std::sync::Arc;
+
+use ::http::{HeaderMap, Request, StatusCode};
+use bytes::Bytes;
+use hyper::body::Incoming;
+use serde_json::{Value, json};
+
+use crate::api::{
+    self, Api, DeleteOptions, Deleted, DryRun, ListItem, Object, Part, Write, apply_scale, converted,
+    scale_of, write_object,
+};
+use crate::faults::{RequestFaults, Verb};
+use crate::patch::{Patch, PatchFormat};
+use crate::protobuf::MEDIA_TYPE;
+use crate::registry::{Kind, Resource, ScalePaths};
+use crate::status::{Cause, Status, Subject, success};
+use crate::storage::{Stored, write_json};
+use crate::table::{self, Columns, IncludeObject};
+
+use super::Context;
+use super::answer::{self, Answer};
+use super::binary;
+use super::list::{write_malformed, write_metadata};
+use super::negotiate::{self, Encoding, Form};
+use super::params::ListParams;
+use super::request::{Query, Target, decode_object, media_type, read_body};
+
+/// What a path names below an object.
+enum Sub {
+    None,
+    Status,
+    Finalize,
+    Scale(ScalePaths),
+    Binding,
+    Eviction,
+}
+
+impl Sub {
+    /// # Errors
+    /// 404 for what this kind does not have.
+    fn of(kind: &Kind, name: Option<&str>) -> Result<Self, Status> {
+        Ok(match name {
+            None => Self::None,
+            Some("status") if kind.has_status => Self::Status,
+            Some("finalize") if kind.is("", "namespaces") => Self::Finalize,
+            Some("binding") if kind.is("", "pods") => Self::Binding,
+            Some("eviction") if kind.is("", "pods") => Self::Eviction,
+            Some("scale") => Self::Scale(kind.scale.clone().ok_or_else(Status::no_such_path)?),
+            Some(_) => return Err(Status::no_such_path()),
+        })
+    }
+
+    fn part(&self) -> Part {
+        match self {
+            Self::Status => Part::Status,
+            Self::Finalize => Part::Finalize,
+            _ => Part::Object,
+        }
+    }
+}
+
+pub(super) async fn answer(
+    context: &Arc<Context>,
+    request: Request<Incoming>,
+    query: &Query,
+    target: &Target,
+    resource: &Arc<Resource>,
+    verb: Verb,
+    mut faults: RequestFaults,
+) -> Result<Answer, Status> {
+    let sub = Sub::of(&resource.kind, target.subresource.as_deref())?;
+    let (parts, body) = request.into_parts();
+    let form = negotiate::form(&parts.headers, context.protobuf_for(resource))?;
+    let include = IncludeObject::parse(query.get("includeObject"))?;
+    let dry_run = dry_run(query)?;
+    let body = read_body(body).await?;
+    let call = Call { context, query, target, resource, headers: &parts.headers, body, sub, dry_run };
+    let (code, stored) = match verb {
+        Verb::Get => return call.get(form, include, &mut faults),
+        Verb::Create => match call.create()? {
+            Made::Object(stored) => (StatusCode::CREATED, stored),
+            Made::Answer(answer) => return Ok(answer),
+        },
+        Verb::Update | Verb::Patch => match call.write(verb)? {
+            Made::Object(stored) => (StatusCode::OK, stored),
+            Made::Answer(answer) => return Ok(answer),
+        },
+        Verb::Delete => return call.delete(),
+        Verb::DeleteCollection => return call.delete_collection(),
+        _ => return Err(Status::method_not_allowed()),
+    };
+    Ok(object_answer(context, resource, &stored, code, form, include))
+}
+
+fn dry_run(query: &Query) -> Result<DryRun, Status> {
+    match query.get("dryRun") {
+        None | Some("") => Ok(DryRun::No),
+        Some("All") => Ok(DryRun::All),
+        Some(other) => {
+            let subject = Subject { group: "meta.k8s.io", resource: "CreateOptions" };
+            let cause = Cause::not_supported("dryRun", other, "\"All\"");
+            Err(Status::invalid(subject, "", vec![cause]))
+        }
+    }
+}
+
+fn object_answer(
+    context: &Context,
+    resource: &Resource,
+    stored: &Stored,
+    code: StatusCode,
+    (form, encoding): (Form, Encoding),
+    include: IncludeObject,
+) -> Answer {
+    if encoding == Encoding::Protobuf {
+        let mut answer = answer::bytes_as(MEDIA_TYPE, binary::object(resource, stored, form));
+        *answer.status_mut() = code;
+        return answer;
+    }
+    match form {
+        Form::Objects => answer::json_bytes(code, converted(resource, stored)),
+        Form::Metadata => {
+            let mut out = Vec::new();
+            write_metadata(&mut out, stored);
+            answer::json_bytes(code, out.into())
+        }
+        Form::Table => {
+            let metadata = json!({"resourceVersion": stored.version().to_string()});
+            let table = table::of(resource, std::iter::once(stored), include, &context.api.clock);
+            answer::json(code, &table.to_json(metadata, Columns::Shown))
+        }
+    }
+}
+
+enum Made {
+    Object(Arc<Stored>),
+    Answer(Answer),
+}
+
+struct Call<'a> {
+    context: &'a Context,
+    query: &'a Query,
+    target: &'a Target,
+    resource: &'a Arc<Resource>,
+    headers: &'a HeaderMap,
+    body: Bytes,
+    sub: Sub,
+    dry_run: DryRun,
+}
+
+impl Call<'_> {
+    fn api(&self) -> &Api {
+        &self.context.api
+    }
+
+    /// # Errors
+    /// 405 for a request that needs a name and has none.
+    fn name(&self) -> Result<&str, Status> {
+        self.target.name.as_deref().ok_or_else(Status::method_not_allowed)
+    }
+
+    /// # Errors
+    /// 405 for a write of a namespaced object to no namespace.
+    fn namespace(&self) -> Result<&str, Status> {
+        let namespace = self.target.namespace();
+        if self.resource.kind.namespaced && namespace.is_empty() {
+            return Err(Status::method_not_allowed());
+        }
+        Ok(namespace)
+    }
+
+    fn object(&self) -> Result<Object, Status> {
+        decode_object(&media_type(self.headers), &self.body)
+    }
+
+    fn get(
+        &self,
+        form: (Form, Encoding),
+        include: IncludeObject,
+        faults: &mut RequestFaults,
+    ) -> Result<Answer, Status> {
+        if matches!(self.sub, Sub::Binding | Sub::Eviction | Sub::Finalize) {
+            return Err(Status::method_not_allowed());
+        }
+        let current = self.api().versions.current();
+        let asked = match self.query.text("resourceVersion") {
+            "" => 0,
+            text => text.parse().map_err(|_| {
+                Status::bad_request(format!("invalid resource version: {text:?} is not a number"))
+            })?,
+        };
+        if asked > current {
+            return Err(Status::too_large_version(asked, current));
+        }
+        let stored = self.api().get(self.resource, self.target.namespace(), self.name()?)?;
+        if let Sub::Scale(paths) = &self.sub {
+            let scale = scale_of(&Api::served(self.resource, &stored), paths);
+            return Ok(answer::json(StatusCode::OK, &Value::Object(scale)));
+        }
+        if faults.malforms(0) {
+            let mut out = Vec::new();
+            write_malformed(&mut out, self.resource, &stored);
+            return Ok(answer::json_bytes(StatusCode::OK, out.into()));
+        }
+        Ok(object_answer(self.context, self.resource, &stored, StatusCode::OK, form, include))
+    }
+
+    fn create(&self) -> Result<Made, Status> {
+        let created = || {
+            let status = json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201});
+            Ok(Made::Answer(answer::json(StatusCode::CREATED, &status)))
+        };
+        match (&self.sub, self.target.name.as_deref()) {
+            (Sub::None, None) => {
+                let write = Write::of(Part::Object, self.dry_run);
+                let stored = self.api().create(self.resource, self.namespace()?, self.object()?, write)?;
+                Ok(Made::Object(stored))
+            }
+            (Sub::Binding, Some(name)) => {
+                let binding = Value::Object(self.object()?);
+                api::bind(self.api(), self.resource, self.namespace()?, name, &binding)?;
+                created()
+            }
+            (Sub::Eviction, Some(name)) => {
+                let eviction = self.object()?;
+                let options = match eviction.get("deleteOptions") {
+                    Some(options) if !options.is_null() => DeleteOptions::parse(options)?,
+                    _ => DeleteOptions::default(),
+                };
+                api::evict(self.api(), self.resource, self.namespace()?, name, &options)?;
+                created()
+            }
+            _ => Err(Status::method_not_allowed()),
+        }
+    }
+
+    fn write(&self, verb: Verb) -> Result<Made, Status> {
+        let (name, namespace) = (self.name()?, self.namespace()?);
+        let write = Write::of(self.sub.part(), self.dry_run);
+        let patch = match verb {
+            Verb::Patch => Some(self.patch()?),
+            _ => None,
+        };
+        match (&self.sub, patch) {
+            (Sub::Binding | Sub::Eviction, _) => Err(Status::method_not_allowed()),
+            (Sub::Scale(paths), patch) => self.write_scale(name, namespace, paths, patch, write),
+            (_, Some(patch)) => {
+                self.api().patch(self.resource, namespace, name, &patch, write).map(Made::Object)
+            }
+            (_, None) => {
+                self.api().update(self.resource, namespace, name, self.object()?, write).map(Made::Object)
+            }
+        }
+    }
+
+    fn write_scale(
+        &self,
+        name: &str,
+        namespace: &str,
+        paths: &ScalePaths,
+        patch: Option<Patch>,
+        write: Write,
+    ) -> Result<Made, Status> {
+        let given = if patch.is_none() { self.object()? } else { Object::new() };
+        let subject = Subject { group: "autoscaling", resource: "Scale" };
+        let stored = self.api().modify(self.resource, namespace, name, write, |mut object| {
+            let scale = match patch {
+                Some(patch) => patch.apply(scale_of(&object, paths), subject, name)?,
+                None => given,
+            };
+            apply_scale(&mut object, &scale, paths)?;
+            Ok(object)
+        })?;
+        let scale = scale_of(&Api::served(self.resource, &stored), paths);
+        Ok(Made::Answer(answer::json(StatusCode::OK, &Value::Object(scale))))
+    }
+
+    fn patch(&self) -> Result<Patch, Status> {
+        let media_type = media_type(self.headers);
+        let strategic = !self.resource.kind.custom;
+        let format =
+            PatchFormat::of(&media_type).filter(|format| strategic || *format != PatchFormat::Strategic);
+        let Some(format) = format else {
+            let mut accepted = vec![PatchFormat::JSON, PatchFormat::MERGE];
+            if strategic {
+                accepted.push(PatchFormat::STRATEGIC);
+            }
+            let mut message = format!(
+                "the body of the request was in an unknown format - accepted media types include: {}",
+                accepted.join(", ")
+            );
+            if media_type.starts_with("application/apply-patch") {
+                message.push_str(
+                    " (this server has no server-side apply; use kubectl apply --server-side=false)",
+                );
+            }
+            return Err(Status::new(415, "UnsupportedMediaType", message));
+        };
+        Patch::decode(format, &self.body)
+    }
+
+    fn delete_options(&self) -> Result<DeleteOptions, Status> {
+        let mut options = if self.body.iter().all(u8::is_ascii_whitespace) {
+            DeleteOptions::default()
+        } else {
+            DeleteOptions::parse(&Value::Object(self.object()?))?
+        };
+        if self.dry_run == DryRun::All {
+            options.dry_run = DryRun::All;
+        }
+        Ok(options)
+    }
+
+    fn delete(&self) -> Result<Answer, Status> {
+        if !matches!(self.sub, Sub::None) {
+            return Err(Status::method_not_allowed());
+        }
+        let (name, namespace) = (self.name()?, self.namespace()?);
+        let value = match self.api().delete(self.resource, namespace, name, &self.delete_options()?)? {
+            Deleted::Gone(stored) => success(self.resource.kind.resource_subject(), name, stored.uid()),
+            Deleted::Terminating(stored) => {
+                return Ok(answer::json_bytes(StatusCode::OK, converted(self.resource, &stored)));
+            }
+        };
+        Ok(answer::json(StatusCode::OK, &value))
+    }
+
+    fn delete_collection(&self) -> Result<Answer, Status> {
+        let params = ListParams::parse(self.query, self.target, self.resource, false)?;
+        let options = self.delete_options()?;
+        let deleted = self.api().delete_collection(self.resource, &params.selection, &options)?;
+        let kind = &self.resource.kind;
+        let mut out = Vec::new();
+        out.extend_from_slice(b"{\"kind\":");
+        write_json(&mut out, &kind.list_kind);
+        out.extend_from_slice(b",\"apiVersion\":");
+        write_json(&mut out, &kind.api_version());
+        out.extend_from_slice(b",\"metadata\":");
+        write_json(&mut out, &json!({"resourceVersion": self.api().versions.current().to_string()}));
+        out.extend_from_slice(b",\"items\":[");
+        for (position, stored) in deleted.iter().enumerate() {
+            if position > 0 {
+                out.push(b',');
+            }
+            write_object(&mut out, self.resource, stored, ListItem::Yes);
+        }
+        out.extend_from_slice(b"]}");
+        Ok(answer::json_bytes(StatusCode::OK, out.into()))
+    }
+}

@@ -1,0 +1,92 @@
+//! OpenAPI, as far as kubectl asks for it: which kinds there are and that the server validates fields itself.
+//!
+//! Schemas say "an object"; nothing is validated by them.
+
+use ::http::{HeaderMap, StatusCode};
+use serde_json::{Map, Value, json};
+
+use crate::registry::{Kind, Registry};
+use crate::status::Status;
+
+use super::answer::{self, Answer};
+use super::negotiate;
+
+const V2_PROTOBUF: &str = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf";
+
+pub(super) fn answer(registry: &Registry, headers: &HeaderMap, parts: &[&str]) -> Result<Answer, Status> {
+    match parts {
+        ["v2"] => Ok(v2(registry, headers)),
+        ["v3"] => Ok(answer::json(StatusCode::OK, &index(registry))),
+        ["v3", "api", version] => v3(registry, "", version),
+        ["v3", "apis", group, version] => v3(registry, group, version),
+        _ => Err(Status::no_such_path()),
+    }
+}
+
+fn v2(registry: &Registry, headers: &HeaderMap) -> Answer {
+    let first = negotiate::clauses(headers).into_iter().next();
+    if first.is_some_and(|clause| clause.media_type.ends_with("protobuf")) {
+        // The message `Document` with `swagger: "2.0"` and `info { title: "Kubernetes" version: "v1.37" }`.
+        // It defines nothing, so that clients fall back to what they know themselves.
+        let document = b"\x0a\x032.0\x12\x13\x0a\x0aKubernetes\x12\x05v1.37";
+        return answer::bytes_as(V2_PROTOBUF, document.as_slice());
+    }
+    let definitions: Map<String, Value> =
+        registry.iter().map(|resource| (definition_name(&resource.kind), schema(&resource.kind))).collect();
+    let document = json!({"swagger": "2.0", "info": {"title": "Kubernetes", "version": "v1.37"}, "paths": {},
+        "definitions": definitions});
+    answer::json(StatusCode::OK, &document)
+}
+
+fn index(registry: &Registry) -> Value {
+    let mut paths = Map::new();
+    for resource in registry.iter() {
+        let path = root(&resource.kind);
+        // The hash stands for the content: it changes with the kinds of the version.
+        let kinds = registry.of_version(&resource.kind.group, &resource.kind.version).len();
+        let url = format!("/openapi/v3/{path}?hash={kinds:X}");
+        paths.insert(path, json!({"serverRelativeURL": url}));
+    }
+    json!({"paths": paths})
+}
+
+/// `api/v1`, `apis/apps/v1`.
+fn root(kind: &Kind) -> String {
+    let prefix = if kind.group.is_empty() { "api" } else { "apis" };
+    format!("{prefix}/{}", kind.api_version())
+}
+
+fn v3(registry: &Registry, group: &str, version: &str) -> Result<Answer, Status> {
+    let found = registry.of_version(group, version);
+    if found.is_empty() {
+        return Err(Status::no_such_path());
+    }
+    let (mut paths, mut schemas) = (Map::new(), Map::new());
+    for resource in found {
+        let kind = &resource.kind;
+        let scope = if kind.namespaced { "/namespaces/{namespace}" } else { "" };
+        let path = format!("/{}{scope}/{}/{{name}}", root(kind), kind.plural);
+        let query = |name: &str| json!({"name": name, "in": "query", "schema": {"type": "string"}});
+        let operation = json!({"x-kubernetes-action": "patch",
+            "x-kubernetes-group-version-kind": {"group": kind.group, "version": kind.version, "kind": kind.kind},
+            "parameters": [query("dryRun"), query("fieldManager"), query("fieldValidation")],
+            "responses": {"200": {"description": "OK"}}});
+        paths.insert(path, json!({"patch": operation}));
+        schemas.insert(definition_name(kind), schema(kind));
+    }
+    let document = json!({"openapi": "3.0.0", "info": {"title": "Kubernetes", "version": "v1.37"}, "paths": paths,
+        "components": {"schemas": schemas}});
+    Ok(answer::json(StatusCode::OK, &document))
+}
+
+fn definition_name(kind: &Kind) -> String {
+    let group = if kind.group.is_empty() { "core" } else { kind.group.as_str() };
+    format!("io.k8s.api.{group}.{}.{}", kind.version, kind.kind)
+}
+
+fn schema(kind: &Kind) -> Value {
+    json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true,
+        "x-kubernetes-group-version-kind": [{"group": kind.group, "version": kind.version, "kind": kind.kind}],
+        "properties": {"apiVersion": {"type": "string"}, "kind": {"type": "string"},
+            "metadata": {"type": "object"}}})
+}

@@ -1,0 +1,150 @@
+//! The parameters of lists and watches.
+
+use crate::registry::Resource;
+use crate::selectors::{FieldSelector, LabelSelector, Selection};
+use crate::status::{Cause, Status, Subject};
+
+use super::request::{Query, Target};
+
+/// How `resourceVersion` is meant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Match {
+    Unset,
+    Exact,
+    NotOlderThan,
+}
+
+/// `ListOptions`, checked.
+#[derive(Debug)]
+pub(super) struct ListParams {
+    pub(super) selection: Selection,
+    /// `None` for none; 0 for any.
+    pub(super) version: Option<u64>,
+    pub(super) version_match: Match,
+    pub(super) limit: Option<usize>,
+    pub(super) continue_token: Option<String>,
+    pub(super) timeout_seconds: Option<u64>,
+    pub(super) bookmarks: bool,
+    pub(super) initial_events: Option<bool>,
+}
+
+impl ListParams {
+    /// Follows Kubernetes 1.37 (`ValidateListOptions`, `SetListOptionsDefaults`).
+    ///
+    /// # Errors
+    /// 400 for what does not parse, 422 for combinations that make no sense.
+    pub(super) fn parse(
+        query: &Query,
+        target: &Target,
+        resource: &Resource,
+        watch: bool,
+    ) -> Result<Self, Status> {
+        let limit =
+            query.number("limit")?.and_then(|limit| usize::try_from(limit).ok()).filter(|limit| *limit > 0);
+        let timeout_seconds = query.number("timeoutSeconds")?.and_then(|seconds| u64::try_from(seconds).ok());
+        let continue_token = query.get("continue").filter(|token| !token.is_empty()).map(str::to_owned);
+        let version_text = query.text("resourceVersion");
+        let mut initial_events = query.optional_flag("sendInitialEvents");
+        let mut match_text = query.text("resourceVersionMatch");
+        if watch && initial_events.is_none() && match_text.is_empty() && matches!(version_text, "" | "0") {
+            (initial_events, match_text) = (Some(true), "NotOlderThan");
+        }
+        let causes = if watch {
+            watch_faults(match_text, initial_events, continue_token.is_some())
+        } else {
+            list_faults(match_text, version_text, initial_events, continue_token.is_some())
+        };
+        if !causes.is_empty() {
+            let subject = Subject { group: "meta.k8s.io", resource: "ListOptions" };
+            return Err(Status::invalid(subject, "", causes));
+        }
+        let version = match version_text {
+            "" => None,
+            text => Some(text.parse().map_err(|_| {
+                Status::bad_request(format!(
+                    "invalid resource version: resourceVersion: Invalid value: {text:?}: strconv.ParseUint: \
+                     parsing {text:?}: invalid syntax"
+                ))
+            })?),
+        };
+        let mut fields = FieldSelector::parse(query.text("fieldSelector"), resource)?;
+        if let Some(name) = &target.name {
+            if fields.is_empty() {
+                fields = FieldSelector::by_name(name);
+            } else if fields.exact("metadata.name") != Some(name) {
+                return Err(Status::bad_request("fieldSelector metadata.name doesn't match requested name"));
+            }
+        }
+        Ok(Self {
+            selection: Selection {
+                namespace: target.namespace().to_owned(),
+                labels: LabelSelector::parse(query.text("labelSelector"))?,
+                fields,
+            },
+            version,
+            version_match: match match_text {
+                "Exact" => Match::Exact,
+                "NotOlderThan" => Match::NotOlderThan,
+                _ => Match::Unset,
+            },
+            limit,
+            continue_token,
+            timeout_seconds,
+            bookmarks: query.flag("allowWatchBookmarks"),
+            initial_events,
+        })
+    }
+}
+
+const MATCH: &str = "resourceVersionMatch";
+
+fn list_faults(match_text: &str, version: &str, initial_events: Option<bool>, continues: bool) -> Vec<Cause> {
+    let mut causes = Vec::new();
+    if !match_text.is_empty() {
+        if version.is_empty() {
+            causes.push(Cause::forbidden(
+                MATCH,
+                "resourceVersionMatch is forbidden unless resourceVersion is provided",
+            ));
+        }
+        if continues {
+            causes
+                .push(Cause::forbidden(MATCH, "resourceVersionMatch is forbidden when continue is provided"));
+        }
+        if !matches!(match_text, "Exact" | "NotOlderThan") {
+            causes.push(Cause::not_supported(MATCH, match_text, "\"Exact\", \"NotOlderThan\", \"\""));
+        }
+        if match_text == "Exact" && version == "0" {
+            causes.push(Cause::forbidden(
+                MATCH,
+                "resourceVersionMatch \"exact\" is forbidden for resourceVersion \"0\"",
+            ));
+        }
+    }
+    if initial_events.is_some() {
+        causes.push(Cause::forbidden("sendInitialEvents", "sendInitialEvents is forbidden for list"));
+    }
+    causes
+}
+
+fn watch_faults(match_text: &str, initial_events: Option<bool>, continues: bool) -> Vec<Cause> {
+    let mut causes = Vec::new();
+    if initial_events.is_some() && match_text != "NotOlderThan" {
+        let why = "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan";
+        causes.push(Cause::forbidden(MATCH, why));
+    }
+    if !match_text.is_empty() {
+        if initial_events.is_none() {
+            let why = "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided";
+            causes.push(Cause::forbidden(MATCH, why));
+        }
+        if match_text != "NotOlderThan" {
+            causes.push(Cause::not_supported(MATCH, match_text, "\"NotOlderThan\""));
+        }
+        if continues {
+            causes
+                .push(Cause::forbidden(MATCH, "resourceVersionMatch is forbidden when continue is provided"));
+        }
+    }
+    causes
+}

@@ -1,0 +1,403 @@
+//! Watches: a stream of lines, one per event.
+
+use std::collections::VecDeque;
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use ::http::{HeaderValue, Request, StatusCode};
+use bytes::Bytes;
+use futures::stream;
+use hyper::body::Incoming;
+use serde_json::{Value, json};
+use tokio::time::{Instant, Sleep};
+use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
+
+use crate::api::{ListItem, write_object};
+use crate::faults::{Kind as FaultKind, RequestFaults};
+use crate::registry::Resource;
+use crate::selectors::Selection;
+use crate::stats::Open;
+use crate::status::Status;
+use crate::storage::{Event, EventKind, FRAME_END, Next, Stored, Watcher, write_json};
+use crate::table::{self, Columns, IncludeObject};
+
+use super::Context;
+use super::answer::{self, Answer};
+use super::binary;
+use super::list::{write_malformed, write_metadata};
+use super::negotiate::{self, Encoding, Form};
+use super::params::ListParams;
+use super::request::{Query, Target};
+
+/// How much is sent at a time when much is waiting.
+const PIECE: usize = 64 * 1024;
+/// How long a watch lives that does not say: from this to twice this. Follows Kubernetes 1.37.
+const MIN_TIMEOUT: Duration = Duration::from_secs(1800);
+
+pub(super) fn answer(
+    context: &Arc<Context>,
+    request: &Request<Incoming>,
+    query: &Query,
+    target: &Target,
+    resource: Arc<Resource>,
+    faults: RequestFaults,
+) -> Result<Answer, Status> {
+    let (form, encoding) = negotiate::form(request.headers(), context.protobuf_for(&resource))?;
+    let include = IncludeObject::parse(query.get("includeObject"))?;
+    let params = ListParams::parse(query, target, &resource, true)?;
+    let current = context.api.versions.current();
+    let asked = params.version.unwrap_or(0);
+    let mut initial = VecDeque::new();
+    let mut failure = None;
+    let from = if params.initial_events == Some(true) {
+        if asked > current {
+            return Err(Status::too_large_version(asked, current));
+        }
+        let snapshot = resource.store.snapshot();
+        initial = snapshot.objects.into_iter().map(|(_, stored)| stored).collect();
+        initial.retain(|stored| params.selection.matches(stored));
+        snapshot.version
+    } else if asked == 0 {
+        current
+    } else {
+        let oldest = resource.store.oldest();
+        if asked < oldest {
+            failure = Some(too_old(asked, oldest));
+        }
+        asked
+    };
+    let timeout = params.timeout_seconds.filter(|seconds| *seconds > 0).map(Duration::from_secs);
+    let deadline = Instant::now() + timeout.unwrap_or_else(default_timeout);
+    let watch_list = params.initial_events == Some(true) && params.bookmarks;
+    let watch = Watch {
+        watcher: Watcher::new(resource.store.clone(), from),
+        events: Vec::new(),
+        encoder: Encoder {
+            resource,
+            form,
+            encoding,
+            include,
+            context: context.clone(),
+            columns: Columns::Shown,
+        },
+        selection: params.selection,
+        initial,
+        initial_end: watch_list.then_some(from),
+        failure,
+        bookmarks: params.bookmarks.then_some(context.bookmark_interval),
+        next_bookmark: Box::pin(tokio::time::sleep(context.bookmark_interval)),
+        deadline: Box::pin(tokio::time::sleep_until(deadline)),
+        ended: Box::pin(context.watch_token().cancelled_owned()),
+        shutdown: context.shutdown.clone(),
+        nudges: context.faults.nudges(),
+        faults,
+        sent: 0,
+        cut: false,
+        over: false,
+        context: context.clone(),
+        _open: Open::count(&context.counters, |counters| &counters.open_watches),
+    };
+    let pieces = stream::unfold(watch, |mut watch| async move {
+        let piece = watch.piece().await?;
+        Some((piece, watch))
+    });
+    let body = answer::stream_of(pieces);
+    let content_type = match encoding {
+        Encoding::Json => "application/json",
+        Encoding::Protobuf => "application/vnd.kubernetes.protobuf;stream=watch",
+    };
+    Ok(answer::with_body(StatusCode::OK, HeaderValue::from_static(content_type), body))
+}
+
+fn too_old(asked: u64, oldest: u64) -> Status {
+    Status::expired(format!("too old resource version: {asked} ({oldest})"))
+}
+
+fn default_timeout() -> Duration {
+    // Spread, so that not all watches of a client end at once.
+    let spread = u32::from(uuid::Uuid::new_v4().as_bytes().first().copied().unwrap_or(0));
+    MIN_TIMEOUT + MIN_TIMEOUT * spread / 256
+}
+
+struct Watch {
+    watcher: Watcher,
+    /// What has been read and not yet been put into a piece, the next one last.
+    events: Vec<Arc<Event>>,
+    encoder: Encoder,
+    selection: Selection,
+    initial: VecDeque<Arc<Stored>>,
+    /// The version of the bookmark that ends the initial events, until that has been sent.
+    initial_end: Option<u64>,
+    failure: Option<Status>,
+    bookmarks: Option<Duration>,
+    next_bookmark: Pin<Box<Sleep>>,
+    deadline: Pin<Box<Sleep>>,
+    ended: Pin<Box<WaitForCancellationFutureOwned>>,
+    shutdown: CancellationToken,
+    nudges: tokio::sync::watch::Receiver<u64>,
+    faults: RequestFaults,
+    sent: u64,
+    /// Half a frame has been sent; the connection is to break off.
+    cut: bool,
+    over: bool,
+    context: Arc<Context>,
+    _open: Open,
+}
+
+impl Watch {
+    /// The next bytes; `None` at the regular end.
+    async fn piece(&mut self) -> Option<Result<Bytes, io::Error>> {
+        if self.cut {
+            // The half frame must be on its way before the connection breaks off.
+            answer::written().await;
+            self.over = true;
+            self.cut = false;
+            return Some(Err(answer::broken_off()));
+        }
+        if self.over {
+            return None;
+        }
+        if let Some(status) = self.failure.take() {
+            self.over = true;
+            return Some(Ok(self.encoder.error(&status)));
+        }
+        loop {
+            match self.faults.in_stream(self.sent) {
+                Some(FaultKind::Cut) => {
+                    self.cut = true;
+                    return Some(Ok(self.encoder.half_a_frame()));
+                }
+                Some(FaultKind::Stall) => {
+                    self.shutdown.cancelled().await;
+                    return None;
+                }
+                Some(_) => {
+                    self.over = true;
+                    let oldest = self.watcher.cursor();
+                    return Some(Ok(self.encoder.error(&too_old(oldest.saturating_sub(1), oldest))));
+                }
+                None => {}
+            }
+            let mut out = Vec::new();
+            self.write_initial(&mut out);
+            if !out.is_empty() {
+                return Some(Ok(out.into()));
+            }
+            if let Some(piece) = self.write_events() {
+                return Some(Ok(piece));
+            }
+            tokio::select! {
+                // The timers come first: under a steady flow of events nothing after those gets its turn.
+                biased;
+                () = &mut self.ended => return None,
+                () = &mut self.deadline => return None,
+                () = &mut self.next_bookmark => {
+                    let interval = self.bookmarks.unwrap_or(self.context.bookmark_interval);
+                    self.next_bookmark.as_mut().reset(Instant::now() + interval);
+                    // Everything up to here has been sent; what is read now comes after the bookmark.
+                    let mut version = self.watcher.cursor();
+                    if self.watcher.catch_up(&mut self.events).is_ok() && self.events.is_empty() {
+                        version = self.watcher.cursor();
+                    }
+                    self.events.reverse();
+                    if self.bookmarks.is_some() && !self.faults.swallows_bookmark(self.sent) {
+                        return Some(Ok(self.encoder.bookmark(version, false)));
+                    }
+                }
+                next = self.watcher.next(&mut self.events) => match next {
+                    Next::Events => self.events.reverse(),
+                    Next::Nothing => {}
+                    Next::Closed => return None,
+                    Next::Behind => {
+                        // The real server ends the stream without a word; the client learns from its next
+                        // request that its version is too old.
+                        self.context.counters.watches_left_behind.fetch_add(1, Ordering::AcqRel);
+                        return None;
+                    }
+                },
+                _ = self.nudges.changed() => {}
+            }
+        }
+    }
+
+    fn write_initial(&mut self, out: &mut Vec<u8>) {
+        while out.len() < PIECE
+            && let Some(stored) = self.initial.pop_front()
+        {
+            let faulty = self.faults.malforms(self.sent);
+            self.encoder.frame(out, EventKind::Added, &stored, faulty);
+            self.count();
+            if self.faults.are_armed() {
+                break;
+            }
+        }
+        if self.initial.is_empty()
+            && let Some(version) = self.initial_end.take()
+            && !self.faults.swallows_bookmark(self.sent)
+        {
+            out.extend_from_slice(&self.encoder.bookmark(version, true));
+        }
+    }
+
+    /// Puts waiting events into a piece. A single event that is served as it is stored is not copied: all
+    /// its watchers send the same bytes.
+    fn write_events(&mut self) -> Option<Bytes> {
+        let mut out = Vec::new();
+        while out.len() < PIECE
+            && let Some(event) = self.events.pop()
+        {
+            let Some((kind, object)) = self.translate(&event) else { continue };
+            let as_stored = kind == event.kind && self.encoder.is_plain();
+            let faulty = self.faults.malforms(self.sent);
+            let twice = self.faults.duplicates(self.sent);
+            if as_stored && !faulty {
+                let frame = object.frame();
+                self.count();
+                if out.is_empty() && self.events.is_empty() && !twice {
+                    return Some(frame);
+                }
+                out.extend_from_slice(&frame);
+                if twice {
+                    out.extend_from_slice(&frame);
+                }
+                // A fault that is due after some events must find its place between them.
+                if self.faults.are_armed() {
+                    break;
+                }
+                continue;
+            }
+            for _ in 0..=u8::from(twice) {
+                self.encoder.frame(&mut out, kind, &object, faulty);
+                self.count();
+            }
+            if self.faults.are_armed() {
+                break;
+            }
+        }
+        (!out.is_empty()).then(|| out.into())
+    }
+
+    fn count(&mut self) {
+        self.sent += 1;
+        self.context.counters.events_sent.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// What an event is to this watcher: an object that begins to match has been added, one that ceases to
+    /// match has been deleted. Follows Kubernetes 1.37 (`cacher.convertToWatchEvent`).
+    fn translate(&self, event: &Event) -> Option<(EventKind, Arc<Stored>)> {
+        let before = event.previous.as_ref().is_some_and(|previous| self.selection.matches(previous));
+        if event.kind == EventKind::Deleted {
+            return before.then(|| (EventKind::Deleted, event.object.clone()));
+        }
+        match (before, self.selection.matches(&event.object)) {
+            (false, false) => None,
+            (false, true) => Some((EventKind::Added, event.object.clone())),
+            (true, true) => Some((EventKind::Modified, event.object.clone())),
+            (true, false) => {
+                let fields = self.encoder.resource.store.fields();
+                event.left_view(fields).map(|view| (EventKind::Deleted, view.clone()))
+            }
+        }
+    }
+}
+
+/// How a watcher wants its objects.
+struct Encoder {
+    resource: Arc<Resource>,
+    form: Form,
+    encoding: Encoding,
+    include: IncludeObject,
+    context: Arc<Context>,
+    /// A table says its columns once.
+    columns: Columns,
+}
+
+impl Encoder {
+    /// Whether objects are sent as they are stored.
+    fn is_plain(&self) -> bool {
+        self.form == Form::Objects && self.encoding == Encoding::Json && self.resource.serves_as_stored()
+    }
+
+    /// The frame of an event.
+    fn frame(&mut self, out: &mut Vec<u8>, kind: EventKind, object: &Stored, is_malformed: bool) {
+        if self.encoding == Encoding::Protobuf {
+            let message = if is_malformed {
+                binary::malformed_message(object)
+            } else {
+                binary::message(&self.resource, object, self.form)
+            };
+            binary::write_frame(out, kind, &self.resource, &message, self.form);
+            return;
+        }
+        out.extend_from_slice(kind.frame_start());
+        if is_malformed {
+            write_malformed(out, &self.resource, object);
+        } else {
+            self.write(out, object);
+        }
+        out.extend_from_slice(FRAME_END);
+    }
+
+    fn half_a_frame(&self) -> Bytes {
+        Bytes::from_static(match self.encoding {
+            Encoding::Json => b"{\"type\":\"MODIFIED\",\"object\":{\"apiVersion\":\"v1\",\"ki",
+            // A hundred bytes are announced.
+            Encoding::Protobuf => b"\0\0\0\x64\x0a\x08MODIFIED\x12\x58\x0a\x56k8s\0",
+        })
+    }
+
+    fn other(&self, event: &str, object: &Value) -> Bytes {
+        if self.encoding == Encoding::Protobuf {
+            return binary::json_frame(event, object);
+        }
+        let mut out = Vec::new();
+        write_json(&mut out, &json!({"type": event, "object": object}));
+        out.push(b'\n');
+        out.into()
+    }
+
+    fn error(&self, status: &Status) -> Bytes {
+        self.other("ERROR", &status.to_json())
+    }
+
+    fn write(&mut self, out: &mut Vec<u8>, object: &Stored) {
+        match self.form {
+            Form::Objects => write_object(out, &self.resource, object, ListItem::No),
+            Form::Metadata => write_metadata(out, object),
+            Form::Table => {
+                let metadata = json!({"resourceVersion": object.version().to_string()});
+                let table =
+                    table::of(&self.resource, std::iter::once(object), self.include, &self.context.api.clock);
+                let columns = std::mem::replace(&mut self.columns, Columns::Left);
+                write_json(out, &table.to_json(metadata, columns));
+            }
+        }
+    }
+
+    fn bookmark(&self, version: u64, ends_initial: bool) -> Bytes {
+        let mut metadata = json!({"resourceVersion": version.to_string(), "creationTimestamp": null});
+        if ends_initial && let Some(map) = metadata.as_object_mut() {
+            map.insert("annotations".into(), json!({"k8s.io/initial-events-end": "true"}));
+        }
+        let kind = &self.resource.kind;
+        let mut object = match self.form {
+            Form::Objects => json!({"kind": kind.kind, "apiVersion": kind.api_version()}),
+            Form::Metadata => json!({"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1"}),
+            Form::Table => {
+                json!({"kind": "Table", "apiVersion": "meta.k8s.io/v1", "columnDefinitions": [], "rows": []})
+            }
+        };
+        if let Some(map) = object.as_object_mut() {
+            map.insert("metadata".into(), metadata);
+            // Made from an empty Go value there, and clients with strict types count on it.
+            if self.form == Form::Objects && kind.is("", "pods") {
+                map.insert("spec".into(), json!({"containers": null}));
+                map.insert("status".into(), json!({}));
+            }
+        }
+        self.other("BOOKMARK", &object)
+    }
+}

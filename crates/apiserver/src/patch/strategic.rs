@@ -1,0 +1,251 @@
+//! Strategic merge patch: lists of named things are merged by their key, not replaced.
+//!
+//! The merge keys are those of the Kubernetes types (the struct tags `patchStrategy` and `patchMergeKey` of
+//! `k8s.io/api` 1.37), looked up by the name of the list. A list that is not named here is replaced, as there.
+
+use serde_json::{Map, Value};
+
+use crate::status::Status;
+
+const PATCH: &str = "$patch";
+const RETAIN_KEYS: &str = "$retainKeys";
+const DELETE_FROM_LIST: &str = "$deleteFromPrimitiveList/";
+const ELEMENT_ORDER: &str = "$setElementOrder/";
+
+/// The keys by which the elements of a list are told apart, the first that an element has counts.
+fn merge_keys(list: &str) -> &'static [&'static str] {
+    match list {
+        "containers"
+        | "initContainers"
+        | "ephemeralContainers"
+        | "env"
+        | "volumes"
+        | "imagePullSecrets"
+        | "secrets"
+        | "resourceClaims"
+        | "webhooks"
+        | "matchConditions"
+        | "validations"
+        | "variables" => &["name"],
+        "conditions" | "addresses" => &["type"],
+        "ports" => &["containerPort", "port"],
+        "volumeMounts" => &["mountPath"],
+        "volumeDevices" => &["devicePath"],
+        "hostAliases" | "podIPs" => &["ip"],
+        "topologySpreadConstraints" => &["topologyKey"],
+        "ownerReferences" => &["uid"],
+        _ => &[],
+    }
+}
+
+/// Lists of plain values that are merged as sets.
+fn is_set(list: &str) -> bool {
+    matches!(list, "finalizers")
+}
+
+/// Merges `patch` into `object`.
+///
+/// # Errors
+/// 400 for a directive that makes no sense; `object` is then half merged and must not be used.
+pub(super) fn merge(object: &mut Map<String, Value>, patch: &Map<String, Value>) -> Result<(), Status> {
+    match patch.get(PATCH).map(|directive| directive.as_str()) {
+        None | Some(Some("merge")) => {}
+        Some(Some("replace")) => {
+            *object = patch.iter().filter(|(name, _)| *name != PATCH).map(own).collect();
+            return Ok(());
+        }
+        Some(Some("delete")) => {
+            object.clear();
+            return Ok(());
+        }
+        Some(_) => return Err(bad("Unknown patch type found in map")),
+    }
+    if let Some(Value::Array(keep)) = patch.get(RETAIN_KEYS) {
+        object.retain(|name, _| keep.iter().any(|kept| kept == name));
+    }
+    for (name, value) in patch {
+        if let Some(list) = name.strip_prefix(DELETE_FROM_LIST) {
+            let gone = value.as_array().ok_or_else(|| bad("$deleteFromPrimitiveList takes a list"))?;
+            if let Some(Value::Array(values)) = object.get_mut(list) {
+                values.retain(|value| !gone.contains(value));
+            }
+        }
+    }
+    for (name, value) in patch {
+        if name.starts_with('$') {
+            continue;
+        }
+        match value {
+            Value::Null => {
+                object.remove(name);
+            }
+            Value::Object(inner) => {
+                let target = object.entry(name.clone()).or_insert(Value::Null);
+                if !target.is_object() {
+                    *target = Value::Object(Map::new());
+                }
+                if let Value::Object(target) = target {
+                    merge(target, inner)?;
+                }
+            }
+            Value::Array(elements) => merge_list(object, name, elements)?,
+            plain => {
+                object.insert(name.clone(), plain.clone());
+            }
+        }
+    }
+    for (name, value) in patch {
+        if let (Some(list), Value::Array(order)) = (name.strip_prefix(ELEMENT_ORDER), value)
+            && let Some(Value::Array(elements)) = object.get_mut(list)
+        {
+            reorder(elements, order, merge_keys(list));
+        }
+    }
+    Ok(())
+}
+
+fn own((name, value): (&String, &Value)) -> (String, Value) {
+    (name.clone(), value.clone())
+}
+
+fn bad(message: &str) -> Status {
+    Status::bad_request(message)
+}
+
+fn merge_list(object: &mut Map<String, Value>, name: &str, patch: &[Value]) -> Result<(), Status> {
+    let keys = merge_keys(name);
+    let has_key = |value: &Value| keys.iter().any(|key| value.get(key).is_some());
+    let directive = |value: &Value| value.get(PATCH).and_then(Value::as_str).map(str::to_owned);
+    let replaces = patch.iter().any(|element| {
+        directive(element).as_deref() == Some("replace") && element.as_object().is_some_and(|o| o.len() == 1)
+    });
+    let present = match object.get_mut(name) {
+        Some(Value::Array(elements)) if !replaces => std::mem::take(elements),
+        _ => Vec::new(),
+    };
+    let merged = if is_set(name) {
+        let mut merged = present;
+        for value in patch {
+            if !merged.contains(value) {
+                merged.push(value.clone());
+            }
+        }
+        merged
+    } else if keys.is_empty()
+        || !patch.iter().all(|e| e.is_object() && (has_key(e) || directive(e).is_some()))
+    {
+        // A list without a merge key, or one whose elements are not what the key is for.
+        patch.to_vec()
+    } else {
+        merge_elements(present, patch, keys)?
+    };
+    object.insert(name.to_owned(), Value::Array(merged));
+    Ok(())
+}
+
+fn merge_elements(mut present: Vec<Value>, patch: &[Value], keys: &[&str]) -> Result<Vec<Value>, Status> {
+    for element in patch {
+        let Value::Object(element) = element else { continue };
+        let Some(key) = keys.iter().find(|key| element.contains_key(**key)) else { continue };
+        let same = |other: &Value| other.get(key) == element.get(*key);
+        if element.get(PATCH).and_then(Value::as_str) == Some("delete") {
+            present.retain(|other| !same(other));
+            continue;
+        }
+        match present.iter_mut().find(|other| same(other)) {
+            Some(Value::Object(target)) => merge(target, element)?,
+            _ => {
+                let mut fresh = Map::new();
+                merge(&mut fresh, element)?;
+                present.push(Value::Object(fresh));
+            }
+        }
+    }
+    Ok(present)
+}
+
+/// Sorts what the order names by it; what it does not name stays behind the element it followed.
+fn reorder(elements: &mut Vec<Value>, order: &[Value], keys: &[&str]) {
+    let place = |value: &Value| {
+        order.iter().position(|wanted| {
+            wanted == value
+                || keys.iter().any(|key| wanted.get(key).is_some() && wanted.get(key) == value.get(key))
+        })
+    };
+    let mut last = None;
+    let mut placed: Vec<(Option<usize>, Value)> = Vec::with_capacity(elements.len());
+    for element in elements.drain(..) {
+        let at = place(&element).or(last);
+        last = at;
+        placed.push((at, element));
+    }
+    placed.sort_by_key(|(at, _)| *at);
+    elements.extend(placed.into_iter().map(|(_, element)| element));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn merged(object: Value, patch: Value) -> Value {
+        let mut object = object.as_object().unwrap().clone();
+        merge(&mut object, patch.as_object().unwrap()).unwrap();
+        Value::Object(object)
+    }
+
+    // contract: E-01
+    #[test]
+    fn containers_merge_by_name_and_keep_the_rest() {
+        let object = json!({"spec": {"containers": [
+            {"name": "a", "image": "1", "env": [{"name": "X", "value": "1"}, {"name": "Y", "value": "2"}]},
+            {"name": "b", "image": "1"}]}});
+        let patch = json!({"spec": {"containers": [
+            {"name": "a", "image": "2", "env": [{"name": "X", "value": "3"}, {"$patch": "delete", "name": "Y"}]},
+            {"name": "c", "image": "9"}]}});
+        assert_eq!(
+            merged(object, patch),
+            json!({"spec": {"containers": [
+                {"name": "a", "image": "2", "env": [{"name": "X", "value": "3"}]},
+                {"name": "b", "image": "1"}, {"name": "c", "image": "9"}]}})
+        );
+    }
+
+    #[test]
+    fn lists_without_a_key_and_nulls() {
+        let object = json!({"args": ["a", "b"], "gone": 1, "m": {"x": 1, "y": 2}});
+        let patch = json!({"args": ["c"], "gone": null, "m": {"x": null, "z": 3}});
+        assert_eq!(merged(object, patch), json!({"args": ["c"], "m": {"y": 2, "z": 3}}));
+    }
+
+    #[test]
+    fn directives() {
+        let object = json!({"metadata": {"finalizers": ["a", "b"]}, "spec": {"strategy": {"x": 1, "type": "A"},
+            "volumes": [{"name": "v", "emptyDir": {}}, {"name": "w"}]}});
+        let patch = json!({"metadata": {"$deleteFromPrimitiveList/finalizers": ["a"], "finalizers": ["c"]},
+            "spec": {"strategy": {"$retainKeys": ["type"], "type": "B"},
+                "$setElementOrder/volumes": [{"name": "w"}, {"name": "v"}],
+                "volumes": [{"name": "v", "$patch": "replace", "hostPath": {"path": "/"}}]}});
+        assert_eq!(
+            merged(object, patch),
+            json!({"metadata": {"finalizers": ["b", "c"]}, "spec": {"strategy": {"type": "B"},
+                "volumes": [{"name": "w"}, {"name": "v", "hostPath": {"path": "/"}}]}})
+        );
+    }
+
+    #[test]
+    fn ports_have_two_keys() {
+        let object = json!({"ports": [{"port": 80, "targetPort": 1}]});
+        assert_eq!(
+            merged(object, json!({"ports": [{"port": 80, "targetPort": 2}, {"port": 81}]})),
+            json!({"ports": [{"port": 80, "targetPort": 2}, {"port": 81}]})
+        );
+    }
+
+    #[test]
+    fn an_unknown_directive_is_a_bad_request() {
+        let patch = json!({"$patch": "explode"});
+        let error = merge(&mut Map::new(), patch.as_object().unwrap()).unwrap_err();
+        assert_eq!(error.code(), 400);
+    }
+}

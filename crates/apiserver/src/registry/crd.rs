@@ -1,0 +1,170 @@
+//! From a CustomResourceDefinition to the kinds it defines.
+
+use serde_json::{Map, Value, json};
+
+use crate::status::{Cause, Status};
+
+use super::{Column, FieldPath, Kind, ScalePaths};
+
+/// What a valid CustomResourceDefinition defines.
+#[derive(Debug)]
+pub(crate) struct Definition {
+    pub(crate) group: String,
+    pub(crate) plural: String,
+    /// The version objects are stored in.
+    pub(crate) storage: Kind,
+    /// Whether the stored version is served as well.
+    pub(crate) storage_served: bool,
+    /// The other versions that are served.
+    pub(crate) others: Vec<Kind>,
+}
+
+/// Reads and checks a definition, and completes it: list kind, singular, and the status that says that the
+/// names are accepted and the resource is there.
+///
+/// # Errors
+/// 422 with one cause per fault, as Kubernetes words them.
+pub(crate) fn definition(object: &mut Map<String, Value>, now: &str) -> Result<Definition, Status> {
+    let name =
+        object.get("metadata").and_then(|m| m.get("name")).and_then(Value::as_str).unwrap_or("").to_owned();
+    let mut causes = Vec::new();
+    let spec = object.get("spec").cloned().unwrap_or(Value::Null);
+    let text = |path: &str| spec.pointer(path).and_then(Value::as_str).unwrap_or("").to_owned();
+    let words = |path: &str| -> Vec<String> {
+        let values = spec.pointer(path).and_then(Value::as_array);
+        values.into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect()
+    };
+    let (group, plural, kind) = (text("/group"), text("/names/plural"), text("/names/kind"));
+    for (field, value) in [("spec.group", &group), ("spec.names.plural", &plural), ("spec.names.kind", &kind)]
+    {
+        if value.is_empty() {
+            causes.push(Cause::required(field, ""));
+        }
+    }
+    if !group.is_empty() && !group.contains('.') {
+        causes.push(Cause::invalid(
+            "spec.group",
+            format!("Invalid value: {group:?}: should be a domain with at least one dot"),
+        ));
+    }
+    if name != format!("{plural}.{group}") {
+        causes.push(Cause::invalid(
+            "metadata.name",
+            format!("Invalid value: {name:?}: must be spec.names.plural+\".\"+spec.group"),
+        ));
+    }
+    let scope = text("/scope");
+    if scope != "Namespaced" && scope != "Cluster" {
+        causes.push(Cause::not_supported("spec.scope", &scope, "\"Cluster\", \"Namespaced\""));
+    }
+    let versions = spec.get("versions").and_then(Value::as_array).cloned().unwrap_or_default();
+    let is = |version: &Value, flag: &str| version.get(flag).and_then(Value::as_bool).unwrap_or(false);
+    if versions.iter().filter(|version| is(version, "storage")).count() != 1 {
+        causes.push(Cause::invalid(
+            "spec.versions",
+            "Invalid value: must have exactly one version marked as storage version",
+        ));
+    }
+    if versions.iter().any(|v| v.get("name").and_then(Value::as_str).unwrap_or("").is_empty()) {
+        causes.push(Cause::required("spec.versions[*].name", ""));
+    }
+    let singular = match text("/names/singular") {
+        empty if empty.is_empty() => kind.to_lowercase(),
+        given => given,
+    };
+    let list_kind = match text("/names/listKind") {
+        empty if empty.is_empty() => format!("{kind}List"),
+        given => given,
+    };
+    let make = |version: &Value| Kind {
+        group: group.clone(),
+        version: version.get("name").and_then(Value::as_str).unwrap_or("").to_owned(),
+        plural: plural.clone(),
+        singular: singular.clone(),
+        kind: kind.clone(),
+        list_kind: list_kind.clone(),
+        short_names: words("/names/shortNames"),
+        categories: words("/names/categories"),
+        namespaced: scope == "Namespaced",
+        has_status: version.pointer("/subresources/status").is_some(),
+        has_generation: true,
+        scale: version.pointer("/subresources/scale").map(scale_paths),
+        fields: FieldPath::common(scope == "Namespaced").chain(selectable_fields(version)).collect(),
+        columns: Some(columns(version)),
+        custom: true,
+    };
+    let stored = versions.iter().find(|version| is(version, "storage"));
+    let (Some(stored), true) = (stored, causes.is_empty()) else {
+        let subject =
+            crate::status::Subject { group: "apiextensions.k8s.io", resource: "CustomResourceDefinition" };
+        return Err(Status::invalid(subject, &name, causes));
+    };
+    let storage = make(stored);
+    let others = versions.iter().filter(|v| is(v, "served") && !is(v, "storage")).map(make).collect();
+    complete(object, &storage, now);
+    Ok(Definition { group, plural, storage, storage_served: is(stored, "served"), others })
+}
+
+fn complete(object: &mut Map<String, Value>, storage: &Kind, now: &str) {
+    let Some(spec) = object.get_mut("spec").and_then(Value::as_object_mut) else { return };
+    spec.entry("conversion").or_insert_with(|| json!({"strategy": "None"}));
+    let Some(names) = spec.get_mut("names").and_then(Value::as_object_mut) else { return };
+    names.insert("singular".into(), storage.singular.as_str().into());
+    names.insert("listKind".into(), storage.list_kind.as_str().into());
+    let accepted = Value::Object(names.clone());
+    let established = object.get("status").and_then(|s| s.get("conditions")).is_some();
+    let status = object.entry("status").or_insert_with(|| json!({}));
+    if !status.is_object() {
+        *status = json!({});
+    }
+    let Some(status) = status.as_object_mut() else { return };
+    status.insert("acceptedNames".into(), accepted);
+    status.insert("storedVersions".into(), json!([storage.version]));
+    if !established {
+        let condition = |kind: &str, reason: &str, message: &str| {
+            json!({"type": kind, "status": "True", "lastTransitionTime": now, "reason": reason,
+                "message": message})
+        };
+        let conditions = json!([
+            condition("NamesAccepted", "NoConflicts", "no conflicts found"),
+            condition("Established", "InitialNamesAccepted", "the initial names have been accepted"),
+        ]);
+        status.insert("conditions".into(), conditions);
+    }
+}
+
+/// `.spec.replicas` as a list of members.
+fn members(path: &str) -> Vec<String> {
+    path.split('.').filter(|part| !part.is_empty()).map(str::to_owned).collect()
+}
+
+fn scale_paths(scale: &Value) -> ScalePaths {
+    let path = |field: &str| scale.get(field).and_then(Value::as_str).map(members);
+    ScalePaths {
+        spec_replicas: path("specReplicasPath").unwrap_or_default(),
+        status_replicas: path("statusReplicasPath").unwrap_or_default(),
+        selector: path("labelSelectorPath"),
+    }
+}
+
+fn selectable_fields(version: &Value) -> impl Iterator<Item = FieldPath> {
+    let fields = version.get("selectableFields").and_then(Value::as_array);
+    let paths = fields.into_iter().flatten().filter_map(|field| field.get("jsonPath")?.as_str());
+    paths.map(|path| FieldPath::parse(path.trim_start_matches('.')))
+}
+
+fn columns(version: &Value) -> Vec<Column> {
+    let columns = version.get("additionalPrinterColumns").and_then(Value::as_array);
+    let text =
+        |column: &Value, field: &str| column.get(field).and_then(Value::as_str).unwrap_or("").to_owned();
+    columns
+        .into_iter()
+        .flatten()
+        .map(|column| Column {
+            name: text(column, "name"),
+            kind: text(column, "type"),
+            path: text(column, "jsonPath"),
+            priority: column.get("priority").and_then(Value::as_i64).unwrap_or(0),
+        })
+        .collect()
+}

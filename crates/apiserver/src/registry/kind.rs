@@ -1,0 +1,170 @@
+//! What the server knows of one kind of object.
+
+use serde_json::{Map, Value};
+
+use crate::status::Subject;
+
+use super::builtin::{Row, Scope};
+
+/// A kind in one API version.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Kind {
+    pub(crate) group: String,
+    pub(crate) version: String,
+    pub(crate) plural: String,
+    pub(crate) singular: String,
+    pub(crate) kind: String,
+    pub(crate) list_kind: String,
+    pub(crate) short_names: Vec<String>,
+    pub(crate) categories: Vec<String>,
+    pub(crate) namespaced: bool,
+    pub(crate) has_status: bool,
+    pub(crate) has_generation: bool,
+    pub(crate) scale: Option<ScalePaths>,
+    pub(crate) fields: Vec<FieldPath>,
+    /// Columns a definition asks for; `None` for built-in kinds.
+    pub(crate) columns: Option<Vec<Column>>,
+    pub(crate) custom: bool,
+}
+
+/// Where the scale subresource finds its numbers, as paths of members.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct ScalePaths {
+    pub(crate) spec_replicas: Vec<String>,
+    pub(crate) status_replicas: Vec<String>,
+    pub(crate) selector: Option<Vec<String>>,
+}
+
+/// A column of `kubectl get` that a CustomResourceDefinition defines.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Column {
+    pub(crate) name: String,
+    pub(crate) kind: String,
+    pub(crate) path: String,
+    pub(crate) priority: i64,
+}
+
+impl Kind {
+    pub(crate) fn api_version(&self) -> String {
+        if self.group.is_empty() { self.version.clone() } else { format!("{}/{}", self.group, self.version) }
+    }
+
+    /// The subject of messages about its objects: `deployments.apps`.
+    pub(crate) fn resource_subject(&self) -> Subject<'_> {
+        Subject { group: &self.group, resource: &self.plural }
+    }
+
+    /// The subject of messages about the shape of its objects: `Deployment.apps`.
+    pub(crate) fn kind_subject(&self) -> Subject<'_> {
+        Subject { group: &self.group, resource: &self.kind }
+    }
+
+    pub(crate) fn is(&self, group: &str, plural: &str) -> bool {
+        self.group == group && self.plural == plural
+    }
+}
+
+impl From<&Row> for Kind {
+    fn from(row: &Row) -> Self {
+        let words = |text: &str| text.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
+        let path = |text: &str| text.split('.').map(str::to_owned).collect::<Vec<_>>();
+        let has = |flag: char| row.flags.contains(flag);
+        Self {
+            group: row.group.into(),
+            version: row.version.into(),
+            plural: row.plural.into(),
+            singular: row.kind.to_lowercase(),
+            kind: row.kind.into(),
+            list_kind: format!("{}List", row.kind),
+            short_names: words(row.short),
+            categories: words(row.categories),
+            namespaced: row.scope == Scope::Namespaced,
+            has_status: has('s'),
+            has_generation: has('g'),
+            scale: has('c').then(|| ScalePaths {
+                spec_replicas: path("spec.replicas"),
+                status_replicas: path("status.replicas"),
+                selector: Some(path("spec.selector")),
+            }),
+            fields: FieldPath::common(row.scope == Scope::Namespaced)
+                .chain(row.fields.split_whitespace().map(FieldPath::parse))
+                .collect(),
+            columns: None,
+            custom: false,
+        }
+    }
+}
+
+/// A field that selectors may name, and where its value is.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct FieldPath {
+    /// As selectors name it: `spec.nodeName`.
+    pub(crate) name: String,
+    /// Where it is, most specific first; the first that has a value counts.
+    paths: Vec<Vec<String>>,
+    /// Its value in objects without it.
+    default: String,
+}
+
+impl FieldPath {
+    /// `name`, `name=default`, or `name@path|other.path`.
+    pub(crate) fn parse(text: &str) -> Self {
+        let (rest, default) = text.split_once('=').unwrap_or((text, ""));
+        let (name, paths) = rest.split_once('@').unwrap_or((rest, rest));
+        Self {
+            name: name.into(),
+            paths: paths.split('|').map(|path| path.split('.').map(str::to_owned).collect()).collect(),
+            default: default.into(),
+        }
+    }
+
+    /// The fields that every kind has.
+    pub(crate) fn common(namespaced: bool) -> impl Iterator<Item = Self> {
+        let names: &[&str] =
+            if namespaced { &["metadata.name", "metadata.namespace"] } else { &["metadata.name"] };
+        names.iter().map(|name| Self::parse(name))
+    }
+
+    /// Whether it names the same value, under whatever name.
+    pub(crate) fn same_place(&self, other: &Self) -> bool {
+        self.paths == other.paths
+    }
+
+    pub(crate) fn read(&self, object: &Map<String, Value>) -> String {
+        let found = self.paths.iter().find_map(|path| {
+            let text = match lookup(object, path)? {
+                Value::String(text) => text.clone(),
+                Value::Bool(flag) => flag.to_string(),
+                Value::Number(number) => number.to_string(),
+                _ => return None,
+            };
+            (!text.is_empty()).then_some(text)
+        });
+        found.unwrap_or_else(|| self.default.clone())
+    }
+}
+
+/// The value at a path of members.
+pub(crate) fn lookup<'a>(object: &'a Map<String, Value>, path: &[String]) -> Option<&'a Value> {
+    let (first, rest) = path.split_first()?;
+    rest.iter().try_fold(object.get(first)?, |value, member| value.get(member))
+}
+
+/// Sets the value at a path of members, making the objects on the way.
+pub(crate) fn assign(object: &mut Map<String, Value>, path: &[String], value: Value) {
+    match path {
+        [] => {}
+        [last] => {
+            object.insert(last.clone(), value);
+        }
+        [first, rest @ ..] => {
+            let inner = object.entry(first.clone()).or_insert(Value::Null);
+            if !inner.is_object() {
+                *inner = Value::Object(Map::new());
+            }
+            if let Some(inner) = inner.as_object_mut() {
+                assign(inner, rest, value);
+            }
+        }
+    }
+}

@@ -1,0 +1,157 @@
+//! Which resources there are: one table for the built-in ones, and what CustomResourceDefinitions add.
+
+mod builtin;
+mod convert;
+mod crd;
+mod kind;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crate::storage::{ResourceStore, Versions};
+
+pub(crate) use convert::Conversion;
+pub(crate) use crd::{Definition, definition};
+pub(crate) use kind::{Column, FieldPath, Kind, ScalePaths, assign, lookup};
+
+/// A resource as it is served in one API version. Versions of one resource share their objects.
+pub(crate) struct Resource {
+    pub(crate) kind: Kind,
+    pub(crate) store: Arc<ResourceStore>,
+    /// Between this version and the stored one; `None` when this is the stored one.
+    pub(crate) conversion: Option<Conversion>,
+    /// Objects may be stored in a version that was the stored one before.
+    pub(crate) mixed: bool,
+}
+
+impl Resource {
+    /// Whether the bytes of stored objects are what is served.
+    pub(crate) fn serves_as_stored(&self) -> bool {
+        self.conversion.is_none() && !self.mixed
+    }
+}
+
+type Address = (String, String, String);
+
+/// All resources that are served, by group, version and plural.
+#[derive(Clone, Default)]
+pub(crate) struct Registry {
+    resources: BTreeMap<Address, Arc<Resource>>,
+}
+
+impl Registry {
+    pub(crate) fn builtin(versions: &Arc<Versions>, history: usize) -> Self {
+        let mut registry = Self::default();
+        for row in builtin::KINDS {
+            let kind = Kind::from(row);
+            let store = Arc::new(ResourceStore::new(versions.clone(), kind.fields.clone(), history));
+            registry.insert(Arc::new(Resource { kind, store, conversion: None, mixed: false }));
+        }
+        for (row, group, version, conversion) in builtin::OTHER_VERSIONS {
+            let stored = registry.get(group, version, row.plural).map(|resource| resource.store.clone());
+            if let Some(store) = stored {
+                let kind = Kind::from(row);
+                registry.insert(Arc::new(Resource {
+                    kind,
+                    store,
+                    conversion: Some(*conversion),
+                    mixed: false,
+                }));
+            }
+        }
+        registry
+    }
+
+    pub(crate) fn insert(&mut self, resource: Arc<Resource>) {
+        let kind = &resource.kind;
+        self.resources.insert((kind.group.clone(), kind.version.clone(), kind.plural.clone()), resource);
+    }
+
+    /// Takes a resource out, in all its versions.
+    pub(crate) fn remove(&mut self, group: &str, plural: &str) -> Vec<Arc<Resource>> {
+        let (gone, rest) = std::mem::take(&mut self.resources)
+            .into_iter()
+            .partition(|((g, _, p), _)| g == group && p == plural);
+        self.resources = rest;
+        let gone: BTreeMap<Address, Arc<Resource>> = gone;
+        gone.into_values().collect()
+    }
+
+    pub(crate) fn get(&self, group: &str, version: &str, plural: &str) -> Option<&Arc<Resource>> {
+        self.resources.get(&(group.to_owned(), version.to_owned(), plural.to_owned()))
+    }
+
+    /// The resource of a kind, from an object's `apiVersion` and `kind`.
+    pub(crate) fn of_kind(&self, api_version: &str, kind: &str) -> Option<&Arc<Resource>> {
+        let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
+        self.iter().find(|r| r.kind.kind == kind && r.kind.version == version && r.kind.group == group)
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Arc<Resource>> {
+        self.resources.values()
+    }
+
+    /// Every resource once, whatever its number of versions.
+    pub(crate) fn stored(&self) -> impl Iterator<Item = &Arc<Resource>> {
+        self.iter().filter(|resource| resource.conversion.is_none())
+    }
+
+    /// The resources of one API version.
+    pub(crate) fn of_version(&self, group: &str, version: &str) -> Vec<&Arc<Resource>> {
+        self.iter().filter(|r| r.kind.group == group && r.kind.version == version).collect()
+    }
+
+    /// The versions of each named group, the preferred version first; groups in order of name.
+    pub(crate) fn groups(&self) -> BTreeMap<&str, Vec<&str>> {
+        let mut groups: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+        for resource in self.iter().filter(|r| !r.kind.group.is_empty()) {
+            let versions = groups.entry(&resource.kind.group).or_default();
+            if !versions.contains(&resource.kind.version.as_str()) {
+                versions.push(&resource.kind.version);
+            }
+        }
+        for versions in groups.values_mut() {
+            versions.sort_by_key(|version| std::cmp::Reverse(version_rank(version)));
+        }
+        groups
+    }
+}
+
+/// `apiVersion` and `kind` of every built-in kind.
+#[cfg(test)]
+pub(crate) fn builtin_kinds() -> Vec<(String, String)> {
+    let others = builtin::OTHER_VERSIONS.iter().map(|(row, ..)| row);
+    builtin::KINDS.iter().chain(others).map(Kind::from).map(|kind| (kind.api_version(), kind.kind)).collect()
+}
+
+/// Stable before beta before alpha before anything else, higher numbers first.
+/// Follows Kubernetes 1.37 (`version.CompareKubeAwareVersionStrings`).
+fn version_rank(version: &str) -> (u8, u32, u32) {
+    let number = |text: &str| text.parse::<u32>().ok();
+    let Some(rest) = version.strip_prefix('v') else { return (0, 0, 0) };
+    for (rank, stage) in [(2, "beta"), (1, "alpha")] {
+        if let Some((major, minor)) = rest.split_once(stage) {
+            return number(major).zip(number(minor)).map_or((0, 0, 0), |(a, b)| (rank, a, b));
+        }
+    }
+    number(rest).map_or((0, 0, 0), |major| (3, major, 0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_are_ranked_as_kubernetes_does() {
+        let mut versions = vec!["v1alpha1", "v2", "foo", "v1beta2", "v1", "v1beta1", "v10"];
+        versions.sort_by_key(|version| std::cmp::Reverse(version_rank(version)));
+        assert_eq!(versions, ["v10", "v2", "v1", "v1beta2", "v1beta1", "v1alpha1", "foo"]);
+    }
+
+    #[test]
+    fn the_table_has_no_kind_twice() {
+        let versions = Arc::new(Versions::starting_at(1));
+        let registry = Registry::builtin(&versions, 8);
+        assert_eq!(registry.iter().count(), builtin::KINDS.len() + builtin::OTHER_VERSIONS.len());
+    }
+}

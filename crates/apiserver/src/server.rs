@@ -1,0 +1,285 @@
+//! A running server and what can be done with it in process.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use serde_json::Value;
+use tokio_util::task::TaskTracker;
+
+use crate::api::{Api, DeleteOptions, Deleted, Object, Write};
+use crate::faults::Faults;
+use crate::http::{Context, TlsAcceptor};
+use crate::registry::Resource;
+use crate::selectors::Selection;
+use crate::stats::Stats;
+use crate::{Builder, Error};
+
+/// The certificate of a server that speaks HTTPS.
+#[derive(Clone)]
+pub(crate) struct Tls {
+    certificate_pem: String,
+    acceptor: TlsAcceptor,
+}
+
+impl Tls {
+    #[cfg(feature = "tls")]
+    pub(crate) fn make(address: SocketAddr) -> Result<Self, Error> {
+        use tokio_rustls::rustls;
+        let tls = |error: &dyn std::fmt::Display| Error::Tls { reason: error.to_string() };
+        let names = vec!["localhost".to_owned(), "127.0.0.1".to_owned(), address.ip().to_string()];
+        let made = rcgen::generate_simple_self_signed(names).map_err(|error| tls(&error))?;
+        let key = rustls::pki_types::PrivateKeyDer::try_from(made.signing_key.serialize_der())
+            .map_err(|error| tls(&error))?;
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let mut config = rustls::ServerConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .map_err(|error| tls(&error))?
+            .with_no_client_auth()
+            .with_single_cert(vec![made.cert.der().clone()], key)
+            .map_err(|error| tls(&error))?;
+        config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+        Ok(Self { certificate_pem: made.cert.pem(), acceptor: Arc::new(config).into() })
+    }
+
+    pub(crate) fn acceptor(&self) -> TlsAcceptor {
+        self.acceptor.clone()
+    }
+}
+
+/// A Kubernetes API server in this process.
+///
+/// Dropping it ends it too, without waiting; [`ApiServer::shutdown`] waits.
+pub struct ApiServer {
+    context: Arc<Context>,
+    address: SocketAddr,
+    tls: Option<Tls>,
+    tasks: TaskTracker,
+}
+
+impl std::fmt::Debug for ApiServer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ApiServer").field("url", &self.url()).finish_non_exhaustive()
+    }
+}
+
+impl ApiServer {
+    /// A server with default settings, to be changed and started.
+    pub fn builder() -> Builder {
+        Builder::default()
+    }
+
+    pub(crate) fn new(
+        context: Arc<Context>,
+        address: SocketAddr,
+        tls: Option<Tls>,
+        tasks: TaskTracker,
+    ) -> Self {
+        Self { context, address, tls, tasks }
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Its base URL: `http://127.0.0.1:PORT`.
+    pub fn url(&self) -> String {
+        let scheme = if self.tls.is_some() { "https" } else { "http" };
+        format!("{scheme}://{}", self.address)
+    }
+
+    /// The certificate that clients are to trust, in PEM; `None` for plain HTTP.
+    pub fn certificate_pem(&self) -> Option<&str> {
+        self.tls.as_ref().map(|tls| tls.certificate_pem.as_str())
+    }
+
+    /// A kubeconfig for it, in YAML.
+    pub fn kubeconfig(&self) -> String {
+        use base64::Engine;
+        let certificate = self.certificate_pem().map_or_else(String::new, |pem| {
+            let data = base64::engine::general_purpose::STANDARD.encode(pem);
+            format!("    certificate-authority-data: {data}\n")
+        });
+        let user = self.context.token.as_ref().map_or_else(
+            || "{}".to_owned(),
+            // A JSON string is a YAML string.
+            |token| format!("{{token: {}}}", Value::from(token.as_str())),
+        );
+        format!(
+            "apiVersion: v1\nkind: Config\ncurrent-context: kinformer\nclusters:\n- name: kinformer\n  cluster:\n    \
+             server: {}\n{certificate}contexts:\n- name: kinformer\n  context: {{cluster: kinformer, user: \
+             kinformer}}\nusers:\n- name: kinformer\n  user: {user}\n",
+            self.url()
+        )
+    }
+
+    /// A ready configuration for a `kube_client::Client`.
+    ///
+    /// # Errors
+    /// [`Error::Client`] when the URL or the certificate cannot be used.
+    #[cfg(feature = "client")]
+    pub fn config(&self) -> Result<kube_client::Config, Error> {
+        let failed = |reason: String| Error::Client { url: self.url(), reason };
+        let url = self.url().parse().map_err(|error: ::http::uri::InvalidUri| failed(error.to_string()))?;
+        let mut config = kube_client::Config::new(url);
+        if let Some(token) = &self.context.token {
+            config.auth_info.token = Some(token.clone().into());
+        }
+        if let Some(tls) = &self.tls {
+            let block: String =
+                tls.certificate_pem.lines().filter(|line| !line.starts_with("-----")).collect();
+            use base64::Engine;
+            let der = base64::engine::general_purpose::STANDARD
+                .decode(block)
+                .map_err(|error| failed(error.to_string()))?;
+            config.root_cert = Some(vec![der]);
+        }
+        Ok(config)
+    }
+
+    /// The failures that it is to produce.
+    pub fn faults(&self) -> Faults {
+        self.context.faults.clone()
+    }
+
+    /// What it has done so far.
+    pub fn stats(&self) -> Stats {
+        self.context.counters.read(self.version())
+    }
+
+    /// The newest version.
+    pub fn version(&self) -> u64 {
+        self.context.api.versions.current()
+    }
+
+    /// Forgets the history: lists and watches from older versions are answered with 410 `Expired`. Watches
+    /// that have kept up go on.
+    pub fn compact(&self) {
+        self.context.api.compact();
+    }
+
+    /// Ends all open watches in the regular way, as a server does that is restarted.
+    pub fn drop_watches(&self) {
+        self.context.drop_watches();
+    }
+
+    /// Breaks all open connections off in the middle of whatever they are doing, as a network does. New ones are
+    /// taken; see [`Faults::refuse_connections`] for those.
+    pub fn drop_connections(&self) {
+        self.context.drop_connections();
+    }
+
+    /// Stores a new object as it is, status and all; `apiVersion` and `kind` say where. Watchers hear of it.
+    ///
+    /// uid, creationTimestamp and resourceVersion are set where they are missing. Returns the object as stored.
+    ///
+    /// # Errors
+    /// [`Error::UnknownKind`], [`Error::NotAnObject`], and [`Error::Status`] with what a client would be told.
+    pub fn create(&self, object: Value) -> Result<Value, Error> {
+        let (resource, namespace, object) = self.place(object)?;
+        let stored = self.api().create(&resource, &namespace, object, Write::by_owner())?;
+        Ok(Value::Object(Api::served(&resource, &stored)))
+    }
+
+    /// Replaces an object as it is, status and all. A `resourceVersion` in it must be the present one.
+    ///
+    /// # Errors
+    /// As for [`ApiServer::create`].
+    pub fn update(&self, object: Value) -> Result<Value, Error> {
+        let (resource, namespace, object) = self.place(object)?;
+        let name = name_of(&object);
+        let stored = self.api().update(&resource, &namespace, &name, object, Write::by_owner())?;
+        Ok(Value::Object(Api::served(&resource, &stored)))
+    }
+
+    /// Reads an object; `None` when there is none. `namespace` is empty for cluster-scoped kinds.
+    ///
+    /// # Errors
+    /// [`Error::UnknownKind`].
+    pub fn get(
+        &self,
+        api_version: &str,
+        kind: &str,
+        namespace: &str,
+        name: &str,
+    ) -> Result<Option<Value>, Error> {
+        let resource = self.resource(api_version, kind)?;
+        let stored = self.api().get(&resource, namespace, name).ok();
+        Ok(stored.map(|stored| Value::Object(Api::served(&resource, &stored))))
+    }
+
+    /// Reads all objects of a kind, in order of namespace and name; all namespaces when `namespace` is empty.
+    /// Parses each of them.
+    ///
+    /// # Errors
+    /// [`Error::UnknownKind`].
+    pub fn list(&self, api_version: &str, kind: &str, namespace: &str) -> Result<Vec<Value>, Error> {
+        let resource = self.resource(api_version, kind)?;
+        let selection = Selection { namespace: namespace.to_owned(), ..Selection::default() };
+        let objects = resource.store.snapshot().objects;
+        let selected = objects.values().filter(|stored| selection.matches(stored));
+        Ok(selected.map(|stored| Value::Object(Api::served(&resource, stored))).collect())
+    }
+
+    /// How many objects of a kind there are. O(1).
+    ///
+    /// # Errors
+    /// [`Error::UnknownKind`].
+    pub fn count(&self, api_version: &str, kind: &str) -> Result<usize, Error> {
+        Ok(self.resource(api_version, kind)?.store.len())
+    }
+
+    /// Deletes an object, as a client would: one with finalizers stays until they are gone. Returns its state.
+    ///
+    /// # Errors
+    /// [`Error::UnknownKind`], and [`Error::Status`] with what a client would be told.
+    pub fn delete(&self, api_version: &str, kind: &str, namespace: &str, name: &str) -> Result<Value, Error> {
+        let resource = self.resource(api_version, kind)?;
+        let deleted = self.api().delete(&resource, namespace, name, &DeleteOptions::default())?;
+        let (Deleted::Gone(stored) | Deleted::Terminating(stored)) = deleted;
+        Ok(Value::Object(Api::served(&resource, &stored)))
+    }
+
+    /// Ends every connection and waits until no task is left: at once for idle connections, half a second at
+    /// most for others.
+    ///
+    /// Cancel safe: the end goes on when the wait is given up.
+    pub async fn shutdown(self) {
+        self.context.shutdown.cancel();
+        self.tasks.close();
+        self.tasks.wait().await;
+    }
+
+    fn api(&self) -> &Api {
+        &self.context.api
+    }
+
+    fn resource(&self, api_version: &str, kind: &str) -> Result<Arc<Resource>, Error> {
+        self.api()
+            .registry()
+            .of_kind(api_version, kind)
+            .cloned()
+            .ok_or_else(|| Error::UnknownKind { api_version: api_version.to_owned(), kind: kind.to_owned() })
+    }
+
+    /// Where an object belongs by what it says of itself.
+    fn place(&self, object: Value) -> Result<(Arc<Resource>, String, Object), Error> {
+        let Value::Object(object) = object else { return Err(Error::NotAnObject) };
+        let text = |member: &str| object.get(member).and_then(Value::as_str).unwrap_or("");
+        let resource = self.resource(text("apiVersion"), text("kind"))?;
+        let given =
+            object.get("metadata").and_then(|metadata| metadata.get("namespace")).and_then(Value::as_str);
+        let namespace = if resource.kind.namespaced { given.unwrap_or("default") } else { "" };
+        Ok((resource, namespace.to_owned(), object))
+    }
+}
+
+impl Drop for ApiServer {
+    fn drop(&mut self) {
+        self.context.shutdown.cancel();
+    }
+}
+
+fn name_of(object: &Object) -> String {
+    object.get("metadata").and_then(|m| m.get("name")).and_then(Value::as_str).unwrap_or("").to_owned()
+}

@@ -1,0 +1,295 @@
+//! The answers of an API server that are not objects: `Status`, with code, reason and details.
+
+use serde_json::{Map, Value, json};
+
+/// A failure as the API tells it: a `Status` object of `v1` with its HTTP code, reason and message.
+///
+/// Messages and shapes follow Kubernetes 1.37 (`k8s.io/apimachinery/pkg/api/errors`).
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[error("{message}")]
+pub struct Status {
+    code: u16,
+    reason: &'static str,
+    message: String,
+    details: Option<Box<Details>>,
+    continue_token: Option<String>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq)]
+struct Details {
+    name: String,
+    group: String,
+    kind: String,
+    uid: String,
+    causes: Vec<Cause>,
+    retry_after_seconds: Option<u32>,
+}
+
+/// One entry of `details.causes`.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Cause {
+    pub(crate) reason: &'static str,
+    pub(crate) message: String,
+    pub(crate) field: Option<String>,
+}
+
+impl Cause {
+    pub(crate) fn invalid(field: &str, message: impl Into<String>) -> Self {
+        Self { reason: "FieldValueInvalid", message: message.into(), field: Some(field.into()) }
+    }
+
+    pub(crate) fn forbidden(field: &str, message: impl AsRef<str>) -> Self {
+        Self {
+            reason: "FieldValueForbidden",
+            message: format!("Forbidden: {}", message.as_ref()),
+            field: Some(field.into()),
+        }
+    }
+
+    pub(crate) fn required(field: &str, message: impl AsRef<str>) -> Self {
+        Self {
+            reason: "FieldValueRequired",
+            message: format!("Required value: {}", message.as_ref()),
+            field: Some(field.into()),
+        }
+    }
+
+    pub(crate) fn not_supported(field: &str, value: &str, supported: &str) -> Self {
+        Self {
+            reason: "FieldValueNotSupported",
+            message: format!("Unsupported value: {value:?}: supported values: {supported}"),
+            field: Some(field.into()),
+        }
+    }
+}
+
+/// The group and the plural (or the kind) a message is about: `deployments.apps`, `pods`.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Subject<'a> {
+    pub(crate) group: &'a str,
+    pub(crate) resource: &'a str,
+}
+
+impl std::fmt::Display for Subject<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.resource)?;
+        if self.group.is_empty() { Ok(()) } else { write!(f, ".{}", self.group) }
+    }
+}
+
+impl Status {
+    pub(crate) fn new(code: u16, reason: &'static str, message: impl Into<String>) -> Self {
+        Self { code, reason, message: message.into(), details: None, continue_token: None }
+    }
+
+    fn about(mut self, subject: Subject<'_>, name: &str) -> Self {
+        let details = self.details.get_or_insert_default();
+        details.name = name.into();
+        details.group = subject.group.into();
+        details.kind = subject.resource.into();
+        self
+    }
+
+    pub(crate) fn retry_after(mut self, seconds: u32) -> Self {
+        self.details.get_or_insert_default().retry_after_seconds = Some(seconds);
+        self
+    }
+
+    pub(crate) fn not_found(subject: Subject<'_>, name: &str) -> Self {
+        Self::new(404, "NotFound", format!("{subject} {name:?} not found")).about(subject, name)
+    }
+
+    pub(crate) fn no_such_path() -> Self {
+        let mut status = Self::new(404, "NotFound", "the server could not find the requested resource");
+        status.details = Some(Box::default());
+        status
+    }
+
+    pub(crate) fn already_exists(subject: Subject<'_>, name: &str) -> Self {
+        Self::new(409, "AlreadyExists", format!("{subject} {name:?} already exists")).about(subject, name)
+    }
+
+    pub(crate) fn conflict(subject: Subject<'_>, name: &str, why: &str) -> Self {
+        Self::new(409, "Conflict", format!("Operation cannot be fulfilled on {subject} {name:?}: {why}"))
+            .about(subject, name)
+    }
+
+    pub(crate) fn modified(subject: Subject<'_>, name: &str) -> Self {
+        Self::conflict(
+            subject,
+            name,
+            "the object has been modified; please apply your changes to the latest version and try again",
+        )
+    }
+
+    pub(crate) fn forbidden(subject: Subject<'_>, name: &str, why: &str) -> Self {
+        Self::new(403, "Forbidden", format!("{subject} {name:?} is forbidden: {why}")).about(subject, name)
+    }
+
+    pub(crate) fn bad_request(message: impl Into<String>) -> Self {
+        Self::new(400, "BadRequest", message)
+    }
+
+    /// 422; `kind` is the kind with its group (`Pod`, `Deployment.apps`).
+    pub(crate) fn invalid(kind: Subject<'_>, name: &str, causes: Vec<Cause>) -> Self {
+        let parts: Vec<String> =
+            causes.iter().map(|c| format!("{}: {}", c.field.as_deref().unwrap_or(""), c.message)).collect();
+        let all = match parts.as_slice() {
+            [one] => one.clone(),
+            many => format!("[{}]", many.join(", ")),
+        };
+        let mut status =
+            Self::new(422, "Invalid", format!("{kind} {name:?} is invalid: {all}")).about(kind, name);
+        status.details.get_or_insert_default().causes = causes;
+        status
+    }
+
+    pub(crate) fn method_not_allowed() -> Self {
+        let mut status = Self::new(
+            405,
+            "MethodNotAllowed",
+            "the server does not allow this method on the requested resource",
+        );
+        status.details = Some(Box::default());
+        status
+    }
+
+    pub(crate) fn unauthorized() -> Self {
+        Self::new(401, "Unauthorized", "Unauthorized")
+    }
+
+    pub(crate) fn too_large_version(asked: u64, current: u64) -> Self {
+        let mut status = Self::new(
+            504,
+            "Timeout",
+            format!("Timeout: Too large resource version: {asked}, current: {current}"),
+        )
+        .retry_after(1);
+        status.details.get_or_insert_default().causes = vec![Cause {
+            reason: "ResourceVersionTooLarge",
+            message: "Too large resource version".into(),
+            field: None,
+        }];
+        status
+    }
+
+    pub(crate) fn expired(message: impl Into<String>) -> Self {
+        Self::new(410, "Expired", message)
+    }
+
+    pub(crate) fn with_continue(mut self, token: String) -> Self {
+        self.continue_token = Some(token);
+        self
+    }
+
+    pub(crate) fn too_many_requests(seconds: u32) -> Self {
+        Self::new(429, "TooManyRequests", "Too many requests, please try again later.").retry_after(seconds)
+    }
+
+    pub(crate) fn internal(message: impl AsRef<str>) -> Self {
+        let text = message.as_ref();
+        let mut status = Self::new(500, "InternalError", format!("Internal error occurred: {text}"));
+        status.details.get_or_insert_default().causes =
+            vec![Cause { reason: "", message: text.into(), field: None }];
+        status
+    }
+
+    pub(crate) fn body_too_large(limit: usize) -> Self {
+        Self::new(413, "RequestEntityTooLarge", format!("Request entity too large: limit is {limit}"))
+    }
+
+    pub(crate) fn unsupported_media_type(accepted: &str) -> Self {
+        Self::new(
+            415,
+            "UnsupportedMediaType",
+            format!(
+                "the body of the request was in an unknown format - accepted media types include: {accepted}"
+            ),
+        )
+    }
+
+    pub(crate) fn not_acceptable(accepted: &str) -> Self {
+        Self::new(406, "NotAcceptable", format!("only the following media types are accepted: {accepted}"))
+    }
+
+    /// The HTTP status code, such as 404.
+    pub fn code(&self) -> u16 {
+        self.code
+    }
+
+    /// The reason, such as `NotFound`.
+    pub fn reason(&self) -> &str {
+        self.reason
+    }
+
+    /// The message for people.
+    pub fn message(&self) -> &str {
+        &self.message
+    }
+
+    pub(crate) fn retry_after_seconds(&self) -> Option<u32> {
+        self.details.as_ref().and_then(|d| d.retry_after_seconds)
+    }
+
+    /// The `Status` object as it goes over the wire.
+    pub fn to_json(&self) -> Value {
+        let mut metadata = Map::new();
+        if let Some(token) = &self.continue_token {
+            metadata.insert("continue".into(), token.as_str().into());
+        }
+        let mut status = json!({
+            "kind": "Status", "apiVersion": "v1", "metadata": metadata,
+            "status": "Failure", "message": self.message, "reason": self.reason, "code": self.code,
+        });
+        if let (Some(details), Some(map)) = (&self.details, status.as_object_mut()) {
+            map.insert("details".into(), details.to_json());
+        }
+        status
+    }
+}
+
+impl Details {
+    fn to_json(&self) -> Value {
+        let mut map = Map::new();
+        for (field, text) in
+            [("name", &self.name), ("group", &self.group), ("kind", &self.kind), ("uid", &self.uid)]
+        {
+            if !text.is_empty() {
+                map.insert(field.into(), text.as_str().into());
+            }
+        }
+        if !self.causes.is_empty() {
+            let causes = self.causes.iter().map(|cause| {
+                let mut map = Map::new();
+                if !cause.reason.is_empty() {
+                    map.insert("reason".into(), cause.reason.into());
+                }
+                map.insert("message".into(), cause.message.as_str().into());
+                if let Some(field) = &cause.field {
+                    map.insert("field".into(), field.as_str().into());
+                }
+                Value::Object(map)
+            });
+            map.insert("causes".into(), causes.collect());
+        }
+        if let Some(seconds) = self.retry_after_seconds {
+            map.insert("retryAfterSeconds".into(), seconds.into());
+        }
+        Value::Object(map)
+    }
+}
+
+/// The answer to a deletion that leaves nothing behind.
+pub(crate) fn success(subject: Subject<'_>, name: &str, uid: &str) -> Value {
+    let details = Details {
+        name: name.into(),
+        group: subject.group.into(),
+        kind: subject.resource.into(),
+        uid: uid.into(),
+        ..Details::default()
+    };
+    json!({
+        "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success",
+        "details": details.to_json(),
+    })
+}

@@ -1,0 +1,207 @@
+//! An object at rest: its bytes, and the few things that reads and selectors need without parsing them.
+
+use std::fmt;
+use std::ops::Range;
+use std::sync::{Arc, OnceLock};
+
+use bytes::Bytes;
+use serde_json::{Map, Value};
+
+use crate::protobuf;
+use crate::registry::FieldPath;
+
+use super::EventKind;
+
+/// `namespace/name`, or `name` for a cluster-scoped object: the order of lists, as etcd's keys give it.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct Key(Arc<str>);
+
+impl Key {
+    pub(crate) fn new(namespace: &str, name: &str) -> Self {
+        if namespace.is_empty() { Self(name.into()) } else { Self(format!("{namespace}/{name}").into()) }
+    }
+
+    /// A place between keys, for where a list goes on; not the key of an object.
+    pub(crate) fn raw(text: &str) -> Self {
+        Self(text.into())
+    }
+
+    pub(crate) fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    pub(crate) fn namespace(&self) -> &str {
+        self.0.split_once('/').map_or("", |(namespace, _)| namespace)
+    }
+
+    pub(crate) fn name(&self) -> &str {
+        self.0.split_once('/').map_or(&self.0, |(_, name)| name)
+    }
+}
+
+impl fmt::Debug for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// A line of a watch stream: `{"type":"ADDED","object":{…}}` and a newline.
+pub(crate) type Frame = Bytes;
+
+/// One state of one object, immutable.
+///
+/// Serialized once, as the frame that its watchers get; lists and gets take slices of the same bytes.
+/// `apiVersion`, `kind` and `metadata` come first in the object, so that another version of the same kind,
+/// list items without their type, and metadata-only answers are cut out without parsing.
+pub(crate) struct Stored {
+    key: Key,
+    version: u64,
+    uid: Box<str>,
+    labels: Box<[(Box<str>, Box<str>)]>,
+    fields: Box<[Box<str>]>,
+    frame: Frame,
+    object: Range<usize>,
+    /// From the `"metadata"` member to before the object's closing brace.
+    members: Range<usize>,
+    /// The value of `metadata`.
+    metadata: Range<usize>,
+    terminating: bool,
+    protobuf: OnceLock<Option<Bytes>>,
+}
+
+impl Stored {
+    /// Serializes `object`, which is a complete object with its version set.
+    pub(crate) fn new(
+        key: Key,
+        version: u64,
+        kind: EventKind,
+        object: &Map<String, Value>,
+        fields: &[FieldPath],
+    ) -> Self {
+        let metadata = object.get("metadata").and_then(Value::as_object);
+        let text = |field: &str| metadata.and_then(|m| m.get(field)).and_then(Value::as_str).unwrap_or("");
+        let labels = metadata
+            .and_then(|m| m.get("labels"))
+            .and_then(Value::as_object)
+            .map(|map| {
+                map.iter()
+                    .filter_map(|(name, value)| Some((name.as_str().into(), value.as_str()?.into())))
+                    .collect()
+            })
+            .unwrap_or_default();
+        let mut out = Vec::with_capacity(1024);
+        out.extend_from_slice(kind.frame_start());
+        let start = out.len();
+        out.extend_from_slice(b"{\"apiVersion\":");
+        write_json(&mut out, object.get("apiVersion").unwrap_or(&Value::Null));
+        out.extend_from_slice(b",\"kind\":");
+        write_json(&mut out, object.get("kind").unwrap_or(&Value::Null));
+        out.push(b',');
+        let members_start = out.len();
+        out.extend_from_slice(b"\"metadata\":");
+        let metadata_start = out.len();
+        write_json(&mut out, object.get("metadata").unwrap_or(&Value::Null));
+        let metadata_range = metadata_start..out.len();
+        for (name, value) in object {
+            if !matches!(name.as_str(), "apiVersion" | "kind" | "metadata") {
+                out.push(b',');
+                write_json(&mut out, name);
+                out.push(b':');
+                write_json(&mut out, value);
+            }
+        }
+        let members = members_start..out.len();
+        out.push(b'}');
+        let end = out.len();
+        out.extend_from_slice(FRAME_END);
+        out.shrink_to_fit();
+        Self {
+            version,
+            uid: text("uid").into(),
+            labels,
+            fields: fields.iter().map(|field| field.read(object).into()).collect(),
+            frame: out.into(),
+            object: start..end,
+            members,
+            metadata: metadata_range,
+            terminating: metadata.is_some_and(|m| m.contains_key("deletionTimestamp")),
+            protobuf: OnceLock::new(),
+            key,
+        }
+    }
+
+    pub(crate) fn key(&self) -> &Key {
+        &self.key
+    }
+
+    pub(crate) fn version(&self) -> u64 {
+        self.version
+    }
+
+    pub(crate) fn uid(&self) -> &str {
+        &self.uid
+    }
+
+    /// Whether it has a `deletionTimestamp`.
+    pub(crate) fn is_terminating(&self) -> bool {
+        self.terminating
+    }
+
+    pub(crate) fn label(&self, name: &str) -> Option<&str> {
+        self.labels.iter().find(|(key, _)| **key == *name).map(|(_, value)| &**value)
+    }
+
+    /// The value of the resource's field selector number `index`.
+    pub(crate) fn field(&self, index: usize) -> &str {
+        self.fields.get(index).map_or("", |value| value)
+    }
+
+    /// The whole object.
+    pub(crate) fn object(&self) -> Bytes {
+        self.frame.slice(self.object.clone())
+    }
+
+    /// `"metadata":{…},…`: everything but the type, without the braces.
+    pub(crate) fn members(&self) -> &[u8] {
+        self.frame.get(self.members.clone()).unwrap_or_default()
+    }
+
+    /// The value of `metadata`.
+    pub(crate) fn metadata(&self) -> &[u8] {
+        self.frame.get(self.metadata.clone()).unwrap_or_default()
+    }
+
+    /// The line that tells of this state as it came about.
+    pub(crate) fn frame(&self) -> Frame {
+        self.frame.clone()
+    }
+
+    /// The object as a protobuf message without its type, made at most once; `None` for kinds that have none.
+    pub(crate) fn protobuf(&self) -> Option<&Bytes> {
+        let made = self.protobuf.get_or_init(|| {
+            let object = self.parse();
+            let text = |member: &str| object.get(member).and_then(Value::as_str).unwrap_or("");
+            protobuf::message(text("apiVersion"), text("kind"), &object).map(Bytes::from)
+        });
+        made.as_ref()
+    }
+
+    /// The object, parsed. Costs a parse.
+    pub(crate) fn parse(&self) -> Map<String, Value> {
+        match serde_json::from_slice(&self.object()) {
+            Ok(Value::Object(map)) => map,
+            _ => Map::new(),
+        }
+    }
+}
+
+pub(crate) const FRAME_END: &[u8] = b"}\n";
+
+/// Writes JSON into memory, which cannot fail for a `Value` or a string.
+pub(crate) fn write_json<T: serde::Serialize + ?Sized>(out: &mut Vec<u8>, value: &T) {
+    let before = out.len();
+    if serde_json::to_writer(&mut *out, value).is_err() {
+        out.truncate(before);
+        out.extend_from_slice(b"null");
+    }
+}
