@@ -2,8 +2,9 @@
 //! that no compiler checks.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::process::Command;
 
-use cargo_metadata::{DependencyKind, Metadata, MetadataCommand, Package, PackageId};
+use cargo_metadata::{DependencyKind, Metadata, MetadataCommand, Package};
 
 use crate::contract::fail;
 use crate::files::{self, File};
@@ -59,7 +60,7 @@ pub(crate) fn problems() -> Result<Vec<String>, String> {
     let map = Map::parse(&files::read(MAP)?);
     let files = files::rust()?;
     let mut problems = layers(&map, &Crate::of(&metadata));
-    problems.extend(alone(&metadata));
+    problems.extend(alone()?);
     problems.extend(manifests(&metadata)?);
     problems.extend(files.iter().flat_map(rules));
     Ok(problems)
@@ -146,34 +147,29 @@ fn layers(map: &Map, crates: &[Crate]) -> Vec<String> {
     problems
 }
 
-/// The crates that stand alone need nothing that talks to anyone.
-fn alone(metadata: &Metadata) -> Vec<String> {
-    let Some(resolve) = &metadata.resolve else {
-        return vec!["cargo metadata gave no dependency graph".into()];
-    };
-    let name = |id: &PackageId| metadata.packages.iter().find(|p| p.id == *id).map(|p| p.name.as_str());
+/// The crates that stand alone need nothing that talks to anyone. Asked of `cargo tree`, which looks at one
+/// package as its user would build it, without the features that others switch on.
+fn alone() -> Result<Vec<String>, String> {
     let mut problems = Vec::new();
-    for own in metadata.packages.iter().filter(|package| ALONE.contains(&package.name.as_str())) {
-        let (mut seen, mut left) = (BTreeSet::new(), vec![own.id.clone()]);
-        while let Some(id) = left.pop() {
-            let Some(node) = resolve.nodes.iter().find(|node| node.id == id) else { continue };
-            for need in &node.deps {
-                let normal = need.dep_kinds.iter().any(|kind| kind.kind == DependencyKind::Normal);
-                let optional = own.id == id
-                    && own
-                        .dependencies
-                        .iter()
-                        .any(|d| d.optional && Some(d.name.as_str()) == name(&need.pkg));
-                if normal && !optional && seen.insert(need.pkg.clone()) {
-                    left.push(need.pkg.clone());
-                }
-            }
+    for package in ALONE {
+        let mut tree = Command::new("cargo");
+        tree.args(["tree", "--edges", "normal", "--prefix", "none", "--package", package]);
+        let output =
+            tree.current_dir(files::root()).output().map_err(|error| format!("cargo tree: {error}"))?;
+        if !output.status.success() {
+            return Err(format!("cargo tree: {}", String::from_utf8_lossy(&output.stderr)));
         }
-        for needed in seen.iter().filter_map(name).filter(|needed| NOT_ALONE.contains(needed)) {
-            problems.push(format!("{}: its dependency tree has {needed}; it must stand alone", own.name));
-        }
+        problems.extend(not_alone(package, &String::from_utf8_lossy(&output.stdout)));
     }
-    problems
+    Ok(problems)
+}
+
+fn not_alone(package: &str, tree: &str) -> Vec<String> {
+    let needed: BTreeSet<&str> = tree.lines().filter_map(|line| line.split_whitespace().next()).collect();
+    let unwanted = needed.into_iter().filter(|needed| NOT_ALONE.contains(needed));
+    unwanted
+        .map(|needed| format!("{package}: its dependency tree has {needed}; it must stand alone"))
+        .collect()
 }
 
 /// Every crate takes the workspace's lints, and those forbid unsafe code.
@@ -324,6 +320,14 @@ mod tests {
         assert!(told("crates/x/tests/a.rs", "#[ignore]").contains("without a reason"));
         assert!(told("crates/x/src/a.rs", "// TODO later").contains("name the issue"));
         assert_eq!(told("crates/x/src/a.rs", "// TODO(#12) later"), "");
+    }
+
+    #[test]
+    fn what_talks_to_anyone_is_told() {
+        let tree =
+            "kinformer-store v0.1.0 (/somewhere)\nfoldhash v0.2.0\nhyper v1.8.0\nfoldhash v0.2.0 (*)\n";
+        assert_eq!(not_alone("x", tree), ["x: its dependency tree has hyper; it must stand alone"]);
+        assert_eq!(not_alone("x", "foldhash v0.2.0\n"), [""; 0]);
     }
 
     #[test]

@@ -1,0 +1,103 @@
+//! The objects, and an indexer over them.
+#![expect(clippy::indexing_slicing, reason = "fixtures: every index is modulo the length")]
+
+use std::sync::Arc;
+
+use kinformer_core::{KeyRef, Object, ResourceVersion};
+use kinformer_store::{IndexFunction, Indexer};
+
+use crate::names::NAMES_OF_500;
+
+/// A small object, so that what is measured is the bookkeeping.
+#[derive(Debug)]
+pub struct Pod {
+    pub(crate) key: Arc<str>,
+    values: [u32; INDEXES],
+    version: u64,
+}
+
+/// How many indexes there are at most: by namespace, by 1 of 500 nodes, of 50 apps, of 5 phases.
+pub const INDEXES: usize = 4;
+
+const NAMESPACE: &str = "default";
+
+impl Object for Pod {
+    fn key(&self) -> KeyRef<'_> {
+        KeyRef::new(NAMESPACE, self.key.get(NAMESPACE.len() + 1..).unwrap_or_default())
+    }
+
+    fn resource_version(&self) -> ResourceVersion {
+        ResourceVersion::number(self.version)
+    }
+}
+
+impl Pod {
+    /// A number out of the object, so that a walk has to touch it.
+    pub fn version(&self) -> u64 {
+        self.version
+    }
+
+    /// The value of one index.
+    pub(crate) fn value(&self, index: usize) -> &'static str {
+        const NAMES: &[&str] = &NAMES_OF_500;
+        let value = self.values.get(index).copied().unwrap_or_default();
+        NAMES.get(value as usize).copied().unwrap_or(NAMESPACE)
+    }
+}
+
+/// Deterministic keys such as `default/xkqz…`, 20 letters each, as a deployment names its pods.
+pub fn keys(n: usize) -> Vec<Arc<str>> {
+    let mut state = 88_172_645_463_325_252_u64;
+    let mut letter = || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        char::from(b"bcdfghjklmnpqrst"[(state >> 20) as usize % 16])
+    };
+    (0..n)
+        .map(|_| {
+            format!("{NAMESPACE}/{}", std::iter::repeat_with(&mut letter).take(20).collect::<String>()).into()
+        })
+        .collect()
+}
+
+/// The object number `i` in a version.
+pub fn pod(keys: &[Arc<str>], i: usize, version: u64) -> Arc<Pod> {
+    let (i, key) = (i % keys.len(), keys[i % keys.len()].clone());
+    let n = i as u32;
+    Arc::new(Pod { key, values: [0, n % 500, n % 50, n % 5], version })
+}
+
+/// The same object on another node, in another app and phase.
+pub fn moved(keys: &[Arc<str>], i: usize, version: u64) -> Arc<Pod> {
+    let key = keys[i % keys.len()].clone();
+    let n = (i as u32).wrapping_add(version as u32);
+    Arc::new(Pod { key, values: [0, n % 500, n % 50, n % 5], version })
+}
+
+/// Visits the numbers below `n` in an order that caches do not like.
+pub fn pick(i: usize, n: usize) -> usize {
+    (i * 104_729 + 7) % n
+}
+
+/// The name of an index.
+pub fn index_name(index: usize) -> &'static str {
+    ["namespace", "node", "app", "phase"][index]
+}
+
+/// Ours, empty.
+pub fn indexer(indexes: usize) -> Indexer<Pod> {
+    let mut builder = Indexer::builder();
+    for index in 0..indexes {
+        let function = IndexFunction::new(move |pod: &Pod, values| values.push(pod.value(index)));
+        builder = builder.index(index_name(index), function);
+    }
+    builder.build().unwrap_or_default()
+}
+
+/// Ours with the objects in it.
+pub fn filled(keys: &[Arc<str>], indexes: usize) -> Indexer<Pod> {
+    let store = indexer(indexes);
+    (0..keys.len()).for_each(|i| drop(store.add(pod(keys, i, 0))));
+    store
+}
