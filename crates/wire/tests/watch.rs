@@ -5,7 +5,9 @@ use kinformer_wire::{Error, EventType, ManagedFields, WatchDecoder};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-fn decode(body: &[u8], chunk: usize) -> (Vec<Result<(EventType, Value), String>>, Result<(), Error>) {
+type Event = Result<(EventType, Value), String>;
+
+fn decode(body: &[u8], chunk: usize) -> (Vec<Event>, Result<(), Error>) {
     let mut decoder = WatchDecoder::new(ManagedFields::Cut);
     let mut events = Vec::new();
     let mut note = |event: Result<kinformer_wire::RawEvent<'_>, Error>| {
@@ -26,7 +28,7 @@ fn line(event_type: &str, name: &str) -> String {
         .to_string()
 }
 
-fn event(event_type: EventType, name: &str) -> Result<(EventType, Value), String> {
+fn event(event_type: EventType, name: &str) -> Event {
     Ok((event_type, json!({"metadata": {"name": name}})))
 }
 
