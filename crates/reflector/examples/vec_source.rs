@@ -22,11 +22,16 @@ use tokio_util::sync::CancellationToken;
 struct Book {
     title: &'static str,
     copies: u32,
+    version: u64,
 }
 
 impl Object for Book {
     fn key(&self) -> KeyRef<'_> {
         KeyRef::cluster(self.title)
+    }
+
+    fn resource_version(&self) -> ResourceVersion {
+        self.version.into()
     }
 }
 
@@ -38,12 +43,23 @@ struct Shelf {
     forgotten: usize,
 }
 
+impl Shelf {
+    fn version(&self) -> usize {
+        self.forgotten.saturating_add(self.changes.len())
+    }
+
+    /// The version that the next change leads to.
+    fn next_version(&self) -> u64 {
+        self.version() as u64 + 1
+    }
+}
+
 struct Library(watch::Sender<Shelf>);
 
 impl Library {
     fn put(&self, title: &'static str, copies: u32) {
-        let book = Arc::new(Book { title, copies });
         self.0.send_modify(|shelf| {
+            let book = Arc::new(Book { title, copies, version: shelf.next_version() });
             let known = shelf.books.insert(title, book.clone()).is_some();
             shelf.changes.push(if known { WatchEvent::Modified(book) } else { WatchEvent::Added(book) });
         });
@@ -51,13 +67,17 @@ impl Library {
 
     fn remove(&self, title: &'static str) {
         self.0.send_modify(|shelf| {
-            shelf.changes.extend(shelf.books.remove(title).map(WatchEvent::Deleted));
+            if let Some(book) = shelf.books.remove(title) {
+                let copies = book.copies;
+                let last = Book { title, copies, version: shelf.next_version() };
+                shelf.changes.push(WatchEvent::Deleted(Arc::new(last)));
+            }
         });
     }
 
     fn forget(&self) {
         self.0.send_modify(|shelf| {
-            shelf.forgotten = shelf.forgotten.saturating_add(shelf.changes.len());
+            shelf.forgotten = shelf.version();
             shelf.changes.clear();
         });
     }
@@ -67,8 +87,7 @@ impl Library {
 impl ListerWatcher<Book> for Library {
     async fn list(&self, _: ListOptions) -> Result<List<Book>, ApiError> {
         let shelf = self.0.borrow();
-        let version = shelf.forgotten.saturating_add(shelf.changes.len());
-        Ok(List::new(shelf.books.values().cloned(), version as u64))
+        Ok(List::new(shelf.books.values().cloned(), shelf.version() as u64))
     }
 
     async fn watch(&self, options: WatchOptions) -> Result<WatchStream<Book>, ApiError> {
@@ -76,8 +95,7 @@ impl ListerWatcher<Book> for Library {
         let state = (self.0.subscribe(), from);
         Ok(stream::unfold(state, |(mut shelf, at)| async move {
             let event = {
-                let end = |shelf: &Shelf| shelf.forgotten.saturating_add(shelf.changes.len());
-                let shelf = shelf.wait_for(|shelf| end(shelf) > at).await.ok()?;
+                let shelf = shelf.wait_for(|shelf| shelf.version() > at).await.ok()?;
                 match at.checked_sub(shelf.forgotten) {
                     Some(place) => Ok(shelf.changes.get(place)?.clone()),
                     None => Err(ApiError::expired("forgotten")),
@@ -89,8 +107,6 @@ impl ListerWatcher<Book> for Library {
     }
 }
 
-/// The reflector moves versions by the objects' own; these have none, so that a watch that breaks would begin
-/// where the list ended. This sink does not mind seeing a state twice.
 #[derive(Default)]
 struct Printer {
     books: Mutex<BTreeMap<String, u32>>,

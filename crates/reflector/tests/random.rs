@@ -110,9 +110,7 @@ async fn history(kind: u8, page: u8, steps: Vec<Step>) {
     let handle = reflector.handle();
     let cancel = CancellationToken::new();
     let task = tokio::spawn(reflector.run(cancel.clone()));
-    let mut value = 0;
-    for step in steps {
-        value += 1;
+    for (value, step) in (1_u64..).zip(steps) {
         let item = |n: u8| Item::of(&format!("ns-{}/{n}", n % 3), 0, value);
         match step {
             Step::Apply(n) => drop(server.apply(item(n))),

@@ -9,10 +9,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use common::*;
-use kinformer_core::Error;
+use futures::{StreamExt, stream};
+use kinformer_core::{Error, Replacement, Report, ResourceVersion, Sink, Tombstone};
 use kinformer_reflector::{
     ApiError, List, ListOptions, ListerWatcher, Recovery, Reflector, ReflectorOptions, ReflectorState,
-    StopReason,
+    StopReason, WatchEvent, WatchOptions, WatchStream,
 };
 use kinformer_testing::fake_source::WatchScript;
 use kinformer_testing::{Item, RecordingSink, ScriptedSource};
@@ -303,7 +304,7 @@ struct OnlyList;
 #[async_trait::async_trait]
 impl ListerWatcher<Item> for OnlyList {
     async fn list(&self, _: ListOptions) -> Result<List<Item>, ApiError> {
-        Ok(List::new([Item::new("a", 0)], kinformer_core::ResourceVersion::UNSET))
+        Ok(List::new([Item::new("a", 0)], ResourceVersion::UNSET))
     }
 }
 
@@ -321,4 +322,60 @@ async fn a_source_that_has_only_a_list_is_listed_once_per_watch_timeout() {
     assert!((9..=17).contains(&lists), "{lists}");
     assert_eq!(sink.keys(), ["a"]);
     task.abort();
+}
+
+/// A watch that always has another event.
+struct Flood;
+
+#[async_trait::async_trait]
+impl ListerWatcher<Item> for Flood {
+    async fn list(&self, _: ListOptions) -> Result<List<Item>, ApiError> {
+        Ok(List::new([], 1))
+    }
+
+    async fn watch(&self, _: WatchOptions) -> Result<WatchStream<Item>, ApiError> {
+        Ok(stream::iter((2_u64..).map(|version| Ok(WatchEvent::bookmark(version)))).boxed())
+    }
+}
+
+/// Takes everything and keeps nothing.
+struct Drain;
+
+impl Sink<Item> for Drain {
+    fn add(&self, _: Arc<Item>) -> Result<Report, Error> {
+        Ok(Report::default())
+    }
+
+    fn update(&self, _: Arc<Item>) -> Result<Report, Error> {
+        Ok(Report::default())
+    }
+
+    fn delete(&self, _: Tombstone<Item>) -> Result<Report, Error> {
+        Ok(Report::default())
+    }
+
+    fn replace(&self, _: Replacement<Item>) -> Result<Report, Error> {
+        Ok(Report::default())
+    }
+
+    fn bookmark(&self, _: ResourceVersion) -> Result<(), Error> {
+        Ok(())
+    }
+}
+
+// contract: R-02
+#[tokio::test(start_paused = true)]
+async fn a_source_that_always_has_an_event_leaves_room_for_others_and_can_be_cancelled() {
+    let reflector = Reflector::new("test", Flood, Drain);
+    let handle = reflector.handle();
+    let cancel = CancellationToken::new();
+    let task = tokio::spawn(reflector.run(cancel.clone()));
+    for _ in 0..20 {
+        tokio::task::yield_now().await;
+    }
+    // Others get their turn every 128 events; the runtime gives this test one of at most 100 turns.
+    let events = handle.statistics().events;
+    assert!(events > 0 && events < 20 * 100 * 128, "{events}");
+    cancel.cancel();
+    assert_eq!(task.await.unwrap(), StopReason::Cancelled);
 }
