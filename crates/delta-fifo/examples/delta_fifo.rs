@@ -1,4 +1,4 @@
-//! A DeltaFIFO for a type of one's own, with no Kubernetes anywhere near.
+//! A DeltaFIFO for a type of one's own, with no Kubernetes anywhere near. Ends by itself.
 //!
 //! `cargo run -p kinformer-delta-fifo --example delta_fifo`
 

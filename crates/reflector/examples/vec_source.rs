@@ -1,4 +1,4 @@
-//! A source of one's own with a history: a `Vec` of changes. A version is how many of them there were.
+//! A source of one's own with a history: a `Vec` of changes. A version is how many of them there were. Ends by itself.
 //!
 //! The reflector lists it once, follows it, and lists it again only because the history is forgotten on the
 //! way. The program ends by itself.

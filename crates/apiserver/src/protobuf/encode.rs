@@ -52,7 +52,7 @@ pub(super) fn bytes(out: &mut Vec<u8>, number: u32, content: &[u8]) {
     out.extend_from_slice(content);
 }
 
-/// How many bytes [`bytes`] writes for a field with a number below 16.
+/// How many bytes [`bytes()`] writes for a field with a number below 16.
 pub(super) fn size_of_bytes(content: usize) -> usize {
     let mut header = Vec::new();
     varint(&mut header, content as u64);
