@@ -9,8 +9,9 @@ use kinformer_core::{
 };
 use tokio::time::Instant;
 
+use crate::snapshot::discard;
 use crate::sync::Mutex;
-use crate::{Indexer, Store, Transaction};
+use crate::{Change, Indexer, Store, Transaction};
 
 type Policy<T> = dyn Fn(&T, Duration) -> bool + Send + Sync;
 
@@ -85,9 +86,10 @@ impl<T: Object> ExpiringStore<T> {
     }
 
     fn all_alive(&self) -> Vec<Arc<Entry<T>>> {
-        let mut entries = self.entries.list();
-        entries.retain(|entry| self.alive(entry));
-        entries
+        let entries = self.entries.list().into_iter();
+        let (alive, expired): (Vec<_>, Vec<_>) = entries.partition(|entry| self.alive(entry));
+        expired.into_iter().for_each(discard);
+        alive
     }
 
     /// Whether the entry has not expired; if it has, it is removed, unless it was written again meanwhile.
@@ -103,44 +105,67 @@ impl<T: Object> ExpiringStore<T> {
             other => other,
         };
         drop(writing);
-        drop(removed);
+        removed.into_iter().for_each(discard);
         false
     }
 
-    fn write(&self, transaction: Transaction<Entry<T>>) -> Result<Report, Error> {
+    fn put(&self, object: Arc<T>) -> Result<Report, Error> {
+        self.write(Transaction::Update(Entry::now(object.clone())), Some(object))
+    }
+
+    /// `held` is the object of the write: held until the lock is released, so that its `Drop` never runs
+    /// under it.
+    fn write(&self, transaction: Transaction<Entry<T>>, held: Option<Arc<T>>) -> Result<Report, Error> {
         let writing = self.writing.lock();
         let written = self.entries.apply(transaction);
         drop(writing);
-        written.map(|(_, report)| report)
+        let written = written.map(|(Change { old, new, .. }, report)| {
+            old.into_iter().chain(new).for_each(discard);
+            report
+        });
+        held.into_iter().for_each(discard);
+        written
     }
 }
 
 impl<T: Object> Sink<T> for ExpiringStore<T> {
     fn add(&self, object: Arc<T>) -> Result<Report, Error> {
-        self.write(Transaction::Add(Entry::now(object)))
+        self.put(object)
     }
 
     fn update(&self, object: Arc<T>) -> Result<Report, Error> {
-        self.write(Transaction::Update(Entry::now(object)))
+        self.put(object)
     }
 
     fn delete(&self, tombstone: Tombstone<T>) -> Result<Report, Error> {
-        self.write(Transaction::Delete(match tombstone {
+        let held = tombstone.object().cloned();
+        let tombstone = match tombstone {
             Tombstone::FinalState(object) => Tombstone::FinalState(Entry::now(object)),
-            Tombstone::FinalStateUnknown { key, last_known } => {
-                Tombstone::FinalStateUnknown { key, last_known: last_known.map(Entry::now) }
+            Tombstone::FinalStateUnknown { key, .. } => {
+                Tombstone::FinalStateUnknown { key, last_known: None }
             }
-        }))
+        };
+        self.write(Transaction::Delete(tombstone), held)
     }
 
     fn replace(&self, replacement: Replacement<T>) -> Result<Report, Error> {
         let Replacement { objects, resource_version, undelivered, .. } = replacement;
-        let entries = objects.into_iter().map(Entry::now).collect();
+        let entries = objects.iter().cloned().map(Entry::now).collect();
         let replacement = Replacement::new(entries, resource_version).undelivered(undelivered);
         let writing = self.writing.lock();
         let applied = self.entries.replace_all(replacement);
         drop(writing);
-        applied.map(|applied| applied.report)
+        let report = applied.map(|applied| {
+            applied
+                .changes
+                .into_iter()
+                .flat_map(|change| change.old.into_iter().chain(change.new))
+                .for_each(discard);
+            applied.report
+        });
+        // Held until here: what was left out of the list is not dropped under the lock.
+        objects.into_iter().for_each(discard);
+        report
     }
 
     fn bookmark(&self, version: ResourceVersion) -> Result<(), Error> {
@@ -156,6 +181,10 @@ impl<T: Object> KnownObjects<T> for ExpiringStore<T> {
 
     fn get_by_key(&self, key: KeyRef<'_>) -> Option<Arc<T>> {
         self.get_by_key(key)
+    }
+
+    fn for_each(&self, visit: &mut dyn FnMut(&Arc<T>)) {
+        self.all_alive().iter().for_each(|entry| visit(&entry.object));
     }
 }
 

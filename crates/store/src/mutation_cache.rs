@@ -1,6 +1,7 @@
 //! One's own writes over what an informer has delivered.
 
-use std::collections::{BTreeMap, HashMap};
+use std::cmp::Ordering;
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -168,10 +169,11 @@ impl<T: Object> MutationCache<T> {
         self.with_own(|own, dropped| {
             let outdated = match own.entries.get(&key).map(|entry| &entry.what) {
                 Some(What::Written(newer)) => is_newer(&**newer, &*object),
-                Some(What::Deleted { uid, version }) => match (uid.as_deref(), object.uid()) {
-                    (Some(deleted), Some(written)) => deleted == written,
-                    _ => version.reaches(&object.resource_version()),
-                },
+                // Versions are those of the type: an older one is stale whatever instance it is of.
+                Some(What::Deleted { uid, version }) => {
+                    version.reaches(&object.resource_version())
+                        || uid.is_some() && uid.as_deref() == object.uid()
+                }
                 None => false,
             };
             if !outdated {
@@ -203,11 +205,8 @@ impl<T: Object> MutationCache<T> {
         let Ok(key) = ObjectKey::try_from(object.key()) else { return };
         self.with_own(|own, dropped| {
             let stays = own.entries.get(&key).is_some_and(|entry| match &entry.what {
-                What::Written(written) => match (written.uid(), object.uid()) {
-                    (Some(written), Some(deleted)) => written != deleted,
-                    _ => is_newer(&**written, object),
-                },
-                What::Deleted { .. } => false,
+                What::Written(written) => survives(written.uid(), &written.resource_version(), object),
+                What::Deleted { uid, version } => survives(uid.as_deref(), version, object),
             });
             if !stays {
                 let uid = object.uid().map(str::to_owned);
@@ -232,8 +231,7 @@ impl<T: Object> MutationCache<T> {
     /// All objects, each in the newest state known. O(n).
     pub fn list(&self) -> Vec<Arc<T>> {
         let (snapshot, shown) = self.shown();
-        let stored = snapshot.iter().filter(|object| !shown.contains_key(&owned(object))).cloned();
-        let mut list: Vec<_> = stored.collect();
+        let mut list = without(snapshot.iter(), &shown);
         list.extend(shown.into_values());
         list
     }
@@ -244,8 +242,7 @@ impl<T: Object> MutationCache<T> {
     /// [`Error::UnknownIndex`], or the index function failed for an own write.
     pub fn by_index(&self, index: &str, value: &str) -> Result<Vec<Arc<T>>, Error> {
         let (snapshot, shown) = self.shown();
-        let stored = snapshot.by_index(index, value)?.filter(|object| !shown.contains_key(&owned(object)));
-        let mut list: Vec<_> = stored.cloned().collect();
+        let mut list = without(snapshot.by_index(index, value)?, &shown);
         let function = snapshot.index_function(index)?;
         for (key, object) in shown {
             let mut values = IndexValues::default();
@@ -261,11 +258,13 @@ impl<T: Object> MutationCache<T> {
 
     /// A state of the indexer, and the own writes that are newer than it.
     fn shown(&self) -> (Snapshot<T>, HashMap<Option<ObjectKey>, Arc<T>>) {
-        let written: Vec<(ObjectKey, Arc<T>)> = self.with_own(|own, _| {
+        // Both at one moment: with a later snapshot, a write whose deletion both have heard of in between would
+        // be shown beside what came after it.
+        let (written, snapshot) = self.with_own(|own, _| {
             let keys: Vec<ObjectKey> = own.order.values().cloned().collect();
-            keys.into_iter().filter_map(|key| own.written(&key).map(|object| (key, object))).collect()
+            let written = keys.into_iter().filter_map(|key| own.written(&key).map(|object| (key, object)));
+            (written.collect::<Vec<_>>(), self.indexer.snapshot())
         });
-        let snapshot = self.indexer.snapshot();
         let shown = written
             .into_iter()
             .filter(|(key, object)| self.shows(object, snapshot.get(key)))
@@ -307,7 +306,32 @@ impl<T: Object> MutationCache<T> {
 
 /// Whether the first is known to be of a newer version than the second.
 fn is_newer<T: Object>(first: &T, second: &T) -> bool {
-    first.resource_version().compare(&second.resource_version()).is_some_and(std::cmp::Ordering::is_gt)
+    first.resource_version().compare(&second.resource_version()).is_some_and(Ordering::is_gt)
+}
+
+/// Whether what is known of this uid and version outlives the deletion of an object: not if that is the same
+/// instance, nor if the deletion is as new.
+fn survives<T: Object>(uid: Option<&str>, version: &ResourceVersion, deleted: &T) -> bool {
+    let uids = uid.zip(deleted.uid());
+    if uids.is_some_and(|(known, deleted)| known == deleted) {
+        return false;
+    }
+    match version.compare(&deleted.resource_version()) {
+        Some(order) => order == Ordering::Greater,
+        None => uids.is_some(),
+    }
+}
+
+/// The objects that are not among the own writes to be shown.
+fn without<'a, T: Object>(
+    stored: impl Iterator<Item = &'a Arc<T>>,
+    shown: &HashMap<Option<ObjectKey>, Arc<T>>,
+) -> Vec<Arc<T>> {
+    if shown.is_empty() {
+        return stored.cloned().collect();
+    }
+    let shown: HashSet<KeyRef<'_>> = shown.values().map(|object| object.key()).collect();
+    stored.filter(|object| !shown.contains(&object.key())).cloned().collect()
 }
 
 fn owned<T: Object>(object: &Arc<T>) -> Option<ObjectKey> {

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use kinformer_core::{KeyRef, Keyed, KnownObjects, Sink};
+use kinformer_core::{KeyRef, Keyed, KnownObjects, Object, Replacement, Sink, Tombstone};
 use kinformer_store::{ExpiringStore, Store};
 use tokio::time::advance;
 
@@ -96,5 +96,40 @@ async fn a_policy_that_panics_expires_nothing() {
     let store =
         ExpiringStore::with_policy(|pod: &Pod, _| if **pod == 13 { panic!("thirteen") } else { false });
     add(&store, "a", 13);
+    assert_eq!(store.len(), 1);
+}
+
+/// Uses its store when it is dropped.
+struct Reentrant(&'static str, Arc<std::sync::OnceLock<ExpiringStore<Reentrant>>>);
+
+impl Object for Reentrant {
+    fn key(&self) -> KeyRef<'_> {
+        KeyRef::cluster(self.0)
+    }
+}
+
+impl Drop for Reentrant {
+    fn drop(&mut self) {
+        if let Some(store) = self.1.get() {
+            drop(
+                store
+                    .delete(Tombstone::FinalStateUnknown { key: "other".parse().unwrap(), last_known: None }),
+            );
+        }
+    }
+}
+
+// contract: S-13
+#[test]
+fn an_object_may_use_the_store_when_it_is_dropped() {
+    let cell: Arc<std::sync::OnceLock<ExpiringStore<Reentrant>>> = Arc::default();
+    let store = cell.get_or_init(|| ExpiringStore::new(SECOND));
+    let object = |name| Arc::new(Reentrant(name, cell.clone()));
+    store.add(object("a")).unwrap().into_result().unwrap();
+    store.update(object("a")).unwrap().into_result().unwrap();
+    assert!(store.add(object("")).is_err(), "dropped as it is refused");
+    store.delete(object("a").into()).unwrap().into_result().unwrap();
+    let twice = Replacement::new(vec![object("b"), object("b")], "1");
+    assert_eq!(store.replace(twice).unwrap().problems().len(), 1);
     assert_eq!(store.len(), 1);
 }

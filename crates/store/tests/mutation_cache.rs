@@ -194,3 +194,24 @@ fn bad_input_is_named() {
         other => panic!("{other:?}"),
     }
 }
+
+// contract: S-15
+#[test]
+fn a_newer_deletion_clears_a_write_to_any_earlier_instance() {
+    let (_, cache) = cache(with_adds());
+    cache.mutation(pod("a", "3", "n1")).unwrap();
+    cache.on_delete(&Pod { uid: "u2", ..pod("a", "3", "n1") });
+    assert!(cache.get_by_key("a").is_none());
+    cache.mutation(pod("a", "2", "n1")).unwrap();
+    assert!(cache.get_by_key("a").is_none(), "a late write to the instance before that one");
+}
+
+// contract: S-15
+#[test]
+fn an_older_deletion_does_not_replace_a_newer_one() {
+    let (_, cache) = cache(with_adds());
+    cache.on_delete(&Pod { uid: "u2", ..pod("a", "9", "n1") });
+    cache.on_delete(&pod("a", "5", "n1"));
+    cache.mutation(Pod { uid: "u2", ..pod("a", "8", "n1") }).unwrap();
+    assert!(cache.get_by_key("a").is_none());
+}
