@@ -16,7 +16,8 @@
 //! # Trade-offs
 //!
 //! Retrying is the reflector's. kube-client has retries of its own that hide a busy server for minutes; so
-//! make the client with [`client`], which switches them off. Everything here is JSON.
+//! make the client with [`client`], which switches them off. Everything here is JSON. The feature `rustls-tls`, on by
+//! default, gives kube-client HTTPS.
 //!
 //! # Example
 //!
