@@ -6,12 +6,13 @@ mod common;
 use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
-use common::{config_map, follow, kube, labelled, options, server, stored};
+use common::{PATIENCE, config_map, follow, kube, labelled, options, server, stored};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kinformer_core::Object;
 use kinformer_kube::{Error, KubeListerWatcher};
-use kinformer_reflector::{ListOptions, ListerWatcher, WatchListMode};
+use kinformer_reflector::{ListOptions, ListerWatcher, WatchListMode, WatchOptions};
 use kube_core::metadata::PartialObjectMeta;
 use kube_core::{DynamicObject, GroupVersionKind};
 use serde_json::json;
@@ -149,5 +150,25 @@ async fn fields_namespaces_and_tweaks_reach_the_server() {
         (second.objects.len(), second.continue_token, second.resource_version),
         (1, None, first.resource_version)
     );
+    server.shutdown().await;
+}
+
+// contract: R-02
+#[tokio::test(flavor = "multi_thread")]
+async fn a_watch_that_is_dropped_is_closed() {
+    let server = server().await;
+    server.create(config_map("a", "1")).unwrap();
+    let maps = KubeListerWatcher::<ConfigMap>::new(kube(&server));
+    let version = server.version().to_string();
+    let watch = maps.watch(WatchOptions::from(version.as_str(), Duration::from_secs(300))).await.unwrap();
+    let open = async |expected: u64| {
+        while server.stats().open_watches as u64 != expected {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, open(1)).await.unwrap();
+    drop(watch);
+    // The server notices when it next writes to the connection, at the latest with a bookmark.
+    tokio::time::timeout(PATIENCE, open(0)).await.unwrap();
     server.shutdown().await;
 }
