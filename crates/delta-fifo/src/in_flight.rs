@@ -88,6 +88,17 @@ impl<T> InFlight<T> {
         if self.asking > 0 {
             return Vec::new();
         }
-        self.keys.extract_if(|_, entry| entry.pops == 0).map(|(_, entry)| entry.newest).collect()
+        let gone = self.keys.extract_if(|_, entry| entry.pops == 0).map(|(_, entry)| entry.newest).collect();
+        crate::shrink(&mut self.keys);
+        gone
+    }
+
+    /// How many keys are being processed.
+    pub(crate) fn processing(&self) -> usize {
+        // What has been processed is kept only while somebody asks, so that counting is rare.
+        match self.asking {
+            0 => self.keys.len(),
+            _ => self.keys.values().filter(|entry| entry.pops > 0).count(),
+        }
     }
 }

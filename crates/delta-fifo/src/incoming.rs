@@ -53,11 +53,29 @@ impl<T: Object> Incoming<T> {
         Self { objects: objects.into_iter().flatten().collect(), undelivered, resource_version, report }
     }
 
-    /// All keys that there are, delivered or not.
-    pub(crate) fn keys(&self) -> KeyMap<()> {
-        let listed = self.objects.iter().filter_map(|object| ObjectKey::try_from(object.key()).ok());
-        listed.chain(self.undelivered.iter().cloned()).map(|key| (key, ())).collect()
+    /// The list for a queue that tracks keys.
+    pub(crate) fn keyed(self) -> Result<Keyed<T>, Error> {
+        let mut all = KeyMap::with_capacity_and_hasher(
+            self.objects.len() + self.undelivered.len(),
+            RandomState::default(),
+        );
+        let mut objects = Vec::with_capacity(self.objects.len());
+        for object in self.objects {
+            let key = ObjectKey::try_from(object.key())?;
+            all.insert(key.clone(), ());
+            objects.push((key, object));
+        }
+        all.extend(self.undelivered.into_iter().map(|key| (key, ())));
+        Ok(Keyed { objects, all, report: self.report })
     }
+}
+
+/// A list with the keys of its objects.
+pub(crate) struct Keyed<T> {
+    pub(crate) objects: Vec<(ObjectKey, Arc<T>)>,
+    /// All keys that there are, delivered or not.
+    pub(crate) all: KeyMap<()>,
+    pub(crate) report: Report,
 }
 
 /// Objects whose key comes again later in the list: where they are, and the key.
