@@ -230,7 +230,11 @@ impl<T: Object> Sink<T> for DeltaFifo<T> {
     }
 
     /// Dropped if neither the queue nor the known objects have the key: then it has been reported already.
+    ///
+    /// An observed final state passes the transform. If that fails, the deletion is queued without a state, and
+    /// the report says so.
     fn delete(&self, tombstone: Tombstone<T>) -> Result<Report, SinkError> {
+        let (tombstone, report) = incoming::deletion(self.settings.transform.as_ref(), tombstone)?;
         let key = ObjectKey::try_from(tombstone.key())?;
         let apply = |known: bool| {
             self.shared.write(
@@ -257,7 +261,7 @@ impl<T: Object> Sink<T> for DeltaFifo<T> {
             None => apply(false)?,
             Some(known) => self.shared.ask(|| known::is_known(known, &key), apply)?,
         }
-        Ok(Report::default())
+        Ok(report)
     }
 
     fn replace(&self, replacement: Replacement<T>) -> Result<Report, SinkError> {

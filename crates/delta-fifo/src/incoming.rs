@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use foldhash::fast::RandomState;
 use hashbrown::HashTable;
-use kinformer_core::{Error, Object, ObjectKey, Replacement, Report, ResourceVersion, Transform};
+use kinformer_core::{Error, Object, ObjectKey, Replacement, Report, ResourceVersion, Tombstone, Transform};
 
 use crate::in_flight::KeyMap;
 
@@ -16,6 +16,29 @@ pub(crate) fn object<T: Object>(transform: Option<&Transform<T>>, object: Arc<T>
         Some(transform) => transform.apply(object),
         None => Ok(object),
     }
+}
+
+/// A deletion, checked. An observed final state comes from the source and passes the transform as every other
+/// state does. A deletion is never left out: if the transform fails, its state is, and the report says so.
+pub(crate) fn deletion<T: Object>(
+    transform: Option<&Transform<T>>,
+    tombstone: Tombstone<T>,
+) -> Result<(Tombstone<T>, Report), Error> {
+    tombstone.key().check()?;
+    let mut report = Report::default();
+    let tombstone = match (transform, tombstone) {
+        (Some(transform), Tombstone::FinalState(object)) => match transform.apply(object) {
+            Ok(object) => Tombstone::FinalState(object),
+            Err(Error::Transform { key, source }) => {
+                let tombstone = Tombstone::FinalStateUnknown { key: key.clone(), last_known: None };
+                report.push(0, Error::Transform { key, source });
+                tombstone
+            }
+            Err(error) => return Err(error),
+        },
+        (_, tombstone) => tombstone,
+    };
+    Ok((tombstone, report))
 }
 
 /// A list, checked and transformed, with every key once.

@@ -293,10 +293,13 @@ impl<T: Object> Sink<T> for RealFifo<T> {
     }
 
     /// Always queued, whether or not anybody knows the key.
+    ///
+    /// An observed final state passes the transform. If that fails, the deletion is queued without a state, and
+    /// the report says so.
     fn delete(&self, tombstone: Tombstone<T>) -> Result<Report, SinkError> {
-        tombstone.key().check()?;
+        let (tombstone, report) = incoming::deletion(self.settings.transform.as_ref(), tombstone)?;
         self.write(Delta::Deleted(tombstone))?;
-        Ok(Report::default())
+        Ok(report)
     }
 
     fn replace(&self, replacement: Replacement<T>) -> Result<Report, SinkError> {
