@@ -278,11 +278,7 @@ impl<T: Object> Sink<T> for DeltaFifo<T> {
                     }
                 }
                 let queued = |key: &ObjectKey| state.backlog.deltas.contains_key(key);
-                for (key, newest) in state.flight.iter().filter(|(key, _)| !listed(key) && !queued(key)) {
-                    if let Newest::State(object) = newest {
-                        gone.push((key.clone(), object.clone()));
-                    }
-                }
+                gone.extend(state.flight.existing(|key| !listed(key) && !queued(key)));
                 for (key, object) in known {
                     match queued(&key) || state.flight.newest(key.as_str()).is_some() {
                         true => garbage.push(Newest::State(object)),
@@ -300,6 +296,7 @@ impl<T: Object> Sink<T> for DeltaFifo<T> {
                     let tombstone = Tombstone::FinalStateUnknown { key: key.clone(), last_known };
                     state.backlog.push(key, Delta::Deleted(tombstone), garbage);
                 }
+                // What a resync has queued before is a part of the list now: the list has merged into it.
                 state.initial.replaced(0, state.backlog.entries())
             })
         };

@@ -239,11 +239,7 @@ impl<T: Object> RealFifo<T> {
                     .map(|(key, newest)| (key, newest.object().cloned()))
                     .collect();
                 let unqueued = |key: &ObjectKey| !queued.contains_key(key);
-                for (key, newest) in state.flight.iter().filter(|(key, _)| !listed(key) && unqueued(key)) {
-                    if let Newest::State(object) = newest {
-                        gone.push((key.clone(), object.clone()));
-                    }
-                }
+                gone.extend(state.flight.existing(|key| !listed(key) && unqueued(key)));
                 for (key, object) in known {
                     match !unqueued(&key) || state.flight.newest(key.as_str()).is_some() {
                         true => garbage.push(Newest::State(object)),

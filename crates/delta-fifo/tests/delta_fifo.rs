@@ -255,6 +255,21 @@ fn what_is_being_processed_is_gone_only_if_it_was_there() {
     assert!(known.state().is_empty());
 }
 
+// contract: Q-04
+#[test]
+fn a_deletion_during_a_deletion_is_kept() {
+    let (queue, known) = with_known(&[("a", 1)]);
+    queue.delete(unknown("a", None)).unwrap().into_result().unwrap();
+    let processing = queue.try_pop().unwrap().unwrap();
+    queue.delete(pod("a", 2)).unwrap().into_result().unwrap();
+    assert_eq!(
+        queued(&queue, "a"),
+        ["Deleted a=2"],
+        "whether the consumer has stored the first is not known"
+    );
+    known.process(processing);
+}
+
 // contract: Q-09
 #[test]
 fn replace_after_a_queued_deletion_still_brings_the_object() {

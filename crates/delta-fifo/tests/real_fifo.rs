@@ -211,6 +211,34 @@ fn synced_once_the_first_list_has_been_processed() {
     assert!(written.has_synced());
 }
 
+// contract: Q-07
+#[test]
+fn what_was_queued_before_the_first_list_is_not_a_part_of_it() {
+    let atomic = RealFifo::new();
+    atomic.bookmark("5").unwrap();
+    let (each, _) = with_known(&[("a", 1)]);
+    each.resync().unwrap();
+    for queue in [atomic, each] {
+        queue.replace(list(&[("a", 2)])).unwrap().into_result().unwrap();
+        let popped = queue.try_pop_batch(1000).unwrap().unwrap();
+        assert_eq!((popped.deltas().len(), popped.in_initial_list()), (1, false));
+        drop(popped);
+        assert!(!queue.has_synced());
+        assert!(queue.try_pop_batch(1000).unwrap().unwrap().in_initial_list());
+        assert!(queue.has_synced());
+    }
+}
+
+// contract: Q-06
+#[test]
+fn an_empty_list_of_an_atomic_queue_is_an_entry_to_process() {
+    let queue = RealFifo::<Pod>::new();
+    queue.replace(list(&[])).unwrap().into_result().unwrap();
+    assert!(!queue.has_synced(), "the store may hold objects that this list takes away");
+    drop(queue.try_pop().unwrap());
+    assert!(queue.has_synced());
+}
+
 // contract: Q-15
 #[test]
 fn a_batch_takes_distinct_keys_and_ends_where_it_must() {

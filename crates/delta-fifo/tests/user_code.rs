@@ -54,6 +54,8 @@ struct Loose {
     names: Vec<&'static str>,
     watched: Arc<Watched>,
     popped: Mutex<Vec<Popped<Nosy>>>,
+    /// Whether the consumer finishes while the queue still asks.
+    finishes: bool,
 }
 
 impl KnownObjects<Nosy> for Loose {
@@ -66,8 +68,44 @@ impl KnownObjects<Nosy> for Loose {
     }
 
     fn get_by_key(&self, key: KeyRef<'_>) -> Option<Arc<Nosy>> {
+        if self.finishes {
+            let popped = std::mem::take(&mut *self.popped.lock());
+            drop(popped);
+        }
         let name = self.names.iter().find(|name| **name == key.name())?;
         Some(Arc::new(Nosy(name, self.watched.clone())))
+    }
+}
+
+// contract
+#[test]
+fn what_was_processed_while_the_queue_asked_is_forgotten_afterwards() {
+    type Make = fn(Arc<Loose>) -> Arc<dyn Queue<Nosy>>;
+    let makes: [Make; 2] = [
+        |known| Arc::new(DeltaFifo::builder().known_objects(known).build()),
+        |known| Arc::new(RealFifo::builder().known_objects(known).build()),
+    ];
+    for make in makes {
+        let watched = Arc::new(Watched::default());
+        let known = Arc::new(Loose {
+            names: vec!["a"],
+            watched: watched.clone(),
+            popped: Mutex::default(),
+            finishes: true,
+        });
+        let queue = make(known);
+        let object = Arc::new(Nosy("a", watched.clone()));
+        let held = Arc::downgrade(&object);
+        queue.update(object).unwrap().into_result().unwrap();
+        *watched.queue.lock() = Some(queue.clone());
+        // Popped and finished while the queue asks: what was said of it may be out of date.
+        queue.resync().unwrap();
+        assert_eq!(queue.depth(), 0);
+        *watched.queue.lock() = None;
+        assert!(held.upgrade().is_none(), "the queue keeps nothing of what was processed");
+        assert_eq!(queue.stats().in_flight, 0);
+        queue.resync().unwrap();
+        assert_eq!(queue.depth(), 1, "what is processed is resynced again");
     }
 }
 
@@ -86,6 +124,7 @@ fn what_the_known_objects_gave_is_dropped_without_the_lock() {
             names: vec!["popped", "queued", "idle"],
             watched: watched.clone(),
             popped: Mutex::default(),
+            finishes: false,
         });
         let queue = make(known.clone());
         for name in ["popped", "queued"] {
