@@ -9,12 +9,12 @@ use kinformer_core::{
 };
 
 use crate::in_flight::{InFlight, KeyMap, Newest};
-use crate::incoming::{self, Incoming};
-use crate::known::{Known, LastKnown, is_known, known_objects};
+use crate::incoming::{self, Incoming, Keyed};
+use crate::known::{self, Known, LastKnown};
 use crate::popped::{Deltas, Taken, Ticket};
 use crate::queue::BoxFuture;
 use crate::shared::{Backlog, Garbage, Shared};
-use crate::{Bound, Error, Popped, Queue};
+use crate::{Bound, Error, Popped, Queue, Stats};
 
 /// What a replace queues for each object of its list.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -230,7 +230,11 @@ impl<T: Object> Sink<T> for DeltaFifo<T> {
     }
 
     /// Dropped if neither the queue nor the known objects have the key: then it has been reported already.
+    ///
+    /// An observed final state passes the transform. If that fails, the deletion is queued without a state, and
+    /// the report says so.
     fn delete(&self, tombstone: Tombstone<T>) -> Result<Report, SinkError> {
+        let (tombstone, report) = incoming::deletion(self.settings.transform.as_ref(), tombstone)?;
         let key = ObjectKey::try_from(tombstone.key())?;
         let apply = |known: bool| {
             self.shared.write(
@@ -255,22 +259,17 @@ impl<T: Object> Sink<T> for DeltaFifo<T> {
         };
         match &self.settings.known {
             None => apply(false)?,
-            Some(known) => self.shared.ask(|| is_known(known, &key), apply)?,
+            Some(known) => self.shared.ask(|| known::is_known(known, &key), apply)?,
         }
-        Ok(Report::default())
+        Ok(report)
     }
 
     fn replace(&self, replacement: Replacement<T>) -> Result<Report, SinkError> {
         let incoming = Incoming::new(self.settings.transform.as_ref(), replacement);
-        let keys = incoming.keys();
-        let Incoming { objects, report, .. } = incoming;
-        let mut keyed = Vec::with_capacity(objects.len());
-        for object in objects {
-            keyed.push((ObjectKey::try_from(object.key())?, object));
-        }
-        let listed = |key: &ObjectKey| keys.contains_key(key);
+        let Keyed { objects, all, report } = incoming.keyed()?;
+        let listed = |key: &ObjectKey| all.contains_key(key);
         let apply = |known: Vec<LastKnown<T>>| {
-            self.shared.write_all((known, keyed), |state, garbage, (known, keyed)| {
+            self.shared.write_all((known, objects), |state, garbage, (known, objects)| {
                 let mut gone: Vec<LastKnown<T>> = Vec::new();
                 for key in state.backlog.queue.iter().filter(|key| !listed(key)) {
                     match state.backlog.deltas.get(key).and_then(|deltas| deltas.last()) {
@@ -279,17 +278,14 @@ impl<T: Object> Sink<T> for DeltaFifo<T> {
                     }
                 }
                 let queued = |key: &ObjectKey| state.backlog.deltas.contains_key(key);
-                for (key, newest) in state.flight.iter().filter(|(key, _)| !listed(key) && !queued(key)) {
-                    if let Newest::State(object) = newest {
-                        gone.push((key.clone(), object.clone()));
+                gone.extend(state.flight.existing(|key| !listed(key) && !queued(key)));
+                for (key, object) in known {
+                    match queued(&key) || state.flight.newest(key.as_str()).is_some() {
+                        true => garbage.push(Newest::State(object)),
+                        false => gone.push((key, object)),
                     }
                 }
-                gone.extend(
-                    known
-                        .into_iter()
-                        .filter(|(key, _)| !queued(key) && state.flight.newest(key.as_str()).is_none()),
-                );
-                for (key, object) in keyed {
+                for (key, object) in objects {
                     let delta = match self.settings.on_replace {
                         OnReplace::Replaced => Delta::Replaced(object),
                         OnReplace::Sync => Delta::Sync(object),
@@ -300,12 +296,13 @@ impl<T: Object> Sink<T> for DeltaFifo<T> {
                     let tombstone = Tombstone::FinalStateUnknown { key: key.clone(), last_known };
                     state.backlog.push(key, Delta::Deleted(tombstone), garbage);
                 }
-                state.initial.replaced(state.backlog.entries())
+                // What a resync has queued before is a part of the list now: the list has merged into it.
+                state.initial.replaced(0, state.backlog.entries())
             })
         };
         match &self.settings.known {
             None => apply(Vec::new())?,
-            Some(known) => self.shared.ask(|| known_objects(known, |key| !listed(key)), apply)?,
+            Some(known) => self.shared.ask(|| known::missing(known, &all), apply)?,
         }
         Ok(report)
     }
@@ -315,17 +312,15 @@ impl<T: Object> Sink<T> for DeltaFifo<T> {
     fn resync(&self) -> Result<(), SinkError> {
         let Some(known) = &self.settings.known else { return Ok(()) };
         self.shared.ask(
-            || known_objects(known, |_| true),
+            || known::all(known),
             |known| {
                 self.shared.write_all(known, |state, garbage, known| {
                     for (key, object) in known {
                         let newer = state.backlog.deltas.contains_key(&key)
                             || state.flight.newest(key.as_str()).is_some();
-                        match object {
-                            Some(object) if !newer => {
-                                state.backlog.push(key, Delta::Sync(object), garbage);
-                            }
-                            other => garbage.push(Newest::State(other)),
+                        match newer {
+                            true => garbage.push(Newest::State(Some(object))),
+                            false => state.backlog.push(key, Delta::Sync(object), garbage),
                         }
                     }
                     false

@@ -9,7 +9,7 @@ use kinformer_core::{
 };
 
 use crate::in_flight::KeyMap;
-use crate::incoming::Incoming;
+use crate::incoming::{Incoming, Keyed};
 use crate::sync::{Mutex, MutexGuard};
 use crate::waiting::Changes;
 use crate::{Bound, Error};
@@ -337,12 +337,7 @@ impl<T: Object> Sink<T> for Fifo<T> {
     }
 
     fn replace(&self, replacement: Replacement<T>) -> Result<Report, SinkError> {
-        let incoming = Incoming::new(None, replacement);
-        let keys = incoming.keys();
-        let mut keyed = Vec::with_capacity(incoming.objects.len());
-        for object in incoming.objects {
-            keyed.push((ObjectKey::try_from(object.key())?, object));
-        }
+        let Keyed { objects, all, report } = Incoming::new(None, replacement).keyed()?;
         let mut dropped = Vec::new();
         let mut state = self.shared.state.lock();
         if state.closed {
@@ -352,15 +347,15 @@ impl<T: Object> Sink<T> for Fifo<T> {
         let (was_full, had_synced) = (state.items.len() >= self.shared.limit, state.has_synced());
         let initial = !std::mem::replace(&mut state.populated, true);
         let gone: Vec<ObjectKey> =
-            state.items.keys().filter(|key| !keys.contains_key(*key)).cloned().collect();
+            state.items.keys().filter(|key| !all.contains_key(*key)).cloned().collect();
         dropped.extend(gone.iter().filter_map(|key| state.remove(key.as_str())));
-        for (key, object) in keyed {
+        for (key, object) in objects {
             dropped.extend(state.put(key, object, initial));
         }
         self.wake(state, was_full, had_synced);
         self.shared.items.notify();
         drop(dropped);
-        Ok(incoming.report)
+        Ok(report)
     }
 
     fn bookmark(&self, _version: ResourceVersion) -> Result<(), SinkError> {

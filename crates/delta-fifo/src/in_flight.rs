@@ -6,6 +6,8 @@ use foldhash::fast::RandomState;
 use hashbrown::HashMap;
 use kinformer_core::{Delta, ObjectKey};
 
+use crate::known::LastKnown;
+
 pub(crate) type KeyMap<V> = HashMap<ObjectKey, V, RandomState>;
 
 /// The newest that is known of an object: its state, or that it was deleted.
@@ -55,8 +57,20 @@ impl<T> InFlight<T> {
         self.keys.get(key).is_some_and(|entry| entry.pops > 0)
     }
 
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (&ObjectKey, &Newest<T>)> {
-        self.keys.iter().map(|(key, entry)| (key, &entry.newest))
+    /// The objects whose keys are `wanted` and whose newest delta is not a deletion; by key, so that the same
+    /// history always gives the same deltas.
+    pub(crate) fn existing(&self, wanted: impl Fn(&ObjectKey) -> bool) -> Vec<LastKnown<T>> {
+        let mut existing: Vec<_> = self
+            .keys
+            .iter()
+            .filter(|(key, _)| wanted(key))
+            .filter_map(|(key, entry)| match &entry.newest {
+                Newest::State(object) => Some((key.clone(), object.clone())),
+                Newest::Deleted => None,
+            })
+            .collect();
+        existing.sort_unstable_by(|(a, _), (b, _)| a.cmp(b));
+        existing
     }
 
     /// Notes that a key was popped. Gives back what is to be dropped without the lock.
@@ -88,6 +102,17 @@ impl<T> InFlight<T> {
         if self.asking > 0 {
             return Vec::new();
         }
-        self.keys.extract_if(|_, entry| entry.pops == 0).map(|(_, entry)| entry.newest).collect()
+        let gone = self.keys.extract_if(|_, entry| entry.pops == 0).map(|(_, entry)| entry.newest).collect();
+        crate::shrink(&mut self.keys);
+        gone
+    }
+
+    /// How many keys are being processed.
+    pub(crate) fn processing(&self) -> usize {
+        // What has been processed is kept only while somebody asks, so that counting is rare.
+        match self.asking {
+            0 => self.keys.len(),
+            _ => self.keys.values().filter(|entry| entry.pops > 0).count(),
+        }
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use foldhash::fast::RandomState;
 use hashbrown::HashTable;
-use kinformer_core::{Error, Object, ObjectKey, Replacement, Report, ResourceVersion, Transform};
+use kinformer_core::{Error, Object, ObjectKey, Replacement, Report, ResourceVersion, Tombstone, Transform};
 
 use crate::in_flight::KeyMap;
 
@@ -16,6 +16,29 @@ pub(crate) fn object<T: Object>(transform: Option<&Transform<T>>, object: Arc<T>
         Some(transform) => transform.apply(object),
         None => Ok(object),
     }
+}
+
+/// A deletion, checked. An observed final state comes from the source and passes the transform as every other
+/// state does. A deletion is never left out: if the transform fails, its state is, and the report says so.
+pub(crate) fn deletion<T: Object>(
+    transform: Option<&Transform<T>>,
+    tombstone: Tombstone<T>,
+) -> Result<(Tombstone<T>, Report), Error> {
+    tombstone.key().check()?;
+    let mut report = Report::default();
+    let tombstone = match (transform, tombstone) {
+        (Some(transform), Tombstone::FinalState(object)) => match transform.apply(object) {
+            Ok(object) => Tombstone::FinalState(object),
+            Err(Error::Transform { key, source }) => {
+                let tombstone = Tombstone::FinalStateUnknown { key: key.clone(), last_known: None };
+                report.push(0, Error::Transform { key, source });
+                tombstone
+            }
+            Err(error) => return Err(error),
+        },
+        (_, tombstone) => tombstone,
+    };
+    Ok((tombstone, report))
 }
 
 /// A list, checked and transformed, with every key once.
@@ -53,11 +76,29 @@ impl<T: Object> Incoming<T> {
         Self { objects: objects.into_iter().flatten().collect(), undelivered, resource_version, report }
     }
 
-    /// All keys that there are, delivered or not.
-    pub(crate) fn keys(&self) -> KeyMap<()> {
-        let listed = self.objects.iter().filter_map(|object| ObjectKey::try_from(object.key()).ok());
-        listed.chain(self.undelivered.iter().cloned()).map(|key| (key, ())).collect()
+    /// The list for a queue that tracks keys.
+    pub(crate) fn keyed(self) -> Result<Keyed<T>, Error> {
+        let mut all = KeyMap::with_capacity_and_hasher(
+            self.objects.len() + self.undelivered.len(),
+            RandomState::default(),
+        );
+        let mut objects = Vec::with_capacity(self.objects.len());
+        for object in self.objects {
+            let key = ObjectKey::try_from(object.key())?;
+            all.insert(key.clone(), ());
+            objects.push((key, object));
+        }
+        all.extend(self.undelivered.into_iter().map(|key| (key, ())));
+        Ok(Keyed { objects, all, report: self.report })
     }
+}
+
+/// A list with the keys of its objects.
+pub(crate) struct Keyed<T> {
+    pub(crate) objects: Vec<(ObjectKey, Arc<T>)>,
+    /// All keys that there are, delivered or not.
+    pub(crate) all: KeyMap<()>,
+    pub(crate) report: Report,
 }
 
 /// Objects whose key comes again later in the list: where they are, and the key.

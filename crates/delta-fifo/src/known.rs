@@ -4,6 +4,8 @@ use std::sync::Arc;
 
 use kinformer_core::{Error, KnownObjects, Object, ObjectKey, contain};
 
+use crate::in_flight::KeyMap;
+
 pub(crate) type Known<T> = Arc<dyn KnownObjects<T>>;
 
 /// An object by its key, with the last state known of it.
@@ -14,18 +16,26 @@ pub(crate) fn is_known<T: Object>(known: &Known<T>, key: &ObjectKey) -> Result<b
     asked(|| known.get_by_key(key.as_key()).is_some())
 }
 
-/// The known objects whose keys are `wanted`. An object may have gone between the two questions.
-pub(crate) fn known_objects<T: Object>(
-    known: &Known<T>,
-    wanted: impl Fn(&ObjectKey) -> bool,
-) -> Result<Vec<LastKnown<T>>, Error> {
+/// The known objects whose keys are not in a list. An object may have gone between the two questions.
+pub(crate) fn missing<T: Object>(known: &Known<T>, listed: &KeyMap<()>) -> Result<Vec<LastKnown<T>>, Error> {
     asked(|| {
-        let keys = known.keys().into_iter().filter(wanted);
+        let keys = known.keys().into_iter().filter(|key| !listed.contains_key(key));
         keys.map(|key| {
             let object = known.get_by_key(key.as_key());
             (key, object)
         })
         .collect()
+    })
+}
+
+/// All known objects, in one question. What has no valid key any more is nobody's to resync.
+pub(crate) fn all<T: Object>(known: &Known<T>) -> Result<Vec<(ObjectKey, Arc<T>)>, Error> {
+    asked(|| {
+        let mut all = Vec::new();
+        known.for_each(&mut |object| {
+            all.extend(ObjectKey::try_from(object.key()).ok().map(|key| (key, object.clone())));
+        });
+        all
     })
 }
 

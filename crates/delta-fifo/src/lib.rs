@@ -72,6 +72,7 @@ mod popped;
 mod queue;
 mod real_fifo;
 mod shared;
+mod stats;
 mod sync;
 mod waiting;
 
@@ -83,6 +84,7 @@ pub use heap::Heap;
 pub use popped::Popped;
 pub use queue::{BoxFuture, Queue};
 pub use real_fifo::{RealFifo, RealFifoBuilder};
+pub use stats::Stats;
 
 /// Capacity that a queue keeps when it has been drained.
 const KEPT: usize = 1024;

@@ -121,7 +121,25 @@ macro_rules! delta_queue {
                 self.shared.pop_blocking(1, None)
             }
 
-            /// As [`Self::pop_batch`], blocking the thread, but not beyond the deadline.
+            /// As [`Self::pop_blocking`], but not beyond the deadline.
+            ///
+            /// # Errors
+            /// [`Error::Closed`]; [`Error::DeadlineExceeded`].
+            #[cfg(not(loom))]
+            pub fn pop_blocking_until(&self, deadline: std::time::Instant) -> Result<Popped<T>, Error> {
+                self.shared.pop_blocking(1, Some(deadline))
+            }
+
+            /// As [`Self::pop_batch`], blocking the thread.
+            ///
+            /// # Errors
+            /// [`Error::Closed`]: everything has been popped and nothing will come.
+            #[cfg(not(loom))]
+            pub fn pop_batch_blocking(&self, max: usize) -> Result<Popped<T>, Error> {
+                self.shared.pop_blocking(max, None)
+            }
+
+            /// As [`Self::pop_batch_blocking`], but not beyond the deadline.
             ///
             /// # Errors
             /// [`Error::Closed`]; [`Error::DeadlineExceeded`].
@@ -148,6 +166,24 @@ macro_rules! delta_queue {
                 self.shared.synced().await
             }
 
+            /// As [`Self::synced`], blocking the thread.
+            ///
+            /// # Errors
+            /// [`Error::Closed`]: it has not synced and will not.
+            #[cfg(not(loom))]
+            pub fn synced_blocking(&self) -> Result<(), Error> {
+                self.shared.synced_blocking(None)
+            }
+
+            /// As [`Self::synced_blocking`], but not beyond the deadline.
+            ///
+            /// # Errors
+            /// [`Error::Closed`]; [`Error::DeadlineExceeded`].
+            #[cfg(not(loom))]
+            pub fn synced_blocking_until(&self, deadline: std::time::Instant) -> Result<(), Error> {
+                self.shared.synced_blocking(Some(deadline))
+            }
+
             /// Closes the queue: it takes nothing more, what is in it can still be popped, and everyone who
             /// waits wakes. Says whether it was open; closing again changes nothing.
             pub fn close(&self) -> bool {
@@ -162,6 +198,11 @@ macro_rules! delta_queue {
             /// How many deltas are queued. What the bound is about.
             pub fn depth(&self) -> usize {
                 self.shared.lock().backlog.depth()
+            }
+
+            /// What the queue holds and has done.
+            pub fn stats(&self) -> Stats {
+                self.shared.stats()
             }
         }
 
@@ -192,6 +233,10 @@ macro_rules! delta_queue {
 
             fn depth(&self) -> usize {
                 $queue::depth(self)
+            }
+
+            fn stats(&self) -> Stats {
+                self.shared.stats()
             }
         }
 

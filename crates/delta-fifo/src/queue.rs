@@ -5,7 +5,7 @@ use std::pin::Pin;
 
 use kinformer_core::{Object, Sink};
 
-use crate::{Error, Popped};
+use crate::{Error, Popped, Stats};
 
 /// A boxed future, as methods of a trait object return it.
 pub type BoxFuture<'a, R> = Pin<Box<dyn Future<Output = R> + Send + 'a>>;
@@ -50,4 +50,7 @@ pub trait Queue<T: Object>: Sink<T> {
 
     /// How many deltas are queued.
     fn depth(&self) -> usize;
+
+    /// What the queue holds and has done, for metrics.
+    fn stats(&self) -> Stats;
 }

@@ -5,19 +5,20 @@ use std::hash::BuildHasher;
 use std::sync::Arc;
 
 use foldhash::fast::RandomState;
-use hashbrown::HashSet;
+use hashbrown::HashTable;
+use hashbrown::hash_table::Entry;
 use kinformer_core::{
     Delta, Error as SinkError, KeyError, KeyProblem, KnownObjects, Object, ObjectKey, ReadyFuture,
     Replacement, Report, ResourceVersion, Sink, Tombstone, Transform, contain,
 };
 
 use crate::in_flight::{InFlight, KeyMap, Newest};
-use crate::incoming::{self, Incoming};
-use crate::known::{Known, LastKnown, known_objects};
+use crate::incoming::{self, Incoming, Keyed};
+use crate::known::{self, Known, LastKnown};
 use crate::popped::{Deltas, Taken, Ticket};
 use crate::queue::BoxFuture;
 use crate::shared::{Backlog, Garbage, Shared, State};
-use crate::{Bound, Error, Popped, Queue};
+use crate::{Bound, Error, Popped, Queue, Stats};
 
 /// A queue that gives out everything that happened, across all keys, in the order of its arrival.
 ///
@@ -65,14 +66,15 @@ impl<T: Object> RealFifoBuilder<T> {
     /// The queue, empty.
     pub fn build(self) -> RealFifo<T> {
         let seed = RandomState::default();
-        let backlog = InOrder { items: VecDeque::new(), seed: seed.clone() };
+        let backlog = InOrder { items: VecDeque::new(), in_batch: HashTable::new() };
         RealFifo { shared: Shared::new(backlog, self.bound), settings: Arc::new(self), seed }
     }
 }
 
 pub(crate) struct InOrder<T> {
     items: VecDeque<Item<T>>,
-    seed: RandomState,
+    /// The hashes of the keys of one batch; kept between batches for its memory only.
+    in_batch: HashTable<u64>,
 }
 
 struct Item<T> {
@@ -90,6 +92,33 @@ impl<T: Object> InOrder<T> {
         let panicked = |_| Err(KeyError::new("", KeyProblem::Panicked));
         checked.unwrap_or_else(panicked).err()
     }
+
+    /// How many items at the front make a batch, and what is wrong with the key of the last one.
+    fn batch(&mut self, max: usize) -> (usize, Option<KeyError>) {
+        let Self { items, in_batch, .. } = self;
+        let mut size = 0;
+        let mut key_error = None;
+        for item in items.iter().take(max) {
+            let alone = matches!(item.delta, Delta::ReplacedAll(_) | Delta::SyncAll | Delta::Bookmark(_));
+            if alone && size > 0 {
+                break;
+            }
+            if max > 1 && !alone {
+                match in_batch.entry(item.hash, |other| *other == item.hash, |other| *other) {
+                    Entry::Occupied(_) => break,
+                    Entry::Vacant(entry) => drop(entry.insert(item.hash)),
+                }
+            }
+            size += 1;
+            key_error = Self::check(item);
+            if alone || key_error.is_some() {
+                break;
+            }
+        }
+        in_batch.clear();
+        in_batch.shrink_to(crate::KEPT, |hash| *hash);
+        (size, key_error)
+    }
 }
 
 impl<T: Object> Backlog<T> for InOrder<T> {
@@ -102,40 +131,24 @@ impl<T: Object> Backlog<T> for InOrder<T> {
     }
 
     fn take(&mut self, max: usize, flight: &mut InFlight<T>, garbage: &mut Garbage<T>) -> (usize, Taken<T>) {
+        let (size, key_error) = self.batch(max);
         let mut taken = Taken {
-            deltas: Deltas::new(),
+            deltas: Deltas::with_capacity(size),
             in_initial_list: false,
-            key_error: None,
+            key_error,
             ticket: Ticket::default(),
         };
-        let max = max.min(self.items.len());
-        taken.deltas.reserve_exact(if max > 1 { max } else { 0 });
-        let mut keys = HashSet::with_capacity_and_hasher(if max > 1 { max } else { 0 }, self.seed.clone());
-        while taken.deltas.len() < max
-            && let Some(item) = self.items.front()
-        {
-            let alone = matches!(item.delta, Delta::ReplacedAll(_) | Delta::SyncAll | Delta::Bookmark(_));
-            if !taken.deltas.is_empty() && (alone || keys.contains(&item.hash)) {
-                break;
-            }
-            taken.key_error = Self::check(item);
-            if max > 1 {
-                keys.insert(item.hash);
-            }
-            let Some(Item { delta, key, .. }) = self.items.pop_front() else { break };
+        for Item { delta, key, .. } in self.items.drain(..size) {
             if let Some(key) = key {
                 garbage.push(flight.popped(key.clone(), Newest::of(&delta)));
                 taken.ticket.keys.push(key);
             }
             taken.deltas.push(delta);
-            if alone || taken.key_error.is_some() {
-                break;
-            }
         }
         if self.items.is_empty() {
             self.items.shrink_to(crate::KEPT);
         }
-        (taken.deltas.len(), taken)
+        (size, taken)
     }
 }
 
@@ -168,7 +181,6 @@ impl<T: Object> RealFifo<T> {
         self.settings.known.is_none()
     }
 
-    /// A delta about one object.
     fn item(&self, delta: Delta<T>) -> Item<T> {
         let (hash, key) = match delta.key() {
             Some(key) => (self.seed.hash_one(key), key),
@@ -178,10 +190,14 @@ impl<T: Object> RealFifo<T> {
         Item { delta, hash, key }
     }
 
-    fn write(&self, delta: Delta<T>) -> Result<Report, SinkError> {
+    /// An item whose key is known already, so that the object need not be asked.
+    fn keyed(&self, key: ObjectKey, delta: Delta<T>) -> Item<T> {
+        Item { delta, hash: self.seed.hash_one(key.as_key()), key: Some(key) }
+    }
+
+    fn write(&self, delta: Delta<T>) -> Result<(), SinkError> {
         let item = self.item(delta);
-        self.push(item, |state| state.initial.written())?;
-        Ok(Report::default())
+        self.push(item, |state| state.initial.written())
     }
 
     /// Queues one item; `count` says whether that made the queue synced.
@@ -198,13 +214,14 @@ impl<T: Object> RealFifo<T> {
     }
 
     /// A replace as single deltas: what is gone first, then the list.
-    fn replace_each(&self, known: &Known<T>, incoming: Incoming<T>) -> Result<(), SinkError> {
-        let keys = incoming.keys();
-        let listed = |key: &ObjectKey| keys.contains_key(key);
+    fn replace_each(&self, known: &Known<T>, incoming: Incoming<T>) -> Result<Report, SinkError> {
+        let Keyed { objects, all, report } = incoming.keyed()?;
+        let listed = |key: &ObjectKey| all.contains_key(key);
         let replaced: Vec<_> =
-            incoming.objects.into_iter().map(|object| self.item(Delta::Replaced(object))).collect();
+            objects.into_iter().map(|(key, object)| self.keyed(key, Delta::Replaced(object))).collect();
         let apply = |known: Vec<LastKnown<T>>| {
-            self.shared.write_all((known, replaced), |state, _, (known, replaced)| {
+            self.shared.write_all((known, replaced), |state, garbage, (known, replaced)| {
+                let before = state.backlog.items.len();
                 // The newest delta of each key that is not listed, in the order of their first ones.
                 let mut queued: KeyMap<usize> = KeyMap::default();
                 let mut order: Vec<(ObjectKey, &Delta<T>)> = Vec::new();
@@ -222,74 +239,75 @@ impl<T: Object> RealFifo<T> {
                     .map(|(key, newest)| (key, newest.object().cloned()))
                     .collect();
                 let unqueued = |key: &ObjectKey| !queued.contains_key(key);
-                for (key, newest) in state.flight.iter().filter(|(key, _)| !listed(key) && unqueued(key)) {
-                    if let Newest::State(object) = newest {
-                        gone.push((key.clone(), object.clone()));
+                gone.extend(state.flight.existing(|key| !listed(key) && unqueued(key)));
+                for (key, object) in known {
+                    match !unqueued(&key) || state.flight.newest(key.as_str()).is_some() {
+                        true => garbage.push(Newest::State(object)),
+                        false => gone.push((key, object)),
                     }
                 }
-                let popped = |key: &ObjectKey| state.flight.newest(key.as_str()).is_some();
-                gone.extend(known.into_iter().filter(|(key, _)| unqueued(key) && !popped(key)));
                 for (key, last_known) in gone {
-                    let tombstone = Tombstone::FinalStateUnknown { key, last_known };
-                    state.backlog.items.push_back(self.item(Delta::Deleted(tombstone)));
+                    let tombstone = Tombstone::FinalStateUnknown { key: key.clone(), last_known };
+                    state.backlog.items.push_back(self.keyed(key, Delta::Deleted(tombstone)));
                 }
                 state.backlog.items.extend(replaced);
-                state.initial.replaced(state.backlog.items.len())
+                state.initial.replaced(before, state.backlog.items.len() - before)
             })
         };
-        self.shared.ask(|| known_objects(known, |key| !listed(key)), apply)
+        self.shared.ask(|| known::missing(known, &all), apply)?;
+        Ok(report)
     }
 
     /// A resync as single deltas: not of what is queued or being processed, which has newer states on its way.
     fn resync_each(&self, known: &Known<T>) -> Result<(), SinkError> {
-        let apply = |known: Vec<LastKnown<T>>| {
+        let apply = |known: Vec<(ObjectKey, Arc<T>)>| {
             self.shared.write_all(known, |state, garbage, known| {
                 let queued: KeyMap<()> =
                     state.backlog.items.iter().filter_map(|item| Some((item.key.clone()?, ()))).collect();
                 for (key, object) in known {
-                    match object {
-                        Some(object)
-                            if !queued.contains_key(&key) && state.flight.newest(key.as_str()).is_none() =>
-                        {
-                            state.backlog.items.push_back(self.item(Delta::Sync(object)));
-                        }
-                        other => garbage.push(Newest::State(other)),
+                    match queued.contains_key(&key) || state.flight.newest(key.as_str()).is_some() {
+                        true => garbage.push(Newest::State(Some(object))),
+                        false => state.backlog.items.push_back(self.keyed(key, Delta::Sync(object))),
                     }
                 }
                 false
             })
         };
-        self.shared.ask(|| known_objects(known, |_| true), apply)
+        self.shared.ask(|| known::all(known), apply)
     }
 }
 
 impl<T: Object> Sink<T> for RealFifo<T> {
     fn add(&self, object: Arc<T>) -> Result<Report, SinkError> {
-        self.write(Delta::Added(incoming::object(self.settings.transform.as_ref(), object)?))
+        self.write(Delta::Added(incoming::object(self.settings.transform.as_ref(), object)?))?;
+        Ok(Report::default())
     }
 
     fn update(&self, object: Arc<T>) -> Result<Report, SinkError> {
-        self.write(Delta::Updated(incoming::object(self.settings.transform.as_ref(), object)?))
+        self.write(Delta::Updated(incoming::object(self.settings.transform.as_ref(), object)?))?;
+        Ok(Report::default())
     }
 
     /// Always queued, whether or not anybody knows the key.
+    ///
+    /// An observed final state passes the transform. If that fails, the deletion is queued without a state, and
+    /// the report says so.
     fn delete(&self, tombstone: Tombstone<T>) -> Result<Report, SinkError> {
-        tombstone.key().check()?;
-        self.write(Delta::Deleted(tombstone))
+        let (tombstone, report) = incoming::deletion(self.settings.transform.as_ref(), tombstone)?;
+        self.write(Delta::Deleted(tombstone))?;
+        Ok(report)
     }
 
     fn replace(&self, replacement: Replacement<T>) -> Result<Report, SinkError> {
-        let mut incoming = Incoming::new(self.settings.transform.as_ref(), replacement);
-        let report = std::mem::take(&mut incoming.report);
-        match &self.settings.known {
-            Some(known) => self.replace_each(known, incoming)?,
-            None => {
-                let all = Replacement::new(incoming.objects, incoming.resource_version)
-                    .undelivered(incoming.undelivered);
-                let item = Item { delta: Delta::ReplacedAll(Box::new(all)), hash: 0, key: None };
-                self.push(item, |state| state.initial.replaced(state.backlog.items.len()))?;
-            }
+        let incoming = Incoming::new(self.settings.transform.as_ref(), replacement);
+        if let Some(known) = &self.settings.known {
+            return self.replace_each(known, incoming);
         }
+        let Incoming { objects, undelivered, resource_version, report } = incoming;
+        let all = Replacement::new(objects, resource_version).undelivered(undelivered);
+        self.push(self.item(Delta::ReplacedAll(Box::new(all))), |state| {
+            state.initial.replaced(state.backlog.items.len() - 1, 1)
+        })?;
         Ok(report)
     }
 

@@ -5,13 +5,13 @@ use std::sync::Arc;
 
 use kinformer_core::{Error as SinkError, Object};
 
-use crate::Error;
 use crate::bound::Bound;
 use crate::in_flight::{InFlight, Newest};
 use crate::initial::Initial;
 use crate::popped::{Finish, Popped, Taken, Ticket};
 use crate::sync::{Mutex, MutexGuard};
 use crate::waiting::Changes;
+use crate::{Error, Stats};
 
 /// The entries of a queue, in the order of their pops.
 pub(crate) trait Backlog<T>: Send + 'static {
@@ -33,6 +33,9 @@ pub(crate) struct State<T, B> {
     pub(crate) flight: InFlight<T>,
     pub(crate) initial: Initial,
     closed: bool,
+    peak_depth: usize,
+    popped: u64,
+    refused: u64,
 }
 
 pub(crate) struct Shared<T, B> {
@@ -48,7 +51,15 @@ pub(crate) struct Shared<T, B> {
 
 impl<T: Object, B: Backlog<T>> Shared<T, B> {
     pub(crate) fn new(backlog: B, bound: Bound) -> Arc<Self> {
-        let state = State { backlog, flight: InFlight::new(), initial: Initial::default(), closed: false };
+        let state = State {
+            backlog,
+            flight: InFlight::new(),
+            initial: Initial::default(),
+            closed: false,
+            peak_depth: 0,
+            popped: 0,
+            refused: 0,
+        };
         Arc::new(Self {
             state: Mutex::new(state),
             items: Changes::new(),
@@ -77,10 +88,12 @@ impl<T: Object, B: Backlog<T>> Shared<T, B> {
             return Err(SinkError::Closed);
         }
         if state.backlog.depth() >= self.limit {
+            state.refused += 1;
             drop(state);
             return Err(SinkError::Full { key: name(&input), limit: self.limit });
         }
         let synced = write(&mut state, &mut garbage, input);
+        state.peak_depth = state.peak_depth.max(state.backlog.depth());
         drop(state);
         self.items.notify();
         if synced {
@@ -102,17 +115,16 @@ impl<T: Object, B: Backlog<T>> Shared<T, B> {
     pub(crate) fn try_pop(self: &Arc<Self>, max: usize) -> Result<Option<Popped<T>>, Error> {
         let mut garbage = Garbage::new();
         let mut state = self.lock();
-        let State { backlog, flight, initial, closed } = &mut *state;
+        let State { backlog, flight, initial, closed, popped, .. } = &mut *state;
         if backlog.entries() == 0 {
             return if *closed { Err(Error::Closed) } else { Ok(None) };
         }
         let was_full = backlog.depth() >= self.limit;
-        // A batch ends with the initial list.
-        let of_initial = initial.queued();
-        let max = if of_initial > 0 { max.min(of_initial) } else { max };
-        let (entries, mut taken) = backlog.take(max.max(1), flight, &mut garbage);
-        taken.in_initial_list = of_initial > 0;
+        let (max, in_initial_list) = initial.next(max.max(1));
+        let (entries, mut taken) = backlog.take(max, flight, &mut garbage);
+        taken.in_initial_list = in_initial_list;
         taken.ticket.initial = initial.popped(entries);
+        *popped += taken.deltas.len() as u64;
         let has_room = was_full && backlog.depth() < self.limit;
         let drained = *closed && backlog.entries() == 0;
         drop(state);
@@ -164,17 +176,36 @@ impl<T: Object, B: Backlog<T>> Shared<T, B> {
         self.lock().initial.has_synced()
     }
 
+    /// One look at whether the queue has synced, for a wait.
+    fn look_synced(&self) -> Option<Result<(), Error>> {
+        let state = self.lock();
+        if state.initial.has_synced() {
+            return Some(Ok(()));
+        }
+        // A closed queue still syncs if there is an initial list on its way.
+        (state.closed && !state.initial.is_populated()).then_some(Err(Error::Closed))
+    }
+
     pub(crate) async fn synced(&self) -> Result<(), Error> {
-        self.synced
-            .wait(|| {
-                let state = self.lock();
-                if state.initial.has_synced() {
-                    return Some(Ok(()));
-                }
-                // A closed queue still syncs if there is an initial list on its way.
-                (state.closed && !state.initial.is_populated()).then_some(Err(Error::Closed))
-            })
-            .await
+        self.synced.wait(|| self.look_synced()).await
+    }
+
+    #[cfg(not(loom))]
+    pub(crate) fn synced_blocking(&self, deadline: Option<std::time::Instant>) -> Result<(), Error> {
+        let synced = self.synced.wait_blocking(deadline, || self.look_synced());
+        synced.unwrap_or(Err(Error::DeadlineExceeded))
+    }
+
+    pub(crate) fn stats(&self) -> Stats {
+        let state = self.lock();
+        Stats {
+            depth: state.backlog.depth(),
+            peak_depth: state.peak_depth,
+            entries: state.backlog.entries(),
+            in_flight: state.flight.processing(),
+            popped: state.popped,
+            refused: state.refused,
+        }
     }
 
     pub(crate) fn close(&self) -> bool {

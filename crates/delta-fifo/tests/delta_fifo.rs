@@ -255,6 +255,21 @@ fn what_is_being_processed_is_gone_only_if_it_was_there() {
     assert!(known.state().is_empty());
 }
 
+// contract: Q-04
+#[test]
+fn a_deletion_during_a_deletion_is_kept() {
+    let (queue, known) = with_known(&[("a", 1)]);
+    queue.delete(unknown("a", None)).unwrap().into_result().unwrap();
+    let processing = queue.try_pop().unwrap().unwrap();
+    queue.delete(pod("a", 2)).unwrap().into_result().unwrap();
+    assert_eq!(
+        queued(&queue, "a"),
+        ["Deleted a=2"],
+        "whether the consumer has stored the first is not known"
+    );
+    known.process(processing);
+}
+
 // contract: Q-09
 #[test]
 fn replace_after_a_queued_deletion_still_brings_the_object() {
@@ -318,7 +333,7 @@ fn bad_entries_of_a_list_are_reported_by_position_and_the_others_queued() {
 
 // contract: S-16
 #[test]
-fn the_transform_sees_each_object_once_and_no_tombstone() {
+fn the_transform_sees_each_object_once_and_nothing_it_has_seen_before() {
     let seen = Arc::new(parking_lot::Mutex::new(Vec::new()));
     let log = seen.clone();
     let transform = Transform::in_place(move |pod: &mut Pod| {
@@ -333,15 +348,27 @@ fn the_transform_sees_each_object_once_and_no_tombstone() {
     queue.update(pod("a", 2)).unwrap().into_result().unwrap();
     queue.delete(pod("a", 3)).unwrap().into_result().unwrap();
     queue.delete(unknown("a", Some(pod("a", 4)))).unwrap().into_result().unwrap();
+    assert!(queue.delete(pod("", 9)).is_err(), "without a key there is nothing to transform");
     assert!(
         matches!(queue.add(pod("fails", 5)), Err(SinkError::Transform { key, .. }) if key.as_str() == "fails")
     );
     let report = queue.replace(list(&[("b", 6), ("fails", 7)])).unwrap();
     assert_eq!(report.problems().len(), 1);
-    assert_eq!(drain(&queue), [vec!["Added a=101", "Updated a=102", "Deleted a=3"], vec!["Replaced b=106"]]);
+    assert_eq!(
+        drain(&queue),
+        [vec!["Added a=101", "Updated a=102", "Deleted a=103"], vec!["Replaced b=106"]]
+    );
     queue.resync().unwrap();
     assert_eq!(drain(&queue), [["Sync fails=1"]], "what could not be transformed stays as it was");
-    assert_eq!(*seen.lock(), ["a=1", "a=2", "fails=5", "b=6", "fails=7"]);
+    assert_eq!(*seen.lock(), ["a=1", "a=2", "a=3", "fails=5", "b=6", "fails=7"]);
+
+    let report = queue.delete(pod("fails", 8)).unwrap();
+    let [problem] = report.problems() else { panic!("{report:?}") };
+    assert!(
+        problem.position == 0
+            && matches!(&problem.error, SinkError::Transform { key, .. } if key.as_str() == "fails")
+    );
+    assert_eq!(drain(&queue), [["Deleted ?fails"]], "only its state is lost, not the deletion");
 }
 
 #[test]

@@ -137,6 +137,18 @@ async fn heap_and_fifo_pops_wait() {
     tokio::task::yield_now().await;
     add(&fifo, "b", 1);
     let (from_heap, from_fifo) = popping.await.unwrap();
+    let waiting: Vec<_> = (0..2)
+        .map(|_| {
+            let (heap, fifo) = (heap.clone(), fifo.clone());
+            [tokio::spawn(async move { heap.pop().await }), tokio::spawn(async move { fifo.pop().await })]
+        })
+        .collect();
+    tokio::task::yield_now().await;
+    heap.close();
+    fifo.close();
+    for task in waiting.into_iter().flatten() {
+        assert_eq!(task.await.unwrap().unwrap_err(), Error::Closed);
+    }
     assert_eq!((from_heap.unwrap().name.as_str(), from_fifo.unwrap().name.as_str()), ("a", "b"));
 }
 

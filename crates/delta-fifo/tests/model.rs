@@ -7,7 +7,7 @@ mod common;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-use common::{Consumer, Pod, pod, text, unknown};
+use common::{Consumer, Pod, pod, unknown};
 use kinformer_core::{KeyRef, KnownObjects, ObjectKey, Replacement, Sink};
 use kinformer_delta_fifo::{DeltaFifo, OnReplace, Popped, Queue, RealFifo};
 use parking_lot::Mutex;
@@ -264,126 +264,5 @@ proptest! {
         let atomic = play(Arc::new(RealFifo::new()), &one);
         let single = play(Arc::new(RealFifo::builder().known_objects(each.clone()).build()), &each);
         prop_assert_eq!(atomic, single);
-    }
-}
-
-/// DeltaFIFO in the plainest form: known objects are what was popped, at once.
-#[derive(Default)]
-struct Plain {
-    queue: Vec<String>,
-    deltas: BTreeMap<String, Vec<String>>,
-    known: Keys,
-}
-
-impl Plain {
-    fn push(&mut self, key: &str, delta: String) {
-        if !self.queue.iter().any(|queued| queued == key) {
-            self.queue.push(key.to_owned());
-        }
-        let deltas = self.deltas.entry(key.to_owned()).or_default();
-        match deltas.last_mut() {
-            Some(last) if last.starts_with("Deleted") && delta.starts_with("Deleted") => {
-                if last.starts_with("Deleted ?") && (delta.contains('=') || !last.contains('=')) {
-                    *last = delta;
-                }
-            }
-            _ => deltas.push(delta),
-        }
-    }
-
-    /// The newest state that the queue or, failing that, the known objects have; `Err` if it is a deletion.
-    fn newest(&self, key: &str) -> Result<Option<String>, ()> {
-        match self.deltas.get(key).and_then(|deltas| deltas.last()) {
-            Some(delta) if delta.starts_with("Deleted") => Err(()),
-            Some(delta) => Ok(delta.split(' ').nth(1).map(str::to_owned)),
-            None => Ok(self.known.get(key).map(|value| format!("{key}={value}"))),
-        }
-    }
-
-    fn write(&mut self, step: &Step, value: u32) {
-        match step {
-            Step::Add(key) => self.push(&name(*key), format!("Added {}={value}", name(*key))),
-            Step::Update(key) => self.push(&name(*key), format!("Updated {}={value}", name(*key))),
-            Step::Delete(key) | Step::DeleteUnknown(key) => {
-                let key = name(*key);
-                if self.known.contains_key(&key) || self.deltas.contains_key(&key) {
-                    let observed = matches!(step, Step::Delete(_));
-                    self.push(
-                        &key,
-                        if observed { format!("Deleted {key}={value}") } else { format!("Deleted ?{key}") },
-                    );
-                }
-            }
-            Step::Replace(keys, undelivered) => {
-                let listed =
-                    |key: &String| keys.iter().chain(undelivered).any(|listed| name(*listed) == *key);
-                let queued: Vec<_> = self.queue.iter().filter(|key| !listed(key)).cloned().collect();
-                let known: Vec<_> = self
-                    .known
-                    .keys()
-                    .filter(|key| !listed(key) && !self.deltas.contains_key(*key))
-                    .cloned()
-                    .collect();
-                let gone: Vec<_> = queued
-                    .into_iter()
-                    .chain(known)
-                    .filter_map(|key| Some((key.clone(), self.newest(&key).ok()?.unwrap_or(key))))
-                    .collect();
-                for (i, key) in keys.iter().enumerate() {
-                    if !keys[i + 1..].contains(key) {
-                        self.push(&name(*key), format!("Replaced {}={value}", name(*key)));
-                    }
-                }
-                for (key, state) in gone {
-                    self.push(&key, format!("Deleted ?{state}"));
-                }
-            }
-            Step::Resync => {
-                for (key, value) in self.known.clone() {
-                    if !self.deltas.contains_key(&key) {
-                        self.push(&key, format!("Sync {key}={value}"));
-                    }
-                }
-            }
-            Step::Bookmark | Step::Consume(_) => {}
-        }
-    }
-
-    fn pop(&mut self) -> Option<Vec<String>> {
-        let key = (!self.queue.is_empty()).then(|| self.queue.remove(0))?;
-        let deltas = self.deltas.remove(&key).unwrap();
-        match deltas.last().unwrap() {
-            delta if delta.starts_with("Deleted") => drop(self.known.remove(&key)),
-            delta => drop(self.known.insert(key, delta.rsplit('=').next().unwrap().parse().unwrap())),
-        }
-        Some(deltas)
-    }
-}
-
-proptest! {
-    #![proptest_config(ProptestConfig { cases: 400, ..Default::default() })]
-
-    // contract
-    #[test]
-    fn delta_fifo_holds_what_the_plain_model_holds(steps in histories()) {
-        let consumer = Arc::new(Consumer::default());
-        let queue = DeltaFifo::builder().known_objects(consumer.clone()).build();
-        let (mut model, mut truth) = (Plain::default(), Keys::new());
-        for (value, (step, _)) in steps.iter().enumerate() {
-            write(&queue, &mut truth, step, value as u32);
-            model.write(step, value as u32);
-            if matches!(step, Step::Consume(_)) {
-                let popped = queue.try_pop().unwrap();
-                prop_assert_eq!(popped.as_ref().map(|popped| popped.iter().map(text).collect()), model.pop());
-                popped.into_iter().for_each(|popped| consumer.process(popped));
-            }
-            let keys: Vec<_> = queue.keys().iter().map(ToString::to_string).collect();
-            prop_assert_eq!(&keys, &model.queue);
-            for key in &keys {
-                let deltas: Vec<_> = queue.get_by_key(key).iter().map(text).collect();
-                prop_assert_eq!(&deltas, &model.deltas[key], "after {:?}", step);
-            }
-            prop_assert_eq!(queue.depth(), model.deltas.values().map(Vec::len).sum::<usize>());
-        }
     }
 }

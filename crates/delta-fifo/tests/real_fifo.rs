@@ -211,6 +211,34 @@ fn synced_once_the_first_list_has_been_processed() {
     assert!(written.has_synced());
 }
 
+// contract: Q-07
+#[test]
+fn what_was_queued_before_the_first_list_is_not_a_part_of_it() {
+    let atomic = RealFifo::new();
+    atomic.bookmark("5").unwrap();
+    let (each, _) = with_known(&[("a", 1)]);
+    each.resync().unwrap();
+    for queue in [atomic, each] {
+        queue.replace(list(&[("a", 2)])).unwrap().into_result().unwrap();
+        let popped = queue.try_pop_batch(1000).unwrap().unwrap();
+        assert_eq!((popped.deltas().len(), popped.in_initial_list()), (1, false));
+        drop(popped);
+        assert!(!queue.has_synced());
+        assert!(queue.try_pop_batch(1000).unwrap().unwrap().in_initial_list());
+        assert!(queue.has_synced());
+    }
+}
+
+// contract: Q-06
+#[test]
+fn an_empty_list_of_an_atomic_queue_is_an_entry_to_process() {
+    let queue = RealFifo::<Pod>::new();
+    queue.replace(list(&[])).unwrap().into_result().unwrap();
+    assert!(!queue.has_synced(), "the store may hold objects that this list takes away");
+    drop(queue.try_pop().unwrap());
+    assert!(queue.has_synced());
+}
+
 // contract: Q-15
 #[test]
 fn a_batch_takes_distinct_keys_and_ends_where_it_must() {
@@ -291,14 +319,14 @@ fn a_key_error_names_the_object_and_changes_nothing() {
 
 // contract: S-16
 #[test]
-fn the_transform_sees_each_object_once_and_no_tombstone() {
+fn the_transform_sees_each_object_once_and_nothing_it_has_seen_before() {
     for atomic in [true, false] {
         let seen = Arc::new(Mutex::new(0));
         let log = seen.clone();
         let transform = Transform::in_place(move |pod: &mut Pod| {
             *log.lock() += 1;
             pod.value += 100;
-            Ok(())
+            if pod.name == "fails" { Err("no".into()) } else { Ok(()) }
         });
         let known = Arc::new(Consumer::default());
         known.apply(&Delta::Added(pod("known", 1)));
@@ -306,11 +334,13 @@ fn the_transform_sees_each_object_once_and_no_tombstone() {
         let queue = if atomic { builder } else { builder.known_objects(known) }.build();
         write(&queue, &["a"]);
         queue.delete(pod("a", 1)).unwrap().into_result().unwrap();
+        queue.delete(unknown("a", Some(pod("a", 2)))).unwrap().into_result().unwrap();
+        assert_eq!(queue.delete(pod("fails", 1)).unwrap().problems().len(), 1);
         queue.replace(list(&[("known", 2)])).unwrap().into_result().unwrap();
         queue.resync().unwrap();
         let texts = drain(&queue);
-        assert_eq!(&texts[..2], ["Updated a=100", "Deleted a=1"]);
-        assert!(texts[2].contains("known=102"), "{texts:?}");
-        assert_eq!(*seen.lock(), 2);
+        assert_eq!(&texts[..4], ["Updated a=100", "Deleted a=101", "Deleted ?a=2", "Deleted ?fails"]);
+        assert!(texts[4].contains("known=102"), "{texts:?}");
+        assert_eq!(*seen.lock(), 4);
     }
 }

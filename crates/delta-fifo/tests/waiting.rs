@@ -93,6 +93,35 @@ fn the_blocking_forms_wait_and_end_too() {
     assert_eq!(empty.pop_batch_blocking_until(1, passed).unwrap_err(), Error::DeadlineExceeded);
     add(&empty, "a");
     assert_eq!(empty.pop_batch_blocking_until(1, passed).unwrap().deltas().len(), 1);
+    assert_eq!(empty.pop_blocking_until(passed).unwrap_err(), Error::DeadlineExceeded);
+    empty.ready_blocking_until(passed).unwrap();
+    empty.synced_blocking().unwrap();
+    let untouched = RealFifo::<Pod>::builder().bound(Bound::Deltas(1)).build();
+    assert_eq!(untouched.synced_blocking_until(passed), Err(Error::DeadlineExceeded));
+    add(&untouched, "a");
+    assert_eq!(untouched.ready_blocking_until(passed), Err(Error::DeadlineExceeded));
+    assert_eq!(untouched.pop_batch_blocking(10).unwrap().deltas().len(), 1);
+    untouched.close();
+    assert_eq!(untouched.pop_blocking_until(passed).unwrap_err(), Error::Closed);
+    let closed = RealFifo::<Pod>::new();
+    closed.close();
+    assert_eq!(closed.synced_blocking(), Err(Error::Closed));
+}
+
+// contract: Q-16
+#[test]
+fn the_backlog_can_be_read() {
+    let queue = DeltaFifo::builder().bound(Bound::Deltas(3)).build();
+    for name in ["a", "a", "b"] {
+        add(&queue, name);
+    }
+    assert!(matches!(queue.add(pod("c", 1)), Err(SinkError::Full { .. })));
+    let popped = queue.try_pop().unwrap();
+    let stats = queue.stats();
+    assert_eq!((stats.depth, stats.entries, stats.in_flight), (1, 1, 1));
+    assert_eq!((stats.peak_depth, stats.popped, stats.refused), (3, 2, 1));
+    drop(popped);
+    assert_eq!(queue.stats().in_flight, 0);
 }
 
 #[tokio::test]
