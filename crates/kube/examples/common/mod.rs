@@ -1,0 +1,56 @@
+//! What the examples list and watch: a real cluster where a kubeconfig is named, else an API server in this process
+//! with a little life in it.
+
+#![allow(unreachable_pub)]
+
+use std::error::Error;
+
+use kinformer_apiserver::ApiServer;
+use kube_client::{Client, Config};
+use serde_json::json;
+
+/// A cluster, and the server if it is ours.
+pub struct Cluster {
+    pub client: Client,
+    server: Option<ApiServer>,
+}
+
+impl Cluster {
+    /// The cluster of `$KUBECONFIG`, or an embedded one.
+    pub async fn connect() -> Result<Self, Box<dyn Error>> {
+        if std::env::var_os("KUBECONFIG").is_some() {
+            println!("using the cluster of $KUBECONFIG");
+            return Ok(Self { client: kinformer_kube::client(Config::infer().await?)?, server: None });
+        }
+        let server = ApiServer::builder().start().await?;
+        println!("using an embedded API server at {}; set KUBECONFIG for a real cluster", server.url());
+        for n in 0..3 {
+            server.create(map(&format!("settings-{n}"), "first"))?;
+        }
+        Ok(Self { client: kinformer_kube::client(server.config()?)?, server: Some(server) })
+    }
+
+    /// On an embedded server: one more object, one change, one deletion.
+    pub fn live(&self) -> Result<(), Box<dyn Error>> {
+        if let Some(server) = &self.server {
+            server.create(map("settings-3", "first"))?;
+            server.update(map("settings-0", "second"))?;
+            server.delete("v1", "ConfigMap", "default", "settings-1")?;
+        }
+        Ok(())
+    }
+
+    /// Stops the embedded server.
+    pub async fn stop(self) {
+        if let Some(server) = self.server {
+            server.shutdown().await;
+        }
+    }
+}
+
+fn map(name: &str, value: &str) -> serde_json::Value {
+    json!({
+        "apiVersion": "v1", "kind": "ConfigMap",
+        "metadata": {"name": name, "namespace": "default"}, "data": {"key": value},
+    })
+}

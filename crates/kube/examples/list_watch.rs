@@ -1,0 +1,38 @@
+//! A list and then a watch, by hand. Ends by itself.
+//!
+//! `cargo run -p kinformer-kube --example list_watch`
+
+mod common;
+
+use std::time::Duration;
+
+use futures::StreamExt;
+use k8s_openapi::api::core::v1::ConfigMap;
+use kinformer_core::Object;
+use kinformer_kube::KubeListerWatcher;
+use kinformer_reflector::{ListOptions, ListerWatcher, WatchEvent, WatchOptions};
+
+#[tokio::main]
+async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let cluster = common::Cluster::connect().await?;
+    let maps = KubeListerWatcher::<ConfigMap>::new(cluster.client.clone()).namespace("default");
+
+    let list = maps.list(ListOptions::at("")).await?;
+    println!("{} objects at version {}", list.objects.len(), list.resource_version);
+
+    // The server ends the watch after this time.
+    let mut watch = maps.watch(WatchOptions::from(list.resource_version, Duration::from_secs(1))).await?;
+    cluster.live()?;
+    while let Some(event) = watch.next().await {
+        match event? {
+            WatchEvent::Added(map) => println!("added {}", map.key()),
+            WatchEvent::Modified(map) => {
+                println!("modified {} to version {}", map.key(), Object::resource_version(&*map))
+            }
+            WatchEvent::Deleted(map) => println!("deleted {}", map.key()),
+            other => println!("{other:?}"),
+        }
+    }
+    cluster.stop().await;
+    Ok(())
+}

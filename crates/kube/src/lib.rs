@@ -1,0 +1,48 @@
+//! Kubernetes as the source of a reflector.
+//!
+//! [`KubeListerWatcher`] lists and watches any kind over a `kube_client::Client`:
+//!
+//! * typed objects, [`KubeListerWatcher::new`]: any `K: Resource + DeserializeOwned`;
+//! * dynamic objects, [`KubeListerWatcher::discover`]: a kind that is known only by its name;
+//! * metadata only: `KubeListerWatcher::<PartialObjectMeta<K>>`, by content negotiation, so that the server
+//!   does not even send the rest.
+//!
+//! # How it works
+//!
+//! Requests go out by the client's raw path, so that authentication, TLS and kubeconfig are kube-client's.
+//! Answers are taken apart as the bytes arrive ([`kinformer_wire`]): a list is never held as a whole, managed fields
+//! are left out, and an object that does not decode is reported by its key while everything else goes on.
+//!
+//! # Trade-offs
+//!
+//! Retrying is the reflector's. kube-client has retries of its own that hide a busy server for minutes; so
+//! make the client with [`client`], which switches them off. Everything here is JSON.
+//!
+//! # Example
+//!
+//! ```no_run
+//! use k8s_openapi::api::core::v1::Pod;
+//! use kinformer_kube::{KubeListerWatcher, client};
+//! use kinformer_reflector::{ListOptions, ListerWatcher};
+//!
+//! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+//! let client = client(kube_client::Config::infer().await?)?;
+//! let pods = KubeListerWatcher::<Pod>::new(client).namespace("default").labels("app=web");
+//! let list = pods.list(ListOptions::at("0")).await?;
+//! println!("{} pods at version {}", list.objects.len(), list.resource_version);
+//! # Ok(())
+//! # }
+//! ```
+
+mod answer;
+mod client;
+mod decode;
+mod error;
+mod lister_watcher;
+mod params;
+
+pub use client::client;
+pub use error::Error;
+pub use kinformer_wire::ManagedFields;
+pub use lister_watcher::KubeListerWatcher;
+pub use params::Params;

@@ -1,0 +1,310 @@
+//! The lister-watcher.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use futures::stream::{self, Stream, StreamExt};
+use http::{Request, header};
+use kinformer_core::Object;
+use kinformer_reflector::{
+    ApiError, List, ListOptions, ListerWatcher, WatchEvent, WatchListSupport, WatchOptions, WatchStream,
+};
+use kinformer_wire::{ListDecoder, ManagedFields, WatchDecoder};
+use kube_client::Client;
+use kube_client::client::Body;
+use kube_core::discovery::ApiResource;
+use kube_core::{DynamicObject, GroupVersionKind, Resource};
+use serde::de::DeserializeOwned;
+
+use crate::answer::{self, failure};
+use crate::decode::Named;
+use crate::{Error, Params, decode};
+
+/// How long a list may be without a byte, unless told otherwise.
+const IDLE: Duration = Duration::from_secs(30);
+
+/// Lists and watches one kind of a Kubernetes API server.
+///
+/// A clone shares the client. Follows client-go 1.37 (`ListWatch`), except that an object which does not
+/// decode ends neither the list nor the watch.
+pub struct KubeListerWatcher<K> {
+    client: Client,
+    resource: Target,
+    namespace: Option<String>,
+    selectors: Params,
+    tweak: Option<Arc<Tweak>>,
+    managed_fields: ManagedFields,
+    idle: Duration,
+    support: WatchListSupport,
+    kind: std::marker::PhantomData<fn() -> K>,
+}
+
+type Tweak = dyn Fn(&mut Params) + Send + Sync;
+
+/// What is asked for.
+#[derive(Clone)]
+struct Target {
+    resource: ApiResource,
+    metadata_only: bool,
+    named: Named,
+}
+
+impl<K: Resource<DynamicType = ()>> KubeListerWatcher<K> {
+    /// All objects of a type that knows its own kind.
+    pub fn new(client: Client) -> Self {
+        Self::of(client, ApiResource::erase::<K>(&()), K::metadata_api(), false)
+    }
+}
+
+impl<K: Resource<DynamicType = ApiResource>> KubeListerWatcher<K> {
+    /// All objects of a resource that is named here, as [`DynamicObject`] or, with only their metadata, as
+    /// `PartialObjectMeta<DynamicObject>`.
+    pub fn dynamic(client: Client, resource: ApiResource) -> Self {
+        Self::of(client, resource, K::metadata_api(), true)
+    }
+
+    /// As [`Self::dynamic`], for a kind whose resource the server is asked for.
+    ///
+    /// # Errors
+    /// [`Error::Discovery`]: the server does not serve the kind, or does not answer.
+    pub async fn discover(client: Client, kind: &GroupVersionKind) -> Result<Self, Error> {
+        match kube_client::discovery::pinned_kind(&client, kind).await {
+            Ok((resource, _)) => Ok(Self::dynamic(client, resource)),
+            Err(source) => Err(Error::Discovery {
+                api_version: kind.api_version(),
+                kind: kind.kind.clone(),
+                source: Box::new(source),
+            }),
+        }
+    }
+}
+
+impl<K> KubeListerWatcher<K> {
+    fn of(client: Client, resource: ApiResource, metadata_only: bool, any_kind: bool) -> Self {
+        let (api_version, kind) = match metadata_only {
+            true => ("meta.k8s.io/v1".to_owned(), "PartialObjectMetadata".to_owned()),
+            false => (resource.api_version.clone(), resource.kind.clone()),
+        };
+        let named = Named { api_version, kind, any_kind: any_kind || metadata_only };
+        Self {
+            client,
+            resource: Target { resource, metadata_only, named },
+            namespace: None,
+            selectors: Params::default(),
+            tweak: None,
+            managed_fields: ManagedFields::Cut,
+            idle: IDLE,
+            support: WatchListSupport::default(),
+            kind: std::marker::PhantomData,
+        }
+    }
+
+    /// Only the objects of one namespace.
+    #[must_use]
+    pub fn namespace(mut self, namespace: impl Into<String>) -> Self {
+        self.namespace = Some(namespace.into());
+        self
+    }
+
+    /// Only objects that this label selector selects.
+    #[must_use]
+    pub fn labels(mut self, selector: impl Into<String>) -> Self {
+        self.selectors.set("labelSelector", selector.into());
+        self
+    }
+
+    /// Only objects that this field selector selects.
+    #[must_use]
+    pub fn fields(mut self, selector: impl Into<String>) -> Self {
+        self.selectors.set("fieldSelector", selector.into());
+        self
+    }
+
+    /// Whether managed fields are left out, which they are unless told otherwise.
+    #[must_use]
+    pub fn managed_fields(mut self, managed_fields: ManagedFields) -> Self {
+        self.managed_fields = managed_fields;
+        self
+    }
+
+    /// Changes the parameters of each request before it is sent. Must not block.
+    #[must_use]
+    pub fn tweak(mut self, tweak: impl Fn(&mut Params) + Send + Sync + 'static) -> Self {
+        self.tweak = Some(Arc::new(tweak));
+        self
+    }
+
+    /// How long a list, or the beginning of a watch, may be without a byte before it is given up; 30 s by
+    /// default. Of a watch that has begun, the reflector judges the silence.
+    #[must_use]
+    pub fn idle_timeout(mut self, idle: Duration) -> Self {
+        self.idle = idle;
+        self
+    }
+
+    /// Shares what is known of the server's watch-lists with the other sources of the same server.
+    #[must_use]
+    pub fn sharing(mut self, support: WatchListSupport) -> Self {
+        self.support = support;
+        self
+    }
+
+    /// The resource that is listed and watched.
+    pub fn resource(&self) -> &ApiResource {
+        &self.resource.resource
+    }
+
+    async fn request(&self, mut params: Params, watch: bool) -> Result<http::Response<Body>, ApiError> {
+        for name in ["labelSelector", "fieldSelector"] {
+            if let Some(selector) = self.selectors.get(name) {
+                params.set(name, selector);
+            }
+        }
+        if let Some(tweak) = &self.tweak {
+            tweak(&mut params);
+        }
+        let path = DynamicObject::url_path(&self.resource.resource, self.namespace.as_deref());
+        let accept = match (self.resource.metadata_only, watch) {
+            (false, _) => "application/json",
+            (true, false) => "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1",
+            (true, true) => "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1",
+        };
+        let request = Request::get(format!("{path}?{}", params.query())).header(header::ACCEPT, accept);
+        let request =
+            request.body(Body::empty()).map_err(|error| ApiError::Source { source: Box::new(error) })?;
+        let answer = tokio::time::timeout(self.idle, self.client.send(request)).await;
+        answer.map_err(|_| ApiError::Timeout { after: self.idle })?.map_err(failure)
+    }
+}
+
+#[async_trait]
+impl<K: Object + DeserializeOwned> ListerWatcher<K> for KubeListerWatcher<K> {
+    async fn list(&self, options: ListOptions) -> Result<List<K>, ApiError> {
+        let answer = self.request(Params::of_list(&options), false).await?;
+        let (_, mut body) = answer::body(answer, self.idle).await?;
+        let mut decoder = ListDecoder::new(self.managed_fields);
+        let (mut objects, mut undecodable) = (Vec::new(), Vec::new());
+        loop {
+            let chunk = tokio::time::timeout(self.idle, body.next()).await;
+            let Some(chunk) = chunk.map_err(|_| ApiError::Timeout { after: self.idle })? else { break };
+            let fed = decoder.feed(&chunk?, |item| match decode::item(item, &self.resource.named) {
+                Ok(object) => objects.push(object),
+                Err(error) => undecodable.push(error),
+            });
+            fed.map_err(malformed)?;
+        }
+        let envelope = decoder.finish().map_err(malformed)?;
+        if envelope.kind == "Table" {
+            return Err(ApiError::Unexpected { what: "a Table in the place of a list".into() });
+        }
+        let mut list = List::new(objects, envelope.resource_version).undecodable(undecodable);
+        if !envelope.continue_token.is_empty() {
+            list = list.continue_token(envelope.continue_token);
+        }
+        list.remaining = envelope.remaining_item_count.and_then(|count| u64::try_from(count).ok());
+        Ok(list)
+    }
+
+    async fn watch(&self, options: WatchOptions) -> Result<WatchStream<K>, ApiError> {
+        let answer = self.request(Params::of_watch(&options), true).await?;
+        let (_, body) = answer::body(answer, self.idle).await?;
+        let decoder = Some(WatchDecoder::new(self.managed_fields));
+        let events = Events {
+            body: body.boxed(),
+            decoder,
+            ready: VecDeque::new(),
+            named: self.resource.named.clone(),
+        };
+        Ok(events.into_stream().boxed())
+    }
+
+    fn watch_list_support(&self) -> Option<&WatchListSupport> {
+        Some(&self.support)
+    }
+}
+
+/// A list that breaks off is a matter of the connection; one that is no list is not.
+fn malformed(error: kinformer_wire::Error) -> ApiError {
+    match error {
+        kinformer_wire::Error::Truncated { .. } => ApiError::Transport { source: Box::new(error) },
+        other => ApiError::Decode { source: Box::new(other) },
+    }
+}
+
+/// A watch that has begun.
+struct Events<K> {
+    body: stream::BoxStream<'static, Result<Bytes, ApiError>>,
+    /// `None` once the body has ended.
+    decoder: Option<WatchDecoder>,
+    ready: VecDeque<Result<WatchEvent<K>, ApiError>>,
+    named: Named,
+}
+
+impl<K: Object + DeserializeOwned> Events<K> {
+    fn into_stream(self) -> impl Stream<Item = Result<WatchEvent<K>, ApiError>> + Send + 'static {
+        stream::unfold(self, |mut events| async move {
+            loop {
+                if let Some(event) = events.ready.pop_front() {
+                    return Some((event, events));
+                }
+                events.decoder.as_ref()?;
+                let chunk = events.body.next().await;
+                events.take(chunk);
+            }
+        })
+    }
+
+    fn take(&mut self, chunk: Option<Result<Bytes, ApiError>>) {
+        let Self { decoder, ready, named, .. } = self;
+        match chunk {
+            Some(Ok(chunk)) => {
+                let Some(open) = decoder else { return };
+                let fed = open.feed(&chunk, |event| ready.push_back(decode::event(event, named)));
+                if let Err(error) = fed {
+                    ready.push_back(Err(malformed(error)));
+                    *decoder = None;
+                }
+            }
+            Some(Err(error)) => {
+                ready.push_back(Err(error));
+                *decoder = None;
+            }
+            None => {
+                let Some(open) = decoder.take() else { return };
+                if let Err(error) = open.finish(|event| ready.push_back(decode::event(event, named))) {
+                    ready.push_back(Err(malformed(error)));
+                }
+            }
+        }
+    }
+}
+
+impl<K> Clone for KubeListerWatcher<K> {
+    fn clone(&self) -> Self {
+        Self {
+            client: self.client.clone(),
+            resource: self.resource.clone(),
+            namespace: self.namespace.clone(),
+            selectors: self.selectors.clone(),
+            tweak: self.tweak.clone(),
+            managed_fields: self.managed_fields,
+            idle: self.idle,
+            support: self.support.clone(),
+            kind: std::marker::PhantomData,
+        }
+    }
+}
+
+impl<K> fmt::Debug for KubeListerWatcher<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("KubeListerWatcher")
+            .field("resource", &self.resource.resource.plural)
+            .field("namespace", &self.namespace)
+            .field("selectors", &self.selectors)
+            .finish_non_exhaustive()
+    }
+}

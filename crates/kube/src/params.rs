@@ -1,0 +1,75 @@
+//! The parameters of a request.
+
+use std::fmt;
+
+use kinformer_core::ResourceVersion;
+use kinformer_reflector::{ListOptions, VersionMatch, WatchOptions};
+
+/// The query parameters of a list or watch, to be tweaked before it is sent.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Params(Vec<(String, String)>);
+
+impl Params {
+    /// Sets a parameter, in place of any value it has.
+    pub fn set(&mut self, name: impl Into<String>, value: impl fmt::Display) {
+        let name = name.into();
+        self.0.retain(|(known, _)| *known != name);
+        self.0.push((name, value.to_string()));
+    }
+
+    /// Removes a parameter.
+    pub fn remove(&mut self, name: &str) {
+        self.0.retain(|(known, _)| known != name);
+    }
+
+    /// The value of a parameter.
+    pub fn get(&self, name: &str) -> Option<&str> {
+        self.0.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
+    }
+
+    /// Whether this is for a watch and not for a list.
+    pub fn is_watch(&self) -> bool {
+        self.get("watch").is_some()
+    }
+
+    pub(crate) fn of_list(options: &ListOptions) -> Self {
+        let mut params = Self::default();
+        params.version(&options.resource_version, options.version_match);
+        if let Some(limit) = options.limit {
+            params.set("limit", limit);
+        }
+        if let Some(token) = &options.continue_token {
+            params.set("continue", token);
+        }
+        params
+    }
+
+    pub(crate) fn of_watch(options: &WatchOptions) -> Self {
+        let mut params = Self::default();
+        params.set("watch", 1);
+        params.version(&options.resource_version, options.version_match);
+        params.set("timeoutSeconds", options.timeout.as_secs().max(1));
+        if options.bookmarks {
+            params.set("allowWatchBookmarks", true);
+        }
+        if options.send_initial_events {
+            params.set("sendInitialEvents", true);
+        }
+        params
+    }
+
+    fn version(&mut self, version: &ResourceVersion, version_match: Option<VersionMatch>) {
+        if !version.is_unset() {
+            self.set("resourceVersion", version);
+        }
+        match version_match {
+            Some(VersionMatch::NotOlderThan) => self.set("resourceVersionMatch", "NotOlderThan"),
+            Some(VersionMatch::Exact) => self.set("resourceVersionMatch", "Exact"),
+            _ => {}
+        }
+    }
+
+    pub(crate) fn query(&self) -> String {
+        form_urlencoded::Serializer::new(String::new()).extend_pairs(&self.0).finish()
+    }
+}

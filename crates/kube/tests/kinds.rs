@@ -1,0 +1,153 @@
+//! Typed, dynamic and metadata-only objects; namespaces, selectors, pages.
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic)]
+
+mod common;
+
+use std::num::NonZeroU32;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use common::{config_map, follow, kube, labelled, options, server, stored};
+use k8s_openapi::api::core::v1::ConfigMap;
+use kinformer_core::Object;
+use kinformer_kube::{Error, KubeListerWatcher};
+use kinformer_reflector::{ListOptions, ListerWatcher, WatchListMode};
+use kube_core::metadata::PartialObjectMeta;
+use kube_core::{DynamicObject, GroupVersionKind};
+use serde_json::json;
+
+const MODES: [WatchListMode; 2] = [WatchListMode::Off, WatchListMode::Auto];
+
+// contract: L-07
+#[tokio::test(flavor = "multi_thread")]
+async fn dynamic_objects_by_discovery() {
+    for mode in MODES {
+        let server = server().await;
+        server
+            .create(json!({
+                "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+                "metadata": {"name": "crontabs.stable.example.com"},
+                "spec": {
+                    "group": "stable.example.com", "scope": "Namespaced",
+                    "names": {"plural": "crontabs", "singular": "crontab", "kind": "CronTab"},
+                    "versions": [{"name": "v1", "served": true, "storage": true,
+                        "schema": {"openAPIV3Schema": {"type": "object"}}}],
+                },
+            }))
+            .unwrap();
+        let tab = |name: &str| {
+            json!({"apiVersion": "stable.example.com/v1", "kind": "CronTab",
+                "metadata": {"name": name, "namespace": "default"}, "spec": {"image": "x"}})
+        };
+        server.create(tab("a")).unwrap();
+        let kind = GroupVersionKind::gvk("stable.example.com", "v1", "CronTab");
+        let source = KubeListerWatcher::<DynamicObject>::discover(kube(&server), &kind).await.unwrap();
+        assert_eq!(source.resource().plural, "crontabs");
+        let follower = follow(source, options(mode));
+        follower.caught_up(&server).await;
+        server.create(tab("b")).unwrap();
+        follower.caught_up(&server).await;
+        for name in ["a", "b"] {
+            let tab = follower.store.get_by_key(("default", name)).unwrap();
+            assert_eq!(tab.data["spec"]["image"], "x");
+            assert_eq!(tab.types.as_ref().unwrap().kind, "CronTab", "{mode:?}");
+        }
+        follower.stop().await;
+        let unknown = GroupVersionKind::gvk("stable.example.com", "v1", "Nothing");
+        let error = KubeListerWatcher::<DynamicObject>::discover(kube(&server), &unknown).await.unwrap_err();
+        assert!(matches!(&error, Error::Discovery { kind, .. } if kind == "Nothing"), "{error}");
+        server.shutdown().await;
+    }
+}
+
+// contract: L-07
+#[tokio::test(flavor = "multi_thread")]
+async fn metadata_only_by_content_negotiation() {
+    for mode in MODES {
+        let server = server().await;
+        server.create(config_map("a", "1")).unwrap();
+        let source = KubeListerWatcher::<PartialObjectMeta<ConfigMap>>::new(kube(&server));
+        let follower = follow(source, options(mode));
+        follower.caught_up(&server).await;
+        server.create(config_map("b", "1")).unwrap();
+        follower.caught_up(&server).await;
+        for name in ["a", "b"] {
+            let meta = follower.store.get_by_key(("default", name)).unwrap();
+            assert_eq!(Object::label(&*meta, "app"), Some("x"));
+            assert!(
+                meta.types.as_ref().is_none_or(|types| types.kind == "PartialObjectMetadata"),
+                "{mode:?}"
+            );
+        }
+        follower.stop().await;
+        server.shutdown().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn built_in_kinds_as_dynamic_objects_know_their_kind() {
+    let server = server().await;
+    server.create(config_map("a", "1")).unwrap();
+    let kind = GroupVersionKind::gvk("", "v1", "ConfigMap");
+    let source = KubeListerWatcher::<DynamicObject>::discover(kube(&server), &kind).await.unwrap();
+    let list = source.namespace("default").list(ListOptions::at("")).await.unwrap();
+    let types = list.objects[0].types.as_ref().unwrap();
+    assert_eq!((types.api_version.as_str(), types.kind.as_str()), ("v1", "ConfigMap"));
+    server.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_object_that_crosses_the_selector_comes_and_goes() {
+    for mode in MODES {
+        let server = server().await;
+        server.create(labelled("in", "1", "web")).unwrap();
+        server.create(labelled("out", "1", "db")).unwrap();
+        let source =
+            KubeListerWatcher::<ConfigMap>::new(kube(&server)).namespace("default").labels("app in (web)");
+        let follower = follow(source, options(mode));
+        follower.caught_up(&server).await;
+        assert_eq!(stored(&follower.store).into_keys().collect::<Vec<_>>(), ["in"]);
+        server.update(labelled("in", "2", "db")).unwrap();
+        server.update(labelled("out", "2", "web")).unwrap();
+        follower.caught_up(&server).await;
+        assert_eq!(stored(&follower.store).into_keys().collect::<Vec<_>>(), ["out"], "{mode:?}");
+        follower.stop().await;
+        server.shutdown().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn fields_namespaces_and_tweaks_reach_the_server() {
+    let server = server().await;
+    for name in ["a", "b", "c"] {
+        server.create(config_map(name, "1")).unwrap();
+    }
+    let maps = KubeListerWatcher::<ConfigMap>::new(kube(&server));
+    let names = async |source: &KubeListerWatcher<ConfigMap>| {
+        let list = source.list(ListOptions::at("")).await.unwrap();
+        list.objects.iter().map(|map| map.metadata.name.clone().unwrap()).collect::<Vec<_>>()
+    };
+    assert_eq!(names(&maps.clone().fields("metadata.name=b")).await, ["b"]);
+    assert_eq!(names(&maps.clone().namespace("kube-system")).await, [""; 0]);
+    let tweaks = Arc::new(AtomicUsize::new(0));
+    let counted = tweaks.clone();
+    let tweaked = maps.clone().namespace("default").tweak(move |params| {
+        counted.fetch_add(1, Ordering::Relaxed);
+        assert!(!params.is_watch());
+        params.set("fieldSelector", "metadata.name=c");
+    });
+    assert_eq!(names(&tweaked).await, ["c"]);
+    assert_eq!(tweaks.load(Ordering::Relaxed), 1);
+
+    let mut page = ListOptions::at("");
+    page.limit = NonZeroU32::new(2);
+    let first = maps.list(page.clone()).await.unwrap();
+    assert_eq!((first.objects.len(), first.remaining), (2, Some(1)));
+    page.continue_token = first.continue_token;
+    let second = maps.list(page).await.unwrap();
+    assert_eq!(
+        (second.objects.len(), second.continue_token, second.resource_version),
+        (1, None, first.resource_version)
+    );
+    server.shutdown().await;
+}
