@@ -3,6 +3,7 @@
 //! A test names the lines it proves in a comment directly above it: `// contract: Q-07, Q-08`.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::io::Write;
 
 use crate::files::{self, File};
 use crate::source::{self, Line};
@@ -19,23 +20,31 @@ const MARK: &str = "// contract:";
 
 /// Lists the promises; fails for what [`problems`] finds.
 pub(crate) fn run(args: &Args) -> Result<(), String> {
-    let (contract, mut problems) = Contract::parse(&files::read(CONTRACT)?);
-    let (tests, strays) = tests(&files::rust()?);
-    let mut covered = 0;
-    for (number, promise) in &contract.promises {
-        let proofs: Vec<&Test> = tests.iter().filter(|test| test.numbers.contains(number)).collect();
-        covered += usize::from(!proofs.is_empty());
-        if args.missing && !proofs.is_empty() {
-            continue;
+    let (text, files) = (files::read(CONTRACT)?, files::rust()?);
+    let list = list(&Contract::parse(&text).0, &tests(&files).0, args.missing);
+    // Whoever reads only the beginning of it has not found a problem.
+    let _ = std::io::stdout().write_all(list.as_bytes());
+    fail(problems(&text, &files))
+}
+
+/// Each line of the contract with the tests that name it, or only those without.
+fn list(contract: &Contract, tests: &[Test], only_missing: bool) -> String {
+    let (mut list, mut covered) = (String::new(), 0);
+    let mut promises: Vec<_> = contract.promises.iter().collect();
+    promises.sort_by_key(|(_, promise)| promise.line);
+    for (number, promise) in promises {
+        let mut proofs = tests.iter().filter(|test| test.numbers.contains(number)).peekable();
+        let proven = proofs.peek().is_some();
+        covered += usize::from(proven);
+        if !(only_missing && proven) {
+            list.push_str(&format!("{number} {}\n", promise.text));
+            list.extend(proofs.map(|test| format!("     {} in {}:{}\n", test.name, test.path, test.line)));
         }
-        println!("{number} {}", promise.text);
-        proofs.iter().for_each(|test| println!("     {} in {}:{}", test.name, test.path, test.line));
     }
     let finished: Vec<&str> = contract.finished.iter().map(String::as_str).collect();
-    println!("{covered} of {} lines have a test; finished: {}", contract.promises.len(), finished.join(", "));
-    problems.extend(strays);
-    problems.extend(check(&contract, &tests));
-    fail(problems)
+    let (all, finished) = (contract.promises.len(), finished.join(", "));
+    list.push_str(&format!("{covered} of {all} lines have a test; finished: {finished}\n"));
+    list
 }
 
 /// Fails like [`run`] and lists nothing.
@@ -214,6 +223,16 @@ mod tests {
         assert!(one.starts_with("docs/contract.md:4: A-02 is in a finished section"), "{one}");
         let in_text = told(PROMISES, &format!("{BOTH}const A: &str = \"\n// contract: A-77\n\";\n"));
         assert_eq!(in_text, "", "text is no comment");
+    }
+
+    #[test]
+    fn lines_are_listed_with_their_tests_or_only_those_without() {
+        let file = File { path: "y.rs".into(), text: BOTH.into() };
+        let (contract, tests) = (Contract::parse(PROMISES).0, tests(&[file]).0);
+        let end = "B-01 three\n2 of 3 lines have a test; finished: A\n";
+        let proven = "A-01 one\n     proves in y.rs:1\nA-02 two\n     proves in y.rs:1\n";
+        assert_eq!(list(&contract, &tests, false), format!("{proven}{end}"));
+        assert_eq!(list(&contract, &tests, true), end);
     }
 
     #[test]
