@@ -1,6 +1,7 @@
 //! Everything that has to hold before a change lands.
 
 use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 
 use crate::{contract, files, tidy};
 
@@ -16,14 +17,22 @@ const README: &str = "README.md";
 /// The Kubernetes version whose types documentation and single crates are built with.
 const KUBERNETES: (&str, &str) = ("K8S_OPENAPI_ENABLED_VERSION", "1.37");
 
-/// One step: its name and what it does.
-type Step = (&'static str, fn() -> Result<(), String>);
+/// How a step ended that did not fail.
+enum Done {
+    Passed,
+    /// Why it could not run here.
+    Skipped(String),
+}
 
-const STEPS: [Step; 11] = [
+/// One step: its name and what it does.
+type Step = (&'static str, fn() -> Result<Done, String>);
+
+/// What is quick or often wrong comes first.
+const STEPS: [Step; 12] = [
     ("fmt", || cargo(&["fmt", "--all", "--check"])),
+    ("tidy", || tidy::run().map(passed)),
+    ("contract", || contract::quietly().map(passed)),
     ("clippy", || cargo(&["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"])),
-    ("tidy", tidy::run),
-    ("contract", || contract::fail(contract::problems()?)),
     ("each library alone", each_alone),
     ("tests, as the README says", readme_tests),
     ("documentation", documentation),
@@ -31,41 +40,78 @@ const STEPS: [Step; 11] = [
     ("examples", examples),
     ("benches compile", || cargo(&["bench", "--package", "benches", "--no-run"])),
     ("dependencies", dependencies),
+    ("oldest Rust", oldest_rust),
 ];
+
+fn passed((): ()) -> Done {
+    Done::Passed
+}
 
 /// Runs the steps.
 pub(crate) fn run(args: &Args) -> Result<(), String> {
-    let mut failed = Vec::new();
-    for (name, step) in STEPS {
-        println!("\n== {name}");
-        match step() {
-            Ok(()) => {}
-            Err(problem) if args.keep_going => {
-                eprintln!("{name}: {problem}");
-                failed.push(name);
-            }
-            Err(problem) => return Err(format!("{name}: {problem}")),
-        }
-    }
-    println!("\nci: {} passed, {} failed", STEPS.len() - failed.len(), failed.len());
-    if failed.is_empty() { Ok(()) } else { Err(format!("failed: {}", failed.join(", "))) }
+    let (summary, failed) = run_steps(&STEPS, args.keep_going);
+    println!("\n{summary}");
+    if failed.is_empty() { Ok(()) } else { Err(format!("ci: failed: {}", failed.join(", "))) }
 }
 
-fn cargo(args: &[&str]) -> Result<(), String> {
+/// Runs the steps; gives a line for each, a last line that counts, and the names of those that failed.
+fn run_steps(steps: &[Step], keep_going: bool) -> (String, Vec<&'static str>) {
+    let (mut summary, mut passed, mut failed) = (String::new(), 0, Vec::new());
+    for (name, step) in steps {
+        println!("\n== {name}");
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "how long a step took is only shown; nothing waits by it"
+        )]
+        let started = Instant::now();
+        let outcome = match step() {
+            Ok(Done::Passed) => {
+                passed += 1;
+                "passed".to_owned()
+            }
+            Ok(Done::Skipped(why)) => format!("skipped: {why}"),
+            Err(problem) => {
+                println!("{name}: {problem}");
+                failed.push(*name);
+                "FAILED".to_owned()
+            }
+        };
+        let line = format!("{} {name}: {outcome}", seconds(started.elapsed()));
+        println!("{line}");
+        summary.push_str(&line);
+        summary.push('\n');
+        if !failed.is_empty() && !keep_going {
+            break;
+        }
+    }
+    summary.push_str(&format!("\nci: {passed} passed, {} failed", failed.len()));
+    (summary, failed)
+}
+
+fn seconds(time: Duration) -> String {
+    format!("{:6.1} s", time.as_secs_f64())
+}
+
+fn cargo(args: &[&str]) -> Result<Done, String> {
     cargo_with(args, &[])
 }
 
-fn cargo_with(args: &[&str], env: &[(&str, &str)]) -> Result<(), String> {
+fn cargo_with(args: &[&str], env: &[(&str, &str)]) -> Result<Done, String> {
+    command("cargo", args, env)
+}
+
+fn command(program: &str, args: &[&str], env: &[(&str, &str)]) -> Result<Done, String> {
     let shown: Vec<String> = env.iter().map(|(name, value)| format!("{name}={value:?} ")).collect();
-    println!("$ {}cargo {}", shown.concat(), args.join(" "));
-    let mut command = Command::new("cargo");
+    let line = format!("{program} {}", args.join(" "));
+    println!("$ {}{line}", shown.concat());
+    let mut command = Command::new(program);
     command.args(args).envs(env.iter().copied()).current_dir(files::root()).stdin(Stdio::null());
-    let status = command.status().map_err(|error| format!("cargo: {error}"))?;
-    if status.success() { Ok(()) } else { Err(format!("cargo {}: {status}", args.join(" "))) }
+    let status = command.status().map_err(|error| format!("{program}: {error}"))?;
+    if status.success() { Ok(Done::Passed) } else { Err(format!("{line}: {status}")) }
 }
 
 /// The README's own command, so that it cannot be wrong.
-fn readme_tests() -> Result<(), String> {
+fn readme_tests() -> Result<Done, String> {
     let readme = files::read(README)?;
     let command = test_command(&readme).ok_or(format!("{README}: no line begins with `cargo test`"))?;
     let args: Vec<&str> = command.split_whitespace().skip(1).collect();
@@ -77,50 +123,58 @@ fn test_command(readme: &str) -> Option<&str> {
     command.split('#').next().map(str::trim)
 }
 
-fn documentation() -> Result<(), String> {
+fn documentation() -> Result<Done, String> {
     let env = [("RUSTDOCFLAGS", "-D warnings"), KUBERNETES];
     cargo_with(&["doc", "--workspace", "--no-deps"], &env)
 }
 
 /// Without the other crates, whose features it would otherwise share.
-fn each_alone() -> Result<(), String> {
-    for package in libraries()? {
-        cargo_with(&["check", "--quiet", "--package", &package], &[KUBERNETES])?;
+fn each_alone() -> Result<Done, String> {
+    for library in libraries()? {
+        cargo_with(&["check", "--quiet", "--package", &library.package], &[KUBERNETES])?;
     }
-    Ok(())
+    Ok(Done::Passed)
 }
 
-fn libraries() -> Result<Vec<String>, String> {
-    let manifest = files::root().join("Cargo.toml");
-    let mut metadata = cargo_metadata::MetadataCommand::new();
-    let metadata = metadata.manifest_path(manifest).no_deps().exec().map_err(|error| error.to_string())?;
-    let packages = metadata.workspace_packages();
-    Ok(packages
-        .iter()
-        .filter(|p| p.publish.as_ref().is_none_or(|to| !to.is_empty()))
-        .map(|p| p.name.to_string())
-        .collect())
+/// A published crate of ours.
+struct Library {
+    package: String,
+    has_loom_tests: bool,
 }
 
-/// The model checker's tests, bounded.
-fn model_checking() -> Result<(), String> {
-    let packages: Vec<String> = libraries()?;
-    let folder = |package: &str| format!("crates/{}", package.strip_prefix("kinformer-").unwrap_or(package));
-    let root = files::root();
-    let modelled =
-        packages.iter().filter(|package| root.join(folder(package)).join("tests/loom.rs").exists());
-    let target = root.join("target/loom").display().to_string();
+fn libraries() -> Result<Vec<Library>, String> {
+    let metadata = metadata()?;
+    let published = |p: &&&cargo_metadata::Package| p.publish.as_ref().is_none_or(|to| !to.is_empty());
+    let library = |package: &&cargo_metadata::Package| Library {
+        package: package.name.to_string(),
+        has_loom_tests: package.targets.iter().any(|target| target.is_test() && target.name == "loom"),
+    };
+    Ok(metadata.workspace_packages().iter().filter(published).map(library).collect())
+}
+
+fn metadata() -> Result<cargo_metadata::Metadata, String> {
+    let mut command = cargo_metadata::MetadataCommand::new();
+    command.manifest_path(files::root().join("Cargo.toml")).no_deps();
+    command.exec().map_err(|error| error.to_string())
+}
+
+/// The model checker's tests, bounded. They have a folder of their own, because the flag would build everything
+/// else anew.
+fn model_checking() -> Result<Done, String> {
+    let target = files::root().join("target/loom").display().to_string();
     let env = [("RUSTFLAGS", "--cfg loom"), ("LOOM_MAX_PREEMPTIONS", "2"), ("CARGO_TARGET_DIR", &target)];
-    let mut any = false;
-    for package in modelled {
-        any = true;
-        cargo_with(&["test", "--release", "--package", package, "--test", "loom"], &env)?;
+    let modelled: Vec<Library> = libraries()?.into_iter().filter(|library| library.has_loom_tests).collect();
+    if modelled.is_empty() {
+        return Err("no crate has tests/loom.rs".into());
     }
-    if any { Ok(()) } else { Err("no crate has tests/loom.rs".into()) }
+    for library in modelled {
+        cargo_with(&["test", "--release", "--package", &library.package, "--test", "loom"], &env)?;
+    }
+    Ok(Done::Passed)
 }
 
 /// Every example that ends by itself.
-fn examples() -> Result<(), String> {
+fn examples() -> Result<Done, String> {
     let examples = self_ending(&files::rust()?);
     if examples.is_empty() {
         return Err("no example says that it ends by itself".into());
@@ -128,7 +182,7 @@ fn examples() -> Result<(), String> {
     for (package, example) in examples {
         cargo(&["run", "--quiet", "--package", &package, "--example", &example])?;
     }
-    Ok(())
+    Ok(Done::Passed)
 }
 
 /// Examples by package: those whose head says `Ends by itself.` Others serve until they are stopped, or take long;
@@ -137,12 +191,9 @@ fn self_ending(files: &[files::File]) -> Vec<(String, String)> {
     let mut examples = Vec::new();
     for file in files {
         let parts: Vec<&str> = file.path.split('/').collect();
+        let mut head = file.text.lines().take_while(|line| line.starts_with("//!"));
         if let ["crates", folder, "examples", example] = parts.as_slice()
-            && file
-                .text
-                .lines()
-                .take_while(|line| line.starts_with("//!"))
-                .any(|l| l.contains("Ends by itself."))
+            && head.any(|line| line.contains("Ends by itself."))
         {
             let package =
                 if *folder == "kinformer" { "kinformer".into() } else { format!("kinformer-{folder}") };
@@ -154,7 +205,7 @@ fn self_ending(files: &[files::File]) -> Vec<(String, String)> {
 
 /// Licences, sources and versions. Advisories need a database that not every machine can fetch; the hosted
 /// workflow checks those.
-fn dependencies() -> Result<(), String> {
+fn dependencies() -> Result<Done, String> {
     let installed = Command::new("cargo").args(["deny", "--version"]).output();
     if !installed.is_ok_and(|output| output.status.success()) {
         println!("cargo-deny is missing: installing it");
@@ -163,15 +214,72 @@ fn dependencies() -> Result<(), String> {
     cargo(&["deny", "--log-level", "error", "check", "bans", "licenses", "sources"])
 }
 
+/// The libraries with the oldest Rust that they promise to work with.
+fn oldest_rust() -> Result<Done, String> {
+    let metadata = metadata()?;
+    let promised = metadata.workspace_packages().iter().find_map(|package| package.rust_version.clone());
+    let promised = promised.ok_or("Cargo.toml: there is no rust-version")?;
+    let version = format!("{}.{}", promised.major, promised.minor);
+    let installed = Command::new("rustup").args(["toolchain", "list"]).output();
+    let installed = installed.map(|output| String::from_utf8_lossy(&output.stdout).into_owned());
+    match toolchain(&installed.unwrap_or_default(), &version) {
+        None => Ok(Done::Skipped(format!("no {version} toolchain"))),
+        Some(name) => {
+            command("rustup", &["run", name, "cargo", "check", "--workspace", "--lib"], &[KUBERNETES])
+        }
+    }
+}
+
+/// The installed toolchain of that version, from lines such as `1.89-x86_64-unknown-linux-gnu (active)`.
+fn toolchain<'a>(installed: &'a str, version: &str) -> Option<&'a str> {
+    let names = installed.lines().filter_map(|line| line.split_whitespace().next());
+    names.into_iter().find(|name| {
+        name.strip_prefix(version).is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '-']))
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    const PASSES: Step = ("good", || Ok(Done::Passed));
+    const FAILS: Step = ("bad", || Err("why".into()));
+    const SKIPPED: Step = ("absent", || Ok(Done::Skipped("no tool".into())));
+
+    fn last_line(steps: &[Step], keep_going: bool) -> String {
+        run_steps(steps, keep_going).0.lines().last().unwrap().to_owned()
+    }
+
+    #[test]
+    fn steps_are_counted_as_they_ended() {
+        assert_eq!(last_line(&[PASSES, PASSES], false), "ci: 2 passed, 0 failed");
+        assert_eq!(last_line(&[PASSES, SKIPPED], false), "ci: 1 passed, 0 failed");
+        assert_eq!(last_line(&[FAILS, PASSES], false), "ci: 0 passed, 1 failed");
+        assert_eq!(last_line(&[FAILS, PASSES], true), "ci: 1 passed, 1 failed");
+        assert_eq!(run_steps(&[PASSES, FAILS], true).1, ["bad"]);
+        assert!(run_steps(&[SKIPPED], false).0.contains("absent: skipped: no tool"));
+    }
+
+    #[test]
+    fn a_command_that_fails_or_is_missing_is_told() {
+        assert!(cargo(&["no-such-command"]).is_err_and(|told| told.contains("cargo no-such-command: exit")));
+        assert!(command("no-such-program", &[], &[]).is_err_and(|told| told.contains("no-such-program: ")));
+    }
 
     #[test]
     fn the_readme_has_the_test_command() {
         assert_eq!(test_command(&files::read(README).unwrap()), Some("cargo test --workspace"));
         assert_eq!(test_command("text\ncargo test -p x   # all\n"), Some("cargo test -p x"));
         assert_eq!(test_command("none"), None);
+    }
+
+    #[test]
+    fn libraries_are_found_with_their_model_checks() {
+        let libraries = libraries().unwrap();
+        let modelled = |name: &str| libraries.iter().find(|l| l.package == name).map(|l| l.has_loom_tests);
+        assert_eq!(modelled("kinformer-store"), Some(true));
+        assert_eq!(modelled("kinformer-core"), Some(false));
+        assert_eq!(modelled("xtask"), None);
     }
 
     #[test]
@@ -183,5 +291,13 @@ mod tests {
             file("crates/store/src/lib.rs", ""),
         ];
         assert_eq!(self_ending(&files), [("kinformer-store".to_owned(), "indexer".to_owned())]);
+    }
+
+    #[test]
+    fn only_the_promised_toolchain_will_do() {
+        let installed = "stable-x86_64 (active, default)\n1.890-x\n1.89.0-x86_64 (override)\n";
+        assert_eq!(toolchain(installed, "1.89"), Some("1.89.0-x86_64"));
+        assert_eq!(toolchain("1.89-x86_64\n", "1.89"), Some("1.89-x86_64"));
+        assert_eq!(toolchain("stable\n1.9-x\n", "1.89"), None);
     }
 }

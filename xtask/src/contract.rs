@@ -3,8 +3,10 @@
 //! A test names the lines it proves in a comment directly above it: `// contract: Q-07, Q-08`.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::io::Write;
 
 use crate::files::{self, File};
+use crate::source::{self, Line};
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -18,128 +20,181 @@ const MARK: &str = "// contract:";
 
 /// Lists the promises; fails for what [`problems`] finds.
 pub(crate) fn run(args: &Args) -> Result<(), String> {
-    let contract = Contract::parse(&files::read(CONTRACT)?);
-    let (tests, _) = tests(&files::rust()?);
-    for (line, promise) in &contract.lines {
-        let named: Vec<&String> =
-            tests.iter().filter(|(_, lines)| lines.contains(line)).map(|(t, _)| t).collect();
-        if args.missing && !named.is_empty() {
-            continue;
-        }
-        println!("{line} {}", promise.chars().take(100).collect::<String>());
-        named.iter().for_each(|test| println!("     {test}"));
-    }
-    let covered =
-        contract.lines.keys().filter(|line| tests.values().any(|lines| lines.contains(*line))).count();
-    println!("{covered} of {} lines have a test; finished: {:?}", contract.lines.len(), contract.finished);
-    fail(problems()?)
+    let (text, files) = (files::read(CONTRACT)?, files::rust()?);
+    let list = list(&Contract::parse(&text).0, &tests(&files).0, args.missing);
+    // Whoever reads only the beginning of it has not found a problem.
+    let _ = std::io::stdout().write_all(list.as_bytes());
+    fail(problems(&text, &files))
 }
 
-/// What is wrong: finished lines without a test, tests that name no line, comments without a test.
-pub(crate) fn problems() -> Result<Vec<String>, String> {
-    Ok(check(&Contract::parse(&files::read(CONTRACT)?), &files::rust()?))
+/// Each line of the contract with the tests that name it, or only those without.
+fn list(contract: &Contract, tests: &[Test], only_missing: bool) -> String {
+    let (mut list, mut covered) = (String::new(), 0);
+    let mut promises: Vec<_> = contract.promises.iter().collect();
+    promises.sort_by_key(|(_, promise)| promise.line);
+    for (number, promise) in promises {
+        let mut proofs = tests.iter().filter(|test| test.numbers.contains(number)).peekable();
+        let proven = proofs.peek().is_some();
+        covered += usize::from(proven);
+        if !(only_missing && proven) {
+            list.push_str(&format!("{number} {}\n", promise.text));
+            list.extend(proofs.map(|test| format!("     {} in {}:{}\n", test.name, test.path, test.line)));
+        }
+    }
+    let finished: Vec<&str> = contract.finished.iter().map(String::as_str).collect();
+    let (all, finished) = (contract.promises.len(), finished.join(", "));
+    list.push_str(&format!("{covered} of {all} lines have a test; finished: {finished}\n"));
+    list
+}
+
+/// Fails like [`run`] and lists nothing.
+pub(crate) fn quietly() -> Result<(), String> {
+    fail(problems(&files::read(CONTRACT)?, &files::rust()?))
 }
 
 /// Turns problems into one error.
 pub(crate) fn fail(problems: Vec<String>) -> Result<(), String> {
     match problems.len() {
         0 => Ok(()),
+        1 => Err(format!("1 problem\n  {}", problems.concat())),
         n => Err(format!("{n} problems\n  {}", problems.join("\n  "))),
     }
 }
 
+/// A malformed contract, finished lines without a test, tests that name no line, comments without a test.
+fn problems(contract: &str, files: &[File]) -> Vec<String> {
+    let (contract, mut problems) = Contract::parse(contract);
+    let (tests, strays) = tests(files);
+    problems.extend(strays);
+    problems.extend(check(&contract, &tests));
+    problems
+}
+
+struct Promise {
+    line: usize,
+    text: String,
+}
+
+#[derive(Default)]
 struct Contract {
-    lines: BTreeMap<String, String>,
+    promises: BTreeMap<String, Promise>,
     finished: BTreeSet<String>,
 }
 
 impl Contract {
-    fn parse(text: &str) -> Self {
-        let mut contract = Self { lines: BTreeMap::new(), finished: BTreeSet::new() };
-        for line in text.lines() {
-            if let Some(sections) = line.strip_prefix("Finished:") {
+    /// Reads lines such as `- Q-07 what is promised` and one `Finished: O, S, Q`; also tells what cannot be read.
+    fn parse(text: &str) -> (Self, Vec<String>) {
+        let (mut contract, mut problems) = (Self::default(), Vec::new());
+        let mut declared = 1;
+        for (line, text) in (1..).zip(text.lines()) {
+            if let Some(sections) = text.strip_prefix("Finished:") {
+                declared = line;
                 contract.finished.extend(sections.split(',').map(|section| section.trim().to_owned()));
             }
-            let promise = line.strip_prefix("- ").and_then(|line| line.split_once(' '));
-            if let Some((number, promise)) = promise
-                && is_number(number)
-            {
-                contract.lines.insert(number.to_owned(), promise.to_owned());
+            let Some(item) = text.strip_prefix("- ") else { continue };
+            let (number, promise) = item.split_once(' ').unwrap_or((item, ""));
+            if !is_number(number) || promise.trim().is_empty() {
+                problems
+                    .push(format!("{CONTRACT}:{line}: not of the form `- Q-07 promise`; give it a number"));
+                continue;
+            }
+            let promise = Promise { line, text: promise.to_owned() };
+            if let Some(first) = contract.promises.insert(number.to_owned(), promise) {
+                let first = first.line;
+                problems.push(format!("{CONTRACT}:{line}: {number} is also on line {first}; renumber one"));
             }
         }
-        contract
+        if contract.finished.is_empty() {
+            problems.push(format!("{CONTRACT}:1: no section is declared finished; add a line `Finished: O`"));
+        }
+        for finished in &contract.finished {
+            if !contract.promises.keys().any(|number| section(number) == finished) {
+                problems.push(format!(
+                    "{CONTRACT}:{declared}: there is no section {finished:?}; correct the name"
+                ));
+            }
+        }
+        (contract, problems)
     }
 }
 
 /// A letter, a dash, two digits.
 fn is_number(text: &str) -> bool {
-    let mut chars = text.chars();
-    chars.next().is_some_and(|c| c.is_ascii_uppercase())
-        && chars.next() == Some('-')
-        && chars.clone().count() == 2
-        && chars.all(|c| c.is_ascii_digit())
+    let bytes = text.as_bytes();
+    matches!(bytes, [letter, b'-', a, b]
+        if letter.is_ascii_uppercase() && a.is_ascii_digit() && b.is_ascii_digit())
 }
 
-type Tests = BTreeMap<String, BTreeSet<String>>;
+fn section(number: &str) -> &str {
+    number.split('-').next().unwrap_or_default()
+}
 
-/// Each test with the lines it names, and the comments that belong to no test.
-fn tests(files: &[File]) -> (Tests, Vec<String>) {
-    let (mut tests, mut strays) = (Tests::new(), Vec::new());
+/// A test that names promises.
+struct Test {
+    path: String,
+    /// Where the comment is.
+    line: usize,
+    name: String,
+    numbers: BTreeSet<String>,
+}
+
+/// The tests that name promises, and what is wrong with comments that belong to no test.
+fn tests(files: &[File]) -> (Vec<Test>, Vec<String>) {
+    let (mut tests, mut strays) = (Vec::new(), Vec::new());
     for file in files {
-        // The task's own tests hold examples of such comments in text.
-        if file.path.starts_with("xtask/") {
-            continue;
-        }
-        let lines: Vec<&str> = file.text.lines().map(str::trim).collect();
+        let lines = source::lines(&file.text);
         for (at, line) in lines.iter().enumerate() {
-            let Some(named) = line.strip_prefix(MARK) else { continue };
-            match lines.get(at + 1..).and_then(test_below) {
-                Some(name) => {
-                    let named = named.split(',').map(|number| number.trim().to_owned());
-                    tests.entry(format!("{}::{name}", file.path)).or_default().extend(named);
+            let Some(numbers) = line.comment.strip_prefix(MARK) else { continue };
+            let (path, line) = (file.path.clone(), at + 1);
+            match lines.get(at + 1..).ok_or("").and_then(test_below) {
+                Ok(name) => {
+                    let numbers = numbers.split(',').map(|number| number.trim().to_owned()).collect();
+                    tests.push(Test { path, line, name, numbers });
                 }
-                None => strays.push(format!(
-                    "{}:{}: no test follows this comment; move it to one",
-                    file.path,
-                    at + 1
-                )),
+                Err(told) => {
+                    strays.push(format!("{path}:{line}: {told}; put this comment above one that runs"))
+                }
             }
         }
     }
     (tests, strays)
 }
 
-/// The name of the test that begins in these lines, with nothing but attributes and comments before it. One of
-/// the attributes must be a test's.
-fn test_below(lines: &[&str]) -> Option<String> {
-    let mut is_test = false;
+/// The name of the test that begins on these lines, with nothing but attributes and comments before it, one of
+/// them a test's.
+fn test_below(lines: &[Line]) -> Result<String, &'static str> {
+    let (mut is_test, mut within_attribute) = (false, false);
     for line in lines {
-        if line.starts_with("#[") {
-            is_test |= line.contains("test]") || line.contains("test(");
-        } else if !line.starts_with("//") {
-            let signature = line.trim_start_matches("pub ").trim_start_matches("async ");
-            let name = signature.strip_prefix("fn ")?.split(['(', '<']).next()?;
-            return is_test.then(|| name.to_owned());
+        let code = line.code.trim();
+        if code.starts_with("#[ignore") {
+            return Err("the test below is ignored, so it proves nothing");
+        }
+        if line.is_attribute() || within_attribute {
+            is_test |= source::is_test_attribute(code);
+            within_attribute = !code.ends_with(']');
+        } else if !line.is_only_comment() {
+            let signature = code.trim_start_matches("pub ").trim_start_matches("async ");
+            let name = signature.strip_prefix("fn ").and_then(|rest| rest.split(['(', '<']).next());
+            return name.filter(|_| is_test).map(str::to_owned).ok_or("no test follows directly");
         }
     }
-    None
+    Err("no test follows")
 }
 
-fn check(contract: &Contract, files: &[File]) -> Vec<String> {
-    let (tests, mut problems) = tests(files);
-    for (test, lines) in &tests {
-        for line in lines.iter().filter(|line| !contract.lines.contains_key(*line)) {
-            problems.push(format!("{test}: there is no line {line:?} in {CONTRACT}"));
+fn check(contract: &Contract, tests: &[Test]) -> Vec<String> {
+    let mut problems = Vec::new();
+    for Test { path, line, numbers, .. } in tests {
+        for number in numbers.iter().filter(|number| !contract.promises.contains_key(*number)) {
+            problems.push(format!("{path}:{line}: {CONTRACT} has no line {number:?}; correct the number"));
         }
     }
-    if contract.finished.is_empty() {
-        problems.push(format!("{CONTRACT}: no section is declared finished"));
-    }
-    for (line, promise) in &contract.lines {
-        let section = line.split('-').next().unwrap_or_default();
-        if contract.finished.contains(section) && !tests.values().any(|lines| lines.contains(line)) {
-            problems
-                .push(format!("{CONTRACT}: {line} is in a finished section and no test names it: {promise}"));
+    for (number, Promise { line, text }) in &contract.promises {
+        if contract.finished.contains(section(number))
+            && !tests.iter().any(|test| test.numbers.contains(number))
+        {
+            problems.push(format!(
+                "{CONTRACT}:{line}: {number} is in a finished section and no test names it; write one: {text}"
+            ));
         }
     }
     problems
@@ -150,40 +205,79 @@ mod tests {
     use super::*;
 
     const PROMISES: &str = "# T\nFinished: A\n- A-01 one\n- A-02 two\n- B-01 three\ntext A-09\n";
+    const BOTH: &str = "// contract: A-01, A-02\n#[test]\nfn proves() {}\n";
 
-    fn problems_of(test: &str) -> Vec<String> {
-        let file = File { path: "crates/x/tests/y.rs".into(), text: test.into() };
-        check(&Contract::parse(PROMISES), &[file])
+    fn told(promises: &str, test: &str) -> String {
+        problems(promises, &[File { path: "crates/x/tests/y.rs".into(), text: test.into() }]).join("\n")
     }
 
     #[test]
     fn the_repository_keeps_its_contract() {
-        assert_eq!(problems().unwrap(), [""; 0]);
+        quietly().unwrap();
     }
 
     #[test]
     fn every_line_of_a_finished_section_needs_a_test() {
-        let both = "// contract: A-01, A-02\n#[test]\nfn proves() {}\n";
-        assert_eq!(problems_of(both), [""; 0]);
-        let one = problems_of("// contract: A-01\n#[tokio::test]\n// why\nasync fn proves() {}\n");
-        assert_eq!(one.len(), 1);
-        assert!(one[0].contains("A-02 is in a finished section"), "{one:?}");
+        assert_eq!(told(PROMISES, BOTH), "");
+        let one = told(PROMISES, "// contract: A-01\n#[tokio::test(a = 1)]\n// why\nasync fn proves() {}\n");
+        assert!(one.starts_with("docs/contract.md:4: A-02 is in a finished section"), "{one}");
+        let in_text = told(PROMISES, &format!("{BOTH}const A: &str = \"\n// contract: A-77\n\";\n"));
+        assert_eq!(in_text, "", "text is no comment");
     }
 
     #[test]
-    fn unknown_lines_and_stray_comments_are_told() {
-        let unknown = problems_of("// contract: A-01, A-02, A-03\n#[test]\nfn proves() {}\n");
-        assert!(unknown.iter().any(|problem| problem.contains("there is no line \"A-03\"")), "{unknown:?}");
-        for stray in
-            ["// contract: A-01\nfn helper() {}\n", "// contract: A-01\n", "// contract: A-01\nlet x = 1;\n"]
-        {
-            let problems = problems_of(stray);
-            assert!(
-                problems.iter().any(|problem| problem.contains("y.rs:1: no test follows")),
-                "{problems:?}"
-            );
+    fn lines_are_listed_with_their_tests_or_only_those_without() {
+        let file = File { path: "y.rs".into(), text: BOTH.into() };
+        let (contract, tests) = (Contract::parse(PROMISES).0, tests(&[file]).0);
+        let end = "B-01 three\n2 of 3 lines have a test; finished: A\n";
+        let proven = "A-01 one\n     proves in y.rs:1\nA-02 two\n     proves in y.rs:1\n";
+        assert_eq!(list(&contract, &tests, false), format!("{proven}{end}"));
+        assert_eq!(list(&contract, &tests, true), end);
+    }
+
+    #[test]
+    fn a_test_in_a_macro_counts() {
+        let text = "proptest! {\n    #![proptest_config(x)]\n    // contract: A-01, A-02\n    #[test]\n    fn p(a: u8) {}\n}\n";
+        let (tests, strays) = tests(&[File { path: "y.rs".into(), text: text.into() }]);
+        assert!(strays.is_empty(), "{strays:?}");
+        assert_eq!(tests.iter().map(|test| (test.line, test.name.as_str())).collect::<Vec<_>>(), [(3, "p")]);
+    }
+
+    #[test]
+    fn unknown_lines_are_told() {
+        let unknown = told(PROMISES, &BOTH.replace("A-02", "A-02, A-03"));
+        assert!(
+            unknown.contains("crates/x/tests/y.rs:1: docs/contract.md has no line \"A-03\""),
+            "{unknown}"
+        );
+    }
+
+    #[test]
+    fn comments_without_a_test_that_runs_are_told() {
+        for stray in [
+            "fn helper() {}\n",
+            "",
+            "let x = 1;\n",
+            "\n#[test]\nfn proves() {}\n",
+            "#[cfg(test)]\nfn helper() {}\n",
+            "#[test]\n#[ignore = \"slow\"]\nfn proves() {}\n",
+        ] {
+            let problems = told(PROMISES, &format!("{BOTH}// contract: A-01\n{stray}"));
+            assert!(problems.starts_with("crates/x/tests/y.rs:4: "), "{stray:?}: {problems:?}");
         }
-        let undeclared = check(&Contract::parse("- A-01 one"), &[]);
-        assert!(undeclared[0].contains("no section is declared finished"));
+    }
+
+    #[test]
+    fn a_contract_that_cannot_be_read_is_told() {
+        for (from, to, problem) in [
+            ("Finished: A\n", "", "no section is declared finished"),
+            ("Finished: A", "Finished: A, Z", ":2: there is no section \"Z\""),
+            ("- B-01 three", "- B-1 three", ":5: not of the form"),
+            ("- B-01 three", "- B-01", ":5: not of the form"),
+            ("- B-01 three", "- A-01 three", ":5: A-01 is also on line 3"),
+        ] {
+            let problems = told(&PROMISES.replace(from, to), BOTH);
+            assert!(problems.contains(problem), "{problem}: {problems}");
+        }
     }
 }

@@ -19,11 +19,6 @@ impl File {
     pub(crate) fn is_generated(&self) -> bool {
         self.text.starts_with("// @generated")
     }
-
-    /// The lines with their numbers, from 1.
-    pub(crate) fn lines(&self) -> impl Iterator<Item = (usize, &str)> {
-        (1..).zip(self.text.lines())
-    }
 }
 
 /// The root of the workspace.

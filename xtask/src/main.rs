@@ -3,7 +3,11 @@
 mod ci;
 mod contract;
 mod files;
+mod map;
+mod rules;
+mod source;
 mod tidy;
+mod trees;
 
 use std::process::ExitCode;
 

@@ -1,0 +1,188 @@
+//! Rust text taken apart into code and comments, so that a rule about one is not misled by the other.
+
+/// One line of a Rust file.
+#[derive(Default, Debug, PartialEq)]
+pub(crate) struct Line {
+    /// The code, with strings emptied and comments cut out.
+    pub(crate) code: String,
+    /// The comment, with its slashes.
+    pub(crate) comment: String,
+    /// Whether the line belongs to an item that exists only in tests.
+    pub(crate) in_test: bool,
+}
+
+impl Line {
+    /// Whether the line says nothing to the compiler.
+    pub(crate) fn is_only_comment(&self) -> bool {
+        self.code.trim().is_empty() && !self.comment.is_empty()
+    }
+
+    pub(crate) fn is_attribute(&self) -> bool {
+        self.code.trim_start().starts_with("#[")
+    }
+}
+
+/// What the next character is part of.
+enum Within {
+    Code,
+    LineComment,
+    /// How deep.
+    BlockComment(usize),
+    /// How many `#` end it; none for a string with escapes.
+    Text(Option<usize>),
+}
+
+/// Takes a file apart.
+pub(crate) fn lines(text: &str) -> Vec<Line> {
+    let chars: Vec<char> = text.chars().collect();
+    let ahead = |at: usize, what: &str| chars.get(at..).is_some_and(|rest| starts_with(rest, what));
+    let (mut lines, mut line, mut within, mut at) = (Vec::new(), Line::default(), Within::Code, 0);
+    while let Some(&char) = chars.get(at) {
+        at += 1;
+        if char == '\n' {
+            if matches!(within, Within::LineComment) {
+                within = Within::Code;
+            }
+            lines.push(std::mem::take(&mut line));
+            continue;
+        }
+        match within {
+            Within::LineComment => line.comment.push(char),
+            Within::BlockComment(depth) => {
+                line.comment.push(char);
+                if char == '*' && ahead(at, "/") {
+                    at += 1;
+                    within = if depth == 1 { Within::Code } else { Within::BlockComment(depth - 1) };
+                } else if char == '/' && ahead(at, "*") {
+                    at += 1;
+                    within = Within::BlockComment(depth + 1);
+                }
+            }
+            // What follows the backslash, unless it continues the text on the next line.
+            Within::Text(None) if char == '\\' => at += usize::from(!ahead(at, "\n")),
+            Within::Text(hashes) => {
+                if char == '"' && ahead(at, &"#".repeat(hashes.unwrap_or(0))) {
+                    at += hashes.unwrap_or(0);
+                    line.code.push('"');
+                    within = Within::Code;
+                }
+            }
+            Within::Code if char == '/' && (ahead(at, "/") || ahead(at, "*")) => {
+                line.comment.push(char);
+                within = if ahead(at, "/") { Within::LineComment } else { Within::BlockComment(1) };
+                line.comment.extend(chars.get(at));
+                at += 1;
+            }
+            Within::Code if char == '"' => {
+                within = Within::Text(raw(&line.code));
+                line.code.push('"');
+            }
+            // A character, not a lifetime: it is closed after one, or begins with a backslash.
+            Within::Code if char == '\'' && (ahead(at, "\\") || ahead(at + 1, "'")) => {
+                line.code.push_str("''");
+                let escaped = usize::from(ahead(at, "\\"));
+                at += escaped + 1;
+                while chars.get(at).is_some_and(|&char| char != '\'' && char != '\n') {
+                    at += 1;
+                }
+                at += usize::from(ahead(at, "'"));
+            }
+            Within::Code => line.code.push(char),
+        }
+    }
+    lines.push(line);
+    mark_tests(&mut lines);
+    lines
+}
+
+fn starts_with(chars: &[char], what: &str) -> bool {
+    let mut chars = chars.iter();
+    what.chars().all(|char| chars.next() == Some(&char))
+}
+
+/// The number of `#` of the raw text that a quote opens after this code; `None` if it is no raw text.
+fn raw(code: &str) -> Option<usize> {
+    let prefix = code.trim_end_matches('#');
+    let hashes = code.len() - prefix.len();
+    let word = prefix.rsplit(|c: char| !c.is_alphanumeric() && c != '_').next();
+    matches!(word, Some("r" | "br" | "cr")).then_some(hashes)
+}
+
+/// Marks the lines of each item that is compiled for tests only: from its attribute to its closing brace.
+fn mark_tests(lines: &mut [Line]) {
+    let whole_file = lines.iter().any(|line| line.code.trim().starts_with("#![cfg(test)]"));
+    let (mut depth, mut until) = (0_usize, None);
+    for line in lines {
+        let code = line.code.trim();
+        if until.is_none() && is_for_tests(code) {
+            until = Some((depth, false));
+        }
+        line.in_test = whole_file || until.is_some();
+        for char in line.code.chars() {
+            match char {
+                '{' => depth += 1,
+                '}' => depth = depth.saturating_sub(1),
+                _ => {}
+            }
+            if let Some((outside, opened)) = &mut until {
+                *opened |= char == '{';
+                if depth == *outside && (char == '}' && *opened || char == ';' && !*opened) {
+                    until = None;
+                }
+            }
+        }
+    }
+}
+
+fn is_for_tests(code: &str) -> bool {
+    code.starts_with("#[cfg(test)]") || code.starts_with("#[cfg(all(test") || is_test_attribute(code)
+}
+
+/// Whether the attribute makes a function a test: `#[test]`, `#[tokio::test(…)]`.
+pub(crate) fn is_test_attribute(code: &str) -> bool {
+    let path = code.trim_start().strip_prefix("#[").and_then(|code| code.split([']', '(']).next());
+    path.is_some_and(|path| path == "test" || path.ends_with("::test"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn code(text: &str) -> String {
+        lines(text).into_iter().map(|line| line.code + "\n").collect::<String>().trim_end().to_owned()
+    }
+
+    #[test]
+    fn text_and_comments_are_no_code() {
+        assert_eq!(code("a(\"b\\\"c\", 'd', '\\'', '\\u{7d}') // e"), "a(\"\", '', '', '')");
+        assert_eq!(code("fn f<'a>(x: &'a str) {} /* } /* } */ */ g"), "fn f<'a>(x: &'a str) {}  g");
+        assert_eq!(code("r#\"a\"b\"# br\"\\\" r#type \"c\nd\" e"), "r#\"\" br\"\" r#type \"\n\" e");
+        assert_eq!(code("\"a \\\n b\" c"), "\"\n\" c");
+        let line = &lines("let x = 1; // why // not")[0];
+        assert_eq!(line.comment, "// why // not");
+        assert!(!line.is_only_comment() && lines("    /// doc")[0].is_only_comment());
+        assert_eq!(lines("/* a */ b")[0].comment, "/* a *");
+    }
+
+    #[test]
+    fn only_the_item_below_the_attribute_is_for_tests() {
+        let text = "#[cfg(test)]\nuse a;\nfn b() {}\n#[cfg(test)]\nmod c {\n fn d() {}\n}\nfn e() {}\n";
+        let marks: Vec<bool> = lines(text).iter().map(|line| line.in_test).collect();
+        assert_eq!(marks, [true, true, false, true, true, true, true, false, false]);
+        let text = "mod a {\n #[tokio::test(start_paused = true)]\n async fn b() { '{'; }\n fn c() {}\n}";
+        let marks: Vec<bool> = lines(text).iter().map(|line| line.in_test).collect();
+        assert_eq!(marks, [false, true, true, false, false]);
+        assert!(lines("#![cfg(test)]\nfn a() {}").iter().all(|line| line.in_test));
+        assert!(!lines("#[cfg(not(test))]\nfn a() {}").iter().any(|line| line.in_test));
+    }
+
+    #[test]
+    fn tests_are_told_from_other_attributes() {
+        for yes in ["#[test]", "  #[tokio::test]", "#[tokio::test(start_paused = true)]"] {
+            assert!(is_test_attribute(yes), "{yes}");
+        }
+        for no in ["#[cfg(test)]", "#[cfg(not(test))]", "#[latest]", "test", "#[must_use]"] {
+            assert!(!is_test_attribute(no), "{no}");
+        }
+    }
+}
