@@ -102,6 +102,7 @@ impl<'p, T: Object> HandlerBuilder<'p, T> {
     ///
     /// # Errors
     /// [`Error::Stopped`].
+    #[expect(clippy::should_implement_trait, reason = "nobody takes a builder for a number")]
     pub fn add<H: EventHandler<T>>(self, handler: H) -> Result<Registration, Error> {
         self.add_task(type_name::<H>(), |source| Box::pin(run::blocking(source, handler)))
     }
@@ -183,6 +184,7 @@ impl<T: Object> InlineHandlerBuilder<'_, T> {
     ///
     /// # Errors
     /// [`Error::Stopped`].
+    #[expect(clippy::should_implement_trait, reason = "nobody takes a builder for a number")]
     pub fn add<H: EventHandler<T>>(self, handler: H) -> Result<Registration, Error> {
         self.0.add_task(type_name::<H>(), |source| Box::pin(run::inline(source, handler)))
     }
