@@ -82,25 +82,23 @@ impl CertificatesV1beta1<'_> {
 }
 
 k8s_openapi::k8s_if_le_1_36! {
-/// Kinds of the group `certificates.k8s.io`, version `v1alpha1`. Until Kubernetes 1.36.
-#[derive(Clone, Copy, Debug)]
-pub struct CertificatesV1alpha1<'a>(&'a SharedInformerFactory);
+    /// Kinds of the group `certificates.k8s.io`, version `v1alpha1`. Until Kubernetes 1.36.
+    #[derive(Clone, Copy, Debug)]
+    pub struct CertificatesV1alpha1<'a>(&'a SharedInformerFactory);
 
-impl CertificatesV1alpha1<'_> {
-    /// `ClusterTrustBundle` of `certificates.k8s.io/v1alpha1`, cluster-scoped.
-    pub fn cluster_trust_bundles(self) -> GenericInformer<k8s_openapi::api::certificates::v1alpha1::ClusterTrustBundle> {
-        GenericInformer::new(self.0)
+    impl CertificatesV1alpha1<'_> {
+        /// `ClusterTrustBundle` of `certificates.k8s.io/v1alpha1`, cluster-scoped.
+        pub fn cluster_trust_bundles(self) -> GenericInformer<k8s_openapi::api::certificates::v1alpha1::ClusterTrustBundle> {
+            GenericInformer::new(self.0)
+        }
+
+        k8s_openapi::k8s_if_ge_1_34! {
+            k8s_openapi::k8s_if_le_1_34! {
+                /// `PodCertificateRequest` of `certificates.k8s.io/v1alpha1`, namespaced. Only in Kubernetes 1.34.
+                pub fn pod_certificate_requests(self) -> GenericInformer<k8s_openapi::api::certificates::v1alpha1::PodCertificateRequest> {
+                    GenericInformer::new(self.0)
+                }
+            }
+        }
     }
-
-
-k8s_openapi::k8s_if_ge_1_34! {
-k8s_openapi::k8s_if_le_1_34! {
-    /// `PodCertificateRequest` of `certificates.k8s.io/v1alpha1`, namespaced. Only in Kubernetes 1.34.
-    pub fn pod_certificate_requests(self) -> GenericInformer<k8s_openapi::api::certificates::v1alpha1::PodCertificateRequest> {
-        GenericInformer::new(self.0)
-    }
-}
-}
-
-}
 }

@@ -45,9 +45,10 @@ mod internal;
 pub use self::internal::*;
 
 k8s_openapi::k8s_if_ge_1_37! {
-mod lifecycle;
-pub use self::lifecycle::*;
+    mod lifecycle;
+    pub use self::lifecycle::*;
 }
+
 mod networking;
 pub use self::networking::*;
 

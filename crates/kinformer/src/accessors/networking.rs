@@ -61,22 +61,19 @@ impl NetworkingV1<'_> {
 }
 
 k8s_openapi::k8s_if_le_1_36! {
-/// Kinds of the group `networking.k8s.io`, version `v1beta1`. Until Kubernetes 1.36.
-#[derive(Clone, Copy, Debug)]
-pub struct NetworkingV1beta1<'a>(&'a SharedInformerFactory);
+    /// Kinds of the group `networking.k8s.io`, version `v1beta1`. Until Kubernetes 1.36.
+    #[derive(Clone, Copy, Debug)]
+    pub struct NetworkingV1beta1<'a>(&'a SharedInformerFactory);
 
-impl NetworkingV1beta1<'_> {
-    /// `IPAddress` of `networking.k8s.io/v1beta1`, cluster-scoped.
-    pub fn ip_addresses(self) -> GenericInformer<k8s_openapi::api::networking::v1beta1::IPAddress> {
-        GenericInformer::new(self.0)
+    impl NetworkingV1beta1<'_> {
+        /// `IPAddress` of `networking.k8s.io/v1beta1`, cluster-scoped.
+        pub fn ip_addresses(self) -> GenericInformer<k8s_openapi::api::networking::v1beta1::IPAddress> {
+            GenericInformer::new(self.0)
+        }
+
+        /// `ServiceCIDR` of `networking.k8s.io/v1beta1`, cluster-scoped.
+        pub fn service_cidrs(self) -> GenericInformer<k8s_openapi::api::networking::v1beta1::ServiceCIDR> {
+            GenericInformer::new(self.0)
+        }
     }
-
-
-    /// `ServiceCIDR` of `networking.k8s.io/v1beta1`, cluster-scoped.
-    pub fn service_cidrs(self) -> GenericInformer<k8s_openapi::api::networking::v1beta1::ServiceCIDR> {
-        GenericInformer::new(self.0)
-    }
-
-
-}
 }

@@ -40,43 +40,38 @@ impl<'a> Resource<'a> {
 }
 
 k8s_openapi::k8s_if_ge_1_34! {
-/// Kinds of the group `resource.k8s.io`, version `v1`. Since Kubernetes 1.34.
-#[derive(Clone, Copy, Debug)]
-pub struct ResourceV1<'a>(&'a SharedInformerFactory);
+    /// Kinds of the group `resource.k8s.io`, version `v1`. Since Kubernetes 1.34.
+    #[derive(Clone, Copy, Debug)]
+    pub struct ResourceV1<'a>(&'a SharedInformerFactory);
 
-impl ResourceV1<'_> {
-    /// `DeviceClass` of `resource.k8s.io/v1`, cluster-scoped.
-    pub fn device_classes(self) -> GenericInformer<k8s_openapi::api::resource::v1::DeviceClass> {
-        GenericInformer::new(self.0)
+    impl ResourceV1<'_> {
+        /// `DeviceClass` of `resource.k8s.io/v1`, cluster-scoped.
+        pub fn device_classes(self) -> GenericInformer<k8s_openapi::api::resource::v1::DeviceClass> {
+            GenericInformer::new(self.0)
+        }
+
+        k8s_openapi::k8s_if_ge_1_37! {
+            /// `DeviceTaintRule` of `resource.k8s.io/v1`, cluster-scoped. Since Kubernetes 1.37.
+            pub fn device_taint_rules(self) -> GenericInformer<k8s_openapi::api::resource::v1::DeviceTaintRule> {
+                GenericInformer::new(self.0)
+            }
+        }
+
+        /// `ResourceClaimTemplate` of `resource.k8s.io/v1`, namespaced.
+        pub fn resource_claim_templates(self) -> GenericInformer<k8s_openapi::api::resource::v1::ResourceClaimTemplate> {
+            GenericInformer::new(self.0)
+        }
+
+        /// `ResourceClaim` of `resource.k8s.io/v1`, namespaced.
+        pub fn resource_claims(self) -> GenericInformer<k8s_openapi::api::resource::v1::ResourceClaim> {
+            GenericInformer::new(self.0)
+        }
+
+        /// `ResourceSlice` of `resource.k8s.io/v1`, cluster-scoped.
+        pub fn resource_slices(self) -> GenericInformer<k8s_openapi::api::resource::v1::ResourceSlice> {
+            GenericInformer::new(self.0)
+        }
     }
-
-
-k8s_openapi::k8s_if_ge_1_37! {
-    /// `DeviceTaintRule` of `resource.k8s.io/v1`, cluster-scoped. Since Kubernetes 1.37.
-    pub fn device_taint_rules(self) -> GenericInformer<k8s_openapi::api::resource::v1::DeviceTaintRule> {
-        GenericInformer::new(self.0)
-    }
-}
-
-    /// `ResourceClaimTemplate` of `resource.k8s.io/v1`, namespaced.
-    pub fn resource_claim_templates(self) -> GenericInformer<k8s_openapi::api::resource::v1::ResourceClaimTemplate> {
-        GenericInformer::new(self.0)
-    }
-
-
-    /// `ResourceClaim` of `resource.k8s.io/v1`, namespaced.
-    pub fn resource_claims(self) -> GenericInformer<k8s_openapi::api::resource::v1::ResourceClaim> {
-        GenericInformer::new(self.0)
-    }
-
-
-    /// `ResourceSlice` of `resource.k8s.io/v1`, cluster-scoped.
-    pub fn resource_slices(self) -> GenericInformer<k8s_openapi::api::resource::v1::ResourceSlice> {
-        GenericInformer::new(self.0)
-    }
-
-
-}
 }
 
 /// Kinds of the group `resource.k8s.io`, version `v1beta2`.

@@ -36,21 +36,21 @@ impl<'a> Scheduling<'a> {
     }
 
     k8s_openapi::k8s_if_ge_1_36! {
-    k8s_openapi::k8s_if_le_1_36! {
-        /// Its version `v1alpha2`. Only in Kubernetes 1.36.
-        pub fn v1alpha2(self) -> SchedulingV1alpha2<'a> {
-            SchedulingV1alpha2(self.0)
+        k8s_openapi::k8s_if_le_1_36! {
+            /// Its version `v1alpha2`. Only in Kubernetes 1.36.
+            pub fn v1alpha2(self) -> SchedulingV1alpha2<'a> {
+                SchedulingV1alpha2(self.0)
+            }
         }
-    }
     }
 
     k8s_openapi::k8s_if_ge_1_35! {
-    k8s_openapi::k8s_if_le_1_35! {
-        /// Its version `v1alpha1`. Only in Kubernetes 1.35.
-        pub fn v1alpha1(self) -> SchedulingV1alpha1<'a> {
-            SchedulingV1alpha1(self.0)
+        k8s_openapi::k8s_if_le_1_35! {
+            /// Its version `v1alpha1`. Only in Kubernetes 1.35.
+            pub fn v1alpha1(self) -> SchedulingV1alpha1<'a> {
+                SchedulingV1alpha1(self.0)
+            }
         }
-    }
     }
 }
 
@@ -66,89 +66,77 @@ impl SchedulingV1<'_> {
 }
 
 k8s_openapi::k8s_if_ge_1_37! {
-/// Kinds of the group `scheduling.k8s.io`, version `v1beta1`. Since Kubernetes 1.37.
-#[derive(Clone, Copy, Debug)]
-pub struct SchedulingV1beta1<'a>(&'a SharedInformerFactory);
+    /// Kinds of the group `scheduling.k8s.io`, version `v1beta1`. Since Kubernetes 1.37.
+    #[derive(Clone, Copy, Debug)]
+    pub struct SchedulingV1beta1<'a>(&'a SharedInformerFactory);
 
-impl SchedulingV1beta1<'_> {
-    /// `PodGroup` of `scheduling.k8s.io/v1beta1`, namespaced.
-    pub fn pod_groups(self) -> GenericInformer<k8s_openapi::api::scheduling::v1beta1::PodGroup> {
-        GenericInformer::new(self.0)
+    impl SchedulingV1beta1<'_> {
+        /// `PodGroup` of `scheduling.k8s.io/v1beta1`, namespaced.
+        pub fn pod_groups(self) -> GenericInformer<k8s_openapi::api::scheduling::v1beta1::PodGroup> {
+            GenericInformer::new(self.0)
+        }
+
+        /// `Workload` of `scheduling.k8s.io/v1beta1`, namespaced.
+        pub fn workloads(self) -> GenericInformer<k8s_openapi::api::scheduling::v1beta1::Workload> {
+            GenericInformer::new(self.0)
+        }
     }
-
-
-    /// `Workload` of `scheduling.k8s.io/v1beta1`, namespaced.
-    pub fn workloads(self) -> GenericInformer<k8s_openapi::api::scheduling::v1beta1::Workload> {
-        GenericInformer::new(self.0)
-    }
-
-
-}
 }
 
 k8s_openapi::k8s_if_ge_1_37! {
-/// Kinds of the group `scheduling.k8s.io`, version `v1alpha3`. Since Kubernetes 1.37.
-#[derive(Clone, Copy, Debug)]
-pub struct SchedulingV1alpha3<'a>(&'a SharedInformerFactory);
+    /// Kinds of the group `scheduling.k8s.io`, version `v1alpha3`. Since Kubernetes 1.37.
+    #[derive(Clone, Copy, Debug)]
+    pub struct SchedulingV1alpha3<'a>(&'a SharedInformerFactory);
 
-impl SchedulingV1alpha3<'_> {
-    /// `CompositePodGroup` of `scheduling.k8s.io/v1alpha3`, namespaced.
-    pub fn composite_pod_groups(self) -> GenericInformer<k8s_openapi::api::scheduling::v1alpha3::CompositePodGroup> {
-        GenericInformer::new(self.0)
+    impl SchedulingV1alpha3<'_> {
+        /// `CompositePodGroup` of `scheduling.k8s.io/v1alpha3`, namespaced.
+        pub fn composite_pod_groups(self) -> GenericInformer<k8s_openapi::api::scheduling::v1alpha3::CompositePodGroup> {
+            GenericInformer::new(self.0)
+        }
+
+        /// `PodGroup` of `scheduling.k8s.io/v1alpha3`, namespaced.
+        pub fn pod_groups(self) -> GenericInformer<k8s_openapi::api::scheduling::v1alpha3::PodGroup> {
+            GenericInformer::new(self.0)
+        }
+
+        /// `Workload` of `scheduling.k8s.io/v1alpha3`, namespaced.
+        pub fn workloads(self) -> GenericInformer<k8s_openapi::api::scheduling::v1alpha3::Workload> {
+            GenericInformer::new(self.0)
+        }
     }
-
-
-    /// `PodGroup` of `scheduling.k8s.io/v1alpha3`, namespaced.
-    pub fn pod_groups(self) -> GenericInformer<k8s_openapi::api::scheduling::v1alpha3::PodGroup> {
-        GenericInformer::new(self.0)
-    }
-
-
-    /// `Workload` of `scheduling.k8s.io/v1alpha3`, namespaced.
-    pub fn workloads(self) -> GenericInformer<k8s_openapi::api::scheduling::v1alpha3::Workload> {
-        GenericInformer::new(self.0)
-    }
-
-
-}
 }
 
 k8s_openapi::k8s_if_ge_1_36! {
-k8s_openapi::k8s_if_le_1_36! {
-/// Kinds of the group `scheduling.k8s.io`, version `v1alpha2`. Only in Kubernetes 1.36.
-#[derive(Clone, Copy, Debug)]
-pub struct SchedulingV1alpha2<'a>(&'a SharedInformerFactory);
+    k8s_openapi::k8s_if_le_1_36! {
+        /// Kinds of the group `scheduling.k8s.io`, version `v1alpha2`. Only in Kubernetes 1.36.
+        #[derive(Clone, Copy, Debug)]
+        pub struct SchedulingV1alpha2<'a>(&'a SharedInformerFactory);
 
-impl SchedulingV1alpha2<'_> {
-    /// `PodGroup` of `scheduling.k8s.io/v1alpha2`, namespaced.
-    pub fn pod_groups(self) -> GenericInformer<k8s_openapi::api::scheduling::v1alpha2::PodGroup> {
-        GenericInformer::new(self.0)
+        impl SchedulingV1alpha2<'_> {
+            /// `PodGroup` of `scheduling.k8s.io/v1alpha2`, namespaced.
+            pub fn pod_groups(self) -> GenericInformer<k8s_openapi::api::scheduling::v1alpha2::PodGroup> {
+                GenericInformer::new(self.0)
+            }
+
+            /// `Workload` of `scheduling.k8s.io/v1alpha2`, namespaced.
+            pub fn workloads(self) -> GenericInformer<k8s_openapi::api::scheduling::v1alpha2::Workload> {
+                GenericInformer::new(self.0)
+            }
+        }
     }
-
-
-    /// `Workload` of `scheduling.k8s.io/v1alpha2`, namespaced.
-    pub fn workloads(self) -> GenericInformer<k8s_openapi::api::scheduling::v1alpha2::Workload> {
-        GenericInformer::new(self.0)
-    }
-
-
-}
-}
 }
 
 k8s_openapi::k8s_if_ge_1_35! {
-k8s_openapi::k8s_if_le_1_35! {
-/// Kinds of the group `scheduling.k8s.io`, version `v1alpha1`. Only in Kubernetes 1.35.
-#[derive(Clone, Copy, Debug)]
-pub struct SchedulingV1alpha1<'a>(&'a SharedInformerFactory);
+    k8s_openapi::k8s_if_le_1_35! {
+        /// Kinds of the group `scheduling.k8s.io`, version `v1alpha1`. Only in Kubernetes 1.35.
+        #[derive(Clone, Copy, Debug)]
+        pub struct SchedulingV1alpha1<'a>(&'a SharedInformerFactory);
 
-impl SchedulingV1alpha1<'_> {
-    /// `Workload` of `scheduling.k8s.io/v1alpha1`, namespaced.
-    pub fn workloads(self) -> GenericInformer<k8s_openapi::api::scheduling::v1alpha1::Workload> {
-        GenericInformer::new(self.0)
+        impl SchedulingV1alpha1<'_> {
+            /// `Workload` of `scheduling.k8s.io/v1alpha1`, namespaced.
+            pub fn workloads(self) -> GenericInformer<k8s_openapi::api::scheduling::v1alpha1::Workload> {
+                GenericInformer::new(self.0)
+            }
+        }
     }
-
-
-}
-}
 }

@@ -77,31 +77,27 @@ impl StorageV1<'_> {
 }
 
 k8s_openapi::k8s_if_le_1_36! {
-/// Kinds of the group `storage.k8s.io`, version `v1beta1`. Until Kubernetes 1.36.
-#[derive(Clone, Copy, Debug)]
-pub struct StorageV1beta1<'a>(&'a SharedInformerFactory);
+    /// Kinds of the group `storage.k8s.io`, version `v1beta1`. Until Kubernetes 1.36.
+    #[derive(Clone, Copy, Debug)]
+    pub struct StorageV1beta1<'a>(&'a SharedInformerFactory);
 
-impl StorageV1beta1<'_> {
-    /// `VolumeAttributesClass` of `storage.k8s.io/v1beta1`, cluster-scoped.
-    pub fn volume_attributes_classes(self) -> GenericInformer<k8s_openapi::api::storage::v1beta1::VolumeAttributesClass> {
-        GenericInformer::new(self.0)
+    impl StorageV1beta1<'_> {
+        /// `VolumeAttributesClass` of `storage.k8s.io/v1beta1`, cluster-scoped.
+        pub fn volume_attributes_classes(self) -> GenericInformer<k8s_openapi::api::storage::v1beta1::VolumeAttributesClass> {
+            GenericInformer::new(self.0)
+        }
     }
-
-
-}
 }
 
 k8s_openapi::k8s_if_le_1_34! {
-/// Kinds of the group `storage.k8s.io`, version `v1alpha1`. Until Kubernetes 1.34.
-#[derive(Clone, Copy, Debug)]
-pub struct StorageV1alpha1<'a>(&'a SharedInformerFactory);
+    /// Kinds of the group `storage.k8s.io`, version `v1alpha1`. Until Kubernetes 1.34.
+    #[derive(Clone, Copy, Debug)]
+    pub struct StorageV1alpha1<'a>(&'a SharedInformerFactory);
 
-impl StorageV1alpha1<'_> {
-    /// `VolumeAttributesClass` of `storage.k8s.io/v1alpha1`, cluster-scoped.
-    pub fn volume_attributes_classes(self) -> GenericInformer<k8s_openapi::api::storage::v1alpha1::VolumeAttributesClass> {
-        GenericInformer::new(self.0)
+    impl StorageV1alpha1<'_> {
+        /// `VolumeAttributesClass` of `storage.k8s.io/v1alpha1`, cluster-scoped.
+        pub fn volume_attributes_classes(self) -> GenericInformer<k8s_openapi::api::storage::v1alpha1::VolumeAttributesClass> {
+            GenericInformer::new(self.0)
+        }
     }
-
-
-}
 }

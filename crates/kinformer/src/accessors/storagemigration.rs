@@ -39,46 +39,40 @@ impl<'a> Storagemigration<'a> {
 }
 
 k8s_openapi::k8s_if_ge_1_37! {
-/// Kinds of the group `storagemigration.k8s.io`, version `v1`. Since Kubernetes 1.37.
-#[derive(Clone, Copy, Debug)]
-pub struct StoragemigrationV1<'a>(&'a SharedInformerFactory);
+    /// Kinds of the group `storagemigration.k8s.io`, version `v1`. Since Kubernetes 1.37.
+    #[derive(Clone, Copy, Debug)]
+    pub struct StoragemigrationV1<'a>(&'a SharedInformerFactory);
 
-impl StoragemigrationV1<'_> {
-    /// `StorageVersionMigration` of `storagemigration.k8s.io/v1`, cluster-scoped.
-    pub fn storage_version_migrations(self) -> GenericInformer<k8s_openapi::api::storagemigration::v1::StorageVersionMigration> {
-        GenericInformer::new(self.0)
+    impl StoragemigrationV1<'_> {
+        /// `StorageVersionMigration` of `storagemigration.k8s.io/v1`, cluster-scoped.
+        pub fn storage_version_migrations(self) -> GenericInformer<k8s_openapi::api::storagemigration::v1::StorageVersionMigration> {
+            GenericInformer::new(self.0)
+        }
     }
-
-
-}
 }
 
 k8s_openapi::k8s_if_ge_1_35! {
-/// Kinds of the group `storagemigration.k8s.io`, version `v1beta1`. Since Kubernetes 1.35.
-#[derive(Clone, Copy, Debug)]
-pub struct StoragemigrationV1beta1<'a>(&'a SharedInformerFactory);
+    /// Kinds of the group `storagemigration.k8s.io`, version `v1beta1`. Since Kubernetes 1.35.
+    #[derive(Clone, Copy, Debug)]
+    pub struct StoragemigrationV1beta1<'a>(&'a SharedInformerFactory);
 
-impl StoragemigrationV1beta1<'_> {
-    /// `StorageVersionMigration` of `storagemigration.k8s.io/v1beta1`, cluster-scoped.
-    pub fn storage_version_migrations(self) -> GenericInformer<k8s_openapi::api::storagemigration::v1beta1::StorageVersionMigration> {
-        GenericInformer::new(self.0)
+    impl StoragemigrationV1beta1<'_> {
+        /// `StorageVersionMigration` of `storagemigration.k8s.io/v1beta1`, cluster-scoped.
+        pub fn storage_version_migrations(self) -> GenericInformer<k8s_openapi::api::storagemigration::v1beta1::StorageVersionMigration> {
+            GenericInformer::new(self.0)
+        }
     }
-
-
-}
 }
 
 k8s_openapi::k8s_if_le_1_34! {
-/// Kinds of the group `storagemigration.k8s.io`, version `v1alpha1`. Until Kubernetes 1.34.
-#[derive(Clone, Copy, Debug)]
-pub struct StoragemigrationV1alpha1<'a>(&'a SharedInformerFactory);
+    /// Kinds of the group `storagemigration.k8s.io`, version `v1alpha1`. Until Kubernetes 1.34.
+    #[derive(Clone, Copy, Debug)]
+    pub struct StoragemigrationV1alpha1<'a>(&'a SharedInformerFactory);
 
-impl StoragemigrationV1alpha1<'_> {
-    /// `StorageVersionMigration` of `storagemigration.k8s.io/v1alpha1`, cluster-scoped.
-    pub fn storage_version_migrations(self) -> GenericInformer<k8s_openapi::api::storagemigration::v1alpha1::StorageVersionMigration> {
-        GenericInformer::new(self.0)
+    impl StoragemigrationV1alpha1<'_> {
+        /// `StorageVersionMigration` of `storagemigration.k8s.io/v1alpha1`, cluster-scoped.
+        pub fn storage_version_migrations(self) -> GenericInformer<k8s_openapi::api::storagemigration::v1alpha1::StorageVersionMigration> {
+            GenericInformer::new(self.0)
+        }
     }
-
-
-}
 }
