@@ -11,6 +11,7 @@ use kinformer_core::Object;
 
 use crate::coalesce::Coalescer;
 use crate::handler::{AsyncEventHandler, EventHandler};
+use crate::inbox::Tells;
 use crate::listener::DoneGuard;
 use crate::source::{Feed, Filter, Source};
 use crate::{Error, Event, EventStream, Registration, SharedProcessor, run};
@@ -163,7 +164,11 @@ impl<'p, T: Object> HandlerBuilder<'p, T> {
             Buffer::BackPressure(bound) => Some(bound.max(1)),
             Buffer::EveryEvent | Buffer::Coalesced => None,
         };
-        processor.join(name, resync, bound, |listener, inbox| {
+        let tells = match buffer {
+            Buffer::EveryEvent | Buffer::BackPressure(_) => Tells::Handler,
+            Buffer::Coalesced => Tells::Coalescer,
+        };
+        processor.join(name, resync, bound, tells, |listener, inbox| {
             let (feed, absorber) = match buffer {
                 Buffer::EveryEvent | Buffer::BackPressure(_) => (Feed::Log(inbox), None),
                 Buffer::Coalesced => {
