@@ -33,14 +33,21 @@
 //! ```
 
 pub mod accessors;
+mod entry;
 mod error;
 mod factory;
 mod generic_informer;
+mod kind;
 mod lister;
+mod options;
 mod selector;
+mod sync;
 
 pub use error::Error;
 pub use factory::SharedInformerFactory;
-pub use generic_informer::GenericInformer;
+pub use generic_informer::{GenericInformer, InformerLease};
+pub use kind::{Kind, KnownKind};
 pub use lister::{Lister, NamespaceLister};
+pub use options::SharedInformerFactoryBuilder;
 pub use selector::{LabelSelector, SelectorError, SelectorProblem};
+pub use sync::CacheSync;
