@@ -53,7 +53,11 @@ impl<K: Object> Lister<K> {
     ///
     /// Prefer [`Self::for_each`], which touches no reference count.
     pub fn list(&self, selector: &LabelSelector) -> Vec<Arc<K>> {
-        if selector.is_everything() { self.reader.list() } else { collect(|visit| self.for_each(selector, visit)) }
+        if selector.is_everything() {
+            self.reader.list()
+        } else {
+            collect(|visit| self.for_each(selector, visit))
+        }
     }
 
     /// Visits all objects that the selector selects, by reference, in one state of the store. O(n).
@@ -152,6 +156,9 @@ impl<K> fmt::Debug for Lister<K> {
 impl<K> fmt::Debug for NamespaceLister<K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut debug = f.debug_struct("NamespaceLister");
-        debug.field("resource", &self.all.resource).field("namespace", &self.namespace).finish_non_exhaustive()
+        debug
+            .field("resource", &self.all.resource)
+            .field("namespace", &self.namespace)
+            .finish_non_exhaustive()
     }
 }

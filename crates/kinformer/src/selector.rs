@@ -195,7 +195,8 @@ impl TryFrom<&LabelSelector> for meta::LabelSelector {
             let (key, operator) = (requirement.key.clone(), operator.to_owned());
             Ok(meta::LabelSelectorRequirement { key, operator, values })
         };
-        let expressions: Result<Vec<_>, SelectorError> = selector.requirements.iter().map(expression).collect();
+        let expressions: Result<Vec<_>, SelectorError> =
+            selector.requirements.iter().map(expression).collect();
         let expressions = Some(expressions?).filter(|expressions| !expressions.is_empty());
         Ok(Self { match_expressions: expressions, match_labels: None })
     }

@@ -38,7 +38,10 @@ fn kinds_are_found_where_client_go_has_them() {
     assert_eq!(of(factory.discovery().v1().endpoint_slices()), ("discovery.k8s.io/v1", "endpointslices"));
     assert_eq!(of(factory.networking().v1().service_cidrs()), ("networking.k8s.io/v1", "servicecidrs"));
     assert_eq!(of(factory.networking().v1().network_policies()), ("networking.k8s.io/v1", "networkpolicies"));
-    assert_eq!(of(factory.flowcontrol().v1().flow_schemas()), ("flowcontrol.apiserver.k8s.io/v1", "flowschemas"));
+    assert_eq!(
+        of(factory.flowcontrol().v1().flow_schemas()),
+        ("flowcontrol.apiserver.k8s.io/v1", "flowschemas")
+    );
     assert_eq!(
         of(factory.internal().v1alpha1().storage_versions()),
         ("internal.apiserver.k8s.io/v1alpha1", "storageversions")
@@ -64,5 +67,8 @@ fn kinds_of_some_versions_only_are_there_in_those() {
     k8s_openapi::k8s_if_ge_1_34! {
         assert_eq!(of(factory.resource().v1().resource_claims()), ("resource.k8s.io/v1", "resourceclaims"));
     }
-    assert_eq!(of(factory.resource().v1beta2().device_classes()), ("resource.k8s.io/v1beta2", "deviceclasses"));
+    assert_eq!(
+        of(factory.resource().v1beta2().device_classes()),
+        ("resource.k8s.io/v1beta2", "deviceclasses")
+    );
 }

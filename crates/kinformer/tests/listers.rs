@@ -11,7 +11,8 @@ use kinformer_store::{IndexFunction, Indexer, NAMESPACE_INDEX, Reader};
 use proptest::prelude::*;
 
 fn pod(key: &str, labels: &[(&str, &str)]) -> Pod {
-    let (namespace, name) = key.split_once('/').map_or((None, key), |(namespace, name)| (Some(namespace), name));
+    let (namespace, name) =
+        key.split_once('/').map_or((None, key), |(namespace, name)| (Some(namespace), name));
     let mut pod = Pod::default();
     pod.metadata.namespace = namespace.map(str::to_owned);
     pod.metadata.name = Some(name.to_owned());

@@ -173,7 +173,8 @@ fn the_selector_of_a_specification_is_one() {
         assert_eq!((error.selector(), error.position()), (None, None));
         error.problem().clone()
     };
-    let is = |operator: &str, count| SelectorProblem::Values { key: "a".into(), operator: operator.into(), count };
+    let is =
+        |operator: &str, count| SelectorProblem::Values { key: "a".into(), operator: operator.into(), count };
     assert_eq!(problem(expression("a", "In", &[])), is("In", 0));
     assert_eq!(problem(expression("a", "NotIn", &[])), is("NotIn", 0));
     assert_eq!(problem(expression("a", "Exists", &["x"])), is("Exists", 1));

@@ -49,7 +49,9 @@ pub enum SelectorProblem {
         value: String,
     },
     /// The operator of a match expression is none.
-    #[error("{operator:?} is no operator of a match expression ({key}): it is In, NotIn, Exists or DoesNotExist")]
+    #[error(
+        "{operator:?} is no operator of a match expression ({key}): it is In, NotIn, Exists or DoesNotExist"
+    )]
     Operator {
         /// The key of the label.
         key: String,

@@ -21,7 +21,11 @@ pub(super) fn requirements(text: &str) -> Result<Vec<Requirement>, SelectorError
 }
 
 /// One match expression.
-pub(super) fn requirement(key: &str, operator: &str, values: &[String]) -> Result<Requirement, SelectorError> {
+pub(super) fn requirement(
+    key: &str,
+    operator: &str,
+    values: &[String],
+) -> Result<Requirement, SelectorError> {
     check_key(key)?;
     for value in values {
         check_value(key, value)?;
@@ -143,7 +147,11 @@ impl<'a> Parser<'a> {
             (Symbol::Less, _) => Operator::LessThan(self.integer(key)?),
             (Symbol::Word, "in") => Operator::In(self.values(key)?),
             (Symbol::Word, "notin") => Operator::NotIn(self.values(key)?),
-            _ => return Err(self.expected("'=', '==', '!=', '<', '>', 'in', 'notin', ',' or the end", operator)),
+            _ => {
+                return Err(
+                    self.expected("'=', '==', '!=', '<', '>', 'in', 'notin', ',' or the end", operator)
+                );
+            }
         })
     }
 
@@ -203,7 +211,8 @@ impl<'a> Parser<'a> {
 }
 
 /// What keys and values of labels are made of. They are ASCII, so that bytes and characters are the same.
-const NAME: &str = "up to 63 letters, digits, '-', '_' and '.', beginning and ending with a letter or a digit";
+const NAME: &str =
+    "up to 63 letters, digits, '-', '_' and '.', beginning and ending with a letter or a digit";
 const PREFIX: &str = "up to 253 small letters, digits, '-' and '.' stand before the '/', each part beginning and \
     ending with a letter or a digit";
 
