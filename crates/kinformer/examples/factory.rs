@@ -25,7 +25,11 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
 
     let web: LabelSelector = "app in (web, api), !canary".parse()?;
     for pod in pods.lister().namespace("default").list(&web) {
-        println!("{:?} runs on {:?}", pod.metadata.name, pod.spec.as_ref().and_then(|spec| spec.node_name.as_ref()));
+        println!(
+            "{:?} runs on {:?}",
+            pod.metadata.name,
+            pod.spec.as_ref().and_then(|spec| spec.node_name.as_ref())
+        );
     }
 
     factory.shutdown().await?;
