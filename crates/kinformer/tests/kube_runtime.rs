@@ -78,14 +78,14 @@ async fn an_informer_is_a_watcher() {
 async fn two_controllers_share_one_watch() {
     let (server, factory) = server().await;
     let informer = factory.informer_for::<ConfigMap>();
-    let (told, mut reconciled) = mpsc::unbounded_channel();
+    let (told, mut reconciled) = mpsc::channel(64);
     let mut controllers = Vec::new();
     for number in 0..2 {
         let (store, events) = reflector_store(&informer).unwrap();
         let told = told.clone();
         let controller = Controller::for_stream(events.applied_objects(), store.clone()).run(
             move |map: Arc<ConfigMap>, _| {
-                told.send((number, map.metadata.name.clone().unwrap())).unwrap();
+                told.try_send((number, map.metadata.name.clone().unwrap())).unwrap();
                 std::future::ready(Ok::<_, Infallible>(Action::await_change()))
             },
             |_, _, _| Action::await_change(),
