@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use kinformer_core::{Object, contain};
+use kinformer_core::Object;
 use parking_lot::Mutex;
 use tokio::runtime::Handle;
 use tokio::sync::Notify;
@@ -20,6 +20,7 @@ use crate::log::Log;
 use crate::members::{Members, Phase};
 use crate::registration::{Owner, Registration};
 use crate::resync::Schedule;
+use crate::run::discard;
 use crate::{Error, EventHandler, EventStream, Notification};
 
 /// How often handlers that do not return are looked for.
@@ -118,13 +119,11 @@ impl Member {
         self.task.is_none() && !self.listener.done.is_cancelled()
     }
 
-    /// Ends it without having run. The handler is the user's, and so is its end.
+    /// Ends it without having run.
     fn discard(self) {
         let Self { listener, task } = self;
         listener.remove();
-        if let Err(error) = contain(|| drop(task)) {
-            tracing::error!(handler = %listener.name, %error, "a handler panicked when it was dropped");
-        }
+        discard(&listener.name, task);
     }
 }
 
@@ -356,6 +355,7 @@ impl<T: Object> SharedProcessor<T> {
         let inner = &self.inner;
         let stopped = || Error::Stopped { processor: inner.name.clone() };
         if inner.members.phase() == Phase::Stopped {
+            discard(&name, task);
             return Err(stopped());
         }
         // The cursor first, and the state after it: what is published between the two is in both, and is told once

@@ -42,7 +42,7 @@ pub(crate) async fn blocking<T: Object, H: EventHandler<T>>(mut source: Source<T
         }
         after_turn(&mut source, end).await;
     }
-    drop_handler(&source, handler);
+    discard(&source.listener.name, handler);
 }
 
 /// A handler that never blocks: on the runtime's own thread.
@@ -51,7 +51,7 @@ pub(crate) async fn inline<T: Object, H: EventHandler<T>>(mut source: Source<T>,
         let end = tell(&mut source, &mut handler, AT_ONCE);
         after_turn(&mut source, end).await;
     }
-    drop_handler(&source, handler);
+    discard(&source.listener.name, handler);
 }
 
 /// A handler whose callbacks are futures.
@@ -93,7 +93,7 @@ pub(crate) async fn asynchronous<T: Object, H: AsyncEventHandler<T>>(mut source:
         }
         after_turn(&mut source, End::Pause).await;
     }
-    drop_handler(&source, handler);
+    discard(&source.listener.name, handler);
 }
 
 /// What there is to wait for before the next turn.
@@ -153,9 +153,9 @@ pub(crate) fn report<T: Object>(source: &Source<T>, Panicked { key, error }: &Pa
     );
 }
 
-/// The handler is the user's, and so is its end.
-fn drop_handler<T: Object, H>(source: &Source<T>, handler: H) {
+/// Drops a handler, or what has it in it. The handler is the user's, and so is its end.
+pub(crate) fn discard<H>(name: &str, handler: H) {
     if let Err(error) = contain(|| drop(handler)) {
-        tracing::error!(handler = %source.listener.name, %error, "a handler panicked when it was dropped");
+        tracing::error!(handler = %name, %error, "a handler panicked when it was dropped");
     }
 }
