@@ -1,0 +1,27 @@
+//! Logs, to stderr.
+
+use std::io::IsTerminal;
+
+use tracing_subscriber::EnvFilter;
+
+/// Starts logging: what `RUST_LOG` says, else what the number of `-v` says, which is warnings for none.
+pub(crate) fn start(verbosity: u8) {
+    let fallback = match verbosity {
+        0 => "warn",
+        1 => "warn,kinformer=info",
+        2 => "info,kinformer=debug",
+        _ => "debug,kinformer=trace",
+    };
+    // Every crate of the workspace has a name that begins with `kinformer`, and a directive is for a prefix.
+    let set = std::env::var("RUST_LOG").ok().filter(|text| !text.trim().is_empty());
+    let filter = set.as_deref().map(EnvFilter::try_new).unwrap_or_else(|| EnvFilter::try_new(fallback));
+    let (filter, problem) = match filter {
+        Ok(filter) => (filter, None),
+        Err(error) => (EnvFilter::new(fallback), Some(error)),
+    };
+    let colours = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
+    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(colours).init();
+    if let Some(error) = problem {
+        tracing::warn!(%error, "RUST_LOG is not understood, and ignored");
+    }
+}
