@@ -20,7 +20,12 @@ pub(crate) async fn run(args: ApiServerArgs, stop: Stop) -> Result<(), Error> {
     if let Some(token) = &args.token {
         builder = builder.token(token);
     }
-    let server = builder.start().await?;
+    let server = builder.start().await.map_err(|error| match error {
+        kinformer_apiserver::Error::NotLoopback { address } => Error::Usage(format!(
+            "--listen {address}: other machines could reach it, with all rights; only loopback addresses are served"
+        )),
+        error => error.into(),
+    })?;
     for number in 0..args.load.unwrap_or(0) {
         server.create(cluster::plain_pod(number))?;
     }

@@ -14,8 +14,8 @@ pub(crate) struct Connection {
     pub(crate) client: Client,
     /// Its URL, for messages.
     pub(crate) server: String,
-    /// The namespace that is meant when none is named.
-    default_namespace: String,
+    /// The namespace that is meant when none is named; `None` for all.
+    default_namespace: Option<String>,
     /// Kept alive as long as it is used.
     pub(crate) embedded: Option<Embedded>,
 }
@@ -32,7 +32,8 @@ impl Connection {
             None => config(args).await?,
         };
         let server = config.cluster_url.to_string().trim_end_matches('/').to_owned();
-        let default_namespace = config.default_namespace.clone();
+        // Nothing lives in the embedded cluster's `default`.
+        let default_namespace = embedded.is_none().then(|| config.default_namespace.clone());
         let client = kinformer_kube::client(config)
             .map_err(|error| Error::Config { what: server.clone(), reason: chain(&error) })?;
         Ok(Self { client, server, default_namespace, embedded })
@@ -43,7 +44,7 @@ impl Connection {
         if scope.all_namespaces {
             return None;
         }
-        Some(scope.namespace.clone().unwrap_or_else(|| self.default_namespace.clone()))
+        scope.namespace.clone().or_else(|| self.default_namespace.clone())
     }
 
     /// Ends the embedded server, if there is one.

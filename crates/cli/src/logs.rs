@@ -7,7 +7,8 @@ use tracing_subscriber::EnvFilter;
 /// Starts logging: what `RUST_LOG` says, else what the number of `-v` says, which is warnings for none.
 pub(crate) fn start(verbosity: u8) {
     let fallback = match verbosity {
-        0 => "warn",
+        // What fails in kube-client is told by whoever asked it.
+        0 => "warn,kube_client=off",
         1 => "warn,kinformer=info",
         2 => "info,kinformer=debug",
         _ => "debug,kinformer=trace",
