@@ -307,7 +307,7 @@ impl<T: Object> Sink<T> for Indexer<T> {
 
     fn replace(&self, replacement: Replacement<T>) -> Result<Report, kinformer_core::Error> {
         let mut displaced = Vec::new();
-        let report = self.replace_with(replacement, |change| displaced.extend(change.old))?;
+        let (report, _) = self.replace_with(replacement, |change| displaced.extend(change.old))?;
         displaced.into_iter().for_each(discard);
         Ok(report)
     }

@@ -64,8 +64,8 @@ impl<T: Object> Indexer<T> {
     /// As [`Self::replace`].
     pub fn replace_all(&self, replacement: Replacement<T>) -> Result<Applied<T>, Error> {
         let mut changes = Vec::with_capacity(replacement.objects.len());
-        let report = self.replace_with(replacement, |change| changes.push(change))?;
-        Ok(Applied { changes, report })
+        let (report, revision) = self.replace_with(replacement, |change| changes.push(change))?;
+        Ok(Applied { changes, report, revision })
     }
 
     /// `changed` runs under the writer's lock: it is ours, and drops nothing.
@@ -73,7 +73,7 @@ impl<T: Object> Indexer<T> {
         &self,
         replacement: Replacement<T>,
         mut changed: impl FnMut(Change<T>),
-    ) -> Result<Report, Error> {
+    ) -> Result<(Report, u64), Error> {
         if replacement.objects.len() >= MAX_NUMBER as usize {
             return Err(full("*"));
         }
@@ -106,12 +106,14 @@ impl<T: Object> Indexer<T> {
             }
             list.execute(plan, &mut edit, &mut changed);
             after.version = version.clone();
+            after.revision += 1;
+            let revision = after.revision;
             let replaced = mem::replace(&mut *self.roots.write(), Arc::new(after));
             drop(writer);
             // What only the old state held is with the caller, or is dropped there one by one.
             drop((before, replaced));
             self.waiters.published(&version);
-            return Ok(list.into_report());
+            return Ok((list.into_report(), revision));
         }
     }
 
@@ -219,12 +221,13 @@ impl<T: Object> List<T> {
     /// Does it. Asks objects nothing.
     fn execute(&mut self, plan: Plan, edit: &mut Edit<'_, T>, changed: &mut impl FnMut(Change<T>)) {
         for (slot, hash) in &plan.gone {
-            changed(Change { old: edit.remove_slot(*hash, *slot), new: None });
+            changed(Change { position: None, old: edit.remove_slot(*hash, *slot), new: None });
         }
         let mut hashes = plan.new_hashes.into_iter();
         for (position, entry) in self.objects.iter_mut().enumerate() {
             let (Some(object), Some(number)) = (entry.take(), self.numbers.get(position)) else { continue };
             let new = Some(object.clone());
+            let at = Some(position);
             let (slot, old) = match *number {
                 NEW => {
                     let hash = hashes.next().unwrap_or_default();
@@ -233,12 +236,12 @@ impl<T: Object> List<T> {
                     (slot, None)
                 }
                 slot if edit.roots.at(slot).is_some_and(|old| Arc::ptr_eq(old, &object)) => {
-                    changed(Change { old: Some(object), new });
+                    changed(Change { position: at, old: Some(object), new });
                     continue;
                 }
                 slot => (slot, edit.roots.slots.get_mut(slot).replace(object)),
             };
-            changed(Change { old, new });
+            changed(Change { position: at, old, new });
             edit.set_values(0..self.asked, slot, &self.values, position * self.asked);
         }
         // Only now: so that within one replace no slot passes from one key to another.

@@ -26,6 +26,8 @@ pub(crate) struct Roots<T> {
     pub(crate) indexes: Arc<Vec<Index>>,
     pub(crate) functions: Arc<Functions<T>>,
     pub(crate) version: ResourceVersion,
+    /// How many writes to objects were published up to this state.
+    pub(crate) revision: u64,
     pub(crate) hasher: Hasher,
 }
 
@@ -63,6 +65,7 @@ impl<T: Object> Roots<T> {
             indexes: Arc::new(functions.iter().map(|_| Index::default()).collect()),
             functions: Arc::new(Functions { ready: vec![true; functions.len()], all: functions }),
             version: ResourceVersion::UNSET,
+            revision: 0,
             hasher: Hasher::default(),
         }
     }
@@ -96,6 +99,7 @@ impl<T> Clone for Roots<T> {
             indexes: self.indexes.clone(),
             functions: self.functions.clone(),
             version: self.version.clone(),
+            revision: self.revision,
             hasher: self.hasher.clone(),
         }
     }

@@ -64,6 +64,12 @@ impl<T: Object> Snapshot<T> {
         &self.roots.version
     }
 
+    /// How many writes the store had published when this was its state: tells whether a change, whose
+    /// [`Applied::revision`](crate::Applied::revision) is known, is part of it.
+    pub fn revision(&self) -> u64 {
+        self.roots.revision
+    }
+
     /// All objects, by reference.
     pub fn iter(&self) -> impl Iterator<Item = &Arc<T>> {
         self.roots.slots.iter().flatten()

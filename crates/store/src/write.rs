@@ -34,6 +34,9 @@ impl<T> Clone for Transaction<T> {
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Change<T> {
+    /// Where in the batch or list the object was, from 0; `None` for one that a replace found missing in its
+    /// list.
+    pub position: Option<usize>,
     /// The state before; `None` if the object was not there.
     pub old: Option<Arc<T>>,
     /// The state since, after the transform; `None` if the object is not there any more.
@@ -49,7 +52,7 @@ impl<T> Change<T> {
 
 impl<T> Clone for Change<T> {
     fn clone(&self) -> Self {
-        Self { old: self.old.clone(), new: self.new.clone() }
+        Self { position: self.position, old: self.old.clone(), new: self.new.clone() }
     }
 }
 
@@ -62,6 +65,8 @@ pub struct Applied<T> {
     pub changes: Vec<Change<T>>,
     /// What was wrong with single objects.
     pub report: Report,
+    /// The [revision](crate::Snapshot::revision) of the state that these changes led to.
+    pub revision: u64,
 }
 
 /// A write that has asked user code everything and only needs the locks.
@@ -94,12 +99,13 @@ impl<T: Object> Indexer<T> {
             }
             let mut edit = Edit { roots: Arc::make_mut(&mut roots), writer: &mut writer };
             let old = prepared.apply(&mut edit, &values, 0);
+            edit.roots.revision += 1;
             let version = roots.version.clone();
             drop(roots);
             drop(writer);
             self.waiters.published(&version);
             values.recycle();
-            return prepared.finish(old);
+            return prepared.finish(0, old);
         }
     }
 
@@ -137,14 +143,15 @@ impl<T: Object> Indexer<T> {
                     Err(_) => Ok(None),
                 })
                 .collect();
-            let version = roots.version.clone();
+            edit.roots.revision += 1;
+            let (version, revision) = (roots.version.clone(), roots.revision);
             drop(roots);
             drop(writer);
             self.waiters.published(&version);
             let mut applied =
-                Applied { changes: Vec::with_capacity(prepared.len()), report: Report::default() };
+                Applied { changes: Vec::with_capacity(prepared.len()), report: Report::default(), revision };
             for (position, (entry, old)) in prepared.into_iter().zip(olds).enumerate() {
-                match entry.and_then(|entry| entry.finish(old)) {
+                match entry.and_then(|entry| entry.finish(position, old)) {
                     Ok((change, report)) => {
                         applied.changes.push(change);
                         applied.report.extend(report);
@@ -160,7 +167,7 @@ impl<T: Object> Indexer<T> {
     ///
     /// Follows client-go 1.37 (`ThreadSafeStoreWithTransaction`).
     pub fn transaction(&self, transactions: impl IntoIterator<Item = Transaction<T>>) -> Report {
-        let Applied { changes, report } = self.apply_all(transactions);
+        let Applied { changes, report, .. } = self.apply_all(transactions);
         changes.into_iter().for_each(Change::discard);
         report
     }
@@ -203,7 +210,9 @@ impl<T: Object> Indexer<T> {
         let hash = hash_key(&self.hasher, key);
         let mut writer = self.writer.lock();
         let mut roots = self.roots.write();
-        Edit { roots: Arc::make_mut(&mut roots), writer: &mut writer }.remove(hash, key)
+        let roots = Arc::make_mut(&mut roots);
+        roots.revision += 1;
+        Edit { roots, writer: &mut writer }.remove(hash, key)
     }
 
     fn prepare(&self, transaction: Transaction<T>) -> Result<Prepared<T>, Error> {
@@ -283,7 +292,11 @@ impl<T: Object> Prepared<T> {
         }
     }
 
-    fn finish(self, old: Result<Option<Arc<T>>, Error>) -> Result<(Change<T>, Report), Error> {
+    fn finish(
+        self,
+        position: usize,
+        old: Result<Option<Arc<T>>, Error>,
+    ) -> Result<(Change<T>, Report), Error> {
         let (new, report) = match self {
             Self::Put { object, report, .. } => (Some(object), report),
             Self::Remove { tombstone, .. } => {
@@ -292,7 +305,7 @@ impl<T: Object> Prepared<T> {
             }
         };
         match old {
-            Ok(old) => Ok((Change { old, new }, report)),
+            Ok(old) => Ok((Change { position: Some(position), old, new }, report)),
             Err(error) => {
                 new.into_iter().for_each(discard);
                 Err(error)

@@ -3,7 +3,7 @@
 use kinformer_core::{KeyRef, Object};
 use kinformer_store::{
     Applied, Change, Cursor, Difference, Error, IndexFunction, IndexValues, Indexer, IndexerBuilder,
-    Indexers, Page, Snapshot, Store, Transaction,
+    Indexers, Page, Reader, Snapshot, Store, Transaction,
 };
 use static_assertions::{assert_impl_all, assert_obj_safe};
 
@@ -17,6 +17,7 @@ impl Object for Anything {
 
 assert_impl_all!(Indexer<Anything>: Send, Sync, std::fmt::Debug, Default, Store<Anything>);
 assert_impl_all!(IndexerBuilder<Anything>: Send, Sync, std::fmt::Debug);
+assert_impl_all!(Reader<Anything>: Send, Sync, Clone, std::fmt::Debug);
 assert_impl_all!(Snapshot<Anything>: Send, Sync, Clone, std::fmt::Debug);
 assert_impl_all!(IndexFunction<Anything>: Send, Sync, Clone, std::fmt::Debug);
 assert_impl_all!(Indexers<Anything>: Send, Sync, Clone, std::fmt::Debug, Default);

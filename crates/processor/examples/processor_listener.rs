@@ -1,0 +1,78 @@
+//! Events of one's own, told to three kinds of listeners, with no Kubernetes anywhere. Ends by itself.
+//!
+//! `cargo run -p kinformer-processor --example processor_listener`
+
+use std::sync::Arc;
+
+use futures::StreamExt as _;
+use kinformer_core::{KeyRef, Object};
+use kinformer_processor::{Buffer, Event, EventHandlerFuncs, Notification, SharedProcessor};
+use tokio_util::sync::CancellationToken;
+
+/// What a shop counts.
+struct Stock {
+    article: String,
+    pieces: u32,
+}
+
+impl Object for Stock {
+    fn key(&self) -> KeyRef<'_> {
+        KeyRef::cluster(&self.article)
+    }
+}
+
+fn stock(article: &str, pieces: u32) -> Arc<Stock> {
+    Arc::new(Stock { article: article.into(), pieces })
+}
+
+#[tokio::main]
+async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let processor = SharedProcessor::new("stock");
+
+    // Callbacks; what has run out is gone for this one.
+    let shelf = processor.handler().named("shelf").filter(|stock: &Arc<Stock>| stock.pieces > 0).add(
+        EventHandlerFuncs::new()
+            .on_add(|stock: &Arc<Stock>, _| println!("shelf: {} is on sale", stock.article))
+            .on_delete(|gone| println!("shelf: {} is sold out", gone.key())),
+    )?;
+
+    // A future for each event; of a burst only the newest state counts.
+    let orders = processor.handler().named("orders").buffer(Buffer::Coalesced).add_async(
+        async |event: Event<Stock>| {
+            tokio::task::yield_now().await;
+            println!("orders: {} has {:?} pieces", event.key(), event.object().map(|stock| stock.pieces));
+        },
+    )?;
+
+    // A stream.
+    let mut history = processor.handler().named("history").stream()?;
+
+    let cancel = CancellationToken::new();
+    let running = tokio::spawn({
+        let (processor, cancel) = (processor.clone(), cancel.clone());
+        async move { processor.run(cancel).await }
+    });
+
+    let (many, some, none) = (stock("apples", 90), stock("apples", 9), stock("apples", 0));
+    processor.publish([
+        Notification::added(many.clone()).in_initial_list(),
+        Notification::updated(many, some.clone()),
+        Notification::updated(some, none),
+    ]);
+    processor.publish_synced();
+
+    for _ in 0..3 {
+        if let Some(event) = history.next().await {
+            println!("history: {} {:?}", event.key(), event.object().map(|stock| stock.pieces));
+        }
+    }
+    shelf.synced().await?;
+    orders.synced().await?;
+    for handler in processor.stats() {
+        println!("{}: {} told, {} waiting", handler.name, handler.delivered, handler.depth);
+    }
+
+    cancel.cancel();
+    running.await??;
+    Ok(())
+}

@@ -1,0 +1,192 @@
+//! The newest state of each key, for handlers that do not need every event.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use foldhash::fast::RandomState;
+use kinformer_core::{Object, ObjectKey, Tombstone};
+use parking_lot::Mutex;
+use tokio::sync::Notify;
+
+use crate::Notification;
+use crate::event::Event;
+use crate::inbox::Inbox;
+use crate::listener::Listener;
+
+/// What waits for one handler: at most one entry for each key, in the order in which the keys came to wait.
+pub(crate) struct Coalescer<T> {
+    pending: Mutex<Pending<T>>,
+    wake: Notify,
+    listener: Arc<Listener>,
+}
+
+struct Pending<T> {
+    entries: BTreeMap<u64, Entry<T>>,
+    places: HashMap<ObjectKey, u64, RandomState>,
+    next: u64,
+    /// The place behind the last entry of the initial list, once that has been read.
+    initial_end: Option<u64>,
+    closed: bool,
+}
+
+/// What the handler knows of a key, and what is to be told.
+struct Entry<T> {
+    key: ObjectKey,
+    told: Told<T>,
+    now: Now<T>,
+}
+
+enum Told<T> {
+    /// It has never heard of it.
+    Nothing,
+    /// It knows the object, in this state, unless that cannot be said.
+    State(Option<Arc<T>>),
+}
+
+enum Now<T> {
+    Present { object: Arc<T>, in_initial_list: bool },
+    Gone(Tombstone<T>),
+}
+
+impl<T> Now<T> {
+    fn of(event: &Event<T>) -> Self {
+        match event {
+            Event::Added { object, in_initial_list } => {
+                Self::Present { object: object.clone(), in_initial_list: *in_initial_list }
+            }
+            Event::Updated { new, .. } => Self::Present { object: new.clone(), in_initial_list: false },
+            Event::Deleted(tombstone) => Self::Gone(tombstone.clone()),
+        }
+    }
+}
+
+impl<T: Object> Coalescer<T> {
+    pub(crate) fn new(listener: Arc<Listener>) -> Self {
+        let pending = Pending {
+            entries: BTreeMap::new(),
+            places: HashMap::default(),
+            next: 0,
+            initial_end: None,
+            closed: false,
+        };
+        Self { pending: Mutex::new(pending), wake: Notify::new(), listener }
+    }
+
+    /// Reads the log into the pending entries until it is closed or the listener stops, however slow the handler is.
+    pub(crate) async fn absorb(&self, mut inbox: Inbox<T>) {
+        const AT_ONCE: usize = 128;
+        loop {
+            let mut absorbed = 0;
+            while absorbed < AT_ONCE && inbox.next_with(|notification| self.fold(notification)).is_some() {
+                absorbed += 1;
+            }
+            if inbox.is_synced() {
+                let mut pending = self.pending.lock();
+                let end = pending.next;
+                pending.initial_end.get_or_insert(end);
+            }
+            self.wake.notify_one();
+            if absorbed == AT_ONCE {
+                tokio::task::yield_now().await;
+                continue;
+            }
+            if inbox.is_closed() || self.listener.is_stopped() {
+                self.pending.lock().closed = true;
+                self.wake.notify_one();
+                return;
+            }
+            tokio::select! {
+                () = inbox.wait() => {}
+                () = self.listener.stop.cancelled() => {}
+            }
+        }
+    }
+
+    fn fold(&self, notification: &Notification<T>) {
+        let Ok(key) = ObjectKey::try_from(notification.event.key()) else {
+            tracing::error!(handler = %self.listener.name, "an event without a valid key was left out");
+            return;
+        };
+        let now = Now::of(&notification.event);
+        let mut guard = self.pending.lock();
+        let pending = &mut *guard;
+        let place = pending.places.get(&key).copied();
+        let displaced = match place.and_then(|place| pending.entries.get_mut(&place)) {
+            Some(entry) => {
+                let now = match (now, &entry.now) {
+                    // Still the addition that it was.
+                    (Now::Present { object, .. }, &Now::Present { in_initial_list, .. }) => {
+                        Now::Present { object, in_initial_list }
+                    }
+                    (now, _) => now,
+                };
+                let displaced = std::mem::replace(&mut entry.now, now);
+                if matches!((&entry.told, &entry.now), (Told::Nothing, Now::Gone(_))) {
+                    pending.places.remove(&key);
+                    let entry = place.and_then(|place| pending.entries.remove(&place));
+                    (Some(displaced), entry)
+                } else {
+                    (Some(displaced), None)
+                }
+            }
+            None => {
+                let told = match &notification.event {
+                    Event::Added { .. } => Told::Nothing,
+                    _ => Told::State(notification.before().cloned()),
+                };
+                let place = pending.next;
+                pending.next += 1;
+                pending.places.insert(key.clone(), place);
+                pending.entries.insert(place, Entry { key, told, now });
+                (None, None)
+            }
+        };
+        self.listener.pending.store(pending.entries.len(), Ordering::Relaxed);
+        drop(guard);
+        // Objects end outside the lock.
+        drop(displaced);
+    }
+
+    /// Tells what has waited longest.
+    pub(crate) fn next_with<R>(&self, tell: impl FnOnce(&Notification<T>) -> R) -> Option<R> {
+        let next = {
+            let mut pending = self.pending.lock();
+            let next = pending.entries.pop_first();
+            if let Some((_, entry)) = &next {
+                pending.places.remove(&entry.key);
+            }
+            self.listener.pending.store(pending.entries.len(), Ordering::Relaxed);
+            next
+        };
+        let (_, Entry { told, now, .. }) = next?;
+        let notification = match (told, now) {
+            (Told::State(Some(old)), Now::Present { object, .. }) => Notification::updated(old, object),
+            (Told::State(None), Now::Present { object, .. }) => Notification::added(object),
+            (Told::Nothing, Now::Present { object, in_initial_list: true }) => {
+                Notification::added(object).in_initial_list()
+            }
+            (Told::Nothing, Now::Present { object, .. }) => Notification::added(object),
+            (Told::State(old), Now::Gone(tombstone)) => Notification::deleted(tombstone).last_told(old),
+            // Not kept: see `fold`.
+            (Told::Nothing, Now::Gone(tombstone)) => Notification::deleted(tombstone),
+        };
+        Some(tell(&notification))
+    }
+
+    /// Whether everything of the initial list has been told.
+    pub(crate) fn is_synced(&self) -> bool {
+        let pending = self.pending.lock();
+        let first = pending.entries.first_key_value().map(|(place, _)| *place);
+        pending.initial_end.is_some_and(|end| first.is_none_or(|first| first >= end))
+    }
+
+    pub(crate) fn is_closed(&self) -> bool {
+        self.pending.lock().closed
+    }
+
+    /// Waits until there may be something to tell. Only one may wait. Cancel-safe.
+    pub(crate) async fn wait(&self) {
+        self.wake.notified().await;
+    }
+}

@@ -1,0 +1,161 @@
+//! What handlers hear, and what is published for them.
+
+use std::fmt;
+use std::sync::Arc;
+
+use kinformer_core::{KeyRef, Object, Tombstone};
+
+/// What a handler hears about one object.
+///
+/// Follows client-go 1.37 (`ResourceEventHandler`).
+pub enum Event<T> {
+    /// The object is there, and was not before as far as this handler was told.
+    Added {
+        /// Its state.
+        object: Arc<T>,
+        /// Whether it was there when the informer, or this handler, began.
+        in_initial_list: bool,
+    },
+    /// The object has another state; or the same, when this handler is due for a resync. What was deleted
+    /// and created again may come as one update as well: then the UIDs differ.
+    Updated {
+        /// The state that was told last.
+        old: Arc<T>,
+        /// The state since.
+        new: Arc<T>,
+    },
+    /// The object is gone.
+    Deleted(Tombstone<T>),
+}
+
+impl<T> Event<T> {
+    /// The newest state that the event carries; `None` for a deletion whose last state is not known.
+    pub fn object(&self) -> Option<&Arc<T>> {
+        match self {
+            Self::Added { object, .. } => Some(object),
+            Self::Updated { new, .. } => Some(new),
+            Self::Deleted(tombstone) => tombstone.object(),
+        }
+    }
+}
+
+impl<T: Object> Event<T> {
+    /// The key of the object.
+    pub fn key(&self) -> KeyRef<'_> {
+        match self {
+            Self::Added { object, .. } => object.key(),
+            Self::Updated { new, .. } => new.key(),
+            Self::Deleted(tombstone) => tombstone.key(),
+        }
+    }
+}
+
+impl<T> Clone for Event<T> {
+    fn clone(&self) -> Self {
+        match self {
+            Self::Added { object, in_initial_list } => {
+                Self::Added { object: object.clone(), in_initial_list: *in_initial_list }
+            }
+            Self::Updated { old, new } => Self::Updated { old: old.clone(), new: new.clone() },
+            Self::Deleted(tombstone) => Self::Deleted(tombstone.clone()),
+        }
+    }
+}
+
+impl<T: fmt::Debug> fmt::Debug for Event<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Added { object, in_initial_list } => f
+                .debug_struct("Added")
+                .field("object", object)
+                .field("in_initial_list", in_initial_list)
+                .finish(),
+            Self::Updated { old, new } => {
+                f.debug_struct("Updated").field("old", old).field("new", new).finish()
+            }
+            Self::Deleted(tombstone) => f.debug_tuple("Deleted").field(tombstone).finish(),
+        }
+    }
+}
+
+/// What is published: an event, and what decides who hears it.
+///
+/// Follows client-go 1.37 (`addNotification`, `updateNotification`, `deleteNotification`).
+#[derive(Debug)]
+#[must_use = "it has to be published"]
+pub struct Notification<T> {
+    pub(crate) event: Event<T>,
+    /// The state before a deletion.
+    pub(crate) old: Option<Arc<T>>,
+    pub(crate) audience: Audience,
+}
+
+/// Who hears of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Audience {
+    Everyone,
+    /// Handlers that were due when [`should_resync`](crate::SharedProcessor::should_resync) was last asked.
+    DueForResync,
+}
+
+impl<T> Notification<T> {
+    fn new(event: Event<T>, audience: Audience) -> Self {
+        Self { event, old: None, audience }
+    }
+
+    /// The object was added.
+    pub fn added(object: impl Into<Arc<T>>) -> Self {
+        Self::new(Event::Added { object: object.into(), in_initial_list: false }, Audience::Everyone)
+    }
+
+    /// The object was changed.
+    pub fn updated(old: impl Into<Arc<T>>, new: impl Into<Arc<T>>) -> Self {
+        Self::new(Event::Updated { old: old.into(), new: new.into() }, Audience::Everyone)
+    }
+
+    /// Nothing about the object has changed: only handlers that are due for a resync hear of it, as an
+    /// update.
+    pub fn resynced(old: impl Into<Arc<T>>, new: impl Into<Arc<T>>) -> Self {
+        Self::new(Event::Updated { old: old.into(), new: new.into() }, Audience::DueForResync)
+    }
+
+    /// The object is gone.
+    pub fn deleted(tombstone: impl Into<Tombstone<T>>) -> Self {
+        Self::new(Event::Deleted(tombstone.into()), Audience::Everyone)
+    }
+
+    /// Marks an addition as part of the initial list. No effect on anything else.
+    pub fn in_initial_list(mut self) -> Self {
+        if let Event::Added { in_initial_list, .. } = &mut self.event {
+            *in_initial_list = true;
+        }
+        self
+    }
+
+    /// Names the state before a deletion, which the final state may differ from: filters judge by it, and it is
+    /// what a re-creation is an update of for handlers that coalesce. No effect on anything else.
+    pub fn last_told(mut self, old: Option<Arc<T>>) -> Self {
+        if matches!(self.event, Event::Deleted(_)) {
+            self.old = old;
+        }
+        self
+    }
+
+    /// The event.
+    pub fn event(&self) -> &Event<T> {
+        &self.event
+    }
+
+    pub(crate) fn is_resync(&self) -> bool {
+        self.audience == Audience::DueForResync
+    }
+
+    /// What the handler knew of the object before.
+    pub(crate) fn before(&self) -> Option<&Arc<T>> {
+        match &self.event {
+            Event::Added { .. } => None,
+            Event::Updated { old, .. } => Some(old),
+            Event::Deleted(tombstone) => self.old.as_ref().or_else(|| tombstone.object()),
+        }
+    }
+}

@@ -1,0 +1,92 @@
+//! One stream of events, any number of independent handlers: the `SharedProcessor` of Kubernetes informers.
+//!
+//! Something publishes what has happened to objects; handlers are told, each in order, each at its own pace. Any
+//! type that is an [`Object`](kinformer_core::Object) will do; there is no Kubernetes in it.
+//!
+//! ```
+//! use kinformer_core::Keyed;
+//! use kinformer_processor::{Notification, SharedProcessor};
+//! use tokio_util::sync::CancellationToken;
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let processor = SharedProcessor::new("temperatures");
+//! let registration = processor.handler().named("printer").for_each(|event| println!("{event:?}"))?;
+//!
+//! let cancel = CancellationToken::new();
+//! let running = tokio::spawn({
+//!     let (processor, cancel) = (processor.clone(), cancel.clone());
+//!     async move { processor.run(cancel).await }
+//! });
+//! processor.publish([Notification::added(Keyed::new("kitchen".parse()?, 21)).in_initial_list()]);
+//! processor.publish_synced();
+//! registration.synced().await?;
+//! assert_eq!(registration.stats().delivered, 1);
+//!
+//! registration.remove().await;
+//! cancel.cancel();
+//! running.await??;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # Trade-offs
+//!
+//! * **Publishing costs the same for one handler and for a hundred.** There is one log, and each handler has
+//!   its own place in it; nothing is copied for a handler.
+//! * **A slow or stuck handler delays nobody.** What it has not been told waits in the log, visibly; its
+//!   [`Buffer`] says whether all of it waits, only the newest state of each key, or the publisher.
+//! * **A handler that joins late misses nothing and stops nobody.** It takes its place in the log first and looks at the
+//!   state then; revisions tell what is in both.
+//! * **A callback may block.** It is run on a thread for that while there is something to tell, which costs some
+//!   microseconds each time it wakes; a callback that never blocks can do [without](HandlerBuilder::inline).
+//!
+//! # How it works
+//!
+//! The log is a linked list of frozen batches. It holds its end only: a batch lives until the last handler has left it,
+//! and a handler that has read everything stands on the empty link behind and keeps nothing alive. The publisher
+//! wakes one task, and only if some handler sleeps; that task wakes the handlers.
+
+mod bell;
+mod log;
+mod members;
+mod sync;
+
+#[cfg(not(loom))]
+mod builder;
+#[cfg(not(loom))]
+mod coalesce;
+#[cfg(not(loom))]
+mod error;
+#[cfg(not(loom))]
+mod event;
+#[cfg(not(loom))]
+mod handler;
+#[cfg(not(loom))]
+mod inbox;
+#[cfg(not(loom))]
+mod listener;
+#[cfg(not(loom))]
+mod processor;
+#[cfg(not(loom))]
+mod registration;
+#[cfg(not(loom))]
+mod resync;
+#[cfg(not(loom))]
+mod run;
+#[cfg(not(loom))]
+mod source;
+#[cfg(not(loom))]
+mod stream;
+
+#[cfg(not(loom))]
+pub use self::{
+    builder::{Buffer, HandlerBuilder, InlineHandlerBuilder},
+    error::Error,
+    event::{Event, Notification},
+    handler::{AsyncEventHandler, EventHandler, EventHandlerFuncs},
+    listener::HandlerStats,
+    processor::{SharedProcessor, SharedProcessorBuilder, State},
+    registration::Registration,
+    stream::EventStream,
+};

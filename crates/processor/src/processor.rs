@@ -1,0 +1,496 @@
+//! The processor: who publishes, who listens, who runs it.
+
+use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use kinformer_core::Object;
+use parking_lot::Mutex;
+use tokio::runtime::Handle;
+use tokio::sync::Notify;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::builder::{HandlerBuilder, Task};
+use crate::inbox::{Batch, Inbox};
+use crate::listener::{HandlerStats, Listener, NewListener};
+use crate::log::Log;
+use crate::members::{Members, Phase};
+use crate::registration::{Owner, Registration};
+use crate::resync::{Schedule, Started};
+use crate::{Error, EventHandler, EventStream, Notification};
+
+/// How often handlers that do not return are looked for.
+const WATCHDOG: Duration = Duration::from_secs(30);
+
+/// How many events are sent at once while handlers may hold the sender up.
+const SENT_AT_ONCE: usize = 64;
+
+/// What a handler that joins is to be told first: everything there is.
+#[must_use]
+pub struct State<T> {
+    pub(crate) revision: u64,
+    pub(crate) objects: Box<dyn ExactSizeIterator<Item = Arc<T>> + Send>,
+}
+
+impl<T> State<T> {
+    /// A state by its revision: it has in it whatever was [published at](SharedProcessor::publish_at) this
+    /// revision or one before. The objects are taken one by one while the handler is told of them.
+    pub fn new(revision: u64, objects: impl ExactSizeIterator<Item = Arc<T>> + Send + 'static) -> Self {
+        Self { revision, objects: Box::new(objects) }
+    }
+}
+
+impl<T> fmt::Debug for State<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("State")
+            .field("revision", &self.revision)
+            .field("objects", &self.objects.len())
+            .finish()
+    }
+}
+
+/// Publishes events to any number of handlers, each of which goes at its own pace.
+///
+/// Cheap to clone; all clones are the same processor. See the crate's documentation.
+///
+/// Follows client-go 1.37 (`sharedProcessor`).
+pub struct SharedProcessor<T> {
+    pub(crate) inner: Arc<Inner<T>>,
+}
+
+/// Puts a [`SharedProcessor`] together.
+#[must_use = "nothing is built yet"]
+pub struct SharedProcessorBuilder<T> {
+    name: Arc<str>,
+    state: Option<Box<Look<T>>>,
+    resync: Duration,
+    grace: Duration,
+}
+
+type Look<T> = dyn Fn() -> State<T> + Send + Sync;
+
+pub(crate) struct Inner<T> {
+    name: Arc<str>,
+    log: Arc<Log<Batch<T>>>,
+    /// How many notifications have been published. Written under the log's lock.
+    published: Arc<AtomicU64>,
+    /// Whether the end of the initial list has been published. Written under the log's lock.
+    synced: CancellationToken,
+    members: Members<Member>,
+    state: Option<Box<Look<T>>>,
+    schedule: Mutex<Schedule>,
+    space: Arc<Notify>,
+    next_id: AtomicU64,
+    grace: Duration,
+    epoch: Instant,
+    /// Where to run handlers. There from the start on.
+    running: Mutex<Option<Running>>,
+}
+
+#[derive(Clone)]
+struct Running {
+    runtime: Handle,
+    tasks: TaskTracker,
+}
+
+/// A listener, and what is to be run for it until that runs.
+struct Member {
+    listener: Arc<Listener>,
+    tasks: Vec<Task>,
+}
+
+impl Running {
+    fn spawn(&self, member: &mut Member) {
+        // The last one is the handler's; before it may come one that gathers for it.
+        for task in member.tasks.drain(..) {
+            let task = self.tasks.spawn_on(task, &self.runtime);
+            let _ = member.listener.abort.set(task.abort_handle());
+        }
+    }
+}
+
+impl<T: Object> SharedProcessorBuilder<T> {
+    /// Where a handler that joins gets its initial list from. Called once for each of them, without a lock.
+    ///
+    /// It has to have in it all that was published before it is called, and its revision has to say what else.
+    /// Without it there are no initial lists.
+    pub fn state(mut self, look: impl Fn() -> State<T> + Send + Sync + 'static) -> Self {
+        self.state = Some(Box::new(look));
+        self
+    }
+
+    /// The period of resyncs for handlers that do not name one. Zero, the default, means never.
+    pub fn resync(mut self, period: Duration) -> Self {
+        self.resync = period;
+        self
+    }
+
+    /// How long handlers may take to return from their last event at the end, 10 seconds by default.
+    pub fn grace(mut self, grace: Duration) -> Self {
+        self.grace = grace;
+        self
+    }
+
+    /// Builds the processor.
+    pub fn build(self) -> SharedProcessor<T> {
+        let Self { name, state, resync, grace } = self;
+        let inner = Inner {
+            name,
+            log: Arc::new(Log::new()),
+            published: Arc::default(),
+            synced: CancellationToken::new(),
+            members: Members::new(),
+            state,
+            schedule: Mutex::new(Schedule::new(resync)),
+            space: Arc::default(),
+            next_id: AtomicU64::new(0),
+            grace,
+            epoch: Instant::now(),
+            running: Mutex::new(None),
+        };
+        SharedProcessor { inner: Arc::new(inner) }
+    }
+}
+
+impl<T: Object> SharedProcessor<T> {
+    /// A processor with the defaults. The name is for messages.
+    pub fn new(name: impl Into<Arc<str>>) -> Self {
+        Self::builder(name).build()
+    }
+
+    /// For a processor with an initial list, or other settings.
+    pub fn builder(name: impl Into<Arc<str>>) -> SharedProcessorBuilder<T> {
+        SharedProcessorBuilder {
+            name: name.into(),
+            state: None,
+            resync: Duration::ZERO,
+            grace: Duration::from_secs(10),
+        }
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.inner.name
+    }
+
+    /// A handler to be added, with what is particular about it.
+    pub fn handler(&self) -> HandlerBuilder<'_, T> {
+        HandlerBuilder::new(self)
+    }
+
+    /// Adds a handler as it is: see [`HandlerBuilder::add`].
+    ///
+    /// # Errors
+    /// [`Error::Stopped`].
+    pub fn add_handler(&self, handler: impl EventHandler<T>) -> Result<Registration, Error> {
+        self.handler().add(handler)
+    }
+
+    /// The events as a stream: see [`HandlerBuilder::stream`].
+    ///
+    /// # Errors
+    /// [`Error::Stopped`].
+    pub fn stream(&self) -> Result<EventStream<T>, Error> {
+        self.handler().stream()
+    }
+
+    /// Removes a handler of this processor: see [`Registration::remove`]. Says whether it was one of its own and
+    /// not removed before; of any other nothing happens.
+    pub async fn remove_handler(&self, registration: &Registration) -> bool {
+        let own: Weak<dyn Owner> = Arc::downgrade(&(self.inner.clone() as Arc<dyn Owner>));
+        if !Weak::ptr_eq(&own, &registration.owner) {
+            return false;
+        }
+        let was_there = !registration.is_removed();
+        registration.remove().await;
+        was_there
+    }
+
+    /// Publishes notifications, in their order, without waiting for anyone.
+    ///
+    /// O(1) in the number of handlers. Only for processors without a [state](SharedProcessorBuilder::state):
+    /// with one, handlers that join need to know what is in it.
+    pub fn publish(&self, notifications: impl IntoIterator<Item = Notification<T>>) {
+        self.inner.publish(None, false, notifications);
+    }
+
+    /// As [`Self::publish`], for changes that the state has in it from this revision on. The state has to have them
+    /// already; revisions may only rise.
+    pub fn publish_at(&self, revision: u64, notifications: impl IntoIterator<Item = Notification<T>>) {
+        self.inner.publish(Some(revision), false, notifications);
+    }
+
+    /// As [`Self::publish_at`], and waits between events for handlers that hold it up
+    /// ([`Buffer::BackPressure`](crate::Buffer::BackPressure)). Without such handlers it does not wait.
+    ///
+    /// Dropped while it waits, it has published the first part of them and the rest is lost. It ends when the
+    /// processor stops.
+    pub async fn send(&self, revision: u64, notifications: Vec<Notification<T>>) {
+        let mut rest = notifications.into_iter();
+        while rest.len() > 0 {
+            let bound = self
+                .inner
+                .members
+                .look(|members| members.iter().filter_map(|member| member.listener.bound).min());
+            let Some(bound) = bound else {
+                return self.publish_at(revision, rest);
+            };
+            self.ready().await;
+            self.publish_at(revision, rest.by_ref().take(bound.min(SENT_AT_ONCE)));
+        }
+    }
+
+    /// Waits until no handler holds the publisher up. Cancel-safe. Only one may wait at a time.
+    pub async fn ready(&self) {
+        while !self.is_ready() {
+            self.inner.space.notified().await;
+        }
+    }
+
+    /// Whether no handler holds the publisher up.
+    pub fn is_ready(&self) -> bool {
+        self.inner.members.look(|members| members.iter().all(|member| member.listener.has_room()))
+    }
+
+    /// The initial list ends here: a handler that has been told everything up to here has synced. Idempotent.
+    pub fn publish_synced(&self) {
+        if !self.has_synced() {
+            self.inner.publish(None, true, []);
+        }
+    }
+
+    /// Whether the end of the initial list was published.
+    pub fn has_synced(&self) -> bool {
+        self.inner.synced.is_cancelled()
+    }
+
+    /// Notes which handlers are due for a resync now, and says whether any is:
+    /// [resyncs](Notification::resynced) that are published from now on are for them, until it is asked again.
+    ///
+    /// Follows client-go 1.37 (`shouldResync`).
+    pub fn should_resync(&self) -> bool {
+        self.inner.schedule.lock().should_resync()
+    }
+
+    /// How often [`Self::should_resync`] is to be asked: the smallest period of any handler, or the default.
+    /// It stays as it is from the start on.
+    pub fn resync_check_period(&self) -> Option<Duration> {
+        self.inner.schedule.lock().check_period()
+    }
+
+    /// How each handler is doing.
+    pub fn stats(&self) -> Vec<HandlerStats> {
+        self.inner.members.look(|members| members.iter().map(|member| member.listener.stats()).collect())
+    }
+
+    /// Tells handlers what is published until the token is cancelled.
+    ///
+    /// Handlers run as tasks of their own on the runtime that this runs on; this future owns them. When it is
+    /// cancelled every handler returns from the event it is in, and what was not told is dropped. Callbacks that
+    /// take longer than the grace period are dropped where they wait. None of the tasks is left when this
+    /// returns; only a thread that does not come back from a blocking callback cannot be ended. Dropping the future
+    /// ends the tasks at once.
+    ///
+    /// # Errors
+    /// [`Error::Running`] or [`Error::Stopped`] at once: a processor runs once. [`Error::Stuck`] at the end: these
+    /// handlers did not return in time.
+    pub async fn run(&self, cancel: CancellationToken) -> Result<(), Error> {
+        let inner = &*self.inner;
+        let running = Running { runtime: Handle::current(), tasks: TaskTracker::new() };
+        let tasks = running.tasks.clone();
+        inner
+            .members
+            .start(|members| {
+                members.iter_mut().for_each(|member| running.spawn(member));
+                *inner.running.lock() = Some(running);
+            })
+            .map_err(|phase| match phase {
+                Phase::Stopped => Error::Stopped { processor: inner.name.clone() },
+                Phase::NotStarted | Phase::Running => Error::Running { processor: inner.name.clone() },
+            })?;
+        let ending = EndOnDrop { inner, listeners: Vec::new() };
+
+        tokio::select! {
+            () = cancel.cancelled() => {}
+            () = inner.log.pump() => {}
+            () = inner.watch() => {}
+        }
+        let ended = ending.end(&tasks).await;
+        tracing::debug!(processor = %inner.name, ?ended, "processor stopped");
+        ended
+    }
+
+    /// Takes a handler in, or says why not.
+    pub(crate) fn join(
+        &self,
+        name: Arc<str>,
+        resync: Option<Duration>,
+        bound: Option<usize>,
+        tasks: impl FnOnce(Arc<Listener>, Inbox<T>) -> Vec<Task>,
+    ) -> Result<Registration, Error> {
+        let inner = &self.inner;
+        let stopped = || Error::Stopped { processor: inner.name.clone() };
+        if inner.members.phase() == Phase::Stopped {
+            return Err(stopped());
+        }
+        let id = inner.next_id.fetch_add(1, Ordering::Relaxed);
+        let started = match inner.members.phase() {
+            Phase::NotStarted => Started::No,
+            Phase::Running | Phase::Stopped => Started::Yes,
+        };
+        let resync_period = inner.schedule.lock().add(id, &name, resync, started);
+
+        // The cursor first, and the state after it: what is published between the two is in both, and is told once
+        // since its revision says so.
+        let (cursor, (listener, synced)) = inner.log.cursor(|| {
+            let listener = Listener::new(NewListener {
+                id,
+                name,
+                bound,
+                resync_period,
+                published: inner.published.clone(),
+                epoch: inner.epoch,
+                space: inner.space.clone(),
+            });
+            (Arc::new(listener), inner.synced.is_cancelled())
+        });
+        let initial = inner.state.as_ref().map(|look| look());
+        let inbox = Inbox::new(listener.clone(), cursor, initial, synced);
+        let tasks = tasks(listener.clone(), inbox);
+        let member = Member { listener: listener.clone(), tasks };
+        let joined = inner.members.join(member, |member, phase| {
+            if phase == Phase::Running
+                && let Some(running) = &*inner.running.lock()
+            {
+                running.spawn(member);
+            }
+        });
+        if joined.is_err() {
+            inner.schedule.lock().remove(id);
+            return Err(stopped());
+        }
+        Ok(Registration { listener, owner: Arc::downgrade(&(inner.clone() as Arc<dyn Owner>)) })
+    }
+}
+
+impl<T: Object> Inner<T> {
+    fn publish(
+        &self,
+        revision: Option<u64>,
+        synced: bool,
+        notifications: impl IntoIterator<Item = Notification<T>>,
+    ) {
+        let notifications: smallvec::SmallVec<[Notification<T>; 1]> = notifications.into_iter().collect();
+        if notifications.is_empty() && !synced {
+            return;
+        }
+        let resyncs = notifications.iter().any(Notification::is_resync);
+        let due = resyncs.then(|| self.schedule.lock().due());
+        let published = Instant::now();
+        self.log.publish(|| {
+            let first = self.published.load(Ordering::Relaxed);
+            self.published.store(first + notifications.len() as u64, Ordering::Release);
+            if synced {
+                self.synced.cancel();
+            }
+            Batch { first, revision, notifications, due, synced, published }
+        });
+    }
+
+    async fn watch(&self) {
+        loop {
+            tokio::time::sleep(WATCHDOG).await;
+            self.members.look(|members| {
+                members.iter().for_each(|member| member.listener.watch(WATCHDOG));
+            });
+        }
+    }
+}
+
+impl<T: Object> Owner for Inner<T> {
+    fn forget(&self, id: u64) {
+        self.schedule.lock().remove(id);
+        // With it goes the handler itself, if it never began: not under the lock.
+        drop(self.members.leave(|member| member.listener.id == id));
+    }
+}
+
+/// Ends the processor whichever way its future ends.
+struct EndOnDrop<'a, T: Object> {
+    inner: &'a Inner<T>,
+    listeners: Vec<Arc<Listener>>,
+}
+
+impl<T: Object> EndOnDrop<'_, T> {
+    fn stop(&mut self) {
+        let members = self.inner.members.stop();
+        for member in &members {
+            member.listener.remove();
+        }
+        self.inner.log.close();
+        self.inner.space.notify_one();
+        self.listeners.extend(members.into_iter().map(|member| member.listener));
+    }
+
+    /// Waits for the handlers, for the grace period.
+    async fn end(mut self, tasks: &TaskTracker) -> Result<(), Error> {
+        self.stop();
+        tasks.close();
+        if tokio::time::timeout(self.inner.grace, tasks.wait()).await.is_ok() {
+            return Ok(());
+        }
+        let handlers: Vec<_> = self.unfinished().map(|listener| listener.name.clone()).collect();
+        tracing::error!(
+            processor = %self.inner.name, ?handlers, grace = ?self.inner.grace,
+            "handlers did not return within the grace period; they are dropped where they wait",
+        );
+        self.abort();
+        tasks.wait().await;
+        Err(Error::Stuck { handlers })
+    }
+
+    fn unfinished(&self) -> impl Iterator<Item = &Arc<Listener>> {
+        self.listeners.iter().filter(|listener| !listener.done.is_cancelled())
+    }
+
+    fn abort(&self) {
+        self.unfinished()
+            .filter_map(|listener| listener.abort.get())
+            .for_each(tokio::task::AbortHandle::abort);
+    }
+}
+
+impl<T: Object> Drop for EndOnDrop<'_, T> {
+    fn drop(&mut self) {
+        self.stop();
+        self.abort();
+    }
+}
+
+impl<T> Clone for SharedProcessor<T> {
+    fn clone(&self) -> Self {
+        Self { inner: self.inner.clone() }
+    }
+}
+
+impl<T> fmt::Debug for SharedProcessor<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SharedProcessor")
+            .field("name", &self.inner.name)
+            .field("phase", &self.inner.members.phase())
+            .finish_non_exhaustive()
+    }
+}
+
+impl<T> fmt::Debug for SharedProcessorBuilder<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SharedProcessorBuilder")
+            .field("name", &self.name)
+            .field("resync", &self.resync)
+            .field("grace", &self.grace)
+            .finish_non_exhaustive()
+    }
+}

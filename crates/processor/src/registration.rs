@@ -1,0 +1,106 @@
+//! What one holds of a handler that was added.
+
+use std::fmt;
+use std::future::Future;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use crate::Error;
+use crate::listener::{HandlerStats, Listener};
+
+/// Takes a handler off the list of a processor.
+pub(crate) trait Owner: Send + Sync {
+    fn forget(&self, id: u64);
+}
+
+/// A handler that was added: to see how it is doing, to wait for it, to remove it.
+///
+/// Cheap to clone. Dropping it changes nothing: the handler goes on until it is removed or its processor stops.
+///
+/// Follows client-go 1.37 (`ResourceEventHandlerRegistration`).
+#[derive(Clone)]
+pub struct Registration {
+    pub(crate) listener: Arc<Listener>,
+    pub(crate) owner: Weak<dyn Owner>,
+}
+
+impl Registration {
+    /// The name of the handler.
+    pub fn name(&self) -> &str {
+        &self.listener.name
+    }
+
+    /// Whether its processor has synced and the handler has finished everything of the initial list. An event in
+    /// which it panicked is finished.
+    pub fn has_synced(&self) -> bool {
+        self.listener.synced.is_cancelled()
+    }
+
+    /// Waits for [`Self::has_synced`]. Cancel-safe; any number may wait.
+    ///
+    /// # Errors
+    /// [`Error::Ended`]: the handler ended first.
+    pub async fn synced(&self) -> Result<(), Error> {
+        let listener = &self.listener;
+        tokio::select! {
+            biased;
+            () = listener.synced.cancelled() => Ok(()),
+            () = listener.stop.cancelled() => {
+                Err(Error::Ended { handler: listener.name.clone(), depth: listener.depth() })
+            }
+        }
+    }
+
+    /// As [`Self::synced`], until a deadline.
+    ///
+    /// # Errors
+    /// [`Error::DeadlineExceeded`] as well, which names the handler and how far it is behind.
+    pub async fn synced_until(&self, deadline: Instant) -> Result<(), Error> {
+        tokio::time::timeout_at(deadline, self.synced()).await.unwrap_or_else(|_| {
+            let stats = self.listener.stats();
+            Err(Error::DeadlineExceeded { handler: stats.name, depth: stats.depth, stuck: stats.stuck })
+        })
+    }
+
+    /// The period of its resyncs, if there are any.
+    pub fn resync_period(&self) -> Option<Duration> {
+        self.listener.resync_period
+    }
+
+    /// How it is doing.
+    pub fn stats(&self) -> HandlerStats {
+        self.listener.stats()
+    }
+
+    /// Removes the handler. It is removed by the call; the future, which need not be awaited, ends when the
+    /// callback that was running has returned, so that nothing is delivered after that. Idempotent, and fine at
+    /// any time, after the end of the processor as well.
+    ///
+    /// Awaited within a callback of the very handler it ends at once, since it would wait for itself. Cancel-safe.
+    pub fn remove(&self) -> impl Future<Output = ()> + Send + 'static {
+        self.listener.remove();
+        if let Some(owner) = self.owner.upgrade() {
+            owner.forget(self.listener.id);
+        }
+        let listener = self.listener.clone();
+        async move {
+            let own_task = listener.abort.get().map(tokio::task::AbortHandle::id);
+            if own_task.is_none() || own_task != tokio::task::try_id() {
+                listener.done.cancelled().await;
+            }
+        }
+    }
+
+    /// Whether it was removed, or has come to its end with its processor.
+    pub fn is_removed(&self) -> bool {
+        self.listener.is_stopped()
+    }
+}
+
+impl fmt::Debug for Registration {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Registration").field("stats", &self.stats()).finish_non_exhaustive()
+    }
+}

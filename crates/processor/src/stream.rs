@@ -1,0 +1,76 @@
+//! Events as a stream.
+
+use std::fmt;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use futures::Stream;
+use futures::stream::BoxStream;
+use kinformer_core::{Object, contain};
+
+use crate::Registration;
+use crate::event::Event;
+use crate::source::Source;
+
+/// The events of a processor, to be taken one by one.
+///
+/// An event counts as finished when the next one is asked for. The stream ends when the processor stops or the
+/// registration is removed; dropping it removes the registration. What is not taken waits, visibly, in the
+/// [statistics](Registration::stats).
+#[must_use = "streams do nothing unless polled"]
+pub struct EventStream<T> {
+    registration: Registration,
+    events: BoxStream<'static, Event<T>>,
+}
+
+impl<T: Object> EventStream<T> {
+    pub(crate) fn new(registration: Registration, source: Source<T>) -> Self {
+        // Nobody is to wait for a stream: it ends by itself when it is polled again.
+        registration.listener.done.cancel();
+        let events = futures::stream::unfold(source, |mut source| async move {
+            loop {
+                if source.listener.is_stopped() {
+                    return None;
+                }
+                match contain(|| source.next_with(Event::clone)) {
+                    Ok(Some(Some(event))) => {
+                        source.listener.has_told();
+                        return Some((event, source));
+                    }
+                    Ok(Some(None)) => {}
+                    Ok(None) if source.is_closed() => return None,
+                    Ok(None) => source.wait().await,
+                    Err(error) => {
+                        tracing::error!(handler = %source.listener.name, %error, "an event was skipped");
+                    }
+                }
+            }
+        });
+        Self { registration, events: Box::pin(events) }
+    }
+
+    /// To see how far behind it is, and whether it has taken the initial list.
+    pub fn registration(&self) -> &Registration {
+        &self.registration
+    }
+}
+
+impl<T> Stream for EventStream<T> {
+    type Item = Event<T>;
+
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Event<T>>> {
+        self.events.as_mut().poll_next(context)
+    }
+}
+
+impl<T> Drop for EventStream<T> {
+    fn drop(&mut self) {
+        drop(self.registration.remove());
+    }
+}
+
+impl<T> fmt::Debug for EventStream<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("EventStream").field("registration", &self.registration).finish_non_exhaustive()
+    }
+}

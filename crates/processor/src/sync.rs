@@ -1,0 +1,125 @@
+//! What the log and the bell are made of, in one place so that a model checker can stand in for it.
+
+#[cfg(not(loom))]
+pub(crate) use std::sync::{
+    OnceLock,
+    atomic::{AtomicBool, Ordering, fence},
+};
+
+#[cfg(not(loom))]
+pub(crate) use parking_lot::Mutex;
+
+#[cfg(not(loom))]
+pub(crate) use tokio::sync::Notify;
+
+#[cfg(loom)]
+pub(crate) use loom::sync::atomic::{AtomicBool, Ordering, fence};
+
+#[cfg(loom)]
+pub(crate) use self::model::{Mutex, Notify, OnceLock};
+
+#[cfg(loom)]
+mod model {
+    use std::future::Future;
+    use std::pin::Pin;
+    use std::sync::PoisonError;
+    use std::task::{Context, Poll, Waker};
+
+    use loom::sync::MutexGuard;
+    use loom::sync::atomic::{AtomicBool, Ordering};
+
+    pub(crate) struct Mutex<V>(loom::sync::Mutex<V>);
+
+    impl<V> Mutex<V> {
+        pub(crate) fn new(value: V) -> Self {
+            Self(loom::sync::Mutex::new(value))
+        }
+
+        pub(crate) fn lock(&self) -> MutexGuard<'_, V> {
+            self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        }
+    }
+
+    /// The checker sees the flag, which orders as the real one does.
+    pub(crate) struct OnceLock<V> {
+        set: AtomicBool,
+        value: std::sync::OnceLock<V>,
+    }
+
+    impl<V> OnceLock<V> {
+        pub(crate) fn new() -> Self {
+            Self { set: AtomicBool::new(false), value: std::sync::OnceLock::new() }
+        }
+
+        pub(crate) fn get(&self) -> Option<&V> {
+            if self.set.load(Ordering::Acquire) { self.value.get() } else { None }
+        }
+
+        pub(crate) fn set(&self, value: V) -> Result<(), V> {
+            self.value.set(value)?;
+            self.set.store(true, Ordering::Release);
+            Ok(())
+        }
+
+        pub(crate) fn take(&mut self) -> Option<V> {
+            self.value.take()
+        }
+    }
+
+    /// As tokio's: `notify_one` leaves a permit if nobody waits, `notify_waiters` wakes all that were made.
+    #[derive(Default)]
+    struct State {
+        permit: bool,
+        generation: usize,
+        wakers: Vec<Waker>,
+    }
+
+    pub(crate) struct Notify(Mutex<State>);
+
+    impl Notify {
+        pub(crate) fn new() -> Self {
+            Self(Mutex::new(State::default()))
+        }
+
+        pub(crate) fn notify_one(&self) {
+            let mut state = self.0.lock();
+            state.permit = true;
+            let wakers = std::mem::take(&mut state.wakers);
+            drop(state);
+            wakers.into_iter().for_each(Waker::wake);
+        }
+
+        pub(crate) fn notify_waiters(&self) {
+            let mut state = self.0.lock();
+            state.generation += 1;
+            let wakers = std::mem::take(&mut state.wakers);
+            drop(state);
+            wakers.into_iter().for_each(Waker::wake);
+        }
+
+        pub(crate) fn notified(&self) -> Notified<'_> {
+            Notified { notify: self, made_at: self.0.lock().generation }
+        }
+    }
+
+    pub(crate) struct Notified<'a> {
+        notify: &'a Notify,
+        made_at: usize,
+    }
+
+    impl Future for Notified<'_> {
+        type Output = ();
+
+        fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
+            let mut state = self.notify.0.lock();
+            if state.generation != self.made_at {
+                return Poll::Ready(());
+            }
+            if std::mem::take(&mut state.permit) {
+                return Poll::Ready(());
+            }
+            state.wakers.push(context.waker().clone());
+            Poll::Pending
+        }
+    }
+}
