@@ -47,12 +47,18 @@ pub(crate) struct Summary {
 }
 
 impl Summary {
+    /// Notes an event.
     pub(crate) fn count(&mut self, happened: Happened) {
         match happened {
             Happened::Add => self.adds += 1,
             Happened::Update => self.updates += 1,
             Happened::Delete => self.deletes += 1,
         }
+    }
+
+    /// How many objects there are after all these events.
+    pub(crate) fn objects(&self) -> u64 {
+        self.adds.saturating_sub(self.deletes)
     }
 }
 
@@ -103,7 +109,7 @@ impl Lines {
     }
 
     /// Appends the line that says that everything has been printed that was there.
-    pub(crate) fn synced(&self, to: &mut Vec<u8>, count: usize, after: Duration) {
+    pub(crate) fn synced(&self, to: &mut Vec<u8>, count: u64, after: Duration) {
         match self.format {
             Format::Json => json(to, &JsonSynced { event: "synced", resource: &self.resource, count }),
             Format::Text | Format::Wide => {
@@ -215,7 +221,7 @@ impl<'a> JsonEvent<'a> {
 struct JsonSynced<'a> {
     event: &'static str,
     resource: &'a str,
-    count: usize,
+    count: u64,
 }
 
 #[derive(Serialize)]

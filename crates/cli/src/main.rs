@@ -7,14 +7,18 @@ mod connect;
 mod demo;
 mod embedded;
 mod exit;
+mod indexes;
 mod lines;
 mod logs;
+mod objects;
 mod output;
+mod printer;
 mod resources;
 mod selectors;
 mod session;
 mod stop;
 mod usage;
+mod verdict;
 mod watch;
 
 use std::process::ExitCode;

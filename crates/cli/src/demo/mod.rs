@@ -2,6 +2,8 @@
 
 pub(crate) mod churn;
 pub(crate) mod cluster;
+mod story;
+mod view;
 
 use crate::args::DemoArgs;
 use crate::embedded::Embedded;
