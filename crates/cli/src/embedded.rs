@@ -7,6 +7,7 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use crate::demo::churn::Churn;
+use crate::demo::clock::Clock;
 use crate::exit::Error;
 
 /// A server, a cluster and what happens to it.
@@ -14,6 +15,7 @@ pub(crate) struct Embedded {
     server: Arc<ApiServer>,
     stop: CancellationToken,
     churn: JoinHandle<()>,
+    clock: Clock,
 }
 
 impl Embedded {
@@ -24,13 +26,19 @@ impl Embedded {
     pub(crate) async fn start(seed: u64) -> Result<Self, Error> {
         let server = Arc::new(ApiServer::builder().start().await?);
         let churn = Churn::begin(server.clone(), seed)?;
+        let clock = churn.clock();
         let stop = CancellationToken::new();
         let churn = tokio::spawn(churn.run(stop.clone()));
-        Ok(Self { server, stop, churn })
+        Ok(Self { server, stop, churn, clock })
     }
 
     pub(crate) fn server(&self) -> &ApiServer {
         &self.server
+    }
+
+    /// Knows when what was written.
+    pub(crate) fn clock(&self) -> Clock {
+        self.clock.clone()
     }
 
     /// Ends the changes, then the server.

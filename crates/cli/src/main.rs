@@ -7,7 +7,9 @@ mod connect;
 mod demo;
 mod embedded;
 mod exit;
+mod get;
 mod indexes;
+mod informers;
 mod lines;
 mod logs;
 mod objects;
@@ -47,7 +49,7 @@ async fn run(cli: Cli) -> Result<(), Error> {
     match cli.command() {
         Command::Demo(args) => demo::run(args, stop).await,
         Command::Watch(args) => watch::run(args, stop).await,
-        Command::Get(_) => Err(Error::NotFound(String::new())),
+        Command::Get(args) => get::run(args, stop).await,
         Command::ApiServer(args) => api_server::run(args, stop).await,
     }
 }

@@ -16,7 +16,7 @@ pub(crate) struct Session {
     pub(crate) connection: Connection,
     pub(crate) resources: Vec<Served>,
     /// `None` for all.
-    pub(crate) namespace: Option<String>,
+    namespace: Option<String>,
 }
 
 impl Session {
@@ -47,7 +47,7 @@ impl Session {
         Ok(Some(Self { connection, resources, namespace }))
     }
 
-    /// The namespace of a resource that is meant: none for one that has none, whatever is said.
+    /// The namespace that is meant, of resources that have one; `None` for all.
     pub(crate) fn namespace_of(&self, served: &Served) -> Option<&str> {
         self.namespace.as_deref().filter(|_| served.namespaced)
     }

@@ -32,9 +32,14 @@ impl Stop {
         self.0.cancelled().await;
     }
 
-    /// The token behind it.
-    pub(crate) fn token(&self) -> &CancellationToken {
-        &self.0
+    /// One that ends with this one, or earlier.
+    pub(crate) fn child(&self) -> Self {
+        Self(self.0.child_token())
+    }
+
+    /// Asks everything that has this one, or a child of it, to end.
+    pub(crate) fn now(&self) {
+        self.0.cancel();
     }
 }
 

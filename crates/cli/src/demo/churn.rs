@@ -12,6 +12,7 @@ use serde_json::Value;
 use tokio::time::MissedTickBehavior;
 use tokio_util::sync::CancellationToken;
 
+use super::clock::Clock;
 use super::cluster::{self, Counts, NAMESPACES, NODES, Pod, Stage, WORKLOADS, Workload};
 
 /// The time between two steps.
@@ -22,6 +23,7 @@ const REPLICAS: Range<usize> = 3..20;
 /// The cluster as it should be, and the server that has it.
 pub(crate) struct Churn {
     server: Arc<ApiServer>,
+    clock: Clock,
     rng: Rng,
     deployments: Vec<Deployment>,
     nodes: [bool; NODES],
@@ -43,16 +45,17 @@ impl Churn {
     pub(crate) fn begin(server: Arc<ApiServer>, seed: u64) -> Result<Self, Error> {
         let mut churn = Self {
             server,
+            clock: Clock::default(),
             rng: Rng::with_seed(seed),
             deployments: Vec::with_capacity(WORKLOADS.len()),
             nodes: [true; NODES],
             ips: 0,
         };
         for name in NAMESPACES {
-            churn.server.create(cluster::namespace(name))?;
+            churn.create(cluster::namespace(name))?;
         }
         for number in 0..NODES {
-            churn.server.create(cluster::node(number, true))?;
+            churn.create(cluster::node(number, true))?;
         }
         for workload in &WORKLOADS {
             let mut deployment =
@@ -60,15 +63,20 @@ impl Churn {
             for _ in 0..workload.replicas {
                 let mut pod = churn.new_pod(&deployment);
                 pod.stage = Stage::Running;
-                churn.server.create(cluster::pod(workload, &pod))?;
+                churn.create(cluster::pod(workload, &pod))?;
                 deployment.pods.push(pod);
             }
             let counts = deployment.counts(1);
-            churn.server.create(cluster::replica_set(workload, 1, counts))?;
-            churn.server.create(cluster::deployment(workload, 1, deployment.totals()))?;
+            churn.create(cluster::replica_set(workload, 1, counts))?;
+            churn.create(cluster::deployment(workload, 1, deployment.totals()))?;
             churn.deployments.push(deployment);
         }
         Ok(churn)
+    }
+
+    /// Knows when what was written.
+    pub(crate) fn clock(&self) -> Clock {
+        self.clock.clone()
     }
 
     /// A step every quarter of a second until it is told to stop.
@@ -146,7 +154,7 @@ impl Churn {
         let all_ready = deployment.pods.iter().all(|pod| pod.stage == Stage::Running);
         if deployment.pods.len() < deployment.wanted || old.is_some() && all_ready {
             let pod = self.new_pod(deployment);
-            result = result.and(self.server.create(cluster::pod(workload, &pod)).map(drop));
+            result = result.and(self.create(cluster::pod(workload, &pod)));
             deployment.pods.push(pod);
         }
         if deployment.pods.len() > deployment.wanted {
@@ -199,10 +207,8 @@ impl Churn {
         deployment.revision += 1;
         let Some(deployment) = self.deployments.get(at) else { return Ok(()) };
         let Deployment { workload, revision, .. } = *deployment;
-        let set = self
-            .server
-            .create(cluster::replica_set(workload, revision, deployment.counts(revision)))
-            .map(drop);
+        let set =
+            self.create(cluster::replica_set(workload, revision, deployment.counts(revision))).map(drop);
         set.and(self.update(cluster::deployment(workload, revision, deployment.totals())))
     }
 
@@ -245,11 +251,23 @@ impl Churn {
         self.update(cluster::node(number, ready))
     }
 
+    /// What is heard of a write gets the next version, unless somebody else writes at the same moment.
+    fn writing(&self) {
+        self.clock.writing(self.server.version() + 1);
+    }
+
+    fn create(&self, object: Value) -> Result<(), Error> {
+        self.writing();
+        self.server.create(object).map(drop)
+    }
+
     fn update(&self, object: Value) -> Result<(), Error> {
+        self.writing();
         self.server.update(object).map(drop)
     }
 
     fn delete(&self, api_version: &str, kind: &str, namespace: &str, name: &str) -> Result<(), Error> {
+        self.writing();
         self.server.delete(api_version, kind, namespace, name).map(drop)
     }
 }

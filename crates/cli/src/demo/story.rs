@@ -129,7 +129,7 @@ impl fmt::Display for Replicas {
 }
 
 fn wanted(deployment: &Deployment) -> Option<i32> {
-    deployment.spec.as_ref()?.replicas
+    deployment.spec.replicas
 }
 
 /// How many pods are ready, of how many.
@@ -140,7 +140,7 @@ pub(crate) fn ready(deployment: &Deployment) -> String {
 
 /// The tag of its image.
 pub(crate) fn tag(deployment: &Deployment) -> &str {
-    let image = || deployment.spec.as_ref()?.template.spec.as_ref()?.containers.first()?.image.as_deref();
+    let image = || deployment.spec.template.spec.as_ref()?.containers.first()?.image.as_deref();
     image().and_then(|image| image.rsplit(':').next()).unwrap_or("?")
 }
 
@@ -201,7 +201,7 @@ mod tests {
         let crashed = change(pod(Stage::Running, 0), pod(Stage::Crashed, 1));
         assert_eq!(crashed.as_deref(), Some("update pod shop/web-1 Running -> CrashLoopBackOff, 1 restarts"));
         assert_eq!(change(pod(Stage::Running, 0), pod(Stage::Running, 0)), None);
-        let gone = Event::Deleted(Tombstone::Observed(pod(Stage::Running, 0)));
+        let gone = Event::Deleted(Tombstone::FinalState(pod(Stage::Running, 0)));
         assert_eq!(told(&gone).as_deref(), Some("delete pod shop/web-1 Running on node-3"));
     }
 

@@ -17,45 +17,45 @@ const BOUND: Duration = Duration::from_secs(60);
 
 /// How a process ended.
 #[derive(Debug)]
-pub struct Ended {
-    pub code: Option<i32>,
-    pub stdout: String,
-    pub stderr: String,
+pub(crate) struct Ended {
+    pub(crate) code: Option<i32>,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
 }
 
 impl Ended {
     #[track_caller]
-    pub fn code(&self, code: i32) -> &Self {
+    pub(crate) fn code(&self, code: i32) -> &Self {
         assert_eq!(self.code, Some(code), "{self:#?}");
         self
     }
 
     /// Something was said on standard error.
     #[track_caller]
-    pub fn said(&self, part: &str) -> &Self {
+    pub(crate) fn said(&self, part: &str) -> &Self {
         assert!(self.stderr.contains(part), "no {part:?} in {self:#?}");
         self
     }
 
     #[track_caller]
-    pub fn json(&self) -> Vec<Value> {
+    pub(crate) fn json(&self) -> Vec<Value> {
         let parse = |line: &str| serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}"));
         self.stdout.lines().map(parse).collect()
     }
 }
 
 /// A process that knows no cluster but the one it is told of.
-pub struct Program {
+pub(crate) struct Program {
     child: Child,
     stdout: Option<Lines<BufReader<ChildStdout>>>,
 }
 
 impl Program {
-    pub fn start(line: &str) -> Self {
+    pub(crate) fn start(line: &str) -> Self {
         Self::start_with(line.split_whitespace(), &[])
     }
 
-    pub fn start_with<'a>(
+    pub(crate) fn start_with<'a>(
         arguments: impl IntoIterator<Item = &'a str>,
         environment: &[(&str, &str)],
     ) -> Self {
@@ -68,20 +68,20 @@ impl Program {
     }
 
     /// The next line on standard output.
-    pub async fn line(&mut self) -> String {
+    pub(crate) async fn line(&mut self) -> String {
         let stdout = self.stdout.as_mut().expect("not closed");
         let line = timeout(BOUND, stdout.next_line()).await.expect("a line in time").expect("readable");
         line.expect("a line before the end")
     }
 
     /// The next line, as JSON.
-    pub async fn json(&mut self) -> Value {
+    pub(crate) async fn json(&mut self) -> Value {
         let line = self.line().await;
         serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line}"))
     }
 
     /// Reads JSON lines until one is of this event, which comes last.
-    pub async fn until(&mut self, event: &str) -> Vec<Value> {
+    pub(crate) async fn until(&mut self, event: &str) -> Vec<Value> {
         let mut lines = Vec::new();
         loop {
             let line = self.json().await;
@@ -93,18 +93,18 @@ impl Program {
         }
     }
 
-    pub fn signal(&self, signal: Signal) {
+    pub(crate) fn signal(&self, signal: Signal) {
         let id = self.child.id().expect("it runs");
         kill(Pid::from_raw(id.try_into().unwrap()), signal).expect("it can be signalled");
     }
 
     /// Nobody reads its standard output any more.
-    pub fn close_stdout(&mut self) {
+    pub(crate) fn close_stdout(&mut self) {
         self.stdout = None;
     }
 
     /// Waits for its end, with what it has said since.
-    pub async fn ended(mut self) -> Ended {
+    pub(crate) async fn ended(mut self) -> Ended {
         let rest = async {
             let mut stderr = String::new();
             let errors = self.child.stderr.take();
@@ -129,12 +129,12 @@ impl Program {
 }
 
 /// Runs it to its end.
-pub async fn run(line: &str) -> Ended {
+pub(crate) async fn run(line: &str) -> Ended {
     Program::start(line).ended().await
 }
 
 /// A server with so many pods in namespace `default`.
-pub async fn server(pods: usize) -> ApiServer {
+pub(crate) async fn server(pods: usize) -> ApiServer {
     let builder = ApiServer::builder().namespace_lifecycle(NamespaceLifecycle::AutoCreate);
     let server = builder.start().await.expect("the server starts");
     for number in 0..pods {
@@ -143,7 +143,7 @@ pub async fn server(pods: usize) -> ApiServer {
     server
 }
 
-pub fn pod(namespace: &str, name: &str) -> Value {
+pub(crate) fn pod(namespace: &str, name: &str) -> Value {
     json!({
         "apiVersion": "v1", "kind": "Pod",
         "metadata": {"name": name, "namespace": namespace, "labels": {"app": "web"}},
@@ -153,16 +153,16 @@ pub fn pod(namespace: &str, name: &str) -> Value {
 }
 
 /// A directory of one test, removed afterwards.
-pub struct Directory(std::path::PathBuf);
+pub(crate) struct Directory(std::path::PathBuf);
 
 impl Directory {
-    pub fn new(name: &str) -> Self {
+    pub(crate) fn new(name: &str) -> Self {
         let path = std::env::temp_dir().join(format!("kinformer-{name}-{}", std::process::id()));
         std::fs::create_dir_all(&path).unwrap();
         Self(path)
     }
 
-    pub fn file(&self, name: &str) -> String {
+    pub(crate) fn file(&self, name: &str) -> String {
         self.0.join(name).to_str().unwrap().to_owned()
     }
 }
