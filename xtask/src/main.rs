@@ -1,6 +1,7 @@
 //! The project's own tasks: `cargo xtask --help`.
 
 mod ci;
+mod codegen;
 mod contract;
 mod files;
 mod map;
@@ -25,6 +26,8 @@ struct Args {
 enum Task {
     /// Everything that has to hold before a change lands; what `.ci/run` runs.
     Ci(ci::Args),
+    /// Write the facade's accessors from the sources of k8s-openapi.
+    Codegen(codegen::Args),
     /// Check the structure: layers, the map, sizes, lints, banned calls.
     Tidy,
     /// List the contract's promises with the tests that name them.
@@ -34,6 +37,7 @@ enum Task {
 fn main() -> ExitCode {
     let result = match Args::parse().task {
         Task::Ci(args) => ci::run(&args),
+        Task::Codegen(args) => codegen::run(&args),
         Task::Tidy => tidy::run(),
         Task::Contract(args) => contract::run(&args),
     };

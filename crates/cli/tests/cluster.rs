@@ -122,7 +122,7 @@ async fn bad_selectors_are_told_before_any_request() {
     let words = |line: &str| format!("watch pods {nowhere} {line}");
     run(&words("-l app=")).await.code(3);
     run(&words("-l app=-")).await.code(2).said("label selector \"app=-\"");
-    run(&words("-l app,,")).await.code(2).said("expected a label key");
+    run(&words("-l app,,")).await.code(2).said("label selector \"app,,\", at ");
     run(&words("--field-selector spec.nodeName")).await.code(2).said("has no =, == or !=");
 }
 

@@ -54,27 +54,9 @@ pub struct DeltaFifoBuilder<T> {
 }
 
 impl<T: Object> DeltaFifoBuilder<T> {
-    /// What the consumer knows already, usually the store that it fills.
-    pub fn known_objects(mut self, known: Arc<dyn KnownObjects<T>>) -> Self {
-        self.known = Some(known);
-        self
-    }
-
     /// What a replace queues for each object.
     pub fn on_replace(mut self, on_replace: OnReplace) -> Self {
         self.on_replace = on_replace;
-        self
-    }
-
-    /// Every object passes this once before it is queued.
-    pub fn transform(mut self, transform: Transform<T>) -> Self {
-        self.transform = Some(transform);
-        self
-    }
-
-    /// How many deltas the queue takes; 10,000 by default.
-    pub fn bound(mut self, bound: Bound) -> Self {
-        self.bound = bound;
         self
     }
 
@@ -172,12 +154,6 @@ impl<T: Object> Backlog<T> for PerKey<T> {
 impl<T: Object> Clone for DeltaFifo<T> {
     fn clone(&self) -> Self {
         Self { shared: self.shared.clone(), settings: self.settings.clone() }
-    }
-}
-
-impl<T: Object> Default for DeltaFifo<T> {
-    fn default() -> Self {
-        Self::new()
     }
 }
 
@@ -360,4 +336,9 @@ impl<T: Object> DeltaFifo<T> {
     }
 }
 
-crate::methods::delta_queue!(DeltaFifo, "The deltas of the key at the front, in order.");
+crate::methods::delta_queue!(
+    DeltaFifo,
+    DeltaFifoBuilder,
+    "What the consumer knows already, usually the store that it fills.",
+    "The deltas of the key at the front, in order."
+);

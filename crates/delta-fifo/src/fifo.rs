@@ -200,8 +200,7 @@ impl<T: Object> Fifo<T> {
     /// [`Error::Closed`].
     #[cfg(not(loom))]
     pub fn pop_blocking(&self) -> Result<Arc<T>, Error> {
-        let popped = self.shared.items.wait_blocking(None, || self.try_pop().transpose());
-        popped.unwrap_or(Err(Error::DeadlineExceeded))
+        self.shared.items.wait_blocking(None, || self.try_pop().transpose())
     }
 
     /// As [`Self::pop_blocking`], but not beyond the deadline.
@@ -210,8 +209,7 @@ impl<T: Object> Fifo<T> {
     /// [`Error::Closed`]; [`Error::DeadlineExceeded`].
     #[cfg(not(loom))]
     pub fn pop_blocking_until(&self, deadline: std::time::Instant) -> Result<Arc<T>, Error> {
-        let popped = self.shared.items.wait_blocking(Some(deadline), || self.try_pop().transpose());
-        popped.unwrap_or(Err(Error::DeadlineExceeded))
+        self.shared.items.wait_blocking(Some(deadline), || self.try_pop().transpose())
     }
 
     /// Whether everything that the first replace brought has been popped, or has left the queue otherwise.

@@ -147,8 +147,7 @@ impl<T: Object, P: Ord + Clone + Send + Sync + 'static> Heap<T, P> {
     /// [`Error::Closed`].
     #[cfg(not(loom))]
     pub fn pop_blocking(&self) -> Result<Arc<T>, Error> {
-        let popped = self.shared.items.wait_blocking(None, || self.try_pop().transpose());
-        popped.unwrap_or(Err(Error::DeadlineExceeded))
+        self.shared.items.wait_blocking(None, || self.try_pop().transpose())
     }
 
     /// As [`Self::pop_blocking`], but not beyond the deadline.
@@ -157,8 +156,7 @@ impl<T: Object, P: Ord + Clone + Send + Sync + 'static> Heap<T, P> {
     /// [`Error::Closed`]; [`Error::DeadlineExceeded`].
     #[cfg(not(loom))]
     pub fn pop_blocking_until(&self, deadline: std::time::Instant) -> Result<Arc<T>, Error> {
-        let popped = self.shared.items.wait_blocking(Some(deadline), || self.try_pop().transpose());
-        popped.unwrap_or(Err(Error::DeadlineExceeded))
+        self.shared.items.wait_blocking(Some(deadline), || self.try_pop().transpose())
     }
 
     /// The object that would be popped next.

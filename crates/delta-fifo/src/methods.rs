@@ -1,8 +1,34 @@
 //! The methods that both delta queues have, word for word.
 
-/// The inherent methods and the [`Queue`](crate::Queue) of a queue over [`Shared`](crate::shared::Shared).
+/// The common settings, the inherent methods and the [`Queue`](crate::Queue) of a queue over [`Shared`](crate::shared::Shared).
 macro_rules! delta_queue {
-    ($queue:ident, $one:literal) => {
+    ($queue:ident, $builder:ident, $known:literal, $one:literal) => {
+        impl<T: Object> $builder<T> {
+            #[doc = $known]
+            pub fn known_objects(mut self, known: Arc<dyn KnownObjects<T>>) -> Self {
+                self.known = Some(known);
+                self
+            }
+
+            /// Every object passes this once before it is queued.
+            pub fn transform(mut self, transform: Transform<T>) -> Self {
+                self.transform = Some(transform);
+                self
+            }
+
+            /// How many deltas the queue takes; 10,000 by default.
+            pub fn bound(mut self, bound: Bound) -> Self {
+                self.bound = bound;
+                self
+            }
+        }
+
+        impl<T: Object> Default for $queue<T> {
+            fn default() -> Self {
+                Self::new()
+            }
+        }
+
         /// Writing, without having to import [`Sink`]. Nothing here waits: at the bound, operations fail with
         /// `Error::Full` and change nothing; [`Self::ready`] waits for room.
         impl<T: Object> $queue<T> {

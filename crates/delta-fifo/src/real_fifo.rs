@@ -45,24 +45,6 @@ pub struct RealFifoBuilder<T> {
 }
 
 impl<T: Object> RealFifoBuilder<T> {
-    /// What the consumer knows already, usually the store that it fills: the queue is then not atomic.
-    pub fn known_objects(mut self, known: Arc<dyn KnownObjects<T>>) -> Self {
-        self.known = Some(known);
-        self
-    }
-
-    /// Every object passes this once before it is queued.
-    pub fn transform(mut self, transform: Transform<T>) -> Self {
-        self.transform = Some(transform);
-        self
-    }
-
-    /// How many deltas the queue takes; 10,000 by default.
-    pub fn bound(mut self, bound: Bound) -> Self {
-        self.bound = bound;
-        self
-    }
-
     /// The queue, empty.
     pub fn build(self) -> RealFifo<T> {
         let seed = RandomState::default();
@@ -155,12 +137,6 @@ impl<T: Object> Backlog<T> for InOrder<T> {
 impl<T: Object> Clone for RealFifo<T> {
     fn clone(&self) -> Self {
         Self { shared: self.shared.clone(), settings: self.settings.clone(), seed: self.seed.clone() }
-    }
-}
-
-impl<T: Object> Default for RealFifo<T> {
-    fn default() -> Self {
-        Self::new()
     }
 }
 
@@ -335,4 +311,9 @@ impl<T: Object> Sink<T> for RealFifo<T> {
     }
 }
 
-crate::methods::delta_queue!(RealFifo, "The delta at the front.");
+crate::methods::delta_queue!(
+    RealFifo,
+    RealFifoBuilder,
+    "What the consumer knows already, usually the store that it fills: the queue is then not atomic.",
+    "The delta at the front."
+);

@@ -154,8 +154,7 @@ impl<T: Object, B: Backlog<T>> Shared<T, B> {
         max: usize,
         deadline: Option<std::time::Instant>,
     ) -> Result<Popped<T>, Error> {
-        let popped = self.items.wait_blocking(deadline, || self.attempt(max));
-        popped.unwrap_or(Err(Error::DeadlineExceeded))
+        self.items.wait_blocking(deadline, || self.attempt(max))
     }
 
     pub(crate) fn is_ready(&self) -> bool {
@@ -169,7 +168,7 @@ impl<T: Object, B: Backlog<T>> Shared<T, B> {
 
     #[cfg(not(loom))]
     pub(crate) fn ready_blocking(&self, deadline: Option<std::time::Instant>) -> Result<(), Error> {
-        self.room.wait_blocking(deadline, || self.is_ready().then_some(())).ok_or(Error::DeadlineExceeded)
+        self.room.wait_blocking(deadline, || self.is_ready().then_some(Ok(())))
     }
 
     pub(crate) fn has_synced(&self) -> bool {
@@ -192,8 +191,7 @@ impl<T: Object, B: Backlog<T>> Shared<T, B> {
 
     #[cfg(not(loom))]
     pub(crate) fn synced_blocking(&self, deadline: Option<std::time::Instant>) -> Result<(), Error> {
-        let synced = self.synced.wait_blocking(deadline, || self.look_synced());
-        synced.unwrap_or(Err(Error::DeadlineExceeded))
+        self.synced.wait_blocking(deadline, || self.look_synced())
     }
 
     pub(crate) fn stats(&self) -> Stats {

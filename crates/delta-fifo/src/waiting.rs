@@ -4,6 +4,9 @@
 use event_listener::Listener;
 use event_listener::{Event, IntoNotification};
 
+#[cfg(not(loom))]
+use crate::Error;
+
 /// An event on which any number can wait for a condition that a lock guards.
 pub(crate) struct Changes(Event);
 
@@ -35,26 +38,26 @@ impl Changes {
         }
     }
 
-    /// As [`Self::wait`], blocking the thread; `None` when the deadline has passed.
+    /// As [`Self::wait`], blocking the thread, but not beyond the deadline.
     #[cfg(not(loom))]
     pub(crate) fn wait_blocking<R>(
         &self,
         deadline: Option<std::time::Instant>,
-        mut attempt: impl FnMut() -> Option<R>,
-    ) -> Option<R> {
+        mut attempt: impl FnMut() -> Option<Result<R, Error>>,
+    ) -> Result<R, Error> {
         loop {
             if let Some(result) = attempt() {
-                return Some(result);
+                return result;
             }
             let changed = self.0.listen();
             if let Some(result) = attempt() {
-                return Some(result);
+                return result;
             }
             match deadline {
                 None => changed.wait(),
                 Some(deadline) => {
                     if changed.wait_deadline(deadline).is_none() {
-                        return attempt();
+                        return attempt().unwrap_or(Err(Error::DeadlineExceeded));
                     }
                 }
             }

@@ -8,20 +8,16 @@ mod common;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
-use common::{Consumer, Pod, pod, text, texts, unknown};
-use kinformer_core::{Delta, Error as SinkError, Replacement, Sink};
+use common::steps::{self, Weights, name};
+use common::{Consumer, Pod, pod, text, texts};
+use kinformer_core::{Delta, Error as SinkError};
 use kinformer_delta_fifo::{Bound, DeltaFifo, Error, Queue, RealFifo};
 use proptest::prelude::*;
 
+type Step = steps::Step<Other>;
+
 #[derive(Clone, Debug)]
-enum Step {
-    Add(u8),
-    Update(u8),
-    Delete(u8),
-    DeleteUnknown(u8),
-    Replace(Vec<u8>, Vec<u8>),
-    Resync,
-    Bookmark,
+enum Other {
     Pop(usize),
     /// Applies what was popped first and says that it has been processed.
     Finish,
@@ -29,20 +25,12 @@ enum Step {
 }
 
 fn any_step() -> impl Strategy<Value = Step> {
-    let key = 0u8..5;
-    prop_oneof![
-        6 => key.clone().prop_map(Step::Add),
-        6 => key.clone().prop_map(Step::Update),
-        6 => key.clone().prop_map(Step::Delete),
-        2 => key.clone().prop_map(Step::DeleteUnknown),
-        6 => (prop::collection::vec(key.clone(), 0..5), prop::collection::vec(key, 0..2))
-            .prop_map(|(keys, undelivered)| Step::Replace(keys, undelivered)),
-        4 => Just(Step::Resync),
-        2 => Just(Step::Bookmark),
-        12 => (1usize..5).prop_map(Step::Pop),
-        9 => Just(Step::Finish),
-        1 => Just(Step::Close),
-    ]
+    let other = prop_oneof![
+        12 => (1usize..5).prop_map(Other::Pop),
+        9 => Just(Other::Finish),
+        1 => Just(Other::Close),
+    ];
+    steps::any_step(Weights { write: 6, delete_unknown: 2, resync: 4, bookmark: 2, other: 22 }, other)
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -215,7 +203,7 @@ impl Model {
                 self.admit()?;
                 self.push(Plain::all("Bookmark", Some(format!("@{value}"))));
             }
-            Step::Bookmark | Step::Pop(_) | Step::Finish | Step::Close => {}
+            Step::Bookmark | Step::Other(_) => {}
         }
         Ok(())
     }
@@ -294,27 +282,6 @@ impl Model {
     }
 }
 
-fn name(key: u8) -> String {
-    format!("p{key}")
-}
-
-fn write(queue: &dyn Queue<Pod>, step: &Step, value: u32) -> Result<(), SinkError> {
-    match step {
-        Step::Add(key) => Sink::add(queue, pod(&name(*key), value)).map(drop),
-        Step::Update(key) => queue.update(pod(&name(*key), value)).map(drop),
-        Step::Delete(key) => queue.delete(pod(&name(*key), value).into()).map(drop),
-        Step::DeleteUnknown(key) => queue.delete(unknown(&name(*key), None)).map(drop),
-        Step::Replace(keys, undelivered) => {
-            let objects = keys.iter().map(|key| pod(&name(*key), value)).collect();
-            let undelivered = undelivered.iter().map(|key| name(*key).parse().unwrap());
-            queue.replace(Replacement::new(objects, value.to_string()).undelivered(undelivered)).map(drop)
-        }
-        Step::Resync => queue.resync(),
-        Step::Bookmark => queue.bookmark(value.to_string().into()),
-        Step::Pop(_) | Step::Finish | Step::Close => Ok(()),
-    }
-}
-
 fn play(kind: Kind, steps: &[Step], limit: Option<usize>, stored: u8) -> Result<(), TestCaseError> {
     let consumer = Arc::new(Consumer::default());
     for key in 0..stored {
@@ -341,17 +308,17 @@ fn play(kind: Kind, steps: &[Step], limit: Option<usize>, stored: u8) -> Result<
     let mut guards = VecDeque::new();
     // In the end everything is popped and processed.
     let rest = steps.len() * 10;
-    let rest = std::iter::repeat_n([Step::Pop(2), Step::Finish], rest).flatten();
+    let rest = std::iter::repeat_n([Other::Pop(2), Other::Finish].map(Step::Other), rest).flatten();
     for (value, step) in steps.iter().cloned().chain(rest).enumerate() {
         let value = value as u32 + 1;
-        let written = write(&*queue, &step, value).map_err(|error| match error {
+        let written = steps::write(&*queue, &step, value).map(drop).map_err(|error| match error {
             SinkError::Closed => Refused::Closed,
             SinkError::Full { .. } => Refused::Full,
             other => panic!("{other}"),
         });
         prop_assert_eq!(written, model.write(&step, value), "{:?}", step);
         match step {
-            Step::Pop(max) => {
+            Step::Other(Other::Pop(max)) => {
                 let expected = model.pop(max);
                 match queue.try_pop_batch(max) {
                     Ok(Some(popped)) => {
@@ -368,11 +335,11 @@ fn play(kind: Kind, steps: &[Step], limit: Option<usize>, stored: u8) -> Result<
                     }
                 }
             }
-            Step::Finish => {
+            Step::Other(Other::Finish) => {
                 guards.pop_front().into_iter().for_each(|popped| consumer.process(popped));
                 model.finish();
             }
-            Step::Close => {
+            Step::Other(Other::Close) => {
                 prop_assert_eq!(queue.close(), !model.closed);
                 model.closed = true;
             }

@@ -4,26 +4,17 @@
 
 mod common;
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
-use common::{Consumer, Pod, pod, unknown};
-use kinformer_core::{KeyRef, KnownObjects, ObjectKey, Replacement, Sink};
+use common::steps::{self, Weights, name};
+use common::{Consumer, Pod};
+use kinformer_core::{KeyRef, KnownObjects, ObjectKey};
 use kinformer_delta_fifo::{DeltaFifo, OnReplace, Popped, Queue, RealFifo};
 use parking_lot::Mutex;
 use proptest::prelude::*;
 
-#[derive(Clone, Debug)]
-enum Step {
-    Add(u8),
-    Update(u8),
-    Delete(u8),
-    DeleteUnknown(u8),
-    Replace(Vec<u8>, Vec<u8>),
-    Resync,
-    Bookmark,
-    Consume(Work),
-}
+type Step = steps::Step<Work>;
 
 /// What the consumer does.
 #[derive(Clone, Copy, Debug)]
@@ -42,19 +33,8 @@ fn any_work() -> impl Strategy<Value = Work> {
 }
 
 fn any_step() -> impl Strategy<Value = (Step, Vec<Work>)> {
-    let key = 0u8..5;
-    let step = prop_oneof![
-        3 => key.clone().prop_map(Step::Add),
-        3 => key.clone().prop_map(Step::Update),
-        3 => key.clone().prop_map(Step::Delete),
-        1 => key.clone().prop_map(Step::DeleteUnknown),
-        3 => (prop::collection::vec(key.clone(), 0..5), prop::collection::vec(key, 0..2))
-            .prop_map(|(keys, undelivered)| Step::Replace(keys, undelivered)),
-        2 => Just(Step::Resync),
-        1 => Just(Step::Bookmark),
-        9 => any_work().prop_map(Step::Consume),
-    ];
-    (step, prop::collection::vec(any_work(), 0..12))
+    let weights = Weights { write: 3, delete_unknown: 1, resync: 2, bookmark: 1, other: 9 };
+    (steps::any_step(weights, any_work()), prop::collection::vec(any_work(), 0..12))
 }
 
 type Keys = BTreeMap<String, u32>;
@@ -133,46 +113,21 @@ impl KnownObjects<Pod> for Worker {
     }
 }
 
-fn name(key: u8) -> String {
-    format!("p{key}")
-}
-
-fn replacement(keys: &[u8], undelivered: &[u8], value: u32) -> Replacement<Pod> {
-    let objects = keys.iter().map(|key| pod(&name(*key), value)).collect();
-    Replacement::new(objects, value.to_string())
-        .undelivered(undelivered.iter().map(|key| name(*key).parse().unwrap()))
-}
-
 /// Writes one step, and into `truth` what the consumer is to end up with.
 fn write(queue: &dyn Queue<Pod>, truth: &mut Keys, step: &Step, value: u32) {
+    let report = steps::write(queue, step, value).unwrap();
+    let mut repeated = 0;
     match step {
-        Step::Add(key) => {
-            truth.insert(name(*key), value);
-            Sink::add(queue, pod(&name(*key), value)).unwrap().into_result().unwrap();
-        }
-        Step::Update(key) => {
-            truth.insert(name(*key), value);
-            queue.update(pod(&name(*key), value)).unwrap().into_result().unwrap();
-        }
-        Step::Delete(key) => {
-            truth.remove(&name(*key));
-            queue.delete(pod(&name(*key), value).into()).unwrap().into_result().unwrap();
-        }
-        Step::DeleteUnknown(key) => {
-            truth.remove(&name(*key));
-            queue.delete(unknown(&name(*key), None)).unwrap().into_result().unwrap();
-        }
+        Step::Add(key) | Step::Update(key) => drop(truth.insert(name(*key), value)),
+        Step::Delete(key) | Step::DeleteUnknown(key) => drop(truth.remove(&name(*key))),
         Step::Replace(keys, undelivered) => {
             truth.retain(|known, _| undelivered.iter().any(|key| name(*key) == *known));
             truth.extend(keys.iter().map(|key| (name(*key), value)));
-            let report = queue.replace(replacement(keys, undelivered, value)).unwrap();
-            let distinct = keys.iter().collect::<std::collections::BTreeSet<_>>().len();
-            assert_eq!(report.problems().len(), keys.len() - distinct);
+            repeated = keys.len() - keys.iter().collect::<BTreeSet<_>>().len();
         }
-        Step::Resync => queue.resync().unwrap(),
-        Step::Bookmark => queue.bookmark(value.to_string().into()).unwrap(),
-        Step::Consume(_) => {}
+        Step::Resync | Step::Bookmark | Step::Other(_) => {}
     }
+    assert_eq!(report.problems().len(), repeated);
 }
 
 fn run(
@@ -186,7 +141,7 @@ fn run(
     for (value, (step, meanwhile)) in steps.iter().enumerate() {
         *worker.meanwhile.lock() = meanwhile.iter().copied().collect();
         write(&*queue, &mut truth, step, value as u32);
-        if let Step::Consume(work) = step {
+        if let Step::Other(work) = step {
             worker.work(*work);
         }
     }
@@ -238,7 +193,7 @@ proptest! {
         let mut script = Vec::new();
         for (step, _) in steps {
             match step {
-                Step::Consume(_) => script.push(None),
+                Step::Other(_) => script.push(None),
                 Step::Resync => script.extend([None, Some(Step::Resync), None]),
                 other => script.push(Some(other)),
             }

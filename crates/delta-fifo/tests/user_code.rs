@@ -51,12 +51,33 @@ impl Drop for Nosy {
 
 /// Known objects that nobody else holds, and during whose questions a consumer pops and finishes what is queued.
 struct Loose {
-    names: Vec<&'static str>,
+    names: &'static [&'static str],
     watched: Arc<Watched>,
     popped: Mutex<Vec<Popped<Nosy>>>,
-    /// Whether the consumer finishes while the queue still asks.
-    finishes: bool,
+    finishes: Finishes,
 }
+
+/// When the consumer has processed what it popped.
+#[derive(PartialEq)]
+enum Finishes {
+    /// While the queue still asks.
+    WhileAsked,
+    Later,
+}
+
+impl Loose {
+    fn new(names: &'static [&'static str], watched: &Arc<Watched>, finishes: Finishes) -> Arc<Self> {
+        Arc::new(Self { names, watched: watched.clone(), popped: Mutex::default(), finishes })
+    }
+}
+
+type Make = fn(Arc<Loose>) -> Arc<dyn Queue<Nosy>>;
+
+/// Both queues, asking these known objects.
+const MAKES: [Make; 2] = [
+    |known| Arc::new(DeltaFifo::builder().known_objects(known).build()),
+    |known| Arc::new(RealFifo::builder().known_objects(known).build()),
+];
 
 impl KnownObjects<Nosy> for Loose {
     fn keys(&self) -> Vec<ObjectKey> {
@@ -68,7 +89,7 @@ impl KnownObjects<Nosy> for Loose {
     }
 
     fn get_by_key(&self, key: KeyRef<'_>) -> Option<Arc<Nosy>> {
-        if self.finishes {
+        if self.finishes == Finishes::WhileAsked {
             let popped = std::mem::take(&mut *self.popped.lock());
             drop(popped);
         }
@@ -80,20 +101,9 @@ impl KnownObjects<Nosy> for Loose {
 // contract
 #[test]
 fn what_was_processed_while_the_queue_asked_is_forgotten_afterwards() {
-    type Make = fn(Arc<Loose>) -> Arc<dyn Queue<Nosy>>;
-    let makes: [Make; 2] = [
-        |known| Arc::new(DeltaFifo::builder().known_objects(known).build()),
-        |known| Arc::new(RealFifo::builder().known_objects(known).build()),
-    ];
-    for make in makes {
+    for make in MAKES {
         let watched = Arc::new(Watched::default());
-        let known = Arc::new(Loose {
-            names: vec!["a"],
-            watched: watched.clone(),
-            popped: Mutex::default(),
-            finishes: true,
-        });
-        let queue = make(known);
+        let queue = make(Loose::new(&["a"], &watched, Finishes::WhileAsked));
         let object = Arc::new(Nosy("a", watched.clone()));
         let held = Arc::downgrade(&object);
         queue.update(object).unwrap().into_result().unwrap();
@@ -112,20 +122,10 @@ fn what_was_processed_while_the_queue_asked_is_forgotten_afterwards() {
 // contract: Q-16
 #[test]
 fn what_the_known_objects_gave_is_dropped_without_the_lock() {
-    type Make = fn(Arc<Loose>) -> Arc<dyn Queue<Nosy>>;
-    let makes: [Make; 2] = [
-        |known| Arc::new(DeltaFifo::builder().known_objects(known).build()),
-        |known| Arc::new(RealFifo::builder().known_objects(known).build()),
-    ];
-    for make in makes {
+    for make in MAKES {
         let watched = Arc::new(Watched::default());
         let nosy = |name| Arc::new(Nosy(name, watched.clone()));
-        let known = Arc::new(Loose {
-            names: vec!["popped", "queued", "idle"],
-            watched: watched.clone(),
-            popped: Mutex::default(),
-            finishes: false,
-        });
+        let known = Loose::new(&["popped", "queued", "idle"], &watched, Finishes::Later);
         let queue = make(known.clone());
         for name in ["popped", "queued"] {
             queue.update(nosy(name)).unwrap().into_result().unwrap();

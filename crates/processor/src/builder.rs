@@ -11,6 +11,7 @@ use kinformer_core::Object;
 
 use crate::coalesce::Coalescer;
 use crate::handler::{AsyncEventHandler, EventHandler};
+use crate::inbox::Tells;
 use crate::listener::DoneGuard;
 use crate::source::{Feed, Filter, Source};
 use crate::{Error, Event, EventStream, Registration, SharedProcessor, run};
@@ -102,6 +103,7 @@ impl<'p, T: Object> HandlerBuilder<'p, T> {
     ///
     /// # Errors
     /// [`Error::Stopped`].
+    #[expect(clippy::should_implement_trait, reason = "nobody takes a builder for a number")]
     pub fn add<H: EventHandler<T>>(self, handler: H) -> Result<Registration, Error> {
         self.add_task(type_name::<H>(), |source| Box::pin(run::blocking(source, handler)))
     }
@@ -162,7 +164,11 @@ impl<'p, T: Object> HandlerBuilder<'p, T> {
             Buffer::BackPressure(bound) => Some(bound.max(1)),
             Buffer::EveryEvent | Buffer::Coalesced => None,
         };
-        processor.join(name, resync, bound, |listener, inbox| {
+        let tells = match buffer {
+            Buffer::EveryEvent | Buffer::BackPressure(_) => Tells::Handler,
+            Buffer::Coalesced => Tells::Coalescer,
+        };
+        processor.join(name, resync, bound, tells, |listener, inbox| {
             let (feed, absorber) = match buffer {
                 Buffer::EveryEvent | Buffer::BackPressure(_) => (Feed::Log(inbox), None),
                 Buffer::Coalesced => {
@@ -183,6 +189,7 @@ impl<T: Object> InlineHandlerBuilder<'_, T> {
     ///
     /// # Errors
     /// [`Error::Stopped`].
+    #[expect(clippy::should_implement_trait, reason = "nobody takes a builder for a number")]
     pub fn add<H: EventHandler<T>>(self, handler: H) -> Result<Registration, Error> {
         self.0.add_task(type_name::<H>(), |source| Box::pin(run::inline(source, handler)))
     }

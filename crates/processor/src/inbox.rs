@@ -37,6 +37,17 @@ pub(crate) struct Inbox<T> {
     at: usize,
     /// Whether the end of the initial list has been passed.
     synced: bool,
+    /// Whether what is read here has been told when the next is asked for.
+    tells: Tells,
+}
+
+/// Who reads an inbox.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Tells {
+    /// The handler itself: it has finished what it was told when it asks again.
+    Handler,
+    /// What gathers for it.
+    Coalescer,
 }
 
 impl<T> Inbox<T> {
@@ -46,10 +57,11 @@ impl<T> Inbox<T> {
         cursor: Cursor<Batch<T>>,
         initial: Option<State<T>>,
         synced: bool,
+        tells: Tells,
     ) -> Self {
         let joined = initial.as_ref().map(|state| state.revision);
         listener.initial.store(initial.as_ref().map_or(0, |state| state.objects.len()), Ordering::Relaxed);
-        Self { listener, initial, joined, joined_at: Instant::now(), cursor, at: 0, synced }
+        Self { listener, initial, joined, joined_at: Instant::now(), cursor, at: 0, synced, tells }
     }
 
     /// Tells the next notification, if there is one.
@@ -66,6 +78,9 @@ impl<T> Inbox<T> {
             }
         }
         loop {
+            if self.synced && self.tells == Tells::Handler && !self.listener.synced.is_cancelled() {
+                self.listener.synced.cancel();
+            }
             let Some(batch) = self.cursor.batch() else {
                 self.listener.telling(None);
                 return None;

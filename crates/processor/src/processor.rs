@@ -14,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::builder::{HandlerBuilder, Task};
-use crate::inbox::{Batch, Inbox};
+use crate::inbox::{Batch, Inbox, Tells};
 use crate::listener::{HandlerStats, Listener, NewListener};
 use crate::log::Log;
 use crate::members::{Members, Phase};
@@ -329,6 +329,7 @@ impl<T: Object> SharedProcessor<T> {
         name: Arc<str>,
         resync: Option<Duration>,
         bound: Option<usize>,
+        tells: Tells,
         tasks: impl FnOnce(Arc<Listener>, Inbox<T>) -> Vec<Task>,
     ) -> Result<Registration, Error> {
         let inner = &self.inner;
@@ -358,7 +359,7 @@ impl<T: Object> SharedProcessor<T> {
             (Arc::new(listener), inner.synced.is_cancelled())
         });
         let initial = inner.state.as_ref().map(|look| look());
-        let inbox = Inbox::new(listener.clone(), cursor, initial, synced);
+        let inbox = Inbox::new(listener.clone(), cursor, initial, synced, tells);
         let tasks = tasks(listener.clone(), inbox);
         let member = Member { listener: listener.clone(), tasks };
         let joined = inner.members.join(member, |member, phase| {

@@ -40,14 +40,7 @@ impl<T: Object> Source<T> {
             },
         };
         match feed {
-            Feed::Log(inbox) => {
-                let told = inbox.next_with(tell);
-                // Asked after the log: the end of the initial list may just have been passed.
-                if inbox.is_synced() && told.is_none() {
-                    listener.synced.cancel();
-                }
-                told
-            }
+            Feed::Log(inbox) => inbox.next_with(tell),
             Feed::Coalesced(coalescer) => {
                 if !listener.synced.is_cancelled() && coalescer.is_synced() {
                     listener.synced.cancel();

@@ -1,7 +1,7 @@
-//! A source of one's own with a history: a `Vec` of changes. A version is how many of them there were. Ends by itself.
+//! A source of one's own with a history: a `Vec` of changes. A version is how many of them there were.
 //!
 //! The reflector lists it once, follows it, and lists it again only because the history is forgotten on the
-//! way. The program ends by itself.
+//! way. Ends by itself.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use kinformer_core::{KeyRef, Object, Replacement, ResourceVersion};
 use kinformer_store::{Error, IndexFunction, Indexer, Transaction};
 use loom::future::block_on;
-use loom::thread;
+use loom::thread::{self, JoinHandle};
 
 struct Item {
     name: &'static str,
@@ -35,6 +35,24 @@ fn store() -> Arc<Indexer<Item>> {
     let by_version =
         IndexFunction::new(|item: &Item, values| values.push_fmt(format_args!("v{}", item.version)));
     Arc::new(Indexer::builder().index("version", by_version).build().unwrap())
+}
+
+fn write(store: &Indexer<Item>, transaction: Transaction<Item>) {
+    store.apply(transaction).unwrap().1.into_result().unwrap();
+}
+
+fn replace<const N: usize>(store: &Indexer<Item>, objects: [Arc<Item>; N], version: u64) {
+    let list = Replacement::new(objects.into(), version);
+    Indexer::replace(store, list).unwrap().into_result().unwrap();
+}
+
+/// Runs this on a thread of its own.
+fn meanwhile<R: 'static>(
+    store: &Arc<Indexer<Item>>,
+    work: impl FnOnce(&Indexer<Item>) -> R + 'static,
+) -> JoinHandle<R> {
+    let store = store.clone();
+    thread::spawn(move || work(&store))
 }
 
 /// Objects, look-ups and the index agree.
@@ -63,10 +81,9 @@ fn no_snapshot_is_torn_by_single_writes() {
     loom::model(|| {
         let store = store();
         let writers = [("a", 1), ("b", 2)].map(|(name, version)| {
-            let store = store.clone();
-            thread::spawn(move || {
-                store.apply(Transaction::Add(item(name, version))).unwrap().1.into_result().unwrap();
-                store.apply(Transaction::Update(item("both", version))).unwrap().1.into_result().unwrap();
+            meanwhile(&store, move |store| {
+                write(store, Transaction::Add(item(name, version)));
+                write(store, Transaction::Update(item("both", version)));
             })
         });
         agrees(&store);
@@ -83,16 +100,12 @@ fn no_snapshot_is_torn_by_single_writes() {
 fn a_transaction_and_a_replace_are_seen_whole() {
     loom::model(|| {
         let store = store();
-        store.apply(Transaction::Add(item("a", 1))).unwrap().1.into_result().unwrap();
-        let writer = {
-            let store = store.clone();
-            thread::spawn(move || {
-                let both = [item("a", 2), item("b", 2)].map(Transaction::Add);
-                store.transaction(both).into_result().unwrap();
-                let list = Replacement::new(vec![item("b", 3), item("c", 3)], 3u64);
-                Indexer::replace(&store, list).unwrap().into_result().unwrap();
-            })
-        };
+        write(&store, Transaction::Add(item("a", 1)));
+        let writer = meanwhile(&store, |store| {
+            let both = [item("a", 2), item("b", 2)].map(Transaction::Add);
+            store.transaction(both).into_result().unwrap();
+            replace(store, [item("b", 3), item("c", 3)], 3);
+        });
         let states = [vec![("a", 1)], vec![("a", 2), ("b", 2)], vec![("b", 3), ("c", 3)]];
         let mut last = 0;
         for _ in 0..2 {
@@ -111,14 +124,8 @@ fn a_transaction_and_a_replace_are_seen_whole() {
 fn a_write_and_a_replace_lose_nothing_of_each_other() {
     loom::model(|| {
         let store = store();
-        let writer = {
-            let store = store.clone();
-            thread::spawn(move || {
-                let list = Replacement::new(vec![item("a", 5)], 5u64);
-                Indexer::replace(&store, list).unwrap().into_result().unwrap();
-            })
-        };
-        store.apply(Transaction::Add(item("b", 6))).unwrap().1.into_result().unwrap();
+        let writer = meanwhile(&store, |store| replace(store, [item("a", 5)], 5));
+        write(&store, Transaction::Add(item("b", 6)));
         writer.join().unwrap();
         let items = agrees(&store);
         assert!(items == [("a", 5)] || items == [("a", 5), ("b", 6)], "{items:?}");
@@ -130,14 +137,11 @@ fn a_write_and_a_replace_lose_nothing_of_each_other() {
 fn an_index_that_is_added_misses_no_write() {
     loom::model(|| {
         let store = store();
-        store.apply(Transaction::Add(item("a", 1))).unwrap().1.into_result().unwrap();
-        let writer = {
-            let store = store.clone();
-            thread::spawn(move || {
-                store.apply(Transaction::Update(item("a", 2))).unwrap().1.into_result().unwrap();
-                store.apply(Transaction::Add(item("b", 2))).unwrap().1.into_result().unwrap();
-            })
-        };
+        write(&store, Transaction::Add(item("a", 1)));
+        let writer = meanwhile(&store, |store| {
+            write(store, Transaction::Update(item("a", 2)));
+            write(store, Transaction::Add(item("b", 2)));
+        });
         let added =
             IndexFunction::new(|item: &Item, values| values.push_fmt(format_args!("{}", item.version)));
         store.add_indexers([("added", added)]).unwrap().into_result().unwrap();
@@ -161,14 +165,13 @@ fn no_wake_up_is_lost() {
     loom::model(|| {
         let store = store();
         let waiters = [1u64, 2].map(|version| {
-            let store = store.clone();
-            thread::spawn(move || {
+            meanwhile(&store, move |store| {
                 block_on(store.wait_for(&version.into())).unwrap();
                 assert!(store.resource_version().reaches(&version.into()));
             })
         });
         Indexer::bookmark(&store, 1u64);
-        store.apply(Transaction::Add(item("a", 2))).unwrap().1.into_result().unwrap();
+        write(&store, Transaction::Add(item("a", 2)));
         waiters.into_iter().for_each(|waiter| waiter.join().unwrap());
     });
 }
@@ -178,10 +181,7 @@ fn no_wake_up_is_lost() {
 fn stopping_ends_every_wait() {
     loom::model(|| {
         let store = store();
-        let waiter = {
-            let store = store.clone();
-            thread::spawn(move || block_on(store.wait_for(&2u64.into())))
-        };
+        let waiter = meanwhile(&store, |store| block_on(store.wait_for(&2u64.into())));
         Indexer::bookmark(&store, 1u64);
         store.stop();
         let ended = waiter.join().unwrap();

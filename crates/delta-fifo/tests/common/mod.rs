@@ -1,6 +1,8 @@
 //! What the queue tests share: an object, a store to fill, and a consumer.
 #![allow(dead_code, unreachable_pub, clippy::unwrap_used, clippy::panic)]
 
+pub mod steps;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 

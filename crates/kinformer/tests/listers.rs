@@ -1,0 +1,144 @@
+//! Listers over a store.
+#![allow(clippy::unwrap_used)]
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::Pod;
+use kinformer::{Error, LabelSelector, Lister};
+use kinformer_core::Object;
+use kinformer_store::{IndexFunction, Indexer, NAMESPACE_INDEX, Reader};
+use proptest::prelude::*;
+
+fn pod(key: &str, labels: &[(&str, &str)]) -> Pod {
+    let (namespace, name) =
+        key.split_once('/').map_or((None, key), |(namespace, name)| (Some(namespace), name));
+    let mut pod = Pod::default();
+    pod.metadata.namespace = namespace.map(str::to_owned);
+    pod.metadata.name = Some(name.to_owned());
+    let labels = labels.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned()));
+    pod.metadata.labels = Some(labels.collect());
+    pod
+}
+
+fn store(indexed: bool, pods: Vec<Pod>) -> Arc<Indexer<Pod>> {
+    let mut builder = Indexer::builder();
+    if indexed {
+        builder = builder.index(NAMESPACE_INDEX, IndexFunction::by_namespace());
+    }
+    let store = builder.build().unwrap();
+    pods.into_iter().for_each(|pod| store.add(pod).unwrap().into_result().unwrap());
+    Arc::new(store)
+}
+
+fn some() -> Vec<Pod> {
+    vec![
+        pod("a/web-0", &[("app", "web")]),
+        pod("a/db-0", &[("app", "db")]),
+        pod("b/web-0", &[("app", "web"), ("canary", "")]),
+        pod("node", &[("app", "web")]),
+    ]
+}
+
+fn keys(pods: &[Arc<Pod>]) -> BTreeSet<String> {
+    pods.iter().map(|pod| pod.key().to_string()).collect()
+}
+
+fn set(keys: &[&str]) -> BTreeSet<String> {
+    keys.iter().map(|key| (*key).to_owned()).collect()
+}
+
+fn selector(text: &str) -> LabelSelector {
+    text.parse().unwrap()
+}
+
+// contract: F-06
+#[test]
+fn objects_are_listed_by_label_in_all_namespaces_and_in_one() {
+    for indexed in [true, false] {
+        let pods = Lister::new(Reader::new(store(indexed, some())));
+        let everything = LabelSelector::everything();
+        assert_eq!(keys(&pods.list(&everything)), set(&["a/db-0", "a/web-0", "b/web-0", "node"]));
+        assert_eq!(keys(&pods.list(&selector("app=web"))), set(&["a/web-0", "b/web-0", "node"]));
+        assert_eq!(keys(&pods.list(&selector("app=web,!canary"))), set(&["a/web-0", "node"]));
+        assert_eq!(pods.list(&LabelSelector::nothing()), []);
+
+        let a = pods.namespace("a");
+        assert_eq!(keys(&a.list(&everything)), set(&["a/db-0", "a/web-0"]));
+        assert_eq!(keys(&a.list(&selector("app!=web"))), set(&["a/db-0"]));
+        assert_eq!(pods.namespace("c").list(&everything), []);
+        assert_eq!(pods.namespace("").list(&everything).len(), 4, "no namespace is all of them");
+        assert_eq!(pods.namespace("").list(&selector("app=web")).len(), 3);
+        let mut visited = 0;
+        pods.namespace("").for_each(&everything, |_| visited += 1);
+        assert_eq!(visited, 4);
+    }
+}
+
+// contract: F-06
+#[test]
+fn an_object_is_got_by_its_key_or_told_to_be_missing() {
+    let pods = Lister::new(Reader::new(store(true, some())));
+    assert_eq!(pods.get("a/web-0").unwrap().key().to_string(), "a/web-0");
+    assert_eq!(pods.get("node").unwrap().key().to_string(), "node");
+    assert_eq!(pods.namespace("b").get("web-0").unwrap().key().to_string(), "b/web-0");
+
+    let missing = |resource: &str, key: &str| Error::NotFound { resource: resource.into(), key: key.into() };
+    assert_eq!(pods.get("a/web-1"), Err(missing("Pod", "a/web-1")));
+    assert_eq!(pods.namespace("c").get("web-0"), Err(missing("Pod", "c/web-0")));
+    assert_eq!(pods.namespace("a").get("node"), Err(missing("Pod", "a/node")));
+    let pods = pods.of_resource("pods");
+    assert_eq!(pods.namespace("a").get("x").unwrap_err().to_string(), "pods \"a/x\" not found");
+}
+
+// contract: F-06
+#[test]
+fn what_is_listed_is_what_the_store_shares_and_keeps_up_with_it() {
+    let store = store(true, some());
+    let pods = Lister::new(Reader::new(store.clone()));
+    let all = pods.list(&selector("app=db"));
+    assert!(Arc::ptr_eq(&all[0], &store.get_by_key("a/db-0").unwrap()), "nothing is copied");
+    assert!(Arc::ptr_eq(&all[0], &pods.namespace("a").get("db-0").unwrap()));
+
+    // A walk shows one state, whatever is written under it.
+    let mut seen = Vec::new();
+    pods.for_each(&selector("app=web"), |pod| {
+        seen.push(pod.clone());
+        store.delete_by_key("a/web-0");
+        store.delete_by_key("b/web-0");
+        store.delete_by_key("node");
+    });
+    assert_eq!(keys(&seen), set(&["a/web-0", "b/web-0", "node"]));
+    assert_eq!(keys(&pods.list(&LabelSelector::everything())), set(&["a/db-0"]));
+}
+
+proptest! {
+    // contract: F-06
+    #[test]
+    fn every_way_to_list_agrees_with_asking_each_object(
+        objects in proptest::collection::vec(("[a-c]", "[a-z]{1,2}", "[x-z]"), 0..40),
+        namespace in "[a-d]",
+        value in "[x-z]",
+        negated: bool,
+    ) {
+        let operator = if negated { "!=" } else { "=" };
+        let selector = selector(&format!("app{operator}{value}"));
+        for indexed in [true, false] {
+            let all: Vec<Pod> =
+                objects.iter().map(|(ns, name, app)| pod(&format!("{ns}/{name}"), &[("app", app)])).collect();
+            let pods = Lister::new(Reader::new(store(indexed, all)));
+            let expected = |namespace: Option<&str>| -> BTreeSet<String> {
+                let all = pods.reader().list();
+                let all = all.iter().filter(|pod| namespace.is_none_or(|ns| pod.key().namespace() == ns));
+                let chosen = all.filter(|pod| (pod.label("app") == Some(&value)) != negated);
+                chosen.map(|pod| pod.key().to_string()).collect()
+            };
+            prop_assert_eq!(keys(&pods.list(&selector)), expected(None));
+            let there = pods.namespace(namespace.as_str());
+            prop_assert_eq!(keys(&there.list(&selector)), expected(Some(&namespace)));
+            let mut visited = Vec::new();
+            there.for_each(&selector, |pod| visited.push(pod.clone()));
+            prop_assert_eq!(visited.len(), expected(Some(&namespace)).len());
+        }
+    }
+}

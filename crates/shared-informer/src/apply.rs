@@ -1,0 +1,162 @@
+//! What an informer does with deltas: first the store, then the handlers.
+
+use std::sync::Arc;
+
+use kinformer_core::{Delta, Object, Report, Tombstone};
+use kinformer_delta_fifo::Popped;
+use kinformer_processor::{Notification, SharedProcessor};
+use kinformer_store::{Applied, Change, Indexer, Transaction};
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use crate::controller::Process;
+use crate::latency::Latency;
+
+pub(crate) struct Apply<T: Object> {
+    pub(crate) name: Arc<str>,
+    pub(crate) indexer: Arc<Indexer<T>>,
+    pub(crate) processor: SharedProcessor<T>,
+    pub(crate) synced: CancellationToken,
+    pub(crate) latency: Arc<Latency>,
+}
+
+/// What is known of a delta beyond what is written to the store.
+enum Origin<T> {
+    /// The object has another state, if its version says so.
+    Changed,
+    /// Nothing about it has changed.
+    Resync,
+    Deleted(Tombstone<T>),
+}
+
+impl<T: Object> Process<T> for Apply<T> {
+    async fn process(&mut self, mut popped: Popped<T>) {
+        let began = Instant::now();
+        let in_initial_list = popped.in_initial_list();
+        if let Some(error) = popped.key_error() {
+            tracing::error!(informer = %self.name, %error, "an object has no valid key any more; it is left out");
+        }
+        let mut batch = Vec::with_capacity(popped.len());
+        let mut origins = Vec::with_capacity(popped.len());
+        for delta in popped.take() {
+            let (transaction, origin) = match delta {
+                Delta::Added(object) | Delta::Updated(object) | Delta::Replaced(object) => {
+                    (Transaction::Update(object), Origin::Changed)
+                }
+                Delta::Sync(object) => (Transaction::Update(object), Origin::Resync),
+                Delta::Deleted(tombstone) => {
+                    (Transaction::Delete(tombstone.clone()), Origin::Deleted(tombstone))
+                }
+                about_all => {
+                    self.write(&mut batch, &mut origins, in_initial_list).await;
+                    self.all(about_all, in_initial_list).await;
+                    continue;
+                }
+            };
+            batch.push(transaction);
+            origins.push(Some(origin));
+        }
+        self.write(&mut batch, &mut origins, in_initial_list).await;
+        // Only now have they been processed.
+        drop(popped);
+        self.latency.observe(began.elapsed());
+    }
+
+    fn synced(&mut self) {
+        self.processor.publish_synced();
+        self.synced.cancel();
+    }
+}
+
+impl<T: Object> Apply<T> {
+    /// Writes what has been gathered, under one publication, and tells the handlers.
+    async fn write(
+        &self,
+        batch: &mut Vec<Transaction<T>>,
+        origins: &mut Vec<Option<Origin<T>>>,
+        in_initial_list: bool,
+    ) {
+        if batch.is_empty() {
+            return;
+        }
+        let Applied { changes, report, revision, .. } = self.indexer.apply_all(batch.drain(..));
+        self.log(&report);
+        let notifications = changes.into_iter().filter_map(|change| {
+            let position = change.position?;
+            let origin = origins.get_mut(position)?.take()?;
+            notification(change, origin, in_initial_list)
+        });
+        self.processor.send(revision, notifications.collect()).await;
+        origins.clear();
+    }
+
+    /// What is about all objects.
+    async fn all(&self, delta: Delta<T>, in_initial_list: bool) {
+        match delta {
+            Delta::ReplacedAll(replacement) => match self.indexer.replace_all(*replacement) {
+                Ok(Applied { changes, report, revision, .. }) => {
+                    self.log(&report);
+                    let notifications = changes.into_iter().filter_map(|change| {
+                        let origin = match (&change.old, &change.new) {
+                            (Some(old), None) => Origin::Deleted(last_known(old)?),
+                            _ => Origin::Changed,
+                        };
+                        notification(change, origin, in_initial_list)
+                    });
+                    self.processor.send(revision, notifications.collect()).await;
+                }
+                Err(error) => {
+                    tracing::error!(informer = %self.name, %error, "a list was not stored");
+                }
+            },
+            Delta::SyncAll => {
+                let snapshot = self.indexer.snapshot();
+                let resyncs =
+                    snapshot.iter().map(|object| Notification::resynced(object.clone(), object.clone()));
+                self.processor.send(snapshot.revision(), resyncs.collect()).await;
+            }
+            Delta::Bookmark(version) => self.indexer.bookmark(version),
+            other => {
+                tracing::error!(informer = %self.name, delta = %other.delta_type(), "an unknown delta was left out");
+            }
+        }
+    }
+
+    fn log(&self, report: &Report) {
+        for problem in report.problems() {
+            tracing::error!(informer = %self.name, error = %problem.error, "an object could not be stored as it should");
+        }
+    }
+}
+
+fn last_known<T: Object>(old: &Arc<T>) -> Option<Tombstone<T>> {
+    let key = old.key().try_into().ok()?;
+    Some(Tombstone::FinalStateUnknown { key, last_known: Some(old.clone()) })
+}
+
+fn notification<T: Object>(
+    change: Change<T>,
+    origin: Origin<T>,
+    in_initial_list: bool,
+) -> Option<Notification<T>> {
+    Some(match (change.old, change.new, origin) {
+        // Nobody was told of it.
+        (None, None, _) => return None,
+        (old @ Some(_), None, Origin::Deleted(tombstone)) => Notification::deleted(tombstone).last_told(old),
+        (Some(old), None, _) => Notification::deleted(Tombstone::FinalState(old)),
+        (None, Some(new), _) if in_initial_list => Notification::added(new).in_initial_list(),
+        (None, Some(new), _) => Notification::added(new),
+        (Some(old), Some(new), Origin::Resync) => Notification::resynced(old, new),
+        (Some(old), Some(new), _) if is_same_state(&old, &new) => Notification::resynced(old, new),
+        (Some(old), Some(new), _) => Notification::updated(old, new),
+    })
+}
+
+/// Whether the two are known to be one state: the version says so, or there is only one.
+fn is_same_state<T: Object>(old: &Arc<T>, new: &Arc<T>) -> bool {
+    if Arc::ptr_eq(old, new) {
+        return true;
+    }
+    let version = new.resource_version();
+    !version.is_unset() && version == old.resource_version()
+}

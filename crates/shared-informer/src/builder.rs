@@ -1,0 +1,199 @@
+//! What is set before an informer starts.
+
+use std::any::type_name;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use kinformer_core::{Object, Transform};
+use kinformer_delta_fifo::{Bound, DeltaFifo, Queue, RealFifo};
+use kinformer_processor::{SharedProcessor, State};
+use kinformer_reflector::{Failure, ListerWatcher, ReflectorOptions};
+use kinformer_store::{IndexFunction, Indexer, IndexerBuilder};
+
+use crate::Error;
+use crate::informer::{Parts, SharedIndexInformer};
+use crate::objects::Objects;
+
+/// Which queue lies between the reflector and the store.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum QueueKind {
+    /// A `RealFifo` in its atomic mode: every event in the order of its arrival, a list as one. The default, as
+    /// in client-go 1.37.
+    #[default]
+    RealFifo,
+    /// A `RealFifo` that takes a list apart into its objects.
+    RealFifoByObject,
+    /// A `DeltaFifo`: what happens to one object while it waits comes together.
+    DeltaFifo,
+}
+
+/// Puts a [`SharedIndexInformer`] together. What is set here cannot be changed afterwards.
+#[must_use = "nothing is built yet"]
+pub struct SharedIndexInformerBuilder<T: Object> {
+    source: Arc<dyn ListerWatcher<T>>,
+    name: Option<Arc<str>>,
+    resource: Option<Arc<str>>,
+    indexer: IndexerBuilder<T>,
+    transform: Option<Transform<T>>,
+    resync: Duration,
+    queue: QueueKind,
+    bound: Bound,
+    grace: Duration,
+    options: ReflectorOptions,
+}
+
+impl<T: Object> SharedIndexInformerBuilder<T> {
+    pub(crate) fn new(source: Arc<dyn ListerWatcher<T>>) -> Self {
+        Self {
+            source,
+            name: None,
+            resource: None,
+            indexer: Indexer::builder(),
+            transform: None,
+            resync: Duration::ZERO,
+            queue: QueueKind::default(),
+            bound: Bound::default(),
+            grace: Duration::from_secs(10),
+            options: ReflectorOptions::default(),
+        }
+    }
+
+    /// The name of the informer in messages and metrics; that of the object's type by default.
+    pub fn named(mut self, name: impl Into<Arc<str>>) -> Self {
+        self.name = Some(name.into());
+        self
+    }
+
+    /// What the informer is about, for metrics, such as `deployments.apps`; its name by default.
+    pub fn resource(mut self, resource: impl Into<Arc<str>>) -> Self {
+        self.resource = Some(resource.into());
+        self
+    }
+
+    /// Adds an index to the store.
+    pub fn index(mut self, name: impl Into<Arc<str>>, function: IndexFunction<T>) -> Self {
+        self.indexer = self.indexer.index(name, function);
+        self
+    }
+
+    /// Adds several indexes to the store.
+    pub fn indexers(
+        mut self,
+        indexers: impl IntoIterator<Item = (impl Into<Arc<str>>, IndexFunction<T>)>,
+    ) -> Self {
+        self.indexer = self.indexer.indexers(indexers);
+        self
+    }
+
+    /// What every object passes once, before store and handlers see it. An object for which it fails is left out
+    /// and reported; what was known of it stays.
+    pub fn transform(mut self, transform: Transform<T>) -> Self {
+        self.transform = Some(transform);
+        self
+    }
+
+    /// How often handlers that do not name a period are told of every object again. Zero, the default, means
+    /// never.
+    pub fn resync(mut self, period: Duration) -> Self {
+        self.resync = period;
+        self
+    }
+
+    /// Called with everything that goes wrong with lists and watches: see [`ReflectorOptions::error_hook`].
+    pub fn on_error(mut self, hook: impl Fn(&Failure<'_>) + Send + Sync + 'static) -> Self {
+        self.options = self.options.error_hook(hook);
+        self
+    }
+
+    /// Which queue lies between the reflector and the store.
+    pub fn queue(mut self, queue: QueueKind) -> Self {
+        self.queue = queue;
+        self
+    }
+
+    /// How much may be queued before the source is not read any further.
+    pub fn queue_bound(mut self, bound: Bound) -> Self {
+        self.bound = bound;
+        self
+    }
+
+    /// How long handlers may take to return from their last event when the informer stops; 10 seconds by default.
+    pub fn grace(mut self, grace: Duration) -> Self {
+        self.grace = grace;
+        self
+    }
+
+    /// Changes the options of the reflector, among which its error hook is. Its resync options are the
+    /// informer's own: what is set of them here has no effect.
+    pub fn reflector(mut self, change: impl FnOnce(ReflectorOptions) -> ReflectorOptions) -> Self {
+        self.options = change(self.options);
+        self
+    }
+
+    /// Builds the informer.
+    ///
+    /// # Errors
+    /// [`Error::Indexers`]: two indexes have the same name.
+    pub fn build(self) -> Result<SharedIndexInformer<T>, Error> {
+        let Self { source, name, resource, indexer, transform, resync, queue, bound, grace, options } = self;
+        let name = name.unwrap_or_else(|| type_name::<T>().into());
+        let indexer = indexer
+            .build()
+            .map_err(|source| Error::Indexers { informer: name.clone(), source: Arc::new(source) })?;
+        let indexer = Arc::new(indexer);
+        let queue = new_queue(queue, indexer.clone(), transform, bound);
+        let state = indexer.clone();
+        let processor = SharedProcessor::builder(name.clone())
+            .state(move || {
+                let snapshot = state.snapshot();
+                State::new(snapshot.revision(), Objects::new(snapshot))
+            })
+            .resync(resync)
+            .grace(grace)
+            .build();
+        let resource = resource.unwrap_or_else(|| name.clone());
+        let parts = Parts { name, resource, source, indexer, queue, processor, options, grace };
+        Ok(SharedIndexInformer::from_parts(parts))
+    }
+}
+
+fn new_queue<T: Object>(
+    kind: QueueKind,
+    indexer: Arc<Indexer<T>>,
+    transform: Option<Transform<T>>,
+    bound: Bound,
+) -> Arc<dyn Queue<T>> {
+    match kind {
+        QueueKind::RealFifo | QueueKind::RealFifoByObject => {
+            let mut queue = RealFifo::builder().bound(bound);
+            if kind == QueueKind::RealFifoByObject {
+                queue = queue.known_objects(indexer);
+            }
+            if let Some(transform) = transform {
+                queue = queue.transform(transform);
+            }
+            Arc::new(queue.build())
+        }
+        QueueKind::DeltaFifo => {
+            let mut queue = DeltaFifo::builder().bound(bound).known_objects(indexer);
+            if let Some(transform) = transform {
+                queue = queue.transform(transform);
+            }
+            Arc::new(queue.build())
+        }
+    }
+}
+
+impl<T: Object> fmt::Debug for SharedIndexInformerBuilder<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SharedIndexInformerBuilder")
+            .field("name", &self.name)
+            .field("resource", &self.resource)
+            .field("indexer", &self.indexer)
+            .field("resync", &self.resync)
+            .field("queue", &self.queue)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,185 @@
+//! From a source through a queue to a process function.
+
+use std::fmt;
+use std::future::Future;
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+
+use futures::FutureExt as _;
+use kinformer_core::{Object, contain};
+use kinformer_delta_fifo::{Popped, Queue};
+use kinformer_reflector::{ListerWatcher, Reflector, ReflectorHandle, ReflectorOptions, StopReason};
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+
+/// How many distinct keys are processed at once.
+const BATCH: usize = 128;
+
+/// What a controller does with what its queue gives.
+pub trait Process<T: Object>: Send {
+    /// Processes deltas, in their order. They count as processed when the [`Popped`] is dropped.
+    fn process(&mut self, popped: Popped<T>) -> impl Future<Output = ()> + Send;
+
+    /// The first list has been processed. Called once, at once when the source is empty.
+    fn synced(&mut self) {}
+}
+
+impl<T, F, Fut> Process<T> for F
+where
+    T: Object,
+    F: FnMut(Popped<T>) -> Fut + Send,
+    Fut: Future<Output = ()> + Send,
+{
+    fn process(&mut self, popped: Popped<T>) -> impl Future<Output = ()> + Send {
+        self(popped)
+    }
+}
+
+/// Follows a source and calls a process function with every change, one batch after the other: a reflector,
+/// a queue and the loop that empties it. Whether there is a store is for the process function to decide.
+///
+/// ```
+/// use std::sync::Arc;
+///
+/// use kinformer_delta_fifo::{Popped, RealFifo};
+/// use kinformer_shared_informer::Controller;
+/// use kinformer_testing::{FakeSource, Item};
+/// use tokio_util::sync::CancellationToken;
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let cancel = CancellationToken::new();
+/// let seen = cancel.clone();
+/// let source = FakeSource::new();
+/// source.apply(Item::of("kitchen/kettle", 0, 0));
+/// let queue = Arc::new(RealFifo::<Item>::new());
+/// let controller = Controller::new("items", source, queue, move |popped: Popped<Item>| {
+///     println!("{popped:?}");
+///     seen.cancel();
+///     async {}
+/// });
+/// controller.run(cancel).await;
+/// # Ok(())
+/// # }
+/// ```
+///
+/// Follows client-go 1.37 (`Controller`).
+pub struct Controller<T: Object, P> {
+    name: Arc<str>,
+    reflector: Reflector<T, Arc<dyn Queue<T>>>,
+    queue: Arc<dyn Queue<T>>,
+    process: P,
+}
+
+impl<T: Object, P: Process<T>> Controller<T, P> {
+    /// A controller with the default options of the reflector. The name is for messages.
+    pub fn new(
+        name: impl Into<Arc<str>>,
+        source: impl ListerWatcher<T> + 'static,
+        queue: Arc<dyn Queue<T>>,
+        process: P,
+    ) -> Self {
+        Self::with_options(name, source, queue, process, ReflectorOptions::default())
+    }
+
+    /// A controller with options for its reflector.
+    pub fn with_options(
+        name: impl Into<Arc<str>>,
+        source: impl ListerWatcher<T> + 'static,
+        queue: Arc<dyn Queue<T>>,
+        process: P,
+        options: ReflectorOptions,
+    ) -> Self {
+        let name = name.into();
+        let reflector = Reflector::with_options(name.clone(), source, queue.clone(), options);
+        Self { name, reflector, queue, process }
+    }
+
+    /// The reflector as seen from outside: its state, its last error, what it has done.
+    pub fn reflector(&self) -> ReflectorHandle {
+        self.reflector.handle()
+    }
+
+    /// Runs until the token is cancelled or the queue is closed by someone else; closes the queue then. The reflector is a
+    /// task of its own, which this future owns; dropping the future ends it.
+    ///
+    /// What the process function is at when the token is cancelled is dropped where it waits. A panic of it is
+    /// contained and logged; the batch counts as processed.
+    pub async fn run(self, cancel: CancellationToken) -> StopReason {
+        let Self { name, reflector, queue, mut process } = self;
+        let _close = CloseOnDrop(queue.clone());
+        let mut tasks = JoinSet::new();
+        tasks.spawn(reflector.run(cancel.clone()));
+
+        tokio::select! {
+            biased;
+            () = cancel.cancelled() => {}
+            () = empty(&name, &*queue, &mut process) => {}
+        }
+        queue.close();
+        match tasks.join_next().await {
+            Some(Ok(reason)) => reason,
+            // It contains what user code does; so this is the end of the runtime.
+            Some(Err(_)) | None => StopReason::Dropped,
+        }
+    }
+}
+
+/// Until the queue is closed and drained.
+async fn empty<T: Object, P: Process<T>>(name: &str, queue: &dyn Queue<T>, process: &mut P) {
+    let mut synced = false;
+    loop {
+        let popped = match queue.try_pop_batch(BATCH) {
+            Ok(Some(popped)) => popped,
+            Ok(None) => {
+                let popped = tokio::select! {
+                    biased;
+                    popped = queue.pop_batch(BATCH) => popped,
+                    // An empty first list brings nothing to process.
+                    done = queue.synced(), if !synced => {
+                        if done.is_ok() {
+                            synced = true;
+                            contained(name, async { process.synced() }).await;
+                        }
+                        continue;
+                    }
+                };
+                let Ok(popped) = popped else { return };
+                popped
+            }
+            Err(_) => return,
+        };
+        contained(name, process.process(popped)).await;
+        if !synced && queue.has_synced() {
+            synced = true;
+            contained(name, async { process.synced() }).await;
+        }
+        // The queue may never be empty, and the process function need not wait for anything.
+        tokio::task::consume_budget().await;
+    }
+}
+
+async fn contained(name: &str, work: impl Future<Output = ()>) {
+    if let Err(panic) = AssertUnwindSafe(work).catch_unwind().await {
+        // Only to put its message into words as everywhere.
+        let Err(error) = contain(|| std::panic::resume_unwind(panic));
+        tracing::error!(controller = name, %error, "the process function panicked; its batch is skipped");
+    }
+}
+
+struct CloseOnDrop<T: Object>(Arc<dyn Queue<T>>);
+
+impl<T: Object> Drop for CloseOnDrop<T> {
+    fn drop(&mut self) {
+        self.0.close();
+    }
+}
+
+impl<T: Object, P> fmt::Debug for Controller<T, P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Controller")
+            .field("name", &self.name)
+            .field("reflector", &self.reflector)
+            .finish_non_exhaustive()
+    }
+}

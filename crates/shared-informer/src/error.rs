@@ -1,0 +1,111 @@
+//! What can go wrong.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use kinformer_reflector::ApiError;
+
+/// What an informer refuses, and how waiting for it fails.
+#[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The informer has stopped: it takes no handlers any more and cannot start again.
+    #[error("the informer {informer:?} has stopped; it takes no more handlers and cannot start again")]
+    Stopped {
+        /// The name of the informer.
+        informer: Arc<str>,
+    },
+    /// The informer runs already.
+    #[error("the informer {informer:?} is running already")]
+    Running {
+        /// The name of the informer.
+        informer: Arc<str>,
+    },
+    /// The informer, or a handler of it, had not synced when it stopped or the deadline passed.
+    #[error(transparent)]
+    NotSynced(#[from] Box<NotSynced>),
+    /// Two indexes have the same name.
+    #[error("the informer {informer:?} cannot have these indexes: {source}")]
+    Indexers {
+        /// The name of the informer.
+        informer: Arc<str>,
+        /// What is wrong with them.
+        #[source]
+        source: Arc<kinformer_store::Error>,
+    },
+    /// Handlers did not return within the grace period after the end.
+    #[error("the informer {informer:?} has stopped, but handlers did not return within {grace:?}: {}", handlers.join(", "))]
+    Stuck {
+        /// The name of the informer.
+        informer: Arc<str>,
+        /// The names of the handlers.
+        handlers: Vec<Arc<str>>,
+        /// How long they were given.
+        grace: Duration,
+    },
+}
+
+/// Who has not synced, and why.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct NotSynced {
+    /// The name of the informer.
+    pub informer: Arc<str>,
+    /// What ended the waiting.
+    pub end: WaitEnd,
+    /// What the informer had reached.
+    pub reached: Reached,
+    /// The last error of its list or watch.
+    pub last_error: Option<Arc<ApiError>>,
+}
+
+/// What ended a wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum WaitEnd {
+    /// The deadline passed.
+    DeadlineExceeded,
+    /// The informer stopped.
+    Stopped,
+}
+
+/// How far an informer that has not synced has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Reached {
+    /// Nobody has started it.
+    NotStarted,
+    /// There is no list yet.
+    NoList,
+    /// There is a list, which is being processed.
+    Processing {
+        /// How many deltas are still queued.
+        queued: usize,
+    },
+}
+
+impl fmt::Display for NotSynced {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let end = match self.end {
+            WaitEnd::DeadlineExceeded => "the deadline passed",
+            WaitEnd::Stopped => "it was stopped",
+        };
+        write!(f, "the informer {:?} has not synced: {end}, and ", self.informer)?;
+        match self.reached {
+            Reached::NotStarted => f.write_str("it was never started")?,
+            Reached::NoList => f.write_str("there was no list yet")?,
+            Reached::Processing { queued } => write!(f, "{queued} changes were still queued")?,
+        }
+        match &self.last_error {
+            Some(error) => write!(f, "; its last error was: {error}"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl std::error::Error for NotSynced {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.last_error.as_deref().map(|error| error as _)
+    }
+}

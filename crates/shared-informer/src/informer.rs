@@ -1,0 +1,392 @@
+//! The informer.
+
+use std::fmt;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use kinformer_core::{KeyRef, Object, ResourceVersion};
+use kinformer_delta_fifo::Queue;
+use kinformer_processor::{EventHandler, EventStream, HandlerBuilder, Registration, SharedProcessor};
+use kinformer_reflector::{ListerWatcher, ReflectorHandle, ReflectorOptions};
+use kinformer_store::{IndexFunction, Indexer, Reader, Snapshot};
+use parking_lot::Mutex;
+use tokio::task::{JoinHandle, JoinSet};
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use crate::Error;
+use crate::apply::Apply;
+use crate::builder::SharedIndexInformerBuilder;
+use crate::controller::Controller;
+use crate::error::{NotSynced, Reached, WaitEnd};
+use crate::latency::Latency;
+use crate::metrics::InformerMetrics;
+
+/// Keeps a store equal to a source, and tells any number of handlers of every change, after the store has it.
+///
+/// Cheap to clone; all clones are the same informer. It does nothing until somebody [runs](Self::run) it, which
+/// is possible once. Handlers may come and go at any time until it stops.
+///
+/// For one object, handlers and store see a subsequence of the states that the source had, in order; if the
+/// source stays still they end up with its last state, whatever went wrong in between.
+///
+/// Follows client-go 1.37 (`SharedIndexInformer`).
+pub struct SharedIndexInformer<T: Object> {
+    pub(crate) inner: Arc<Inner<T>>,
+}
+
+pub(crate) struct Inner<T: Object> {
+    pub(crate) name: Arc<str>,
+    pub(crate) resource: Arc<str>,
+    pub(crate) indexer: Arc<Indexer<T>>,
+    pub(crate) queue: Arc<dyn Queue<T>>,
+    pub(crate) processor: SharedProcessor<T>,
+    pub(crate) latency: Arc<Latency>,
+    pub(crate) reflector: OnceLock<ReflectorHandle>,
+    /// What only a run needs, until there is one.
+    startable: Mutex<Option<Startable<T>>>,
+    grace: Duration,
+    synced: CancellationToken,
+    stopped: CancellationToken,
+}
+
+struct Startable<T> {
+    source: Arc<dyn ListerWatcher<T>>,
+    options: ReflectorOptions,
+}
+
+/// What a builder gives.
+pub(crate) struct Parts<T: Object> {
+    pub(crate) name: Arc<str>,
+    pub(crate) resource: Arc<str>,
+    pub(crate) source: Arc<dyn ListerWatcher<T>>,
+    pub(crate) indexer: Arc<Indexer<T>>,
+    pub(crate) queue: Arc<dyn Queue<T>>,
+    pub(crate) processor: SharedProcessor<T>,
+    pub(crate) options: ReflectorOptions,
+    pub(crate) grace: Duration,
+}
+
+/// Where an informer is in its life. It goes through these once, in this order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Phase {
+    /// Nobody has run it.
+    NotStarted,
+    /// It runs.
+    Running,
+    /// It has stopped, for good. Its store can still be read.
+    Stopped,
+}
+
+impl<T: Object> SharedIndexInformer<T> {
+    /// An informer with the defaults.
+    ///
+    /// # Errors
+    /// As [`SharedIndexInformerBuilder::build`].
+    pub fn new(source: impl ListerWatcher<T> + 'static) -> Result<Self, Error> {
+        Self::builder(source).build()
+    }
+
+    /// For an informer with a name, indexes, a transform, resyncs.
+    pub fn builder(source: impl ListerWatcher<T> + 'static) -> SharedIndexInformerBuilder<T> {
+        SharedIndexInformerBuilder::new(Arc::new(source))
+    }
+
+    pub(crate) fn from_parts(parts: Parts<T>) -> Self {
+        let Parts { name, resource, source, indexer, queue, processor, options, grace } = parts;
+        let inner = Inner {
+            name,
+            resource,
+            indexer,
+            queue,
+            processor,
+            latency: Arc::default(),
+            reflector: OnceLock::new(),
+            startable: Mutex::new(Some(Startable { source, options })),
+            grace,
+            synced: CancellationToken::new(),
+            stopped: CancellationToken::new(),
+        };
+        Self { inner: Arc::new(inner) }
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.inner.name
+    }
+
+    /// What it is about.
+    pub fn resource(&self) -> &str {
+        &self.inner.resource
+    }
+
+    /// A handler to be added, with what is particular about it: its name, resync period, buffer, filter.
+    pub fn handler(&self) -> HandlerBuilder<'_, T> {
+        self.inner.processor.handler()
+    }
+
+    /// Adds a handler as it is: see [`HandlerBuilder::add`].
+    ///
+    /// # Errors
+    /// The informer has stopped.
+    pub fn add_handler(
+        &self,
+        handler: impl EventHandler<T>,
+    ) -> Result<Registration, kinformer_processor::Error> {
+        self.handler().add(handler)
+    }
+
+    /// All events as a stream: see [`HandlerBuilder::stream`].
+    ///
+    /// # Errors
+    /// The informer has stopped.
+    pub fn stream(&self) -> Result<EventStream<T>, kinformer_processor::Error> {
+        self.handler().stream()
+    }
+
+    /// Removes a handler of this informer, and waits for the callback that is running. Says whether it was one of
+    /// its own and not removed before; of any other nothing happens.
+    pub async fn remove_handler(&self, registration: &Registration) -> bool {
+        self.inner.processor.remove_handler(registration).await
+    }
+
+    /// The store, to be read.
+    pub fn store(&self) -> Reader<T> {
+        Reader::new(self.inner.indexer.clone())
+    }
+
+    /// The whole state of the store as it is now. O(1).
+    pub fn snapshot(&self) -> Snapshot<T> {
+        self.inner.indexer.snapshot()
+    }
+
+    /// The object with this key. O(1).
+    pub fn get_by_key<'k>(&self, key: impl Into<KeyRef<'k>>) -> Option<Arc<T>> {
+        self.inner.indexer.get_by_key(key)
+    }
+
+    /// Adds indexes to the store, whatever it holds; before the start and after it.
+    ///
+    /// # Errors
+    /// [`Error::Indexers`]: a name is taken, and nothing has changed. [`Error::Stopped`].
+    ///
+    /// Follows client-go 1.37 (`AddIndexers`).
+    pub fn add_indexers(
+        &self,
+        indexers: impl IntoIterator<Item = (impl Into<Arc<str>>, IndexFunction<T>)>,
+    ) -> Result<(), Error> {
+        if self.is_stopped() {
+            return Err(self.stopped_error());
+        }
+        let added = self.inner.indexer.add_indexers(indexers.into_iter().collect::<Vec<_>>());
+        let report = added.map_err(|source| Error::Indexers {
+            informer: self.inner.name.clone(),
+            source: Arc::new(source),
+        })?;
+        for problem in report.problems() {
+            tracing::error!(informer = %self.inner.name, error = %problem.error, "an object is not in an index");
+        }
+        Ok(())
+    }
+
+    /// Runs the informer until the token is cancelled, in this future and a few tasks that it owns: one for the
+    /// reflector, one that wakes handlers, and one for each handler.
+    ///
+    /// When the token is cancelled lists and watches end at once, handlers return from the event they are in, and
+    /// none of the tasks is left when this returns, within the grace period and without regard to who does not
+    /// return. Dropping the future ends the tasks as well. What was not told is dropped.
+    ///
+    /// # Errors
+    /// [`Error::Running`] or [`Error::Stopped`] at once: an informer runs once. [`Error::Stuck`] at the end: these
+    /// handlers did not return in time.
+    pub async fn run(&self, cancel: CancellationToken) -> Result<(), Error> {
+        let inner = &self.inner;
+        let Some(Startable { source, options }) = inner.startable.lock().take() else {
+            return Err(match self.phase() {
+                Phase::Stopped => self.stopped_error(),
+                Phase::NotStarted | Phase::Running => Error::Running { informer: inner.name.clone() },
+            });
+        };
+        let _stop = StopOnDrop(inner);
+
+        // The handlers first: so that the shortest period among them is settled when the reflector starts.
+        let stop_handlers = CancellationToken::new();
+        let mut tasks = JoinSet::new();
+        let (started, starting) = tokio::sync::oneshot::channel();
+        tasks.spawn({
+            let (processor, stop) = (inner.processor.clone(), stop_handlers.clone());
+            async move {
+                let running = processor.run(stop);
+                let mut running = std::pin::pin!(running);
+                // Polled once, it has started.
+                let first = futures::poll!(running.as_mut());
+                let _ = started.send(());
+                match first {
+                    std::task::Poll::Ready(ended) => ended,
+                    std::task::Poll::Pending => running.await,
+                }
+            }
+        });
+        let _ = starting.await;
+        let check = inner.processor.resync_check_period().unwrap_or_default();
+        let due = inner.processor.clone();
+        let options = options.resync_period(check).should_resync(move || due.should_resync());
+        let apply = Apply {
+            name: inner.name.clone(),
+            indexer: inner.indexer.clone(),
+            processor: inner.processor.clone(),
+            synced: inner.synced.clone(),
+            latency: inner.latency.clone(),
+        };
+        let controller =
+            Controller::with_options(inner.name.clone(), source, inner.queue.clone(), apply, options);
+        let _ = inner.reflector.set(controller.reflector());
+        let reason = controller.run(cancel).await;
+        tracing::debug!(informer = %inner.name, ?reason, "informer stopping");
+
+        stop_handlers.cancel();
+        match tasks.join_next().await {
+            Some(Ok(Err(kinformer_processor::Error::Stuck { handlers }))) => {
+                Err(Error::Stuck { informer: inner.name.clone(), handlers, grace: inner.grace })
+            }
+            Some(Ok(_) | Err(_)) | None => Ok(()),
+        }
+    }
+
+    /// [Runs](Self::run) the informer as a task, which goes on if the handle is dropped: cancel the token to end it.
+    pub fn spawn(&self, cancel: CancellationToken) -> JoinHandle<Result<(), Error>> {
+        let informer = self.clone();
+        tokio::spawn(async move { informer.run(cancel).await })
+    }
+
+    /// Where it is in its life.
+    pub fn phase(&self) -> Phase {
+        if self.is_stopped() {
+            Phase::Stopped
+        } else if self.inner.startable.lock().is_some() {
+            Phase::NotStarted
+        } else {
+            Phase::Running
+        }
+    }
+
+    /// Whether it has stopped.
+    pub fn is_stopped(&self) -> bool {
+        self.inner.has_stopped()
+    }
+
+    /// Waits until it has stopped. Cancel-safe.
+    pub async fn stopped(&self) {
+        self.inner.stopped.cancelled().await;
+    }
+
+    /// Whether the store has had everything of the first list.
+    pub fn has_synced(&self) -> bool {
+        self.inner.synced.is_cancelled()
+    }
+
+    /// Waits until the store has had everything of the first list. It may be waited for before the informer is
+    /// started. Cancel-safe; any number may wait.
+    ///
+    /// # Errors
+    /// [`Error::NotSynced`]: it stopped first; with the last error it met.
+    pub async fn wait_for_sync(&self) -> Result<(), Error> {
+        tokio::select! {
+            biased;
+            () = self.inner.synced.cancelled() => Ok(()),
+            () = self.inner.stopped.cancelled() => Err(self.not_synced(WaitEnd::Stopped)),
+        }
+    }
+
+    /// As [`Self::wait_for_sync`], until a deadline.
+    ///
+    /// # Errors
+    /// [`Error::NotSynced`], with how far it has come and the last error it met.
+    pub async fn wait_for_sync_until(&self, deadline: Instant) -> Result<(), Error> {
+        tokio::time::timeout_at(deadline, self.wait_for_sync())
+            .await
+            .unwrap_or_else(|_| Err(self.not_synced(WaitEnd::DeadlineExceeded)))
+    }
+
+    /// Waits until the store reflects at least this version, for example that of one's own write. Cancel-safe.
+    ///
+    /// # Errors
+    /// As [`Indexer::wait_for`].
+    pub async fn wait_for(&self, version: &ResourceVersion) -> Result<(), kinformer_store::Error> {
+        self.inner.indexer.wait_for(version).await
+    }
+
+    /// As [`Self::wait_for`], until a deadline.
+    ///
+    /// # Errors
+    /// As [`Indexer::wait_for_until`].
+    pub async fn wait_for_until(
+        &self,
+        version: &ResourceVersion,
+        deadline: Instant,
+    ) -> Result<(), kinformer_store::Error> {
+        self.inner.indexer.wait_for_until(version, deadline).await
+    }
+
+    /// Its reflector as seen from outside, once it was started.
+    pub fn reflector(&self) -> Option<&ReflectorHandle> {
+        self.inner.reflector.get()
+    }
+
+    /// Its figures.
+    pub fn metrics(&self) -> InformerMetrics {
+        self.inner.metrics()
+    }
+
+    fn stopped_error(&self) -> Error {
+        Error::Stopped { informer: self.inner.name.clone() }
+    }
+
+    fn not_synced(&self, end: WaitEnd) -> Error {
+        let reflector = self.inner.reflector.get();
+        let reached = match reflector {
+            None => Reached::NotStarted,
+            Some(reflector) if reflector.is_synced() => {
+                Reached::Processing { queued: self.inner.queue.depth() }
+            }
+            Some(_) => Reached::NoList,
+        };
+        let last_error = reflector.and_then(ReflectorHandle::last_error);
+        Error::NotSynced(Box::new(NotSynced { informer: self.inner.name.clone(), end, reached, last_error }))
+    }
+}
+
+impl<T: Object> Inner<T> {
+    pub(crate) fn has_stopped(&self) -> bool {
+        self.stopped.is_cancelled()
+    }
+}
+
+/// Whichever way a run ends: nobody waits for it any more.
+struct StopOnDrop<'a, T: Object>(&'a Inner<T>);
+
+impl<T: Object> Drop for StopOnDrop<'_, T> {
+    fn drop(&mut self) {
+        self.0.queue.close();
+        self.0.indexer.stop();
+        self.0.stopped.cancel();
+    }
+}
+
+impl<T: Object> Clone for SharedIndexInformer<T> {
+    fn clone(&self) -> Self {
+        Self { inner: self.inner.clone() }
+    }
+}
+
+impl<T: Object> fmt::Debug for SharedIndexInformer<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SharedIndexInformer")
+            .field("name", &self.inner.name)
+            .field("phase", &self.phase())
+            .field("objects", &self.inner.indexer.len())
+            .field("resource_version", &self.inner.indexer.resource_version())
+            .finish_non_exhaustive()
+    }
+}

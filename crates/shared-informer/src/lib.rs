@@ -1,0 +1,69 @@
+//! A store that is kept equal to a source, and handlers that hear of every change: the `SharedIndexInformer` of
+//! Kubernetes' client-go, for any source and any type.
+//!
+//! ```
+//! use kinformer_shared_informer::SharedIndexInformer;
+//! use kinformer_store::IndexFunction;
+//! use kinformer_testing::{FakeSource, Item};
+//! use tokio_util::sync::CancellationToken;
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! // Anything that can be listed and watched: an API server, a directory, a table.
+//! let source = FakeSource::new();
+//! source.apply(Item::of("kitchen/kettle", 0, 0));
+//!
+//! let informer = SharedIndexInformer::builder(source)
+//!     .named("appliances")
+//!     .index("room", IndexFunction::by_namespace())
+//!     .build()?;
+//! let handler = informer.handler().named("printer").for_each(|event| println!("{event:?}"))?;
+//!
+//! let cancel = CancellationToken::new();
+//! let running = informer.spawn(cancel.clone());
+//! informer.wait_for_sync().await?;
+//! assert_eq!(informer.store().by_index("room", "kitchen")?.len(), 1);
+//! handler.synced().await?;
+//!
+//! cancel.cancel();
+//! running.await??;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # Trade-offs
+//!
+//! * **The store is ahead of every event.** Whoever is told of a change finds it, or a later one, in the store.
+//! * **A list that changes nothing tells nobody anything.** Versions decide; of objects without versions every list
+//!   tells an update.
+//! * **An informer runs once.** What must be set before that is set on its builder.
+//! * **Nothing hangs in silence.** Every wait ends when the informer does, has a form with a deadline, and names
+//!   what has not been reached and the last error.
+//!
+//! # How it works
+//!
+//! ```text
+//! source ─list/watch─▶ Reflector ─deltas─▶ Queue ─pop─▶ Controller ─apply─▶ Indexer
+//!                                                           └─publish─▶ SharedProcessor ─▶ handlers, streams
+//! ```
+//!
+//! The reflector fills a queue; the [`Controller`] empties it in batches. Each batch is one transaction of the store,
+//! and what that says has changed is published to the handlers.
+
+mod apply;
+mod builder;
+mod controller;
+mod error;
+mod informer;
+mod latency;
+mod metrics;
+mod objects;
+#[cfg(feature = "prometheus")]
+pub mod prometheus;
+
+pub use builder::{QueueKind, SharedIndexInformerBuilder};
+pub use controller::{Controller, Process};
+pub use error::{Error, NotSynced, Reached, WaitEnd};
+pub use informer::{Phase, SharedIndexInformer};
+pub use latency::LatencySummary;
+pub use metrics::InformerMetrics;

@@ -1,0 +1,51 @@
+//! The figures of an informer.
+
+use std::sync::Arc;
+
+use kinformer_core::{Object, ResourceVersion};
+use kinformer_delta_fifo::Stats;
+use kinformer_processor::HandlerStats;
+use kinformer_reflector::{ReflectorHandle, Statistics};
+
+use crate::informer::Inner;
+use crate::latency::LatencySummary;
+
+/// What an informer has done and holds, read at one moment.
+///
+/// Follows client-go 1.37 (the `informer_*` and `reflector_*` metrics).
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct InformerMetrics {
+    /// The name of the informer.
+    pub name: Arc<str>,
+    /// What it is about.
+    pub resource: Arc<str>,
+    /// How many objects the store holds.
+    pub objects: usize,
+    /// The newest version that the store reflects.
+    pub resource_version: ResourceVersion,
+    /// What waits between the reflector and the store.
+    pub queue: Stats,
+    /// How long batches took from the queue to the handlers' log.
+    pub processing: LatencySummary,
+    /// Lists, watches, relists, restarts of watches, objects that did not decode.
+    pub reflector: Statistics,
+    /// How each handler is doing.
+    pub handlers: Vec<HandlerStats>,
+}
+
+impl<T: Object> Inner<T> {
+    pub(crate) fn metrics(&self) -> InformerMetrics {
+        let snapshot = self.indexer.snapshot();
+        InformerMetrics {
+            name: self.name.clone(),
+            resource: self.resource.clone(),
+            objects: snapshot.len(),
+            resource_version: snapshot.resource_version().clone(),
+            queue: self.queue.stats(),
+            processing: self.latency.summary(),
+            reflector: self.reflector.get().map(ReflectorHandle::statistics).unwrap_or_default(),
+            handlers: self.processor.stats(),
+        }
+    }
+}

@@ -1,0 +1,198 @@
+//! The figures of informers for a registry of prometheus-client.
+
+use std::fmt;
+use std::sync::{Arc, Weak};
+
+use kinformer_core::Object;
+use parking_lot::Mutex;
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
+use prometheus_client::metrics::MetricType;
+use prometheus_client::metrics::counter::ConstCounter;
+use prometheus_client::metrics::gauge::ConstGauge;
+
+use crate::informer::Inner;
+use crate::{InformerMetrics, SharedIndexInformer};
+
+/// Shows the [metrics](SharedIndexInformer::metrics) of informers, by `name` and `resource`, whenever they are
+/// asked for. Those of an informer vanish when it has stopped or was dropped; nothing is kept.
+///
+/// Cheap to clone; register one clone and add informers to another.
+///
+/// ```
+/// use kinformer_shared_informer::{SharedIndexInformer, prometheus::InformerCollector};
+/// use kinformer_testing::{FakeSource, Item};
+/// use prometheus_client::{encoding::text, registry::Registry};
+///
+/// let informers = InformerCollector::new();
+/// let mut registry = Registry::default();
+/// registry.register_collector(Box::new(informers.clone()));
+///
+/// let informer = SharedIndexInformer::<Item>::builder(FakeSource::new()).named("items").build()?;
+/// informers.add(&informer);
+///
+/// let mut page = String::new();
+/// text::encode(&mut page, &registry)?;
+/// assert!(page.contains(r#"informer_queued_items{name="items",resource="items"} 0"#));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Default)]
+pub struct InformerCollector {
+    informers: Arc<Mutex<Vec<Weak<dyn Figures>>>>,
+}
+
+trait Figures: Send + Sync {
+    /// `None` if the informer has stopped.
+    fn figures(&self) -> Option<InformerMetrics>;
+}
+
+impl<T: Object> Figures for Inner<T> {
+    fn figures(&self) -> Option<InformerMetrics> {
+        (!self.has_stopped()).then(|| self.metrics())
+    }
+}
+
+impl InformerCollector {
+    /// A collector without informers.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds an informer, without keeping it alive.
+    pub fn add<T: Object>(&self, informer: &SharedIndexInformer<T>) {
+        let inner: Arc<dyn Figures> = informer.inner.clone();
+        let mut informers = self.informers.lock();
+        informers.retain(|informer| informer.strong_count() > 0);
+        informers.push(Arc::downgrade(&inner));
+    }
+
+    fn figures(&self) -> Vec<InformerMetrics> {
+        let informers: Vec<_> = self.informers.lock().iter().filter_map(Weak::upgrade).collect();
+        informers.iter().filter_map(|informer| informer.figures()).collect()
+    }
+}
+
+/// One metric: its name, its meaning, and its value in the figures of an informer.
+type Figure = (&'static str, &'static str, fn(&InformerMetrics) -> Option<u64>);
+
+const GAUGES: [Figure; 3] = [
+    ("informer_queued_items", "Changes that wait between the reflector and the store", |metrics| {
+        Some(metrics.queue.depth as u64)
+    }),
+    ("informer_objects", "Objects in the store", |metrics| Some(metrics.objects as u64)),
+    (
+        "informer_store_resource_version",
+        "The newest resource version that the store reflects, where versions are numbers",
+        |metrics| metrics.resource_version.to_string().parse().ok(),
+    ),
+];
+
+const COUNTERS: [Figure; 5] = [
+    ("informer_lists", "Lists that were asked for", |metrics| {
+        Some(metrics.reflector.lists + metrics.reflector.watch_lists)
+    }),
+    ("informer_relists", "Lists after the first", |metrics| Some(metrics.reflector.relists)),
+    ("informer_watch_restarts", "Watches that took the place of one that had failed", |metrics| {
+        Some(metrics.reflector.watch_restarts)
+    }),
+    ("informer_decode_errors", "Objects that could not be decoded", |metrics| {
+        Some(metrics.reflector.decode_errors)
+    }),
+    ("informer_failures", "Lists and watches that failed", |metrics| Some(metrics.reflector.failures)),
+];
+
+impl Collector for InformerCollector {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
+        let informers = self.figures();
+        let labels = |metrics: &InformerMetrics| {
+            [("name", metrics.name.to_string()), ("resource", metrics.resource.to_string())]
+        };
+        for (name, help, value) in GAUGES {
+            let mut family = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
+            for metrics in &informers {
+                if let Some(value) = value(metrics) {
+                    ConstGauge::new(i64::try_from(value).unwrap_or(i64::MAX))
+                        .encode(family.encode_family(&labels(metrics))?)?;
+                }
+            }
+        }
+        for (name, help, value) in COUNTERS {
+            let mut family = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
+            for metrics in &informers {
+                if let Some(value) = value(metrics) {
+                    ConstCounter::new(value).encode(family.encode_family(&labels(metrics))?)?;
+                }
+            }
+        }
+
+        let mut latency = encoder.encode_descriptor(
+            "informer_processing_latency_seconds",
+            "From the queue to the handlers' log, by batch",
+            None,
+            MetricType::Histogram,
+        )?;
+        for metrics in &informers {
+            let processing = &metrics.processing;
+            let mut buckets = processing.buckets.clone();
+            let counted: u64 = buckets.iter().map(|(_, count)| count).sum();
+            // The encoder's way to say infinity.
+            buckets.push((f64::MAX, processing.count.saturating_sub(counted)));
+            latency.encode_family(&labels(metrics))?.encode_histogram::<[(&str, String); 0]>(
+                processing.total.as_secs_f64(),
+                processing.count,
+                &buckets,
+                None,
+            )?;
+        }
+
+        let handlers = |metrics: &InformerMetrics| metrics.handlers.clone();
+        let handler_labels = |metrics: &InformerMetrics, handler: &str| {
+            let [name, resource] = labels(metrics);
+            [name, resource, ("handler", handler.to_owned())]
+        };
+        let mut queued = encoder.encode_descriptor(
+            "informer_handler_queued_events",
+            "Events that a handler has not been told yet",
+            None,
+            MetricType::Gauge,
+        )?;
+        for metrics in &informers {
+            for handler in handlers(metrics) {
+                let depth = i64::try_from(handler.depth).unwrap_or(i64::MAX);
+                let labels = handler_labels(metrics, &handler.name);
+                ConstGauge::new(depth).encode(queued.encode_family(&labels)?)?;
+            }
+        }
+        let mut lag = encoder.encode_descriptor(
+            "informer_handler_lag_seconds",
+            "How long ago what a handler is being told was published",
+            None,
+            MetricType::Gauge,
+        )?;
+        for metrics in &informers {
+            for handler in handlers(metrics) {
+                let labels = handler_labels(metrics, &handler.name);
+                ConstGauge::new(handler.lag.as_secs_f64()).encode(lag.encode_family(&labels)?)?;
+            }
+        }
+        let mut panics = encoder.encode_descriptor(
+            "informer_handler_panics",
+            "Events in which a handler panicked",
+            None,
+            MetricType::Counter,
+        )?;
+        for metrics in &informers {
+            for handler in handlers(metrics) {
+                let labels = handler_labels(metrics, &handler.name);
+                ConstCounter::new(handler.panics).encode(panics.encode_family(&labels)?)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Debug for InformerCollector {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("InformerCollector").field("informers", &self.informers.lock().len()).finish()
+    }
+}

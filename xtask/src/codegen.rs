@@ -1,0 +1,437 @@
+//! The facade's accessors, one for each built-in kind, written from the sources of k8s-openapi.
+//!
+//! Those sources are generated text themselves, one file for each type, in one tree for each version of Kubernetes;
+//! so they are read as text.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use crate::contract::fail;
+use crate::files;
+
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// Write nothing; fail if the committed files are not what would be written.
+    #[arg(long)]
+    check: bool,
+}
+
+/// The folder that is written, and holds nothing else.
+const FOLDER: &str = "crates/kinformer/src/accessors";
+const SOURCE: &str = "k8s-openapi";
+const COMMAND: &str = "cargo xtask codegen";
+
+/// Resources that can be listed and not watched, which no source says. client-go has informers of them all the same.
+const UNWATCHABLE: [&str; 1] = ["componentstatuses"];
+
+/// Writes the accessors, or only compares them.
+pub(crate) fn run(args: &Args) -> Result<(), String> {
+    if args.check {
+        return check();
+    }
+    let written = generate()?;
+    for (name, text) in &written {
+        let path = files::root().join(FOLDER).join(name);
+        if fs::read_to_string(&path).ok().as_ref() != Some(text) {
+            fs::write(&path, text).map_err(|error| format!("{}: {error}", path.display()))?;
+        }
+    }
+    for name in stale(&written)? {
+        fs::remove_file(files::root().join(FOLDER).join(&name))
+            .map_err(|error| format!("{name}: {error}"))?;
+    }
+    println!("codegen: {} files in {FOLDER}", written.len());
+    Ok(())
+}
+
+/// Fails if the committed files are not what would be written.
+pub(crate) fn check() -> Result<(), String> {
+    let expected = generate()?;
+    let mut problems: Vec<String> =
+        stale(&expected)?.iter().map(|name| format!("{FOLDER}/{name}:1: not generated; remove it")).collect();
+    for (name, text) in &expected {
+        let committed = fs::read_to_string(files::root().join(FOLDER).join(name)).unwrap_or_default();
+        problems.extend(difference(&committed, text, &format!("{FOLDER}/{name}")));
+    }
+    fail(problems)
+}
+
+/// The files of the folder that would not be written.
+fn stale(expected: &BTreeMap<String, String>) -> Result<Vec<String>, String> {
+    let entries = fs::read_dir(files::root().join(FOLDER)).map_err(|error| format!("{FOLDER}: {error}"))?;
+    let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
+    Ok(names.filter(|name| !expected.contains_key(name)).collect())
+}
+
+/// Tells the first line in which a file is not as expected.
+fn difference(committed: &str, expected: &str, path: &str) -> Option<String> {
+    if committed == expected {
+        return None;
+    }
+    let same = committed.lines().zip(expected.lines()).take_while(|(a, b)| a == b).count();
+    Some(format!("{path}:{}: not what is generated; run `{COMMAND}`", same + 1))
+}
+
+/// All files, by name.
+fn generate() -> Result<BTreeMap<String, String>, String> {
+    let source = Source::find()?;
+    let files = render(&source.kinds()?, &source);
+    files.into_iter().map(|(name, text)| Ok((name, format(&text)?))).collect()
+}
+
+/// As rustfmt formats it.
+fn format(text: &str) -> Result<String, String> {
+    let failed = |error: std::io::Error| format!("rustfmt: {error}");
+    let mut rustfmt = Command::new("rustfmt");
+    rustfmt.args(["--edition", "2024", "--config-path"]).arg(files::root());
+    let mut child = rustfmt
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .current_dir(files::root())
+        .spawn()
+        .map_err(failed)?;
+    if let Some(mut stdin) = child.stdin.take() {
+        stdin.write_all(text.as_bytes()).map_err(failed)?;
+    }
+    let output = child.wait_with_output().map_err(failed)?;
+    if !output.status.success() {
+        return Err(format!("rustfmt: {}", output.status));
+    }
+    String::from_utf8(output.stdout).map_err(|error| format!("rustfmt: {error}"))
+}
+
+/// The sources of k8s-openapi.
+struct Source {
+    folder: PathBuf,
+    version: String,
+    /// The minor versions of Kubernetes 1 that it has.
+    minors: BTreeSet<u32>,
+}
+
+impl Source {
+    fn find() -> Result<Self, String> {
+        let mut command = cargo_metadata::MetadataCommand::new();
+        let metadata = command.manifest_path(files::root().join("Cargo.toml")).exec();
+        let metadata = metadata.map_err(|error| error.to_string())?;
+        let mut found = metadata.packages.iter().filter(|package| package.name.as_str() == SOURCE);
+        let package = found.next().ok_or(format!("no crate needs {SOURCE}"))?;
+        if found.next().is_some() {
+            return Err(format!("the workspace has more than one {SOURCE}; accessors are for one"));
+        }
+        let manifest = package.manifest_path.as_std_path();
+        let folder = manifest.parent().unwrap_or(manifest).join("src");
+        let minors =
+            names(&folder)?.iter().filter_map(|name| name.strip_prefix("v1_")?.parse().ok()).collect();
+        Ok(Self { folder, version: package.version.to_string(), minors })
+    }
+
+    /// Every kind that some version can list.
+    fn kinds(&self) -> Result<Vec<Kind>, String> {
+        let mut kinds: BTreeMap<Kind, BTreeSet<u32>> = BTreeMap::new();
+        for minor in &self.minors {
+            let root = self.folder.join(format!("v1_{minor}"));
+            let mut paths = Vec::new();
+            walk(&root, &mut paths)?;
+            for path in paths {
+                let text =
+                    fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))?;
+                let module = path.strip_prefix(&root).unwrap_or(&path).with_extension("");
+                let module: Vec<&str> = module.iter().filter_map(|part| part.to_str()).collect();
+                let kind = Kind::parse(&module, &text);
+                if let Some(kind) = kind.map_err(|problem| format!("{}: {problem}", path.display()))? {
+                    kinds.entry(kind).or_default().insert(*minor);
+                }
+            }
+        }
+        let with_minors = |(kind, minors)| Kind { minors, ..kind };
+        Ok(kinds.into_iter().map(with_minors).collect())
+    }
+}
+
+fn names(folder: &Path) -> Result<Vec<String>, String> {
+    let entries = fs::read_dir(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+    Ok(entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok()).collect())
+}
+
+fn walk(folder: &Path, paths: &mut Vec<PathBuf>) -> Result<(), String> {
+    for name in names(folder)? {
+        let path = folder.join(name);
+        if path.is_dir() {
+            walk(&path, paths)?;
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            paths.push(path);
+        }
+    }
+    Ok(())
+}
+
+/// A kind that can be listed and has the metadata of an object.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Kind {
+    group: String,
+    version: Version,
+    /// The name of the accessor: the plural in snake case.
+    method: String,
+    plural: String,
+    kind: String,
+    /// The path of the Rust type.
+    path: String,
+    namespaced: bool,
+    /// The minor versions of Kubernetes that have it; empty until they are all read.
+    minors: BTreeSet<u32>,
+}
+
+impl Kind {
+    /// Reads the file of one type, whose path below the folder of the Kubernetes version is `module`.
+    fn parse(module: &[&str], text: &str) -> Result<Option<Self>, String> {
+        let Some(name) = between(text, "\nimpl crate::ListableResource for ", " {") else { return Ok(None) };
+        let metadata = format!("\nimpl crate::Metadata for {name} {{");
+        let metadata =
+            text.split_once(&metadata).map(|(_, rest)| rest.split("\n}").next().unwrap_or_default());
+        if !metadata.is_some_and(|body| body.contains("::ObjectMeta;")) {
+            return Ok(None);
+        }
+        let resource = format!("\nimpl crate::Resource for {name} {{");
+        let (_, resource) =
+            text.split_once(&resource).ok_or(format!("{name} is listed and is no Resource"))?;
+        let resource = resource.split("\n}").next().unwrap_or_default();
+        let constant = |constant: &str| {
+            let found = between(resource, &format!("const {constant}: &'static str = \""), "\";");
+            found.map(str::to_owned).ok_or(format!("{name} has no {constant}"))
+        };
+        let namespaced = match between(resource, "type Scope = crate::", ";") {
+            Some("NamespaceResourceScope") => true,
+            Some("ClusterResourceScope") => false,
+            scope => return Err(format!("{name} has the scope {scope:?}, of which no list is known")),
+        };
+        let (file, folders) = module.split_last().ok_or("a file without a name")?;
+        let plural = constant("URL_PATH_SEGMENT")?;
+        let method = plural_of(file, &plural).ok_or(format!("{plural:?} is no plural of {file:?}"))?;
+        Ok(Some(Self {
+            group: constant("GROUP")?,
+            version: Version(constant("VERSION")?),
+            method,
+            plural,
+            kind: constant("KIND")?,
+            path: format!("k8s_openapi::{}::{name}", folders.join("::")),
+            namespaced,
+            minors: BTreeSet::new(),
+        }))
+    }
+
+    /// The name of the group's accessor: the first part of the group's name, as in client-go.
+    fn group_method(&self) -> &str {
+        match self.group.split('.').next() {
+            None | Some("") => "core",
+            Some(first) => first,
+        }
+    }
+
+    fn doc(&self, gate: &str) -> String {
+        let api = if self.group.is_empty() {
+            self.version.0.clone()
+        } else {
+            format!("{}/{}", self.group, self.version.0)
+        };
+        let scope = if self.namespaced { "namespaced" } else { "cluster-scoped" };
+        let unwatchable = if UNWATCHABLE.contains(&self.plural.as_str()) {
+            "\n///\n/// API servers list this kind and do not let it be watched."
+        } else {
+            ""
+        };
+        format!("/// `{}` of `{api}`, {scope}.{gate}{unwatchable}", self.kind)
+    }
+}
+
+/// The first text between two others.
+fn between<'a>(text: &'a str, before: &str, after: &str) -> Option<&'a str> {
+    text.split_once(before)?.1.split_once(after).map(|(found, _)| found)
+}
+
+/// A plural in snake case, from a singular in snake case and the plural in one word: `service_cidr` and
+/// `servicecidrs` make `service_cidrs`.
+fn plural_of(singular: &str, plural: &str) -> Option<String> {
+    let Some((before, _)) = singular.rsplit_once('_') else { return Some(plural.to_owned()) };
+    let last = plural.strip_prefix(before.replace('_', "").as_str())?;
+    Some(format!("{before}_{last}"))
+}
+
+/// A version of an API. Sorted as Kubernetes prefers them: `v2`, `v1`, `v1beta2`, `v1beta1`, `v1alpha1`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Version(String);
+
+impl Version {
+    fn rank(&self) -> (u8, std::cmp::Reverse<u32>, std::cmp::Reverse<u32>, &str) {
+        use std::cmp::Reverse;
+        let number = |text: &str| Reverse(text.parse().unwrap_or(0));
+        let rest = self.0.strip_prefix('v').unwrap_or(&self.0);
+        for (stage, word) in [(1, "beta"), (2, "alpha")] {
+            if let Some((major, minor)) = rest.split_once(word) {
+                return (stage, number(major), number(minor), &self.0);
+            }
+        }
+        (0, number(rest), Reverse(0), &self.0)
+    }
+
+    /// `V1beta1`.
+    fn type_name(&self) -> String {
+        capitalized(&self.0)
+    }
+}
+
+impl Ord for Version {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        self.rank().cmp(&other.rank())
+    }
+}
+
+impl PartialOrd for Version {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+fn capitalized(word: &str) -> String {
+    let mut letters = word.chars();
+    letters.next().map(|first| first.to_ascii_uppercase()).into_iter().chain(letters).collect()
+}
+
+/// In which versions of Kubernetes something is: one run without holes.
+struct Gate {
+    from: Option<u32>,
+    to: Option<u32>,
+}
+
+impl Gate {
+    /// One for each run of minor versions, of all that there are.
+    fn of(minors: &BTreeSet<u32>, all: &BTreeSet<u32>) -> Vec<Self> {
+        let mut runs: Vec<(u32, u32)> = Vec::new();
+        for minor in minors {
+            match runs.last_mut() {
+                Some((_, to)) if *to + 1 == *minor => *to = *minor,
+                _ => runs.push((*minor, *minor)),
+            }
+        }
+        let gate = |(from, to)| Self {
+            from: (Some(&from) != all.first()).then_some(from),
+            to: (Some(&to) != all.last()).then_some(to),
+        };
+        runs.into_iter().map(gate).collect()
+    }
+
+    /// The items, only in these versions.
+    fn around(&self, items: &str) -> String {
+        let mut text = items.to_owned();
+        for (macro_name, minor) in [("k8s_if_le_1_", self.to), ("k8s_if_ge_1_", self.from)] {
+            if let Some(minor) = minor {
+                text = format!("k8s_openapi::{macro_name}{minor}! {{\n{}\n}}", indented(&text));
+            }
+        }
+        text
+    }
+
+    fn doc(&self) -> String {
+        match (self.from, self.to) {
+            (None, None) => String::new(),
+            (Some(from), None) => format!(" Since Kubernetes 1.{from}."),
+            (None, Some(to)) => format!(" Until Kubernetes 1.{to}."),
+            (Some(from), Some(to)) if from == to => format!(" Only in Kubernetes 1.{from}."),
+            (Some(from), Some(to)) => format!(" From Kubernetes 1.{from} to 1.{to}."),
+        }
+    }
+}
+
+/// rustfmt leaves what is inside of a macro as it is.
+fn indented(text: &str) -> String {
+    let line = |line: &str| if line.is_empty() { String::new() } else { format!("    {line}") };
+    text.lines().map(line).collect::<Vec<_>>().join("\n")
+}
+
+fn union(kinds: &[&Kind]) -> BTreeSet<u32> {
+    kinds.iter().flat_map(|kind| &kind.minors).copied().collect()
+}
+
+/// The text of all files, not yet formatted.
+fn render(kinds: &[Kind], source: &Source) -> BTreeMap<String, String> {
+    let mut groups: BTreeMap<&str, Vec<&Kind>> = BTreeMap::new();
+    for kind in kinds {
+        groups.entry(kind.group_method()).or_default().push(kind);
+    }
+    let head =
+        format!("// @generated by `{COMMAND}` from {SOURCE} {}; not to be edited.\n\n", source.version);
+    let (mut files, mut modules) = (BTreeMap::new(), Vec::new());
+    for (group, kinds) in groups {
+        let present = union(&kinds);
+        let gates = Gate::of(&present, &source.minors);
+        let items = format!("mod {group};\npub use self::{group}::*;");
+        modules.extend(gates.iter().map(|gate| gate.around(&items)));
+        files.insert(format!("{group}.rs"), format!("{head}{}", render_group(group, &kinds, &present)));
+    }
+    let index = format!(
+        "{head}//! A method for each built-in kind: `factory.core().v1().pods()`.\n//!\n\
+         //! Named as client-go names them, in snake case. Which there are depends on the Kubernetes version\n\
+         //! that the program chooses by a feature of `k8s-openapi`.\n\n{}\n",
+        modules.join("\n\n")
+    );
+    files.insert("mod.rs".to_owned(), index);
+    files
+}
+
+/// The file of one group, which is there only in the minor versions that are `present`.
+fn render_group(group: &str, kinds: &[&Kind], present: &BTreeSet<u32>) -> String {
+    let mut versions: BTreeMap<&Version, Vec<&Kind>> = BTreeMap::new();
+    for kind in kinds {
+        versions.entry(&kind.version).or_default().push(kind);
+    }
+    let name = capitalized(group);
+    let full = kinds.first().map(|kind| kind.group.as_str()).filter(|group| !group.is_empty());
+    let about = full.map_or("the core group".to_owned(), |group| format!("the group `{group}`"));
+    let (mut accessors, mut types) = (Vec::new(), Vec::new());
+    for (version, kinds) in versions {
+        for gate in Gate::of(&union(&kinds), present) {
+            let (method, type_name, doc) = (&version.0, format!("{name}{}", version.type_name()), gate.doc());
+            accessors.push(gate.around(&format!(
+                "/// Its version `{method}`.{doc}\n\
+                 pub fn {method}(self) -> {type_name}<'a> {{\n    {type_name}(self.0)\n}}"
+            )));
+            let methods = render_methods(&kinds, &gate, present);
+            types.push(gate.around(&format!(
+                "/// Kinds of {about}, version `{method}`.{doc}\n#[derive(Clone, Copy, Debug)]\n\
+                 pub struct {type_name}<'a>(&'a SharedInformerFactory);\n\n\
+                 impl {type_name}<'_> {{\n{}\n}}",
+                indented(&methods)
+            )));
+        }
+    }
+    format!(
+        "//! Kinds of {about}.\n\nuse crate::{{GenericInformer, SharedInformerFactory}};\n\n\
+         impl SharedInformerFactory {{\n    /// Kinds of {about}.\n    \
+         pub fn {group}(&self) -> {name}<'_> {{\n        {name}(self)\n    }}\n}}\n\n\
+         /// Kinds of {about}, by version.\n#[derive(Clone, Copy, Debug)]\n\
+         pub struct {name}<'a>(&'a SharedInformerFactory);\n\n\
+         impl<'a> {name}<'a> {{\n{}\n}}\n\n{}\n",
+        indented(&accessors.join("\n\n")),
+        types.join("\n\n")
+    )
+}
+
+/// The accessors of one version of a group, which stand inside of its gate.
+fn render_methods(kinds: &[&Kind], outer: &Gate, present: &BTreeSet<u32>) -> String {
+    let range = outer.from.unwrap_or(0)..=outer.to.unwrap_or(u32::MAX);
+    let within = |minors: &BTreeSet<u32>| minors.range(range.clone()).copied().collect();
+    let present = within(present);
+    let mut methods = Vec::new();
+    for kind in kinds {
+        for gate in Gate::of(&within(&kind.minors), &present) {
+            let (method, path, doc) = (&kind.method, &kind.path, kind.doc(&gate.doc()));
+            methods.push(gate.around(&format!(
+                "{doc}\npub fn {method}(self) -> GenericInformer<{path}> {{\n    \
+                 GenericInformer::new(self.0)\n}}"
+            )));
+        }
+    }
+    methods.join("\n\n")
+}
