@@ -32,6 +32,7 @@ use crate::exit::Error;
 use crate::stop::Stop;
 
 fn main() -> ExitCode {
+    usage::begin();
     let cli = Cli::parse();
     logs::start(cli.verbosity());
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {

@@ -1,5 +1,7 @@
 //! What this process has used.
 
+use std::sync::OnceLock;
+
 /// Memory and processor time of this process so far; `None` where the system does not tell.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Usage {
@@ -9,10 +11,22 @@ pub(crate) struct Usage {
     pub(crate) cpu_seconds: Option<f64>,
 }
 
+/// What a program had used that became this one by exec, as cargo does.
+static BEFORE: OnceLock<f64> = OnceLock::new();
+
+/// To be called first: what was used before is not this program's.
+pub(crate) fn begin() {
+    if let Some(seconds) = cpu_seconds() {
+        BEFORE.get_or_init(|| seconds);
+    }
+}
+
 impl Usage {
     /// Asks the operating system.
     pub(crate) fn now() -> Self {
-        Self { peak_memory_bytes: peak_memory_bytes(), cpu_seconds: cpu_seconds() }
+        let before = BEFORE.get().copied().unwrap_or(0.0);
+        let cpu_seconds = cpu_seconds().map(|seconds| (seconds - before).max(0.0));
+        Self { peak_memory_bytes: peak_memory_bytes(), cpu_seconds }
     }
 }
 
