@@ -3,7 +3,7 @@
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use crate::{contract, files, tidy};
+use crate::{codegen, contract, files, tidy};
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -15,7 +15,12 @@ pub(crate) struct Args {
 const README: &str = "README.md";
 
 /// The Kubernetes version whose types documentation and single crates are built with.
-const KUBERNETES: (&str, &str) = ("K8S_OPENAPI_ENABLED_VERSION", "1.37");
+const KUBERNETES: (&str, &str) = ("K8S_OPENAPI_ENABLED_VERSION", NEWEST_KUBERNETES);
+const NEWEST_KUBERNETES: &str = "1.37";
+const OLDEST_KUBERNETES: &str = "1.33";
+
+/// The library whose public items depend on the version of Kubernetes.
+const FACADE: &str = "kinformer";
 
 /// How a step ended that did not fail.
 enum Done {
@@ -28,12 +33,14 @@ enum Done {
 type Step = (&'static str, fn() -> Result<Done, String>);
 
 /// What is quick or often wrong comes first.
-const STEPS: [Step; 12] = [
+const STEPS: [Step; 14] = [
     ("fmt", || cargo(&["fmt", "--all", "--check"])),
     ("tidy", || tidy::run().map(passed)),
     ("contract", || contract::quietly().map(passed)),
+    ("generated code", || codegen::check().map(passed)),
     ("clippy", || cargo(&["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"])),
     ("each library alone", each_alone),
+    ("oldest and newest Kubernetes", kubernetes_versions),
     ("tests, as the README says", readme_tests),
     ("documentation", documentation),
     ("model checking", model_checking),
@@ -134,6 +141,15 @@ fn each_alone() -> Result<Done, String> {
         cargo_with(&["check", "--quiet", "--package", &library.package], &[KUBERNETES])?;
     }
     Ok(Done::Passed)
+}
+
+/// The oldest version has a folder of its own, because changing the version would build everything else anew; the
+/// newest is what the rest is built with.
+fn kubernetes_versions() -> Result<Done, String> {
+    let oldest = files::root().join("target/oldest-kubernetes").display().to_string();
+    let check = ["check", "--quiet", "--package", FACADE];
+    cargo_with(&check, &[(KUBERNETES.0, OLDEST_KUBERNETES), ("CARGO_TARGET_DIR", &oldest)])?;
+    cargo_with(&check, &[KUBERNETES])
 }
 
 /// A published crate of ours.
@@ -264,6 +280,14 @@ mod tests {
     fn a_command_that_fails_or_is_missing_is_told() {
         assert!(cargo(&["no-such-command"]).is_err_and(|told| told.contains("cargo no-such-command: exit")));
         assert!(command("no-such-program", &[], &[]).is_err_and(|told| told.contains("no-such-program: ")));
+    }
+
+    #[test]
+    fn the_oldest_and_the_newest_kubernetes_are_those_of_the_types() {
+        let minors = codegen::kubernetes_minors().unwrap();
+        let minor = |version: &str| version.strip_prefix("1.").map(|minor| minor.parse().unwrap());
+        assert_eq!(minors.first().copied(), minor(OLDEST_KUBERNETES));
+        assert_eq!(minors.last().copied(), minor(NEWEST_KUBERNETES));
     }
 
     #[test]

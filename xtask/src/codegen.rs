@@ -59,6 +59,12 @@ pub(crate) fn check() -> Result<(), String> {
     fail(problems)
 }
 
+/// The minor versions of Kubernetes 1 whose types there are.
+#[cfg(test)]
+pub(crate) fn kubernetes_minors() -> Result<BTreeSet<u32>, String> {
+    Source::find().map(|source| source.minors)
+}
+
 /// The files of the folder that would not be written.
 fn stale(expected: &BTreeMap<String, String>) -> Result<Vec<String>, String> {
     let entries = fs::read_dir(files::root().join(FOLDER)).map_err(|error| format!("{FOLDER}: {error}"))?;
@@ -434,4 +440,159 @@ fn render_methods(kinds: &[&Kind], outer: &Gate, present: &BTreeSet<u32>) -> Str
         }
     }
     methods.join("\n\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SET: &str = "\n/// A set.\npub struct DaemonSet {}\n\nimpl crate::Resource for DaemonSet {\n    \
+        const API_VERSION: &'static str = \"apps.x/v1\";\n    const GROUP: &'static str = \"apps.x\";\n    \
+        const KIND: &'static str = \"DaemonSet\";\n    const VERSION: &'static str = \"v1\";\n    \
+        const URL_PATH_SEGMENT: &'static str = \"daemonsets\";\n    \
+        type Scope = crate::NamespaceResourceScope;\n}\n\n\
+        impl crate::ListableResource for DaemonSet {\n    const LIST_KIND: &'static str = \"DaemonSetList\";\n}\n\n\
+        impl crate::Metadata for DaemonSet {\n    type Ty = crate::apimachinery::ObjectMeta;\n\n    fn f() {}\n}\n";
+    const MODULE: [&str; 4] = ["api", "apps", "v1", "daemon_set"];
+
+    fn set() -> Kind {
+        Kind::parse(&MODULE, SET).unwrap().unwrap()
+    }
+
+    fn minors(minors: &[u32]) -> BTreeSet<u32> {
+        minors.iter().copied().collect()
+    }
+
+    #[test]
+    fn the_committed_files_are_what_is_generated() {
+        assert_eq!(check(), Ok(()));
+    }
+
+    #[test]
+    fn every_kind_that_can_be_listed_is_found_in_its_versions() {
+        let source = Source::find().unwrap();
+        let kinds = source.kinds().unwrap();
+        for minor in &source.minors {
+            let mut paths = Vec::new();
+            walk(&source.folder.join(format!("v1_{minor}")), &mut paths).unwrap();
+            let texts = paths.iter().map(|path| fs::read_to_string(path).unwrap());
+            let listable: usize =
+                texts.map(|text| text.matches("impl crate::ListableResource for").count()).sum();
+            let found = kinds.iter().filter(|kind| kind.minors.contains(minor)).count();
+            assert_eq!((found, found > 70), (listable, true), "Kubernetes 1.{minor}");
+        }
+        let generated: String = generate().unwrap().into_values().collect();
+        for kind in &kinds {
+            let accessor = format!("pub fn {}(", kind.method);
+            assert!(generated.contains(&accessor) && generated.contains(&kind.path), "{kind:?}");
+        }
+    }
+
+    #[test]
+    fn a_kind_is_read_from_its_file() {
+        let expected = Kind {
+            group: "apps.x".into(),
+            version: Version("v1".into()),
+            method: "daemon_sets".into(),
+            plural: "daemonsets".into(),
+            kind: "DaemonSet".into(),
+            path: "k8s_openapi::api::apps::v1::DaemonSet".into(),
+            namespaced: true,
+            minors: BTreeSet::new(),
+        };
+        assert_eq!(set(), expected);
+        assert_eq!(set().group_method(), "apps");
+        assert_eq!(set().doc(" Since."), "/// `DaemonSet` of `apps.x/v1`, namespaced. Since.");
+        let status = Kind { plural: "componentstatuses".into(), group: String::new(), ..set() };
+        assert!(status.doc("").starts_with("/// `DaemonSet` of `v1`, "));
+        assert!(
+            status.doc("").ends_with("\n///\n/// API servers list this kind and do not let it be watched.")
+        );
+        assert_eq!(status.group_method(), "core");
+    }
+
+    #[test]
+    fn what_is_no_object_is_left_out_and_what_is_not_understood_is_told() {
+        let parse = |text: &str| Kind::parse(&MODULE, text);
+        assert_eq!(parse("pub struct DaemonSetSpec {}"), Ok(None));
+        assert_eq!(parse(&SET.replace("ObjectMeta", "ListMeta")), Ok(None));
+        assert_eq!(parse(&SET.replace("Metadata for", "Other for")), Ok(None));
+        for (from, to, told) in [
+            ("Resource for DaemonSet {\n    const API", "Resource for X {\n    const API", "no Resource"),
+            ("NamespaceResourceScope", "SubResourceScope", "the scope Some(\"SubResourceScope\")"),
+            ("const KIND", "const NAME", "has no KIND"),
+            ("\"daemonsets\"", "\"demons\"", "no plural"),
+        ] {
+            let problem = parse(&SET.replace(from, to)).unwrap_err();
+            assert!(problem.contains(told), "{problem}");
+        }
+    }
+
+    #[test]
+    fn plurals_are_split_where_the_singular_is() {
+        assert_eq!(plural_of("pod", "pods").as_deref(), Some("pods"));
+        assert_eq!(plural_of("service_cidr", "servicecidrs").as_deref(), Some("service_cidrs"));
+        assert_eq!(
+            plural_of("csi_storage_capacity", "csistoragecapacities").unwrap(),
+            "csi_storage_capacities"
+        );
+        assert_eq!(plural_of("service_cidr", "cidrs"), None);
+    }
+
+    #[test]
+    fn versions_are_sorted_as_kubernetes_prefers_them() {
+        let sorted = ["v2", "v1", "v1beta2", "v1beta1", "v2alpha1", "v1alpha10", "v1alpha2"];
+        let mut versions = sorted.map(|version| Version(version.into()));
+        versions.reverse();
+        versions.sort();
+        assert_eq!(versions.map(|version| version.0), sorted);
+        assert_eq!(Version("v1beta1".into()).type_name(), "V1beta1");
+    }
+
+    #[test]
+    fn what_not_all_versions_have_is_gated() {
+        let all = minors(&[33, 34, 35, 36]);
+        let gates = |some: &[u32]| -> Vec<String> {
+            let gates = Gate::of(&minors(some), &all);
+            gates.iter().map(|gate| format!("{}|{}", gate.around("x"), gate.doc())).collect()
+        };
+        assert_eq!(gates(&[33, 34, 35, 36]), ["x|"]);
+        let since = "k8s_openapi::k8s_if_ge_1_35! {\n    x\n}| Since Kubernetes 1.35.";
+        assert_eq!(gates(&[35, 36]), [since]);
+        let until = "k8s_openapi::k8s_if_le_1_33! {\n    x\n}| Until Kubernetes 1.33.";
+        assert_eq!(gates(&[33]), [until]);
+        assert_eq!(gates(&[33, 35, 36]), [until, since], "a hole makes two of it");
+        let both = "k8s_openapi::k8s_if_ge_1_34! {\n    k8s_openapi::k8s_if_le_1_35! {\n        x\n    }\n}";
+        assert_eq!(gates(&[34, 35]), [format!("{both}| From Kubernetes 1.34 to 1.35.")]);
+        assert!(gates(&[34])[0].ends_with("| Only in Kubernetes 1.34."));
+    }
+
+    #[test]
+    fn a_gate_is_not_said_again_inside_of_it() {
+        let all = minors(&[33, 34, 35]);
+        let (early, late) =
+            (Kind { minors: minors(&[34]), ..set() }, Kind { minors: minors(&[34, 35]), ..set() });
+        let late = Kind { method: "others".into(), ..late };
+        let text = render_group("apps", &[&early, &late], &all);
+        assert_eq!(text.matches("k8s_if_ge_1_34!").count(), 2, "the version's method and its type:\n{text}");
+        assert_eq!(text.matches("k8s_if_le_1_34!").count(), 1, "one kind:\n{text}");
+        let text = render_group("apps", &[&early, &late], &minors(&[34, 35]));
+        assert!(!text.contains("k8s_if_ge"), "the module is gated:\n{text}");
+    }
+
+    #[test]
+    fn a_file_that_is_not_current_is_told_with_its_line() {
+        assert_eq!(difference("a\nb\n", "a\nb\n", "x.rs"), None);
+        let told = "x.rs:2: not what is generated; run `cargo xtask codegen`";
+        assert_eq!(difference("a\nc\n", "a\nb\n", "x.rs").as_deref(), Some(told));
+        assert_eq!(difference("a\n", "a\nb\n", "x.rs").as_deref(), Some(told));
+        let expected = BTreeMap::from([("mod.rs".to_owned(), String::new())]);
+        assert!(stale(&expected).unwrap().contains(&"core.rs".to_owned()));
+    }
+
+    #[test]
+    fn what_is_no_rust_is_told() {
+        assert_eq!(format("fn  f( ) { }").as_deref(), Ok("fn f() {}\n"));
+        assert!(format("fn (").is_err_and(|told| told.starts_with("rustfmt: ")));
+    }
 }

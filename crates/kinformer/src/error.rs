@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::SelectorError;
 
 /// An error of this crate.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// The store has no object with this key.
@@ -16,7 +16,42 @@ pub enum Error {
         /// The key that was asked for, as `namespace/name` or `name`.
         key: String,
     },
+    /// Informers had not synced when they stopped or the deadline passed.
+    #[error("not synced: {}", list(informers))]
+    NotSynced {
+        /// What each of them says.
+        informers: Vec<kinformer_shared_informer::Error>,
+    },
+    /// Informers have stopped, but handlers of them did not return in time.
+    #[error("{}", list(informers))]
+    Stuck {
+        /// What each of them says.
+        informers: Vec<kinformer_shared_informer::Error>,
+    },
+    /// The server was asked about a resource and does not serve it, or did not answer.
+    #[error("the server could not say what {what} is: {source}")]
+    Discovery {
+        /// What it was asked about.
+        what: Arc<str>,
+        /// What went wrong.
+        source: Arc<kube_client::Error>,
+    },
+    /// The server serves the group and version, but no such resource in it.
+    #[error("the server has no resource {resource:?} in {group_version}")]
+    NoSuchResource {
+        /// The plural name that was asked for.
+        resource: Arc<str>,
+        /// In which group and version.
+        group_version: Arc<str>,
+    },
+    /// Informers can be started within a tokio runtime only.
+    #[error("informers can only be started within a tokio runtime")]
+    NoRuntime,
     /// A label selector is none.
     #[error(transparent)]
     Selector(#[from] SelectorError),
+}
+
+fn list(errors: &[kinformer_shared_informer::Error]) -> String {
+    errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
 }

@@ -1,9 +1,369 @@
 //! One informer for each type, shared by all who ask for it.
 
+use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Gives out shared informers.
-#[derive(Clone, Debug, Default)]
+use dashmap::DashMap;
+use dashmap::mapref::entry::Entry as Place;
+use futures::future::join_all;
+use kinformer_core::Object;
+use kinformer_kube::KubeListerWatcher;
+use kinformer_reflector::ListerWatcher;
+use kinformer_shared_informer::{SharedIndexInformer, SharedIndexInformerBuilder};
+use kinformer_store::{IndexFunction, NAMESPACE_INDEX};
+use kube_client::Client;
+use kube_core::discovery::{ApiCapabilities, ApiResource};
+use kube_core::gvk::{GroupVersion, GroupVersionKind, GroupVersionResource};
+use kube_core::metadata::PartialObjectMeta;
+use kube_core::{DynamicObject, Resource};
+use parking_lot::Mutex;
+use tokio::runtime::Handle;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::Error;
+use crate::entry::{Entry, Held, Key, Managed};
+use crate::generic_informer::GenericInformer;
+use crate::kind::{Kind, KnownKind};
+use crate::options::{Options, SharedInformerFactoryBuilder};
+use crate::sync::CacheSync;
+
+/// Gives out shared informers: one for each type, and for each dynamic resource, however often it is asked for.
+///
+/// Cheap to clone; all clones are the same factory. Informers run from the next [`start`](Self::start) on until
+/// [`shutdown`](Self::shutdown), until they are [released](crate::InformerLease), or until the last clone is dropped.
+///
+/// The methods for the built-in kinds are in [`accessors`](crate::accessors).
+///
+/// Follows client-go 1.37 (`SharedInformerFactory`, `DynamicSharedInformerFactory`, and the metadata one: here they
+/// are one).
+#[derive(Clone)]
 pub struct SharedInformerFactory {
-    _shared: Arc<()>,
+    pub(crate) inner: Arc<Inner>,
+}
+
+pub(crate) struct Inner {
+    client: Client,
+    options: Options,
+    informers: DashMap<Key, Arc<Entry>>,
+    tasks: TaskTracker,
+    cancel: CancellationToken,
+    /// How runs have ended that did not end well.
+    ended: Arc<Mutex<Vec<kinformer_shared_informer::Error>>>,
+    down: AtomicBool,
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        self.cancel.cancel();
+    }
+}
+
+impl SharedInformerFactory {
+    /// A factory with the defaults: all namespaces, no resync.
+    pub fn new(client: Client) -> Self {
+        Self::builder(client).build()
+    }
+
+    /// For a factory with options.
+    pub fn builder(client: Client) -> SharedInformerFactoryBuilder {
+        SharedInformerFactoryBuilder::new(client)
+    }
+
+    pub(crate) fn from_options(client: Client, options: Options) -> Self {
+        let inner = Inner {
+            client,
+            options,
+            informers: DashMap::new(),
+            tasks: TaskTracker::new(),
+            cancel: CancellationToken::new(),
+            ended: Arc::default(),
+            down: AtomicBool::new(false),
+        };
+        Self { inner: Arc::new(inner) }
+    }
+
+    /// The client that its informers use.
+    pub fn client(&self) -> &Client {
+        &self.inner.client
+    }
+
+    /// The informer of a type that knows its own kind: built in, or derived.
+    pub fn informer_for<K>(&self) -> SharedIndexInformer<K>
+    where
+        K: Resource<DynamicType = (), Scope: 'static> + KnownKind,
+    {
+        self.generic::<K>().informer()
+    }
+
+    /// As [`Self::informer_for`], with a lister and leases.
+    pub fn generic<K>(&self) -> GenericInformer<K>
+    where
+        K: Resource<DynamicType = (), Scope: 'static> + Object,
+    {
+        GenericInformer::new(self)
+    }
+
+    /// Only the metadata of a type that knows its own kind.
+    pub fn metadata<K>(&self) -> GenericInformer<PartialObjectMeta<K>>
+    where
+        K: Resource<DynamicType = (), Scope: 'static> + Send + Sync + 'static,
+    {
+        let scope = crate::kind::scope_of::<K>();
+        GenericInformer::of(self, (), scope)
+    }
+
+    /// A resource that is named here, with objects of any shape. Nothing is asked of the server.
+    pub fn dynamic(
+        &self,
+        resource: ApiResource,
+        scope: kube_core::discovery::Scope,
+    ) -> GenericInformer<DynamicObject> {
+        GenericInformer::of(self, resource, scope)
+    }
+
+    /// Only the metadata of a resource that is named here.
+    pub fn dynamic_metadata(
+        &self,
+        resource: ApiResource,
+        scope: kube_core::discovery::Scope,
+    ) -> GenericInformer<PartialObjectMeta<DynamicObject>> {
+        GenericInformer::of(self, resource, scope)
+    }
+
+    /// A resource by its group, version and plural name, with objects of any shape. The server is asked about it.
+    ///
+    /// # Errors
+    /// [`Error::Discovery`]: the server does not serve it, or does not answer.
+    ///
+    /// Follows client-go 1.37 (`ForResource`).
+    pub async fn for_resource(
+        &self,
+        resource: &GroupVersionResource,
+    ) -> Result<GenericInformer<DynamicObject>, Error> {
+        let group_version = GroupVersion { group: resource.group.clone(), version: resource.version.clone() };
+        let error = |source| Error::Discovery {
+            what: format!("{}.{}.{}", resource.resource, resource.version, resource.group).into(),
+            source: Arc::new(source),
+        };
+        let group =
+            kube_client::discovery::pinned_group(self.client(), &group_version).await.map_err(error)?;
+        let found: Option<(ApiResource, ApiCapabilities)> = group
+            .versioned_resources(&resource.version)
+            .into_iter()
+            .find(|(found, _)| found.plural == resource.resource);
+        match found {
+            Some((found, capabilities)) => Ok(self.dynamic(found, capabilities.scope)),
+            None => Err(Error::NoSuchResource {
+                resource: resource.resource.as_str().into(),
+                group_version: group_version.api_version().into(),
+            }),
+        }
+    }
+
+    /// A resource by its kind, with objects of any shape. The server is asked about it.
+    ///
+    /// # Errors
+    /// [`Error::Discovery`]: the server does not serve it, or does not answer.
+    pub async fn for_kind(&self, kind: &GroupVersionKind) -> Result<GenericInformer<DynamicObject>, Error> {
+        match kube_client::discovery::pinned_kind(self.client(), kind).await {
+            Ok((resource, capabilities)) => Ok(self.dynamic(resource, capabilities.scope)),
+            Err(source) => Err(Error::Discovery {
+                what: format!("{} of {}", kind.kind, kind.api_version()).into(),
+                source: Arc::new(source),
+            }),
+        }
+    }
+
+    /// The informer of a type, made by the given function if there is none: for types that are not Kubernetes' own,
+    /// and for informers with indexes or other particular settings. [`Self::builder_for`] begins one with the
+    /// factory's options. If two make one at the same time, one of the two is used and the other dropped.
+    ///
+    /// # Errors
+    /// Those of the function.
+    ///
+    /// Follows client-go 1.37 (`InformerFor`).
+    pub fn informer_with<T: Object, E>(
+        &self,
+        make: impl Fn(&Self) -> Result<SharedIndexInformer<T>, E>,
+    ) -> Result<SharedIndexInformer<T>, E> {
+        let key = Key::of_type::<T>();
+        loop {
+            let entry =
+                self.entry(&key, || make(self).map(|informer| Arc::new(informer) as Arc<dyn Managed>))?;
+            // It may have been released since it was found.
+            if entry.keep() == Held::Yes
+                && let Some(informer) = entry.informer()
+            {
+                return Ok(informer);
+            }
+        }
+    }
+
+    /// An informer builder with what the factory's options say about this type.
+    pub fn builder_for<T: Object>(
+        &self,
+        source: impl ListerWatcher<T> + 'static,
+        resource: &str,
+    ) -> SharedIndexInformerBuilder<T> {
+        self.inner.options.builder_for(source, resource)
+    }
+
+    /// The lister-watcher of a kind with the factory's options.
+    pub(crate) fn lister_watcher<K>(
+        &self,
+        dynamic_type: &K::DynamicType,
+        scope: &kube_core::discovery::Scope,
+    ) -> KubeListerWatcher<K>
+    where
+        K: KnownKind,
+        K::DynamicType: Kind<K>,
+    {
+        let source = dynamic_type.lister_watcher(self.inner.client.clone());
+        self.inner.options.restrict(source, scope)
+    }
+
+    /// An informer of Kubernetes objects with the factory's options and the index by namespace.
+    pub(crate) fn kubernetes_informer<K: Object>(
+        &self,
+        source: impl ListerWatcher<K> + 'static,
+        resource: &str,
+    ) -> SharedIndexInformer<K> {
+        let builder = self.builder_for(source, resource);
+        #[expect(clippy::expect_used, reason = "what fails is two indexes of one name, and there is one")]
+        builder.index(NAMESPACE_INDEX, IndexFunction::by_namespace()).build().expect("one index")
+    }
+
+    /// Starts every informer that does not run yet. May be called as often as one likes. Nothing is started after
+    /// [`Self::shutdown`].
+    ///
+    /// # Errors
+    /// [`Error::NoRuntime`]: this is not within a tokio runtime.
+    pub fn start(&self) -> Result<(), Error> {
+        let runtime = Handle::try_current().map_err(|_| Error::NoRuntime)?;
+        for entry in self.inner.informers.iter() {
+            // Asked for each: a shutdown closes the tracker only after it has said so.
+            if self.inner.down.load(Ordering::SeqCst) {
+                return Ok(());
+            }
+            if let Some((informer, cancel)) = entry.begin(&self.inner.cancel) {
+                let ended = self.inner.ended.clone();
+                let done = entry.done();
+                self.inner.tasks.spawn_on(
+                    async move {
+                        let _done = done.drop_guard();
+                        if let Err(error) = informer.run(cancel).await {
+                            tracing::error!(informer = informer.name(), %error, "an informer did not end well");
+                            ended.lock().push(error);
+                        }
+                    },
+                    &runtime,
+                );
+            }
+        }
+        Ok(())
+    }
+
+    /// Waits until every informer that was started has synced, and says of each how it went. Cancel-safe.
+    ///
+    /// An informer that cannot sync is waited for until it stops: see [`Self::wait_for_cache_sync_until`].
+    pub async fn wait_for_cache_sync(&self) -> CacheSync {
+        self.synced(None).await
+    }
+
+    /// As [`Self::wait_for_cache_sync`], until a deadline.
+    pub async fn wait_for_cache_sync_until(&self, deadline: Instant) -> CacheSync {
+        self.synced(Some(deadline)).await
+    }
+
+    async fn synced(&self, deadline: Option<Instant>) -> CacheSync {
+        let started: Vec<_> = self
+            .inner
+            .informers
+            .iter()
+            .filter(|entry| entry.was_started())
+            .map(|entry| entry.managed())
+            .collect();
+        let waits = started.iter().map(|informer| async {
+            (Arc::<str>::from(informer.name()), informer.wait_for_sync(deadline).await)
+        });
+        CacheSync::new(join_all(waits).await)
+    }
+
+    /// Stops every informer and waits for all their tasks. May be called as often as one likes; each call waits.
+    ///
+    /// It ends within the grace period of the informers, whatever their handlers do.
+    ///
+    /// # Errors
+    /// [`Error::Stuck`]: handlers did not return in time.
+    pub async fn shutdown(&self) -> Result<(), Error> {
+        self.inner.down.store(true, Ordering::SeqCst);
+        self.inner.cancel.cancel();
+        self.inner.tasks.close();
+        self.inner.tasks.wait().await;
+        let stuck = self.inner.ended.lock().clone();
+        if stuck.is_empty() { Ok(()) } else { Err(Error::Stuck { informers: stuck }) }
+    }
+
+    /// Whether [`Self::shutdown`] was called.
+    pub fn is_shut_down(&self) -> bool {
+        self.inner.down.load(Ordering::SeqCst)
+    }
+
+    /// The entry under this key; made if there is none. User code, which `make` may be, runs without a lock.
+    pub(crate) fn entry<E>(
+        &self,
+        key: &Key,
+        make: impl FnOnce() -> Result<Arc<dyn Managed>, E>,
+    ) -> Result<Arc<Entry>, E> {
+        if let Some(entry) = self.inner.informers.get(key) {
+            return Ok(entry.clone());
+        }
+        let made = make()?;
+        Ok(match self.inner.informers.entry(key.clone()) {
+            Place::Occupied(place) => place.get().clone(),
+            Place::Vacant(place) => place.insert(Arc::new(Entry::new(made))).clone(),
+        })
+    }
+
+    /// As [`Self::entry`], with one more lease of it.
+    pub(crate) fn leased(&self, key: &Key, make: impl Fn() -> Arc<dyn Managed>) -> Arc<Entry> {
+        loop {
+            let Ok(entry) = self.entry(key, || Ok::<_, std::convert::Infallible>(make()));
+            // It may have been released since it was found.
+            if entry.lease() == Held::Yes {
+                return entry;
+            }
+        }
+    }
+
+    /// Gives a lease back; the informer stops with the last one, unless it is kept.
+    pub(crate) fn give_back(&self, key: &Key, entry: &Arc<Entry>) {
+        if entry.give_back() == Held::No {
+            self.inner.informers.remove_if(key, |_, there| Arc::ptr_eq(there, entry));
+            entry.stop();
+        }
+    }
+
+    /// Stops an informer, whoever holds it, and forgets it. Says whether there was one.
+    pub(crate) async fn remove(&self, key: &Key) -> bool {
+        let Some((_, entry)) = self.inner.informers.remove(key) else { return false };
+        entry.stop();
+        entry.ended().await;
+        true
+    }
+}
+
+/// The names of the informers that a factory has.
+impl fmt::Debug for SharedInformerFactory {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let informers: Vec<_> =
+            self.inner.informers.iter().map(|entry| entry.managed().name().to_owned()).collect();
+        f.debug_struct("SharedInformerFactory")
+            .field("options", &self.inner.options)
+            .field("informers", &informers)
+            .finish_non_exhaustive()
+    }
 }

@@ -1,30 +1,165 @@
 //! What an accessor gives.
 
+use std::convert::Infallible;
 use std::fmt;
-use std::marker::PhantomData;
+use std::ops::Deref;
+use std::sync::Arc;
 
-use crate::SharedInformerFactory;
+use kinformer_core::Object;
+use kinformer_shared_informer::SharedIndexInformer;
+use kube_core::Resource;
+use kube_core::discovery::Scope;
 
-/// The informer of one kind, as the factory has it.
-pub struct GenericInformer<K> {
+use crate::entry::{Entry, Held, Key, Managed};
+use crate::kind::{Kind, KnownKind, resource_name, scope_of};
+use crate::{Lister, SharedInformerFactory};
+
+/// The informer of one kind, as the factory has it or will have it: nothing is made until it is asked for.
+///
+/// Follows client-go 1.37 (`GenericInformer`, and `PodInformer` and its like).
+pub struct GenericInformer<K: Resource> {
     factory: SharedInformerFactory,
-    kind: PhantomData<fn() -> K>,
+    dynamic_type: K::DynamicType,
+    scope: Scope,
 }
 
-impl<K> GenericInformer<K> {
+impl<K: Resource<DynamicType = (), Scope: 'static>> GenericInformer<K> {
     pub(crate) fn new(factory: &SharedInformerFactory) -> Self {
-        Self { factory: factory.clone(), kind: PhantomData }
+        Self::of(factory, (), scope_of::<K>())
     }
 }
 
-impl<K> Clone for GenericInformer<K> {
+impl<K: Resource> GenericInformer<K> {
+    pub(crate) fn of(factory: &SharedInformerFactory, dynamic_type: K::DynamicType, scope: Scope) -> Self {
+        Self { factory: factory.clone(), dynamic_type, scope }
+    }
+}
+
+impl<K: KnownKind> GenericInformer<K>
+where
+    K::DynamicType: Kind<K>,
+{
+    /// The informer. From now on the factory keeps it for as long as it lives. It runs from the next
+    /// [start](SharedInformerFactory::start) on.
+    pub fn informer(&self) -> SharedIndexInformer<K> {
+        loop {
+            let Ok(entry) = self.factory.entry(&self.key(), || Ok::<_, Infallible>(self.make()));
+            // It may have been released since it was found.
+            if entry.keep() == Held::Yes
+                && let Some(informer) = entry.informer()
+            {
+                return informer;
+            }
+        }
+    }
+
+    /// Reads what the informer has stored. The factory keeps the informer from now on.
+    pub fn lister(&self) -> Lister<K> {
+        Lister::new(self.informer().store()).of_resource(self.resource())
+    }
+
+    /// The informer for as long as somebody needs it: when the last lease of it is given back or dropped, it stops,
+    /// and its watch and its objects go. If the factory [keeps](Self::informer) it, it goes on.
+    pub fn lease(&self) -> InformerLease<K> {
+        let key = self.key();
+        loop {
+            let entry = self.factory.leased(&key, || self.make());
+            if let Some(informer) = entry.informer() {
+                return InformerLease { informer, key, entry, factory: self.factory.clone() };
+            }
+        }
+    }
+
+    /// Stops the informer, whoever holds it, and waits until it has stopped. Asked for again, it is a new one. Says
+    /// whether there was one.
+    pub async fn remove(&self) -> bool {
+        self.factory.remove(&self.key()).await
+    }
+
+    /// What it is about, as people write it: `pods`, `deployments.apps`.
+    pub fn resource(&self) -> String {
+        resource_name::<K>(&self.dynamic_type)
+    }
+
+    fn key(&self) -> Key {
+        match self.dynamic_type.resource() {
+            Some(resource) => Key::of_resource::<K>(resource.into()),
+            None => Key::of_type::<K>(),
+        }
+    }
+
+    fn make(&self) -> Arc<dyn Managed> {
+        let source = self.factory.lister_watcher::<K>(&self.dynamic_type, &self.scope);
+        Arc::new(self.factory.kubernetes_informer(source, &self.resource()))
+    }
+}
+
+impl<K: Resource> Clone for GenericInformer<K>
+where
+    K::DynamicType: Clone,
+{
     fn clone(&self) -> Self {
-        Self::new(&self.factory)
+        Self::of(&self.factory, self.dynamic_type.clone(), self.scope.clone())
     }
 }
 
-impl<K> fmt::Debug for GenericInformer<K> {
+impl<K: Resource> fmt::Debug for GenericInformer<K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("GenericInformer").field("kind", &std::any::type_name::<K>()).finish_non_exhaustive()
+        f.debug_struct("GenericInformer")
+            .field("resource", &resource_name::<K>(&self.dynamic_type))
+            .finish_non_exhaustive()
+    }
+}
+
+/// Holds an informer of the factory; it stops with its last holder.
+pub struct InformerLease<K: Object> {
+    informer: SharedIndexInformer<K>,
+    key: Key,
+    entry: Arc<Entry>,
+    factory: SharedInformerFactory,
+}
+
+impl<K: Object> InformerLease<K> {
+    /// Gives the lease back, and waits until the informer has stopped if it was the last. Cancel-safe: the lease is
+    /// given back at once.
+    pub async fn release(self) {
+        let entry = self.entry.clone();
+        drop(self);
+        if entry.is_released() {
+            entry.ended().await;
+        }
+    }
+}
+
+impl<K: Object> Deref for InformerLease<K> {
+    type Target = SharedIndexInformer<K>;
+
+    fn deref(&self) -> &SharedIndexInformer<K> {
+        &self.informer
+    }
+}
+
+impl<K: Object> Clone for InformerLease<K> {
+    fn clone(&self) -> Self {
+        // It is held, by this one: so it has not been released, unless it was removed, and then it has stopped.
+        self.entry.lease();
+        Self {
+            informer: self.informer.clone(),
+            key: self.key.clone(),
+            entry: self.entry.clone(),
+            factory: self.factory.clone(),
+        }
+    }
+}
+
+impl<K: Object> Drop for InformerLease<K> {
+    fn drop(&mut self) {
+        self.factory.give_back(&self.key, &self.entry);
+    }
+}
+
+impl<K: Object> fmt::Debug for InformerLease<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("InformerLease").field(&self.informer).finish()
     }
 }

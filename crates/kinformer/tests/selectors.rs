@@ -1,5 +1,5 @@
 //! Label selectors against a model of their operators.
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, clippy::panic)]
 
 use std::collections::BTreeMap;
 

@@ -39,6 +39,8 @@ pub(crate) struct Inbox<T> {
     synced: bool,
     /// Whether what is read here has been told when the next is asked for.
     tells: Tells,
+    /// Whether the listener was told that it has synced.
+    announced: bool,
 }
 
 /// Who reads an inbox.
@@ -61,7 +63,17 @@ impl<T> Inbox<T> {
     ) -> Self {
         let joined = initial.as_ref().map(|state| state.revision);
         listener.initial.store(initial.as_ref().map_or(0, |state| state.objects.len()), Ordering::Relaxed);
-        Self { listener, initial, joined, joined_at: Instant::now(), cursor, at: 0, synced, tells }
+        Self {
+            listener,
+            initial,
+            joined,
+            joined_at: Instant::now(),
+            cursor,
+            at: 0,
+            synced,
+            tells,
+            announced: false,
+        }
     }
 
     /// Tells the next notification, if there is one.
@@ -78,7 +90,8 @@ impl<T> Inbox<T> {
             }
         }
         loop {
-            if self.synced && self.tells == Tells::Handler && !self.listener.synced.is_cancelled() {
+            if self.synced && self.tells == Tells::Handler && !self.announced {
+                self.announced = true;
                 self.listener.synced.cancel();
             }
             let Some(batch) = self.cursor.batch() else {

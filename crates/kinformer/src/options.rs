@@ -1,0 +1,174 @@
+//! What is set of a factory before it gives out informers.
+
+use std::any::{Any, TypeId};
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use kinformer_core::{Object, Transform};
+use kinformer_kube::{KubeListerWatcher, Params};
+use kinformer_reflector::{Failure, ListerWatcher, ReflectorOptions};
+use kinformer_shared_informer::{SharedIndexInformer, SharedIndexInformerBuilder};
+use kube_client::Client;
+use kube_core::discovery::Scope;
+
+use crate::SharedInformerFactory;
+
+type Tweak = dyn Fn(&mut Params) + Send + Sync;
+type ErrorHook = dyn Fn(&Failure<'_>) + Send + Sync;
+type ChangeReflector = dyn Fn(ReflectorOptions) -> ReflectorOptions + Send + Sync;
+
+/// The options of a factory. Defaults: all namespaces, no resync, nothing changed.
+#[derive(Clone, Default)]
+pub(crate) struct Options {
+    name: Option<Arc<str>>,
+    namespace: Option<String>,
+    resync: Duration,
+    resyncs: HashMap<TypeId, Duration>,
+    /// A `Transform<T>` under the id of `T`.
+    transforms: HashMap<TypeId, Arc<dyn Any + Send + Sync>>,
+    tweak: Option<Arc<Tweak>>,
+    error_hook: Option<Arc<ErrorHook>>,
+    reflector: Option<Arc<ChangeReflector>>,
+    grace: Option<Duration>,
+}
+
+/// Puts a [`SharedInformerFactory`] together.
+///
+/// Follows client-go 1.37 (`SharedInformerOption`).
+#[must_use = "nothing is built yet"]
+pub struct SharedInformerFactoryBuilder {
+    client: Client,
+    options: Options,
+}
+
+impl SharedInformerFactoryBuilder {
+    pub(crate) fn new(client: Client) -> Self {
+        Self { client, options: Options::default() }
+    }
+
+    /// A name that stands before those of the informers, in messages and metrics.
+    pub fn named(mut self, name: impl Into<Arc<str>>) -> Self {
+        self.options.name = Some(name.into());
+        self
+    }
+
+    /// Only the objects of one namespace. No effect on kinds that are in none.
+    pub fn namespace(mut self, namespace: impl Into<String>) -> Self {
+        self.options.namespace = Some(namespace.into());
+        self
+    }
+
+    /// How often handlers that do not name a period are told of every object again. Zero, the default, means
+    /// never.
+    pub fn default_resync(mut self, period: Duration) -> Self {
+        self.options.resync = period;
+        self
+    }
+
+    /// As [`Self::default_resync`], for one type.
+    pub fn resync_for<K: Object>(mut self, period: Duration) -> Self {
+        self.options.resyncs.insert(TypeId::of::<K>(), period);
+        self
+    }
+
+    /// Changes the parameters of every list and watch before it is sent, such as its selectors. Must not block.
+    pub fn tweak_list_options(mut self, tweak: impl Fn(&mut Params) + Send + Sync + 'static) -> Self {
+        self.options.tweak = Some(Arc::new(tweak));
+        self
+    }
+
+    /// What every object of one type passes once, before store and handlers see it.
+    pub fn transform<K: Object>(mut self, transform: Transform<K>) -> Self {
+        self.options.transforms.insert(TypeId::of::<K>(), Arc::new(transform));
+        self
+    }
+
+    /// Called with everything that goes wrong with the lists and watches of any informer; it is named.
+    pub fn on_error(mut self, hook: impl Fn(&Failure<'_>) + Send + Sync + 'static) -> Self {
+        self.options.error_hook = Some(Arc::new(hook));
+        self
+    }
+
+    /// Changes the options of every reflector: pages, watch-lists, backoff, deadlines.
+    pub fn reflector(
+        mut self,
+        change: impl Fn(ReflectorOptions) -> ReflectorOptions + Send + Sync + 'static,
+    ) -> Self {
+        self.options.reflector = Some(Arc::new(change));
+        self
+    }
+
+    /// How long handlers may take to return from their last event when an informer stops; 10 seconds by default.
+    pub fn grace(mut self, grace: Duration) -> Self {
+        self.options.grace = Some(grace);
+        self
+    }
+
+    /// Builds the factory.
+    pub fn build(self) -> SharedInformerFactory {
+        SharedInformerFactory::from_options(self.client, self.options)
+    }
+}
+
+impl Options {
+    /// An informer builder with what these options say about its type.
+    pub(crate) fn builder_for<T: Object>(
+        &self,
+        source: impl ListerWatcher<T> + 'static,
+        resource: &str,
+    ) -> SharedIndexInformerBuilder<T> {
+        let name = match &self.name {
+            Some(factory) => format!("{factory}/{resource}"),
+            None => resource.to_owned(),
+        };
+        let resync = self.resyncs.get(&TypeId::of::<T>()).copied().unwrap_or(self.resync);
+        let mut builder = SharedIndexInformer::builder(source).named(name).resource(resource).resync(resync);
+        let transform = self.transforms.get(&TypeId::of::<T>());
+        if let Some(transform) = transform.and_then(|transform| transform.downcast_ref::<Transform<T>>()) {
+            builder = builder.transform(transform.clone());
+        }
+        if let Some(change) = self.reflector.clone() {
+            builder = builder.reflector(|options| change(options));
+        }
+        if let Some(hook) = self.error_hook.clone() {
+            builder = builder.on_error(move |failure| hook(failure));
+        }
+        if let Some(grace) = self.grace {
+            builder = builder.grace(grace);
+        }
+        builder
+    }
+
+    /// Restricts what is listed and watched.
+    pub(crate) fn restrict<K>(
+        &self,
+        mut source: KubeListerWatcher<K>,
+        scope: &Scope,
+    ) -> KubeListerWatcher<K> {
+        if let Some(namespace) = self.namespace.clone().filter(|_| *scope == Scope::Namespaced) {
+            source = source.namespace(namespace);
+        }
+        if let Some(tweak) = self.tweak.clone() {
+            source = source.tweak(move |params| tweak(params));
+        }
+        source
+    }
+}
+
+impl fmt::Debug for Options {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Options")
+            .field("name", &self.name)
+            .field("namespace", &self.namespace)
+            .field("resync", &self.resync)
+            .finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for SharedInformerFactoryBuilder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SharedInformerFactoryBuilder").field("options", &self.options).finish_non_exhaustive()
+    }
+}

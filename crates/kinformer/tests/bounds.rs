@@ -1,0 +1,20 @@
+//! What every public type promises: it can be used from any thread.
+
+use k8s_openapi::api::core::v1::Pod;
+use kinformer::accessors::{Core, CoreV1};
+use kinformer::{
+    Error, GenericInformer, LabelSelector, Lister, NamespaceLister, SelectorError, SelectorProblem,
+    SharedInformerFactory,
+};
+use static_assertions::assert_impl_all;
+
+assert_impl_all!(SharedInformerFactory: Send, Sync, Clone, std::fmt::Debug);
+assert_impl_all!(GenericInformer<Pod>: Send, Sync, Clone, std::fmt::Debug);
+assert_impl_all!(Core<'static>: Send, Sync, Copy, std::fmt::Debug);
+assert_impl_all!(CoreV1<'static>: Send, Sync, Copy, std::fmt::Debug);
+assert_impl_all!(Lister<Pod>: Send, Sync, Clone, std::fmt::Debug);
+assert_impl_all!(NamespaceLister<Pod>: Send, Sync, Clone, std::fmt::Debug);
+assert_impl_all!(LabelSelector: Send, Sync, Clone, Eq, std::hash::Hash, std::fmt::Display, std::fmt::Debug);
+assert_impl_all!(Error: Send, Sync, std::error::Error);
+assert_impl_all!(SelectorError: Send, Sync, std::error::Error);
+assert_impl_all!(SelectorProblem: Send, Sync, std::error::Error);
