@@ -40,12 +40,10 @@ pub(crate) async fn run(args: ApiServerArgs, stop: Stop) -> Result<(), Error> {
         }
     };
     let (output, written) = Output::stdout()?;
-    output.lines(format!("{}\n", server.url()).into_bytes()).await.ok();
     let dim = Style::new().fg_color(Some(AnsiColor::BrightBlack.into()));
     anstream::eprintln!("{dim}kubectl {how} get pods -A\nkinformer watch pods -A {how}{dim:#}");
-    drop(output);
     // A closed standard output does not end a server.
-    written.finished().await.ok();
+    written.finish(output, format!("{}\n", server.url()).into_bytes(), &stop).await.ok();
     stop.requested().await;
     server.shutdown().await;
     Ok(())

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use kube_core::discovery::ApiResource;
 use kube_core::{DynamicResourceScope, Resource};
+use serde::de::IgnoredAny;
 use serde::{Deserialize, Deserializer};
 
 /// An object of any kind. With `METADATA_ONLY` the server is asked for nothing else.
@@ -55,36 +56,50 @@ impl<const METADATA_ONLY: bool> Resource for Brief<METADATA_ONLY> {
 
 impl<'de, const METADATA_ONLY: bool> Deserialize<'de> for Brief<METADATA_ONLY> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        #[derive(Deserialize)]
-        struct Whole {
-            metadata: Metadata,
-            #[serde(default)]
-            spec: Option<Spec>,
-            #[serde(default)]
-            status: Option<Status>,
-        }
-        #[derive(Deserialize)]
-        #[serde(rename_all = "camelCase")]
-        struct Metadata {
-            name: Option<String>,
-            namespace: Option<String>,
-            uid: Option<String>,
-            resource_version: Option<String>,
-            creation_timestamp: Option<Time>,
-            labels: Option<BTreeMap<String, String>>,
-        }
-        #[derive(Deserialize)]
-        #[serde(rename_all = "camelCase")]
-        struct Spec {
-            #[serde(default)]
-            node_name: Text,
-        }
-        #[derive(Deserialize)]
-        struct Status {
-            #[serde(default)]
-            phase: Text,
-        }
-        let Whole { metadata, spec, status } = Whole::deserialize(deserializer)?;
+        Ok(Decoded::<IgnoredAny>::deserialize(deserializer)?.split().0)
+    }
+}
+
+/// What is decoded of an object, and its owners as the type parameter has them.
+#[derive(Deserialize)]
+pub(crate) struct Decoded<O> {
+    metadata: Metadata<O>,
+    #[serde(default)]
+    spec: Option<Spec>,
+    #[serde(default)]
+    status: Option<Status>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Metadata<O> {
+    name: Option<String>,
+    namespace: Option<String>,
+    uid: Option<String>,
+    resource_version: Option<String>,
+    creation_timestamp: Option<Time>,
+    labels: Option<BTreeMap<String, String>>,
+    owner_references: Option<O>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Spec {
+    #[serde(default)]
+    node_name: Text,
+}
+
+#[derive(Deserialize)]
+struct Status {
+    #[serde(default)]
+    phase: Text,
+}
+
+impl<O> Decoded<O> {
+    /// The object, and its owners.
+    pub(crate) fn split<const METADATA_ONLY: bool>(self) -> (Brief<METADATA_ONLY>, Option<O>) {
+        let Self { metadata, spec, status } = self;
+        let owners = metadata.owner_references;
         let metadata = ObjectMeta {
             name: metadata.name,
             namespace: metadata.namespace,
@@ -95,7 +110,7 @@ impl<'de, const METADATA_ONLY: bool> Deserialize<'de> for Brief<METADATA_ONLY> {
             ..ObjectMeta::default()
         };
         let node = spec.and_then(|spec| spec.node_name.0);
-        Ok(Self { metadata, node, phase: status.and_then(|status| status.phase.0) })
+        (Brief { metadata, node, phase: status.and_then(|status| status.phase.0) }, owners)
     }
 }
 
@@ -109,7 +124,7 @@ impl<'de> Deserialize<'de> for Text {
         #[serde(untagged)]
         enum Any {
             Text(Box<str>),
-            Other(serde::de::IgnoredAny),
+            Other(IgnoredAny),
         }
         Ok(Self(match Any::deserialize(deserializer)? {
             Any::Text(text) => Some(text),
@@ -120,7 +135,7 @@ impl<'de> Deserialize<'de> for Text {
 
 #[cfg(test)]
 mod tests {
-    use kinformer_core::Object;
+    use kinformer::Object;
 
     use super::*;
 

@@ -34,7 +34,7 @@ impl Connection {
         let server = config.cluster_url.to_string().trim_end_matches('/').to_owned();
         // Nothing lives in the embedded cluster's `default`.
         let default_namespace = embedded.is_none().then(|| config.default_namespace.clone());
-        let client = kinformer_kube::client(config)
+        let client = kinformer::client(config)
             .map_err(|error| Error::Config { what: server.clone(), reason: chain(&error) })?;
         Ok(Self { client, server, default_namespace, embedded })
     }

@@ -3,9 +3,7 @@
 use std::time::Duration;
 
 use jiff::Timestamp;
-use kinformer_core::ObjectKey;
-use kinformer_store::Snapshot;
-use kube_core::DynamicObject;
+use kinformer::{Object, ObjectKey, Snapshot};
 use tokio::time::Instant;
 
 use crate::args::GetArgs;
@@ -14,6 +12,7 @@ use crate::informers::{self, Running, Selected};
 use crate::output::Output;
 use crate::session::Session;
 use crate::stop::Stop;
+use crate::whole::Whole;
 use crate::{indexes, objects};
 
 /// How long the first list may take.
@@ -32,9 +31,7 @@ pub(crate) async fn run(args: GetArgs, stop: Stop) -> Result<(), Error> {
     session.connection.close().await;
     let Some(text) = result? else { return Ok(()) };
     let (output, written) = Output::stdout()?;
-    let _ = output.lines(text.into_bytes()).await;
-    drop(output);
-    written.finished().await
+    written.finish(output, text.into_bytes(), &stop).await
 }
 
 /// What is to be read.
@@ -92,7 +89,7 @@ async fn get(
         let selected = Selected { labels: None, fields: name.as_deref() };
         let namespace = namespace.filter(|_| served.namespaced).or(session.namespace_of(served));
         let (informer, verdict) =
-            informers::build::<DynamicObject>(session, served, namespace, selected, indexes::all())?;
+            informers::build::<Whole>(session, served, namespace, selected, indexes::all())?;
         let running = Running::start(informer);
         let synced = tokio::select! {
             biased;
@@ -116,9 +113,9 @@ fn shown(
     args: &GetArgs,
     wanted: &Wanted,
     resource: &str,
-    snapshot: &Snapshot<DynamicObject>,
+    snapshot: &Snapshot<Whole>,
 ) -> Result<String, Error> {
-    let mut found: Vec<&DynamicObject> = match wanted {
+    let mut found: Vec<&Whole> = match wanted {
         Wanted::Indexes => return objects::indexed(snapshot, args.output),
         Wanted::Index { name, value } => {
             snapshot.by_index(name, value).map_err(objects::unknown)?.map(AsRef::as_ref).collect()
@@ -128,9 +125,6 @@ fn shown(
     if let (Wanted::Key { name, .. }, true) = (wanted, found.is_empty()) {
         return Err(Error::NotFound(format!("{resource} {name:?}")));
     }
-    found.sort_unstable_by(|one, other| {
-        use kinformer_core::Object;
-        one.key().cmp(&other.key())
-    });
+    found.sort_unstable_by(|one, other| one.key().cmp(&other.key()));
     Ok(objects::listed(&found, args.output, Timestamp::now()))
 }

@@ -2,9 +2,7 @@
 
 use std::time::Duration;
 
-use kinformer_core::Object;
-use kinformer_kube::KubeListerWatcher;
-use kinformer_shared_informer::{Error as InformerError, SharedIndexInformer, SharedIndexInformerBuilder};
+use kinformer::{KubeListerWatcher, Object, SharedIndexInformer, SharedIndexInformerBuilder};
 use kinformer_store::Indexers;
 use kube_core::Resource;
 use kube_core::discovery::ApiResource;
@@ -31,24 +29,27 @@ pub(crate) struct Selected<'a> {
 pub(crate) struct Running<T: Object> {
     pub(crate) informer: SharedIndexInformer<T>,
     stop: CancellationToken,
-    task: JoinHandle<Result<(), InformerError>>,
+    task: JoinHandle<()>,
 }
 
 impl<T: Object> Running<T> {
     /// Starts an informer.
     pub(crate) fn start(informer: SharedIndexInformer<T>) -> Self {
         let stop = CancellationToken::new();
-        let task = informer.spawn(stop.clone());
+        let (running, stopping) = (informer.clone(), stop.clone());
+        let task = tokio::spawn(async move {
+            if let Err(error) = running.run(stopping).await {
+                tracing::warn!(%error, "an informer did not end well");
+            }
+        });
         Self { informer, stop, task }
     }
 
     /// Ends it, and waits until none of its tasks is left.
     pub(crate) async fn stop(self) {
         self.stop.cancel();
-        match self.task.await {
-            Ok(Ok(())) => {}
-            Ok(Err(error)) => tracing::warn!(%error, "an informer did not end well"),
-            Err(error) => tracing::error!(%error, "an informer did not end well"),
+        if let Err(error) = self.task.await {
+            tracing::error!(%error, "an informer did not end well");
         }
     }
 }

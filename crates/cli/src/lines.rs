@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::time::Duration;
 
-use kinformer_core::{KeyRef, Object, ResourceVersion};
+use kinformer::{KeyRef, Object, ResourceVersion};
 use serde::Serialize;
 use serde::ser::Serializer;
 

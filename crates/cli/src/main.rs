@@ -22,6 +22,7 @@ mod stop;
 mod usage;
 mod verdict;
 mod watch;
+mod whole;
 
 use std::process::ExitCode;
 

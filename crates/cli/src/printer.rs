@@ -3,13 +3,13 @@
 use std::time::Duration;
 
 use futures::{FutureExt, StreamExt};
-use kinformer_processor::{Event as Heard, EventStream};
+use kinformer::{Event as Heard, EventStream};
 use tokio::time::Instant;
 
 use crate::brief::Brief;
 use crate::exit::Error;
 use crate::lines::{Event, Happened, Lines, Summary};
-use crate::output::{Gone, Output};
+use crate::output::Output;
 use crate::stop::Stop;
 use crate::verdict::Verdict;
 
@@ -54,10 +54,9 @@ impl<const METADATA_ONLY: bool> Printer<METADATA_ONLY> {
             if summary.to_sync.is_none() && registration.has_synced() {
                 self.synced(&mut summary, &mut lines);
             }
-            if !lines.is_empty()
-                && let Err(Gone) = self.output.lines(std::mem::take(&mut lines)).await
-            {
-                return Ok(summary);
+            if !lines.is_empty() {
+                let batch = std::mem::replace(&mut lines, Vec::with_capacity(BATCH_BYTES + 1024));
+                let Some(Ok(())) = stop.unless(self.output.lines(batch)).await else { return Ok(summary) };
             }
             if self.end == End::Synced && summary.to_sync.is_some() {
                 return Ok(summary);

@@ -32,6 +32,21 @@ impl Stop {
         self.0.cancelled().await;
     }
 
+    /// Waits for something until it is time to end; `None` if it was not there by then.
+    pub(crate) async fn unless<F: Future>(&self, wanted: F) -> Option<F::Output> {
+        tokio::select! {
+            biased;
+            output = wanted => Some(output),
+            () = self.requested() => None,
+        }
+    }
+
+    /// One that only ends by itself.
+    #[cfg(test)]
+    pub(crate) fn new() -> Self {
+        Self(CancellationToken::new())
+    }
+
     /// One that ends with this one, or earlier.
     pub(crate) fn child(&self) -> Self {
         Self(self.0.child_token())

@@ -5,7 +5,7 @@ use std::pin::Pin;
 use std::time::Duration;
 
 use futures::future::join_all;
-use kinformer_processor::Buffer;
+use kinformer::Buffer;
 use kinformer_store::Indexers;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
@@ -50,10 +50,10 @@ type Ended = (usize, Result<Summary, Error>);
 async fn watch<const METADATA_ONLY: bool>(
     args: &WatchArgs,
     session: &Session,
-    stop: &Stop,
+    signals: &Stop,
 ) -> Result<(), Error> {
     let (output, written) = Output::stdout()?;
-    let stop = stop.child();
+    let stop = signals.child();
     let began = Instant::now();
     let end = if args.until_synced { End::Synced } else { End::Told };
     let width = session.resources.iter().map(|served| served.name().len()).max().unwrap_or(0);
@@ -89,10 +89,7 @@ async fn watch<const METADATA_ONLY: bool>(
         let summary = summaries.get(at).copied().unwrap_or_default();
         lines.stopped(&mut last, Summary { relists, ..summary }, usage);
     }
-    // Whoever does not read any more does not want it either.
-    let _ = output.lines(last).await;
-    drop(output);
-    let written = written.finished().await;
+    let written = written.finish(output, last, signals).await;
     result.and(written)
 }
 

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-use kinformer_core::ResourceVersion;
+use kinformer::ResourceVersion;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 

@@ -2,31 +2,31 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{Node, Pod};
+use kinformer::{
+    Buffer, Event, EventHandlerFuncs, IndexFunction, Registration, SharedIndexInformer,
+    SharedInformerFactory, Tombstone,
+};
 use kinformer_apiserver::ApiServer;
-use kinformer_core::{Object, Tombstone};
-use kinformer_kube::KubeListerWatcher;
-use kinformer_processor::{Buffer, Event, EventHandlerFuncs, HandlerStats, Registration};
-use kinformer_shared_informer::{SharedIndexInformer, SharedIndexInformerBuilder};
-use kinformer_store::{IndexFunction, NAMESPACE_INDEX};
-use kube_client::Client;
-use kube_core::Resource;
-use serde::de::DeserializeOwned;
 
 use super::clock::Clock;
-use super::screen::Screen;
+use super::screen::Show;
 use super::story::{self, Told};
 use super::view::{self, APP_INDEX, NODE_INDEX};
 use crate::exit::{Error, chain};
-use crate::informers::Running;
 
-/// Three informers and their handlers.
+/// How long handlers may take to return at the end.
+const GRACE: Duration = Duration::from_secs(2);
+
+/// A factory with three informers, and their handlers.
 pub(crate) struct Informers {
-    pods: Running<Pod>,
-    nodes: Running<Node>,
-    deployments: Running<Deployment>,
+    factory: SharedInformerFactory,
+    pods: SharedIndexInformer<Pod>,
+    nodes: SharedIndexInformer<Node>,
+    deployments: SharedIndexInformer<Deployment>,
     /// One that tells of events, of each informer.
     tellers: Vec<Registration>,
     /// One that counts pods that do not run.
@@ -63,30 +63,24 @@ pub(crate) struct Figures {
 }
 
 impl Informers {
-    /// Adds the handlers and starts the informers.
+    /// Adds the indexes and handlers, and starts the informers.
     ///
     /// # Errors
     /// The server cannot be talked to.
-    pub(crate) fn start(server: &ApiServer, screen: &Screen, clock: &Clock) -> Result<Self, Error> {
-        let client = kinformer_kube::client(server.config()?)
+    pub(crate) fn start(server: &ApiServer, screen: &Show, clock: &Clock) -> Result<Self, Error> {
+        let client = kinformer::client(server.config()?)
             .map_err(|error| Error::Config { what: server.url(), reason: chain(&error) })?;
-        let pods = informer::<Pod>(&client)
-            .index(NAMESPACE_INDEX, IndexFunction::by_namespace())
-            .index(APP_INDEX, IndexFunction::by_label("app"))
-            .index(
-                NODE_INDEX,
-                IndexFunction::new(|pod: &Pod, values| {
-                    if let Some(node) = pod.spec.as_ref().and_then(|spec| spec.node_name.as_deref()) {
-                        values.push(node);
-                    }
-                }),
-            )
-            .build()
-            .map_err(mistake)?;
-        let nodes = informer::<Node>(&client).build().map_err(mistake)?;
-        let deployments = informer::<Deployment>(&client)
-            .index(NAMESPACE_INDEX, IndexFunction::by_namespace())
-            .build()
+        let factory = SharedInformerFactory::builder(client).grace(GRACE).build();
+        // Each of them is indexed by namespace already.
+        let pods = factory.core().v1().pods().informer();
+        let nodes = factory.core().v1().nodes().informer();
+        let deployments = factory.apps().v1().deployments().informer();
+        let node = IndexFunction::new(|pod: &Pod, values| {
+            if let Some(node) = pod.spec.as_ref().and_then(|spec| spec.node_name.as_deref()) {
+                values.push(node);
+            }
+        });
+        pods.add_indexers([(NODE_INDEX, node), (APP_INDEX, IndexFunction::by_label("app"))])
             .map_err(mistake)?;
 
         let told = Arc::new(Counts::default());
@@ -97,15 +91,8 @@ impl Informers {
         ];
         let trouble = Arc::new(Trouble::default());
         let watchman = watch(&pods, &trouble)?;
-        Ok(Self {
-            pods: Running::start(pods),
-            nodes: Running::start(nodes),
-            deployments: Running::start(deployments),
-            tellers,
-            _watchman: watchman,
-            trouble,
-            told,
-        })
+        factory.start().map_err(mistake)?;
+        Ok(Self { factory, pods, nodes, deployments, tellers, _watchman: watchman, trouble, told })
     }
 
     /// How many objects there are to be told of at first.
@@ -137,21 +124,19 @@ impl Informers {
 
     /// How many objects the stores hold.
     pub(crate) fn objects(&self) -> usize {
-        let (pods, nodes) = (&self.pods.informer, &self.nodes.informer);
-        pods.snapshot().len() + nodes.snapshot().len() + self.deployments.informer.snapshot().len()
+        self.pods.snapshot().len() + self.nodes.snapshot().len() + self.deployments.snapshot().len()
     }
 
     /// What they have done so far.
     pub(crate) fn figures(&self) -> Figures {
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        let waiting = |stats: HandlerStats| stats.depth;
         Figures {
             adds: read(&self.told.adds),
             updates: read(&self.told.updates),
             deletes: read(&self.told.deletes),
             troubled_now: read(&self.trouble.now),
             troubled_ever: read(&self.trouble.ever),
-            waiting: self.tellers.iter().map(|teller| waiting(teller.stats())).max().unwrap_or(0),
+            waiting: self.tellers.iter().map(|teller| teller.stats().depth).max().unwrap_or(0),
         }
     }
 
@@ -160,28 +145,22 @@ impl Informers {
     /// # Errors
     /// None, really: the indexes are there.
     pub(crate) fn tables(&self) -> Result<String, Error> {
-        let (pods, nodes) = (self.pods.informer.snapshot(), self.nodes.informer.snapshot());
-        view::tables(&pods, &nodes, &self.deployments.informer.snapshot()).map_err(mistake)
+        let deployments = self.deployments.snapshot();
+        view::tables(&self.pods.snapshot(), &self.nodes.snapshot(), &deployments).map_err(mistake)
     }
 
-    /// Ends all of them.
+    /// Ends all of them, and waits until none of their tasks is left.
     pub(crate) async fn stop(self) {
-        tokio::join!(self.pods.stop(), self.nodes.stop(), self.deployments.stop());
+        if let Err(error) = self.factory.shutdown().await {
+            tracing::warn!(%error, "an informer did not end well");
+        }
     }
-}
-
-fn informer<K>(client: &Client) -> SharedIndexInformerBuilder<K>
-where
-    K: Object + Resource<DynamicType = ()> + DeserializeOwned,
-{
-    SharedIndexInformer::builder(KubeListerWatcher::<K>::new(client.clone()))
-        .named(K::plural(&()).into_owned())
 }
 
 /// Every event, in order, as a line.
 fn tell<K: Told + 'static>(
     informer: &SharedIndexInformer<K>,
-    screen: &Screen,
+    screen: &Show,
     clock: &Clock,
     told: &Arc<Counts>,
 ) -> Result<Registration, Error> {

@@ -15,7 +15,7 @@ use std::pin::Pin;
 use tokio::time::{Instant, MissedTickBehavior};
 
 use self::informers::Informers;
-use self::screen::{REFRESH, Screen};
+use self::screen::{REFRESH, Screen, Show};
 use self::summary::Summary;
 use crate::args::DemoArgs;
 use crate::embedded::Embedded;
@@ -27,25 +27,16 @@ use crate::stop::Stop;
 /// # Errors
 /// Whatever [`Error`] names.
 pub(crate) async fn run(args: DemoArgs, stop: Stop) -> Result<(), Error> {
-    let (screen, written) = Screen::open()?;
+    let screen = Screen::open()?;
     let embedded = Embedded::start(args.seed).await?;
-    let result = show(&args, &stop, &screen, &embedded).await;
-    screen.close();
-    if let Ok(summary) = &result {
-        for line in summary.lines() {
-            // Whoever does not look any more has missed it.
-            let _ = screen.line(line).await;
-        }
-    }
+    let result = show(&args, &stop, screen.show(), &embedded).await;
     embedded.shutdown().await;
-    drop(screen);
-    if let Some(written) = written {
-        written.finished().await?;
-    }
-    result.map(drop)
+    let last = result.as_ref().map(Summary::lines).unwrap_or_default();
+    let written = screen.finish(&last, &stop).await;
+    result.map(drop).and(written)
 }
 
-async fn show(args: &DemoArgs, stop: &Stop, screen: &Screen, embedded: &Embedded) -> Result<Summary, Error> {
+async fn show(args: &DemoArgs, stop: &Stop, screen: &Show, embedded: &Embedded) -> Result<Summary, Error> {
     let began = Instant::now();
     let mut period: Pin<Box<dyn Future<Output = ()> + Send>> = match args.period {
         Some(period) => Box::pin(tokio::time::sleep(period)),

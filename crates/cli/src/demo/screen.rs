@@ -1,16 +1,23 @@
 //! Where the demo is shown: live on a terminal, else as plain lines.
 
-use std::io::IsTerminal;
+use std::io::{IsTerminal, Write};
 use std::time::Duration;
 
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use crate::exit::Error;
 use crate::output::{Gone, Output, Written};
+use crate::stop::Stop;
 
-/// Takes what is to be shown. Clones are the same.
+/// Takes what is to be shown.
+pub(crate) struct Screen {
+    show: Show,
+    written: Option<Written>,
+}
+
+/// What shows it. Clones are the same.
 #[derive(Clone)]
-pub(crate) enum Screen {
+pub(crate) enum Show {
     /// Lines that go by above a table that stays and changes.
     Live { all: MultiProgress, table: ProgressBar, colours: bool },
     /// Lines only.
@@ -18,21 +25,46 @@ pub(crate) enum Screen {
 }
 
 impl Screen {
-    /// Standard output, whatever it is, and who waits for the last line to be written.
+    /// Standard output, whatever it is.
     ///
     /// # Errors
     /// [`Error::Runtime`].
-    pub(crate) fn open() -> Result<(Self, Option<Written>), Error> {
+    pub(crate) fn open() -> Result<Self, Error> {
         if !std::io::stdout().is_terminal() {
             let (output, written) = Output::stdout()?;
-            return Ok((Self::Plain(output), Some(written)));
+            return Ok(Self { show: Show::Plain(output), written: Some(written) });
         }
         let all = MultiProgress::with_draw_target(ProgressDrawTarget::stdout_with_hz(10));
         let table = all.add(ProgressBar::new(0));
         let colours = anstream::AutoStream::choice(&std::io::stdout()) != anstream::ColorChoice::Never;
-        Ok((Self::Live { all, table, colours }, None))
+        Ok(Self { show: Show::Live { all, table, colours }, written: None })
     }
 
+    /// What shows it.
+    pub(crate) fn show(&self) -> &Show {
+        &self.show
+    }
+
+    /// Nothing stays any more; these lines do.
+    ///
+    /// # Errors
+    /// [`Error::Output`].
+    pub(crate) async fn finish(self, last: &[String], stop: &Stop) -> Result<(), Error> {
+        let lines: String = last.iter().map(|line| format!("{line}\n")).collect();
+        match (self.show, self.written) {
+            (Show::Plain(output), Some(written)) => written.finish(output, lines.into_bytes(), stop).await,
+            (Show::Plain(_), None) => Ok(()),
+            (Show::Live { all, table, .. }, _) => {
+                table.finish_and_clear();
+                let cleared = all.clear();
+                let mut out = std::io::stdout().lock();
+                cleared.and(out.write_all(lines.as_bytes())).and(out.flush()).map_err(Error::Output)
+            }
+        }
+    }
+}
+
+impl Show {
     /// Whether lines may have colours.
     pub(crate) fn has_colours(&self) -> bool {
         matches!(self, Self::Live { colours: true, .. })
@@ -71,15 +103,6 @@ impl Screen {
         if let Self::Live { table, .. } = self {
             table.set_style(style("{msg}"));
             table.set_message(text());
-        }
-    }
-
-    /// Nothing stays any more; lines do.
-    pub(crate) fn close(&self) {
-        if let Self::Live { all, table, .. } = self {
-            table.finish_and_clear();
-            // What cannot be cleared does no harm.
-            let _ = all.clear();
         }
     }
 }

@@ -5,8 +5,7 @@ use std::fmt;
 use anstyle::{AnsiColor, Style};
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{Node, Pod};
-use kinformer_core::Object;
-use kinformer_processor::Event;
+use kinformer::{Event, Object};
 
 /// What happened to one object.
 #[derive(Clone, Debug, PartialEq)]
@@ -166,7 +165,7 @@ pub(crate) fn is_ready(node: &Node) -> bool {
 mod tests {
     use std::sync::Arc;
 
-    use kinformer_core::Tombstone;
+    use kinformer::Tombstone;
     use serde::de::DeserializeOwned;
     use serde_json::Value;
 

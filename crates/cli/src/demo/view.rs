@@ -3,8 +3,8 @@
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{Node, Pod};
-use kinformer_core::Object;
-use kinformer_store::{Error, Snapshot};
+use kinformer::{Object, Snapshot};
+use kinformer_store::Error;
 
 use super::story;
 
@@ -79,8 +79,9 @@ fn beside(left: &str, right: &str) -> String {
 mod tests {
     use std::sync::Arc;
 
+    use kinformer::IndexFunction;
     use kinformer_apiserver::ApiServer;
-    use kinformer_store::{IndexFunction, Indexer};
+    use kinformer_store::Indexer;
     use serde::de::DeserializeOwned;
 
     use super::*;
