@@ -95,16 +95,21 @@ impl Lines {
         event: &Event<'_, METADATA_ONLY>,
         more: &str,
     ) {
-        let what = match (event.happened, event.initial, event.final_state_unknown) {
-            (Happened::Add, true, _) => "there",
-            (Happened::Add, false, _) => "add",
-            (Happened::Update, ..) => "update",
-            (Happened::Delete, _, true) => "gone",
-            (Happened::Delete, _, false) => "delete",
+        let what = match event.happened {
+            Happened::Add if event.initial => "initial",
+            Happened::Add => "add",
+            Happened::Update => "update",
+            Happened::Delete => "delete",
         };
+        let unseen = if event.final_state_unknown { " (final state unknown)" } else { "" };
         put(
             to,
-            format_args!("{what:<7} {:<width$} {}{more}\n", self.resource, event.key, width = self.width),
+            format_args!(
+                "{what:<7} {:<width$} {}{unseen}{more}\n",
+                self.resource,
+                event.key,
+                width = self.width
+            ),
         );
     }
 

@@ -1,8 +1,34 @@
 //! Logs, to stderr.
 
-use std::io::IsTerminal;
+use std::io::{self, IsTerminal, Write};
+use std::sync::OnceLock;
 
+use indicatif::MultiProgress;
 use tracing_subscriber::EnvFilter;
+
+/// What is shown live on the terminal, if anything is.
+static LIVE: OnceLock<MultiProgress> = OnceLock::new();
+
+/// From now on this is shown live, and has to make room for what is logged.
+pub(crate) fn beside(live: MultiProgress) {
+    LIVE.get_or_init(|| live);
+}
+
+/// Standard error, beside what is shown live.
+struct Stderr;
+
+impl Write for Stderr {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match LIVE.get() {
+            Some(live) => live.suspend(|| io::stderr().write(bytes)),
+            None => io::stderr().write(bytes),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        io::stderr().flush()
+    }
+}
 
 /// Starts logging: what `RUST_LOG` says, else what the number of `-v` says, which is warnings for none.
 pub(crate) fn start(verbosity: u8) {
@@ -20,8 +46,8 @@ pub(crate) fn start(verbosity: u8) {
         Ok(filter) => (filter, None),
         Err(error) => (EnvFilter::new(fallback), Some(error)),
     };
-    let colours = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(colours).init();
+    let colours = io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
+    tracing_subscriber::fmt().with_env_filter(filter).with_writer(|| Stderr).with_ansi(colours).init();
     if let Some(error) = problem {
         tracing::warn!(%error, "RUST_LOG is not understood, and ignored");
     }

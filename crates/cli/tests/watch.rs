@@ -137,7 +137,7 @@ async fn text_is_for_people() {
     let server = server(1).await;
     let ended = run(&at(&server, "watch pods --until-synced")).await;
     let lines: Vec<&str> = ended.stdout.lines().collect();
-    assert_eq!(lines[0], "there   pods default/p0");
+    assert_eq!(lines[0], "initial pods default/p0");
     assert!(lines[1].starts_with("synced  pods 1 objects in "), "{lines:?}");
     assert_eq!(lines[2], "stopped pods 1 adds, 0 updates, 0 deletes, 0 relists");
     let wide = run(&at(&server, "watch pods --until-synced -o wide")).await;
@@ -210,9 +210,12 @@ async fn a_signal_ends_it_while_nothing_answers() {
     line.push_str(" -vv");
     let program = Program::start(&line);
     // It has asked, and waits.
-    while server.stats().requests_for(Verb::Other, "") == 0 {
-        tokio::task::yield_now().await;
-    }
+    let asked = async {
+        while server.stats().requests_for(Verb::Other, "") == 0 {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(common::BOUND, asked).await.expect("it asks");
     program.signal(Signal::SIGINT);
     program.ended().await.code(0);
 }

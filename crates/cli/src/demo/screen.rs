@@ -6,6 +6,7 @@ use std::time::Duration;
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use crate::exit::Error;
+use crate::logs;
 use crate::output::{Gone, Output, Written};
 use crate::stop::Stop;
 
@@ -35,6 +36,7 @@ impl Screen {
             return Ok(Self { show: Show::Plain(output), written: Some(written) });
         }
         let all = MultiProgress::with_draw_target(ProgressDrawTarget::stdout_with_hz(10));
+        logs::beside(all.clone());
         let table = all.add(ProgressBar::new(0));
         let colours = anstream::AutoStream::choice(&std::io::stdout()) != anstream::ColorChoice::Never;
         Ok(Self { show: Show::Live { all, table, colours }, written: None })
