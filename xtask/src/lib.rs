@@ -1,2 +1,26 @@
-//! The examples of the README, tested as documentation so that they cannot be wrong. The tasks are in `main.rs`.
-#![cfg_attr(doctest, doc = include_str!("../../README.md"))]
+//! The examples of the README and of the guide, tested as documentation so that they cannot be wrong. The tasks are
+//! in `main.rs`.
+
+/// The README.
+#[cfg_attr(doctest, doc = include_str!("../../README.md"))]
+pub mod readme {}
+
+/// The guide.
+#[cfg_attr(doctest, doc = include_str!("../../docs/informers.md"))]
+pub mod informers {}
+
+#[cfg(test)]
+mod tests {
+    // "The same program", so that it stays so.
+    #[test]
+    fn the_program_of_the_readme_and_the_guide_is_the_example() {
+        let example = include_str!("../../crates/kinformer/examples/factory.rs");
+        let program = example.find("use ").map(|at| example[at..].trim_end()).unwrap_or_default();
+        assert!(program.contains("fn main"));
+        assert!(include_str!("../../README.md").contains(program), "README.md shows another program");
+        assert!(
+            include_str!("../../docs/informers.md").contains(program),
+            "docs/informers.md shows another program"
+        );
+    }
+}

@@ -1,37 +1,30 @@
-//! Pods, kept in memory and told of as they change. Ends by itself.
+//! Pods, kept in memory and told of as they change: the program of the README. Ends by itself.
 //!
-//! `cargo run -p kinformer --example factory`; with a cluster of your own: `KUBECONFIG=… cargo run …`
+//! `cargo run -p kinformer --example factory`
 
 use k8s_openapi::api::core::v1::Pod;
-use kinformer::{Event, LabelSelector, SharedInformerFactory};
-
-mod common;
+use kinformer::{Event, SharedInformerFactory};
+use kinformer_apiserver::ApiServer;
+use serde_json::json;
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let cluster = common::cluster().await?;
+    let server = ApiServer::builder().start().await?; // a cluster in this process
+    let config = server.config()?; // one of your own: kube_client::Config::infer().await?
+    let factory = SharedInformerFactory::new(kinformer::client(config)?);
 
-    let factory = SharedInformerFactory::new(cluster.client.clone());
     let pods = factory.core().v1().pods();
-    let handler = pods.informer().handler().named("printer").for_each(|event: &Event<Pod>| match event {
-        Event::Added { object, .. } => println!("added   {:?}", object.metadata.name),
-        Event::Updated { new, .. } => println!("updated {:?}", new.metadata.name),
-        Event::Deleted(tombstone) => println!("deleted {}", tombstone.key()),
-    })?;
-
+    pods.informer().handler().for_each(|event: &Event<Pod>| println!("told of {}", event.key()))?;
     factory.start()?;
-    factory.wait_for_cache_sync().await.into_result()?;
-    handler.synced().await?;
+    factory.wait_for_cache_sync().await.into_result()?; // each wait has a form with a deadline
 
-    let web: LabelSelector = "app in (web, api), !canary".parse()?;
-    for pod in pods.lister().namespace("default").list(&web) {
-        println!(
-            "{:?} runs on {:?}",
-            pod.metadata.name,
-            pod.spec.as_ref().and_then(|spec| spec.node_name.as_ref())
-        );
-    }
+    let meta = json!({"name": "web-0", "namespace": "default", "labels": {"app": "web"}});
+    let written = server.create(json!({"apiVersion": "v1", "kind": "Pod", "metadata": meta}))?;
+    let version = written["metadata"]["resourceVersion"].as_str().unwrap_or_default();
+    pods.informer().wait_for(&version.into()).await?; // from now on the store has what was written
 
-    factory.shutdown().await?;
+    let web = pods.lister().namespace("default").list(&"app in (web, api), !canary".parse()?);
+    println!("{} of {} pods are web", web.len(), pods.informer().store().len());
+    factory.shutdown().await?; // none of its tasks is left
     Ok(())
 }

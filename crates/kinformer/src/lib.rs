@@ -51,6 +51,8 @@ mod generic_informer;
 mod kind;
 mod lister;
 mod options;
+#[cfg(feature = "kube-runtime")]
+pub mod runtime;
 mod selector;
 mod sync;
 

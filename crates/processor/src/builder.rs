@@ -7,11 +7,11 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::future::{Either, select};
 use kinformer_core::Object;
 
 use crate::coalesce::Coalescer;
 use crate::handler::{AsyncEventHandler, EventHandler};
-use crate::inbox::Tells;
 use crate::listener::DoneGuard;
 use crate::source::{Feed, Filter, Source};
 use crate::{Error, Event, EventStream, Registration, SharedProcessor, run};
@@ -103,7 +103,10 @@ impl<'p, T: Object> HandlerBuilder<'p, T> {
     ///
     /// # Errors
     /// [`Error::Stopped`].
-    #[expect(clippy::should_implement_trait, reason = "nobody takes a builder for a number")]
+    #[expect(
+        clippy::should_implement_trait,
+        reason = "it is handlers that are added, and nobody adds two of these"
+    )]
     pub fn add<H: EventHandler<T>>(self, handler: H) -> Result<Registration, Error> {
         self.add_task(type_name::<H>(), |source| Box::pin(run::blocking(source, handler)))
     }
@@ -145,9 +148,13 @@ impl<'p, T: Object> HandlerBuilder<'p, T> {
     fn add_task(self, type_name: &str, task: impl FnOnce(Source<T>) -> Task) -> Result<Registration, Error> {
         self.add_with(type_name, |source| {
             let done = DoneGuard(source.listener.clone());
-            let task = task(source);
+            // In this order, so that the handler has ended when it is said so, also if this never runs.
+            let parts = (task(source), done);
             Some(Box::pin(async move {
-                let _done = done;
+                let (task, done) = parts;
+                if let Some(id) = tokio::task::try_id() {
+                    let _ = done.0.task.set(id);
+                }
                 task.await;
             }))
         })
@@ -164,22 +171,22 @@ impl<'p, T: Object> HandlerBuilder<'p, T> {
             Buffer::BackPressure(bound) => Some(bound.max(1)),
             Buffer::EveryEvent | Buffer::Coalesced => None,
         };
-        let tells = match buffer {
-            Buffer::EveryEvent | Buffer::BackPressure(_) => Tells::Handler,
-            Buffer::Coalesced => Tells::Coalescer,
-        };
-        processor.join(name, resync, bound, tells, |listener, inbox| {
-            let (feed, absorber) = match buffer {
-                Buffer::EveryEvent | Buffer::BackPressure(_) => (Feed::Log(inbox), None),
-                Buffer::Coalesced => {
-                    let coalescer = Arc::new(Coalescer::new(listener.clone()));
-                    let absorber = coalescer.clone();
-                    let absorber: Task = Box::pin(async move { absorber.absorb(inbox).await });
-                    (Feed::Coalesced(coalescer), Some(absorber))
-                }
-            };
-            let source = Source { feed, filter, listener };
-            absorber.into_iter().chain(task(source)).collect()
+        processor.join(name, resync, bound, |listener, inbox| {
+            if buffer != Buffer::Coalesced {
+                return task(Source::new(Feed::Log(inbox), filter, listener));
+            }
+            let coalescer = Arc::new(Coalescer::new(listener.clone()));
+            let source = Source::new(Feed::Coalesced(coalescer.clone()), filter, listener);
+            let absorber: Task = Box::pin(async move { coalescer.absorb(inbox).await });
+            // Beside the handler in one task, so that one cannot be left without the other.
+            Some(match task(source) {
+                Some(task) => Box::pin(async move {
+                    if let Either::Right(((), task)) = select(task, absorber).await {
+                        task.await;
+                    }
+                }),
+                None => absorber,
+            })
         })
     }
 }
@@ -189,7 +196,10 @@ impl<T: Object> InlineHandlerBuilder<'_, T> {
     ///
     /// # Errors
     /// [`Error::Stopped`].
-    #[expect(clippy::should_implement_trait, reason = "nobody takes a builder for a number")]
+    #[expect(
+        clippy::should_implement_trait,
+        reason = "it is handlers that are added, and nobody adds two of these"
+    )]
     pub fn add<H: EventHandler<T>>(self, handler: H) -> Result<Registration, Error> {
         self.0.add_task(type_name::<H>(), |source| Box::pin(run::inline(source, handler)))
     }

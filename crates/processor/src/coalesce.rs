@@ -5,14 +5,38 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use foldhash::fast::RandomState;
-use kinformer_core::{Object, ObjectKey, Tombstone};
+use kinformer_core::{Object, ObjectKey, Tombstone, contain};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
 use crate::Notification;
-use crate::event::Event;
-use crate::inbox::Inbox;
-use crate::listener::Listener;
+use crate::event::{Event, bury};
+use crate::inbox::{Inbox, Next};
+use crate::listener::{Listener, Moment};
+
+impl<T> Now<T> {
+    fn bury(self) {
+        match self {
+            Self::Present { object, .. } => bury(object),
+            Self::Gone(tombstone) => tombstone.into_object().into_iter().for_each(bury),
+        }
+    }
+}
+
+impl<T> Entry<T> {
+    fn bury(self) {
+        self.now.bury();
+        if let Told::State(Some(object)) = self.told {
+            bury(object);
+        }
+    }
+}
+
+impl<T> Drop for Pending<T> {
+    fn drop(&mut self) {
+        std::mem::take(&mut self.entries).into_values().for_each(Entry::bury);
+    }
+}
 
 /// What waits for one handler: at most one entry for each key, in the order in which the keys came to wait.
 pub(crate) struct Coalescer<T> {
@@ -35,6 +59,8 @@ struct Entry<T> {
     key: ObjectKey,
     told: Told<T>,
     now: Now<T>,
+    /// When what waits was published, the first of it.
+    since: Moment,
 }
 
 enum Told<T> {
@@ -73,21 +99,39 @@ impl<T: Object> Coalescer<T> {
         Self { pending: Mutex::new(pending), wake: Notify::new(), listener }
     }
 
+    /// Notes that what waits now is the rest of the initial list.
+    fn end_initial_list(&self) {
+        let mut pending = self.pending.lock();
+        let end = pending.next;
+        pending.initial_end.get_or_insert(end);
+    }
+
     /// Reads the log into the pending entries until it is closed or the listener stops, however slow the handler is.
     pub(crate) async fn absorb(&self, mut inbox: Inbox<T>) {
         const AT_ONCE: usize = 128;
+        let mut synced = false;
         loop {
-            let mut absorbed = 0;
-            while absorbed < AT_ONCE && inbox.next_with(|notification| self.fold(notification)).is_some() {
-                absorbed += 1;
-            }
-            if inbox.is_synced() {
-                let mut pending = self.pending.lock();
-                let end = pending.next;
-                pending.initial_end.get_or_insert(end);
+            let mut more = true;
+            for _ in 0..AT_ONCE {
+                if !synced && inbox.is_synced() {
+                    synced = true;
+                    self.end_initial_list();
+                }
+                match contain(|| {
+                    inbox.next_with(|notification, published| self.fold(notification, published))
+                }) {
+                    Ok(Next::Empty) => {
+                        more = false;
+                        break;
+                    }
+                    Ok(Next::Passed | Next::Told(())) => {}
+                    Err(error) => {
+                        tracing::error!(handler = %self.listener.name, %error, "an event was left out");
+                    }
+                }
             }
             self.wake.notify_one();
-            if absorbed == AT_ONCE {
+            if more && !self.listener.is_stopped() {
                 tokio::task::yield_now().await;
                 continue;
             }
@@ -103,7 +147,7 @@ impl<T: Object> Coalescer<T> {
         }
     }
 
-    fn fold(&self, notification: &Notification<T>) {
+    fn fold(&self, notification: &Notification<T>, since: Moment) {
         let Ok(key) = ObjectKey::try_from(notification.event.key()) else {
             tracing::error!(handler = %self.listener.name, "an event without a valid key was left out");
             return;
@@ -138,18 +182,20 @@ impl<T: Object> Coalescer<T> {
                 let place = pending.next;
                 pending.next += 1;
                 pending.places.insert(key.clone(), place);
-                pending.entries.insert(place, Entry { key, told, now });
+                pending.entries.insert(place, Entry { key, told, now, since });
                 (None, None)
             }
         };
         self.listener.pending.store(pending.entries.len(), Ordering::Relaxed);
         drop(guard);
         // Objects end outside the lock.
-        drop(displaced);
+        let (now, entry) = displaced;
+        now.into_iter().for_each(Now::bury);
+        entry.into_iter().for_each(Entry::bury);
     }
 
     /// Tells what has waited longest.
-    pub(crate) fn next_with<R>(&self, tell: impl FnOnce(&Notification<T>) -> R) -> Option<R> {
+    pub(crate) fn next_with<R>(&self, tell: impl FnOnce(&Notification<T>, Moment) -> R) -> Next<R> {
         let next = {
             let mut pending = self.pending.lock();
             let next = pending.entries.pop_first();
@@ -159,7 +205,9 @@ impl<T: Object> Coalescer<T> {
             self.listener.pending.store(pending.entries.len(), Ordering::Relaxed);
             next
         };
-        let (_, Entry { told, now, .. }) = next?;
+        let Some((_, Entry { told, now, since, .. })) = next else {
+            return Next::Empty;
+        };
         let notification = match (told, now) {
             (Told::State(Some(old)), Now::Present { object, .. }) => Notification::updated(old, object),
             (Told::State(None), Now::Present { object, .. }) => Notification::added(object),
@@ -171,7 +219,9 @@ impl<T: Object> Coalescer<T> {
             // Not kept: see `fold`.
             (Told::Nothing, Now::Gone(tombstone)) => Notification::deleted(tombstone),
         };
-        Some(tell(&notification))
+        let told = tell(&notification, since);
+        notification.bury();
+        Next::Told(told)
     }
 
     /// Whether everything of the initial list has been told.

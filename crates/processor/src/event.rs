@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use kinformer_core::{KeyRef, Object, Tombstone};
+use kinformer_core::{KeyRef, Object, Tombstone, contain};
 
 /// What a handler hears about one object.
 ///
@@ -36,6 +36,27 @@ impl<T> Event<T> {
             Self::Updated { new, .. } => Some(new),
             Self::Deleted(tombstone) => tombstone.object(),
         }
+    }
+}
+
+impl<T> Event<T> {
+    /// Ends it, whatever its objects do when they are dropped.
+    pub(crate) fn bury(self) {
+        match self {
+            Self::Added { object, .. } => bury(object),
+            Self::Updated { old, new } => {
+                bury(old);
+                bury(new);
+            }
+            Self::Deleted(tombstone) => tombstone.into_object().into_iter().for_each(bury),
+        }
+    }
+}
+
+/// Lets go of an object. If this is the last that holds it, its end is the user's code.
+pub(crate) fn bury<T>(object: Arc<T>) {
+    if let Err(error) = contain(|| drop(object)) {
+        tracing::error!(%error, "an object panicked when it was dropped");
     }
 }
 
@@ -144,6 +165,12 @@ impl<T> Notification<T> {
     /// The event.
     pub fn event(&self) -> &Event<T> {
         &self.event
+    }
+
+    /// As [`Event::bury`].
+    pub(crate) fn bury(self) {
+        self.event.bury();
+        self.old.into_iter().for_each(bury);
     }
 
     pub(crate) fn is_resync(&self) -> bool {

@@ -4,10 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use smallvec::SmallVec;
-use tokio::time::Instant;
 
 use crate::event::Audience;
-use crate::listener::Listener;
+use crate::listener::{Listener, Moment};
 use crate::log::Cursor;
 use crate::{Notification, State};
 
@@ -22,7 +21,23 @@ pub(crate) struct Batch<T> {
     pub(crate) due: Option<Arc<[u64]>>,
     /// Whether the initial list ends here.
     pub(crate) synced: bool,
-    pub(crate) published: Instant,
+    pub(crate) published: Moment,
+}
+
+impl<T> Drop for Batch<T> {
+    /// Whoever is the last to hold it, a publisher or some handler, must not pay for what its objects do.
+    fn drop(&mut self) {
+        std::mem::take(&mut self.notifications).into_iter().for_each(Notification::bury);
+    }
+}
+
+/// What came of looking for the next notification.
+pub(crate) enum Next<R> {
+    /// There is nothing now.
+    Empty,
+    /// Something was passed that is not told: look again.
+    Passed,
+    Told(R),
 }
 
 /// Reads the log for one listener. What it is asked to tell is told by reference.
@@ -31,25 +46,12 @@ pub(crate) struct Inbox<T> {
     initial: Option<State<T>>,
     /// The revision of the initial list: all up to it is known.
     joined: Option<u64>,
-    joined_at: Instant,
+    joined_at: Moment,
     cursor: Cursor<Batch<T>>,
     /// The next notification of the batch under the cursor.
     at: usize,
     /// Whether the end of the initial list has been passed.
     synced: bool,
-    /// Whether what is read here has been told when the next is asked for.
-    tells: Tells,
-    /// Whether the listener was told that it has synced.
-    announced: bool,
-}
-
-/// Who reads an inbox.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Tells {
-    /// The handler itself: it has finished what it was told when it asks again.
-    Handler,
-    /// What gathers for it.
-    Coalescer,
 }
 
 impl<T> Inbox<T> {
@@ -59,51 +61,36 @@ impl<T> Inbox<T> {
         cursor: Cursor<Batch<T>>,
         initial: Option<State<T>>,
         synced: bool,
-        tells: Tells,
     ) -> Self {
         let joined = initial.as_ref().map(|state| state.revision);
         listener.initial.store(initial.as_ref().map_or(0, |state| state.objects.len()), Ordering::Relaxed);
-        Self {
-            listener,
-            initial,
-            joined,
-            joined_at: Instant::now(),
-            cursor,
-            at: 0,
-            synced,
-            tells,
-            announced: false,
-        }
+        let joined_at = listener.now();
+        Self { listener, initial, joined, joined_at, cursor, at: 0, synced }
     }
 
-    /// Tells the next notification, if there is one.
-    pub(crate) fn next_with<R>(&mut self, tell: impl FnOnce(&Notification<T>) -> R) -> Option<R> {
+    /// Tells the next notification and when it was published, if there is one. What was told before is finished
+    /// by now. Passes the end of the initial list in a step of its own.
+    pub(crate) fn next_with<R>(&mut self, tell: impl FnOnce(&Notification<T>, Moment) -> R) -> Next<R> {
         if let Some(state) = &mut self.initial {
             let next = state.objects.next();
             self.listener.initial.store(state.objects.len(), Ordering::Relaxed);
-            match next {
-                Some(object) => {
-                    self.listener.telling(Some(self.joined_at));
-                    return Some(tell(&Notification::added(object).in_initial_list()));
-                }
-                None => self.initial = None,
-            }
+            let Some(object) = next else {
+                self.initial = None;
+                return Next::Passed;
+            };
+            let notification = Notification::added(object).in_initial_list();
+            let told = tell(&notification, self.joined_at);
+            notification.bury();
+            return Next::Told(told);
         }
         loop {
-            if self.synced && self.tells == Tells::Handler && !self.announced {
-                self.announced = true;
-                self.listener.synced.cancel();
-            }
             let Some(batch) = self.cursor.batch() else {
-                self.listener.telling(None);
-                return None;
+                return Next::Empty;
             };
-            if self.at == 0 {
-                self.listener.telling(Some(batch.published));
-                if batch.revision.is_some_and(|revision| self.joined.is_some_and(|joined| revision <= joined))
-                {
-                    self.at = batch.notifications.len();
-                }
+            if self.at == 0
+                && batch.revision.is_some_and(|revision| self.joined.is_some_and(|joined| revision <= joined))
+            {
+                self.at = batch.notifications.len();
             }
             while let Some(notification) = batch.notifications.get(self.at) {
                 self.at += 1;
@@ -115,15 +102,18 @@ impl<T> Inbox<T> {
                     }
                 };
                 if concerned {
-                    // Also when the listener panics: it has been told.
-                    let _read = OnDrop(|| self.listener.has_read(position));
-                    return Some(tell(notification));
+                    self.listener.has_read(position);
+                    return Next::Told(tell(notification, batch.published));
                 }
             }
             self.listener.has_read(batch.first + batch.notifications.len() as u64);
-            self.synced |= batch.synced;
+            let synced = batch.synced;
             self.at = 0;
             self.cursor.advance();
+            if synced {
+                self.synced = true;
+                return Next::Passed;
+            }
         }
     }
 
@@ -141,13 +131,5 @@ impl<T> Inbox<T> {
         if self.initial.is_none() {
             self.cursor.wait().await;
         }
-    }
-}
-
-struct OnDrop<F: Fn()>(F);
-
-impl<F: Fn()> Drop for OnDrop<F> {
-    fn drop(&mut self) {
-        (self.0)();
     }
 }

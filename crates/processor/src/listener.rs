@@ -1,15 +1,28 @@
 //! What is known of one handler, whatever the type of its objects.
 
 use std::fmt;
-use std::sync::Arc;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use tokio::sync::Notify;
-use tokio::task::AbortHandle;
+use tokio::task::{self, AbortHandle};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
+
+use crate::registration::Owner;
+
+/// A moment in the life of a processor.
+#[derive(Clone, Copy)]
+pub(crate) struct Moment(u64);
+
+impl Moment {
+    /// Nanoseconds and one more, so that 0 is no moment.
+    pub(crate) fn now(epoch: Instant) -> Self {
+        Self(epoch.elapsed().as_nanos() as u64 + 1)
+    }
+}
 
 /// What a handler and the one who registered it share. One side writes each of the counters, so they are
 /// plain stores.
@@ -26,7 +39,11 @@ pub(crate) struct Listener {
     pub(crate) done: CancellationToken,
     /// It has finished the initial list.
     pub(crate) synced: CancellationToken,
-    pub(crate) abort: OnceLock<AbortHandle>,
+    /// The task that tells it, once that has begun.
+    pub(crate) task: OnceLock<task::Id>,
+    abort: OnceLock<AbortHandle>,
+    abandoned: AtomicBool,
+    pub(crate) owner: Weak<dyn Owner>,
     /// Up to where the log has been read.
     pub(crate) read: AtomicU64,
     /// The end of the log.
@@ -37,9 +54,11 @@ pub(crate) struct Listener {
     pub(crate) pending: AtomicUsize,
     pub(crate) delivered: AtomicU64,
     pub(crate) panics: AtomicU64,
+    /// How many events its filter has held back.
+    held_back: AtomicU64,
     /// Whether a callback is running, or may be.
     pub(crate) busy: AtomicBool,
-    /// When what is being told was published, in nanoseconds since `epoch`; 0 when nothing is.
+    /// When what is being told was published: a [`Moment`], or 0 when nothing is.
     since: AtomicU64,
     epoch: Instant,
     /// Told when a publisher that is being held up may look again.
@@ -55,14 +74,16 @@ pub(crate) struct NewListener {
     pub(crate) name: Arc<str>,
     pub(crate) bound: Option<usize>,
     pub(crate) resync_period: Option<Duration>,
+    pub(crate) read: u64,
     pub(crate) published: Arc<AtomicU64>,
     pub(crate) epoch: Instant,
     pub(crate) space: Arc<Notify>,
+    pub(crate) owner: Weak<dyn Owner>,
 }
 
 impl Listener {
     pub(crate) fn new(new: NewListener) -> Self {
-        let NewListener { id, name, bound, resync_period, published, epoch, space } = new;
+        let NewListener { id, name, bound, resync_period, read, published, epoch, space, owner } = new;
         Self {
             id,
             name,
@@ -72,13 +93,17 @@ impl Listener {
             stop: CancellationToken::new(),
             done: CancellationToken::new(),
             synced: CancellationToken::new(),
+            task: OnceLock::new(),
             abort: OnceLock::new(),
-            read: AtomicU64::new(published.load(Ordering::Acquire)),
+            abandoned: AtomicBool::new(false),
+            owner,
+            read: AtomicU64::new(read),
             published,
             initial: AtomicUsize::new(0),
             pending: AtomicUsize::new(0),
             delivered: AtomicU64::new(0),
             panics: AtomicU64::new(0),
+            held_back: AtomicU64::new(0),
             busy: AtomicBool::new(false),
             since: AtomicU64::new(0),
             epoch,
@@ -96,14 +121,22 @@ impl Listener {
     pub(crate) fn has_read(&self, position: u64) {
         self.read.store(position, Ordering::Release);
         if self.bound.is_some() {
-            self.space.notify_one();
+            self.space.notify_waiters();
         }
     }
 
-    /// What is being told now was published then; `None` when there is nothing to tell.
-    pub(crate) fn telling(&self, published: Option<Instant>) {
-        let since = published.map_or(0, |at| at.saturating_duration_since(self.epoch).as_nanos() as u64 + 1);
-        self.since.store(since, Ordering::Relaxed);
+    pub(crate) fn now(&self) -> Moment {
+        Moment::now(self.epoch)
+    }
+
+    /// What is being told now was published then.
+    pub(crate) fn telling(&self, published: Moment) {
+        self.since.store(published.0, Ordering::Relaxed);
+    }
+
+    /// There is nothing to tell.
+    pub(crate) fn is_idle(&self) {
+        self.since.store(0, Ordering::Relaxed);
     }
 
     /// One more event was told. Only the listener's own task says so.
@@ -111,22 +144,49 @@ impl Listener {
         self.delivered.store(self.delivered.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
     }
 
-    pub(crate) fn depth(&self) -> usize {
-        let read = self.read.load(Ordering::Acquire);
-        let behind = self.published.load(Ordering::Acquire).saturating_sub(read);
-        behind as usize + self.initial.load(Ordering::Relaxed) + self.pending.load(Ordering::Relaxed)
+    /// One more event was held back by the filter. Only the listener's own task says so.
+    pub(crate) fn has_held_back(&self) {
+        self.held_back.store(self.held_back.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
     }
 
-    /// Whether a publisher need not wait for it.
-    pub(crate) fn has_room(&self) -> bool {
-        self.bound.is_none_or(|bound| self.is_stopped() || self.depth() < bound)
+    /// How much of the log it has not read.
+    fn behind(&self) -> usize {
+        let read = self.read.load(Ordering::Acquire);
+        self.published.load(Ordering::Acquire).saturating_sub(read) as usize
+    }
+
+    pub(crate) fn depth(&self) -> usize {
+        self.behind() + self.initial.load(Ordering::Relaxed) + self.pending.load(Ordering::Relaxed)
+    }
+
+    /// How much may be published before it holds the publisher up, if it does at all. The initial list does not
+    /// count: it is no news.
+    pub(crate) fn room(&self) -> Option<usize> {
+        let bound = self.bound.filter(|_| !self.is_stopped())?;
+        Some(bound.saturating_sub(self.behind()))
+    }
+
+    /// Its task can be abandoned by this from now on.
+    pub(crate) fn runs_as(&self, task: AbortHandle) {
+        let task = self.abort.get_or_init(|| task);
+        if self.abandoned.load(Ordering::SeqCst) {
+            task.abort();
+        }
+    }
+
+    /// Drops its task where that waits.
+    pub(crate) fn abandon(&self) {
+        self.abandoned.store(true, Ordering::SeqCst);
+        if let Some(task) = self.abort.get() {
+            task.abort();
+        }
     }
 
     pub(crate) fn stats(&self) -> HandlerStats {
         let depth = self.depth();
         let lag = match self.since.load(Ordering::Relaxed) {
             0 => Duration::ZERO,
-            since => self.epoch.elapsed().saturating_sub(Duration::from_nanos(since - 1)),
+            since => Duration::from_nanos(self.now().0.saturating_sub(since)),
         };
         HandlerStats {
             name: self.name.clone(),
@@ -141,7 +201,8 @@ impl Listener {
 
     /// To be asked now and then: says once for each callback that takes longer than the time between two looks.
     pub(crate) fn watch(&self, every: Duration) {
-        let progress = self.delivered.load(Ordering::Relaxed) + self.panics.load(Ordering::Relaxed);
+        let progress = [&self.delivered, &self.panics, &self.held_back];
+        let progress = progress.into_iter().map(|count| count.load(Ordering::Relaxed)).sum::<u64>();
         // One more than the count, so that nothing was seen before the first look.
         let stands = self.seen.swap(progress + 1, Ordering::Relaxed) == progress + 1
             && self.busy.load(Ordering::Relaxed);
@@ -155,11 +216,21 @@ impl Listener {
         }
     }
 
-    /// Nothing more is to be told.
-    pub(crate) fn remove(&self) {
-        self.stopped.store(true, Ordering::Release);
-        self.stop.cancel();
-        self.space.notify_one();
+    /// Nothing more is to be told. Says whether that is new.
+    pub(crate) fn remove(&self) -> bool {
+        let first = !self.stopped.swap(true, Ordering::AcqRel);
+        if first {
+            self.stop.cancel();
+            self.space.notify_waiters();
+        }
+        first
+    }
+
+    /// Takes it off the list of its processor, once nothing of it runs.
+    pub(crate) fn forget(&self) {
+        if let Some(owner) = self.owner.upgrade() {
+            owner.forget(self.id);
+        }
     }
 }
 
@@ -171,6 +242,7 @@ impl Drop for DoneGuard {
         self.0.busy.store(false, Ordering::Relaxed);
         self.0.done.cancel();
         self.0.remove();
+        self.0.forget();
     }
 }
 
@@ -183,7 +255,8 @@ pub struct HandlerStats {
     /// How many events it has not been told yet. Those that are of no concern to it (resyncs for which it is
     /// not due) are counted until it gets there. Of a handler that coalesces: how many keys are waiting.
     pub depth: usize,
-    /// How long ago the event that it is being told, or is told next, was published. Zero when it is idle.
+    /// How long ago the event that it is being told, or was told last before a pause, was published. Zero when it
+    /// is idle.
     pub lag: Duration,
     /// How many events it has been told.
     pub delivered: u64,

@@ -39,15 +39,14 @@ impl<M> Members<M> {
     }
 
     /// Begins, if that has not happened; shows the members so far to `begin`. Else says where things are.
-    pub(crate) fn start(&self, begin: impl FnOnce(&mut [M])) -> Result<(), Phase> {
+    pub(crate) fn start<R>(&self, begin: impl FnOnce(&mut [M]) -> R) -> Result<R, Phase> {
         let mut state = self.state.lock();
         let (phase, members) = &mut *state;
         if *phase != Phase::NotStarted {
             return Err(*phase);
         }
         *phase = Phase::Running;
-        begin(members);
-        Ok(())
+        Ok(begin(members))
     }
 
     /// Ends for good. Whoever is not among what this returns was refused, or had left.

@@ -14,16 +14,20 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::builder::{HandlerBuilder, Task};
-use crate::inbox::{Batch, Inbox, Tells};
-use crate::listener::{HandlerStats, Listener, NewListener};
+use crate::inbox::{Batch, Inbox};
+use crate::listener::{HandlerStats, Listener, Moment, NewListener};
 use crate::log::Log;
 use crate::members::{Members, Phase};
 use crate::registration::{Owner, Registration};
-use crate::resync::{Schedule, Started};
+use crate::resync::Schedule;
+use crate::run::discard;
 use crate::{Error, EventHandler, EventStream, Notification};
 
 /// How often handlers that do not return are looked for.
 const WATCHDOG: Duration = Duration::from_secs(30);
+
+/// How long tasks that were abandoned may take to end: only those that block a thread do not end at once.
+const ABANDONED: Duration = Duration::from_secs(1);
 
 /// How many events are sent at once while handlers may hold the sender up.
 const SENT_AT_ONCE: usize = 64;
@@ -99,16 +103,27 @@ struct Running {
 /// A listener, and what is to be run for it until that runs.
 struct Member {
     listener: Arc<Listener>,
-    tasks: Vec<Task>,
+    task: Option<Task>,
 }
 
 impl Running {
-    fn spawn(&self, member: &mut Member) {
-        // The last one is the handler's; before it may come one that gathers for it.
-        for task in member.tasks.drain(..) {
-            let task = self.tasks.spawn_on(task, &self.runtime);
-            let _ = member.listener.abort.set(task.abort_handle());
-        }
+    /// Not under the lock of the members: a runtime that ends drops the task here, and the handler with it.
+    fn spawn(&self, listener: &Listener, task: Task) {
+        listener.runs_as(self.tasks.spawn_on(task, &self.runtime).abort_handle());
+    }
+}
+
+impl Member {
+    /// Whether something runs for it, or is about to.
+    fn is_running(&self) -> bool {
+        self.task.is_none() && !self.listener.done.is_cancelled()
+    }
+
+    /// Ends it without having run.
+    fn discard(self) {
+        let Self { listener, task } = self;
+        listener.remove();
+        discard(&listener.name, task);
     }
 }
 
@@ -200,11 +215,10 @@ impl<T: Object> SharedProcessor<T> {
     /// Removes a handler of this processor: see [`Registration::remove`]. Says whether it was one of its own and
     /// not removed before; of any other nothing happens.
     pub async fn remove_handler(&self, registration: &Registration) -> bool {
-        let own: Weak<dyn Owner> = Arc::downgrade(&(self.inner.clone() as Arc<dyn Owner>));
-        if !Weak::ptr_eq(&own, &registration.owner) {
+        if !Weak::ptr_eq(&self.inner.as_owner(), &registration.listener.owner) {
             return false;
         }
-        let was_there = !registration.is_removed();
+        let was_there = registration.listener.remove();
         registration.remove().await;
         was_there
     }
@@ -231,28 +245,33 @@ impl<T: Object> SharedProcessor<T> {
     pub async fn send(&self, revision: u64, notifications: Vec<Notification<T>>) {
         let mut rest = notifications.into_iter();
         while rest.len() > 0 {
-            let bound = self
-                .inner
-                .members
-                .look(|members| members.iter().filter_map(|member| member.listener.bound).min());
-            let Some(bound) = bound else {
-                return self.publish_at(revision, rest);
-            };
-            self.ready().await;
-            self.publish_at(revision, rest.by_ref().take(bound.min(SENT_AT_ONCE)));
+            match self.room() {
+                None => return self.publish_at(revision, rest),
+                Some(0) => self.ready().await,
+                Some(room) => self.publish_at(revision, rest.by_ref().take(room.min(SENT_AT_ONCE))),
+            }
         }
     }
 
-    /// Waits until no handler holds the publisher up. Cancel-safe. Only one may wait at a time.
+    /// Waits until no handler holds the publisher up. Cancel-safe; any number may wait.
     pub async fn ready(&self) {
-        while !self.is_ready() {
-            self.inner.space.notified().await;
+        loop {
+            let changed = self.inner.space.notified();
+            if self.is_ready() {
+                return;
+            }
+            changed.await;
         }
     }
 
     /// Whether no handler holds the publisher up.
     pub fn is_ready(&self) -> bool {
-        self.inner.members.look(|members| members.iter().all(|member| member.listener.has_room()))
+        self.room() != Some(0)
+    }
+
+    /// How much may be published before some handler holds the publisher up, if any ever does.
+    fn room(&self) -> Option<usize> {
+        self.inner.members.look(|members| members.iter().filter_map(|member| member.listener.room()).min())
     }
 
     /// The initial list ends here: a handler that has been told everything up to here has synced. Idempotent.
@@ -291,8 +310,8 @@ impl<T: Object> SharedProcessor<T> {
     /// Handlers run as tasks of their own on the runtime that this runs on; this future owns them. When it is
     /// cancelled every handler returns from the event it is in, and what was not told is dropped. Callbacks that
     /// take longer than the grace period are dropped where they wait. None of the tasks is left when this
-    /// returns; only a thread that does not come back from a blocking callback cannot be ended. Dropping the future
-    /// ends the tasks at once.
+    /// returns; only a thread that does not come back from a callback that blocks it cannot be ended. Dropping the
+    /// future ends the tasks at once.
     ///
     /// # Errors
     /// [`Error::Running`] or [`Error::Stopped`] at once: a processor runs once. [`Error::Stuck`] at the end: these
@@ -300,25 +319,27 @@ impl<T: Object> SharedProcessor<T> {
     pub async fn run(&self, cancel: CancellationToken) -> Result<(), Error> {
         let inner = &*self.inner;
         let running = Running { runtime: Handle::current(), tasks: TaskTracker::new() };
-        let tasks = running.tasks.clone();
-        inner
+        let begun = inner
             .members
             .start(|members| {
-                members.iter_mut().for_each(|member| running.spawn(member));
-                *inner.running.lock() = Some(running);
+                inner.schedule.lock().start();
+                *inner.running.lock() = Some(running.clone());
+                let begin = |member: &mut Member| Some((member.listener.clone(), member.task.take()?));
+                members.iter_mut().filter_map(begin).collect::<Vec<_>>()
             })
             .map_err(|phase| match phase {
                 Phase::Stopped => Error::Stopped { processor: inner.name.clone() },
                 Phase::NotStarted | Phase::Running => Error::Running { processor: inner.name.clone() },
             })?;
         let ending = EndOnDrop { inner, listeners: Vec::new() };
+        begun.into_iter().for_each(|(listener, task)| running.spawn(&listener, task));
 
         tokio::select! {
             () = cancel.cancelled() => {}
             () = inner.log.pump() => {}
             () = inner.watch() => {}
         }
-        let ended = ending.end(&tasks).await;
+        let ended = ending.end(&running.tasks).await;
         tracing::debug!(processor = %inner.name, ?ended, "processor stopped");
         ended
     }
@@ -329,51 +350,54 @@ impl<T: Object> SharedProcessor<T> {
         name: Arc<str>,
         resync: Option<Duration>,
         bound: Option<usize>,
-        tells: Tells,
-        tasks: impl FnOnce(Arc<Listener>, Inbox<T>) -> Vec<Task>,
+        task: impl FnOnce(Arc<Listener>, Inbox<T>) -> Option<Task>,
     ) -> Result<Registration, Error> {
         let inner = &self.inner;
         let stopped = || Error::Stopped { processor: inner.name.clone() };
         if inner.members.phase() == Phase::Stopped {
+            discard(&name, task);
             return Err(stopped());
         }
-        let id = inner.next_id.fetch_add(1, Ordering::Relaxed);
-        let started = match inner.members.phase() {
-            Phase::NotStarted => Started::No,
-            Phase::Running | Phase::Stopped => Started::Yes,
-        };
-        let resync_period = inner.schedule.lock().add(id, &name, resync, started);
-
         // The cursor first, and the state after it: what is published between the two is in both, and is told once
         // since its revision says so.
-        let (cursor, (listener, synced)) = inner.log.cursor(|| {
-            let listener = Listener::new(NewListener {
-                id,
-                name,
-                bound,
-                resync_period,
-                published: inner.published.clone(),
-                epoch: inner.epoch,
-                space: inner.space.clone(),
-            });
-            (Arc::new(listener), inner.synced.is_cancelled())
-        });
+        let (cursor, (read, synced)) =
+            inner.log.cursor(|| (inner.published.load(Ordering::Acquire), inner.synced.is_cancelled()));
         let initial = inner.state.as_ref().map(|look| look());
-        let inbox = Inbox::new(listener.clone(), cursor, initial, synced, tells);
-        let tasks = tasks(listener.clone(), inbox);
-        let member = Member { listener: listener.clone(), tasks };
-        let joined = inner.members.join(member, |member, phase| {
+
+        let id = inner.next_id.fetch_add(1, Ordering::Relaxed);
+        let resync_period = inner.schedule.lock().add(id, &name, resync);
+        let listener = Arc::new(Listener::new(NewListener {
+            id,
+            name,
+            bound,
+            resync_period,
+            read,
+            published: inner.published.clone(),
+            epoch: inner.epoch,
+            space: inner.space.clone(),
+            owner: inner.as_owner(),
+        }));
+        let inbox = Inbox::new(listener.clone(), cursor, initial, synced);
+        let task = task(listener.clone(), inbox);
+        let mut begun = None;
+        let joined = inner.members.join(Member { listener: listener.clone(), task }, |member, phase| {
             if phase == Phase::Running
                 && let Some(running) = &*inner.running.lock()
+                && let Some(task) = member.task.take()
             {
-                running.spawn(member);
+                // The token: should the end come before the task, it waits for it.
+                begun = Some((running.clone(), running.tasks.token(), task));
             }
         });
-        if joined.is_err() {
+        if let Err(late) = joined {
             inner.schedule.lock().remove(id);
+            late.discard();
             return Err(stopped());
         }
-        Ok(Registration { listener, owner: Arc::downgrade(&(inner.clone() as Arc<dyn Owner>)) })
+        if let Some((running, _token, task)) = begun {
+            running.spawn(&listener, task);
+        }
+        Ok(Registration { listener })
     }
 }
 
@@ -390,7 +414,7 @@ impl<T: Object> Inner<T> {
         }
         let resyncs = notifications.iter().any(Notification::is_resync);
         let due = resyncs.then(|| self.schedule.lock().due());
-        let published = Instant::now();
+        let published = Moment::now(self.epoch);
         self.log.publish(|| {
             let first = self.published.load(Ordering::Relaxed);
             self.published.store(first + notifications.len() as u64, Ordering::Release);
@@ -399,6 +423,11 @@ impl<T: Object> Inner<T> {
             }
             Batch { first, revision, notifications, due, synced, published }
         });
+    }
+
+    fn as_owner(self: &Arc<Self>) -> Weak<dyn Owner> {
+        let owner: Weak<Self> = Arc::downgrade(self);
+        owner
     }
 
     async fn watch(&self) {
@@ -414,8 +443,18 @@ impl<T: Object> Inner<T> {
 impl<T: Object> Owner for Inner<T> {
     fn forget(&self, id: u64) {
         self.schedule.lock().remove(id);
-        // With it goes the handler itself, if it never began: not under the lock.
-        drop(self.members.leave(|member| member.listener.id == id));
+        // Whoever has not returned from a callback yet stays on the list: what waits because of it is to be seen, and
+        // the end has to wait for it.
+        let gone = self.members.leave(|member| member.listener.id == id && !member.is_running());
+        gone.into_iter().for_each(Member::discard);
+    }
+}
+
+impl<T> Drop for Inner<T> {
+    /// Nobody can publish or run it any more: whoever waits for something of it is told.
+    fn drop(&mut self) {
+        self.members.stop().into_iter().for_each(Member::discard);
+        self.log.close();
     }
 }
 
@@ -432,7 +471,7 @@ impl<T: Object> EndOnDrop<'_, T> {
             member.listener.remove();
         }
         self.inner.log.close();
-        self.inner.space.notify_one();
+        self.inner.space.notify_waiters();
         self.listeners.extend(members.into_iter().map(|member| member.listener));
     }
 
@@ -449,7 +488,7 @@ impl<T: Object> EndOnDrop<'_, T> {
             "handlers did not return within the grace period; they are dropped where they wait",
         );
         self.abort();
-        tasks.wait().await;
+        let _ = tokio::time::timeout(ABANDONED, tasks.wait()).await;
         Err(Error::Stuck { handlers })
     }
 
@@ -458,9 +497,7 @@ impl<T: Object> EndOnDrop<'_, T> {
     }
 
     fn abort(&self) {
-        self.unfinished()
-            .filter_map(|listener| listener.abort.get())
-            .for_each(tokio::task::AbortHandle::abort);
+        self.unfinished().for_each(|listener| listener.abandon());
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::future::Future;
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::Instant;
@@ -23,7 +23,6 @@ pub(crate) trait Owner: Send + Sync {
 #[derive(Clone)]
 pub struct Registration {
     pub(crate) listener: Arc<Listener>,
-    pub(crate) owner: Weak<dyn Owner>,
 }
 
 impl Registration {
@@ -81,12 +80,10 @@ impl Registration {
     /// Awaited within a callback of the very handler it ends at once, since it would wait for itself. Cancel-safe.
     pub fn remove(&self) -> impl Future<Output = ()> + Send + 'static {
         self.listener.remove();
-        if let Some(owner) = self.owner.upgrade() {
-            owner.forget(self.listener.id);
-        }
+        self.listener.forget();
         let listener = self.listener.clone();
         async move {
-            let own_task = listener.abort.get().map(tokio::task::AbortHandle::id);
+            let own_task = listener.task.get().copied();
             if own_task.is_none() || own_task != tokio::task::try_id() {
                 listener.done.cancelled().await;
             }

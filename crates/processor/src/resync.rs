@@ -13,6 +13,7 @@ pub(crate) struct Schedule {
     default: Option<Duration>,
     /// How often it is asked; fixed at the start.
     check: Option<Duration>,
+    started: bool,
     entries: Vec<Entry>,
     due: Arc<[u64]>,
 }
@@ -23,17 +24,15 @@ struct Entry {
     next: Instant,
 }
 
-/// Whether the time at which the smallest period decides has passed.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Started {
-    No,
-    Yes,
-}
-
 impl Schedule {
     pub(crate) fn new(default: Duration) -> Self {
         let default = (!default.is_zero()).then(|| default.max(MINIMUM));
-        Self { default, check: default, entries: Vec::new(), due: Arc::default() }
+        Self { default, check: default, started: false, entries: Vec::new(), due: Arc::default() }
+    }
+
+    /// From now on the smallest period stays as it is.
+    pub(crate) fn start(&mut self) {
+        self.started = true;
     }
 
     pub(crate) fn check_period(&self) -> Option<Duration> {
@@ -41,24 +40,18 @@ impl Schedule {
     }
 
     /// Takes a handler in; says with which period. `asked` is what it wants, zero for never, nothing for the default.
-    pub(crate) fn add(
-        &mut self,
-        id: u64,
-        name: &str,
-        asked: Option<Duration>,
-        started: Started,
-    ) -> Option<Duration> {
+    pub(crate) fn add(&mut self, id: u64, name: &str, asked: Option<Duration>) -> Option<Duration> {
         let wanted = match asked {
             Some(asked) => (!asked.is_zero()).then(|| asked.max(MINIMUM)),
             None => self.default,
         }?;
-        let period = match (started, self.check) {
-            (Started::No, check) => {
+        let period = match (self.started, self.check) {
+            (false, check) => {
                 self.check = Some(check.map_or(wanted, |check| check.min(wanted)));
                 wanted
             }
-            (Started::Yes, Some(check)) => wanted.max(check),
-            (Started::Yes, None) => {
+            (true, Some(check)) => wanted.max(check),
+            (true, None) => {
                 tracing::warn!(
                     handler = name, period = ?wanted,
                     "no resync for this handler: none was asked for before the start",

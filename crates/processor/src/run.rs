@@ -5,11 +5,12 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use futures::FutureExt as _;
-use kinformer_core::{BoxError, Object, contain};
+use kinformer_core::{Object, contain};
 
 use crate::event::Event;
 use crate::handler::{AsyncEventHandler, EventHandler};
-use crate::source::Source;
+use crate::inbox::Next;
+use crate::source::{Panicked, Source};
 
 /// How long a handler that has panicked is left alone, as upstream.
 const AFTER_PANIC: Duration = Duration::from_secs(1);
@@ -41,7 +42,7 @@ pub(crate) async fn blocking<T: Object, H: EventHandler<T>>(mut source: Source<T
         }
         after_turn(&mut source, end).await;
     }
-    drop_handler(&source, handler);
+    discard(&source.listener.name, handler);
 }
 
 /// A handler that never blocks: on the runtime's own thread.
@@ -50,7 +51,7 @@ pub(crate) async fn inline<T: Object, H: EventHandler<T>>(mut source: Source<T>,
         let end = tell(&mut source, &mut handler, AT_ONCE);
         after_turn(&mut source, end).await;
     }
-    drop_handler(&source, handler);
+    discard(&source.listener.name, handler);
 }
 
 /// A handler whose callbacks are futures.
@@ -60,27 +61,31 @@ pub(crate) async fn asynchronous<T: Object, H: AsyncEventHandler<T>>(mut source:
             if source.listener.is_stopped() {
                 continue 'turns;
             }
-            let next = match contain(|| source.next_with(Event::clone)) {
-                Ok(None) => {
+            let event = match next(&mut source, |event| Ok(event.clone())) {
+                Ok(Next::Empty) => {
                     after_turn(&mut source, End::Empty).await;
                     continue 'turns;
                 }
-                Ok(Some(None)) => continue,
-                Ok(Some(Some(event))) => event,
-                Err(error) => {
-                    panicked(&source, "", &error);
+                Ok(Next::Passed) => continue,
+                Ok(Next::Told(event)) => event,
+                Err(panicked) => {
+                    report(&source, &panicked);
                     after_turn(&mut source, End::Panicked).await;
                     continue 'turns;
                 }
             };
             source.listener.busy.store(true, Ordering::Relaxed);
-            let key = next.key().to_string();
-            let told = AssertUnwindSafe(async { handler.on_event(next).await }).catch_unwind().await;
+            let same = event.clone();
+            let told = AssertUnwindSafe(async { handler.on_event(event).await }).catch_unwind().await;
             source.listener.busy.store(false, Ordering::Relaxed);
-            if let Err(panic) = told {
-                // Only to put its message into words as everywhere.
-                let Err(error) = contain(|| std::panic::resume_unwind(panic));
-                panicked(&source, &key, &error);
+            // A panic is thrown once more only to put its message into words as everywhere.
+            let told = told.map_err(|panic| {
+                let told = Panicked::catch(&same, || std::panic::resume_unwind(panic));
+                told.map_or_else(|panicked| panicked, |never: std::convert::Infallible| match never {})
+            });
+            same.bury();
+            if let Err(panicked) = told {
+                report(&source, &panicked);
                 after_turn(&mut source, End::Panicked).await;
                 continue 'turns;
             }
@@ -88,7 +93,7 @@ pub(crate) async fn asynchronous<T: Object, H: AsyncEventHandler<T>>(mut source:
         }
         after_turn(&mut source, End::Pause).await;
     }
-    drop_handler(&source, handler);
+    discard(&source.listener.name, handler);
 }
 
 /// What there is to wait for before the next turn.
@@ -113,26 +118,15 @@ fn tell<T: Object, H: EventHandler<T>>(source: &mut Source<T>, handler: &mut H, 
         if listener.is_stopped() {
             break;
         }
-        // The inner one names the object; the outer one is for what the source drops, and for the filter.
-        let next = contain(|| {
-            source.next_with(|event| {
-                contain(|| handler.on_event(event)).map_err(|error| (event.key().to_string(), error))
-            })
-        });
-        match next {
-            Ok(None) => {
+        match next(source, |event| Panicked::catch(event, || handler.on_event(event))) {
+            Ok(Next::Empty) => {
                 end = End::Empty;
                 break;
             }
-            Ok(Some(None)) => {}
-            Ok(Some(Some(Ok(())))) => listener.has_told(),
-            Ok(Some(Some(Err((key, error))))) => {
-                panicked(source, &key, &error);
-                end = End::Panicked;
-                break;
-            }
-            Err(error) => {
-                panicked(source, "", &error);
+            Ok(Next::Passed) => {}
+            Ok(Next::Told(())) => listener.has_told(),
+            Err(panicked) => {
+                report(source, &panicked);
                 end = End::Panicked;
                 break;
             }
@@ -142,7 +136,16 @@ fn tell<T: Object, H: EventHandler<T>>(source: &mut Source<T>, handler: &mut H, 
     end
 }
 
-fn panicked<T: Object>(source: &Source<T>, key: &str, error: &BoxError) {
+/// As [`Source::next_with`]; whatever else of the user's panics there is contained as well.
+pub(crate) fn next<T: Object, R>(
+    source: &mut Source<T>,
+    tell: impl FnOnce(&Event<T>) -> Result<R, Panicked>,
+) -> Result<Next<R>, Panicked> {
+    contain(|| source.next_with(tell))
+        .unwrap_or_else(|error| Err(Panicked { key: "unknown".to_owned(), error }))
+}
+
+pub(crate) fn report<T: Object>(source: &Source<T>, Panicked { key, error }: &Panicked) {
     source.listener.panics.fetch_add(1, Ordering::Relaxed);
     tracing::error!(
         handler = %source.listener.name, key, %error, continues_after = ?AFTER_PANIC,
@@ -150,9 +153,9 @@ fn panicked<T: Object>(source: &Source<T>, key: &str, error: &BoxError) {
     );
 }
 
-/// The handler is the user's, and so is its end.
-fn drop_handler<T: Object, H>(source: &Source<T>, handler: H) {
+/// Drops a handler, or what has it in it. The handler is the user's, and so is its end.
+pub(crate) fn discard<H>(name: &str, handler: H) {
     if let Err(error) = contain(|| drop(handler)) {
-        tracing::error!(handler = %source.listener.name, %error, "a handler panicked when it was dropped");
+        tracing::error!(handler = %name, %error, "a handler panicked when it was dropped");
     }
 }

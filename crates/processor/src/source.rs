@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use kinformer_core::{Object, Tombstone};
+use kinformer_core::{BoxError, Object, Tombstone, contain};
 
 use crate::Notification;
 use crate::coalesce::Coalescer;
 use crate::event::Event;
-use crate::inbox::Inbox;
-use crate::listener::Listener;
+use crate::inbox::{Inbox, Next};
+use crate::listener::{Listener, Moment};
 
 /// Says whether a handler is to know of an object.
 pub(crate) type Filter<T> = Box<dyn Fn(&Arc<T>) -> bool + Send>;
@@ -24,28 +24,63 @@ pub(crate) struct Source<T> {
     pub(crate) feed: Feed<T>,
     pub(crate) filter: Option<Filter<T>>,
     pub(crate) listener: Arc<Listener>,
+    /// Whether the listener was told that it has synced.
+    synced: bool,
+}
+
+/// User code that panicked, and over which object.
+pub(crate) struct Panicked {
+    pub(crate) key: String,
+    pub(crate) error: BoxError,
+}
+
+impl Panicked {
+    /// Runs user code over an event.
+    pub(crate) fn catch<T: Object, R>(event: &Event<T>, user_code: impl FnOnce() -> R) -> Result<R, Self> {
+        contain(user_code).map_err(|error| Self { key: event.key().to_string(), error })
+    }
 }
 
 impl<T: Object> Source<T> {
-    /// Tells the next event, if there is one: `Some(None)` if the filter holds it back. What was told before is
-    /// finished by now.
-    pub(crate) fn next_with<R>(&mut self, tell: impl FnOnce(&Event<T>) -> R) -> Option<Option<R>> {
-        let Self { feed, filter, listener } = self;
-        let tell = |notification: &Notification<T>| match filter {
-            None => Some(tell(&notification.event)),
-            Some(filter) => match crossing(filter, notification) {
-                Crossing::None => None,
-                Crossing::AsItIs => Some(tell(&notification.event)),
-                Crossing::Becomes(event) => Some(tell(&event)),
-            },
-        };
-        match feed {
-            Feed::Log(inbox) => inbox.next_with(tell),
-            Feed::Coalesced(coalescer) => {
-                if !listener.synced.is_cancelled() && coalescer.is_synced() {
-                    listener.synced.cancel();
+    pub(crate) fn new(feed: Feed<T>, filter: Option<Filter<T>>, listener: Arc<Listener>) -> Self {
+        Self { feed, filter, listener, synced: false }
+    }
+
+    /// Tells the next event, if there is one that the filter lets through. What was told before is finished by now.
+    pub(crate) fn next_with<R>(
+        &mut self,
+        tell: impl FnOnce(&Event<T>) -> Result<R, Panicked>,
+    ) -> Result<Next<R>, Panicked> {
+        if !self.synced && self.feed.is_synced() {
+            self.synced = true;
+            self.listener.synced.cancel();
+        }
+        let Self { feed, filter, listener, .. } = self;
+        let tell = |notification: &Notification<T>, published: Moment| {
+            listener.telling(published);
+            let event = &notification.event;
+            let Some(filter) = filter else {
+                return tell(event).map(Next::Told);
+            };
+            match Panicked::catch(event, || crossing(filter, notification))? {
+                Crossing::None => {
+                    listener.has_held_back();
+                    Ok(Next::Passed)
                 }
-                coalescer.next_with(tell)
+                Crossing::AsItIs => tell(event).map(Next::Told),
+                Crossing::Becomes(event) => tell(&event).map(Next::Told),
+            }
+        };
+        let next = match feed {
+            Feed::Log(inbox) => inbox.next_with(tell),
+            Feed::Coalesced(coalescer) => coalescer.next_with(tell),
+        };
+        match next {
+            Next::Told(told) => told,
+            Next::Passed => Ok(Next::Passed),
+            Next::Empty => {
+                listener.is_idle();
+                Ok(Next::Empty)
             }
         }
     }
@@ -67,6 +102,16 @@ impl<T: Object> Source<T> {
                 }
             } => {}
             () = self.listener.stop.cancelled() => {}
+        }
+    }
+}
+
+impl<T: Object> Feed<T> {
+    /// Whether everything of the initial list has been told.
+    fn is_synced(&self) -> bool {
+        match self {
+            Self::Log(inbox) => inbox.is_synced(),
+            Self::Coalesced(coalescer) => coalescer.is_synced(),
         }
     }
 }

@@ -6,10 +6,12 @@ use std::task::{Context, Poll};
 
 use futures::Stream;
 use futures::stream::BoxStream;
-use kinformer_core::{Object, contain};
+use kinformer_core::Object;
 
 use crate::Registration;
 use crate::event::Event;
+use crate::inbox::Next;
+use crate::run;
 use crate::source::Source;
 
 /// The events of a processor, to be taken one by one.
@@ -32,17 +34,15 @@ impl<T: Object> EventStream<T> {
                 if source.listener.is_stopped() {
                     return None;
                 }
-                match contain(|| source.next_with(Event::clone)) {
-                    Ok(Some(Some(event))) => {
+                match run::next(&mut source, |event| Ok(event.clone())) {
+                    Ok(Next::Told(event)) => {
                         source.listener.has_told();
                         return Some((event, source));
                     }
-                    Ok(Some(None)) => {}
-                    Ok(None) if source.is_closed() => return None,
-                    Ok(None) => source.wait().await,
-                    Err(error) => {
-                        tracing::error!(handler = %source.listener.name, %error, "an event was skipped");
-                    }
+                    Ok(Next::Passed) => {}
+                    Ok(Next::Empty) if source.is_closed() => return None,
+                    Ok(Next::Empty) => source.wait().await,
+                    Err(panicked) => run::report(&source, &panicked),
                 }
             }
         });

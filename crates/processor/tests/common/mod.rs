@@ -1,0 +1,152 @@
+//! What the tests share: objects, a processor that runs, and handlers that write down what they hear.
+#![allow(dead_code, unreachable_pub, reason = "each test uses some of it")]
+
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use kinformer_core::{KeyRef, Object, ResourceVersion, Tombstone};
+use kinformer_processor::{Error, Event, Notification, SharedProcessor};
+use tokio::sync::{Notify, watch};
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+#[derive(Debug, PartialEq, Eq)]
+pub struct Pod {
+    pub name: String,
+    pub version: u64,
+}
+
+impl Object for Pod {
+    fn key(&self) -> KeyRef<'_> {
+        KeyRef::cluster(&self.name)
+    }
+
+    fn resource_version(&self) -> ResourceVersion {
+        ResourceVersion::number(self.version)
+    }
+}
+
+pub fn pod(name: &str, version: u64) -> Arc<Pod> {
+    Arc::new(Pod { name: name.to_owned(), version })
+}
+
+pub fn added(name: &str, version: u64) -> Notification<Pod> {
+    Notification::added(pod(name, version))
+}
+
+pub fn updated(name: &str, old: u64, new: u64) -> Notification<Pod> {
+    Notification::updated(pod(name, old), pod(name, new))
+}
+
+pub fn deleted(name: &str, version: u64) -> Notification<Pod> {
+    Notification::deleted(pod(name, version))
+}
+
+/// An event in words: `+a1`, `+a1!` (initial list), `a1>2`, `-a2`, `-a2?` (final state unknown).
+pub fn words(event: &Event<Pod>) -> String {
+    match event {
+        Event::Added { object, in_initial_list } => {
+            format!("+{}{}{}", object.name, object.version, if *in_initial_list { "!" } else { "" })
+        }
+        Event::Updated { old, new } => format!("{}{}>{}", new.name, old.version, new.version),
+        Event::Deleted(Tombstone::FinalState(object)) => format!("-{}{}", object.name, object.version),
+        Event::Deleted(Tombstone::FinalStateUnknown { key, last_known }) => {
+            format!("-{key}{}?", last_known.as_ref().map_or(0, |pod| pod.version))
+        }
+    }
+}
+
+/// Writes down what handlers hear.
+#[derive(Clone)]
+pub struct Recorder(watch::Sender<Vec<String>>);
+
+impl Recorder {
+    pub fn new() -> Self {
+        Self(watch::Sender::new(Vec::new()))
+    }
+
+    pub fn note(&self, event: &Event<Pod>) {
+        self.0.send_modify(|told| told.push(words(event)));
+    }
+
+    pub fn handler(&self) -> impl FnMut(&Event<Pod>) + Send + 'static {
+        let recorder = self.clone();
+        move |event| recorder.note(event)
+    }
+
+    pub fn now(&self) -> Vec<String> {
+        self.0.borrow().clone()
+    }
+
+    /// What was told, once it is so much.
+    pub async fn told(&self, n: usize) -> Vec<String> {
+        let mut told = self.0.subscribe();
+        within(told.wait_for(|told| told.len() >= n)).await.unwrap().clone()
+    }
+}
+
+/// A test that waits for ever says so instead.
+pub async fn within<F: Future>(future: F) -> F::Output {
+    tokio::time::timeout(Duration::from_secs(100), future).await.expect("waited for ever")
+}
+
+/// A processor that runs.
+pub struct Running {
+    pub cancel: CancellationToken,
+    pub task: JoinHandle<Result<(), Error>>,
+}
+
+pub fn start<T: Object>(processor: &SharedProcessor<T>) -> Running {
+    let cancel = CancellationToken::new();
+    let (processor, token) = (processor.clone(), cancel.clone());
+    Running { cancel, task: tokio::spawn(async move { processor.run(token).await }) }
+}
+
+impl Running {
+    pub async fn stop(self) -> Result<(), Error> {
+        self.cancel.cancel();
+        within(self.task).await.unwrap()
+    }
+}
+
+/// Waits until no task is left but the test's own.
+pub async fn no_task_left() {
+    let metrics = tokio::runtime::Handle::current().metrics();
+    within(async {
+        while metrics.num_alive_tasks() > 0 {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+}
+
+/// Holds a thread up in a callback. Open for good once it is dropped.
+pub struct Gate {
+    reached: Arc<Notify>,
+    open: std::sync::mpsc::Sender<()>,
+}
+
+/// A gate, and what to call in the callback.
+pub fn gate() -> (Gate, impl FnMut() + Send + 'static) {
+    let (open, passage) = std::sync::mpsc::channel();
+    let reached = Arc::new(Notify::new());
+    let gate = Gate { reached: reached.clone(), open };
+    let wait = move || {
+        reached.notify_one();
+        let _ = passage.recv();
+    };
+    (gate, wait)
+}
+
+impl Gate {
+    /// Waits until a callback stands there.
+    pub async fn reached(&self) {
+        within(self.reached.notified()).await;
+    }
+
+    /// Lets one callback through.
+    pub fn let_one_pass(&self) {
+        self.open.send(()).unwrap();
+    }
+}

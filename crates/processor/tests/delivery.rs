@@ -1,0 +1,288 @@
+//! Who hears what, in which order, and next to whom.
+#![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
+
+mod common;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use common::{Pod, Recorder, added, deleted, gate, pod, start, updated, within, words};
+use futures::StreamExt as _;
+use kinformer_core::Tombstone;
+use kinformer_processor::{
+    AsyncEventHandler, Buffer, Event, EventHandler, EventHandlerFuncs, Notification, SharedProcessor,
+};
+
+/// Events by the hundred: `p0` to `p9` in versions that rise.
+fn flow(n: u64) -> impl Iterator<Item = Notification<Pod>> {
+    (0..n).map(|i| updated(&format!("p{}", i % 10), i, i + 1))
+}
+
+async fn slow_ones_delay_nobody() {
+    let processor = SharedProcessor::new("test");
+    let (gate, mut wait) = gate();
+    let blocked = Recorder::new();
+    let note = blocked.clone();
+    let blocking = processor
+        .handler()
+        .for_each(move |event| {
+            wait();
+            note.note(event);
+        })
+        .unwrap();
+    let pending =
+        processor.handler().add_async(async |_: Event<Pod>| std::future::pending::<()>().await).unwrap();
+    let (fast, inline) = (Recorder::new(), Recorder::new());
+    processor.add_handler(fast.handler()).unwrap();
+    processor.handler().inline().add(inline.handler()).unwrap();
+    let running = start(&processor);
+
+    for event in flow(1000) {
+        processor.publish([event]);
+    }
+    let all: Vec<_> = flow(1000).map(|notification| words(notification.event())).collect();
+    assert_eq!(fast.told(1000).await, all);
+    assert_eq!(inline.told(1000).await, all);
+    assert_eq!(blocked.now(), [""; 0]);
+    gate.reached().await;
+    assert_eq!((blocking.stats().depth, pending.stats().depth), (999, 999));
+
+    drop(gate);
+    assert_eq!(blocked.told(1000).await, all, "all of it was kept, in order");
+    // Its callback never returns, and the future that waits is dropped with it.
+    drop(pending.remove());
+    running.cancel.cancel();
+    running.task.abort();
+}
+
+// contract: P-01
+#[tokio::test]
+async fn on_one_thread_a_stuck_handler_delays_nobody() {
+    slow_ones_delay_nobody().await;
+}
+
+// contract: P-01
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn on_several_threads_a_stuck_handler_delays_nobody() {
+    slow_ones_delay_nobody().await;
+}
+
+// contract: P-01
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn no_handler_is_told_two_events_at_once() {
+    let processor = SharedProcessor::new("test");
+    let overlap = Arc::new(AtomicBool::new(false));
+    let mut registrations = Vec::new();
+    for buffer in [Buffer::EveryEvent, Buffer::Coalesced, Buffer::BackPressure(3)] {
+        let overlap = overlap.clone();
+        let inside = Arc::new(AtomicBool::new(false));
+        let handler = move |_: Event<Pod>| {
+            let (inside, overlap) = (inside.clone(), overlap.clone());
+            async move {
+                overlap.fetch_or(inside.swap(true, Ordering::SeqCst), Ordering::SeqCst);
+                tokio::task::yield_now().await;
+                inside.store(false, Ordering::SeqCst);
+            }
+        };
+        registrations.push(processor.handler().buffer(buffer).add_async(handler).unwrap());
+    }
+    let running = start(&processor);
+    within(processor.send(0, flow(2000).collect())).await;
+    processor.publish_synced();
+    for registration in registrations {
+        within(registration.synced()).await.unwrap();
+    }
+    assert!(!overlap.load(Ordering::SeqCst));
+    running.stop().await.unwrap();
+}
+
+// contract: P-02
+#[tokio::test]
+async fn events_carry_all_there_is_to_know() {
+    let processor = SharedProcessor::new("test");
+    let mut events = processor.stream().unwrap();
+    let (one, two) = (pod("a", 1), pod("a", 2));
+    let unknown = Tombstone::FinalStateUnknown { key: "a".parse().unwrap(), last_known: Some(two.clone()) };
+    processor.publish([
+        Notification::added(one.clone()).in_initial_list(),
+        Notification::added(one.clone()),
+        Notification::updated(one.clone(), two.clone()),
+        Notification::deleted(two.clone()),
+        Notification::deleted(unknown),
+    ]);
+    let mut next = async || within(events.next()).await.unwrap();
+    assert!(
+        matches!(next().await, Event::Added { object, in_initial_list: true } if Arc::ptr_eq(&object, &one))
+    );
+    assert!(
+        matches!(next().await, Event::Added { object, in_initial_list: false } if Arc::ptr_eq(&object, &one))
+    );
+    let updated = next().await;
+    assert!(
+        matches!(&updated, Event::Updated { old, new } if Arc::ptr_eq(old, &one) && Arc::ptr_eq(new, &two))
+    );
+    assert_eq!(updated.object(), Some(&two));
+    assert!(
+        matches!(next().await, Event::Deleted(Tombstone::FinalState(object)) if Arc::ptr_eq(&object, &two))
+    );
+    let unknown = next().await;
+    assert!(matches!(&unknown, Event::Deleted(tombstone) if tombstone.is_final_state_unknown()));
+    assert_eq!((unknown.key().name(), unknown.object()), ("a", Some(&two)));
+}
+
+// contract: P-07
+#[tokio::test]
+async fn a_handler_that_is_added_twice_is_two() {
+    let processor = SharedProcessor::new("test");
+    let recorder = Recorder::new();
+    let first = processor.add_handler(recorder.handler()).unwrap();
+    let second = processor.add_handler(recorder.handler()).unwrap();
+    let running = start(&processor);
+    processor.publish([added("a", 1)]);
+    assert_eq!(recorder.told(2).await, ["+a1", "+a1"]);
+
+    assert!(within(processor.remove_handler(&first)).await);
+    processor.publish([added("b", 1)]);
+    processor.publish_synced();
+    within(second.synced()).await.unwrap();
+    assert_eq!(recorder.now(), ["+a1", "+a1", "+b1"]);
+    assert_eq!(processor.stats().len(), 1);
+    running.stop().await.unwrap();
+}
+
+/// With a method for each kind of event.
+struct Methods(Recorder);
+
+impl EventHandler<Pod> for Methods {
+    fn on_add(&mut self, object: &Arc<Pod>, in_initial_list: bool) {
+        self.0.note(&Event::Added { object: object.clone(), in_initial_list });
+    }
+
+    fn on_update(&mut self, old: &Arc<Pod>, new: &Arc<Pod>) {
+        self.0.note(&Event::Updated { old: old.clone(), new: new.clone() });
+    }
+
+    fn on_delete(&mut self, tombstone: &Tombstone<Pod>) {
+        self.0.note(&Event::Deleted(tombstone.clone()));
+    }
+}
+
+/// The same with futures.
+struct AsyncMethods(Recorder);
+
+impl AsyncEventHandler<Pod> for AsyncMethods {
+    async fn on_add(&mut self, object: Arc<Pod>, in_initial_list: bool) {
+        tokio::task::yield_now().await;
+        self.0.note(&Event::Added { object, in_initial_list });
+    }
+
+    async fn on_update(&mut self, old: Arc<Pod>, new: Arc<Pod>) {
+        tokio::task::yield_now().await;
+        self.0.note(&Event::Updated { old, new });
+    }
+
+    async fn on_delete(&mut self, tombstone: Tombstone<Pod>) {
+        tokio::task::yield_now().await;
+        self.0.note(&Event::Deleted(tombstone));
+    }
+}
+
+/// Hears of everything and does nothing.
+struct Deaf;
+
+impl EventHandler<Pod> for Deaf {}
+impl AsyncEventHandler<Pod> for Deaf {}
+
+// contract: P-12
+#[tokio::test]
+async fn every_kind_of_handler_hears_the_same() {
+    let processor = SharedProcessor::new("test");
+    let recorders: Vec<_> = (0..8).map(|_| Recorder::new()).collect();
+    let [sync, inline, futures, closure, inline_closure, async_closure, funcs, inline_funcs] =
+        recorders.as_slice()
+    else {
+        unreachable!()
+    };
+    let with_funcs = |recorder: &Recorder| {
+        let (add, update, delete) = (recorder.clone(), recorder.clone(), recorder.clone());
+        EventHandlerFuncs::new()
+            .on_add(move |object: &Arc<Pod>, in_initial_list| {
+                add.note(&Event::Added { object: object.clone(), in_initial_list });
+            })
+            .on_update(move |old, new| update.note(&Event::Updated { old: old.clone(), new: new.clone() }))
+            .on_delete(move |tombstone| delete.note(&Event::Deleted(tombstone.clone())))
+    };
+    let handler = || processor.handler();
+    handler().add(Methods(sync.clone())).unwrap();
+    handler().inline().add(Methods(inline.clone())).unwrap();
+    handler().add_async(AsyncMethods(futures.clone())).unwrap();
+    handler().for_each(closure.handler()).unwrap();
+    handler().inline().for_each(inline_closure.handler()).unwrap();
+    let recorder = async_closure.clone();
+    handler()
+        .add_async(move |event: Event<Pod>| {
+            let recorder = recorder.clone();
+            async move { recorder.note(&event) }
+        })
+        .unwrap();
+    handler().add(with_funcs(funcs)).unwrap();
+    handler().inline().add(with_funcs(inline_funcs)).unwrap();
+    let deaf = [
+        handler().add(Deaf).unwrap(),
+        handler().add_async(Deaf).unwrap(),
+        handler().add(EventHandlerFuncs::<Pod>::default()).unwrap(),
+    ];
+    let stream = handler().stream().unwrap();
+    let running = start(&processor);
+
+    processor.publish([added("a", 1).in_initial_list(), added("b", 1), updated("a", 1, 2), deleted("a", 2)]);
+    processor.publish_synced();
+    let expected = ["+a1!", "+b1", "a1>2", "-a2"];
+    for recorder in &recorders {
+        assert_eq!(recorder.told(4).await, expected);
+    }
+    assert_eq!(within(stream.take(4).map(|event| words(&event)).collect::<Vec<_>>()).await, expected);
+    for deaf in deaf {
+        within(deaf.synced()).await.unwrap();
+        assert_eq!((deaf.stats().delivered, deaf.stats().panics), (4, 0));
+    }
+    running.stop().await.unwrap();
+}
+
+// contract: P-12
+#[tokio::test]
+async fn a_stream_ends_with_its_processor_and_takes_its_registration_with_it() {
+    let processor = SharedProcessor::new("test");
+    let mut ended = processor.stream().unwrap();
+    let dropped = processor.stream().unwrap();
+    let mut removed = processor.handler().buffer(Buffer::Coalesced).stream().unwrap();
+    let running = start(&processor);
+    processor.publish([added("a", 1)]);
+    assert_eq!(words(&within(removed.next()).await.unwrap()), "+a1");
+
+    let registration = dropped.registration().clone();
+    assert!(!registration.is_removed());
+    drop(dropped);
+    assert!(registration.is_removed());
+
+    processor.publish([added("b", 1)]);
+    within(removed.registration().remove()).await;
+    assert!(within(removed.next()).await.is_none(), "nothing new after the removal");
+
+    assert_eq!(words(&within(ended.next()).await.unwrap()), "+a1");
+    assert_eq!(ended.registration().stats().depth, 1);
+    running.stop().await.unwrap();
+    assert!(within(ended.next()).await.is_none());
+}
+
+// contract: P-12
+#[tokio::test(start_paused = true)]
+async fn who_waits_for_a_processor_that_nobody_can_run_any_more_is_told() {
+    let processor = SharedProcessor::<Pod>::new("test");
+    let mut stream = processor.stream().unwrap();
+    let registration = processor.add_handler(|_: &Event<Pod>| ()).unwrap();
+    drop(processor);
+    assert!(within(stream.next()).await.is_none());
+    assert!(within(registration.synced()).await.unwrap_err().to_string().contains("ended before"));
+    within(registration.remove()).await;
+}

@@ -1,0 +1,89 @@
+//! What a handler hears of objects that its filter keeps only at times.
+#![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
+
+mod common;
+
+use std::sync::Arc;
+
+use common::{Pod, Recorder, added, deleted, pod, start, updated, within};
+use kinformer_core::Tombstone;
+use kinformer_processor::{Buffer, Notification, SharedProcessor};
+
+/// Tells these to a handler for objects with an even version.
+async fn even(buffer: Buffer, published: Vec<Notification<Pod>>) -> Vec<String> {
+    let processor = SharedProcessor::new("test");
+    let recorder = Recorder::new();
+    let registration = processor
+        .handler()
+        .buffer(buffer)
+        .filter(|pod: &Arc<Pod>| pod.version % 2 == 0)
+        .inline()
+        .add(recorder.handler())
+        .unwrap();
+    let running = start(&processor);
+    // One by one and each told before the next, so that nothing is coalesced.
+    let n = published.len() as u64;
+    for (i, notification) in published.into_iter().enumerate() {
+        processor.publish_at(i as u64, [notification]);
+        within(async {
+            while registration.stats().depth > 0 {
+                tokio::task::yield_now().await;
+            }
+        })
+        .await;
+    }
+    processor.publish_synced();
+    within(registration.synced()).await.unwrap();
+    let stats = registration.stats();
+    assert_eq!(stats.delivered, recorder.now().len() as u64, "what is held back is not told");
+    assert!(stats.delivered <= n);
+    running.stop().await.unwrap();
+    recorder.now()
+}
+
+fn unknown(last_known: Option<Arc<Pod>>) -> Tombstone<Pod> {
+    Tombstone::FinalStateUnknown { key: "a".parse().unwrap(), last_known }
+}
+
+// contract: P-11
+#[tokio::test]
+async fn crossing_the_filter_is_an_addition_or_a_deletion() {
+    for buffer in [Buffer::EveryEvent, Buffer::Coalesced, Buffer::BackPressure(1)] {
+        let events = vec![
+            added("a", 1).in_initial_list(),
+            added("b", 2).in_initial_list(),
+            updated("a", 1, 3),
+            updated("a", 3, 4),
+            updated("a", 4, 6),
+            updated("a", 6, 7),
+            updated("a", 7, 9),
+            updated("b", 2, 8),
+            added("c", 5),
+            added("d", 2),
+        ];
+        assert_eq!(even(buffer, events).await, ["+b2!", "+a4", "a4>6", "-a6", "b2>8", "+d2"], "{buffer:?}");
+    }
+}
+
+// contract: P-11
+#[tokio::test]
+async fn a_deletion_is_judged_by_what_was_told_last() {
+    for buffer in [Buffer::EveryEvent, Buffer::Coalesced] {
+        let events = vec![
+            // Its final state is held back, but it was told.
+            added("a", 2),
+            Notification::deleted(pod("a", 3)).last_told(Some(pod("a", 2))),
+            // The other way round.
+            added("b", 1),
+            Notification::deleted(pod("b", 2)).last_told(Some(pod("b", 1))),
+            // The final state is all that is known.
+            deleted("c", 4),
+            deleted("d", 5),
+            Notification::deleted(unknown(Some(pod("a", 6)))),
+            Notification::deleted(unknown(Some(pod("a", 7)))),
+            // Nothing is: rather once too often.
+            Notification::deleted(unknown(None)),
+        ];
+        assert_eq!(even(buffer, events).await, ["+a2", "-a3", "-c4", "-a6?", "-a0?"], "{buffer:?}");
+    }
+}

@@ -1,0 +1,246 @@
+//! User code that panics: it is named, and it harms nobody.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
+
+mod common;
+
+use std::io;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use common::{Pod, Recorder, added, no_task_left, pod, start, within};
+use kinformer_core::{KeyRef, Object};
+use kinformer_processor::{Buffer, Event, Notification, Registration, SharedProcessor, State};
+use parking_lot::Mutex;
+use tokio::time::Instant;
+
+/// What all tests of this file have logged; each looks for names of its own.
+fn logged() -> &'static Mutex<Vec<u8>> {
+    static LOGGED: OnceLock<Mutex<Vec<u8>>> = OnceLock::new();
+    struct Writer;
+    impl io::Write for Writer {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            logged().lock().write(bytes)
+        }
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+    static SUBSCRIBED: OnceLock<()> = OnceLock::new();
+    let logged = LOGGED.get_or_init(Mutex::default);
+    SUBSCRIBED.get_or_init(|| {
+        let subscriber = tracing_subscriber::fmt().with_ansi(false).with_writer(|| Writer).finish();
+        tracing::subscriber::set_global_default(subscriber).unwrap();
+    });
+    logged
+}
+
+/// The lines about one handler.
+fn log_of(handler: &str) -> Vec<String> {
+    let text = String::from_utf8(logged().lock().clone()).unwrap();
+    text.lines().filter(|line| line.contains(&format!("handler={handler} "))).map(str::to_owned).collect()
+}
+
+/// Notes every event but the one for `bad`.
+fn note(recorder: &Recorder, event: &Event<Pod>) {
+    assert!(event.key().name() != "bad", "cannot stand it");
+    recorder.note(event);
+}
+
+type Add = fn(&SharedProcessor<Pod>, &'static str, Recorder) -> Registration;
+
+const KINDS: [(&str, Add); 5] = [
+    ("blocking", |processor, name, recorder| {
+        processor.handler().named(name).for_each(move |event| note(&recorder, event)).unwrap()
+    }),
+    ("inline", |processor, name, recorder| {
+        processor.handler().named(name).inline().for_each(move |event| note(&recorder, event)).unwrap()
+    }),
+    ("future", |processor, name, recorder| {
+        let handler = move |event: Event<Pod>| {
+            let recorder = recorder.clone();
+            async move {
+                tokio::task::yield_now().await;
+                note(&recorder, &event);
+            }
+        };
+        processor.handler().named(name).add_async(handler).unwrap()
+    }),
+    ("coalesced", |processor, name, recorder| {
+        let handler = processor.handler().named(name).buffer(Buffer::Coalesced);
+        handler.inline().for_each(move |event| note(&recorder, event)).unwrap()
+    }),
+    ("filtered", |processor, name, recorder| {
+        let handler = processor.handler().named(name).filter(|pod: &Arc<Pod>| {
+            assert!(pod.name != "bad", "cannot stand it");
+            true
+        });
+        handler.for_each(move |event| recorder.note(event)).unwrap()
+    }),
+];
+
+// contract: P-09
+#[tokio::test(start_paused = true)]
+async fn a_panic_is_named_and_costs_one_event_and_a_second() {
+    logged();
+    for (kind, add) in KINDS {
+        let processor = SharedProcessor::new("test");
+        let (recorder, other) = (Recorder::new(), Recorder::new());
+        let registration = add(&processor, kind, recorder.clone());
+        processor.handler().inline().add(other.handler()).unwrap();
+        let running = start(&processor);
+        let began = Instant::now();
+        processor.publish([added("a", 1), added("bad", 1)]);
+        processor.publish([added("c", 1)]);
+
+        assert_eq!(other.told(3).await, ["+a1", "+bad1", "+c1"], "{kind}: it harms no other");
+        assert_eq!(began.elapsed(), Duration::ZERO, "{kind}: nor delays it");
+        assert_eq!(recorder.told(2).await, ["+a1", "+c1"], "{kind}");
+        // The timer is as fine as a millisecond.
+        assert!((1000..=1001).contains(&began.elapsed().as_millis()), "{kind}: {:?}", began.elapsed());
+        let [line] = log_of(kind).try_into().unwrap();
+        assert!(line.contains("ERROR") && line.contains("key=\"bad\""), "{line}");
+        assert!(line.contains("panicked: cannot stand it"), "{line}");
+        running.stop().await.unwrap();
+        let stats = registration.stats();
+        assert_eq!((stats.delivered, stats.panics), (2, 1), "{kind}");
+    }
+    no_task_left().await;
+}
+
+// contract: P-09
+#[tokio::test(start_paused = true)]
+async fn the_pause_after_a_panic_does_not_hold_up_the_end_nor_a_removal() {
+    for (kind, add) in KINDS {
+        let processor = SharedProcessor::new("test");
+        let removed = add(&processor, "removed", Recorder::new());
+        let stopped = add(&processor, "stopped", Recorder::new());
+        let running = start(&processor);
+        let began = Instant::now();
+        processor.publish([added("bad", 1)]);
+        while removed.stats().panics + stopped.stats().panics < 2 {
+            tokio::task::yield_now().await;
+        }
+        within(removed.remove()).await;
+        running.stop().await.unwrap();
+        assert_eq!(began.elapsed(), Duration::ZERO, "{kind}");
+    }
+}
+
+// contract: P-06, P-09
+#[tokio::test(start_paused = true)]
+async fn an_event_of_the_initial_list_that_panics_is_finished() {
+    for (kind, add) in KINDS {
+        let state = || State::new(0, vec![pod("bad", 1)].into_iter());
+        let processor = SharedProcessor::builder("test").state(state).build();
+        let registration = add(&processor, "initial", Recorder::new());
+        let running = start(&processor);
+        processor.publish_synced();
+        within(registration.synced()).await.unwrap();
+        assert_eq!(registration.stats().panics, 1, "{kind}");
+        running.stop().await.unwrap();
+    }
+}
+
+/// A handler that does not want to go.
+struct Clinging(Arc<AtomicUsize>);
+
+impl kinformer_processor::EventHandler<Pod> for Clinging {}
+
+impl Drop for Clinging {
+    fn drop(&mut self) {
+        self.0.fetch_add(1, Ordering::SeqCst);
+        panic!("wants to stay");
+    }
+}
+
+#[tokio::test]
+async fn a_handler_that_panics_when_it_is_dropped_harms_nobody() {
+    logged();
+    let processor = SharedProcessor::new("test");
+    let dropped = Arc::new(AtomicUsize::new(0));
+    let clinging = || Clinging(dropped.clone());
+    let never_ran = processor.handler().named("never-ran").add(clinging()).unwrap();
+    let removed = processor.handler().named("removed-later").add(clinging()).unwrap();
+    processor.handler().named("to-the-end").add(clinging()).unwrap();
+    processor.handler().named("inline-to-the-end").inline().add(clinging()).unwrap();
+    let recorder = Recorder::new();
+    processor.add_handler(recorder.handler()).unwrap();
+
+    within(never_ran.remove()).await;
+    assert_eq!(dropped.load(Ordering::SeqCst), 1);
+    let running = start(&processor);
+    processor.publish([added("a", 1)]);
+    assert_eq!(recorder.told(1).await, ["+a1"]);
+    within(removed.remove()).await;
+    assert_eq!(dropped.load(Ordering::SeqCst), 2);
+    running.stop().await.unwrap();
+    assert_eq!(dropped.load(Ordering::SeqCst), 4);
+    assert!(processor.handler().named("too-late").add(clinging()).is_err());
+    for name in ["never-ran", "removed-later", "to-the-end", "inline-to-the-end", "too-late"] {
+        let [line] = log_of(name).try_into().unwrap();
+        assert!(line.contains("panicked: wants to stay"), "{line}");
+    }
+}
+
+/// An object that panics whenever the last that holds it lets go.
+struct Bomb {
+    name: &'static str,
+    exploded: Arc<AtomicUsize>,
+}
+
+impl Object for Bomb {
+    fn key(&self) -> KeyRef<'_> {
+        KeyRef::cluster(self.name)
+    }
+}
+
+impl Drop for Bomb {
+    fn drop(&mut self) {
+        self.exploded.fetch_add(1, Ordering::SeqCst);
+        panic!("boom");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn objects_that_panic_when_they_are_dropped_harm_nobody() {
+    let exploded = Arc::new(AtomicUsize::new(0));
+    let bomb = |name| Arc::new(Bomb { name, exploded: exploded.clone() });
+    // Five in each round, several in one event.
+    let round = || {
+        let deleted = Notification::deleted(bomb("a")).last_told(Some(bomb("a")));
+        [Notification::added(bomb("a")), Notification::updated(bomb("a"), bomb("a")), deleted]
+    };
+    let initial = vec![bomb("initial"), bomb("initial")];
+    let initial = Mutex::new(Some(initial));
+    let state = move || State::new(0, initial.lock().take().unwrap_or_default().into_iter());
+    let processor = SharedProcessor::builder("test").state(state).build();
+    processor.publish_at(1, round());
+    assert_eq!(exploded.load(Ordering::SeqCst), 5, "nobody listened");
+
+    let handlers = [
+        processor.handler().inline().add(|_: &Event<Bomb>| ()).unwrap(),
+        processor.handler().add(|_: &Event<Bomb>| ()).unwrap(),
+        processor.handler().add_async(async |_: Event<Bomb>| ()).unwrap(),
+        processor.handler().buffer(Buffer::Coalesced).inline().add(|_: &Event<Bomb>| ()).unwrap(),
+        processor.handler().filter(|_| false).inline().add(|_: &Event<Bomb>| ()).unwrap(),
+    ];
+    processor.publish_at(2, round());
+    processor.publish_at(3, [Notification::updated(bomb("b"), bomb("b"))]);
+    processor.publish_synced();
+    let running = start(&processor);
+    for handler in &handlers {
+        within(handler.synced()).await.unwrap();
+        assert_eq!(handler.stats().panics, 0);
+    }
+    // What is left at the end.
+    let slow = processor.handler().add_async(async |_: Event<Bomb>| std::future::pending().await).unwrap();
+    processor.publish_at(4, round());
+    while slow.stats().lag.is_zero() && slow.stats().depth == 3 {
+        tokio::task::yield_now().await;
+    }
+    assert!(running.stop().await.is_err(), "one was stuck");
+    drop((processor, handlers, slow));
+    assert_eq!(exploded.load(Ordering::SeqCst), 5 + 2 + 5 + 2 + 5);
+    no_task_left().await;
+}

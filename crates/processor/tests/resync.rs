@@ -1,0 +1,136 @@
+//! Who hears of objects that have not changed, and how often.
+#![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
+
+mod common;
+
+use std::time::Duration;
+
+use common::{Pod, Recorder, added, pod, start};
+use kinformer_processor::{Buffer, Event, Notification, Registration, SharedProcessor};
+use tokio::time::advance;
+
+fn secs(secs: u64) -> Duration {
+    Duration::from_secs(secs)
+}
+
+fn every(processor: &SharedProcessor<Pod>, period: Duration, recorder: &Recorder) -> Registration {
+    processor.handler().resync(period).inline().add(recorder.handler()).unwrap()
+}
+
+fn resync(processor: &SharedProcessor<Pod>) {
+    processor.publish([Notification::resynced(pod("a", 1), pod("a", 1))]);
+}
+
+// contract: P-03, P-04
+#[tokio::test(start_paused = true)]
+async fn only_those_who_are_due_hear_of_what_has_not_changed() {
+    let processor = SharedProcessor::builder("test").resync(secs(10)).build();
+    let [default, often, never] = [(); 3].map(|()| Recorder::new());
+    let registration = processor.handler().inline().add(default.handler()).unwrap();
+    assert_eq!(registration.resync_period(), Some(secs(10)));
+    every(&processor, secs(4), &often);
+    assert_eq!(every(&processor, Duration::ZERO, &never).resync_period(), None);
+    assert_eq!(processor.resync_check_period(), Some(secs(4)));
+    let running = start(&processor);
+
+    assert!(!processor.should_resync(), "nobody is due at the start");
+    resync(&processor);
+    for step in 1..=5 {
+        advance(secs(2)).await;
+        // 4 s and 8 s for one of them, 10 s for the other.
+        assert_eq!(processor.should_resync(), [2, 4, 5].contains(&step), "after {step} steps");
+        resync(&processor);
+        assert_eq!(processor.should_resync(), false, "asked again at once");
+        resync(&processor);
+    }
+    processor.publish([added("end", 1)]);
+    assert_eq!(often.told(3).await, ["a1>1", "a1>1", "+end1"]);
+    assert_eq!(default.told(2).await, ["a1>1", "+end1"]);
+    assert_eq!(never.told(1).await, ["+end1"]);
+    running.stop().await.unwrap();
+}
+
+// contract: P-03
+#[tokio::test(start_paused = true)]
+async fn a_resync_is_for_those_who_were_due_when_it_was_published() {
+    let processor = SharedProcessor::new("test");
+    let [early, late] = [(); 2].map(|()| Recorder::new());
+    every(&processor, secs(2), &early);
+    let coalesced = Recorder::new();
+    processor
+        .handler()
+        .buffer(Buffer::Coalesced)
+        .resync(Duration::ZERO)
+        .inline()
+        .add(coalesced.handler())
+        .unwrap();
+    advance(secs(2)).await;
+    assert!(processor.should_resync());
+    resync(&processor);
+    every(&processor, secs(2), &late);
+    resync(&processor);
+    advance(secs(2)).await;
+    assert!(processor.should_resync());
+    resync(&processor);
+    processor.publish([added("end", 1)]);
+    // Only now does anybody look at any of it.
+    let running = start(&processor);
+    assert_eq!(early.told(4).await, ["a1>1", "a1>1", "a1>1", "+end1"]);
+    assert_eq!(late.told(2).await, ["a1>1", "+end1"]);
+    assert_eq!(coalesced.told(1).await, ["+end1"]);
+    running.stop().await.unwrap();
+}
+
+// contract: P-04
+#[tokio::test(start_paused = true)]
+async fn periods_below_a_second_rise_to_one() {
+    let processor = SharedProcessor::<Pod>::builder("test").resync(Duration::from_millis(1)).build();
+    assert_eq!(processor.resync_check_period(), Some(secs(1)));
+    let registration = every(&processor, Duration::from_millis(999), &Recorder::new());
+    assert_eq!(registration.resync_period(), Some(secs(1)));
+    assert_eq!(processor.resync_check_period(), Some(secs(1)));
+}
+
+// contract: P-04
+#[tokio::test(start_paused = true)]
+async fn the_check_period_shrinks_before_the_start_and_no_later() {
+    let processor = SharedProcessor::builder("test").resync(secs(60)).build();
+    let recorder = Recorder::new();
+    every(&processor, secs(90), &recorder);
+    assert_eq!(processor.resync_check_period(), Some(secs(60)));
+    let smallest = every(&processor, secs(30), &recorder);
+    assert_eq!(processor.resync_check_period(), Some(secs(30)));
+    let running = start(&processor);
+    tokio::task::yield_now().await;
+
+    assert_eq!(every(&processor, secs(5), &recorder).resync_period(), Some(secs(30)));
+    assert_eq!(every(&processor, secs(45), &recorder).resync_period(), Some(secs(45)));
+    smallest.remove().await;
+    assert_eq!(processor.resync_check_period(), Some(secs(30)), "it stays, whoever leaves");
+    running.stop().await.unwrap();
+}
+
+// contract: P-04
+#[tokio::test(start_paused = true)]
+async fn without_a_resync_before_the_start_there_is_none_after_it() {
+    let processor = SharedProcessor::<Pod>::new("test");
+    let without = processor.add_handler(|_: &Event<Pod>| ()).unwrap();
+    assert_eq!((without.resync_period(), processor.resync_check_period()), (None, None));
+    let running = start(&processor);
+    tokio::task::yield_now().await;
+    assert_eq!(every(&processor, secs(5), &Recorder::new()).resync_period(), None);
+    assert_eq!(processor.resync_check_period(), None);
+    advance(secs(60)).await;
+    assert!(!processor.should_resync());
+    running.stop().await.unwrap();
+}
+
+// contract: P-04
+#[tokio::test(start_paused = true)]
+async fn who_was_removed_is_not_due() {
+    let processor = SharedProcessor::<Pod>::new("test");
+    let registration = every(&processor, secs(5), &Recorder::new());
+    advance(secs(5)).await;
+    registration.remove().await;
+    assert!(!processor.should_resync());
+}
