@@ -54,6 +54,7 @@ pub(crate) enum Kind {
     Delay(Duration),
     Cut,
     Expired,
+    Forbidden,
     ExpiredEvent,
     TooManyRequests(u32),
     InternalError,
@@ -108,6 +109,11 @@ impl Fault {
     /// The answer is 410 `Expired`.
     pub fn expired() -> Self {
         Self::new(Kind::Expired)
+    }
+
+    /// The answer is 403 `Forbidden`, as for a user without the rights.
+    pub fn forbidden() -> Self {
+        Self::new(Kind::Forbidden)
     }
 
     /// A watch gets an `ERROR` event with 410 `Expired` and ends, also one that is open.
@@ -189,6 +195,7 @@ impl Fault {
             "delay" => Self::delay(Duration::from_millis(value.parse().ok()?)),
             "cut" => Self::cut(),
             "expired" => Self::expired(),
+            "forbidden" => Self::forbidden(),
             "expired-event" => Self::expired_event(),
             "too-many-requests" => Self::too_many_requests(value.parse().unwrap_or(1)),
             "internal-error" => Self::internal_error(),
@@ -362,6 +369,7 @@ impl RequestFaults {
             Kind::Refuse
             | Kind::Delay(_)
             | Kind::Expired
+            | Kind::Forbidden
             | Kind::TooManyRequests(_)
             | Kind::InternalError => true,
             // These happen within the answer of a watch.

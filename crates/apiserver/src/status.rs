@@ -126,6 +126,15 @@ impl Status {
         Self::new(403, "Forbidden", format!("{subject} {name:?} is forbidden: {why}")).about(subject, name)
     }
 
+    /// 403 for a user whom no role allows this.
+    pub(crate) fn no_rights(subject: Subject<'_>, verb: &str) -> Self {
+        let Subject { group, resource } = subject;
+        let message = format!(
+            "{subject} is forbidden: User \"kinformer\" cannot {verb} resource {resource:?} in API group {group:?}"
+        );
+        Self::new(403, "Forbidden", message).about(subject, "")
+    }
+
     pub(crate) fn bad_request(message: impl Into<String>) -> Self {
         Self::new(400, "BadRequest", message)
     }

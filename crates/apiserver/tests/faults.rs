@@ -40,6 +40,10 @@ async fn answers_with_a_status() {
     faults.inject(Fault::internal_error().on(Verb::Create));
     client.post(MAPS, &config_map("x", "1")).await.status(500, "InternalError");
     client.post(MAPS, &config_map("x", "1")).await.ok();
+    faults.inject(Fault::forbidden().on(Verb::List));
+    let answer = client.get(MAPS).await;
+    answer.status(403, "Forbidden");
+    assert!(answer.body["message"].as_str().unwrap().contains("cannot list resource \"configmaps\""));
     let id = faults.inject(Fault::expired().always());
     for _ in 0..5 {
         client.get(MAPS).await.status(410, "Expired");
@@ -48,7 +52,7 @@ async fn answers_with_a_status() {
     client.get(MAPS).await.ok();
     faults.inject(Fault::internal_error().times(0));
     client.get(MAPS).await.ok();
-    assert_eq!(faults.fired(), 8);
+    assert_eq!(faults.fired(), 9);
 }
 
 // contract: E-06

@@ -24,7 +24,7 @@ use crate::api::Api;
 use crate::faults::{Fault, Faults, Kind as FaultKind, RequestFaults, Verb};
 use crate::registry::Resource;
 use crate::stats::Counters;
-use crate::status::Status;
+use crate::status::{Status, Subject};
 
 pub(crate) use answer::Answer;
 pub(crate) use connection::{Listening, TlsAcceptor, serve};
@@ -38,7 +38,7 @@ pub(crate) const FAULT_HEADER: &str = "x-kinformer-fault";
 /// Whether requests may ask for faults by a header, `X-Kinformer-Fault`.
 ///
 /// Its values, several of them separated by commas: `refuse`, `delay=MILLISECONDS`, `cut`, `expired`,
-/// `expired-event`, `too-many-requests=SECONDS`, `internal-error`, `stall`, `malformed`, `missing-bookmark`,
+/// `forbidden`, `expired-event`, `too-many-requests=SECONDS`, `internal-error`, `stall`, `malformed`, `missing-bookmark`,
 /// `duplicate-event`. Each does what the [`Fault`] of that name does, once, to this request. What is none of
 /// them is ignored.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -160,6 +160,11 @@ pub(crate) async fn handle(context: Arc<Context>, request: Request<Incoming>) ->
                 return Ok(answer::failure(&Status::expired(
                     "The resourceVersion for the provided list is too old.",
                 )));
+            }
+            FaultKind::Forbidden => {
+                let group = resource.as_ref().map_or("", |resource| resource.kind.group.as_str());
+                let subject = Subject { group, resource: plural };
+                return Ok(answer::failure(&Status::no_rights(subject, verb.as_str())));
             }
             FaultKind::TooManyRequests(seconds) => {
                 return Ok(answer::failure(&Status::too_many_requests(seconds)));

@@ -1,0 +1,244 @@
+//! What can be said on the command line. Flags that kubectl has too are spelled as there.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
+
+use crate::exit;
+
+/// Watch and read a Kubernetes cluster through shared informers
+///
+/// Without a command, `kinformer demo`: an API server of its own, a small cluster in it, and what informers
+/// see of it, live.
+#[derive(Debug, Parser)]
+#[command(
+    name = "kinformer",
+    version,
+    args_conflicts_with_subcommands = true,
+    after_long_help = exit::HELP,
+    after_help = "Exit codes: 0 ok, 1 error, 2 usage, 3 unreachable or too late, 4 refused. More with --help.",
+)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    command: Option<Command>,
+    #[command(flatten)]
+    demo: DemoArgs,
+    #[command(flatten)]
+    logs: LogArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct LogArgs {
+    /// Log more: -v what happens, -vv details, -vvv everything; RUST_LOG overrides it
+    #[arg(short, long = "verbose", action = ArgAction::Count, global = true)]
+    verbosity: u8,
+}
+
+impl Cli {
+    /// How often `-v` was said.
+    pub(crate) fn verbosity(&self) -> u8 {
+        self.logs.verbosity
+    }
+
+    /// What to do: the demo when nothing is said.
+    pub(crate) fn command(self) -> Command {
+        self.command.unwrap_or(Command::Demo(self.demo))
+    }
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Show informers at work on a small cluster that lives in this process
+    Demo(DemoArgs),
+    /// Print every change of some resources
+    Watch(WatchArgs),
+    /// Read objects once, through an informer and its indexes
+    Get(GetArgs),
+    /// Run the embedded API server for other clients
+    ApiServer(ApiServerArgs),
+}
+
+#[derive(Clone, Debug, Args)]
+pub(crate) struct DemoArgs {
+    /// End after this long (10s, 2m); without it, Ctrl-C ends it
+    #[arg(long = "for", value_name = "DURATION", value_parser = duration)]
+    pub(crate) period: Option<Duration>,
+    /// Seed of the changes: the same seed makes the same cluster do the same
+    #[arg(long, default_value_t = 1)]
+    pub(crate) seed: u64,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct WatchArgs {
+    /// What to watch, as kubectl names it: pods, po, deploy, deployments.apps, crontabs.stable.example.com;
+    /// several separated by commas or spaces
+    #[arg(value_name = "RESOURCE", required = true, value_delimiter = ',')]
+    pub(crate) resources: Vec<String>,
+    #[command(flatten)]
+    pub(crate) scope: ScopeArgs,
+    /// Only objects that this label selector selects: app=web,tier in (a,b),!legacy
+    #[arg(short = 'l', long, value_name = "SELECTOR", allow_hyphen_values = true)]
+    pub(crate) selector: Option<String>,
+    /// Only objects that this field selector selects: spec.nodeName=node-1,status.phase!=Running
+    #[arg(long, value_name = "SELECTOR")]
+    pub(crate) field_selector: Option<String>,
+    /// How to print
+    #[arg(short, long, value_enum, default_value_t)]
+    pub(crate) output: Format,
+    /// End after this long (10s, 2m)
+    #[arg(long = "for", value_name = "DURATION", value_parser = duration)]
+    pub(crate) period: Option<Duration>,
+    /// End when everything that was there has been printed; with --for, an error when that takes longer
+    #[arg(long)]
+    pub(crate) until_synced: bool,
+    /// Ask for metadata only, which is all that is printed except by -o wide
+    #[arg(long)]
+    pub(crate) metadata_only: bool,
+    #[command(flatten)]
+    pub(crate) connection: ConnectionArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct GetArgs {
+    /// What to read, as kubectl names it
+    #[arg(value_name = "RESOURCE")]
+    pub(crate) resource: String,
+    /// One object: its name, or namespace/name
+    #[arg(value_name = "KEY", conflicts_with_all = ["index", "list_indexes"])]
+    pub(crate) key: Option<String>,
+    #[command(flatten)]
+    pub(crate) scope: ScopeArgs,
+    /// Only objects that this index has under this value: node=node-1, label=app=web, namespace=default
+    #[arg(long, value_name = "NAME=VALUE")]
+    pub(crate) index: Option<String>,
+    /// Print the indexes, and how many objects each value has
+    #[arg(long, conflicts_with = "index")]
+    pub(crate) list_indexes: bool,
+    /// How to print
+    #[arg(short, long, value_enum, default_value_t)]
+    pub(crate) output: Format,
+    #[command(flatten)]
+    pub(crate) connection: ConnectionArgs,
+}
+
+#[derive(Clone, Debug, Args)]
+pub(crate) struct ScopeArgs {
+    /// Only this namespace; by default the one of the kubeconfig's context
+    #[arg(short, long, value_name = "NAMESPACE", conflicts_with = "all_namespaces")]
+    pub(crate) namespace: Option<String>,
+    /// All namespaces
+    #[arg(short = 'A', long)]
+    pub(crate) all_namespaces: bool,
+}
+
+/// Which cluster, and as whom.
+#[derive(Clone, Debug, Default, Args)]
+#[command(next_help_heading = "Cluster")]
+pub(crate) struct ConnectionArgs {
+    /// The kubeconfig; by default KUBECONFIG, then ~/.kube/config, then the cluster this runs in
+    #[arg(long, value_name = "FILE")]
+    pub(crate) kubeconfig: Option<PathBuf>,
+    /// The context of the kubeconfig
+    #[arg(long, value_name = "NAME")]
+    pub(crate) context: Option<String>,
+    /// The address of the API server
+    #[arg(short, long, value_name = "URL")]
+    pub(crate) server: Option<String>,
+    /// The bearer token
+    #[arg(long)]
+    pub(crate) token: Option<String>,
+    /// Take any certificate of the server. Whoever is on the way can then read and change everything
+    #[arg(long)]
+    pub(crate) insecure_skip_tls_verify: bool,
+    /// No cluster: the small one of the demo, in this process
+    #[arg(long, conflicts_with_all = ["kubeconfig", "context", "server", "token", "insecure_skip_tls_verify"])]
+    pub(crate) embedded: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ApiServerArgs {
+    /// Where to listen: a loopback address; port 0 takes any free one
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:0")]
+    pub(crate) listen: SocketAddr,
+    /// Write a kubeconfig for it to this file
+    #[arg(long, value_name = "FILE")]
+    pub(crate) kubeconfig_out: Option<PathBuf>,
+    /// The bearer token that requests must carry; without it they need none
+    #[arg(long)]
+    pub(crate) token: Option<String>,
+    /// Objects to begin with
+    #[arg(long, value_name = "pods=N", value_parser = pods)]
+    pub(crate) load: Option<usize>,
+}
+
+/// How objects and events are printed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Format {
+    /// For people
+    #[default]
+    Text,
+    /// One JSON object a line
+    Json,
+    /// For people, with more columns
+    Wide,
+}
+
+fn duration(text: &str) -> Result<Duration, String> {
+    humantime::parse_duration(text).map_err(|error| format!("{error}; expected a duration such as 10s or 2m"))
+}
+
+fn pods(text: &str) -> Result<usize, String> {
+    let number = text.strip_prefix("pods=").ok_or("expected pods=N, such as pods=1000")?;
+    number.parse().map_err(|error| format!("{number:?} is no number of pods: {error}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_definition_is_sound() {
+        <Cli as clap::CommandFactory>::command().debug_assert();
+    }
+
+    #[test]
+    fn no_command_is_the_demo() {
+        for line in [&["kinformer", "--for", "10s"][..], &["kinformer", "demo", "--for", "10s"]] {
+            let Command::Demo(args) = Cli::parse_from(line).command() else { panic!("not the demo") };
+            assert_eq!(args.period, Some(Duration::from_secs(10)));
+        }
+    }
+
+    #[test]
+    fn verbosity_is_counted_wherever_it_stands() {
+        assert_eq!(Cli::parse_from(["kinformer", "-vv"]).verbosity(), 2);
+        assert_eq!(Cli::parse_from(["kinformer", "watch", "pods", "-v"]).verbosity(), 1);
+    }
+
+    #[test]
+    fn resources_are_separated_by_commas_and_by_spaces() {
+        let cli = Cli::parse_from(["kinformer", "watch", "pods,svc", "deploy", "-A", "-l", "!legacy"]);
+        let Command::Watch(args) = cli.command() else { panic!("not watch") };
+        assert_eq!(args.resources, ["pods", "svc", "deploy"]);
+        assert_eq!(args.selector.as_deref(), Some("!legacy"));
+        assert!(args.scope.all_namespaces);
+    }
+
+    #[test]
+    fn what_contradicts_itself_is_refused() {
+        for line in [
+            "watch",
+            "watch pods -n a -A",
+            "watch pods --embedded --server http://x",
+            "watch pods --for soon",
+            "get pods a/b --index node=x",
+            "api-server --load 10",
+            "nonsense",
+        ] {
+            let words = std::iter::once("kinformer").chain(line.split(' '));
+            assert!(Cli::try_parse_from(words).is_err(), "{line}");
+        }
+    }
+}

@@ -1,0 +1,81 @@
+//! `kinformer demo`: informers at work on a small cluster that lives in this process.
+
+pub(crate) mod churn;
+pub(crate) mod clock;
+pub(crate) mod cluster;
+mod informers;
+mod screen;
+mod story;
+mod summary;
+mod view;
+
+use std::future::Future;
+use std::pin::Pin;
+
+use tokio::time::{Instant, MissedTickBehavior};
+
+use self::informers::Informers;
+use self::screen::{REFRESH, Screen, Show};
+use self::summary::Summary;
+use crate::args::DemoArgs;
+use crate::embedded::Embedded;
+use crate::exit::Error;
+use crate::stop::Stop;
+
+/// Shows it until it is told to stop, or its time is over.
+///
+/// # Errors
+/// Whatever [`Error`] names.
+pub(crate) async fn run(args: DemoArgs, stop: Stop) -> Result<(), Error> {
+    let screen = Screen::open()?;
+    let embedded = Embedded::start(args.seed).await?;
+    let result = show(&args, &stop, screen.show(), &embedded).await;
+    embedded.shutdown().await;
+    let last = result.as_ref().map(Summary::lines).unwrap_or_default();
+    let written = screen.finish(&last, &stop).await;
+    result.map(drop).and(written)
+}
+
+async fn show(args: &DemoArgs, stop: &Stop, screen: &Show, embedded: &Embedded) -> Result<Summary, Error> {
+    let began = Instant::now();
+    let mut period: Pin<Box<dyn Future<Output = ()> + Send>> = match args.period {
+        Some(period) => Box::pin(tokio::time::sleep(period)),
+        None => Box::pin(std::future::pending()),
+    };
+    let server = embedded.server();
+    let line = format!("an API server of its own: kubectl --server {} get pods -A", server.url());
+    let _ = screen.line(line).await;
+
+    let informers = Informers::start(server, screen, &embedded.clock())?;
+    let mut summary = Summary::default();
+    let mut ticks = tokio::time::interval(REFRESH);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let expected = informers.expected(server)?;
+    loop {
+        let syncing = summary.to_sync.is_none();
+        tokio::select! {
+            biased;
+            () = stop.requested() => break,
+            () = screen.gone() => break,
+            () = &mut period => break,
+            synced = informers.synced(), if syncing => {
+                synced?;
+                summary.to_sync = Some(began.elapsed());
+                summary.initial = informers.objects();
+                let _ = screen.line(summary.synced()).await;
+            }
+            _ = ticks.tick() => {
+                if syncing {
+                    screen.syncing(informers.told(), expected);
+                } else {
+                    summary.now(began, &informers, embedded);
+                    let tables = informers.tables()?;
+                    screen.table(|| format!("\n{tables}\n\n{}", summary.status()));
+                }
+            }
+        }
+    }
+    summary.now(began, &informers, embedded);
+    informers.stop().await;
+    Ok(summary)
+}

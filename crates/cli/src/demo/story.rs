@@ -1,0 +1,230 @@
+//! Events of the demo, told in words.
+
+use std::fmt;
+
+use anstyle::{AnsiColor, Style};
+use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::core::v1::{Node, Pod};
+use kinformer::{Event, Object};
+
+/// What happened to one object.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Line {
+    verb: Verb,
+    kind: &'static str,
+    key: String,
+    what: String,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Verb {
+    Add,
+    Update,
+    Delete,
+}
+
+/// Objects whose changes can be told.
+pub(crate) trait Told: Object {
+    /// As it stands in a line.
+    const KIND: &'static str;
+
+    /// How it is.
+    fn state(&self) -> String;
+
+    /// What is different now; nothing where it is nothing that one would want to know.
+    fn change(&self, old: &Self) -> Option<String>;
+}
+
+/// The line for an event; `None` for what was there before, and for changes that nobody wants to know.
+pub(crate) fn line<T: Told>(event: &Event<T>) -> Option<Line> {
+    let (verb, what) = match event {
+        Event::Added { in_initial_list: true, .. } => return None,
+        Event::Added { object, .. } => (Verb::Add, object.state()),
+        Event::Updated { old, new } => (Verb::Update, new.change(old)?),
+        Event::Deleted(tombstone) => {
+            (Verb::Delete, tombstone.object().map(|last| last.state()).unwrap_or_default())
+        }
+    };
+    Some(Line { verb, kind: T::KIND, key: event.key().to_string(), what })
+}
+
+impl Line {
+    /// With colours, or as it is.
+    pub(crate) fn shown(&self, colours: bool) -> String {
+        let (word, colour) = match self.verb {
+            Verb::Add => ("add", AnsiColor::Green),
+            Verb::Update => ("update", AnsiColor::Yellow),
+            Verb::Delete => ("delete", AnsiColor::Red),
+        };
+        let style = if colours { Style::new().fg_color(Some(colour.into())) } else { Style::new() };
+        let Self { kind, key, what, .. } = self;
+        format!("{style}{word:<6}{style:#}  {kind:<10}  {key:<34}  {what}").trim_end().to_owned()
+    }
+}
+
+impl Told for Pod {
+    const KIND: &'static str = "pod";
+
+    fn state(&self) -> String {
+        let node = self.spec.as_ref().and_then(|spec| spec.node_name.as_deref()).unwrap_or("no node");
+        format!("{} on {node}", condition(self))
+    }
+
+    fn change(&self, old: &Self) -> Option<String> {
+        let (before, now) = (condition(old), condition(self));
+        (before != now).then(|| match restarts(self) {
+            0 => format!("{before} -> {now}"),
+            restarts => format!("{before} -> {now}, {restarts} restarts"),
+        })
+    }
+}
+
+/// `Running`, `Pending`, or why its container waits.
+pub(crate) fn condition(pod: &Pod) -> &str {
+    let Some(status) = &pod.status else { return "unknown" };
+    let waiting =
+        || status.container_statuses.as_ref()?.first()?.state.as_ref()?.waiting.as_ref()?.reason.as_deref();
+    match status.phase.as_deref().unwrap_or("unknown") {
+        "Running" => waiting().unwrap_or("Running"),
+        phase => phase,
+    }
+}
+
+fn restarts(pod: &Pod) -> i32 {
+    let first = || pod.status.as_ref()?.container_statuses.as_ref()?.first();
+    first().map_or(0, |status| status.restart_count)
+}
+
+impl Told for Deployment {
+    const KIND: &'static str = "deployment";
+
+    fn state(&self) -> String {
+        format!("{} at {}", ready(self), tag(self))
+    }
+
+    fn change(&self, old: &Self) -> Option<String> {
+        let mut parts = Vec::new();
+        let mut part = |name: &str, before: String, now: String| {
+            if before != now {
+                parts.push(format!("{name} {before} -> {now}"));
+            }
+        };
+        part("image", tag(old).to_owned(), tag(self).to_owned());
+        part("replicas", Replicas(wanted(old)).to_string(), Replicas(wanted(self)).to_string());
+        part("ready", ready(old), ready(self));
+        (!parts.is_empty()).then(|| parts.join(", "))
+    }
+}
+
+struct Replicas(Option<i32>);
+
+impl fmt::Display for Replicas {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Some(number) => number.fmt(f),
+            None => f.write_str("?"),
+        }
+    }
+}
+
+fn wanted(deployment: &Deployment) -> Option<i32> {
+    deployment.spec.replicas
+}
+
+/// How many pods are ready, of how many.
+pub(crate) fn ready(deployment: &Deployment) -> String {
+    let ready = deployment.status.as_ref().and_then(|status| status.ready_replicas).unwrap_or(0);
+    format!("{ready}/{}", Replicas(wanted(deployment)))
+}
+
+/// The tag of its image.
+pub(crate) fn tag(deployment: &Deployment) -> &str {
+    let image = || deployment.spec.template.spec.as_ref()?.containers.first()?.image.as_deref();
+    image().and_then(|image| image.rsplit(':').next()).unwrap_or("?")
+}
+
+impl Told for Node {
+    const KIND: &'static str = "node";
+
+    fn state(&self) -> String {
+        if is_ready(self) { "ready".into() } else { "not ready".into() }
+    }
+
+    fn change(&self, old: &Self) -> Option<String> {
+        let (before, now) = (old.state(), self.state());
+        (before != now).then(|| format!("{before} -> {now}"))
+    }
+}
+
+pub(crate) fn is_ready(node: &Node) -> bool {
+    let conditions = node.status.iter().flat_map(|status| status.conditions.iter().flatten());
+    conditions.into_iter().any(|condition| condition.type_ == "Ready" && condition.status == "True")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use kinformer::Tombstone;
+    use serde::de::DeserializeOwned;
+    use serde_json::Value;
+
+    use super::*;
+    use crate::demo::cluster::{self, Counts, Stage, WORKLOADS};
+
+    fn typed<T: DeserializeOwned>(object: Value) -> Arc<T> {
+        Arc::new(serde_json::from_value(object).expect("of this type"))
+    }
+
+    fn pod(stage: Stage, restarts: u32) -> Arc<Pod> {
+        let workload = &WORKLOADS[0];
+        let name = "web-1".to_owned();
+        typed(cluster::pod(workload, &cluster::Pod { name, revision: 1, node: 2, ip: 1, stage, restarts }))
+    }
+
+    fn told<T: Told>(event: &Event<T>) -> Option<String> {
+        line(event).map(|line| line.shown(false).split_whitespace().collect::<Vec<_>>().join(" "))
+    }
+
+    fn change<T: Told>(old: Arc<T>, new: Arc<T>) -> Option<String> {
+        told(&Event::Updated { old, new })
+    }
+
+    #[test]
+    fn pods_are_told_by_what_they_do() {
+        let add = |in_initial_list| Event::Added { object: pod(Stage::Pending, 0), in_initial_list };
+        assert_eq!(told(&add(false)).as_deref(), Some("add pod shop/web-1 Pending on node-3"));
+        assert_eq!(told(&add(true)), None);
+        let started = change(pod(Stage::Pending, 0), pod(Stage::Running, 0));
+        assert_eq!(started.as_deref(), Some("update pod shop/web-1 Pending -> Running"));
+        let crashed = change(pod(Stage::Running, 0), pod(Stage::Crashed, 1));
+        assert_eq!(crashed.as_deref(), Some("update pod shop/web-1 Running -> CrashLoopBackOff, 1 restarts"));
+        assert_eq!(change(pod(Stage::Running, 0), pod(Stage::Running, 0)), None);
+        let gone = Event::Deleted(Tombstone::FinalState(pod(Stage::Running, 0)));
+        assert_eq!(told(&gone).as_deref(), Some("delete pod shop/web-1 Running on node-3"));
+    }
+
+    #[test]
+    fn deployments_and_nodes_are_told_by_what_changed() {
+        let deployment = |revision, wanted, ready| -> Arc<Deployment> {
+            let counts = Counts { wanted, there: wanted, of_this_revision: wanted, ready };
+            typed(cluster::deployment(&WORKLOADS[0], revision, counts))
+        };
+        assert_eq!(
+            change(deployment(1, 3, 3), deployment(2, 4, 3)).as_deref(),
+            Some("update deployment shop/web image 1.1.0 -> 1.2.0, replicas 3 -> 4, ready 3/3 -> 3/4")
+        );
+        assert_eq!(change(deployment(1, 3, 3), deployment(1, 3, 3)), None);
+        let node = |ready| -> Arc<Node> { typed(cluster::node(0, ready)) };
+        assert_eq!(change(node(true), node(false)).as_deref(), Some("update node node-1 ready -> not ready"));
+        assert_eq!(change(node(true), node(true)), None);
+    }
+
+    #[test]
+    fn colours_are_left_out_on_request() {
+        let line =
+            line(&Event::Added { object: pod(Stage::Pending, 0), in_initial_list: false }).expect("told");
+        assert!(line.shown(true).contains('\u{1b}'));
+        assert!(!line.shown(false).contains('\u{1b}'));
+    }
+}

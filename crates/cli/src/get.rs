@@ -1,0 +1,130 @@
+//! `kinformer get`: a read through an informer and its indexes.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+use kinformer::{Object, ObjectKey, Snapshot};
+use tokio::time::Instant;
+
+use crate::args::GetArgs;
+use crate::exit::Error;
+use crate::informers::{self, Running, Selected};
+use crate::output::Output;
+use crate::session::Session;
+use crate::stop::Stop;
+use crate::whole::Whole;
+use crate::{indexes, objects};
+
+/// How long the first list may take.
+const SYNC: Duration = Duration::from_secs(120);
+
+/// Reads once and prints.
+///
+/// # Errors
+/// Whatever [`Error`] names.
+pub(crate) async fn run(args: GetArgs, stop: Stop) -> Result<(), Error> {
+    let wanted = Wanted::of(&args)?;
+    let names = [args.resource.clone()];
+    let begun = Session::begin(&args.connection, &args.scope, &names, &stop).await?;
+    let Some(session) = begun else { return Ok(()) };
+    let result = get(&args, &wanted, &session, &stop).await;
+    session.connection.close().await;
+    let Some(text) = result? else { return Ok(()) };
+    let (output, written) = Output::stdout()?;
+    written.finish(output, text.into_bytes(), &stop).await
+}
+
+/// What is to be read.
+enum Wanted {
+    All,
+    Key { namespace: Option<String>, name: String },
+    Index { name: String, value: String },
+    Indexes,
+}
+
+impl Wanted {
+    fn of(args: &GetArgs) -> Result<Self, Error> {
+        if args.list_indexes {
+            return Ok(Self::Indexes);
+        }
+        if let Some(index) = &args.index {
+            let (name, value) = index.split_once('=').ok_or_else(|| {
+                Error::Usage(format!("--index {index}: expected NAME=VALUE, such as node=node-1"))
+            })?;
+            if !indexes::all().names().any(|known| known == name) {
+                let known: Vec<String> = indexes::all().names().map(str::to_owned).collect();
+                return Err(Error::Usage(format!(
+                    "--index {index}: there is no index {name:?}, only {}",
+                    known.join(", ")
+                )));
+            }
+            return Ok(Self::Index { name: name.to_owned(), value: value.to_owned() });
+        }
+        let Some(key) = &args.key else { return Ok(Self::All) };
+        let key: ObjectKey = key.parse().map_err(|error| Error::Usage(format!("{error}")))?;
+        let namespace = (!key.namespace().is_empty()).then(|| key.namespace().to_owned());
+        if let (Some(namespace), Some(other)) = (&namespace, &args.scope.namespace)
+            && namespace != other
+        {
+            return Err(Error::Usage(format!("{key} is not in namespace {other:?}")));
+        }
+        Ok(Self::Key { namespace, name: key.name().to_owned() })
+    }
+}
+
+/// The text to print; `None` when it is told to stop before there is one.
+async fn get(
+    args: &GetArgs,
+    wanted: &Wanted,
+    session: &Session,
+    stop: &Stop,
+) -> Result<Option<String>, Error> {
+    let mut text = String::new();
+    for served in &session.resources {
+        // One object is asked for by its name, so that not all others come as well.
+        let (name, namespace) = match wanted {
+            Wanted::Key { name, namespace } => (Some(format!("metadata.name={name}")), namespace.as_deref()),
+            _ => (None, None),
+        };
+        let selected = Selected { labels: None, fields: name.as_deref() };
+        let namespace = namespace.filter(|_| served.namespaced).or(session.namespace_of(served));
+        let (informer, verdict) =
+            informers::build::<Whole>(session, served, namespace, selected, indexes::all())?;
+        let running = Running::start(informer);
+        let synced = tokio::select! {
+            biased;
+            Ok(error) = verdict => Err(error),
+            synced = running.informer.wait_for_sync_until(Instant::now() + SYNC) => {
+                synced.map_err(|error| Error::Late(error.to_string())).map(|()| true)
+            }
+            () = stop.requested() => Ok(false),
+        };
+        let snapshot = running.informer.snapshot();
+        running.stop().await;
+        if !synced? {
+            return Ok(None);
+        }
+        text.push_str(&shown(args, wanted, &served.name(), &snapshot)?);
+    }
+    Ok(Some(text))
+}
+
+fn shown(
+    args: &GetArgs,
+    wanted: &Wanted,
+    resource: &str,
+    snapshot: &Snapshot<Whole>,
+) -> Result<String, Error> {
+    let mut found: Vec<&Whole> = match wanted {
+        Wanted::Indexes => return objects::indexed(snapshot, args.output),
+        Wanted::Index { name, value } => {
+            snapshot.by_index(name, value).map_err(objects::unknown)?.map(AsRef::as_ref).collect()
+        }
+        Wanted::All | Wanted::Key { .. } => snapshot.iter().map(AsRef::as_ref).collect(),
+    };
+    if let (Wanted::Key { name, .. }, true) = (wanted, found.is_empty()) {
+        return Err(Error::NotFound(format!("{resource} {name:?}")));
+    }
+    found.sort_unstable_by(|one, other| one.key().cmp(&other.key()));
+    Ok(objects::listed(&found, args.output, Timestamp::now()))
+}

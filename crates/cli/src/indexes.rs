@@ -1,0 +1,28 @@
+//! The indexes that `kinformer get` offers, on objects of any kind.
+
+use kinformer::{IndexFunction, IndexValues, NAMESPACE_INDEX};
+use kinformer_store::Indexers;
+
+use crate::whole::Whole;
+
+/// By the name of the node that a pod is on.
+const NODE: &str = "node";
+/// By each label, as `key=value`.
+const LABEL: &str = "label";
+/// By each owner, as `Kind/name`.
+const OWNER: &str = "owner";
+
+/// All of them.
+pub(crate) fn all() -> Indexers<Whole> {
+    let node = |object: &Whole, values: &mut IndexValues| {
+        object.node().into_iter().for_each(|node| values.push(node));
+    };
+    let owner = |object: &Whole, values: &mut IndexValues| {
+        object.owners().for_each(|owner| values.push(owner));
+    };
+    Indexers::new()
+        .index(NAMESPACE_INDEX, IndexFunction::by_namespace())
+        .index(LABEL, IndexFunction::by_any_label())
+        .index(NODE, IndexFunction::new(node))
+        .index(OWNER, IndexFunction::new(owner))
+}

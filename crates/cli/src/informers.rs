@@ -1,0 +1,94 @@
+//! Informers over a cluster's resources, and how they end.
+
+use std::time::Duration;
+
+use kinformer::{KubeListerWatcher, Object, SharedIndexInformer, SharedIndexInformerBuilder};
+use kinformer_store::Indexers;
+use kube_core::Resource;
+use kube_core::discovery::ApiResource;
+use serde::de::DeserializeOwned;
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+use crate::exit::Error;
+use crate::resources::Served;
+use crate::session::Session;
+use crate::verdict::{Judge, Verdict};
+
+/// How long handlers may take to return at the end.
+const GRACE: Duration = Duration::from_secs(5);
+
+/// What is selected of a resource.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Selected<'a> {
+    pub(crate) labels: Option<&'a str>,
+    pub(crate) fields: Option<&'a str>,
+}
+
+/// An informer that runs.
+pub(crate) struct Running<T: Object> {
+    pub(crate) informer: SharedIndexInformer<T>,
+    stop: CancellationToken,
+    task: JoinHandle<()>,
+}
+
+impl<T: Object> Running<T> {
+    /// Starts an informer.
+    pub(crate) fn start(informer: SharedIndexInformer<T>) -> Self {
+        let stop = CancellationToken::new();
+        let (running, stopping) = (informer.clone(), stop.clone());
+        let task = tokio::spawn(async move {
+            if let Err(error) = running.run(stopping).await {
+                tracing::warn!(%error, "an informer did not end well");
+            }
+        });
+        Self { informer, stop, task }
+    }
+
+    /// Ends it, and waits until none of its tasks is left.
+    pub(crate) async fn stop(self) {
+        self.stop.cancel();
+        if let Err(error) = self.task.await {
+            tracing::error!(%error, "an informer did not end well");
+        }
+    }
+}
+
+/// An informer to be started for one resource, in one namespace or all, and what will tell if it can never sync.
+///
+/// # Errors
+/// Two indexes have the same name, which would be a mistake of this program.
+pub(crate) fn build<K>(
+    session: &Session,
+    served: &Served,
+    namespace: Option<&str>,
+    selected: Selected<'_>,
+    indexers: Indexers<K>,
+) -> Result<(SharedIndexInformer<K>, Verdict), Error>
+where
+    K: Object + Resource<DynamicType = ApiResource> + DeserializeOwned,
+{
+    let client = session.connection.client.clone();
+    let mut source = KubeListerWatcher::<K>::dynamic(client, served.resource.clone());
+    let mut what = format!("list {}", served.name());
+    if let Some(namespace) = namespace {
+        source = source.namespace(namespace);
+        what = format!("{what} in namespace {namespace:?}");
+    }
+    if let Some(selector) = selected.labels {
+        source = source.labels(selector);
+    }
+    if let Some(selector) = selected.fields {
+        source = source.fields(selector);
+    }
+    let (judge, verdict) = Judge::new(&session.connection.server, &what);
+    let informer: SharedIndexInformerBuilder<K> = SharedIndexInformer::builder(source);
+    let informer = informer
+        .named(served.name())
+        .indexers(indexers)
+        .grace(GRACE)
+        .on_error(move |failure| judge.hear(failure))
+        .build()
+        .map_err(|error| Error::Usage(error.to_string()))?;
+    Ok((informer, verdict))
+}

@@ -1,0 +1,340 @@
+//! What `kinformer watch` prints: one line for each event.
+
+use std::io::Write;
+use std::time::Duration;
+
+use kinformer::{KeyRef, Object, ResourceVersion};
+use serde::Serialize;
+use serde::ser::Serializer;
+
+use crate::args::Format;
+use crate::brief::Brief;
+use crate::usage::Usage;
+
+/// What happened to an object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Happened {
+    Add,
+    Update,
+    Delete,
+}
+
+/// One event.
+#[derive(Clone, Debug)]
+pub(crate) struct Event<'a, const METADATA_ONLY: bool> {
+    pub(crate) happened: Happened,
+    pub(crate) key: KeyRef<'a>,
+    /// As it is now, or was last; `None` only for a deletion of what was never seen.
+    pub(crate) object: Option<&'a Brief<METADATA_ONLY>>,
+    /// As it was before an update.
+    pub(crate) old: Option<&'a Brief<METADATA_ONLY>>,
+    /// Whether it was there when watching began.
+    pub(crate) initial: bool,
+    /// Whether the deletion was missed, so that the object may have changed before it went.
+    pub(crate) final_state_unknown: bool,
+}
+
+/// What came of watching a resource.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct Summary {
+    pub(crate) adds: u64,
+    pub(crate) updates: u64,
+    pub(crate) deletes: u64,
+    pub(crate) relists: u64,
+    /// `None` when it never was in sync.
+    pub(crate) to_sync: Option<Duration>,
+}
+
+impl Summary {
+    /// Notes an event.
+    pub(crate) fn count(&mut self, happened: Happened) {
+        match happened {
+            Happened::Add => self.adds += 1,
+            Happened::Update => self.updates += 1,
+            Happened::Delete => self.deletes += 1,
+        }
+    }
+
+    /// How many objects there are after all these events.
+    pub(crate) fn objects(&self) -> u64 {
+        self.adds.saturating_sub(self.deletes)
+    }
+}
+
+/// Prints the lines of one resource.
+#[derive(Clone, Debug)]
+pub(crate) struct Lines {
+    format: Format,
+    resource: String,
+    /// How wide the names of all resources are that are printed side by side.
+    width: usize,
+}
+
+impl Lines {
+    pub(crate) fn new(format: Format, resource: String, width: usize) -> Self {
+        Self { format, resource, width }
+    }
+
+    /// Appends the line of an event.
+    pub(crate) fn event<const METADATA_ONLY: bool>(
+        &self,
+        to: &mut Vec<u8>,
+        event: &Event<'_, METADATA_ONLY>,
+    ) {
+        match self.format {
+            Format::Json => json(to, &JsonEvent::new(&self.resource, event)),
+            Format::Text => self.text(to, event, ""),
+            Format::Wide => self.text(to, event, &details(event)),
+        }
+    }
+
+    fn text<const METADATA_ONLY: bool>(
+        &self,
+        to: &mut Vec<u8>,
+        event: &Event<'_, METADATA_ONLY>,
+        more: &str,
+    ) {
+        let what = match event.happened {
+            Happened::Add if event.initial => "initial",
+            Happened::Add => "add",
+            Happened::Update => "update",
+            Happened::Delete => "delete",
+        };
+        let unseen = if event.final_state_unknown { " (final state unknown)" } else { "" };
+        put(
+            to,
+            format_args!(
+                "{what:<7} {:<width$} {}{unseen}{more}\n",
+                self.resource,
+                event.key,
+                width = self.width
+            ),
+        );
+    }
+
+    /// Appends the line that says that everything has been printed that was there.
+    pub(crate) fn synced(&self, to: &mut Vec<u8>, count: u64, after: Duration) {
+        match self.format {
+            Format::Json => json(to, &JsonSynced { event: "synced", resource: &self.resource, count }),
+            Format::Text | Format::Wide => {
+                let (name, width) = (&self.resource, self.width);
+                put(to, format_args!("synced  {name:<width$} {count} objects in {}\n", shown(after)));
+            }
+        }
+    }
+
+    /// Appends the last line.
+    pub(crate) fn stopped(&self, to: &mut Vec<u8>, summary: Summary, usage: Usage) {
+        let Summary { adds, updates, deletes, relists, to_sync } = summary;
+        if self.format == Format::Json {
+            let stopped = JsonStopped {
+                event: "stopped",
+                resource: &self.resource,
+                adds,
+                updates,
+                deletes,
+                relists,
+                peak_memory_bytes: usage.peak_memory_bytes,
+                cpu_seconds: usage.cpu_seconds,
+                seconds_to_sync: to_sync.map(|time| time.as_secs_f64()),
+            };
+            return json(to, &stopped);
+        }
+        let (name, width) = (&self.resource, self.width);
+        put(
+            to,
+            format_args!(
+                "stopped {name:<width$} {adds} adds, {updates} updates, {deletes} deletes, {relists} relists\n"
+            ),
+        );
+    }
+}
+
+/// A duration for people: three digits are enough.
+pub(crate) fn shown(duration: Duration) -> String {
+    let seconds = duration.as_secs_f64();
+    match seconds {
+        ..1.0 => format!("{:.0} ms", seconds * 1000.0),
+        ..60.0 => format!("{seconds:.1} s"),
+        _ => humantime::format_duration(Duration::from_secs(duration.as_secs())).to_string(),
+    }
+}
+
+/// What `-o wide` adds: versions, phase, node, labels.
+fn details<const METADATA_ONLY: bool>(event: &Event<'_, METADATA_ONLY>) -> String {
+    use std::fmt::Write;
+    let mut text = String::new();
+    let Some(object) = event.object else { return text };
+    // Writing to a string cannot fail.
+    let _ = write!(text, "  version={}", object.resource_version());
+    if let Some(old) = event.old {
+        let _ = write!(text, " was={}", old.resource_version());
+    }
+    for (name, value) in [("phase", &object.phase), ("node", &object.node)] {
+        if let Some(value) = value {
+            let _ = write!(text, " {name}={value}");
+        }
+    }
+    for (at, (key, value)) in object.labels().enumerate() {
+        let _ = write!(text, "{}{key}={value}", if at == 0 { " labels=" } else { "," });
+    }
+    text
+}
+
+fn put(to: &mut Vec<u8>, line: std::fmt::Arguments<'_>) {
+    // Writing to memory cannot fail.
+    let _ = to.write_fmt(line);
+}
+
+fn json(to: &mut Vec<u8>, line: &impl Serialize) {
+    // Nor can serializing texts and numbers.
+    let _ = serde_json::to_writer(&mut *to, line);
+    to.push(b'\n');
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct JsonEvent<'a> {
+    event: Happened,
+    resource: &'a str,
+    #[serde(serialize_with = "as_text")]
+    key: KeyRef<'a>,
+    #[serde(serialize_with = "as_text_or_null")]
+    resource_version: ResourceVersion,
+    #[serde(serialize_with = "as_text_or_null")]
+    old_resource_version: ResourceVersion,
+    initial: bool,
+    final_state_unknown: bool,
+}
+
+impl<'a> JsonEvent<'a> {
+    fn new<const METADATA_ONLY: bool>(resource: &'a str, event: &Event<'a, METADATA_ONLY>) -> Self {
+        Self {
+            event: event.happened,
+            resource,
+            key: event.key,
+            resource_version: event.object.map(Object::resource_version).unwrap_or_default(),
+            old_resource_version: event.old.map(Object::resource_version).unwrap_or_default(),
+            initial: event.initial,
+            final_state_unknown: event.final_state_unknown,
+        }
+    }
+}
+
+#[derive(Serialize)]
+struct JsonSynced<'a> {
+    event: &'static str,
+    resource: &'a str,
+    count: u64,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct JsonStopped<'a> {
+    event: &'static str,
+    resource: &'a str,
+    adds: u64,
+    updates: u64,
+    deletes: u64,
+    relists: u64,
+    peak_memory_bytes: Option<u64>,
+    cpu_seconds: Option<f64>,
+    seconds_to_sync: Option<f64>,
+}
+
+fn as_text<S: Serializer>(key: &KeyRef<'_>, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(key)
+}
+
+fn as_text_or_null<S: Serializer>(version: &ResourceVersion, serializer: S) -> Result<S::Ok, S::Error> {
+    if version.is_unset() { serializer.serialize_none() } else { serializer.collect_str(version) }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn pod(version: &str) -> Brief<false> {
+        let text = format!(
+            r#"{{"metadata":{{"name":"a","namespace":"b","resourceVersion":"{version}","labels":{{"app":"x","t":"y"}}}},
+                "spec":{{"nodeName":"n"}},"status":{{"phase":"Running"}}}}"#
+        );
+        serde_json::from_str(&text).expect("a pod")
+    }
+
+    fn line(format: Format, event: &Event<'_, false>) -> String {
+        let mut line = Vec::new();
+        Lines::new(format, "pods".into(), 6).event(&mut line, event);
+        String::from_utf8(line).expect("text")
+    }
+
+    #[test]
+    fn json_lines_are_as_promised() {
+        let (old, new) = (pod("1"), pod("2"));
+        let update = Event {
+            happened: Happened::Update,
+            key: new.key(),
+            object: Some(&new),
+            old: Some(&old),
+            initial: false,
+            final_state_unknown: false,
+        };
+        assert_eq!(
+            line(Format::Json, &update),
+            "{\"event\":\"update\",\"resource\":\"pods\",\"key\":\"b/a\",\"resourceVersion\":\"2\",\
+             \"oldResourceVersion\":\"1\",\"initial\":false,\"finalStateUnknown\":false}\n"
+        );
+        let add = Event { happened: Happened::Add, old: None, initial: true, ..update.clone() };
+        assert!(line(Format::Json, &add).contains("\"oldResourceVersion\":null,\"initial\":true"));
+        let gone = Event {
+            happened: Happened::Delete,
+            object: None,
+            old: None,
+            final_state_unknown: true,
+            ..update
+        };
+        let gone: Value = serde_json::from_str(&line(Format::Json, &gone)).expect("JSON");
+        assert_eq!(gone["resourceVersion"], Value::Null);
+        assert_eq!(gone["finalStateUnknown"], true);
+    }
+
+    #[test]
+    fn text_is_in_columns_and_wide_says_more() {
+        let (old, new) = (pod("1"), pod("2"));
+        let event = Event {
+            happened: Happened::Update,
+            key: new.key(),
+            object: Some(&new),
+            old: Some(&old),
+            initial: false,
+            final_state_unknown: false,
+        };
+        assert_eq!(line(Format::Text, &event), "update  pods   b/a\n");
+        assert_eq!(
+            line(Format::Wide, &event),
+            "update  pods   b/a  version=2 was=1 phase=Running node=n labels=app=x,t=y\n"
+        );
+    }
+
+    #[test]
+    fn the_ends_are_told() {
+        let mut lines = Vec::new();
+        let json = Lines::new(Format::Json, "pods".into(), 0);
+        json.synced(&mut lines, 3, Duration::from_millis(5));
+        let summary = Summary { adds: 3, updates: 2, deletes: 1, relists: 0, to_sync: None };
+        json.stopped(&mut lines, summary, Usage { peak_memory_bytes: Some(7), cpu_seconds: None });
+        let text = String::from_utf8(lines).expect("text");
+        let lines: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+        assert_eq!(
+            lines,
+            [
+                json!({"event": "synced", "resource": "pods", "count": 3}),
+                json!({"event": "stopped", "resource": "pods", "adds": 3, "updates": 2, "deletes": 1, "relists": 0,
+                "peakMemoryBytes": 7, "cpuSeconds": null, "secondsToSync": null}),
+            ]
+        );
+    }
+}

@@ -1,0 +1,225 @@
+//! What `kinformer get` prints: objects and indexes, read from one snapshot.
+
+use std::fmt::Write as _;
+
+use comfy_table::{ContentArrangement, Table, presets};
+use jiff::Timestamp;
+use kinformer::{Object, Snapshot};
+use kube_core::Resource;
+use serde_json::json;
+
+use crate::args::Format;
+use crate::exit::Error;
+use crate::whole::Whole;
+
+/// Objects, one a line.
+pub(crate) fn listed(objects: &[&Whole], format: Format, now: Timestamp) -> String {
+    if format == Format::Json {
+        let mut text = String::new();
+        for object in objects {
+            // Some servers write JSON for people; a line is a line.
+            text.extend(object.json().chars().filter(|char| *char != '\n'));
+            text.push('\n');
+        }
+        return text;
+    }
+    let any = |has: fn(&Whole) -> Option<&str>| objects.iter().any(|object| has(object).is_some());
+    let namespaced = any(|object| object.meta().namespace.as_deref());
+    let (phase, node) = (any(Whole::phase), any(Whole::node));
+    let wide = format == Format::Wide;
+    let columns = [
+        (namespaced, "NAMESPACE"),
+        (true, "NAME"),
+        (phase, "PHASE"),
+        (node, "NODE"),
+        (true, "AGE"),
+        (wide, "VERSION"),
+        (wide, "LABELS"),
+    ];
+    let shown = |cells: [String; 7]| {
+        columns.iter().zip(cells).filter(|((shown, _), _)| *shown).map(|(_, cell)| cell).collect::<Vec<_>>()
+    };
+    let mut table = table();
+    table.set_header(shown(columns.map(|(_, title)| title.to_owned())));
+    for object in objects {
+        let meta = object.meta();
+        let text = |value: Option<&str>| value.unwrap_or("-").to_owned();
+        let created = meta.creation_timestamp.as_ref().map(|time| age(time.0, now));
+        table.add_row(shown([
+            text(meta.namespace.as_deref()),
+            text(meta.name.as_deref()),
+            text(object.phase()),
+            text(object.node()),
+            text(created.as_deref()),
+            text(meta.resource_version.as_deref()),
+            labels(object),
+        ]));
+    }
+    lines(&table)
+}
+
+/// Every index, with each of its values and how many objects have it, the most frequent first.
+///
+/// # Errors
+/// None, really: the names are the snapshot's own.
+pub(crate) fn indexed(snapshot: &Snapshot<Whole>, format: Format) -> Result<String, Error> {
+    let mut rows = Vec::new();
+    for index in snapshot.index_names() {
+        let mut values = Vec::new();
+        for value in snapshot.index_values(index).map_err(unknown)? {
+            values.push((snapshot.index_len(index, value).map_err(unknown)?, value));
+        }
+        values.sort_by(|(count, value), (other, than)| other.cmp(count).then_with(|| value.cmp(than)));
+        rows.extend(values.into_iter().map(|(count, value)| (index, value, count)));
+    }
+    if format == Format::Json {
+        let mut text = String::new();
+        for (index, value, count) in rows {
+            let line = json!({"index": index.as_ref(), "value": value.as_ref(), "objects": count});
+            // Writing to a string cannot fail.
+            let _ = writeln!(text, "{line}");
+        }
+        return Ok(text);
+    }
+    let mut table = table();
+    table.set_header(["INDEX", "VALUE", "OBJECTS"]);
+    for (index, value, count) in rows {
+        table.add_row([index.to_string(), value.to_string(), count.to_string()]);
+    }
+    Ok(lines(&table))
+}
+
+/// An index that is not there is a mistake on the command line.
+pub(crate) fn unknown(error: kinformer_store::Error) -> Error {
+    Error::Usage(error.to_string())
+}
+
+fn labels(object: &Whole) -> String {
+    let labels: Vec<String> = object.labels().map(|(key, value)| format!("{key}={value}")).collect();
+    if labels.is_empty() { "-".into() } else { labels.join(",") }
+}
+
+fn table() -> Table {
+    let mut table = Table::new();
+    table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Disabled);
+    table
+}
+
+/// The table without the blanks at the ends of its lines.
+fn lines(table: &Table) -> String {
+    let mut text = String::new();
+    for line in table.to_string().lines() {
+        text.push_str(line.strip_prefix(' ').unwrap_or(line).trim_end());
+        text.push('\n');
+    }
+    text
+}
+
+/// As kubectl shows ages: the two largest units at most, fewer when the first is large.
+fn age(created: Timestamp, now: Timestamp) -> String {
+    let seconds = now.as_second().saturating_sub(created.as_second()).max(0);
+    let (minutes, hours, days) = (seconds / 60, seconds / 3600, seconds / 86_400);
+    let two = |first: i64, unit: &str, second: i64, than: &str| match second {
+        0 => format!("{first}{unit}"),
+        second => format!("{first}{unit}{second}{than}"),
+    };
+    match seconds {
+        ..120 => format!("{seconds}s"),
+        120..600 => two(minutes, "m", seconds % 60, "s"),
+        600..10_800 => format!("{minutes}m"),
+        10_800..28_800 => two(hours, "h", minutes % 60, "m"),
+        28_800..172_800 => format!("{hours}h"),
+        172_800..691_200 => two(days, "d", hours % 24, "h"),
+        691_200..63_072_000 => format!("{days}d"),
+        63_072_000..252_288_000 => two(days / 365, "y", days % 365, "d"),
+        _ => format!("{}y", days / 365),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use kinformer_store::Indexer;
+
+    use super::*;
+    use crate::indexes;
+
+    fn pod(name: &str, node: &str) -> Whole {
+        whole(json!({
+            "apiVersion": "v1", "kind": "Pod",
+            "metadata": {"name": name, "namespace": "shop", "resourceVersion": "7", "labels": {"app": "web"},
+                "creationTimestamp": "2026-01-01T00:00:00Z",
+                "ownerReferences": [{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": "u"}]},
+            "spec": {"nodeName": node}, "status": {"phase": "Running"},
+        }))
+    }
+
+    fn whole(object: serde_json::Value) -> Whole {
+        serde_json::from_str(&object.to_string()).expect("an object")
+    }
+
+    fn now() -> Timestamp {
+        "2026-01-01T01:40:00Z".parse().expect("a time")
+    }
+
+    #[test]
+    fn objects_are_shown_in_columns_that_they_have() {
+        let (one, two) = (pod("a", "n1"), pod("bcd", "n2"));
+        assert_eq!(
+            listed(&[&one, &two], Format::Text, now()),
+            "NAMESPACE  NAME  PHASE    NODE  AGE\nshop       a     Running  n1    100m\n\
+             shop       bcd   Running  n2    100m\n"
+        );
+        let node: Whole = whole(json!({"metadata": {"name": "n1"}}));
+        assert_eq!(listed(&[&node], Format::Text, now()), "NAME  AGE\nn1    -\n");
+        assert!(listed(&[&one], Format::Wide, now()).contains("app=web"));
+    }
+
+    #[test]
+    fn json_has_the_whole_object() {
+        let one = pod("a", "n1");
+        let line = listed(&[&one], Format::Json, now());
+        let object: serde_json::Value = serde_json::from_str(&line).expect("JSON");
+        assert_eq!(object["spec"]["nodeName"], "n1");
+        assert_eq!(line.lines().count(), 1);
+    }
+
+    #[test]
+    fn indexes_are_counted() {
+        let store = Indexer::builder().indexers(indexes::all()).build().expect("the names differ");
+        for (name, node) in [("a", "n1"), ("b", "n2"), ("c", "n2")] {
+            store.add(pod(name, node)).expect("open").into_result().expect("good");
+        }
+        let text = indexed(&store.snapshot(), Format::Text).expect("known");
+        let rows: Vec<Vec<&str>> = text.lines().map(|line| line.split_whitespace().collect()).collect();
+        for row in [
+            ["namespace", "shop", "3"],
+            ["label", "app=web", "3"],
+            ["node", "n2", "2"],
+            ["node", "n1", "1"],
+            ["owner", "ReplicaSet/web", "3"],
+        ] {
+            assert!(rows.iter().any(|found| *found == row), "{row:?} in {text}");
+        }
+        let json = indexed(&store.snapshot(), Format::Json).expect("known");
+        let lines: Vec<serde_json::Value> =
+            json.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+        assert!(lines.contains(&json!({"index": "node", "value": "n2", "objects": 2})), "{json}");
+    }
+
+    #[test]
+    fn ages_are_as_kubectl_shows_them() {
+        let ages = [
+            (0, "0s"),
+            (119, "119s"),
+            (150, "2m30s"),
+            (600, "10m"),
+            (10_800, "3h"),
+            (172_800, "2d"),
+            (864_000, "10d"),
+        ];
+        for (seconds, shown) in ages {
+            let created = Timestamp::from_second(now().as_second() - seconds).expect("in range");
+            assert_eq!(age(created, now()), shown);
+        }
+    }
+}

@@ -1,0 +1,313 @@
+//! Resources by the names that kubectl takes.
+
+use kube_client::Client;
+use kube_core::discovery::ApiResource;
+use kube_core::discovery::v2::APIGroupDiscoveryList;
+
+use crate::exit::Error;
+
+/// How near, from 0 to 1, a name must be to be suggested.
+const NEAR: f64 = 0.8;
+
+/// One resource that the server serves.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Served {
+    pub(crate) resource: ApiResource,
+    pub(crate) namespaced: bool,
+    singular: String,
+    short_names: Vec<String>,
+    categories: Vec<String>,
+    verbs: Vec<String>,
+}
+
+impl Served {
+    /// As kubectl shows it, and unmistakable: `pods`, `deployments.apps`.
+    pub(crate) fn name(&self) -> String {
+        match self.resource.group.as_str() {
+            "" => self.resource.plural.clone(),
+            group => format!("{}.{group}", self.resource.plural),
+        }
+    }
+
+    fn can(&self, verb: &str) -> bool {
+        self.verbs.iter().any(|known| known == verb)
+    }
+}
+
+/// What the server serves, in the order in which kubectl looks: the core group, then the groups in the server's
+/// order, the preferred version of each first.
+#[derive(Debug, Default)]
+pub(crate) struct Catalogue(Vec<Served>);
+
+impl Catalogue {
+    /// Asks the server: two requests, or one more for each version of each group where it is older than 1.26.
+    ///
+    /// # Errors
+    /// [`Error::Unreachable`], [`Error::Refused`], [`Error::Answer`].
+    pub(crate) async fn discover(client: &Client, server: &str) -> Result<Self, Error> {
+        let failed = |error| Error::of_request(server, "tell what it serves", &error);
+        let core = client.list_core_api_versions_aggregated().await.map_err(failed)?;
+        // A server without aggregated discovery answers with another kind, of which nothing is left here.
+        if core.items.is_empty() {
+            return Self::discover_one_by_one(client).await.map_err(failed);
+        }
+        let groups = client.list_api_groups_aggregated().await.map_err(failed)?;
+        Ok(Self::aggregated([core, groups]))
+    }
+
+    fn aggregated(lists: impl IntoIterator<Item = APIGroupDiscoveryList>) -> Self {
+        let mut served = Vec::new();
+        for group in lists.into_iter().flat_map(|list| list.items) {
+            let name = group.metadata.and_then(|metadata| metadata.name).unwrap_or_default();
+            for version in group.versions {
+                let version_name = version.version.unwrap_or_default();
+                for found in version.resources {
+                    // Without its own kind it only has subresources.
+                    let Some(kind) = found.response_kind.and_then(|kind| kind.kind) else { continue };
+                    served.push(Served {
+                        resource: resource(&name, &version_name, kind, found.resource.unwrap_or_default()),
+                        namespaced: found.scope.as_deref() == Some("Namespaced"),
+                        singular: found.singular_resource.unwrap_or_default(),
+                        short_names: found.short_names,
+                        categories: found.categories,
+                        verbs: found.verbs,
+                    });
+                }
+            }
+        }
+        Self(served)
+    }
+
+    async fn discover_one_by_one(client: &Client) -> Result<Self, kube_client::Error> {
+        let mut served = Vec::new();
+        for version in client.list_core_api_versions().await?.versions {
+            let list = client.list_core_api_resources(&version).await?;
+            served.extend(one_by_one("", &version, list.resources));
+        }
+        for group in client.list_api_groups().await?.groups {
+            let preferred = group.preferred_version.map(|version| version.version);
+            let mut versions: Vec<String> = group.versions.into_iter().map(|v| v.version).collect();
+            versions.sort_by_key(|version| Some(version) != preferred.as_ref());
+            for version in versions {
+                // One group whose server is down does not hide the others.
+                match client.list_api_group_resources(&format!("{}/{version}", group.name)).await {
+                    Ok(list) => served.extend(one_by_one(&group.name, &version, list.resources)),
+                    Err(error) => tracing::warn!(group = group.name, version, %error, "group left out"),
+                }
+            }
+        }
+        Ok(Self(served))
+    }
+
+    /// The resources that are meant, each once, in the order in which they are named. A category, such as `all`,
+    /// stands for several.
+    ///
+    /// # Errors
+    /// [`Error::Usage`]: one of the names means nothing, or nothing that can be listed and watched.
+    pub(crate) fn find_all(&self, names: &[String]) -> Result<Vec<Served>, Error> {
+        let mut found: Vec<Served> = Vec::new();
+        for name in names.iter().map(|name| name.trim()).filter(|name| !name.is_empty()) {
+            for served in self.find(name)? {
+                if !found.contains(served) {
+                    found.push(served.clone());
+                }
+            }
+        }
+        if found.is_empty() {
+            return Err(Error::Usage("no resource is named".into()));
+        }
+        Ok(found)
+    }
+
+    /// Follows kubectl 1.37: `pods`, `po`, `pod`, `Pod`, `deployments.apps`, `deployments.v1.apps`, where the group
+    /// may be cut short; a plural comes before a short name, that before singular and kind, and that before a
+    /// category.
+    fn find(&self, name: &str) -> Result<Vec<&Served>, Error> {
+        let found = self.meant(name);
+        let Some(first) = found.first() else { return Err(self.unknown(name)) };
+        match found.iter().find_map(|served| ["list", "watch"].into_iter().find(|verb| !served.can(verb))) {
+            Some(verb) => Err(Error::Usage(format!("{} cannot be {verb}ed", first.name()))),
+            None => Ok(found),
+        }
+    }
+
+    fn meant(&self, name: &str) -> Vec<&Served> {
+        let lower = name.to_ascii_lowercase();
+        let parts: Vec<&str> = lower.splitn(3, '.').collect();
+        let one = match parts.as_slice() {
+            [resource, version, group] => self
+                .first(resource, |served| served.version == *version && served.group == *group)
+                .or_else(|| self.in_group(resource, &format!("{version}.{group}"))),
+            [resource, group] => self.in_group(resource, group),
+            _ => self.first(&lower, |_| true),
+        };
+        if let Some(one) = one {
+            return vec![one];
+        }
+        let mut members: Vec<&Served> = Vec::new();
+        for served in self.0.iter().filter(|served| served.categories.contains(&lower)) {
+            // Another version of what is there already shows the same objects.
+            let same = |other: &&Served| other.name() == served.name();
+            if !members.iter().any(same) && served.can("list") && served.can("watch") {
+                members.push(served);
+            }
+        }
+        members
+    }
+
+    fn in_group(&self, resource: &str, group: &str) -> Option<&Served> {
+        self.first(resource, |served| served.group == group)
+            .or_else(|| self.first(resource, |served| served.group.starts_with(group)))
+    }
+
+    /// The first of this name.
+    fn first(&self, name: &str, wanted: impl Fn(&ApiResource) -> bool) -> Option<&Served> {
+        let has = |names: &dyn Fn(&Served) -> bool| {
+            self.0.iter().find(|served| wanted(&served.resource) && names(served))
+        };
+        has(&|served| served.resource.plural == name)
+            .or_else(|| has(&|served| served.short_names.iter().any(|short| short == name)))
+            .or_else(|| {
+                has(&|served| served.singular == name || served.resource.kind.eq_ignore_ascii_case(name))
+            })
+    }
+
+    fn unknown(&self, name: &str) -> Error {
+        let mut text = format!("the server has no resource {name:?}");
+        if let Some(near) = self.nearest(name) {
+            text = format!("{text}; did you mean {near:?}?");
+        }
+        Error::Usage(text)
+    }
+
+    fn nearest(&self, name: &str) -> Option<String> {
+        let lower = name.to_ascii_lowercase();
+        let mut best: Option<(f64, String)> = None;
+        for served in &self.0 {
+            let kind = served.resource.kind.to_ascii_lowercase();
+            let short_names = served.short_names.iter().filter(|short| short.len() > 2).cloned();
+            // What is to be typed, for each way to come near it.
+            let ways = [served.resource.plural.clone(), served.singular.clone(), kind, served.name()];
+            for way in ways.into_iter().chain(short_names) {
+                let likeness = strsim::jaro_winkler(&lower, &way);
+                if likeness >= NEAR && best.as_ref().is_none_or(|(most, _)| likeness > *most) {
+                    let whole = lower.contains('.') || self.meant(&served.resource.plural) != [served];
+                    let typed = if whole { served.name() } else { served.resource.plural.clone() };
+                    best = Some((likeness, typed));
+                }
+            }
+        }
+        best.map(|(_, name)| name)
+    }
+}
+
+fn resource(group: &str, version: &str, kind: String, plural: String) -> ApiResource {
+    let api_version = if group.is_empty() { version.to_owned() } else { format!("{group}/{version}") };
+    ApiResource { group: group.to_owned(), version: version.to_owned(), api_version, kind, plural }
+}
+
+fn one_by_one(
+    group: &str,
+    version: &str,
+    resources: Vec<k8s_openapi::apimachinery::pkg::apis::meta::v1::APIResource>,
+) -> impl Iterator<Item = Served> {
+    resources.into_iter().filter(|found| !found.name.contains('/')).map(move |found| Served {
+        resource: resource(group, version, found.kind, found.name),
+        namespaced: found.namespaced,
+        singular: found.singular_name,
+        short_names: found.short_names.unwrap_or_default(),
+        categories: found.categories.unwrap_or_default(),
+        verbs: found.verbs,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn served(group: &str, version: &str, plural: &str, kind: &str, short: &str, category: &str) -> Served {
+        let words = |text: &str| text.split_whitespace().map(str::to_owned).collect();
+        Served {
+            resource: resource(group, version, kind.to_owned(), plural.to_owned()),
+            namespaced: true,
+            singular: kind.to_ascii_lowercase(),
+            short_names: words(short),
+            categories: words(category),
+            verbs: words("get list watch"),
+        }
+    }
+
+    fn catalogue() -> Catalogue {
+        let mut bindings = served("", "v1", "bindings", "Binding", "", "");
+        bindings.verbs = vec!["create".into()];
+        Catalogue(vec![
+            served("", "v1", "pods", "Pod", "po", "all"),
+            served("", "v1", "events", "Event", "ev", ""),
+            bindings,
+            served("apps", "v1", "deployments", "Deployment", "deploy", "all"),
+            served("apps", "v1beta1", "deployments", "Deployment", "deploy", "all"),
+            served("events.k8s.io", "v1", "events", "Event", "ev", ""),
+            served("metrics.k8s.io", "v1beta1", "pods", "PodMetrics", "", ""),
+            served("stable.example.com", "v1", "crontabs", "CronTab", "ct", ""),
+        ])
+    }
+
+    fn found(name: &str) -> Vec<String> {
+        let catalogue = catalogue();
+        let found = catalogue.find(name).unwrap_or_default();
+        found
+            .iter()
+            .map(|served| format!("{} {}", served.resource.api_version, served.resource.plural))
+            .collect()
+    }
+
+    #[test]
+    fn every_way_to_name_a_resource_finds_it() {
+        for name in ["pods", "po", "pod", "Pod", "PODS", "pods.v1."] {
+            assert_eq!(found(name), ["v1 pods"], "{name}");
+        }
+        for name in ["deploy", "deployment", "deployments.apps", "Deployment.apps", "deployments.v1.apps"] {
+            assert_eq!(found(name), ["apps/v1 deployments"], "{name}");
+        }
+        assert_eq!(found("deployments.v1beta1.apps"), ["apps/v1beta1 deployments"]);
+        assert_eq!(found("crontabs.stable.example.com"), ["stable.example.com/v1 crontabs"]);
+        assert_eq!(found("ct.v1.stable.example.com"), ["stable.example.com/v1 crontabs"]);
+    }
+
+    #[test]
+    fn the_core_group_comes_first_and_a_group_tells_apart() {
+        assert_eq!(found("events"), ["v1 events"]);
+        assert_eq!(found("ev"), ["v1 events"]);
+        assert_eq!(found("events.events.k8s.io"), ["events.k8s.io/v1 events"]);
+        assert_eq!(found("pods.metrics"), ["metrics.k8s.io/v1beta1 pods"]);
+    }
+
+    #[test]
+    fn a_category_stands_for_its_resources() {
+        assert_eq!(found("all"), ["v1 pods", "apps/v1 deployments"]);
+    }
+
+    #[test]
+    fn names_are_taken_once_and_in_order() {
+        let names = ["deploy", "po", "pods", "deployments.apps"].map(str::to_owned);
+        let found = catalogue().find_all(&names).expect("all are known");
+        assert_eq!(found.iter().map(Served::name).collect::<Vec<_>>(), ["deployments.apps", "pods"]);
+        assert!(catalogue().find_all(&[String::new()]).is_err());
+    }
+
+    #[test]
+    fn what_is_unknown_is_told_with_the_nearest_name() {
+        let told = |name: &str| catalogue().find(name).expect_err(name).to_string();
+        for (name, part) in [
+            ("pots", "did you mean \"pods\"?"),
+            ("deplyments", "did you mean \"deployments\"?"),
+            ("crontab.stable.exmple.com", "did you mean \"crontabs.stable.example.com\"?"),
+            ("podmetric", "did you mean \"pods.metrics.k8s.io\"?"),
+            ("zzz", "no resource \"zzz\""),
+            ("bindings", "bindings cannot be listed"),
+        ] {
+            assert!(told(name).contains(part), "{}", told(name));
+        }
+        assert!(!told("zzz").contains("did you mean"));
+    }
+}

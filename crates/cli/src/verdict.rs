@@ -1,0 +1,85 @@
+//! Failures of a reflector that no retry will mend.
+//!
+//! An informer goes on whatever happens: rights may come back. A person who asks for what they may not see is
+//! better told at once. So until the first sync, and only then, such a failure ends the program.
+
+use std::sync::Arc;
+
+use kinformer_reflector::{ApiError, Failure, Recovery};
+use parking_lot::Mutex;
+use tokio::sync::oneshot;
+
+use crate::exit::{Error, chain};
+
+/// Takes the failures of one reflector.
+#[derive(Clone, Debug)]
+pub(crate) struct Judge {
+    server: Arc<str>,
+    /// What is done when it fails: completes "refuses to".
+    what: Arc<str>,
+    verdict: Arc<Mutex<Option<oneshot::Sender<Error>>>>,
+}
+
+/// Waits for the first failure that is final.
+pub(crate) type Verdict = oneshot::Receiver<Error>;
+
+impl Judge {
+    pub(crate) fn new(server: &str, what: &str) -> (Self, Verdict) {
+        let (tell, verdict) = oneshot::channel();
+        (
+            Self { server: server.into(), what: what.into(), verdict: Arc::new(Mutex::new(Some(tell))) },
+            verdict,
+        )
+    }
+
+    /// What the reflector's error hook is to call.
+    pub(crate) fn hear(&self, failure: &Failure<'_>) {
+        if matches!(failure.recovery, Recovery::Skip | Recovery::FallBackToList) {
+            return;
+        }
+        if let Some(error) = self.finally(failure.error)
+            && let Some(tell) = self.verdict.lock().take()
+        {
+            // Nobody waits for it any more after the first sync.
+            let _ = tell.send(error);
+        }
+    }
+
+    fn finally(&self, error: &ApiError) -> Option<Error> {
+        let status = error.status()?;
+        let (server, what) = (self.server.to_string(), self.what.to_string());
+        let reason = chain(error);
+        match status.code {
+            401 | 403 => Some(Error::Refused { server, what, reason }),
+            400 | 404 | 405 | 406 | 415 | 422 => Some(Error::Answer { server, what, reason }),
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use kinformer_reflector::Status;
+
+    use super::*;
+
+    fn code(status: u16) -> Option<u8> {
+        let (judge, _verdict) = Judge::new("http://x", "list pods");
+        judge.finally(&Status::new(status, "", "no").into()).map(|error| error.code())
+    }
+
+    #[test]
+    fn refusals_and_senseless_requests_are_final() {
+        assert_eq!((code(401), code(403)), (Some(4), Some(4)));
+        assert_eq!((code(400), code(404)), (Some(1), Some(1)));
+    }
+
+    #[test]
+    fn what_may_pass_is_not() {
+        for status in [409, 410, 429, 500, 503, 504] {
+            assert_eq!(code(status), None, "{status}");
+        }
+        let (judge, _verdict) = Judge::new("http://x", "list pods");
+        assert!(judge.finally(&ApiError::source("connection reset")).is_none());
+    }
+}

@@ -1,0 +1,145 @@
+//! `kinformer watch`: every change of some resources, a line each.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::time::Duration;
+
+use futures::future::join_all;
+use kinformer::Buffer;
+use kinformer_store::Indexers;
+use tokio::task::JoinSet;
+use tokio::time::Instant;
+
+use crate::args::WatchArgs;
+use crate::brief::Brief;
+use crate::exit::Error;
+use crate::informers::{self, Running, Selected};
+use crate::lines::{Lines, Summary};
+use crate::output::Output;
+use crate::printer::{End, Printer};
+use crate::resources::Served;
+use crate::selectors;
+use crate::session::Session;
+use crate::stop::Stop;
+use crate::usage::Usage;
+
+/// How many events may wait to be printed before the informer reads no further: memory does not grow with what a
+/// slow reader of the output leaves behind.
+const UNPRINTED: usize = 16 * 1024;
+
+/// Prints until it is told to stop.
+///
+/// # Errors
+/// Whatever [`Error`] names.
+pub(crate) async fn run(args: WatchArgs, stop: Stop) -> Result<(), Error> {
+    args.selector.as_deref().map_or(Ok(()), selectors::check_labels)?;
+    args.field_selector.as_deref().map_or(Ok(()), selectors::check_fields)?;
+    let begun = Session::begin(&args.connection, &args.scope, &args.resources, &stop).await?;
+    let Some(session) = begun else { return Ok(()) };
+    let result = match args.metadata_only {
+        true => watch::<true>(&args, &session, &stop).await,
+        false => watch::<false>(&args, &session, &stop).await,
+    };
+    session.connection.close().await;
+    result
+}
+
+/// The task of a printer, by the place of its resource on the command line.
+type Ended = (usize, Result<Summary, Error>);
+
+async fn watch<const METADATA_ONLY: bool>(
+    args: &WatchArgs,
+    session: &Session,
+    signals: &Stop,
+) -> Result<(), Error> {
+    let (output, written) = Output::stdout()?;
+    let stop = signals.child();
+    let began = Instant::now();
+    let end = if args.until_synced { End::Synced } else { End::Told };
+    let width = session.resources.iter().map(|served| served.name().len()).max().unwrap_or(0);
+    let selected = Selected { labels: args.selector.as_deref(), fields: args.field_selector.as_deref() };
+
+    let mut running = Vec::new();
+    let mut printers = JoinSet::new();
+    for (at, served) in session.resources.iter().enumerate() {
+        let namespace = session.namespace_of(served);
+        let (informer, verdict) =
+            informers::build::<Brief<METADATA_ONLY>>(session, served, namespace, selected, Indexers::new())?;
+        let handler = informer.handler().named("printer").buffer(Buffer::BackPressure(UNPRINTED));
+        let events = handler.stream().map_err(|error| Error::Usage(error.to_string()))?;
+        let lines = Lines::new(args.output, served.name(), width);
+        let printer = Printer { events, lines: lines.clone(), output: output.clone(), end, began };
+        let stop = stop.clone();
+        printers.spawn(async move { (at, printer.run(verdict, stop).await) });
+        running.push((lines, Running::start(informer)));
+    }
+    let summaries = until_the_end(args, &session.resources, printers, &output, &stop).await;
+
+    // All at once, since each may take a while to let go of its connection.
+    let mut last = Vec::new();
+    let ended = join_all(running.into_iter().enumerate().map(async |(at, (lines, running))| {
+        let relists = running.informer.metrics().reflector.relists;
+        running.stop().await;
+        (at, lines, relists)
+    }))
+    .await;
+    let (summaries, result) = summaries;
+    let usage = Usage::now();
+    for (at, lines, relists) in ended {
+        let summary = summaries.get(at).copied().unwrap_or_default();
+        lines.stopped(&mut last, Summary { relists, ..summary }, usage);
+    }
+    let written = written.finish(output, last, signals).await;
+    result.and(written)
+}
+
+/// Waits for the first of: a signal, the end of the period, all printers at their end, one that failed, nobody
+/// who reads.
+async fn until_the_end(
+    args: &WatchArgs,
+    resources: &[Served],
+    mut printers: JoinSet<Ended>,
+    output: &Output,
+    stop: &Stop,
+) -> (Vec<Summary>, Result<(), Error>) {
+    let mut summaries = vec![Summary::default(); resources.len()];
+    let mut result = Ok(());
+    let mut period: Pin<Box<dyn Future<Output = ()> + Send>> = match args.period {
+        Some(period) => Box::pin(tokio::time::sleep(period)),
+        None => Box::pin(std::future::pending()),
+    };
+    let mut over = false;
+    loop {
+        tokio::select! {
+            biased;
+            ended = printers.join_next() => match ended {
+                None => break,
+                Some(Ok((at, Ok(summary)))) => {
+                    if let Some(place) = summaries.get_mut(at) {
+                        *place = summary;
+                    }
+                }
+                Some(Ok((_, Err(error)))) => {
+                    result = result.and(Err(error));
+                    stop.now();
+                }
+                Some(Err(error)) => {
+                    tracing::error!(%error, "a printer has died");
+                    stop.now();
+                }
+            },
+            () = &mut period, if !over => {
+                over = true;
+                stop.now();
+            }
+            () = output.gone() => break,
+        }
+    }
+    let late = resources.iter().zip(&summaries).filter(|(_, summary)| summary.to_sync.is_none());
+    let late: Vec<String> = late.map(|(served, _)| served.name()).collect();
+    if over && args.until_synced && !late.is_empty() {
+        let period = humantime::format_duration(args.period.unwrap_or(Duration::ZERO));
+        result = result.and(Err(Error::Late(format!("not in sync after {period}: {}", late.join(", ")))));
+    }
+    (summaries, result)
+}
