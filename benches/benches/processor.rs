@@ -1,8 +1,8 @@
 //! What telling handlers costs: one, ten, a hundred of them, in batches and singly; a slow one beside them; a late
 //! one. Against a channel for each handler.
 //!
-//! Figures are time for each event published. `publish` is the publisher alone, while all handlers sleep or read;
-//! `told` is until the last handler has heard of the last event.
+//! `publish` is the publisher alone, on the thread of the handlers, so that they sleep meanwhile and take nothing
+//! from it; `told` is until the last of them has heard of the last event, on threads of their own.
 #![allow(missing_docs)]
 
 use std::alloc::System;
@@ -15,7 +15,7 @@ use benches::{Pod, pod};
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use kinformer_processor::{Event, Notification, SharedProcessor, State};
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
-use tokio::runtime::Runtime;
+use tokio::runtime::{Builder, Runtime};
 use tokio::sync::{Notify, mpsc};
 use tokio_util::sync::CancellationToken;
 
@@ -122,21 +122,35 @@ impl Channels {
     }
 }
 
-fn runtime() -> Runtime {
-    tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_time().build().unwrap_or_else(
-        |error| {
-            unreachable!("no runtime: {error}");
-        },
-    )
+fn runtime(mut builder: Builder) -> Runtime {
+    builder.enable_time().build().unwrap_or_else(|error| {
+        unreachable!("no runtime: {error}");
+    })
+}
+
+fn one_thread() -> Runtime {
+    runtime(Builder::new_current_thread())
+}
+
+fn two_threads() -> Runtime {
+    let mut builder = Builder::new_multi_thread();
+    builder.worker_threads(2);
+    runtime(builder)
 }
 
 /// Publishes all events, in batches; gives the time that the publisher took.
-fn publish(processor: &SharedProcessor<Pod>, object: &Arc<Pod>, batch: u64) -> Duration {
+fn publish(processor: &SharedProcessor<Pod>, objects: &[Arc<Pod>], batch: usize) -> Duration {
     let began = now();
-    for _ in 0..EVENTS / batch {
-        processor.publish((0..batch).map(|_| Notification::updated(object.clone(), object.clone())));
+    for batch in objects.chunks(batch) {
+        processor.publish(batch.iter().map(|object| Notification::updated(object.clone(), object.clone())));
     }
     began.elapsed()
+}
+
+/// One object for each event, as in life: the counts of one would be fought over.
+fn objects() -> Vec<Arc<Pod>> {
+    let keys = benches::keys(1000);
+    (0..EVENTS as usize).map(|i| pod(&keys, i, i as u64)).collect()
 }
 
 #[expect(clippy::disallowed_methods, reason = "what is measured is the time of this machine")]
@@ -145,9 +159,9 @@ fn now() -> Instant {
 }
 
 fn handlers(c: &mut Criterion) {
-    let runtime = runtime();
-    let object = pod(&benches::keys(1), 0, 1);
+    let objects = objects();
     for (name, only_publisher) in [("publish", true), ("told", false)] {
+        let runtime = if only_publisher { one_thread() } else { two_threads() };
         let mut group = c.benchmark_group(name);
         group.throughput(Throughput::Elements(EVENTS));
         // Runs of all events, each to its end; the time is the publisher's or all of it.
@@ -171,17 +185,17 @@ fn handlers(c: &mut Criterion) {
             for batch in [64, 1] {
                 let shared = Shared::new(&runtime, n, Kind::Inline, &finish);
                 bench(BenchmarkId::new(format!("inline, batches of {batch}"), n), n, &finish, &|| {
-                    publish(&shared.processor, &object, batch)
+                    publish(&shared.processor, &objects, batch)
                 });
             }
             let shared = Shared::new(&runtime, n, Kind::Blocking, &finish);
             bench(BenchmarkId::new("blocking, batches of 64", n), n, &finish, &|| {
-                publish(&shared.processor, &object, 64)
+                publish(&shared.processor, &objects, 64)
             });
             let channels = Channels::new(&runtime, n, &finish);
             bench(BenchmarkId::new("a channel each", n), n, &finish, &|| {
                 let began = now();
-                for _ in 0..EVENTS {
+                for object in &objects {
                     channels.publish(&Event::Updated { old: object.clone(), new: object.clone() });
                 }
                 began.elapsed()
@@ -193,8 +207,8 @@ fn handlers(c: &mut Criterion) {
 
 /// One handler that stands still must not change what publishing costs.
 fn slow_one(c: &mut Criterion) {
-    let runtime = runtime();
-    let object = pod(&benches::keys(1), 0, 1);
+    let runtime = two_threads();
+    let objects = objects();
     let mut group = c.benchmark_group("ten handlers told, batches of 64");
     group.throughput(Throughput::Elements(EVENTS));
     for name in ["all fast", "one slow beside them"] {
@@ -210,7 +224,7 @@ fn slow_one(c: &mut Criterion) {
                     .map(|_| {
                         finish.expect(10);
                         let began = now();
-                        publish(&shared.processor, &object, 64);
+                        publish(&shared.processor, &objects, 64);
                         finish.wait(&runtime);
                         began.elapsed()
                     })
@@ -224,7 +238,7 @@ fn slow_one(c: &mut Criterion) {
 /// A handler that joins 100,000 objects, with and without a flow of events beside it.
 fn join(c: &mut Criterion) {
     const OBJECTS: u64 = 100_000;
-    let runtime = runtime();
+    let runtime = two_threads();
     let keys = benches::keys(OBJECTS as usize);
     let snapshot = benches::filled(&keys, 0).snapshot();
     let state = move || {
@@ -273,14 +287,14 @@ fn join(c: &mut Criterion) {
 
 /// How many allocations there are for each event, from the publisher to the end of the handlers.
 fn allocations(_: &mut Criterion) {
-    let runtime = runtime();
-    let object = pod(&benches::keys(1), 0, 1);
+    let runtime = two_threads();
+    let objects = objects();
     for (handlers, batch) in [(1, 64), (100, 64), (1, 1), (100, 1)] {
         let finish = Finish::new();
         let shared = Shared::new(&runtime, handlers, Kind::Inline, &finish);
         let run = || {
             finish.expect(handlers);
-            publish(&shared.processor, &object, batch);
+            publish(&shared.processor, &objects, batch);
             finish.wait(&runtime);
         };
         run();
