@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use kinformer::{Object, ObjectKey, Snapshot};
 use tokio::time::Instant;
 
-use crate::args::GetArgs;
+use crate::args::{Format, GetArgs};
 use crate::exit::Error;
 use crate::informers::{self, Running, Selected};
 use crate::output::Output;
@@ -17,6 +17,8 @@ use crate::{indexes, objects};
 
 /// How long the first list may take.
 const SYNC: Duration = Duration::from_secs(120);
+/// How many objects are printed at once where that matters.
+const AT_ONCE: usize = 100;
 
 /// Reads once and prints.
 ///
@@ -27,11 +29,11 @@ pub(crate) async fn run(args: GetArgs, stop: Stop) -> Result<(), Error> {
     let names = [args.resource.clone()];
     let begun = Session::begin(&args.connection, &args.scope, &names, &stop).await?;
     let Some(session) = begun else { return Ok(()) };
-    let result = get(&args, &wanted, &session, &stop).await;
-    session.connection.close().await;
-    let Some(text) = result? else { return Ok(()) };
     let (output, written) = Output::stdout()?;
-    written.finish(output, text.into_bytes(), &stop).await
+    let result = get(&args, &wanted, &session, &output, &stop).await;
+    session.connection.close().await;
+    let written = written.finish(output, Vec::new(), &stop).await;
+    result.and(written)
 }
 
 /// What is to be read.
@@ -72,14 +74,14 @@ impl Wanted {
     }
 }
 
-/// The text to print; `None` when it is told to stop before there is one.
+/// Prints what is wanted, unless it is told to stop before.
 async fn get(
     args: &GetArgs,
     wanted: &Wanted,
     session: &Session,
+    output: &Output,
     stop: &Stop,
-) -> Result<Option<String>, Error> {
-    let mut text = String::new();
+) -> Result<(), Error> {
     for served in &session.resources {
         // One object is asked for by its name, so that not all others come as well.
         let (name, namespace) = match wanted {
@@ -102,21 +104,28 @@ async fn get(
         let snapshot = running.informer.snapshot();
         running.stop().await;
         if !synced? {
-            return Ok(None);
+            return Ok(());
         }
-        text.push_str(&shown(args, wanted, &served.name(), &snapshot)?);
+        let name = served.name();
+        let print = print(args, wanted, &name, &snapshot, output);
+        stop.unless(print).await.unwrap_or(Ok(()))?;
     }
-    Ok(Some(text))
+    Ok(())
 }
 
-fn shown(
+async fn print(
     args: &GetArgs,
     wanted: &Wanted,
     resource: &str,
     snapshot: &Snapshot<Whole>,
-) -> Result<String, Error> {
+    output: &Output,
+) -> Result<(), Error> {
     let mut found: Vec<&Whole> = match wanted {
-        Wanted::Indexes => return objects::indexed(snapshot, args.output),
+        Wanted::Indexes => {
+            // Whoever does not read any more has had enough; here and below.
+            let _ = output.lines(objects::indexed(snapshot, args.output)?.into_bytes()).await;
+            return Ok(());
+        }
         Wanted::Index { name, value } => {
             snapshot.by_index(name, value).map_err(objects::unknown)?.map(AsRef::as_ref).collect()
         }
@@ -125,6 +134,17 @@ fn shown(
     if let (Wanted::Key { name, .. }, true) = (wanted, found.is_empty()) {
         return Err(Error::NotFound(format!("{resource} {name:?}")));
     }
+    if found.is_empty() && args.output != Format::Json {
+        anstream::eprintln!("no {resource} found");
+    }
     found.sort_unstable_by(|one, other| one.key().cmp(&other.key()));
-    Ok(objects::listed(&found, args.output, Timestamp::now()))
+    // Columns are as wide as the widest; lines of JSON can be printed bit by bit.
+    let at_once = if args.output == Format::Json { AT_ONCE } else { found.len().max(1) };
+    for some in found.chunks(at_once) {
+        let text = objects::listed(some, args.output, Timestamp::now());
+        if output.lines(text.into_bytes()).await.is_err() {
+            break;
+        }
+    }
+    Ok(())
 }

@@ -1,6 +1,7 @@
 //! What this process has used.
 
 use std::sync::OnceLock;
+use std::time::Duration;
 
 /// Memory and processor time of this process so far; `None` where the system does not tell.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -12,20 +13,20 @@ pub(crate) struct Usage {
 }
 
 /// What a program had used that became this one by exec, as cargo does.
-static BEFORE: OnceLock<f64> = OnceLock::new();
+static BEFORE: OnceLock<Duration> = OnceLock::new();
 
 /// To be called first: what was used before is not this program's.
 pub(crate) fn begin() {
-    if let Some(seconds) = cpu_seconds() {
-        BEFORE.get_or_init(|| seconds);
+    if let Some(time) = cpu_time() {
+        BEFORE.get_or_init(|| time);
     }
 }
 
 impl Usage {
     /// Asks the operating system.
     pub(crate) fn now() -> Self {
-        let before = BEFORE.get().copied().unwrap_or(0.0);
-        let cpu_seconds = cpu_seconds().map(|seconds| (seconds - before).max(0.0));
+        let before = BEFORE.get().copied().unwrap_or_default();
+        let cpu_seconds = cpu_time().map(|time| time.saturating_sub(before).as_secs_f64());
         Self { peak_memory_bytes: peak_memory_bytes(), cpu_seconds }
     }
 }
@@ -50,17 +51,16 @@ fn peak_memory_bytes() -> Option<u64> {
 }
 
 #[cfg(unix)]
-fn cpu_seconds() -> Option<f64> {
+fn cpu_time() -> Option<Duration> {
     use nix::sys::resource::{UsageWho, getrusage};
     use nix::sys::time::TimeValLike;
     let usage = getrusage(UsageWho::RUSAGE_SELF).ok()?;
     let microseconds = usage.user_time().num_microseconds() + usage.system_time().num_microseconds();
-    // 2^53 microseconds are 285 years.
-    Some(std::time::Duration::from_micros(u64::try_from(microseconds).ok()?).as_secs_f64())
+    Some(Duration::from_micros(u64::try_from(microseconds).ok()?))
 }
 
 #[cfg(not(unix))]
-fn cpu_seconds() -> Option<f64> {
+fn cpu_time() -> Option<Duration> {
     None
 }
 
