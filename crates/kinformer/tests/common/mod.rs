@@ -1,0 +1,70 @@
+//! A server with a few objects, and factories on it.
+#![allow(dead_code, unreachable_pub, clippy::unwrap_used, reason = "each test file uses some of it")]
+
+use std::time::Duration;
+
+use kinformer::{SharedInformerFactory, SharedInformerFactoryBuilder};
+use kinformer_apiserver::ApiServer;
+use serde_json::{Value, json};
+use tokio::time::Instant;
+
+pub async fn server() -> ApiServer {
+    ApiServer::builder().start().await.unwrap()
+}
+
+pub fn builder(server: &ApiServer) -> SharedInformerFactoryBuilder {
+    SharedInformerFactory::builder(kinformer::client(server.config().unwrap()).unwrap())
+}
+
+pub fn factory(server: &ApiServer) -> SharedInformerFactory {
+    builder(server).build()
+}
+
+pub fn config_map(namespace: &str, name: &str, value: &str) -> Value {
+    json!({
+        "apiVersion": "v1", "kind": "ConfigMap",
+        "metadata": {"name": name, "namespace": namespace, "labels": {"value": value}},
+        "data": {"key": value},
+    })
+}
+
+pub fn node(name: &str) -> Value {
+    json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}})
+}
+
+pub fn version(object: &Value) -> kinformer::ResourceVersion {
+    object["metadata"]["resourceVersion"].as_str().unwrap().into()
+}
+
+/// Far more than anything here takes, so that what hangs fails.
+pub fn soon() -> Instant {
+    Instant::now() + Duration::from_secs(60)
+}
+
+pub async fn synced(factory: &SharedInformerFactory) {
+    factory.start().unwrap();
+    factory.wait_for_cache_sync_until(soon()).await.into_result().unwrap();
+}
+
+/// Until the server has so many open watches.
+pub async fn watches(server: &ApiServer, expected: u64) {
+    let waited = tokio::time::timeout(Duration::from_secs(60), async {
+        while server.stats().open_watches != expected {
+            tokio::task::yield_now().await;
+        }
+    });
+    waited.await.unwrap_or_else(|_| {
+        panic!("{} watches are open, not {expected}", server.stats().open_watches);
+    });
+}
+
+/// Until none of the tasks that were made since is left.
+pub async fn tasks(expected: usize) {
+    let alive = || tokio::runtime::Handle::current().metrics().num_alive_tasks();
+    let waited = tokio::time::timeout(Duration::from_secs(60), async {
+        while alive() > expected {
+            tokio::task::yield_now().await;
+        }
+    });
+    waited.await.unwrap_or_else(|_| panic!("{} tasks are alive, not {expected}", alive()));
+}

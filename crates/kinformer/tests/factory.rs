@@ -1,0 +1,388 @@
+//! One informer for each type: asked for, started, waited for, stopped.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test may panic")]
+
+mod common;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use common::{builder, config_map, factory, node, server, soon, synced, version, watches};
+use k8s_openapi::api::core::v1::{ConfigMap, Node, Secret};
+use kinformer::{
+    Error, Event, IndexFunction, LabelSelector, Phase, SharedIndexInformer, SharedInformerFactory, Transform,
+};
+use kinformer_apiserver::Fault;
+use kinformer_reflector::WatchListMode;
+use kinformer_testing::{FakeSource, Item};
+use kube_core::gvk::{GroupVersionKind, GroupVersionResource};
+use parking_lot::Mutex;
+use serde_json::json;
+
+// contract: F-01
+#[tokio::test]
+async fn there_is_one_informer_for_each_type() {
+    let server = server().await;
+    server.create(config_map("default", "a", "1")).unwrap();
+    let factory = factory(&server);
+
+    let maps = factory.informer_for::<ConfigMap>();
+    let again = factory.core().v1().config_maps();
+    let only_metadata = factory.metadata::<ConfigMap>();
+    let kind = GroupVersionKind::gvk("", "v1", "ConfigMap");
+    let dynamic = factory.for_kind(&kind).await.unwrap();
+    let (metadata, dynamic) = (only_metadata.informer(), dynamic.informer());
+    let once_more = factory.for_kind(&kind).await.unwrap().informer();
+    synced(&factory).await;
+
+    // Asked for in any way, it is the same: a handler of one is a handler of the other.
+    let handler = maps.handler().for_each(|_| {}).unwrap();
+    assert!(again.informer().remove_handler(&handler).await);
+    let handler = dynamic.handler().for_each(|_| {}).unwrap();
+    assert!(!maps.remove_handler(&handler).await, "another type, another informer");
+    assert!(once_more.remove_handler(&handler).await);
+
+    assert_eq!([maps.store().len(), metadata.store().len(), dynamic.store().len()], [1, 1, 1]);
+    watches(&server, 3).await;
+    factory.shutdown().await.unwrap();
+    watches(&server, 0).await;
+    server.shutdown().await;
+}
+
+// contract: F-01
+#[tokio::test(flavor = "multi_thread")]
+async fn first_asks_at_the_same_time_give_one_informer() {
+    let server = server().await;
+    let factory = factory(&server);
+    let asks: Vec<_> = (0..50)
+        .map(|_| {
+            let factory = factory.clone();
+            tokio::spawn(async move { factory.core().v1().secrets().informer() })
+        })
+        .collect();
+    let mut informers: Vec<SharedIndexInformer<Secret>> = Vec::new();
+    for ask in asks {
+        informers.push(ask.await.unwrap());
+    }
+    let handler = informers[0].handler().for_each(|_| {}).unwrap();
+    synced(&factory).await;
+    watches(&server, 1).await;
+    assert!(informers[49].remove_handler(&handler).await);
+    factory.shutdown().await.unwrap();
+    server.shutdown().await;
+}
+
+// contract: F-02
+#[tokio::test]
+async fn start_starts_what_is_new() {
+    let server = server().await;
+    let factory = factory(&server);
+    factory.start().unwrap();
+    let maps = factory.informer_for::<ConfigMap>();
+    assert_eq!(maps.phase(), Phase::NotStarted);
+    synced(&factory).await;
+    assert_eq!(maps.phase(), Phase::Running);
+
+    let nodes = factory.informer_for::<Node>();
+    assert_eq!(nodes.phase(), Phase::NotStarted);
+    assert_eq!(factory.wait_for_cache_sync().await.iter().len(), 1, "what was not started is not waited for");
+    factory.start().unwrap();
+    synced(&factory).await;
+    assert_eq!(nodes.phase(), Phase::Running);
+    watches(&server, 2).await;
+    factory.shutdown().await.unwrap();
+    server.shutdown().await;
+}
+
+// contract: F-03
+#[tokio::test]
+async fn options_are_for_every_informer() {
+    let server = server().await;
+    for (namespace, name, value) in [("default", "a", "1"), ("default", "b", "2"), ("kube-public", "c", "1")]
+    {
+        server.create(config_map(namespace, name, value)).unwrap();
+    }
+    server.create(node("n")).unwrap();
+    let failures = Arc::new(Mutex::new(Vec::new()));
+    let seen = failures.clone();
+    let cut = Transform::in_place(|map: &mut ConfigMap| {
+        map.data = None;
+        Ok(())
+    });
+    let factory = builder(&server)
+        .named("mine")
+        .namespace("default")
+        .default_resync(Duration::from_secs(600))
+        .resync_for::<Node>(Duration::from_secs(60))
+        .transform(cut)
+        .on_error(move |failure| seen.lock().push(failure.reflector.to_owned()))
+        .reflector(|options| options.watch_list(WatchListMode::Off))
+        .build();
+    let (maps, nodes) = (factory.informer_for::<ConfigMap>(), factory.informer_for::<Node>());
+    let told = Arc::new(Mutex::new(Vec::new()));
+    let tell = told.clone();
+    let handler = maps
+        .handler()
+        .for_each(move |event| tell.lock().push(event.object().and_then(|map| map.data.clone())))
+        .unwrap();
+    assert_eq!(handler.resync_period(), Some(Duration::from_secs(600)));
+    let handler_of_nodes = nodes.handler().for_each(|_| {}).unwrap();
+    assert_eq!(handler_of_nodes.resync_period(), Some(Duration::from_secs(60)));
+    server.faults().inject(Fault::internal_error().resource("configmaps"));
+    synced(&factory).await;
+    handler.synced_until(soon()).await.unwrap();
+
+    assert_eq!(maps.name(), "mine/configmaps");
+    assert_eq!(nodes.resource(), "nodes");
+    assert_eq!(maps.store().len(), 2, "only the namespace");
+    assert_eq!(nodes.store().len(), 1, "nodes are in no namespace");
+    assert!(
+        maps.store().list().iter().all(|map| map.data.is_none()),
+        "the store has what the transform made"
+    );
+    assert_eq!(*told.lock(), [None, None], "and so have the handlers");
+    assert_eq!(failures.lock()[..], ["mine/configmaps"]);
+    assert_eq!(maps.metrics().reflector.watch_lists, 0, "the reflector's options");
+    factory.shutdown().await.unwrap();
+
+    let selecting =
+        builder(&server).tweak_list_options(|params| params.set("labelSelector", "value=1")).build();
+    let maps = selecting.informer_for::<ConfigMap>();
+    synced(&selecting).await;
+    let mut keys: Vec<_> = maps.store().keys().iter().map(ToString::to_string).collect();
+    keys.sort();
+    assert_eq!(keys, ["default/a", "kube-public/c"]);
+    selecting.shutdown().await.unwrap();
+    server.shutdown().await;
+}
+
+// contract: F-04, I-08
+#[tokio::test]
+async fn waiting_says_of_each_informer_how_it_went() {
+    let server = server().await;
+    server.faults().inject(Fault::forbidden().resource("secrets").always());
+    let factory = factory(&server);
+    let (maps, secrets) = (factory.informer_for::<ConfigMap>(), factory.informer_for::<Secret>());
+    factory.start().unwrap();
+    maps.wait_for_sync_until(soon()).await.unwrap();
+    // One that is forbidden is of no consequence for the other.
+    let deadline = tokio::time::Instant::now() + Duration::from_millis(300);
+    let report = factory.wait_for_cache_sync_until(deadline).await;
+    assert!(!report.all_synced());
+    let results: Vec<_> = report.iter().map(|(name, result)| (name.to_owned(), result.is_ok())).collect();
+    assert_eq!(results, [("configmaps".to_owned(), true), ("secrets".to_owned(), false)]);
+    let error = report.into_result().unwrap_err().to_string();
+    assert!(error.contains("\"secrets\"") && error.contains("403"), "{error}");
+
+    // RBAC allows it after all.
+    server.faults().clear();
+    secrets.wait_for_sync_until(soon()).await.unwrap();
+    factory.shutdown().await.unwrap();
+    server.shutdown().await;
+}
+
+// contract: F-04, P-14
+#[tokio::test]
+async fn shutdown_waits_for_every_task_and_is_the_end() {
+    let server = server().await;
+    let before = tokio::runtime::Handle::current().metrics().num_alive_tasks();
+    let factory = factory(&server);
+    let maps = factory.informer_for::<ConfigMap>();
+    maps.handler().for_each(|_| {}).unwrap();
+    maps.handler().add_async(async |_: Event<ConfigMap>| {}).unwrap();
+    factory.informer_for::<Node>();
+    synced(&factory).await;
+
+    let (one, other) = tokio::join!(factory.shutdown(), factory.shutdown());
+    one.unwrap();
+    other.unwrap();
+    factory.shutdown().await.unwrap();
+    assert!(factory.is_shut_down() && maps.is_stopped());
+    assert!(maps.handler().for_each(|_| {}).is_err(), "a stopped informer refuses handlers");
+
+    let late = factory.informer_for::<Secret>();
+    factory.start().unwrap();
+    assert_eq!(late.phase(), Phase::NotStarted);
+    assert_eq!(factory.wait_for_cache_sync().await.iter().len(), 2, "only those that were started");
+    drop((factory, maps, late));
+    watches(&server, 0).await;
+    // What is left is the server's, and it has no more connections than before.
+    common::tasks(before).await;
+    server.shutdown().await;
+}
+
+// contract: F-04
+#[tokio::test]
+async fn a_handler_that_does_not_return_is_named_and_dropped() {
+    let server = server().await;
+    server.create(config_map("default", "a", "1")).unwrap();
+    let factory = builder(&server).grace(Duration::from_millis(100)).build();
+    let maps = factory.informer_for::<ConfigMap>();
+    let (began, mut begun) = tokio::sync::mpsc::channel(1);
+    maps.handler()
+        .named("stuck")
+        .add_async(move |_: Event<ConfigMap>| {
+            let began = began.clone();
+            async move {
+                began.send(()).await.unwrap();
+                std::future::pending::<()>().await;
+            }
+        })
+        .unwrap();
+    let other = maps.handler().for_each(|_| {}).unwrap();
+    synced(&factory).await;
+    begun.recv().await.unwrap();
+    other.synced_until(soon()).await.unwrap();
+
+    let error = factory.shutdown().await.unwrap_err();
+    assert!(matches!(error, Error::Stuck { .. }) && error.to_string().contains("stuck"), "{error}");
+    assert!(begun.recv().await.is_none(), "the callback was dropped");
+    server.shutdown().await;
+}
+
+// contract: F-04
+#[tokio::test]
+async fn the_informers_end_with_the_factory() {
+    let server = server().await;
+    let factory = factory(&server);
+    let maps = factory.informer_for::<ConfigMap>();
+    synced(&factory).await;
+    drop(factory);
+    tokio::time::timeout_at(soon(), maps.stopped()).await.unwrap();
+    watches(&server, 0).await;
+    server.shutdown().await;
+}
+
+#[test]
+fn there_is_no_start_without_a_runtime() {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let (server, factory) = runtime.block_on(async {
+        let server = server().await;
+        let factory = factory(&server);
+        (server, factory)
+    });
+    factory.informer_for::<ConfigMap>();
+    assert!(matches!(factory.start(), Err(Error::NoRuntime)));
+    runtime.block_on(async {
+        synced(&factory).await;
+        factory.shutdown().await.unwrap();
+        server.shutdown().await;
+    });
+}
+
+// contract: F-05, L-07
+#[tokio::test]
+async fn kinds_that_only_the_server_knows() {
+    let server = server().await;
+    server
+        .create(json!({
+            "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+            "metadata": {"name": "crontabs.stable.example.com"},
+            "spec": {
+                "group": "stable.example.com", "scope": "Namespaced",
+                "names": {"plural": "crontabs", "singular": "crontab", "kind": "CronTab"},
+                "versions": [{"name": "v1", "served": true, "storage": true,
+                    "schema": {"openAPIV3Schema": {"type": "object"}}}],
+            },
+        }))
+        .unwrap();
+    server
+        .create(json!({
+            "apiVersion": "stable.example.com/v1", "kind": "CronTab",
+            "metadata": {"name": "nightly", "namespace": "default"}, "spec": {"cron": "0 0 * * *"},
+        }))
+        .unwrap();
+    let factory = factory(&server);
+    let resource = GroupVersionResource::gvr("stable.example.com", "v1", "crontabs");
+    let tabs = factory.for_resource(&resource).await.unwrap();
+    assert_eq!(tabs.resource(), "crontabs.stable.example.com");
+    let informer = tabs.informer();
+    let by_kind =
+        factory.for_kind(&GroupVersionKind::gvk("stable.example.com", "v1", "CronTab")).await.unwrap();
+    let handler = by_kind.informer().handler().for_each(|_| {}).unwrap();
+    assert!(informer.remove_handler(&handler).await, "one resource, one informer");
+
+    let (api, capabilities) = kube_client::discovery::pinned_kind(
+        factory.client(),
+        &GroupVersionKind::gvk("stable.example.com", "v1", "CronTab"),
+    )
+    .await
+    .unwrap();
+    let metadata = factory.dynamic_metadata(api, capabilities.scope).informer();
+    synced(&factory).await;
+    assert_eq!(informer.get_by_key("default/nightly").unwrap().data["spec"]["cron"], "0 0 * * *");
+    assert_eq!(metadata.get_by_key("default/nightly").unwrap().metadata.name.as_deref(), Some("nightly"));
+
+    let unknown = GroupVersionResource::gvr("stable.example.com", "v1", "tabs");
+    let error = factory.for_resource(&unknown).await.unwrap_err();
+    assert!(matches!(&error, Error::NoSuchResource { resource, .. } if &**resource == "tabs"), "{error}");
+    let error = factory.for_kind(&GroupVersionKind::gvk("nobody.example.com", "v1", "X")).await.unwrap_err();
+    assert!(
+        matches!(error, Error::Discovery { .. }) && error.to_string().contains("nobody.example.com"),
+        "{error}"
+    );
+    factory.shutdown().await.unwrap();
+    server.shutdown().await;
+}
+
+// contract: F-06
+#[tokio::test]
+async fn a_lister_reads_what_the_informer_keeps() {
+    let server = server().await;
+    server.create(config_map("default", "a", "1")).unwrap();
+    let factory = factory(&server);
+    let maps = factory.core().v1().config_maps();
+    let lister = maps.lister();
+    synced(&factory).await;
+    let written = server.create(config_map("kube-public", "b", "2")).unwrap();
+    maps.informer().wait_for_until(&version(&written), soon()).await.unwrap();
+
+    assert_eq!(lister.list(&LabelSelector::everything()).len(), 2);
+    let two: LabelSelector = "value in (2, 3)".parse().unwrap();
+    assert_eq!(lister.list(&two).len(), 1);
+    assert_eq!(lister.namespace("default").list(&two).len(), 0);
+    assert!(lister.namespace("kube-public").get("b").is_ok());
+    let error = lister.get("kube-public/c").unwrap_err();
+    assert_eq!(error.to_string(), "configmaps \"kube-public/c\" not found");
+    factory.shutdown().await.unwrap();
+    server.shutdown().await;
+}
+
+// contract: F-01, F-02
+#[tokio::test]
+async fn an_informer_may_be_of_ones_own_making() {
+    let server = server().await;
+    let factory = builder(&server).named("mine").build();
+    let source = FakeSource::new();
+    source.apply(Item::of("kitchen/kettle", 0, 0));
+    let make = |factory: &SharedInformerFactory| {
+        factory.builder_for(source.clone(), "items").index("room", IndexFunction::by_namespace()).build()
+    };
+    let items = factory.informer_with(make).unwrap();
+    let again = factory.informer_with::<Item, Error>(|_| panic!("there is one")).unwrap();
+    let handler = items.handler().for_each(|_| {}).unwrap();
+    assert!(again.remove_handler(&handler).await);
+    synced(&factory).await;
+    assert_eq!(items.name(), "mine/items");
+    assert_eq!(items.store().by_index("room", "kitchen").unwrap().len(), 1);
+    factory.shutdown().await.unwrap();
+    server.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_server_that_comes_up_late_is_waited_for() {
+    let first = server().await;
+    let address = first.url().trim_start_matches("http://").parse::<std::net::SocketAddr>().unwrap();
+    let factory = factory(&first);
+    first.shutdown().await;
+    let maps = factory.informer_for::<ConfigMap>();
+    factory.start().unwrap();
+    let deadline = tokio::time::Instant::now() + Duration::from_millis(200);
+    let error = maps.wait_for_sync_until(deadline).await.unwrap_err().to_string();
+    assert!(error.contains("\"configmaps\"") && error.contains("refused"), "{error}");
+
+    let server = kinformer_apiserver::ApiServer::builder().listen(address).start().await.unwrap();
+    server.create(config_map("default", "a", "1")).unwrap();
+    maps.wait_for_sync_until(soon()).await.unwrap();
+    factory.shutdown().await.unwrap();
+    server.shutdown().await;
+}

@@ -1,0 +1,123 @@
+//! Informers that stop with their last holder.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test may panic")]
+
+mod common;
+
+use std::sync::Arc;
+
+use common::{config_map, factory, server, soon, synced, watches};
+use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+use kinformer::Phase;
+
+// contract: F-07
+#[tokio::test]
+async fn an_informer_goes_with_its_last_lease() {
+    let server = server().await;
+    server.create(config_map("default", "a", "1")).unwrap();
+    let factory = factory(&server);
+    let maps = factory.core().v1().config_maps();
+    let (first, second) = (maps.lease(), maps.lease());
+    let third = second.clone();
+    synced(&factory).await;
+    watches(&server, 1).await;
+    let object = Arc::downgrade(&first.get_by_key("default/a").unwrap());
+    // What a handler registers is no holder.
+    let handler = first.handler().for_each(|_| {}).unwrap();
+    handler.synced_until(soon()).await.unwrap();
+
+    drop(first);
+    second.release().await;
+    assert_eq!(third.phase(), Phase::Running, "somebody still holds it");
+    tokio::time::timeout_at(soon(), third.release()).await.unwrap();
+    assert!(handler.is_removed());
+    watches(&server, 0).await;
+    assert!(object.upgrade().is_none(), "its objects are gone");
+
+    // Asked for again, it is a new one.
+    let again = maps.lease();
+    assert_eq!(again.phase(), Phase::NotStarted);
+    synced(&factory).await;
+    assert_eq!(again.store().len(), 1);
+    watches(&server, 1).await;
+    factory.shutdown().await.unwrap();
+    server.shutdown().await;
+}
+
+// contract: F-07
+#[tokio::test]
+async fn what_the_factory_keeps_goes_on_without_leases() {
+    let server = server().await;
+    let factory = factory(&server);
+    let maps = factory.core().v1().config_maps();
+    let lease = maps.lease();
+    let kept = maps.informer();
+    synced(&factory).await;
+    lease.release().await;
+    assert_eq!(kept.phase(), Phase::Running);
+    watches(&server, 1).await;
+
+    // Whoever holds it, it can be removed.
+    let lease = maps.lease();
+    assert!(tokio::time::timeout_at(soon(), maps.remove()).await.unwrap());
+    assert!(kept.is_stopped() && lease.is_stopped());
+    assert!(!maps.remove().await);
+    watches(&server, 0).await;
+    drop(lease);
+
+    let new = maps.informer();
+    synced(&factory).await;
+    assert_eq!(new.phase(), Phase::Running);
+    factory.shutdown().await.unwrap();
+    server.shutdown().await;
+}
+
+// contract: F-07
+#[tokio::test]
+async fn what_was_never_started_is_released_as_well() {
+    let server = server().await;
+    let factory = factory(&server);
+    let lease = factory.core().v1().secrets().lease();
+    let informer = lease.clone();
+    drop(lease);
+    tokio::time::timeout_at(soon(), informer.release()).await.unwrap();
+    factory.start().unwrap();
+    assert_eq!(factory.wait_for_cache_sync().await.iter().len(), 0);
+    factory.shutdown().await.unwrap();
+    server.shutdown().await;
+}
+
+// contract: F-07
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn leases_taken_and_given_back_at_the_same_time() {
+    let server = server().await;
+    let factory = factory(&server);
+    let tasks: Vec<_> = (0..50)
+        .map(|_| {
+            let factory = factory.clone();
+            tokio::spawn(async move {
+                for _ in 0..20 {
+                    let lease = factory.core().v1().secrets().lease();
+                    assert!(!lease.is_stopped(), "a stopped informer was handed out");
+                    factory.start().unwrap();
+                    let handler = lease.handler().for_each(|_| {}).unwrap();
+                    tokio::task::yield_now().await;
+                    assert!(!handler.is_removed(), "it was stopped while it was held");
+                    assert!(lease.phase() == Phase::Running);
+                    drop(lease);
+                }
+            })
+        })
+        .collect();
+    for task in tasks {
+        task.await.unwrap();
+    }
+    watches(&server, 0).await;
+    // No one is left in the registry either.
+    assert_eq!(factory.wait_for_cache_sync().await.iter().len(), 0);
+    let informer = factory.informer_for::<Secret>();
+    factory.informer_for::<ConfigMap>();
+    synced(&factory).await;
+    assert_eq!(informer.phase(), Phase::Running);
+    factory.shutdown().await.unwrap();
+    server.shutdown().await;
+}
