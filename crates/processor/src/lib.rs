@@ -47,39 +47,27 @@
 //! and a handler that has read everything stands on the empty link behind and keeps nothing alive. The publisher
 //! wakes one task, and only if some handler sleeps; that task wakes the handlers.
 
+// The model checker takes the files that it checks one by one: see `tests/loom.rs`.
+#![cfg(not(loom))]
+
 mod bell;
+mod builder;
+mod coalesce;
+mod error;
+mod event;
+mod handler;
+mod inbox;
+mod listener;
 mod log;
 mod members;
+mod processor;
+mod registration;
+mod resync;
+mod run;
+mod source;
+mod stream;
 mod sync;
 
-#[cfg(not(loom))]
-mod builder;
-#[cfg(not(loom))]
-mod coalesce;
-#[cfg(not(loom))]
-mod error;
-#[cfg(not(loom))]
-mod event;
-#[cfg(not(loom))]
-mod handler;
-#[cfg(not(loom))]
-mod inbox;
-#[cfg(not(loom))]
-mod listener;
-#[cfg(not(loom))]
-mod processor;
-#[cfg(not(loom))]
-mod registration;
-#[cfg(not(loom))]
-mod resync;
-#[cfg(not(loom))]
-mod run;
-#[cfg(not(loom))]
-mod source;
-#[cfg(not(loom))]
-mod stream;
-
-#[cfg(not(loom))]
 pub use self::{
     builder::{Buffer, HandlerBuilder, InlineHandlerBuilder},
     error::Error,

@@ -203,9 +203,9 @@ impl Listener {
     pub(crate) fn watch(&self, every: Duration) {
         let progress = [&self.delivered, &self.panics, &self.held_back];
         let progress = progress.into_iter().map(|count| count.load(Ordering::Relaxed)).sum::<u64>();
-        // One more than the count, so that nothing was seen before the first look.
-        let stands = self.seen.swap(progress + 1, Ordering::Relaxed) == progress + 1
-            && self.busy.load(Ordering::Relaxed);
+        // One more than the count, so that 0 stands for a look at a pause.
+        let now = if self.busy.load(Ordering::Relaxed) { progress + 1 } else { 0 };
+        let stands = self.seen.swap(now, Ordering::Relaxed) == now && now > 0;
         if !stands {
             self.reported.store(false, Ordering::Relaxed);
         } else if !self.reported.swap(true, Ordering::Relaxed) {

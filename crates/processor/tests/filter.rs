@@ -16,7 +16,7 @@ async fn even(buffer: Buffer, published: Vec<Notification<Pod>>) -> Vec<String> 
     let registration = processor
         .handler()
         .buffer(buffer)
-        .filter(|pod: &Arc<Pod>| pod.version % 2 == 0)
+        .filter(|pod: &Arc<Pod>| pod.version.is_multiple_of(2))
         .inline()
         .add(recorder.handler())
         .unwrap();

@@ -33,7 +33,7 @@ impl Store {
         let name = format!("p{}", seed % 50);
         let new = pod(&name, revision);
         let notification = match state.1.get(&name).cloned() {
-            Some(old) if seed % 3 == 0 => {
+            Some(old) if seed.is_multiple_of(3) => {
                 state.1.remove(&name);
                 Notification::deleted(old)
             }

@@ -40,7 +40,7 @@ async fn only_those_who_are_due_hear_of_what_has_not_changed() {
         // 4 s and 8 s for one of them, 10 s for the other.
         assert_eq!(processor.should_resync(), [2, 4, 5].contains(&step), "after {step} steps");
         resync(&processor);
-        assert_eq!(processor.should_resync(), false, "asked again at once");
+        assert!(!processor.should_resync(), "asked again at once");
         resync(&processor);
     }
     processor.publish([added("end", 1)]);

@@ -109,15 +109,20 @@ impl<T: Object, P: Process<T>> Controller<T, P> {
         let Self { name, reflector, queue, mut process } = self;
         let _close = CloseOnDrop(queue.clone());
         let mut tasks = JoinSet::new();
-        tasks.spawn(reflector.run(cancel.clone()));
+        // The reflector of an idle source does not find out by itself that the queue was closed.
+        let stop = cancel.child_token();
+        tasks.spawn(reflector.run(stop.clone()));
 
         tokio::select! {
             biased;
             () = cancel.cancelled() => {}
             () = empty(&name, &*queue, &mut process) => {}
         }
+        let closed = !cancel.is_cancelled();
         queue.close();
+        stop.cancel();
         match tasks.join_next().await {
+            Some(Ok(StopReason::Cancelled)) if closed => StopReason::SinkClosed,
             Some(Ok(reason)) => reason,
             // It contains what user code does; so this is the end of the runtime.
             Some(Err(_)) | None => StopReason::Dropped,
@@ -149,7 +154,8 @@ async fn empty<T: Object, P: Process<T>>(name: &str, queue: &dyn Queue<T>, proce
             }
             Err(_) => return,
         };
-        contained(name, process.process(popped)).await;
+        // Called within: it may panic before there is a future.
+        contained(name, async { process.process(popped).await }).await;
         if !synced && queue.has_synced() {
             synced = true;
             contained(name, async { process.synced() }).await;

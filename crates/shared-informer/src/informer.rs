@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::sync::{Arc, OnceLock};
+use std::task::Poll;
 use std::time::Duration;
 
 use kinformer_core::{KeyRef, Object, ResourceVersion};
@@ -213,22 +214,13 @@ impl<T: Object> SharedIndexInformer<T> {
         // The handlers first: so that the shortest period among them is settled when the reflector starts.
         let stop_handlers = CancellationToken::new();
         let mut tasks = JoinSet::new();
-        let (started, starting) = tokio::sync::oneshot::channel();
-        tasks.spawn({
-            let (processor, stop) = (inner.processor.clone(), stop_handlers.clone());
-            async move {
-                let running = processor.run(stop);
-                let mut running = std::pin::pin!(running);
-                // Polled once, it has started.
-                let first = futures::poll!(running.as_mut());
-                let _ = started.send(());
-                match first {
-                    std::task::Poll::Ready(ended) => ended,
-                    std::task::Poll::Pending => running.await,
-                }
-            }
-        });
-        let _ = starting.await;
+        let (processor, stop) = (inner.processor.clone(), stop_handlers.clone());
+        let mut running = Box::pin(async move { processor.run(stop).await });
+        // Polled once, it has started; and since it has, its end ends the handlers, however soon that comes.
+        match futures::poll!(running.as_mut()) {
+            Poll::Ready(ended) => tasks.spawn(std::future::ready(ended)),
+            Poll::Pending => tasks.spawn(running),
+        };
         let check = inner.processor.resync_check_period().unwrap_or_default();
         let due = inner.processor.clone();
         let options = options.resync_period(check).should_resync(move || due.should_resync());

@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::{Arc, Weak};
 
 use kinformer_core::Object;
+use kinformer_processor::HandlerStats;
 use parking_lot::Mutex;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
@@ -15,7 +16,8 @@ use crate::informer::Inner;
 use crate::{InformerMetrics, SharedIndexInformer};
 
 /// Shows the [metrics](SharedIndexInformer::metrics) of informers, by `name` and `resource`, whenever they are
-/// asked for. Those of an informer vanish when it has stopped or was dropped; nothing is kept.
+/// asked for. Those of an informer vanish when it has stopped or was dropped; nothing is kept. Handlers of one
+/// name are shown as one: their queues and panics together, the longest lag.
 ///
 /// Cheap to clone; register one clone and add informers to another.
 ///
@@ -58,12 +60,13 @@ impl InformerCollector {
         Self::default()
     }
 
-    /// Adds an informer, without keeping it alive.
+    /// Adds an informer, without keeping it alive. Added twice it is there once.
     pub fn add<T: Object>(&self, informer: &SharedIndexInformer<T>) {
         let inner: Arc<dyn Figures> = informer.inner.clone();
         let mut informers = self.informers.lock();
-        informers.retain(|informer| informer.strong_count() > 0);
-        informers.push(Arc::downgrade(&inner));
+        let new = Arc::downgrade(&inner);
+        informers.retain(|informer| informer.strong_count() > 0 && !Weak::ptr_eq(informer, &new));
+        informers.push(new);
     }
 
     fn figures(&self) -> Vec<InformerMetrics> {
@@ -145,7 +148,7 @@ impl Collector for InformerCollector {
             )?;
         }
 
-        let handlers = |metrics: &InformerMetrics| metrics.handlers.clone();
+        let handlers = |metrics: &InformerMetrics| by_name(&metrics.handlers);
         let handler_labels = |metrics: &InformerMetrics, handler: &str| {
             let [name, resource] = labels(metrics);
             [name, resource, ("handler", handler.to_owned())]
@@ -189,6 +192,22 @@ impl Collector for InformerCollector {
         }
         Ok(())
     }
+}
+
+/// Handlers of the same name as one: a page that has the same series twice is refused.
+fn by_name(handlers: &[HandlerStats]) -> Vec<HandlerStats> {
+    let mut merged: Vec<HandlerStats> = Vec::with_capacity(handlers.len());
+    for handler in handlers {
+        match merged.iter_mut().find(|other| other.name == handler.name) {
+            Some(other) => {
+                other.depth += handler.depth;
+                other.lag = other.lag.max(handler.lag);
+                other.panics += handler.panics;
+            }
+            None => merged.push(handler.clone()),
+        }
+    }
+    merged
 }
 
 impl fmt::Debug for InformerCollector {

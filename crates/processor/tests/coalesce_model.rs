@@ -1,0 +1,152 @@
+//! Coalescing against a model: whenever the handler takes an event, it is the one that the model says.
+#![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
+
+mod common;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use common::{Pod, pod, start};
+use futures::{FutureExt as _, StreamExt as _};
+use kinformer_core::Tombstone;
+use kinformer_processor::{Buffer, Event, EventStream, Notification, SharedProcessor};
+use proptest::prelude::*;
+
+#[derive(Clone, Copy, Debug)]
+enum Step {
+    /// The object is created, changed, or created again.
+    Set(u8),
+    /// It is gone, whether that was seen or not.
+    Delete(u8, Seen),
+    /// The handler asks for one event.
+    Take,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Seen {
+    Final,
+    Missed,
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        4 => (0..5_u8).prop_map(Step::Set),
+        2 => (0..5_u8, prop_oneof![Just(Seen::Final), Just(Seen::Missed)])
+            .prop_map(|(key, seen)| Step::Delete(key, seen)),
+        3 => Just(Step::Take),
+    ]
+}
+
+/// What there is, what the handler knows, and which keys wait, in which order.
+#[derive(Default)]
+struct Model {
+    now: BTreeMap<u8, Arc<Pod>>,
+    told: BTreeMap<u8, Arc<Pod>>,
+    waiting: Vec<u8>,
+}
+
+impl Model {
+    fn changed(&mut self, key: u8) {
+        if !self.waiting.contains(&key) {
+            self.waiting.push(key);
+        }
+        if !self.now.contains_key(&key) && !self.told.contains_key(&key) {
+            self.waiting.retain(|waiting| *waiting != key);
+        }
+    }
+
+    fn publish(&mut self, step: Step, version: u64) -> Option<Notification<Pod>> {
+        match step {
+            Step::Set(key) => {
+                let new = pod(&format!("p{key}"), version);
+                let old = self.now.insert(key, new.clone());
+                self.changed(key);
+                Some(match old {
+                    Some(old) => Notification::updated(old, new),
+                    None => Notification::added(new),
+                })
+            }
+            Step::Delete(key, seen) => {
+                let old = self.now.remove(&key)?;
+                self.changed(key);
+                Some(match seen {
+                    // The final state is one that was never published.
+                    Seen::Final => Notification::deleted(pod(&old.name, version)).last_told(Some(old)),
+                    Seen::Missed => Notification::deleted(Tombstone::FinalStateUnknown {
+                        key: old.name.parse().unwrap(),
+                        last_known: Some(old),
+                    }),
+                })
+            }
+            Step::Take => None,
+        }
+    }
+
+    /// Compares an event with what should come.
+    fn take(&mut self, event: Option<Event<Pod>>) {
+        if self.waiting.is_empty() {
+            assert!(event.is_none(), "{event:?} although nothing waits");
+            return;
+        }
+        let key = self.waiting.remove(0);
+        let now = self.now.get(&key).cloned();
+        let told = self.told.remove(&key);
+        let event = event.expect("something waits");
+        match (told, &now, &event) {
+            (None, Some(now), Event::Added { object, in_initial_list: false }) => {
+                assert!(Arc::ptr_eq(now, object));
+            }
+            (Some(told), Some(now), Event::Updated { old, new }) => {
+                assert!(Arc::ptr_eq(&told, old) && Arc::ptr_eq(now, new));
+            }
+            (Some(told), None, Event::Deleted(tombstone)) => {
+                assert_eq!(tombstone.key().name(), told.name);
+            }
+            (told, now, event) => unreachable!("{event:?} where {told:?} was told and {now:?} is"),
+        }
+        if let Some(now) = now {
+            self.told.insert(key, now);
+        }
+    }
+}
+
+/// What the handler is told next, once all that was published has been gathered.
+async fn next(stream: &mut EventStream<Pod>) -> Option<Event<Pod>> {
+    for _ in 0..10 {
+        tokio::task::yield_now().await;
+    }
+    stream.next().now_or_never().flatten()
+}
+
+async fn play(steps: Vec<Step>) {
+    let processor = SharedProcessor::new("test");
+    let mut stream = processor.handler().buffer(Buffer::Coalesced).stream().unwrap();
+    let running = start(&processor);
+    let mut model = Model::default();
+    for (version, step) in steps.into_iter().enumerate() {
+        if let Step::Take = step {
+            let event = next(&mut stream).await;
+            model.take(event);
+            assert_eq!(stream.registration().stats().depth, model.waiting.len());
+        } else {
+            processor.publish(model.publish(step, version as u64));
+        }
+    }
+    while !model.waiting.is_empty() {
+        let event = next(&mut stream).await;
+        model.take(event);
+    }
+    assert!(next(&mut stream).await.is_none());
+    assert_eq!(model.told, model.now);
+    running.stop().await.unwrap();
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(256) })]
+
+    // contract: P-10
+    #[test]
+    fn the_handler_is_told_what_the_model_says(steps in prop::collection::vec(step(), 0..120)) {
+        tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap().block_on(play(steps));
+    }
+}

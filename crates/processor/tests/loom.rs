@@ -1,0 +1,184 @@
+//! Every order of events in small scenes: no wake-up is lost, no batch is missed, nobody is forgotten.
+//!
+//! `RUSTFLAGS="--cfg loom" LOOM_MAX_PREEMPTIONS=2 cargo test -p kinformer-processor --release --test loom`
+#![cfg(loom)]
+#![allow(clippy::unwrap_used, dead_code, reason = "of the files that are checked not all is used")]
+
+#[path = "../src/bell.rs"]
+mod bell;
+#[path = "../src/log.rs"]
+mod log;
+#[path = "../src/members.rs"]
+mod members;
+#[path = "../src/sync.rs"]
+mod sync;
+
+use std::sync::Arc;
+
+use loom::future::block_on;
+use loom::sync::Mutex;
+use loom::thread;
+
+use self::log::{Cursor, Log};
+use self::members::{Members, Phase};
+
+/// All that comes until the log is closed.
+fn read(mut cursor: Cursor<u64>) -> Vec<u64> {
+    let mut told = Vec::new();
+    loop {
+        // Before the last look: what was published before the end is still there.
+        let closed = cursor.is_closed();
+        while let Some(batch) = cursor.batch().copied() {
+            told.push(batch);
+            cursor.advance();
+        }
+        if closed {
+            return told;
+        }
+        block_on(cursor.wait());
+    }
+}
+
+fn pump(log: &Arc<Log<u64>>) -> thread::JoinHandle<()> {
+    let log = log.clone();
+    thread::spawn(move || block_on(log.pump()))
+}
+
+// contract: P-01, P-13
+#[test]
+fn a_sleeping_reader_is_woken_for_every_batch_and_for_the_end() {
+    loom::model(|| {
+        let log = Arc::new(Log::new());
+        let (cursor, ()) = log.cursor(|| ());
+        let pumping = pump(&log);
+        let writer = log.clone();
+        let writing = thread::spawn(move || {
+            writer.publish(|| 1);
+            writer.publish(|| 2);
+            writer.close();
+        });
+        assert_eq!(read(cursor), [1, 2]);
+        writing.join().unwrap();
+        pumping.join().unwrap();
+    });
+}
+
+// contract: P-01, P-13
+#[test]
+fn two_sleeping_readers_are_both_woken() {
+    loom::model(|| {
+        let log = Arc::new(Log::new());
+        let (cursor, ()) = log.cursor(|| ());
+        let (other, ()) = log.cursor(|| ());
+        let pumping = pump(&log);
+        let reading = thread::spawn(move || {
+            block_on(other.wait());
+            other.batch().copied()
+        });
+        log.publish(|| 1);
+        block_on(cursor.wait());
+        assert_eq!(cursor.batch(), Some(&1));
+        assert_eq!(reading.join().unwrap(), Some(1), "it waits for a batch, and is not woken without one");
+        log.close();
+        pumping.join().unwrap();
+    });
+}
+
+// contract: P-13
+#[test]
+fn the_end_wakes_readers_and_the_pump_without_a_batch() {
+    loom::model(|| {
+        let log = Arc::new(Log::<u64>::new());
+        let (cursor, ()) = log.cursor(|| ());
+        let pumping = pump(&log);
+        let reading = thread::spawn(move || read(cursor));
+        log.close();
+        assert!(reading.join().unwrap().is_empty());
+        pumping.join().unwrap();
+    });
+}
+
+// contract: P-05
+#[test]
+fn who_joins_between_store_and_log_is_told_each_change_once() {
+    loom::model(|| {
+        // What the store holds: the changes so far, of which the last is the revision.
+        let store = Arc::new(Mutex::new(Vec::new()));
+        let log = Arc::new(Log::new());
+        let writing = {
+            let (store, log) = (store.clone(), log.clone());
+            thread::spawn(move || {
+                for revision in 1..=2_u64 {
+                    store.lock().unwrap().push(revision);
+                    log.publish(|| revision);
+                }
+            })
+        };
+        let (cursor, ()) = log.cursor(|| ());
+        let mut map = store.lock().unwrap().clone();
+        let joined = map.last().copied().unwrap_or(0);
+        writing.join().unwrap();
+        log.close();
+        map.extend(read(cursor).into_iter().filter(|revision| *revision > joined));
+        assert_eq!(map, [1, 2], "joined at {joined}");
+    });
+}
+
+/// How often it was started.
+#[derive(Debug, Default)]
+struct Member(usize);
+
+fn join(members: &Members<Member>) -> Result<(), Member> {
+    members.join(Member::default(), |member, phase| member.0 += usize::from(phase == Phase::Running))
+}
+
+// contract: P-13, I-05
+#[test]
+fn who_joins_is_refused_or_started_once_and_ended() {
+    loom::model(|| {
+        let members = Arc::new(Members::new());
+        let joining = {
+            let members = members.clone();
+            thread::spawn(move || join(&members))
+        };
+        members.start(|members| members.iter_mut().for_each(|member| member.0 += 1)).unwrap();
+        let ended = members.stop();
+        match joining.join().unwrap() {
+            Ok(()) => assert!(matches!(ended.as_slice(), [Member(1)]), "{ended:?}"),
+            Err(refused) => assert_eq!((refused.0, ended.len()), (0, 0)),
+        }
+        assert!(members.look(<[_]>::is_empty));
+        assert!(join(&members).is_err());
+    });
+}
+
+// contract: P-08, P-13
+#[test]
+fn who_leaves_is_taken_out_by_one() {
+    loom::model(|| {
+        let members = Arc::new(Members::new());
+        join(&members).unwrap();
+        let leaving = {
+            let members = members.clone();
+            thread::spawn(move || members.leave(|_| true))
+        };
+        let started = members.start(|members| members.iter_mut().map(|member| member.0 += 1).count());
+        let ended = members.stop();
+        let left = leaving.join().unwrap();
+        assert_eq!(ended.len() + usize::from(left.is_some()), 1);
+        assert_eq!(ended.iter().chain(&left).map(|member| member.0).sum::<usize>(), started.unwrap());
+    });
+}
+
+// contract: I-05
+#[test]
+fn of_two_starts_one_begins() {
+    loom::model(|| {
+        let members = Arc::new(Members::<Member>::new());
+        let other = members.clone();
+        let starting = thread::spawn(move || other.start(|_| ()).is_ok());
+        let first = members.start(|_| ()).is_ok();
+        assert!(first != starting.join().unwrap());
+        assert_eq!(members.phase(), Phase::Running);
+    });
+}

@@ -1,0 +1,225 @@
+//! From the start to the end, and what is left then: nothing.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by a panic")]
+
+mod common;
+
+use std::sync::{Arc, Barrier};
+use std::time::Duration;
+
+use common::{Running, Seen, tasks_fall_to};
+use kinformer_processor::{Buffer, Event};
+use kinformer_shared_informer::{Error, Phase, SharedIndexInformer};
+use kinformer_testing::{FakeSource, Item};
+use tokio_util::sync::CancellationToken;
+
+fn informer(source: &FakeSource<Item>) -> SharedIndexInformer<Item> {
+    SharedIndexInformer::builder(source.clone()).named("items").build().unwrap()
+}
+
+fn alive() -> usize {
+    tokio::runtime::Handle::current().metrics().num_alive_tasks()
+}
+
+fn refuses_handlers(informer: &SharedIndexInformer<Item>) {
+    let ignore = |_: &Event<Item>| {};
+    assert!(informer.add_handler(ignore).is_err());
+    assert!(informer.handler().inline().for_each(ignore).is_err());
+    assert!(informer.handler().add_async(|_: Event<Item>| async {}).is_err());
+    assert!(informer.stream().is_err());
+}
+
+// contract: I-05
+#[tokio::test(start_paused = true)]
+async fn an_informer_starts_syncs_and_stops_for_all_to_see() {
+    let source = FakeSource::new();
+    source.apply(Item::of("kettle", 0, 1));
+    let informer = informer(&source);
+    assert_eq!((informer.phase(), informer.has_synced()), (Phase::NotStarted, false));
+    assert!(informer.reflector().is_none());
+    let registration = informer.add_handler(|_: &Event<Item>| {}).unwrap();
+
+    let running = Running::start(informer.clone()).await;
+    assert_eq!((informer.phase(), informer.has_synced()), (Phase::Running, true));
+    assert!(informer.reflector().is_some());
+    let second = informer.run(CancellationToken::new()).await;
+    assert!(matches!(&second, Err(Error::Running { informer }) if &**informer == "items"), "{second:?}");
+    assert_eq!(informer.phase(), Phase::Running, "the second run has ended nothing");
+
+    running.stop().await.unwrap();
+    informer.stopped().await;
+    assert_eq!((informer.phase(), informer.is_stopped()), (Phase::Stopped, true));
+    let again = informer.run(CancellationToken::new()).await;
+    assert!(matches!(&again, Err(Error::Stopped { informer }) if &**informer == "items"), "{again:?}");
+    refuses_handlers(&informer);
+    assert!(informer.get_by_key("kettle").is_some(), "the store can still be read");
+    assert!(informer.wait_for(&9999.into()).await.is_err(), "nobody waits for what will not come");
+    assert!(registration.is_removed());
+    registration.remove().await;
+    informer.wait_for_sync().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_run_that_is_never_polled_does_not_count() {
+    let informer = informer(&FakeSource::new());
+    drop(informer.run(CancellationToken::new()));
+    assert_eq!(informer.phase(), Phase::NotStarted);
+    Running::start(informer).await.stop().await.unwrap();
+}
+
+/// However far it has come.
+// contract: I-05, P-14
+#[tokio::test(start_paused = true)]
+async fn an_informer_whose_run_is_dropped_has_stopped() {
+    for polls in 1..20 {
+        let before = alive();
+        let source = FakeSource::new();
+        source.apply(Item::of("kettle", 0, 1));
+        let informer = informer(&source);
+        let registration = informer.handler().add_async(|_: Event<Item>| std::future::pending()).unwrap();
+        {
+            let run = informer.run(CancellationToken::new());
+            let mut run = std::pin::pin!(run);
+            for poll in 0..polls {
+                if poll > 0 {
+                    tokio::task::yield_now().await;
+                }
+                assert!(futures::poll!(run.as_mut()).is_pending());
+            }
+        }
+        assert_eq!(informer.phase(), Phase::Stopped);
+        informer.stopped().await;
+        if !informer.has_synced() {
+            assert!(matches!(informer.wait_for_sync().await, Err(Error::NotSynced(_))));
+        }
+        tasks_fall_to(before).await;
+        refuses_handlers(&informer);
+        assert!(registration.is_removed(), "after {polls} polls");
+        registration.remove().await;
+        assert_eq!(source.open_watches(), 0);
+    }
+}
+
+// contract: I-05
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn of_many_runs_at_once_one_runs() {
+    for _ in 0..50 {
+        let informer = informer(&FakeSource::new());
+        let cancel = CancellationToken::new();
+        let runs: Vec<_> = (0..4).map(|_| informer.spawn(cancel.clone())).collect();
+        informer.wait_for_sync().await.unwrap();
+        let ended = futures::future::join_all(runs);
+        let (ended, ()) = tokio::join!(ended, async { cancel.cancel() });
+        let (ran, refused): (Vec<_>, Vec<_>) = ended.into_iter().map(Result::unwrap).partition(Result::is_ok);
+        assert_eq!((ran.len(), refused.len()), (1, 3));
+        for error in refused {
+            assert!(matches!(error, Err(Error::Running { .. } | Error::Stopped { .. })), "{error:?}");
+        }
+        assert_eq!(informer.phase(), Phase::Stopped);
+    }
+}
+
+// contract: I-05, P-13
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_handler_that_comes_at_the_end_is_refused_or_ends_with_the_informer() {
+    let before = alive();
+    for _ in 0..50 {
+        let source = FakeSource::new();
+        source.apply(Item::of("kettle", 0, 1));
+        let running = Running::start(informer(&source)).await;
+        let start = Arc::new(Barrier::new(3));
+        let adders: Vec<_> = (0..2)
+            .map(|_| {
+                let (informer, start) = (running.informer.clone(), start.clone());
+                let runtime = tokio::runtime::Handle::current();
+                std::thread::spawn(move || {
+                    start.wait();
+                    let mut added = Vec::new();
+                    for _ in 0..1_000_000 {
+                        match informer.add_handler(|_: &Event<Item>| {}) {
+                            Ok(registration) if added.len() < 20 => added.push(registration),
+                            Ok(registration) => runtime.block_on(registration.remove()),
+                            Err(_) => return added,
+                        }
+                    }
+                    panic!("it never stopped");
+                })
+            })
+            .collect();
+        start.wait();
+        let informer = running.informer.clone();
+        running.stop().await.unwrap();
+        for adder in adders {
+            let added = tokio::task::spawn_blocking(move || adder.join().unwrap()).await.unwrap();
+            for registration in added {
+                registration.remove().await;
+                assert!(registration.is_removed());
+            }
+        }
+        refuses_handlers(&informer);
+    }
+    tasks_fall_to(before).await;
+}
+
+// contract: P-14
+#[tokio::test(start_paused = true)]
+async fn many_informers_with_handlers_of_every_kind_leave_no_task() {
+    let before = alive();
+    let mut all = Vec::new();
+    for _ in 0..20 {
+        let source = FakeSource::new();
+        source.apply(Item::of("kettle", 0, 1));
+        let informer = informer(&source);
+        let ignore = |_: &Event<Item>| {};
+        let stream = informer.stream().unwrap();
+        let registrations = [
+            informer.add_handler(ignore).unwrap(),
+            informer.handler().inline().for_each(ignore).unwrap(),
+            informer.handler().add_async(|_: Event<Item>| async {}).unwrap(),
+            informer.handler().buffer(Buffer::Coalesced).for_each(ignore).unwrap(),
+            informer.handler().buffer(Buffer::BackPressure(1)).for_each(ignore).unwrap(),
+        ];
+        let running = Running::start(informer).await;
+        for registration in &registrations {
+            registration.synced().await.unwrap();
+        }
+        all.push((running, stream, source));
+    }
+    assert!(alive() > before + 20 * 6);
+    for (running, _stream, source) in all {
+        running.stop().await.unwrap();
+        assert_eq!(source.open_watches(), 0);
+    }
+    assert_eq!(alive(), before, "when run has returned there is no task");
+}
+
+// contract: P-14
+#[tokio::test(start_paused = true)]
+async fn a_stuck_handler_is_named_and_dropped_after_the_grace() {
+    let before = alive();
+    let source = FakeSource::new();
+    source.apply(Item::of("kettle", 0, 1));
+    let grace = Duration::from_secs(3);
+    let informer = SharedIndexInformer::builder(source).named("items").grace(grace).build().unwrap();
+    let (begun, mut began) = tokio::sync::mpsc::unbounded_channel();
+    informer
+        .handler()
+        .named("never returns")
+        .add_async(move |_: Event<Item>| {
+            begun.send(()).unwrap();
+            std::future::pending::<()>()
+        })
+        .unwrap();
+    let seen = Seen::default();
+    let hear = seen.clone();
+    informer.handler().named("returns").for_each(move |event| hear.hear(event)).unwrap();
+    let running = Running::start(informer.clone()).await;
+    began.recv().await.unwrap();
+    seen.wait(|view| view.map.len() == 1).await;
+    let error = running.stop().await.unwrap_err();
+    let text = error.to_string();
+    assert!(text.contains("\"items\"") && text.contains("never returns") && text.contains("3s"), "{text}");
+    let Error::Stuck { handlers, .. } = error else { panic!("{error}") };
+    assert_eq!(handlers, ["never returns".into()]);
+    assert_eq!(informer.phase(), Phase::Stopped);
+    assert_eq!(alive(), before);
+}

@@ -1,0 +1,123 @@
+//! The figures of an informer.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by a panic")]
+
+mod common;
+
+use common::Running;
+use kinformer_processor::Event;
+use kinformer_reflector::{ApiError, Status};
+use kinformer_shared_informer::SharedIndexInformer;
+use kinformer_testing::{FakeSource, Item};
+
+/// A source of two objects, one of which cannot be decoded, whose watch breaks once and expires once; with two
+/// handlers of one name.
+async fn eventful() -> (Running, FakeSource<Item>) {
+    let source = FakeSource::new();
+    source.apply(Item::of("kettle", 0, 1));
+    source.apply_undecodable(Item::of("broken", 0, 1));
+    let informer =
+        SharedIndexInformer::builder(source.clone()).named("items").resource("items.test").build().unwrap();
+    for _ in 0..2 {
+        informer.handler().named("printer").inline().for_each(|_| ()).unwrap();
+    }
+    let gate = informer.handler().named("stands still").add_async(|_: Event<Item>| std::future::pending());
+    gate.unwrap();
+    let running = Running::start(informer).await;
+    source.break_watches(|| Status::new(500, "InternalError", "the disk is full").into());
+    let version = source.apply(Item::of("kettle", 0, 2));
+    running.informer.wait_for(&version.into()).await.unwrap();
+    source.break_watches(|| ApiError::expired("compacted"));
+    let version = source.apply(Item::of("toaster", 0, 2));
+    running.informer.wait_for(&version.into()).await.unwrap();
+    // So that the batch was counted and the handlers have been told.
+    tokio::time::sleep(common::HOUR).await;
+    (running, source)
+}
+
+// contract: I-09
+#[tokio::test(start_paused = true)]
+async fn an_informer_says_what_it_has_done() {
+    let (running, source) = eventful().await;
+    let metrics = running.informer.metrics();
+    assert_eq!((&*metrics.name, &*metrics.resource), ("items", "items.test"));
+    assert_eq!(metrics.objects, 2);
+    assert_eq!(metrics.resource_version, source.version().into());
+    assert_eq!(metrics.queue.depth, 0);
+    assert!(metrics.processing.count >= 3, "{:?}", metrics.processing);
+    let counted: u64 = metrics.processing.buckets.iter().map(|(_, count)| count).sum();
+    assert_eq!(counted, metrics.processing.count, "in paused time none takes long");
+    assert_eq!(metrics.reflector.relists, 1);
+    assert!(metrics.reflector.watch_restarts >= 1, "{:?}", metrics.reflector);
+    assert!(metrics.reflector.decode_errors >= 1, "{:?}", metrics.reflector);
+    let names: Vec<_> = metrics.handlers.iter().map(|handler| &*handler.name).collect();
+    assert_eq!(names, ["printer", "printer", "stands still"]);
+    let still = metrics.handlers.iter().find(|handler| &*handler.name == "stands still").unwrap();
+    assert!(still.depth >= 1 && still.lag >= common::HOUR, "{still:?}");
+    let printer = metrics.handlers.first().unwrap();
+    assert_eq!((printer.depth, printer.lag.as_nanos()), (0, 0));
+    assert_eq!(printer.delivered, 3);
+    let _ = running.stop().await;
+}
+
+// contract: I-09
+#[cfg(feature = "prometheus")]
+#[tokio::test(start_paused = true)]
+async fn the_page_shows_it_until_the_informer_ends() {
+    use kinformer_shared_informer::prometheus::InformerCollector;
+    use prometheus_client::{encoding::text, registry::Registry};
+
+    let collector = InformerCollector::new();
+    let mut registry = Registry::default();
+    registry.register_collector(Box::new(collector.clone()));
+    let page = || {
+        let mut page = String::new();
+        text::encode(&mut page, &registry).unwrap();
+        page
+    };
+    let samples = |page: &str| {
+        page.lines().filter(|line| !line.starts_with('#')).map(str::to_owned).collect::<Vec<_>>()
+    };
+
+    let (running, source) = eventful().await;
+    collector.add(&running.informer);
+    collector.add(&running.informer);
+    let text = page();
+    let labels = r#"{name="items",resource="items.test"}"#;
+    let of = |handler: &str| format!(r#"{{name="items",resource="items.test",handler="{handler}"}}"#);
+    for line in [
+        format!("informer_queued_items{labels} 0"),
+        format!("informer_objects{labels} 2"),
+        format!("informer_store_resource_version{labels} {}", source.version()),
+        format!("informer_relists_total{labels} 1"),
+        format!("informer_handler_queued_events{} 0", of("printer")),
+        format!("informer_handler_lag_seconds{} 0.0", of("printer")),
+        format!("informer_handler_panics_total{} 0", of("stands still")),
+    ] {
+        assert!(text.lines().any(|other| other == line), "no {line:?} in\n{text}");
+    }
+    for name in [
+        "informer_watch_restarts_total{",
+        "informer_decode_errors_total{",
+        "informer_failures_total{",
+        "informer_processing_latency_seconds_count{",
+    ] {
+        let line = text.lines().find(|line| line.starts_with(name));
+        let value: f64 = line.unwrap().rsplit(' ').next().unwrap().parse().unwrap();
+        assert!(value >= 1.0, "{line:?}");
+    }
+    let mut series: Vec<_> =
+        samples(&text).iter().map(|line| line.rsplit_once(' ').unwrap().0.to_owned()).collect();
+    let all = series.len();
+    series.sort();
+    series.dedup();
+    assert_eq!(series.len(), all, "a series is there twice:\n{text}");
+
+    let _ = running.stop().await;
+    assert_eq!(samples(&page()), Vec::<String>::new(), "it has stopped");
+
+    let never_run = SharedIndexInformer::<Item>::builder(source).named("idle").build().unwrap();
+    collector.add(&never_run);
+    assert!(page().contains(r#"name="idle""#));
+    drop(never_run);
+    assert_eq!(samples(&page()), Vec::<String>::new(), "it was dropped");
+}
