@@ -31,7 +31,7 @@ pub(crate) struct Cli {
 
 #[derive(Debug, Args)]
 pub(crate) struct LogArgs {
-    /// Log more: -v what happens, -vv details, -vvv everything; RUST_LOG overrides it
+    /// Log more: -v what the program does, -vv what its informers do, -vvv everything; RUST_LOG overrides it
     #[arg(short, long = "verbose", action = ArgAction::Count, global = true)]
     verbosity: u8,
 }

@@ -38,6 +38,7 @@ impl<T: Object> Running<T> {
         let stop = CancellationToken::new();
         let (running, stopping) = (informer.clone(), stop.clone());
         let task = tokio::spawn(async move {
+            tracing::info!(informer = running.name(), "started");
             if let Err(error) = running.run(stopping).await {
                 tracing::warn!(%error, "an informer did not end well");
             }

@@ -92,6 +92,7 @@ impl<const METADATA_ONLY: bool> Printer<METADATA_ONLY> {
     fn synced(&self, summary: &mut Summary, lines: &mut Vec<u8>) {
         let after: Duration = self.began.elapsed();
         summary.to_sync = Some(after);
+        tracing::info!(objects = summary.objects(), ?after, "in sync");
         self.lines.synced(lines, summary.objects(), after);
     }
 }

@@ -44,6 +44,13 @@ impl Session {
             }
         };
         let namespace = connection.namespace(scope);
+        let found: Vec<String> = resources.iter().map(Served::name).collect();
+        tracing::info!(
+            server = connection.server,
+            resources = found.join(","),
+            namespace,
+            "found the resources"
+        );
         Ok(Some(Self { connection, resources, namespace }))
     }
 

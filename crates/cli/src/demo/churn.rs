@@ -9,7 +9,7 @@ use std::time::Duration;
 use fastrand::Rng;
 use kinformer_apiserver::{ApiServer, Error};
 use serde_json::Value;
-use tokio::time::MissedTickBehavior;
+use tokio::time::{Instant, MissedTickBehavior};
 use tokio_util::sync::CancellationToken;
 
 use super::clock::Clock;
@@ -81,7 +81,7 @@ impl Churn {
 
     /// A step every quarter of a second until it is told to stop.
     pub(crate) async fn run(mut self, stop: CancellationToken) {
-        let mut steps = tokio::time::interval(STEP);
+        let mut steps = tokio::time::interval_at(Instant::now() + STEP, STEP);
         steps.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             tokio::select! {
