@@ -1,7 +1,7 @@
 //! The processor: who publishes, who listens, who runs it.
 
 use std::fmt;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -87,6 +87,8 @@ pub(crate) struct Inner<T> {
     state: Option<Box<Look<T>>>,
     schedule: Mutex<Schedule>,
     space: Arc<Notify>,
+    /// Whether there ever was a handler that may hold the publisher up. Without one nobody is asked.
+    back_pressure: AtomicBool,
     next_id: AtomicU64,
     grace: Duration,
     epoch: Instant,
@@ -161,6 +163,7 @@ impl<T: Object> SharedProcessorBuilder<T> {
             state,
             schedule: Mutex::new(Schedule::new(resync)),
             space: Arc::default(),
+            back_pressure: AtomicBool::new(false),
             next_id: AtomicU64::new(0),
             grace,
             epoch: Instant::now(),
@@ -238,12 +241,18 @@ impl<T: Object> SharedProcessor<T> {
     }
 
     /// As [`Self::publish_at`], and waits between events for handlers that hold it up
-    /// ([`Buffer::BackPressure`](crate::Buffer::BackPressure)). Without such handlers it does not wait.
+    /// ([`Buffer::BackPressure`](crate::Buffer::BackPressure)). Without such handlers it does not wait. Resyncs that
+    /// are for nobody are left out.
     ///
     /// Dropped while it waits, it has published the first part of them and the rest is lost. It ends when the
     /// processor stops.
-    pub async fn send(&self, revision: u64, notifications: Vec<Notification<T>>) {
-        let mut rest = notifications.into_iter();
+    pub async fn send(&self, revision: u64, notifications: impl IntoIterator<Item = Notification<T>>) {
+        let anyone_due = self.inner.schedule.lock().is_anyone_due();
+        let notifications = notifications.into_iter().filter(|one| anyone_due || !one.is_resync());
+        if self.room().is_none() {
+            return self.publish_at(revision, notifications);
+        }
+        let mut rest = notifications.collect::<Vec<_>>().into_iter();
         while rest.len() > 0 {
             match self.room() {
                 None => return self.publish_at(revision, rest),
@@ -271,6 +280,9 @@ impl<T: Object> SharedProcessor<T> {
 
     /// How much may be published before some handler holds the publisher up, if any ever does.
     fn room(&self) -> Option<usize> {
+        if !self.inner.back_pressure.load(Ordering::Relaxed) {
+            return None;
+        }
         self.inner.members.look(|members| members.iter().filter_map(|member| member.listener.room()).min())
     }
 
@@ -363,6 +375,7 @@ impl<T: Object> SharedProcessor<T> {
         let (cursor, (read, synced)) =
             inner.log.cursor(|| (inner.published.load(Ordering::Acquire), inner.synced.is_cancelled()));
         let initial = inner.state.as_ref().map(|look| look());
+        inner.back_pressure.fetch_or(bound.is_some(), Ordering::Relaxed);
 
         let id = inner.next_id.fetch_add(1, Ordering::Relaxed);
         let resync_period = inner.schedule.lock().add(id, &name, resync);

@@ -88,6 +88,11 @@ impl Schedule {
         !self.due.is_empty()
     }
 
+    /// Whether a resync is for anyone now.
+    pub(crate) fn is_anyone_due(&self) -> bool {
+        !self.due.is_empty()
+    }
+
     pub(crate) fn due(&self) -> Arc<[u64]> {
         self.due.clone()
     }

@@ -86,7 +86,7 @@ impl<T: Object> Apply<T> {
             let origin = origins.get_mut(position)?.take()?;
             notification(change, origin, in_initial_list)
         });
-        self.processor.send(revision, notifications.collect()).await;
+        self.processor.send(revision, notifications).await;
         origins.clear();
     }
 
@@ -103,7 +103,7 @@ impl<T: Object> Apply<T> {
                         };
                         notification(change, origin, in_initial_list)
                     });
-                    self.processor.send(revision, notifications.collect()).await;
+                    self.processor.send(revision, notifications).await;
                 }
                 Err(error) => {
                     tracing::error!(informer = %self.name, %error, "a list was not stored");
@@ -113,7 +113,7 @@ impl<T: Object> Apply<T> {
                 let snapshot = self.indexer.snapshot();
                 let resyncs =
                     snapshot.iter().map(|object| Notification::resynced(object.clone(), object.clone()));
-                self.processor.send(snapshot.revision(), resyncs.collect()).await;
+                self.processor.send(snapshot.revision(), resyncs).await;
             }
             Delta::Bookmark(version) => self.indexer.bookmark(version),
             other => {

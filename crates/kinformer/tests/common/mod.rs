@@ -1,5 +1,12 @@
 //! A server with a few objects, and factories on it.
-#![allow(dead_code, unreachable_pub, clippy::unwrap_used, reason = "each test file uses some of it")]
+#![allow(
+    dead_code,
+    unreachable_pub,
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "each test file uses some of it"
+)]
 
 use std::time::Duration;
 
