@@ -87,7 +87,7 @@ fn step() -> impl Strategy<Value = Step> {
         1 => n.prop_map(Step::FailList),
         1 => n.prop_map(Step::FailWatch),
         6 => any::<u16>().prop_map(Step::Pass),
-        2 => (0..KINDS.len()).prop_map(|kind| Step::Join(KINDS[kind])),
+        2 => prop::sample::select(KINDS.as_slice()).prop_map(Step::Join),
     ]
 }
 
