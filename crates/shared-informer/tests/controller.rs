@@ -20,11 +20,11 @@ fn queue() -> Arc<dyn Queue<Item>> {
 }
 
 /// Sends on what it is given, and says when it has synced.
-struct Forward(mpsc::UnboundedSender<Deltas>, Option<oneshot::Sender<()>>);
+struct Forward(mpsc::Sender<Deltas>, Option<oneshot::Sender<()>>);
 
 impl Process<Item> for Forward {
     async fn process(&mut self, mut popped: Popped<Item>) {
-        let _ = self.0.send(popped.take().collect());
+        let _ = self.0.send(popped.take().collect()).await;
     }
 
     fn synced(&mut self) {
@@ -36,7 +36,7 @@ impl Process<Item> for Forward {
 async fn a_controller_needs_no_store() {
     let source = FakeSource::new();
     source.apply(Item::of("kitchen/kettle", 0, 1));
-    let ((deltas, mut got), (synced, is_synced)) = (mpsc::unbounded_channel(), oneshot::channel());
+    let ((deltas, mut got), (synced, is_synced)) = (mpsc::channel(16), oneshot::channel());
     let queue = queue();
     let controller = Controller::new("items", source.clone(), queue.clone(), Forward(deltas, Some(synced)));
     let reflector = controller.reflector();
@@ -59,7 +59,7 @@ async fn a_controller_needs_no_store() {
 
 #[tokio::test(start_paused = true)]
 async fn an_empty_source_is_synced_with_as_well() {
-    let ((deltas, _got), (synced, is_synced)) = (mpsc::unbounded_channel(), oneshot::channel());
+    let ((deltas, _got), (synced, is_synced)) = (mpsc::channel(16), oneshot::channel());
     let source = FakeSource::new();
     let controller = Controller::new("nothing", source, queue(), Forward(deltas, Some(synced)));
     let cancel = CancellationToken::new();
@@ -79,7 +79,7 @@ enum Panics {
 async fn panicking(panics: Panics) {
     let source = FakeSource::new();
     source.apply(Item::of("kettle", 0, 1));
-    let (seen, mut got) = mpsc::unbounded_channel();
+    let (seen, mut got) = mpsc::channel(16);
     let mut first = true;
     let process = move |popped: Popped<Item>| {
         let now = std::mem::take(&mut first);
@@ -87,7 +87,7 @@ async fn panicking(panics: Panics) {
         let seen = seen.clone();
         async move {
             assert!(!now, "within the future");
-            let _ = seen.send(popped.len());
+            let _ = seen.send(popped.len()).await;
         }
     };
     let cancel = CancellationToken::new();
@@ -113,7 +113,7 @@ async fn a_process_function_that_panics_before_its_future_loses_one_batch() {
 
 #[tokio::test(start_paused = true)]
 async fn a_controller_of_an_idle_source_ends_when_its_queue_is_closed() {
-    let ((deltas, _got), (synced, is_synced)) = (mpsc::unbounded_channel(), oneshot::channel());
+    let ((deltas, _got), (synced, is_synced)) = (mpsc::channel(16), oneshot::channel());
     let (source, queue) = (FakeSource::new(), queue());
     let controller = Controller::new("items", source.clone(), queue.clone(), Forward(deltas, Some(synced)));
     let running = tokio::spawn(controller.run(CancellationToken::new()));
@@ -126,7 +126,7 @@ async fn a_controller_of_an_idle_source_ends_when_its_queue_is_closed() {
 #[tokio::test(start_paused = true)]
 async fn a_dropped_controller_closes_its_queue_and_its_watch() {
     let before = tokio::runtime::Handle::current().metrics().num_alive_tasks();
-    let ((deltas, _got), (synced, is_synced)) = (mpsc::unbounded_channel(), oneshot::channel());
+    let ((deltas, _got), (synced, is_synced)) = (mpsc::channel(16), oneshot::channel());
     let (source, queue) = (FakeSource::new(), queue());
     let controller = Controller::new("items", source.clone(), queue.clone(), Forward(deltas, Some(synced)));
     {

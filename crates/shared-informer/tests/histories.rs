@@ -47,10 +47,19 @@ enum Kind {
     SlowCoalesced,
     BackPressure,
     Filtered,
+    FilteredCoalesced,
     Resynced,
 }
 
-const KINDS: [Kind; 9] = [
+/// What the server is able to do.
+#[derive(Clone, Copy, Debug)]
+enum Server {
+    Everything,
+    NoWatchList,
+    NoBookmarks,
+}
+
+const KINDS: [Kind; 10] = [
     Kind::Blocking,
     Kind::Inline,
     Kind::Async,
@@ -59,6 +68,7 @@ const KINDS: [Kind; 9] = [
     Kind::SlowCoalesced,
     Kind::BackPressure,
     Kind::Filtered,
+    Kind::FilteredCoalesced,
     Kind::Resynced,
 ];
 
@@ -77,7 +87,7 @@ fn step() -> impl Strategy<Value = Step> {
         1 => n.prop_map(Step::FailList),
         1 => n.prop_map(Step::FailWatch),
         6 => any::<u16>().prop_map(Step::Pass),
-        2 => (0..KINDS.len()).prop_map(|kind| Step::Join(KINDS[kind])),
+        2 => prop::sample::select(KINDS.as_slice()).prop_map(Step::Join),
     ]
 }
 
@@ -185,13 +195,20 @@ fn join(informer: &SharedIndexInformer<Item>, kind: Kind) -> Handler {
             handler.buffer(Buffer::BackPressure(2)).add_async(slowly(Duration::from_millis(100)))
         }
         Kind::Filtered => handler.filter(even).for_each(told),
+        Kind::FilteredCoalesced => {
+            handler.filter(even).buffer(Buffer::Coalesced).add_async(slowly(Duration::from_secs(3)))
+        }
         Kind::Resynced => handler.resync(Duration::from_secs(20)).for_each(told),
     };
     Handler { kind, knows, registration: registration.unwrap() }
 }
 
-async fn history(queue: QueueKind, steps: Vec<Step>) {
-    let server = FakeSource::new();
+async fn history(queue: QueueKind, server: Server, steps: Vec<Step>) {
+    let server = match server {
+        Server::Everything => FakeSource::new(),
+        Server::NoWatchList => FakeSource::new().without_watch_list(),
+        Server::NoBookmarks => FakeSource::new().without_bookmarks(),
+    };
     let informer = SharedIndexInformer::builder(server.clone())
         .named("random")
         .queue(queue)
@@ -243,7 +260,7 @@ async fn history(queue: QueueKind, steps: Vec<Step>) {
         let knows = knows.lock();
         assert!(knows.wrong.is_empty(), "{kind:?}: {:?}", knows.wrong);
         let mut expected = held.clone();
-        if matches!(kind, Kind::Filtered) {
+        if matches!(kind, Kind::Filtered | Kind::FilteredCoalesced) {
             expected.retain(|_, item| even(item));
         }
         assert_eq!(knows.objects, expected, "{kind:?}, {:?}", registration.stats());
@@ -270,9 +287,12 @@ proptest! {
 
     // contract: I-02, I-03, I-06, P-01, P-02, P-03, P-04, P-05, P-10, P-11, P-12, P-14, Q-18
     #[test]
-    fn every_handler_ends_with_what_the_server_has(steps in prop::collection::vec(step(), 0..80)) {
+    fn every_handler_ends_with_what_the_server_has(
+        server in prop::sample::select(vec![Server::Everything, Server::NoWatchList, Server::NoBookmarks]),
+        steps in prop::collection::vec(step(), 0..80),
+    ) {
         for queue in [QueueKind::RealFifo, QueueKind::RealFifoByObject, QueueKind::DeltaFifo] {
-            run(history(queue, steps.clone()));
+            run(history(queue, server, steps.clone()));
         }
     }
 }

@@ -200,12 +200,12 @@ async fn a_stuck_handler_is_named_and_dropped_after_the_grace() {
     source.apply(Item::of("kettle", 0, 1));
     let grace = Duration::from_secs(3);
     let informer = SharedIndexInformer::builder(source).named("items").grace(grace).build().unwrap();
-    let (begun, mut began) = tokio::sync::mpsc::unbounded_channel();
+    let (begun, mut began) = tokio::sync::mpsc::channel(1);
     informer
         .handler()
         .named("never returns")
         .add_async(move |_: Event<Item>| {
-            begun.send(()).unwrap();
+            begun.try_send(()).unwrap();
             std::future::pending::<()>()
         })
         .unwrap();

@@ -1,0 +1,289 @@
+//! User code and sources that go wrong: named, contained, survived.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by a panic")]
+
+mod common;
+
+use std::fmt::{self, Write as _};
+use std::sync::{Arc, LazyLock};
+use std::time::Duration;
+
+use common::{HOUR, Running, Seen, tasks_fall_to};
+use kinformer_core::Transform;
+use kinformer_processor::Event;
+use kinformer_reflector::{ApiError, Status};
+use kinformer_shared_informer::{Error, QueueKind, SharedIndexInformer, SharedIndexInformerBuilder};
+use kinformer_store::{IndexFunction, IndexValues};
+use kinformer_testing::{FakeSource, Item};
+use parking_lot::Mutex;
+use tokio::time::Instant;
+use tracing::field::{Field, Visit};
+use tracing::span::{Attributes, Id, Record};
+use tracing::{Level, Metadata, Subscriber};
+
+/// Every line that is logged in this process, whichever thread it comes from.
+#[derive(Clone, Default)]
+struct Log(Arc<Mutex<Vec<String>>>);
+
+struct Line(String);
+
+impl Visit for Line {
+    fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
+        let _ = write!(self.0, " {field}={value:?}");
+    }
+}
+
+impl Subscriber for Log {
+    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
+        *metadata.level() <= Level::WARN
+    }
+
+    fn new_span(&self, _: &Attributes<'_>) -> Id {
+        Id::from_u64(1)
+    }
+
+    fn record(&self, _: &Id, _: &Record<'_>) {}
+
+    fn record_follows_from(&self, _: &Id, _: &Id) {}
+
+    fn event(&self, event: &tracing::Event<'_>) {
+        let mut line = Line(event.metadata().level().to_string());
+        event.record(&mut line);
+        self.0.lock().push(line.0);
+    }
+
+    fn enter(&self, _: &Id) {}
+
+    fn exit(&self, _: &Id) {}
+}
+
+static LOG: LazyLock<Log> = LazyLock::new(|| {
+    let log = Log::default();
+    tracing::subscriber::set_global_default(log.clone()).unwrap();
+    log
+});
+
+/// That some line says all of this. Each test has names of its own.
+fn assert_logged(all: &[&str]) {
+    let lines = LOG.0.lock().clone();
+    let found = lines.iter().any(|line| all.iter().all(|part| line.contains(part)));
+    assert!(found, "no line with {all:?} in {lines:#?}");
+}
+
+fn builder(source: &FakeSource<Item>, name: &str) -> SharedIndexInformerBuilder<Item> {
+    LazyLock::force(&LOG);
+    SharedIndexInformer::builder(source.clone()).named(name)
+}
+
+/// A handler that nothing is wrong with.
+fn well_behaved(informer: &SharedIndexInformer<Item>) -> Seen {
+    let seen = Seen::default();
+    let hear = seen.clone();
+    informer.handler().named("well behaved").inline().for_each(move |event| hear.hear(event)).unwrap();
+    seen
+}
+
+fn alive() -> usize {
+    tokio::runtime::Handle::current().metrics().num_alive_tasks()
+}
+
+fn soon() -> Instant {
+    Instant::now() + Duration::from_secs(60)
+}
+
+// contract: P-09, P-14
+#[tokio::test(start_paused = true)]
+async fn a_handler_that_panics_misses_one_event_only() {
+    let before = alive();
+    let source = FakeSource::new();
+    source.apply(Item::of("bad", 0, 1));
+    source.apply(Item::of("good", 0, 1));
+    let informer = builder(&source, "with a panicking handler").build().unwrap();
+    let seen = Seen::default();
+    let hear = seen.clone();
+    let panics = informer
+        .handler()
+        .named("panics at bad")
+        .for_each(move |event| {
+            assert!(event.key().name() != "bad", "cannot bear it");
+            hear.hear(event);
+        })
+        .unwrap();
+    let others = well_behaved(&informer);
+    let running = Running::start(informer).await;
+    panics.synced().await.unwrap();
+    assert_eq!(seen.texts(), ["add good 1 initial"]);
+    assert_eq!(panics.stats().panics, 1);
+    assert_logged(&["panics at bad", "key=\"bad\"", "cannot bear it"]);
+    others.wait(|view| view.map.len() == 2).await;
+    running.stop().await.unwrap();
+    assert_eq!(alive(), before);
+}
+
+// contract: P-01, P-14
+#[tokio::test(start_paused = true)]
+async fn a_handler_that_never_returns_delays_nobody_else() {
+    let before = alive();
+    let source = FakeSource::new();
+    source.apply(Item::of("kettle", 0, 1));
+    let informer = builder(&source, "with a stuck handler").grace(Duration::from_secs(2)).build().unwrap();
+    let stuck = informer
+        .handler()
+        .named("stuck for good")
+        .add_async(|_: Event<Item>| std::future::pending())
+        .unwrap();
+    let others = well_behaved(&informer);
+    let running = Running::start(informer).await;
+    let last = source.apply(Item::of("toaster", 0, 1));
+    others.wait_for_version(last).await;
+    let error = stuck.synced_until(Instant::now() + HOUR).await.unwrap_err();
+    let text = error.to_string();
+    assert!(text.contains("stuck for good") && text.contains("has not returned"), "{text}");
+    assert_logged(&["stuck for good", "has not returned from an event"]);
+    let stopping = Instant::now();
+    let error = running.stop().await.unwrap_err();
+    assert!(error.to_string().contains("stuck for good"), "{error}");
+    assert_eq!(stopping.elapsed(), Duration::from_secs(2), "the grace, by the paused clock");
+    assert_logged(&["with a stuck handler", "stuck for good", "grace=2s"]);
+    assert_eq!(alive(), before);
+}
+
+/// Its thread cannot be ended; everything else can.
+// contract: P-01, P-14
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_handler_that_blocks_its_thread_for_good_is_left_behind() {
+    let before = alive();
+    let source = FakeSource::new();
+    source.apply(Item::of("kettle", 0, 1));
+    let informer = builder(&source, "with a blocked thread").grace(Duration::from_secs(1)).build().unwrap();
+    let (release, released) = std::sync::mpsc::channel::<()>();
+    let (begun, began) = tokio::sync::oneshot::channel();
+    let mut begun = Some(begun);
+    informer
+        .handler()
+        .named("blocks its thread")
+        .for_each(move |_| {
+            if let Some(begun) = begun.take() {
+                begun.send(()).unwrap();
+            }
+            let _ = released.recv();
+        })
+        .unwrap();
+    let others = well_behaved(&informer);
+    let running = Running::start(informer.clone()).await;
+    began.await.unwrap();
+    let last = source.apply(Item::of("toaster", 0, 1));
+    others.wait_for_version(last).await;
+    let Err(Error::Stuck { handlers, .. }) = running.stop().await else { panic!("it is blocked") };
+    assert_eq!(handlers, ["blocks its thread".into()]);
+    assert!(informer.is_stopped());
+    tasks_fall_to(before).await;
+    drop(release);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_transform_that_fails_or_panics_leaves_one_object_out() {
+    for queue in common::QUEUES {
+        let before = alive();
+        let source = FakeSource::new();
+        for name in ["fails", "good", "panics"] {
+            source.apply(Item::of(&format!("{queue:?}/{name}"), 0, 1));
+        }
+        let transform = Transform::in_place(|item: &mut Item| match item.name.as_str() {
+            "fails" => Err("it has no handle".into()),
+            "panics" => panic!("it is too hot"),
+            _ => Ok(()),
+        });
+        let failures = Arc::new(Mutex::new(Vec::new()));
+        let hook = failures.clone();
+        let informer = builder(&source, "with a bad transform")
+            .queue(queue)
+            .transform(transform)
+            .on_error(move |failure| hook.lock().push(failure.error.to_string()))
+            .build()
+            .unwrap();
+        let seen = well_behaved(&informer);
+        let running = Running::start(informer.clone()).await;
+        seen.wait(|view| view.map.len() == 1).await;
+        assert_eq!(seen.texts(), [format!("add {queue:?}/good 1 initial")]);
+        assert_eq!(informer.snapshot().len(), 1);
+        for (name, why) in [("fails", "it has no handle"), ("panics", "it is too hot")] {
+            let key = format!("{queue:?}/{name}");
+            let failures = failures.lock();
+            let told = failures.iter().any(|failure| failure.contains(&key) && failure.contains(why));
+            assert!(told, "{key} is not in {failures:?}");
+        }
+        assert_logged(&["with a bad transform", &format!("{queue:?}/fails"), "it has no handle"]);
+        running.stop().await.unwrap();
+        assert_eq!(alive(), before);
+    }
+}
+
+// contract: S-07
+#[tokio::test(start_paused = true)]
+async fn an_index_function_that_panics_leaves_one_object_out_of_one_index() {
+    for queue in common::QUEUES {
+        let source = FakeSource::new();
+        source.apply(Item::of(&format!("{queue:?}/bad"), 0, 1));
+        source.apply(Item::of(&format!("{queue:?}/good"), 0, 1));
+        let names = IndexFunction::new(|item: &Item, values: &mut IndexValues| {
+            assert!(item.name != "bad", "no such name");
+            values.push(&item.name);
+        });
+        let informer =
+            builder(&source, "with a bad index").queue(queue).index("names", names).build().unwrap();
+        let seen = well_behaved(&informer);
+        let running = Running::start(informer.clone()).await;
+        seen.wait(|view| view.map.len() == 2).await;
+        assert_eq!(informer.snapshot().len(), 2);
+        assert_eq!(informer.store().by_index("names", "good").unwrap().len(), 1);
+        assert_eq!(informer.store().by_index("names", "bad").unwrap().len(), 0);
+        assert_logged(&["with a bad index", &format!("{queue:?}/bad"), "names", "no such name"]);
+        running.stop().await.unwrap();
+    }
+}
+
+// contract: I-08, R-10
+#[tokio::test(start_paused = true)]
+async fn a_source_that_is_down_at_the_start_is_waited_for() {
+    let source = FakeSource::new().without_watch_list();
+    source.apply(Item::of("kettle", 0, 1));
+    for _ in 0..20 {
+        source.fail_next_list(ApiError::ConnectionRefused { source: "nobody listens".into() });
+    }
+    let informer = builder(&source, "of a server that is down").build().unwrap();
+    let seen = well_behaved(&informer);
+    let running = Running::start_only(informer.clone());
+    let text = informer.wait_for_sync_until(soon()).await.unwrap_err().to_string();
+    assert!(text.contains("of a server that is down") && text.contains("nobody listens"), "{text}");
+    assert_logged(&["of a server that is down", "nobody listens"]);
+    informer.wait_for_sync_until(Instant::now() + HOUR).await.unwrap();
+    seen.wait(|view| view.map.len() == 1).await;
+    running.stop().await.unwrap();
+}
+
+// contract: I-08, R-10
+#[tokio::test(start_paused = true)]
+async fn a_source_that_forbids_the_list_is_named_to_whoever_waits() {
+    let before = alive();
+    let source = FakeSource::<Item>::new().without_watch_list();
+    for _ in 0..1000 {
+        source.fail_next_list(Status::new(403, "Forbidden", "you may not list kettles").into());
+    }
+    let failures = Arc::new(Mutex::new(Vec::new()));
+    let hook = failures.clone();
+    let informer = builder(&source, "without permission")
+        .queue(QueueKind::DeltaFifo)
+        .on_error(move |failure| hook.lock().push(failure.reflector.to_owned()))
+        .build()
+        .unwrap();
+    let running = Running::start_only(informer.clone());
+    let error = informer.wait_for_sync_until(soon()).await.unwrap_err();
+    let Error::NotSynced(why) = &error else { panic!("{error}") };
+    assert_eq!(why.last_error.as_ref().and_then(|error| error.status()).map(|status| status.code), Some(403));
+    let text = error.to_string();
+    assert!(text.contains("without permission") && text.contains("you may not list kettles"), "{text}");
+    assert!(failures.lock().iter().all(|name| name == "without permission") && failures.lock().len() > 1);
+    assert_logged(&["without permission", "you may not list kettles"]);
+    running.stop().await.unwrap();
+    assert_eq!(alive(), before);
+}
