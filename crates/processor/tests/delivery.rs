@@ -87,7 +87,7 @@ async fn no_handler_is_told_two_events_at_once() {
         registrations.push(processor.handler().buffer(buffer).add_async(handler).unwrap());
     }
     let running = start(&processor);
-    within(processor.send(0, flow(2000).collect())).await;
+    within(processor.send(0, flow(2000))).await;
     processor.publish_synced();
     for registration in registrations {
         within(registration.synced()).await.unwrap();
