@@ -119,7 +119,8 @@ async fn a_controller_of_an_idle_source_ends_when_its_queue_is_closed() {
     let running = tokio::spawn(controller.run(CancellationToken::new()));
     is_synced.await.unwrap();
     queue.close();
-    assert_eq!(running.await.unwrap(), StopReason::SinkClosed);
+    let ended = tokio::time::timeout(common::HOUR, running).await.expect("it waits for an event");
+    assert_eq!(ended.unwrap(), StopReason::SinkClosed);
     assert_eq!(source.open_watches(), 0);
 }
 

@@ -195,6 +195,12 @@ async fn many_informers_with_handlers_of_every_kind_leave_no_task() {
 // contract: P-14
 #[tokio::test(start_paused = true)]
 async fn a_stuck_handler_is_named_and_dropped_after_the_grace() {
+    for buffer in [Buffer::EveryEvent, Buffer::Coalesced, Buffer::BackPressure(1)] {
+        stuck(buffer).await;
+    }
+}
+
+async fn stuck(buffer: Buffer) {
     let before = alive();
     let source = FakeSource::new();
     source.apply(Item::of("kettle", 0, 1));
@@ -204,6 +210,7 @@ async fn a_stuck_handler_is_named_and_dropped_after_the_grace() {
     informer
         .handler()
         .named("never returns")
+        .buffer(buffer)
         .add_async(move |_: Event<Item>| {
             begun.try_send(()).unwrap();
             std::future::pending::<()>()
