@@ -138,7 +138,11 @@ impl<T: Object> Snapshot<T> {
     ///
     /// # Errors
     /// [`Error::UnknownIndex`].
-    pub fn by_index(&self, index: &str, value: &str) -> Result<impl Iterator<Item = &Arc<T>>, Error> {
+    pub fn by_index<'a>(
+        &'a self,
+        index: &str,
+        value: &str,
+    ) -> Result<impl Iterator<Item = &'a Arc<T>> + use<'a, T>, Error> {
         let slots = self.find_index(index)?.slots(&self.roots.hasher, value);
         Ok(self.objects_at(slots))
     }
@@ -164,7 +168,10 @@ impl<T: Object> Snapshot<T> {
     ///
     /// # Errors
     /// [`Error::UnknownIndex`].
-    pub fn index_values(&self, index: &str) -> Result<impl ExactSizeIterator<Item = &Arc<str>>, Error> {
+    pub fn index_values<'a>(
+        &'a self,
+        index: &str,
+    ) -> Result<impl ExactSizeIterator<Item = &'a Arc<str>> + use<'a, T>, Error> {
         Ok(self.find_index(index)?.values())
     }
 
