@@ -1,6 +1,7 @@
 //! Pods, kept in memory and told of as they change: the program of the README. Ends by itself.
 //!
 //! `cargo run -p kinformer --example factory`
+#![allow(clippy::indexing_slicing, reason = "JSON gives null for what is not there")]
 
 use k8s_openapi::api::core::v1::Pod;
 use kinformer::{Event, SharedInformerFactory};
