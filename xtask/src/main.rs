@@ -3,6 +3,7 @@
 mod ci;
 mod codegen;
 mod contract;
+mod e2e;
 mod files;
 mod map;
 mod rules;
@@ -28,6 +29,8 @@ enum Task {
     Ci(ci::Args),
     /// Write the facade's accessors from the sources of k8s-openapi.
     Codegen(codegen::Args),
+    /// A real kube-apiserver and etcd on this machine, built from their sources.
+    E2e(e2e::Args),
     /// Check the structure: layers, the map, sizes, lints, banned calls.
     Tidy,
     /// List the contract's promises with the tests that name them.
@@ -38,6 +41,7 @@ fn main() -> ExitCode {
     let result = match Args::parse().task {
         Task::Ci(args) => ci::run(&args),
         Task::Codegen(args) => codegen::run(&args),
+        Task::E2e(args) => e2e::run(&args),
         Task::Tidy => tidy::run(),
         Task::Contract(args) => contract::run(&args),
     };

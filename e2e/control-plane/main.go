@@ -1,0 +1,74 @@
+// The control plane of Kubernetes in one program: etcd, kube-apiserver, kube-controller-manager or kube-scheduler, by
+// its first argument. Everything behind that argument is the component's own.
+package main
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"encoding/pem"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+	"go.etcd.io/etcd/server/v3/etcdmain"
+	"k8s.io/component-base/cli"
+	_ "k8s.io/component-base/logs/json/register"
+	_ "k8s.io/component-base/metrics/prometheus/clientgo"
+	_ "k8s.io/component-base/metrics/prometheus/version"
+	apiserver "k8s.io/kubernetes/cmd/kube-apiserver/app"
+	controllermanager "k8s.io/kubernetes/cmd/kube-controller-manager/app"
+	scheduler "k8s.io/kubernetes/cmd/kube-scheduler/app"
+)
+
+var components = map[string]func() *cobra.Command{
+	"kube-apiserver":          apiserver.NewAPIServerCommand,
+	"kube-controller-manager": controllermanager.NewControllerManagerCommand,
+	"kube-scheduler":          func() *cobra.Command { return scheduler.NewSchedulerCommand() },
+}
+
+func main() {
+	if len(os.Args) < 2 {
+		fmt.Fprintln(os.Stderr, "usage: "+filepath.Base(os.Args[0])+" etcd|kube-apiserver|kube-controller-manager|kube-scheduler [flags]")
+		os.Exit(2)
+	}
+	name := os.Args[1]
+	// The components read os.Args themselves.
+	os.Args = append([]string{name}, os.Args[2:]...)
+	if name == "service-account-key" {
+		if err := serviceAccountKey(os.Args[1:]); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
+	if name == "etcd" {
+		etcdmain.Main(os.Args)
+		return
+	}
+	component, known := components[name]
+	if !known {
+		fmt.Fprintf(os.Stderr, "no component is called %q\n", name)
+		os.Exit(2)
+	}
+	os.Exit(cli.Run(component()))
+}
+
+// serviceAccountKey writes the key that kube-apiserver signs tokens with.
+func serviceAccountKey(args []string) error {
+	if len(args) != 1 {
+		return fmt.Errorf("usage: service-account-key FILE")
+	}
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return err
+	}
+	der, err := x509.MarshalECPrivateKey(key)
+	if err != nil {
+		return err
+	}
+	block := pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: der})
+	return os.WriteFile(args[0], block, 0o600)
+}

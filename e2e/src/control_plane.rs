@@ -1,0 +1,263 @@
+//! The control plane as a whole.
+
+use std::net::{Ipv4Addr, TcpListener};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use kube_client::config::{KubeConfigOptions, Kubeconfig};
+use kube_client::{Client, Config};
+use nix::sys::signal::Signal;
+use tempfile::TempDir;
+use tokio::time::Instant;
+
+use crate::process::Process;
+
+/// The variable that names the program with all the components.
+pub const PROGRAM: &str = "KINFORMER_CONTROL_PLANE";
+
+/// How long a component may take to be ready.
+const READY: Duration = Duration::from_secs(120);
+/// How long a component may take to end in good order.
+const GRACE: Duration = Duration::from_secs(5);
+
+/// What can go wrong with it.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The program is not named.
+    #[error("{PROGRAM} is not set; run this by `cargo xtask e2e`, which builds the control plane")]
+    NoProgram,
+    /// A file or a port could not be had.
+    #[error("{what}: {source}")]
+    Prepare {
+        /// What was being done.
+        what: &'static str,
+        /// What went wrong.
+        source: std::io::Error,
+    },
+    /// A component could not be started.
+    #[error("{component} could not be started: {source}")]
+    Start {
+        /// Which one.
+        component: &'static str,
+        /// What went wrong.
+        source: std::io::Error,
+    },
+    /// A component has ended by itself.
+    #[error("{component} has ended; the end of its log:\n{log}")]
+    Ended {
+        /// Which one.
+        component: &'static str,
+        /// The last lines of its log.
+        log: String,
+    },
+    /// kube-apiserver did not become ready.
+    #[error("kube-apiserver is not ready after {READY:?}: {last}\nthe end of its log:\n{log}")]
+    NotReady {
+        /// Its last answer.
+        last: String,
+        /// The last lines of its log.
+        log: String,
+    },
+    /// The kubeconfig that was written is none.
+    #[error("the kubeconfig: {0}")]
+    Kubeconfig(String),
+}
+
+/// How a control plane is started.
+#[derive(Clone, Debug, Default)]
+#[must_use]
+pub struct Options {
+    apiserver: Vec<String>,
+}
+
+impl Options {
+    /// The defaults of every component.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// One more flag of kube-apiserver, such as `--watch-cache=false`.
+    pub fn apiserver_flag(mut self, flag: impl Into<String>) -> Self {
+        self.apiserver.push(flag.into());
+        self
+    }
+}
+
+/// etcd and kube-apiserver on loopback. They end with this value, and so does their folder.
+pub struct ControlPlane {
+    // kube-apiserver before etcd: its graceful end waits for an etcd that is gone.
+    apiserver: Process,
+    etcd: Process,
+    program: PathBuf,
+    arguments: Vec<String>,
+    port: u16,
+    folder: TempDir,
+}
+
+/// The tokens and who they are.
+const ADMIN: &str = "admin-token";
+const TOKENS: &str = "admin-token,admin,1,system:masters\nnobody-token,nobody,2,\n";
+
+impl ControlPlane {
+    /// Starts one and waits until it is ready.
+    ///
+    /// # Errors
+    /// A component cannot be started, ends, or is not ready in time: with the end of its log.
+    pub async fn start(options: Options) -> Result<Self, Error> {
+        let program = PathBuf::from(std::env::var_os(PROGRAM).ok_or(Error::NoProgram)?);
+        let prepare = |what| move |source| Error::Prepare { what, source };
+        let folder = tempfile::Builder::new()
+            .prefix("kinformer-e2e-")
+            .tempdir()
+            .map_err(prepare("a temporary folder"))?;
+        let path = |name: &str| folder.path().join(name).display().to_string();
+        let [client, peer, port] = free_ports().map_err(prepare("free ports"))?;
+
+        std::fs::write(path("tokens.csv"), TOKENS).map_err(prepare("the tokens"))?;
+        let key = path("service-account.key");
+        let made = tokio::process::Command::new(&program).args(["service-account-key", &key]).status().await;
+        made.map_err(prepare("the key for service accounts"))?;
+
+        let (client, peer) = (format!("http://127.0.0.1:{client}"), format!("http://127.0.0.1:{peer}"));
+        let etcd = [
+            "--name=e2e".into(),
+            format!("--data-dir={}", path("etcd")),
+            format!("--listen-client-urls={client}"),
+            format!("--advertise-client-urls={client}"),
+            format!("--listen-peer-urls={peer}"),
+            format!("--initial-advertise-peer-urls={peer}"),
+            format!("--initial-cluster=e2e={peer}"),
+            "--unsafe-no-fsync".into(),
+            "--log-level=warn".into(),
+        ];
+        let mut arguments = vec![
+            format!("--etcd-servers={client}"),
+            format!("--cert-dir={}", path("certificates")),
+            format!("--secure-port={port}"),
+            "--bind-address=127.0.0.1".into(),
+            "--service-account-issuer=https://kubernetes.default.svc".into(),
+            format!("--service-account-key-file={key}"),
+            format!("--service-account-signing-key-file={key}"),
+            format!("--token-auth-file={}", path("tokens.csv")),
+            "--authorization-mode=RBAC".into(),
+            "--service-cluster-ip-range=10.0.0.0/24".into(),
+        ];
+        arguments.extend(options.apiserver);
+        let etcd = Process::start(&program, "etcd", &etcd, folder.path())?;
+        let apiserver = Process::start(&program, "kube-apiserver", &arguments, folder.path())?;
+        let mut control_plane = Self { apiserver, etcd, program, arguments, port, folder };
+        control_plane.ready().await?;
+        Ok(control_plane)
+    }
+
+    /// Its address.
+    pub fn url(&self) -> String {
+        format!("https://127.0.0.1:{}", self.port)
+    }
+
+    /// The kubeconfig of an administrator, for kubectl and other clients.
+    pub fn kubeconfig(&self) -> PathBuf {
+        self.folder.path().join("kubeconfig")
+    }
+
+    /// The configuration of an administrator.
+    ///
+    /// # Errors
+    /// The kubeconfig is none.
+    pub async fn config(&self) -> Result<Config, Error> {
+        let problem = |error: kube_client::config::KubeconfigError| Error::Kubeconfig(error.to_string());
+        let kubeconfig = Kubeconfig::read_from(self.kubeconfig()).map_err(problem)?;
+        Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await.map_err(problem)
+    }
+
+    /// A client of an administrator.
+    ///
+    /// # Errors
+    /// As [`Self::config`].
+    pub async fn client(&self) -> Result<Client, Error> {
+        kinformer::client(self.config().await?).map_err(|error| Error::Kubeconfig(error.to_string()))
+    }
+
+    /// Ends kube-apiserver on the spot.
+    pub async fn kill_apiserver(&mut self) {
+        self.apiserver.kill().await;
+    }
+
+    /// Starts kube-apiserver again, on the same etcd and at the same address, and waits until it is ready.
+    ///
+    /// # Errors
+    /// As [`Self::start`].
+    pub async fn restart_apiserver(&mut self) -> Result<(), Error> {
+        self.apiserver.kill().await;
+        self.apiserver =
+            Process::start(&self.program, "kube-apiserver", &self.arguments, self.folder.path())?;
+        self.ready().await
+    }
+
+    /// Stops kube-apiserver where it is, connections and all.
+    pub fn pause_apiserver(&self) {
+        self.apiserver.signal(Signal::SIGSTOP);
+    }
+
+    /// Lets it go on.
+    pub fn resume_apiserver(&self) {
+        self.apiserver.signal(Signal::SIGCONT);
+    }
+
+    /// Ends all of it in good order, with a bound.
+    pub async fn stop(mut self) {
+        self.apiserver.stop(GRACE).await;
+        self.etcd.stop(GRACE).await;
+    }
+
+    async fn ready(&mut self) -> Result<(), Error> {
+        let deadline = Instant::now() + READY;
+        let mut last = String::new();
+        while Instant::now() < deadline {
+            self.etcd.check()?;
+            self.apiserver.check()?;
+            match self.ask().await {
+                Ok(()) => return Ok(()),
+                Err(error) => last = error,
+            }
+            // A process of somebody else: there is nothing to be woken by.
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+        Err(Error::NotReady { last, log: self.apiserver.tail() })
+    }
+
+    async fn ask(&self) -> Result<(), String> {
+        let authority = self.folder.path().join("certificates/apiserver.crt");
+        if !authority.exists() {
+            return Err("it has made no certificate yet".into());
+        }
+        std::fs::write(self.kubeconfig(), kubeconfig(&self.url(), &authority))
+            .map_err(|error| error.to_string())?;
+        let client = self.client().await.map_err(|error| error.to_string())?;
+        let request = http::Request::get("/readyz").body(Vec::new()).map_err(|error| error.to_string())?;
+        client.request_text(request).await.map(drop).map_err(|error| error.to_string())
+    }
+}
+
+fn kubeconfig(url: &str, authority: &Path) -> String {
+    format!(
+        "apiVersion: v1\nkind: Config\ncurrent-context: e2e\n\
+         clusters:\n- name: e2e\n  cluster: {{server: \"{url}\", certificate-authority: \"{}\"}}\n\
+         users:\n- name: admin\n  user: {{token: {ADMIN}}}\n\
+         contexts:\n- name: e2e\n  context: {{cluster: e2e, user: admin}}\n",
+        authority.display(),
+    )
+}
+
+/// Ports that nobody had a moment ago.
+fn free_ports<const N: usize>() -> std::io::Result<[u16; N]> {
+    let mut ports = [0; N];
+    let mut held = Vec::new();
+    for port in &mut ports {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
+        *port = listener.local_addr()?.port();
+        held.push(listener);
+    }
+    Ok(ports)
+}

@@ -1,0 +1,78 @@
+//! One component as a process.
+
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::Duration;
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use tokio::process::{Child, Command};
+
+use crate::Error;
+
+/// Ends with this value, whatever happens.
+pub(crate) struct Process {
+    name: &'static str,
+    child: Child,
+    log: PathBuf,
+}
+
+impl Process {
+    pub(crate) fn start(
+        program: &Path,
+        name: &'static str,
+        args: &[String],
+        folder: &Path,
+    ) -> Result<Self, Error> {
+        let log = folder.join(format!("{name}.log"));
+        let problem = |source| Error::Start { component: name, source };
+        let file = std::fs::File::options().create(true).append(true).open(&log).map_err(problem)?;
+        let child = Command::new(program)
+            .arg(name)
+            .args(args)
+            .current_dir(folder)
+            .stdin(Stdio::null())
+            .stdout(file.try_clone().map_err(problem)?)
+            .stderr(file)
+            .kill_on_drop(true)
+            .spawn()
+            .map_err(problem)?;
+        Ok(Self { name, child, log })
+    }
+
+    /// An error with the end of its log if it has ended.
+    pub(crate) fn check(&mut self) -> Result<(), Error> {
+        match self.child.try_wait() {
+            Ok(None) => Ok(()),
+            Ok(Some(_)) | Err(_) => Err(Error::Ended { component: self.name, log: self.tail() }),
+        }
+    }
+
+    pub(crate) fn tail(&self) -> String {
+        let log = std::fs::read_to_string(&self.log).unwrap_or_default();
+        let lines: Vec<&str> = log.lines().collect();
+        lines.get(lines.len().saturating_sub(20)..).unwrap_or_default().join("\n")
+    }
+
+    pub(crate) fn signal(&self, signal: Signal) {
+        if let Some(id) = self.child.id().and_then(|id| i32::try_from(id).ok()) {
+            // It may just have ended.
+            let _ = kill(Pid::from_raw(id), signal);
+        }
+    }
+
+    /// Asks it to end, and ends it when it does not within the bound.
+    pub(crate) async fn stop(&mut self, bound: Duration) {
+        self.signal(Signal::SIGCONT);
+        self.signal(Signal::SIGTERM);
+        if tokio::time::timeout(bound, self.child.wait()).await.is_err() {
+            self.kill().await;
+        }
+    }
+
+    /// Ends it on the spot.
+    pub(crate) async fn kill(&mut self) {
+        // It may just have ended.
+        let _ = self.child.kill().await;
+    }
+}
