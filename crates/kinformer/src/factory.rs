@@ -2,7 +2,6 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use dashmap::DashMap;
 use dashmap::mapref::entry::Entry as Place;
@@ -50,9 +49,10 @@ pub(crate) struct Inner {
     informers: DashMap<Key, Arc<Entry>>,
     tasks: TaskTracker,
     cancel: CancellationToken,
-    /// How runs have ended that did not end well.
-    ended: Arc<Mutex<Vec<kinformer_shared_informer::Error>>>,
-    down: AtomicBool,
+    /// The informers whose handlers did not return in time.
+    stuck: Arc<Mutex<Vec<kinformer_shared_informer::Error>>>,
+    /// Shut down. Held while informers are started: so that none is started behind a shutdown's back.
+    down: Mutex<bool>,
 }
 
 impl Drop for Inner {
@@ -79,8 +79,8 @@ impl SharedInformerFactory {
             informers: DashMap::new(),
             tasks: TaskTracker::new(),
             cancel: CancellationToken::new(),
-            ended: Arc::default(),
-            down: AtomicBool::new(false),
+            stuck: Arc::default(),
+            down: Mutex::new(false),
         };
         Self { inner: Arc::new(inner) }
     }
@@ -136,7 +136,8 @@ impl SharedInformerFactory {
     /// A resource by its group, version and plural name, with objects of any shape. The server is asked about it.
     ///
     /// # Errors
-    /// [`Error::Discovery`]: the server does not serve it, or does not answer.
+    /// [`Error::NoSuchResource`]: the server serves the group and version, but not this in it. [`Error::Discovery`]:
+    /// it does not serve these either, or does not answer.
     ///
     /// Follows client-go 1.37 (`ForResource`).
     pub async fn for_resource(
@@ -243,20 +244,25 @@ impl SharedInformerFactory {
     /// [`Error::NoRuntime`]: this is not within a tokio runtime.
     pub fn start(&self) -> Result<(), Error> {
         let runtime = Handle::try_current().map_err(|_| Error::NoRuntime)?;
+        let down = self.inner.down.lock();
+        if *down {
+            return Ok(());
+        }
         for entry in self.inner.informers.iter() {
-            // Asked for each: a shutdown closes the tracker only after it has said so.
-            if self.inner.down.load(Ordering::SeqCst) {
-                return Ok(());
-            }
             if let Some((informer, cancel)) = entry.begin(&self.inner.cancel) {
-                let ended = self.inner.ended.clone();
+                let stuck = self.inner.stuck.clone();
                 let done = entry.done();
                 self.inner.tasks.spawn_on(
                     async move {
                         let _done = done.drop_guard();
+                        // Dropped before that: who waits for the end finds the memory free.
+                        let informer = informer;
                         if let Err(error) = informer.run(cancel).await {
                             tracing::error!(informer = informer.name(), %error, "an informer did not end well");
-                            ended.lock().push(error);
+                            // Anything else means that somebody else runs it, and answers for it.
+                            if matches!(error, kinformer_shared_informer::Error::Stuck { .. }) {
+                                stuck.lock().push(error);
+                            }
                         }
                     },
                     &runtime,
@@ -299,17 +305,17 @@ impl SharedInformerFactory {
     /// # Errors
     /// [`Error::Stuck`]: handlers did not return in time.
     pub async fn shutdown(&self) -> Result<(), Error> {
-        self.inner.down.store(true, Ordering::SeqCst);
+        *self.inner.down.lock() = true;
         self.inner.cancel.cancel();
         self.inner.tasks.close();
         self.inner.tasks.wait().await;
-        let stuck = self.inner.ended.lock().clone();
+        let stuck = self.inner.stuck.lock().clone();
         if stuck.is_empty() { Ok(()) } else { Err(Error::Stuck { informers: stuck }) }
     }
 
     /// Whether [`Self::shutdown`] was called.
     pub fn is_shut_down(&self) -> bool {
-        self.inner.down.load(Ordering::SeqCst)
+        *self.inner.down.lock()
     }
 
     /// The entry under this key; made if there is none. User code, which `make` may be, runs without a lock.

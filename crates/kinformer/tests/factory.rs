@@ -386,3 +386,42 @@ async fn a_server_that_comes_up_late_is_waited_for() {
     factory.shutdown().await.unwrap();
     server.shutdown().await;
 }
+
+// contract: F-04
+#[tokio::test(flavor = "multi_thread")]
+async fn a_start_at_the_time_of_a_shutdown_starts_nothing_behind_it() {
+    let config = kube_client::Config::new("http://127.0.0.1:1".parse().unwrap());
+    let client = kinformer::client(config).unwrap();
+    for _ in 0..50 {
+        let factory = SharedInformerFactory::new(client.clone());
+        let items = factory
+            .informer_with(|factory| factory.builder_for(FakeSource::<Item>::new(), "items").build())
+            .unwrap();
+        let starting = tokio::spawn({
+            let factory = factory.clone();
+            async move { factory.start() }
+        });
+        factory.shutdown().await.unwrap();
+        let after = items.phase();
+        assert_ne!(after, Phase::Running);
+        starting.await.unwrap().unwrap();
+        assert_eq!(items.phase(), after, "something happened after the shutdown");
+    }
+}
+
+// contract: F-04
+#[tokio::test]
+async fn an_informer_that_somebody_else_runs_is_none_of_the_factorys_troubles() {
+    let server = server().await;
+    let factory = factory(&server);
+    let maps = factory.informer_for::<ConfigMap>();
+    let cancel = tokio_util::sync::CancellationToken::new();
+    let running = maps.spawn(cancel.clone());
+    maps.wait_for_sync_until(soon()).await.unwrap();
+    factory.start().unwrap();
+    factory.shutdown().await.unwrap();
+    assert_eq!(maps.phase(), Phase::Running);
+    cancel.cancel();
+    running.await.unwrap().unwrap();
+    server.shutdown().await;
+}

@@ -1,0 +1,74 @@
+//! A custom resource that this program knows nothing of, and the metadata of one that it does. Ends by itself.
+//!
+//! `cargo run -p kinformer --example dynamic`
+
+#![allow(clippy::indexing_slicing, reason = "JSON gives null for what is not there")]
+
+use k8s_openapi::api::core::v1::ConfigMap;
+use kinformer::{Event, SharedInformerFactory};
+use kinformer_apiserver::ApiServer;
+use kube_core::gvk::GroupVersionKind;
+use serde_json::json;
+
+#[tokio::main]
+async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let server = ApiServer::builder().start().await?;
+    define_cron_tabs(&server)?;
+    server.create(json!({
+        "apiVersion": "v1", "kind": "ConfigMap",
+        "metadata": {"name": "big", "namespace": "default"}, "data": {"key": "never asked for"},
+    }))?;
+    let factory = SharedInformerFactory::new(kinformer::client(server.config()?)?);
+
+    // By kind, or by resource with for_resource: the server is asked what it is.
+    let kind = GroupVersionKind::gvk("stable.example.com", "v1", "CronTab");
+    let tabs = factory.for_kind(&kind).await?.informer();
+    let handler = tabs.handler().for_each(|event| {
+        let spec = event.object().map(|tab| tab.data["spec"].to_string()).unwrap_or_default();
+        match event {
+            Event::Added { in_initial_list: true, .. } => println!("there is {}: {spec}", event.key()),
+            Event::Added { .. } => println!("new is {}: {spec}", event.key()),
+            Event::Updated { .. } => println!("{} is now {spec}", event.key()),
+            Event::Deleted(_) => println!("{} is gone", event.key()),
+        }
+    })?;
+    // Only names, labels, annotations and owners travel and are kept.
+    let maps = factory.metadata::<ConfigMap>().informer();
+
+    factory.start()?;
+    factory.wait_for_cache_sync().await.into_result()?;
+    handler.synced().await?;
+    for map in maps.store().list() {
+        println!("metadata of {:?}", map.metadata.name);
+    }
+
+    let hourly = server.create(tab("hourly", "0 * * * *"))?;
+    let version = hourly["metadata"]["resourceVersion"].as_str().unwrap_or_default();
+    tabs.wait_for(&version.into()).await?;
+    println!("{} cron tabs", tabs.store().len());
+
+    factory.shutdown().await?;
+    server.shutdown().await;
+    Ok(())
+}
+
+fn define_cron_tabs(server: &ApiServer) -> Result<(), kinformer_apiserver::Error> {
+    server.create(json!({
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": "crontabs.stable.example.com"},
+        "spec": {
+            "group": "stable.example.com", "scope": "Namespaced",
+            "names": {"plural": "crontabs", "singular": "crontab", "kind": "CronTab"},
+            "versions": [{"name": "v1", "served": true, "storage": true,
+                "schema": {"openAPIV3Schema": {"type": "object"}}}],
+        },
+    }))?;
+    server.create(tab("nightly", "0 0 * * *")).map(drop)
+}
+
+fn tab(name: &str, cron: &str) -> serde_json::Value {
+    json!({
+        "apiVersion": "stable.example.com/v1", "kind": "CronTab",
+        "metadata": {"name": name, "namespace": "default"}, "spec": {"cron": cron},
+    })
+}
