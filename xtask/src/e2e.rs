@@ -65,8 +65,7 @@ fn control_plane() -> Result<PathBuf, String> {
     let mut go = Command::new("go");
     go.args(["build", "-trimpath", "-ldflags", &flags.join(" "), "-o"]).arg(&unfinished).arg(".");
     go.current_dir(folder);
-    finish(&mut go)
-        .map_err(|problem| format!("{problem}; the control plane needs Go: https://go.dev/dl"))?;
+    finish(&mut go).map_err(|problem| format!("{problem}; the control plane needs Go: https://go.dev/dl"))?;
     fs::rename(&unfinished, &program).map_err(|error| format!("{}: {error}", program.display()))?;
     Ok(program)
 }
@@ -100,7 +99,8 @@ mod tests {
 
     #[test]
     fn the_version_is_that_of_the_module() {
-        let go_mod = "module m\n\nrequire (\n\tk8s.io/component-base v0.37.1\n\tk8s.io/kubernetes v1.37.1\n)\n";
+        let go_mod =
+            "module m\n\nrequire (\n\tk8s.io/component-base v0.37.1\n\tk8s.io/kubernetes v1.37.1\n)\n";
         assert_eq!(kubernetes_version(go_mod).as_deref(), Ok("v1.37.1"));
         assert!(kubernetes_version("module m\n").is_err());
         let own = files::read(&format!("{SOURCE}/go.mod")).unwrap();
