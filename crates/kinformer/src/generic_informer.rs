@@ -7,8 +7,9 @@ use std::sync::Arc;
 
 use kinformer_core::Object;
 use kinformer_shared_informer::SharedIndexInformer;
-use kube_core::Resource;
 use kube_core::discovery::Scope;
+use kube_core::metadata::PartialObjectMeta;
+use kube_core::{DynamicObject, Resource};
 
 use crate::entry::{Entry, Held, Key, Managed};
 use crate::kind::{Kind, KnownKind, resource_name, scope_of};
@@ -32,6 +33,13 @@ impl<K: Resource<DynamicType = (), Scope: 'static>> GenericInformer<K> {
 impl<K: Resource> GenericInformer<K> {
     pub(crate) fn of(factory: &SharedInformerFactory, dynamic_type: K::DynamicType, scope: Scope) -> Self {
         Self { factory: factory.clone(), dynamic_type, scope }
+    }
+}
+
+impl GenericInformer<DynamicObject> {
+    /// Only the metadata of the same resource, which is an informer of its own. Nothing is asked of the server.
+    pub fn metadata(&self) -> GenericInformer<PartialObjectMeta<DynamicObject>> {
+        GenericInformer::of(&self.factory, self.dynamic_type.clone(), self.scope.clone())
     }
 }
 

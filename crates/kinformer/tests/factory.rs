@@ -301,13 +301,7 @@ async fn kinds_that_only_the_server_knows() {
     let handler = by_kind.informer().handler().for_each(|_| {}).unwrap();
     assert!(informer.remove_handler(&handler).await, "one resource, one informer");
 
-    let (api, capabilities) = kube_client::discovery::pinned_kind(
-        factory.client(),
-        &GroupVersionKind::gvk("stable.example.com", "v1", "CronTab"),
-    )
-    .await
-    .unwrap();
-    let metadata = factory.dynamic_metadata(api, capabilities.scope).informer();
+    let metadata = tabs.metadata().informer();
     synced(&factory).await;
     assert_eq!(informer.get_by_key("default/nightly").unwrap().data["spec"]["cron"], "0 0 * * *");
     assert_eq!(metadata.get_by_key("default/nightly").unwrap().metadata.name.as_deref(), Some("nightly"));
