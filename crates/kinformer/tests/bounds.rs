@@ -3,12 +3,15 @@
 use k8s_openapi::api::core::v1::Pod;
 use kinformer::accessors::{Core, CoreV1};
 use kinformer::{
-    Error, GenericInformer, LabelSelector, Lister, NamespaceLister, SelectorError, SelectorProblem,
-    SharedInformerFactory,
+    CacheSync, Error, GenericInformer, InformerLease, LabelSelector, Lister, NamespaceLister, SelectorError,
+    SelectorProblem, SharedInformerFactory, SharedInformerFactoryBuilder,
 };
 use static_assertions::assert_impl_all;
 
 assert_impl_all!(SharedInformerFactory: Send, Sync, Clone, std::fmt::Debug);
+assert_impl_all!(SharedInformerFactoryBuilder: Send, Sync, std::fmt::Debug);
+assert_impl_all!(CacheSync: Send, Sync, Clone, std::fmt::Debug);
+assert_impl_all!(InformerLease<Pod>: Send, Sync, Clone, std::fmt::Debug);
 assert_impl_all!(GenericInformer<Pod>: Send, Sync, Clone, std::fmt::Debug);
 assert_impl_all!(Core<'static>: Send, Sync, Copy, std::fmt::Debug);
 assert_impl_all!(CoreV1<'static>: Send, Sync, Copy, std::fmt::Debug);

@@ -100,9 +100,10 @@ async fn leases_taken_and_given_back_at_the_same_time() {
                     assert!(!lease.is_stopped(), "a stopped informer was handed out");
                     factory.start().unwrap();
                     let handler = lease.handler().for_each(|_| {}).unwrap();
-                    tokio::task::yield_now().await;
-                    assert!(!handler.is_removed(), "it was stopped while it was held");
-                    assert!(lease.phase() == Phase::Running);
+                    // It runs, and is not stopped while it is held.
+                    lease.wait_for_sync_until(soon()).await.unwrap();
+                    handler.synced_until(soon()).await.unwrap();
+                    assert_eq!(lease.phase(), Phase::Running);
                     drop(lease);
                 }
             })
