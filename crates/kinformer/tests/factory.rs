@@ -160,13 +160,15 @@ async fn options_are_for_every_informer() {
 async fn waiting_says_of_each_informer_how_it_went() {
     let server = server().await;
     server.faults().inject(Fault::forbidden().resource("secrets").always());
-    let factory = factory(&server);
+    let (failed, mut failures) = tokio::sync::mpsc::channel(100);
+    let factory =
+        builder(&server).on_error(move |failure| drop(failed.try_send(failure.reflector.to_owned()))).build();
     let (maps, secrets) = (factory.informer_for::<ConfigMap>(), factory.informer_for::<Secret>());
     factory.start().unwrap();
     maps.wait_for_sync_until(soon()).await.unwrap();
     // One that is forbidden is of no consequence for the other.
-    let deadline = tokio::time::Instant::now() + Duration::from_millis(300);
-    let report = factory.wait_for_cache_sync_until(deadline).await;
+    assert_eq!(failures.recv().await.as_deref(), Some("secrets"));
+    let report = factory.wait_for_cache_sync_until(tokio::time::Instant::now()).await;
     assert!(!report.all_synced());
     let results: Vec<_> = report.iter().map(|(name, result)| (name.to_owned(), result.is_ok())).collect();
     assert_eq!(results, [("configmaps".to_owned(), true), ("secrets".to_owned(), false)]);
@@ -366,12 +368,14 @@ async fn an_informer_may_be_of_ones_own_making() {
 async fn a_server_that_comes_up_late_is_waited_for() {
     let first = server().await;
     let address = first.url().trim_start_matches("http://").parse::<std::net::SocketAddr>().unwrap();
-    let factory = factory(&first);
+    let (failed, mut failures) = tokio::sync::mpsc::channel(100);
+    let factory =
+        builder(&first).on_error(move |failure| drop(failed.try_send(failure.error.to_string()))).build();
     first.shutdown().await;
     let maps = factory.informer_for::<ConfigMap>();
     factory.start().unwrap();
-    let deadline = tokio::time::Instant::now() + Duration::from_millis(200);
-    let error = maps.wait_for_sync_until(deadline).await.unwrap_err().to_string();
+    failures.recv().await.unwrap();
+    let error = maps.wait_for_sync_until(tokio::time::Instant::now()).await.unwrap_err().to_string();
     assert!(error.contains("\"configmaps\"") && error.contains("refused"), "{error}");
 
     let server = kinformer_apiserver::ApiServer::builder().listen(address).start().await.unwrap();
