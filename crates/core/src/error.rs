@@ -1,5 +1,6 @@
 //! What can go wrong, and how it is told.
 
+use std::any::Any;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -190,12 +191,16 @@ impl IntoIterator for Report {
 /// The code panicked.
 pub fn contain<R>(user_code: impl FnOnce() -> R) -> Result<R, BoxError> {
     // What the code had borrowed mutably is dropped with it or belongs to the user; ours is not in its reach.
-    catch_unwind(AssertUnwindSafe(user_code)).map_err(|panic| {
-        let message = panic
-            .downcast_ref::<&str>()
-            .copied()
-            .or_else(|| panic.downcast_ref::<String>().map(String::as_str))
-            .unwrap_or("no message");
-        format!("panicked: {message}").into()
-    })
+    catch_unwind(AssertUnwindSafe(user_code)).map_err(panic_error)
+}
+
+/// What was thrown by a panic, as an error that carries its message: for those who catch one themselves, as code
+/// that awaits has to.
+pub fn panic_error(panic: Box<dyn Any + Send>) -> BoxError {
+    let message = panic
+        .downcast_ref::<&str>()
+        .copied()
+        .or_else(|| panic.downcast_ref::<String>().map(String::as_str))
+        .unwrap_or("no message");
+    format!("panicked: {message}").into()
 }

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use futures::FutureExt as _;
-use kinformer_core::{Object, contain};
+use kinformer_core::{Object, contain, panic_error};
 
 use crate::event::Event;
 use crate::handler::{AsyncEventHandler, EventHandler};
@@ -78,11 +78,7 @@ pub(crate) async fn asynchronous<T: Object, H: AsyncEventHandler<T>>(mut source:
             let same = event.clone();
             let told = AssertUnwindSafe(async { handler.on_event(event).await }).catch_unwind().await;
             source.listener.busy.store(false, Ordering::Relaxed);
-            // A panic is thrown once more only to put its message into words as everywhere.
-            let told = told.map_err(|panic| {
-                let told = Panicked::catch(&same, || std::panic::resume_unwind(panic));
-                told.map_or_else(|panicked| panicked, |never: std::convert::Infallible| match never {})
-            });
+            let told = told.map_err(|panic| Panicked::over(&same, panic_error(panic)));
             same.bury();
             if let Err(panicked) = told {
                 report(&source, &panicked);

@@ -37,7 +37,12 @@ pub(crate) struct Panicked {
 impl Panicked {
     /// Runs user code over an event.
     pub(crate) fn catch<T: Object, R>(event: &Event<T>, user_code: impl FnOnce() -> R) -> Result<R, Self> {
-        contain(user_code).map_err(|error| Self { key: event.key().to_string(), error })
+        contain(user_code).map_err(|error| Self::over(event, error))
+    }
+
+    /// What was caught of user code over an event.
+    pub(crate) fn over<T: Object>(event: &Event<T>, error: BoxError) -> Self {
+        Self { key: event.key().to_string(), error }
     }
 }
 

@@ -2,10 +2,10 @@
 
 use std::any::Any;
 use std::future::Future;
-use std::panic::{AssertUnwindSafe, resume_unwind};
+use std::panic::AssertUnwindSafe;
 
 use futures::FutureExt;
-use kinformer_core::contain;
+use kinformer_core::panic_error;
 
 use crate::ApiError;
 
@@ -20,7 +20,5 @@ pub(crate) async fn contained<R>(
 
 /// What was thrown, as an error.
 pub(crate) fn panicked(operation: &'static str, panic: Box<dyn Any + Send>) -> ApiError {
-    let message = contain(|| resume_unwind(panic))
-        .map_or_else(|source| source, |never: std::convert::Infallible| match never {});
-    ApiError::Panic { operation, source: message }
+    ApiError::Panic { operation, source: panic_error(panic) }
 }

@@ -6,7 +6,7 @@ use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
 use futures::FutureExt as _;
-use kinformer_core::{Object, contain};
+use kinformer_core::{Object, panic_error};
 use kinformer_delta_fifo::{Popped, Queue};
 use kinformer_reflector::{ListerWatcher, Reflector, ReflectorHandle, ReflectorOptions, StopReason};
 use tokio::task::JoinSet;
@@ -167,8 +167,7 @@ async fn empty<T: Object, P: Process<T>>(name: &str, queue: &dyn Queue<T>, proce
 
 async fn contained(name: &str, work: impl Future<Output = ()>) {
     if let Err(panic) = AssertUnwindSafe(work).catch_unwind().await {
-        // Only to put its message into words as everywhere.
-        let Err(error) = contain(|| std::panic::resume_unwind(panic));
+        let error = panic_error(panic);
         tracing::error!(controller = name, %error, "the process function panicked; its batch is skipped");
     }
 }
