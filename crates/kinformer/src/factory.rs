@@ -190,17 +190,8 @@ impl SharedInformerFactory {
         &self,
         make: impl Fn(&Self) -> Result<SharedIndexInformer<T>, E>,
     ) -> Result<SharedIndexInformer<T>, E> {
-        let key = Key::of_type::<T>();
-        loop {
-            let entry =
-                self.entry(&key, || make(self).map(|informer| Arc::new(informer) as Arc<dyn Managed>))?;
-            // It may have been released since it was found.
-            if entry.keep() == Held::Yes
-                && let Some(informer) = entry.informer()
-            {
-                return Ok(informer);
-            }
-        }
+        let made = || make(self).map(|informer| Arc::new(informer) as Arc<dyn Managed>);
+        self.held(&Key::of_type::<T>(), Entry::keep, made).map(|(_, informer)| informer)
     }
 
     /// An informer builder with what the factory's options say about this type.
@@ -319,7 +310,7 @@ impl SharedInformerFactory {
     }
 
     /// The entry under this key; made if there is none. User code, which `make` may be, runs without a lock.
-    pub(crate) fn entry<E>(
+    fn entry<E>(
         &self,
         key: &Key,
         make: impl FnOnce() -> Result<Arc<dyn Managed>, E>,
@@ -334,13 +325,20 @@ impl SharedInformerFactory {
         })
     }
 
-    /// As [`Self::entry`], with one more lease of it.
-    pub(crate) fn leased(&self, key: &Key, make: impl Fn() -> Arc<dyn Managed>) -> Arc<Entry> {
+    /// As [`Self::entry`], held in the way that `hold` says, with its informer.
+    pub(crate) fn held<T: Object, E>(
+        &self,
+        key: &Key,
+        hold: impl Fn(&Entry) -> Held,
+        make: impl Fn() -> Result<Arc<dyn Managed>, E>,
+    ) -> Result<(Arc<Entry>, SharedIndexInformer<T>), E> {
         loop {
-            let Ok(entry) = self.entry(key, || Ok::<_, std::convert::Infallible>(make()));
+            let entry = self.entry(key, &make)?;
             // It may have been released since it was found.
-            if entry.lease() == Held::Yes {
-                return entry;
+            if hold(&entry) == Held::Yes
+                && let Some(informer) = entry.informer()
+            {
+                return Ok((entry, informer));
             }
         }
     }

@@ -50,15 +50,7 @@ where
     /// The informer. From now on the factory keeps it for as long as it lives. It runs from the next
     /// [start](SharedInformerFactory::start) on.
     pub fn informer(&self) -> SharedIndexInformer<K> {
-        loop {
-            let Ok(entry) = self.factory.entry(&self.key(), || Ok::<_, Infallible>(self.make()));
-            // It may have been released since it was found.
-            if entry.keep() == Held::Yes
-                && let Some(informer) = entry.informer()
-            {
-                return informer;
-            }
-        }
+        self.held(Entry::keep).1
     }
 
     /// Reads what the informer has stored. The factory keeps the informer from now on.
@@ -69,13 +61,8 @@ where
     /// The informer for as long as somebody needs it: when the last lease of it is given back or dropped, it stops,
     /// and its watch and its objects go. If the factory [keeps](Self::informer) it, it goes on.
     pub fn lease(&self) -> InformerLease<K> {
-        let key = self.key();
-        loop {
-            let entry = self.factory.leased(&key, || self.make());
-            if let Some(informer) = entry.informer() {
-                return InformerLease { informer, key, entry, factory: self.factory.clone() };
-            }
-        }
+        let (entry, informer) = self.held(Entry::lease);
+        InformerLease { informer, key: self.key(), entry, factory: self.factory.clone() }
     }
 
     /// Stops the informer, whoever holds it, and waits until it has stopped. Asked for again, it is a new one. Says
@@ -87,6 +74,11 @@ where
     /// What it is about, as people write it: `pods`, `deployments.apps`.
     pub fn resource(&self) -> String {
         resource_name::<K>(&self.dynamic_type)
+    }
+
+    fn held(&self, hold: fn(&Entry) -> Held) -> (Arc<Entry>, SharedIndexInformer<K>) {
+        let Ok(held) = self.factory.held(&self.key(), hold, || Ok::<_, Infallible>(self.make()));
+        held
     }
 
     fn key(&self) -> Key {
