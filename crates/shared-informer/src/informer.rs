@@ -180,7 +180,7 @@ impl<T: Object> SharedIndexInformer<T> {
         if self.is_stopped() {
             return Err(self.stopped_error());
         }
-        let added = self.inner.indexer.add_indexers(indexers.into_iter().collect::<Vec<_>>());
+        let added = self.inner.indexer.add_indexers(indexers);
         let report = added.map_err(|source| Error::Indexers {
             informer: self.inner.name.clone(),
             source: Arc::new(source),

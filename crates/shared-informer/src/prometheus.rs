@@ -71,7 +71,8 @@ impl InformerCollector {
 
     fn figures(&self) -> Vec<InformerMetrics> {
         let informers: Vec<_> = self.informers.lock().iter().filter_map(Weak::upgrade).collect();
-        informers.iter().filter_map(|informer| informer.figures()).collect()
+        let figures = informers.iter().filter_map(|informer| informer.figures());
+        figures.map(|metrics| InformerMetrics { handlers: by_name(&metrics.handlers), ..metrics }).collect()
     }
 }
 
@@ -148,7 +149,6 @@ impl Collector for InformerCollector {
             )?;
         }
 
-        let handlers = |metrics: &InformerMetrics| by_name(&metrics.handlers);
         let handler_labels = |metrics: &InformerMetrics, handler: &str| {
             let [name, resource] = labels(metrics);
             [name, resource, ("handler", handler.to_owned())]
@@ -160,7 +160,7 @@ impl Collector for InformerCollector {
             MetricType::Gauge,
         )?;
         for metrics in &informers {
-            for handler in handlers(metrics) {
+            for handler in &metrics.handlers {
                 let depth = i64::try_from(handler.depth).unwrap_or(i64::MAX);
                 let labels = handler_labels(metrics, &handler.name);
                 ConstGauge::new(depth).encode(queued.encode_family(&labels)?)?;
@@ -173,7 +173,7 @@ impl Collector for InformerCollector {
             MetricType::Gauge,
         )?;
         for metrics in &informers {
-            for handler in handlers(metrics) {
+            for handler in &metrics.handlers {
                 let labels = handler_labels(metrics, &handler.name);
                 ConstGauge::new(handler.lag.as_secs_f64()).encode(lag.encode_family(&labels)?)?;
             }
@@ -185,7 +185,7 @@ impl Collector for InformerCollector {
             MetricType::Counter,
         )?;
         for metrics in &informers {
-            for handler in handlers(metrics) {
+            for handler in &metrics.handlers {
                 let labels = handler_labels(metrics, &handler.name);
                 ConstCounter::new(handler.panics).encode(panics.encode_family(&labels)?)?;
             }
