@@ -265,6 +265,17 @@ mod tests {
         serde_json::from_str(&text).expect("a pod")
     }
 
+    fn update<'a>(old: &'a Brief<false>, new: &'a Brief<false>) -> Event<'a, false> {
+        Event {
+            happened: Happened::Update,
+            key: new.key(),
+            object: Some(new),
+            old: Some(old),
+            initial: false,
+            final_state_unknown: false,
+        }
+    }
+
     fn line(format: Format, event: &Event<'_, false>) -> String {
         let mut line = Vec::new();
         Lines::new(format, "pods".into(), 6).event(&mut line, event);
@@ -274,14 +285,7 @@ mod tests {
     #[test]
     fn json_lines_are_as_promised() {
         let (old, new) = (pod("1"), pod("2"));
-        let update = Event {
-            happened: Happened::Update,
-            key: new.key(),
-            object: Some(&new),
-            old: Some(&old),
-            initial: false,
-            final_state_unknown: false,
-        };
+        let update = update(&old, &new);
         assert_eq!(
             line(Format::Json, &update),
             "{\"event\":\"update\",\"resource\":\"pods\",\"key\":\"b/a\",\"resourceVersion\":\"2\",\
@@ -304,14 +308,7 @@ mod tests {
     #[test]
     fn text_is_in_columns_and_wide_says_more() {
         let (old, new) = (pod("1"), pod("2"));
-        let event = Event {
-            happened: Happened::Update,
-            key: new.key(),
-            object: Some(&new),
-            old: Some(&old),
-            initial: false,
-            final_state_unknown: false,
-        };
+        let event = update(&old, &new);
         assert_eq!(line(Format::Text, &event), "update  pods   b/a\n");
         assert_eq!(
             line(Format::Wide, &event),
