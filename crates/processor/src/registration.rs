@@ -86,6 +86,8 @@ impl Registration {
             let own_task = listener.task.get().copied();
             if own_task.is_none() || own_task != tokio::task::try_id() {
                 listener.done.cancelled().await;
+                // Its own end may not have come to this yet.
+                listener.forget();
             }
         }
     }
