@@ -1,0 +1,135 @@
+// client-go's own informers, printing what their handlers hear in the lines of `kinformer watch -o json`, so that the
+// two can be compared.
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"strings"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/tools/clientcmd"
+)
+
+// line is what `kinformer watch -o json` prints for an event.
+type line struct {
+	Event              string  `json:"event"`
+	Resource           string  `json:"resource"`
+	Key                string  `json:"key"`
+	ResourceVersion    string  `json:"resourceVersion"`
+	OldResourceVersion *string `json:"oldResourceVersion"`
+	Initial            bool    `json:"initial"`
+	FinalStateUnknown  bool    `json:"finalStateUnknown"`
+}
+
+var output sync.Mutex
+
+func print(value any) {
+	output.Lock()
+	defer output.Unlock()
+	if err := json.NewEncoder(os.Stdout).Encode(value); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+func key(obj any) string {
+	key, err := cache.DeletionHandlingMetaNamespaceKeyFunc(obj)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	return key
+}
+
+func version(obj any) string {
+	accessor, err := meta.Accessor(obj)
+	if err != nil {
+		return ""
+	}
+	return accessor.GetResourceVersion()
+}
+
+func handler(resource string) cache.ResourceEventHandler {
+	return cache.ResourceEventHandlerDetailedFuncs{
+		AddFunc: func(obj any, initial bool) {
+			print(line{Event: "add", Resource: resource, Key: key(obj), ResourceVersion: version(obj), Initial: initial})
+		},
+		UpdateFunc: func(old, obj any) {
+			before := version(old)
+			print(line{Event: "update", Resource: resource, Key: key(obj), ResourceVersion: version(obj), OldResourceVersion: &before})
+		},
+		DeleteFunc: func(obj any) {
+			unknown, isUnknown := obj.(cache.DeletedFinalStateUnknown)
+			deleted := line{Event: "delete", Resource: resource, Key: key(obj), FinalStateUnknown: isUnknown}
+			if isUnknown {
+				deleted.ResourceVersion = version(unknown.Obj)
+			} else {
+				deleted.ResourceVersion = version(obj)
+			}
+			print(deleted)
+		},
+	}
+}
+
+func run() error {
+	kubeconfig := flag.String("kubeconfig", "", "the kubeconfig")
+	flag.Parse()
+	config, err := clientcmd.BuildConfigFromFlags("", *kubeconfig)
+	if err != nil {
+		return err
+	}
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return err
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+
+	factory := informers.NewSharedInformerFactory(client, 0)
+	for _, argument := range flag.Args() {
+		// GROUP/VERSION/RESOURCE, or VERSION/RESOURCE of the core group.
+		parts := strings.Split(argument, "/")
+		if len(parts) == 2 {
+			parts = append([]string{""}, parts...)
+		}
+		if len(parts) != 3 {
+			return fmt.Errorf("%q is not GROUP/VERSION/RESOURCE", argument)
+		}
+		resource := schema.GroupVersionResource{Group: parts[0], Version: parts[1], Resource: parts[2]}
+		informer, err := factory.ForResource(resource)
+		if err != nil {
+			return err
+		}
+		name := resource.GroupResource().String()
+		registration, err := informer.Informer().AddEventHandler(handler(name))
+		if err != nil {
+			return err
+		}
+		go func() {
+			if cache.WaitForCacheSync(ctx.Done(), registration.HasSynced) {
+				print(map[string]any{"event": "synced", "resource": name, "count": len(informer.Informer().GetStore().ListKeys())})
+			}
+		}()
+	}
+	factory.Start(ctx.Done())
+	<-ctx.Done()
+	factory.Shutdown()
+	return nil
+}
+
+func main() {
+	if err := run(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
