@@ -1,5 +1,7 @@
-// The control plane of Kubernetes in one program: etcd, kube-apiserver, kube-controller-manager or kube-scheduler, by
-// its first argument. Everything behind that argument is the component's own.
+// The control plane of Kubernetes in one program: etcd, kube-apiserver, kube-controller-manager, kube-scheduler or
+// kubectl, by its first argument. Everything behind that argument is the component's own.
+//
+// A server whose standard input is a pipe ends when that is closed, so that none outlives who has started it.
 package main
 
 import (
@@ -9,6 +11,7 @@ import (
 	"crypto/x509"
 	"encoding/pem"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 
@@ -18,6 +21,7 @@ import (
 	_ "k8s.io/component-base/logs/json/register"
 	_ "k8s.io/component-base/metrics/prometheus/clientgo"
 	_ "k8s.io/component-base/metrics/prometheus/version"
+	kubectl "k8s.io/kubectl/pkg/cmd"
 	apiserver "k8s.io/kubernetes/cmd/kube-apiserver/app"
 	controllermanager "k8s.io/kubernetes/cmd/kube-controller-manager/app"
 	scheduler "k8s.io/kubernetes/cmd/kube-scheduler/app"
@@ -31,7 +35,7 @@ var components = map[string]func() *cobra.Command{
 
 func main() {
 	if len(os.Args) < 2 {
-		fmt.Fprintln(os.Stderr, "usage: "+filepath.Base(os.Args[0])+" etcd|kube-apiserver|kube-controller-manager|kube-scheduler [flags]")
+		fmt.Fprintln(os.Stderr, "usage: "+filepath.Base(os.Args[0])+" etcd|kube-apiserver|kube-controller-manager|kube-scheduler|kubectl [flags]")
 		os.Exit(2)
 	}
 	name := os.Args[1]
@@ -44,6 +48,10 @@ func main() {
 		}
 		return
 	}
+	if name == "kubectl" {
+		os.Exit(cli.Run(kubectl.NewDefaultKubectlCommand()))
+	}
+	go endWithStarter()
 	if name == "etcd" {
 		etcdmain.Main(os.Args)
 		return
@@ -54,6 +62,16 @@ func main() {
 		os.Exit(2)
 	}
 	os.Exit(cli.Run(component()))
+}
+
+func endWithStarter() {
+	input, err := os.Stdin.Stat()
+	if err != nil || input.Mode()&os.ModeNamedPipe == 0 {
+		return
+	}
+	io.Copy(io.Discard, os.Stdin)
+	fmt.Fprintln(os.Stderr, "who has started this is gone")
+	os.Exit(1)
 }
 
 // serviceAccountKey writes the key that kube-apiserver signs tokens with.

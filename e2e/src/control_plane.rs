@@ -11,9 +11,7 @@ use tempfile::TempDir;
 use tokio::time::Instant;
 
 use crate::process::Process;
-
-/// The variable that names the program with all the components.
-pub const PROGRAM: &str = "KINFORMER_CONTROL_PLANE";
+use crate::programs;
 
 /// How long a component may take to be ready.
 const READY: Duration = Duration::from_secs(120);
@@ -24,9 +22,6 @@ const GRACE: Duration = Duration::from_secs(5);
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The program is not named.
-    #[error("{PROGRAM} is not set; run this by `cargo xtask e2e`, which builds the control plane")]
-    NoProgram,
     /// A file or a port could not be had.
     #[error("{what}: {source}")]
     Prepare {
@@ -42,6 +37,12 @@ pub enum Error {
         component: &'static str,
         /// What went wrong.
         source: std::io::Error,
+    },
+    /// A program that the suite needs is not named.
+    #[error("{variable} is not set; run this by `cargo xtask e2e`, which builds what it names")]
+    NotNamed {
+        /// The variable.
+        variable: &'static str,
     },
     /// A component has ended by itself.
     #[error("{component} has ended; the end of its log:\n{log}")]
@@ -105,7 +106,7 @@ impl ControlPlane {
     /// # Errors
     /// A component cannot be started, ends, or is not ready in time: with the end of its log.
     pub async fn start(options: Options) -> Result<Self, Error> {
-        let program = PathBuf::from(std::env::var_os(PROGRAM).ok_or(Error::NoProgram)?);
+        let program = programs::path(programs::CONTROL_PLANE)?;
         let prepare = |what| move |source| Error::Prepare { what, source };
         let folder = tempfile::Builder::new()
             .prefix("kinformer-e2e-")

@@ -1,9 +1,10 @@
-//! A real control plane (etcd, kube-apiserver) on loopback, in a temporary folder, without downloads.
+//! A real control plane (etcd, kube-apiserver) on loopback, in a temporary folder, without downloads, and what the
+//! suite needs to judge what informers say about it.
 //!
-//! The program that is all of its components is built from `e2e/control-plane` by `cargo xtask e2e`, which names
-//! it in the variable [`PROGRAM`].
+//! The programs are built by `cargo xtask e2e`, which names them in the variables of [`programs`].
 
 mod control_plane;
 mod process;
+pub mod programs;
 
-pub use control_plane::{ControlPlane, Error, Options, PROGRAM};
+pub use control_plane::{ControlPlane, Error, Options};

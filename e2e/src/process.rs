@@ -31,7 +31,8 @@ impl Process {
             .arg(name)
             .args(args)
             .current_dir(folder)
-            .stdin(Stdio::null())
+            // It ends when this pipe is closed: with its owner, however that ends.
+            .stdin(Stdio::piped())
             .stdout(file.try_clone().map_err(problem)?)
             .stderr(file)
             .kill_on_drop(true)

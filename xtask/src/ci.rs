@@ -3,7 +3,7 @@
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use crate::{codegen, contract, files, tidy};
+use crate::{codegen, contract, e2e, files, tidy};
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -33,18 +33,21 @@ enum Done {
 type Step = (&'static str, fn() -> Result<Done, String>);
 
 /// What is quick or often wrong comes first.
-const STEPS: [Step; 14] = [
+const STEPS: [Step; 15] = [
     ("fmt", || cargo(&["fmt", "--all", "--check"])),
     ("tidy", || tidy::run().map(passed)),
     ("contract", || contract::quietly().map(passed)),
     ("generated code", || codegen::check().map(passed)),
-    ("clippy", || cargo(&["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"])),
+    ("clippy", || {
+        cargo(&["clippy", "--workspace", "--all-targets", "--features", "e2e/suite", "--", "-D", "warnings"])
+    }),
     ("each library alone", each_alone),
     ("oldest and newest Kubernetes", kubernetes_versions),
     ("tests, as the README says", readme_tests),
     ("documentation", documentation),
     ("model checking", model_checking),
     ("examples", examples),
+    ("end to end", end_to_end),
     ("benches compile", || cargo(&["bench", "--package", "benches", "--no-run"])),
     ("dependencies", dependencies),
     ("oldest Rust", oldest_rust),
@@ -187,6 +190,13 @@ fn model_checking() -> Result<Done, String> {
         cargo_with(&["test", "--release", "--package", &library.package, "--test", "loom"], &env)?;
     }
     Ok(Done::Passed)
+}
+
+fn end_to_end() -> Result<Done, String> {
+    match e2e::missing() {
+        Some(missing) => Ok(Done::Skipped(missing)),
+        None => e2e::suite().map(passed),
+    }
 }
 
 /// Every example that ends by itself.

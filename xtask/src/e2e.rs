@@ -1,24 +1,61 @@
-//! A real kube-apiserver and etcd, built here, and what runs against them.
+//! A real kube-apiserver and etcd, built here, and the suite that runs against them.
 
 use std::collections::hash_map::DefaultHasher;
 use std::env;
 use std::fs;
 use std::hash::{Hash, Hasher};
 use std::path::PathBuf;
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use crate::files;
 
-/// Where the program with all the components comes from.
-const SOURCE: &str = "e2e/control-plane";
+/// A program in Go that is built where it is missing, and the variable that tells the suite where it is.
+struct Program {
+    name: &'static str,
+    folder: &'static str,
+    variable: &'static str,
+    /// The module whose version is its own.
+    module: &'static str,
+}
 
-/// The variable that tells the suite where the program is.
-const PROGRAM: &str = "KINFORMER_CONTROL_PLANE";
+/// All components of the control plane, and kubectl.
+const CONTROL_PLANE: Program = Program {
+    name: "control-plane",
+    folder: "e2e/control-plane",
+    variable: "KINFORMER_CONTROL_PLANE",
+    module: "k8s.io/kubernetes",
+};
+
+/// client-go's informers, printing what they tell.
+const CLIENT_GO: Program = Program {
+    name: "client-go",
+    folder: "e2e/client-go",
+    variable: "KINFORMER_CLIENT_GO",
+    module: "k8s.io/client-go",
+};
+
+/// The variable that tells the suite where our own program is.
+const KINFORMER: &str = "KINFORMER_PROGRAM";
 
 #[derive(clap::Args)]
+#[command(args_conflicts_with_subcommands = true)]
 pub(crate) struct Args {
     #[command(subcommand)]
-    command: What,
+    command: Option<What>,
+    #[command(flatten)]
+    suite: Suite,
+}
+
+#[derive(clap::Args)]
+pub(crate) struct Suite {
+    /// Only tests whose names contain one of these.
+    filters: Vec<String>,
+    /// How many random workloads the differential test compares.
+    #[arg(long, value_name = "N", default_value_t = 3)]
+    seeds: u64,
+    /// The first of them, to see one again.
+    #[arg(long, value_name = "SEED", default_value_t = 1)]
+    first_seed: u64,
 }
 
 #[derive(clap::Subcommand)]
@@ -28,46 +65,87 @@ enum What {
 }
 
 pub(crate) fn run(args: &Args) -> Result<(), String> {
-    match args.command {
-        What::Up => {
-            let program = control_plane()?;
-            let mut command = Command::new("cargo");
-            command.args(["run", "--quiet", "--package", "e2e", "--bin", "control-plane"]);
-            command.env(PROGRAM, program).current_dir(files::root());
-            finish(&mut command)
-        }
+    let mut command = Command::new("cargo");
+    command.env(CONTROL_PLANE.variable, CONTROL_PLANE.built()?).current_dir(files::root());
+    if let Some(What::Up) = args.command {
+        command.args(["run", "--quiet", "--package", "e2e", "--bin", "control-plane"]);
+        return finish(&mut command);
+    }
+    command.env(CLIENT_GO.variable, CLIENT_GO.built()?).env(KINFORMER, kinformer()?);
+    command.env("KINFORMER_SEEDS", format!("{}+{}", args.suite.first_seed, args.suite.seeds));
+    command.args(["test", "--package", "e2e", "--features", "suite", "--test", "suite", "--"]);
+    // One at a time: each has a control plane of its own.
+    command.arg("--test-threads=1").args(&args.suite.filters);
+    finish(&mut command)
+}
+
+/// The suite as it runs before a change lands.
+pub(crate) fn suite() -> Result<(), String> {
+    run(&Args { command: None, suite: Suite { filters: Vec::new(), seeds: 3, first_seed: 1 } })
+}
+
+/// What is missing here to run any of it.
+pub(crate) fn missing() -> Option<String> {
+    let go = Command::new("go").arg("version").stdout(Stdio::null()).stderr(Stdio::null()).status();
+    if go.is_ok_and(|status| status.success()) {
+        None
+    } else {
+        Some("go is not here: https://go.dev/dl".into())
     }
 }
 
-/// The program with all the components; built if there is none of these sources yet.
-fn control_plane() -> Result<PathBuf, String> {
-    let folder = files::root().join(SOURCE);
-    let mut sources = DefaultHasher::new();
-    for name in ["go.mod", "go.sum", "main.go"] {
-        files::read(&format!("{SOURCE}/{name}"))?.hash(&mut sources);
+/// Our own program.
+fn kinformer() -> Result<PathBuf, String> {
+    let mut command = Command::new("cargo");
+    command.args(["build", "--package", "kinformer-cli"]).current_dir(files::root());
+    finish(&mut command)?;
+    let mut metadata = cargo_metadata::MetadataCommand::new();
+    metadata.manifest_path(files::root().join("Cargo.toml")).no_deps();
+    let metadata = metadata.exec().map_err(|error| error.to_string())?;
+    Ok(metadata.target_directory.join("debug/kinformer").into())
+}
+
+impl Program {
+    /// Where it is; built if there is none of these sources yet.
+    fn built(&self) -> Result<PathBuf, String> {
+        let mut sources = DefaultHasher::new();
+        for name in ["go.mod", "go.sum", "main.go"] {
+            files::read(&format!("{}/{name}", self.folder))?.hash(&mut sources);
+        }
+        let version = self.version(&files::read(&format!("{}/go.mod", self.folder))?)?;
+        let program = cache()?.join(format!("{}-{version}-{:016x}", self.name, sources.finish()));
+        if program.exists() {
+            return Ok(program);
+        }
+        if let Some(missing) = missing() {
+            return Err(missing);
+        }
+        println!("building {} {version}; this takes some minutes the first time ...", self.name);
+        let mut numbers = version.trim_start_matches('v').split('.');
+        let set = |name: &str, value: &str| format!("-X k8s.io/component-base/version.{name}={value}");
+        let flags = [
+            "-s -w".to_owned(),
+            set("gitVersion", &version),
+            set("gitMajor", numbers.next().unwrap_or_default()),
+            set("gitMinor", numbers.next().unwrap_or_default()),
+        ];
+        // Beside its place first, so that what is in place is always whole.
+        let unfinished = program.with_extension("unfinished");
+        let mut go = Command::new("go");
+        go.args(["build", "-trimpath", "-ldflags", &flags.join(" "), "-o"]).arg(&unfinished).arg(".");
+        go.current_dir(files::root().join(self.folder));
+        finish(&mut go)?;
+        fs::rename(&unfinished, &program).map_err(|error| format!("{}: {error}", program.display()))?;
+        Ok(program)
     }
-    let version = kubernetes_version(&files::read(&format!("{SOURCE}/go.mod"))?)?;
-    let program = cache()?.join(format!("control-plane-{version}-{:016x}", sources.finish()));
-    if program.exists() {
-        return Ok(program);
+
+    /// What its module requires of the one that gives it its version.
+    fn version(&self, go_mod: &str) -> Result<String, String> {
+        let mut lines = go_mod.lines().map(str::trim);
+        let version = lines.find_map(|line| line.strip_prefix(self.module)?.strip_prefix(' '));
+        let version = version.ok_or(format!("{}/go.mod does not require {}", self.folder, self.module))?;
+        Ok(version.trim().to_owned())
     }
-    println!("building etcd and Kubernetes {version}; this takes some minutes the first time ...");
-    let mut numbers = version.trim_start_matches('v').split('.');
-    let set = |name: &str, value: &str| format!("-X k8s.io/component-base/version.{name}={value}");
-    let flags = [
-        "-s -w".to_owned(),
-        set("gitVersion", &version),
-        set("gitMajor", numbers.next().unwrap_or_default()),
-        set("gitMinor", numbers.next().unwrap_or_default()),
-    ];
-    // Beside its place first, so that what is in place is always whole.
-    let unfinished = program.with_extension("unfinished");
-    let mut go = Command::new("go");
-    go.args(["build", "-trimpath", "-ldflags", &flags.join(" "), "-o"]).arg(&unfinished).arg(".");
-    go.current_dir(folder);
-    finish(&mut go).map_err(|problem| format!("{problem}; the control plane needs Go: https://go.dev/dl"))?;
-    fs::rename(&unfinished, &program).map_err(|error| format!("{}: {error}", program.display()))?;
-    Ok(program)
 }
 
 fn finish(command: &mut Command) -> Result<(), String> {
@@ -81,16 +159,10 @@ fn cache() -> Result<PathBuf, String> {
     let base = env::var_os("XDG_CACHE_HOME")
         .map(PathBuf::from)
         .or_else(|| env::var_os("HOME").map(|home| PathBuf::from(home).join(".cache")))
-        .ok_or("neither XDG_CACHE_HOME nor HOME says where to keep the control plane")?;
+        .ok_or("neither XDG_CACHE_HOME nor HOME says where to keep what is built")?;
     let folder = base.join("kinformer");
     fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
     Ok(folder)
-}
-
-fn kubernetes_version(go_mod: &str) -> Result<String, String> {
-    let mut requirements = go_mod.lines().filter_map(|line| line.trim().strip_prefix("k8s.io/kubernetes "));
-    let version = requirements.next().ok_or(format!("{SOURCE}/go.mod does not require k8s.io/kubernetes"))?;
-    Ok(version.trim().to_owned())
 }
 
 #[cfg(test)]
@@ -100,10 +172,12 @@ mod tests {
     #[test]
     fn the_version_is_that_of_the_module() {
         let go_mod =
-            "module m\n\nrequire (\n\tk8s.io/component-base v0.37.1\n\tk8s.io/kubernetes v1.37.1\n)\n";
-        assert_eq!(kubernetes_version(go_mod).as_deref(), Ok("v1.37.1"));
-        assert!(kubernetes_version("module m\n").is_err());
-        let own = files::read(&format!("{SOURCE}/go.mod")).unwrap();
-        assert!(kubernetes_version(&own).unwrap().starts_with("v1."));
+            "module m\n\nrequire (\n\tk8s.io/kubernetes-tools v0.1.0\n\tk8s.io/kubernetes v1.37.1\n)\n";
+        assert_eq!(CONTROL_PLANE.version(go_mod).as_deref(), Ok("v1.37.1"));
+        assert!(CONTROL_PLANE.version("module m\n").is_err());
+        for program in [CONTROL_PLANE, CLIENT_GO] {
+            let own = files::read(&format!("{}/go.mod", program.folder)).unwrap();
+            assert!(program.version(&own).unwrap().contains("37"));
+        }
     }
 }

@@ -1,0 +1,10 @@
+//! What counts as working: everything against the real thing. `cargo xtask e2e` builds what it needs and runs it.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a test may fail loudly"
+)]
+
+mod main_job;

@@ -1,0 +1,1 @@
+//! The main job: `kinformer watch` while somebody writes.
