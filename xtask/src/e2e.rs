@@ -61,14 +61,19 @@ pub(crate) struct Suite {
 #[derive(clap::Subcommand)]
 enum What {
     /// Start a control plane and print its kubeconfig; Ctrl-C ends it.
-    Up,
+    Up {
+        /// With kube-controller-manager and kube-scheduler.
+        #[arg(long)]
+        controllers: bool,
+    },
 }
 
 pub(crate) fn run(args: &Args) -> Result<(), String> {
     let mut command = Command::new("cargo");
     command.env(CONTROL_PLANE.variable, CONTROL_PLANE.built()?).current_dir(files::root());
-    if let Some(What::Up) = args.command {
-        command.args(["run", "--quiet", "--package", "e2e", "--bin", "control-plane"]);
+    if let Some(What::Up { controllers }) = args.command {
+        command.args(["run", "--quiet", "--package", "e2e", "--bin", "control-plane", "--"]);
+        command.args(controllers.then_some("--controllers"));
         return finish(&mut command);
     }
     command.env(CLIENT_GO.variable, CLIENT_GO.built()?).env(KINFORMER, kinformer()?);
