@@ -129,6 +129,9 @@ impl Manager {
             format!("--secure-port={port}"),
             "--bind-address=127.0.0.1".into(),
             "--leader-elect=false".into(),
+            // By default they would hold themselves back to some tens of requests a second.
+            "--kube-api-qps=500".into(),
+            "--kube-api-burst=1000".into(),
         ];
         if let Self::Controllers = self {
             arguments.push("--controllers=*,-node-lifecycle-controller".into());
@@ -308,8 +311,7 @@ impl ControlPlane {
     async fn start_manager(&mut self, manager: Manager) -> Result<(), Error> {
         let [port] = free_ports().map_err(|source| Error::Prepare { what: "a free port", source })?;
         let (component, folder) = (manager.component(), self.folder.path());
-        let mut process =
-            Process::start(&self.program, component, &manager.arguments(port, folder), folder)?;
+        let mut process = Process::start(&self.program, component, &manager.arguments(port, folder), folder)?;
         let authority = manager.authority(folder);
         let url = format!("https://127.0.0.1:{port}");
         let deadline = Instant::now() + READY;
