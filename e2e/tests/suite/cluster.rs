@@ -136,8 +136,6 @@ where
         let kind = K::kind(&());
         eventually(&format!("the {kind}s to agree"), async || {
             let list = self.api.list(&ListParams::default()).await.map_err(|error| error.to_string())?;
-            let version = list.metadata.resource_version.as_deref().unwrap_or_default().into();
-            self.informer.wait_for(&version).await.map_err(|error| error.to_string())?;
             let server = versions(&list.items);
             let store = versions(self.informer.snapshot().iter().map(|object| &**object));
             let told = self.told.lock();
