@@ -12,10 +12,12 @@ mod line;
 mod listening;
 mod process;
 pub mod programs;
+mod proxy;
 mod workload;
 
 pub use control_plane::{ControlPlane, Error, Options};
 pub use history::{History, Unexplained};
 pub use line::{Line, Stopped, Told};
 pub use listening::Listening;
+pub use proxy::Proxy;
 pub use workload::{GROUP_VERSION_RESOURCES, RESOURCES, Writer};
