@@ -1,12 +1,13 @@
 //! The control plane as a whole.
 
-use std::net::{Ipv4Addr, TcpListener};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use kube_client::config::{KubeConfigOptions, Kubeconfig, KubeconfigError};
 use kube_client::{Client, Config};
 use nix::sys::signal::Signal;
+use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::time::Instant;
 
@@ -65,6 +66,9 @@ pub enum Error {
     /// The kubeconfig that was written is none.
     #[error("the kubeconfig: {0}")]
     Kubeconfig(String),
+    /// etcd has refused what it was asked for.
+    #[error("etcd: {0}")]
+    Etcd(String),
 }
 
 /// How a control plane is started.
@@ -152,6 +156,7 @@ pub struct ControlPlane {
     program: PathBuf,
     arguments: Vec<String>,
     port: u16,
+    etcd_url: String,
     folder: TempDir,
 }
 
@@ -212,7 +217,8 @@ impl ControlPlane {
         let etcd = Process::start(&program, "etcd", &etcd, folder.path())?;
         let apiserver = Process::start(&program, "kube-apiserver", &arguments, folder.path())?;
         let managers = Vec::new();
-        let mut control_plane = Self { managers, apiserver, etcd, program, arguments, port, folder };
+        let mut control_plane =
+            Self { managers, apiserver, etcd, program, arguments, port, etcd_url: client, folder };
         control_plane.ready().await?;
         for manager in options.managers {
             control_plane.start_manager(manager).await?;
@@ -228,6 +234,22 @@ impl ControlPlane {
     /// The kubeconfig of an administrator, for kubectl and other clients.
     pub fn kubeconfig(&self) -> PathBuf {
         self.folder.path().join(KUBECONFIG)
+    }
+
+    /// Where kube-apiserver listens.
+    pub fn address(&self) -> SocketAddr {
+        (Ipv4Addr::LOCALHOST, self.port).into()
+    }
+
+    /// The kubeconfig of an administrator who takes another way to it.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub fn kubeconfig_by(&self, way: SocketAddr) -> Result<PathBuf, Error> {
+        let path = self.folder.path().join(format!("kubeconfig-{}", way.port()));
+        let text = kubeconfig(&format!("https://{way}"), &self.authority(), ADMIN_USER);
+        std::fs::write(&path, text).map_err(|source| Error::Prepare { what: "a kubeconfig", source })?;
+        Ok(path)
     }
 
     /// The configuration of an administrator.
@@ -273,6 +295,25 @@ impl ControlPlane {
         self.apiserver.signal(Signal::SIGCONT);
     }
 
+    /// Has etcd forget all that was before its newest revision.
+    ///
+    /// # Errors
+    /// etcd refuses it.
+    pub async fn compact(&self) -> Result<(), Error> {
+        let problem = |error: kube_client::Error| Error::Etcd(error.to_string());
+        let url =
+            self.etcd_url.parse().map_err(|error: http::uri::InvalidUri| Error::Etcd(error.to_string()))?;
+        let etcd = Client::try_from(Config::new(url)).map_err(problem)?;
+        let ask = async |path, question: Value| {
+            let request = http::Request::post(path).body(question.to_string().into_bytes());
+            let request = request.map_err(|error| Error::Etcd(error.to_string()))?;
+            etcd.request::<Value>(request).await.map_err(problem)
+        };
+        let range = ask("/v3/kv/range", json!({"key": "AA=="})).await?;
+        let revision = range.pointer("/header/revision").cloned().unwrap_or_default();
+        ask("/v3/kv/compaction", json!({"revision": revision, "physical": true})).await.map(drop)
+    }
+
     /// Ends all of it in good order, with a bound.
     pub async fn stop(mut self) {
         for manager in &mut self.managers {
@@ -298,8 +339,12 @@ impl ControlPlane {
         Err(Error::NotReady { component: "kube-apiserver", last, log: self.apiserver.tail() })
     }
 
+    fn authority(&self) -> PathBuf {
+        self.folder.path().join(APISERVER_AUTHORITY)
+    }
+
     async fn ask(&self) -> Result<(), String> {
-        let authority = self.folder.path().join(APISERVER_AUTHORITY);
+        let authority = self.authority();
         if !authority.exists() {
             return Err("it has made no certificate yet".into());
         }

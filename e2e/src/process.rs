@@ -50,9 +50,7 @@ impl Process {
     }
 
     pub(crate) fn tail(&self) -> String {
-        let log = std::fs::read_to_string(&self.log).unwrap_or_default();
-        let lines: Vec<&str> = log.lines().collect();
-        lines.get(lines.len().saturating_sub(20)..).unwrap_or_default().join("\n")
+        tail(&self.log)
     }
 
     pub(crate) fn signal(&self, signal: Signal) {
@@ -76,4 +74,11 @@ impl Process {
         // It may just have ended.
         let _ = self.child.kill().await;
     }
+}
+
+/// The last lines of a log.
+pub(crate) fn tail(log: &Path) -> String {
+    let log = std::fs::read_to_string(log).unwrap_or_default();
+    let lines: Vec<&str> = log.lines().collect();
+    lines.get(lines.len().saturating_sub(20)..).unwrap_or_default().join("\n")
 }

@@ -8,4 +8,5 @@
 )]
 
 mod cluster;
+mod differential;
 mod main_job;

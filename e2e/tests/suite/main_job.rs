@@ -1,1 +1,52 @@
 //! The main job: `kinformer watch` while somebody writes.
+
+use std::time::Duration;
+
+use e2e::{ControlPlane, Line, Listening, Options, RESOURCES, Writer, programs};
+
+const BOUND: Duration = Duration::from_secs(60);
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_line_is_right_and_the_last_state_is_the_servers() {
+    let control_plane = ControlPlane::start(Options::new()).await.unwrap();
+    let mut writer = Writer::begin(control_plane.client().await.unwrap(), 0).await.unwrap();
+    writer.write(60).await.unwrap();
+    let listed = writer.history().clone();
+
+    let words = ["watch", "pods,nodes,deployments.apps", "-A", "-o", "json"];
+    let program = programs::kinformer(&control_plane.kubeconfig(), words).unwrap();
+    let mut watch = Listening::start("kinformer watch", program).unwrap();
+    watch.until_synced(&RESOURCES, BOUND).await.unwrap();
+    writer.write(300).await.unwrap();
+    writer.end().await.unwrap();
+    watch.until("the last objects", BOUND, |lines| has_last(lines, &RESOURCES)).await.unwrap();
+    let lines = watch.stop().await.unwrap();
+
+    let again = writer.history().explain(&lines).unwrap_or_else(|problem| panic!("{problem}"));
+    assert_eq!(again, 0, "states told again");
+    for resource in RESOURCES {
+        // Nobody else writes these, and nothing was cut off: so each write is a line.
+        let initial = lines
+            .iter()
+            .filter(|line| line.told().is_some_and(|told| told.resource == resource && told.initial));
+        assert_eq!(initial.count(), listed.count(resource), "{resource}: what the first list brought");
+        let synced = lines.iter().find(|line| line.is_synced(resource)).unwrap();
+        assert_eq!(*synced, Line::Synced { resource: resource.into(), count: listed.count(resource) as u64 });
+        let stopped = lines.iter().find_map(|line| match line {
+            Line::Stopped(stopped) if stopped.resource == resource => Some(stopped),
+            _ => None,
+        });
+        let stopped = stopped.unwrap();
+        assert_eq!(stopped.adds - stopped.deletes, writer.history().count(resource) as u64);
+        assert_eq!(stopped.relists, 0, "{resource}");
+    }
+    control_plane.stop().await;
+}
+
+/// Whether the last object of each of these resources was told.
+pub(crate) fn has_last(lines: &[Line], resources: &[&str]) -> bool {
+    resources.iter().all(|resource| {
+        let mut told = lines.iter().filter_map(Line::told);
+        told.any(|told| told.resource == *resource && Writer::is_last(&told.key))
+    })
+}
