@@ -60,6 +60,9 @@ pub enum Error {
         /// The last lines of its log.
         log: String,
     },
+    /// etcd did not do what it was asked to.
+    #[error("etcd: {0}")]
+    Etcd(String),
     /// The kubeconfig that was written is none.
     #[error("the kubeconfig: {0}")]
     Kubeconfig(String),
@@ -152,6 +155,11 @@ impl ControlPlane {
         Ok(control_plane)
     }
 
+    /// Its port on loopback.
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
     /// Its address.
     pub fn url(&self) -> String {
         format!("https://127.0.0.1:{}", self.port)
@@ -204,6 +212,25 @@ impl ControlPlane {
     /// Lets it go on.
     pub fn resume_apiserver(&self) {
         self.apiserver.signal(Signal::SIGCONT);
+    }
+
+    /// Which tokens there are, in the format of kube-apiserver's token file, from its next start on.
+    ///
+    /// # Errors
+    /// They cannot be written.
+    pub fn set_tokens(&self, tokens: &str) -> Result<(), Error> {
+        let written = std::fs::write(self.folder.path().join("tokens.csv"), tokens);
+        written.map_err(|source| Error::Prepare { what: "the tokens", source })
+    }
+
+    /// Has etcd forget every version before the newest, which is given. What kube-apiserver keeps in its watch cache
+    /// it goes on serving until it is started again.
+    ///
+    /// # Errors
+    /// etcd does not do it.
+    pub async fn compact(&self) -> Result<u64, Error> {
+        let url = self.arguments.iter().find_map(|argument| argument.strip_prefix("--etcd-servers="));
+        crate::etcd::compact(url.unwrap_or_default()).await.map_err(Error::Etcd)
     }
 
     /// Ends all of it in good order, with a bound.

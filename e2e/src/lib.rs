@@ -7,15 +7,18 @@
 //! The programs are built by `cargo xtask e2e`, which names them in the variables of [`programs`].
 
 mod control_plane;
+mod etcd;
 mod history;
 mod line;
 mod listening;
 mod process;
 pub mod programs;
+mod proxy;
 mod workload;
 
 pub use control_plane::{ControlPlane, Error, Options};
 pub use history::{History, Unexplained};
 pub use line::{Line, Stopped, Told};
 pub use listening::Listening;
+pub use proxy::Proxy;
 pub use workload::{GROUP_VERSION_RESOURCES, RESOURCES, Writer};
