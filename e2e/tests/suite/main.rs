@@ -7,4 +7,6 @@
     reason = "a test may fail loudly"
 )]
 
+mod failures;
 mod main_job;
+mod witness;
