@@ -8,4 +8,6 @@
 )]
 
 mod differential;
+mod failures;
 mod main_job;
+mod witness;
