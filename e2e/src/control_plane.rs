@@ -1,13 +1,12 @@
 //! The control plane as a whole.
 
-use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::net::{Ipv4Addr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use kube_client::config::{KubeConfigOptions, Kubeconfig, KubeconfigError};
 use kube_client::{Client, Config};
 use nix::sys::signal::Signal;
-use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::time::Instant;
 
@@ -63,12 +62,12 @@ pub enum Error {
         /// The last lines of its log.
         log: String,
     },
+    /// etcd did not do what it was asked to.
+    #[error("etcd: {0}")]
+    Etcd(String),
     /// The kubeconfig that was written is none.
     #[error("the kubeconfig: {0}")]
     Kubeconfig(String),
-    /// etcd has refused what it was asked for.
-    #[error("etcd: {0}")]
-    Etcd(String),
 }
 
 /// How a control plane is started.
@@ -226,6 +225,11 @@ impl ControlPlane {
         Ok(control_plane)
     }
 
+    /// Its port on loopback.
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
     /// Its address.
     pub fn url(&self) -> String {
         format!("https://127.0.0.1:{}", self.port)
@@ -236,18 +240,13 @@ impl ControlPlane {
         self.folder.path().join(KUBECONFIG)
     }
 
-    /// Where kube-apiserver listens.
-    pub fn address(&self) -> SocketAddr {
-        (Ipv4Addr::LOCALHOST, self.port).into()
-    }
-
-    /// The kubeconfig of an administrator who takes another way to it.
+    /// The kubeconfig of an administrator who reaches it through another port on loopback.
     ///
     /// # Errors
     /// It cannot be written.
-    pub fn kubeconfig_by(&self, way: SocketAddr) -> Result<PathBuf, Error> {
-        let path = self.folder.path().join(format!("kubeconfig-{}", way.port()));
-        let text = kubeconfig(&format!("https://{way}"), &self.authority(), ADMIN_USER);
+    pub fn kubeconfig_through(&self, port: u16) -> Result<PathBuf, Error> {
+        let path = self.folder.path().join(format!("kubeconfig-{port}"));
+        let text = kubeconfig(&format!("https://127.0.0.1:{port}"), &self.authority(), ADMIN_USER);
         std::fs::write(&path, text).map_err(|source| Error::Prepare { what: "a kubeconfig", source })?;
         Ok(path)
     }
@@ -295,23 +294,22 @@ impl ControlPlane {
         self.apiserver.signal(Signal::SIGCONT);
     }
 
-    /// Has etcd forget all that was before its newest revision.
+    /// Which tokens there are, in the format of kube-apiserver's token file, from its next start on.
     ///
     /// # Errors
-    /// etcd refuses it.
-    pub async fn compact(&self) -> Result<(), Error> {
-        let problem = |error: kube_client::Error| Error::Etcd(error.to_string());
-        let url =
-            self.etcd_url.parse().map_err(|error: http::uri::InvalidUri| Error::Etcd(error.to_string()))?;
-        let etcd = Client::try_from(Config::new(url)).map_err(problem)?;
-        let ask = async |path, question: Value| {
-            let request = http::Request::post(path).body(question.to_string().into_bytes());
-            let request = request.map_err(|error| Error::Etcd(error.to_string()))?;
-            etcd.request::<Value>(request).await.map_err(problem)
-        };
-        let range = ask("/v3/kv/range", json!({"key": "AA=="})).await?;
-        let revision = range.pointer("/header/revision").cloned().unwrap_or_default();
-        ask("/v3/kv/compaction", json!({"revision": revision, "physical": true})).await.map(drop)
+    /// They cannot be written.
+    pub fn set_tokens(&self, tokens: &str) -> Result<(), Error> {
+        let written = std::fs::write(self.folder.path().join("tokens.csv"), tokens);
+        written.map_err(|source| Error::Prepare { what: "the tokens", source })
+    }
+
+    /// Has etcd forget every version before the newest, which is given. What kube-apiserver keeps in its watch cache
+    /// it goes on serving until it is started again.
+    ///
+    /// # Errors
+    /// etcd does not do it.
+    pub async fn compact(&self) -> Result<u64, Error> {
+        crate::etcd::compact(&self.etcd_url).await.map_err(Error::Etcd)
     }
 
     /// Ends all of it in good order, with a bound.

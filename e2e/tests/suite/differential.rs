@@ -67,22 +67,24 @@ async fn run(control_plane: &mut ControlPlane, seed: u64) -> Result<Comparison, 
     writer.write(random.usize(0..80)).await.map_err(text)?;
     let before = writer.history().clone();
 
-    let proxy = Proxy::start(control_plane.address()).await.map_err(text)?;
-    let kubeconfig = control_plane.kubeconfig_by(proxy.address()).map_err(text)?;
+    let mut proxy = Proxy::start(control_plane.port()).await.map_err(text)?;
+    let kubeconfig = control_plane.kubeconfig_through(proxy.port()).map_err(text)?;
     let words = ["watch", "pods,nodes,deployments.apps", "-A", "-o", "json", "-v"];
     let kinformer = programs::kinformer(&kubeconfig, words).map_err(text)?;
     let client_go = programs::client_go(&kubeconfig, GROUP_VERSION_RESOURCES).map_err(text)?;
     let mut ours = Listening::start("kinformer", kinformer)?;
     let mut theirs = Listening::start("client-go", client_go)?;
-    // Half of the time they begin while things happen.
+    // Half of the time they begin while things happen. But nothing fails yet: a program that cannot reach the
+    // cluster at its start says so and ends.
     let while_written = random.bool();
-    if !while_written {
-        ours.until_synced(&RESOURCES, BOUND).await?;
-        theirs.until_synced(&RESOURCES, BOUND).await?;
+    if while_written {
+        writer.write(random.usize(20..60)).await.map_err(text)?;
     }
+    ours.until_synced(&RESOURCES, BOUND).await?;
+    theirs.until_synced(&RESOURCES, BOUND).await?;
     for fault in &faults {
         writer.write(random.usize(5..60)).await.map_err(text)?;
-        happen(*fault, control_plane, &proxy, &mut writer, &mut random).await?;
+        happen(*fault, control_plane, &mut proxy, &mut writer, &mut random).await?;
     }
     writer.write(random.usize(40..120)).await.map_err(text)?;
     writer.end().await.map_err(text)?;
@@ -130,7 +132,7 @@ fn initial_list(before: &e2e::History, lines: &[Line]) -> Result<(), String> {
 async fn happen(
     fault: Fault,
     control_plane: &mut ControlPlane,
-    proxy: &Proxy,
+    proxy: &mut Proxy,
     writer: &mut Writer,
     random: &mut fastrand::Rng,
 ) -> Result<(), String> {
@@ -144,16 +146,16 @@ async fn happen(
             control_plane.resume_apiserver();
         }
         Fault::Forgotten => {
-            proxy.refuse();
+            proxy.refuse().await;
             writer.write(random.usize(20..80)).await.map_err(text)?;
             control_plane.compact().await.map_err(text)?;
             control_plane.restart_apiserver().await.map_err(text)?;
-            proxy.accept();
+            proxy.accept().await.map_err(text)?;
         }
         Fault::Away => {
-            proxy.refuse();
+            proxy.refuse().await;
             writer.write(random.usize(20..80)).await.map_err(text)?;
-            proxy.accept();
+            proxy.accept().await.map_err(text)?;
         }
     }
     Ok(())

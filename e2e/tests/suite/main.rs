@@ -9,4 +9,6 @@
 
 mod cluster;
 mod differential;
+mod failures;
 mod main_job;
+mod witness;
