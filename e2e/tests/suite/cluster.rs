@@ -1,11 +1,12 @@
 //! A whole cluster but for the machines: Kubernetes' own controllers and scheduler write, informers keep up.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
+use std::process::Stdio;
 use std::sync::Arc;
 use std::time::Duration;
 
-use e2e::{ControlPlane, Options};
+use e2e::{ControlPlane, Options, Proxy, programs};
 use futures::StreamExt;
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
 use k8s_openapi::api::core::v1::{Node, Pod, ServiceAccount};
@@ -15,6 +16,8 @@ use kube_client::{Api, Client, ResourceExt};
 use parking_lot::Mutex;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
+use tokio::io::{AsyncBufReadExt, BufReader, Lines};
+use tokio::process::ChildStdout;
 use tokio::time::Instant;
 
 const NODES: usize = 20;
@@ -62,6 +65,84 @@ async fn a_deployment_is_scheduled_scaled_down_and_deleted() {
     factory.shutdown().await.unwrap();
     kubelets.await.unwrap();
     control_plane.stop().await;
+}
+
+/// The example says nothing of its own where it disagrees with its stores: it fails.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_example_of_a_schedulers_cache_has_what_the_scheduler_has_bound() {
+    // Without its cache the server forgets with etcd, so that what is missed is missed for good.
+    let options = Options::new().controllers().scheduler().apiserver_flag("--watch-cache=false");
+    let control_plane = ControlPlane::start(options).await.unwrap();
+    let client = control_plane.client().await.unwrap();
+    make_nodes(&client).await;
+    make_deployment(&client).await;
+    let mut proxy = Proxy::start(control_plane.port()).await.unwrap();
+    let kubeconfig = control_plane.kubeconfig_through(proxy.port()).unwrap();
+    let mut example = programs::scheduler_cache(&kubeconfig, MANY).unwrap();
+    let mut example = example.stdout(Stdio::piped()).kill_on_drop(true).spawn().unwrap();
+    let mut lines = BufReader::new(example.stdout.take().unwrap()).lines();
+
+    scale(&client, FEW).await;
+    bound(&client, FEW).await;
+    said(&mut lines, |line| line == format!("{FEW} pods are bound")).await;
+    proxy.refuse().await;
+    let pods: Api<Pod> = Api::default_namespaced(client.clone());
+    let at_once = DeleteParams::default().grace_period(0);
+    pods.delete_collection(&at_once, &ListParams::default()).await.unwrap();
+    bound(&client, FEW).await;
+    control_plane.compact().await.unwrap();
+    proxy.accept().await.unwrap();
+    scale(&client, MANY).await;
+    // In the middle of it all.
+    proxy.cut_after(30_000);
+
+    let last = said(&mut lines, |line| line.starts_with('{')).await;
+    let last: Value = serde_json::from_str(&last).unwrap();
+    assert!(example.wait().await.unwrap().success());
+    assert!(last["audits"].as_u64() > Some(1), "{last}");
+    assert!(last["missed"].as_u64() >= Some(1), "{last}");
+    let expected = bound(&client, MANY).await;
+    let nodes = last["nodes"].as_object().unwrap();
+    assert_eq!(nodes.len(), NODES, "{last}");
+    for (node, info) in nodes {
+        let expected = expected.get(node).cloned().unwrap_or_default();
+        let count = expected.len();
+        assert_eq!(info["pods"], json!(expected), "on {node}");
+        assert_eq!(info["milliCpu"], 250 * count, "on {node}");
+        assert_eq!(info["memory"], (256 << 20) * count, "on {node}");
+        assert_eq!(info["allocatableMilliCpu"], 8000, "on {node}");
+    }
+    control_plane.stop().await;
+}
+
+/// Waits for a line of the example.
+async fn said(lines: &mut Lines<BufReader<ChildStdout>>, is_it: impl Fn(&str) -> bool) -> String {
+    let mut before = Vec::new();
+    let deadline = Instant::now() + DEADLINE;
+    loop {
+        match tokio::time::timeout_at(deadline, lines.next_line()).await {
+            Ok(Ok(Some(line))) if is_it(&line) => return line,
+            Ok(Ok(Some(line))) => before.push(line),
+            end => panic!("{end:?} after {before:#?}"),
+        }
+    }
+}
+
+/// Waits until there are that many pods, all of them bound. Gives their keys by node.
+async fn bound(client: &Client, count: usize) -> BTreeMap<String, BTreeSet<String>> {
+    let pods: Api<Pod> = Api::all(client.clone());
+    eventually(&format!("{count} pods to be bound"), async || {
+        let list = pods.list(&ListParams::default()).await.map_err(|error| error.to_string())?;
+        let mut bound: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+        for pod in &list.items {
+            if let Some(node) = node_of(pod) {
+                bound.entry(node.into()).or_default().insert(pod.key().to_string());
+            }
+        }
+        let seen = (list.items.len(), bound.values().map(BTreeSet::len).sum::<usize>());
+        if seen == (count, count) { Ok(bound) } else { Err(format!("{seen:?} (pods, bound)")) }
+    })
+    .await
 }
 
 struct Cluster {

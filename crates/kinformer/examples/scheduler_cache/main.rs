@@ -136,11 +136,12 @@ async fn look_on(kubeconfig: &str, until_bound: usize) -> Result<(), Box<dyn Err
     let mut scheduler = Scheduler::start(kinformer::client(config)?).await?;
     let mut last = None;
     loop {
-        let new = |cache: &Cache| (last != Some(cache.bound())).then(|| (cache.bound(), cache.to_json()));
-        let (bound, nodes) = scheduler.until(new).await?;
+        let state = |cache: &Cache| (cache.bound(), cache.missed, cache.to_json());
+        let new = |cache: &Cache| (last != Some(cache.bound())).then(|| state(cache));
+        let (bound, missed, nodes) = scheduler.until(new).await?;
         println!("{bound} pods are bound");
         if bound >= until_bound {
-            println!("{}", json!({"audits": scheduler.audits, "nodes": nodes}));
+            println!("{}", json!({"audits": scheduler.audits, "missed": missed, "nodes": nodes}));
             scheduler.factory.shutdown().await?;
             return Ok(());
         }
