@@ -180,15 +180,17 @@ async fn story() -> Result<(), Box<dyn Error>> {
     server.create(node("late"))?;
     scheduler.until(|cache| cache.knows_node("late").then_some(())).await?;
 
-    // The pod goes between decision and binding.
-    let short = server.create(pod("short", "500m", None))?;
-    scheduler.pods.wait_for(&version(&short)).await?;
-    let short = scheduler.pods.get_by_key("default/short").ok_or("it is stored")?;
-    let decided = scheduler.decide(&short).ok_or("there is room")?;
-    server.delete("v1", "Pod", "default", "short")?;
-    scheduler.bind(&short, &decided).await;
-    let assumed = scheduler.cache.borrow().knows(&short);
-    println!("its room is {}", if assumed { "lost" } else { "free again" });
+    // Another pod takes its name between decision and binding: the room is given back, and taken anew for that one.
+    let first = server.create(pod("twice", "500m", None))?;
+    scheduler.pods.wait_for(&version(&first)).await?;
+    let first = scheduler.pods.get_by_key("default/twice").ok_or("it is stored")?;
+    let decided = scheduler.decide(&first).ok_or("there is room")?;
+    server.delete("v1", "Pod", "default", "twice")?;
+    let second = server.create(pod("twice", "500m", None))?;
+    scheduler.bind(&first, &decided).await;
+    scheduler.pods.wait_for(&version(&second)).await?;
+    scheduler.schedule().await;
+    scheduler.until(|cache| (cache.bound() == 8).then_some(())).await?;
 
     // The deletion of a pod is missed: its final state is not known.
     server.faults().refuse_connections().await;
@@ -196,13 +198,15 @@ async fn story() -> Result<(), Box<dyn Error>> {
     server.delete("v1", "Pod", "default", "web-0")?;
     server.compact();
     server.faults().clear();
-    let missed = scheduler.until(|cache| (cache.bound() == 6).then_some(cache.missed)).await?;
+    let missed = scheduler.until(|cache| (cache.bound() == 7).then_some(cache.missed)).await?;
     println!("deletions that were not seen: {missed}");
 
     // The node goes before its pods.
     server.delete("v1", "Node", "", "late")?;
-    scheduler.until(|cache| (cache.pods_on("late") == 1 && !cache.knows_node("late")).then_some(())).await?;
-    server.delete("v1", "Pod", "default", "early")?;
+    scheduler.until(|cache| (cache.pods_on("late") == 2 && !cache.knows_node("late")).then_some(())).await?;
+    for name in ["early", "twice"] {
+        server.delete("v1", "Pod", "default", name)?;
+    }
     let nodes = scheduler.until(|cache| (cache.bound() == 5).then(|| cache.to_json())).await?;
     println!("in the end, after {} audits: {nodes:#}", scheduler.audits);
     scheduler.factory.shutdown().await?;
