@@ -10,7 +10,7 @@ use e2e::{ControlPlane, Options, Proxy};
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
 use kinformer::{
     Backoff, Event, Recovery, ReflectorOptions, ReflectorState, SharedIndexInformer, SharedInformerFactory,
-    Statistics,
+    Statistics, Tombstone,
 };
 use kube_client::api::{Api, DeleteParams, Patch, PatchParams, PostParams};
 use kube_client::{Client, Config};
@@ -255,9 +255,7 @@ async fn found_out(scene: &mut Scene, proxy: &mut Proxy) -> Statistics {
         matches!(event, Event::Deleted(Tombstone::FinalStateUnknown { last_known: Some(_), .. }))
     };
     assert!(told.iter().any(unseen), "{told:#?}");
-    let another = |event: &Event<ConfigMap>| {
-        matches!(event, Event::Updated { old, new } if old.metadata.uid != new.metadata.uid)
-    };
+    let another = |event: &Event<ConfigMap>| matches!(event, Event::Updated { old, new } if old.metadata.uid != new.metadata.uid);
     assert!(told.iter().any(another), "{told:#?}");
     statistics
 }

@@ -7,6 +7,8 @@
     reason = "a test may fail loudly"
 )]
 
+mod access;
 mod failures;
+mod kinds;
 mod main_job;
 mod witness;
