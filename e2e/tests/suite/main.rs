@@ -9,6 +9,8 @@
 
 mod cluster;
 mod differential;
+mod access;
 mod failures;
+mod kinds;
 mod main_job;
 mod witness;
