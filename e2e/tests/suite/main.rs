@@ -7,9 +7,9 @@
     reason = "a test may fail loudly"
 )]
 
+mod access;
 mod cluster;
 mod differential;
-mod access;
 mod failures;
 mod kinds;
 mod main_job;
