@@ -44,7 +44,7 @@ mod error;
 mod lister_watcher;
 mod params;
 
-pub use client::client;
+pub use client::{client, client_http1};
 pub use error::Error;
 pub use kinformer_wire::{Encoding, ManagedFields};
 pub use lister_watcher::KubeListerWatcher;
