@@ -117,7 +117,7 @@ func filler(seed int64) *randfill.Filler {
 		func(v *string, c randfill.Continue) { *v = pick(c, texts) },
 		func(v *int64, c randfill.Continue) { *v = pick(c, numbers) },
 		func(v *int32, c randfill.Continue) { *v = int32(pick(c, numbers[:8])) },
-		func(v *float64, c randfill.Continue) { *v = pick(c, []float64{0, 1, -1.5, 1e21, 3.14159, c.Float64()}) },
+		func(v *float64, c randfill.Continue) { *v = pick(c, []float64{0, 1, -1.5, 1e21, 3.14159, 0.1}) },
 		func(v *metav1.TypeMeta, c randfill.Continue) {},
 		func(v *metav1.Time, c randfill.Continue) { v.Time = anyTime(c, 1e9) },
 		func(v *metav1.Condition, c randfill.Continue) {
