@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	_ "embed"
 	"fmt"
 	"io"
 	"reflect"
@@ -15,8 +16,13 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 )
 
-// streams writes bodies of answers, each in protobuf and in JSON, with their names before them: lists, a watch, and
-// an object that is an error.
+// podJSON is a pod as a controller and a kubelet leave it.
+//
+//go:embed pod.json
+var podJSON []byte
+
+// streams writes bodies of answers, each in protobuf and in JSON, with their names before them: lists, a watch,
+// an object that is an error, and a pod as there are many.
 func streams(out io.Writer, s *runtime.Scheme, seed int64) {
 	with := newSerializers(s)
 	write := func(name string, protobuf, json []byte) {
@@ -47,6 +53,9 @@ func streams(out io.Writer, s *runtime.Scheme, seed int64) {
 	one("empty", &corev1.PodList{ListMeta: metav1.ListMeta{ResourceVersion: "1"}})
 	expired := errors.NewResourceExpired("too old").ErrStatus
 	one("status", &expired)
+	usual, _, err := with.json.Decode(podJSON, nil, nil)
+	check(err)
+	one("pod", usual)
 
 	var frames, lines bytes.Buffer
 	raw := protobuf.NewRawSerializer(s, s)
