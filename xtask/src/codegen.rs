@@ -476,6 +476,7 @@ mod tests {
     #[test]
     fn the_committed_files_are_what_is_generated() {
         assert_eq!(accessor_problems().unwrap(), [""; 0]);
+        assert_eq!(protobuf::type_problems().unwrap(), [""; 0]);
     }
 
     #[test]
