@@ -40,6 +40,7 @@ async fn open_connections(server: &ApiServer, expected: u64) {
     }
 }
 
+// contract: L-12
 #[tokio::test(flavor = "multi_thread")]
 async fn watches_share_a_connection_by_the_hundred() {
     let server = ApiServer::builder().tls().start().await.unwrap();
@@ -66,6 +67,7 @@ async fn without_http2_each_watch_has_one_of_its_own() {
     server.shutdown().await;
 }
 
+// contract: L-12
 #[tokio::test(flavor = "multi_thread")]
 async fn a_watch_that_is_not_read_does_not_stop_the_others() {
     let server = ApiServer::builder().tls().start().await.unwrap();

@@ -62,7 +62,7 @@ async fn dynamic_objects_by_discovery() {
     }
 }
 
-// contract: L-07
+// contract: L-11
 #[tokio::test(flavor = "multi_thread")]
 async fn protobuf_is_taken_where_the_server_has_it_and_the_objects_are_the_same() {
     for mode in MODES {
