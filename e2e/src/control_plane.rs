@@ -60,6 +60,9 @@ pub enum Error {
         /// The last lines of its log.
         log: String,
     },
+    /// etcd did not do what it was asked to.
+    #[error("etcd: {0}")]
+    Etcd(String),
     /// The kubeconfig that was written is none.
     #[error("the kubeconfig: {0}")]
     Kubeconfig(String),
@@ -93,6 +96,7 @@ pub struct ControlPlane {
     program: PathBuf,
     arguments: Vec<String>,
     port: u16,
+    etcd_url: String,
     folder: TempDir,
 }
 
@@ -147,9 +151,14 @@ impl ControlPlane {
         arguments.extend(options.apiserver);
         let etcd = Process::start(&program, "etcd", &etcd, folder.path())?;
         let apiserver = Process::start(&program, "kube-apiserver", &arguments, folder.path())?;
-        let mut control_plane = Self { apiserver, etcd, program, arguments, port, folder };
+        let mut control_plane = Self { apiserver, etcd, program, arguments, port, etcd_url: client, folder };
         control_plane.ready().await?;
         Ok(control_plane)
+    }
+
+    /// Its port on loopback.
+    pub fn port(&self) -> u16 {
+        self.port
     }
 
     /// Its address.
@@ -160,6 +169,17 @@ impl ControlPlane {
     /// The kubeconfig of an administrator, for kubectl and other clients.
     pub fn kubeconfig(&self) -> PathBuf {
         self.folder.path().join("kubeconfig")
+    }
+
+    /// The kubeconfig of an administrator who reaches it through another port on loopback.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub fn kubeconfig_through(&self, port: u16) -> Result<PathBuf, Error> {
+        let path = self.folder.path().join(format!("kubeconfig-{port}"));
+        let text = kubeconfig(&format!("https://127.0.0.1:{port}"), &self.authority());
+        std::fs::write(&path, text).map_err(|source| Error::Prepare { what: "a kubeconfig", source })?;
+        Ok(path)
     }
 
     /// The configuration of an administrator.
@@ -206,6 +226,24 @@ impl ControlPlane {
         self.apiserver.signal(Signal::SIGCONT);
     }
 
+    /// Which tokens there are, in the format of kube-apiserver's token file, from its next start on.
+    ///
+    /// # Errors
+    /// They cannot be written.
+    pub fn set_tokens(&self, tokens: &str) -> Result<(), Error> {
+        let written = std::fs::write(self.folder.path().join("tokens.csv"), tokens);
+        written.map_err(|source| Error::Prepare { what: "the tokens", source })
+    }
+
+    /// Has etcd forget every version before the newest, which is given. What kube-apiserver keeps in its watch cache
+    /// it goes on serving until it is started again.
+    ///
+    /// # Errors
+    /// etcd does not do it.
+    pub async fn compact(&self) -> Result<u64, Error> {
+        crate::etcd::compact(&self.etcd_url).await.map_err(Error::Etcd)
+    }
+
     /// Ends all of it in good order, with a bound.
     pub async fn stop(mut self) {
         self.apiserver.stop(GRACE).await;
@@ -228,8 +266,12 @@ impl ControlPlane {
         Err(Error::NotReady { last, log: self.apiserver.tail() })
     }
 
+    fn authority(&self) -> PathBuf {
+        self.folder.path().join("certificates/apiserver.crt")
+    }
+
     async fn ask(&self) -> Result<(), String> {
-        let authority = self.folder.path().join("certificates/apiserver.crt");
+        let authority = self.authority();
         if !authority.exists() {
             return Err("it has made no certificate yet".into());
         }

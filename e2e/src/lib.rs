@@ -7,6 +7,7 @@
 //! The programs are built by `cargo xtask e2e`, which names them in the variables of [`programs`].
 
 mod control_plane;
+mod etcd;
 mod history;
 mod line;
 mod listening;

@@ -1,217 +1,270 @@
-//! What is between a client and a server, and fails.
+//! A connection that fails: a proxy that can cut what it carries, hold it up, and refuse to carry more.
 
+use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
-use tokio::task::{AbortHandle, JoinSet};
+use tokio::task::JoinHandle;
 
-/// No cut is due.
-const NEVER: u64 = u64::MAX;
-
-/// Connections on loopback that go on to a server. They end with this value.
+/// Carries connections to a port on loopback, byte by byte. It ends with this value, and so do they.
 pub struct Proxy {
-    address: SocketAddr,
+    port: u16,
+    target: u16,
     shared: Arc<Shared>,
-    task: AbortHandle,
+    /// `None` while it refuses connections.
+    accepting: Option<JoinHandle<()>>,
 }
 
+/// What all connections go by.
 struct Shared {
-    server: SocketAddr,
-    /// How often all connections were cut.
-    cuts: watch::Sender<u64>,
-    /// Whether connections are accepted.
-    open: watch::Sender<bool>,
-    /// Whether what the server says is passed on.
-    flowing: watch::Sender<bool>,
-    /// How many bytes of the server are passed on until all connections are cut.
-    left: AtomicU64,
-    accepted: AtomicU64,
+    flow: watch::Sender<Flow>,
+    accepted: AtomicUsize,
+    /// How many bytes of answers are carried before everything is cut.
+    allowed: AtomicU64,
 }
+
+#[derive(Clone, Copy, Default)]
+struct Flow {
+    /// How often everything was cut: a connection lives in one of these ages.
+    age: u64,
+    stalled: bool,
+}
+
+/// No end to what is carried.
+const UNLIMITED: u64 = u64::MAX;
 
 impl Proxy {
-    /// Starts one on a free port.
+    /// Begins to carry connections to this port.
     ///
     /// # Errors
-    /// There is none.
-    pub async fn start(server: SocketAddr) -> std::io::Result<Self> {
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
-        let address = listener.local_addr()?;
-        let shared = Arc::new(Shared {
-            server,
-            cuts: watch::Sender::new(0),
-            open: watch::Sender::new(true),
-            flowing: watch::Sender::new(true),
-            left: AtomicU64::new(NEVER),
-            accepted: AtomicU64::new(0),
-        });
-        let task = tokio::spawn(accept(Arc::clone(&shared), listener, address)).abort_handle();
-        Ok(Self { address, shared, task })
+    /// There is no port to be had.
+    pub async fn start(target: u16) -> io::Result<Self> {
+        let shared = Shared {
+            flow: watch::Sender::new(Flow::default()),
+            accepted: AtomicUsize::new(0),
+            allowed: AtomicU64::new(UNLIMITED),
+        };
+        let mut proxy = Self { port: 0, target, shared: Arc::new(shared), accepting: None };
+        proxy.accept().await?;
+        Ok(proxy)
     }
 
-    /// Where it listens.
-    pub fn address(&self) -> SocketAddr {
-        self.address
+    /// Where it takes connections.
+    pub fn port(&self) -> u16 {
+        self.port
     }
 
-    /// How many connections there were.
-    pub fn accepted(&self) -> u64 {
-        self.shared.accepted.load(Ordering::SeqCst)
+    /// How many connections it has taken.
+    pub fn connections(&self) -> usize {
+        self.shared.accepted.load(Ordering::Relaxed)
     }
 
-    /// Breaks off all connections.
+    /// Cuts every connection that there is.
     pub fn cut(&self) {
         self.shared.cut();
     }
 
-    /// Breaks off all connections after so many more bytes of the server, in the middle of what it says.
+    /// Cuts every connection after so many more bytes of answers, wherever that is.
     pub fn cut_after(&self, bytes: u64) {
-        self.shared.left.store(bytes, Ordering::SeqCst);
+        self.shared.allowed.store(bytes, Ordering::Relaxed);
     }
 
-    /// Breaks off all connections and refuses others, until [`Self::accept`].
-    pub fn refuse(&self) {
-        self.shared.open.send_replace(false);
+    /// Nothing is carried any more; connections stay, and are taken.
+    pub fn stall(&self) {
+        self.shared.flow.send_modify(|flow| flow.stalled = true);
+    }
+
+    /// What was held up is carried again, and so is what follows.
+    pub fn resume(&self) {
+        self.shared.flow.send_modify(|flow| flow.stalled = false);
+    }
+
+    /// Cuts every connection and refuses others.
+    pub async fn refuse(&mut self) {
+        if let Some(accepting) = self.accepting.take() {
+            accepting.abort();
+            // The port is free when the task has gone.
+            let _ = accepting.await;
+        }
         self.cut();
     }
 
-    /// Accepts connections again.
-    pub fn accept(&self) {
-        self.shared.open.send_replace(true);
-    }
-
-    /// Passes on nothing of what the server says, and leaves the connections open, until [`Self::flow`].
-    pub fn stall(&self) {
-        self.shared.flowing.send_replace(false);
-    }
-
-    /// Passes on everything again.
-    pub fn flow(&self) {
-        self.shared.flowing.send_replace(true);
+    /// Takes connections again, at the same port.
+    ///
+    /// # Errors
+    /// Somebody else has taken the port.
+    pub async fn accept(&mut self) -> io::Result<()> {
+        if self.accepting.is_some() {
+            return Ok(());
+        }
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, self.port)).await?;
+        self.port = listener.local_addr()?.port();
+        let (shared, target) = (self.shared.clone(), (Ipv4Addr::LOCALHOST, self.target).into());
+        self.accepting = Some(tokio::spawn(async move {
+            while let Ok((client, _)) = listener.accept().await {
+                shared.accepted.fetch_add(1, Ordering::Relaxed);
+                tokio::spawn(shared.clone().connect(client, target));
+            }
+        }));
+        Ok(())
     }
 }
 
 impl Drop for Proxy {
     fn drop(&mut self) {
-        self.task.abort();
+        if let Some(accepting) = &self.accepting {
+            accepting.abort();
+        }
+        self.cut();
     }
 }
 
 impl Shared {
     fn cut(&self) {
-        self.left.store(NEVER, Ordering::SeqCst);
-        self.cuts.send_modify(|cuts| *cuts += 1);
+        self.allowed.store(UNLIMITED, Ordering::Relaxed);
+        self.flow.send_modify(|flow| flow.age += 1);
     }
 
-    /// How many of these bytes are passed on before a cut that is due.
-    fn allowed(&self, bytes: usize) -> usize {
-        let bytes = bytes as u64;
-        let left = self.left.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| {
-            (left != NEVER).then(|| left.saturating_sub(bytes))
-        });
-        usize::try_from(left.unwrap_or(bytes).min(bytes)).unwrap_or(usize::MAX)
-    }
-}
-
-async fn accept(shared: Arc<Shared>, listener: TcpListener, address: SocketAddr) {
-    let mut open = shared.open.subscribe();
-    let mut listener = Some(listener);
-    // Aborted with this task.
-    let mut connections = JoinSet::new();
-    loop {
-        let Some(listening) = &listener else {
-            // The sender is in `shared`.
-            let _ = open.wait_for(|open| *open).await;
-            listener = TcpListener::bind(address).await.ok();
-            continue;
+    async fn connect(self: Arc<Self>, client: TcpStream, target: SocketAddr) {
+        let mut flow = self.flow.subscribe();
+        let age = flow.borrow_and_update().age;
+        let carry = async {
+            let server = TcpStream::connect(target).await?;
+            let (client_read, client_write) = client.into_split();
+            let (server_read, server_write) = server.into_split();
+            let questions = self.carry(client_read, server_write, Direction::Questions);
+            let answers = self.carry(server_read, client_write, Direction::Answers);
+            // One side that ends is the end: nobody here half-closes.
+            tokio::select! { end = questions => end, end = answers => end }
         };
         tokio::select! {
-            _ = open.wait_for(|open| !open) => listener = None,
-            accepted = listening.accept() => if let Ok((client, _)) = accepted {
-                shared.accepted.fetch_add(1, Ordering::SeqCst);
-                connections.spawn(connection(Arc::clone(&shared), client));
-            },
-            Some(_) = connections.join_next() => {}
+            // How a connection ends is a matter of those that it connects.
+            _ = carry => {}
+            _ = flow.wait_for(|flow| flow.age != age) => {}
+        }
+    }
+
+    async fn carry(
+        &self,
+        mut from: OwnedReadHalf,
+        mut to: OwnedWriteHalf,
+        direction: Direction,
+    ) -> io::Result<()> {
+        let mut flow = self.flow.subscribe();
+        let mut bytes = vec![0; 16 * 1024];
+        loop {
+            let count = from.read(&mut bytes).await?;
+            let Some(read) = bytes.get(..count).filter(|read| !read.is_empty()) else { return Ok(()) };
+            if flow.wait_for(|flow| !flow.stalled).await.is_err() {
+                return Ok(());
+            }
+            match (direction, self.allowed.load(Ordering::Relaxed)) {
+                (Direction::Answers, allowed) if allowed != UNLIMITED => {
+                    let carried = count.min(usize::try_from(allowed).unwrap_or(usize::MAX));
+                    to.write_all(read.get(..carried).unwrap_or(read)).await?;
+                    if carried < count {
+                        self.cut();
+                        return Ok(());
+                    }
+                    self.allowed.fetch_sub(carried as u64, Ordering::Relaxed);
+                }
+                _ => to.write_all(read).await?,
+            }
         }
     }
 }
 
-async fn connection(shared: Arc<Shared>, client: TcpStream) {
-    let mut cuts = shared.cuts.subscribe();
-    let Ok(server) = TcpStream::connect(shared.server).await else { return };
-    let (from_client, to_client) = client.into_split();
-    let (from_server, to_server) = server.into_split();
-    tokio::select! {
-        _ = cuts.changed() => {}
-        () = pass_on(from_client, to_server) => {}
-        () = answer(&shared, from_server, to_client) => {}
-    }
-}
-
-async fn pass_on(mut from: OwnedReadHalf, mut to: OwnedWriteHalf) {
-    // Either end may have been cut.
-    let _ = tokio::io::copy(&mut from, &mut to).await;
-}
-
-async fn answer(shared: &Shared, mut from: OwnedReadHalf, mut to: OwnedWriteHalf) {
-    let mut flowing = shared.flowing.subscribe();
-    let mut buffer = vec![0; 16 * 1024];
-    while let Ok(read) = from.read(&mut buffer).await {
-        let Some(bytes) = buffer.get(..read).filter(|bytes| !bytes.is_empty()) else { return };
-        // The sender is in `shared`.
-        let _ = flowing.wait_for(|flowing| *flowing).await;
-        let allowed = shared.allowed(bytes.len());
-        let passed = bytes.get(..allowed).unwrap_or(bytes);
-        if to.write_all(passed).await.is_err() {
-            return;
-        }
-        if passed.len() < bytes.len() {
-            return shared.cut();
-        }
-    }
+#[derive(Clone, Copy)]
+enum Direction {
+    Questions,
+    Answers,
 }
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used, reason = "a test may fail loudly")]
+    use std::time::Duration;
 
     use super::*;
 
-    /// A server that says one byte after another, as long as it is heard.
-    async fn endless() -> SocketAddr {
+    /// A server that repeats what it hears.
+    async fn echo() -> u16 {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
-        let address = listener.local_addr().unwrap();
+        let port = listener.local_addr().unwrap().port();
         tokio::spawn(async move {
-            while let Ok((mut client, _)) = listener.accept().await {
-                tokio::spawn(async move { while client.write_all(b"x").await.is_ok() {} });
+            while let Ok((mut connection, _)) = listener.accept().await {
+                tokio::spawn(async move {
+                    let (mut read, mut write) = connection.split();
+                    let _ = tokio::io::copy(&mut read, &mut write).await;
+                });
             }
         });
-        address
+        port
+    }
+
+    async fn connect(proxy: &Proxy) -> TcpStream {
+        TcpStream::connect((Ipv4Addr::LOCALHOST, proxy.port())).await.unwrap()
+    }
+
+    /// What comes until the connection ends, in whatever way.
+    async fn rest(connection: &mut TcpStream) -> Vec<u8> {
+        let mut heard = Vec::new();
+        let _ = connection.read_to_end(&mut heard).await;
+        heard
     }
 
     #[tokio::test]
-    async fn a_cut_is_exact_and_refusals_end() {
-        let proxy = Proxy::start(endless().await).await.unwrap();
-        proxy.cut_after(1000);
-        let mut client = TcpStream::connect(proxy.address()).await.unwrap();
-        let mut heard = Vec::new();
-        client.read_to_end(&mut heard).await.unwrap();
-        assert_eq!(heard.len(), 1000);
+    async fn it_carries_and_cuts() {
+        let proxy = Proxy::start(echo().await).await.unwrap();
+        let mut connection = connect(&proxy).await;
+        connection.write_all(b"hello").await.unwrap();
+        let mut heard = [0; 5];
+        connection.read_exact(&mut heard).await.unwrap();
+        assert_eq!(&heard, b"hello");
+        proxy.cut();
+        assert_eq!(rest(&mut connection).await, b"");
+        assert_eq!(proxy.connections(), 1);
+    }
 
-        let mut client = TcpStream::connect(proxy.address()).await.unwrap();
-        client.read_exact(&mut [0; 2000]).await.unwrap();
-        proxy.refuse();
-        while TcpStream::connect(proxy.address()).await.is_ok() {
-            tokio::task::yield_now().await;
-        }
-        proxy.accept();
-        while TcpStream::connect(proxy.address()).await.is_err() {
-            tokio::task::yield_now().await;
-        }
-        assert!(proxy.accepted() >= 2);
+    #[tokio::test]
+    async fn it_cuts_in_the_middle_once() {
+        let proxy = Proxy::start(echo().await).await.unwrap();
+        let mut connection = connect(&proxy).await;
+        proxy.cut_after(3);
+        connection.write_all(b"hello").await.unwrap();
+        assert_eq!(rest(&mut connection).await, b"hel");
+        let mut connection = connect(&proxy).await;
+        connection.write_all(b"hello").await.unwrap();
+        let mut heard = [0; 5];
+        connection.read_exact(&mut heard).await.unwrap();
+        assert_eq!(&heard, b"hello");
+    }
+
+    #[tokio::test]
+    async fn it_stalls_and_refuses() {
+        let mut proxy = Proxy::start(echo().await).await.unwrap();
+        proxy.stall();
+        let mut connection = connect(&proxy).await;
+        connection.write_all(b"hello").await.unwrap();
+        let held_up = tokio::time::timeout(Duration::from_millis(200), connection.readable()).await;
+        assert!(held_up.is_err());
+        proxy.resume();
+        let mut heard = [0; 5];
+        connection.read_exact(&mut heard).await.unwrap();
+        assert_eq!(&heard, b"hello");
+
+        proxy.refuse().await;
+        assert_eq!(rest(&mut connection).await, b"");
+        let refused = TcpStream::connect((Ipv4Addr::LOCALHOST, proxy.port())).await;
+        assert_eq!(refused.unwrap_err().kind(), io::ErrorKind::ConnectionRefused);
+        proxy.accept().await.unwrap();
+        let mut connection = connect(&proxy).await;
+        connection.write_all(b"again").await.unwrap();
+        connection.read_exact(&mut heard).await.unwrap();
+        assert_eq!(&heard, b"again");
     }
 }

@@ -1,6 +1,6 @@
 //! Everything that has to hold before a change lands.
 
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use crate::{codegen, contract, e2e, files, tidy};
@@ -114,8 +114,8 @@ fn command(program: &str, args: &[&str], env: &[(&str, &str)]) -> Result<Done, S
     let shown: Vec<String> = env.iter().map(|(name, value)| format!("{name}={value:?} ")).collect();
     let line = format!("{program} {}", args.join(" "));
     println!("$ {}{line}", shown.concat());
-    let mut command = Command::new(program);
-    command.args(args).envs(env.iter().copied()).current_dir(files::root()).stdin(Stdio::null());
+    let mut command = files::command(program);
+    command.args(args).envs(env.iter().copied()).stdin(Stdio::null());
     let status = command.status().map_err(|error| format!("{program}: {error}"))?;
     if status.success() { Ok(Done::Passed) } else { Err(format!("{line}: {status}")) }
 }
@@ -232,7 +232,7 @@ fn self_ending(files: &[files::File]) -> Vec<(String, String)> {
 /// Licences, sources and versions. Advisories need a database that not every machine can fetch; the hosted
 /// workflow checks those.
 fn dependencies() -> Result<Done, String> {
-    let installed = Command::new("cargo").args(["deny", "--version"]).output();
+    let installed = files::command("cargo").args(["deny", "--version"]).output();
     if !installed.is_ok_and(|output| output.status.success()) {
         println!("cargo-deny is missing: installing it");
         cargo(&["install", "--locked", "cargo-deny"])?;
@@ -246,7 +246,7 @@ fn oldest_rust() -> Result<Done, String> {
     let promised = metadata.workspace_packages().iter().find_map(|package| package.rust_version.clone());
     let promised = promised.ok_or("Cargo.toml: there is no rust-version")?;
     let version = format!("{}.{}", promised.major, promised.minor);
-    let installed = Command::new("rustup").args(["toolchain", "list"]).output();
+    let installed = files::command("rustup").args(["toolchain", "list"]).output();
     let installed = installed.map(|output| String::from_utf8_lossy(&output.stdout).into_owned());
     match toolchain(&installed.unwrap_or_default(), &version) {
         None => Ok(Done::Skipped(format!("no {version} toolchain"))),

@@ -65,8 +65,8 @@ enum What {
 }
 
 pub(crate) fn run(args: &Args) -> Result<(), String> {
-    let mut command = Command::new("cargo");
-    command.env(CONTROL_PLANE.variable, CONTROL_PLANE.built()?).current_dir(files::root());
+    let mut command = files::command("cargo");
+    command.env(CONTROL_PLANE.variable, CONTROL_PLANE.built()?);
     if let Some(What::Up) = args.command {
         command.args(["run", "--quiet", "--package", "e2e", "--bin", "control-plane"]);
         return finish(&mut command);
@@ -74,8 +74,8 @@ pub(crate) fn run(args: &Args) -> Result<(), String> {
     command.env(CLIENT_GO.variable, CLIENT_GO.built()?).env(KINFORMER, kinformer()?);
     command.env("KINFORMER_SEEDS", format!("{}+{}", args.suite.first_seed, args.suite.seeds));
     command.args(["test", "--package", "e2e", "--features", "suite", "--test", "suite", "--"]);
-    // One at a time: each has a control plane of its own.
-    command.arg("--test-threads=1").args(&args.suite.filters);
+    // One at a time, since each has a control plane of its own, and seen while it runs.
+    command.args(["--test-threads=1", "--nocapture"]).args(&args.suite.filters);
     finish(&mut command)
 }
 
@@ -96,8 +96,8 @@ pub(crate) fn missing() -> Option<String> {
 
 /// Our own program.
 fn kinformer() -> Result<PathBuf, String> {
-    let mut command = Command::new("cargo");
-    command.args(["build", "--package", "kinformer-cli"]).current_dir(files::root());
+    let mut command = files::command("cargo");
+    command.args(["build", "--package", "kinformer-cli"]);
     finish(&mut command)?;
     let mut metadata = cargo_metadata::MetadataCommand::new();
     metadata.manifest_path(files::root().join("Cargo.toml")).no_deps();

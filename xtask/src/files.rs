@@ -1,7 +1,9 @@
 //! The files of the workspace.
 
+use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 /// A text file, with its path from the root of the workspace.
 pub(crate) struct File {
@@ -25,6 +27,26 @@ impl File {
 pub(crate) fn root() -> PathBuf {
     let manifest = Path::new(env!("CARGO_MANIFEST_DIR"));
     manifest.parent().unwrap_or(manifest).to_path_buf()
+}
+
+/// A program that runs in the root of the workspace.
+///
+/// It does not inherit what cargo has told this one of itself: build scripts that look at such variables would run
+/// again, and with them most of the workspace would be built anew at each change between cargo and a task.
+pub(crate) fn command(program: impl AsRef<OsStr>) -> Command {
+    let mut command = Command::new(program);
+    command.current_dir(root());
+    for (name, _) in std::env::vars_os() {
+        let of_cargo = name.to_str().is_some_and(|name| {
+            name.starts_with("CARGO_PKG_")
+                || name.starts_with("CARGO_MANIFEST_")
+                || name == "CARGO_PRIMARY_PACKAGE"
+        });
+        if of_cargo {
+            command.env_remove(name);
+        }
+    }
+    command
 }
 
 /// Reads one file of the workspace.

@@ -2,7 +2,6 @@
 //! talks to anyone.
 
 use std::collections::BTreeSet;
-use std::process::Command;
 
 use crate::files;
 
@@ -36,10 +35,9 @@ const TOKIO: [&str; 4] = ["full", "net", "rt", "rt-multi-thread"];
 pub(crate) fn problems() -> Result<Vec<String>, String> {
     let mut problems = Vec::new();
     for package in ALONE {
-        let mut tree = Command::new("cargo");
+        let mut tree = files::command("cargo");
         tree.args(["tree", "--edges", "normal,features", "--prefix", "none", "--package", package]);
-        let output =
-            tree.current_dir(files::root()).output().map_err(|error| format!("cargo tree: {error}"))?;
+        let output = tree.output().map_err(|error| format!("cargo tree: {error}"))?;
         if !output.status.success() {
             return Err(format!("cargo tree: {}", String::from_utf8_lossy(&output.stderr)));
         }

@@ -34,6 +34,7 @@ type BoxFuture<'a, R> = Pin<Box<dyn Future<Output = R> + Send + 'a>>;
 pub(crate) trait Managed: Any + Send + Sync {
     fn name(&self) -> &str;
     fn run(&self, cancel: CancellationToken) -> BoxFuture<'_, Result<(), Error>>;
+    fn discard(&self);
     fn wait_for_sync(&self, deadline: Option<Instant>) -> BoxFuture<'_, Result<(), Error>>;
 }
 
@@ -44,6 +45,10 @@ impl<T: Object> Managed for SharedIndexInformer<T> {
 
     fn run(&self, cancel: CancellationToken) -> BoxFuture<'_, Result<(), Error>> {
         Box::pin(self.run(cancel))
+    }
+
+    fn discard(&self) {
+        self.discard();
     }
 
     fn wait_for_sync(&self, deadline: Option<Instant>) -> BoxFuture<'_, Result<(), Error>> {
@@ -143,10 +148,12 @@ impl Entry {
     pub(crate) fn stop(&self) {
         let mut holders = self.holders.lock();
         holders.released = true;
-        match &holders.cancel {
-            Some(cancel) => cancel.cancel(),
-            None => self.done.cancel(),
+        if let Some(cancel) = &holders.cancel {
+            return cancel.cancel();
         }
+        drop(holders);
+        self.informer.discard();
+        self.done.cancel();
     }
 
     pub(crate) fn is_released(&self) -> bool {

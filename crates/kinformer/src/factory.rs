@@ -58,6 +58,15 @@ pub(crate) struct Inner {
 impl Drop for Inner {
     fn drop(&mut self) {
         self.cancel.cancel();
+        self.discard();
+    }
+}
+
+impl Inner {
+    /// Ends what was never started and never will be, so that nobody waits for it.
+    fn discard(&self) {
+        let informers: Vec<_> = self.informers.iter().map(|entry| entry.managed()).collect();
+        informers.iter().for_each(|informer| informer.discard());
     }
 }
 
@@ -298,13 +307,14 @@ impl SharedInformerFactory {
     pub async fn shutdown(&self) -> Result<(), Error> {
         *self.inner.down.lock() = true;
         self.inner.cancel.cancel();
+        self.inner.discard();
         self.inner.tasks.close();
         self.inner.tasks.wait().await;
         let stuck = self.inner.stuck.lock().clone();
         if stuck.is_empty() { Ok(()) } else { Err(Error::Stuck { informers: stuck }) }
     }
 
-    /// Whether [`Self::shutdown`] was called.
+    /// Whether [`Self::shutdown`] was called. Informers that are asked for from then on have stopped.
     pub fn is_shut_down(&self) -> bool {
         *self.inner.down.lock()
     }
@@ -319,10 +329,14 @@ impl SharedInformerFactory {
             return Ok(entry.clone());
         }
         let made = make()?;
-        Ok(match self.inner.informers.entry(key.clone()) {
+        let entry = match self.inner.informers.entry(key.clone()) {
             Place::Occupied(place) => place.get().clone(),
             Place::Vacant(place) => place.insert(Arc::new(Entry::new(made))).clone(),
-        })
+        };
+        if self.is_shut_down() {
+            entry.managed().discard();
+        }
+        Ok(entry)
     }
 
     /// As [`Self::entry`], held in the way that `hold` says, with its informer.

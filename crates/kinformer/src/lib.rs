@@ -72,6 +72,10 @@ pub use kinformer_processor::{
     AsyncEventHandler, Buffer, Event, EventHandler, EventHandlerFuncs, EventStream, HandlerBuilder,
     HandlerStats, Registration,
 };
+pub use kinformer_reflector::{
+    ApiError, Backoff, Failure, Recovery, ReflectorHandle, ReflectorOptions, ReflectorState, Statistics,
+    WatchListMode,
+};
 #[cfg(feature = "prometheus")]
 pub use kinformer_shared_informer::prometheus;
 pub use kinformer_shared_informer::{

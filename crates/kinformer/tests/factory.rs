@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use common::{builder, config_map, factory, node, server, soon, synced, version, watches};
-use k8s_openapi::api::core::v1::{ConfigMap, Node, Secret};
+use k8s_openapi::api::core::v1::{ConfigMap, Node, Pod, Secret};
 use kinformer::{
     Error, Event, IndexFunction, LabelSelector, Phase, SharedIndexInformer, SharedInformerFactory, Transform,
 };
@@ -193,6 +193,7 @@ async fn shutdown_waits_for_every_task_and_is_the_end() {
     maps.handler().add_async(async |_: Event<ConfigMap>| {}).unwrap();
     factory.informer_for::<Node>();
     synced(&factory).await;
+    let never_started = factory.informer_for::<Secret>();
 
     let (one, other) = tokio::join!(factory.shutdown(), factory.shutdown());
     one.unwrap();
@@ -201,11 +202,14 @@ async fn shutdown_waits_for_every_task_and_is_the_end() {
     assert!(factory.is_shut_down() && maps.is_stopped());
     assert!(maps.handler().for_each(|_| {}).is_err(), "a stopped informer refuses handlers");
 
-    let late = factory.informer_for::<Secret>();
+    assert!(never_started.wait_for_sync().await.is_err(), "it will never be in sync");
+
+    let late = factory.informer_for::<Pod>();
     factory.start().unwrap();
-    assert_eq!(late.phase(), Phase::NotStarted);
+    assert_eq!(late.phase(), Phase::Stopped);
+    assert!(late.wait_for_sync().await.is_err(), "it will never be in sync");
     assert_eq!(factory.wait_for_cache_sync().await.iter().len(), 2, "only those that were started");
-    drop((factory, maps, late));
+    drop((factory, maps, never_started, late));
     watches(&server, 0).await;
     // What is left is the server's, and it has no more connections than before.
     common::tasks(before).await;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use common::{config_map, factory, server, soon, synced, watches};
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
-use kinformer::Phase;
+use kinformer::{Phase, SharedIndexInformer};
 
 // contract: F-07
 #[tokio::test]
@@ -79,7 +79,11 @@ async fn what_was_never_started_is_released_as_well() {
     let lease = factory.core().v1().secrets().lease();
     let informer = lease.clone();
     drop(lease);
+    let clone = SharedIndexInformer::clone(&informer);
+    let waiting = tokio::spawn(async move { clone.wait_for_sync().await });
     tokio::time::timeout_at(soon(), informer.release()).await.unwrap();
+    let waited = tokio::time::timeout_at(soon(), waiting).await.unwrap().unwrap();
+    assert!(waited.is_err(), "{waited:?}");
     factory.start().unwrap();
     assert_eq!(factory.wait_for_cache_sync().await.iter().len(), 0);
     factory.shutdown().await.unwrap();

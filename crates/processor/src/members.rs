@@ -56,6 +56,16 @@ impl<M> Members<M> {
         std::mem::take(&mut state.1)
     }
 
+    /// Ends for good if nothing has begun, as [`Self::stop`] does.
+    pub(crate) fn stop_unstarted(&self) -> Option<Vec<M>> {
+        let mut state = self.state.lock();
+        if state.0 != Phase::NotStarted {
+            return None;
+        }
+        state.0 = Phase::Stopped;
+        Some(std::mem::take(&mut state.1))
+    }
+
     /// Takes out whom `chosen` chooses, if anyone.
     pub(crate) fn leave(&self, chosen: impl Fn(&M) -> bool) -> Option<M> {
         let mut state = self.state.lock();

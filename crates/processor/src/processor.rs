@@ -356,6 +356,15 @@ impl<T: Object> SharedProcessor<T> {
         ended
     }
 
+    /// Ends a processor that nobody will run: handlers are dropped, streams end, and who waits for any of them is
+    /// told. Says whether it was so; one that runs is left alone, and so is one that has stopped.
+    pub fn discard(&self) -> bool {
+        let Some(members) = self.inner.members.stop_unstarted() else { return false };
+        members.into_iter().for_each(Member::discard);
+        self.inner.log.close();
+        true
+    }
+
     /// Takes a handler in, or says why not.
     pub(crate) fn join(
         &self,

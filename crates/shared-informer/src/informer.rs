@@ -252,6 +252,18 @@ impl<T: Object> SharedIndexInformer<T> {
         tokio::spawn(async move { informer.run(cancel).await })
     }
 
+    /// Ends an informer that nobody will run, so that whoever waits for it is told that it has stopped. Says whether
+    /// it was so; one that runs is left alone, and so is one that has stopped.
+    pub fn discard(&self) -> bool {
+        // Dropped last: it is the user's.
+        let startable = self.inner.startable.lock().take();
+        if startable.is_none() {
+            return false;
+        }
+        let _stop = StopOnDrop(&self.inner);
+        self.inner.processor.discard()
+    }
+
     /// Where it is in its life.
     pub fn phase(&self) -> Phase {
         if self.is_stopped() {

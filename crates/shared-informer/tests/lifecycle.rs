@@ -7,6 +7,7 @@ use std::sync::{Arc, Barrier};
 use std::time::Duration;
 
 use common::{Running, Seen, tasks_fall_to};
+use futures::StreamExt as _;
 use kinformer_processor::{Buffer, Event};
 use kinformer_shared_informer::{Error, Phase, SharedIndexInformer};
 use kinformer_testing::{FakeSource, Item};
@@ -26,6 +27,36 @@ fn refuses_handlers(informer: &SharedIndexInformer<Item>) {
     assert!(informer.handler().inline().for_each(ignore).is_err());
     assert!(informer.handler().add_async(|_: Event<Item>| async {}).is_err());
     assert!(informer.stream().is_err());
+}
+
+// contract: I-05, I-08
+#[tokio::test(start_paused = true)]
+async fn an_informer_that_nobody_will_run_is_ended() {
+    let informer = informer(&FakeSource::new());
+    let registration = informer.add_handler(|_: &Event<Item>| {}).unwrap();
+    let mut stream = informer.stream().unwrap();
+    let waiting = informer.clone();
+    let waiting = tokio::spawn(async move { waiting.wait_for_sync().await });
+    tokio::task::yield_now().await;
+
+    assert!(informer.discard());
+    assert!(matches!(waiting.await.unwrap(), Err(Error::NotSynced(_))));
+    assert!(stream.next().await.is_none());
+    assert!(registration.is_removed() && registration.synced().await.is_err());
+    assert_eq!(informer.phase(), Phase::Stopped);
+    assert!(matches!(informer.run(CancellationToken::new()).await, Err(Error::Stopped { .. })));
+    refuses_handlers(&informer);
+    assert!(!informer.discard(), "it has ended");
+}
+
+// contract: I-05
+#[tokio::test(start_paused = true)]
+async fn one_that_runs_is_not_discarded() {
+    let informer = informer(&FakeSource::new());
+    let running = Running::start(informer.clone()).await;
+    assert!(!informer.discard());
+    assert_eq!(informer.phase(), Phase::Running);
+    running.stop().await.unwrap();
 }
 
 // contract: I-05

@@ -7,5 +7,9 @@
     reason = "a test may fail loudly"
 )]
 
+mod differential;
+mod embedded;
+mod failures;
 mod kubectl;
 mod main_job;
+mod witness;

@@ -22,7 +22,8 @@ async fn every_line_is_right_and_the_last_state_is_the_servers() {
     watch.until("the last objects", BOUND, |lines| has_last(lines, &RESOURCES)).await.unwrap();
     let lines = watch.stop().await.unwrap();
 
-    writer.history().explain(&lines).unwrap_or_else(|problem| panic!("{problem}"));
+    let again = writer.history().explain(&lines).unwrap_or_else(|problem| panic!("{problem}"));
+    assert_eq!(again, 0, "states told again");
     for resource in RESOURCES {
         // Nobody else writes these, and nothing was cut off: so each write is a line.
         let initial = lines

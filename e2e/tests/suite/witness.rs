@@ -1,0 +1,204 @@
+//! What the tests with an informer in their own process judge it by: what its handlers were told, and the server.
+
+use std::collections::BTreeMap;
+use std::fmt::Debug;
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use kinformer::{Event, Failure, Object, Recovery, ResourceVersion, SharedIndexInformer, Tombstone};
+use kube_client::Client;
+use kube_core::{DynamicObject, ObjectList};
+use parking_lot::Mutex;
+use tokio::time::Instant;
+
+/// How long anything may take.
+pub(crate) const BOUND: Duration = Duration::from_secs(60);
+
+/// Asks until the answer is good; the server is a process of somebody else, and there is nothing to be woken by.
+pub(crate) async fn eventually<T, F>(what: &str, mut ask: impl FnMut() -> F) -> T
+where
+    F: Future<Output = Result<T, String>>,
+{
+    let deadline = Instant::now() + BOUND;
+    loop {
+        match ask().await {
+            Ok(answer) => return answer,
+            Err(seen) if Instant::now() >= deadline => panic!("{what}, not within {BOUND:?}: {seen}"),
+            Err(_) => tokio::time::sleep(Duration::from_millis(50)).await,
+        }
+    }
+}
+
+/// As [`eventually`], for what needs no waiting to be asked.
+pub(crate) async fn until(what: &str, mut good: impl FnMut() -> Result<(), String>) {
+    eventually(what, || std::future::ready(good())).await;
+}
+
+/// An error that says this, unless it holds.
+pub(crate) fn check(holds: bool, seen: impl Debug) -> Result<(), String> {
+    if holds { Ok(()) } else { Err(format!("{seen:?}")) }
+}
+
+/// Keys and the versions of their objects.
+pub(crate) type State = BTreeMap<String, String>;
+
+/// The state that the server has now, under this path; it may have a query.
+pub(crate) async fn server(client: &Client, path: &str) -> Result<State, String> {
+    let request = http::Request::get(path).body(Vec::new()).map_err(|error| error.to_string())?;
+    let list = client.request::<ObjectList<DynamicObject>>(request).await;
+    let objects = list.map_err(|error| error.to_string())?.items;
+    Ok(objects
+        .iter()
+        .map(|object| (object.key().to_string(), object.resource_version().to_string()))
+        .collect())
+}
+
+/// The state that an informer has now.
+pub(crate) fn store<K: Object>(informer: &SharedIndexInformer<K>) -> State {
+    let snapshot = informer.snapshot();
+    snapshot.iter().map(|object| (object.key().to_string(), object.resource_version().to_string())).collect()
+}
+
+/// A handler that remembers everything.
+pub(crate) struct Witness<K> {
+    events: Arc<Mutex<Vec<Event<K>>>>,
+}
+
+impl<K: Object> Witness<K> {
+    pub(crate) fn of(informer: &SharedIndexInformer<K>) -> Self {
+        let events = Arc::new(Mutex::new(Vec::new()));
+        let told = events.clone();
+        let handler = informer.handler().named("witness");
+        handler.for_each(move |event: &Event<K>| told.lock().push(event.clone())).unwrap();
+        Self { events }
+    }
+
+    pub(crate) fn events(&self) -> Vec<Event<K>> {
+        self.events.lock().clone()
+    }
+
+    /// What it was told of one object.
+    pub(crate) fn events_of(&self, key: &str) -> Vec<Event<K>> {
+        self.events().into_iter().filter(|event| event.key().to_string() == key).collect()
+    }
+
+    /// How many objects the first list brought.
+    pub(crate) fn initial(&self) -> usize {
+        let initial = |event: &&Event<K>| matches!(event, Event::Added { in_initial_list: true, .. });
+        self.events.lock().iter().filter(initial).count()
+    }
+
+    /// The state that it was told. Time must not have gone backwards for any object: each version is newer than the
+    /// one before, also over a deletion; an update's old state is the one told last; what is added was not there,
+    /// what is updated or deleted was.
+    pub(crate) fn state(&self) -> State {
+        let mut present: BTreeMap<String, ResourceVersion> = BTreeMap::new();
+        let mut newest: BTreeMap<String, ResourceVersion> = BTreeMap::new();
+        for (at, event) in self.events().iter().enumerate() {
+            let key = event.key().to_string();
+            let wrong = |why: &str| {
+                let told: Vec<_> = self.events_of(&key).iter().map(short).collect();
+                panic!("event {at} is {why}; of {key} was told: {told:#?}")
+            };
+            let told = present.get(&key).cloned();
+            let version = match event {
+                Event::Added { object, .. } => {
+                    told.is_some().then(|| wrong("an addition of what was there"));
+                    object.resource_version()
+                }
+                Event::Updated { old, new } => {
+                    (told != Some(old.resource_version())).then(|| wrong("an update of another state"));
+                    new.resource_version()
+                }
+                Event::Deleted(Tombstone::FinalState(object)) => {
+                    told.is_none().then(|| wrong("a deletion of what was not there"));
+                    object.resource_version()
+                }
+                Event::Deleted(tombstone) => {
+                    let last_known = tombstone.object().map(|object| object.resource_version());
+                    (told.is_none() || last_known != told).then(|| wrong("a deletion of another state"));
+                    newest.remove(&key);
+                    last_known.unwrap_or_default()
+                }
+            };
+            if newest
+                .get(&key)
+                .is_some_and(|newest| version.compare(newest) != Some(std::cmp::Ordering::Greater))
+            {
+                wrong("not newer than the one before");
+            }
+            newest.insert(key.clone(), version.clone());
+            match event {
+                Event::Deleted(_) => present.remove(&key),
+                Event::Added { .. } | Event::Updated { .. } => present.insert(key, version),
+            };
+        }
+        present.into_iter().map(|(key, version)| (key, version.to_string())).collect()
+    }
+}
+
+/// What an event says without its objects.
+fn short<K: Object>(event: &Event<K>) -> String {
+    match event {
+        Event::Added { object, in_initial_list } => {
+            format!("added {}, in initial list: {in_initial_list}", object.resource_version())
+        }
+        Event::Updated { old, new } => {
+            format!("updated {} -> {}", old.resource_version(), new.resource_version())
+        }
+        Event::Deleted(Tombstone::FinalState(object)) => format!("deleted {}", object.resource_version()),
+        Event::Deleted(_) => "deleted, final state unknown".into(),
+    }
+}
+
+/// Waits until store, handler and server have the same state.
+pub(crate) async fn equal<K: Object>(
+    informer: &SharedIndexInformer<K>,
+    witness: &Witness<K>,
+    client: &Client,
+    path: &str,
+) {
+    eventually("store, handler and server have the same state", || async {
+        let server = server(client, path).await?;
+        let (store, told) = (store(informer), witness.state());
+        check(store == server && told == server, (("server", &server), ("store", &store), ("told", &told)))
+    })
+    .await;
+}
+
+/// What went wrong with lists and watches.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Problems(Arc<Mutex<Vec<Problem>>>);
+
+#[derive(Clone, Debug)]
+pub(crate) struct Problem {
+    pub(crate) text: String,
+    pub(crate) code: Option<u16>,
+    pub(crate) expired: bool,
+    pub(crate) recovery: Recovery,
+}
+
+impl Problems {
+    /// What is told to a factory.
+    pub(crate) fn hook(&self) -> impl Fn(&Failure<'_>) + Send + Sync + 'static {
+        let problems = self.0.clone();
+        move |failure| {
+            problems.lock().push(Problem {
+                text: failure.error.to_string(),
+                code: failure.error.status().map(|status| status.code),
+                expired: failure.error.is_expired(),
+                recovery: failure.recovery,
+            });
+        }
+    }
+
+    pub(crate) fn all(&self) -> Vec<Problem> {
+        self.0.lock().clone()
+    }
+
+    /// How often the server no longer had the version that was asked for.
+    pub(crate) fn expired(&self) -> u64 {
+        self.0.lock().iter().filter(|problem| problem.expired).count() as u64
+    }
+}
