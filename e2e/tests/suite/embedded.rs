@@ -35,7 +35,7 @@ const ALL: [Who; 5] =
     [Who::Kinformer, Who::ClientGo, Who::ClientGoMetadata, Who::KubeRs, Who::KubeRsStreaming];
 
 enum Listener {
-    Program(Listening),
+    Program(Box<Listening>),
     KubeRs(KubeRs),
 }
 
@@ -57,7 +57,8 @@ impl Listener {
                 return Ok(Self::KubeRs(KubeRs::start(client, &config)));
             }
         };
-        Ok(Self::Program(Listening::start(&format!("{who:?}"), program.map_err(text)?)?))
+        let started = Listening::start(&format!("{who:?}"), program.map_err(text)?)?;
+        Ok(Self::Program(Box::new(started)))
     }
 
     async fn until(&mut self, what: &str, wanted: impl Fn(&[Line]) -> bool) -> Result<(), String> {
