@@ -4,7 +4,7 @@ use std::net::{Ipv4Addr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use kube_client::config::{KubeConfigOptions, Kubeconfig};
+use kube_client::config::{KubeConfigOptions, Kubeconfig, KubeconfigError};
 use kube_client::{Client, Config};
 use nix::sys::signal::Signal;
 use tempfile::TempDir;
@@ -52,9 +52,11 @@ pub enum Error {
         /// The last lines of its log.
         log: String,
     },
-    /// kube-apiserver did not become ready.
-    #[error("kube-apiserver is not ready after {READY:?}: {last}\nthe end of its log:\n{log}")]
+    /// A component did not become ready.
+    #[error("{component} is not ready after {READY:?}: {last}\nthe end of its log:\n{log}")]
     NotReady {
+        /// Which one.
+        component: &'static str,
         /// Its last answer.
         last: String,
         /// The last lines of its log.
@@ -73,6 +75,14 @@ pub enum Error {
 #[must_use]
 pub struct Options {
     apiserver: Vec<String>,
+    managers: Vec<Manager>,
+}
+
+/// A component that is a client of kube-apiserver and nothing more.
+#[derive(Clone, Copy, Debug)]
+enum Manager {
+    Controllers,
+    Scheduler,
 }
 
 impl Options {
@@ -86,10 +96,59 @@ impl Options {
         self.apiserver.push(flag.into());
         self
     }
+
+    /// kube-controller-manager as well: with all its controllers but the one that takes a node without a kubelet
+    /// for dead.
+    pub fn controllers(mut self) -> Self {
+        self.managers.push(Manager::Controllers);
+        self
+    }
+
+    /// kube-scheduler as well.
+    pub fn scheduler(mut self) -> Self {
+        self.managers.push(Manager::Scheduler);
+        self
+    }
 }
 
-/// etcd and kube-apiserver on loopback. They end with this value, and so does their folder.
+impl Manager {
+    fn component(self) -> &'static str {
+        match self {
+            Self::Controllers => "kube-controller-manager",
+            Self::Scheduler => "kube-scheduler",
+        }
+    }
+
+    /// Its certificate is its own authority.
+    fn authority(self, folder: &Path) -> PathBuf {
+        folder.join(format!("certificates/{}.crt", self.component()))
+    }
+
+    fn arguments(self, port: u16, folder: &Path) -> Vec<String> {
+        let path = |name: &str| folder.join(name).display().to_string();
+        let mut arguments = vec![
+            format!("--kubeconfig={}", path(KUBECONFIG)),
+            format!("--cert-dir={}", path("certificates")),
+            format!("--secure-port={port}"),
+            "--bind-address=127.0.0.1".into(),
+            "--leader-elect=false".into(),
+            // By default they would hold themselves back to some tens of requests a second.
+            "--kube-api-qps=500".into(),
+            "--kube-api-burst=1000".into(),
+        ];
+        if let Self::Controllers = self {
+            arguments.push("--controllers=*,-node-lifecycle-controller".into());
+            arguments.push(format!("--service-account-private-key-file={}", path(SERVICE_ACCOUNT_KEY)));
+            arguments.push(format!("--root-ca-file={}", path(APISERVER_AUTHORITY)));
+        }
+        arguments
+    }
+}
+
+/// etcd and kube-apiserver on loopback, and what else was asked for. They end with this value, and so does their
+/// folder.
 pub struct ControlPlane {
+    managers: Vec<Process>,
     // kube-apiserver before etcd: its graceful end waits for an etcd that is gone.
     apiserver: Process,
     etcd: Process,
@@ -100,8 +159,13 @@ pub struct ControlPlane {
     folder: TempDir,
 }
 
+/// Files in its folder.
+const KUBECONFIG: &str = "kubeconfig";
+const SERVICE_ACCOUNT_KEY: &str = "service-account.key";
+const APISERVER_AUTHORITY: &str = "certificates/apiserver.crt";
+
 /// The tokens and who they are.
-const ADMIN: &str = "admin-token";
+const ADMIN_USER: &str = "{token: admin-token}";
 const TOKENS: &str = "admin-token,admin,1,system:masters\nnobody-token,nobody,2,\n";
 
 impl ControlPlane {
@@ -120,7 +184,7 @@ impl ControlPlane {
         let [client, peer, port] = free_ports().map_err(prepare("free ports"))?;
 
         std::fs::write(path("tokens.csv"), TOKENS).map_err(prepare("the tokens"))?;
-        let key = path("service-account.key");
+        let key = path(SERVICE_ACCOUNT_KEY);
         let made = tokio::process::Command::new(&program).args(["service-account-key", &key]).status().await;
         made.map_err(prepare("the key for service accounts"))?;
 
@@ -151,8 +215,13 @@ impl ControlPlane {
         arguments.extend(options.apiserver);
         let etcd = Process::start(&program, "etcd", &etcd, folder.path())?;
         let apiserver = Process::start(&program, "kube-apiserver", &arguments, folder.path())?;
-        let mut control_plane = Self { apiserver, etcd, program, arguments, port, etcd_url: client, folder };
+        let managers = Vec::new();
+        let mut control_plane =
+            Self { managers, apiserver, etcd, program, arguments, port, etcd_url: client, folder };
         control_plane.ready().await?;
+        for manager in options.managers {
+            control_plane.start_manager(manager).await?;
+        }
         Ok(control_plane)
     }
 
@@ -168,7 +237,7 @@ impl ControlPlane {
 
     /// The kubeconfig of an administrator, for kubectl and other clients.
     pub fn kubeconfig(&self) -> PathBuf {
-        self.folder.path().join("kubeconfig")
+        self.folder.path().join(KUBECONFIG)
     }
 
     /// The kubeconfig of an administrator who reaches it through another port on loopback.
@@ -177,7 +246,7 @@ impl ControlPlane {
     /// It cannot be written.
     pub fn kubeconfig_through(&self, port: u16) -> Result<PathBuf, Error> {
         let path = self.folder.path().join(format!("kubeconfig-{port}"));
-        let text = kubeconfig(&format!("https://127.0.0.1:{port}"), &self.authority());
+        let text = kubeconfig(&format!("https://127.0.0.1:{port}"), &self.authority(), ADMIN_USER);
         std::fs::write(&path, text).map_err(|source| Error::Prepare { what: "a kubeconfig", source })?;
         Ok(path)
     }
@@ -187,9 +256,8 @@ impl ControlPlane {
     /// # Errors
     /// The kubeconfig is none.
     pub async fn config(&self) -> Result<Config, Error> {
-        let problem = |error: kube_client::config::KubeconfigError| Error::Kubeconfig(error.to_string());
-        let kubeconfig = Kubeconfig::read_from(self.kubeconfig()).map_err(problem)?;
-        Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await.map_err(problem)
+        let problem = |error: KubeconfigError| Error::Kubeconfig(error.to_string());
+        config(Kubeconfig::read_from(self.kubeconfig()).map_err(problem)?).await
     }
 
     /// A client of an administrator.
@@ -197,7 +265,7 @@ impl ControlPlane {
     /// # Errors
     /// As [`Self::config`].
     pub async fn client(&self) -> Result<Client, Error> {
-        kinformer::client(self.config().await?).map_err(|error| Error::Kubeconfig(error.to_string()))
+        client(self.config().await?)
     }
 
     /// Ends kube-apiserver on the spot.
@@ -246,6 +314,9 @@ impl ControlPlane {
 
     /// Ends all of it in good order, with a bound.
     pub async fn stop(mut self) {
+        for manager in &mut self.managers {
+            manager.stop(GRACE).await;
+        }
         self.apiserver.stop(GRACE).await;
         self.etcd.stop(GRACE).await;
     }
@@ -263,11 +334,11 @@ impl ControlPlane {
             // A process of somebody else: there is nothing to be woken by.
             tokio::time::sleep(Duration::from_millis(100)).await;
         }
-        Err(Error::NotReady { last, log: self.apiserver.tail() })
+        Err(Error::NotReady { component: "kube-apiserver", last, log: self.apiserver.tail() })
     }
 
     fn authority(&self) -> PathBuf {
-        self.folder.path().join("certificates/apiserver.crt")
+        self.folder.path().join(APISERVER_AUTHORITY)
     }
 
     async fn ask(&self) -> Result<(), String> {
@@ -275,20 +346,63 @@ impl ControlPlane {
         if !authority.exists() {
             return Err("it has made no certificate yet".into());
         }
-        std::fs::write(self.kubeconfig(), kubeconfig(&self.url(), &authority))
-            .map_err(|error| error.to_string())?;
-        let client = self.client().await.map_err(|error| error.to_string())?;
-        let request = http::Request::get("/readyz").body(Vec::new()).map_err(|error| error.to_string())?;
-        client.request_text(request).await.map(drop).map_err(|error| error.to_string())
+        let kubeconfig = kubeconfig(&self.url(), &authority, ADMIN_USER);
+        std::fs::write(self.kubeconfig(), kubeconfig).map_err(|error| error.to_string())?;
+        get(self.config().await, "/readyz").await
+    }
+
+    async fn start_manager(&mut self, manager: Manager) -> Result<(), Error> {
+        let [port] = free_ports().map_err(|source| Error::Prepare { what: "a free port", source })?;
+        let (component, folder) = (manager.component(), self.folder.path());
+        let mut process = Process::start(&self.program, component, &manager.arguments(port, folder), folder)?;
+        let authority = manager.authority(folder);
+        let url = format!("https://127.0.0.1:{port}");
+        let deadline = Instant::now() + READY;
+        let mut last = String::new();
+        while Instant::now() < deadline {
+            process.check()?;
+            if authority.exists() {
+                // Its health is everybody's to see; it would not know a user.
+                match get(config_of(&kubeconfig(&url, &authority, "{}")).await, "/healthz").await {
+                    Ok(()) => {
+                        self.managers.push(process);
+                        return Ok(());
+                    }
+                    Err(error) => last = error,
+                }
+            }
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+        Err(Error::NotReady { component, last, log: process.tail() })
     }
 }
 
-fn kubeconfig(url: &str, authority: &Path) -> String {
+/// Whether a component answers this path well.
+async fn get(config: Result<Config, Error>, path: &str) -> Result<(), String> {
+    let client = config.and_then(client).map_err(|error| error.to_string())?;
+    let request = http::Request::get(path).body(Vec::new()).map_err(|error| error.to_string())?;
+    client.request_text(request).await.map(drop).map_err(|error| error.to_string())
+}
+
+async fn config_of(text: &str) -> Result<Config, Error> {
+    config(Kubeconfig::from_yaml(text).map_err(|error| Error::Kubeconfig(error.to_string()))?).await
+}
+
+async fn config(kubeconfig: Kubeconfig) -> Result<Config, Error> {
+    let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await;
+    config.map_err(|error| Error::Kubeconfig(error.to_string()))
+}
+
+fn client(config: Config) -> Result<Client, Error> {
+    kinformer::client(config).map_err(|error| Error::Kubeconfig(error.to_string()))
+}
+
+fn kubeconfig(url: &str, authority: &Path, user: &str) -> String {
     format!(
         "apiVersion: v1\nkind: Config\ncurrent-context: e2e\n\
          clusters:\n- name: e2e\n  cluster: {{server: \"{url}\", certificate-authority: \"{}\"}}\n\
-         users:\n- name: admin\n  user: {{token: {ADMIN}}}\n\
-         contexts:\n- name: e2e\n  context: {{cluster: e2e, user: admin}}\n",
+         users:\n- name: e2e\n  user: {user}\n\
+         contexts:\n- name: e2e\n  context: {{cluster: e2e, user: e2e}}\n",
         authority.display(),
     )
 }

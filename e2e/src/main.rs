@@ -4,8 +4,16 @@ use e2e::{ControlPlane, Options};
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    eprintln!("starting etcd and kube-apiserver ...");
-    let control_plane = ControlPlane::start(Options::new()).await?;
+    let mut options = Options::new();
+    match std::env::args().nth(1).as_deref() {
+        None => eprintln!("starting etcd and kube-apiserver ..."),
+        Some("--controllers") => {
+            eprintln!("starting etcd, kube-apiserver, kube-controller-manager and kube-scheduler ...");
+            options = options.controllers().scheduler();
+        }
+        Some(other) => return Err(format!("{other}: only --controllers is known").into()),
+    }
+    let control_plane = ControlPlane::start(options).await?;
     println!("export KUBECONFIG={}", control_plane.kubeconfig().display());
     eprintln!("ready at {}; Ctrl-C ends it", control_plane.url());
     tokio::signal::ctrl_c().await?;

@@ -12,6 +12,8 @@ pub const CONTROL_PLANE: &str = "KINFORMER_CONTROL_PLANE";
 pub const CLIENT_GO: &str = "KINFORMER_CLIENT_GO";
 /// The variable that names our own program.
 pub const KINFORMER: &str = "KINFORMER_PROGRAM";
+/// The variable that names the example of a scheduler's cache, `crates/kinformer/examples/scheduler_cache`.
+pub const SCHEDULER_CACHE: &str = "KINFORMER_SCHEDULER_CACHE";
 
 pub(crate) fn path(variable: &'static str) -> Result<PathBuf, Error> {
     std::env::var_os(variable).map(PathBuf::from).ok_or(Error::NotNamed { variable })
@@ -47,5 +49,15 @@ pub fn client_go<'a>(
 pub fn kubectl<'a>(kubeconfig: &Path, words: impl IntoIterator<Item = &'a str>) -> Result<Command, Error> {
     let mut command = Command::new(path(CONTROL_PLANE)?);
     command.arg("kubectl").arg("--kubeconfig").arg(kubeconfig).args(words);
+    Ok(command)
+}
+
+/// The example of a scheduler's cache, on a cluster until so many pods are bound.
+///
+/// # Errors
+/// The program is not named.
+pub fn scheduler_cache(kubeconfig: &Path, until_bound: usize) -> Result<Command, Error> {
+    let mut command = Command::new(path(SCHEDULER_CACHE)?);
+    command.arg(kubeconfig).arg("--until-bound").arg(until_bound.to_string());
     Ok(command)
 }

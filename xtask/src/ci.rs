@@ -218,7 +218,8 @@ fn self_ending(files: &[files::File]) -> Vec<(String, String)> {
     for file in files {
         let parts: Vec<&str> = file.path.split('/').collect();
         let mut head = file.text.lines().take_while(|line| line.starts_with("//!"));
-        if let ["crates", folder, "examples", example] = parts.as_slice()
+        if let ["crates", folder, "examples", example] | ["crates", folder, "examples", example, "main.rs"] =
+            parts.as_slice()
             && head.any(|line| line.contains("Ends by itself."))
         {
             let package =
@@ -322,9 +323,12 @@ mod tests {
         let files = [
             file("crates/store/examples/indexer.rs", "//! An index. Ends by itself.\n"),
             file("crates/apiserver/examples/serve.rs", "//! A server.\n"),
+            file("crates/store/examples/large/main.rs", "//! Several files. Ends by itself.\n"),
+            file("crates/store/examples/large/part.rs", "//! One of them.\n"),
             file("crates/store/src/lib.rs", ""),
         ];
-        assert_eq!(self_ending(&files), [("kinformer-store".to_owned(), "indexer".to_owned())]);
+        let found = ["indexer", "large"].map(|name| ("kinformer-store".to_owned(), name.to_owned()));
+        assert_eq!(self_ending(&files), found);
     }
 
     #[test]

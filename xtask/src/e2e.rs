@@ -36,6 +36,8 @@ const CLIENT_GO: Program = Program {
 
 /// The variable that tells the suite where our own program is.
 const KINFORMER: &str = "KINFORMER_PROGRAM";
+/// The variable that tells it where the example of a scheduler's cache is.
+const SCHEDULER_CACHE: &str = "KINFORMER_SCHEDULER_CACHE";
 
 #[derive(clap::Args)]
 #[command(args_conflicts_with_subcommands = true)]
@@ -61,17 +63,23 @@ pub(crate) struct Suite {
 #[derive(clap::Subcommand)]
 enum What {
     /// Start a control plane and print its kubeconfig; Ctrl-C ends it.
-    Up,
+    Up {
+        /// With kube-controller-manager and kube-scheduler.
+        #[arg(long)]
+        controllers: bool,
+    },
 }
 
 pub(crate) fn run(args: &Args) -> Result<(), String> {
     let mut command = files::command("cargo");
     command.env(CONTROL_PLANE.variable, CONTROL_PLANE.built()?);
-    if let Some(What::Up) = args.command {
-        command.args(["run", "--quiet", "--package", "e2e", "--bin", "control-plane"]);
+    if let Some(What::Up { controllers }) = args.command {
+        command.args(["run", "--quiet", "--package", "e2e", "--bin", "control-plane", "--"]);
+        command.args(controllers.then_some("--controllers"));
         return finish(&mut command);
     }
     command.env(CLIENT_GO.variable, CLIENT_GO.built()?).env(KINFORMER, kinformer()?);
+    command.env(SCHEDULER_CACHE, scheduler_cache()?);
     command.env("KINFORMER_SEEDS", format!("{}+{}", args.suite.first_seed, args.suite.seeds));
     command.args(["test", "--package", "e2e", "--features", "suite", "--test", "suite", "--"]);
     // One at a time, since each has a control plane of its own, and seen while it runs.
@@ -96,13 +104,22 @@ pub(crate) fn missing() -> Option<String> {
 
 /// Our own program.
 fn kinformer() -> Result<PathBuf, String> {
+    built_here(&["--package", "kinformer-cli"], "debug/kinformer")
+}
+
+fn scheduler_cache() -> Result<PathBuf, String> {
+    built_here(&["--package", "kinformer", "--example", "scheduler_cache"], "debug/examples/scheduler_cache")
+}
+
+/// What cargo builds of these, which is then in this place.
+fn built_here(what: &[&str], place: &str) -> Result<PathBuf, String> {
     let mut command = files::command("cargo");
-    command.args(["build", "--package", "kinformer-cli"]);
+    command.arg("build").args(what);
     finish(&mut command)?;
     let mut metadata = cargo_metadata::MetadataCommand::new();
     metadata.manifest_path(files::root().join("Cargo.toml")).no_deps();
     let metadata = metadata.exec().map_err(|error| error.to_string())?;
-    Ok(metadata.target_directory.join("debug/kinformer").into())
+    Ok(metadata.target_directory.join(place).into())
 }
 
 impl Program {

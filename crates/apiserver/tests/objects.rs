@@ -380,6 +380,45 @@ async fn pods_are_bound_and_evicted() {
 
 // contract: E-01
 #[tokio::test]
+async fn a_binding_is_of_one_pod_that_may_be_bound() {
+    let server = server().await;
+    let client = Client::new(&server);
+    let made = client.post(PODS, &pod("a")).await.ok();
+    let path = format!("{PODS}/a/binding");
+    let binding = |metadata: Value| json!({"metadata": metadata, "target": {"kind": "Node", "name": "n1"}});
+
+    let other = client.post(&path, &binding(json!({"name": "a", "uid": "another"}))).await;
+    assert!(other.status(409, "Conflict").contains("UID in precondition: another"));
+    let old = client.post(&path, &binding(json!({"name": "a", "resourceVersion": "1"}))).await;
+    assert!(old.status(409, "Conflict").contains("ResourceVersion in precondition: 1"));
+    client.post(&format!("{PODS}/b/binding"), &binding(json!({}))).await.status(404, "NotFound");
+    client.post(&format!("{path}?dryRun=All"), &binding(json!({"name": "a"}))).await.ok();
+    assert_eq!(client.get(&format!("{PODS}/a")).await.ok(), made);
+
+    let labels = json!({"name": "a", "uid": made["metadata"]["uid"], "labels": {"zone": "z"}});
+    client.post(&path, &binding(labels)).await.ok();
+    let bound = client.get(&format!("{PODS}/a")).await.ok();
+    assert_eq!(bound["metadata"]["labels"]["zone"], "z");
+    assert_eq!(bound["status"]["conditions"][0]["type"], "PodScheduled");
+    let again = client.post(&path, &binding(json!({}))).await.status(409, "Conflict");
+    assert!(again.ends_with("pod a is already assigned to node \"n1\""), "{again}");
+
+    let mut gated = pod("gated");
+    gated["spec"]["schedulingGates"] = json!([{"name": "wait"}]);
+    client.post(PODS, &gated).await.ok();
+    let refused = client.post(&format!("{PODS}/gated/binding"), &binding(json!({}))).await;
+    assert!(refused.status(409, "Conflict").contains("non-empty .spec.schedulingGates"));
+
+    let mut ending = pod("ending");
+    ending["metadata"]["finalizers"] = json!(["example.com/hold"]);
+    client.post(PODS, &ending).await.ok();
+    client.delete(&format!("{PODS}/ending")).await.ok();
+    let refused = client.post(&format!("{PODS}/ending/binding"), &binding(json!({}))).await;
+    assert!(refused.status(409, "Conflict").contains("is being deleted"));
+}
+
+// contract: E-01
+#[tokio::test]
 async fn the_owner_writes_what_a_client_may_not() {
     let server = server().await;
     let client = Client::new(&server);

@@ -2,12 +2,13 @@
 
 use std::path::Path;
 
+use kinformer_core::with_causes;
 use kube_client::config::{AuthInfo, KubeConfigOptions, Kubeconfig, KubeconfigError};
 use kube_client::{Client, Config};
 
 use crate::args::{ConnectionArgs, ScopeArgs};
 use crate::embedded::Embedded;
-use crate::exit::{Error, chain};
+use crate::exit::Error;
 
 /// A cluster to talk to.
 pub(crate) struct Connection {
@@ -35,7 +36,7 @@ impl Connection {
         // Nothing lives in the embedded cluster's `default`.
         let default_namespace = embedded.is_none().then(|| config.default_namespace.clone());
         let client = kinformer::client(config)
-            .map_err(|error| Error::Config { what: server.clone(), reason: chain(&error) })?;
+            .map_err(|error| Error::Config { what: server.clone(), reason: with_causes(&error) })?;
         Ok(Self { client, server, default_namespace, embedded })
     }
 
@@ -163,15 +164,17 @@ fn listed(names: &[String]) -> String {
 }
 
 fn unusable(what: &str, error: &KubeconfigError) -> Error {
-    Error::Config { what: what.to_owned(), reason: chain(error) }
+    Error::Config { what: what.to_owned(), reason: with_causes(error) }
 }
 
 fn in_cluster() -> Result<Config, Error> {
     if std::env::var_os("KUBERNETES_SERVICE_HOST").is_none_or(|host| host.is_empty()) {
         return Err(Error::NoCluster);
     }
-    Config::incluster()
-        .map_err(|error| Error::Config { what: "the cluster this runs in".into(), reason: chain(&error) })
+    Config::incluster().map_err(|error| Error::Config {
+        what: "the cluster this runs in".into(),
+        reason: with_causes(&error),
+    })
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@ use std::io;
 use std::process::ExitCode;
 
 use anstyle::{AnsiColor, Style};
+use kinformer_core::with_causes;
 
 /// The end of `--help`.
 pub(crate) const HELP: &str = "\
@@ -104,10 +105,14 @@ impl Error {
             kube_client::Error::Api(status) => {
                 Self::Answer { server, what, reason: said(status.code, &status.message) }
             }
-            kube_client::Error::Auth(error) => Self::Refused { server, what, reason: chain(error) },
-            kube_client::Error::SerdeError(error) => Self::Answer { server, what, reason: chain(error) },
-            kube_client::Error::Service(error) => Self::Unreachable { server, reason: chain(error.as_ref()) },
-            other => Self::Unreachable { server, reason: chain(other) },
+            kube_client::Error::Auth(error) => Self::Refused { server, what, reason: with_causes(error) },
+            kube_client::Error::SerdeError(error) => {
+                Self::Answer { server, what, reason: with_causes(error) }
+            }
+            kube_client::Error::Service(error) => {
+                Self::Unreachable { server, reason: with_causes(error.as_ref()) }
+            }
+            other => Self::Unreachable { server, reason: with_causes(other) },
         }
     }
 
@@ -127,20 +132,6 @@ fn said(code: u16, message: &str) -> String {
         "" => format!("HTTP {code}"),
         message => format!("{message} (HTTP {code})"),
     }
-}
-
-/// An error and what caused it, in one line, each part once.
-pub(crate) fn chain(error: &(dyn std::error::Error + 'static)) -> String {
-    let mut text = error.to_string();
-    let mut next = error.source();
-    while let Some(cause) = next {
-        let cause_text = cause.to_string();
-        if !text.contains(&cause_text) {
-            text = format!("{text}: {cause_text}");
-        }
-        next = cause.source();
-    }
-    text
 }
 
 /// Tells the user what went wrong, if anything did, and gives the exit code.
@@ -177,13 +168,6 @@ mod tests {
         assert_eq!(Error::NoCluster.code(), 2);
         assert_eq!(Error::Late("x".into()).code(), 3);
         assert_eq!(Error::NotFound("x".into()).code(), 1);
-    }
-
-    #[test]
-    fn a_reason_is_told_once_with_its_causes() {
-        let refused = io::Error::new(io::ErrorKind::ConnectionRefused, "Connection refused");
-        let error = Error::Output(refused);
-        assert_eq!(chain(&error), "cannot write the output: Connection refused");
     }
 
     #[test]

@@ -5,11 +5,12 @@
 
 use std::sync::Arc;
 
+use kinformer_core::with_causes;
 use kinformer_reflector::{ApiError, Failure, Recovery};
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
-use crate::exit::{Error, chain};
+use crate::exit::Error;
 
 /// Takes the failures of one reflector.
 #[derive(Clone, Debug)]
@@ -48,7 +49,7 @@ impl Judge {
     fn finally(&self, error: &ApiError) -> Option<Error> {
         let status = error.status()?;
         let (server, what) = (self.server.to_string(), self.what.to_string());
-        let reason = chain(error);
+        let reason = with_causes(error);
         match status.code {
             401 | 403 => Some(Error::Refused { server, what, reason }),
             400 | 404 | 405 | 406 | 415 | 422 => Some(Error::Answer { server, what, reason }),

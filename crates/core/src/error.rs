@@ -10,6 +10,27 @@ use crate::ObjectKey;
 /// An error of user code: whatever it gave, or the message of its panic.
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
+/// An error with what caused it, in one line, each part once. For errors that say less than their causes, as those
+/// of connections do.
+///
+/// ```
+/// let refused = std::io::Error::new(std::io::ErrorKind::ConnectionRefused, "nobody listens");
+/// let wrapped = kinformer_core::Error::Push { source: Box::new(refused) };
+/// assert!(kinformer_core::with_causes(&wrapped).ends_with("which is applied: nobody listens"));
+/// ```
+pub fn with_causes(error: &(dyn std::error::Error + 'static)) -> String {
+    let mut text = error.to_string();
+    let mut next = error.source();
+    while let Some(cause) = next {
+        let cause_text = cause.to_string();
+        if !text.contains(&cause_text) {
+            text = format!("{text}: {cause_text}");
+        }
+        next = cause.source();
+    }
+    text
+}
+
 /// What a layer reports of an object or an operation.
 ///
 /// Returned as `Err`, it means that nothing has changed. As part of a [`Report`] it is about one object,

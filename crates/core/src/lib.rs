@@ -61,7 +61,7 @@ mod transform;
 mod version;
 
 pub use delta::{Delta, DeltaType, Replacement};
-pub use error::{BoxError, Error, KeyError, KeyProblem, Problem, Report, contain, panic_error};
+pub use error::{BoxError, Error, KeyError, KeyProblem, Problem, Report, contain, panic_error, with_causes};
 pub use key::{KeyRef, ObjectKey};
 pub use object::{Keyed, Labels, Object};
 pub use sink::{KnownObjects, ReadyFuture, Sink};

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use kinformer_core::with_causes;
+
 use crate::SelectorError;
 
 /// An error of this crate.
@@ -29,7 +31,7 @@ pub enum Error {
         informers: Vec<kinformer_shared_informer::Error>,
     },
     /// The server was asked about a resource and does not serve it, or did not answer.
-    #[error("the server could not say what {what} is: {source}")]
+    #[error("the server could not say what {what} is: {}", with_causes(&**source))]
     Discovery {
         /// What it was asked about.
         what: Arc<str>,

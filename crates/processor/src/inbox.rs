@@ -1,7 +1,8 @@
 //! What comes next for one handler: the initial list, then the log.
 
+use std::cmp::Ordering;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::Ordering as Atomic;
 
 use smallvec::SmallVec;
 
@@ -63,7 +64,7 @@ impl<T> Inbox<T> {
         synced: bool,
     ) -> Self {
         let joined = initial.as_ref().map(|state| state.revision);
-        listener.initial.store(initial.as_ref().map_or(0, |state| state.objects.len()), Ordering::Relaxed);
+        listener.initial.store(initial.as_ref().map_or(0, |state| state.objects.len()), Atomic::Relaxed);
         let joined_at = listener.now();
         Self { listener, initial, joined, joined_at, cursor, at: 0, synced }
     }
@@ -73,7 +74,7 @@ impl<T> Inbox<T> {
     pub(crate) fn next_with<R>(&mut self, tell: impl FnOnce(&Notification<T>, Moment) -> R) -> Next<R> {
         if let Some(state) = &mut self.initial {
             let next = state.objects.next();
-            self.listener.initial.store(state.objects.len(), Ordering::Relaxed);
+            self.listener.initial.store(state.objects.len(), Atomic::Relaxed);
             let Some(object) = next else {
                 self.initial = None;
                 return Next::Passed;
@@ -87,16 +88,16 @@ impl<T> Inbox<T> {
             let Some(batch) = self.cursor.batch() else {
                 return Next::Empty;
             };
-            if self.at == 0
-                && batch.revision.is_some_and(|revision| self.joined.is_some_and(|joined| revision <= joined))
-            {
+            let known = batch.revision.zip(self.joined).map(|(revision, joined)| revision.cmp(&joined));
+            if known == Some(Ordering::Less) {
                 self.at = batch.notifications.len();
             }
             while let Some(notification) = batch.notifications.get(self.at) {
                 self.at += 1;
                 let position = batch.first + self.at as u64;
                 let concerned = match notification.audience {
-                    Audience::Everyone => true,
+                    Audience::Everyone => known != Some(Ordering::Equal),
+                    // A resync changes no state: that it is about the state of the initial list is as it should be.
                     Audience::DueForResync => {
                         batch.due.as_ref().is_some_and(|due| due.binary_search(&self.listener.id).is_ok())
                     }

@@ -6,7 +6,7 @@ mod common;
 use std::time::Duration;
 
 use common::{Pod, Recorder, added, pod, start};
-use kinformer_processor::{Buffer, Event, Notification, Registration, SharedProcessor};
+use kinformer_processor::{Buffer, Event, Notification, Registration, SharedProcessor, State};
 use tokio::time::advance;
 
 fn secs(secs: u64) -> Duration {
@@ -47,6 +47,27 @@ async fn only_those_who_are_due_hear_of_what_has_not_changed() {
     assert_eq!(often.told(3).await, ["a1>1", "a1>1", "+end1"]);
     assert_eq!(default.told(2).await, ["a1>1", "+end1"]);
     assert_eq!(never.told(1).await, ["+end1"]);
+    running.stop().await.unwrap();
+}
+
+/// Nothing may ever change again: what it is resynced to is the state of its initial list.
+// contract: P-04, P-05
+#[tokio::test(start_paused = true)]
+async fn one_who_joined_late_is_resynced_although_nothing_has_changed_since() {
+    let state = || State::new(1, vec![pod("a", 1)].into_iter());
+    let processor = SharedProcessor::builder("test").state(state).build();
+    let [early, late] = [(); 2].map(|()| Recorder::new());
+    every(&processor, secs(2), &early);
+    let running = start(&processor);
+    processor.publish_at(1, [added("a", 1)]);
+    every(&processor, secs(2), &late);
+    for _ in 0..2 {
+        advance(secs(2)).await;
+        assert!(processor.should_resync());
+        processor.publish_at(1, [Notification::resynced(pod("a", 1), pod("a", 1))]);
+    }
+    assert_eq!(late.told(3).await, ["+a1!", "a1>1", "a1>1"]);
+    assert_eq!(early.told(3).await, ["+a1!", "a1>1", "a1>1"]);
     running.stop().await.unwrap();
 }
 

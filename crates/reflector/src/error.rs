@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use kinformer_core::{BoxError, ObjectKey};
+use kinformer_core::{BoxError, ObjectKey, with_causes};
 
 use crate::DecodeError;
 
@@ -18,13 +18,13 @@ pub enum ApiError {
     #[error(transparent)]
     Status(Box<Status>),
     /// Nobody listens there: the request has certainly not been seen by a server.
-    #[error("connection refused: {source}")]
+    #[error("connection refused: {}", with_causes(&**source))]
     ConnectionRefused {
         /// The error of the connection.
         source: BoxError,
     },
     /// The connection could not be made or broke.
-    #[error("transport: {source}")]
+    #[error("transport: {}", with_causes(&**source))]
     Transport {
         /// The error of the connection.
         source: BoxError,
@@ -36,13 +36,13 @@ pub enum ApiError {
         after: Duration,
     },
     /// The answer as a whole could not be read. One bad object is [`ApiError::Undecodable`] instead.
-    #[error("the answer could not be decoded: {source}")]
+    #[error("the answer could not be decoded: {}", with_causes(&**source))]
     Decode {
         /// What the decoder says.
         source: BoxError,
     },
     /// An error of the source's own, of no kind that is known here. The request is repeated later.
-    #[error("source: {source}")]
+    #[error("source: {}", with_causes(&**source))]
     Source {
         /// What the source says.
         source: BoxError,

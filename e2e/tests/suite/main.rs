@@ -7,9 +7,12 @@
     reason = "a test may fail loudly"
 )]
 
+mod access;
+mod cluster;
 mod differential;
 mod embedded;
 mod failures;
+mod kinds;
 mod kubectl;
 mod main_job;
 mod witness;

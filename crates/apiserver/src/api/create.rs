@@ -10,7 +10,7 @@ use crate::registry::{Kind, Resource};
 use crate::status::{Cause, Status};
 use crate::storage::{Change, EventKind, Key, Outcome, Stored};
 
-use super::{Api, DeleteOptions, DryRun, Object, Origin, Write, metadata};
+use super::{Api, DryRun, Object, Origin, Write, metadata};
 
 /// How often a generated name that is taken is generated anew. Follows Kubernetes 1.37.
 const NAME_ATTEMPTS: usize = 8;
@@ -202,58 +202,4 @@ pub(super) fn encode_strings(object: &mut Object) {
             data.insert(name, encoded.into());
         }
     }
-}
-
-/// `pods/binding`: puts a pod on a node.
-///
-/// # Errors
-/// 404 for a missing pod, 409 for one that is bound, 400 without a target.
-pub(crate) fn bind(
-    api: &Api,
-    resource: &Resource,
-    namespace: &str,
-    name: &str,
-    binding: &Value,
-) -> Result<(), Status> {
-    let node = binding.pointer("/target/name").and_then(Value::as_str).unwrap_or("");
-    if node.is_empty() {
-        return Err(Status::bad_request("target.name: Required value"));
-    }
-    let key = Api::key(resource, namespace, name);
-    resource.store.write(&key, |present| {
-        let present = present.ok_or_else(|| Status::not_found(resource.kind.resource_subject(), name))?;
-        let mut object = present.parse();
-        let spec = object.entry("spec").or_insert_with(|| json!({}));
-        if let Some(taken) = spec.get("nodeName").and_then(Value::as_str).filter(|name| !name.is_empty()) {
-            let why = format!("pod {name} is already assigned to node {taken:?}");
-            return Err(Status::conflict(resource.kind.resource_subject(), name, &why));
-        }
-        if let Some(spec) = spec.as_object_mut() {
-            spec.insert("nodeName".into(), node.into());
-        }
-        let condition =
-            json!({"type": "PodScheduled", "status": "True", "lastTransitionTime": api.clock.rfc3339()});
-        if let Some(status) = object.entry("status").or_insert_with(|| json!({})).as_object_mut()
-            && let Some(conditions) = status.entry("conditions").or_insert_with(|| json!([])).as_array_mut()
-        {
-            conditions.retain(|other| other.get("type") != condition.get("type"));
-            conditions.push(condition);
-        }
-        Ok(Change::Put(object))
-    })?;
-    Ok(())
-}
-
-/// `pods/eviction`: deletes a pod. Disruption budgets are not looked at.
-///
-/// # Errors
-/// As for a deletion.
-pub(crate) fn evict(
-    api: &Api,
-    resource: &Arc<Resource>,
-    namespace: &str,
-    name: &str,
-    options: &DeleteOptions,
-) -> Result<(), Status> {
-    api.delete(resource, namespace, name, options).map(|_| ())
 }

@@ -15,9 +15,15 @@ use super::{Api, DryRun, Object, metadata, update};
 /// are no kubelets to wait for, and dependents are not collected.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct DeleteOptions {
+    pub(crate) preconditions: Preconditions,
+    pub(crate) dry_run: DryRun,
+}
+
+/// Which state of an object is meant; any where nothing is said.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Preconditions {
     pub(crate) uid: Option<String>,
     pub(crate) version: Option<String>,
-    pub(crate) dry_run: DryRun,
 }
 
 /// What a deletion has done.
@@ -58,10 +64,16 @@ impl DeleteOptions {
         let precondition = |field: &str| {
             body.pointer(&format!("/preconditions/{field}")).and_then(Value::as_str).map(str::to_owned)
         };
-        Ok(Self { uid: precondition("uid"), version: precondition("resourceVersion"), dry_run })
+        let preconditions =
+            Preconditions { uid: precondition("uid"), version: precondition("resourceVersion") };
+        Ok(Self { preconditions, dry_run })
     }
+}
 
-    fn check(&self, resource: &Resource, stored: &Stored) -> Result<(), Status> {
+impl Preconditions {
+    /// # Errors
+    /// 409 for another state.
+    pub(super) fn check(&self, resource: &Resource, stored: &Stored) -> Result<(), Status> {
         let failed = |what: &str, wanted: &str, there: &str| {
             let why = format!(
                 "Precondition failed: {what} in precondition: {wanted}, {what} in object meta: {there}"
@@ -104,7 +116,7 @@ impl Api {
         let mut tried = None;
         let outcome = resource.store.write(&key, |present| {
             let present = present.ok_or_else(|| Status::not_found(resource.kind.resource_subject(), name))?;
-            options.check(resource, present)?;
+            options.preconditions.check(resource, present)?;
             let mut object = present.parse();
             let stays = is_namespace || !metadata::finalizers(&object).is_empty();
             if stays && present.is_terminating() {

@@ -93,12 +93,17 @@ fn check_shape(object: &mut Object, kind: &Kind) -> Result<(), Status> {
 
 /// The metadata of an object that [`check_type`] has passed.
 pub(super) fn of(object: &mut Object) -> &mut Map<String, Value> {
-    let metadata = object.entry("metadata").or_insert_with(|| json!({}));
-    if !metadata.is_object() {
-        *metadata = json!({});
+    member(object, "metadata")
+}
+
+/// A member that is an object; made where it is none.
+pub(super) fn member<'a>(object: &'a mut Object, name: &str) -> &'a mut Map<String, Value> {
+    let member = object.entry(name).or_insert_with(|| json!({}));
+    if !member.is_object() {
+        *member = json!({});
     }
     #[expect(clippy::unreachable, reason = "the value has been made an object just above")]
-    match metadata {
+    match member {
         Value::Object(map) => map,
         _ => unreachable!(),
     }

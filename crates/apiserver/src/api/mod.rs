@@ -5,6 +5,7 @@ mod definitions;
 mod delete;
 mod metadata;
 mod namespaces;
+mod pods;
 mod scale;
 mod update;
 mod view;
@@ -19,8 +20,8 @@ use crate::registry::{Conversion, Registry, Resource};
 use crate::status::Status;
 use crate::storage::{Key, Stored, Versions};
 
-pub(crate) use create::{bind, evict};
 pub(crate) use delete::{DeleteOptions, Deleted};
+pub(crate) use pods::{bind, evict};
 pub(crate) use scale::{apply_scale, scale_of};
 pub(crate) use view::{ListItem, converted, write_object};
 

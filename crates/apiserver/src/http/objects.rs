@@ -219,8 +219,8 @@ impl Call<'_> {
                 Ok(Made::Object(stored))
             }
             (Sub::Binding, Some(name)) => {
-                let binding = Value::Object(self.object()?);
-                api::bind(self.api(), self.resource, self.namespace()?, name, &binding)?;
+                let binding = self.object()?;
+                api::bind(self.api(), self.resource, self.namespace()?, name, &binding, self.dry_run)?;
                 created()
             }
             (Sub::Eviction, Some(name)) => {

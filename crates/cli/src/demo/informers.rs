@@ -11,12 +11,13 @@ use kinformer::{
     SharedInformerFactory, Tombstone,
 };
 use kinformer_apiserver::ApiServer;
+use kinformer_core::with_causes;
 
 use super::clock::Clock;
 use super::screen::Show;
 use super::story::{self, Told};
 use super::view::{self, APP_INDEX, NODE_INDEX};
-use crate::exit::{Error, chain};
+use crate::exit::Error;
 
 /// How long handlers may take to return at the end.
 const GRACE: Duration = Duration::from_secs(2);
@@ -69,7 +70,7 @@ impl Informers {
     /// The server cannot be talked to.
     pub(crate) fn start(server: &ApiServer, screen: &Show, clock: &Clock) -> Result<Self, Error> {
         let client = kinformer::client(server.config()?)
-            .map_err(|error| Error::Config { what: server.url(), reason: chain(&error) })?;
+            .map_err(|error| Error::Config { what: server.url(), reason: with_causes(&error) })?;
         let factory = SharedInformerFactory::builder(client).grace(GRACE).build();
         // Each of them is indexed by namespace already.
         let pods = factory.core().v1().pods().informer();
@@ -209,5 +210,5 @@ fn watch(informer: &SharedIndexInformer<Pod>, trouble: &Arc<Trouble>) -> Result<
 
 /// Nothing that a user could have done.
 fn mistake(error: impl std::error::Error + 'static) -> Error {
-    Error::Runtime(std::io::Error::other(chain(&error)))
+    Error::Runtime(std::io::Error::other(with_causes(&error)))
 }

@@ -1,0 +1,232 @@
+//! What a scheduler knows of its cluster: nodes, what they have, and what the pods on them ask for; kept up to date by
+//! informers, and ahead of them by the scheduler's own decisions.
+//!
+//! `cargo run -p kinformer --example scheduler_cache` schedules on a cluster in this process. Ends by itself.
+//!
+//! `… --example scheduler_cache -- KUBECONFIG [--until-bound N]` watches a cluster of yours, changes nothing there, and
+//! ends when N pods are bound, with a last line in JSON.
+#![allow(clippy::indexing_slicing, reason = "JSON gives null for what is not there")]
+
+mod cache;
+mod resources;
+
+use std::error::Error;
+use std::sync::Arc;
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::{Node, Pod};
+use kinformer::{Object, ResourceVersion, SharedIndexInformer, SharedInformerFactory};
+use kinformer_apiserver::ApiServer;
+use kube_client::api::PostParams;
+use kube_client::config::{KubeConfigOptions, Kubeconfig};
+use kube_client::{Api, Client, Config};
+use serde_json::{Value, json};
+use tokio::sync::watch;
+
+use cache::{Cache, is_finished, node_of};
+
+/// The informers, and the cache that their handlers keep: whoever waits for something in it is woken by the next event.
+struct Scheduler {
+    bindings: Api<Pod>,
+    factory: SharedInformerFactory,
+    nodes: SharedIndexInformer<Node>,
+    pods: SharedIndexInformer<Pod>,
+    cache: Arc<watch::Sender<Cache>>,
+    changes: watch::Receiver<Cache>,
+    audits: usize,
+}
+
+impl Scheduler {
+    async fn start(client: Client) -> Result<Self, Box<dyn Error>> {
+        let factory = SharedInformerFactory::new(client.clone());
+        let (nodes, pods) = (factory.core().v1().nodes().informer(), factory.core().v1().pods().informer());
+        let (cache, changes) = watch::channel(Cache::default());
+        let cache = Arc::new(cache);
+        // No order is needed between the two: a pod may come before its node.
+        let of_nodes = cache.clone();
+        nodes.handler().for_each(move |event| of_nodes.send_modify(|cache| cache.hear_node(event)))?;
+        let of_pods = cache.clone();
+        pods.handler().for_each(move |event| of_pods.send_modify(|cache| cache.hear_pod(event)))?;
+        factory.start()?;
+        factory.wait_for_cache_sync().await.into_result()?;
+        let bindings = Api::default_namespaced(client);
+        Ok(Self { bindings, factory, nodes, pods, cache, changes, audits: 0 })
+    }
+
+    /// Waits until the cache is as asked for and nothing is left to be heard; audits it after every change.
+    async fn until<R>(&mut self, ask: impl Fn(&Cache) -> Option<R>) -> Result<R, Box<dyn Error>> {
+        loop {
+            {
+                let cache = self.changes.borrow_and_update();
+                // While the cache is held still, so that no handler can be ahead of the snapshots.
+                let behind = cache.audit(&self.nodes.snapshot(), &self.pods.snapshot())?;
+                self.audits += 1;
+                if let (0, Some(answer)) = (behind, ask(&cache)) {
+                    return Ok(answer);
+                }
+            }
+            self.changes.changed().await?;
+        }
+    }
+
+    /// Decides for every pod that waits, and only then binds them: nothing need be heard back in between.
+    async fn schedule(&self) {
+        let mut decided = Vec::new();
+        for pod in self.pods.snapshot().ordered() {
+            if node_of(pod).is_none() && !is_finished(pod) && !self.cache.borrow().knows(pod) {
+                decided.extend(self.decide(pod).map(|node| (pod.clone(), node)));
+            }
+        }
+        for (pod, node) in decided {
+            self.bind(&pod, &node).await;
+        }
+    }
+
+    /// Finds a node for a pod and takes the room there.
+    fn decide(&self, pod: &Arc<Pod>) -> Option<String> {
+        let mut decided = None;
+        self.cache.send_modify(|cache| {
+            decided = cache.best_node(pod).filter(|node| cache.assume(pod, node));
+        });
+        if decided.is_none() {
+            println!("{} has to wait: no node has room for it", pod.key());
+        }
+        decided
+    }
+
+    /// Has the cluster bind what was decided: this very pod, not another one of its name. The informer's event is
+    /// what confirms it.
+    async fn bind(&self, pod: &Pod, node: &str) {
+        let name = pod.key().name();
+        let binding = json!({
+            "apiVersion": "v1", "kind": "Binding", "metadata": {"name": name, "uid": pod.uid()},
+            "target": {"apiVersion": "v1", "kind": "Node", "name": node},
+        });
+        let params = PostParams::default();
+        match self.bindings.create_subresource::<_, Value>("binding", name, &params, &binding).await {
+            Ok(_) => println!("{name} goes to {node}"),
+            Err(error) => {
+                let why = match error {
+                    kube_client::Error::Api(status) => status.message,
+                    other => other.to_string(),
+                };
+                println!("{name} does not go to {node}: {why}");
+                self.cache.send_modify(|cache| cache.forget(pod));
+            }
+        }
+    }
+}
+
+#[tokio::main]
+async fn main() -> Result<(), Box<dyn Error>> {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    match words.as_slice() {
+        [] => tokio::time::timeout(Duration::from_secs(60), story()).await?,
+        [kubeconfig] => look_on(kubeconfig, usize::MAX).await,
+        [kubeconfig, "--until-bound", count] => look_on(kubeconfig, count.parse()?).await,
+        _ => Err("usage: scheduler_cache [KUBECONFIG [--until-bound N]]".into()),
+    }
+}
+
+/// On a cluster where somebody else schedules.
+async fn look_on(kubeconfig: &str, until_bound: usize) -> Result<(), Box<dyn Error>> {
+    let kubeconfig = Kubeconfig::read_from(kubeconfig)?;
+    let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?;
+    let mut scheduler = Scheduler::start(kinformer::client(config)?).await?;
+    let mut last = None;
+    loop {
+        let state = |cache: &Cache| (cache.bound(), cache.missed, cache.to_json());
+        let new = |cache: &Cache| (last != Some(cache.bound())).then(|| state(cache));
+        let (bound, missed, nodes) = scheduler.until(new).await?;
+        println!("{bound} pods are bound");
+        if bound >= until_bound {
+            println!("{}", json!({"audits": scheduler.audits, "missed": missed, "nodes": nodes}));
+            scheduler.factory.shutdown().await?;
+            return Ok(());
+        }
+        for (name, node) in nodes.as_object().into_iter().flatten() {
+            println!(
+                "  {name}: {} pods, {} of {} thousandths of a CPU",
+                node["pods"].as_array().map_or(0, Vec::len),
+                node["milliCpu"],
+                node["allocatableMilliCpu"]
+            );
+        }
+        last = Some(bound);
+    }
+}
+
+/// On a cluster in this process: everything that a scheduler's cache has to live with.
+async fn story() -> Result<(), Box<dyn Error>> {
+    let server = ApiServer::builder().start().await?;
+    let mut scheduler = Scheduler::start(kinformer::client(server.config()?)?).await?;
+    for name in ["a", "b", "c"] {
+        server.create(node(name))?;
+    }
+    for n in 0..6 {
+        server.create(pod(&format!("web-{n}"), "1500m", None))?;
+    }
+    let huge = server.create(pod("huge", "16", None))?;
+    scheduler.pods.wait_for(&version(&huge)).await?;
+    scheduler.until(|cache| cache.knows_node("c").then_some(())).await?;
+    // Each node has room for two of the pods. Without assumptions all would go to the first.
+    scheduler.schedule().await;
+    scheduler.until(|cache| (cache.bound() == 6).then_some(())).await?;
+
+    // The pod comes before its node.
+    server.create(pod("early", "500m", Some("late")))?;
+    scheduler.until(|cache| (cache.pods_on("late") == 1 && !cache.knows_node("late")).then_some(())).await?;
+    server.create(node("late"))?;
+    scheduler.until(|cache| cache.knows_node("late").then_some(())).await?;
+
+    // Another pod takes its name between decision and binding: the room is given back, and taken anew for that one.
+    let first = server.create(pod("twice", "500m", None))?;
+    scheduler.pods.wait_for(&version(&first)).await?;
+    let first = scheduler.pods.get_by_key("default/twice").ok_or("it is stored")?;
+    let decided = scheduler.decide(&first).ok_or("there is room")?;
+    server.delete("v1", "Pod", "default", "twice")?;
+    let second = server.create(pod("twice", "500m", None))?;
+    scheduler.bind(&first, &decided).await;
+    scheduler.pods.wait_for(&version(&second)).await?;
+    scheduler.schedule().await;
+    scheduler.until(|cache| (cache.bound() == 8).then_some(())).await?;
+
+    // The deletion of a pod is missed: its final state is not known.
+    server.faults().refuse_connections().await;
+    server.drop_connections();
+    server.delete("v1", "Pod", "default", "web-0")?;
+    server.compact();
+    server.faults().clear();
+    let missed = scheduler.until(|cache| (cache.bound() == 7).then_some(cache.missed)).await?;
+    println!("deletions that were not seen: {missed}");
+
+    // The node goes before its pods.
+    server.delete("v1", "Node", "", "late")?;
+    scheduler.until(|cache| (cache.pods_on("late") == 2 && !cache.knows_node("late")).then_some(())).await?;
+    for name in ["early", "twice"] {
+        server.delete("v1", "Pod", "default", name)?;
+    }
+    let nodes = scheduler.until(|cache| (cache.bound() == 5).then(|| cache.to_json())).await?;
+    println!("in the end, after {} audits: {nodes:#}", scheduler.audits);
+    scheduler.factory.shutdown().await?;
+    server.shutdown().await;
+    Ok(())
+}
+
+fn node(name: &str) -> Value {
+    let resources = json!({"cpu": "4", "memory": "8Gi", "pods": "110"});
+    json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}, "status": {"allocatable": resources}})
+}
+
+fn pod(name: &str, cpu: &str, node: Option<&str>) -> Value {
+    let resources = json!({"requests": {"cpu": cpu, "memory": "64Mi"}});
+    json!({
+        "apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "namespace": "default"},
+        "spec": {"nodeName": node, "containers": [{"name": "main", "image": "none", "resources": resources}]},
+    })
+}
+
+fn version(written: &Value) -> ResourceVersion {
+    written["metadata"]["resourceVersion"].as_str().unwrap_or_default().into()
+}

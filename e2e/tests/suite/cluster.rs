@@ -1,0 +1,388 @@
+//! A whole cluster but for the machines: Kubernetes' own controllers and scheduler write, informers keep up.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Debug;
+use std::process::Stdio;
+use std::sync::Arc;
+use std::time::Duration;
+
+use e2e::{ControlPlane, Options, Proxy, programs};
+use futures::StreamExt;
+use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
+use k8s_openapi::api::core::v1::{Node, Pod, ServiceAccount};
+use kinformer::{Event, Object, ResourceVersion, SharedIndexInformer, SharedInformerFactory};
+use kube_client::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
+use kube_client::{Api, Client, ResourceExt};
+use parking_lot::Mutex;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+use tokio::io::{AsyncBufReadExt, BufReader, Lines};
+use tokio::process::ChildStdout;
+use tokio::time::Instant;
+
+const NODES: usize = 20;
+const MANY: usize = 200;
+const FEW: usize = 50;
+const DEADLINE: Duration = Duration::from_secs(120);
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_deployment_is_scheduled_scaled_down_and_deleted() {
+    let control_plane = ControlPlane::start(Options::new().controllers().scheduler()).await.unwrap();
+    let client = control_plane.client().await.unwrap();
+    make_nodes(&client).await;
+    let factory = SharedInformerFactory::new(client.clone());
+    let cluster = Cluster {
+        nodes: Followed::new(&client, factory.core().v1().nodes().informer()),
+        pods: Followed::new(&client, factory.core().v1().pods().informer()),
+        deployments: Followed::new(&client, factory.apps().v1().deployments().informer()),
+        replica_sets: Followed::new(&client, factory.apps().v1().replica_sets().informer()),
+    };
+    let kubelets = tokio::spawn(kubelets(client.clone(), cluster.pods.informer.clone()));
+    factory.start().unwrap();
+    factory.wait_for_cache_sync().await.into_result().unwrap();
+
+    make_deployment(&client).await;
+    scale(&client, MANY).await;
+    cluster.has_running(MANY).await;
+    cluster.agrees().await;
+    scale(&client, FEW).await;
+    cluster.has_running(FEW).await;
+    cluster.agrees().await;
+    Api::<Deployment>::default_namespaced(client.clone())
+        .delete("web", &DeleteParams::background())
+        .await
+        .unwrap();
+    cluster.has_running(0).await;
+    eventually("the replica sets to go", async || {
+        let left = cluster.replica_sets.informer.store().len();
+        if left == 0 { Ok(()) } else { Err(left) }
+    })
+    .await;
+    cluster.agrees().await;
+
+    let told = cluster.pods.told.lock().counts;
+    assert!(told.added >= MANY && told.deleted == told.added, "{told:?}");
+    factory.shutdown().await.unwrap();
+    kubelets.await.unwrap();
+    control_plane.stop().await;
+}
+
+/// The example says nothing of its own where it disagrees with its stores: it fails.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_example_of_a_schedulers_cache_has_what_the_scheduler_has_bound() {
+    // Without its cache the server forgets with etcd, so that what is missed is missed for good.
+    let options = Options::new().controllers().scheduler().apiserver_flag("--watch-cache=false");
+    let control_plane = ControlPlane::start(options).await.unwrap();
+    let client = control_plane.client().await.unwrap();
+    make_nodes(&client).await;
+    make_deployment(&client).await;
+    let mut proxy = Proxy::start(control_plane.port()).await.unwrap();
+    let kubeconfig = control_plane.kubeconfig_through(proxy.port()).unwrap();
+    let mut example = programs::scheduler_cache(&kubeconfig, MANY).unwrap();
+    let mut example = example.stdout(Stdio::piped()).kill_on_drop(true).spawn().unwrap();
+    let mut lines = BufReader::new(example.stdout.take().unwrap()).lines();
+
+    scale(&client, FEW).await;
+    bound(&client, FEW).await;
+    said(&mut lines, |line| line == format!("{FEW} pods are bound")).await;
+    proxy.refuse().await;
+    let pods: Api<Pod> = Api::default_namespaced(client.clone());
+    let at_once = DeleteParams::default().grace_period(0);
+    pods.delete_collection(&at_once, &ListParams::default()).await.unwrap();
+    bound(&client, FEW).await;
+    control_plane.compact().await.unwrap();
+    proxy.accept().await.unwrap();
+    scale(&client, MANY).await;
+    // In the middle of it all.
+    proxy.cut_after(30_000);
+
+    let last = said(&mut lines, |line| line.starts_with('{')).await;
+    let last: Value = serde_json::from_str(&last).unwrap();
+    assert!(example.wait().await.unwrap().success());
+    assert!(last["audits"].as_u64() > Some(1), "{last}");
+    assert!(last["missed"].as_u64() >= Some(1), "{last}");
+    let expected = bound(&client, MANY).await;
+    let nodes = last["nodes"].as_object().unwrap();
+    assert_eq!(nodes.len(), NODES, "{last}");
+    for (node, info) in nodes {
+        let expected = expected.get(node).cloned().unwrap_or_default();
+        let count = expected.len();
+        assert_eq!(info["pods"], json!(expected), "on {node}");
+        assert_eq!(info["milliCpu"], 250 * count, "on {node}");
+        assert_eq!(info["memory"], (256 << 20) * count, "on {node}");
+        assert_eq!(info["allocatableMilliCpu"], 8000, "on {node}");
+    }
+    control_plane.stop().await;
+}
+
+/// Waits for a line of the example.
+async fn said(lines: &mut Lines<BufReader<ChildStdout>>, is_it: impl Fn(&str) -> bool) -> String {
+    let mut before = Vec::new();
+    let deadline = Instant::now() + DEADLINE;
+    loop {
+        match tokio::time::timeout_at(deadline, lines.next_line()).await {
+            Ok(Ok(Some(line))) if is_it(&line) => return line,
+            Ok(Ok(Some(line))) => before.push(line),
+            end => panic!("{end:?} after {before:#?}"),
+        }
+    }
+}
+
+/// Waits until there are that many pods, all of them bound. Gives their keys by node.
+async fn bound(client: &Client, count: usize) -> BTreeMap<String, BTreeSet<String>> {
+    let pods: Api<Pod> = Api::all(client.clone());
+    eventually(&format!("{count} pods to be bound"), async || {
+        let list = pods.list(&ListParams::default()).await.map_err(|error| error.to_string())?;
+        let mut bound: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+        for pod in &list.items {
+            if let Some(node) = node_of(pod) {
+                bound.entry(node.into()).or_default().insert(pod.key().to_string());
+            }
+        }
+        let seen = (list.items.len(), bound.values().map(BTreeSet::len).sum::<usize>());
+        if seen == (count, count) { Ok(bound) } else { Err(format!("{seen:?} (pods, bound)")) }
+    })
+    .await
+}
+
+struct Cluster {
+    nodes: Followed<Node>,
+    pods: Followed<Pod>,
+    deployments: Followed<Deployment>,
+    replica_sets: Followed<ReplicaSet>,
+}
+
+impl Cluster {
+    /// Waits until there are that many pods, each of them running on one of the nodes.
+    async fn has_running(&self, count: usize) {
+        eventually(&format!("{count} pods to run and others to go"), async || {
+            let pods = self.pods.informer.snapshot();
+            let mut running = 0;
+            pods.for_each(|pod| {
+                let node = node_of(pod).and_then(|node| self.nodes.informer.get_by_key(node));
+                running += usize::from(node.is_some() && phase_of(pod) == "Running" && !is_terminating(pod));
+            });
+            let seen = (pods.len(), running);
+            if seen == (count, count) { Ok(()) } else { Err(format!("{seen:?} (pods, running)")) }
+        })
+        .await;
+    }
+
+    /// Waits until server, stores and handlers are at one.
+    async fn agrees(&self) {
+        self.nodes.agrees().await;
+        self.pods.agrees().await;
+        self.deployments.agrees().await;
+        self.replica_sets.agrees().await;
+    }
+}
+
+/// An informer, and what its handler makes of what it is told.
+struct Followed<K: Object> {
+    api: Api<K>,
+    informer: SharedIndexInformer<K>,
+    told: Arc<Mutex<Told<K>>>,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Counts {
+    added: usize,
+    updated: usize,
+    deleted: usize,
+}
+
+struct Told<K> {
+    objects: BTreeMap<String, Arc<K>>,
+    counts: Counts,
+    /// What no handler should be told.
+    wrong: Vec<String>,
+}
+
+type Versions = BTreeMap<String, ResourceVersion>;
+
+impl<K> Followed<K>
+where
+    K: Object + kube_client::Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug,
+{
+    fn new(client: &Client, informer: SharedIndexInformer<K>) -> Self {
+        let told = Told { objects: BTreeMap::new(), counts: Counts::default(), wrong: Vec::new() };
+        let told = Arc::new(Mutex::new(told));
+        let listener = told.clone();
+        informer.handler().for_each(move |event| listener.lock().hear(event)).unwrap();
+        Self { api: Api::all(client.clone()), informer, told }
+    }
+
+    /// Waits until the server's objects are those of the store and those that the handler knows.
+    async fn agrees(&self) {
+        let kind = K::kind(&());
+        eventually(&format!("the {kind}s to agree"), async || {
+            let list = self.api.list(&ListParams::default()).await.map_err(|error| error.to_string())?;
+            let server = versions(&list.items);
+            let store = versions(self.informer.snapshot().iter().map(|object| &**object));
+            let told = self.told.lock();
+            let handler = versions(told.objects.values().map(|object| &**object));
+            assert_eq!(told.wrong, Vec::<String>::new(), "what was told of {kind}s");
+            if server == store && store == handler {
+                return Ok(());
+            }
+            let sizes = (server.len(), store.len(), handler.len());
+            Err(format!("{sizes:?} (server, store, handler): {:?}", differing([&server, &store, &handler])))
+        })
+        .await;
+    }
+}
+
+impl<K: Object> Told<K> {
+    fn hear(&mut self, event: &Event<K>) {
+        let key = event.key().to_string();
+        let version = event.object().map(|object| object.resource_version());
+        let known = self.objects.get(&key).map(|object| object.resource_version());
+        // A deletion that was not seen has no version of its own.
+        let backwards = match (&known, &version) {
+            (Some(known), Some(version)) => !version.reaches(known),
+            _ => false,
+        };
+        let expected = match event {
+            Event::Added { object, .. } => {
+                self.counts.added += 1;
+                self.objects.insert(key.clone(), object.clone()).is_none()
+            }
+            Event::Updated { old, new } => {
+                self.counts.updated += 1;
+                let before = self.objects.insert(key.clone(), new.clone());
+                before.is_some_and(|before| Arc::ptr_eq(&before, old)) && version != known
+            }
+            Event::Deleted(_) => {
+                self.counts.deleted += 1;
+                self.objects.remove(&key).is_some()
+            }
+        };
+        if backwards || !expected {
+            let event = match event {
+                Event::Added { .. } => "added",
+                Event::Updated { .. } => "updated",
+                Event::Deleted(_) => "deleted",
+            };
+            self.wrong.push(format!("{event} {key} at {version:?}, known at {known:?}"));
+        }
+    }
+}
+
+fn versions<'a, K: Object>(objects: impl IntoIterator<Item = &'a K>) -> Versions {
+    objects.into_iter().map(|object| (object.key().to_string(), object.resource_version())).collect()
+}
+
+/// A few of the keys at which they are not the same.
+fn differing(all: [&Versions; 3]) -> Vec<(String, [Option<ResourceVersion>; 3])> {
+    let mut keys: Vec<_> = all.iter().flat_map(|versions| versions.keys()).collect();
+    keys.sort();
+    keys.dedup();
+    let at = |key: &String| all.map(|versions| versions.get(key).cloned());
+    let rows = keys.into_iter().map(|key| (key.clone(), at(key)));
+    rows.filter(|(_, row)| row[0] != row[1] || row[1] != row[2]).take(5).collect()
+}
+
+/// Asks until the answer is good: those asked are processes of their own that call nobody.
+async fn eventually<T, E: Debug>(what: &str, ask: impl AsyncFn() -> Result<T, E>) -> T {
+    let deadline = Instant::now() + DEADLINE;
+    loop {
+        match tokio::time::timeout_at(deadline, ask()).await {
+            Ok(Ok(good)) => return good,
+            Ok(Err(last)) if Instant::now() > deadline => panic!("waited for {what}; the last was {last:?}"),
+            Ok(Err(_)) => tokio::time::sleep(Duration::from_millis(100)).await,
+            Err(_) => panic!("waited for {what}; the last answer did not come"),
+        }
+    }
+}
+
+/// Machines that say they are ready. Nobody is behind them.
+async fn make_nodes(client: &Client) {
+    let nodes: Api<Node> = Api::all(client.clone());
+    for n in 0..NODES {
+        let resources = json!({"cpu": "8", "memory": "16Gi", "pods": "110"});
+        let node = object(json!({
+            "metadata": {"name": format!("node-{n}")},
+            "status": {
+                "allocatable": resources, "capacity": resources,
+                "conditions": [{"type": "Ready", "status": "True", "reason": "KubeletReady"}],
+            },
+        }));
+        nodes.create(&PostParams::default(), &node).await.unwrap();
+        // Every new node is tainted as one that is not ready; the controller that would take that back is off.
+        let untainted = Patch::Merge(json!({"spec": {"taints": null}}));
+        nodes.patch(&format!("node-{n}"), &PatchParams::default(), &untainted).await.unwrap();
+    }
+}
+
+/// Without pods at first. Its pods need an account, which a controller makes.
+async fn make_deployment(client: &Client) {
+    let accounts: Api<ServiceAccount> = Api::default_namespaced(client.clone());
+    eventually("the service account", async || accounts.get("default").await).await;
+    let labels = json!({"app": "web"});
+    let deployment = object(json!({
+        "metadata": {"name": "web"},
+        "spec": {
+            "replicas": 0,
+            "selector": {"matchLabels": labels},
+            "template": {
+                "metadata": {"labels": labels},
+                "spec": {"containers": [{
+                    "name": "main", "image": "none",
+                    "resources": {"requests": {"cpu": "250m", "memory": "256Mi"}},
+                }]},
+            },
+        },
+    }));
+    let deployments: Api<Deployment> = Api::default_namespaced(client.clone());
+    deployments.create(&PostParams::default(), &deployment).await.unwrap();
+}
+
+async fn scale(client: &Client, replicas: usize) {
+    let deployments: Api<Deployment> = Api::default_namespaced(client.clone());
+    let patch = Patch::Merge(json!({"spec": {"replicas": replicas}}));
+    deployments.patch_scale("web", &PatchParams::default(), &patch).await.unwrap();
+}
+
+/// What the kubelets of all nodes would do: run what is bound, and end what is to go.
+async fn kubelets(client: Client, informer: SharedIndexInformer<Pod>) {
+    let pods: Api<Pod> = Api::default_namespaced(client);
+    let running = Patch::Merge(json!({"status": {
+        "phase": "Running", "conditions": [{"type": "Ready", "status": "True"}],
+    }}));
+    let mut events = informer.stream().unwrap();
+    while let Some(event) = events.next().await {
+        let (Event::Added { object: pod, .. } | Event::Updated { new: pod, .. }) = event else { continue };
+        if node_of(&pod).is_none() {
+            continue;
+        }
+        let name = pod.name_any();
+        let done = if is_terminating(&pod) {
+            pods.delete(&name, &DeleteParams::default().grace_period(0)).await.map(drop)
+        } else if phase_of(&pod) == "Pending" {
+            pods.patch_status(&name, &PatchParams::default(), &running).await.map(drop)
+        } else {
+            continue;
+        };
+        match done {
+            Ok(()) => {}
+            Err(kube_client::Error::Api(status)) if status.code == 404 => {}
+            Err(error) => panic!("the kubelet of {name}: {error}"),
+        }
+    }
+}
+
+fn object<K: DeserializeOwned>(value: Value) -> K {
+    serde_json::from_value(value).unwrap()
+}
+
+fn node_of(pod: &Pod) -> Option<&str> {
+    pod.spec.as_ref()?.node_name.as_deref()
+}
+
+fn phase_of(pod: &Pod) -> &str {
+    pod.status.as_ref().and_then(|status| status.phase.as_deref()).unwrap_or_default()
+}
+
+fn is_terminating(pod: &Pod) -> bool {
+    pod.metadata.deletion_timestamp.is_some()
+}
