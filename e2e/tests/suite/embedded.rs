@@ -87,6 +87,8 @@ enum Failure {
     Forgotten,
     /// Watches are told that their version is too old.
     ExpiredInStream,
+    /// Watches end, and those that want to go on are told so.
+    Expired,
     /// Watches break off within an event.
     CutWithin,
     /// Watches end, and the next requests are too many.
@@ -97,11 +99,15 @@ enum Failure {
     Away,
 }
 
-const FAILURES: [Failure; 8] = [
+/// How often a failure happens that does not happen to all.
+const SOME: u64 = 5;
+
+const FAILURES: [Failure; 9] = [
     Failure::Connections,
     Failure::Watches,
     Failure::Forgotten,
     Failure::ExpiredInStream,
+    Failure::Expired,
     Failure::CutWithin,
     Failure::TooMany,
     Failure::Internal,
@@ -111,7 +117,7 @@ const FAILURES: [Failure; 8] = [
 impl Failure {
     async fn happen(self, server: &ApiServer, writer: &mut Writer, number: usize) -> Result<(), String> {
         // Some of the watches, of whichever informers come first.
-        let some = |fault: Fault| server.faults().inject(fault.times(5));
+        let some = |fault: Fault| server.faults().inject(fault.times(SOME));
         match self {
             Self::Connections => server.drop_connections(),
             Self::Watches => server.drop_watches(),
@@ -122,6 +128,10 @@ impl Failure {
                 server.drop_watches();
             }
             Self::ExpiredInStream => drop(some(Fault::expired_event())),
+            Self::Expired => {
+                some(Fault::expired().on(Verb::Watch));
+                server.drop_watches();
+            }
             Self::CutWithin => drop(some(Fault::cut().on(Verb::Watch))),
             Self::TooMany => {
                 some(Fault::too_many_requests(1).on(Verb::Watch));
@@ -134,7 +144,6 @@ impl Failure {
                 server.drop_watches();
             }
             Self::Away => {
-                // Nobody can write meanwhile but the server itself, of which no history is kept.
                 server.faults().refuse_connections().await;
                 server.drop_connections();
                 server.compact();
@@ -161,7 +170,9 @@ async fn whatever_fails_they_are_told_what_it_did() {
             let again = again.unwrap_or_else(|why| panic!("seed {seed}: {failures:?}: {who:?}: {why}"));
             println!("seed {seed}: {who:?}: {} lines, {again} told again", lines.len());
         }
-        assert!(server.faults().fired() > 0, "nothing has failed");
+        // In streams: too old, broken off. Answers to watches: too old, too many, failed.
+        let fired = server.faults().fired();
+        assert!(fired >= 5 * SOME, "seed {seed}: only {fired} failures have happened");
         server.shutdown().await;
     }
 }
