@@ -33,7 +33,7 @@ const FAULTS: [Fault; 6] =
     [Fault::Cut, Fault::CutWithin, Fault::Restart, Fault::Pause, Fault::Forgotten, Fault::Away];
 
 /// The seeds to run: `FIRST+COUNT`.
-fn seeds() -> std::ops::Range<u64> {
+pub(crate) fn seeds() -> std::ops::Range<u64> {
     let text = std::env::var("KINFORMER_SEEDS").expect("run this by `cargo xtask e2e`");
     let (first, count) = text.split_once('+').expect("FIRST+COUNT");
     let (first, count): (u64, u64) = (first.parse().expect("a number"), count.parse().expect("a number"));

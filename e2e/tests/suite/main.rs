@@ -10,7 +10,9 @@
 mod access;
 mod cluster;
 mod differential;
+mod embedded;
 mod failures;
 mod kinds;
+mod kubectl;
 mod main_job;
 mod witness;
