@@ -3,7 +3,7 @@
 use super::cut::Cutter;
 use super::envelope::{MAGIC, content, fields, types};
 use super::gather::{Gather, Step};
-use super::reader::{ProtobufProblem, Raw, field, find, find_bytes, find_signed, number, tag};
+use super::reader::{LENGTH, ProtobufProblem, Raw, field, find, find_bytes, find_signed, number, tag};
 use crate::{Error, ListEnvelope, ManagedFields};
 
 const LIST: &str = "the list";
@@ -173,7 +173,7 @@ impl Head {
         }
         let (field, wire_type) = tag(&mut rest)?;
         let mut length = None;
-        if wire_type == 2 {
+        if wire_type == LENGTH {
             if unfinished(rest) {
                 return Ok(None);
             }

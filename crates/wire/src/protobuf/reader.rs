@@ -41,6 +41,10 @@ pub enum ProtobufProblem {
 
 type Result<T> = std::result::Result<T, ProtobufProblem>;
 
+/// The wire types of nearly everything.
+const NUMBER: u8 = 0;
+pub(crate) const LENGTH: u8 = 2;
+
 /// The value of a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Raw<'de> {
@@ -72,10 +76,6 @@ impl<'de> Raw<'de> {
     #[inline]
     pub(crate) fn double(self) -> Result<f64> {
         if let Self::Fixed(bits) = self { Ok(f64::from_bits(bits)) } else { Err(ProtobufProblem::Mismatch) }
-    }
-
-    pub(crate) fn is_zero(self) -> bool {
-        matches!(self, Self::Number(0) | Self::Fixed(0) | Self::Bytes([]))
     }
 }
 
@@ -138,21 +138,42 @@ pub(crate) fn tag(bytes: &mut &[u8]) -> Result<(u32, u8)> {
     }
 }
 
+/// Takes a value of that wire type from the front.
+#[inline(always)]
+pub(crate) fn value<'de>(bytes: &mut &'de [u8], wire_type: u8) -> Result<Raw<'de>> {
+    match wire_type {
+        LENGTH => {
+            let length = number(bytes)?;
+            Ok(Raw::Bytes(take(bytes, length)?))
+        }
+        NUMBER => Ok(Raw::Number(number(bytes)?)),
+        _ => fixed(bytes, wire_type),
+    }
+}
+
+#[inline(never)]
+fn fixed<'de>(bytes: &mut &'de [u8], wire_type: u8) -> Result<Raw<'de>> {
+    match wire_type {
+        1 => Ok(Raw::Fixed(u64::from_le_bytes(take_fixed(bytes)?))),
+        5 => Ok(Raw::Fixed(u64::from(u32::from_le_bytes(take_fixed(bytes)?)))),
+        other => Err(ProtobufProblem::WireType(other)),
+    }
+}
+
+/// Whether the value at the front is the zero of its type.
+#[inline]
+pub(crate) fn is_zero(bytes: &[u8], wire_type: u8) -> bool {
+    match wire_type {
+        NUMBER | LENGTH => bytes.first() == Some(&0),
+        _ => matches!(value(&mut &*bytes, wire_type), Ok(Raw::Fixed(0))),
+    }
+}
+
 /// Takes a field from the front.
 #[inline]
 pub(crate) fn field<'de>(bytes: &mut &'de [u8]) -> Result<(u32, Raw<'de>)> {
     let (field, wire_type) = tag(bytes)?;
-    let raw = match wire_type {
-        0 => Raw::Number(number(bytes)?),
-        2 => {
-            let length = number(bytes)?;
-            Raw::Bytes(take(bytes, length)?)
-        }
-        1 => Raw::Fixed(u64::from_le_bytes(take_fixed(bytes)?)),
-        5 => Raw::Fixed(u64::from(u32::from_le_bytes(take_fixed(bytes)?))),
-        other => return Err(ProtobufProblem::WireType(other)),
-    };
-    Ok((field, raw))
+    Ok((field, value(bytes, wire_type)?))
 }
 
 /// Takes the next field from the front if it has that number.
