@@ -27,7 +27,7 @@ struct Args {
 enum Task {
     /// Everything that has to hold before a change lands; what `.ci/run` runs.
     Ci(ci::Args),
-    /// Write the facade's accessors from the sources of k8s-openapi.
+    /// Write the facade's accessors from the sources of k8s-openapi, and the tables of protobuf from Go's.
     Codegen(codegen::Args),
     /// A real kube-apiserver and etcd on this machine, built from their sources.
     E2e(e2e::Args),

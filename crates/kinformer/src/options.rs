@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use kinformer_core::{Object, Transform};
-use kinformer_kube::{KubeListerWatcher, Params};
+use kinformer_kube::{Encoding, KubeListerWatcher, Params};
 use kinformer_reflector::{Failure, ListerWatcher, ReflectorOptions};
 use kinformer_shared_informer::{SharedIndexInformer, SharedIndexInformerBuilder};
 use kube_client::Client;
@@ -29,6 +29,7 @@ pub(crate) struct Options {
     /// A `Transform<T>` under the id of `T`.
     transforms: HashMap<TypeId, Arc<dyn Any + Send + Sync>>,
     tweak: Option<Arc<Tweak>>,
+    encoding: Option<Encoding>,
     error_hook: Option<Arc<ErrorHook>>,
     reflector: Option<Arc<ChangeReflector>>,
     grace: Option<Duration>,
@@ -76,6 +77,13 @@ impl SharedInformerFactoryBuilder {
     /// Changes the parameters of every list and watch before it is sent, such as its selectors. Must not block.
     pub fn tweak_list_options(mut self, tweak: impl Fn(&mut Params) + Send + Sync + 'static) -> Self {
         self.options.tweak = Some(Arc::new(tweak));
+        self
+    }
+
+    /// What the server is asked for. Without it that is protobuf where a kind has it, and else JSON: see
+    /// [`KubeListerWatcher::encoding`].
+    pub fn encoding(mut self, encoding: Encoding) -> Self {
+        self.options.encoding = Some(encoding);
         self
     }
 
@@ -149,6 +157,9 @@ impl Options {
     ) -> KubeListerWatcher<K> {
         if let Some(namespace) = self.namespace.clone().filter(|_| *scope == Scope::Namespaced) {
             source = source.namespace(namespace);
+        }
+        if let Some(encoding) = self.encoding {
+            source = source.encoding(encoding);
         }
         if let Some(tweak) = self.tweak.clone() {
             source = source.tweak(move |params| tweak(params));

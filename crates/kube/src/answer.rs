@@ -9,6 +9,7 @@ use http::{HeaderMap, Response, StatusCode, header};
 use http_body_util::BodyExt;
 use kinformer_core::BoxError;
 use kinformer_reflector::{ApiError, Status, StatusCause};
+use kinformer_wire::{Encoding, decode_answer};
 use kube_client::client::Body;
 
 /// How much of an error's body is read.
@@ -36,16 +37,22 @@ pub(crate) fn transport(source: BoxError) -> ApiError {
     if refused { ApiError::ConnectionRefused { source } } else { ApiError::Transport { source } }
 }
 
-/// The body of an answer that says success; else the error that it is.
+/// How an answer is written. A proxy that says nothing or something else is taken at its word when it is read.
+fn encoding(headers: &HeaderMap) -> Encoding {
+    let content_type = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok());
+    content_type.and_then(Encoding::of_content_type).unwrap_or_default()
+}
+
+/// How an answer that says success is written, and its body; else the error that it is.
 pub(crate) async fn body(
     answer: Response<Body>,
     idle: Duration,
-) -> Result<(HeaderMap, impl Stream<Item = Result<Bytes, ApiError>> + Send + Unpin + 'static), ApiError> {
+) -> Result<(Encoding, impl Stream<Item = Result<Bytes, ApiError>> + Send + Unpin + 'static), ApiError> {
     let (parts, body) = answer.into_parts();
     let mut stream =
         body.into_data_stream().map(|frame| frame.map_err(|error| transport(Box::new(error)))).boxed();
     if parts.status.is_success() {
-        return Ok((parts.headers, stream));
+        return Ok((encoding(&parts.headers), stream));
     }
     let mut text = Vec::new();
     while text.len() < ERROR_BODY {
@@ -64,7 +71,7 @@ fn refusal(code: StatusCode, headers: &HeaderMap, body: &[u8]) -> ApiError {
         .get(header::RETRY_AFTER)
         .and_then(|value| value.to_str().ok()?.trim().parse().ok())
         .map(Duration::from_secs);
-    if let Some(mut status) = status(body) {
+    if let Some(mut status) = status(encoding(headers), body) {
         if status.code == 0 {
             status.code = code.as_u16();
         }
@@ -79,13 +86,13 @@ fn refusal(code: StatusCode, headers: &HeaderMap, body: &[u8]) -> ApiError {
 }
 
 /// Reads a Status, if it is one.
-pub(crate) fn status(json: &[u8]) -> Option<kube_core::Status> {
+fn status(encoding: Encoding, body: &[u8]) -> Option<kube_core::Status> {
     #[derive(serde::Deserialize)]
     struct Kind {
         kind: String,
     }
-    let kind: Kind = serde_json::from_slice(json).ok()?;
-    (kind.kind == "Status").then(|| serde_json::from_slice(json).ok()).flatten()
+    let kind: Kind = decode_answer(encoding, body).ok()?;
+    (kind.kind == "Status").then(|| decode_answer(encoding, body).ok()).flatten()
 }
 
 /// A Status in the reflector's words.

@@ -3,21 +3,21 @@
 use std::sync::Arc;
 
 use kinformer_reflector::{ApiError, DecodeError, EventType, WatchEvent};
-use kinformer_wire::{EventType as WireType, RawEvent, identify};
+use kinformer_wire::{Encoding, EventType as WireType, ObjectDecoder, RawEvent};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
-use crate::answer::{status, status_of};
+use crate::answer::status_of;
 
 const INITIAL_EVENTS_END: &str = "k8s.io/initial-events-end";
 
 /// One object, or what can be said of one that does not decode.
-pub(crate) fn object<K: DeserializeOwned>(json: &[u8]) -> Result<Arc<K>, DecodeError> {
-    serde_json::from_slice(json).map(Arc::new).map_err(|error| undecodable(json, error))
+fn object<K: DeserializeOwned>(bytes: &[u8], decoder: &ObjectDecoder) -> Result<Arc<K>, DecodeError> {
+    decoder.decode(bytes).map(Arc::new).map_err(|error| undecodable(bytes, decoder, error))
 }
 
-fn undecodable(json: &[u8], error: serde_json::Error) -> DecodeError {
-    let identity = identify(json);
+fn undecodable(bytes: &[u8], decoder: &ObjectDecoder, error: kinformer_wire::Error) -> DecodeError {
+    let identity = decoder.identify(bytes);
     let told = DecodeError::new(error).resource_version(identity.resource_version);
     match identity.key {
         Some(key) => told.key(key),
@@ -36,49 +36,64 @@ pub(crate) struct Named {
 
 /// One item of a list. Items of a list leave their kind out, which is the list's; an object of a type that takes
 /// any kind gets it back.
-pub(crate) fn item<K: DeserializeOwned>(json: &[u8], named: &Named) -> Result<Arc<K>, DecodeError> {
-    if !named.any_kind || kind_of(json).is_some() {
-        return object(json);
+pub(crate) fn item<K: DeserializeOwned>(
+    bytes: &[u8],
+    decoder: &ObjectDecoder,
+    named: &Named,
+) -> Result<Arc<K>, DecodeError> {
+    // In protobuf no object says its kind itself: whoever asks is told by the decoder.
+    if !named.any_kind || decoder.encoding() != Encoding::Json || kind_of(bytes).is_some() {
+        return object(bytes, decoder);
     }
-    let inside = json.trim_ascii().strip_prefix(b"{").unwrap_or_default();
+    let inside = bytes.trim_ascii().strip_prefix(b"{").unwrap_or_default();
     let more = if inside.trim_ascii_start().starts_with(b"}") { "" } else { "," };
     let types = serde_json::json!({"apiVersion": named.api_version, "kind": named.kind}).to_string();
     let mut whole = types.trim_end_matches('}').as_bytes().to_vec();
     whole.extend_from_slice(more.as_bytes());
     whole.extend_from_slice(inside);
-    object(&whole)
+    object(&whole, decoder)
 }
 
 /// One event of a watch.
 pub(crate) fn event<K: DeserializeOwned>(
     event: Result<RawEvent<'_>, kinformer_wire::Error>,
+    decoder: &ObjectDecoder,
     named: &Named,
 ) -> Result<WatchEvent<K>, ApiError> {
     let raw = match event {
         Ok(raw) => raw,
         Err(error) => return Ok(WatchEvent::Undecodable(DecodeError::new(error))),
     };
-    let event_type = match raw.event_type {
+    let event_type = match &raw.event_type {
         WireType::Added => EventType::Added,
         WireType::Modified => EventType::Modified,
         WireType::Deleted => EventType::Deleted,
-        WireType::Bookmark => return Ok(bookmark(raw.object)),
+        WireType::Bookmark => return Ok(bookmark(&raw, decoder)),
         WireType::Error => {
-            return match status(raw.object) {
-                Some(status) => Err(status_of(status, None)),
-                None => Err(ApiError::Unexpected { what: "an ERROR event without a Status".into() }),
+            let kind = kind(&raw);
+            return match raw.decode() {
+                Ok(status) if kind.as_deref() == Some("Status") => Err(status_of(status, None)),
+                Ok(_) | Err(_) => {
+                    Err(ApiError::Unexpected { what: "an ERROR event without a Status".into() })
+                }
             };
         }
         WireType::Other(other) => return Ok(WatchEvent::Unexpected(format!("event type {other}"))),
         other => return Ok(WatchEvent::Unexpected(format!("event type {other:?}"))),
     };
+    let unexpected = |other| WatchEvent::Unexpected(format!("a {other} in a watch of {}", named.kind));
+    // In protobuf the kind is beside the object, and what is not the kind that is watched makes no sense.
+    if raw.types.is_some_and(|types| types.kind != named.kind) {
+        return Ok(unexpected(kind(&raw).unwrap_or_default()));
+    }
     // Objects of a watch name their kind; one of another kind is not ours to decode. A type that knows its own
     // kind checks it while decoding, so that it is looked at here only when that failed.
-    let decoded = object(raw.object);
-    if (named.any_kind || decoded.is_err())
+    let decoded = object(raw.object, decoder);
+    if raw.types.is_none()
+        && (named.any_kind || decoded.is_err())
         && let Some(other) = kind_of(raw.object).filter(|other| *other != named.kind)
     {
-        return Ok(WatchEvent::Unexpected(format!("a {other} in a watch of {}", named.kind)));
+        return Ok(unexpected(other));
     }
     Ok(match (decoded, event_type) {
         (Ok(object), EventType::Added) => WatchEvent::Added(object),
@@ -86,6 +101,10 @@ pub(crate) fn event<K: DeserializeOwned>(
         (Ok(object), _) => WatchEvent::Deleted(object),
         (Err(error), event_type) => WatchEvent::Undecodable(error.event_type(event_type)),
     })
+}
+
+fn kind(raw: &RawEvent<'_>) -> Option<String> {
+    raw.types.map_or_else(|| kind_of(raw.object), |types| Some(types.kind.to_owned()))
 }
 
 fn kind_of(json: &[u8]) -> Option<String> {
@@ -96,7 +115,7 @@ fn kind_of(json: &[u8]) -> Option<String> {
     serde_json::from_slice::<Kind>(json).ok()?.kind.filter(|kind| !kind.is_empty())
 }
 
-fn bookmark<K>(json: &[u8]) -> WatchEvent<K> {
+fn bookmark<K>(raw: &RawEvent<'_>, decoder: &ObjectDecoder) -> WatchEvent<K> {
     #[derive(Deserialize)]
     struct Bookmark {
         metadata: Metadata,
@@ -109,9 +128,9 @@ fn bookmark<K>(json: &[u8]) -> WatchEvent<K> {
         #[serde(default)]
         annotations: Option<std::collections::BTreeMap<String, String>>,
     }
-    let metadata = match serde_json::from_slice::<Bookmark>(json) {
+    let metadata = match decoder.decode::<Bookmark>(raw.object) {
         Ok(bookmark) => bookmark.metadata,
-        Err(error) => return WatchEvent::Undecodable(undecodable(json, error)),
+        Err(error) => return WatchEvent::Undecodable(undecodable(raw.object, decoder, error)),
     };
     let annotations = metadata.annotations.unwrap_or_default();
     match annotations.get(INITIAL_EVENTS_END).is_some_and(|end| end == "true") {

@@ -11,12 +11,14 @@
 //!
 //! Requests go out by the client's raw path, so that authentication, TLS and kubeconfig are kube-client's.
 //! Answers are taken apart as the bytes arrive ([`kinformer_wire`]): a list is never held as a whole, managed fields
-//! are left out, and an object that does not decode is reported by its key while everything else goes on.
+//! are left out, and an object that does not decode is reported by its key while everything else goes on. Built-in
+//! kinds and metadata are asked for in protobuf, which costs the server and us a fraction of JSON; a server that has
+//! none answers in JSON.
 //!
 //! # Trade-offs
 //!
 //! Retrying is the reflector's. kube-client has retries of its own that hide a busy server for minutes; so
-//! make the client with [`client`], which switches them off. Everything here is JSON. The feature `rustls-tls`, on by
+//! make the client with [`client`], which switches them off. The feature `rustls-tls`, on by
 //! default, gives kube-client HTTPS.
 //!
 //! # Example
@@ -42,8 +44,8 @@ mod error;
 mod lister_watcher;
 mod params;
 
-pub use client::client;
+pub use client::{client, client_http1};
 pub use error::Error;
-pub use kinformer_wire::ManagedFields;
+pub use kinformer_wire::{Encoding, ManagedFields};
 pub use lister_watcher::KubeListerWatcher;
 pub use params::Params;

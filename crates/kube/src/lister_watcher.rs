@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -13,7 +14,7 @@ use kinformer_core::Object;
 use kinformer_reflector::{
     ApiError, List, ListOptions, ListerWatcher, WatchEvent, WatchListSupport, WatchOptions, WatchStream,
 };
-use kinformer_wire::{ListDecoder, ManagedFields, WatchDecoder};
+use kinformer_wire::{Encoding, ListDecoder, ManagedFields, ObjectDecoder, WatchDecoder};
 use kube_client::Client;
 use kube_client::client::Body;
 use kube_core::discovery::ApiResource;
@@ -38,10 +39,16 @@ pub struct KubeListerWatcher<K> {
     selectors: Params,
     tweak: Option<Arc<Tweak>>,
     managed_fields: ManagedFields,
+    /// `None` where the kind has no protobuf that is known, or it is not wanted.
+    protobuf: Option<ObjectDecoder>,
+    /// One more than the place in [`ENCODINGS`] of that of the last answer, by any clone.
+    answered: Arc<AtomicUsize>,
     idle: Duration,
     support: WatchListSupport,
     kind: std::marker::PhantomData<fn() -> K>,
 }
+
+const ENCODINGS: [Encoding; 2] = [Encoding::Json, Encoding::Protobuf];
 
 type Tweak = dyn Fn(&mut Params) + Send + Sync;
 
@@ -89,6 +96,7 @@ impl<K> KubeListerWatcher<K> {
             true => ("meta.k8s.io/v1".to_owned(), "PartialObjectMetadata".to_owned()),
             false => (resource.api_version.clone(), resource.kind.clone()),
         };
+        let protobuf = ObjectDecoder::new(Encoding::Protobuf, &api_version, &kind);
         let named = Named { api_version, kind, any_kind: any_kind || metadata_only };
         Self {
             client,
@@ -97,6 +105,8 @@ impl<K> KubeListerWatcher<K> {
             selectors: Params::default(),
             tweak: None,
             managed_fields: ManagedFields::Cut,
+            protobuf,
+            answered: Arc::default(),
             idle: IDLE,
             support: WatchListSupport::default(),
             kind: std::marker::PhantomData,
@@ -129,6 +139,32 @@ impl<K> KubeListerWatcher<K> {
     pub fn managed_fields(mut self, managed_fields: ManagedFields) -> Self {
         self.managed_fields = managed_fields;
         self
+    }
+
+    /// What the server is asked for. By default it is protobuf for the kinds that are built in and for metadata, if the
+    /// server has it, and else JSON: the server chooses, with each answer. The objects are the same.
+    ///
+    /// Protobuf cannot be had by force: of a kind that has none JSON is asked for in any case.
+    #[must_use]
+    pub fn encoding(mut self, encoding: Encoding) -> Self {
+        let Named { api_version, kind, .. } = &self.resource.named;
+        self.protobuf = match encoding {
+            Encoding::Protobuf => ObjectDecoder::new(encoding, api_version, kind),
+            _ => None,
+        };
+        self.answered = Arc::default();
+        self
+    }
+
+    /// How the server wrote its last answer to this or a clone, once there was one.
+    pub fn answered(&self) -> Option<Encoding> {
+        ENCODINGS.get(self.answered.load(Ordering::Relaxed).checked_sub(1)?).copied()
+    }
+
+    /// How many fields of objects in protobuf were skipped so far because nothing is known of them here: the server is
+    /// newer.
+    pub fn unknown_fields(&self) -> u64 {
+        self.protobuf.as_ref().map_or(0, ObjectDecoder::unknown_fields)
     }
 
     /// Changes the parameters of each request before it is sent. Must not block.
@@ -168,10 +204,15 @@ impl<K> KubeListerWatcher<K> {
             tweak(&mut params);
         }
         let path = DynamicObject::url_path(&self.resource.resource, self.namespace.as_deref());
-        let accept = match (self.resource.metadata_only, watch) {
-            (false, _) => "application/json",
-            (true, false) => "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1",
-            (true, true) => "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1",
+        let as_type = match (self.resource.metadata_only, watch) {
+            (false, _) => "",
+            (true, false) => ";as=PartialObjectMetadataList;g=meta.k8s.io;v=v1",
+            (true, true) => ";as=PartialObjectMetadata;g=meta.k8s.io;v=v1",
+        };
+        let json = Encoding::Json.media_type();
+        let accept = match self.protobuf {
+            Some(_) => format!("{}{as_type},{json}{as_type}", Encoding::Protobuf.media_type()),
+            None => format!("{json}{as_type}"),
         };
         let request = Request::get(format!("{path}?{}", params.query())).header(header::ACCEPT, accept);
         let request =
@@ -179,22 +220,40 @@ impl<K> KubeListerWatcher<K> {
         let answer = tokio::time::timeout(self.idle, self.client.send(request)).await;
         answer.map_err(|_| ApiError::Timeout { after: self.idle })?.map_err(failure)
     }
+
+    /// What decodes the objects of an answer.
+    fn decoder(&self, encoding: Encoding) -> Result<ObjectDecoder, ApiError> {
+        let place = ENCODINGS.iter().position(|known| *known == encoding).map_or(0, |place| place + 1);
+        if self.answered.swap(place, Ordering::Relaxed) != place {
+            let resource = &self.resource.resource.plural;
+            tracing::info!(%resource, encoding = encoding.media_type(), "the server answers");
+        }
+        match (encoding, &self.protobuf) {
+            (Encoding::Protobuf, Some(decoder)) => Ok(decoder.clone()),
+            (Encoding::Protobuf, None) => {
+                Err(ApiError::Unexpected { what: "protobuf, which was not asked for".into() })
+            }
+            _ => Ok(ObjectDecoder::json()),
+        }
+    }
 }
 
 #[async_trait]
 impl<K: Object + DeserializeOwned> ListerWatcher<K> for KubeListerWatcher<K> {
     async fn list(&self, options: ListOptions) -> Result<List<K>, ApiError> {
         let answer = self.request(Params::of_list(&options), false).await?;
-        let (_, mut body) = answer::body(answer, self.idle).await?;
-        let mut decoder = ListDecoder::new(self.managed_fields);
+        let (encoding, mut body) = answer::body(answer, self.idle).await?;
+        let objects_in = self.decoder(encoding)?;
+        let mut decoder = ListDecoder::of(encoding, self.managed_fields);
         let (mut objects, mut undecodable) = (Vec::new(), Vec::new());
         loop {
             let chunk = tokio::time::timeout(self.idle, body.next()).await;
             let Some(chunk) = chunk.map_err(|_| ApiError::Timeout { after: self.idle })? else { break };
-            let fed = decoder.feed(&chunk?, |item| match decode::item(item, &self.resource.named) {
-                Ok(object) => objects.push(object),
-                Err(error) => undecodable.push(error),
-            });
+            let fed =
+                decoder.feed(&chunk?, |item| match decode::item(item, &objects_in, &self.resource.named) {
+                    Ok(object) => objects.push(object),
+                    Err(error) => undecodable.push(error),
+                });
             fed.map_err(malformed)?;
         }
         let envelope = decoder.finish().map_err(malformed)?;
@@ -211,11 +270,11 @@ impl<K: Object + DeserializeOwned> ListerWatcher<K> for KubeListerWatcher<K> {
 
     async fn watch(&self, options: WatchOptions) -> Result<WatchStream<K>, ApiError> {
         let answer = self.request(Params::of_watch(&options), true).await?;
-        let (_, body) = answer::body(answer, self.idle).await?;
-        let decoder = Some(WatchDecoder::new(self.managed_fields));
+        let (encoding, body) = answer::body(answer, self.idle).await?;
         let events = Events {
             body: body.boxed(),
-            decoder,
+            decoder: Some(WatchDecoder::of(encoding, self.managed_fields)),
+            objects: self.decoder(encoding)?,
             ready: VecDeque::new(),
             named: self.resource.named.clone(),
         };
@@ -240,6 +299,7 @@ struct Events<K> {
     body: stream::BoxStream<'static, Result<Bytes, ApiError>>,
     /// `None` once the body has ended.
     decoder: Option<WatchDecoder>,
+    objects: ObjectDecoder,
     ready: VecDeque<Result<WatchEvent<K>, ApiError>>,
     named: Named,
 }
@@ -259,11 +319,11 @@ impl<K: Object + DeserializeOwned> Events<K> {
     }
 
     fn take(&mut self, chunk: Option<Result<Bytes, ApiError>>) {
-        let Self { decoder, ready, named, .. } = self;
+        let Self { decoder, objects, ready, named, .. } = self;
         match chunk {
             Some(Ok(chunk)) => {
                 let Some(open) = decoder else { return };
-                let fed = open.feed(&chunk, |event| ready.push_back(decode::event(event, named)));
+                let fed = open.feed(&chunk, |event| ready.push_back(decode::event(event, objects, named)));
                 if let Err(error) = fed {
                     ready.push_back(Err(malformed(error)));
                     *decoder = None;
@@ -275,7 +335,8 @@ impl<K: Object + DeserializeOwned> Events<K> {
             }
             None => {
                 let Some(open) = decoder.take() else { return };
-                if let Err(error) = open.finish(|event| ready.push_back(decode::event(event, named))) {
+                if let Err(error) = open.finish(|event| ready.push_back(decode::event(event, objects, named)))
+                {
                     ready.push_back(Err(malformed(error)));
                 }
             }
@@ -292,6 +353,8 @@ impl<K> Clone for KubeListerWatcher<K> {
             selectors: self.selectors.clone(),
             tweak: self.tweak.clone(),
             managed_fields: self.managed_fields,
+            protobuf: self.protobuf.clone(),
+            answered: self.answered.clone(),
             idle: self.idle,
             support: self.support.clone(),
             kind: std::marker::PhantomData,

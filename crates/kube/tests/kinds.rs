@@ -8,10 +8,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use common::{PATIENCE, config_map, follow, kube, labelled, options, server, stored};
+use common::{PATIENCE, config_map, follow, kube, labelled, options, server, server_that, stored};
 use k8s_openapi::api::core::v1::ConfigMap;
+use kinformer_apiserver::ProtobufAnswers;
 use kinformer_core::Object;
-use kinformer_kube::{Error, KubeListerWatcher};
+use kinformer_kube::{Encoding, Error, KubeListerWatcher};
 use kinformer_reflector::{ListOptions, ListerWatcher, WatchListMode, WatchOptions};
 use kube_core::metadata::PartialObjectMeta;
 use kube_core::{DynamicObject, GroupVersionKind};
@@ -58,6 +59,34 @@ async fn dynamic_objects_by_discovery() {
         let error = KubeListerWatcher::<DynamicObject>::discover(kube(&server), &unknown).await.unwrap_err();
         assert!(matches!(&error, Error::Discovery { kind, .. } if kind == "Nothing"), "{error}");
         server.shutdown().await;
+    }
+}
+
+// contract: L-11
+#[tokio::test(flavor = "multi_thread")]
+async fn protobuf_is_taken_where_the_server_has_it_and_the_objects_are_the_same() {
+    for mode in MODES {
+        for (offered, expected) in
+            [(ProtobufAnswers::Offered, Encoding::Protobuf), (ProtobufAnswers::Refused, Encoding::Json)]
+        {
+            let server = server_that(offered).await;
+            server.create(config_map("a", "1")).unwrap();
+            let source = KubeListerWatcher::<ConfigMap>::new(kube(&server));
+            let in_json = source.clone().encoding(Encoding::Json);
+            let follower = follow(source.clone(), options(mode));
+            follower.caught_up(&server).await;
+            server.create(config_map("b", "2")).unwrap();
+            follower.caught_up(&server).await;
+            assert_eq!(source.answered(), Some(expected), "{mode:?}");
+            let list = in_json.list(ListOptions::at("0")).await.unwrap();
+            assert_eq!(in_json.answered(), Some(Encoding::Json));
+            assert_eq!(list.objects.len(), 2);
+            for map in &list.objects {
+                assert_eq!(follower.store.get_by_key(map.key()), Some(map.clone()), "{mode:?}");
+            }
+            follower.stop().await;
+            server.shutdown().await;
+        }
     }
 }
 

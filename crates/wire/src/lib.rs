@@ -36,14 +36,21 @@
 //! # Ok::<(), kinformer_wire::Error>(())
 //! ```
 
+mod encoding;
 mod error;
 mod identity;
+mod json;
 mod list;
-mod scan;
+mod managed_fields;
+mod object_decoder;
+mod protobuf;
 mod watch;
 
+pub use encoding::Encoding;
 pub use error::Error;
 pub use identity::{Identity, identify};
 pub use list::{ListDecoder, ListEnvelope};
-pub use scan::ManagedFields;
-pub use watch::{EventType, RawEvent, WatchDecoder};
+pub use managed_fields::ManagedFields;
+pub use object_decoder::{ObjectDecoder, decode_answer};
+pub use protobuf::ProtobufProblem;
+pub use watch::{EventType, RawEvent, TypeMeta, WatchDecoder};

@@ -1,10 +1,8 @@
-//! Watch streams, line by line.
+//! Watches, event by event.
 
-use memchr::memchr;
 use serde::Deserialize;
 
-use crate::Error;
-use crate::scan::{Copied, ManagedFields, ObjectCopier};
+use crate::{Encoding, Error, ManagedFields, ObjectDecoder, json, protobuf};
 
 /// The type of a watch event, as the server names it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,106 +35,102 @@ impl From<&str> for EventType {
     }
 }
 
-/// One event of a watch, its object still as JSON.
+/// The version and the kind that an object says it is of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TypeMeta<'a> {
+    /// For example `apps/v1`.
+    pub api_version: &'a str,
+    /// For example `Deployment`.
+    pub kind: &'a str,
+}
+
+/// One event of a watch, its object not yet decoded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RawEvent<'a> {
     /// What happened.
     pub event_type: EventType,
-    /// The object, without its managed fields if they are [cut](ManagedFields::Cut).
+    /// The object, its JSON or its protobuf message, without its managed fields if they are [cut](ManagedFields::Cut).
     pub object: &'a [u8],
+    /// What the object is, where its bytes do not say so themselves: in protobuf. In JSON they do.
+    pub types: Option<TypeMeta<'a>>,
 }
 
-/// Takes the body of a watch in chunks and gives out each event as soon as its line is complete.
+impl RawEvent<'_> {
+    /// Decodes the object, whatever it is: a `Status` in an error, the little that a bookmark has.
+    ///
+    /// Objects of the kind that is watched are rather decoded by the [`ObjectDecoder`] of the watch, which has
+    /// looked for the kind once and counts what it skips.
+    ///
+    /// # Errors
+    /// The object is broken, is not what the type wants, or is of a kind whose protobuf is not known.
+    pub fn decode<K: for<'de> Deserialize<'de>>(&self) -> Result<K, Error> {
+        let Some(TypeMeta { api_version, kind }) = self.types else {
+            return ObjectDecoder::json().decode(self.object);
+        };
+        match ObjectDecoder::new(Encoding::Protobuf, api_version, kind) {
+            Some(decoder) => decoder.decode(self.object),
+            None => Err(Error::unknown_kind(api_version, kind)),
+        }
+    }
+}
+
+/// Takes the body of a watch in chunks and gives out each event as soon as it is complete.
 ///
-/// Memory: one line, and one object.
+/// Memory: one event, and one object. It grows by what has come, never by what the bytes say of their length.
 #[derive(Debug)]
 pub struct WatchDecoder {
-    line: Vec<u8>,
-    object: ObjectCopier,
-    limit: usize,
+    form: Form,
+}
+
+#[derive(Debug)]
+enum Form {
+    Json(json::WatchDecoder),
+    Protobuf(protobuf::WatchDecoder),
 }
 
 impl WatchDecoder {
-    /// The longest line that is taken: 64 MiB.
+    /// The longest event that is taken: 64 MiB.
     pub const LIMIT: usize = 64 * 1024 * 1024;
 
-    /// A decoder for one watch.
+    /// A decoder for one watch in JSON.
     pub fn new(managed_fields: ManagedFields) -> Self {
-        Self { line: Vec::new(), object: ObjectCopier::new(managed_fields), limit: Self::LIMIT }
+        Self::of(Encoding::Json, managed_fields)
     }
 
-    /// Takes the next chunk and shows each event whose line ends in it. A line that is no event is shown as
-    /// an error and the next one starts afresh.
+    /// A decoder for one watch.
+    pub fn of(encoding: Encoding, managed_fields: ManagedFields) -> Self {
+        let form = match encoding {
+            Encoding::Json => Form::Json(json::WatchDecoder::new(managed_fields, Self::LIMIT)),
+            Encoding::Protobuf => Form::Protobuf(protobuf::WatchDecoder::new(managed_fields, Self::LIMIT)),
+        };
+        Self { form }
+    }
+
+    /// Takes the next chunk and shows each event that ends in it. What is no event is shown as an error and the
+    /// next one starts afresh.
     ///
     /// # Errors
-    /// A line above [`Self::LIMIT`]: the watch is of no more use.
+    /// An event above [`Self::LIMIT`]: the watch is of no more use.
     pub fn feed(
         &mut self,
         chunk: &[u8],
-        mut on_event: impl FnMut(Result<RawEvent<'_>, Error>),
+        on_event: impl FnMut(Result<RawEvent<'_>, Error>),
     ) -> Result<(), Error> {
-        let mut rest = chunk;
-        while let Some(end) = memchr(b'\n', rest) {
-            let (head, tail) = rest.split_at(end);
-            rest = tail.get(1..).unwrap_or_default();
-            if self.line.is_empty() {
-                Self::line(&mut self.object, head, &mut on_event);
-            } else {
-                self.line.extend_from_slice(head);
-                Self::line(&mut self.object, &self.line, &mut on_event);
-                self.line.clear();
-                self.line.shrink_to(256 * 1024);
-            }
+        match &mut self.form {
+            Form::Json(decoder) => decoder.feed(chunk, on_event),
+            Form::Protobuf(decoder) => decoder.feed(chunk, on_event),
         }
-        self.line.extend_from_slice(rest);
-        if self.line.len() > self.limit {
-            return Err(Error::TooLarge { what: "a line of the watch", limit: self.limit });
-        }
-        Ok(())
     }
 
-    /// Says that the body has ended. A last line without a line end counts if it is complete.
+    /// Says that the body has ended. In JSON a last line without a line end counts if it is complete.
     ///
     /// # Errors
     /// The body ended in the middle of an event.
-    pub fn finish(mut self, mut on_event: impl FnMut(Result<RawEvent<'_>, Error>)) -> Result<(), Error> {
-        let mut truncated = false;
-        Self::line(&mut self.object, &self.line, &mut |event| match event {
-            Ok(event) => on_event(Ok(event)),
-            Err(_) => truncated = true,
-        });
-        if truncated {
-            return Err(Error::Truncated { bytes: self.line.len() as u64, place: "a watch event" });
+    pub fn finish(self, on_event: impl FnMut(Result<RawEvent<'_>, Error>)) -> Result<(), Error> {
+        match self.form {
+            Form::Json(decoder) => decoder.finish(on_event),
+            Form::Protobuf(decoder) => decoder.finish(),
         }
-        Ok(())
-    }
-
-    fn line(object: &mut ObjectCopier, line: &[u8], on_event: &mut impl FnMut(Result<RawEvent<'_>, Error>)) {
-        #[derive(Deserialize)]
-        struct Event<'a> {
-            #[serde(rename = "type", borrow)]
-            event_type: std::borrow::Cow<'a, str>,
-            #[serde(borrow)]
-            object: &'a serde_json::value::RawValue,
-        }
-        let line = line.trim_ascii();
-        if line.is_empty() {
-            return;
-        }
-        let event: Event<'_> = match serde_json::from_slice(line) {
-            Ok(event) => event,
-            Err(error) => return on_event(Err(Error::malformed("a watch event", error, line))),
-        };
-        object.reset();
-        let raw = event.object.get().as_bytes();
-        let is_object = raw.first() == Some(&b'{');
-        let object = match is_object.then(|| object.feed(raw)) {
-            Some(Copied::Done(_)) => object.bytes(),
-            _ => {
-                return on_event(Err(Error::malformed("a watch event", "its object is not an object", line)));
-            }
-        };
-        on_event(Ok(RawEvent { event_type: EventType::from(&*event.event_type), object }));
     }
 }

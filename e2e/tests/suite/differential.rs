@@ -60,7 +60,7 @@ async fn both_tell_what_the_server_did() {
 async fn run(control_plane: &mut ControlPlane, seed: u64) -> Result<Comparison, String> {
     let mut random = fastrand::Rng::with_seed(seed);
     // Every fourth without any fault: then both have to tell the very same.
-    let faults = if seed % 4 == 0 { 0 } else { random.usize(1..4) };
+    let faults = if seed.is_multiple_of(4) { 0 } else { random.usize(1..4) };
     let faults: Vec<Fault> = (0..faults).filter_map(|_| random.choice(FAULTS)).collect();
     let client = control_plane.client().await.map_err(text)?;
     let mut writer = Writer::begin(client, seed).await.map_err(text)?;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::ConfigMap;
-use kinformer_apiserver::ApiServer;
+use kinformer_apiserver::{ApiServer, ProtobufAnswers};
 use kinformer_core::{Object, ResourceVersion};
 use kinformer_kube::{KubeListerWatcher, client};
 use kinformer_reflector::{Backoff, Reflector, ReflectorHandle, ReflectorOptions, StopReason, WatchListMode};
@@ -21,7 +21,16 @@ use tokio_util::sync::CancellationToken;
 pub const PATIENCE: Duration = Duration::from_secs(60);
 
 pub async fn server() -> ApiServer {
-    ApiServer::builder().bookmark_interval(Duration::from_millis(200)).start().await.unwrap()
+    server_that(ProtobufAnswers::Offered).await
+}
+
+pub async fn server_that(protobuf: ProtobufAnswers) -> ApiServer {
+    ApiServer::builder()
+        .protobuf(protobuf)
+        .bookmark_interval(Duration::from_millis(200))
+        .start()
+        .await
+        .unwrap()
 }
 
 pub fn kube(server: &ApiServer) -> Client {

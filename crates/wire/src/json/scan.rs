@@ -2,15 +2,7 @@
 
 use memchr::memchr2;
 
-/// What becomes of `metadata.managedFields`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum ManagedFields {
-    /// Left out while reading: nobody above pays for it.
-    #[default]
-    Cut,
-    /// Kept, for those who need to know which manager owns which field.
-    Keep,
-}
+use crate::ManagedFields;
 
 /// Strings and nesting, byte by byte. Brackets are counted, not matched: serde checks the rest.
 #[derive(Clone, Copy, Debug, Default)]

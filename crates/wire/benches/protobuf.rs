@@ -1,0 +1,135 @@
+//! A pod as a controller and a kubelet leave it, from protobuf and from JSON: one, and in a list of 500.
+#![allow(missing_docs, clippy::unwrap_used, clippy::indexing_slicing)]
+
+use std::hint::black_box;
+
+use criterion::{Criterion, criterion_group, criterion_main};
+use k8s_openapi::api::core::v1::Pod;
+use kinformer_wire::{Encoding, ListDecoder, ManagedFields, ObjectDecoder};
+use serde::Deserialize;
+
+const STREAMS: &[u8] = include_bytes!("../tests/golden/streams.bin");
+const ITEMS: usize = 500;
+
+/// The pod, in protobuf and in JSON.
+fn pod() -> [&'static [u8]; 2] {
+    let (mut rest, mut parts) = (STREAMS, Vec::new());
+    while let Some((length, tail)) = rest.split_first_chunk::<4>() {
+        let (part, tail) = tail.split_at(u32::from_le_bytes(*length) as usize);
+        parts.push(part);
+        rest = tail;
+    }
+    let found = parts.chunks(3).find(|parts| parts[0] == b"pod").unwrap();
+    [found[1], found[2]]
+}
+
+fn field(number: u8, bytes: &[u8]) -> Vec<u8> {
+    let mut out = vec![number << 3 | 2];
+    let mut length = bytes.len();
+    while length >= 128 {
+        out.push(length as u8 | 128);
+        length >>= 7;
+    }
+    out.push(length as u8);
+    [out, bytes.to_vec()].concat()
+}
+
+/// The message within an envelope whose kind is a pod's.
+fn message(envelope: &[u8]) -> &[u8] {
+    let types = b"k8s\0\n\x09\n\x02v1\x12\x03Pod".len();
+    let mut rest = &envelope[types + 1..];
+    while rest[0] >= 128 {
+        rest = &rest[1..];
+    }
+    // Behind it are two fields without anything in them.
+    &rest[1..rest.len() - 4]
+}
+
+fn lists(protobuf: &[u8], json: &[u8]) -> [Vec<u8>; 2] {
+    let items = field(2, message(protobuf)).repeat(ITEMS);
+    let list = [field(1, &field(2, b"7")), items].concat();
+    let types = field(1, &[field(1, b"v1"), field(2, b"PodList")].concat());
+    let protobuf = [b"k8s\0".to_vec(), types, field(2, &list)].concat();
+    let items = vec![std::str::from_utf8(json).unwrap(); ITEMS].join(",");
+    let json = format!(
+        r#"{{"kind":"PodList","apiVersion":"v1","metadata":{{"resourceVersion":"7"}},"items":[{items}]}}"#
+    );
+    [protobuf, json.into_bytes()]
+}
+
+fn list(body: &[u8], decoder: &ObjectDecoder, managed_fields: ManagedFields) -> Vec<Pod> {
+    let mut list = ListDecoder::of(decoder.encoding(), managed_fields);
+    let mut pods = Vec::with_capacity(ITEMS);
+    for chunk in body.chunks(16 * 1024) {
+        list.feed(chunk, |item| pods.push(decoder.decode(item).unwrap())).unwrap();
+    }
+    list.finish().unwrap();
+    pods
+}
+
+#[derive(Deserialize)]
+struct OnlyPhase {
+    status: Phase,
+}
+
+#[derive(Deserialize)]
+struct Phase {
+    phase: String,
+}
+
+fn protobuf(c: &mut Criterion) {
+    let [protobuf, json] = pod();
+    let decoder = ObjectDecoder::new(Encoding::Protobuf, "v1", "Pod").unwrap();
+    let message = message(protobuf);
+    let pod: Pod = decoder.decode(message).unwrap();
+    assert_eq!(pod, serde_json::from_slice(json).unwrap());
+    let mut without = pod.clone();
+    without.metadata.managed_fields = None;
+    let json_without = serde_json::to_vec(&without).unwrap();
+    let mut cut = Vec::new();
+    let [list_protobuf, list_json] = lists(protobuf, json);
+    ListDecoder::of(Encoding::Protobuf, ManagedFields::Cut)
+        .feed(&list_protobuf, |item| cut = item.to_vec())
+        .unwrap();
+    assert_eq!(decoder.decode::<Pod>(&cut).unwrap(), without);
+    println!(
+        "bytes: protobuf {}, without managed fields {}; JSON {}, without {}",
+        message.len(),
+        cut.len(),
+        json.len(),
+        json_without.len()
+    );
+
+    let mut group = c.benchmark_group("a pod");
+    group.bench_function("protobuf", |b| b.iter(|| decoder.decode::<Pod>(black_box(message)).unwrap()));
+    group.bench_function("JSON", |b| b.iter(|| serde_json::from_slice::<Pod>(black_box(json)).unwrap()));
+    group.bench_function("protobuf, no managed fields", |b| {
+        b.iter(|| decoder.decode::<Pod>(black_box(&cut)).unwrap());
+    });
+    group.bench_function("JSON, no managed fields", |b| {
+        b.iter(|| serde_json::from_slice::<Pod>(black_box(&json_without)).unwrap());
+    });
+    group.bench_function("clone", |b| b.iter(|| black_box(&without).clone()));
+    group.bench_function("identify", |b| b.iter(|| decoder.identify(black_box(message))));
+    group.bench_function("only the phase", |b| {
+        b.iter(|| decoder.decode::<OnlyPhase>(black_box(message)).unwrap().status.phase);
+    });
+    group.finish();
+
+    let mut group = c.benchmark_group("a list of 500 pods, managed fields cut");
+    group.bench_function("protobuf", |b| {
+        b.iter(|| list(black_box(&list_protobuf), &decoder, ManagedFields::Cut));
+    });
+    group.bench_function("JSON", |b| {
+        b.iter(|| list(black_box(&list_json), &ObjectDecoder::json(), ManagedFields::Cut));
+    });
+    group.finish();
+}
+
+criterion_group! {
+    name = group;
+    config = Criterion::default().sample_size(30).warm_up_time(std::time::Duration::from_millis(200))
+        .measurement_time(std::time::Duration::from_millis(800));
+    targets = protobuf
+}
+criterion_main!(group);

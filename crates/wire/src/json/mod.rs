@@ -1,0 +1,16 @@
+//! Kubernetes' JSON.
+
+mod list;
+mod scan;
+mod watch;
+
+use serde::Deserialize;
+
+use crate::Error;
+
+pub(crate) use list::ListDecoder;
+pub(crate) use watch::WatchDecoder;
+
+pub(crate) fn decode<'de, K: Deserialize<'de>>(object: &'de [u8]) -> Result<K, Error> {
+    serde_json::from_slice(object).map_err(|error| Error::malformed("an object", error, object))
+}

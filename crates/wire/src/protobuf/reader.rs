@@ -1,0 +1,288 @@
+//! Protobuf's own form: numbers, lengths, fields. Nothing here knows what the fields mean.
+
+/// What is wrong with protobuf bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ProtobufProblem {
+    /// A number that does not end, or does not fit 64 bits.
+    #[error("a number is cut short, or larger than 64 bits")]
+    Number,
+    /// A length, or a value of fixed size, that reaches past the end of what it is in.
+    #[error("a length reaches past the end")]
+    Length,
+    /// A field number that protobuf does not have.
+    #[error("a field has a number that there cannot be")]
+    FieldNumber,
+    /// A wire type that protobuf does not have, or a group, which Kubernetes does not use.
+    #[error("a field has the wire type {0}, which is not used")]
+    WireType(u8),
+    /// A known field in another form than it has.
+    #[error("a field is a number where bytes belong, or bytes where a number belongs")]
+    Mismatch,
+    /// The fields of a message are in ascending order, as every Kubernetes server writes them; these are not.
+    #[error("the fields of a message are not in order")]
+    Disordered,
+    /// A name that is not UTF-8: the key of a map, or a kind.
+    #[error("a name is no text")]
+    Text,
+    /// More levels than are read.
+    #[error("it is nested too deep")]
+    TooDeep,
+    /// A time outside of the years 0 to 9999, which JSON cannot say.
+    #[error("a time is beyond the year 9999")]
+    Time,
+    /// The bytes do not begin as those of an object of Kubernetes do.
+    #[error("it does not begin with \"k8s\\0\"")]
+    Magic,
+    /// Something inside is written in yet another way: compressed, or in another encoding.
+    #[error("its content has an encoding that is not known")]
+    Content,
+}
+
+type Result<T> = std::result::Result<T, ProtobufProblem>;
+
+/// The wire types of nearly everything.
+const NUMBER: u8 = 0;
+pub(crate) const LENGTH: u8 = 2;
+
+/// The value of a field.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Raw<'de> {
+    /// A number of variable length.
+    Number(u64),
+    /// A number of four or eight bytes.
+    Fixed(u64),
+    /// Anything else.
+    Bytes(&'de [u8]),
+}
+
+impl<'de> Raw<'de> {
+    #[inline]
+    pub(crate) fn bytes(self) -> Result<&'de [u8]> {
+        if let Self::Bytes(bytes) = self { Ok(bytes) } else { Err(ProtobufProblem::Mismatch) }
+    }
+
+    #[inline]
+    pub(crate) fn number(self) -> Result<u64> {
+        if let Self::Number(number) = self { Ok(number) } else { Err(ProtobufProblem::Mismatch) }
+    }
+
+    /// Protobuf's signed numbers are the same 64 bits.
+    #[inline]
+    pub(crate) fn signed(self) -> Result<i64> {
+        self.number().map(u64::cast_signed)
+    }
+
+    #[inline]
+    pub(crate) fn double(self) -> Result<f64> {
+        if let Self::Fixed(bits) = self { Ok(f64::from_bits(bits)) } else { Err(ProtobufProblem::Mismatch) }
+    }
+}
+
+/// Takes a number of variable length from the front.
+#[inline]
+pub(crate) fn number(bytes: &mut &[u8]) -> Result<u64> {
+    match **bytes {
+        [one @ 0..128, ref rest @ ..] => {
+            *bytes = rest;
+            Ok(u64::from(one))
+        }
+        [one, two @ 0..128, ref rest @ ..] => {
+            *bytes = rest;
+            Ok(u64::from(one & 127) | u64::from(two) << 7)
+        }
+        _ => long_number(bytes),
+    }
+}
+
+fn long_number(bytes: &mut &[u8]) -> Result<u64> {
+    let mut value = 0;
+    let mut rest = *bytes;
+    for shift in (0..64).step_by(7) {
+        let Some((&byte, after)) = rest.split_first() else { break };
+        if shift == 63 && byte > 1 {
+            break;
+        }
+        rest = after;
+        value |= u64::from(byte & 127) << shift;
+        if byte < 128 {
+            *bytes = rest;
+            return Ok(value);
+        }
+    }
+    Err(ProtobufProblem::Number)
+}
+
+#[inline]
+fn take<'de>(bytes: &mut &'de [u8], length: u64) -> Result<&'de [u8]> {
+    let split = usize::try_from(length).ok().and_then(|length| bytes.split_at_checked(length));
+    let (taken, rest) = split.ok_or(ProtobufProblem::Length)?;
+    *bytes = rest;
+    Ok(taken)
+}
+
+fn take_fixed<const N: usize>(bytes: &mut &[u8]) -> Result<[u8; N]> {
+    let (taken, rest) = bytes.split_first_chunk().ok_or(ProtobufProblem::Length)?;
+    *bytes = rest;
+    Ok(*taken)
+}
+
+/// Takes a field's number and its wire type from the front.
+#[inline]
+pub(crate) fn tag(bytes: &mut &[u8]) -> Result<(u32, u8)> {
+    let tag = number(bytes)?;
+    // At most 29 bits, and never 0.
+    match u32::try_from(tag >> 3) {
+        Ok(field @ 1..=0x1fff_ffff) => Ok((field, (tag & 7) as u8)),
+        _ => Err(ProtobufProblem::FieldNumber),
+    }
+}
+
+/// Takes a value of that wire type from the front.
+#[inline(always)]
+pub(crate) fn value<'de>(bytes: &mut &'de [u8], wire_type: u8) -> Result<Raw<'de>> {
+    match wire_type {
+        LENGTH => {
+            let length = number(bytes)?;
+            Ok(Raw::Bytes(take(bytes, length)?))
+        }
+        NUMBER => Ok(Raw::Number(number(bytes)?)),
+        _ => fixed(bytes, wire_type),
+    }
+}
+
+#[inline(never)]
+fn fixed<'de>(bytes: &mut &'de [u8], wire_type: u8) -> Result<Raw<'de>> {
+    match wire_type {
+        1 => Ok(Raw::Fixed(u64::from_le_bytes(take_fixed(bytes)?))),
+        5 => Ok(Raw::Fixed(u64::from(u32::from_le_bytes(take_fixed(bytes)?)))),
+        other => Err(ProtobufProblem::WireType(other)),
+    }
+}
+
+/// Whether the value at the front is the zero of its type.
+#[inline]
+pub(crate) fn is_zero(bytes: &[u8], wire_type: u8) -> bool {
+    match wire_type {
+        NUMBER | LENGTH => bytes.first() == Some(&0),
+        _ => matches!(value(&mut &*bytes, wire_type), Ok(Raw::Fixed(0))),
+    }
+}
+
+/// Takes a field from the front.
+#[inline]
+pub(crate) fn field<'de>(bytes: &mut &'de [u8]) -> Result<(u32, Raw<'de>)> {
+    let (field, wire_type) = tag(bytes)?;
+    Ok((field, value(bytes, wire_type)?))
+}
+
+/// Takes the next field from the front if it has that number.
+#[inline]
+pub(crate) fn field_if<'de>(bytes: &mut &'de [u8], wanted: u32) -> Result<Option<Raw<'de>>> {
+    if bytes.is_empty() {
+        return Ok(None);
+    }
+    let mut rest = *bytes;
+    let (number, raw) = field(&mut rest)?;
+    if number != wanted {
+        return Ok(None);
+    }
+    *bytes = rest;
+    Ok(Some(raw))
+}
+
+/// The first field with that number, wherever it is; nothing in others is looked at.
+pub(crate) fn find(mut bytes: &[u8], wanted: u32) -> Result<Option<Raw<'_>>> {
+    while !bytes.is_empty() {
+        let (number, raw) = field(&mut bytes)?;
+        if number == wanted {
+            return Ok(Some(raw));
+        }
+    }
+    Ok(None)
+}
+
+/// The bytes of the field with that number; none where there is none.
+pub(crate) fn find_bytes(bytes: &[u8], wanted: u32) -> Result<&[u8]> {
+    find(bytes, wanted)?.map_or(Ok(&[]), Raw::bytes)
+}
+
+/// The number in the field with that number; 0 where there is none.
+pub(crate) fn find_signed(bytes: &[u8], wanted: u32) -> Result<i64> {
+    find(bytes, wanted)?.map_or(Ok(0), Raw::signed)
+}
+
+/// Writes a number of variable length.
+pub(crate) fn put_number(out: &mut Vec<u8>, mut number: u64) {
+    while number >= 128 {
+        out.push(number as u8 | 128);
+        number >>= 7;
+    }
+    out.push(number as u8);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn numbers_are_read_as_written(value: u64, rest in prop::collection::vec(any::<u8>(), 0..3)) {
+            let mut bytes = Vec::new();
+            put_number(&mut bytes, value);
+            for cut in 0..bytes.len() {
+                prop_assert_eq!(number(&mut &bytes[..cut]), Err(ProtobufProblem::Number));
+            }
+            bytes.extend_from_slice(&rest);
+            let mut left = bytes.as_slice();
+            prop_assert_eq!((number(&mut left), left), (Ok(value), rest.as_slice()));
+        }
+
+        #[test]
+        fn fields_never_reach_past_the_end(bytes in prop::collection::vec(any::<u8>(), 0..40)) {
+            let mut rest = bytes.as_slice();
+            while let Ok((_, raw)) = field(&mut rest) {
+                prop_assert!(raw.bytes().is_ok_and(|inner| inner.len() < bytes.len()) || raw.bytes().is_err());
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_no_number_or_field_is_told() {
+        let problem = |bytes: &[u8]| field(&mut &*bytes).unwrap_err();
+        assert_eq!(problem(b""), ProtobufProblem::Number);
+        assert_eq!(problem(&[0x80; 11]), ProtobufProblem::Number);
+        let beyond = [8, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 2];
+        assert_eq!(problem(&beyond), ProtobufProblem::Number, "65 bits");
+        assert_eq!(problem(&[0x0a, 3, 1, 2]), ProtobufProblem::Length);
+        let endless = [0x0a, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1];
+        assert_eq!(problem(&endless), ProtobufProblem::Length);
+        assert_eq!(problem(&[9, 1, 2, 3]), ProtobufProblem::Length);
+        assert_eq!(problem(&[13, 1, 2, 3]), ProtobufProblem::Length);
+        assert_eq!(problem(&[2, 0]), ProtobufProblem::FieldNumber);
+        assert_eq!(problem(&[0x80, 0x80, 0x80, 0x80, 0x10, 0]), ProtobufProblem::FieldNumber);
+        for group in [3, 4, 6, 7] {
+            assert_eq!(problem(&[8 | group, 0]), ProtobufProblem::WireType(group));
+        }
+        assert_eq!(Raw::Number(1).bytes(), Err(ProtobufProblem::Mismatch));
+        assert_eq!(Raw::Bytes(b"").number(), Err(ProtobufProblem::Mismatch));
+        assert_eq!(Raw::Number(1).double(), Err(ProtobufProblem::Mismatch));
+    }
+
+    #[test]
+    fn fields_are_found_by_number() {
+        let bytes = [8, 7, 0x12, 2, b'h', b'i', 0x19, 0, 0, 0, 0, 0, 0, 0xf8, 0x3f, 0x25, 9, 0, 0, 0];
+        assert_eq!(find_signed(&bytes, 1), Ok(7));
+        assert_eq!(find_bytes(&bytes, 2), Ok(b"hi".as_slice()));
+        assert_eq!(find(&bytes, 3).unwrap().unwrap().double(), Ok(1.5));
+        assert_eq!(find(&bytes, 4), Ok(Some(Raw::Fixed(9))));
+        assert_eq!(
+            (find(&bytes, 5), find_bytes(&bytes, 5), find_signed(&bytes, 5)),
+            (Ok(None), Ok(&[][..]), Ok(0))
+        );
+        let mut rest = bytes.as_slice();
+        assert_eq!((field_if(&mut rest, 2), rest.len()), (Ok(None), bytes.len()));
+        assert_eq!((field_if(&mut rest, 1), rest.len()), (Ok(Some(Raw::Number(7))), bytes.len() - 2));
+    }
+}

@@ -1,0 +1,278 @@
+//! One value, as serde asks for it.
+//!
+//! Nothing here is generic over anything but the visitor, and few of serde's questions lead to others: each of the
+//! types that are decoded is compiled once, and with nothing that it does not use.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use serde::de::{self, IntoDeserializer, Visitor};
+
+use super::access::{Access, Entries};
+use super::envelope::{Envelope, MAGIC};
+use super::object::Object;
+use super::reader::{Raw, field, field_if, find_bytes, find_signed};
+use super::run::{Fault, Run, expected};
+use super::schema::{Card, Kind, Schema, Shape};
+use super::time::{Precision, rfc3339};
+
+/// A value of one field.
+pub(super) struct Value<'a, 'de> {
+    pub(super) run: &'a Run,
+    /// How many messages and maps are around it.
+    pub(super) level: u8,
+    pub(super) shape: Shape,
+    pub(super) raw: Raw<'de>,
+    /// Its field's number, and what follows in the message: the other entries of a list or map are there.
+    pub(super) number: u8,
+    pub(super) more: Option<&'a mut &'de [u8]>,
+}
+
+impl<'a, 'de> Value<'a, 'de> {
+    pub(super) fn one(run: &'a Run, level: u8, kind: Kind, message: u16, raw: Raw<'de>) -> Self {
+        let shape = Shape::new(Card::One, kind, message);
+        Self { run, level, shape, raw, number: 0, more: None }
+    }
+
+    pub(super) fn text(run: &'a Run, level: u8, text: &'de str) -> Self {
+        Self::one(run, level, Kind::Text, 0, Raw::Bytes(text.as_bytes()))
+    }
+
+    fn is(&self, kind: Kind) -> bool {
+        self.shape.card == Card::One && self.shape.kind == kind
+    }
+
+    #[inline]
+    fn is_null(&self) -> bool {
+        let can_be =
+            matches!(self.shape.kind, Kind::Time | Kind::MicroTime | Kind::RawJson | Kind::RawExtension);
+        can_be && self.is_without_content()
+    }
+
+    #[inline(never)]
+    fn is_without_content(&self) -> bool {
+        let Raw::Bytes(bytes) = self.raw else { return false };
+        self.shape.card == Card::One
+            && match self.shape.kind {
+                Kind::RawJson | Kind::RawExtension => json(bytes).is_none(),
+                _ => bytes.is_empty(),
+            }
+    }
+
+    #[inline]
+    fn visit_text<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {
+        if self.shape.card != Card::One {
+            return Err(expected("a text"));
+        }
+        let bytes = match self.shape.kind {
+            Kind::Text => self.raw.bytes()?,
+            Kind::Quantity => find_bytes(self.raw.bytes()?, 1)?,
+            Kind::Time | Kind::MicroTime | Kind::Bytes => return self.visit_written(visitor),
+            _ => return Err(expected("a text")),
+        };
+        match std::str::from_utf8(bytes) {
+            Ok(text) => visitor.visit_borrowed_str(text),
+            // As Go puts it into JSON.
+            Err(_) => visitor.visit_str(&String::from_utf8_lossy(bytes)),
+        }
+    }
+
+    /// What is text in JSON only.
+    fn visit_written<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {
+        let bytes = self.raw.bytes()?;
+        if self.shape.kind == Kind::Bytes {
+            return visitor.visit_str(&BASE64.encode(bytes));
+        }
+        if bytes.is_empty() {
+            return visitor.visit_unit();
+        }
+        let mut text = [0; 27];
+        visitor.visit_str(self.time(bytes, &mut text)?)
+    }
+
+    #[inline(never)]
+    fn time<'t>(&self, bytes: &[u8], text: &'t mut [u8; 27]) -> Result<&'t str, Fault> {
+        let precision = match self.shape.kind {
+            Kind::MicroTime => {
+                let micros = find_signed(bytes, 2)? / 1000;
+                let micros = u32::try_from(micros).ok().filter(|micros| *micros < 1_000_000);
+                Precision::Micros(micros.ok_or(super::ProtobufProblem::Time)?)
+            }
+            _ => Precision::Seconds,
+        };
+        Ok(rfc3339(find_signed(bytes, 1)?, precision, text)?)
+    }
+
+    fn visit_number<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {
+        match (self.shape.card, self.shape.kind) {
+            (Card::One, Kind::Int) => visitor.visit_i64(self.raw.signed()?),
+            (Card::One, Kind::Double) => visitor.visit_f64(self.raw.double()?),
+            _ => Err(expected("a number")),
+        }
+    }
+
+    #[inline]
+    fn visit_entries<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {
+        visitor.visit_seq(Entries::of(self)?)
+    }
+
+    #[inline]
+    fn visit_members<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {
+        visitor.visit_map(Access::of(self)?)
+    }
+
+    /// Number or text, by the first field.
+    fn visit_int_or_string<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {
+        let bytes = self.raw.bytes()?;
+        if find_signed(bytes, 1)? == 0 {
+            return visitor.visit_i64(find_signed(bytes, 2)?);
+        }
+        Self::one(self.run, self.level, Kind::Text, 0, Raw::Bytes(find_bytes(bytes, 3)?)).visit_text(visitor)
+    }
+
+    fn visit_json<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {
+        let Some(json) = json(self.raw.bytes()?) else { return visitor.visit_unit() };
+        if self.is(Kind::RawExtension) && json.starts_with(MAGIC) {
+            return self.visit_envelope(json, visitor);
+        }
+        let mut inner = serde_json::Deserializer::from_slice(json);
+        let value = de::Deserializer::deserialize_any(&mut inner, visitor)?;
+        inner.end()?;
+        Ok(value)
+    }
+
+    /// An object within another.
+    fn visit_envelope<V: Visitor<'de>>(self, bytes: &'de [u8], visitor: V) -> Result<V::Value, Fault> {
+        let envelope = Envelope::read(bytes)?;
+        let Some(schema) = Schema::of(envelope.api_version, envelope.kind) else {
+            let what = format_args!("the kind {} {} is not known", envelope.api_version, envelope.kind);
+            return Err(de::Error::custom(what));
+        };
+        Object::within(self.run, self.level, schema, envelope.object)?.visit(visitor)
+    }
+
+    /// The unions of apiextensions: their JSON is that of the one member that is set.
+    fn visit_union<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {
+        let or_bool = self.is(Kind::SchemaOrBool);
+        let schema_number = if or_bool { 2 } else { 1 };
+        let mut rest = self.raw.bytes()?;
+        let (mut schema, mut allows) = (None, false);
+        while !rest.is_empty() {
+            let here = rest;
+            match field(&mut rest)? {
+                (number, raw) if number == schema_number => schema = Some(raw),
+                (1, raw) => allows = raw.number()? != 0,
+                (2, _) => {
+                    let kind = if self.is(Kind::SchemaOrArray) { Kind::Message } else { Kind::Text };
+                    let shape = Shape::new(Card::One, kind, self.shape.message);
+                    return visitor.visit_seq(Entries::within(self.run, self.level, shape, 2, here));
+                }
+                _ => self.run.skipped(),
+            }
+        }
+        match schema {
+            Some(raw) => {
+                let schema = Self::one(self.run, self.level, Kind::Message, self.shape.message, raw);
+                schema.visit_members(visitor)
+            }
+            None if or_bool => visitor.visit_bool(allows),
+            None => visitor.visit_unit(),
+        }
+    }
+
+    /// The other entries must not be taken for something else.
+    fn skip_entries(&mut self) -> Result<(), Fault> {
+        if let Some(more) = self.more.take() {
+            while field_if(more, u32::from(self.number))?.is_some() {}
+        }
+        Ok(())
+    }
+}
+
+/// The JSON in a message around it, unless it is null.
+fn json(bytes: &[u8]) -> Option<&[u8]> {
+    find_bytes(bytes, 1).ok().filter(|json| !json.is_empty() && *json != b"null")
+}
+
+macro_rules! by {
+    ($visit:ident: $($question:ident)*) => { $(
+        #[inline]
+        fn $question<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {
+            self.$visit(visitor)
+        }
+    )* };
+}
+
+impl<'de> de::Deserializer<'de> for Value<'_, 'de> {
+    type Error = Fault;
+
+    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {
+        match (self.shape.card, self.shape.kind) {
+            (Card::Map, _) | (Card::One, Kind::Message) => self.visit_members(visitor),
+            (Card::Repeated, _) | (Card::One, Kind::TextList) => self.visit_entries(visitor),
+            (Card::One, Kind::Bool) => visitor.visit_bool(self.raw.number()? != 0),
+            (Card::One, Kind::Int | Kind::Double) => self.visit_number(visitor),
+            (Card::One, Kind::IntOrString) => self.visit_int_or_string(visitor),
+            (Card::One, Kind::RawJson | Kind::RawExtension) => self.visit_json(visitor),
+            (Card::One, Kind::SchemaOrBool | Kind::SchemaOrArray | Kind::SchemaOrStrings) => {
+                self.visit_union(visitor)
+            }
+            (Card::One, Kind::Text | Kind::Bytes | Kind::Time | Kind::MicroTime | Kind::Quantity) => {
+                self.visit_text(visitor)
+            }
+        }
+    }
+
+    #[inline]
+    fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {
+        if self.is_null() { visitor.visit_none() } else { visitor.visit_some(self) }
+    }
+
+    #[inline]
+    fn deserialize_newtype_struct<V: Visitor<'de>>(
+        self,
+        _: &'static str,
+        visitor: V,
+    ) -> Result<V::Value, Fault> {
+        visitor.visit_newtype_struct(self)
+    }
+
+    #[inline]
+    fn deserialize_struct<V: Visitor<'de>>(
+        self,
+        _: &'static str,
+        _: &'static [&'static str],
+        visitor: V,
+    ) -> Result<V::Value, Fault> {
+        self.visit_members(visitor)
+    }
+
+    fn deserialize_bool<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {
+        if !self.is(Kind::Bool) {
+            return Err(expected("a bool"));
+        }
+        visitor.visit_bool(self.raw.number()? != 0)
+    }
+
+    fn deserialize_enum<V: Visitor<'de>>(
+        self,
+        _: &'static str,
+        _: &'static [&'static str],
+        visitor: V,
+    ) -> Result<V::Value, Fault> {
+        let text = if self.is(Kind::Text) { std::str::from_utf8(self.raw.bytes()?).ok() } else { None };
+        visitor.visit_enum(text.ok_or_else(|| expected("a text"))?.into_deserializer())
+    }
+
+    fn deserialize_ignored_any<V: Visitor<'de>>(mut self, visitor: V) -> Result<V::Value, Fault> {
+        self.skip_entries()?;
+        visitor.visit_unit()
+    }
+
+    by!(visit_text: deserialize_identifier deserialize_str deserialize_string deserialize_char);
+    by!(visit_number: deserialize_i8 deserialize_i16 deserialize_i32 deserialize_i64 deserialize_u8 deserialize_u16);
+    by!(visit_number: deserialize_u32 deserialize_u64 deserialize_f32 deserialize_f64);
+    by!(visit_entries: deserialize_seq);
+    by!(visit_members: deserialize_map);
+
+    serde::forward_to_deserialize_any! { bytes byte_buf unit unit_struct tuple tuple_struct }
+}

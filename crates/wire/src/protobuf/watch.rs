@@ -1,0 +1,64 @@
+//! Watches: frames, each with its length before it, four bytes, the highest first.
+
+use super::cut::Cutter;
+use super::envelope::Envelope;
+use super::gather::{Gather, Step};
+use super::reader::{ProtobufProblem, field, find_bytes};
+use crate::{Error, EventType, ManagedFields, RawEvent, TypeMeta};
+
+const LENGTH: usize = 4;
+const EVENT: &str = "a watch event";
+
+/// Takes a watch in chunks and gives out each event as soon as its frame is complete.
+#[derive(Debug)]
+pub(crate) struct WatchDecoder {
+    gather: Gather,
+    cutter: Cutter,
+}
+
+impl WatchDecoder {
+    pub(crate) fn new(managed_fields: ManagedFields, limit: usize) -> Self {
+        Self { gather: Gather::new(limit.saturating_add(LENGTH)), cutter: Cutter::new(managed_fields) }
+    }
+
+    pub(crate) fn feed(
+        &mut self,
+        chunk: &[u8],
+        mut on_event: impl FnMut(Result<RawEvent<'_>, Error>),
+    ) -> Result<(), Error> {
+        let cutter = &mut self.cutter;
+        self.gather.feed(chunk, |bytes| {
+            let Some((length, rest)) = bytes.split_first_chunk::<LENGTH>() else {
+                return Ok(Step::Needs(LENGTH));
+            };
+            let length = usize::try_from(u32::from_be_bytes(*length)).unwrap_or(usize::MAX);
+            let whole = length.saturating_add(LENGTH);
+            let Some(frame) = rest.get(..length) else { return Ok(Step::Needs(whole)) };
+            on_event(event(frame, cutter).map_err(|problem| Error::protobuf(EVENT, String::new(), problem)));
+            Ok(Step::Used(whole))
+        })
+    }
+
+    pub(crate) fn finish(self) -> Result<(), Error> {
+        match self.gather.held() {
+            0 => Ok(()),
+            held => Err(Error::Truncated { bytes: held as u64, place: EVENT }),
+        }
+    }
+}
+
+fn event<'a>(frame: &'a [u8], cutter: &'a mut Cutter) -> Result<RawEvent<'a>, ProtobufProblem> {
+    let (mut name, mut object): (&[u8], &[u8]) = (&[], &[]);
+    let mut rest = frame;
+    while !rest.is_empty() {
+        match field(&mut rest)? {
+            (1, raw) => name = raw.bytes()?,
+            (2, raw) => object = find_bytes(raw.bytes()?, 1)?,
+            _ => {}
+        }
+    }
+    let Envelope { api_version, kind, object } = Envelope::read(object)?;
+    let event_type = EventType::from(&*String::from_utf8_lossy(name));
+    let types = Some(TypeMeta { api_version, kind });
+    Ok(RawEvent { event_type, object: cutter.cut(object), types })
+}
