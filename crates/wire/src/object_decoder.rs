@@ -89,7 +89,7 @@ pub fn decode_answer<K: for<'de> Deserialize<'de>>(encoding: Encoding, body: &[u
         Encoding::Protobuf => {
             let envelope = Envelope::read(body);
             let envelope =
-                envelope.map_err(|problem| Error::protobuf("the answer", String::new(), problem))?;
+                envelope.map_err(|problem| Error::protobuf("the answer", String::new(), *problem))?;
             let schema = Schema::of(envelope.api_version, envelope.kind);
             let schema = schema.ok_or_else(|| Error::unknown_kind(envelope.api_version, envelope.kind))?;
             Ok(protobuf::decode(schema, envelope.object)?.0)

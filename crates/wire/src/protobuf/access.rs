@@ -58,7 +58,7 @@ impl<'de> Fields<'de> {
             let (number, wire_type) = tag(&mut self.rest)?;
             let last = std::mem::replace(&mut self.last, number);
             if number < last {
-                return Err(ProtobufProblem::Disordered.into());
+                return Err(Fault::from(&ProtobufProblem::Disordered));
             }
             while let [first, rest @ ..] = self.fields
                 && u32::from(first.number) < number
@@ -72,7 +72,7 @@ impl<'de> Fields<'de> {
                 continue;
             };
             if number == last && field.shape.card != Card::One {
-                return Err(ProtobufProblem::Disordered.into());
+                return Err(Fault::from(&ProtobufProblem::Disordered));
             }
             match field.rule {
                 Rule::Plain => {}
@@ -101,7 +101,7 @@ impl<'a, 'de> Access<'a, 'de> {
     pub(super) fn of(value: Value<'a, 'de>) -> Result<Self, Fault> {
         let Value { run, level, shape, raw, number, more } = value;
         if level >= DEPTH {
-            return Err(ProtobufProblem::TooDeep.into());
+            return Err(Fault::from(&ProtobufProblem::TooDeep));
         }
         let members = match (shape.card, shape.kind, more) {
             (Card::One, Kind::Message, _) => Members::Message(Fields::new(raw.bytes()?, shape.message)),
@@ -169,7 +169,7 @@ fn map_entry(entry: Raw<'_>, kind: Kind) -> Result<(&str, Raw<'_>), Fault> {
             _ => {}
         }
     }
-    let key = std::str::from_utf8(key).map_err(|_| ProtobufProblem::Text)?;
+    let key = std::str::from_utf8(key).map_err(|_| &ProtobufProblem::Text)?;
     Ok((key, value))
 }
 

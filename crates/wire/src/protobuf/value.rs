@@ -95,7 +95,7 @@ impl<'a, 'de> Value<'a, 'de> {
             Kind::MicroTime => {
                 let micros = find_signed(bytes, 2)? / 1000;
                 let micros = u32::try_from(micros).ok().filter(|micros| *micros < 1_000_000);
-                Precision::Micros(micros.ok_or(super::ProtobufProblem::Time)?)
+                Precision::Micros(micros.ok_or(&super::ProtobufProblem::Time)?)
             }
             _ => Precision::Seconds,
         };
