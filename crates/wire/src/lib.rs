@@ -82,6 +82,6 @@ pub use error::Error;
 pub use identity::{Identity, identify};
 pub use list::{ListDecoder, ListEnvelope};
 pub use managed_fields::ManagedFields;
-pub use object_decoder::{ObjectDecoder, decode_answer};
+pub use object_decoder::{FieldPath, ObjectDecoder, decode_answer};
 pub use protobuf::ProtobufProblem;
 pub use watch::{EventType, RawEvent, TypeMeta, WatchDecoder};

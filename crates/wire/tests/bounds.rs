@@ -13,3 +13,4 @@ assert_impl_all!(ObjectDecoder: Send, Sync);
 assert_impl_all!(Encoding: Send, Sync);
 assert_impl_all!(ProtobufProblem: Send, Sync, std::error::Error);
 assert_impl_all!(TypeMeta<'static>: Send, Sync);
+assert_impl_all!(FieldPath: Send, Sync);
