@@ -154,7 +154,7 @@ impl<'a, 'de> Access<'a, 'de> {
 }
 
 /// The key and the value of an entry of a map. Go writes both, and leaves out neither.
-fn map_entry(entry: Raw<'_>, kind: Kind) -> Result<(&str, Raw<'_>), Fault> {
+pub(super) fn map_entry(entry: Raw<'_>, kind: Kind) -> Result<(&str, Raw<'_>), Fault> {
     let mut rest = entry.bytes()?;
     let mut key: &[u8] = &[];
     let mut value = match kind {
