@@ -97,7 +97,8 @@ impl<'de> Fields<'de> {
 }
 
 impl<'a, 'de> Access<'a, 'de> {
-    #[inline]
+    /// Not inlined: in every type that is decoded it would be a third of the code.
+    #[inline(never)]
     pub(super) fn of(value: Value<'a, 'de>) -> Result<Self, Fault> {
         let Value { run, level, shape, raw, number, more } = value;
         if level >= DEPTH {
