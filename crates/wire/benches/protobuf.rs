@@ -6,7 +6,6 @@ use std::hint::black_box;
 use criterion::{Criterion, criterion_group, criterion_main};
 use k8s_openapi::api::core::v1::Pod;
 use kinformer_wire::{Encoding, ListDecoder, ManagedFields, ObjectDecoder};
-use serde::Deserialize;
 
 const STREAMS: &[u8] = include_bytes!("../tests/golden/streams.bin");
 const ITEMS: usize = 500;
@@ -67,16 +66,6 @@ fn list(body: &[u8], decoder: &ObjectDecoder, managed_fields: ManagedFields) -> 
     pods
 }
 
-#[derive(Deserialize)]
-struct OnlyPhase {
-    status: Phase,
-}
-
-#[derive(Deserialize)]
-struct Phase {
-    phase: String,
-}
-
 fn protobuf(c: &mut Criterion) {
     let [protobuf, json] = pod();
     let decoder = ObjectDecoder::new(Encoding::Protobuf, "v1", "Pod").unwrap();
@@ -111,8 +100,13 @@ fn protobuf(c: &mut Criterion) {
     });
     group.bench_function("clone", |b| b.iter(|| black_box(&without).clone()));
     group.bench_function("identify", |b| b.iter(|| decoder.identify(black_box(message))));
-    group.bench_function("only the phase", |b| {
-        b.iter(|| decoder.decode::<OnlyPhase>(black_box(message)).unwrap().status.phase);
+    let node = decoder.field_path(&["spec", "nodeName"]).unwrap();
+    group.bench_function("only its node", |b| {
+        b.iter(|| decoder.decode_at::<&str>(black_box(message), &node).unwrap());
+    });
+    let phase = decoder.field_path(&["status", "phase"]).unwrap();
+    group.bench_function("only its phase", |b| {
+        b.iter(|| decoder.decode_at::<&str>(black_box(message), &phase).unwrap());
     });
     group.finish();
 

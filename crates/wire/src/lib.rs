@@ -5,7 +5,7 @@
 //! [`WatchDecoder`] does the same for the events of a watch. Both cut `metadata.managedFields` out on the way,
 //! unless told to [keep](ManagedFields::Keep) it: on a real cluster it is often half of an object, and it
 //! would cost memory and time in every layer above. An [`ObjectDecoder`] makes a type of an object's bytes, in
-//! either [`Encoding`] the same.
+//! either [`Encoding`] the same, or of [one member](ObjectDecoder::decode_at) of it.
 //!
 //! # How it works
 //!

@@ -75,7 +75,7 @@ impl ObjectDecoder {
     }
 
     /// Decodes one member of an object. None if the object does not have it. In protobuf only what leads to it is
-    /// looked at (some 30 ns for `spec.nodeName`), in JSON everything.
+    /// looked at (tens of nanoseconds for `spec.nodeName`), in JSON everything.
     ///
     /// # Errors
     /// The bytes on the way are broken, or not what the type wants.

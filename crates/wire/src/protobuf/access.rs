@@ -10,7 +10,7 @@ use super::value::Value;
 
 /// The members of a message, or of a map; one type for both, so that visitors are compiled once.
 pub(super) struct Access<'a, 'de> {
-    run: &'a Run,
+    run: &'a Run<'a>,
     /// How many messages and maps are around the members.
     level: u8,
     members: Members<'a, 'de>,
@@ -48,7 +48,7 @@ impl<'de> Fields<'de> {
 
     /// Goes to the value of the next field that JSON has.
     #[inline]
-    fn next(&mut self, run: &Run) -> Result<Option<&'static Field>, Fault> {
+    fn next(&mut self, run: &Run<'_>) -> Result<Option<&'static Field>, Fault> {
         loop {
             if self.rest.is_empty() {
                 let Some(around) = self.around.take() else { return Ok(None) };
@@ -97,7 +97,8 @@ impl<'de> Fields<'de> {
 }
 
 impl<'a, 'de> Access<'a, 'de> {
-    #[inline]
+    /// Not inlined: in every type that is decoded it would be a third of the code.
+    #[inline(never)]
     pub(super) fn of(value: Value<'a, 'de>) -> Result<Self, Fault> {
         let Value { run, level, shape, raw, number, more } = value;
         if level >= DEPTH {
@@ -192,7 +193,7 @@ impl<'de> MapAccess<'de> for Access<'_, 'de> {
 
 /// The entries of a list.
 pub(super) struct Entries<'a, 'de> {
-    run: &'a Run,
+    run: &'a Run<'a>,
     level: u8,
     shape: Shape,
     number: u32,
@@ -222,7 +223,7 @@ impl<'a, 'de> Entries<'a, 'de> {
     }
 
     /// A list with all its entries in bytes of its own.
-    pub(super) fn within(run: &'a Run, level: u8, shape: Shape, number: u32, own: &'de [u8]) -> Self {
+    pub(super) fn within(run: &'a Run<'a>, level: u8, shape: Shape, number: u32, own: &'de [u8]) -> Self {
         Self { run, level, shape, number, first: None, more: None, own, packed: &[] }
     }
 

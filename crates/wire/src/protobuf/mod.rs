@@ -36,7 +36,8 @@ pub(crate) fn decode<'de, K: Deserialize<'de>>(
     schema: Schema,
     message: &'de [u8],
 ) -> Result<(K, u64), Error> {
-    let run = run::Run::new();
+    let trail = run::Trail::new();
+    let run = run::Run::new(&trail);
     let decoded = object::Object::new(&run, schema, message).and_then(K::deserialize);
     match decoded {
         Ok(object) => Ok((object, run.unknown())),
@@ -51,7 +52,12 @@ pub(crate) fn decode_at<'de, K: Deserialize<'de>>(
     path: &Path,
     names: &[Box<str>],
 ) -> Result<Option<K>, Error> {
-    let run = run::Run::new();
+    if path.is_to_plain_value() {
+        let run = run::Run::without_trail();
+        return path::decode(&run, path, message).map_err(|fault| failure(schema, names.join("."), fault));
+    }
+    let trail = run::Trail::new();
+    let run = run::Run::new(&trail);
     path::decode(&run, path, message).map_err(|fault| {
         let (mut path, within) = (names.join("."), run.path());
         if !within.is_empty() && !within.starts_with('[') {

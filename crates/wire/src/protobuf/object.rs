@@ -11,7 +11,7 @@ use super::value::Value;
 
 /// An object of a known kind.
 pub(crate) struct Object<'a, 'de> {
-    run: &'a Run,
+    run: &'a Run<'a>,
     level: u8,
     schema: Schema,
     said: Said,
@@ -27,11 +27,16 @@ enum Said {
 }
 
 impl<'a, 'de> Object<'a, 'de> {
-    pub(crate) fn new(run: &'a Run, schema: Schema, message: &'de [u8]) -> Result<Self, Fault> {
+    pub(crate) fn new(run: &'a Run<'a>, schema: Schema, message: &'de [u8]) -> Result<Self, Fault> {
         Self::within(run, 0, schema, message)
     }
 
-    pub(super) fn within(run: &'a Run, level: u8, schema: Schema, message: &'de [u8]) -> Result<Self, Fault> {
+    pub(super) fn within(
+        run: &'a Run<'a>,
+        level: u8,
+        schema: Schema,
+        message: &'de [u8],
+    ) -> Result<Self, Fault> {
         let value = Value::one(run, level, Kind::Message, schema.message, Raw::Bytes(message));
         Ok(Self { run, level, schema, said: Said::Nothing, access: Access::of(value)? })
     }

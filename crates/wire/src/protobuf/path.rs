@@ -27,6 +27,15 @@ impl Path {
         let mut steps = Vec::new();
         resolve(schema.message, names, &mut steps).then_some(Self { steps })
     }
+
+    /// Whether there is nothing in the member that could have a place of its own.
+    pub(super) fn is_to_plain_value(&self) -> bool {
+        use Kind::{Bool, Double, Int, Text};
+        let plain = |field: &Field| {
+            field.shape.card == Card::One && matches!(field.shape.kind, Text | Int | Bool | Double)
+        };
+        matches!(self.steps.last(), Some(Step::Field(field)) if plain(field))
+    }
 }
 
 /// Adds what leads from a message to a member; leaves the steps as they are if there is none.
@@ -57,7 +66,7 @@ fn resolve(index: u16, names: &[&str], steps: &mut Vec<Step>) -> bool {
 
 /// Decodes the member, if the object has it.
 pub(super) fn decode<'de, K: Deserialize<'de>>(
-    run: &Run,
+    run: &Run<'_>,
     path: &Path,
     object: &'de [u8],
 ) -> Result<Option<K>, Fault> {
@@ -68,7 +77,7 @@ pub(super) fn decode<'de, K: Deserialize<'de>>(
 
 /// Goes to the member; `rest` is the object, and then what follows in the message that has the member.
 fn find<'a, 'de>(
-    run: &'a Run,
+    run: &'a Run<'a>,
     path: &Path,
     rest: &'a mut &'de [u8],
 ) -> Result<Option<Value<'a, 'de>>, Fault> {

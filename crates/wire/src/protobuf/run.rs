@@ -12,12 +12,21 @@ use super::schema::{Field, Name};
 pub(super) const DEPTH: u8 = 128;
 
 /// The decoding of one object.
-pub(crate) struct Run {
+pub(crate) struct Run<'a> {
     /// Fields that the tables do not have.
     unknown: Cell<u64>,
     /// How many steps of the trail are of now.
     level: Cell<u8>,
-    trail: [Cell<Step>; DEPTH as usize],
+    trail: &'a [Cell<Step>],
+}
+
+/// Where it is kept what is being read on each level.
+pub(crate) struct Trail([Cell<Step>; DEPTH as usize]);
+
+impl Trail {
+    pub(crate) fn new() -> Self {
+        Self([const { Cell::new(Step { name: Name::NONE, place: 0 }) }; DEPTH as usize])
+    }
 }
 
 /// A field, and the place in it where it is a list, from 1.
@@ -27,10 +36,14 @@ struct Step {
     place: u32,
 }
 
-impl Run {
-    pub(crate) fn new() -> Self {
-        let trail = [const { Cell::new(Step { name: Name::NONE, place: 0 }) }; DEPTH as usize];
-        Self { unknown: Cell::new(0), level: Cell::new(0), trail }
+impl<'a> Run<'a> {
+    pub(crate) fn new(trail: &'a Trail) -> Self {
+        Self { unknown: Cell::new(0), level: Cell::new(0), trail: &trail.0 }
+    }
+
+    /// For a value that has nothing in it: it does not say where it was.
+    pub(crate) fn without_trail() -> Self {
+        Self { unknown: Cell::new(0), level: Cell::new(0), trail: &[] }
     }
 
     /// On this level, between two fields.

@@ -17,7 +17,7 @@ use super::time::{Precision, rfc3339};
 
 /// A value of one field.
 pub(super) struct Value<'a, 'de> {
-    pub(super) run: &'a Run,
+    pub(super) run: &'a Run<'a>,
     /// How many messages and maps are around it.
     pub(super) level: u8,
     pub(super) shape: Shape,
@@ -28,12 +28,12 @@ pub(super) struct Value<'a, 'de> {
 }
 
 impl<'a, 'de> Value<'a, 'de> {
-    pub(super) fn one(run: &'a Run, level: u8, kind: Kind, message: u16, raw: Raw<'de>) -> Self {
+    pub(super) fn one(run: &'a Run<'a>, level: u8, kind: Kind, message: u16, raw: Raw<'de>) -> Self {
         let shape = Shape::new(Card::One, kind, message);
         Self { run, level, shape, raw, number: 0, more: None }
     }
 
-    pub(super) fn text(run: &'a Run, level: u8, text: &'de str) -> Self {
+    pub(super) fn text(run: &'a Run<'a>, level: u8, text: &'de str) -> Self {
         Self::one(run, level, Kind::Text, 0, Raw::Bytes(text.as_bytes()))
     }
 
