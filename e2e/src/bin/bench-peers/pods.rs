@@ -105,12 +105,11 @@ fn pod(number: usize) -> Value {
             "name": name(number),
             "generateName": format!("{owner}-"),
             "labels": {
-                "app.kubernetes.io/name": app, "app.kubernetes.io/part-of": "shop", "pod-template-hash": hash,
+                "app.kubernetes.io/name": app, "pod-template-hash": hash,
                 "tier": if number.is_multiple_of(2) { "backend" } else { "frontend" },
             },
             "annotations": {
-                "prometheus.io/scrape": "true", "prometheus.io/port": "9102",
-                "kubectl.kubernetes.io/restartedAt": "2026-11-20T08:15:00Z",
+                "prometheus.io/scrape": "true", "kubectl.kubernetes.io/restartedAt": "2026-11-20T08:15:00Z",
             },
             "ownerReferences": [{
                 "apiVersion": "apps/v1", "kind": "ReplicaSet", "name": owner, "controller": true,
@@ -126,10 +125,9 @@ fn pod(number: usize) -> Value {
                 "args": ["--listen=:8080", "--metrics=:9102", "--log-format=json"],
                 "env": [
                     {"name": "POD_NAME", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}},
-                    {"name": "POD_IP", "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}},
                     {"name": "DATABASE_HOST", "value": "database.storage.svc.cluster.local"},
                 ],
-                "ports": [{"name": "http", "containerPort": 8080}, {"name": "metrics", "containerPort": 9102}],
+                "ports": [{"name": "http", "containerPort": 8080}],
                 "resources": {
                     "requests": {"cpu": "100m", "memory": "128Mi"}, "limits": {"cpu": "500m", "memory": "256Mi"},
                 },
