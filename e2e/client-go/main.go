@@ -18,6 +18,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/metadata"
+	"k8s.io/client-go/metadata/metadatainformer"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/clientcmd"
@@ -84,6 +86,40 @@ func handler(resource string) cache.ResourceEventHandler {
 	}
 }
 
+// factory makes the informers, typed or of metadata only.
+type factory struct {
+	informer func(schema.GroupVersionResource) (cache.SharedIndexInformer, error)
+	start    func(<-chan struct{})
+	shutdown func()
+}
+
+func newFactory(config *rest.Config, onlyMetadata bool) (*factory, error) {
+	if onlyMetadata {
+		client, err := metadata.NewForConfig(config)
+		if err != nil {
+			return nil, err
+		}
+		made := metadatainformer.NewSharedInformerFactory(client, 0)
+		informer := func(resource schema.GroupVersionResource) (cache.SharedIndexInformer, error) {
+			return made.ForResource(resource).Informer(), nil
+		}
+		return &factory{informer, made.Start, made.Shutdown}, nil
+	}
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return nil, err
+	}
+	made := informers.NewSharedInformerFactory(client, 0)
+	informer := func(resource schema.GroupVersionResource) (cache.SharedIndexInformer, error) {
+		informer, err := made.ForResource(resource)
+		if err != nil {
+			return nil, err
+		}
+		return informer.Informer(), nil
+	}
+	return &factory{informer, made.Start, made.Shutdown}, nil
+}
+
 // untilSynced keeps pods with the defaults of client-go, in protobuf as Kubernetes' own components do, and one handler.
 // When that has been told of all of them it says how many there are, and ends with its input.
 func untilSynced(config *rest.Config) error {
@@ -112,6 +148,7 @@ func untilSynced(config *rest.Config) error {
 
 func run() error {
 	kubeconfig := flag.String("kubeconfig", "", "the kubeconfig")
+	onlyMetadata := flag.Bool("metadata", false, "know nothing of the objects but their metadata")
 	measured := flag.Bool("until-synced", false, "keep pods, say when they are there, end with the input")
 	flag.Parse()
 	config, err := clientcmd.BuildConfigFromFlags("", *kubeconfig)
@@ -121,14 +158,13 @@ func run() error {
 	if *measured {
 		return untilSynced(config)
 	}
-	client, err := kubernetes.NewForConfig(config)
-	if err != nil {
-		return err
-	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
 
-	factory := informers.NewSharedInformerFactory(client, 0)
+	factory, err := newFactory(config, *onlyMetadata)
+	if err != nil {
+		return err
+	}
 	for _, argument := range flag.Args() {
 		// GROUP/VERSION/RESOURCE, or VERSION/RESOURCE of the core group.
 		parts := strings.Split(argument, "/")
@@ -139,24 +175,24 @@ func run() error {
 			return fmt.Errorf("%q is not GROUP/VERSION/RESOURCE", argument)
 		}
 		resource := schema.GroupVersionResource{Group: parts[0], Version: parts[1], Resource: parts[2]}
-		informer, err := factory.ForResource(resource)
+		informer, err := factory.informer(resource)
 		if err != nil {
 			return err
 		}
 		name := resource.GroupResource().String()
-		registration, err := informer.Informer().AddEventHandler(handler(name))
+		registration, err := informer.AddEventHandler(handler(name))
 		if err != nil {
 			return err
 		}
 		go func() {
 			if cache.WaitForCacheSync(ctx.Done(), registration.HasSynced) {
-				print(map[string]any{"event": "synced", "resource": name, "count": len(informer.Informer().GetStore().ListKeys())})
+				print(map[string]any{"event": "synced", "resource": name, "count": len(informer.GetStore().ListKeys())})
 			}
 		}()
 	}
-	factory.Start(ctx.Done())
+	factory.start(ctx.Done())
 	<-ctx.Done()
-	factory.Shutdown()
+	factory.shutdown()
 	return nil
 }
 

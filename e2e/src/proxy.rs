@@ -34,6 +34,14 @@ struct Flow {
     /// How often everything was cut: a connection lives in one of these ages.
     age: u64,
     stalled: bool,
+    /// Of the first so many connections nothing is carried, ever.
+    frozen: usize,
+}
+
+impl Flow {
+    fn moves(&self, connection: usize) -> bool {
+        !self.stalled && connection >= self.frozen
+    }
 }
 
 /// No end to what is carried.
@@ -91,6 +99,13 @@ impl Proxy {
         self.shared.flow.send_modify(|flow| flow.stalled = false);
     }
 
+    /// On the connections that there are nothing is carried any more, ever, and nobody is told: as where something
+    /// between the two has forgotten them. Others are carried.
+    pub fn freeze(&self) {
+        let there_are = self.connections();
+        self.shared.flow.send_modify(|flow| flow.frozen = there_are);
+    }
+
     /// Cuts every connection and refuses others.
     pub async fn refuse(&mut self) {
         if let Some(accepting) = self.accepting.take() {
@@ -114,9 +129,9 @@ impl Proxy {
         let (shared, target) = (self.shared.clone(), (Ipv4Addr::LOCALHOST, self.target).into());
         self.accepting = Some(tokio::spawn(async move {
             while let Ok((client, _)) = listener.accept().await {
-                shared.accepted.fetch_add(1, Ordering::Relaxed);
+                let number = shared.accepted.fetch_add(1, Ordering::Relaxed);
                 shared.open.fetch_add(1, Ordering::Relaxed);
-                tokio::spawn(shared.clone().connect(client, target));
+                tokio::spawn(shared.clone().connect(number, client, target));
             }
         }));
         Ok(())
@@ -138,15 +153,15 @@ impl Shared {
         self.flow.send_modify(|flow| flow.age += 1);
     }
 
-    async fn connect(self: Arc<Self>, client: TcpStream, target: SocketAddr) {
+    async fn connect(self: Arc<Self>, number: usize, client: TcpStream, target: SocketAddr) {
         let mut flow = self.flow.subscribe();
         let age = flow.borrow_and_update().age;
         let carry = async {
             let server = TcpStream::connect(target).await?;
             let (client_read, client_write) = client.into_split();
             let (server_read, server_write) = server.into_split();
-            let questions = self.carry(client_read, server_write, Direction::Questions);
-            let answers = self.carry(server_read, client_write, Direction::Answers);
+            let questions = self.carry(number, client_read, server_write, Direction::Questions);
+            let answers = self.carry(number, server_read, client_write, Direction::Answers);
             // One side that ends is the end: nobody here half-closes.
             tokio::select! { end = questions => end, end = answers => end }
         };
@@ -160,6 +175,7 @@ impl Shared {
 
     async fn carry(
         &self,
+        number: usize,
         mut from: OwnedReadHalf,
         mut to: OwnedWriteHalf,
         direction: Direction,
@@ -169,7 +185,7 @@ impl Shared {
         loop {
             let count = from.read(&mut bytes).await?;
             let Some(read) = bytes.get(..count).filter(|read| !read.is_empty()) else { return Ok(()) };
-            if flow.wait_for(|flow| !flow.stalled).await.is_err() {
+            if flow.wait_for(|flow| flow.moves(number)).await.is_err() {
                 return Ok(());
             }
             match (direction, self.allowed.load(Ordering::Relaxed)) {
@@ -255,12 +271,29 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn what_it_freezes_stays_so_and_others_are_carried() {
+        let proxy = Proxy::start(echo().await).await.unwrap();
+        let mut frozen = connect(&proxy).await;
+        frozen.write_all(b"hello").await.unwrap();
+        let mut heard = [0; 5];
+        frozen.read_exact(&mut heard).await.unwrap();
+        proxy.freeze();
+        frozen.write_all(b"again").await.unwrap();
+        let mut other = connect(&proxy).await;
+        other.write_all(b"hello").await.unwrap();
+        other.read_exact(&mut heard).await.unwrap();
+        assert_eq!(&heard, b"hello");
+        let held_up = tokio::time::timeout(Duration::from_millis(200), frozen.read(&mut heard)).await;
+        assert!(held_up.is_err());
+    }
+
+    #[tokio::test]
     async fn it_stalls_and_refuses() {
         let mut proxy = Proxy::start(echo().await).await.unwrap();
         proxy.stall();
         let mut connection = connect(&proxy).await;
         connection.write_all(b"hello").await.unwrap();
-        let held_up = tokio::time::timeout(Duration::from_millis(200), connection.readable()).await;
+        let held_up = tokio::time::timeout(Duration::from_millis(200), connection.peek(&mut [0])).await;
         assert!(held_up.is_err());
         proxy.resume();
         let mut heard = [0; 5];

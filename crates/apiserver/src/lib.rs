@@ -13,7 +13,8 @@
 //! # Trade-offs
 //!
 //! Nothing is persisted, authorised or validated against schemas, and no controller runs: a Deployment
-//! makes no pods, owners take nothing with them. Server-side apply is refused with 415. Requests may be
+//! makes no pods, owners take nothing with them, and a pod that is deleted goes at once, where Kubernetes marks it
+//! first: an update before the deletion. Server-side apply is refused with 415. Requests may be
 //! JSON, YAML or protobuf; answers are JSON, and protobuf where [`ProtobufAnswers`] are offered.
 //!
 //! # How it works

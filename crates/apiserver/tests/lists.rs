@@ -290,6 +290,62 @@ async fn metadata_and_tables_by_negotiation() {
     let table = client.get_as(&format!("{PODS}?includeObject=Object"), TABLE).await.ok();
     assert_eq!(table["rows"][0]["object"]["kind"], "Pod");
     client.get_as(&format!("{PODS}?includeObject=Other"), TABLE).await.status(400, "BadRequest");
+    // Most kinds have columns of their own, with a cell for each; the others say when they were made.
+    let rows = [
+        (
+            json!({"kind": "Job", "apiVersion": "batch/v1", "metadata": {"name": "j", "namespace": "default"},
+            "spec": {"completions": 3}, "status": {"succeeded": 1, "startTime": "2026-01-01T00:00:00Z",
+            "completionTime": "2026-01-01T00:01:30Z"}}),
+            "/apis/batch/v1/jobs",
+            json!(["j", "Running", "1/3", "90s"]),
+        ),
+        (
+            json!({"kind": "RoleBinding", "apiVersion": "rbac.authorization.k8s.io/v1",
+            "metadata": {"name": "b", "namespace": "default"}, "roleRef": {"kind": "Role", "name": "r"},
+            "subjects": [{"kind": "User", "name": "u"}]}),
+            "/apis/rbac.authorization.k8s.io/v1/rolebindings",
+            json!(["b", "Role/r", "0s", "u"]),
+        ),
+        (
+            json!({"kind": "PodDisruptionBudget", "apiVersion": "policy/v1", "spec": {"minAvailable": "50%"},
+            "metadata": {"name": "p", "namespace": "default"}}),
+            "/apis/policy/v1/poddisruptionbudgets",
+            json!(["p", "50%", "N/A", 0]),
+        ),
+        (
+            json!({"kind": "ResourceQuota", "apiVersion": "v1", "metadata": {"name": "q", "namespace": "default"},
+            "status": {"hard": {"limits.cpu": "2", "pods": 3}, "used": {"pods": 1}}}),
+            "/api/v1/resourcequotas",
+            json!(["q", "pods: 1/3", "limits.cpu: 0/2"]),
+        ),
+        (
+            json!({"kind": "HorizontalPodAutoscaler", "apiVersion": "autoscaling/v2",
+            "metadata": {"name": "h", "namespace": "default"}, "spec": {"maxReplicas": 3,
+            "scaleTargetRef": {"kind": "Deployment", "name": "d"}, "metrics": [{"type": "Resource", "resource":
+            {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 80}}}]}}),
+            "/apis/autoscaling/v2/horizontalpodautoscalers",
+            json!(["h", "Deployment/d", "cpu: <unknown>/80%", "<unset>", 3]),
+        ),
+        (
+            common::widget_definition(),
+            "/apis/apiextensions.k8s.io/v1/customresourcedefinitions",
+            json!(["widgets.example.com", "Namespaced"]),
+        ),
+        (
+            json!({"kind": "Role", "apiVersion": "rbac.authorization.k8s.io/v1",
+            "metadata": {"name": "r", "namespace": "default", "creationTimestamp": "2026-01-01T00:00:00Z"}}),
+            "/apis/rbac.authorization.k8s.io/v1/roles",
+            json!(["r", "2026-01-01T00:00:00Z"]),
+        ),
+    ];
+    for (object, path, expected) in rows {
+        server.create(object).unwrap();
+        let table = client.get_as(path, TABLE).await.ok();
+        let (cells, columns) = (table["rows"][0]["cells"].as_array().unwrap(), &table["columnDefinitions"]);
+        assert_eq!(cells.len(), columns.as_array().unwrap().len(), "{path}: {cells:?}");
+        let expected = expected.as_array().unwrap();
+        assert_eq!(cells[..expected.len()], expected[..], "{path}");
+    }
     client.get_as(PODS, "application/vnd.kubernetes.protobuf").await.status(406, "NotAcceptable");
     client.get_as(PODS, "application/vnd.kubernetes.protobuf,application/json").await.ok();
 }

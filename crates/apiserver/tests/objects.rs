@@ -466,3 +466,62 @@ async fn a_definition_may_change_the_version_it_stores() {
         assert_eq!(watch.next().await.unwrap()["object"]["apiVersion"], api_version);
     }
 }
+
+// contract: E-01
+#[tokio::test]
+async fn labels_and_annotations_are_held_to_the_rules() {
+    let server = server().await;
+    let client = Client::new(&server);
+    let with = |field: &str, key: &str, value: &str| {
+        let mut map = config_map("a", "1");
+        map["metadata"][field] = json!({key: value});
+        map
+    };
+    for (field, key, value) in
+        [("labels", "a b", "c"), ("labels", "a", "b c"), ("labels", "/x", ""), ("annotations", "-", "")]
+    {
+        let refused = client.post(MAPS, &with(field, key, value)).await;
+        let message = refused.status(422, "Invalid");
+        assert!(message.contains(&format!("metadata.{field}: Invalid value")), "{message}");
+    }
+    assert_eq!(client.post(MAPS, &with("annotations", "Example.com/X", "any thing")).await.code, 201);
+    let merge = "merge-patch";
+    let labels = json!({"metadata": {"labels": {"a b": "c"}}});
+    client.patch(&format!("{MAPS}/a"), merge, &labels).await.status(422, "Invalid");
+    let nothing = json!({"metadata": {"annotations": {"Example.com/X": null}}});
+    let left = client.patch(&format!("{MAPS}/a"), merge, &nothing).await.ok();
+    assert_eq!(left["metadata"].get("annotations"), None, "what is empty is not there");
+}
+
+// contract: E-01
+#[tokio::test]
+async fn plain_text_of_a_secret_is_encoded() {
+    let server = server().await;
+    let client = Client::new(&server);
+    let secrets = "/api/v1/namespaces/default/secrets";
+    let secret = json!({"metadata": {"name": "s"}, "data": {"a": "MQ=="}, "stringData": {"b": "two"}});
+    let made = client.post(secrets, &secret).await.body;
+    assert_eq!((&made["type"], made.get("stringData")), (&json!("Opaque"), None));
+    assert_eq!(made["data"], json!({"a": "MQ==", "b": "dHdv"}));
+    let merge = "merge-patch";
+    let patched = client.patch(&format!("{secrets}/s"), merge, &json!({"stringData": {"a": "x"}})).await.ok();
+    assert_eq!((&patched["data"]["a"], patched.get("stringData")), (&json!("eA=="), None));
+}
+
+// contract: E-01
+#[tokio::test]
+async fn what_a_patch_cannot_change_is_invalid() {
+    let server = server().await;
+    let client = Client::new(&server);
+    let mut map = config_map("a", "1");
+    map["metadata"]["finalizers"] = json!(["example.com/hold"]);
+    client.post(MAPS, &map).await;
+    let merge = "merge-patch";
+    let uid = json!({"metadata": {"uid": "other"}});
+    let message = client.patch(&format!("{MAPS}/a"), merge, &uid).await.status(422, "Invalid").to_owned();
+    assert!(message.contains("metadata.uid: Invalid value: \"other\": field is immutable"), "{message}");
+    client.delete(&format!("{MAPS}/a")).await.ok();
+    let more = json!({"metadata": {"finalizers": ["example.com/hold", "example.com/more"]}});
+    let message = client.patch(&format!("{MAPS}/a"), merge, &more).await.status(422, "Invalid").to_owned();
+    assert!(message.ends_with("found new finalizers []string{\"example.com/more\"}"), "{message}");
+}

@@ -35,8 +35,10 @@ impl Connection {
         let server = config.cluster_url.to_string().trim_end_matches('/').to_owned();
         // Nothing lives in the embedded cluster's `default`.
         let default_namespace = embedded.is_none().then(|| config.default_namespace.clone());
-        let client = kinformer::client(config)
-            .map_err(|error| Error::Config { what: server.clone(), reason: with_causes(&error) })?;
+        let client =
+            if without_http2() { kinformer::client_http1(config) } else { kinformer::client(config) };
+        let client =
+            client.map_err(|error| Error::Config { what: server.clone(), reason: with_causes(&error) })?;
         Ok(Self { client, server, default_namespace, embedded })
     }
 
@@ -54,6 +56,11 @@ impl Connection {
             embedded.shutdown().await;
         }
     }
+}
+
+/// As kubectl is told: for a server, or something before it, whose HTTP/2 is no good.
+fn without_http2() -> bool {
+    std::env::var_os("DISABLE_HTTP2").is_some_and(|value| !value.is_empty())
 }
 
 async fn config(args: &ConnectionArgs) -> Result<Config, Error> {

@@ -16,9 +16,10 @@ Exit codes:
   4  the server refused: wrong or missing credentials (401), or no rights (403)
 
 Environment:
-  KUBECONFIG  kubeconfig files, as kubectl takes them
-  RUST_LOG    what is logged to stderr, such as info or kinformer_reflector=debug; by default warn
-  NO_COLOR    no colours, which are only used on a terminal anyway";
+  KUBECONFIG     kubeconfig files, as kubectl takes them
+  DISABLE_HTTP2  if it is set, a connection for each watch instead of one for all, as with kubectl
+  RUST_LOG       what is logged to stderr, such as info or kinformer_reflector=debug; by default warn
+  NO_COLOR       no colours, which are only used on a terminal anyway";
 
 /// Why the program failed.
 #[derive(Debug, thiserror::Error)]

@@ -3,8 +3,11 @@
 
 mod common;
 
-use common::{Directory, Program, pod, run, server};
+use std::time::Duration;
+
+use common::{BOUND, Directory, Program, pod, run, server};
 use kinformer_apiserver::{ApiServer, Fault};
+use nix::sys::signal::Signal;
 
 const WATCH: &str = "watch pods -o json --until-synced";
 
@@ -104,6 +107,27 @@ async fn certificates_are_verified_unless_told_otherwise() {
     let path = directory.file("config");
     std::fs::write(&path, server.kubeconfig()).unwrap();
     run(&format!("{WATCH} --kubeconfig {path}")).await.code(0);
+}
+
+#[tokio::test]
+async fn watches_share_a_connection_unless_told_otherwise() {
+    let server = ApiServer::builder().tls().start().await.unwrap();
+    let directory = Directory::new("http2");
+    let path = directory.file("config");
+    std::fs::write(&path, server.kubeconfig()).unwrap();
+    let line = format!("watch pods,nodes,configmaps -A --kubeconfig {path}");
+    for (environment, connections) in [(&[][..], 1), (&[("DISABLE_HTTP2", "1")][..], 3)] {
+        let program = Program::start_with(line.split_whitespace(), environment);
+        let settled = async {
+            while (server.stats().open_watches, server.stats().open_connections) != (3, connections) {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        };
+        let settled = tokio::time::timeout(BOUND, settled).await;
+        assert!(settled.is_ok(), "{connections}: {:?}", server.stats());
+        program.signal(Signal::SIGINT);
+        program.ended().await.code(0);
+    }
 }
 
 #[tokio::test]

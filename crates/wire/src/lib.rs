@@ -1,39 +1,70 @@
-//! Kubernetes lists and watches off the wire.
+//! Kubernetes lists and watches off the wire, in JSON and in protobuf.
 //!
 //! A list answer can be hundreds of megabytes. It is never held as a whole here: [`ListDecoder`] takes the
 //! body in chunks of any size and gives out each object's bytes as soon as they are complete;
-//! [`WatchDecoder`] does the same for the lines of a watch. Both cut `metadata.managedFields` out on the way,
+//! [`WatchDecoder`] does the same for the events of a watch. Both cut `metadata.managedFields` out on the way,
 //! unless told to [keep](ManagedFields::Keep) it: on a real cluster it is often half of an object, and it
-//! would cost memory and time in every layer above.
+//! would cost memory and time in every layer above. An [`ObjectDecoder`] makes a type of an object's bytes, in
+//! either [`Encoding`] the same.
 //!
 //! # How it works
 //!
-//! A scanner follows the structure of the JSON (strings, nesting) without looking at values, and copies the
-//! bytes of each object into one buffer that is used again for the next. Whether the object makes sense is
-//! for serde to say afterwards, one object at a time: so one that does not decode is an error of that object
-//! alone, with its key ([`identify`]), and neither the list nor the watch ends.
+//! In JSON, a scanner follows the structure (strings, nesting) without looking at values, and copies the
+//! bytes of each object into one buffer that is used again for the next. In protobuf, lengths say where an object
+//! ends. Whether the object makes sense is for serde to say afterwards, one object at a time: so one that does not
+//! decode is an error of that object alone, with its key ([`ObjectDecoder::identify`]), and neither the list nor the
+//! watch ends.
+//!
+//! Protobuf has numbers in the place of names, and so needs tables: they are written from the Go types of Kubernetes
+//! 1.37 and hold every built-in kind (60 KB for all). By them a message looks to serde as the JSON of the same
+//! object would, and any type that decodes from the JSON decodes from protobuf. Of other kinds, and of kinds that
+//! 1.37 has no more, there is no [`ObjectDecoder`] for protobuf: a server is then asked for JSON. Fields that a newer
+//! server adds are skipped and [counted](ObjectDecoder::unknown_fields).
 //!
 //! # Trade-offs
 //!
-//! Every byte is looked at twice, once by the scanner and once by serde; the scanner is many times the
-//! faster of the two and saves serde the managed fields. Broken JSON inside a list can hide where the next object starts, and then
-//! the list fails as a whole; in a watch the next line starts afresh.
+//! Every byte of JSON is looked at twice, once by the scanner and once by serde; the scanner is many times the
+//! faster of the two and saves serde the managed fields. Broken JSON inside a list can hide where the next object
+//! starts, and then the list fails as a whole; in a watch the next line starts afresh. Broken protobuf fails as
+//! little as it can in the same way.
+//!
+//! Protobuf without its managed fields decodes in half of the time that JSON with them takes, and no less: most of
+//! what is left is the memory that the types ask for. The server is spared more. Messages are read as Go writes them,
+//! with their fields in ascending order; other orders, which protobuf allows, are an error and not a slow path.
+//! Bytes can be anything: there is no panic, no level deeper than 128, and no memory that their size does not explain.
 //!
 //! # Example
 //!
 //! ```
-//! use kinformer_wire::{ListDecoder, ManagedFields};
+//! use kinformer_wire::{Encoding, ListDecoder, ManagedFields, ObjectDecoder};
 //!
-//! let body = br#"{"kind":"PodList","metadata":{"resourceVersion":"7"},"items":[
-//!     {"metadata":{"name":"a","managedFields":[{"manager":"kubelet"}]}},{"metadata":{"name":"b"}}]}"#;
-//! let mut decoder = ListDecoder::new(ManagedFields::Cut);
-//! let mut items = Vec::new();
-//! for chunk in body.chunks(5) {
-//!     decoder.feed(chunk, |item| items.push(String::from_utf8_lossy(item).into_owned()))?;
+//! #[derive(serde::Deserialize)]
+//! struct Pod {
+//!     metadata: Metadata,
 //! }
-//! assert_eq!(items, [r#"{"metadata":{"name":"a"}}"#, r#"{"metadata":{"name":"b"}}"#]);
-//! assert_eq!(decoder.finish()?.resource_version, "7");
-//! # Ok::<(), kinformer_wire::Error>(())
+//! #[derive(serde::Deserialize)]
+//! struct Metadata {
+//!     name: String,
+//! }
+//!
+//! let json = br#"{"kind":"PodList","metadata":{"resourceVersion":"7"},"items":[
+//!     {"metadata":{"name":"a","managedFields":[{"manager":"kubelet"}]}},{"metadata":{"name":"b"}}]}"#;
+//! let protobuf = b"k8s\0\n\x0d\n\x02v1\x12\x07PodList\x12\x13\n\x03\x12\x017\
+//!     \x12\x05\n\x03\n\x01a\x12\x05\n\x03\n\x01b";
+//! for (content_type, body) in
+//!     [("application/json", json.as_slice()), ("application/vnd.kubernetes.protobuf", protobuf)]
+//! {
+//!     let encoding = Encoding::of_content_type(content_type).ok_or("neither JSON nor protobuf")?;
+//!     let objects = ObjectDecoder::new(encoding, "v1", "Pod").ok_or("not a built-in kind")?;
+//!     let mut decoder = ListDecoder::of(encoding, ManagedFields::Cut);
+//!     let mut names = Vec::new();
+//!     for chunk in body.chunks(5) {
+//!         decoder.feed(chunk, |item| names.push(objects.decode::<Pod>(item).map(|pod| pod.metadata.name)))?;
+//!     }
+//!     assert_eq!(names.into_iter().collect::<Result<Vec<_>, _>>()?, ["a", "b"]);
+//!     assert_eq!(decoder.finish()?.resource_version, "7");
+//! }
+//! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
 mod encoding;
@@ -51,6 +82,6 @@ pub use error::Error;
 pub use identity::{Identity, identify};
 pub use list::{ListDecoder, ListEnvelope};
 pub use managed_fields::ManagedFields;
-pub use object_decoder::{ObjectDecoder, decode_answer};
+pub use object_decoder::{FieldPath, ObjectDecoder, decode_answer};
 pub use protobuf::ProtobufProblem;
 pub use watch::{EventType, RawEvent, TypeMeta, WatchDecoder};

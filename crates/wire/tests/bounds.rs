@@ -9,3 +9,8 @@ assert_impl_all!(ListEnvelope: Send, Sync);
 assert_impl_all!(Identity: Send, Sync);
 assert_impl_all!(RawEvent<'static>: Send, Sync);
 assert_impl_all!(Error: Send, Sync, std::error::Error);
+assert_impl_all!(ObjectDecoder: Send, Sync);
+assert_impl_all!(Encoding: Send, Sync);
+assert_impl_all!(ProtobufProblem: Send, Sync, std::error::Error);
+assert_impl_all!(TypeMeta<'static>: Send, Sync);
+assert_impl_all!(FieldPath: Send, Sync);

@@ -64,7 +64,7 @@ fn where_it_is_broken_is_told() {
     let container = |inner: &[u8]| field(2, &[field(2, &good), field(2, inner)].concat());
     assert_eq!(
         told(&container(&[good.clone(), field(6, &field(1, b"")), field(6, &[24, 0x80])].concat())),
-        "Pod, in spec.containers[1].ports[1], is not what the Kubernetes API sends: a number is cut short, or larger than 64 bits"
+        "Pod, in spec.containers[1].ports[1].containerPort, is not what the Kubernetes API sends: a number is cut short, or larger than 64 bits"
     );
     assert_eq!(
         told(&container(&[vec![8, 1], image].concat())),

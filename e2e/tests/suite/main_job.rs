@@ -1,15 +1,22 @@
 //! The main job: `kinformer watch` while somebody writes.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use e2e::{ControlPlane, Line, Listening, Options, RESOURCES, Writer, programs};
+use kube_client::Client;
+use serde_json::Value;
+
+/// Where the server lists the resources, in their order.
+const PATHS: [&str; 3] = ["/api/v1/pods", "/apis/apps/v1/deployments", "/api/v1/nodes"];
 
 const BOUND: Duration = Duration::from_secs(60);
 
 #[tokio::test(flavor = "multi_thread")]
 async fn every_line_is_right_and_the_last_state_is_the_servers() {
     let control_plane = ControlPlane::start(Options::new()).await.unwrap();
-    let mut writer = Writer::begin(control_plane.client().await.unwrap(), 0).await.unwrap();
+    let client = control_plane.client().await.unwrap();
+    let mut writer = Writer::begin(client.clone(), 0).await.unwrap();
     writer.write(60).await.unwrap();
     let listed = writer.history().clone();
 
@@ -24,7 +31,8 @@ async fn every_line_is_right_and_the_last_state_is_the_servers() {
 
     let again = writer.history().explain(&lines).unwrap_or_else(|problem| panic!("{problem}"));
     assert_eq!(again, 0, "states told again");
-    for resource in RESOURCES {
+    for (resource, path) in RESOURCES.into_iter().zip(PATHS) {
+        assert_eq!(last_state(&lines, resource), on_the_server(&client, path).await, "{resource}");
         // Nobody else writes these, and nothing was cut off: so each write is a line.
         let initial = lines
             .iter()
@@ -41,6 +49,31 @@ async fn every_line_is_right_and_the_last_state_is_the_servers() {
         assert_eq!(stopped.relists, 0, "{resource}");
     }
     control_plane.stop().await;
+}
+
+/// The keys and versions of a resource as its lines add up.
+fn last_state(lines: &[Line], resource: &str) -> BTreeMap<String, String> {
+    let mut state = BTreeMap::new();
+    for line in lines {
+        let Some(told) = line.told().filter(|told| told.resource == resource) else { continue };
+        match line {
+            Line::Delete(_) => drop(state.remove(&told.key)),
+            _ => drop(state.insert(told.key.clone(), told.resource_version.clone().unwrap())),
+        }
+    }
+    state
+}
+
+/// The keys and versions that the server itself lists.
+async fn on_the_server(client: &Client, path: &str) -> BTreeMap<String, String> {
+    let list: Value = client.request(http::Request::get(path).body(Vec::new()).unwrap()).await.unwrap();
+    let text = |value: &Value| value.as_str().map(str::to_owned);
+    let object = |item: &Value| {
+        let name = text(&item["metadata"]["name"]).unwrap();
+        let key = text(&item["metadata"]["namespace"]).map_or(name.clone(), |of| format!("{of}/{name}"));
+        (key, text(&item["metadata"]["resourceVersion"]).unwrap())
+    };
+    list["items"].as_array().unwrap().iter().map(object).collect()
 }
 
 /// Whether the last object of each of these resources was told.

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
 use crate::registry::{Kind, Resource};
@@ -65,6 +67,10 @@ impl Api {
         }
         if let Some(cause) = metadata::name_fault(kind, &name) {
             return Err(Status::invalid(kind.kind_subject(), &name, vec![cause]));
+        }
+        let faults = metadata::label_faults(&object);
+        if write.origin == Origin::Client && !faults.is_empty() {
+            return Err(Status::invalid(kind.kind_subject(), &name, faults));
         }
         if kind.namespaced {
             self.check_namespace_takes(resource, namespace, &name)?;
@@ -156,6 +162,10 @@ fn name_suffix() -> String {
 
 /// Defaults that clients lean on: scaling needs a number, and pods are pending until someone says otherwise.
 fn defaults(kind: &Kind, object: &mut Object) {
+    if kind.is("", "secrets") {
+        encode_strings(object);
+        object.entry("type").or_insert_with(|| "Opaque".into());
+    }
     let mut default = |part: &str, field: &str, value: Value| {
         let inner = object.entry(part).or_insert_with(|| json!({}));
         if let Value::Object(inner) = inner {
@@ -176,5 +186,20 @@ fn defaults(kind: &Kind, object: &mut Object) {
             default("spec", "replicas", 1.into());
         }
         _ => {}
+    }
+}
+
+/// Moves what a secret has in plain text to where it belongs. Follows Kubernetes 1.37 (`stringData`).
+pub(super) fn encode_strings(object: &mut Object) {
+    let Some(Value::Object(strings)) = object.remove("stringData") else { return };
+    let data = object.entry("data").or_insert_with(|| json!({}));
+    if !data.is_object() {
+        *data = json!({});
+    }
+    if let Some(data) = data.as_object_mut() {
+        for (name, text) in strings {
+            let encoded = STANDARD.encode(text.as_str().unwrap_or_default());
+            data.insert(name, encoded.into());
+        }
     }
 }

@@ -3,6 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use crate::registry::{Kind, Resource};
+use crate::selectors::{key_fault, value_fault};
 use crate::status::{Cause, Status};
 
 use super::Object;
@@ -64,6 +65,17 @@ fn check_shape(object: &mut Object, kind: &Kind) -> Result<(), Status> {
             if map.values().any(|value| !value.is_string()) {
                 return Err(wrong(&format!("metadata.{field}"), "string"));
             }
+        }
+    }
+    // As if they were not there: what is empty is left out there when it is written.
+    for field in ["labels", "annotations", "finalizers", "ownerReferences"] {
+        let is_empty = |value: &Value| match value {
+            Value::Object(map) => map.is_empty(),
+            Value::Array(list) => list.is_empty(),
+            _ => false,
+        };
+        if metadata.get(field).is_some_and(is_empty) {
+            metadata.remove(field);
         }
     }
     if let Some(value) = metadata.get("finalizers")
@@ -169,6 +181,27 @@ pub(super) fn name_fault(kind: &Kind, name: &str) -> Option<Cause> {
         return invalid("must be no more than 253 bytes");
     }
     if name.split('.').all(label) { None } else { invalid(SUBDOMAIN_RULE) }
+}
+
+/// What is wrong with the labels and annotations of an object that [`check_type`] has passed.
+/// Follows Kubernetes 1.37 (`ValidateLabels`, `ValidateAnnotations`).
+pub(super) fn label_faults(object: &Object) -> Vec<Cause> {
+    let metadata = object.get("metadata");
+    let of =
+        |field: &str| metadata.and_then(|m| m.get(field)).and_then(Value::as_object).into_iter().flatten();
+    let invalid = |field: &str, value: &str, rule: &str| {
+        Cause::invalid(&format!("metadata.{field}"), format!("Invalid value: {value:?}: {rule}"))
+    };
+    let mut faults = Vec::new();
+    for (key, value) in of("labels") {
+        faults.extend(key_fault(key).map(|rule| invalid("labels", key, rule)));
+        let value = value.as_str().unwrap_or("");
+        faults.extend(value_fault(value).map(|rule| invalid("labels", value, rule)));
+    }
+    for (key, _) in of("annotations") {
+        faults.extend(key_fault(&key.to_lowercase()).map(|rule| invalid("annotations", key, rule)));
+    }
+    faults
 }
 
 /// Whether two states differ in anything but metadata and status.

@@ -183,6 +183,14 @@ fn next_state(
     }
     let (given_uid, uid) = (metadata::text(&object, "uid"), metadata::text(before, "uid"));
     if !given_uid.is_empty() && given_uid != uid {
+        if versioned == Versioned::Patch {
+            let why = format!("Invalid value: {given_uid:?}: field is immutable");
+            return Err(Status::invalid(
+                kind.kind_subject(),
+                name,
+                vec![Cause::invalid("metadata.uid", why)],
+            ));
+        }
         let why = format!("Precondition failed: UID in precondition: {given_uid}, UID in object meta: {uid}");
         return Err(Status::conflict(subject, name, &why));
     }
@@ -226,14 +234,27 @@ fn next_state(
     }
     if metadata::is_terminating(before) {
         let had = metadata::finalizers(before);
-        if metadata::finalizers(&object).iter().any(|finalizer| !had.contains(finalizer)) {
-            let why = "no new finalizers can be added if the object is being deleted";
+        let new: Vec<&str> =
+            metadata::finalizers(&object).into_iter().filter(|finalizer| !had.contains(finalizer)).collect();
+        if !new.is_empty() {
+            let why = format!(
+                "no new finalizers can be added if the object is being deleted, found new finalizers \
+                 []string{{\"{}\"}}",
+                new.join("\", \"")
+            );
             return Err(Status::invalid(
                 kind.kind_subject(),
                 name,
                 vec![Cause::forbidden("metadata.finalizers", why)],
             ));
         }
+    }
+    let faults = metadata::label_faults(&object);
+    if write.origin == Origin::Client && !faults.is_empty() {
+        return Err(Status::invalid(kind.kind_subject(), name, faults));
+    }
+    if kind.is("", "secrets") {
+        super::create::encode_strings(&mut object);
     }
     if kind.has_generation && metadata::spec_differs(before, &object) {
         bump_generation(&mut object);

@@ -115,7 +115,9 @@ fn subresources(kind: &Kind) -> Vec<Subresource> {
         all.push(other("scale", "autoscaling", "Scale", &["get", "patch", "update"]));
     }
     if kind.has_status {
-        all.push(own("status", &["get", "patch", "update"]));
+        // In the order of Kubernetes: by name for what is built in, this one first for what is defined.
+        let place = if kind.custom { 0 } else { all.len() };
+        all.insert(place, own("status", &["get", "patch", "update"]));
     }
     all
 }

@@ -11,7 +11,8 @@ use crate::status::Status;
 use super::answer::{self, Answer};
 use super::negotiate;
 
-const V2_PROTOBUF: &str = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf";
+/// With a dot where the requests have `@`, which no media type may have. Follows kube-openapi (`handler`).
+const V2_PROTOBUF: &str = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf";
 
 pub(super) fn answer(registry: &Registry, headers: &HeaderMap, parts: &[&str]) -> Result<Answer, Status> {
     match parts {

@@ -71,6 +71,13 @@ pub(super) fn merge(object: &mut Map<String, Value>, patch: &Map<String, Value>)
             }
         }
     }
+    let mut orders = Vec::new();
+    for (name, value) in patch {
+        if let (Some(list), Value::Array(order)) = (name.strip_prefix(ELEMENT_ORDER), value) {
+            let original = object.get(list).and_then(Value::as_array).cloned().unwrap_or_default();
+            orders.push((list, order, original));
+        }
+    }
     for (name, value) in patch {
         if name.starts_with('$') {
             continue;
@@ -94,11 +101,9 @@ pub(super) fn merge(object: &mut Map<String, Value>, patch: &Map<String, Value>)
             }
         }
     }
-    for (name, value) in patch {
-        if let (Some(list), Value::Array(order)) = (name.strip_prefix(ELEMENT_ORDER), value)
-            && let Some(Value::Array(elements)) = object.get_mut(list)
-        {
-            reorder(elements, order, merge_keys(list));
+    for (list, order, original) in orders {
+        if let Some(Value::Array(elements)) = object.get_mut(list) {
+            *elements = in_order(std::mem::take(elements), order, &original, merge_keys(list));
         }
     }
     Ok(())
@@ -124,20 +129,21 @@ fn merge_list(object: &mut Map<String, Value>, name: &str, patch: &[Value]) -> R
         _ => Vec::new(),
     };
     let merged = if is_set(name) {
-        let mut merged = present;
+        let mut merged = present.clone();
         for value in patch {
             if !merged.contains(value) {
                 merged.push(value.clone());
             }
         }
-        merged
+        in_order(merged, patch, &present, keys)
     } else if keys.is_empty()
         || !patch.iter().all(|e| e.is_object() && (has_key(e) || directive(e).is_some()))
     {
         // A list without a merge key, or one whose elements are not what the key is for.
         patch.to_vec()
     } else {
-        merge_elements(present, patch, keys)?
+        let merged = merge_elements(present.clone(), patch, keys)?;
+        in_order(merged, patch, &present, keys)
     };
     object.insert(name.to_owned(), Value::Array(merged));
     Ok(())
@@ -164,23 +170,32 @@ fn merge_elements(mut present: Vec<Value>, patch: &[Value], keys: &[&str]) -> Re
     Ok(present)
 }
 
-/// Sorts what the order names by it; what it does not name stays behind the element it followed.
-fn reorder(elements: &mut Vec<Value>, order: &[Value], keys: &[&str]) {
-    let place = |value: &Value| {
-        order.iter().position(|wanted| {
-            wanted == value
-                || keys.iter().any(|key| wanted.get(key).is_some() && wanted.get(key) == value.get(key))
+/// Puts what `order` names into that order, and the rest between it where it was in `original`; what is new comes
+/// before what the patch does not name. Follows Kubernetes 1.37 (`normalizeElementOrder`).
+fn in_order(merged: Vec<Value>, order: &[Value], original: &[Value], keys: &[&str]) -> Vec<Value> {
+    let place = |list: &[Value], value: &Value| {
+        list.iter().position(|other| {
+            other == value
+                || keys.iter().any(|key| other.get(key).is_some() && other.get(key) == value.get(key))
         })
     };
-    let mut last = None;
-    let mut placed: Vec<(Option<usize>, Value)> = Vec::with_capacity(elements.len());
-    for element in elements.drain(..) {
-        let at = place(&element).or(last);
-        last = at;
-        placed.push((at, element));
+    let (mut named, mut rest): (Vec<Value>, Vec<Value>) =
+        merged.into_iter().partition(|value| place(order, value).is_some());
+    named.sort_by_key(|value| place(order, value));
+    rest.sort_by_key(|value| place(original, value));
+    let mut named = named.into_iter().peekable();
+    let mut rest = rest.into_iter().peekable();
+    let mut all = Vec::new();
+    loop {
+        let stays_before = match (rest.peek(), named.peek()) {
+            (None, None) => return all,
+            (Some(rest), Some(named)) => {
+                place(original, named).is_some_and(|at| place(original, rest).is_some_and(|rest| rest < at))
+            }
+            (rest, _) => rest.is_some(),
+        };
+        all.extend(if stays_before { rest.next() } else { named.next() });
     }
-    placed.sort_by_key(|(at, _)| *at);
-    elements.extend(placed.into_iter().map(|(_, element)| element));
 }
 
 #[cfg(test)]
@@ -207,7 +222,7 @@ mod tests {
             merged(object, patch),
             json!({"spec": {"containers": [
                 {"name": "a", "image": "2", "env": [{"name": "X", "value": "3"}]},
-                {"name": "b", "image": "1"}, {"name": "c", "image": "9"}]}})
+                {"name": "c", "image": "9"}, {"name": "b", "image": "1"}]}})
         );
     }
 
@@ -228,9 +243,23 @@ mod tests {
                 "volumes": [{"name": "v", "$patch": "replace", "hostPath": {"path": "/"}}]}});
         assert_eq!(
             merged(object, patch),
-            json!({"metadata": {"finalizers": ["b", "c"]}, "spec": {"strategy": {"type": "B"},
+            json!({"metadata": {"finalizers": ["c", "b"]}, "spec": {"strategy": {"type": "B"},
                 "volumes": [{"name": "w"}, {"name": "v", "hostPath": {"path": "/"}}]}})
         );
+    }
+
+    // What kube-apiserver 1.37.1 made of the same.
+    #[test]
+    fn what_is_new_comes_before_what_the_patch_does_not_name() {
+        let names = |names: &[&str]| -> Value { names.iter().map(|name| json!({"name": name})).collect() };
+        for (before, patch, after) in [
+            (&["app", "side"][..], &["extra"][..], &["extra", "app", "side"][..]),
+            (&["a", "b", "c"], &["c", "x"], &["a", "b", "c", "x"]),
+            (&["a", "b", "c"], &["c", "a"], &["b", "c", "a"]),
+        ] {
+            let patched = merged(json!({"containers": names(before)}), json!({"containers": names(patch)}));
+            assert_eq!(patched, json!({"containers": names(after)}), "{before:?} {patch:?}");
+        }
     }
 
     #[test]

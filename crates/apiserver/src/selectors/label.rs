@@ -231,7 +231,8 @@ const VALUE_RULE: &str = "a valid label must be an empty string or consist of al
     '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or \
     '12345', regex used for validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')";
 
-fn check_key(key: &str) -> Result<(), String> {
+/// What is wrong with the key of a label or an annotation, if anything.
+pub(crate) fn key_fault(key: &str) -> Option<&'static str> {
     let (prefix, name) = key.split_once('/').map_or((None, key), |(prefix, name)| (Some(prefix), name));
     let good_prefix = prefix.is_none_or(|p| {
         !p.is_empty()
@@ -241,19 +242,20 @@ fn check_key(key: &str) -> Result<(), String> {
                     && part.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-')
             })
     });
-    if good_prefix && is_name(name) {
-        Ok(())
-    } else {
-        Err(format!("key: Invalid value: {key:?}: {NAME_RULE}"))
-    }
+    if good_prefix && is_name(name) { None } else { Some(NAME_RULE) }
+}
+
+/// What is wrong with the value of a label, if anything.
+pub(crate) fn value_fault(value: &str) -> Option<&'static str> {
+    if value.is_empty() || is_name(value) { None } else { Some(VALUE_RULE) }
+}
+
+fn check_key(key: &str) -> Result<(), String> {
+    key_fault(key).map_or(Ok(()), |rule| Err(format!("key: Invalid value: {key:?}: {rule}")))
 }
 
 fn check_value(value: &str) -> Result<(), String> {
-    if value.is_empty() || is_name(value) {
-        Ok(())
-    } else {
-        Err(format!("values[0]: Invalid value: {value:?}: {VALUE_RULE}"))
-    }
+    value_fault(value).map_or(Ok(()), |rule| Err(format!("values[0]: Invalid value: {value:?}: {rule}")))
 }
 
 #[cfg(test)]

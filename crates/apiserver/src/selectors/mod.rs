@@ -4,7 +4,7 @@ mod field;
 mod label;
 
 pub(crate) use field::FieldSelector;
-pub(crate) use label::LabelSelector;
+pub(crate) use label::{LabelSelector, key_fault, value_fault};
 
 use crate::storage::Stored;
 

@@ -12,14 +12,15 @@ pub(super) struct Layout {
     pub(super) cells: fn(&View<'_>) -> Vec<Value>,
 }
 
-const S: &str = "string";
-const I: &str = "integer";
+pub(super) const S: &str = "string";
+pub(super) const I: &str = "integer";
 
 macro_rules! layout {
     ([$($column:expr),* $(,)?], $cells:expr) => {
         Layout { columns: &[("Name", S, 0), $($column),*], cells: $cells }
     };
 }
+pub(super) use layout;
 
 static PODS: Layout = layout!(
     [
@@ -65,8 +66,8 @@ static SERVICES: Layout = layout!(
 static DEPLOYMENTS: Layout = layout!(
     [
         ("Ready", S, 0),
-        ("Up-to-date", I, 0),
-        ("Available", I, 0),
+        ("Up-to-date", S, 0),
+        ("Available", S, 0),
         ("Age", S, 0),
         ("Containers", S, 1),
         ("Images", S, 1),
@@ -122,7 +123,10 @@ static DAEMON_SETS: Layout = layout!(
         ("Up-to-date", I, 0),
         ("Available", I, 0),
         ("Node Selector", S, 0),
-        ("Age", S, 0)
+        ("Age", S, 0),
+        ("Containers", S, 1),
+        ("Images", S, 1),
+        ("Selector", S, 1)
     ],
     |v| {
         vec![
@@ -134,29 +138,60 @@ static DAEMON_SETS: Layout = layout!(
             v.number("/status/numberAvailable").into(),
             selector(v, "/spec/template/spec/nodeSelector"),
             v.age(),
+            containers(v, "name"),
+            containers(v, "image"),
+            selector(v, "/spec/selector/matchLabels"),
         ]
     }
 );
-static JOBS: Layout = layout!([("Status", S, 0), ("Completions", S, 0), ("Age", S, 0)], |v| {
-    let done = |kind: &str| condition(v, kind) == "True";
-    let status = if done("Complete") {
-        "Complete"
-    } else if done("Failed") {
-        "Failed"
-    } else {
-        "Running"
-    };
-    let wanted = v.at("/spec/completions").as_i64().unwrap_or(1);
-    vec![v.name(), status.into(), format!("{}/{wanted}", v.number("/status/succeeded")).into(), v.age()]
-});
+static JOBS: Layout = layout!(
+    [
+        ("Status", S, 0),
+        ("Completions", S, 0),
+        ("Duration", S, 0),
+        ("Age", S, 0),
+        ("Containers", S, 1),
+        ("Images", S, 1),
+        ("Selector", S, 1)
+    ],
+    |v| {
+        let is = |kind: &&str| condition(v, kind) == "True";
+        let status = if let Some(ended) = ["Complete", "Failed"].into_iter().find(is) {
+            ended
+        } else if !v.text("/metadata/deletionTimestamp").is_empty() {
+            "Terminating"
+        } else {
+            let others = ["Suspended", "FailureTarget", "SuccessCriteriaMet"];
+            others.into_iter().find(is).unwrap_or("Running")
+        };
+        let wanted = v.at("/spec/completions").as_i64().unwrap_or(1);
+        let parallel = match v.number("/spec/parallelism") {
+            many if many > 1 && v.at("/spec/completions").is_null() => format!(" of {many}"),
+            _ => String::new(),
+        };
+        vec![
+            v.name(),
+            status.into(),
+            format!("{}/{wanted}{parallel}", v.number("/status/succeeded")).into(),
+            v.between("/status/startTime", "/status/completionTime"),
+            v.age(),
+            containers(v, "name"),
+            containers(v, "image"),
+            selector(v, "/spec/selector/matchLabels"),
+        ]
+    }
+);
 static CRON_JOBS: Layout = layout!(
     [
         ("Schedule", S, 0),
         ("Timezone", S, 0),
-        ("Suspend", S, 0),
+        ("Suspend", "boolean", 0),
         ("Active", I, 0),
         ("Last Schedule", S, 0),
-        ("Age", S, 0)
+        ("Age", S, 0),
+        ("Containers", S, 1),
+        ("Images", S, 1),
+        ("Selector", S, 1)
     ],
     |v| {
         let suspended = v.at("/spec/suspend").as_bool().unwrap_or(false);
@@ -172,24 +207,30 @@ static CRON_JOBS: Layout = layout!(
             v.count("/status/active").into(),
             last,
             v.age(),
+            containers_at(v, "/spec/jobTemplate/spec/template/spec/containers", "name"),
+            containers_at(v, "/spec/jobTemplate/spec/template/spec/containers", "image"),
+            selector(v, "/spec/jobTemplate/spec/selector/matchLabels"),
         ]
     }
 );
-static CONFIG_MAPS: Layout = layout!([("Data", I, 0), ("Age", S, 0)], |v| {
+static CONFIG_MAPS: Layout = layout!([("Data", S, 0), ("Age", S, 0)], |v| {
     vec![v.name(), (v.count("/data") + v.count("/binaryData")).into(), v.age()]
 });
-static SECRETS: Layout = layout!([("Type", S, 0), ("Data", I, 0), ("Age", S, 0)], |v| {
+static SECRETS: Layout = layout!([("Type", S, 0), ("Data", S, 0), ("Age", S, 0)], |v| {
     vec![v.name(), v.text_or("/type", "Opaque"), v.count("/data").into(), v.age()]
 });
-static SERVICE_ACCOUNTS: Layout =
-    layout!([("Secrets", I, 0), ("Age", S, 0)], |v| vec![v.name(), v.count("/secrets").into(), v.age()]);
+static SERVICE_ACCOUNTS: Layout = layout!([("Age", S, 0)], |v| vec![v.name(), v.age()]);
 static EVENTS: Layout = Layout {
     columns: &[
         ("Last Seen", S, 0),
         ("Type", S, 0),
         ("Reason", S, 0),
         ("Object", S, 0),
+        ("Subobject", S, 1),
+        ("Source", S, 1),
         ("Message", S, 0),
+        ("First Seen", S, 1),
+        ("Count", S, 1),
         ("Name", S, 1),
     ],
     cells: event,
@@ -214,17 +255,21 @@ static VOLUME_CLAIMS: Layout = layout!(
         ("Capacity", S, 0),
         ("Access Modes", S, 0),
         ("StorageClass", S, 0),
-        ("Age", S, 0)
+        ("VolumeAttributesClass", S, 0),
+        ("Age", S, 0),
+        ("VolumeMode", S, 1)
     ],
     |v| {
         vec![
             v.name(),
-            v.text("/status/phase").into(),
+            v.phase(),
             v.text("/spec/volumeName").into(),
             v.text("/status/capacity/storage").into(),
             access_modes(v, "/status/accessModes"),
             v.text("/spec/storageClassName").into(),
+            v.text_or("/spec/volumeAttributesClassName", "<unset>"),
             v.age(),
+            v.text_or("/spec/volumeMode", "Filesystem"),
         ]
     }
 );
@@ -236,7 +281,10 @@ static VOLUMES: Layout = layout!(
         ("Status", S, 0),
         ("Claim", S, 0),
         ("StorageClass", S, 0),
-        ("Age", S, 0)
+        ("VolumeAttributesClass", S, 0),
+        ("Reason", S, 0),
+        ("Age", S, 0),
+        ("VolumeMode", S, 1)
     ],
     |v| {
         let claim = match v.text("/spec/claimRef/name") {
@@ -247,11 +295,14 @@ static VOLUMES: Layout = layout!(
             v.name(),
             v.text("/spec/capacity/storage").into(),
             access_modes(v, "/spec/accessModes"),
-            v.text("/spec/persistentVolumeReclaimPolicy").into(),
-            v.text("/status/phase").into(),
+            v.text_or("/spec/persistentVolumeReclaimPolicy", "Retain"),
+            v.phase(),
             claim.into(),
             v.text("/spec/storageClassName").into(),
+            v.text_or("/spec/volumeAttributesClassName", "<unset>"),
+            v.text("/status/reason").into(),
             v.age(),
+            v.text_or("/spec/volumeMode", "Filesystem"),
         ]
     }
 );
@@ -276,39 +327,32 @@ static INGRESSES: Layout =
 static LEASES: Layout = layout!([("Holder", S, 0), ("Age", S, 0)], |v| {
     vec![v.name(), v.text("/spec/holderIdentity").into(), v.age()]
 });
-static DEFINITIONS: Layout = layout!([("Created At", "date", 0)], |v| {
-    vec![v.name(), v.text("/metadata/creationTimestamp").into()]
-});
 static AUTOSCALERS: Layout = layout!(
-    [("Reference", S, 0), ("MinPods", S, 0), ("MaxPods", S, 0), ("Replicas", I, 0), ("Age", S, 0)],
+    [
+        ("Reference", S, 0),
+        ("Targets", S, 0),
+        ("MinPods", S, 0),
+        ("MaxPods", S, 0),
+        ("Replicas", S, 0),
+        ("Age", S, 0)
+    ],
     |v| {
         let of = format!("{}/{}", v.text("/spec/scaleTargetRef/kind"), v.text("/spec/scaleTargetRef/name"));
-        let least = v.at("/spec/minReplicas").as_i64().unwrap_or(1);
+        let least = v.at("/spec/minReplicas").as_i64().map_or_else(|| "<unset>".into(), |n| n.to_string());
         vec![
             v.name(),
             of.into(),
-            least.to_string().into(),
-            v.number("/spec/maxReplicas").to_string().into(),
+            targets(v).into(),
+            least.into(),
+            v.number("/spec/maxReplicas").into(),
             v.number("/status/currentReplicas").into(),
             v.age(),
         ]
     }
 );
-static STORAGE_CLASSES: Layout = layout!(
-    [("Provisioner", S, 0), ("ReclaimPolicy", S, 0), ("VolumeBindingMode", S, 0), ("Age", S, 0)],
-    |v| {
-        vec![
-            v.name(),
-            v.text("/provisioner").into(),
-            v.text_or("/reclaimPolicy", "Delete"),
-            v.text_or("/volumeBindingMode", "Immediate"),
-            v.age(),
-        ]
-    }
-);
 
-/// The columns of a built-in kind that has its own; the others have name and age.
-pub(super) fn layout(resource: &Resource) -> Option<&'static Layout> {
+/// The columns of a built-in kind that has its own; the others have name and time of creation.
+pub(super) fn layout_of(resource: &Resource) -> Option<&'static Layout> {
     let kind = &resource.kind;
     Some(match (kind.group.as_str(), kind.plural.as_str()) {
         ("", "pods") => &PODS,
@@ -330,11 +374,61 @@ pub(super) fn layout(resource: &Resource) -> Option<&'static Layout> {
         ("batch", "cronjobs") => &CRON_JOBS,
         ("networking.k8s.io", "ingresses") => &INGRESSES,
         ("coordination.k8s.io", "leases") => &LEASES,
-        ("apiextensions.k8s.io", "customresourcedefinitions") => &DEFINITIONS,
         ("autoscaling", "horizontalpodautoscalers") => &AUTOSCALERS,
-        ("storage.k8s.io", "storageclasses") => &STORAGE_CLASSES,
-        _ => return None,
+        (group, plural) => return super::cluster::layout(group, plural),
     })
+}
+
+/// What an autoscaler looks at, as `cpu: 40%/80%`.
+fn targets(v: &View<'_>) -> String {
+    const SHOWN: usize = 2;
+    // The second version names the metrics; the first knows one of them only.
+    let metrics = v.list("/spec/metrics");
+    if metrics.is_empty() {
+        return match v.at("/spec/targetCPUUtilizationPercentage").as_i64() {
+            Some(target) => format!("cpu: <unknown>/{target}%"),
+            None => "<none>".into(),
+        };
+    }
+    let text = |value: Option<&Value>| match value {
+        Some(Value::String(text)) => Some(text.clone()),
+        Some(Value::Number(number)) => Some(number.to_string()),
+        _ => None,
+    };
+    let shown = metrics.iter().enumerate().take(SHOWN).map(|(at, metric)| {
+        let kind = metric.get("type").and_then(Value::as_str).unwrap_or("");
+        let mut member = kind.to_owned();
+        if let Some(first) = member.get_mut(..1) {
+            first.make_ascii_lowercase();
+        }
+        let (spec, status) = (metric.get(&member), v.list("/status/currentMetrics").get(at));
+        let target = |field: &str| text(spec.and_then(|spec| spec.get("target")?.get(field)));
+        let current = |field: &str| {
+            text(status.and_then(|status| status.get(&member)?.get("current")?.get(field)))
+                .unwrap_or_else(|| "<unknown>".into())
+        };
+        let amounts = match (target("averageValue"), target("averageUtilization"), target("value")) {
+            (Some(target), ..) => {
+                let note = if matches!(kind, "External" | "Object") { " (avg)" } else { "" };
+                format!("{}/{target}{note}", current("averageValue"))
+            }
+            (None, Some(target), _) => match current("averageUtilization") {
+                unknown if unknown.starts_with('<') => format!("{unknown}/{target}%"),
+                current => format!("{current}%/{target}%"),
+            },
+            (None, None, Some(target)) => format!("{}/{target}", current("value")),
+            (None, None, None) => "<unknown>/<auto>".into(),
+        };
+        match spec.and_then(|spec| spec.get("name")?.as_str()) {
+            Some(name) => format!("{name}: {amounts}"),
+            None => amounts,
+        }
+    });
+    let shown = shown.collect::<Vec<_>>().join(", ");
+    match metrics.len().saturating_sub(SHOWN) {
+        0 => shown,
+        more => format!("{shown} + {more} more..."),
+    }
 }
 
 fn joined(parts: Vec<String>) -> Value {
@@ -348,7 +442,11 @@ fn selector(v: &View<'_>, pointer: &str) -> Value {
 }
 
 fn containers(v: &View<'_>, member: &str) -> Value {
-    let containers = v.list("/spec/template/spec/containers").iter();
+    containers_at(v, "/spec/template/spec/containers", member)
+}
+
+fn containers_at(v: &View<'_>, pointer: &str, member: &str) -> Value {
+    let containers = v.list(pointer).iter();
     let parts: Vec<&str> = containers.filter_map(|container| container.get(member)?.as_str()).collect();
     parts.join(",").into()
 }
@@ -479,18 +577,44 @@ fn event(v: &View<'_>) -> Vec<Value> {
         "" => v.text(new),
         text => text,
     };
-    let time = match either("/lastTimestamp", "/deprecatedLastTimestamp") {
-        "" => either("/eventTime", "/metadata/creationTimestamp"),
+    let first = match either("/firstTimestamp", "/deprecatedFirstTimestamp") {
+        "" => v.text("/eventTime"),
         time => time,
     };
+    let last = match either("/lastTimestamp", "/deprecatedLastTimestamp") {
+        "" => first,
+        time => time,
+    };
+    let last = match v.text("/series/lastObservedTime") {
+        "" => last,
+        time => time,
+    };
+    let series = v.number("/series/count").max(v.number("/count")).max(v.number("/deprecatedCount"));
     let kind = either("/involvedObject/kind", "/regarding/kind").to_lowercase();
-    let object = format!("{kind}/{}", either("/involvedObject/name", "/regarding/name"));
+    let object = match either("/involvedObject/name", "/regarding/name") {
+        "" => kind,
+        name => format!("{kind}/{name}"),
+    };
+    let source =
+        match (either("/source/component", "/deprecatedSource/component"), v.text("/reportingComponent")) {
+            ("", "") => v.text("/reportingController"),
+            ("", component) | (component, _) => component,
+        };
+    let by = match either("/source/host", "/deprecatedSource/host") {
+        "" => v.text("/reportingInstance"),
+        host => host,
+    };
+    let source = if by.is_empty() { source.to_owned() } else { format!("{source}, {by}") };
     vec![
-        v.age_of(time),
+        v.age_of(last),
         v.text("/type").into(),
         v.text("/reason").into(),
         object.into(),
+        either("/involvedObject/fieldPath", "/regarding/fieldPath").into(),
+        source.into(),
         either("/message", "/note").trim().into(),
+        v.age_of(first),
+        series.max(1).into(),
         v.name(),
     ]
 }

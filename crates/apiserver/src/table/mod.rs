@@ -1,5 +1,6 @@
 //! Tables: what `kubectl get` shows.
 
+mod cluster;
 mod columns;
 mod path;
 
@@ -62,7 +63,7 @@ pub(crate) fn of<'a>(
     include: IncludeObject,
     clock: &Clock,
 ) -> Table {
-    let layout = columns::layout(resource);
+    let layout = columns::layout_of(resource);
     let definition = |name: &str, kind: &str, format: &str, priority: i64| json!({"name": name, "type": kind, "format": format, "description": name, "priority": priority});
     let custom = resource.kind.columns.as_deref().unwrap_or_default();
     let shows_age = custom.is_empty();
@@ -78,8 +79,9 @@ pub(crate) fn of<'a>(
         None => std::iter::once(definition("Name", "string", "name", 0))
             .chain(custom.iter().map(|column| definition(&column.name, &column.kind, "", column.priority)))
             .chain(
-                shows_age
-                    .then(|| definition("Age", if resource.kind.custom { "date" } else { "string" }, "", 0)),
+                shows_age.then(|| {
+                    definition(if resource.kind.custom { "Age" } else { "Created At" }, "date", "", 0)
+                }),
             )
             .collect::<Vec<Value>>()
             .into(),
@@ -88,7 +90,11 @@ pub(crate) fn of<'a>(
         let object = crate::api::Api::served(resource, stored);
         let cells = match layout {
             Some(layout) => (layout.cells)(&View { object: &object, clock }),
-            None => plain_cells(&object, custom, shows_age, clock),
+            None if resource.kind.custom => plain_cells(&object, custom, shows_age, clock),
+            None => {
+                let view = View { object: &object, clock };
+                vec![view.name(), view.text("/metadata/creationTimestamp").into()]
+            }
         };
         let mut row = Map::new();
         row.insert("cells".into(), cells.into());
@@ -157,6 +163,17 @@ impl View<'_> {
         self.at(pointer).as_i64().unwrap_or(0)
     }
 
+    fn flag(&self, pointer: &str) -> bool {
+        self.at(pointer).as_bool().unwrap_or(false)
+    }
+
+    /// How long something took, or takes; empty before it has begun.
+    fn between(&self, start: &str, end: &str) -> Value {
+        let since = |time: &str| self.clock.seconds_since(time);
+        let Some(started) = since(self.text(start)) else { return "".into() };
+        human_duration(started - since(self.text(end)).unwrap_or(0)).into()
+    }
+
     fn list(&self, pointer: &str) -> &[Value] {
         self.at(pointer).as_array().map_or(&[], Vec::as_slice)
     }
@@ -170,6 +187,14 @@ impl View<'_> {
 
     fn name(&self) -> Value {
         self.text("/metadata/name").into()
+    }
+
+    /// The phase, unless it is being deleted.
+    fn phase(&self) -> Value {
+        match self.text("/metadata/deletionTimestamp") {
+            "" => self.text("/status/phase").into(),
+            _ => "Terminating".into(),
+        }
     }
 
     fn age(&self) -> Value {

@@ -1,6 +1,7 @@
 //! Kubernetes' JSON.
 
 mod list;
+mod path;
 mod scan;
 mod watch;
 
@@ -9,6 +10,7 @@ use serde::Deserialize;
 use crate::Error;
 
 pub(crate) use list::ListDecoder;
+pub(crate) use path::decode_at;
 pub(crate) use watch::WatchDecoder;
 
 pub(crate) fn decode<'de, K: Deserialize<'de>>(object: &'de [u8]) -> Result<K, Error> {

@@ -3,7 +3,7 @@
 use serde::de::value::BorrowedStrDeserializer;
 use serde::de::{DeserializeSeed, MapAccess, SeqAccess};
 
-use super::reader::{ProtobufProblem, Raw, field, field_if, number};
+use super::reader::{ProtobufProblem, Raw, field, field_if, is_zero, number, tag, value};
 use super::run::{DEPTH, Fault, Run, expected};
 use super::schema::{Card, Field, Kind, Rule, Shape, message};
 use super::value::Value;
@@ -14,42 +14,51 @@ pub(super) struct Access<'a, 'de> {
     /// How many messages and maps are around the members.
     level: u8,
     members: Members<'a, 'de>,
-    /// The value of the key that was given last.
-    raw: Raw<'de>,
-    field: Option<&'static Field>,
 }
 
 enum Members<'a, 'de> {
     Message(Fields<'de>),
-    Map { first: Option<Raw<'de>>, more: &'a mut &'de [u8], number: u32, shape: Shape },
+    Map {
+        first: Option<Raw<'de>>,
+        more: &'a mut &'de [u8],
+        number: u32,
+        shape: Shape,
+        /// Of the key that was given last.
+        value: Raw<'de>,
+    },
 }
 
 /// The fields of a message that are left.
 struct Fields<'de> {
+    /// From the value on of a field whose key was given, else from the next field on.
     rest: &'de [u8],
+    /// From the last that was known.
     fields: &'static [Field],
-    /// The number of the last one.
+    /// The number of the last one, and its wire type.
     last: u32,
+    wire_type: u8,
     /// What is left of the message around it, whose member this is in protobuf and not in JSON.
     around: Option<Box<Fields<'de>>>,
 }
 
 impl<'de> Fields<'de> {
     fn new(rest: &'de [u8], index: u16) -> Self {
-        Self { rest, fields: message(index), last: 0, around: None }
+        Self { rest, fields: message(index), last: 0, wire_type: 0, around: None }
     }
 
+    /// Goes to the value of the next field that JSON has.
     #[inline]
-    fn next(&mut self, run: &Run) -> Result<Option<(&'static Field, Raw<'de>)>, Fault> {
+    fn next(&mut self, run: &Run) -> Result<Option<&'static Field>, Fault> {
         loop {
             if self.rest.is_empty() {
                 let Some(around) = self.around.take() else { return Ok(None) };
                 *self = *around;
                 continue;
             }
-            let (number, raw) = field(&mut self.rest)?;
-            if number < self.last {
-                return Err(ProtobufProblem::Disordered.into());
+            let (number, wire_type) = tag(&mut self.rest)?;
+            let last = std::mem::replace(&mut self.last, number);
+            if number < last {
+                return Err(Fault::from(&ProtobufProblem::Disordered));
             }
             while let [first, rest @ ..] = self.fields
                 && u32::from(first.number) < number
@@ -58,26 +67,31 @@ impl<'de> Fields<'de> {
             }
             let known = self.fields.first().filter(|field| u32::from(field.number) == number);
             let Some(field) = known else {
-                self.last = number;
+                value(&mut self.rest, wire_type)?;
                 run.skipped();
                 continue;
             };
-            if number == self.last && field.shape.card != Card::One {
-                return Err(ProtobufProblem::Disordered.into());
+            if number == last && field.shape.card != Card::One {
+                return Err(Fault::from(&ProtobufProblem::Disordered));
             }
-            self.last = number;
             match field.rule {
                 Rule::Plain => {}
-                Rule::OmitZero if raw.is_zero() => continue,
-                Rule::OmitZero => {}
+                Rule::OmitZero => {
+                    if is_zero(self.rest, wire_type) {
+                        value(&mut self.rest, wire_type)?;
+                        continue;
+                    }
+                }
                 Rule::Inline => {
+                    let raw = value(&mut self.rest, wire_type)?;
                     let inner = Self::new(raw.bytes()?, field.shape.message);
                     let around = std::mem::replace(self, inner);
                     self.around = Some(Box::new(around));
                     continue;
                 }
             }
-            return Ok(Some((field, raw)));
+            self.wire_type = wire_type;
+            return Ok(Some(field));
         }
     }
 }
@@ -87,62 +101,60 @@ impl<'a, 'de> Access<'a, 'de> {
     pub(super) fn of(value: Value<'a, 'de>) -> Result<Self, Fault> {
         let Value { run, level, shape, raw, number, more } = value;
         if level >= DEPTH {
-            return Err(ProtobufProblem::TooDeep.into());
+            return Err(Fault::from(&ProtobufProblem::TooDeep));
         }
         let members = match (shape.card, shape.kind, more) {
             (Card::One, Kind::Message, _) => Members::Message(Fields::new(raw.bytes()?, shape.message)),
             (Card::Map, _, Some(more)) => {
                 let shape = Shape { card: Card::One, ..shape };
-                Members::Map { first: Some(raw), more, number: u32::from(number), shape }
+                Members::Map { first: Some(raw), more, number: u32::from(number), shape, value: raw }
             }
             _ => return Err(expected("an object")),
         };
-        Ok(Self { run, level, members, raw, field: None })
+        Ok(Self { run, level, members })
     }
 
     #[inline(never)]
     pub(super) fn next_key(&mut self) -> Result<Option<&'de str>, Fault> {
         self.run.between(self.level);
         match &mut self.members {
-            Members::Message(fields) => {
-                let Some((field, raw)) = fields.next(self.run)? else { return Ok(None) };
-                self.raw = raw;
-                self.field = Some(field);
-                Ok(Some(field.name.text()))
-            }
-            Members::Map { first, more, number, shape } => {
+            Members::Message(fields) => Ok(fields.next(self.run)?.map(|field| field.name.text())),
+            Members::Map { first, more, number, shape, value } => {
                 let entry = match first.take() {
                     Some(raw) => Some(raw),
                     None => field_if(more, *number)?,
                 };
                 let Some(entry) = entry else { return Ok(None) };
-                let (key, value) = map_entry(entry, shape.kind)?;
-                self.raw = value;
+                let (key, raw) = map_entry(entry, shape.kind)?;
+                *value = raw;
                 Ok(Some(key))
             }
         }
     }
 
+    /// The value of the key that was given last.
     #[inline(never)]
     pub(super) fn next_value(&mut self) -> Result<Value<'_, 'de>, Fault> {
-        let (run, level, raw) = (self.run, self.level + 1, self.raw);
+        let (run, level) = (self.run, self.level + 1);
         match &mut self.members {
             Members::Message(fields) => {
-                let field = self.field.ok_or_else(|| expected("a key"))?;
+                let field = fields.fields.first().ok_or_else(|| expected("a key"))?;
                 run.within(self.level, field);
+                // Read here and not with the key, because what was written to memory just before is slow to read.
+                let raw = value(&mut fields.rest, fields.wire_type)?;
                 let more = (field.shape.card != Card::One).then_some(&mut fields.rest);
                 Ok(Value { run, level, shape: field.shape, raw, number: field.number, more })
             }
-            Members::Map { shape, .. } => {
+            Members::Map { shape, value, .. } => {
                 run.within_entry(self.level);
-                Ok(Value { run, level, shape: *shape, raw, number: 0, more: None })
+                Ok(Value { run, level, shape: *shape, raw: *value, number: 0, more: None })
             }
         }
     }
 }
 
 /// The key and the value of an entry of a map. Go writes both, and leaves out neither.
-fn map_entry(entry: Raw<'_>, kind: Kind) -> Result<(&str, Raw<'_>), Fault> {
+pub(super) fn map_entry(entry: Raw<'_>, kind: Kind) -> Result<(&str, Raw<'_>), Fault> {
     let mut rest = entry.bytes()?;
     let mut key: &[u8] = &[];
     let mut value = match kind {
@@ -157,7 +169,7 @@ fn map_entry(entry: Raw<'_>, kind: Kind) -> Result<(&str, Raw<'_>), Fault> {
             _ => {}
         }
     }
-    let key = std::str::from_utf8(key).map_err(|_| ProtobufProblem::Text)?;
+    let key = std::str::from_utf8(key).map_err(|_| &ProtobufProblem::Text)?;
     Ok((key, value))
 }
 

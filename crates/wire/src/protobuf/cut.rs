@@ -29,7 +29,7 @@ impl Cutter {
     }
 
     /// Copies all but the managed fields; says whether there are any.
-    fn copy(&mut self, object: &[u8]) -> Result<bool, ProtobufProblem> {
+    fn copy(&mut self, object: &[u8]) -> Result<bool, &'static ProtobufProblem> {
         let mut rest = object;
         while !rest.is_empty() {
             let at = object.len() - rest.len();
@@ -52,7 +52,7 @@ impl Cutter {
 }
 
 /// What is before the managed fields, and what is behind them.
-fn kept(metadata: &[u8]) -> Result<[&[u8]; 2], ProtobufProblem> {
+fn kept(metadata: &[u8]) -> Result<[&[u8]; 2], &'static ProtobufProblem> {
     let mut rest = metadata;
     while !rest.is_empty() {
         let before = rest;

@@ -26,8 +26,8 @@ pub(crate) struct Envelope<'a> {
 }
 
 impl<'a> Envelope<'a> {
-    pub(crate) fn read(bytes: &'a [u8]) -> Result<Self, ProtobufProblem> {
-        let mut rest = bytes.strip_prefix(MAGIC).ok_or(ProtobufProblem::Magic)?;
+    pub(crate) fn read(bytes: &'a [u8]) -> Result<Self, &'static ProtobufProblem> {
+        let mut rest = bytes.strip_prefix(MAGIC).ok_or(&ProtobufProblem::Magic)?;
         let mut envelope = Self { api_version: "", kind: "", object: &[] };
         while !rest.is_empty() {
             let (number, raw) = field(&mut rest)?;
@@ -43,15 +43,15 @@ impl<'a> Envelope<'a> {
 }
 
 /// The version and the kind.
-pub(super) fn types(bytes: &[u8]) -> Result<(&str, &str), ProtobufProblem> {
-    let text = |number| std::str::from_utf8(find_bytes(bytes, number)?).map_err(|_| ProtobufProblem::Text);
+pub(super) fn types(bytes: &[u8]) -> Result<(&str, &str), &'static ProtobufProblem> {
+    let text = |number| std::str::from_utf8(find_bytes(bytes, number)?).map_err(|_| &ProtobufProblem::Text);
     Ok((text(1)?, text(2)?))
 }
 
 /// Checks what an envelope says of its content, which is nothing unless it is special.
-pub(super) fn content(number: u32, said: &[u8]) -> Result<(), ProtobufProblem> {
+pub(super) fn content(number: u32, said: &[u8]) -> Result<(), &'static ProtobufProblem> {
     let usual = said.is_empty() || number == fields::CONTENT_TYPE && said == MEDIA_TYPE;
-    usual.then_some(()).ok_or(ProtobufProblem::Content)
+    usual.then_some(()).ok_or(&ProtobufProblem::Content)
 }
 
 #[cfg(test)]
@@ -70,12 +70,12 @@ mod tests {
 
     #[test]
     fn what_is_none_is_told() {
-        assert_eq!(Envelope::read(b"{}"), Err(ProtobufProblem::Magic));
-        assert_eq!(Envelope::read(b"k8s\0\x0a\x09\x0a"), Err(ProtobufProblem::Length));
-        assert_eq!(Envelope::read(b"k8s\0\x0a\x03\x0a\x01\xff"), Err(ProtobufProblem::Text));
+        assert_eq!(Envelope::read(b"{}"), Err(&ProtobufProblem::Magic));
+        assert_eq!(Envelope::read(b"k8s\0\x0a\x09\x0a"), Err(&ProtobufProblem::Length));
+        assert_eq!(Envelope::read(b"k8s\0\x0a\x03\x0a\x01\xff"), Err(&ProtobufProblem::Text));
         let with = |more: &[u8]| Envelope::read(&[BODY, more].concat()).err();
-        assert_eq!(with(b"\x1a\x04gzip"), Some(ProtobufProblem::Content));
-        assert_eq!(with(b"\"\x10application/json"), Some(ProtobufProblem::Content));
+        assert_eq!(with(b"\x1a\x04gzip"), Some(&ProtobufProblem::Content));
+        assert_eq!(with(b"\"\x10application/json"), Some(&ProtobufProblem::Content));
         assert_eq!(with(b"\"\x23application/vnd.kubernetes.protobuf"), None);
     }
 }

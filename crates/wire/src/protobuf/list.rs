@@ -3,7 +3,7 @@
 use super::cut::Cutter;
 use super::envelope::{MAGIC, content, fields, types};
 use super::gather::{Gather, Step};
-use super::reader::{ProtobufProblem, Raw, field, find, find_bytes, find_signed, number, tag};
+use super::reader::{LENGTH, ProtobufProblem, Raw, field, find, find_bytes, find_signed, number, tag};
 use crate::{Error, ListEnvelope, ManagedFields};
 
 const LIST: &str = "the list";
@@ -64,12 +64,12 @@ impl ListDecoder {
 impl State {
     /// Takes what is complete at the front.
     fn step(&mut self, bytes: &[u8], on_item: &mut impl FnMut(&[u8])) -> Result<Step, Error> {
-        let broken = |problem| Error::protobuf(LIST, String::new(), problem);
+        let broken = |problem: &ProtobufProblem| Error::protobuf(LIST, String::new(), *problem);
         match self.place {
             Place::Magic => {
                 let Some(magic) = bytes.get(..MAGIC.len()) else { return Ok(Step::Needs(MAGIC.len())) };
                 if magic != MAGIC {
-                    return Err(broken(ProtobufProblem::Magic));
+                    return Err(broken(&ProtobufProblem::Magic));
                 }
                 self.place = Place::Envelope;
                 Ok(Step::Used(MAGIC.len()))
@@ -100,15 +100,15 @@ impl State {
                 let all_there = bytes.len() == within;
                 let head = match Head::read(bytes).map_err(broken)? {
                     Some(head) => head,
-                    None if all_there => return Err(broken(ProtobufProblem::Length)),
+                    None if all_there => return Err(broken(&ProtobufProblem::Length)),
                     None => return Ok(Step::Needs(bytes.len() + 1)),
                 };
                 if head.total().is_some_and(|total| total > left) {
-                    return Err(broken(ProtobufProblem::Length));
+                    return Err(broken(&ProtobufProblem::Length));
                 }
                 let Some((whole, raw)) = head.whole(bytes).map_err(broken)? else {
                     return if all_there {
-                        Err(broken(ProtobufProblem::Length))
+                        Err(broken(&ProtobufProblem::Length))
                     } else {
                         Ok(head.needs(bytes))
                     };
@@ -125,7 +125,7 @@ impl State {
         }
     }
 
-    fn of_envelope(&mut self, number: u32, raw: Raw<'_>) -> Result<(), ProtobufProblem> {
+    fn of_envelope(&mut self, number: u32, raw: Raw<'_>) -> Result<(), &'static ProtobufProblem> {
         match number {
             fields::TYPES => {
                 let (api_version, kind) = types(raw.bytes()?)?;
@@ -134,13 +134,13 @@ impl State {
             }
             fields::CONTENT_ENCODING | fields::CONTENT_TYPE => content(number, raw.bytes()?)?,
             // Not of a length, or another would have been read.
-            fields::OBJECT => return Err(ProtobufProblem::Mismatch),
+            fields::OBJECT => return Err(&ProtobufProblem::Mismatch),
             _ => {}
         }
         Ok(())
     }
 
-    fn metadata(&mut self, raw: Raw<'_>) -> Result<(), ProtobufProblem> {
+    fn metadata(&mut self, raw: Raw<'_>) -> Result<(), &'static ProtobufProblem> {
         let metadata = raw.bytes()?;
         let text = |number| Ok(String::from_utf8_lossy(find_bytes(metadata, number)?).into_owned());
         self.envelope.resource_version = text(2)?;
@@ -165,7 +165,7 @@ struct Head {
 
 impl Head {
     /// Nothing if more bytes are needed.
-    fn read(bytes: &[u8]) -> Result<Option<Self>, ProtobufProblem> {
+    fn read(bytes: &[u8]) -> Result<Option<Self>, &'static ProtobufProblem> {
         let mut rest = bytes;
         let unfinished = |rest: &[u8]| rest.len() < NUMBER && rest.iter().all(|byte| *byte >= 128);
         if unfinished(rest) {
@@ -173,7 +173,7 @@ impl Head {
         }
         let (field, wire_type) = tag(&mut rest)?;
         let mut length = None;
-        if wire_type == 2 {
+        if wire_type == LENGTH {
             if unfinished(rest) {
                 return Ok(None);
             }
@@ -188,13 +188,13 @@ impl Head {
     }
 
     /// The whole field and its length, if it is all there.
-    fn whole<'a>(&self, bytes: &'a [u8]) -> Result<Option<(usize, Raw<'a>)>, ProtobufProblem> {
+    fn whole<'a>(&self, bytes: &'a [u8]) -> Result<Option<(usize, Raw<'a>)>, &'static ProtobufProblem> {
         let mut rest = bytes;
         match field(&mut rest) {
             Ok((_, raw)) => Ok(Some((bytes.len() - rest.len(), raw))),
             // Of a number of up to ten bytes, of which not all are there.
-            Err(ProtobufProblem::Number) if bytes.len() < self.size + NUMBER => Ok(None),
-            Err(ProtobufProblem::Length) => Ok(None),
+            Err(&ProtobufProblem::Number) if bytes.len() < self.size + NUMBER => Ok(None),
+            Err(&ProtobufProblem::Length) => Ok(None),
             Err(problem) => Err(problem),
         }
     }

@@ -10,6 +10,7 @@ mod envelope;
 mod gather;
 mod list;
 mod object;
+mod path;
 mod reader;
 mod run;
 mod schema;
@@ -25,6 +26,7 @@ use kinformer_core::ObjectKey;
 
 pub(crate) use envelope::Envelope;
 pub(crate) use list::ListDecoder;
+pub(crate) use path::Path;
 pub use reader::ProtobufProblem;
 pub(crate) use schema::Schema;
 pub(crate) use watch::WatchDecoder;
@@ -38,17 +40,32 @@ pub(crate) fn decode<'de, K: Deserialize<'de>>(
     let decoded = object::Object::new(&run, schema, message).and_then(K::deserialize);
     match decoded {
         Ok(object) => Ok((object, run.unknown())),
-        Err(fault) => Err(failure(schema, &run, fault)),
+        Err(fault) => Err(failure(schema, run.path(), fault)),
     }
 }
 
-#[cold]
-fn failure(schema: Schema, run: &run::Run, fault: run::Fault) -> Error {
-    match fault.into_why() {
-        run::Why::Bytes(problem) => Error::protobuf(schema.kind, run.path(), problem),
-        run::Why::Type(problem) => {
-            Error::Undecodable { what: schema.kind.to_owned(), path: run.path(), problem }
+/// Decodes one member of a message of that kind, if it has it; looks at no other.
+pub(crate) fn decode_at<'de, K: Deserialize<'de>>(
+    schema: Schema,
+    message: &'de [u8],
+    path: &Path,
+    names: &[Box<str>],
+) -> Result<Option<K>, Error> {
+    let run = run::Run::new();
+    path::decode(&run, path, message).map_err(|fault| {
+        let (mut path, within) = (names.join("."), run.path());
+        if !within.is_empty() && !within.starts_with('[') {
+            path.push('.');
         }
+        failure(schema, path + &within, fault)
+    })
+}
+
+#[cold]
+fn failure(schema: Schema, path: String, fault: run::Fault) -> Error {
+    match fault.into_why() {
+        run::Why::Bytes(problem) => Error::protobuf(schema.kind, path, problem),
+        run::Why::Type(problem) => Error::Undecodable { what: schema.kind.to_owned(), path, problem },
     }
 }
 

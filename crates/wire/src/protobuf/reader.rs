@@ -39,7 +39,13 @@ pub enum ProtobufProblem {
     Content,
 }
 
-type Result<T> = std::result::Result<T, ProtobufProblem>;
+/// A reference, because a result with it is made of whole words: one with the problem itself in it would be taken
+/// apart into bytes at every return, which took more time than the reading.
+type Result<T> = std::result::Result<T, &'static ProtobufProblem>;
+
+/// The wire types of nearly everything.
+const NUMBER: u8 = 0;
+pub(crate) const LENGTH: u8 = 2;
 
 /// The value of a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,12 +61,12 @@ pub(crate) enum Raw<'de> {
 impl<'de> Raw<'de> {
     #[inline]
     pub(crate) fn bytes(self) -> Result<&'de [u8]> {
-        if let Self::Bytes(bytes) = self { Ok(bytes) } else { Err(ProtobufProblem::Mismatch) }
+        if let Self::Bytes(bytes) = self { Ok(bytes) } else { Err(&ProtobufProblem::Mismatch) }
     }
 
     #[inline]
     pub(crate) fn number(self) -> Result<u64> {
-        if let Self::Number(number) = self { Ok(number) } else { Err(ProtobufProblem::Mismatch) }
+        if let Self::Number(number) = self { Ok(number) } else { Err(&ProtobufProblem::Mismatch) }
     }
 
     /// Protobuf's signed numbers are the same 64 bits.
@@ -71,11 +77,7 @@ impl<'de> Raw<'de> {
 
     #[inline]
     pub(crate) fn double(self) -> Result<f64> {
-        if let Self::Fixed(bits) = self { Ok(f64::from_bits(bits)) } else { Err(ProtobufProblem::Mismatch) }
-    }
-
-    pub(crate) fn is_zero(self) -> bool {
-        matches!(self, Self::Number(0) | Self::Fixed(0) | Self::Bytes([]))
+        if let Self::Fixed(bits) = self { Ok(f64::from_bits(bits)) } else { Err(&ProtobufProblem::Mismatch) }
     }
 }
 
@@ -95,6 +97,7 @@ pub(crate) fn number(bytes: &mut &[u8]) -> Result<u64> {
     }
 }
 
+#[inline(never)]
 fn long_number(bytes: &mut &[u8]) -> Result<u64> {
     let mut value = 0;
     let mut rest = *bytes;
@@ -110,19 +113,19 @@ fn long_number(bytes: &mut &[u8]) -> Result<u64> {
             return Ok(value);
         }
     }
-    Err(ProtobufProblem::Number)
+    Err(&ProtobufProblem::Number)
 }
 
 #[inline]
 fn take<'de>(bytes: &mut &'de [u8], length: u64) -> Result<&'de [u8]> {
     let split = usize::try_from(length).ok().and_then(|length| bytes.split_at_checked(length));
-    let (taken, rest) = split.ok_or(ProtobufProblem::Length)?;
+    let (taken, rest) = split.ok_or(&ProtobufProblem::Length)?;
     *bytes = rest;
     Ok(taken)
 }
 
 fn take_fixed<const N: usize>(bytes: &mut &[u8]) -> Result<[u8; N]> {
-    let (taken, rest) = bytes.split_first_chunk().ok_or(ProtobufProblem::Length)?;
+    let (taken, rest) = bytes.split_first_chunk().ok_or(&ProtobufProblem::Length)?;
     *bytes = rest;
     Ok(*taken)
 }
@@ -134,7 +137,41 @@ pub(crate) fn tag(bytes: &mut &[u8]) -> Result<(u32, u8)> {
     // At most 29 bits, and never 0.
     match u32::try_from(tag >> 3) {
         Ok(field @ 1..=0x1fff_ffff) => Ok((field, (tag & 7) as u8)),
-        _ => Err(ProtobufProblem::FieldNumber),
+        _ => Err(&ProtobufProblem::FieldNumber),
+    }
+}
+
+/// Takes a value of that wire type from the front.
+#[inline(always)]
+pub(crate) fn value<'de>(bytes: &mut &'de [u8], wire_type: u8) -> Result<Raw<'de>> {
+    match wire_type {
+        LENGTH => {
+            let length = number(bytes)?;
+            Ok(Raw::Bytes(take(bytes, length)?))
+        }
+        NUMBER => Ok(Raw::Number(number(bytes)?)),
+        _ => fixed(bytes, wire_type),
+    }
+}
+
+#[inline(never)]
+fn fixed<'de>(bytes: &mut &'de [u8], wire_type: u8) -> Result<Raw<'de>> {
+    match wire_type {
+        1 => Ok(Raw::Fixed(u64::from_le_bytes(take_fixed(bytes)?))),
+        5 => Ok(Raw::Fixed(u64::from(u32::from_le_bytes(take_fixed(bytes)?)))),
+        3 => Err(&ProtobufProblem::WireType(3)),
+        4 => Err(&ProtobufProblem::WireType(4)),
+        6 => Err(&ProtobufProblem::WireType(6)),
+        _ => Err(&ProtobufProblem::WireType(7)),
+    }
+}
+
+/// Whether the value at the front is the zero of its type.
+#[inline]
+pub(crate) fn is_zero(bytes: &[u8], wire_type: u8) -> bool {
+    match wire_type {
+        NUMBER | LENGTH => bytes.first() == Some(&0),
+        _ => matches!(value(&mut &*bytes, wire_type), Ok(Raw::Fixed(0))),
     }
 }
 
@@ -142,17 +179,7 @@ pub(crate) fn tag(bytes: &mut &[u8]) -> Result<(u32, u8)> {
 #[inline]
 pub(crate) fn field<'de>(bytes: &mut &'de [u8]) -> Result<(u32, Raw<'de>)> {
     let (field, wire_type) = tag(bytes)?;
-    let raw = match wire_type {
-        0 => Raw::Number(number(bytes)?),
-        2 => {
-            let length = number(bytes)?;
-            Raw::Bytes(take(bytes, length)?)
-        }
-        1 => Raw::Fixed(u64::from_le_bytes(take_fixed(bytes)?)),
-        5 => Raw::Fixed(u64::from(u32::from_le_bytes(take_fixed(bytes)?))),
-        other => return Err(ProtobufProblem::WireType(other)),
-    };
-    Ok((field, raw))
+    Ok((field, value(bytes, wire_type)?))
 }
 
 /// Takes the next field from the front if it has that number.
@@ -211,7 +238,7 @@ mod tests {
             let mut bytes = Vec::new();
             put_number(&mut bytes, value);
             for cut in 0..bytes.len() {
-                prop_assert_eq!(number(&mut &bytes[..cut]), Err(ProtobufProblem::Number));
+                prop_assert_eq!(number(&mut &bytes[..cut]), Err(&ProtobufProblem::Number));
             }
             bytes.extend_from_slice(&rest);
             let mut left = bytes.as_slice();
@@ -229,7 +256,7 @@ mod tests {
 
     #[test]
     fn what_is_no_number_or_field_is_told() {
-        let problem = |bytes: &[u8]| field(&mut &*bytes).unwrap_err();
+        let problem = |bytes: &[u8]| *field(&mut &*bytes).unwrap_err();
         assert_eq!(problem(b""), ProtobufProblem::Number);
         assert_eq!(problem(&[0x80; 11]), ProtobufProblem::Number);
         let beyond = [8, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 2];
@@ -244,9 +271,9 @@ mod tests {
         for group in [3, 4, 6, 7] {
             assert_eq!(problem(&[8 | group, 0]), ProtobufProblem::WireType(group));
         }
-        assert_eq!(Raw::Number(1).bytes(), Err(ProtobufProblem::Mismatch));
-        assert_eq!(Raw::Bytes(b"").number(), Err(ProtobufProblem::Mismatch));
-        assert_eq!(Raw::Number(1).double(), Err(ProtobufProblem::Mismatch));
+        assert_eq!(Raw::Number(1).bytes(), Err(&ProtobufProblem::Mismatch));
+        assert_eq!(Raw::Bytes(b"").number(), Err(&ProtobufProblem::Mismatch));
+        assert_eq!(Raw::Number(1).double(), Err(&ProtobufProblem::Mismatch));
     }
 
     #[test]

@@ -116,10 +116,10 @@ pub(super) fn expected(what: &str) -> Fault {
     Fault(Box::new(Why::Type(format!("the type wants {what} here, and the field is none"))))
 }
 
-impl From<ProtobufProblem> for Fault {
+impl From<&'static ProtobufProblem> for Fault {
     #[cold]
-    fn from(problem: ProtobufProblem) -> Self {
-        Self(Box::new(Why::Bytes(problem)))
+    fn from(problem: &'static ProtobufProblem) -> Self {
+        Self(Box::new(Why::Bytes(*problem)))
     }
 }
 

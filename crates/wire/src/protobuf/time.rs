@@ -17,11 +17,11 @@ pub(super) fn rfc3339(
     seconds: i64,
     precision: Precision,
     text: &mut [u8; 27],
-) -> Result<&str, ProtobufProblem> {
+) -> Result<&str, &'static ProtobufProblem> {
     let (day, second) = (seconds.div_euclid(DAY), seconds.rem_euclid(DAY));
     let (year, month, date) = civil(day);
     if !(0..=9999).contains(&year) {
-        return Err(ProtobufProblem::Time);
+        return Err(&ProtobufProblem::Time);
     }
     let mut length = 0;
     let mut put = |value: i64, digits: u32, after: u8| {
@@ -49,7 +49,7 @@ pub(super) fn rfc3339(
         }
     }
     let written = text.get(..length).unwrap_or_default();
-    std::str::from_utf8(written).map_err(|_| ProtobufProblem::Time)
+    std::str::from_utf8(written).map_err(|_| &ProtobufProblem::Time)
 }
 
 /// The year, month and day of a day counted from 1970-01-01. Years begin in March here, so that the day that only
@@ -72,7 +72,7 @@ mod tests {
     use k8s_openapi::jiff::Timestamp;
     use proptest::prelude::*;
 
-    fn written(seconds: i64, precision: Precision) -> Result<String, ProtobufProblem> {
+    fn written(seconds: i64, precision: Precision) -> Result<String, &'static ProtobufProblem> {
         rfc3339(seconds, precision, &mut [0; 27]).map(str::to_owned)
     }
 
@@ -91,7 +91,7 @@ mod tests {
         assert_eq!(written(253_402_300_799, Precision::Seconds).as_deref(), Ok("9999-12-31T23:59:59Z"));
         assert_eq!(written(-62_167_219_200, Precision::Seconds).as_deref(), Ok("0000-01-01T00:00:00Z"));
         for beyond in [253_402_300_800, -62_167_219_201, i64::MAX, i64::MIN] {
-            assert_eq!(written(beyond, Precision::Seconds), Err(ProtobufProblem::Time));
+            assert_eq!(written(beyond, Precision::Seconds), Err(&ProtobufProblem::Time));
         }
     }
 }

@@ -41,14 +41,20 @@ impl<'a, 'de> Value<'a, 'de> {
         self.shape.card == Card::One && self.shape.kind == kind
     }
 
-    #[inline(never)]
+    #[inline]
     fn is_null(&self) -> bool {
+        let can_be =
+            matches!(self.shape.kind, Kind::Time | Kind::MicroTime | Kind::RawJson | Kind::RawExtension);
+        can_be && self.is_without_content()
+    }
+
+    #[inline(never)]
+    fn is_without_content(&self) -> bool {
         let Raw::Bytes(bytes) = self.raw else { return false };
         self.shape.card == Card::One
             && match self.shape.kind {
-                Kind::Time | Kind::MicroTime => bytes.is_empty(),
                 Kind::RawJson | Kind::RawExtension => json(bytes).is_none(),
-                _ => false,
+                _ => bytes.is_empty(),
             }
     }
 
@@ -89,7 +95,7 @@ impl<'a, 'de> Value<'a, 'de> {
             Kind::MicroTime => {
                 let micros = find_signed(bytes, 2)? / 1000;
                 let micros = u32::try_from(micros).ok().filter(|micros| *micros < 1_000_000);
-                Precision::Micros(micros.ok_or(super::ProtobufProblem::Time)?)
+                Precision::Micros(micros.ok_or(&super::ProtobufProblem::Time)?)
             }
             _ => Precision::Seconds,
         };

@@ -34,7 +34,7 @@ impl WatchDecoder {
             let length = usize::try_from(u32::from_be_bytes(*length)).unwrap_or(usize::MAX);
             let whole = length.saturating_add(LENGTH);
             let Some(frame) = rest.get(..length) else { return Ok(Step::Needs(whole)) };
-            on_event(event(frame, cutter).map_err(|problem| Error::protobuf(EVENT, String::new(), problem)));
+            on_event(event(frame, cutter).map_err(|problem| Error::protobuf(EVENT, String::new(), *problem)));
             Ok(Step::Used(whole))
         })
     }
@@ -47,7 +47,7 @@ impl WatchDecoder {
     }
 }
 
-fn event<'a>(frame: &'a [u8], cutter: &'a mut Cutter) -> Result<RawEvent<'a>, ProtobufProblem> {
+fn event<'a>(frame: &'a [u8], cutter: &'a mut Cutter) -> Result<RawEvent<'a>, &'static ProtobufProblem> {
     let (mut name, mut object): (&[u8], &[u8]) = (&[], &[]);
     let mut rest = frame;
     while !rest.is_empty() {

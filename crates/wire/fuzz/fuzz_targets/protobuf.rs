@@ -1,0 +1,31 @@
+//! Any bytes as an answer, a message, a list and a watch.
+#![no_main]
+
+use std::hint::black_box;
+
+use k8s_openapi::api::core::v1::Pod;
+use kinformer_wire::{Encoding, ListDecoder, ManagedFields, ObjectDecoder, WatchDecoder, decode_answer};
+use libfuzzer_sys::fuzz_target;
+use serde_json::Value;
+
+fuzz_target!(|bytes: &[u8]| {
+    let _ = black_box(decode_answer::<Value>(Encoding::Protobuf, bytes));
+    let _ = black_box(decode_answer::<Pod>(Encoding::Protobuf, bytes));
+    for (api_version, kind) in [("v1", "Pod"), ("apiextensions.k8s.io/v1", "CustomResourceDefinition")] {
+        if let Some(decoder) = ObjectDecoder::new(Encoding::Protobuf, api_version, kind) {
+            let _ = black_box(decoder.decode::<Value>(bytes));
+            black_box(decoder.identify(bytes));
+        }
+    }
+    // The first byte says where the chunks end.
+    let (chunk, bytes) =
+        bytes.split_first().map_or((1, bytes), |(first, rest)| (usize::from(*first) + 1, rest));
+    let mut list = ListDecoder::of(Encoding::Protobuf, ManagedFields::Cut);
+    if bytes.chunks(chunk).try_for_each(|chunk| list.feed(chunk, |item| _ = black_box(item.len()))).is_ok() {
+        let _ = black_box(list.finish());
+    }
+    let mut watch = WatchDecoder::of(Encoding::Protobuf, ManagedFields::Cut);
+    if bytes.chunks(chunk).try_for_each(|chunk| watch.feed(chunk, |event| _ = black_box(event))).is_ok() {
+        let _ = black_box(watch.finish(|_| {}));
+    }
+});
