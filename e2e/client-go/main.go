@@ -1,5 +1,5 @@
 // client-go's own informers, printing what their handlers hear in the lines of `kinformer watch -o json`, so that the
-// two can be compared.
+// two can be compared. With -until-synced it is what `cargo xtask bench-peers` measures.
 package main
 
 import (
@@ -7,12 +7,14 @@ import (
 	"encoding/json"
 	"flag"
 	"fmt"
+	"io"
 	"os"
 	"os/signal"
 	"strings"
 	"sync"
 
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
@@ -118,13 +120,43 @@ func newFactory(config *rest.Config, onlyMetadata bool) (*factory, error) {
 	return &factory{informer, made.Start, made.Shutdown}, nil
 }
 
+// untilSynced keeps pods with the defaults of client-go, in protobuf as Kubernetes' own components do, and one handler.
+// When that has been told of all of them it says how many there are, and ends with its input.
+func untilSynced(config *rest.Config) error {
+	config.ContentType = runtime.ContentTypeProtobuf
+	config.AcceptContentTypes = runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return err
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	defer stop()
+	factory := informers.NewSharedInformerFactory(client, 0)
+	informer := factory.Core().V1().Pods().Informer()
+	told := 0
+	registration, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{AddFunc: func(any) { told++ }})
+	if err != nil {
+		return err
+	}
+	factory.Start(ctx.Done())
+	// Which does not poll, as WaitForCacheSync does.
+	cache.WaitFor(ctx, "", registration.HasSyncedChecker())
+	print(map[string]any{"kept": len(informer.GetStore().ListKeys()), "told": told})
+	_, err = io.Copy(io.Discard, os.Stdin)
+	return err
+}
+
 func run() error {
 	kubeconfig := flag.String("kubeconfig", "", "the kubeconfig")
 	onlyMetadata := flag.Bool("metadata", false, "know nothing of the objects but their metadata")
+	measured := flag.Bool("until-synced", false, "keep pods, say when they are there, end with the input")
 	flag.Parse()
 	config, err := clientcmd.BuildConfigFromFlags("", *kubeconfig)
 	if err != nil {
 		return err
+	}
+	if *measured {
+		return untilSynced(config)
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()

@@ -24,6 +24,7 @@ pub struct Proxy {
 struct Shared {
     flow: watch::Sender<Flow>,
     accepted: AtomicUsize,
+    open: AtomicUsize,
     /// How many bytes of answers are carried before everything is cut.
     allowed: AtomicU64,
 }
@@ -55,6 +56,7 @@ impl Proxy {
         let shared = Shared {
             flow: watch::Sender::new(Flow::default()),
             accepted: AtomicUsize::new(0),
+            open: AtomicUsize::new(0),
             allowed: AtomicU64::new(UNLIMITED),
         };
         let mut proxy = Self { port: 0, target, shared: Arc::new(shared), accepting: None };
@@ -70,6 +72,11 @@ impl Proxy {
     /// How many connections it has taken.
     pub fn connections(&self) -> usize {
         self.shared.accepted.load(Ordering::Relaxed)
+    }
+
+    /// How many of them are still there.
+    pub fn open(&self) -> usize {
+        self.shared.open.load(Ordering::Relaxed)
     }
 
     /// Cuts every connection that there is.
@@ -123,6 +130,7 @@ impl Proxy {
         self.accepting = Some(tokio::spawn(async move {
             while let Ok((client, _)) = listener.accept().await {
                 let number = shared.accepted.fetch_add(1, Ordering::Relaxed);
+                shared.open.fetch_add(1, Ordering::Relaxed);
                 tokio::spawn(shared.clone().connect(number, client, target));
             }
         }));
@@ -162,6 +170,7 @@ impl Shared {
             _ = carry => {}
             _ = flow.wait_for(|flow| flow.age != age) => {}
         }
+        self.open.fetch_sub(1, Ordering::Relaxed);
     }
 
     async fn carry(
@@ -241,6 +250,7 @@ mod tests {
         let mut heard = [0; 5];
         connection.read_exact(&mut heard).await.unwrap();
         assert_eq!(&heard, b"hello");
+        assert_eq!(proxy.open(), 1);
         proxy.cut();
         assert_eq!(rest(&mut connection).await, b"");
         assert_eq!(proxy.connections(), 1);

@@ -10,16 +10,16 @@ use std::process::{Command, Stdio};
 use crate::files;
 
 /// A program in Go that is built where it is missing, and the variable that tells the suite where it is.
-struct Program {
+pub(crate) struct Program {
     name: &'static str,
     folder: &'static str,
-    variable: &'static str,
+    pub(crate) variable: &'static str,
     /// The module whose version is its own.
     module: &'static str,
 }
 
 /// All components of the control plane, and kubectl.
-const CONTROL_PLANE: Program = Program {
+pub(crate) const CONTROL_PLANE: Program = Program {
     name: "control-plane",
     folder: "e2e/control-plane",
     variable: "KINFORMER_CONTROL_PLANE",
@@ -27,7 +27,7 @@ const CONTROL_PLANE: Program = Program {
 };
 
 /// client-go's informers, printing what they tell.
-const CLIENT_GO: Program = Program {
+pub(crate) const CLIENT_GO: Program = Program {
     name: "client-go",
     folder: "e2e/client-go",
     variable: "KINFORMER_CLIENT_GO",
@@ -127,7 +127,7 @@ fn built_here(what: &[&str], place: &str) -> Result<PathBuf, String> {
 
 impl Program {
     /// Where it is; built if there is none of these sources yet.
-    fn built(&self) -> Result<PathBuf, String> {
+    pub(crate) fn built(&self) -> Result<PathBuf, String> {
         let mut sources = DefaultHasher::new();
         for name in ["go.mod", "go.sum", "main.go"] {
             files::read(&format!("{}/{name}", self.folder))?.hash(&mut sources);
@@ -168,7 +168,7 @@ impl Program {
     }
 }
 
-fn finish(command: &mut Command) -> Result<(), String> {
+pub(crate) fn finish(command: &mut Command) -> Result<(), String> {
     let name = command.get_program().display().to_string();
     let status = command.status().map_err(|error| format!("{name}: {error}"))?;
     if status.success() { Ok(()) } else { Err(format!("{name}: {status}")) }

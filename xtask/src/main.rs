@@ -1,5 +1,6 @@
 //! The project's own tasks: `cargo xtask --help`.
 
+mod bench_peers;
 mod ci;
 mod codegen;
 mod contract;
@@ -31,6 +32,8 @@ enum Task {
     Codegen(codegen::Args),
     /// A real kube-apiserver and etcd on this machine, built from their sources.
     E2e(e2e::Args),
+    /// Our informers against client-go's and kube-runtime's, on such a kube-apiserver, in one run.
+    BenchPeers(bench_peers::Args),
     /// Check the structure: layers, the map, sizes, lints, banned calls.
     Tidy,
     /// List the contract's promises with the tests that name them.
@@ -42,6 +45,7 @@ fn main() -> ExitCode {
         Task::Ci(args) => ci::run(&args),
         Task::Codegen(args) => codegen::run(&args),
         Task::E2e(args) => e2e::run(&args),
+        Task::BenchPeers(args) => bench_peers::run(&args),
         Task::Tidy => tidy::run(),
         Task::Contract(args) => contract::run(&args),
     };

@@ -9,6 +9,7 @@
 
 mod access;
 mod cluster;
+mod connections;
 mod differential;
 mod embedded;
 mod failures;

@@ -1,0 +1,166 @@
+//! The pods, as a controller and a kubelet leave them.
+
+use std::fmt;
+
+use futures::{StreamExt, TryStreamExt, stream};
+use k8s_openapi::api::core::v1::{Namespace, Pod, ServiceAccount};
+use kube_client::{Api, Client};
+use kube_core::params::{Patch, PatchParams, PostParams};
+use serde_json::{Value, json};
+
+use crate::Failure;
+
+const NAMESPACES: usize = 20;
+/// Of each deployment.
+const REPLICAS: usize = 20;
+const NODES: usize = 200;
+/// How many are being written at a time.
+const AT_A_TIME: usize = 16;
+
+/// How large one of them is as JSON, in bytes.
+pub(crate) struct Size {
+    whole: usize,
+    without_managed_fields: usize,
+    managers: usize,
+}
+
+impl fmt::Display for Size {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { whole, without_managed_fields, managers } = self;
+        write!(
+            f,
+            "each {whole} bytes of JSON, {without_managed_fields} of them without managedFields of {managers} managers"
+        )
+    }
+}
+
+/// Writes so many, and says so on the way.
+pub(crate) async fn write(client: &Client, pods: usize) -> Result<Size, Failure> {
+    for number in 0..NAMESPACES {
+        let name = namespace(number);
+        let created: Namespace = serde_json::from_value(json!({"metadata": {"name": name}}))?;
+        Api::all(client.clone()).create(&PostParams::default(), &created).await?;
+        // Which pods need, and no controller makes here.
+        let account: ServiceAccount = serde_json::from_value(json!({"metadata": {"name": "default"}}))?;
+        Api::namespaced(client.clone(), &name).create(&PostParams::default(), &account).await?;
+    }
+    let mut written = stream::iter(0..pods).map(|number| one(client, number)).buffer_unordered(AT_A_TIME);
+    let (mut count, step) = (0, pods.div_ceil(10));
+    let mut last = None;
+    while let Some(pod) = written.try_next().await? {
+        count += 1;
+        if count % step == 0 || count == pods {
+            eprintln!("{count} of {pods} pods are written");
+        }
+        last = Some(pod);
+    }
+    let mut pod = serde_json::to_value(last.ok_or("no pod was written")?)?;
+    let whole = pod.to_string().len();
+    let managed = pod.pointer_mut("/metadata/managedFields").map(Value::take);
+    let managers = managed.as_ref().and_then(Value::as_array).map_or(0, Vec::len);
+    // The `null` and the name that are left of it.
+    let left = r#""managedFields":null,"#.len();
+    Ok(Size { whole, without_managed_fields: pod.to_string().len() - left, managers })
+}
+
+/// Created by a controller; then a kubelet says what became of it.
+async fn one(client: &Client, number: usize) -> Result<Pod, Failure> {
+    let pods: Api<Pod> = Api::namespaced(client.clone(), &namespace(number / REPLICAS));
+    let created: Pod = serde_json::from_value(pod(number))?;
+    let manager =
+        PostParams { field_manager: Some("kube-controller-manager".into()), ..PostParams::default() };
+    pods.create(&manager, &created).await?;
+    let manager = PatchParams { field_manager: Some("kubelet".into()), ..PatchParams::default() };
+    Ok(pods.patch_status(&name(number), &manager, &Patch::Strategic(status(number))).await?)
+}
+
+fn namespace(number: usize) -> String {
+    format!("team-{}", number % NAMESPACES)
+}
+
+/// Of the deployment that it belongs to.
+fn app(number: usize) -> String {
+    format!("service-{}", number / REPLICAS)
+}
+
+fn replica_set(number: usize) -> String {
+    format!("{}-{:08x}", app(number), 0x6c5f_7d9bu32.wrapping_add((number / REPLICAS) as u32))
+}
+
+fn name(number: usize) -> String {
+    format!("{}-{number:06x}", replica_set(number))
+}
+
+fn pod(number: usize) -> Value {
+    let (app, owner) = (app(number), replica_set(number));
+    let hash = owner.rsplit('-').next().unwrap_or_default();
+    let probe = |path: &str, period: u32| {
+        json!({
+            "httpGet": {"path": path, "port": "http"}, "initialDelaySeconds": 5, "periodSeconds": period,
+            "timeoutSeconds": 2,
+        })
+    };
+    json!({
+        "metadata": {
+            "name": name(number),
+            "generateName": format!("{owner}-"),
+            "labels": {
+                "app.kubernetes.io/name": app, "pod-template-hash": hash,
+                "tier": if number.is_multiple_of(2) { "backend" } else { "frontend" },
+            },
+            "annotations": {
+                "prometheus.io/scrape": "true", "kubectl.kubernetes.io/restartedAt": "2026-11-20T08:15:00Z",
+            },
+            "ownerReferences": [{
+                "apiVersion": "apps/v1", "kind": "ReplicaSet", "name": owner, "controller": true,
+                "blockOwnerDeletion": true,
+                "uid": format!("5f0c3a52-7d1e-4a8b-9c51-{:012x}", number / REPLICAS),
+            }],
+        },
+        "spec": {
+            "nodeName": format!("node-{}", number % NODES),
+            "containers": [{
+                "name": "app",
+                "image": format!("registry.example.com/shop/{app}:v1.{}", number % 7),
+                "args": ["--listen=:8080", "--metrics=:9102", "--log-format=json"],
+                "env": [
+                    {"name": "POD_NAME", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}},
+                    {"name": "DATABASE_HOST", "value": "database.storage.svc.cluster.local"},
+                ],
+                "ports": [{"name": "http", "containerPort": 8080}],
+                "resources": {
+                    "requests": {"cpu": "100m", "memory": "128Mi"}, "limits": {"cpu": "500m", "memory": "256Mi"},
+                },
+                "livenessProbe": probe("/healthz", 10),
+                "readinessProbe": probe("/readyz", 5),
+                "volumeMounts": [{"name": "config", "mountPath": "/etc/app", "readOnly": true}],
+            }],
+            "volumes": [{"name": "config", "configMap": {"name": format!("{app}-config")}}],
+        },
+    })
+}
+
+fn status(number: usize) -> Value {
+    let ip = format!("10.{}.{}.{}", 64 + number / 65_536, number / 256 % 256, number % 256);
+    let host = format!("192.168.{}.{}", number % NODES / 250, number % NODES % 250 + 1);
+    let at = "2026-11-20T08:15:07Z";
+    let conditions = ["PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady", "PodScheduled"];
+    let conditions = conditions.map(|name| {
+        json!({"type": name, "status": "True", "lastProbeTime": null, "lastTransitionTime": at, "observedGeneration": 1})
+    });
+    let digest = |salt: u64| format!("{:064x}", (number as u64 + salt).wrapping_mul(0x9e37_79b9_7f4a_7c15));
+    json!({
+        "status": {
+            "phase": "Running", "conditions": conditions, "hostIP": host, "hostIPs": [{"ip": host}],
+            "podIP": ip, "podIPs": [{"ip": ip}], "qosClass": "Burstable", "startTime": at,
+            "observedGeneration": 1,
+            "containerStatuses": [{
+                "name": "app", "ready": true, "started": true, "restartCount": 0,
+                "image": format!("registry.example.com/shop/{}:v1.{}", app(number), number % 7),
+                "imageID": format!("registry.example.com/shop/{}@sha256:{}", app(number), digest(1)),
+                "containerID": format!("containerd://{}", digest(2)),
+                "state": {"running": {"startedAt": at}}, "lastState": {},
+            }],
+        },
+    })
+}
