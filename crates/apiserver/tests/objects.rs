@@ -391,7 +391,9 @@ async fn a_binding_is_of_one_pod_that_may_be_bound() {
     assert!(other.status(409, "Conflict").contains("UID in precondition: another"));
     let old = client.post(&path, &binding(json!({"name": "a", "resourceVersion": "1"}))).await;
     assert!(old.status(409, "Conflict").contains("ResourceVersion in precondition: 1"));
-    client.post(&format!("{PODS}/b/binding"), &binding(json!({}))).await.status(404, "NotFound");
+    let missing = binding(json!({"name": "b"}));
+    client.post(&format!("{PODS}/b/binding"), &missing).await.status(404, "NotFound");
+    client.post(&path, &missing).await.status(400, "BadRequest");
     client.post(&format!("{path}?dryRun=All"), &binding(json!({"name": "a"}))).await.ok();
     assert_eq!(client.get(&format!("{PODS}/a")).await.ok(), made);
 
@@ -400,20 +402,20 @@ async fn a_binding_is_of_one_pod_that_may_be_bound() {
     let bound = client.get(&format!("{PODS}/a")).await.ok();
     assert_eq!(bound["metadata"]["labels"]["zone"], "z");
     assert_eq!(bound["status"]["conditions"][0]["type"], "PodScheduled");
-    let again = client.post(&path, &binding(json!({}))).await.status(409, "Conflict");
+    let again = client.post(&path, &binding(json!({"name": "a"}))).await.status(409, "Conflict");
     assert!(again.ends_with("pod a is already assigned to node \"n1\""), "{again}");
 
     let mut gated = pod("gated");
     gated["spec"]["schedulingGates"] = json!([{"name": "wait"}]);
     client.post(PODS, &gated).await.ok();
-    let refused = client.post(&format!("{PODS}/gated/binding"), &binding(json!({}))).await;
+    let refused = client.post(&format!("{PODS}/gated/binding"), &binding(json!({"name": "gated"}))).await;
     assert!(refused.status(409, "Conflict").contains("non-empty .spec.schedulingGates"));
 
     let mut ending = pod("ending");
     ending["metadata"]["finalizers"] = json!(["example.com/hold"]);
     client.post(PODS, &ending).await.ok();
     client.delete(&format!("{PODS}/ending")).await.ok();
-    let refused = client.post(&format!("{PODS}/ending/binding"), &binding(json!({}))).await;
+    let refused = client.post(&format!("{PODS}/ending/binding"), &binding(json!({"name": "ending"}))).await;
     assert!(refused.status(409, "Conflict").contains("is being deleted"));
 }
 

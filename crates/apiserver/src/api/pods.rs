@@ -16,7 +16,7 @@ use super::{Api, DeleteOptions, DryRun, Object, metadata};
 ///
 /// # Errors
 /// 404 for a missing pod; 409 for another one, or one that is bound, being deleted or held back by a scheduling gate;
-/// 400 without a target. Nothing has changed then.
+/// 400 without a target or for another name than the pod's. Nothing has changed then.
 ///
 /// Follows Kubernetes 1.37 (`BindingREST`).
 pub(crate) fn bind(
@@ -27,6 +27,9 @@ pub(crate) fn bind(
     binding: &Object,
     dry_run: DryRun,
 ) -> Result<(), Status> {
+    if metadata::text(binding, "name") != name {
+        return Err(Status::bad_request("name in URL does not match name in Binding object"));
+    }
     let target = binding.get("target").and_then(|target| target.get("name"));
     let node = target.and_then(Value::as_str).unwrap_or("");
     if node.is_empty() {
