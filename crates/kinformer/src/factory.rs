@@ -1,5 +1,6 @@
 //! One informer for each type, shared by all who ask for it.
 
+use std::convert::Infallible;
 use std::fmt;
 use std::sync::Arc;
 
@@ -7,7 +8,7 @@ use dashmap::DashMap;
 use dashmap::mapref::entry::Entry as Place;
 use futures::future::join_all;
 use kinformer_core::Object;
-use kinformer_kube::KubeListerWatcher;
+use kinformer_kube::{KubeListerWatcher, Packed};
 use kinformer_reflector::ListerWatcher;
 use kinformer_shared_informer::{SharedIndexInformer, SharedIndexInformerBuilder};
 use kinformer_store::{IndexFunction, NAMESPACE_INDEX};
@@ -113,6 +114,22 @@ impl SharedInformerFactory {
         K: Resource<DynamicType = (), Scope: 'static> + Object,
     {
         GenericInformer::new(self)
+    }
+
+    /// As [`Self::informer_for`], with objects that are kept as they come and decoded when they are read: for kinds of
+    /// which there are many and few are looked at. It is an informer of its own.
+    pub fn packed<K>(&self) -> SharedIndexInformer<Packed<K>>
+    where
+        K: Resource<DynamicType = (), Scope: 'static> + KnownKind,
+    {
+        let make = || {
+            let source = KubeListerWatcher::<Packed<K>>::packed(self.inner.client.clone());
+            let source = self.inner.options.restrict(source, &crate::kind::scope_of::<K>());
+            let resource = crate::kind::resource_name::<K>(&());
+            Ok::<_, Infallible>(Arc::new(self.kubernetes_informer(source, &resource)) as Arc<dyn Managed>)
+        };
+        let Ok((_, informer)) = self.held(&Key::of_type::<Packed<K>>(), Entry::keep, make);
+        informer
     }
 
     /// Only the metadata of a type that knows its own kind.

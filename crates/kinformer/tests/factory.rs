@@ -9,7 +9,8 @@ use std::time::Duration;
 use common::{builder, config_map, factory, node, server, soon, synced, version, watches};
 use k8s_openapi::api::core::v1::{ConfigMap, Node, Pod, Secret};
 use kinformer::{
-    Error, Event, IndexFunction, LabelSelector, Phase, SharedIndexInformer, SharedInformerFactory, Transform,
+    Error, Event, IndexFunction, IndexValues, LabelSelector, MemberPath, NAMESPACE_INDEX, Object, Packed,
+    Phase, SharedIndexInformer, SharedInformerFactory, Transform,
 };
 use kinformer_apiserver::Fault;
 use kinformer_reflector::WatchListMode;
@@ -320,6 +321,44 @@ async fn kinds_that_only_the_server_knows() {
         matches!(error, Error::Discovery { .. }) && error.to_string().contains("nobody.example.com"),
         "{error}"
     );
+    factory.shutdown().await.unwrap();
+    server.shutdown().await;
+}
+
+// contract: L-13, F-01
+#[tokio::test]
+async fn packed_objects_are_read_when_they_are_wanted() {
+    let server = server().await;
+    server.create(config_map("default", "a", "1")).unwrap();
+    let factory = factory(&server);
+    let packed = factory.packed::<ConfigMap>();
+    let value = MemberPath::new(&["data", "key"]);
+    let by_value = move |map: &Packed<ConfigMap>, values: &mut IndexValues| {
+        if let Some(value) = map.at::<&str>(&value)? {
+            values.push(value);
+        }
+        Ok(())
+    };
+    packed.add_indexers([("value", IndexFunction::fallible(by_value))]).unwrap();
+    let (tell, mut told) = tokio::sync::watch::channel(0);
+    let handler = packed.handler().for_each(move |event: &Event<Packed<ConfigMap>>| {
+        let typed = event.object().map(|map| map.typed().unwrap());
+        assert!(typed.is_some_and(|map| map.data.is_some()));
+        tell.send_modify(|told| *told += 1);
+    });
+    handler.unwrap();
+    synced(&factory).await;
+    let written = server.create(config_map("kube-public", "b", "2")).unwrap();
+    packed.wait_for_until(&version(&written), soon()).await.unwrap();
+    tokio::time::timeout_at(soon(), told.wait_for(|told| *told == 2)).await.unwrap().unwrap();
+
+    let two = packed.store().by_index("value", "2").unwrap();
+    assert_eq!(two.len(), 1);
+    assert_eq!((two[0].key().to_string(), two[0].label("value")), ("kube-public/b".into(), Some("2")));
+    assert_eq!(two[0].typed().unwrap().data.as_ref().unwrap()["key"], "2");
+    assert_eq!(packed.store().by_index(NAMESPACE_INDEX, "default").unwrap().len(), 1);
+    // Not the informer of those that are decoded at once.
+    assert_eq!(factory.informer_for::<ConfigMap>().phase(), Phase::NotStarted);
     factory.shutdown().await.unwrap();
     server.shutdown().await;
 }

@@ -3,17 +3,16 @@
 use std::sync::Arc;
 
 use kinformer_reflector::{ApiError, DecodeError, EventType, WatchEvent};
-use kinformer_wire::{Encoding, EventType as WireType, ObjectDecoder, RawEvent};
+use kinformer_wire::{Encoding, EventType as WireType, FromWire, ObjectDecoder, RawEvent};
 use serde::Deserialize;
-use serde::de::DeserializeOwned;
 
 use crate::answer::status_of;
 
 const INITIAL_EVENTS_END: &str = "k8s.io/initial-events-end";
 
 /// One object, or what can be said of one that does not decode.
-fn object<K: DeserializeOwned>(bytes: &[u8], decoder: &ObjectDecoder) -> Result<Arc<K>, DecodeError> {
-    decoder.decode(bytes).map(Arc::new).map_err(|error| undecodable(bytes, decoder, error))
+fn object<K: FromWire>(bytes: &[u8], decoder: &ObjectDecoder) -> Result<Arc<K>, DecodeError> {
+    K::from_wire(bytes, decoder).map(Arc::new).map_err(|error| undecodable(bytes, decoder, error))
 }
 
 fn undecodable(bytes: &[u8], decoder: &ObjectDecoder, error: kinformer_wire::Error) -> DecodeError {
@@ -36,7 +35,7 @@ pub(crate) struct Named {
 
 /// One item of a list. Items of a list leave their kind out, which is the list's; an object of a type that takes
 /// any kind gets it back.
-pub(crate) fn item<K: DeserializeOwned>(
+pub(crate) fn item<K: FromWire>(
     bytes: &[u8],
     decoder: &ObjectDecoder,
     named: &Named,
@@ -55,7 +54,7 @@ pub(crate) fn item<K: DeserializeOwned>(
 }
 
 /// One event of a watch.
-pub(crate) fn event<K: DeserializeOwned>(
+pub(crate) fn event<K: FromWire>(
     event: Result<RawEvent<'_>, kinformer_wire::Error>,
     decoder: &ObjectDecoder,
     named: &Named,

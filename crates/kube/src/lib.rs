@@ -4,6 +4,7 @@
 //!
 //! * typed objects, [`KubeListerWatcher::new`]: any `K: Resource + DeserializeOwned`;
 //! * dynamic objects, [`KubeListerWatcher::discover`]: a kind that is known only by its name;
+//! * packed objects, [`KubeListerWatcher::packed`]: the same, decoded only when they are read;
 //! * metadata only: `KubeListerWatcher::<PartialObjectMeta<K>>`, by content negotiation, so that the server
 //!   does not even send the rest.
 //!
@@ -46,6 +47,6 @@ mod params;
 
 pub use client::{client, client_http1};
 pub use error::Error;
-pub use kinformer_wire::{Encoding, ManagedFields};
+pub use kinformer_wire::{Encoding, FromWire, ManagedFields, MemberPath, Packed};
 pub use lister_watcher::KubeListerWatcher;
 pub use params::Params;

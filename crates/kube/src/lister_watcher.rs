@@ -14,12 +14,11 @@ use kinformer_core::Object;
 use kinformer_reflector::{
     ApiError, List, ListOptions, ListerWatcher, WatchEvent, WatchListSupport, WatchOptions, WatchStream,
 };
-use kinformer_wire::{Encoding, ListDecoder, ManagedFields, ObjectDecoder, WatchDecoder};
+use kinformer_wire::{Encoding, FromWire, ListDecoder, ManagedFields, ObjectDecoder, Packed, WatchDecoder};
 use kube_client::Client;
 use kube_client::client::Body;
 use kube_core::discovery::ApiResource;
 use kube_core::{DynamicObject, GroupVersionKind, Resource};
-use serde::de::DeserializeOwned;
 
 use crate::answer::{self, failure};
 use crate::decode::Named;
@@ -87,6 +86,22 @@ impl<K: Resource<DynamicType = ApiResource>> KubeListerWatcher<K> {
                 source: Box::new(source),
             }),
         }
+    }
+}
+
+impl<K> KubeListerWatcher<Packed<K>> {
+    /// All objects of a type that knows its own kind, kept as they come: each is decoded when it is read.
+    pub fn packed(client: Client) -> Self
+    where
+        K: Resource<DynamicType = ()>,
+    {
+        Self::packed_dynamic(client, ApiResource::erase::<K>(&()))
+    }
+
+    /// As [`Self::packed`], of a resource that is named here.
+    pub fn packed_dynamic(client: Client, resource: ApiResource) -> Self {
+        // What an object is cannot be told by whether it decodes.
+        Self::of(client, resource, false, true)
     }
 }
 
@@ -239,7 +254,7 @@ impl<K> KubeListerWatcher<K> {
 }
 
 #[async_trait]
-impl<K: Object + DeserializeOwned> ListerWatcher<K> for KubeListerWatcher<K> {
+impl<K: Object + FromWire> ListerWatcher<K> for KubeListerWatcher<K> {
     async fn list(&self, options: ListOptions) -> Result<List<K>, ApiError> {
         let answer = self.request(Params::of_list(&options), false).await?;
         let (encoding, mut body) = answer::body(answer, self.idle).await?;
@@ -304,7 +319,7 @@ struct Events<K> {
     named: Named,
 }
 
-impl<K: Object + DeserializeOwned> Events<K> {
+impl<K: Object + FromWire> Events<K> {
     fn into_stream(self) -> impl Stream<Item = Result<WatchEvent<K>, ApiError>> + Send + 'static {
         stream::unfold(self, |mut events| async move {
             loop {

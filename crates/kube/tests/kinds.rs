@@ -12,7 +12,7 @@ use common::{PATIENCE, config_map, follow, kube, labelled, options, server, serv
 use k8s_openapi::api::core::v1::ConfigMap;
 use kinformer_apiserver::ProtobufAnswers;
 use kinformer_core::Object;
-use kinformer_kube::{Encoding, Error, KubeListerWatcher};
+use kinformer_kube::{Encoding, Error, KubeListerWatcher, Packed};
 use kinformer_reflector::{ListOptions, ListerWatcher, WatchListMode, WatchOptions};
 use kube_core::metadata::PartialObjectMeta;
 use kube_core::{DynamicObject, GroupVersionKind};
@@ -83,6 +83,34 @@ async fn protobuf_is_taken_where_the_server_has_it_and_the_objects_are_the_same(
             assert_eq!(list.objects.len(), 2);
             for map in &list.objects {
                 assert_eq!(follower.store.get_by_key(map.key()), Some(map.clone()), "{mode:?}");
+            }
+            follower.stop().await;
+            server.shutdown().await;
+        }
+    }
+}
+
+// contract: L-13
+#[tokio::test(flavor = "multi_thread")]
+async fn packed_objects_are_what_the_others_are() {
+    for mode in MODES {
+        for offered in [ProtobufAnswers::Offered, ProtobufAnswers::Refused] {
+            let server = server_that(offered).await;
+            server.create(config_map("a", "1")).unwrap();
+            let source = KubeListerWatcher::<Packed<ConfigMap>>::packed(kube(&server));
+            let follower = follow(source.clone(), options(mode));
+            follower.caught_up(&server).await;
+            server.create(config_map("b", "2")).unwrap();
+            follower.caught_up(&server).await;
+            let eager = KubeListerWatcher::<ConfigMap>::new(kube(&server));
+            let list = eager.list(ListOptions::at("0")).await.unwrap();
+            assert_eq!((list.objects.len(), source.answered()), (2, eager.answered()));
+            for map in &list.objects {
+                let packed = follower.store.get_by_key(map.key()).unwrap();
+                assert_eq!(packed.resource_version(), map.resource_version(), "{mode:?}");
+                let mut typed = ConfigMap::clone(&packed.typed().unwrap());
+                typed.metadata.managed_fields = None;
+                assert_eq!(typed, **map, "{mode:?} {offered:?}");
             }
             follower.stop().await;
             server.shutdown().await;

@@ -74,6 +74,7 @@ mod json;
 mod list;
 mod managed_fields;
 mod object_decoder;
+mod packed;
 mod protobuf;
 mod watch;
 
@@ -83,5 +84,6 @@ pub use identity::{Identity, identify};
 pub use list::{ListDecoder, ListEnvelope};
 pub use managed_fields::ManagedFields;
 pub use object_decoder::{FieldPath, ObjectDecoder, decode_answer};
+pub use packed::{FromWire, MemberPath, Packed};
 pub use protobuf::ProtobufProblem;
 pub use watch::{EventType, RawEvent, TypeMeta, WatchDecoder};

@@ -8,11 +8,10 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kinformer_apiserver::{ApiServer, ProtobufAnswers};
 use kinformer_core::{Object, ResourceVersion};
-use kinformer_kube::{KubeListerWatcher, client};
+use kinformer_kube::{FromWire, KubeListerWatcher, client};
 use kinformer_reflector::{Backoff, Reflector, ReflectorHandle, ReflectorOptions, StopReason, WatchListMode};
 use kinformer_store::Indexer;
 use kube_client::Client;
-use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
@@ -82,10 +81,7 @@ pub struct Follower<K: Object> {
     task: JoinHandle<StopReason>,
 }
 
-pub fn follow<K: Object + DeserializeOwned>(
-    source: KubeListerWatcher<K>,
-    options: ReflectorOptions,
-) -> Follower<K> {
+pub fn follow<K: Object + FromWire>(source: KubeListerWatcher<K>, options: ReflectorOptions) -> Follower<K> {
     let store = Arc::new(Indexer::<K>::new());
     let reflector = Reflector::with_options("test", source, store.clone(), options);
     let (handle, cancel) = (reflector.handle(), CancellationToken::new());
