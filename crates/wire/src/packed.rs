@@ -3,9 +3,10 @@
 use std::borrow::Cow;
 use std::fmt;
 use std::marker::PhantomData;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 
 use kinformer_core::{KeyRef, Labels, Object, ResourceVersion};
+use parking_lot::Mutex;
 use serde::de::{DeserializeOwned, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 
@@ -70,12 +71,12 @@ impl<K: DeserializeOwned> Packed<K> {
     /// # Errors
     /// The bytes are broken, or not what the type wants.
     pub fn typed(&self) -> Result<Arc<K>, Error> {
-        if let Some(typed) = self.held().upgrade() {
+        if let Some(typed) = self.typed.lock().upgrade() {
             return Ok(typed);
         }
         // Without the lock: decoding is the type's own code.
         let decoded = Arc::new(self.decoder.decode(&self.bytes)?);
-        let mut held = self.held();
+        let mut held = self.typed.lock();
         if let Some(first) = held.upgrade() {
             drop(held);
             return Ok(first);
@@ -108,11 +109,6 @@ impl<K> Packed<K> {
     /// Its bytes: its JSON, or its protobuf message.
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
-    }
-
-    /// Nothing can panic while it is locked.
-    fn held(&self) -> std::sync::MutexGuard<'_, Weak<K>> {
-        self.typed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -20,6 +20,7 @@ use report::Report;
 type Failure = Box<dyn Error + Send + Sync>;
 
 /// The words by which this program is one of those that are measured.
+const KINFORMER_PACKED: &str = "kinformer-packed";
 const KINFORMER: &str = "kinformer";
 const KUBE_RUNTIME: &str = "kube-runtime";
 const CLIENT_GO: &str = "client-go";
@@ -28,6 +29,7 @@ const CLIENT_GO: &str = "client-go";
 async fn main() -> Result<(), Failure> {
     let words: Vec<String> = std::env::args().skip(1).collect();
     match words.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
+        [KINFORMER_PACKED, kubeconfig] => peers::kinformer_packed(Path::new(kubeconfig)).await,
         [KINFORMER, kubeconfig] => peers::kinformer(Path::new(kubeconfig)).await,
         [KUBE_RUNTIME, kubeconfig] => peers::kube_runtime(Path::new(kubeconfig)).await,
         [pods, runs] => compare(pods.parse()?, runs.parse()?).await,
@@ -42,7 +44,7 @@ async fn compare(pods: usize, runs: usize) -> Result<(), Failure> {
     eprintln!("starting etcd and kube-apiserver ...");
     let control_plane = ControlPlane::start(Options::new()).await?;
     let size = pods::write(&control_plane.client().await?, pods).await?;
-    let mut report = Report::new([KINFORMER, CLIENT_GO, KUBE_RUNTIME]);
+    let mut report = Report::new([KINFORMER_PACKED, KINFORMER, CLIENT_GO, KUBE_RUNTIME]);
     // The first round finds nothing warm and does not count.
     for round in 0..=runs {
         for place in 0..report.peers().len() {
