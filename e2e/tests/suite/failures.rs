@@ -334,7 +334,10 @@ async fn cut_again_and_again() {
         scene.write(5).await;
         let brought = || check(scene.statistics().events > events, scene.statistics());
         until("the watch has brought something", brought).await;
+        let restarts = scene.statistics().watch_restarts;
         proxy.cut();
+        let again = || check(scene.statistics().watch_restarts > restarts, scene.statistics());
+        until("it was cut and asked for again", again).await;
     }
     let statistics = scene.recovered(0).await;
     assert!(statistics.watch_restarts >= 20, "{statistics:#?}");
