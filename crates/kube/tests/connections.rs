@@ -4,6 +4,7 @@
 
 mod common;
 
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use common::{PATIENCE, config_map};
@@ -29,14 +30,14 @@ async fn watches(server: &ApiServer, client: Client, count: usize) -> Vec<WatchS
 }
 
 /// Connections that were begun at the same time may be one too many for a moment.
-async fn open_connections(server: &ApiServer, expected: u64) {
+async fn open_connections(server: &ApiServer, expected: RangeInclusive<u64>) {
     let settled = async {
-        while server.stats().open_connections != expected {
+        while !expected.contains(&server.stats().open_connections) {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     };
     if tokio::time::timeout(PATIENCE, settled).await.is_err() {
-        panic!("{} connections, not {expected}", server.stats().open_connections);
+        panic!("{} connections, not {expected:?}", server.stats().open_connections);
     }
 }
 
@@ -46,14 +47,15 @@ async fn watches_share_a_connection_by_the_hundred() {
     let server = ApiServer::builder().tls().start().await.unwrap();
     let client = client(server.config().unwrap()).unwrap();
     let first = watches(&server, client.clone(), 60).await;
-    open_connections(&server, 1).await;
+    open_connections(&server, 1..=1).await;
     // More than a server may allow at a time on one connection: none of them waits for another to end.
     let others = watches(&server, client.clone(), 100).await;
     assert_eq!(server.stats().open_watches, 160);
-    open_connections(&server, 2).await;
+    open_connections(&server, 2..=2).await;
     drop((first, others));
+    // One that is left without watches may have been closed by now.
     let again = watches(&server, client, 60).await;
-    open_connections(&server, 2).await;
+    open_connections(&server, 1..=2).await;
     drop(again);
     server.shutdown().await;
 }
@@ -62,7 +64,7 @@ async fn watches_share_a_connection_by_the_hundred() {
 async fn without_http2_each_watch_has_one_of_its_own() {
     let server = ApiServer::builder().tls().start().await.unwrap();
     let watches = watches(&server, client_http1(server.config().unwrap()).unwrap(), 10).await;
-    open_connections(&server, 10).await;
+    open_connections(&server, 10..=10).await;
     drop(watches);
     server.shutdown().await;
 }
