@@ -5,6 +5,7 @@
 //! when the variable `KINFORMER_PROTOBUF_SAMPLES` names their file.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic, missing_docs)]
 
+mod packed;
 mod paths;
 mod streams;
 mod types;

@@ -17,7 +17,7 @@ const STREAMS: &[u8] = include_bytes!("streams.bin");
 const BOTH: [Encoding; 2] = [Encoding::Protobuf, Encoding::Json];
 
 /// A body in protobuf and in JSON.
-fn body(name: &str, encoding: Encoding) -> &'static [u8] {
+pub(crate) fn body(name: &str, encoding: Encoding) -> &'static [u8] {
     let parts: Vec<&[u8]> = parts(STREAMS).collect();
     let found = parts.chunks(3).find(|parts| text(parts[0]) == name).unwrap();
     found[if encoding == Encoding::Protobuf { 1 } else { 2 }]

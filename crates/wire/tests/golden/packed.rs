@@ -1,5 +1,4 @@
 //! Objects that stay as they came: the same in both encodings, decoded when they are read.
-#![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic)]
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -9,19 +8,11 @@ use kinformer_core::{Object, ResourceVersion};
 use kinformer_wire::{Encoding, FromWire, MemberPath, ObjectDecoder, Packed};
 use serde::{Deserialize, Deserializer};
 
-/// Samples that Go wrote in both encodings; see `golden/`.
-const STREAMS: &[u8] = include_bytes!("golden/streams.bin");
+use super::streams::body;
 
 /// A pod, in protobuf without its envelope and in JSON.
 fn pod() -> (Vec<u8>, Vec<u8>) {
-    let (mut rest, mut parts) = (STREAMS, Vec::new());
-    while let Some((length, tail)) = rest.split_first_chunk::<4>() {
-        let (part, tail) = tail.split_at(u32::from_le_bytes(*length) as usize);
-        parts.push(part);
-        rest = tail;
-    }
-    let found = parts.chunks(3).find(|parts| parts[0] == b"pod").unwrap();
-    (message(found[1]).to_vec(), found[2].to_vec())
+    (message(body("pod", Encoding::Protobuf)).to_vec(), body("pod", Encoding::Json).to_vec())
 }
 
 /// The second field of an envelope whose kind is a pod's.
