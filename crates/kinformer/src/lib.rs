@@ -67,7 +67,9 @@ pub use sync::CacheSync;
 
 // What one needs of the layers below.
 pub use kinformer_core::{KeyRef, Object, ObjectKey, ResourceVersion, Tombstone, Transform};
-pub use kinformer_kube::{Encoding, KubeListerWatcher, MemberPath, Packed, Params, client, client_http1};
+pub use kinformer_kube::{
+    Encoding, KubeListerWatcher, MemberPath, Packed, Params, Typed, client, client_http1,
+};
 pub use kinformer_processor::{
     AsyncEventHandler, Buffer, Event, EventHandler, EventHandlerFuncs, EventStream, HandlerBuilder,
     HandlerStats, Registration,

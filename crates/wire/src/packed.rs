@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::fmt;
 use std::marker::PhantomData;
+use std::ops::Deref;
 use std::sync::{Arc, OnceLock, Weak};
 
 use kinformer_core::{KeyRef, Labels, Object, ResourceVersion};
@@ -24,6 +25,27 @@ pub trait FromWire: Sized {
 impl<K: DeserializeOwned> FromWire for K {
     fn from_wire(bytes: &[u8], decoder: &ObjectDecoder) -> Result<Self, Error> {
         decoder.decode(bytes)
+    }
+}
+
+/// What can be read as a `K`: a `K`, and a `K` that is [`Packed`]. For code that is written once for both.
+pub trait Typed<K> {
+    /// The object as its type.
+    ///
+    /// # Errors
+    /// Of what is packed, those of [`Packed::typed`]; else none.
+    fn typed(&self) -> Result<impl Deref<Target = K>, Error>;
+}
+
+impl<K> Typed<K> for K {
+    fn typed(&self) -> Result<impl Deref<Target = K>, Error> {
+        Ok(self)
+    }
+}
+
+impl<K: DeserializeOwned> Typed<K> for Packed<K> {
+    fn typed(&self) -> Result<impl Deref<Target = K>, Error> {
+        Self::typed(self)
     }
 }
 

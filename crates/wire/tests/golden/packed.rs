@@ -5,7 +5,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use k8s_openapi::api::core::v1::Pod;
 use kinformer_core::{Object, ResourceVersion};
-use kinformer_wire::{Encoding, FromWire, MemberPath, ObjectDecoder, Packed};
+use kinformer_wire::{Encoding, FromWire, MemberPath, ObjectDecoder, Packed, Typed};
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer};
 
 use super::streams::body;
@@ -110,4 +111,17 @@ fn what_makes_no_sense_is_told_to_who_reads_it() {
     assert!(Packed::<Pod>::from_wire(b"{", &ObjectDecoder::json()).is_err());
     let empty = Packed::<Pod>::from_wire(b"{}", &ObjectDecoder::json()).unwrap();
     assert!(empty.key().name().is_empty(), "the store refuses it by its key");
+}
+
+/// A function that is written once for both.
+fn name_of<K: DeserializeOwned + Clone>(object: &impl Typed<K>) -> Result<K, kinformer_wire::Error> {
+    object.typed().map(|typed| K::clone(&typed))
+}
+
+#[test]
+fn code_for_typed_objects_is_written_once_for_both() {
+    let (_, json) = pod();
+    let eager: Pod = ObjectDecoder::json().decode(&json).unwrap();
+    let packed = Packed::<Pod>::from_wire(&json, &ObjectDecoder::json()).unwrap();
+    assert_eq!(name_of::<Pod>(&packed).unwrap(), name_of::<Pod>(&eager).unwrap());
 }
