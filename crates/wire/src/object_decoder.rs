@@ -1,21 +1,35 @@
 //! From the bytes of one object to a type.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use serde::Deserialize;
 
+use crate::packed::Recent;
 use crate::protobuf::{self, Envelope, Path, Schema};
 use crate::{Encoding, Error, Identity, identify, json};
+
+/// How many decoded objects are [kept](ObjectDecoder::keeping) unless told otherwise: as much as handlers of the same
+/// events, which run side by side, are apart.
+const KEPT: usize = 256;
 
 /// Decodes objects of one kind, as a [`ListDecoder`](crate::ListDecoder) or [`WatchDecoder`](crate::WatchDecoder)
 /// gives them out, into any type that serde decodes from the JSON of that kind.
 ///
-/// A clone counts into the same [`Self::unknown_fields`].
+/// Cheap to clone. A clone counts into the same [`Self::unknown_fields`], and its packed objects are kept decoded
+/// together with those of the others.
 #[derive(Clone, Debug)]
 pub struct ObjectDecoder {
+    inner: Arc<Inner>,
+}
+
+#[derive(Clone, Debug)]
+struct Inner {
     form: Form,
     unknown_fields: Arc<AtomicU64>,
+    cut: Arc<[FieldPath]>,
+    recent: Arc<Recent>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -29,21 +43,85 @@ impl ObjectDecoder {
     /// protobuf is not known: ask the server for JSON then. What a server sends when it is asked for only the
     /// metadata is the kind `PartialObjectMetadata` of `meta.k8s.io/v1`.
     pub fn new(encoding: Encoding, api_version: &str, kind: &str) -> Option<Self> {
-        let form = match encoding {
-            Encoding::Json => Form::Json,
-            Encoding::Protobuf => Form::Protobuf(Schema::of(api_version, kind)?),
-        };
-        Some(Self { form, unknown_fields: Arc::default() })
+        match encoding {
+            Encoding::Json => Some(Self::json()),
+            Encoding::Protobuf => Some(Self::of(Form::Protobuf(Schema::of(api_version, kind)?))),
+        }
     }
 
     /// A decoder for objects of any kind in JSON.
     pub fn json() -> Self {
-        Self { form: Form::Json, unknown_fields: Arc::default() }
+        Self::of(Form::Json)
+    }
+
+    fn of(form: Form) -> Self {
+        let recent = Arc::new(Recent::new(KEPT));
+        Self { inner: Arc::new(Inner { form, unknown_fields: Arc::default(), cut: Arc::default(), recent }) }
+    }
+
+    /// Leaves one more member out of every object that is made [from the wire](crate::FromWire), by the names that lead
+    /// to it in JSON: as a transform does that clears it, before anything of it is decoded or stored. Lists are not gone
+    /// into. What an object is identified by (its name, namespace, UID and version) is never left out, and a member that
+    /// the kind does not have need not be.
+    #[must_use]
+    pub fn cutting(mut self, names: &[&str]) -> Self {
+        const IDENTIFYING: [&str; 4] = ["name", "namespace", "uid", "resourceVersion"];
+        let identifies = match names {
+            ["metadata"] => true,
+            ["metadata", name] => IDENTIFYING.contains(name),
+            _ => false,
+        };
+        if let Some(path) = self.field_path(names).filter(|_| !identifies && !names.is_empty()) {
+            let inner = Arc::make_mut(&mut self.inner);
+            inner.cut = inner.cut.iter().cloned().chain([path]).collect();
+        }
+        self
+    }
+
+    /// How many of the [packed](crate::Packed) objects that it makes stay decoded after they were read, though nobody
+    /// holds what was decoded; 256 by default. When there are more, those go that were not read again since that was last
+    /// looked at. With 0 none stays.
+    #[must_use]
+    pub fn keeping(mut self, objects: usize) -> Self {
+        Arc::make_mut(&mut self.inner).recent = Arc::new(Recent::new(objects));
+        self
+    }
+
+    pub(crate) fn recent(&self) -> &Recent {
+        &self.inner.recent
+    }
+
+    /// The message of its objects, in protobuf.
+    pub(crate) fn message(&self) -> Option<u16> {
+        match self.inner.form {
+            Form::Json => None,
+            Form::Protobuf(schema) => Some(schema.message()),
+        }
+    }
+
+    /// The object without what is to be [cut](Self::cutting). One that cannot be read is as it was: decoding it tells what
+    /// is wrong.
+    pub(crate) fn without_cut<'a>(&self, object: &'a [u8]) -> Cow<'a, [u8]> {
+        let paths: Vec<&FieldPath> = self.inner.cut.iter().collect();
+        match paths.is_empty() {
+            true => Cow::Borrowed(object),
+            false => self.cut(object, &paths).map_or(Cow::Borrowed(object), Cow::Owned),
+        }
+    }
+
+    /// The object without these members.
+    pub(crate) fn cut(&self, object: &[u8], paths: &[&FieldPath]) -> Result<Vec<u8>, Error> {
+        let Form::Protobuf(schema) = self.inner.form else {
+            let names: Vec<&[Box<str>]> = paths.iter().map(|path| &*path.names).collect();
+            return json::cut(object, &names);
+        };
+        let paths: Vec<&Path> = paths.iter().filter_map(|path| Some(&path.path.as_ref()?.1)).collect();
+        protobuf::cut(schema, object, &paths)
     }
 
     /// How the objects are written.
     pub fn encoding(&self) -> Encoding {
-        match self.form {
+        match self.inner.form {
             Form::Json => Encoding::Json,
             Form::Protobuf(_) => Encoding::Protobuf,
         }
@@ -55,10 +133,10 @@ impl ObjectDecoder {
     /// # Errors
     /// The bytes are broken, or not what the type wants. They say where in the object.
     pub fn decode<'de, K: Deserialize<'de>>(&self, object: &'de [u8]) -> Result<K, Error> {
-        let Form::Protobuf(schema) = self.form else { return json::decode(object) };
+        let Form::Protobuf(schema) = self.inner.form else { return json::decode(object) };
         let (decoded, unknown) = protobuf::decode(schema, object)?;
         if unknown > 0 {
-            self.unknown_fields.fetch_add(unknown, Ordering::Relaxed);
+            self.inner.unknown_fields.fetch_add(unknown, Ordering::Relaxed);
         }
         Ok(decoded)
     }
@@ -67,7 +145,7 @@ impl ObjectDecoder {
     /// `["metadata", "labels", "app"]`. None if objects of this kind cannot have it, as far as that is known: in JSON
     /// it is not. Lists are not gone into. Look it up once and use it for all objects.
     pub fn field_path(&self, names: &[&str]) -> Option<FieldPath> {
-        let path = match self.form {
+        let path = match self.inner.form {
             Form::Json => None,
             Form::Protobuf(schema) => Some((schema, Path::new(schema, names)?)),
         };
@@ -93,7 +171,7 @@ impl ObjectDecoder {
     /// Reads the key and the version and ignores everything else in the object. Where even that is not possible,
     /// the result is empty: the object stays unnamed.
     pub fn identify(&self, object: &[u8]) -> Identity {
-        match self.form {
+        match self.inner.form {
             Form::Json => identify(object),
             Form::Protobuf(_) => protobuf::identify(object),
         }
@@ -102,7 +180,7 @@ impl ObjectDecoder {
     /// How many fields were skipped so far because nothing is known of their numbers: a newer server has them. In
     /// JSON they are not counted.
     pub fn unknown_fields(&self) -> u64 {
-        self.unknown_fields.load(Ordering::Relaxed)
+        self.inner.unknown_fields.load(Ordering::Relaxed)
     }
 }
 

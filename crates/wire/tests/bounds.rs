@@ -14,3 +14,6 @@ assert_impl_all!(Encoding: Send, Sync);
 assert_impl_all!(ProtobufProblem: Send, Sync, std::error::Error);
 assert_impl_all!(TypeMeta<'static>: Send, Sync);
 assert_impl_all!(FieldPath: Send, Sync);
+assert_impl_all!(MemberPath: Send, Sync);
+assert_impl_all!(Packed<String>: Send, Sync);
+assert_impl_all!(Decoded<String>: Send, Sync);

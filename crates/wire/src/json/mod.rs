@@ -1,5 +1,6 @@
 //! Kubernetes' JSON.
 
+mod cut;
 mod list;
 mod path;
 mod scan;
@@ -9,6 +10,7 @@ use serde::Deserialize;
 
 use crate::Error;
 
+pub(crate) use cut::cut;
 pub(crate) use list::ListDecoder;
 pub(crate) use path::decode_at;
 pub(crate) use watch::WatchDecoder;

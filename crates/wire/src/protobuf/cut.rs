@@ -1,11 +1,17 @@
-//! Managed fields cut out of an object that stays protobuf.
+//! Members cut out of an object that stays protobuf: managed fields on the way, others by their paths.
 
-use super::reader::{ProtobufProblem, Raw, field, put_number};
-use crate::ManagedFields;
+use super::access::map_entry;
+use super::path::{Path, Step};
+use super::reader::{LENGTH, ProtobufProblem, Raw, field, put_number};
+use super::run::Fault;
+use super::schema::Schema;
+use crate::{Error, ManagedFields};
 
 /// The field of an object that is its metadata, and the field of that with the managed fields.
 const METADATA: u32 = 1;
 const MANAGED_FIELDS: u32 = 17;
+/// The field of an entry of a map that is its value.
+const VALUE: u32 = 2;
 
 /// Cuts managed fields out, in a buffer that is used again.
 #[derive(Debug)]
@@ -68,6 +74,75 @@ fn kept(metadata: &[u8]) -> Result<[&[u8]; 2], &'static ProtobufProblem> {
         return Ok([metadata.get(..metadata.len() - before.len()).unwrap_or_default(), after]);
     }
     Ok([metadata, &[]])
+}
+
+/// The object without the members that these paths lead to.
+pub(crate) fn cut(schema: Schema, object: &[u8], paths: &[&Path]) -> Result<Vec<u8>, Error> {
+    let paths: Vec<&[Step]> = paths.iter().map(|path| path.steps()).collect();
+    let mut out = Vec::with_capacity(object.len());
+    match copy(object, &paths, &mut out) {
+        Ok(()) => Ok(out),
+        Err(fault) => Err(super::failure(schema, String::new(), fault)),
+    }
+}
+
+/// Copies all of a message but what the steps lead to.
+fn copy(message: &[u8], paths: &[&[Step]], out: &mut Vec<u8>) -> Result<(), Fault> {
+    let mut rest = message;
+    while !rest.is_empty() {
+        let before = rest;
+        let (number, raw) = field(&mut rest)?;
+        let whole = before.get(..before.len() - rest.len()).unwrap_or_default();
+        let mut within = Vec::new();
+        let mut within_entry = Vec::new();
+        for path in paths {
+            match path {
+                [Step::Field(step), Step::Key(wanted), more @ ..] if number == u32::from(step.number) => {
+                    let is_it = map_entry(raw, step.shape.kind)?.0 == &**wanted;
+                    within_entry.extend(is_it.then_some(more));
+                }
+                [Step::Field(step), more @ ..] if number == u32::from(step.number) => within.push(more),
+                _ => {}
+            }
+        }
+        if within.iter().chain(&within_entry).any(|more| more.is_empty()) {
+            continue;
+        }
+        let mut inner = Vec::new();
+        match (within.is_empty(), within_entry.is_empty()) {
+            (true, true) => {
+                out.extend_from_slice(whole);
+                continue;
+            }
+            (false, _) => copy(raw.bytes()?, &within, &mut inner)?,
+            (true, false) => copy_entry(raw.bytes()?, &within_entry, &mut inner)?,
+        }
+        put_field(out, number, &inner);
+    }
+    Ok(())
+}
+
+/// Copies an entry of a map, and of its value all but what the steps lead to.
+fn copy_entry(entry: &[u8], paths: &[&[Step]], out: &mut Vec<u8>) -> Result<(), Fault> {
+    let mut rest = entry;
+    while !rest.is_empty() {
+        let before = rest;
+        match field(&mut rest)? {
+            (VALUE, raw) => {
+                let mut inner = Vec::new();
+                copy(raw.bytes()?, paths, &mut inner)?;
+                put_field(out, VALUE, &inner);
+            }
+            _ => out.extend_from_slice(before.get(..before.len() - rest.len()).unwrap_or_default()),
+        }
+    }
+    Ok(())
+}
+
+fn put_field(out: &mut Vec<u8>, number: u32, bytes: &[u8]) {
+    put_number(out, u64::from(number) << 3 | u64::from(LENGTH));
+    put_number(out, bytes.len() as u64);
+    out.extend_from_slice(bytes);
 }
 
 #[cfg(test)]

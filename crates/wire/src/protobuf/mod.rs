@@ -24,6 +24,7 @@ use serde::Deserialize;
 use crate::{Error, Identity};
 use kinformer_core::ObjectKey;
 
+pub(crate) use cut::cut;
 pub(crate) use envelope::Envelope;
 pub(crate) use list::ListDecoder;
 pub(crate) use path::Path;

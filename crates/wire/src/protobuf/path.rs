@@ -15,7 +15,7 @@ pub(crate) struct Path {
 }
 
 #[derive(Clone, Debug)]
-enum Step {
+pub(super) enum Step {
     Field(&'static Field),
     /// Of a map, which is the field before.
     Key(Box<str>),
@@ -26,6 +26,10 @@ impl Path {
     pub(crate) fn new(schema: Schema, names: &[&str]) -> Option<Self> {
         let mut steps = Vec::new();
         resolve(schema.message, names, &mut steps).then_some(Self { steps })
+    }
+
+    pub(super) fn steps(&self) -> &[Step] {
+        &self.steps
     }
 
     /// Whether there is nothing in the member that could have a place of its own.

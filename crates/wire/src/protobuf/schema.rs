@@ -108,6 +108,10 @@ pub(crate) struct Schema {
 }
 
 impl Schema {
+    pub(crate) fn message(self) -> u16 {
+        self.message
+    }
+
     pub(super) const fn new(api_version: &'static str, kind: &'static str, message: u16) -> Self {
         Self { api_version, kind, message }
     }

@@ -1,35 +1,23 @@
 //! Objects that stay as they came: the same in both encodings, decoded when they are read.
 
-use std::sync::Arc;
+use std::sync::Barrier;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{OwnerReference, Time};
 use kinformer_core::{Object, ResourceVersion};
 use kinformer_wire::{Encoding, FromWire, MemberPath, ObjectDecoder, Packed, Typed};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer};
+use serde_json::{Value, json};
 
+use super::paths::message;
 use super::streams::body;
+use super::{SAMPLES, samples};
 
 /// A pod, in protobuf without its envelope and in JSON.
 fn pod() -> (Vec<u8>, Vec<u8>) {
     (message(body("pod", Encoding::Protobuf)).to_vec(), body("pod", Encoding::Json).to_vec())
-}
-
-/// The second field of an envelope whose kind is a pod's.
-fn message(envelope: &[u8]) -> &[u8] {
-    let types = b"k8s\0\n\x09\n\x02v1\x12\x03Pod".len();
-    let mut rest = &envelope[types + 1..];
-    let (mut length, mut shift) = (0, 0);
-    loop {
-        let byte = usize::from(rest[0]);
-        rest = &rest[1..];
-        length |= (byte & 127) << shift;
-        shift += 7;
-        if byte < 128 {
-            return &rest[..length];
-        }
-    }
 }
 
 fn packed<K>() -> [Packed<K>; 2] {
@@ -73,14 +61,18 @@ fn what_identifies_an_object_is_ready_and_the_rest_is_the_same_as_if_it_was_deco
     }
 }
 
-/// Counts how often it was decoded.
-struct Counted;
+/// Counts how often one of its number was decoded, so that tests do not count each other's.
+struct Counted<const NUMBER: usize>;
 
-static DECODED: AtomicUsize = AtomicUsize::new(0);
+static DECODED: [AtomicUsize; 4] = [const { AtomicUsize::new(0) }; 4];
 
-impl<'de> Deserialize<'de> for Counted {
+fn decoded<const NUMBER: usize>() -> usize {
+    DECODED[NUMBER].load(Ordering::Relaxed)
+}
+
+impl<'de, const NUMBER: usize> Deserialize<'de> for Counted<NUMBER> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        DECODED.fetch_add(1, Ordering::Relaxed);
+        DECODED[NUMBER].fetch_add(1, Ordering::Relaxed);
         serde::de::IgnoredAny::deserialize(deserializer).map(|_| Self)
     }
 }
@@ -88,14 +80,138 @@ impl<'de> Deserialize<'de> for Counted {
 // contract: L-13
 #[test]
 fn it_is_decoded_when_it_is_read_and_shared_while_it_is_held() {
-    let [packed, _] = packed::<Counted>();
-    assert_eq!((packed.key().namespace().is_empty(), DECODED.load(Ordering::Relaxed)), (false, 0));
+    let decoder = ObjectDecoder::json().keeping(0);
+    let packed = Packed::<Counted<0>>::from_wire(&pod().1, &decoder).unwrap();
+    assert_eq!((packed.key().namespace().is_empty(), decoded::<0>()), (false, 0));
     let first = packed.typed().unwrap();
-    assert!(Arc::ptr_eq(&first, &packed.typed().unwrap()));
-    assert_eq!(DECODED.load(Ordering::Relaxed), 1);
+    assert!(std::ptr::eq(&raw const *first, &raw const *packed.typed().unwrap()));
+    assert_eq!((decoded::<0>(), packed.is_decoded()), (1, true));
     drop(first);
+    assert!(!packed.is_decoded());
     packed.typed().unwrap();
-    assert_eq!(DECODED.load(Ordering::Relaxed), 2, "nobody held it");
+    assert_eq!(decoded::<0>(), 2, "nobody held it");
+}
+
+// contract: L-13
+#[test]
+fn what_was_read_last_stays_decoded_up_to_a_number() {
+    let decoder = ObjectDecoder::json().keeping(2);
+    let pack = || Packed::<Counted<1>>::from_wire(&pod().1, &decoder).unwrap();
+    let many = [pack(), pack(), pack()];
+    let are_decoded = |many: &[Packed<_>]| many.iter().map(Packed::is_decoded).collect::<Vec<_>>();
+    many.iter().for_each(|packed| drop(packed.typed().unwrap()));
+    assert_eq!((decoded::<1>(), are_decoded(&many)), (3, vec![false, true, true]));
+    // Read again, so that the other one goes.
+    many[1].typed().unwrap();
+    many[0].typed().unwrap();
+    assert_eq!((decoded::<1>(), are_decoded(&many)), (4, vec![true, true, false]));
+    let [first, second, third] = many;
+    drop((first, second));
+    // What is no more is not kept either: both places are free.
+    let others = [third, pack()];
+    others.iter().for_each(|packed| drop(packed.typed().unwrap()));
+    assert_eq!((decoded::<1>(), are_decoded(&others)), (6, vec![true, true]));
+}
+
+// contract: L-13
+#[test]
+fn of_many_that_read_at_the_same_time_one_decodes() {
+    let packed = Packed::<Counted<2>>::from_wire(&pod().1, &ObjectDecoder::json()).unwrap();
+    let barrier = Barrier::new(8);
+    std::thread::scope(|scope| {
+        for _ in 0..8 {
+            scope.spawn(|| {
+                barrier.wait();
+                packed.typed().unwrap();
+            });
+        }
+    });
+    assert_eq!(decoded::<2>(), 1);
+}
+
+// contract: L-13
+#[test]
+fn the_metadata_is_read_without_the_rest() {
+    let mut found = [0; 3];
+    for sample in samples(SAMPLES) {
+        for (encoding, object) in
+            [(Encoding::Protobuf, message(sample.protobuf)), (Encoding::Json, sample.json)]
+        {
+            let decoder = ObjectDecoder::new(encoding, sample.api_version, sample.kind).unwrap();
+            let whole: Value = decoder.decode(object).unwrap();
+            let Some(metadata) = whole.get("metadata").filter(|metadata| metadata.is_object()) else {
+                continue;
+            };
+            let packed = Packed::<Counted<3>>::from_wire(object, &decoder).unwrap();
+            assert_eq!(packed.metadata::<Value>().unwrap().as_ref(), Some(metadata));
+            let annotations = packed.annotations().unwrap();
+            assert_eq!(json!(annotations), *metadata.get("annotations").unwrap_or(&json!({})));
+            let owners = packed.owner_references::<Value>().unwrap();
+            assert_eq!(json!(owners), *metadata.get("ownerReferences").unwrap_or(&json!([])));
+            let deleted = packed.deletion_timestamp::<Value>().unwrap();
+            let expected = metadata.get("deletionTimestamp").filter(|time| !time.is_null());
+            assert_eq!(deleted.as_ref(), expected);
+            for (found, is) in
+                found.iter_mut().zip([!annotations.is_empty(), !owners.is_empty(), deleted.is_some()])
+            {
+                *found += usize::from(is);
+            }
+        }
+    }
+    assert_eq!((decoded::<3>(), found.iter().all(|found| *found > 50)), (0, true), "{found:?}");
+    let packed = Packed::<Pod>::from_wire(
+        br#"{"metadata":{"annotations":null,"ownerReferences":null}}"#,
+        &ObjectDecoder::json(),
+    );
+    let packed = packed.unwrap();
+    assert_eq!(
+        (packed.annotations().unwrap().len(), packed.owner_references::<OwnerReference>().unwrap().len()),
+        (0, 0)
+    );
+    assert_eq!(packed.deletion_timestamp::<Time>().unwrap(), None);
+    assert!(packed.metadata::<u8>().is_err());
+}
+
+#[test]
+fn a_path_works_with_objects_of_every_kind() {
+    let phase = MemberPath::new(&["status", "phase"]);
+    let pack = |kind, message: &[u8]| {
+        let decoder = ObjectDecoder::new(Encoding::Protobuf, "v1", kind).unwrap();
+        Packed::<Pod>::from_wire(message, &decoder).unwrap()
+    };
+    // A pod's status is the third field of it, that of a config map, which has none, the data.
+    let (pod, namespace) = (pack("Pod", b"\x1a\x03\n\x01p"), pack("Namespace", b"\x1a\x03\n\x01n"));
+    let config_map = pack("ConfigMap", b"\x1a\x03\n\x01n");
+    assert_eq!(pod.at::<&str>(&phase).unwrap(), Some("p"));
+    assert_eq!(namespace.at::<&str>(&phase).unwrap(), Some("n"));
+    assert_eq!(config_map.at::<&str>(&phase).unwrap(), None);
+}
+
+// contract: L-14
+#[test]
+fn a_transform_takes_members_out_of_some_objects() {
+    let (annotations, status) = (MemberPath::new(&["metadata", "annotations"]), MemberPath::new(&["status"]));
+    for packed in packed::<Pod>() {
+        let less = packed.without(&[&annotations, &status, &MemberPath::new(&["no", "such"])]).unwrap();
+        let mut expected = Pod::clone(&packed.typed().unwrap());
+        expected.metadata.annotations = None;
+        expected.status = None;
+        assert_eq!(*less.typed().unwrap(), expected);
+        assert!(less.bytes().len() < packed.bytes().len());
+        assert_eq!(
+            (less.key(), less.uid(), less.labels().count()),
+            (packed.key(), packed.uid(), packed.labels().count())
+        );
+    }
+}
+
+#[test]
+fn texts_with_escapes_are_ready_too() {
+    let json = r#"{"metadata":{"name":"a\u0062","namespace":"n","labels":{"k\"":"v\\","plain":"text"}}}"#;
+    let packed = Packed::<Pod>::from_wire(json.as_bytes(), &ObjectDecoder::json()).unwrap();
+    assert_eq!(packed.key().to_string(), "n/ab");
+    assert_eq!(packed.labels().collect::<Vec<_>>(), [("k\"", "v\\"), ("plain", "text")]);
+    assert_eq!(packed.bytes(), json.as_bytes());
 }
 
 // contract: L-13

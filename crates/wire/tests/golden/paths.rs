@@ -1,13 +1,13 @@
 //! One member of an object against the same member of the whole object.
 
 use k8s_openapi::api::core::v1::Container;
-use kinformer_wire::{Encoding, Error, ObjectDecoder};
-use serde_json::Value;
+use kinformer_wire::{Encoding, Error, FromWire, ObjectDecoder};
+use serde_json::{Value, json};
 
 use super::{SAMPLES, samples};
 
 /// The message in an envelope.
-fn message(envelope: &[u8]) -> &[u8] {
+pub(crate) fn message(envelope: &[u8]) -> &[u8] {
     let types = usize::from(envelope[5]);
     let mut rest = &envelope[6 + types..];
     assert_eq!(rest[0], 0x12);
@@ -53,6 +53,81 @@ fn every_member_is_found_alone_as_in_the_whole() {
         }
     }
     assert!(found > 10_000 && unknown < found / 10, "{found} {unknown}");
+}
+
+/// Without the objects that have nothing in them: what is cut may leave one behind, or in protobuf none.
+fn pruned(value: &Value) -> Value {
+    let Value::Object(map) = value else { return value.clone() };
+    let members = map.iter().map(|(name, value)| (name.clone(), pruned(value)));
+    members.filter(|(_, value)| value.as_object().is_none_or(|map| !map.is_empty())).collect()
+}
+
+// contract: L-14
+#[test]
+fn every_member_can_be_cut_and_nothing_else_goes() {
+    let mut cut = 0;
+    for sample in samples(SAMPLES) {
+        for (encoding, object) in
+            [(Encoding::Protobuf, message(sample.protobuf)), (Encoding::Json, sample.json)]
+        {
+            let decoder = ObjectDecoder::new(encoding, sample.api_version, sample.kind).unwrap();
+            let whole: Value = decoder.decode(object).unwrap();
+            members(&whole, &mut Vec::new(), &mut |names, _| {
+                let identifies = matches!(
+                    names,
+                    ["metadata"] | ["metadata", "name" | "namespace" | "uid" | "resourceVersion"]
+                );
+                if decoder.field_path(names).is_none() || names.len() > 4 {
+                    return;
+                }
+                let mut without = whole.clone();
+                let (last, around) = names.split_last().unwrap();
+                let around = around.iter().try_fold(&mut without, |value, name| value.get_mut(name)).unwrap();
+                if !identifies {
+                    around.as_object_mut().unwrap().remove(*last);
+                }
+                let decoded = Value::from_wire(object, &decoder.clone().cutting(names)).unwrap();
+                assert_eq!(
+                    pruned(&decoded),
+                    pruned(&without),
+                    "{names:?} of {} in {encoding:?}",
+                    sample.kind
+                );
+                cut += usize::from(!identifies);
+            });
+        }
+    }
+    assert!(cut > 5_000, "{cut}");
+}
+
+#[test]
+fn several_members_are_cut_at_once_and_what_is_not_there_need_not_be() {
+    for (encoding, object) in [
+        (
+            Encoding::Protobuf,
+            b"\n\x12\n\x01a\x5a\x06\n\x01k\x12\x01v\x5a\x05\n\x01l\x12\0\x12\x03R\x01n".as_slice(),
+        ),
+        (Encoding::Json, br#"{"metadata":{"name":"a","labels":{"k":"v","l":""}},"spec":{"nodeName":"n"}}"#),
+    ] {
+        let decoder = ObjectDecoder::new(encoding, "v1", "Pod").unwrap();
+        let decoder = decoder
+            .cutting(&["metadata", "labels", "k"])
+            .cutting(&["spec"])
+            .cutting(&["spec", "nodeName"])
+            .cutting(&["status", "phase"])
+            .cutting(&["no", "such"])
+            .cutting(&[]);
+        let mut expected = json!({"metadata": {"name": "a", "labels": {"l": ""}}});
+        let cut = Value::from_wire(object, &decoder).unwrap();
+        if encoding == Encoding::Protobuf {
+            expected["apiVersion"] = "v1".into();
+            expected["kind"] = "Pod".into();
+        }
+        assert_eq!(cut, expected, "{encoding:?}");
+        let broken = object.get(..object.len() - 1).unwrap();
+        let told = Value::from_wire(broken, &decoder).unwrap_err().to_string();
+        assert_eq!(told, decoder.decode::<Value>(broken).unwrap_err().to_string(), "as without a cut");
+    }
 }
 
 #[test]

@@ -1,0 +1,126 @@
+//! What was decoded last stays decoded for a while.
+
+use std::any::Any;
+use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
+
+use parking_lot::Mutex;
+
+pub(super) type Kept = Arc<dyn Any + Send + Sync>;
+
+/// Holds at most so many decoded objects. A hand goes round over their places; it lets go of what was not read since it
+/// was there last, when another object needs the place.
+pub(crate) struct Recent {
+    limit: usize,
+    /// Whether what is in a place was read since the hand was there.
+    read: OnceLock<Box<[AtomicBool]>>,
+    clock: Mutex<Clock>,
+}
+
+#[derive(Default)]
+struct Clock {
+    places: Vec<Option<Kept>>,
+    hand: usize,
+}
+
+impl Recent {
+    pub(crate) fn new(limit: usize) -> Self {
+        Self { limit, read: OnceLock::new(), clock: Mutex::default() }
+    }
+
+    /// Keeps one more; says in which place, and gives what had to go for it. O(1) on average.
+    pub(super) fn keep(&self, object: Kept) -> (Option<usize>, Option<Kept>) {
+        if self.limit == 0 {
+            return (None, None);
+        }
+        let read = self.read.get_or_init(|| (0..self.limit).map(|_| AtomicBool::new(false)).collect());
+        let mut clock = self.clock.lock();
+        let Clock { places, hand } = &mut *clock;
+        if places.len() < self.limit {
+            places.push(Some(object));
+            return (Some(places.len() - 1), None);
+        }
+        // Twice around at most: nobody is asked to wait for readers that go on marking.
+        for _ in 0..2 * self.limit {
+            let place = *hand;
+            *hand = (place + 1) % self.limit;
+            let (Some(kept), Some(read)) = (places.get_mut(place), read.get(place)) else { continue };
+            if kept.is_none() || !read.swap(false, Ordering::Relaxed) {
+                return (Some(place), kept.replace(object));
+            }
+        }
+        (None, None)
+    }
+
+    /// What is in that place was read.
+    #[inline]
+    pub(super) fn read(&self, place: usize) {
+        let mark = self.read.get().and_then(|read| read.get(place));
+        // Readers of one object write to one place only once.
+        if let Some(mark) = mark.filter(|mark| !mark.load(Ordering::Relaxed)) {
+            mark.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// Gives what is in that place, if it is at that address, and keeps it no longer.
+    pub(super) fn take(&self, place: usize, address: *const ()) -> Option<Kept> {
+        let mut clock = self.clock.lock();
+        clock.places.get_mut(place)?.take_if(|kept| Arc::as_ptr(kept).cast() == address)
+    }
+}
+
+impl fmt::Debug for Recent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Recent").field("limit", &self.limit).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn keep(recent: &Recent, value: &Arc<u32>) -> (Option<usize>, Option<u32>) {
+        let (place, gone) = recent.keep(value.clone());
+        (place, gone.map(|gone| *gone.downcast::<u32>().unwrap()))
+    }
+
+    #[test]
+    fn what_was_read_since_the_last_round_stays() {
+        let recent = Recent::new(3);
+        let values: Vec<Arc<u32>> = (0..6).map(Arc::new).collect();
+        for (place, value) in values.iter().take(3).enumerate() {
+            assert_eq!(keep(&recent, value), (Some(place), None));
+        }
+        recent.read(0);
+        recent.read(2);
+        assert_eq!(keep(&recent, &values[3]), (Some(1), Some(1)));
+        // 2 was read as well; 0 had been, before the hand came by.
+        assert_eq!(keep(&recent, &values[4]), (Some(0), Some(0)));
+        recent.read(0);
+        recent.read(1);
+        assert_eq!(keep(&recent, &values[5]), (Some(2), Some(2)));
+    }
+
+    #[test]
+    fn what_is_taken_back_leaves_its_place_and_nothing_else_is() {
+        let recent = Recent::new(2);
+        let values: Vec<Arc<u32>> = (0..3).map(Arc::new).collect();
+        let address = |value: &Arc<u32>| Arc::as_ptr(value).cast();
+        keep(&recent, &values[0]);
+        keep(&recent, &values[1]);
+        assert!(recent.take(0, address(&values[1])).is_none());
+        assert!(recent.take(7, address(&values[1])).is_none());
+        assert!(recent.take(1, address(&values[1])).is_some());
+        assert_eq!(Arc::strong_count(&values[1]), 1);
+        assert_eq!(keep(&recent, &values[2]), (Some(0), Some(0)));
+        assert_eq!(keep(&recent, &values[0]), (Some(1), None));
+    }
+
+    #[test]
+    fn nothing_is_kept_where_nothing_may_be() {
+        let value = Arc::new(1);
+        assert_eq!(keep(&Recent::new(0), &value), (None, None));
+        assert_eq!(Arc::strong_count(&value), 1);
+    }
+}
