@@ -47,6 +47,6 @@ mod params;
 
 pub use client::{client, client_http1};
 pub use error::Error;
-pub use kinformer_wire::{Encoding, FromWire, ManagedFields, MemberPath, Packed, Typed};
+pub use kinformer_wire::{Decoded, Encoding, FromWire, ManagedFields, MemberPath, Packed, Typed};
 pub use lister_watcher::KubeListerWatcher;
 pub use params::Params;

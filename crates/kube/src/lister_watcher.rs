@@ -38,8 +38,10 @@ pub struct KubeListerWatcher<K> {
     selectors: Params,
     tweak: Option<Arc<Tweak>>,
     managed_fields: ManagedFields,
-    /// `None` where the kind has no protobuf that is known, or it is not wanted.
+    json: ObjectDecoder,
+    /// `None` where the kind has no protobuf that is known.
     protobuf: Option<ObjectDecoder>,
+    wanted: Encoding,
     /// One more than the place in [`ENCODINGS`] of that of the last answer, by any clone.
     answered: Arc<AtomicUsize>,
     idle: Duration,
@@ -120,7 +122,9 @@ impl<K> KubeListerWatcher<K> {
             selectors: Params::default(),
             tweak: None,
             managed_fields: ManagedFields::Cut,
+            json: ObjectDecoder::json(),
             protobuf,
+            wanted: Encoding::Protobuf,
             answered: Arc::default(),
             idle: IDLE,
             support: WatchListSupport::default(),
@@ -162,13 +166,32 @@ impl<K> KubeListerWatcher<K> {
     /// Protobuf cannot be had by force: of a kind that has none JSON is asked for in any case.
     #[must_use]
     pub fn encoding(mut self, encoding: Encoding) -> Self {
-        let Named { api_version, kind, .. } = &self.resource.named;
-        self.protobuf = match encoding {
-            Encoding::Protobuf => ObjectDecoder::new(encoding, api_version, kind),
-            _ => None,
-        };
+        self.wanted = encoding;
         self.answered = Arc::default();
         self
+    }
+
+    /// Leaves one more member out of every object as it arrives, by the names that lead to it: `["metadata",
+    /// "annotations"]`, `["status"]`. As a transform does that clears it, and cheaper: it is neither decoded nor stored.
+    /// See [`ObjectDecoder::cutting`].
+    #[must_use]
+    pub fn cut(mut self, names: &[&str]) -> Self {
+        self.json = self.json.cutting(names);
+        self.protobuf = self.protobuf.map(|decoder| decoder.cutting(names));
+        self
+    }
+
+    /// How many packed objects stay decoded after they were read; 256 by default. See [`ObjectDecoder::keeping`].
+    #[must_use]
+    pub fn keep_decoded(mut self, objects: usize) -> Self {
+        self.json = self.json.keeping(objects);
+        self.protobuf = self.protobuf.map(|decoder| decoder.keeping(objects));
+        self
+    }
+
+    /// What protobuf is asked for and decoded with.
+    fn protobuf(&self) -> Option<&ObjectDecoder> {
+        self.protobuf.as_ref().filter(|_| self.wanted == Encoding::Protobuf)
     }
 
     /// How the server wrote its last answer to this or a clone, once there was one.
@@ -225,7 +248,7 @@ impl<K> KubeListerWatcher<K> {
             (true, true) => ";as=PartialObjectMetadata;g=meta.k8s.io;v=v1",
         };
         let json = Encoding::Json.media_type();
-        let accept = match self.protobuf {
+        let accept = match self.protobuf() {
             Some(_) => format!("{}{as_type},{json}{as_type}", Encoding::Protobuf.media_type()),
             None => format!("{json}{as_type}"),
         };
@@ -243,12 +266,12 @@ impl<K> KubeListerWatcher<K> {
             let resource = &self.resource.resource.plural;
             tracing::info!(%resource, encoding = encoding.media_type(), "the server answers");
         }
-        match (encoding, &self.protobuf) {
+        match (encoding, self.protobuf()) {
             (Encoding::Protobuf, Some(decoder)) => Ok(decoder.clone()),
             (Encoding::Protobuf, None) => {
                 Err(ApiError::Unexpected { what: "protobuf, which was not asked for".into() })
             }
-            _ => Ok(ObjectDecoder::json()),
+            _ => Ok(self.json.clone()),
         }
     }
 }
@@ -368,7 +391,9 @@ impl<K> Clone for KubeListerWatcher<K> {
             selectors: self.selectors.clone(),
             tweak: self.tweak.clone(),
             managed_fields: self.managed_fields,
+            json: self.json.clone(),
             protobuf: self.protobuf.clone(),
+            wanted: self.wanted,
             answered: self.answered.clone(),
             idle: self.idle,
             support: self.support.clone(),

@@ -118,6 +118,39 @@ async fn packed_objects_are_what_the_others_are() {
     }
 }
 
+// contract: L-14
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_cut_is_stored_nowhere() {
+    for mode in MODES {
+        for encoding in [Encoding::Protobuf, Encoding::Json] {
+            let server = server_that(ProtobufAnswers::Offered).await;
+            server.create(config_map("a", "1")).unwrap();
+            let eager = KubeListerWatcher::<ConfigMap>::new(kube(&server)).encoding(encoding).cut(&["data"]);
+            let packed = KubeListerWatcher::<Packed<ConfigMap>>::packed(kube(&server)).cut(&["data"]);
+            let packed = packed.encoding(encoding).cut(&["metadata", "labels"]).keep_decoded(1);
+            let (eager, packed) = (follow(eager, options(mode)), follow(packed.clone(), options(mode)));
+            eager.caught_up(&server).await;
+            packed.caught_up(&server).await;
+            server.create(config_map("b", "2")).unwrap();
+            eager.caught_up(&server).await;
+            packed.caught_up(&server).await;
+            for name in ["a", "b"] {
+                let eager = eager.store.get_by_key(("default", name)).unwrap();
+                let packed = packed.store.get_by_key(("default", name)).unwrap();
+                assert_eq!((Object::label(&*eager, "app"), packed.label("app")), (Some("x"), None));
+                let typed = packed.typed().unwrap();
+                assert_eq!((&typed.data, &eager.data), (&None, &None), "{mode:?} {encoding:?}");
+                assert_eq!(typed.metadata.uid, eager.metadata.uid);
+            }
+            let decoded = packed.store.list().iter().filter(|packed| packed.is_decoded()).count();
+            assert_eq!((decoded, packed.store.len()), (1, 2));
+            eager.stop().await;
+            packed.stop().await;
+            server.shutdown().await;
+        }
+    }
+}
+
 // contract: L-07
 #[tokio::test(flavor = "multi_thread")]
 async fn metadata_only_by_content_negotiation() {
