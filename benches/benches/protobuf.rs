@@ -5,7 +5,8 @@ use std::hint::black_box;
 
 use criterion::{Criterion, criterion_group, criterion_main};
 use k8s_openapi::api::core::v1::Pod;
-use kinformer_wire::{Encoding, ListDecoder, ManagedFields, ObjectDecoder};
+use kinformer_core::Object;
+use kinformer_wire::{Encoding, FromWire, ListDecoder, ManagedFields, MemberPath, ObjectDecoder, Packed};
 
 const STREAMS: &[u8] = include_bytes!("../../crates/wire/tests/golden/streams.bin");
 const ITEMS: usize = 500;
@@ -108,6 +109,20 @@ fn protobuf(c: &mut Criterion) {
     group.bench_function("only its phase", |b| {
         b.iter(|| decoder.decode_at::<&str>(black_box(message), &phase).unwrap());
     });
+    group.finish();
+
+    let pack = |decoder: &ObjectDecoder| Packed::<Pod>::from_wire(&cut, decoder).unwrap();
+    let (packed, forgetful) = (pack(&decoder), pack(&decoder.clone().keeping(0)));
+    let by_names = MemberPath::new(&["spec", "nodeName"]);
+    assert!(packed.at::<&str>(&by_names).unwrap().is_some());
+    let mut group = c.benchmark_group("a packed pod");
+    group.bench_function("from the wire", |b| b.iter(|| pack(black_box(&decoder))));
+    group.bench_function("its key", |b| b.iter(|| black_box(&packed).key().name().len()));
+    group.bench_function("its label", |b| b.iter(|| black_box(&packed).label("app").is_some()));
+    group.bench_function("its node", |b| b.iter(|| black_box(&packed).at::<&str>(&by_names).unwrap()));
+    group.bench_function("its annotations", |b| b.iter(|| black_box(&packed).annotations().unwrap()));
+    group.bench_function("typed, kept", |b| b.iter(|| black_box(&packed).typed().unwrap()));
+    group.bench_function("typed, not kept", |b| b.iter(|| black_box(&forgetful).typed().unwrap()));
     group.finish();
 
     let mut group = c.benchmark_group("a list of 500 pods, managed fields cut");
