@@ -5,7 +5,11 @@ use std::alloc::System;
 use std::hint::black_box;
 
 use k8s_openapi::api::core::v1::Pod;
-use kinformer_wire::{Encoding, ListDecoder, ManagedFields, ObjectDecoder, WatchDecoder, decode_answer};
+use kinformer_core::Object;
+use kinformer_wire::{
+    Encoding, FromWire, ListDecoder, ManagedFields, MemberPath, ObjectDecoder, Packed, WatchDecoder,
+    decode_answer,
+};
 use proptest::prelude::*;
 use serde_json::Value;
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
@@ -54,6 +58,14 @@ fn decode_all(bytes: &[u8]) {
     }
     let decoder = ObjectDecoder::new(Encoding::Protobuf, "v1", "Pod").unwrap();
     let _ = black_box(decoder.decode::<Pod>(bytes));
+    let cutting =
+        decoder.cutting(&["metadata", "labels", "app"]).cutting(&["spec", "nodeSelector"]).keeping(0);
+    if let Ok(packed) = Packed::<Pod>::from_wire(bytes, &cutting) {
+        let _ = black_box((packed.annotations(), packed.metadata::<Value>(), packed.typed()));
+        black_box((packed.key().name().len(), packed.labels().count()));
+        let _ = black_box(packed.at::<&str>(&MemberPath::new(&["spec", "nodeName"])));
+        let _ = black_box(packed.without(&[&MemberPath::new(&["status"])]));
+    }
 }
 
 fn stream_all(bytes: &[u8], chunk: usize) {

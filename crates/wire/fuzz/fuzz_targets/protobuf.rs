@@ -4,7 +4,10 @@
 use std::hint::black_box;
 
 use k8s_openapi::api::core::v1::Pod;
-use kinformer_wire::{Encoding, ListDecoder, ManagedFields, ObjectDecoder, WatchDecoder, decode_answer};
+use kinformer_wire::{
+    Encoding, FromWire, ListDecoder, ManagedFields, MemberPath, ObjectDecoder, Packed, WatchDecoder,
+    decode_answer,
+};
 use libfuzzer_sys::fuzz_target;
 use serde_json::Value;
 
@@ -15,6 +18,13 @@ fuzz_target!(|bytes: &[u8]| {
         if let Some(decoder) = ObjectDecoder::new(Encoding::Protobuf, api_version, kind) {
             let _ = black_box(decoder.decode::<Value>(bytes));
             black_box(decoder.identify(bytes));
+            let cutting =
+                decoder.cutting(&["metadata", "labels", "app"]).cutting(&["spec", "nodeSelector"]).keeping(0);
+            if let Ok(packed) = Packed::<Pod>::from_wire(bytes, &cutting) {
+                let _ = black_box((packed.annotations(), packed.metadata::<Value>(), packed.typed()));
+                let _ = black_box(packed.at::<&str>(&MemberPath::new(&["spec", "nodeName"])));
+                let _ = black_box(packed.without(&[&MemberPath::new(&["status"])]));
+            }
         }
     }
     // The first byte says where the chunks end.
