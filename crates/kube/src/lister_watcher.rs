@@ -279,6 +279,14 @@ impl<K> KubeListerWatcher<K> {
 #[async_trait]
 impl<K: Object + FromWire> ListerWatcher<K> for KubeListerWatcher<K> {
     async fn list(&self, options: ListOptions) -> Result<List<K>, ApiError> {
+        self.list_each(options, &mut |object| object).await
+    }
+
+    async fn list_each(
+        &self,
+        options: ListOptions,
+        each: &mut (dyn FnMut(Arc<K>) -> Arc<K> + Send),
+    ) -> Result<List<K>, ApiError> {
         let answer = self.request(Params::of_list(&options), false).await?;
         let (encoding, mut body) = answer::body(answer, self.idle).await?;
         let objects_in = self.decoder(encoding)?;
@@ -289,7 +297,7 @@ impl<K: Object + FromWire> ListerWatcher<K> for KubeListerWatcher<K> {
             let Some(chunk) = chunk.map_err(|_| ApiError::Timeout { after: self.idle })? else { break };
             let fed =
                 decoder.feed(&chunk?, |item| match decode::item(item, &objects_in, &self.resource.named) {
-                    Ok(object) => objects.push(object),
+                    Ok(object) => objects.push(each(object)),
                     Err(error) => undecodable.push(error),
                 });
             fed.map_err(malformed)?;

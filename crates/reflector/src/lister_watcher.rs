@@ -35,6 +35,22 @@ pub trait ListerWatcher<T: Object>: Send + Sync {
     /// Whatever hindered it. The reflector lists again after a while.
     async fn list(&self, options: ListOptions) -> Result<List<T>, ApiError>;
 
+    /// As [`Self::list`]; each object passes `each` as soon as it is there, and what that gives is in the list. A source
+    /// that reads its objects one by one shows them one by one, so that a list of which little is kept is never held as a
+    /// whole. By default they are shown when the list is whole.
+    ///
+    /// # Errors
+    /// As [`Self::list`].
+    async fn list_each(
+        &self,
+        options: ListOptions,
+        each: &mut (dyn FnMut(Arc<T>) -> Arc<T> + Send),
+    ) -> Result<List<T>, ApiError> {
+        let mut list = self.list(options).await?;
+        list.objects = list.objects.into_iter().map(each).collect();
+        Ok(list)
+    }
+
     /// The changes after `options.resource_version`, in their order.
     ///
     /// The stream may end at any time and then the reflector watches again from the last version it has
@@ -68,6 +84,14 @@ pub trait ListerWatcher<T: Object>: Send + Sync {
 impl<T: Object, L: ListerWatcher<T> + ?Sized> ListerWatcher<T> for Arc<L> {
     async fn list(&self, options: ListOptions) -> Result<List<T>, ApiError> {
         (**self).list(options).await
+    }
+
+    async fn list_each(
+        &self,
+        options: ListOptions,
+        each: &mut (dyn FnMut(Arc<T>) -> Arc<T> + Send),
+    ) -> Result<List<T>, ApiError> {
+        (**self).list_each(options, each).await
     }
 
     async fn watch(&self, options: WatchOptions) -> Result<WatchStream<T>, ApiError> {

@@ -14,6 +14,7 @@ use kinformer_store::{IndexFunction, Indexer, IndexerBuilder};
 use crate::Error;
 use crate::informer::{Parts, SharedIndexInformer};
 use crate::objects::Objects;
+use crate::reuse::Reusing;
 
 /// Which queue lies between the reflector and the store.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -89,6 +90,9 @@ impl<T: Object> SharedIndexInformerBuilder<T> {
 
     /// What every object passes once, before store and handlers see it. An object for which it fails is left out
     /// and reported; what was known of it stays.
+    ///
+    /// With a transform, listing everything again holds all objects twice for a while, those of the store and those of
+    /// the list; without one, only what has changed.
     pub fn transform(mut self, transform: Transform<T>) -> Self {
         self.transform = Some(transform);
         self
@@ -143,6 +147,11 @@ impl<T: Object> SharedIndexInformerBuilder<T> {
             .build()
             .map_err(|source| Error::Indexers { informer: name.clone(), source: Arc::new(source) })?;
         let indexer = Arc::new(indexer);
+        // What is stored has passed the transform, and must not pass it again.
+        let source: Arc<dyn ListerWatcher<T>> = match transform {
+            None => Arc::new(Reusing { source, store: indexer.clone() }),
+            Some(_) => source,
+        };
         let queue = new_queue(queue, indexer.clone(), transform, bound);
         let state = indexer.clone();
         let processor = SharedProcessor::builder(name.clone())

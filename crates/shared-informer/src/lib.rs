@@ -60,6 +60,7 @@ mod metrics;
 mod objects;
 #[cfg(feature = "prometheus")]
 pub mod prometheus;
+mod reuse;
 
 pub use builder::{QueueKind, SharedIndexInformerBuilder};
 pub use controller::{Controller, Process};

@@ -1,0 +1,70 @@
+//! Lists of what is mostly known already.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use futures::future::ready;
+use futures::stream::StreamExt;
+use kinformer_core::Object;
+use kinformer_reflector::{
+    ApiError, List, ListOptions, ListerWatcher, WatchEvent, WatchListSupport, WatchOptions, WatchStream,
+};
+use kinformer_store::Indexer;
+
+/// A source whose lists hold the store's own objects wherever they have not changed: so that listing everything again
+/// takes the memory of what has.
+pub(crate) struct Reusing<T: Object> {
+    pub(crate) source: Arc<dyn ListerWatcher<T>>,
+    pub(crate) store: Arc<Indexer<T>>,
+}
+
+#[async_trait]
+impl<T: Object> ListerWatcher<T> for Reusing<T> {
+    async fn list(&self, options: ListOptions) -> Result<List<T>, ApiError> {
+        self.list_each(options, &mut |object| object).await
+    }
+
+    async fn list_each(
+        &self,
+        options: ListOptions,
+        each: &mut (dyn FnMut(Arc<T>) -> Arc<T> + Send),
+    ) -> Result<List<T>, ApiError> {
+        self.source.list_each(options, &mut |object| each(known(&self.store, object))).await
+    }
+
+    async fn watch(&self, options: WatchOptions) -> Result<WatchStream<T>, ApiError> {
+        let lists = options.send_initial_events;
+        let events = self.source.watch(options).await?;
+        if !lists {
+            return Ok(events);
+        }
+        let store = self.store.clone();
+        let until_the_end = events.scan(true, move |listing, event| {
+            let event = match event {
+                Ok(WatchEvent::Added(object)) if *listing => Ok(WatchEvent::Added(known(&store, object))),
+                Ok(WatchEvent::Bookmark { initial_events_end: true, .. }) => {
+                    *listing = false;
+                    event
+                }
+                event => event,
+            };
+            ready(Some(event))
+        });
+        Ok(until_the_end.boxed())
+    }
+
+    fn watch_list_support(&self) -> Option<&WatchListSupport> {
+        self.source.watch_list_support()
+    }
+}
+
+/// The store's object if it is known to be the same, which takes a UID and a version: other sources may mean less by a
+/// version than an API server does.
+fn known<T: Object>(store: &Indexer<T>, object: Arc<T>) -> Arc<T> {
+    let (Some(uid), version) = (object.uid(), object.resource_version()) else { return object };
+    let known = store.get_by_key(object.key());
+    let same = |known: &Arc<T>| {
+        !version.is_unset() && known.resource_version() == version && known.uid() == Some(uid)
+    };
+    known.filter(same).unwrap_or(object)
+}

@@ -1,0 +1,173 @@
+//! Lists of what is mostly known already.
+#![allow(clippy::unwrap_used, reason = "a test fails by a panic")]
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use async_trait::async_trait;
+use futures::StreamExt;
+use kinformer_core::{KeyRef, Object, ResourceVersion, Transform};
+use kinformer_reflector::{
+    ApiError, List, ListOptions, ListerWatcher, WatchEvent, WatchListMode, WatchListSupport, WatchOptions,
+    WatchStream,
+};
+use kinformer_shared_informer::{QueueKind, SharedIndexInformer, SharedIndexInformerBuilder};
+use kinformer_testing::fake_source::Versioned;
+use kinformer_testing::{FakeSource, Item};
+use tokio_util::sync::CancellationToken;
+
+const MANY: usize = 100;
+
+/// An object that counts how many of its kind are alive, and how many were at most.
+#[derive(Debug)]
+struct Thing {
+    item: Item,
+    uid: Option<String>,
+    alive: Arc<Alive>,
+}
+
+#[derive(Debug, Default)]
+struct Alive {
+    now: AtomicUsize,
+    most: AtomicUsize,
+}
+
+impl Alive {
+    fn one_more(self: &Arc<Self>) -> Arc<Self> {
+        let now = self.now.fetch_add(1, Ordering::Relaxed) + 1;
+        self.most.fetch_max(now, Ordering::Relaxed);
+        self.clone()
+    }
+}
+
+impl Clone for Thing {
+    fn clone(&self) -> Self {
+        Self { item: self.item.clone(), uid: self.uid.clone(), alive: self.alive.one_more() }
+    }
+}
+
+impl Drop for Thing {
+    fn drop(&mut self) {
+        self.alive.now.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl Object for Thing {
+    fn key(&self) -> KeyRef<'_> {
+        self.item.key()
+    }
+
+    fn resource_version(&self) -> ResourceVersion {
+        self.item.resource_version()
+    }
+
+    fn uid(&self) -> Option<&str> {
+        self.uid.as_deref()
+    }
+}
+
+impl Versioned for Thing {
+    fn set_version(&mut self, version: u64) {
+        self.item.set_version(version);
+    }
+}
+
+/// Gives every object anew each time, as what comes over a wire is.
+#[derive(Clone)]
+struct Fresh(FakeSource<Thing>);
+
+fn fresh(object: &Arc<Thing>) -> Arc<Thing> {
+    Arc::new(Thing::clone(object))
+}
+
+#[async_trait]
+impl ListerWatcher<Thing> for Fresh {
+    async fn list(&self, options: ListOptions) -> Result<List<Thing>, ApiError> {
+        self.list_each(options, &mut |object| object).await
+    }
+
+    async fn list_each(
+        &self,
+        options: ListOptions,
+        each: &mut (dyn FnMut(Arc<Thing>) -> Arc<Thing> + Send),
+    ) -> Result<List<Thing>, ApiError> {
+        self.0.list_each(options, &mut |object| each(fresh(&object))).await
+    }
+
+    async fn watch(&self, options: WatchOptions) -> Result<WatchStream<Thing>, ApiError> {
+        let events = self.0.watch(options).await?;
+        let events = events.map(|event| match event {
+            Ok(WatchEvent::Added(object)) => Ok(WatchEvent::Added(fresh(&object))),
+            Ok(WatchEvent::Modified(object)) => Ok(WatchEvent::Modified(fresh(&object))),
+            event => event,
+        });
+        Ok(events.boxed())
+    }
+
+    fn watch_list_support(&self) -> Option<&WatchListSupport> {
+        self.0.watch_list_support()
+    }
+}
+
+fn thing(name: &str, uid: Option<&str>, alive: &Arc<Alive>) -> Thing {
+    let uid = uid.map(str::to_owned);
+    Thing { item: Item::of(name, 0, 1), uid, alive: alive.one_more() }
+}
+
+type Build = fn(SharedIndexInformerBuilder<Thing>) -> SharedIndexInformerBuilder<Thing>;
+
+/// What a relist left of the objects before it: how many are the very same, and how many were alive at most.
+async fn relisted(queue: QueueKind, mode: WatchListMode, uid: Option<&str>, build: Build) -> (usize, usize) {
+    let (source, alive) = (FakeSource::new(), Arc::new(Alive::default()));
+    for n in 0..MANY {
+        source.apply(thing(&format!("thing-{n}"), uid, &alive));
+    }
+    let builder = SharedIndexInformer::builder(Fresh(source.clone())).queue(queue);
+    let informer = build(builder.reflector(move |options| options.watch_list(mode))).build().unwrap();
+    let cancel = CancellationToken::new();
+    let task = informer.spawn(cancel.clone());
+    informer.wait_for_sync().await.unwrap();
+    let before = informer.snapshot();
+    alive.most.store(0, Ordering::Relaxed);
+    source.break_watches(|| ApiError::expired("compacted"));
+    source.delete("thing-1");
+    source.apply(thing("thing-1", Some("another"), &alive));
+    let last = source.apply(thing("thing-2", uid, &alive));
+    source.compact();
+    informer.wait_for(&last.into()).await.unwrap();
+    let most = alive.most.load(Ordering::Relaxed);
+    assert_eq!(informer.metrics().reflector.relists, 1);
+    let after = informer.snapshot();
+    assert_eq!(after.len(), MANY);
+    assert_eq!(after.get("thing-1").unwrap().uid(), Some("another"));
+    assert_eq!(after.get("thing-2").unwrap().resource_version(), last.into());
+    let same = before.iter().filter(|old| Arc::ptr_eq(after.get(old.key()).unwrap(), old)).count();
+    cancel.cancel();
+    task.await.unwrap().unwrap();
+    (same, most)
+}
+
+// contract: I-10
+#[tokio::test(start_paused = true)]
+async fn a_relist_keeps_what_has_not_changed_and_takes_no_memory_for_it() {
+    for queue in [QueueKind::RealFifo, QueueKind::RealFifoByObject, QueueKind::DeltaFifo] {
+        for mode in [WatchListMode::Always, WatchListMode::Off] {
+            let (same, most) = relisted(queue, mode, Some("u"), |builder| builder).await;
+            assert_eq!(same, MANY - 2, "{queue:?} {mode:?}");
+            // Those of the server, those of the store, two that have changed, and one that is being looked at.
+            assert!(most <= 2 * MANY + 10, "{queue:?} {mode:?}: {most}");
+        }
+    }
+}
+
+// contract: I-10
+#[tokio::test(start_paused = true)]
+async fn what_cannot_be_told_to_be_the_same_is_taken_anew() {
+    for mode in [WatchListMode::Always, WatchListMode::Off] {
+        let (same, _) = relisted(QueueKind::RealFifo, mode, None, |builder| builder).await;
+        assert_eq!(same, 0, "without a UID a version may mean anything: {mode:?}");
+        // What is stored is not what came, and what has passed a transform does not pass it again.
+        let transform: Build = |builder| builder.transform(Transform::new(|thing| Ok(fresh(&thing))));
+        assert_eq!(relisted(QueueKind::RealFifo, mode, Some("u"), transform).await.0, 0, "{mode:?}");
+    }
+}
