@@ -3,7 +3,7 @@
 use serde::Deserialize;
 
 use super::access::map_entry;
-use super::reader::{ProtobufProblem, Raw, field_if, is_zero, tag, value};
+use super::reader::{ProtobufProblem, Raw, field_if, is_zero, skip, tag, value};
 use super::run::{Fault, Run};
 use super::schema::{Card, Field, Kind, Rule, Schema, Shape, message};
 use super::value::Value;
@@ -115,16 +115,21 @@ fn find_field<'de>(
     rest: &mut &'de [u8],
     field: &Field,
 ) -> Result<Option<Raw<'de>>, &'static ProtobufProblem> {
-    while !rest.is_empty() {
-        let (number, wire_type) = tag(rest)?;
-        if number > u32::from(field.number) {
+    let wanted = u32::from(field.number);
+    let mut bytes = *rest;
+    while !bytes.is_empty() {
+        let (number, wire_type) = tag(&mut bytes)?;
+        if number < wanted {
+            skip(&mut bytes, wire_type)?;
+            continue;
+        }
+        if number > wanted {
             return Ok(None);
         }
-        let zero = field.rule == Rule::OmitZero && is_zero(rest, wire_type);
-        let raw = value(rest, wire_type)?;
-        if number == u32::from(field.number) {
-            return Ok((!zero).then_some(raw));
-        }
+        let zero = field.rule == Rule::OmitZero && is_zero(bytes, wire_type);
+        let raw = value(&mut bytes, wire_type)?;
+        *rest = bytes;
+        return Ok((!zero).then_some(raw));
     }
     Ok(None)
 }

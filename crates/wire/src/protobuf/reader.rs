@@ -133,6 +133,11 @@ fn take_fixed<const N: usize>(bytes: &mut &[u8]) -> Result<[u8; N]> {
 /// Takes a field's number and its wire type from the front.
 #[inline]
 pub(crate) fn tag(bytes: &mut &[u8]) -> Result<(u32, u8)> {
+    // The first fifteen fields, which are nearly all.
+    if let [tag @ 8..128, ref rest @ ..] = **bytes {
+        *bytes = rest;
+        return Ok((u32::from(tag >> 3), tag & 7));
+    }
     let tag = number(bytes)?;
     // At most 29 bits, and never 0.
     match u32::try_from(tag >> 3) {
@@ -152,6 +157,23 @@ pub(crate) fn value<'de>(bytes: &mut &'de [u8], wire_type: u8) -> Result<Raw<'de
         NUMBER => Ok(Raw::Number(number(bytes)?)),
         _ => fixed(bytes, wire_type),
     }
+}
+
+/// Passes over a value of that wire type at the front.
+#[inline]
+pub(crate) fn skip(bytes: &mut &[u8], wire_type: u8) -> Result<()> {
+    match wire_type {
+        LENGTH => {
+            let length = number(bytes)?;
+            *bytes = usize::try_from(length)
+                .ok()
+                .and_then(|length| bytes.get(length..))
+                .ok_or(&ProtobufProblem::Length)?;
+        }
+        NUMBER => _ = number(bytes)?,
+        _ => _ = fixed(bytes, wire_type)?,
+    }
+    Ok(())
 }
 
 #[inline(never)]
