@@ -1,14 +1,14 @@
 //! One informer for each type, shared by all who ask for it.
 
-use std::convert::Infallible;
 use std::fmt;
+use std::marker::PhantomData;
 use std::sync::Arc;
 
 use dashmap::DashMap;
 use dashmap::mapref::entry::Entry as Place;
 use futures::future::join_all;
 use kinformer_core::Object;
-use kinformer_kube::{KubeListerWatcher, Packed};
+use kinformer_kube::{FromWire, KubeListerWatcher};
 use kinformer_reflector::ListerWatcher;
 use kinformer_shared_informer::{SharedIndexInformer, SharedIndexInformerBuilder};
 use kinformer_store::{IndexFunction, NAMESPACE_INDEX};
@@ -26,7 +26,8 @@ use tokio_util::task::TaskTracker;
 use crate::Error;
 use crate::entry::{Entry, Held, Key, Managed};
 use crate::generic_informer::GenericInformer;
-use crate::kind::{Kind, KnownKind};
+use crate::kind::KnownKind;
+use crate::objects::{EagerObjects, Objects, PackedObjects};
 use crate::options::{Options, SharedInformerFactoryBuilder};
 use crate::sync::CacheSync;
 
@@ -37,14 +38,19 @@ use crate::sync::CacheSync;
 ///
 /// The methods for the built-in kinds are in [`accessors`](crate::accessors).
 ///
+/// Objects of built-in kinds and of derived types are [packed](kinformer_kube::Packed): kept as they come and decoded
+/// when they are read. `O` is the choice, and no more than a view: [`Self::eager`] gives the same factory, with objects
+/// that are decoded at once, for all that is asked of it (`builder(client).build().eager()`) or for one kind
+/// (`factory.eager().core().v1().nodes()`). A kind that is asked for in both forms has two informers, and two watches.
+///
 /// Follows client-go 1.37 (`SharedInformerFactory`, `DynamicSharedInformerFactory`, and the metadata one: here they
 /// are one).
-#[derive(Clone)]
-pub struct SharedInformerFactory {
-    pub(crate) inner: Arc<Inner>,
+pub struct SharedInformerFactory<O = PackedObjects> {
+    inner: Arc<Inner>,
+    objects: PhantomData<O>,
 }
 
-pub(crate) struct Inner {
+struct Inner {
     client: Client,
     options: Options,
     informers: DashMap<Key, Arc<Entry>>,
@@ -92,62 +98,60 @@ impl SharedInformerFactory {
             stuck: Arc::default(),
             down: Mutex::new(false),
         };
-        Self { inner: Arc::new(inner) }
+        Self { inner: Arc::new(inner), objects: PhantomData }
     }
+}
 
+impl<O: Objects> SharedInformerFactory<O> {
     /// The client that its informers use.
     pub fn client(&self) -> &Client {
         &self.inner.client
     }
 
+    /// The same factory, of which one asks for objects that are decoded as they come: for kinds of which most objects
+    /// are read all the time.
+    pub fn eager(&self) -> SharedInformerFactory<EagerObjects> {
+        SharedInformerFactory { inner: self.inner.clone(), objects: PhantomData }
+    }
+
+    /// The same factory, of which one asks for objects that are kept as they come and decoded when they are read. This
+    /// is what a factory does unless told otherwise.
+    pub fn packed(&self) -> SharedInformerFactory<PackedObjects> {
+        SharedInformerFactory { inner: self.inner.clone(), objects: PhantomData }
+    }
+
     /// The informer of a type that knows its own kind: built in, or derived.
-    pub fn informer_for<K>(&self) -> SharedIndexInformer<K>
+    pub fn informer_for<K>(&self) -> SharedIndexInformer<O::Of<K>>
     where
-        K: Resource<DynamicType = (), Scope: 'static> + KnownKind,
+        K: KnownKind<DynamicType = (), Scope: 'static>,
     {
         self.generic::<K>().informer()
     }
 
     /// As [`Self::informer_for`], with a lister and leases.
-    pub fn generic<K>(&self) -> GenericInformer<K>
+    pub fn generic<K>(&self) -> GenericInformer<O::Of<K>>
     where
-        K: Resource<DynamicType = (), Scope: 'static> + Object,
+        K: KnownKind<DynamicType = (), Scope: 'static>,
     {
-        GenericInformer::new(self)
+        GenericInformer::of_kind::<K, O>(self)
     }
 
-    /// As [`Self::informer_for`], with objects that are kept as they come and decoded when they are read: for kinds of
-    /// which there are many and few are looked at. It is an informer of its own.
-    pub fn packed<K>(&self) -> SharedIndexInformer<Packed<K>>
-    where
-        K: Resource<DynamicType = (), Scope: 'static> + KnownKind,
-    {
-        let make = || {
-            let source = KubeListerWatcher::<Packed<K>>::packed(self.inner.client.clone());
-            let source = self.inner.options.restrict(source, &crate::kind::scope_of::<K>());
-            let resource = crate::kind::resource_name::<K>(&());
-            Ok::<_, Infallible>(Arc::new(self.kubernetes_informer(source, &resource)) as Arc<dyn Managed>)
-        };
-        let Ok((_, informer)) = self.held(&Key::of_type::<Packed<K>>(), Entry::keep, make);
-        informer
-    }
-
-    /// Only the metadata of a type that knows its own kind.
+    /// Only the metadata of a type that knows its own kind. It is never packed.
     pub fn metadata<K>(&self) -> GenericInformer<PartialObjectMeta<K>>
     where
         K: Resource<DynamicType = (), Scope: 'static> + Send + Sync + 'static,
     {
-        let scope = crate::kind::scope_of::<K>();
-        GenericInformer::of(self, (), scope)
+        GenericInformer::of_metadata(self.packed())
     }
 
-    /// A resource that is named here, with objects of any shape. Nothing is asked of the server.
+    /// A resource that is named here, with objects of any shape, decoded as they come: see
+    /// [`GenericInformer::packed`]. Nothing is asked of the server.
     pub fn dynamic(
         &self,
         resource: ApiResource,
         scope: kube_core::discovery::Scope,
     ) -> GenericInformer<DynamicObject> {
-        GenericInformer::of(self, resource, scope)
+        GenericInformer::dynamic(self.packed(), resource, scope)
     }
 
     /// Only the metadata of a resource that is named here.
@@ -156,7 +160,7 @@ impl SharedInformerFactory {
         resource: ApiResource,
         scope: kube_core::discovery::Scope,
     ) -> GenericInformer<PartialObjectMeta<DynamicObject>> {
-        GenericInformer::of(self, resource, scope)
+        GenericInformer::dynamic_metadata(self.packed(), resource, scope)
     }
 
     /// A resource by its group, version and plural name, with objects of any shape. The server is asked about it.
@@ -226,30 +230,19 @@ impl SharedInformerFactory {
         source: impl ListerWatcher<T> + 'static,
         resource: &str,
     ) -> SharedIndexInformerBuilder<T> {
-        self.inner.options.builder_for(source, resource)
-    }
-
-    /// The lister-watcher of a kind with the factory's options.
-    pub(crate) fn lister_watcher<K>(
-        &self,
-        dynamic_type: &K::DynamicType,
-        scope: &kube_core::discovery::Scope,
-    ) -> KubeListerWatcher<K>
-    where
-        K: KnownKind,
-        K::DynamicType: Kind<K>,
-    {
-        let source = dynamic_type.lister_watcher(self.inner.client.clone());
-        self.inner.options.restrict(source, scope)
+        self.inner.options.builder_for(source, resource, "")
     }
 
     /// An informer of Kubernetes objects with the factory's options and the index by namespace.
-    pub(crate) fn kubernetes_informer<K: Object>(
+    pub(crate) fn kubernetes_informer<T: Object + FromWire>(
         &self,
-        source: impl ListerWatcher<K> + 'static,
+        source: KubeListerWatcher<T>,
+        scope: &kube_core::discovery::Scope,
         resource: &str,
-    ) -> SharedIndexInformer<K> {
-        let builder = self.builder_for(source, resource);
+        mark: &str,
+    ) -> SharedIndexInformer<T> {
+        let source = self.inner.options.restrict(source, scope);
+        let builder = self.inner.options.builder_for(source, resource, mark);
         #[expect(clippy::expect_used, reason = "what fails is two indexes of one name, and there is one")]
         builder.index(NAMESPACE_INDEX, IndexFunction::by_namespace()).build().expect("one index")
     }
@@ -391,8 +384,14 @@ impl SharedInformerFactory {
     }
 }
 
+impl<O> Clone for SharedInformerFactory<O> {
+    fn clone(&self) -> Self {
+        Self { inner: self.inner.clone(), objects: PhantomData }
+    }
+}
+
 /// The names of the informers that a factory has.
-impl fmt::Debug for SharedInformerFactory {
+impl<O> fmt::Debug for SharedInformerFactory<O> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let informers: Vec<_> =
             self.inner.informers.iter().map(|entry| entry.managed().name().to_owned()).collect();

@@ -48,8 +48,10 @@ mod entry;
 mod error;
 mod factory;
 mod generic_informer;
+mod index_by_field;
 mod kind;
 mod lister;
+mod objects;
 mod options;
 #[cfg(feature = "kube-runtime")]
 pub mod runtime;
@@ -59,8 +61,10 @@ mod sync;
 pub use error::Error;
 pub use factory::SharedInformerFactory;
 pub use generic_informer::{GenericInformer, InformerLease};
-pub use kind::{Kind, KnownKind};
+pub use index_by_field::index_by_field;
+pub use kind::KnownKind;
 pub use lister::{Lister, NamespaceLister};
+pub use objects::{EagerObjects, Objects, PackedObjects};
 pub use options::SharedInformerFactoryBuilder;
 pub use selector::{LabelSelector, SelectorError, SelectorProblem};
 pub use sync::CacheSync;
@@ -68,7 +72,7 @@ pub use sync::CacheSync;
 // What one needs of the layers below.
 pub use kinformer_core::{KeyRef, Object, ObjectKey, ResourceVersion, Tombstone, Transform};
 pub use kinformer_kube::{
-    Encoding, KubeListerWatcher, MemberPath, Packed, Params, Typed, client, client_http1,
+    Encoding, FromWire, KubeListerWatcher, MemberPath, Packed, Params, Typed, client, client_http1,
 };
 pub use kinformer_processor::{
     AsyncEventHandler, Buffer, Event, EventHandler, EventHandlerFuncs, EventStream, HandlerBuilder,

@@ -1,13 +1,13 @@
 //! What is set of a factory before it gives out informers.
 
 use std::any::{Any, TypeId};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
 use kinformer_core::{Object, Transform};
-use kinformer_kube::{Encoding, KubeListerWatcher, Params};
+use kinformer_kube::{Encoding, KubeListerWatcher, Packed, Params};
 use kinformer_reflector::{Failure, ListerWatcher, ReflectorOptions};
 use kinformer_shared_informer::{SharedIndexInformer, SharedIndexInformerBuilder};
 use kube_client::Client;
@@ -28,6 +28,8 @@ pub(crate) struct Options {
     resyncs: HashMap<TypeId, Duration>,
     /// A `Transform<T>` under the id of `T`.
     transforms: HashMap<TypeId, Arc<dyn Any + Send + Sync>>,
+    /// The packed forms of these types.
+    eager_transforms: HashSet<TypeId>,
     tweak: Option<Arc<Tweak>>,
     encoding: Option<Encoding>,
     error_hook: Option<Arc<ErrorHook>>,
@@ -68,9 +70,9 @@ impl SharedInformerFactoryBuilder {
         self
     }
 
-    /// As [`Self::default_resync`], for one type.
+    /// As [`Self::default_resync`], for one kind, in whichever form its objects are kept.
     pub fn resync_for<K: Object>(mut self, period: Duration) -> Self {
-        self.options.resyncs.insert(TypeId::of::<K>(), period);
+        self.options.resyncs.extend([TypeId::of::<K>(), TypeId::of::<Packed<K>>()].map(|of| (of, period)));
         self
     }
 
@@ -87,9 +89,12 @@ impl SharedInformerFactoryBuilder {
         self
     }
 
-    /// What every object of one type passes once, before store and handlers see it.
-    pub fn transform<K: Object>(mut self, transform: Transform<K>) -> Self {
-        self.options.transforms.insert(TypeId::of::<K>(), Arc::new(transform));
+    /// What every object of one type passes once, before store and handlers see it. The type is that in which objects
+    /// are kept: a `Transform<Packed<Pod>>` is for the packed ones, and a `Transform<Pod>` for those that are decoded
+    /// at once.
+    pub fn transform<T: Object>(mut self, transform: Transform<T>) -> Self {
+        self.options.transforms.insert(TypeId::of::<T>(), Arc::new(transform));
+        self.options.eager_transforms.insert(TypeId::of::<Packed<T>>());
         self
     }
 
@@ -114,26 +119,31 @@ impl SharedInformerFactoryBuilder {
         self
     }
 
-    /// Builds the factory.
+    /// Builds the factory. It gives out packed objects; `.build().eager()` those that are decoded at once.
     pub fn build(self) -> SharedInformerFactory {
         SharedInformerFactory::from_options(self.client, self.options)
     }
 }
 
 impl Options {
-    /// An informer builder with what these options say about its type.
+    /// An informer builder with what these options say about its type. The mark stands behind the resource in its
+    /// name.
     pub(crate) fn builder_for<T: Object>(
         &self,
         source: impl ListerWatcher<T> + 'static,
         resource: &str,
+        mark: &str,
     ) -> SharedIndexInformerBuilder<T> {
         let name = match &self.name {
-            Some(factory) => format!("{factory}/{resource}"),
-            None => resource.to_owned(),
+            Some(factory) => format!("{factory}/{resource}{mark}"),
+            None => format!("{resource}{mark}"),
         };
         let resync = self.resyncs.get(&TypeId::of::<T>()).copied().unwrap_or(self.resync);
-        let mut builder = SharedIndexInformer::builder(source).named(name).resource(resource).resync(resync);
         let transform = self.transforms.get(&TypeId::of::<T>());
+        if transform.is_none() && self.eager_transforms.contains(&TypeId::of::<T>()) {
+            tracing::warn!(informer = name, "the transform is for decoded objects, and these are packed");
+        }
+        let mut builder = SharedIndexInformer::builder(source).named(name).resource(resource).resync(resync);
         if let Some(transform) = transform.and_then(|transform| transform.downcast_ref::<Transform<T>>()) {
             builder = builder.transform(transform.clone());
         }

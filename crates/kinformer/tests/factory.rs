@@ -6,11 +6,11 @@ mod common;
 use std::sync::Arc;
 use std::time::Duration;
 
-use common::{builder, config_map, factory, node, server, soon, synced, version, watches};
+use common::{Form, builder, config_map, factory, node, server, soon, synced, version, watches};
 use k8s_openapi::api::core::v1::{ConfigMap, Node, Pod, Secret};
 use kinformer::{
-    Error, Event, IndexFunction, IndexValues, LabelSelector, MemberPath, NAMESPACE_INDEX, Object, Packed,
-    Phase, SharedIndexInformer, SharedInformerFactory, Transform,
+    EagerObjects, Error, Event, IndexFunction, IndexValues, LabelSelector, MemberPath, NAMESPACE_INDEX,
+    Object, Packed, PackedObjects, Phase, SharedIndexInformer, SharedInformerFactory, Transform,
 };
 use kinformer_apiserver::Fault;
 use kinformer_reflector::WatchListMode;
@@ -22,9 +22,14 @@ use serde_json::json;
 // contract: F-01
 #[tokio::test]
 async fn there_is_one_informer_for_each_type() {
+    there_is_one_informer_for_each_type_in::<PackedObjects>().await;
+    there_is_one_informer_for_each_type_in::<EagerObjects>().await;
+}
+
+async fn there_is_one_informer_for_each_type_in<O: Form>() {
     let server = server().await;
     server.create(config_map("default", "a", "1")).unwrap();
-    let factory = factory(&server);
+    let factory = O::of(factory(&server));
 
     let maps = factory.informer_for::<ConfigMap>();
     let again = factory.core().v1().config_maps();
@@ -60,7 +65,7 @@ async fn first_asks_at_the_same_time_give_one_informer() {
             tokio::spawn(async move { factory.core().v1().secrets().informer() })
         })
         .collect();
-    let mut informers: Vec<SharedIndexInformer<Secret>> = Vec::new();
+    let mut informers: Vec<SharedIndexInformer<Packed<Secret>>> = Vec::new();
     for ask in asks {
         informers.push(ask.await.unwrap());
     }
@@ -75,8 +80,13 @@ async fn first_asks_at_the_same_time_give_one_informer() {
 // contract: F-02
 #[tokio::test]
 async fn start_starts_what_is_new() {
+    start_starts_what_is_new_in::<PackedObjects>().await;
+    start_starts_what_is_new_in::<EagerObjects>().await;
+}
+
+async fn start_starts_what_is_new_in<O: Form>() {
     let server = server().await;
-    let factory = factory(&server);
+    let factory = O::of(factory(&server));
     factory.start().unwrap();
     let maps = factory.informer_for::<ConfigMap>();
     assert_eq!(maps.phase(), Phase::NotStarted);
@@ -117,7 +127,8 @@ async fn options_are_for_every_informer() {
         .transform(cut)
         .on_error(move |failure| seen.lock().push(failure.reflector.to_owned()))
         .reflector(|options| options.watch_list(WatchListMode::Off))
-        .build();
+        .build()
+        .eager();
     let (maps, nodes) = (factory.informer_for::<ConfigMap>(), factory.informer_for::<Node>());
     let told = Arc::new(Mutex::new(Vec::new()));
     let tell = told.clone();
@@ -132,7 +143,7 @@ async fn options_are_for_every_informer() {
     synced(&factory).await;
     handler.synced_until(soon()).await.unwrap();
 
-    assert_eq!(maps.name(), "mine/configmaps");
+    assert_eq!((maps.name(), maps.resource()), ("mine/configmaps (eager)", "configmaps"));
     assert_eq!(nodes.resource(), "nodes");
     assert_eq!(maps.store().len(), 2, "only the namespace");
     assert_eq!(nodes.store().len(), 1, "nodes are in no namespace");
@@ -141,7 +152,7 @@ async fn options_are_for_every_informer() {
         "the store has what the transform made"
     );
     assert_eq!(*told.lock(), [None, None], "and so have the handlers");
-    assert_eq!(failures.lock()[..], ["mine/configmaps"]);
+    assert_eq!(failures.lock()[..], ["mine/configmaps (eager)"]);
     assert_eq!(maps.metrics().reflector.watch_lists, 0, "the reflector's options");
     factory.shutdown().await.unwrap();
 
@@ -186,12 +197,17 @@ async fn waiting_says_of_each_informer_how_it_went() {
 // contract: F-04, P-14
 #[tokio::test]
 async fn shutdown_waits_for_every_task_and_is_the_end() {
+    shutdown_waits_for_every_task_and_is_the_end_in::<PackedObjects>().await;
+    shutdown_waits_for_every_task_and_is_the_end_in::<EagerObjects>().await;
+}
+
+async fn shutdown_waits_for_every_task_and_is_the_end_in<O: Form>() {
     let server = server().await;
     let before = tokio::runtime::Handle::current().metrics().num_alive_tasks();
-    let factory = factory(&server);
+    let factory = O::of(factory(&server));
     let maps = factory.informer_for::<ConfigMap>();
     maps.handler().for_each(|_| {}).unwrap();
-    maps.handler().add_async(async |_: Event<ConfigMap>| {}).unwrap();
+    maps.handler().add_async(async |_: Event<O::Of<ConfigMap>>| {}).unwrap();
     factory.informer_for::<Node>();
     synced(&factory).await;
     let never_started = factory.informer_for::<Secret>();
@@ -227,7 +243,7 @@ async fn a_handler_that_does_not_return_is_named_and_dropped() {
     let (began, mut begun) = tokio::sync::mpsc::channel(1);
     maps.handler()
         .named("stuck")
-        .add_async(move |_: Event<ConfigMap>| {
+        .add_async(move |_: Event<Packed<ConfigMap>>| {
             let began = began.clone();
             async move {
                 began.send(()).await.unwrap();
@@ -249,8 +265,13 @@ async fn a_handler_that_does_not_return_is_named_and_dropped() {
 // contract: F-04
 #[tokio::test]
 async fn the_informers_end_with_the_factory() {
+    the_informers_end_with_the_factory_in::<PackedObjects>().await;
+    the_informers_end_with_the_factory_in::<EagerObjects>().await;
+}
+
+async fn the_informers_end_with_the_factory_in<O: Form>() {
     let server = server().await;
-    let factory = factory(&server);
+    let factory = O::of(factory(&server));
     let maps = factory.informer_for::<ConfigMap>();
     synced(&factory).await;
     drop(factory);
@@ -331,7 +352,7 @@ async fn packed_objects_are_read_when_they_are_wanted() {
     let server = server().await;
     server.create(config_map("default", "a", "1")).unwrap();
     let factory = factory(&server);
-    let packed = factory.packed::<ConfigMap>();
+    let packed = factory.informer_for::<ConfigMap>();
     let value = MemberPath::new(&["data", "key"]);
     let by_value = move |map: &Packed<ConfigMap>, values: &mut IndexValues| {
         if let Some(value) = map.at::<&str>(&value)? {
@@ -357,8 +378,6 @@ async fn packed_objects_are_read_when_they_are_wanted() {
     assert_eq!((two[0].key().to_string(), two[0].label("value")), ("kube-public/b".into(), Some("2")));
     assert_eq!(two[0].typed().unwrap().data.as_ref().unwrap()["key"], "2");
     assert_eq!(packed.store().by_index(NAMESPACE_INDEX, "default").unwrap().len(), 1);
-    // Not the informer of those that are decoded at once.
-    assert_eq!(factory.informer_for::<ConfigMap>().phase(), Phase::NotStarted);
     factory.shutdown().await.unwrap();
     server.shutdown().await;
 }
@@ -366,9 +385,14 @@ async fn packed_objects_are_read_when_they_are_wanted() {
 // contract: F-06
 #[tokio::test]
 async fn a_lister_reads_what_the_informer_keeps() {
+    a_lister_reads_what_the_informer_keeps_in::<PackedObjects>().await;
+    a_lister_reads_what_the_informer_keeps_in::<EagerObjects>().await;
+}
+
+async fn a_lister_reads_what_the_informer_keeps_in<O: Form>() {
     let server = server().await;
     server.create(config_map("default", "a", "1")).unwrap();
-    let factory = factory(&server);
+    let factory = O::of(factory(&server));
     let maps = factory.core().v1().config_maps();
     let lister = maps.lister();
     synced(&factory).await;

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use futures::{Stream, StreamExt as _};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kinformer::runtime::{reflector_store, watcher_events};
-use kinformer::{SharedInformerFactory, client};
+use kinformer::{EagerObjects, SharedInformerFactory, client};
 use kinformer_apiserver::ApiServer;
 use kube_runtime::controller::{Action, Controller};
 use kube_runtime::{WatchStreamExt as _, watcher};
@@ -22,11 +22,11 @@ fn map(name: &str, value: &str) -> serde_json::Value {
     })
 }
 
-async fn server() -> (ApiServer, SharedInformerFactory) {
+async fn server() -> (ApiServer, SharedInformerFactory<EagerObjects>) {
     let server = ApiServer::builder().start().await.unwrap();
     server.create(map("a", "1")).unwrap();
     server.create(map("b", "1")).unwrap();
-    let factory = SharedInformerFactory::new(client(server.config().unwrap()).unwrap());
+    let factory = SharedInformerFactory::new(client(server.config().unwrap()).unwrap()).eager();
     (server, factory)
 }
 

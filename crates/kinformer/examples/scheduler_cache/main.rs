@@ -39,7 +39,9 @@ struct Scheduler {
 impl Scheduler {
     async fn start(client: Client) -> Result<Self, Box<dyn Error>> {
         let factory = SharedInformerFactory::new(client.clone());
-        let (nodes, pods) = (factory.core().v1().nodes().informer(), factory.core().v1().pods().informer());
+        // Every object is read as soon as it is heard of, and kept: decoded at once.
+        let eager = factory.eager();
+        let (nodes, pods) = (eager.core().v1().nodes().informer(), eager.core().v1().pods().informer());
         let (cache, changes) = watch::channel(Cache::default());
         let cache = Arc::new(cache);
         // No order is needed between the two: a pod may come before its node.

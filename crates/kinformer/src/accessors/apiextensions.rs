@@ -2,37 +2,37 @@
 
 //! Kinds of the group `apiextensions.k8s.io`.
 
-use crate::{GenericInformer, SharedInformerFactory};
+use crate::{GenericInformer, Objects, PackedObjects, SharedInformerFactory};
 
-impl SharedInformerFactory {
+impl<O: Objects> SharedInformerFactory<O> {
     /// Kinds of the group `apiextensions.k8s.io`.
-    pub fn apiextensions(&self) -> Apiextensions<'_> {
+    pub fn apiextensions(&self) -> Apiextensions<'_, O> {
         Apiextensions(self)
     }
 }
 
 /// Kinds of the group `apiextensions.k8s.io`, by version.
 #[derive(Clone, Copy, Debug)]
-pub struct Apiextensions<'a>(&'a SharedInformerFactory);
+pub struct Apiextensions<'a, O = PackedObjects>(&'a SharedInformerFactory<O>);
 
-impl<'a> Apiextensions<'a> {
+impl<'a, O: Objects> Apiextensions<'a, O> {
     /// Its version `v1`.
-    pub fn v1(self) -> ApiextensionsV1<'a> {
+    pub fn v1(self) -> ApiextensionsV1<'a, O> {
         ApiextensionsV1(self.0)
     }
 }
 
 /// Kinds of the group `apiextensions.k8s.io`, version `v1`.
 #[derive(Clone, Copy, Debug)]
-pub struct ApiextensionsV1<'a>(&'a SharedInformerFactory);
+pub struct ApiextensionsV1<'a, O = PackedObjects>(&'a SharedInformerFactory<O>);
 
-impl ApiextensionsV1<'_> {
+impl<O: Objects> ApiextensionsV1<'_, O> {
     /// `CustomResourceDefinition` of `apiextensions.k8s.io/v1`, cluster-scoped.
     pub fn custom_resource_definitions(
         self,
     ) -> GenericInformer<
-        k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
+        O::Of<k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition>,
     > {
-        GenericInformer::new(self.0)
+        self.0.generic::<k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition>()
     }
 }

@@ -2,35 +2,36 @@
 
 //! Kinds of the group `apiregistration.k8s.io`.
 
-use crate::{GenericInformer, SharedInformerFactory};
+use crate::{GenericInformer, Objects, PackedObjects, SharedInformerFactory};
 
-impl SharedInformerFactory {
+impl<O: Objects> SharedInformerFactory<O> {
     /// Kinds of the group `apiregistration.k8s.io`.
-    pub fn apiregistration(&self) -> Apiregistration<'_> {
+    pub fn apiregistration(&self) -> Apiregistration<'_, O> {
         Apiregistration(self)
     }
 }
 
 /// Kinds of the group `apiregistration.k8s.io`, by version.
 #[derive(Clone, Copy, Debug)]
-pub struct Apiregistration<'a>(&'a SharedInformerFactory);
+pub struct Apiregistration<'a, O = PackedObjects>(&'a SharedInformerFactory<O>);
 
-impl<'a> Apiregistration<'a> {
+impl<'a, O: Objects> Apiregistration<'a, O> {
     /// Its version `v1`.
-    pub fn v1(self) -> ApiregistrationV1<'a> {
+    pub fn v1(self) -> ApiregistrationV1<'a, O> {
         ApiregistrationV1(self.0)
     }
 }
 
 /// Kinds of the group `apiregistration.k8s.io`, version `v1`.
 #[derive(Clone, Copy, Debug)]
-pub struct ApiregistrationV1<'a>(&'a SharedInformerFactory);
+pub struct ApiregistrationV1<'a, O = PackedObjects>(&'a SharedInformerFactory<O>);
 
-impl ApiregistrationV1<'_> {
+impl<O: Objects> ApiregistrationV1<'_, O> {
     /// `APIService` of `apiregistration.k8s.io/v1`, cluster-scoped.
     pub fn api_services(
         self,
-    ) -> GenericInformer<k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::APIService> {
-        GenericInformer::new(self.0)
+    ) -> GenericInformer<O::Of<k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::APIService>>
+    {
+        self.0.generic::<k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::APIService>()
     }
 }

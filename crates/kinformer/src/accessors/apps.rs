@@ -2,53 +2,55 @@
 
 //! Kinds of the group `apps`.
 
-use crate::{GenericInformer, SharedInformerFactory};
+use crate::{GenericInformer, Objects, PackedObjects, SharedInformerFactory};
 
-impl SharedInformerFactory {
+impl<O: Objects> SharedInformerFactory<O> {
     /// Kinds of the group `apps`.
-    pub fn apps(&self) -> Apps<'_> {
+    pub fn apps(&self) -> Apps<'_, O> {
         Apps(self)
     }
 }
 
 /// Kinds of the group `apps`, by version.
 #[derive(Clone, Copy, Debug)]
-pub struct Apps<'a>(&'a SharedInformerFactory);
+pub struct Apps<'a, O = PackedObjects>(&'a SharedInformerFactory<O>);
 
-impl<'a> Apps<'a> {
+impl<'a, O: Objects> Apps<'a, O> {
     /// Its version `v1`.
-    pub fn v1(self) -> AppsV1<'a> {
+    pub fn v1(self) -> AppsV1<'a, O> {
         AppsV1(self.0)
     }
 }
 
 /// Kinds of the group `apps`, version `v1`.
 #[derive(Clone, Copy, Debug)]
-pub struct AppsV1<'a>(&'a SharedInformerFactory);
+pub struct AppsV1<'a, O = PackedObjects>(&'a SharedInformerFactory<O>);
 
-impl AppsV1<'_> {
+impl<O: Objects> AppsV1<'_, O> {
     /// `ControllerRevision` of `apps/v1`, namespaced.
-    pub fn controller_revisions(self) -> GenericInformer<k8s_openapi::api::apps::v1::ControllerRevision> {
-        GenericInformer::new(self.0)
+    pub fn controller_revisions(
+        self,
+    ) -> GenericInformer<O::Of<k8s_openapi::api::apps::v1::ControllerRevision>> {
+        self.0.generic::<k8s_openapi::api::apps::v1::ControllerRevision>()
     }
 
     /// `DaemonSet` of `apps/v1`, namespaced.
-    pub fn daemon_sets(self) -> GenericInformer<k8s_openapi::api::apps::v1::DaemonSet> {
-        GenericInformer::new(self.0)
+    pub fn daemon_sets(self) -> GenericInformer<O::Of<k8s_openapi::api::apps::v1::DaemonSet>> {
+        self.0.generic::<k8s_openapi::api::apps::v1::DaemonSet>()
     }
 
     /// `Deployment` of `apps/v1`, namespaced.
-    pub fn deployments(self) -> GenericInformer<k8s_openapi::api::apps::v1::Deployment> {
-        GenericInformer::new(self.0)
+    pub fn deployments(self) -> GenericInformer<O::Of<k8s_openapi::api::apps::v1::Deployment>> {
+        self.0.generic::<k8s_openapi::api::apps::v1::Deployment>()
     }
 
     /// `ReplicaSet` of `apps/v1`, namespaced.
-    pub fn replica_sets(self) -> GenericInformer<k8s_openapi::api::apps::v1::ReplicaSet> {
-        GenericInformer::new(self.0)
+    pub fn replica_sets(self) -> GenericInformer<O::Of<k8s_openapi::api::apps::v1::ReplicaSet>> {
+        self.0.generic::<k8s_openapi::api::apps::v1::ReplicaSet>()
     }
 
     /// `StatefulSet` of `apps/v1`, namespaced.
-    pub fn stateful_sets(self) -> GenericInformer<k8s_openapi::api::apps::v1::StatefulSet> {
-        GenericInformer::new(self.0)
+    pub fn stateful_sets(self) -> GenericInformer<O::Of<k8s_openapi::api::apps::v1::StatefulSet>> {
+        self.0.generic::<k8s_openapi::api::apps::v1::StatefulSet>()
     }
 }

@@ -2,53 +2,53 @@
 
 //! Kinds of the group `autoscaling`.
 
-use crate::{GenericInformer, SharedInformerFactory};
+use crate::{GenericInformer, Objects, PackedObjects, SharedInformerFactory};
 
-impl SharedInformerFactory {
+impl<O: Objects> SharedInformerFactory<O> {
     /// Kinds of the group `autoscaling`.
-    pub fn autoscaling(&self) -> Autoscaling<'_> {
+    pub fn autoscaling(&self) -> Autoscaling<'_, O> {
         Autoscaling(self)
     }
 }
 
 /// Kinds of the group `autoscaling`, by version.
 #[derive(Clone, Copy, Debug)]
-pub struct Autoscaling<'a>(&'a SharedInformerFactory);
+pub struct Autoscaling<'a, O = PackedObjects>(&'a SharedInformerFactory<O>);
 
-impl<'a> Autoscaling<'a> {
+impl<'a, O: Objects> Autoscaling<'a, O> {
     /// Its version `v2`.
-    pub fn v2(self) -> AutoscalingV2<'a> {
+    pub fn v2(self) -> AutoscalingV2<'a, O> {
         AutoscalingV2(self.0)
     }
 
     /// Its version `v1`.
-    pub fn v1(self) -> AutoscalingV1<'a> {
+    pub fn v1(self) -> AutoscalingV1<'a, O> {
         AutoscalingV1(self.0)
     }
 }
 
 /// Kinds of the group `autoscaling`, version `v2`.
 #[derive(Clone, Copy, Debug)]
-pub struct AutoscalingV2<'a>(&'a SharedInformerFactory);
+pub struct AutoscalingV2<'a, O = PackedObjects>(&'a SharedInformerFactory<O>);
 
-impl AutoscalingV2<'_> {
+impl<O: Objects> AutoscalingV2<'_, O> {
     /// `HorizontalPodAutoscaler` of `autoscaling/v2`, namespaced.
     pub fn horizontal_pod_autoscalers(
         self,
-    ) -> GenericInformer<k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler> {
-        GenericInformer::new(self.0)
+    ) -> GenericInformer<O::Of<k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler>> {
+        self.0.generic::<k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler>()
     }
 }
 
 /// Kinds of the group `autoscaling`, version `v1`.
 #[derive(Clone, Copy, Debug)]
-pub struct AutoscalingV1<'a>(&'a SharedInformerFactory);
+pub struct AutoscalingV1<'a, O = PackedObjects>(&'a SharedInformerFactory<O>);
 
-impl AutoscalingV1<'_> {
+impl<O: Objects> AutoscalingV1<'_, O> {
     /// `HorizontalPodAutoscaler` of `autoscaling/v1`, namespaced.
     pub fn horizontal_pod_autoscalers(
         self,
-    ) -> GenericInformer<k8s_openapi::api::autoscaling::v1::HorizontalPodAutoscaler> {
-        GenericInformer::new(self.0)
+    ) -> GenericInformer<O::Of<k8s_openapi::api::autoscaling::v1::HorizontalPodAutoscaler>> {
+        self.0.generic::<k8s_openapi::api::autoscaling::v1::HorizontalPodAutoscaler>()
     }
 }

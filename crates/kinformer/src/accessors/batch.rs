@@ -2,38 +2,38 @@
 
 //! Kinds of the group `batch`.
 
-use crate::{GenericInformer, SharedInformerFactory};
+use crate::{GenericInformer, Objects, PackedObjects, SharedInformerFactory};
 
-impl SharedInformerFactory {
+impl<O: Objects> SharedInformerFactory<O> {
     /// Kinds of the group `batch`.
-    pub fn batch(&self) -> Batch<'_> {
+    pub fn batch(&self) -> Batch<'_, O> {
         Batch(self)
     }
 }
 
 /// Kinds of the group `batch`, by version.
 #[derive(Clone, Copy, Debug)]
-pub struct Batch<'a>(&'a SharedInformerFactory);
+pub struct Batch<'a, O = PackedObjects>(&'a SharedInformerFactory<O>);
 
-impl<'a> Batch<'a> {
+impl<'a, O: Objects> Batch<'a, O> {
     /// Its version `v1`.
-    pub fn v1(self) -> BatchV1<'a> {
+    pub fn v1(self) -> BatchV1<'a, O> {
         BatchV1(self.0)
     }
 }
 
 /// Kinds of the group `batch`, version `v1`.
 #[derive(Clone, Copy, Debug)]
-pub struct BatchV1<'a>(&'a SharedInformerFactory);
+pub struct BatchV1<'a, O = PackedObjects>(&'a SharedInformerFactory<O>);
 
-impl BatchV1<'_> {
+impl<O: Objects> BatchV1<'_, O> {
     /// `CronJob` of `batch/v1`, namespaced.
-    pub fn cron_jobs(self) -> GenericInformer<k8s_openapi::api::batch::v1::CronJob> {
-        GenericInformer::new(self.0)
+    pub fn cron_jobs(self) -> GenericInformer<O::Of<k8s_openapi::api::batch::v1::CronJob>> {
+        self.0.generic::<k8s_openapi::api::batch::v1::CronJob>()
     }
 
     /// `Job` of `batch/v1`, namespaced.
-    pub fn jobs(self) -> GenericInformer<k8s_openapi::api::batch::v1::Job> {
-        GenericInformer::new(self.0)
+    pub fn jobs(self) -> GenericInformer<O::Of<k8s_openapi::api::batch::v1::Job>> {
+        self.0.generic::<k8s_openapi::api::batch::v1::Job>()
     }
 }

@@ -2,69 +2,69 @@
 
 //! Kinds of the group `coordination.k8s.io`.
 
-use crate::{GenericInformer, SharedInformerFactory};
+use crate::{GenericInformer, Objects, PackedObjects, SharedInformerFactory};
 
-impl SharedInformerFactory {
+impl<O: Objects> SharedInformerFactory<O> {
     /// Kinds of the group `coordination.k8s.io`.
-    pub fn coordination(&self) -> Coordination<'_> {
+    pub fn coordination(&self) -> Coordination<'_, O> {
         Coordination(self)
     }
 }
 
 /// Kinds of the group `coordination.k8s.io`, by version.
 #[derive(Clone, Copy, Debug)]
-pub struct Coordination<'a>(&'a SharedInformerFactory);
+pub struct Coordination<'a, O = PackedObjects>(&'a SharedInformerFactory<O>);
 
-impl<'a> Coordination<'a> {
+impl<'a, O: Objects> Coordination<'a, O> {
     /// Its version `v1`.
-    pub fn v1(self) -> CoordinationV1<'a> {
+    pub fn v1(self) -> CoordinationV1<'a, O> {
         CoordinationV1(self.0)
     }
 
     /// Its version `v1beta1`.
-    pub fn v1beta1(self) -> CoordinationV1beta1<'a> {
+    pub fn v1beta1(self) -> CoordinationV1beta1<'a, O> {
         CoordinationV1beta1(self.0)
     }
 
     /// Its version `v1alpha2`.
-    pub fn v1alpha2(self) -> CoordinationV1alpha2<'a> {
+    pub fn v1alpha2(self) -> CoordinationV1alpha2<'a, O> {
         CoordinationV1alpha2(self.0)
     }
 }
 
 /// Kinds of the group `coordination.k8s.io`, version `v1`.
 #[derive(Clone, Copy, Debug)]
-pub struct CoordinationV1<'a>(&'a SharedInformerFactory);
+pub struct CoordinationV1<'a, O = PackedObjects>(&'a SharedInformerFactory<O>);
 
-impl CoordinationV1<'_> {
+impl<O: Objects> CoordinationV1<'_, O> {
     /// `Lease` of `coordination.k8s.io/v1`, namespaced.
-    pub fn leases(self) -> GenericInformer<k8s_openapi::api::coordination::v1::Lease> {
-        GenericInformer::new(self.0)
+    pub fn leases(self) -> GenericInformer<O::Of<k8s_openapi::api::coordination::v1::Lease>> {
+        self.0.generic::<k8s_openapi::api::coordination::v1::Lease>()
     }
 }
 
 /// Kinds of the group `coordination.k8s.io`, version `v1beta1`.
 #[derive(Clone, Copy, Debug)]
-pub struct CoordinationV1beta1<'a>(&'a SharedInformerFactory);
+pub struct CoordinationV1beta1<'a, O = PackedObjects>(&'a SharedInformerFactory<O>);
 
-impl CoordinationV1beta1<'_> {
+impl<O: Objects> CoordinationV1beta1<'_, O> {
     /// `LeaseCandidate` of `coordination.k8s.io/v1beta1`, namespaced.
     pub fn lease_candidates(
         self,
-    ) -> GenericInformer<k8s_openapi::api::coordination::v1beta1::LeaseCandidate> {
-        GenericInformer::new(self.0)
+    ) -> GenericInformer<O::Of<k8s_openapi::api::coordination::v1beta1::LeaseCandidate>> {
+        self.0.generic::<k8s_openapi::api::coordination::v1beta1::LeaseCandidate>()
     }
 }
 
 /// Kinds of the group `coordination.k8s.io`, version `v1alpha2`.
 #[derive(Clone, Copy, Debug)]
-pub struct CoordinationV1alpha2<'a>(&'a SharedInformerFactory);
+pub struct CoordinationV1alpha2<'a, O = PackedObjects>(&'a SharedInformerFactory<O>);
 
-impl CoordinationV1alpha2<'_> {
+impl<O: Objects> CoordinationV1alpha2<'_, O> {
     /// `LeaseCandidate` of `coordination.k8s.io/v1alpha2`, namespaced.
     pub fn lease_candidates(
         self,
-    ) -> GenericInformer<k8s_openapi::api::coordination::v1alpha2::LeaseCandidate> {
-        GenericInformer::new(self.0)
+    ) -> GenericInformer<O::Of<k8s_openapi::api::coordination::v1alpha2::LeaseCandidate>> {
+        self.0.generic::<k8s_openapi::api::coordination::v1alpha2::LeaseCandidate>()
     }
 }

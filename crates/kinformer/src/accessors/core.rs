@@ -2,114 +2,114 @@
 
 //! Kinds of the core group.
 
-use crate::{GenericInformer, SharedInformerFactory};
+use crate::{GenericInformer, Objects, PackedObjects, SharedInformerFactory};
 
-impl SharedInformerFactory {
+impl<O: Objects> SharedInformerFactory<O> {
     /// Kinds of the core group.
-    pub fn core(&self) -> Core<'_> {
+    pub fn core(&self) -> Core<'_, O> {
         Core(self)
     }
 }
 
 /// Kinds of the core group, by version.
 #[derive(Clone, Copy, Debug)]
-pub struct Core<'a>(&'a SharedInformerFactory);
+pub struct Core<'a, O = PackedObjects>(&'a SharedInformerFactory<O>);
 
-impl<'a> Core<'a> {
+impl<'a, O: Objects> Core<'a, O> {
     /// Its version `v1`.
-    pub fn v1(self) -> CoreV1<'a> {
+    pub fn v1(self) -> CoreV1<'a, O> {
         CoreV1(self.0)
     }
 }
 
 /// Kinds of the core group, version `v1`.
 #[derive(Clone, Copy, Debug)]
-pub struct CoreV1<'a>(&'a SharedInformerFactory);
+pub struct CoreV1<'a, O = PackedObjects>(&'a SharedInformerFactory<O>);
 
-impl CoreV1<'_> {
+impl<O: Objects> CoreV1<'_, O> {
     /// `ComponentStatus` of `v1`, cluster-scoped.
     ///
     /// API servers list this kind and do not let it be watched.
-    pub fn component_statuses(self) -> GenericInformer<k8s_openapi::api::core::v1::ComponentStatus> {
-        GenericInformer::new(self.0)
+    pub fn component_statuses(self) -> GenericInformer<O::Of<k8s_openapi::api::core::v1::ComponentStatus>> {
+        self.0.generic::<k8s_openapi::api::core::v1::ComponentStatus>()
     }
 
     /// `ConfigMap` of `v1`, namespaced.
-    pub fn config_maps(self) -> GenericInformer<k8s_openapi::api::core::v1::ConfigMap> {
-        GenericInformer::new(self.0)
+    pub fn config_maps(self) -> GenericInformer<O::Of<k8s_openapi::api::core::v1::ConfigMap>> {
+        self.0.generic::<k8s_openapi::api::core::v1::ConfigMap>()
     }
 
     /// `Endpoints` of `v1`, namespaced.
-    pub fn endpoints(self) -> GenericInformer<k8s_openapi::api::core::v1::Endpoints> {
-        GenericInformer::new(self.0)
+    pub fn endpoints(self) -> GenericInformer<O::Of<k8s_openapi::api::core::v1::Endpoints>> {
+        self.0.generic::<k8s_openapi::api::core::v1::Endpoints>()
     }
 
     /// `Event` of `v1`, namespaced.
-    pub fn events(self) -> GenericInformer<k8s_openapi::api::core::v1::Event> {
-        GenericInformer::new(self.0)
+    pub fn events(self) -> GenericInformer<O::Of<k8s_openapi::api::core::v1::Event>> {
+        self.0.generic::<k8s_openapi::api::core::v1::Event>()
     }
 
     /// `LimitRange` of `v1`, namespaced.
-    pub fn limit_ranges(self) -> GenericInformer<k8s_openapi::api::core::v1::LimitRange> {
-        GenericInformer::new(self.0)
+    pub fn limit_ranges(self) -> GenericInformer<O::Of<k8s_openapi::api::core::v1::LimitRange>> {
+        self.0.generic::<k8s_openapi::api::core::v1::LimitRange>()
     }
 
     /// `Namespace` of `v1`, cluster-scoped.
-    pub fn namespaces(self) -> GenericInformer<k8s_openapi::api::core::v1::Namespace> {
-        GenericInformer::new(self.0)
+    pub fn namespaces(self) -> GenericInformer<O::Of<k8s_openapi::api::core::v1::Namespace>> {
+        self.0.generic::<k8s_openapi::api::core::v1::Namespace>()
     }
 
     /// `Node` of `v1`, cluster-scoped.
-    pub fn nodes(self) -> GenericInformer<k8s_openapi::api::core::v1::Node> {
-        GenericInformer::new(self.0)
+    pub fn nodes(self) -> GenericInformer<O::Of<k8s_openapi::api::core::v1::Node>> {
+        self.0.generic::<k8s_openapi::api::core::v1::Node>()
     }
 
     /// `PersistentVolumeClaim` of `v1`, namespaced.
     pub fn persistent_volume_claims(
         self,
-    ) -> GenericInformer<k8s_openapi::api::core::v1::PersistentVolumeClaim> {
-        GenericInformer::new(self.0)
+    ) -> GenericInformer<O::Of<k8s_openapi::api::core::v1::PersistentVolumeClaim>> {
+        self.0.generic::<k8s_openapi::api::core::v1::PersistentVolumeClaim>()
     }
 
     /// `PersistentVolume` of `v1`, cluster-scoped.
-    pub fn persistent_volumes(self) -> GenericInformer<k8s_openapi::api::core::v1::PersistentVolume> {
-        GenericInformer::new(self.0)
+    pub fn persistent_volumes(self) -> GenericInformer<O::Of<k8s_openapi::api::core::v1::PersistentVolume>> {
+        self.0.generic::<k8s_openapi::api::core::v1::PersistentVolume>()
     }
 
     /// `PodTemplate` of `v1`, namespaced.
-    pub fn pod_templates(self) -> GenericInformer<k8s_openapi::api::core::v1::PodTemplate> {
-        GenericInformer::new(self.0)
+    pub fn pod_templates(self) -> GenericInformer<O::Of<k8s_openapi::api::core::v1::PodTemplate>> {
+        self.0.generic::<k8s_openapi::api::core::v1::PodTemplate>()
     }
 
     /// `Pod` of `v1`, namespaced.
-    pub fn pods(self) -> GenericInformer<k8s_openapi::api::core::v1::Pod> {
-        GenericInformer::new(self.0)
+    pub fn pods(self) -> GenericInformer<O::Of<k8s_openapi::api::core::v1::Pod>> {
+        self.0.generic::<k8s_openapi::api::core::v1::Pod>()
     }
 
     /// `ReplicationController` of `v1`, namespaced.
     pub fn replication_controllers(
         self,
-    ) -> GenericInformer<k8s_openapi::api::core::v1::ReplicationController> {
-        GenericInformer::new(self.0)
+    ) -> GenericInformer<O::Of<k8s_openapi::api::core::v1::ReplicationController>> {
+        self.0.generic::<k8s_openapi::api::core::v1::ReplicationController>()
     }
 
     /// `ResourceQuota` of `v1`, namespaced.
-    pub fn resource_quotas(self) -> GenericInformer<k8s_openapi::api::core::v1::ResourceQuota> {
-        GenericInformer::new(self.0)
+    pub fn resource_quotas(self) -> GenericInformer<O::Of<k8s_openapi::api::core::v1::ResourceQuota>> {
+        self.0.generic::<k8s_openapi::api::core::v1::ResourceQuota>()
     }
 
     /// `Secret` of `v1`, namespaced.
-    pub fn secrets(self) -> GenericInformer<k8s_openapi::api::core::v1::Secret> {
-        GenericInformer::new(self.0)
+    pub fn secrets(self) -> GenericInformer<O::Of<k8s_openapi::api::core::v1::Secret>> {
+        self.0.generic::<k8s_openapi::api::core::v1::Secret>()
     }
 
     /// `ServiceAccount` of `v1`, namespaced.
-    pub fn service_accounts(self) -> GenericInformer<k8s_openapi::api::core::v1::ServiceAccount> {
-        GenericInformer::new(self.0)
+    pub fn service_accounts(self) -> GenericInformer<O::Of<k8s_openapi::api::core::v1::ServiceAccount>> {
+        self.0.generic::<k8s_openapi::api::core::v1::ServiceAccount>()
     }
 
     /// `Service` of `v1`, namespaced.
-    pub fn services(self) -> GenericInformer<k8s_openapi::api::core::v1::Service> {
-        GenericInformer::new(self.0)
+    pub fn services(self) -> GenericInformer<O::Of<k8s_openapi::api::core::v1::Service>> {
+        self.0.generic::<k8s_openapi::api::core::v1::Service>()
     }
 }

@@ -2,33 +2,33 @@
 
 //! Kinds of the group `discovery.k8s.io`.
 
-use crate::{GenericInformer, SharedInformerFactory};
+use crate::{GenericInformer, Objects, PackedObjects, SharedInformerFactory};
 
-impl SharedInformerFactory {
+impl<O: Objects> SharedInformerFactory<O> {
     /// Kinds of the group `discovery.k8s.io`.
-    pub fn discovery(&self) -> Discovery<'_> {
+    pub fn discovery(&self) -> Discovery<'_, O> {
         Discovery(self)
     }
 }
 
 /// Kinds of the group `discovery.k8s.io`, by version.
 #[derive(Clone, Copy, Debug)]
-pub struct Discovery<'a>(&'a SharedInformerFactory);
+pub struct Discovery<'a, O = PackedObjects>(&'a SharedInformerFactory<O>);
 
-impl<'a> Discovery<'a> {
+impl<'a, O: Objects> Discovery<'a, O> {
     /// Its version `v1`.
-    pub fn v1(self) -> DiscoveryV1<'a> {
+    pub fn v1(self) -> DiscoveryV1<'a, O> {
         DiscoveryV1(self.0)
     }
 }
 
 /// Kinds of the group `discovery.k8s.io`, version `v1`.
 #[derive(Clone, Copy, Debug)]
-pub struct DiscoveryV1<'a>(&'a SharedInformerFactory);
+pub struct DiscoveryV1<'a, O = PackedObjects>(&'a SharedInformerFactory<O>);
 
-impl DiscoveryV1<'_> {
+impl<O: Objects> DiscoveryV1<'_, O> {
     /// `EndpointSlice` of `discovery.k8s.io/v1`, namespaced.
-    pub fn endpoint_slices(self) -> GenericInformer<k8s_openapi::api::discovery::v1::EndpointSlice> {
-        GenericInformer::new(self.0)
+    pub fn endpoint_slices(self) -> GenericInformer<O::Of<k8s_openapi::api::discovery::v1::EndpointSlice>> {
+        self.0.generic::<k8s_openapi::api::discovery::v1::EndpointSlice>()
     }
 }

@@ -2,33 +2,33 @@
 
 //! Kinds of the group `events.k8s.io`.
 
-use crate::{GenericInformer, SharedInformerFactory};
+use crate::{GenericInformer, Objects, PackedObjects, SharedInformerFactory};
 
-impl SharedInformerFactory {
+impl<O: Objects> SharedInformerFactory<O> {
     /// Kinds of the group `events.k8s.io`.
-    pub fn events(&self) -> Events<'_> {
+    pub fn events(&self) -> Events<'_, O> {
         Events(self)
     }
 }
 
 /// Kinds of the group `events.k8s.io`, by version.
 #[derive(Clone, Copy, Debug)]
-pub struct Events<'a>(&'a SharedInformerFactory);
+pub struct Events<'a, O = PackedObjects>(&'a SharedInformerFactory<O>);
 
-impl<'a> Events<'a> {
+impl<'a, O: Objects> Events<'a, O> {
     /// Its version `v1`.
-    pub fn v1(self) -> EventsV1<'a> {
+    pub fn v1(self) -> EventsV1<'a, O> {
         EventsV1(self.0)
     }
 }
 
 /// Kinds of the group `events.k8s.io`, version `v1`.
 #[derive(Clone, Copy, Debug)]
-pub struct EventsV1<'a>(&'a SharedInformerFactory);
+pub struct EventsV1<'a, O = PackedObjects>(&'a SharedInformerFactory<O>);
 
-impl EventsV1<'_> {
+impl<O: Objects> EventsV1<'_, O> {
     /// `Event` of `events.k8s.io/v1`, namespaced.
-    pub fn events(self) -> GenericInformer<k8s_openapi::api::events::v1::Event> {
-        GenericInformer::new(self.0)
+    pub fn events(self) -> GenericInformer<O::Of<k8s_openapi::api::events::v1::Event>> {
+        self.0.generic::<k8s_openapi::api::events::v1::Event>()
     }
 }

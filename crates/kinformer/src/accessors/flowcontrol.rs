@@ -2,40 +2,40 @@
 
 //! Kinds of the group `flowcontrol.apiserver.k8s.io`.
 
-use crate::{GenericInformer, SharedInformerFactory};
+use crate::{GenericInformer, Objects, PackedObjects, SharedInformerFactory};
 
-impl SharedInformerFactory {
+impl<O: Objects> SharedInformerFactory<O> {
     /// Kinds of the group `flowcontrol.apiserver.k8s.io`.
-    pub fn flowcontrol(&self) -> Flowcontrol<'_> {
+    pub fn flowcontrol(&self) -> Flowcontrol<'_, O> {
         Flowcontrol(self)
     }
 }
 
 /// Kinds of the group `flowcontrol.apiserver.k8s.io`, by version.
 #[derive(Clone, Copy, Debug)]
-pub struct Flowcontrol<'a>(&'a SharedInformerFactory);
+pub struct Flowcontrol<'a, O = PackedObjects>(&'a SharedInformerFactory<O>);
 
-impl<'a> Flowcontrol<'a> {
+impl<'a, O: Objects> Flowcontrol<'a, O> {
     /// Its version `v1`.
-    pub fn v1(self) -> FlowcontrolV1<'a> {
+    pub fn v1(self) -> FlowcontrolV1<'a, O> {
         FlowcontrolV1(self.0)
     }
 }
 
 /// Kinds of the group `flowcontrol.apiserver.k8s.io`, version `v1`.
 #[derive(Clone, Copy, Debug)]
-pub struct FlowcontrolV1<'a>(&'a SharedInformerFactory);
+pub struct FlowcontrolV1<'a, O = PackedObjects>(&'a SharedInformerFactory<O>);
 
-impl FlowcontrolV1<'_> {
+impl<O: Objects> FlowcontrolV1<'_, O> {
     /// `FlowSchema` of `flowcontrol.apiserver.k8s.io/v1`, cluster-scoped.
-    pub fn flow_schemas(self) -> GenericInformer<k8s_openapi::api::flowcontrol::v1::FlowSchema> {
-        GenericInformer::new(self.0)
+    pub fn flow_schemas(self) -> GenericInformer<O::Of<k8s_openapi::api::flowcontrol::v1::FlowSchema>> {
+        self.0.generic::<k8s_openapi::api::flowcontrol::v1::FlowSchema>()
     }
 
     /// `PriorityLevelConfiguration` of `flowcontrol.apiserver.k8s.io/v1`, cluster-scoped.
     pub fn priority_level_configurations(
         self,
-    ) -> GenericInformer<k8s_openapi::api::flowcontrol::v1::PriorityLevelConfiguration> {
-        GenericInformer::new(self.0)
+    ) -> GenericInformer<O::Of<k8s_openapi::api::flowcontrol::v1::PriorityLevelConfiguration>> {
+        self.0.generic::<k8s_openapi::api::flowcontrol::v1::PriorityLevelConfiguration>()
     }
 }

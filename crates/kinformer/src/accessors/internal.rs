@@ -2,35 +2,35 @@
 
 //! Kinds of the group `internal.apiserver.k8s.io`.
 
-use crate::{GenericInformer, SharedInformerFactory};
+use crate::{GenericInformer, Objects, PackedObjects, SharedInformerFactory};
 
-impl SharedInformerFactory {
+impl<O: Objects> SharedInformerFactory<O> {
     /// Kinds of the group `internal.apiserver.k8s.io`.
-    pub fn internal(&self) -> Internal<'_> {
+    pub fn internal(&self) -> Internal<'_, O> {
         Internal(self)
     }
 }
 
 /// Kinds of the group `internal.apiserver.k8s.io`, by version.
 #[derive(Clone, Copy, Debug)]
-pub struct Internal<'a>(&'a SharedInformerFactory);
+pub struct Internal<'a, O = PackedObjects>(&'a SharedInformerFactory<O>);
 
-impl<'a> Internal<'a> {
+impl<'a, O: Objects> Internal<'a, O> {
     /// Its version `v1alpha1`.
-    pub fn v1alpha1(self) -> InternalV1alpha1<'a> {
+    pub fn v1alpha1(self) -> InternalV1alpha1<'a, O> {
         InternalV1alpha1(self.0)
     }
 }
 
 /// Kinds of the group `internal.apiserver.k8s.io`, version `v1alpha1`.
 #[derive(Clone, Copy, Debug)]
-pub struct InternalV1alpha1<'a>(&'a SharedInformerFactory);
+pub struct InternalV1alpha1<'a, O = PackedObjects>(&'a SharedInformerFactory<O>);
 
-impl InternalV1alpha1<'_> {
+impl<O: Objects> InternalV1alpha1<'_, O> {
     /// `StorageVersion` of `internal.apiserver.k8s.io/v1alpha1`, cluster-scoped.
     pub fn storage_versions(
         self,
-    ) -> GenericInformer<k8s_openapi::api::apiserverinternal::v1alpha1::StorageVersion> {
-        GenericInformer::new(self.0)
+    ) -> GenericInformer<O::Of<k8s_openapi::api::apiserverinternal::v1alpha1::StorageVersion>> {
+        self.0.generic::<k8s_openapi::api::apiserverinternal::v1alpha1::StorageVersion>()
     }
 }

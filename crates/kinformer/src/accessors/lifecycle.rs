@@ -2,40 +2,40 @@
 
 //! Kinds of the group `lifecycle.k8s.io`.
 
-use crate::{GenericInformer, SharedInformerFactory};
+use crate::{GenericInformer, Objects, PackedObjects, SharedInformerFactory};
 
-impl SharedInformerFactory {
+impl<O: Objects> SharedInformerFactory<O> {
     /// Kinds of the group `lifecycle.k8s.io`.
-    pub fn lifecycle(&self) -> Lifecycle<'_> {
+    pub fn lifecycle(&self) -> Lifecycle<'_, O> {
         Lifecycle(self)
     }
 }
 
 /// Kinds of the group `lifecycle.k8s.io`, by version.
 #[derive(Clone, Copy, Debug)]
-pub struct Lifecycle<'a>(&'a SharedInformerFactory);
+pub struct Lifecycle<'a, O = PackedObjects>(&'a SharedInformerFactory<O>);
 
-impl<'a> Lifecycle<'a> {
+impl<'a, O: Objects> Lifecycle<'a, O> {
     /// Its version `v1alpha1`.
-    pub fn v1alpha1(self) -> LifecycleV1alpha1<'a> {
+    pub fn v1alpha1(self) -> LifecycleV1alpha1<'a, O> {
         LifecycleV1alpha1(self.0)
     }
 }
 
 /// Kinds of the group `lifecycle.k8s.io`, version `v1alpha1`.
 #[derive(Clone, Copy, Debug)]
-pub struct LifecycleV1alpha1<'a>(&'a SharedInformerFactory);
+pub struct LifecycleV1alpha1<'a, O = PackedObjects>(&'a SharedInformerFactory<O>);
 
-impl LifecycleV1alpha1<'_> {
+impl<O: Objects> LifecycleV1alpha1<'_, O> {
     /// `EvictionRequest` of `lifecycle.k8s.io/v1alpha1`, namespaced.
     pub fn eviction_requests(
         self,
-    ) -> GenericInformer<k8s_openapi::api::lifecycle::v1alpha1::EvictionRequest> {
-        GenericInformer::new(self.0)
+    ) -> GenericInformer<O::Of<k8s_openapi::api::lifecycle::v1alpha1::EvictionRequest>> {
+        self.0.generic::<k8s_openapi::api::lifecycle::v1alpha1::EvictionRequest>()
     }
 
     /// `Eviction` of `lifecycle.k8s.io/v1alpha1`, namespaced.
-    pub fn evictions(self) -> GenericInformer<k8s_openapi::api::lifecycle::v1alpha1::Eviction> {
-        GenericInformer::new(self.0)
+    pub fn evictions(self) -> GenericInformer<O::Of<k8s_openapi::api::lifecycle::v1alpha1::Eviction>> {
+        self.0.generic::<k8s_openapi::api::lifecycle::v1alpha1::Eviction>()
     }
 }

@@ -2,28 +2,28 @@
 
 //! Kinds of the group `networking.k8s.io`.
 
-use crate::{GenericInformer, SharedInformerFactory};
+use crate::{GenericInformer, Objects, PackedObjects, SharedInformerFactory};
 
-impl SharedInformerFactory {
+impl<O: Objects> SharedInformerFactory<O> {
     /// Kinds of the group `networking.k8s.io`.
-    pub fn networking(&self) -> Networking<'_> {
+    pub fn networking(&self) -> Networking<'_, O> {
         Networking(self)
     }
 }
 
 /// Kinds of the group `networking.k8s.io`, by version.
 #[derive(Clone, Copy, Debug)]
-pub struct Networking<'a>(&'a SharedInformerFactory);
+pub struct Networking<'a, O = PackedObjects>(&'a SharedInformerFactory<O>);
 
-impl<'a> Networking<'a> {
+impl<'a, O: Objects> Networking<'a, O> {
     /// Its version `v1`.
-    pub fn v1(self) -> NetworkingV1<'a> {
+    pub fn v1(self) -> NetworkingV1<'a, O> {
         NetworkingV1(self.0)
     }
 
     k8s_openapi::k8s_if_le_1_36! {
         /// Its version `v1beta1`. Until Kubernetes 1.36.
-        pub fn v1beta1(self) -> NetworkingV1beta1<'a> {
+        pub fn v1beta1(self) -> NetworkingV1beta1<'a, O> {
             NetworkingV1beta1(self.0)
         }
     }
@@ -31,49 +31,49 @@ impl<'a> Networking<'a> {
 
 /// Kinds of the group `networking.k8s.io`, version `v1`.
 #[derive(Clone, Copy, Debug)]
-pub struct NetworkingV1<'a>(&'a SharedInformerFactory);
+pub struct NetworkingV1<'a, O = PackedObjects>(&'a SharedInformerFactory<O>);
 
-impl NetworkingV1<'_> {
+impl<O: Objects> NetworkingV1<'_, O> {
     /// `IngressClass` of `networking.k8s.io/v1`, cluster-scoped.
-    pub fn ingress_classes(self) -> GenericInformer<k8s_openapi::api::networking::v1::IngressClass> {
-        GenericInformer::new(self.0)
+    pub fn ingress_classes(self) -> GenericInformer<O::Of<k8s_openapi::api::networking::v1::IngressClass>> {
+        self.0.generic::<k8s_openapi::api::networking::v1::IngressClass>()
     }
 
     /// `Ingress` of `networking.k8s.io/v1`, namespaced.
-    pub fn ingresses(self) -> GenericInformer<k8s_openapi::api::networking::v1::Ingress> {
-        GenericInformer::new(self.0)
+    pub fn ingresses(self) -> GenericInformer<O::Of<k8s_openapi::api::networking::v1::Ingress>> {
+        self.0.generic::<k8s_openapi::api::networking::v1::Ingress>()
     }
 
     /// `IPAddress` of `networking.k8s.io/v1`, cluster-scoped.
-    pub fn ip_addresses(self) -> GenericInformer<k8s_openapi::api::networking::v1::IPAddress> {
-        GenericInformer::new(self.0)
+    pub fn ip_addresses(self) -> GenericInformer<O::Of<k8s_openapi::api::networking::v1::IPAddress>> {
+        self.0.generic::<k8s_openapi::api::networking::v1::IPAddress>()
     }
 
     /// `NetworkPolicy` of `networking.k8s.io/v1`, namespaced.
-    pub fn network_policies(self) -> GenericInformer<k8s_openapi::api::networking::v1::NetworkPolicy> {
-        GenericInformer::new(self.0)
+    pub fn network_policies(self) -> GenericInformer<O::Of<k8s_openapi::api::networking::v1::NetworkPolicy>> {
+        self.0.generic::<k8s_openapi::api::networking::v1::NetworkPolicy>()
     }
 
     /// `ServiceCIDR` of `networking.k8s.io/v1`, cluster-scoped.
-    pub fn service_cidrs(self) -> GenericInformer<k8s_openapi::api::networking::v1::ServiceCIDR> {
-        GenericInformer::new(self.0)
+    pub fn service_cidrs(self) -> GenericInformer<O::Of<k8s_openapi::api::networking::v1::ServiceCIDR>> {
+        self.0.generic::<k8s_openapi::api::networking::v1::ServiceCIDR>()
     }
 }
 
 k8s_openapi::k8s_if_le_1_36! {
     /// Kinds of the group `networking.k8s.io`, version `v1beta1`. Until Kubernetes 1.36.
     #[derive(Clone, Copy, Debug)]
-    pub struct NetworkingV1beta1<'a>(&'a SharedInformerFactory);
+    pub struct NetworkingV1beta1<'a, O = PackedObjects>(&'a SharedInformerFactory<O>);
 
-    impl NetworkingV1beta1<'_> {
+    impl<O: Objects> NetworkingV1beta1<'_, O> {
         /// `IPAddress` of `networking.k8s.io/v1beta1`, cluster-scoped.
-        pub fn ip_addresses(self) -> GenericInformer<k8s_openapi::api::networking::v1beta1::IPAddress> {
-            GenericInformer::new(self.0)
+        pub fn ip_addresses(self) -> GenericInformer<O::Of<k8s_openapi::api::networking::v1beta1::IPAddress>> {
+            self.0.generic::<k8s_openapi::api::networking::v1beta1::IPAddress>()
         }
 
         /// `ServiceCIDR` of `networking.k8s.io/v1beta1`, cluster-scoped.
-        pub fn service_cidrs(self) -> GenericInformer<k8s_openapi::api::networking::v1beta1::ServiceCIDR> {
-            GenericInformer::new(self.0)
+        pub fn service_cidrs(self) -> GenericInformer<O::Of<k8s_openapi::api::networking::v1beta1::ServiceCIDR>> {
+            self.0.generic::<k8s_openapi::api::networking::v1beta1::ServiceCIDR>()
         }
     }
 }

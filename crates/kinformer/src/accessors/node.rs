@@ -2,33 +2,33 @@
 
 //! Kinds of the group `node.k8s.io`.
 
-use crate::{GenericInformer, SharedInformerFactory};
+use crate::{GenericInformer, Objects, PackedObjects, SharedInformerFactory};
 
-impl SharedInformerFactory {
+impl<O: Objects> SharedInformerFactory<O> {
     /// Kinds of the group `node.k8s.io`.
-    pub fn node(&self) -> Node<'_> {
+    pub fn node(&self) -> Node<'_, O> {
         Node(self)
     }
 }
 
 /// Kinds of the group `node.k8s.io`, by version.
 #[derive(Clone, Copy, Debug)]
-pub struct Node<'a>(&'a SharedInformerFactory);
+pub struct Node<'a, O = PackedObjects>(&'a SharedInformerFactory<O>);
 
-impl<'a> Node<'a> {
+impl<'a, O: Objects> Node<'a, O> {
     /// Its version `v1`.
-    pub fn v1(self) -> NodeV1<'a> {
+    pub fn v1(self) -> NodeV1<'a, O> {
         NodeV1(self.0)
     }
 }
 
 /// Kinds of the group `node.k8s.io`, version `v1`.
 #[derive(Clone, Copy, Debug)]
-pub struct NodeV1<'a>(&'a SharedInformerFactory);
+pub struct NodeV1<'a, O = PackedObjects>(&'a SharedInformerFactory<O>);
 
-impl NodeV1<'_> {
+impl<O: Objects> NodeV1<'_, O> {
     /// `RuntimeClass` of `node.k8s.io/v1`, cluster-scoped.
-    pub fn runtime_classes(self) -> GenericInformer<k8s_openapi::api::node::v1::RuntimeClass> {
-        GenericInformer::new(self.0)
+    pub fn runtime_classes(self) -> GenericInformer<O::Of<k8s_openapi::api::node::v1::RuntimeClass>> {
+        self.0.generic::<k8s_openapi::api::node::v1::RuntimeClass>()
     }
 }

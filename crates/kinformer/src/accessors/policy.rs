@@ -2,35 +2,35 @@
 
 //! Kinds of the group `policy`.
 
-use crate::{GenericInformer, SharedInformerFactory};
+use crate::{GenericInformer, Objects, PackedObjects, SharedInformerFactory};
 
-impl SharedInformerFactory {
+impl<O: Objects> SharedInformerFactory<O> {
     /// Kinds of the group `policy`.
-    pub fn policy(&self) -> Policy<'_> {
+    pub fn policy(&self) -> Policy<'_, O> {
         Policy(self)
     }
 }
 
 /// Kinds of the group `policy`, by version.
 #[derive(Clone, Copy, Debug)]
-pub struct Policy<'a>(&'a SharedInformerFactory);
+pub struct Policy<'a, O = PackedObjects>(&'a SharedInformerFactory<O>);
 
-impl<'a> Policy<'a> {
+impl<'a, O: Objects> Policy<'a, O> {
     /// Its version `v1`.
-    pub fn v1(self) -> PolicyV1<'a> {
+    pub fn v1(self) -> PolicyV1<'a, O> {
         PolicyV1(self.0)
     }
 }
 
 /// Kinds of the group `policy`, version `v1`.
 #[derive(Clone, Copy, Debug)]
-pub struct PolicyV1<'a>(&'a SharedInformerFactory);
+pub struct PolicyV1<'a, O = PackedObjects>(&'a SharedInformerFactory<O>);
 
-impl PolicyV1<'_> {
+impl<O: Objects> PolicyV1<'_, O> {
     /// `PodDisruptionBudget` of `policy/v1`, namespaced.
     pub fn pod_disruption_budgets(
         self,
-    ) -> GenericInformer<k8s_openapi::api::policy::v1::PodDisruptionBudget> {
-        GenericInformer::new(self.0)
+    ) -> GenericInformer<O::Of<k8s_openapi::api::policy::v1::PodDisruptionBudget>> {
+        self.0.generic::<k8s_openapi::api::policy::v1::PodDisruptionBudget>()
     }
 }

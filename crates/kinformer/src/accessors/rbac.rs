@@ -2,48 +2,50 @@
 
 //! Kinds of the group `rbac.authorization.k8s.io`.
 
-use crate::{GenericInformer, SharedInformerFactory};
+use crate::{GenericInformer, Objects, PackedObjects, SharedInformerFactory};
 
-impl SharedInformerFactory {
+impl<O: Objects> SharedInformerFactory<O> {
     /// Kinds of the group `rbac.authorization.k8s.io`.
-    pub fn rbac(&self) -> Rbac<'_> {
+    pub fn rbac(&self) -> Rbac<'_, O> {
         Rbac(self)
     }
 }
 
 /// Kinds of the group `rbac.authorization.k8s.io`, by version.
 #[derive(Clone, Copy, Debug)]
-pub struct Rbac<'a>(&'a SharedInformerFactory);
+pub struct Rbac<'a, O = PackedObjects>(&'a SharedInformerFactory<O>);
 
-impl<'a> Rbac<'a> {
+impl<'a, O: Objects> Rbac<'a, O> {
     /// Its version `v1`.
-    pub fn v1(self) -> RbacV1<'a> {
+    pub fn v1(self) -> RbacV1<'a, O> {
         RbacV1(self.0)
     }
 }
 
 /// Kinds of the group `rbac.authorization.k8s.io`, version `v1`.
 #[derive(Clone, Copy, Debug)]
-pub struct RbacV1<'a>(&'a SharedInformerFactory);
+pub struct RbacV1<'a, O = PackedObjects>(&'a SharedInformerFactory<O>);
 
-impl RbacV1<'_> {
+impl<O: Objects> RbacV1<'_, O> {
     /// `ClusterRoleBinding` of `rbac.authorization.k8s.io/v1`, cluster-scoped.
-    pub fn cluster_role_bindings(self) -> GenericInformer<k8s_openapi::api::rbac::v1::ClusterRoleBinding> {
-        GenericInformer::new(self.0)
+    pub fn cluster_role_bindings(
+        self,
+    ) -> GenericInformer<O::Of<k8s_openapi::api::rbac::v1::ClusterRoleBinding>> {
+        self.0.generic::<k8s_openapi::api::rbac::v1::ClusterRoleBinding>()
     }
 
     /// `ClusterRole` of `rbac.authorization.k8s.io/v1`, cluster-scoped.
-    pub fn cluster_roles(self) -> GenericInformer<k8s_openapi::api::rbac::v1::ClusterRole> {
-        GenericInformer::new(self.0)
+    pub fn cluster_roles(self) -> GenericInformer<O::Of<k8s_openapi::api::rbac::v1::ClusterRole>> {
+        self.0.generic::<k8s_openapi::api::rbac::v1::ClusterRole>()
     }
 
     /// `RoleBinding` of `rbac.authorization.k8s.io/v1`, namespaced.
-    pub fn role_bindings(self) -> GenericInformer<k8s_openapi::api::rbac::v1::RoleBinding> {
-        GenericInformer::new(self.0)
+    pub fn role_bindings(self) -> GenericInformer<O::Of<k8s_openapi::api::rbac::v1::RoleBinding>> {
+        self.0.generic::<k8s_openapi::api::rbac::v1::RoleBinding>()
     }
 
     /// `Role` of `rbac.authorization.k8s.io/v1`, namespaced.
-    pub fn roles(self) -> GenericInformer<k8s_openapi::api::rbac::v1::Role> {
-        GenericInformer::new(self.0)
+    pub fn roles(self) -> GenericInformer<O::Of<k8s_openapi::api::rbac::v1::Role>> {
+        self.0.generic::<k8s_openapi::api::rbac::v1::Role>()
     }
 }

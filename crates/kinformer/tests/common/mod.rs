@@ -10,7 +10,7 @@
 
 use std::time::Duration;
 
-use kinformer::{SharedInformerFactory, SharedInformerFactoryBuilder};
+use kinformer::{EagerObjects, Objects, PackedObjects, SharedInformerFactory, SharedInformerFactoryBuilder};
 use kinformer_apiserver::ApiServer;
 use serde_json::{Value, json};
 use tokio::time::Instant;
@@ -25,6 +25,24 @@ pub fn builder(server: &ApiServer) -> SharedInformerFactoryBuilder {
 
 pub fn factory(server: &ApiServer) -> SharedInformerFactory {
     builder(server).build()
+}
+
+/// For tests of factories in both forms.
+pub trait Form: Objects {
+    /// A factory in this form.
+    fn of(factory: SharedInformerFactory) -> SharedInformerFactory<Self>;
+}
+
+impl Form for PackedObjects {
+    fn of(factory: SharedInformerFactory) -> SharedInformerFactory<Self> {
+        factory
+    }
+}
+
+impl Form for EagerObjects {
+    fn of(factory: SharedInformerFactory) -> SharedInformerFactory<Self> {
+        factory.eager()
+    }
 }
 
 pub fn config_map(namespace: &str, name: &str, value: &str) -> Value {
@@ -48,7 +66,7 @@ pub fn soon() -> Instant {
     Instant::now() + Duration::from_secs(60)
 }
 
-pub async fn synced(factory: &SharedInformerFactory) {
+pub async fn synced<O: Objects>(factory: &SharedInformerFactory<O>) {
     factory.start().unwrap();
     factory.wait_for_cache_sync_until(soon()).await.into_result().unwrap();
 }
