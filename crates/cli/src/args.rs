@@ -97,6 +97,8 @@ pub(crate) struct WatchArgs {
     #[arg(long)]
     pub(crate) metadata_only: bool,
     #[command(flatten)]
+    pub(crate) reading: ReadingArgs,
+    #[command(flatten)]
     pub(crate) connection: ConnectionArgs,
 }
 
@@ -131,6 +133,44 @@ pub(crate) struct ScopeArgs {
     /// All namespaces
     #[arg(short = 'A', long)]
     pub(crate) all_namespaces: bool,
+}
+
+/// How the cluster is read. None of it changes what is printed.
+#[derive(Clone, Copy, Debug, Args)]
+#[command(next_help_heading = "Reading")]
+pub(crate) struct ReadingArgs {
+    /// Decode objects as they arrive; by default they are kept as they come, and what is printed of them is decoded then
+    #[arg(long)]
+    pub(crate) eager: bool,
+    /// What to ask the server for; by default protobuf for the kinds that have it, and else JSON
+    #[arg(long, value_enum, value_name = "ENCODING")]
+    pub(crate) encoding: Option<Encoding>,
+    /// Ask for what is there by a watch; =false asks by lists
+    #[arg(
+        long,
+        value_name = "BOOL",
+        num_args = 0..=1,
+        require_equals = true,
+        default_value_t = true,
+        default_missing_value = "true",
+        action = ArgAction::Set
+    )]
+    pub(crate) watch_list: bool,
+}
+
+impl Default for ReadingArgs {
+    fn default() -> Self {
+        Self { eager: false, encoding: None, watch_list: true }
+    }
+}
+
+/// How the server is asked to write objects.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Encoding {
+    /// Of every kind
+    Json,
+    /// Of the kinds that have it
+    Protobuf,
 }
 
 /// Which cluster, and as whom.
@@ -185,6 +225,15 @@ pub(crate) enum Format {
     Wide,
 }
 
+impl From<Encoding> for kinformer::Encoding {
+    fn from(encoding: Encoding) -> Self {
+        match encoding {
+            Encoding::Json => Self::Json,
+            Encoding::Protobuf => Self::Protobuf,
+        }
+    }
+}
+
 fn duration(text: &str) -> Result<Duration, String> {
     humantime::parse_duration(text).map_err(|error| format!("{error}; expected a duration such as 10s or 2m"))
 }
@@ -227,6 +276,21 @@ mod tests {
     }
 
     #[test]
+    fn the_cluster_is_read_as_it_is_said() {
+        let reading = |flags: &str| {
+            let line = format!("kinformer watch {flags} pods");
+            let Command::Watch(args) = Cli::parse_from(line.split_whitespace()).command() else {
+                panic!("not watch")
+            };
+            assert_eq!(args.resources, ["pods"], "{flags}");
+            (args.reading.eager, args.reading.encoding, args.reading.watch_list)
+        };
+        assert_eq!(reading(""), (false, None, true));
+        assert_eq!(reading("--eager --watch-list=false"), (true, None, false));
+        assert_eq!(reading("--watch-list --encoding json"), (false, Some(Encoding::Json), true));
+    }
+
+    #[test]
     fn what_contradicts_itself_is_refused() {
         for line in [
             "watch",
@@ -234,6 +298,8 @@ mod tests {
             "watch pods --embedded --server http://x",
             "watch pods --for soon",
             "get pods a/b --index node=x",
+            "watch pods --encoding yaml",
+            "watch pods --watch-list=no",
             "api-server --load 10",
             "nonsense",
         ] {

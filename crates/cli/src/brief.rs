@@ -1,24 +1,27 @@
-//! Objects of any kind, with only what the program shows of them.
+//! Objects of any kind that are decoded as they arrive, with only what the program shows of them.
 //!
 //! Everything else is skipped while the bytes are decoded, so that a hundred thousand objects stay small.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kinformer::KubeListerWatcher;
+use kube_client::Client;
 use kube_core::discovery::ApiResource;
 use kube_core::{DynamicResourceScope, Resource};
-use serde::de::IgnoredAny;
 use serde::{Deserialize, Deserializer};
+
+use crate::shown::{Fields, Shown, Text};
 
 /// An object of any kind. With `METADATA_ONLY` the server is asked for nothing else.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Brief<const METADATA_ONLY: bool> {
     metadata: ObjectMeta,
     /// `spec.nodeName`: where a pod is.
-    pub(crate) node: Option<Box<str>>,
+    node: Option<Box<str>>,
     /// `status.phase`: how pods, namespaces and volumes are.
-    pub(crate) phase: Option<Box<str>>,
+    phase: Option<Box<str>>,
 }
 
 impl<const METADATA_ONLY: bool> Resource for Brief<METADATA_ONLY> {
@@ -56,30 +59,36 @@ impl<const METADATA_ONLY: bool> Resource for Brief<METADATA_ONLY> {
 
 impl<'de, const METADATA_ONLY: bool> Deserialize<'de> for Brief<METADATA_ONLY> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        Ok(Decoded::<IgnoredAny>::deserialize(deserializer)?.split().0)
+        #[derive(Deserialize)]
+        struct Decoded {
+            metadata: Metadata,
+            #[serde(default)]
+            spec: Option<Spec>,
+            #[serde(default)]
+            status: Option<Status>,
+        }
+        let Decoded { metadata, spec, status } = Decoded::deserialize(deserializer)?;
+        let metadata = ObjectMeta {
+            name: metadata.name,
+            namespace: metadata.namespace,
+            uid: metadata.uid,
+            resource_version: metadata.resource_version,
+            labels: metadata.labels,
+            ..ObjectMeta::default()
+        };
+        let node = spec.and_then(|spec| spec.node_name.0);
+        Ok(Self { metadata, node, phase: status.and_then(|status| status.phase.0) })
     }
-}
-
-/// What is decoded of an object, and its owners as the type parameter has them.
-#[derive(Deserialize)]
-pub(crate) struct Decoded<O> {
-    metadata: Metadata<O>,
-    #[serde(default)]
-    spec: Option<Spec>,
-    #[serde(default)]
-    status: Option<Status>,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Metadata<O> {
+struct Metadata {
     name: Option<String>,
     namespace: Option<String>,
     uid: Option<String>,
     resource_version: Option<String>,
-    creation_timestamp: Option<Time>,
     labels: Option<BTreeMap<String, String>>,
-    owner_references: Option<O>,
 }
 
 #[derive(Deserialize)]
@@ -95,41 +104,17 @@ struct Status {
     phase: Text,
 }
 
-impl<O> Decoded<O> {
-    /// The object, and its owners.
-    pub(crate) fn split<const METADATA_ONLY: bool>(self) -> (Brief<METADATA_ONLY>, Option<O>) {
-        let Self { metadata, spec, status } = self;
-        let owners = metadata.owner_references;
-        let metadata = ObjectMeta {
-            name: metadata.name,
-            namespace: metadata.namespace,
-            uid: metadata.uid,
-            resource_version: metadata.resource_version,
-            creation_timestamp: metadata.creation_timestamp,
-            labels: metadata.labels,
-            ..ObjectMeta::default()
-        };
-        let node = spec.and_then(|spec| spec.node_name.0);
-        (Brief { metadata, node, phase: status.and_then(|status| status.phase.0) }, owners)
+impl<const METADATA_ONLY: bool> Shown for Brief<METADATA_ONLY> {
+    fn source(client: Client, resource: ApiResource) -> KubeListerWatcher<Self> {
+        KubeListerWatcher::dynamic(client, resource)
     }
-}
 
-/// A text, or nothing where a custom resource has something else under that name.
-#[derive(Default)]
-struct Text(Option<Box<str>>);
+    fn phase(&self, _fields: &Fields) -> Option<Cow<'_, str>> {
+        self.phase.as_deref().map(Cow::Borrowed)
+    }
 
-impl<'de> Deserialize<'de> for Text {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        #[derive(Deserialize)]
-        #[serde(untagged)]
-        enum Any {
-            Text(Box<str>),
-            Other(IgnoredAny),
-        }
-        Ok(Self(match Any::deserialize(deserializer)? {
-            Any::Text(text) => Some(text),
-            Any::Other(_) => None,
-        }))
+    fn node(&self, _fields: &Fields) -> Option<Cow<'_, str>> {
+        self.node.as_deref().map(Cow::Borrowed)
     }
 }
 

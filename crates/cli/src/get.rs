@@ -6,13 +6,13 @@ use jiff::Timestamp;
 use kinformer::{Object, ObjectKey, Snapshot};
 use tokio::time::Instant;
 
-use crate::args::{Format, GetArgs};
+use crate::args::{Encoding, Format, GetArgs, ReadingArgs};
 use crate::exit::Error;
 use crate::informers::{self, Running, Selected};
 use crate::output::Output;
 use crate::session::Session;
+use crate::shown::{Shown, Whole};
 use crate::stop::Stop;
-use crate::whole::Whole;
 use crate::{indexes, objects};
 
 /// How long the first list may take.
@@ -88,10 +88,14 @@ async fn get(
             Wanted::Key { name, namespace } => (Some(format!("metadata.name={name}")), namespace.as_deref()),
             _ => (None, None),
         };
-        let selected = Selected { labels: None, fields: name.as_deref() };
         let namespace = namespace.filter(|_| served.namespaced).or(session.namespace_of(served));
+        let selected = Selected { namespace, labels: None, fields: name.as_deref() };
+        let source = Whole::source(session.connection.client.clone(), served.resource.clone());
+        // What is printed as JSON is what the server wrote.
+        let encoding = (args.output == Format::Json).then_some(Encoding::Json);
+        let reading = ReadingArgs { encoding, ..ReadingArgs::default() };
         let (informer, verdict) =
-            informers::build::<Whole>(session, served, namespace, selected, indexes::all())?;
+            informers::build(session, served, source, selected, reading, indexes::all())?;
         let running = Running::start(informer);
         let synced = tokio::select! {
             biased;

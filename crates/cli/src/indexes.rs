@@ -1,9 +1,11 @@
 //! The indexes that `kinformer get` offers, on objects of any kind.
 
+use std::sync::Arc;
+
 use kinformer::{IndexFunction, IndexValues, NAMESPACE_INDEX};
 use kinformer_store::Indexers;
 
-use crate::whole::Whole;
+use crate::shown::{Fields, Shown, Whole};
 
 /// By the name of the node that a pod is on.
 const NODE: &str = "node";
@@ -12,13 +14,15 @@ const LABEL: &str = "label";
 /// By each owner, as `Kind/name`.
 const OWNER: &str = "owner";
 
-/// All of them.
+/// All of them, for one resource.
 pub(crate) fn all() -> Indexers<Whole> {
-    let node = |object: &Whole, values: &mut IndexValues| {
-        object.node().into_iter().for_each(|node| values.push(node));
+    let fields = Arc::new(Fields::default());
+    let of_owners = fields.clone();
+    let node = move |object: &Whole, values: &mut IndexValues| {
+        object.node(&fields).into_iter().for_each(|node| values.push(&node));
     };
-    let owner = |object: &Whole, values: &mut IndexValues| {
-        object.owners().for_each(|owner| values.push(owner));
+    let owner = move |object: &Whole, values: &mut IndexValues| {
+        of_owners.owners(object).iter().for_each(|owner| values.push(owner));
     };
     Indexers::new()
         .index(NAMESPACE_INDEX, IndexFunction::by_namespace())

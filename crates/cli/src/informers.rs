@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
-use kinformer::{KubeListerWatcher, Object, SharedIndexInformer, SharedIndexInformerBuilder};
+use kinformer::{
+    FromWire, KubeListerWatcher, Object, SharedIndexInformer, SharedIndexInformerBuilder, WatchListMode,
+};
 use kinformer_store::Indexers;
-use kube_core::Resource;
-use kube_core::discovery::ApiResource;
-use serde::de::DeserializeOwned;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
+use crate::args::ReadingArgs;
 use crate::exit::Error;
 use crate::resources::Served;
 use crate::session::Session;
@@ -21,6 +21,8 @@ const GRACE: Duration = Duration::from_secs(5);
 /// What is selected of a resource.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Selected<'a> {
+    /// `None` for all.
+    pub(crate) namespace: Option<&'a str>,
     pub(crate) labels: Option<&'a str>,
     pub(crate) fields: Option<&'a str>,
 }
@@ -55,24 +57,20 @@ impl<T: Object> Running<T> {
     }
 }
 
-/// An informer to be started for one resource, in one namespace or all, and what will tell if it can never sync.
+/// An informer to be started for one resource, and what will tell if it can never sync.
 ///
 /// # Errors
 /// Two indexes have the same name, which would be a mistake of this program.
-pub(crate) fn build<K>(
+pub(crate) fn build<T: Object + FromWire>(
     session: &Session,
     served: &Served,
-    namespace: Option<&str>,
+    mut source: KubeListerWatcher<T>,
     selected: Selected<'_>,
-    indexers: Indexers<K>,
-) -> Result<(SharedIndexInformer<K>, Verdict), Error>
-where
-    K: Object + Resource<DynamicType = ApiResource> + DeserializeOwned,
-{
-    let client = session.connection.client.clone();
-    let mut source = KubeListerWatcher::<K>::dynamic(client, served.resource.clone());
+    reading: ReadingArgs,
+    indexers: Indexers<T>,
+) -> Result<(SharedIndexInformer<T>, Verdict), Error> {
     let mut what = format!("list {}", served.name());
-    if let Some(namespace) = namespace {
+    if let Some(namespace) = selected.namespace {
         source = source.namespace(namespace);
         what = format!("{what} in namespace {namespace:?}");
     }
@@ -82,8 +80,14 @@ where
     if let Some(selector) = selected.fields {
         source = source.fields(selector);
     }
+    if let Some(encoding) = reading.encoding {
+        source = source.encoding(encoding.into());
+    }
     let (judge, verdict) = Judge::new(&session.connection.server, &what);
-    let informer: SharedIndexInformerBuilder<K> = SharedIndexInformer::builder(source);
+    let mut informer: SharedIndexInformerBuilder<T> = SharedIndexInformer::builder(source);
+    if !reading.watch_list {
+        informer = informer.reflector(|options| options.watch_list(WatchListMode::Off));
+    }
     let informer = informer
         .named(served.name())
         .indexers(indexers)

@@ -1,6 +1,7 @@
 //! What `kinformer watch` prints: one line for each event.
 
 use std::io::Write;
+use std::sync::Arc;
 use std::time::Duration;
 
 use kinformer::{KeyRef, Object, ResourceVersion};
@@ -8,7 +9,7 @@ use serde::Serialize;
 use serde::ser::Serializer;
 
 use crate::args::Format;
-use crate::brief::Brief;
+use crate::shown::{Fields, Shown};
 use crate::usage::Usage;
 
 /// What happened to an object.
@@ -21,14 +22,14 @@ pub(crate) enum Happened {
 }
 
 /// One event.
-#[derive(Clone, Debug)]
-pub(crate) struct Event<'a, const METADATA_ONLY: bool> {
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Event<'a, T> {
     pub(crate) happened: Happened,
     pub(crate) key: KeyRef<'a>,
     /// As it is now, or was last; `None` only for a deletion of what was never seen.
-    pub(crate) object: Option<&'a Brief<METADATA_ONLY>>,
+    pub(crate) object: Option<&'a T>,
     /// As it was before an update.
-    pub(crate) old: Option<&'a Brief<METADATA_ONLY>>,
+    pub(crate) old: Option<&'a T>,
     /// Whether it was there when watching began.
     pub(crate) initial: bool,
     /// Whether the deletion was missed, so that the object may have changed before it went.
@@ -69,32 +70,24 @@ pub(crate) struct Lines {
     resource: String,
     /// How wide the names of all resources are that are printed side by side.
     width: usize,
+    fields: Arc<Fields>,
 }
 
 impl Lines {
     pub(crate) fn new(format: Format, resource: String, width: usize) -> Self {
-        Self { format, resource, width }
+        Self { format, resource, width, fields: Arc::default() }
     }
 
     /// Appends the line of an event.
-    pub(crate) fn event<const METADATA_ONLY: bool>(
-        &self,
-        to: &mut Vec<u8>,
-        event: &Event<'_, METADATA_ONLY>,
-    ) {
+    pub(crate) fn event<T: Shown>(&self, to: &mut Vec<u8>, event: &Event<'_, T>) {
         match self.format {
             Format::Json => json(to, &JsonEvent::new(&self.resource, event)),
             Format::Text => self.text(to, event, ""),
-            Format::Wide => self.text(to, event, &details(event)),
+            Format::Wide => self.text(to, event, &details(event, &self.fields)),
         }
     }
 
-    fn text<const METADATA_ONLY: bool>(
-        &self,
-        to: &mut Vec<u8>,
-        event: &Event<'_, METADATA_ONLY>,
-        more: &str,
-    ) {
+    fn text<T: Shown>(&self, to: &mut Vec<u8>, event: &Event<'_, T>, more: &str) {
         let what = match event.happened {
             Happened::Add if event.initial => "initial",
             Happened::Add => "add",
@@ -162,7 +155,7 @@ pub(crate) fn shown(duration: Duration) -> String {
 }
 
 /// What `-o wide` adds: versions, phase, node, labels.
-fn details<const METADATA_ONLY: bool>(event: &Event<'_, METADATA_ONLY>) -> String {
+fn details<T: Shown>(event: &Event<'_, T>, fields: &Fields) -> String {
     use std::fmt::Write;
     let mut text = String::new();
     let Some(object) = event.object else { return text };
@@ -171,7 +164,7 @@ fn details<const METADATA_ONLY: bool>(event: &Event<'_, METADATA_ONLY>) -> Strin
     if let Some(old) = event.old {
         let _ = write!(text, " was={}", old.resource_version());
     }
-    for (name, value) in [("phase", &object.phase), ("node", &object.node)] {
+    for (name, value) in [("phase", object.phase(fields)), ("node", object.node(fields))] {
         if let Some(value) = value {
             let _ = write!(text, " {name}={value}");
         }
@@ -209,7 +202,7 @@ struct JsonEvent<'a> {
 }
 
 impl<'a> JsonEvent<'a> {
-    fn new<const METADATA_ONLY: bool>(resource: &'a str, event: &Event<'a, METADATA_ONLY>) -> Self {
+    fn new<T: Object>(resource: &'a str, event: &Event<'a, T>) -> Self {
         Self {
             event: event.happened,
             resource,
@@ -256,6 +249,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
+    use crate::brief::Brief;
 
     fn pod(version: &str) -> Brief<false> {
         let text = format!(
@@ -265,7 +259,7 @@ mod tests {
         serde_json::from_str(&text).expect("a pod")
     }
 
-    fn update<'a>(old: &'a Brief<false>, new: &'a Brief<false>) -> Event<'a, false> {
+    fn update<'a>(old: &'a Brief<false>, new: &'a Brief<false>) -> Event<'a, Brief<false>> {
         Event {
             happened: Happened::Update,
             key: new.key(),
@@ -276,7 +270,7 @@ mod tests {
         }
     }
 
-    fn line(format: Format, event: &Event<'_, false>) -> String {
+    fn line(format: Format, event: &Event<'_, Brief<false>>) -> String {
         let mut line = Vec::new();
         Lines::new(format, "pods".into(), 6).event(&mut line, event);
         String::from_utf8(line).expect("text")
@@ -291,7 +285,7 @@ mod tests {
             "{\"event\":\"update\",\"resource\":\"pods\",\"key\":\"b/a\",\"resourceVersion\":\"2\",\
              \"oldResourceVersion\":\"1\",\"initial\":false,\"finalStateUnknown\":false}\n"
         );
-        let add = Event { happened: Happened::Add, old: None, initial: true, ..update.clone() };
+        let add = Event { happened: Happened::Add, old: None, initial: true, ..update };
         assert!(line(Format::Json, &add).contains("\"oldResourceVersion\":null,\"initial\":true"));
         let gone = Event {
             happened: Happened::Delete,

@@ -18,11 +18,11 @@ mod printer;
 mod resources;
 mod selectors;
 mod session;
+mod shown;
 mod stop;
 mod usage;
 mod verdict;
 mod watch;
-mod whole;
 
 use std::process::ExitCode;
 

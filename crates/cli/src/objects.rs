@@ -5,33 +5,48 @@ use std::fmt::Write as _;
 use comfy_table::{ContentArrangement, Table, presets};
 use jiff::Timestamp;
 use kinformer::{Object, Snapshot};
-use kube_core::Resource;
 use serde_json::json;
 
 use crate::args::Format;
 use crate::exit::Error;
-use crate::whole::Whole;
+use crate::shown::{Fields, Shown, Whole};
 
-/// Objects, one a line.
+/// Objects of one resource, one a line. In JSON they are as they came, and have to have come in JSON.
 pub(crate) fn listed(objects: &[&Whole], format: Format, now: Timestamp) -> String {
     if format == Format::Json {
         let mut text = String::new();
         for object in objects {
             // Some servers write JSON for people; a line is a line.
-            text.extend(object.json().chars().filter(|char| *char != '\n'));
+            text.extend(String::from_utf8_lossy(object.bytes()).chars().filter(|char| *char != '\n'));
             text.push('\n');
         }
         return text;
     }
-    let any = |has: fn(&Whole) -> Option<&str>| objects.iter().any(|object| has(object).is_some());
-    let namespaced = any(|object| object.meta().namespace.as_deref());
-    let (phase, node) = (any(Whole::phase), any(Whole::node));
+    let fields = Fields::default();
+    let rows: Vec<[String; 7]> = objects
+        .iter()
+        .map(|object| {
+            let key = object.key();
+            let text =
+                |value: Option<&str>| value.filter(|value| !value.is_empty()).unwrap_or("-").to_owned();
+            [
+                text(Some(key.namespace())),
+                text(Some(key.name())),
+                text(object.phase(&fields).as_deref()),
+                text(object.node(&fields).as_deref()),
+                text(fields.created(object).map(|created| age(created, now)).as_deref()),
+                text(Some(&object.resource_version().to_string())),
+                labels(object),
+            ]
+        })
+        .collect();
+    let any = |column: usize| rows.iter().any(|row| row.get(column).is_some_and(|cell| cell != "-"));
     let wide = format == Format::Wide;
     let columns = [
-        (namespaced, "NAMESPACE"),
+        (any(0), "NAMESPACE"),
         (true, "NAME"),
-        (phase, "PHASE"),
-        (node, "NODE"),
+        (any(2), "PHASE"),
+        (any(3), "NODE"),
         (true, "AGE"),
         (wide, "VERSION"),
         (wide, "LABELS"),
@@ -41,19 +56,8 @@ pub(crate) fn listed(objects: &[&Whole], format: Format, now: Timestamp) -> Stri
     };
     let mut table = table();
     table.set_header(shown(columns.map(|(_, title)| title.to_owned())));
-    for object in objects {
-        let meta = object.meta();
-        let text = |value: Option<&str>| value.unwrap_or("-").to_owned();
-        let created = meta.creation_timestamp.as_ref().map(|time| age(time.0, now));
-        table.add_row(shown([
-            text(meta.namespace.as_deref()),
-            text(meta.name.as_deref()),
-            text(object.phase()),
-            text(object.node()),
-            text(created.as_deref()),
-            text(meta.resource_version.as_deref()),
-            labels(object),
-        ]));
+    for row in rows {
+        table.add_row(shown(row));
     }
     lines(&table)
 }
@@ -142,19 +146,16 @@ mod tests {
 
     use super::*;
     use crate::indexes;
+    use crate::shown::tests::whole;
 
     fn pod(name: &str, node: &str) -> Whole {
-        whole(json!({
+        whole(&json!({
             "apiVersion": "v1", "kind": "Pod",
             "metadata": {"name": name, "namespace": "shop", "resourceVersion": "7", "labels": {"app": "web"},
                 "creationTimestamp": "2026-01-01T00:00:00Z",
                 "ownerReferences": [{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": "u"}]},
             "spec": {"nodeName": node}, "status": {"phase": "Running"},
         }))
-    }
-
-    fn whole(object: serde_json::Value) -> Whole {
-        serde_json::from_str(&object.to_string()).expect("an object")
     }
 
     fn now() -> Timestamp {
@@ -169,7 +170,7 @@ mod tests {
             "NAMESPACE  NAME  PHASE    NODE  AGE\nshop       a     Running  n1    100m\n\
              shop       bcd   Running  n2    100m\n"
         );
-        let node: Whole = whole(json!({"metadata": {"name": "n1"}}));
+        let node: Whole = whole(&json!({"metadata": {"name": "n1"}}));
         assert_eq!(listed(&[&node], Format::Text, now()), "NAME  AGE\nn1    -\n");
         assert!(listed(&[&one], Format::Wide, now()).contains("app=web"));
     }

@@ -6,10 +6,10 @@ use futures::{FutureExt, StreamExt};
 use kinformer::{Event as Heard, EventStream};
 use tokio::time::Instant;
 
-use crate::brief::Brief;
 use crate::exit::Error;
 use crate::lines::{Event, Happened, Lines, Summary};
 use crate::output::Output;
+use crate::shown::Shown;
 use crate::stop::Stop;
 use crate::verdict::Verdict;
 
@@ -26,8 +26,8 @@ pub(crate) enum End {
 }
 
 /// Prints what it hears until its end.
-pub(crate) struct Printer<const METADATA_ONLY: bool> {
-    pub(crate) events: EventStream<Brief<METADATA_ONLY>>,
+pub(crate) struct Printer<T> {
+    pub(crate) events: EventStream<T>,
     pub(crate) lines: Lines,
     pub(crate) output: Output,
     pub(crate) end: End,
@@ -35,7 +35,7 @@ pub(crate) struct Printer<const METADATA_ONLY: bool> {
     pub(crate) began: Instant,
 }
 
-impl<const METADATA_ONLY: bool> Printer<METADATA_ONLY> {
+impl<T: Shown> Printer<T> {
     /// Prints until it is told to stop, or its end has come, or nobody reads any more.
     ///
     /// # Errors
@@ -83,7 +83,7 @@ impl<const METADATA_ONLY: bool> Printer<METADATA_ONLY> {
         }
     }
 
-    fn take(&self, event: &Heard<Brief<METADATA_ONLY>>, summary: &mut Summary, lines: &mut Vec<u8>) {
+    fn take(&self, event: &Heard<T>, summary: &mut Summary, lines: &mut Vec<u8>) {
         let event = of(event);
         summary.count(event.happened);
         self.lines.event(lines, &event);
@@ -97,7 +97,7 @@ impl<const METADATA_ONLY: bool> Printer<METADATA_ONLY> {
     }
 }
 
-fn of<const METADATA_ONLY: bool>(event: &Heard<Brief<METADATA_ONLY>>) -> Event<'_, METADATA_ONLY> {
+fn of<T: Shown>(event: &Heard<T>) -> Event<'_, T> {
     let (happened, old, initial, final_state_unknown) = match event {
         Heard::Added { in_initial_list, .. } => (Happened::Add, None, *in_initial_list, false),
         Heard::Updated { old, .. } => (Happened::Update, Some(old.as_ref()), false, false),

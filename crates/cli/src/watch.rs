@@ -20,6 +20,7 @@ use crate::printer::{End, Printer};
 use crate::resources::Served;
 use crate::selectors;
 use crate::session::Session;
+use crate::shown::{Shown, Whole};
 use crate::stop::Stop;
 use crate::usage::Usage;
 
@@ -36,9 +37,10 @@ pub(crate) async fn run(args: WatchArgs, stop: Stop) -> Result<(), Error> {
     args.field_selector.as_deref().map_or(Ok(()), selectors::check_fields)?;
     let begun = Session::begin(&args.connection, &args.scope, &args.resources, &stop).await?;
     let Some(session) = begun else { return Ok(()) };
-    let result = match args.metadata_only {
-        true => watch::<true>(&args, &session, &stop).await,
-        false => watch::<false>(&args, &session, &stop).await,
+    let result = match (args.metadata_only, args.reading.eager) {
+        (true, _) => watch::<Brief<true>>(&args, &session, &stop).await,
+        (false, true) => watch::<Brief<false>>(&args, &session, &stop).await,
+        (false, false) => watch::<Whole>(&args, &session, &stop).await,
     };
     session.connection.close().await;
     result
@@ -47,24 +49,21 @@ pub(crate) async fn run(args: WatchArgs, stop: Stop) -> Result<(), Error> {
 /// The task of a printer, by the place of its resource on the command line.
 type Ended = (usize, Result<Summary, Error>);
 
-async fn watch<const METADATA_ONLY: bool>(
-    args: &WatchArgs,
-    session: &Session,
-    signals: &Stop,
-) -> Result<(), Error> {
+async fn watch<T: Shown>(args: &WatchArgs, session: &Session, signals: &Stop) -> Result<(), Error> {
     let (output, written) = Output::stdout()?;
     let stop = signals.child();
     let began = Instant::now();
     let end = if args.until_synced { End::Synced } else { End::Told };
     let width = session.resources.iter().map(|served| served.name().len()).max().unwrap_or(0);
-    let selected = Selected { labels: args.selector.as_deref(), fields: args.field_selector.as_deref() };
+    let (labels, fields) = (args.selector.as_deref(), args.field_selector.as_deref());
 
     let mut running = Vec::new();
     let mut printers = JoinSet::new();
     for (at, served) in session.resources.iter().enumerate() {
-        let namespace = session.namespace_of(served);
+        let source = T::source(session.connection.client.clone(), served.resource.clone());
+        let selected = Selected { namespace: session.namespace_of(served), labels, fields };
         let (informer, verdict) =
-            informers::build::<Brief<METADATA_ONLY>>(session, served, namespace, selected, Indexers::new())?;
+            informers::build(session, served, source, selected, args.reading, Indexers::new())?;
         let handler = informer.handler().named("printer").buffer(Buffer::BackPressure(UNPRINTED));
         let events = handler.stream().map_err(|error| Error::Usage(error.to_string()))?;
         let lines = Lines::new(args.output, served.name(), width);

@@ -3,9 +3,9 @@
 
 mod common;
 
-use common::{pod, run, server};
+use common::{pod, run, server, server_with_protobuf};
 use kinformer_apiserver::ApiServer;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 async fn with_pods() -> ApiServer {
     let server = server(2).await;
@@ -92,4 +92,25 @@ async fn indexes_find_and_are_listed() {
         .said("no index \"nope\"")
         .said("node");
     run(&format!("get pods --index node --server {url}")).await.code(2).said("NAME=VALUE");
+}
+
+#[tokio::test]
+async fn a_server_that_has_protobuf_is_read_as_well() {
+    let server = server_with_protobuf(2).await;
+    let mut owned = pod("default", "owned");
+    owned["metadata"]["ownerReferences"] =
+        json!([{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": "u"}]);
+    server.create(owned).unwrap();
+    let at = |line: &str| format!("{line} --server {}", server.url());
+    let rows = rows(&server, "pods -o wide -v --index owner=ReplicaSet/web").await;
+    assert_eq!(rows.len(), 2, "{rows:?}");
+    assert_eq!(rows[1][..4], ["default", "owned", "Running", "node-1"]);
+    let ended = run(&at("get pods -v")).await;
+    ended.code(0).said("encoding=\"application/vnd.kubernetes.protobuf\"");
+    assert_eq!(ended.stdout.lines().count(), 4);
+    let ended = run(&at("get pods -o json")).await;
+    ended.code(0);
+    let lines = ended.json();
+    assert_eq!(lines.len(), 3);
+    assert_eq!((&lines[0]["kind"], &lines[0]["spec"]["nodeName"]), (&json!("Pod"), &json!("node-1")));
 }

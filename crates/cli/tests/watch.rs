@@ -5,7 +5,7 @@ mod common;
 
 use std::collections::BTreeMap;
 
-use common::{Program, pod, run, server};
+use common::{Program, pod, run, server, server_with_protobuf};
 use kinformer_apiserver::{Fault, Verb};
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
@@ -232,4 +232,42 @@ async fn the_embedded_cluster_needs_nothing_else() {
     assert_eq!(count("nodes"), 5);
     // 60 at first, but there is always something going on.
     assert!((20..=120).contains(&count("pods").as_u64().unwrap()));
+}
+
+#[tokio::test]
+async fn however_the_cluster_is_read_the_lines_are_the_same() {
+    let server = server_with_protobuf(3).await;
+    let mut odd = pod("default", "odd");
+    odd["metadata"]["labels"] = json!({"a": "\u{e4}", "b": ""});
+    odd["spec"]["nodeName"] = Value::Null;
+    server.create(odd).unwrap();
+    let read = async |flags: &str, lists: bool, answers: &str| {
+        let before = server.stats().requests_for(Verb::List, "pods");
+        let ended = run(&at(&server, &format!("watch pods -o wide --until-synced -v {flags}"))).await;
+        ended.code(0).said(&format!("the server answers resource=pods encoding=\"{answers}\""));
+        let listed = server.stats().requests_for(Verb::List, "pods") - before;
+        assert_eq!(listed > 0, lists, "{flags}");
+        // How long it took is not the same.
+        let lines = ended.stdout.lines().filter(|line| line.starts_with("initial"));
+        let mut lines: Vec<_> = lines.map(str::to_owned).collect();
+        lines.sort();
+        lines
+    };
+    let (protobuf, json) = ("application/vnd.kubernetes.protobuf", "application/json");
+    let usual = read("", false, protobuf).await;
+    assert_eq!(usual.len(), 4);
+    assert!(usual[0].contains("default/odd") && usual[0].ends_with("labels=a=\u{e4},b="), "{usual:?}");
+    assert!(usual[1].contains("phase=Running node=node-1 labels=app=web"), "{usual:?}");
+    for (flags, lists, answers) in [
+        ("--eager", false, protobuf),
+        ("--encoding json", false, json),
+        ("--encoding json --eager", false, json),
+        ("--encoding protobuf --watch-list=false", true, protobuf),
+        ("--encoding json --watch-list=false", true, json),
+        ("--eager --watch-list=false", true, protobuf),
+        ("--eager --encoding json --watch-list=false", true, json),
+        ("--watch-list", false, protobuf),
+    ] {
+        assert_eq!(read(flags, lists, answers).await, usual, "{flags}");
+    }
 }

@@ -31,7 +31,7 @@ use serde::{Deserialize, Deserializer};
 pub fn index_by_field<K: Send + Sync + 'static>(path: &[&str]) -> IndexFunction<Packed<K>> {
     let path = MemberPath::new(path);
     IndexFunction::fallible(move |object: &Packed<K>, values| {
-        if let Some(Some(Value(value))) = object.at(&path)? {
+        if let Some(Value(value)) = object.at(&path)? {
             values.push(&value);
         }
         Ok(())

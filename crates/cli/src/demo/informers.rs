@@ -72,10 +72,12 @@ impl Informers {
         let client = kinformer::client(server.config()?)
             .map_err(|error| Error::Config { what: server.url(), reason: with_causes(&error) })?;
         let factory = SharedInformerFactory::builder(client).grace(GRACE).build();
-        // Each of them is indexed by namespace already.
-        let pods = factory.core().v1().pods().informer();
-        let nodes = factory.core().v1().nodes().informer();
-        let deployments = factory.apps().v1().deployments().informer();
+        // Everything is read again and again, and so it is decoded at once; a factory keeps objects packed unless told
+        // so. Each informer is indexed by namespace already.
+        let eager = factory.eager();
+        let pods = eager.core().v1().pods().informer();
+        let nodes = eager.core().v1().nodes().informer();
+        let deployments = eager.apps().v1().deployments().informer();
         let node = IndexFunction::new(|pod: &Pod, values| {
             if let Some(node) = pod.spec.as_ref().and_then(|spec| spec.node_name.as_deref()) {
                 values.push(node);

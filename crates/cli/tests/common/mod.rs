@@ -4,7 +4,7 @@
 use std::process::Stdio;
 use std::time::Duration;
 
-use kinformer_apiserver::{ApiServer, NamespaceLifecycle};
+use kinformer_apiserver::{ApiServer, NamespaceLifecycle, ProtobufAnswers};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::{Value, json};
@@ -135,8 +135,17 @@ pub(crate) async fn run(line: &str) -> Ended {
 
 /// A server with so many pods in namespace `default`.
 pub(crate) async fn server(pods: usize) -> ApiServer {
+    server_with(pods, ProtobufAnswers::default()).await
+}
+
+/// The same, which answers in protobuf if it is asked to.
+pub(crate) async fn server_with_protobuf(pods: usize) -> ApiServer {
+    server_with(pods, ProtobufAnswers::Offered).await
+}
+
+async fn server_with(pods: usize, protobuf: ProtobufAnswers) -> ApiServer {
     let builder = ApiServer::builder().namespace_lifecycle(NamespaceLifecycle::AutoCreate);
-    let server = builder.start().await.expect("the server starts");
+    let server = builder.protobuf(protobuf).start().await.expect("the server starts");
     for number in 0..pods {
         server.create(pod("default", &format!("p{number}"))).expect("a pod");
     }
