@@ -40,7 +40,7 @@ impl Visitor {
             })
             .on_error(problems.hook())
             .build();
-        let informer = factory.core().v1().config_maps().informer();
+        let informer = factory.eager().core().v1().config_maps().informer();
         let witness = Witness::of(&informer);
         factory.start().unwrap();
         Self { factory, informer, witness, problems }

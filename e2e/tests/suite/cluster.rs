@@ -30,7 +30,7 @@ async fn a_deployment_is_scheduled_scaled_down_and_deleted() {
     let control_plane = ControlPlane::start(Options::new().controllers().scheduler()).await.unwrap();
     let client = control_plane.client().await.unwrap();
     make_nodes(&client).await;
-    let factory = SharedInformerFactory::new(client.clone());
+    let factory = SharedInformerFactory::new(client.clone()).eager();
     let cluster = Cluster {
         nodes: Followed::new(&client, factory.core().v1().nodes().informer()),
         pods: Followed::new(&client, factory.core().v1().pods().informer()),

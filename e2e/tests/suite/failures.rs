@@ -84,7 +84,7 @@ impl Scene {
             .reflector(move |options| change(options.backoff(backoff.clone())))
             .on_error(problems.hook())
             .build();
-        let informer = factory.core().v1().config_maps().informer();
+        let informer = factory.eager().core().v1().config_maps().informer();
         let witness = Witness::of(&informer);
         let mut scene = Self { control_plane, client, factory, informer, witness, problems, written: 0 };
         scene.write(20).await;

@@ -146,7 +146,7 @@ async fn every_kind(options: Options, mode: WatchListMode) -> Vec<(u64, u64)> {
     ];
     assert_eq!((custom.witness.initial(), custom_metadata.witness.initial()), (5, 5));
     // The objects are whole, and of those that are metadata the metadata are.
-    let data = typed.informer.get_by_key("kinds/map-7").unwrap().data.clone().unwrap();
+    let data = typed.informer.get_by_key("kinds/map-7").unwrap().typed().unwrap().data.clone().unwrap();
     assert_eq!(data.into_iter().collect::<Vec<_>>(), [("a".into(), "b".into()), ("c".into(), "d".into())]);
     assert_eq!(dynamic.informer.get_by_key("kinds/map-7").unwrap().data["data"], json!({"a": "b", "c": "d"}));
     assert_eq!(custom.informer.get_by_key("kinds/widget-7").unwrap().data["spec"], json!({"size": 100}));
@@ -241,7 +241,7 @@ async fn objects_cross_a_label_selector() {
         .tweak_list_options(|params| params.set("labelSelector", "app in (web, api)"))
         .build();
     let path = "/api/v1/configmaps?labelSelector=app+in+(web,api)";
-    let told = Told::new(factory.core().v1().config_maps().informer(), path);
+    let told = Told::new(factory.eager().core().v1().config_maps().informer(), path);
     let api = namespaced::<ConfigMap>(&client, "selected");
     let object = |name: &str, app: &str| json!({"metadata": {"name": name, "labels": {"app": app}}});
     let label = |app: &str| json!({"metadata": {"labels": {"app": app}}});
@@ -284,7 +284,7 @@ async fn objects_cross_a_field_selector() {
         .tweak_list_options(|params| params.set("fieldSelector", "status.phase!=Running"))
         .build();
     let path = "/api/v1/pods?fieldSelector=status.phase!=Running";
-    let told = Told::new(factory.core().v1().pods().informer(), path);
+    let told = Told::new(factory.eager().core().v1().pods().informer(), path);
     let api = namespaced::<Pod>(&client, "selected");
     create(
         &api,

@@ -19,14 +19,14 @@ use crate::measure::Synced;
 /// Ours with objects that are decoded when they are read, which nobody does here.
 pub(crate) async fn kinformer_packed(kubeconfig: &Path) -> Result<(), Failure> {
     let factory = factory(kubeconfig).await?;
-    let pods = factory.packed::<Pod>();
+    let pods = factory.informer_for::<Pod>();
     until_synced(&factory, &pods).await
 }
 
-/// Ours, as it comes.
+/// Ours with objects that are decoded as they come.
 pub(crate) async fn kinformer(kubeconfig: &Path) -> Result<(), Failure> {
     let factory = factory(kubeconfig).await?;
-    let pods = factory.core().v1().pods().informer();
+    let pods = factory.eager().informer_for::<Pod>();
     until_synced(&factory, &pods).await
 }
 
