@@ -1,4 +1,7 @@
 //! kube-runtime's controllers on shared informers: any number of them, and one watch.
+//!
+//! kube-runtime's events own their objects, which are therefore decoded: the informers are those of
+//! [`factory.eager()`](crate::SharedInformerFactory::eager).
 
 use std::collections::VecDeque;
 use std::fmt::Debug;
