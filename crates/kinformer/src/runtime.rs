@@ -1,14 +1,15 @@
 //! kube-runtime's controllers on shared informers: any number of them, and one watch.
 //!
-//! kube-runtime's events own their objects, which are therefore decoded: the informers are those of
-//! [`factory.eager()`](crate::SharedInformerFactory::eager).
+//! kube-runtime's events own their objects: each is cloned for them, and decoded before that if it is packed. Of a packed
+//! informer the kind has to be named where nothing else says it: `reflector_store::<Pod, _>(&pods)`.
 
 use std::collections::VecDeque;
 use std::fmt::Debug;
 use std::hash::Hash;
 
 use futures::{Stream, StreamExt as _, stream};
-use kinformer_core::Object as _;
+use kinformer_core::Object;
+use kinformer_kube::Typed;
 use kinformer_processor::{Error, Event, EventStream};
 use kinformer_shared_informer::SharedIndexInformer;
 use kube_core::Resource;
@@ -20,15 +21,17 @@ use kube_runtime::watcher;
 /// informer mends what goes wrong, and tells nobody twice.
 ///
 /// It ends with the informer. Dropping it takes it off the informer. Objects are cloned for it, one by one,
-/// since kube-runtime's events own theirs. A deletion whose last state is not known is left out, and logged.
+/// since kube-runtime's events own theirs. A deletion whose last state is not known is left out, and logged; so is a
+/// packed object that does not decode.
 ///
 /// # Errors
 /// The informer has stopped.
-pub fn watcher_events<K>(
-    informer: &SharedIndexInformer<K>,
-) -> Result<impl Stream<Item = watcher::Result<watcher::Event<K>>> + Send + use<K>, Error>
+pub fn watcher_events<K, T>(
+    informer: &SharedIndexInformer<T>,
+) -> Result<impl Stream<Item = watcher::Result<watcher::Event<K>>> + Send + use<K, T>, Error>
 where
     K: Resource + Clone + Send + Sync + 'static,
+    T: Object + Typed<K>,
 {
     let events = informer.handler().named("kube-runtime watcher").stream()?;
     let begun = stream::once(async { Ok(watcher::Event::Init) });
@@ -39,16 +42,30 @@ where
     })))
 }
 
-struct Follow<K> {
-    events: EventStream<K>,
+/// The object as kube-runtime wants it.
+fn owned<K: Clone, T: Object + Typed<K>>(object: &T) -> Option<K> {
+    match object.typed() {
+        Ok(typed) => Some((*typed).clone()),
+        Err(error) => {
+            tracing::warn!(key = %object.key(), %error, "an object that does not decode was left out");
+            None
+        }
+    }
+}
+
+struct Follow<T> {
+    events: EventStream<T>,
     initial: bool,
     /// What comes after `InitDone`: what made it due, and deletions of objects of the initial list, which
     /// kube-runtime's stores take into account only then.
-    held: VecDeque<Event<K>>,
+    held: VecDeque<Event<T>>,
 }
 
-impl<K: Resource + Clone + Send + Sync + 'static> Follow<K> {
-    async fn next(&mut self) -> Option<watcher::Event<K>> {
+impl<T: Object> Follow<T> {
+    async fn next<K: Clone>(&mut self) -> Option<watcher::Event<K>>
+    where
+        T: Typed<K>,
+    {
         loop {
             let event = if self.initial {
                 let registration = self.events.registration().clone();
@@ -72,21 +89,28 @@ impl<K: Resource + Clone + Send + Sync + 'static> Follow<K> {
             } else {
                 self.events.next().await?
             };
-            match event {
+            let told = match event {
                 Event::Added { object, .. } | Event::Updated { new: object, .. } if self.initial => {
                     self.held.retain(|deleted| deleted.key() != object.key());
-                    return Some(watcher::Event::InitApply((*object).clone()));
+                    owned(&*object).map(watcher::Event::InitApply)
                 }
                 Event::Added { object, .. } | Event::Updated { new: object, .. } => {
-                    return Some(watcher::Event::Apply((*object).clone()));
+                    owned(&*object).map(watcher::Event::Apply)
                 }
-                deleted @ Event::Deleted(_) if self.initial => self.held.push_back(deleted),
+                deleted @ Event::Deleted(_) if self.initial => {
+                    self.held.push_back(deleted);
+                    None
+                }
                 Event::Deleted(tombstone) => match tombstone.object() {
-                    Some(object) => return Some(watcher::Event::Delete((**object).clone())),
+                    Some(object) => owned(&**object).map(watcher::Event::Delete),
                     None => {
                         tracing::warn!(key = %tombstone.key(), "a deletion without a last state was left out");
+                        None
                     }
                 },
+            };
+            if told.is_some() {
+                return told;
             }
         }
     }
@@ -100,11 +124,12 @@ impl<K: Resource + Clone + Send + Sync + 'static> Follow<K> {
 ///
 /// # Errors
 /// The informer has stopped.
-pub fn reflector_store<K>(
-    informer: &SharedIndexInformer<K>,
-) -> Result<(Store<K>, impl Stream<Item = watcher::Result<watcher::Event<K>>> + Send + use<K>), Error>
+pub fn reflector_store<K, T>(
+    informer: &SharedIndexInformer<T>,
+) -> Result<(Store<K>, impl Stream<Item = watcher::Result<watcher::Event<K>>> + Send + use<K, T>), Error>
 where
     K: Resource<DynamicType: Clone + Debug + Default + Eq + Hash> + Clone + Debug + Send + Sync + 'static,
+    T: Object + Typed<K>,
 {
     let writer = Writer::<K>::default();
     let store = writer.as_reader();

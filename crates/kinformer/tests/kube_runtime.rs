@@ -8,7 +8,7 @@ use std::sync::Arc;
 use futures::{Stream, StreamExt as _};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kinformer::runtime::{reflector_store, watcher_events};
-use kinformer::{EagerObjects, SharedInformerFactory, client};
+use kinformer::{Object, SharedIndexInformer, SharedInformerFactory, Typed, client};
 use kinformer_apiserver::ApiServer;
 use kube_runtime::controller::{Action, Controller};
 use kube_runtime::{WatchStreamExt as _, watcher};
@@ -22,11 +22,11 @@ fn map(name: &str, value: &str) -> serde_json::Value {
     })
 }
 
-async fn server() -> (ApiServer, SharedInformerFactory<EagerObjects>) {
+async fn server() -> (ApiServer, SharedInformerFactory) {
     let server = ApiServer::builder().start().await.unwrap();
     server.create(map("a", "1")).unwrap();
     server.create(map("b", "1")).unwrap();
-    let factory = SharedInformerFactory::new(client(server.config().unwrap()).unwrap()).eager();
+    let factory = SharedInformerFactory::new(client(server.config().unwrap()).unwrap());
     (server, factory)
 }
 
@@ -47,6 +47,21 @@ async fn next(
 async fn an_informer_is_a_watcher() {
     let (server, factory) = server().await;
     let informer = factory.informer_for::<ConfigMap>();
+    is_a_watcher(server, factory, informer).await;
+}
+
+#[tokio::test]
+async fn an_eager_informer_is_a_watcher() {
+    let (server, factory) = server().await;
+    let informer = factory.eager().informer_for::<ConfigMap>();
+    is_a_watcher(server, factory, informer).await;
+}
+
+async fn is_a_watcher<T: Object + Typed<ConfigMap>>(
+    server: ApiServer,
+    factory: SharedInformerFactory,
+    informer: SharedIndexInformer<T>,
+) {
     let mut early = Box::pin(watcher_events(&informer).unwrap());
     factory.start().unwrap();
 
