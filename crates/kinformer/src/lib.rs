@@ -37,8 +37,8 @@
 //!
 //! Objects of built-in kinds and of derived types are [`Packed`] unless told otherwise: kept as the bytes that they came
 //! in, with their key, UID, version and labels at hand, and decoded when [`typed`](Packed::typed) asks for it. What was
-//! decoded is shared for as long as anyone holds it. [`Packed::at`] reads one member without the rest, and
-//! [`index_by_field`] indexes by one. Where most objects are read all the time, [`SharedInformerFactory::eager`] has
+//! decoded is shared for as long as anyone holds it, and what was read last stays decoded. [`Packed::at`] reads one
+//! member without the rest, and [`index_by_field`] indexes by one. Where most objects are read all the time, [`SharedInformerFactory::eager`] has
 //! the same informers with objects that are decoded as they arrive: for a whole program
 //! (`builder(client).build().eager()`), or for one kind.
 //!
@@ -78,8 +78,8 @@
 //!
 //! # Trade-offs
 //!
-//! * That a packed object does not decode is found by who reads it, and not when it arrives. A handler that reads every
-//!   object pays for the decoding of each, as it would with objects that are decoded at once.
+//! * That a packed object does not decode is found by who reads it, and not when it arrives. Handlers that read every
+//!   object pay for the decoding of each, as they would with objects that are decoded at once.
 //! * Which kinds there are depends on the Kubernetes version that the program chooses by a feature of `k8s-openapi`
 //!   (`v1_33` to `v1_37`); this library chooses none. A kind that only some versions have has an accessor in those.
 //! * An informer that nobody needs any more costs a watch and memory until it is [released](InformerLease).
@@ -120,7 +120,7 @@ pub use sync::CacheSync;
 // What one needs of the layers below.
 pub use kinformer_core::{KeyRef, Object, ObjectKey, ResourceVersion, Tombstone, Transform};
 pub use kinformer_kube::{
-    Encoding, FromWire, KubeListerWatcher, MemberPath, Packed, Params, Typed, client, client_http1,
+    Decoded, Encoding, FromWire, KubeListerWatcher, MemberPath, Packed, Params, Typed, client, client_http1,
 };
 pub use kinformer_processor::{
     AsyncEventHandler, Buffer, Event, EventHandler, EventHandlerFuncs, EventStream, HandlerBuilder,

@@ -30,6 +30,9 @@ pub(crate) struct Options {
     transforms: HashMap<TypeId, Arc<dyn Any + Send + Sync>>,
     /// The packed forms of these types.
     eager_transforms: HashSet<TypeId>,
+    /// The paths of what is left out.
+    cuts: HashMap<TypeId, Vec<Vec<String>>>,
+    kept: HashMap<TypeId, usize>,
     tweak: Option<Arc<Tweak>>,
     encoding: Option<Encoding>,
     error_hook: Option<Arc<ErrorHook>>,
@@ -72,7 +75,25 @@ impl SharedInformerFactoryBuilder {
 
     /// As [`Self::default_resync`], for one kind, in whichever form its objects are kept.
     pub fn resync_for<K: Object>(mut self, period: Duration) -> Self {
-        self.options.resyncs.extend([TypeId::of::<K>(), TypeId::of::<Packed<K>>()].map(|of| (of, period)));
+        self.options.resyncs.extend(forms::<K>().map(|form| (form, period)));
+        self
+    }
+
+    /// Leaves one more member out of every object of a kind as it arrives, in whichever form objects are kept, by the
+    /// names that lead to it in JSON: `cut::<Pod>(&["metadata", "annotations"])`. It is neither decoded nor stored; see
+    /// [`KubeListerWatcher::cut`].
+    pub fn cut<K: Object>(mut self, path: &[&str]) -> Self {
+        for form in forms::<K>() {
+            let path = path.iter().map(|name| (*name).to_owned()).collect();
+            self.options.cuts.entry(form).or_default().push(path);
+        }
+        self
+    }
+
+    /// How many packed objects of a kind stay decoded after they were read; 256 by default. See
+    /// [`KubeListerWatcher::keep_decoded`].
+    pub fn keep_decoded_for<K: Object>(mut self, objects: usize) -> Self {
+        self.options.kept.insert(TypeId::of::<Packed<K>>(), objects);
         self
     }
 
@@ -159,23 +180,34 @@ impl Options {
         builder
     }
 
-    /// Restricts what is listed and watched.
-    pub(crate) fn restrict<K>(
+    /// Restricts what is listed and watched, and what is kept of it.
+    pub(crate) fn restrict<T: Object>(
         &self,
-        mut source: KubeListerWatcher<K>,
+        mut source: KubeListerWatcher<T>,
         scope: &Scope,
-    ) -> KubeListerWatcher<K> {
+    ) -> KubeListerWatcher<T> {
         if let Some(namespace) = self.namespace.clone().filter(|_| *scope == Scope::Namespaced) {
             source = source.namespace(namespace);
         }
         if let Some(encoding) = self.encoding {
             source = source.encoding(encoding);
         }
+        for path in self.cuts.get(&TypeId::of::<T>()).into_iter().flatten() {
+            source = source.cut(&path.iter().map(String::as_str).collect::<Vec<_>>());
+        }
+        if let Some(objects) = self.kept.get(&TypeId::of::<T>()) {
+            source = source.keep_decoded(*objects);
+        }
         if let Some(tweak) = self.tweak.clone() {
             source = source.tweak(move |params| tweak(params));
         }
         source
     }
+}
+
+/// The types in which objects of a kind are kept.
+fn forms<K: 'static>() -> [TypeId; 2] {
+    [TypeId::of::<K>(), TypeId::of::<Packed<K>>()]
 }
 
 impl fmt::Debug for Options {

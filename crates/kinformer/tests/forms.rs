@@ -156,6 +156,36 @@ async fn resyncs_are_for_a_kind_and_transforms_for_a_form() {
     server.shutdown().await;
 }
 
+// contract: L-14, F-03
+#[tokio::test]
+async fn what_is_cut_is_cut_in_both_forms() {
+    let server = server().await;
+    let mut map = config_map("default", "a", "1");
+    map["metadata"]["annotations"] = json!({"long": "text"});
+    server.create(map).unwrap();
+    let factory = builder(&server)
+        .cut::<ConfigMap>(&["metadata", "annotations"])
+        .cut::<ConfigMap>(&["data", "key"])
+        .cut::<Node>(&["metadata", "labels"])
+        .keep_decoded_for::<ConfigMap>(0)
+        .build();
+    let maps = factory.informer_for::<ConfigMap>();
+    let decoded = factory.eager().informer_for::<ConfigMap>();
+    synced(&factory).await;
+    let packed = maps.get_by_key("default/a").unwrap();
+    let typed = packed.typed().unwrap();
+    let eager = decoded.get_by_key("default/a").unwrap();
+    for map in [&*typed, &*eager] {
+        assert_eq!((&map.metadata.annotations, map.label("value")), (&None, Some("1")));
+        assert!(map.data.as_ref().is_none_or(|data| data.is_empty()));
+    }
+    // Nothing stays decoded that nobody holds.
+    let before = std::ptr::from_ref(&*typed);
+    assert_eq!(before, std::ptr::from_ref(&*packed.typed().unwrap()));
+    factory.shutdown().await.unwrap();
+    server.shutdown().await;
+}
+
 // contract: F-08, F-05
 #[tokio::test]
 async fn resources_that_are_named_can_be_packed_too() {
