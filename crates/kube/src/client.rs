@@ -12,7 +12,9 @@ const CONNECT: Duration = Duration::from_secs(10);
 /// Made of any configuration, a client for reflectors.
 ///
 /// All its watches share one connection where the server speaks HTTP/2 over TLS, as every kube-apiserver does; pings
-/// notice a peer that is gone. Beyond 100 requests at a time there is one connection for each hundred.
+/// notice a peer that is gone. Beyond 100 requests at a time there is one connection for each hundred. Requests that
+/// begin where there is no connection yet wait for the first of them to connect; where it fails, the next one tries.
+/// None waits for longer than connecting may take, and with HTTP/1.1 they connect side by side once that is known.
 /// kube-client's own retries are switched off, which would hide 429 and 503 answers from the reflector for minutes, and
 /// connecting takes 10 s at most where the configuration has no limit.
 ///
@@ -50,22 +52,25 @@ mod shared {
 
     use std::pin::Pin;
     use std::sync::Arc;
+    use std::sync::atomic::{AtomicBool, Ordering};
     use std::task::{Context, Poll};
     use std::time::Duration;
 
     use bytes::Bytes;
-    use futures::future::BoxFuture;
-    use http::{Request, Response};
+    use futures::future::{BoxFuture, Either, select};
+    use http::uri::Scheme;
+    use http::{Request, Response, Uri};
     use http_body::{Frame, SizeHint};
     use hyper::body::Incoming;
     use hyper_rustls::{FixedServerNameResolver, HttpsConnector, HttpsConnectorBuilder};
     use hyper_timeout::TimeoutConnector;
     use hyper_util::client::legacy;
-    use hyper_util::client::legacy::connect::HttpConnector;
+    use hyper_util::client::legacy::connect::{HttpConnector, capture_connection};
     use hyper_util::rt::{TokioExecutor, TokioTimer};
     use kube_client::client::{Body, ConfigExt};
     use kube_client::{Client, Config, Error};
     use parking_lot::Mutex;
+    use tokio::sync::{Semaphore, SemaphorePermit};
     use tower::{Service, ServiceBuilder};
 
     /// A server that allows fewer at a time on one connection would have the others wait, and a watch does not end.
@@ -82,12 +87,17 @@ mod shared {
 
     pub(super) fn client(config: Config) -> Result<Client, Error> {
         let auth = config.auth_layer()?;
+        let connections = Connections {
+            connector: connector(&config)?,
+            patience: config.connect_timeout.unwrap_or(super::CONNECT),
+            open: Arc::default(),
+        };
         let service = ServiceBuilder::new()
             .layer(config.base_uri_layer())
             .option_layer(auth)
             .layer(config.extra_headers_layer()?)
             .map_err(tower::BoxError::from)
-            .service(Connections { connector: connector(&config)?, open: Arc::default() });
+            .service(connections);
         Ok(Client::new(service, config.default_namespace))
     }
 
@@ -117,22 +127,26 @@ mod shared {
     #[derive(Clone)]
     struct Connections {
         connector: Connector,
+        /// How long a request waits for another one to connect.
+        patience: Duration,
         open: Arc<Mutex<Vec<Pool>>>,
     }
 
+    #[derive(Clone)]
     struct Pool {
         client: legacy::Client<Connector, Body>,
+        gate: Arc<Gate>,
         /// Held by each request until its answer has been read or dropped.
         requests: Arc<()>,
     }
 
     impl Connections {
-        /// A pool that has room, and a place in it.
-        fn pool(&self) -> (legacy::Client<Connector, Body>, Arc<()>) {
+        /// A pool that has room, and with it a place in it.
+        fn pool(&self) -> Pool {
             let mut open = self.open.lock();
             let with_room = open.iter().find(|pool| Arc::strong_count(&pool.requests) <= MAX_STREAMS);
             if let Some(pool) = with_room {
-                return (pool.client.clone(), pool.requests.clone());
+                return pool.clone();
             }
             let client = legacy::Builder::new(TokioExecutor::new())
                 .timer(TokioTimer::new())
@@ -142,10 +156,9 @@ mod shared {
                 .http2_initial_stream_window_size(STREAM_WINDOW)
                 .http2_initial_connection_window_size(CONNECTION_WINDOW)
                 .build(self.connector.clone());
-            let pool = Pool { client: client.clone(), requests: Arc::new(()) };
-            let place = pool.requests.clone();
-            open.push(pool);
-            (client, place)
+            let pool = Pool { client, gate: Arc::new(Gate::new(self.patience)), requests: Arc::new(()) };
+            open.push(pool.clone());
+            pool
         }
     }
 
@@ -159,9 +172,66 @@ mod shared {
         }
 
         fn call(&mut self, request: Request<Body>) -> Self::Future {
-            let (client, place) = self.pool();
-            let answer = client.request(request);
-            Box::pin(async move { Ok(answer.await?.map(|body| Counted { body, _place: place })) })
+            let Pool { client, gate, requests: place } = self.pool();
+            Box::pin(async move {
+                let answer = gate.request(&client, request).await?;
+                Ok(answer.map(|body| Counted { body, _place: place }))
+            })
+        }
+    }
+
+    /// Where the requests of a pool wait for one another until they have a connection.
+    ///
+    /// The pool itself connects once for each request that finds no connection, and keeps one or two of those. So one
+    /// request at a time asks it for a connection: with HTTP/2 the next one finds that of the first.
+    struct Gate {
+        /// Whose turn it is. Where there is a connection, a turn takes a single poll.
+        turn: Semaphore,
+        /// What limits the harm of a request that has its turn and is not polled, or connects to a peer that is silent.
+        patience: Duration,
+        /// Whether the last connection was of HTTP/1.1. Then each request needs its own, and nothing is gained by waiting.
+        http1: AtomicBool,
+    }
+
+    impl Gate {
+        fn new(patience: Duration) -> Self {
+            Self { turn: Semaphore::new(1), patience, http1: AtomicBool::new(false) }
+        }
+
+        /// Cancel safe: a turn ends with the request that has it, however that ends.
+        async fn request(
+            &self,
+            client: &legacy::Client<Connector, Body>,
+            mut request: Request<Body>,
+        ) -> Result<Response<Incoming>, legacy::Error> {
+            let turn = self.turn(request.uri()).await;
+            let connection = capture_connection(&mut request);
+            let mut connecting = connection.clone();
+            let connected =
+                std::pin::pin!(async move { drop(connecting.wait_for_connection_metadata().await) });
+            // The pool tells of a connection after it has put it where others find it.
+            let first = select(client.request(request), connected).await;
+            if let Some(connected) = connection.connection_metadata().as_ref() {
+                self.http1.store(!connected.is_negotiated_h2(), Ordering::Relaxed);
+            }
+            drop(turn);
+            match first {
+                Either::Left((answer, _)) => answer,
+                Either::Right(((), answer)) => answer.await,
+            }
+        }
+
+        async fn turn(&self, to: &Uri) -> Option<SemaphorePermit<'_>> {
+            if self.is_open(to) {
+                return None;
+            }
+            let turn = tokio::time::timeout(self.patience, self.turn.acquire()).await.ok()?.ok();
+            // Those who waited for the first one all go at once if that has made it clear.
+            turn.filter(|_| !self.is_open(to))
+        }
+
+        fn is_open(&self, to: &Uri) -> bool {
+            to.scheme() != Some(&Scheme::HTTPS) || self.http1.load(Ordering::Relaxed)
         }
     }
 
