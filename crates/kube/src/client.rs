@@ -80,6 +80,9 @@ mod shared {
     const PING_AFTER: Duration = Duration::from_secs(30);
     /// and has so long to answer.
     const PING_TIMEOUT: Duration = Duration::from_secs(15);
+    /// How long the pool keeps a connection for new requests since the last one: for longer than a watch lasts, since
+    /// it does not know of those that go on. Idle ones are pinged as well, and kube-apiserver closes them much earlier.
+    const IDLE: Duration = Duration::from_secs(15 * 60);
     /// What a watch may have been sent without having been read, as in Go. A watch that is not read stops there,
     const STREAM_WINDOW: u32 = 4 * 1024 * 1024;
     /// and does not stop the others on the connection.
@@ -151,8 +154,10 @@ mod shared {
             let client = legacy::Builder::new(TokioExecutor::new())
                 .timer(TokioTimer::new())
                 .pool_timer(TokioTimer::new())
+                .pool_idle_timeout(IDLE)
                 .http2_keep_alive_interval(PING_AFTER)
                 .http2_keep_alive_timeout(PING_TIMEOUT)
+                .http2_keep_alive_while_idle(true)
                 .http2_initial_stream_window_size(STREAM_WINDOW)
                 .http2_initial_connection_window_size(CONNECTION_WINDOW)
                 .build(self.connector.clone());

@@ -174,6 +174,23 @@ async fn after_a_connection_is_lost_there_is_one_again() {
     server.shutdown().await;
 }
 
+// contract: L-12
+#[tokio::test]
+async fn a_watch_keeps_its_connection_for_those_that_begin_later() {
+    let server = ApiServer::builder().tls().start().await.unwrap();
+    let door = Door::before(&server, |_| Fate::Passed).await;
+    let source = KubeListerWatcher::<ConfigMap>::new(door.client(&server));
+    let begin = || source.watch(WatchOptions::from("0".to_owned(), Duration::from_secs(3600)));
+    let early = begin().await.unwrap();
+    tokio::time::pause();
+    tokio::time::advance(Duration::from_secs(600)).await;
+    tokio::time::resume();
+    let late = begin().await.unwrap();
+    assert_eq!((door.opened(), server.stats().open_watches), (1, 2));
+    drop((early, late));
+    server.shutdown().await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn where_the_first_fails_to_connect_the_next_one_does() {
     let server = ApiServer::builder().tls().start().await.unwrap();
