@@ -44,6 +44,12 @@ pub enum Error {
         /// The variable.
         variable: &'static str,
     },
+    /// A variable that chooses how informers read a server names none of its choices.
+    #[error("{variable} has a value that it does not have; see `cargo xtask e2e --help`")]
+    NoChoice {
+        /// The variable.
+        variable: &'static str,
+    },
     /// A component has ended by itself.
     #[error("{component} has ended; the end of its log:\n{log}")]
     Ended {

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use tokio::process::Command;
 
-use crate::Error;
+use crate::{Error, Mode};
 
 /// The variable that names the program with all the components.
 pub const CONTROL_PLANE: &str = "KINFORMER_CONTROL_PLANE";
@@ -19,13 +19,17 @@ pub(crate) fn path(variable: &'static str) -> Result<PathBuf, Error> {
     std::env::var_os(variable).map(PathBuf::from).ok_or(Error::NotNamed { variable })
 }
 
-/// `kinformer`, on a cluster, with the words that follow.
+/// `kinformer watch` with the words that follow, on a cluster, which it reads as the mode of this run says.
 ///
 /// # Errors
-/// The program is not named.
-pub fn kinformer<'a>(kubeconfig: &Path, words: impl IntoIterator<Item = &'a str>) -> Result<Command, Error> {
+/// The program is not named, or the mode is none.
+pub fn kinformer_watch<'a>(
+    kubeconfig: &Path,
+    words: impl IntoIterator<Item = &'a str>,
+) -> Result<Command, Error> {
     let mut command = Command::new(path(KINFORMER)?);
-    command.args(words).arg("--kubeconfig").arg(kubeconfig);
+    command.arg("watch").args(words).args(Mode::of_this_run()?.words());
+    command.arg("--kubeconfig").arg(kubeconfig);
     Ok(command)
 }
 

@@ -2,10 +2,14 @@
 
 use std::collections::hash_map::DefaultHasher;
 use std::env;
+use std::ffi::OsStr;
+use std::fmt;
 use std::fs;
 use std::hash::{Hash, Hasher};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
+
+use clap::ValueEnum;
 
 use crate::files;
 
@@ -39,6 +43,12 @@ const KINFORMER: &str = "KINFORMER_PROGRAM";
 /// The variable that tells it where the example of a scheduler's cache is.
 const SCHEDULER_CACHE: &str = "KINFORMER_SCHEDULER_CACHE";
 
+/// The tests to which it matters how informers read the server, by the beginnings of their names: those of ours.
+const OF_MODES: [&str; 7] =
+    ["access::", "cluster::a_", "connections::", "differential::", "failures::", "kinds::", "main_job::"];
+/// A few of them that take little time.
+const OF_MODES_IN_SHORT: [&str; 2] = ["kinds::every_kind_as_the_mode_says", "main_job::"];
+
 /// How many random workloads are compared unless it is said: every fourth has no failures.
 const SEEDS: u64 = 5;
 
@@ -61,6 +71,83 @@ pub(crate) struct Suite {
     /// The first of them, to see one again.
     #[arg(long, value_name = "SEED", default_value_t = 1)]
     first_seed: u64,
+    #[command(flatten)]
+    mode: Mode,
+    /// In all eight modes, one after the other; after the first, and unless tests are named, only those to which it
+    /// matters.
+    #[arg(long, conflicts_with_all = ["objects", "encoding", "lists"])]
+    every_mode: bool,
+}
+
+/// How our informers read the server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::Args)]
+struct Mode {
+    /// How they keep objects.
+    #[arg(long, value_enum, default_value_t)]
+    objects: Objects,
+    /// What they ask the server to write, where it can.
+    #[arg(long, value_enum, default_value_t)]
+    encoding: Encoding,
+    /// How they ask for what is there.
+    #[arg(long, value_enum, default_value_t)]
+    lists: Lists,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+enum Objects {
+    #[default]
+    Packed,
+    Eager,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+enum Encoding {
+    #[default]
+    Protobuf,
+    Json,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+enum Lists {
+    #[default]
+    WatchList,
+    List,
+}
+
+impl Mode {
+    /// All of them, the default first.
+    fn every() -> impl Iterator<Item = Self> {
+        Objects::value_variants().iter().flat_map(|objects| {
+            Encoding::value_variants().iter().flat_map(|encoding| {
+                Lists::value_variants().iter().map(|lists| Self {
+                    objects: *objects,
+                    encoding: *encoding,
+                    lists: *lists,
+                })
+            })
+        })
+    }
+
+    /// The variables that tell the suite, and their values.
+    fn variables(self) -> [(&'static str, String); 3] {
+        [
+            ("KINFORMER_OBJECTS", name(self.objects)),
+            ("KINFORMER_ENCODING", name(self.encoding)),
+            ("KINFORMER_LISTS", name(self.lists)),
+        ]
+    }
+}
+
+impl fmt::Display for Mode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { objects, encoding, lists } = *self;
+        write!(f, "--objects {} --encoding {} --lists {}", name(objects), name(encoding), name(lists))
+    }
+}
+
+/// A choice as it is written.
+fn name(choice: impl ValueEnum) -> String {
+    choice.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default()
 }
 
 #[derive(clap::Subcommand)]
@@ -74,25 +161,65 @@ enum What {
 }
 
 pub(crate) fn run(args: &Args) -> Result<(), String> {
-    let mut command = files::command("cargo");
-    command.env(CONTROL_PLANE.variable, CONTROL_PLANE.built()?);
     if let Some(What::Up { controllers }) = args.command {
+        let mut command = files::command("cargo");
+        command.env(CONTROL_PLANE.variable, CONTROL_PLANE.built()?);
         command.args(["run", "--quiet", "--package", "e2e", "--bin", "control-plane", "--"]);
         command.args(controllers.then_some("--controllers"));
         return finish(&mut command);
     }
-    command.env(CLIENT_GO.variable, CLIENT_GO.built()?).env(KINFORMER, kinformer()?);
-    command.env(SCHEDULER_CACHE, scheduler_cache()?);
-    command.env("KINFORMER_SEEDS", format!("{}+{}", args.suite.first_seed, args.suite.seeds));
-    command.args(["test", "--package", "e2e", "--features", "suite", "--test", "suite", "--"]);
-    // One at a time, since each has a control plane of its own, and seen while it runs.
-    command.args(["--test-threads=1", "--nocapture"]).args(&args.suite.filters);
-    finish(&mut command)
+    let Suite { filters, seeds, first_seed, mode, every_mode } = &args.suite;
+    let programs = Programs::built()?;
+    let seeds = format!("{first_seed}+{seeds}");
+    if *every_mode {
+        programs.test_every_mode(&seeds, filters, if filters.is_empty() { &OF_MODES } else { &[] })
+    } else {
+        programs.test(&seeds, *mode, filters)
+    }
 }
 
 /// The suite as it runs before a change lands.
 pub(crate) fn suite() -> Result<(), String> {
-    run(&Args { command: None, suite: Suite { filters: Vec::new(), seeds: SEEDS, first_seed: 1 } })
+    Programs::built()?.test_every_mode(&format!("1+{SEEDS}"), &[], &OF_MODES_IN_SHORT)
+}
+
+/// What the suite needs to run, with the variables that name it.
+struct Programs(Vec<(&'static str, PathBuf)>);
+
+impl Programs {
+    fn built() -> Result<Self, String> {
+        Ok(Self(vec![
+            (CONTROL_PLANE.variable, CONTROL_PLANE.built()?),
+            (CLIENT_GO.variable, CLIENT_GO.built()?),
+            (KINFORMER, kinformer()?),
+            (SCHEDULER_CACHE, scheduler_cache()?),
+        ]))
+    }
+
+    /// The tests whose names contain one of these, or all, in one mode.
+    fn test(&self, seeds: &str, mode: Mode, filters: &[impl AsRef<OsStr>]) -> Result<(), String> {
+        let mut command = files::command("cargo");
+        command.envs(self.0.iter().cloned()).env("KINFORMER_SEEDS", seeds).envs(mode.variables());
+        command.args(["test", "--package", "e2e", "--features", "suite", "--test", "suite", "--"]);
+        // One at a time, since each has a control plane of its own, and seen while it runs.
+        command.args(["--test-threads=1", "--nocapture"]).args(filters);
+        finish(&mut command)
+    }
+
+    /// The same in all modes, and says in which they failed. After the first mode it is the others of these tests,
+    /// if there are any.
+    fn test_every_mode(&self, seeds: &str, filters: &[String], others: &[&str]) -> Result<(), String> {
+        let mut failed = Vec::new();
+        for (number, mode) in Mode::every().enumerate() {
+            println!("{mode}");
+            let done = match number > 0 && !others.is_empty() {
+                true => self.test(seeds, mode, others),
+                false => self.test(seeds, mode, filters),
+            };
+            failed.extend(done.err().map(|problem| format!("{mode}: {problem}")));
+        }
+        if failed.is_empty() { Ok(()) } else { Err(failed.join("\n")) }
+    }
 }
 
 /// What is missing here to run any of it.
@@ -188,6 +315,30 @@ fn cache() -> Result<PathBuf, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn there_are_eight_modes_and_the_default_is_the_first() {
+        #[derive(clap::Parser)]
+        struct Said {
+            #[command(flatten)]
+            args: Args,
+        }
+        let said = |words: &str| {
+            let said = <Said as clap::Parser>::try_parse_from(std::iter::once("e2e").chain(words.split(' ')));
+            said.map(|said| said.args.suite)
+        };
+        let modes: Vec<Mode> = Mode::every().collect();
+        assert_eq!(modes.len(), 8);
+        assert_eq!(modes[0], said("kinds").unwrap().mode);
+        // Each is what is said of it.
+        for mode in &modes {
+            assert_eq!(said(&mode.to_string()).unwrap().mode, *mode);
+            assert_eq!(modes.iter().filter(|other| *other == mode).count(), 1);
+        }
+        let values: Vec<String> = modes[7].variables().into_iter().map(|(_, value)| value).collect();
+        assert_eq!(values, ["eager", "json", "list"]);
+        assert!(said("--every-mode --objects eager").is_err());
+    }
 
     #[test]
     fn the_version_is_that_of_the_module() {

@@ -6,13 +6,14 @@ use e2e::{ControlPlane, Options};
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace, ServiceAccount};
 use k8s_openapi::api::rbac::v1::{Role, RoleBinding};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use kinformer::{Backoff, Phase, SharedIndexInformer, SharedInformerFactory};
+use kinformer::{Backoff, Phase, SharedInformerFactory};
 use kube_client::api::{Api, DeleteParams, PostParams};
 use kube_client::config::AuthInfo;
 use kube_client::{Client, Config};
 use serde_json::json;
 use tokio::time::Instant;
 
+use crate::mode::{Informer, factory, kept, mode, reading};
 use crate::witness::{Problems, Witness, check, equal, until};
 
 const NAMESPACE: &str = "access";
@@ -23,7 +24,7 @@ const NOBODY: &str = "nobody-token,nobody,2,\n";
 /// An informer of somebody, in one namespace.
 struct Visitor {
     factory: SharedInformerFactory,
-    informer: SharedIndexInformer<ConfigMap>,
+    informer: Informer<ConfigMap>,
     witness: Witness<ConfigMap>,
     problems: Problems,
 }
@@ -32,15 +33,15 @@ impl Visitor {
     fn start(config: Config) -> Self {
         let problems = Problems::default();
         // The server judges a watch when it begins: so each begins anew before long.
-        let factory = SharedInformerFactory::builder(kinformer::client(config).unwrap())
+        let factory = factory(kinformer::client(config).unwrap())
             .namespace(NAMESPACE)
             .reflector(|options| {
                 let backoff = Backoff::exponential(Duration::from_millis(50), Duration::from_millis(500));
-                options.backoff(backoff).min_watch_timeout_unbounded(Duration::from_secs(1))
+                reading(options).backoff(backoff).min_watch_timeout_unbounded(Duration::from_secs(1))
             })
             .on_error(problems.hook())
             .build();
-        let informer = factory.eager().core().v1().config_maps().informer();
+        let informer = kept!(factory.core().v1().config_maps());
         let witness = Witness::of(&informer);
         factory.start().unwrap();
         Self { factory, informer, witness, problems }
@@ -120,8 +121,10 @@ async fn forbidden_then_allowed() {
     create(&client, "late").await;
     visitor.equal(&client).await;
     // That it was forbidden says nothing of whether the server knows watch-lists.
-    let statistics = visitor.informer.metrics().reflector;
-    assert!(statistics.watch_lists > 1, "{statistics:#?}");
+    let statistics = visitor.informer.statistics();
+    let asked = statistics.watch_lists + statistics.lists;
+    assert!(asked > 1, "{statistics:#?}");
+    assert_eq!((statistics.watch_lists, statistics.lists), mode().asked(asked), "{statistics:#?}");
     assert_eq!(statistics.relists, 0, "{statistics:#?}");
 
     // Taken away again: what is known stays, and what changes meanwhile is made good.
@@ -131,7 +134,7 @@ async fn forbidden_then_allowed() {
     let so_far = visitor.problems.all().iter().filter(|problem| problem.code == Some(403)).count();
     visitor.refused(403, so_far + 2).await;
     create(&client, "unseen").await;
-    assert_eq!(visitor.informer.snapshot().len(), 2);
+    assert_eq!(visitor.informer.len(), 2);
     let metadata = ObjectMeta { name: Some("reader".into()), ..ObjectMeta::default() };
     let anew = RoleBinding { metadata, ..binding };
     bindings.create(&PostParams::default(), &anew).await.unwrap();
@@ -158,8 +161,8 @@ async fn the_service_account_of_a_token_is_deleted() {
     visitor.refused(401, 2).await;
     // It goes on with what it knows, and says what is wrong.
     assert_eq!(visitor.informer.phase(), Phase::Running);
-    assert_eq!(visitor.informer.snapshot().len(), 1);
-    let error = visitor.informer.reflector().unwrap().last_error().unwrap().to_string();
+    assert_eq!(visitor.informer.len(), 1);
+    let error = visitor.informer.reflector().last_error().unwrap().to_string();
     assert!(error.contains("401 (Unauthorized)"), "{error}");
     visitor.factory.shutdown().await.unwrap();
     control_plane.stop().await;
@@ -176,7 +179,7 @@ async fn a_token_is_revoked_and_given_back() {
     control_plane.restart_apiserver().await.unwrap();
     visitor.refused(401, 2).await;
     create(&client, "unseen").await;
-    assert_eq!(visitor.informer.snapshot().len(), 1);
+    assert_eq!(visitor.informer.len(), 1);
     control_plane.set_tokens(&format!("{ADMIN}{NOBODY}")).unwrap();
     control_plane.restart_apiserver().await.unwrap();
     visitor.equal(&client).await;

@@ -10,7 +10,7 @@ use e2e::{ControlPlane, Options, Proxy, programs};
 use futures::StreamExt;
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
 use k8s_openapi::api::core::v1::{Node, Pod, ServiceAccount};
-use kinformer::{Event, Object, ResourceVersion, SharedIndexInformer, SharedInformerFactory};
+use kinformer::{Event, Object, ResourceVersion};
 use kube_client::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use kube_client::{Api, Client, ResourceExt};
 use parking_lot::Mutex;
@@ -19,6 +19,8 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, BufReader, Lines};
 use tokio::process::ChildStdout;
 use tokio::time::Instant;
+
+use crate::mode::{Informer, Kind, answers_were_as_asked, factory, kept};
 
 const NODES: usize = 20;
 const MANY: usize = 200;
@@ -30,12 +32,12 @@ async fn a_deployment_is_scheduled_scaled_down_and_deleted() {
     let control_plane = ControlPlane::start(Options::new().controllers().scheduler()).await.unwrap();
     let client = control_plane.client().await.unwrap();
     make_nodes(&client).await;
-    let factory = SharedInformerFactory::new(client.clone()).eager();
+    let factory = factory(client.clone()).build();
     let cluster = Cluster {
-        nodes: Followed::new(&client, factory.core().v1().nodes().informer()),
-        pods: Followed::new(&client, factory.core().v1().pods().informer()),
-        deployments: Followed::new(&client, factory.apps().v1().deployments().informer()),
-        replica_sets: Followed::new(&client, factory.apps().v1().replica_sets().informer()),
+        nodes: Followed::new(&client, kept!(factory.core().v1().nodes())),
+        pods: Followed::new(&client, kept!(factory.core().v1().pods())),
+        deployments: Followed::new(&client, kept!(factory.apps().v1().deployments())),
+        replica_sets: Followed::new(&client, kept!(factory.apps().v1().replica_sets())),
     };
     let kubelets = tokio::spawn(kubelets(client.clone(), cluster.pods.informer.clone()));
     factory.start().unwrap();
@@ -54,7 +56,7 @@ async fn a_deployment_is_scheduled_scaled_down_and_deleted() {
         .unwrap();
     cluster.has_running(0).await;
     eventually("the replica sets to go", async || {
-        let left = cluster.replica_sets.informer.store().len();
+        let left = cluster.replica_sets.informer.len();
         if left == 0 { Ok(()) } else { Err(left) }
     })
     .await;
@@ -62,6 +64,7 @@ async fn a_deployment_is_scheduled_scaled_down_and_deleted() {
 
     let told = cluster.pods.told.lock().counts;
     assert!(told.added >= MANY && told.deleted == told.added, "{told:?}");
+    answers_were_as_asked();
     factory.shutdown().await.unwrap();
     kubelets.await.unwrap();
     control_plane.stop().await;
@@ -156,12 +159,12 @@ impl Cluster {
     /// Waits until there are that many pods, each of them running on one of the nodes.
     async fn has_running(&self, count: usize) {
         eventually(&format!("{count} pods to run and others to go"), async || {
-            let pods = self.pods.informer.snapshot();
-            let mut running = 0;
-            pods.for_each(|pod| {
-                let node = node_of(pod).and_then(|node| self.nodes.informer.get_by_key(node));
-                running += usize::from(node.is_some() && phase_of(pod) == "Running" && !is_terminating(pod));
-            });
+            let pods = self.pods.informer.objects();
+            let runs = |pod: &&Arc<Pod>| {
+                let node = node_of(pod).and_then(|node| self.nodes.informer.get(node));
+                node.is_some() && phase_of(pod) == "Running" && !is_terminating(pod)
+            };
+            let running = pods.iter().filter(runs).count();
             let seen = (pods.len(), running);
             if seen == (count, count) { Ok(()) } else { Err(format!("{seen:?} (pods, running)")) }
         })
@@ -180,7 +183,7 @@ impl Cluster {
 /// An informer, and what its handler makes of what it is told.
 struct Followed<K: Object> {
     api: Api<K>,
-    informer: SharedIndexInformer<K>,
+    informer: Informer<K>,
     told: Arc<Mutex<Told<K>>>,
 }
 
@@ -202,13 +205,13 @@ type Versions = BTreeMap<String, ResourceVersion>;
 
 impl<K> Followed<K>
 where
-    K: Object + kube_client::Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug,
+    K: Kind + kube_client::Resource<DynamicType = ()>,
 {
-    fn new(client: &Client, informer: SharedIndexInformer<K>) -> Self {
+    fn new(client: &Client, informer: Informer<K>) -> Self {
         let told = Told { objects: BTreeMap::new(), counts: Counts::default(), wrong: Vec::new() };
         let told = Arc::new(Mutex::new(told));
         let listener = told.clone();
-        informer.handler().for_each(move |event| listener.lock().hear(event)).unwrap();
+        informer.tell(move |event| listener.lock().hear(&event));
         Self { api: Api::all(client.clone()), informer, told }
     }
 
@@ -218,7 +221,7 @@ where
         eventually(&format!("the {kind}s to agree"), async || {
             let list = self.api.list(&ListParams::default()).await.map_err(|error| error.to_string())?;
             let server = versions(&list.items);
-            let store = versions(self.informer.snapshot().iter().map(|object| &**object));
+            let store = versions(self.informer.objects().iter().map(|object| &**object));
             let told = self.told.lock();
             let handler = versions(told.objects.values().map(|object| &**object));
             assert_eq!(told.wrong, Vec::<String>::new(), "what was told of {kind}s");
@@ -344,12 +347,12 @@ async fn scale(client: &Client, replicas: usize) {
 }
 
 /// What the kubelets of all nodes would do: run what is bound, and end what is to go.
-async fn kubelets(client: Client, informer: SharedIndexInformer<Pod>) {
+async fn kubelets(client: Client, informer: Informer<Pod>) {
     let pods: Api<Pod> = Api::default_namespaced(client);
     let running = Patch::Merge(json!({"status": {
         "phase": "Running", "conditions": [{"type": "Ready", "status": "True"}],
     }}));
-    let mut events = informer.stream().unwrap();
+    let mut events = informer.stream();
     while let Some(event) = events.next().await {
         let (Event::Added { object: pod, .. } | Event::Updated { new: pod, .. }) = event else { continue };
         if node_of(&pod).is_none() {

@@ -5,6 +5,8 @@ use kinformer::SharedInformerFactory;
 use kube_client::{Client, Config};
 use kube_core::discovery::{ApiResource, Scope, verbs};
 
+use crate::mode::{dynamic, factory};
+
 /// How many informers there are.
 const INFORMERS: usize = 60;
 
@@ -25,10 +27,10 @@ async fn watchable(client: &Client) -> Vec<(ApiResource, Scope)> {
 
 /// A factory with so many informers, all begun at once and all synced: whole objects and their metadata.
 async fn synced(client: Client, resources: &[(ApiResource, Scope)]) -> SharedInformerFactory {
-    let factory = SharedInformerFactory::new(client);
+    let factory = factory(client).build();
     let mut informers = 0;
     for (resource, scope) in resources {
-        drop(factory.dynamic(resource.clone(), scope.clone()).informer());
+        drop(dynamic(&factory.dynamic(resource.clone(), scope.clone())));
         drop(factory.dynamic_metadata(resource.clone(), scope.clone()).informer());
         informers += 2;
         if informers == INFORMERS {

@@ -69,8 +69,8 @@ async fn run(control_plane: &mut ControlPlane, seed: u64) -> Result<Comparison, 
 
     let mut proxy = Proxy::start(control_plane.port()).await.map_err(text)?;
     let kubeconfig = control_plane.kubeconfig_through(proxy.port()).map_err(text)?;
-    let words = ["watch", "pods,nodes,deployments.apps", "-A", "-o", "json", "-v"];
-    let kinformer = programs::kinformer(&kubeconfig, words).map_err(text)?;
+    let words = ["pods,nodes,deployments.apps", "-A", "-o", "json", "-v"];
+    let kinformer = programs::kinformer_watch(&kubeconfig, words).map_err(text)?;
     let client_go = programs::client_go(&kubeconfig, GROUP_VERSION_RESOURCES).map_err(text)?;
     let mut ours = Listening::start("kinformer", kinformer)?;
     let mut theirs = Listening::start("client-go", client_go)?;

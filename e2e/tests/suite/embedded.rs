@@ -44,8 +44,8 @@ impl Listener {
         let resources = GROUP_VERSION_RESOURCES.into_iter();
         let program = match who {
             Who::Kinformer => {
-                let words = ["watch", "pods,nodes,deployments.apps", "-A", "-o", "json", "-v"];
-                programs::kinformer(kubeconfig, words)
+                let words = ["pods,nodes,deployments.apps", "-A", "-o", "json", "-v"];
+                programs::kinformer_watch(kubeconfig, words)
             }
             Who::ClientGo => programs::client_go(kubeconfig, resources),
             Who::ClientGoMetadata => {

@@ -9,13 +9,14 @@ use std::time::Duration;
 use e2e::{ControlPlane, Options, Proxy};
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
 use kinformer::{
-    Backoff, Event, Recovery, ReflectorOptions, ReflectorState, SharedIndexInformer, SharedInformerFactory,
-    Statistics, Tombstone,
+    Backoff, Event, Recovery, ReflectorOptions, ReflectorState, SharedInformerFactory, Statistics, Tombstone,
+    WatchListMode,
 };
 use kube_client::api::{Api, DeleteParams, Patch, PatchParams, PostParams};
 use kube_client::{Client, Config};
 use serde_json::json;
 
+use crate::mode::{Informer, factory, kept, mode, reading};
 use crate::witness::{Problems, Witness, check, equal, until};
 
 /// Where the objects are that the informer watches.
@@ -30,7 +31,7 @@ struct Scene {
     /// Straight to the server, whatever happens to the informer's connections.
     client: Client,
     factory: SharedInformerFactory,
-    informer: SharedIndexInformer<ConfigMap>,
+    informer: Informer<ConfigMap>,
     witness: Witness<ConfigMap>,
     problems: Problems,
     written: usize,
@@ -46,10 +47,17 @@ impl Scene {
 
     /// With a proxy between them.
     async fn behind_a_proxy(options: Options) -> (Self, Proxy) {
+        Self::changed_behind_a_proxy(options, |options| options).await
+    }
+
+    async fn changed_behind_a_proxy(
+        options: Options,
+        change: impl Fn(ReflectorOptions) -> ReflectorOptions + Send + Sync + 'static,
+    ) -> (Self, Proxy) {
         let control_plane = ControlPlane::start(options).await.unwrap();
         let proxy = Proxy::start(control_plane.port()).await.unwrap();
         let client = kinformer::client(through(&control_plane, &proxy).await).unwrap();
-        (Self::synced(control_plane, client, |options| options).await, proxy)
+        (Self::synced(control_plane, client, change).await, proxy)
     }
 
     /// The first list has brought some objects.
@@ -61,7 +69,7 @@ impl Scene {
         let mut scene = Self::prepared(control_plane, informers, change).await;
         scene.factory.start().unwrap();
         scene.equal().await;
-        assert_eq!(scene.witness.initial(), scene.informer.snapshot().len());
+        assert_eq!(scene.witness.initial(), scene.informer.len());
         scene.write(10).await;
         scene.equal().await;
         scene
@@ -80,11 +88,11 @@ impl Scene {
         let problems = Problems::default();
         // Quick to try again: a test has no thousand clients.
         let backoff = Backoff::exponential(Duration::from_millis(50), Duration::from_secs(1));
-        let factory = SharedInformerFactory::builder(informers)
-            .reflector(move |options| change(options.backoff(backoff.clone())))
+        let factory = factory(informers)
+            .reflector(move |options| change(reading(options).backoff(backoff.clone())))
             .on_error(problems.hook())
             .build();
-        let informer = factory.eager().core().v1().config_maps().informer();
+        let informer = kept!(factory.core().v1().config_maps());
         let witness = Witness::of(&informer);
         let mut scene = Self { control_plane, client, factory, informer, witness, problems, written: 0 };
         scene.write(20).await;
@@ -127,7 +135,7 @@ impl Scene {
     }
 
     fn statistics(&self) -> Statistics {
-        self.informer.metrics().reflector
+        self.informer.statistics()
     }
 
     /// All that must hold after a failure, when the informer may have listed again this often. Says what it did.
@@ -155,6 +163,11 @@ async fn through(control_plane: &ControlPlane, proxy: &Proxy) -> Config {
     let mut config = control_plane.config().await.unwrap();
     config.cluster_url = format!("https://127.0.0.1:{}", proxy.port()).parse().unwrap();
     config
+}
+
+/// For what is about watch-lists, whatever the mode says.
+fn with_watch_lists(options: ReflectorOptions) -> ReflectorOptions {
+    options.watch_list(WatchListMode::Auto)
 }
 
 /// kube-apiserver killed and started again on the same etcd.
@@ -249,7 +262,7 @@ async fn paused_for_a_moment() {
 async fn forgotten(scene: &mut Scene, proxy: &mut Proxy) {
     proxy.refuse().await;
     let backing_off = || {
-        let state = scene.informer.reflector().unwrap().state();
+        let state = scene.informer.reflector().state();
         check(matches!(state, ReflectorState::BackingOff { .. }), state)
     };
     until("the informer is cut off", backing_off).await;
@@ -280,7 +293,7 @@ async fn compacted() {
     forgotten(&mut scene, &mut proxy).await;
     scene.control_plane.restart_apiserver().await.unwrap();
     let statistics = found_out(&mut scene, &mut proxy).await;
-    assert_eq!((statistics.watch_lists, statistics.lists), (2, 0), "{statistics:#?}");
+    assert_eq!((statistics.watch_lists, statistics.lists), mode().asked(2), "{statistics:#?}");
     scene.end().await;
 }
 
@@ -294,7 +307,8 @@ async fn compacted_without_a_watch_cache() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn compacted_without_watch_lists() {
-    let (mut scene, mut proxy) = Scene::behind_a_proxy(Options::new().apiserver_flag(WATCH_LIST_OFF)).await;
+    let options = Options::new().apiserver_flag(WATCH_LIST_OFF);
+    let (mut scene, mut proxy) = Scene::changed_behind_a_proxy(options, with_watch_lists).await;
     let statistics = scene.statistics();
     // It asked once, and remembers the answer.
     assert_eq!((statistics.watch_lists, statistics.lists), (1, 1), "{statistics:#?}");
@@ -349,7 +363,7 @@ async fn cut_during_the_first_list(options: Options) -> Statistics {
     let control_plane = ControlPlane::start(options).await.unwrap();
     let proxy = Proxy::start(control_plane.port()).await.unwrap();
     let client = kinformer::client(through(&control_plane, &proxy).await).unwrap();
-    let mut scene = Scene::prepared(control_plane, client, |options| options).await;
+    let mut scene = Scene::prepared(control_plane, client, with_watch_lists).await;
     for number in 0..10 {
         scene.create(&format!("large-{number}"), &"x".repeat(50_000)).await;
     }
@@ -357,7 +371,7 @@ async fn cut_during_the_first_list(options: Options) -> Statistics {
     scene.factory.start().unwrap();
     scene.equal().await;
     assert!(!scene.problems.all().is_empty(), "nothing was cut");
-    assert_eq!(scene.witness.initial(), scene.informer.snapshot().len());
+    assert_eq!(scene.witness.initial(), scene.informer.len());
     let statistics = scene.recovered(0).await;
     scene.end().await;
     statistics

@@ -8,9 +8,7 @@ use e2e::{ControlPlane, Options};
 use futures::stream::{self, StreamExt, TryStreamExt};
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Pod};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-use kinformer::{
-    Event, Object, SharedIndexInformer, SharedInformerFactory, Statistics, Tombstone, WatchListMode,
-};
+use kinformer::{Event, Object, Statistics, Tombstone, WatchListMode};
 use kube_client::Client;
 use kube_client::api::{Api, DeleteParams, DynamicObject, Patch, PatchParams, PostParams};
 use kube_core::gvk::GroupVersionResource;
@@ -19,6 +17,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
+use crate::mode::{Informer, Kind, dynamic, factory, kept, mode, reading};
 use crate::witness::{Witness, check, equal, eventually, until};
 
 const WATCH_CACHE_OFF: &str = "--watch-cache=false";
@@ -53,19 +52,20 @@ fn resource(group: &str, version: &str, resource: &str) -> GroupVersionResource 
 
 /// An informer with what it was told.
 struct Told<K: Object> {
-    informer: SharedIndexInformer<K>,
+    informer: Informer<K>,
     witness: Witness<K>,
     path: &'static str,
 }
 
-impl<K: Object> Told<K> {
-    fn new(informer: SharedIndexInformer<K>, path: &'static str) -> Self {
+impl<K: Kind> Told<K> {
+    fn new(informer: impl Into<Informer<K>>, path: &'static str) -> Self {
+        let informer = informer.into();
         Self { witness: Witness::of(&informer), informer, path }
     }
 
     async fn equal(&self, client: &Client) -> Statistics {
         equal(&self.informer, &self.witness, client, self.path).await;
-        let statistics = self.informer.metrics().reflector;
+        let statistics = self.informer.statistics();
         assert_eq!(statistics.decode_errors + statistics.unexpected_events, 0, "{statistics:#?}");
         // That a watch-list was refused is all that may have failed.
         let refused = statistics.watch_lists.min(statistics.lists);
@@ -92,25 +92,24 @@ async fn define_widgets(client: &Client) {
 
 /// All kinds of informers in one factory, while objects come, change and go. Says how each list was asked for:
 /// watch-lists, lists.
-async fn every_kind(options: Options, mode: WatchListMode) -> Vec<(u64, u64)> {
+async fn every_kind(options: Options, lists: WatchListMode) -> Vec<(u64, u64)> {
     let control_plane = ControlPlane::start(options).await.unwrap();
     let client = control_plane.client().await.unwrap();
     namespaces(&client, &["kinds"]).await;
     define_widgets(&client).await;
-    let factory =
-        SharedInformerFactory::builder(client.clone()).reflector(move |it| it.watch_list(mode)).build();
+    let factory = factory(client.clone()).reflector(move |it| it.watch_list(lists)).build();
     let gvr = resource("example.com", "v1", "widgets");
     let widgets = eventually("the server serves widgets", || async {
         factory.for_resource(&gvr).await.map_err(|error| error.to_string())
     })
     .await;
-    let dynamic = factory.for_resource(&resource("", "v1", "configmaps")).await.unwrap();
-    let typed = Told::new(factory.core().v1().config_maps().informer(), CONFIG_MAPS);
+    let config_maps = factory.for_resource(&resource("", "v1", "configmaps")).await.unwrap();
+    let typed = Told::new(kept!(factory.core().v1().config_maps()), CONFIG_MAPS);
     let typed_metadata = Told::new(factory.metadata::<ConfigMap>().informer(), CONFIG_MAPS);
-    let dynamic_metadata = Told::new(dynamic.metadata().informer(), CONFIG_MAPS);
-    let dynamic = Told::new(dynamic.informer(), CONFIG_MAPS);
+    let dynamic_metadata = Told::new(config_maps.metadata().informer(), CONFIG_MAPS);
+    let whole = Told::new(dynamic(&config_maps), CONFIG_MAPS);
     let custom_metadata = Told::new(widgets.metadata().informer(), WIDGETS);
-    let custom = Told::new(widgets.informer(), WIDGETS);
+    let custom = Told::new(dynamic(&widgets), WIDGETS);
 
     let config_maps = namespaced::<ConfigMap>(&client, "kinds");
     let group_version_kind = kube_core::GroupVersionKind::gvk("example.com", "v1", "Widget");
@@ -139,18 +138,18 @@ async fn every_kind(options: Options, mode: WatchListMode) -> Vec<(u64, u64)> {
     let statistics = [
         typed.equal(&client).await,
         typed_metadata.equal(&client).await,
-        dynamic.equal(&client).await,
+        whole.equal(&client).await,
         dynamic_metadata.equal(&client).await,
         custom.equal(&client).await,
         custom_metadata.equal(&client).await,
     ];
     assert_eq!((custom.witness.initial(), custom_metadata.witness.initial()), (5, 5));
     // The objects are whole, and of those that are metadata the metadata are.
-    let data = typed.informer.get_by_key("kinds/map-7").unwrap().typed().unwrap().data.clone().unwrap();
+    let data = typed.informer.get("kinds/map-7").unwrap().data.clone().unwrap();
     assert_eq!(data.into_iter().collect::<Vec<_>>(), [("a".into(), "b".into()), ("c".into(), "d".into())]);
-    assert_eq!(dynamic.informer.get_by_key("kinds/map-7").unwrap().data["data"], json!({"a": "b", "c": "d"}));
-    assert_eq!(custom.informer.get_by_key("kinds/widget-7").unwrap().data["spec"], json!({"size": 100}));
-    assert_eq!(custom_metadata.informer.get_by_key("kinds/widget-7").unwrap().label("number"), Some("7"));
+    assert_eq!(whole.informer.get("kinds/map-7").unwrap().data["data"], json!({"a": "b", "c": "d"}));
+    assert_eq!(custom.informer.get("kinds/widget-7").unwrap().data["spec"], json!({"size": 100}));
+    assert_eq!(custom_metadata.informer.get("kinds/widget-7").unwrap().label("number"), Some("7"));
     let told = custom.witness.events_of("kinds/widget-5");
     let sizes: Vec<_> = told
         .iter()
@@ -171,8 +170,8 @@ async fn every_kind(options: Options, mode: WatchListMode) -> Vec<(u64, u64)> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn every_kind_by_watch_list() {
-    assert_eq!(every_kind(Options::new(), WatchListMode::Auto).await, [(1, 0); 6]);
+async fn every_kind_as_the_mode_says() {
+    assert_eq!(every_kind(Options::new(), mode().lists).await, [mode().asked(1); 6]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -199,10 +198,10 @@ async fn one_namespace() {
     let control_plane = ControlPlane::start(Options::new()).await.unwrap();
     let client = control_plane.client().await.unwrap();
     namespaces(&client, &["here", "elsewhere"]).await;
-    let factory = SharedInformerFactory::builder(client.clone()).namespace("here").build();
-    let told = Told::new(factory.core().v1().config_maps().informer(), "/api/v1/namespaces/here/configmaps");
+    let factory = factory(client.clone()).namespace("here").build();
+    let told = Told::new(kept!(factory.core().v1().config_maps()), "/api/v1/namespaces/here/configmaps");
     // What is in no namespace it watches all the same.
-    let all = Told::new(factory.core().v1().namespaces().informer(), "/api/v1/namespaces");
+    let all = Told::new(kept!(factory.core().v1().namespaces()), "/api/v1/namespaces");
     let (here, elsewhere) = (namespaced(&client, "here"), namespaced(&client, "elsewhere"));
     let object = |name: &str| json!({"metadata": {"name": name}});
     create::<ConfigMap>(&here, object("early")).await;
@@ -237,11 +236,11 @@ async fn objects_cross_a_label_selector() {
     let control_plane = ControlPlane::start(Options::new()).await.unwrap();
     let client = control_plane.client().await.unwrap();
     namespaces(&client, &["selected"]).await;
-    let factory = SharedInformerFactory::builder(client.clone())
+    let factory = factory(client.clone())
         .tweak_list_options(|params| params.set("labelSelector", "app in (web, api)"))
         .build();
     let path = "/api/v1/configmaps?labelSelector=app+in+(web,api)";
-    let told = Told::new(factory.eager().core().v1().config_maps().informer(), path);
+    let told = Told::new(kept!(factory.core().v1().config_maps()), path);
     let api = namespaced::<ConfigMap>(&client, "selected");
     let object = |name: &str, app: &str| json!({"metadata": {"name": name, "labels": {"app": app}}});
     let label = |app: &str| json!({"metadata": {"labels": {"app": app}}});
@@ -280,11 +279,11 @@ async fn objects_cross_a_field_selector() {
     let control_plane = ControlPlane::start(options).await.unwrap();
     let client = control_plane.client().await.unwrap();
     namespaces(&client, &["selected"]).await;
-    let factory = SharedInformerFactory::builder(client.clone())
+    let factory = factory(client.clone())
         .tweak_list_options(|params| params.set("fieldSelector", "status.phase!=Running"))
         .build();
     let path = "/api/v1/pods?fieldSelector=status.phase!=Running";
-    let told = Told::new(factory.eager().core().v1().pods().informer(), path);
+    let told = Told::new(kept!(factory.core().v1().pods()), path);
     let api = namespaced::<Pod>(&client, "selected");
     create(
         &api,
@@ -340,11 +339,11 @@ const MANY: &str = "/api/v1/namespaces/many/configmaps";
 #[tokio::test(flavor = "multi_thread")]
 async fn in_pages() {
     let (control_plane, client) = many(1100).await;
-    let factory = SharedInformerFactory::builder(client.clone())
+    let factory = factory(client.clone())
         .namespace("many")
         .reflector(|options| options.watch_list(WatchListMode::Off))
         .build();
-    let told = Told::new(factory.core().v1().config_maps().informer(), MANY);
+    let told = Told::new(kept!(factory.core().v1().config_maps()), MANY);
     factory.start().unwrap();
     let statistics = told.equal(&client).await;
     assert_eq!((statistics.lists, statistics.pages), (1, 3), "1100 objects in pages of 500");
@@ -360,7 +359,7 @@ async fn in_pages_that_expire() {
     let (control_plane, client) = many(120).await;
     let control_plane = Arc::new(control_plane);
     let (server, writer, done) = (control_plane.clone(), client.clone(), AtomicBool::new(false));
-    let factory = SharedInformerFactory::builder(client.clone())
+    let factory = factory(client.clone())
         .namespace("many")
         .reflector(|options| {
             options.watch_list(WatchListMode::Off).page_size(std::num::NonZeroU32::new(50).unwrap())
@@ -379,7 +378,7 @@ async fn in_pages_that_expire() {
             });
         })
         .build();
-    let told = Told::new(factory.core().v1().config_maps().informer(), MANY);
+    let told = Told::new(kept!(factory.core().v1().config_maps()), MANY);
     factory.start().unwrap();
     let statistics = told.equal(&client).await;
     assert_eq!((statistics.lists, statistics.pages), (1, 2), "one of 50 and one of all");
@@ -395,12 +394,12 @@ async fn bookmarks_move_the_version() {
     let control_plane = ControlPlane::start(Options::new()).await.unwrap();
     let client = control_plane.client().await.unwrap();
     namespaces(&client, &["here", "elsewhere"]).await;
-    let factory = SharedInformerFactory::builder(client.clone())
+    let factory = factory(client.clone())
         .namespace("here")
         // kube-apiserver sends one two seconds before the end of a watch.
-        .reflector(|options| options.min_watch_timeout_unbounded(Duration::from_secs(4)))
+        .reflector(|options| reading(options).min_watch_timeout_unbounded(Duration::from_secs(4)))
         .build();
-    let told = Told::new(factory.core().v1().config_maps().informer(), "/api/v1/namespaces/here/configmaps");
+    let told = Told::new(kept!(factory.core().v1().config_maps()), "/api/v1/namespaces/here/configmaps");
     create(&namespaced::<ConfigMap>(&client, "here"), json!({"metadata": {"name": "quiet"}})).await;
     factory.start().unwrap();
     let before = told.equal(&client).await;
@@ -408,8 +407,8 @@ async fn bookmarks_move_the_version() {
     let written = create(&elsewhere, json!({"metadata": {"name": "loud"}})).await;
     let version = Object::resource_version(&written);
     until("the version has moved", || {
-        let reflector = told.informer.reflector().unwrap();
-        let reached = (reflector.last_version(), told.informer.snapshot().resource_version().clone());
+        let reflector = told.informer.reflector();
+        let reached = (reflector.last_version(), told.informer.version());
         check(reached.0.reaches(&version) && reached.1.reaches(&version), (&reached, &version))
     })
     .await;

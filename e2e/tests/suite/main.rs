@@ -16,4 +16,5 @@ mod failures;
 mod kinds;
 mod kubectl;
 mod main_job;
+mod mode;
 mod witness;

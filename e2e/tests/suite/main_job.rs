@@ -20,8 +20,8 @@ async fn every_line_is_right_and_the_last_state_is_the_servers() {
     writer.write(60).await.unwrap();
     let listed = writer.history().clone();
 
-    let words = ["watch", "pods,nodes,deployments.apps", "-A", "-o", "json"];
-    let program = programs::kinformer(&control_plane.kubeconfig(), words).unwrap();
+    let words = ["pods,nodes,deployments.apps", "-A", "-o", "json"];
+    let program = programs::kinformer_watch(&control_plane.kubeconfig(), words).unwrap();
     let mut watch = Listening::start("kinformer watch", program).unwrap();
     watch.until_synced(&RESOURCES, BOUND).await.unwrap();
     writer.write(300).await.unwrap();

@@ -1,16 +1,20 @@
 //! What the tests with an informer in their own process judge it by: what its handlers were told, and the server.
 
+use std::borrow::Borrow;
 use std::collections::BTreeMap;
 use std::fmt::Debug;
 use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use kinformer::{Event, Failure, Object, Recovery, ResourceVersion, SharedIndexInformer, Tombstone};
+use kinformer::{Event, Failure, Object, Recovery, ResourceVersion, Tombstone};
 use kube_client::Client;
-use kube_core::{DynamicObject, ObjectList};
+use kube_core::ObjectList;
 use parking_lot::Mutex;
+use serde_json::Value;
 use tokio::time::Instant;
+
+use crate::mode::{Informer, Kind, answers_were_as_asked, whole};
 
 /// How long anything may take.
 pub(crate) const BOUND: Duration = Duration::from_secs(60);
@@ -43,21 +47,20 @@ pub(crate) fn check(holds: bool, seen: impl Debug) -> Result<(), String> {
 /// Keys and the versions of their objects.
 pub(crate) type State = BTreeMap<String, String>;
 
-/// The state that the server has now, under this path; it may have a query.
-pub(crate) async fn server(client: &Client, path: &str) -> Result<State, String> {
+/// Keys and whole objects.
+type Objects = BTreeMap<String, Value>;
+
+/// What the server has now, under this path; it may have a query.
+async fn server<K: Kind>(client: &Client, path: &str) -> Result<(State, Objects), String> {
     let request = http::Request::get(path).body(Vec::new()).map_err(|error| error.to_string())?;
-    let list = client.request::<ObjectList<DynamicObject>>(request).await;
-    let objects = list.map_err(|error| error.to_string())?.items;
-    Ok(objects
-        .iter()
-        .map(|object| (object.key().to_string(), object.resource_version().to_string()))
-        .collect())
+    let list = client.request::<ObjectList<K>>(request).await;
+    Ok(taken_down(&list.map_err(|error| error.to_string())?.items))
 }
 
-/// The state that an informer has now.
-pub(crate) fn store<K: Object>(informer: &SharedIndexInformer<K>) -> State {
-    let snapshot = informer.snapshot();
-    snapshot.iter().map(|object| (object.key().to_string(), object.resource_version().to_string())).collect()
+fn taken_down<K: Kind>(objects: &[impl Borrow<K>]) -> (State, Objects) {
+    let objects = || objects.iter().map(|object| (object.borrow().key().to_string(), object.borrow()));
+    let state = objects().map(|(key, object)| (key, Object::resource_version(object).to_string())).collect();
+    (state, objects().map(|(key, object)| (key, whole(object))).collect())
 }
 
 /// A handler that remembers everything.
@@ -65,12 +68,11 @@ pub(crate) struct Witness<K> {
     events: Arc<Mutex<Vec<Event<K>>>>,
 }
 
-impl<K: Object> Witness<K> {
-    pub(crate) fn of(informer: &SharedIndexInformer<K>) -> Self {
+impl<K: Kind> Witness<K> {
+    pub(crate) fn of(informer: &Informer<K>) -> Self {
         let events = Arc::new(Mutex::new(Vec::new()));
         let told = events.clone();
-        let handler = informer.handler().named("witness");
-        handler.for_each(move |event: &Event<K>| told.lock().push(event.clone())).unwrap();
+        informer.tell(move |event| told.lock().push(event));
         Self { events }
     }
 
@@ -152,19 +154,24 @@ fn short<K: Object>(event: &Event<K>) -> String {
     }
 }
 
-/// Waits until store, handler and server have the same state.
-pub(crate) async fn equal<K: Object>(
-    informer: &SharedIndexInformer<K>,
+/// Waits until store, handler and server have the same state. Then the store's objects are the server's, whole.
+pub(crate) async fn equal<K: Kind>(
+    informer: &Informer<K>,
     witness: &Witness<K>,
     client: &Client,
     path: &str,
 ) {
     eventually("store, handler and server have the same state", || async {
-        let server = server(client, path).await?;
-        let (store, told) = (store(informer), witness.state());
-        check(store == server && told == server, (("server", &server), ("store", &store), ("told", &told)))
+        let (server, objects) = server::<K>(client, path).await?;
+        let ((store, stored), told) = (taken_down::<K>(&informer.objects()), witness.state());
+        check(store == server && told == server, (("server", &server), ("store", &store), ("told", &told)))?;
+        for (key, object) in objects {
+            assert_eq!(stored[&key], object, "{key}");
+        }
+        Ok(())
     })
     .await;
+    answers_were_as_asked();
 }
 
 /// What went wrong with lists and watches.
