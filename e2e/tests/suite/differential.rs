@@ -7,7 +7,8 @@ use e2e::{
     ControlPlane, GROUP_VERSION_RESOURCES, Line, Listening, Options, Proxy, RESOURCES, Writer, programs,
 };
 
-use crate::main_job::has_last;
+use crate::main_job::{PATHS, has_last};
+use crate::witness::cached;
 
 /// How long the programs may take to catch up: client-go waits up to a minute between its tries.
 const BOUND: Duration = Duration::from_secs(120);
@@ -63,9 +64,12 @@ async fn run(control_plane: &mut ControlPlane, seed: u64) -> Result<Comparison, 
     let faults = if seed.is_multiple_of(4) { 0 } else { random.usize(1..4) };
     let faults: Vec<Fault> = (0..faults).filter_map(|_| random.choice(FAULTS)).collect();
     let client = control_plane.client().await.map_err(text)?;
-    let mut writer = Writer::begin(client, seed).await.map_err(text)?;
+    let mut writer = Writer::begin(client.clone(), seed).await.map_err(text)?;
     writer.write(random.usize(0..80)).await.map_err(text)?;
     let before = writer.history().clone();
+    for path in PATHS {
+        cached(&client, path).await;
+    }
 
     let mut proxy = Proxy::start(control_plane.port()).await.map_err(text)?;
     let kubeconfig = control_plane.kubeconfig_through(proxy.port()).map_err(text)?;

@@ -17,7 +17,7 @@ use kube_client::{Client, Config};
 use serde_json::json;
 
 use crate::mode::{Informer, factory, kept, mode, reading};
-use crate::witness::{Problems, Witness, check, equal, until};
+use crate::witness::{Problems, Witness, cached, check, equal, until};
 
 /// Where the objects are that the informer watches.
 const PATH: &str = "/api/v1/configmaps";
@@ -67,7 +67,7 @@ impl Scene {
         change: impl Fn(ReflectorOptions) -> ReflectorOptions + Send + Sync + 'static,
     ) -> Self {
         let mut scene = Self::prepared(control_plane, informers, change).await;
-        scene.factory.start().unwrap();
+        scene.start().await;
         scene.equal().await;
         assert_eq!(scene.witness.initial(), scene.informer.len());
         scene.write(10).await;
@@ -97,6 +97,12 @@ impl Scene {
         let mut scene = Self { control_plane, client, factory, informer, witness, problems, written: 0 };
         scene.write(20).await;
         scene
+    }
+
+    /// All that there is will be in the first list.
+    async fn start(&self) {
+        cached(&self.client, PATH).await;
+        self.factory.start().unwrap();
     }
 
     fn api(&self) -> Api<ConfigMap> {
@@ -368,7 +374,7 @@ async fn cut_during_the_first_list(options: Options) -> Statistics {
         scene.create(&format!("large-{number}"), &"x".repeat(50_000)).await;
     }
     proxy.cut_after(200_000);
-    scene.factory.start().unwrap();
+    scene.start().await;
     scene.equal().await;
     assert!(!scene.problems.all().is_empty(), "nothing was cut");
     assert_eq!(scene.witness.initial(), scene.informer.len());

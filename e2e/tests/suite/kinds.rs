@@ -18,7 +18,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use crate::mode::{Informer, Kind, dynamic, factory, kept, mode, reading};
-use crate::witness::{Witness, check, equal, eventually, until};
+use crate::witness::{Witness, cached, check, equal, eventually, until};
 
 const WATCH_CACHE_OFF: &str = "--watch-cache=false";
 const WATCH_LIST_OFF: &str = "--feature-gates=WatchList=false";
@@ -124,6 +124,7 @@ async fn every_kind(options: Options, lists: WatchListMode) -> Vec<(u64, u64)> {
         create(&config_maps, config_map(number)).await;
         create(&custom_objects, widget(number)).await;
     }
+    cached(&client, WIDGETS).await;
     factory.start().unwrap();
     factory.wait_for_cache_sync().await.into_result().unwrap();
     for number in 5..10 {
@@ -246,6 +247,7 @@ async fn objects_cross_a_label_selector() {
     let label = |app: &str| json!({"metadata": {"labels": {"app": app}}});
     create(&api, object("inside", "web")).await;
     create(&api, object("outside", "db")).await;
+    cached(&client, CONFIG_MAPS).await;
     factory.start().unwrap();
     told.equal(&client).await;
     patch(&api, "inside", label("api")).await;
@@ -290,6 +292,7 @@ async fn objects_cross_a_field_selector() {
         json!({"metadata": {"name": "pod"}, "spec": {"containers": [{"name": "one", "image": "none"}]}}),
     )
     .await;
+    cached(&client, "/api/v1/pods").await;
     factory.start().unwrap();
     told.equal(&client).await;
     for phase in ["Running", "Failed"] {

@@ -7,8 +7,10 @@ use e2e::{ControlPlane, Line, Listening, Options, RESOURCES, Writer, programs};
 use kube_client::Client;
 use serde_json::Value;
 
+use crate::witness::cached;
+
 /// Where the server lists the resources, in their order.
-const PATHS: [&str; 3] = ["/api/v1/pods", "/apis/apps/v1/deployments", "/api/v1/nodes"];
+pub(crate) const PATHS: [&str; 3] = ["/api/v1/pods", "/apis/apps/v1/deployments", "/api/v1/nodes"];
 
 const BOUND: Duration = Duration::from_secs(60);
 
@@ -19,6 +21,9 @@ async fn every_line_is_right_and_the_last_state_is_the_servers() {
     let mut writer = Writer::begin(client.clone(), 0).await.unwrap();
     writer.write(60).await.unwrap();
     let listed = writer.history().clone();
+    for path in PATHS {
+        cached(&client, path).await;
+    }
 
     let words = ["pods,nodes,deployments.apps", "-A", "-o", "json"];
     let program = programs::kinformer_watch(&control_plane.kubeconfig(), words).unwrap();

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use kinformer::{Event, Failure, Object, Recovery, ResourceVersion, Tombstone};
 use kube_client::Client;
-use kube_core::ObjectList;
+use kube_core::{DynamicObject, ObjectList};
 use parking_lot::Mutex;
 use serde_json::Value;
 use tokio::time::Instant;
@@ -55,6 +55,18 @@ async fn server<K: Kind>(client: &Client, path: &str) -> Result<(State, Objects)
     let request = http::Request::get(path).body(Vec::new()).map_err(|error| error.to_string())?;
     let list = client.request::<ObjectList<K>>(request).await;
     Ok(taken_down(&list.map_err(|error| error.to_string())?.items))
+}
+
+/// Waits until the server's cache has what there is. A first list that is no watch-list comes from there, and the
+/// cache may be a moment behind.
+pub(crate) async fn cached(client: &Client, path: &str) {
+    let cache = format!("{path}{}resourceVersion=0", if path.contains('?') { '&' } else { '?' });
+    eventually("the server's cache has what there is", || async {
+        let newest = server::<DynamicObject>(client, path).await?.0;
+        let cached = server::<DynamicObject>(client, &cache).await?.0;
+        check(cached == newest, (&cached, &newest))
+    })
+    .await;
 }
 
 fn taken_down<K: Kind>(objects: &[impl Borrow<K>]) -> (State, Objects) {
