@@ -1,17 +1,18 @@
 // client-go's own informers, printing what their handlers hear in the lines of `kinformer watch -o json`, so that the
-// two can be compared. With -until-synced it is what `cargo xtask bench-peers` measures.
+// two can be compared. With -measured it is what `cargo xtask bench-peers` measures.
 package main
 
 import (
+	"bufio"
 	"context"
 	"encoding/json"
 	"flag"
 	"fmt"
-	"io"
 	"os"
 	"os/signal"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -120,9 +121,10 @@ func newFactory(config *rest.Config, onlyMetadata bool) (*factory, error) {
 	return &factory{informer, made.Start, made.Shutdown}, nil
 }
 
-// untilSynced keeps pods with the defaults of client-go, in protobuf as Kubernetes' own components do, and one handler.
-// When that has been told of all of them it says how many there are, and ends with its input.
-func untilSynced(config *rest.Config) error {
+// measured keeps pods with the defaults of client-go, in protobuf as Kubernetes' own components do, and one handler.
+// When that has been told of all of them it says how many there are, and then what it has of each pod whose key comes
+// in, until its input ends; asked to be aloud, it says what each event brings.
+func measured(config *rest.Config) error {
 	config.ContentType = runtime.ContentTypeProtobuf
 	config.AcceptContentTypes = runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON
 	client, err := kubernetes.NewForConfig(config)
@@ -133,30 +135,53 @@ func untilSynced(config *rest.Config) error {
 	defer stop()
 	factory := informers.NewSharedInformerFactory(client, 0)
 	informer := factory.Core().V1().Pods().Informer()
-	told := 0
-	registration, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{AddFunc: func(any) { told++ }})
+	var told atomic.Int64
+	var aloud atomic.Bool
+	say := func(obj any) { print(map[string]any{"told": told.Load(), "version": version(obj)}) }
+	hear := func(obj any) {
+		told.Add(1)
+		if aloud.Load() {
+			say(obj)
+		}
+	}
+	registration, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc:    hear,
+		UpdateFunc: func(_, obj any) { hear(obj) },
+		DeleteFunc: hear,
+	})
 	if err != nil {
 		return err
 	}
 	factory.Start(ctx.Done())
 	// Which does not poll, as WaitForCacheSync does.
 	cache.WaitFor(ctx, "", registration.HasSyncedChecker())
-	print(map[string]any{"kept": len(informer.GetStore().ListKeys()), "told": told})
-	_, err = io.Copy(io.Discard, os.Stdin)
-	return err
+	print(map[string]any{"kept": len(informer.GetStore().ListKeys()), "told": told.Load()})
+	input := bufio.NewScanner(os.Stdin)
+	for input.Scan() {
+		if input.Text() == "aloud" {
+			aloud.Store(true)
+			continue
+		}
+		obj, _, err := informer.GetStore().GetByKey(input.Text())
+		if err != nil {
+			return err
+		}
+		say(obj)
+	}
+	return input.Err()
 }
 
 func run() error {
 	kubeconfig := flag.String("kubeconfig", "", "the kubeconfig")
 	onlyMetadata := flag.Bool("metadata", false, "know nothing of the objects but their metadata")
-	measured := flag.Bool("until-synced", false, "keep pods, say when they are there, end with the input")
+	isMeasured := flag.Bool("measured", false, "keep pods, say when they are there and what is asked of them, end with the input")
 	flag.Parse()
 	config, err := clientcmd.BuildConfigFromFlags("", *kubeconfig)
 	if err != nil {
 		return err
 	}
-	if *measured {
-		return untilSynced(config)
+	if *isMeasured {
+		return measured(config)
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()

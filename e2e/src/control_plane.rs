@@ -10,6 +10,7 @@ use nix::sys::signal::Signal;
 use tempfile::TempDir;
 use tokio::time::Instant;
 
+use crate::Etcd;
 use crate::process::Process;
 use crate::programs;
 
@@ -81,6 +82,7 @@ pub enum Error {
 #[must_use]
 pub struct Options {
     apiserver: Vec<String>,
+    etcd: Vec<String>,
     managers: Vec<Manager>,
 }
 
@@ -100,6 +102,12 @@ impl Options {
     /// One more flag of kube-apiserver, such as `--watch-cache=false`.
     pub fn apiserver_flag(mut self, flag: impl Into<String>) -> Self {
         self.apiserver.push(flag.into());
+        self
+    }
+
+    /// One more flag of etcd, such as `--quota-backend-bytes=8589934592`.
+    pub fn etcd_flag(mut self, flag: impl Into<String>) -> Self {
+        self.etcd.push(flag.into());
         self
     }
 
@@ -195,7 +203,7 @@ impl ControlPlane {
         made.map_err(prepare("the key for service accounts"))?;
 
         let (client, peer) = (format!("http://127.0.0.1:{client}"), format!("http://127.0.0.1:{peer}"));
-        let etcd = [
+        let mut etcd = vec![
             "--name=e2e".into(),
             format!("--data-dir={}", path("etcd")),
             format!("--listen-client-urls={client}"),
@@ -206,6 +214,7 @@ impl ControlPlane {
             "--unsafe-no-fsync".into(),
             "--log-level=warn".into(),
         ];
+        etcd.extend(options.etcd);
         let mut arguments = vec![
             format!("--etcd-servers={client}"),
             format!("--cert-dir={}", path("certificates")),
@@ -315,7 +324,15 @@ impl ControlPlane {
     /// # Errors
     /// etcd does not do it.
     pub async fn compact(&self) -> Result<u64, Error> {
-        crate::etcd::compact(&self.etcd_url).await.map_err(Error::Etcd)
+        self.etcd()?.compact().await
+    }
+
+    /// Its etcd. What is written there is to kube-apiserver as what another kube-apiserver writes.
+    ///
+    /// # Errors
+    /// It cannot be asked.
+    pub fn etcd(&self) -> Result<Etcd, Error> {
+        Etcd::at(&self.etcd_url)
     }
 
     /// Ends all of it in good order, with a bound.

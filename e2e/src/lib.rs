@@ -18,6 +18,7 @@ mod proxy;
 mod workload;
 
 pub use control_plane::{ControlPlane, Error, Options};
+pub use etcd::{Etcd, Stored};
 pub use history::{History, Unexplained};
 pub use line::{Line, Stopped, Told};
 pub use listening::Listening;

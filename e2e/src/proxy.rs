@@ -25,6 +25,8 @@ struct Shared {
     flow: watch::Sender<Flow>,
     accepted: AtomicUsize,
     open: AtomicUsize,
+    /// How many bytes of answers were carried.
+    carried: AtomicU64,
     /// How many bytes of answers are carried before everything is cut.
     allowed: AtomicU64,
 }
@@ -57,6 +59,7 @@ impl Proxy {
             flow: watch::Sender::new(Flow::default()),
             accepted: AtomicUsize::new(0),
             open: AtomicUsize::new(0),
+            carried: AtomicU64::new(0),
             allowed: AtomicU64::new(UNLIMITED),
         };
         let mut proxy = Self { port: 0, target, shared: Arc::new(shared), accepting: None };
@@ -77,6 +80,11 @@ impl Proxy {
     /// How many of them are still there.
     pub fn open(&self) -> usize {
         self.shared.open.load(Ordering::Relaxed)
+    }
+
+    /// How many bytes of answers it has carried.
+    pub fn carried(&self) -> u64 {
+        self.shared.carried.load(Ordering::Relaxed)
     }
 
     /// Cuts every connection that there is.
@@ -188,17 +196,20 @@ impl Shared {
             if flow.wait_for(|flow| flow.moves(number)).await.is_err() {
                 return Ok(());
             }
-            match (direction, self.allowed.load(Ordering::Relaxed)) {
-                (Direction::Answers, allowed) if allowed != UNLIMITED => {
-                    let carried = count.min(usize::try_from(allowed).unwrap_or(usize::MAX));
-                    to.write_all(read.get(..carried).unwrap_or(read)).await?;
-                    if carried < count {
-                        self.cut();
-                        return Ok(());
-                    }
-                    self.allowed.fetch_sub(carried as u64, Ordering::Relaxed);
-                }
-                _ => to.write_all(read).await?,
+            if let Direction::Questions = direction {
+                to.write_all(read).await?;
+                continue;
+            }
+            let allowed = self.allowed.load(Ordering::Relaxed);
+            let carried = count.min(usize::try_from(allowed).unwrap_or(usize::MAX));
+            to.write_all(read.get(..carried).unwrap_or(read)).await?;
+            self.carried.fetch_add(carried as u64, Ordering::Relaxed);
+            if carried < count {
+                self.cut();
+                return Ok(());
+            }
+            if allowed != UNLIMITED {
+                self.allowed.fetch_sub(carried as u64, Ordering::Relaxed);
             }
         }
     }
@@ -263,6 +274,7 @@ mod tests {
         proxy.cut_after(3);
         connection.write_all(b"hello").await.unwrap();
         assert_eq!(rest(&mut connection).await, b"hel");
+        assert_eq!(proxy.carried(), 3);
         let mut connection = connect(&proxy).await;
         connection.write_all(b"hello").await.unwrap();
         let mut heard = [0; 5];

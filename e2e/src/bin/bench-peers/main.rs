@@ -1,80 +1,73 @@
 //! Ours, client-go's and kube-runtime's informers of the same pods, measured in one run: `cargo xtask bench-peers`.
 //!
-//! Each is a process of its own, which ends its work when it has a store and a handler that have all there is. They
-//! alternate, so that what else the machine does falls on all of them.
+//! Each is a process of its own. They take turns, so that what else the machine does falls on all of them.
 
-mod measure;
 mod peers;
 mod pods;
+mod process;
 mod report;
+mod scene;
+mod updates;
+mod used;
 
 use std::error::Error;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use e2e::{ControlPlane, Options, programs};
-use tokio::process::Command;
-
-use measure::Run;
-use report::Report;
+use report::{KUBE_RUNTIME, PEERS, Report};
+use scene::Scene;
 
 type Failure = Box<dyn Error + Send + Sync>;
 
-/// The words by which this program is one of those that are measured.
-const KINFORMER_PACKED: &str = "kinformer-packed";
-const KINFORMER: &str = "kinformer";
-const KUBE_RUNTIME: &str = "kube-runtime";
-const CLIENT_GO: &str = "client-go";
+/// What is measured, one after the other.
+const PHASES: [&str; 4] = ["sync", "relist", "updates", "latency"];
 
 #[tokio::main]
 async fn main() -> Result<(), Failure> {
     let words: Vec<String> = std::env::args().skip(1).collect();
+    let [packed, kinformer, ..] = PEERS;
     match words.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
-        [KINFORMER_PACKED, kubeconfig] => peers::kinformer_packed(Path::new(kubeconfig)).await,
-        [KINFORMER, kubeconfig] => peers::kinformer(Path::new(kubeconfig)).await,
+        // What is measured is this program as well.
+        [peer, kubeconfig] if *peer == packed => peers::kinformer_packed(Path::new(kubeconfig)).await,
+        [peer, kubeconfig] if *peer == kinformer => peers::kinformer(Path::new(kubeconfig)).await,
         [KUBE_RUNTIME, kubeconfig] => peers::kube_runtime(Path::new(kubeconfig)).await,
-        [pods, runs] => compare(pods.parse()?, runs.parse()?).await,
-        _ => Err("how many pods, and how many runs?".into()),
+        [pods, runs, rate, phases @ ..] if phases.iter().all(|phase| PHASES.contains(phase)) => {
+            compare(pods.parse()?, runs.parse()?, rate.parse()?, phases).await
+        }
+        _ => Err(format!("how many pods, runs and updates a second, and what of {PHASES:?}?").into()),
     }
 }
 
-async fn compare(pods: usize, runs: usize) -> Result<(), Failure> {
-    if pods == 0 || runs == 0 {
-        return Err("there is nothing to measure in no pods or no runs".into());
+async fn compare(pods: usize, runs: usize, rate: usize, phases: &[&str]) -> Result<(), Failure> {
+    if pods == 0 || runs == 0 || rate == 0 {
+        return Err("there is nothing to measure in no pods, no runs or no updates".into());
     }
-    eprintln!("starting etcd and kube-apiserver ...");
-    let control_plane = ControlPlane::start(Options::new()).await?;
-    let size = pods::write(&control_plane.client().await?, pods).await?;
-    let mut report = Report::new([KINFORMER_PACKED, KINFORMER, CLIENT_GO, KUBE_RUNTIME]);
-    // The first round finds nothing warm and does not count.
-    for round in 0..=runs {
-        for place in 0..report.peers().len() {
-            // Nobody always comes after the same one.
-            let number = (place + round) % report.peers().len();
-            let Some(&peer) = report.peers().get(number) else { continue };
-            let run = Run::of(command(peer, &control_plane.kubeconfig())?, pods).await;
-            let run = run.map_err(|problem| format!("{peer}: {problem}"))?;
-            if round == 0 {
-                eprintln!("warming up: {peer}: {run}");
-            } else {
-                eprintln!("round {round} of {runs}: {peer}: {run}");
-                report.add(number, run);
+    let mut scene = Scene::begin(pods).await?;
+    let mut report = Report::default();
+    for phase in phases {
+        // Its first round finds nothing warm and does not count.
+        let first = usize::from(*phase != "sync");
+        for round in first..=runs {
+            for place in 0..PEERS.len() {
+                // Nobody always comes after the same one.
+                let peer = (place + round) % PEERS.len();
+                let figures = match *phase {
+                    "sync" => scene.sync(peer).await,
+                    "relist" => scene.relist(peer).await,
+                    "updates" => scene.updates(peer, rate).await,
+                    _ => scene.latency(peer).await,
+                };
+                let name = PEERS.get(peer).copied().unwrap_or_default();
+                let figures = figures.map_err(|problem| format!("{phase} of {name}: {problem}"))?;
+                if round == 0 {
+                    eprintln!("warming up: {name}: {figures}");
+                } else {
+                    eprintln!("{round} of {runs}: {name}: {figures}");
+                    report.add(peer, figures);
+                }
             }
         }
     }
-    println!("{pods} pods; {size}; medians of {runs} runs\n\n{report}");
-    control_plane.stop().await;
+    println!("{pods} pods; {}; medians of {runs} runs\n\n{report}", scene.size());
+    scene.end().await;
     Ok(())
-}
-
-fn command(peer: &str, kubeconfig: &Path) -> Result<Command, Failure> {
-    if peer == CLIENT_GO {
-        let mut command = programs::client_go(kubeconfig, [])?;
-        // Before what is not a flag, of which there is nothing.
-        command.arg("-until-synced");
-        return Ok(command);
-    }
-    let program: PathBuf = std::env::current_exe()?;
-    let mut command = Command::new(program);
-    command.arg(peer).arg(kubeconfig);
-    Ok(command)
 }

@@ -1,78 +1,90 @@
-//! What is measured in Rust. The other is `e2e/client-go` with `-until-synced`.
+//! What is measured in Rust. The other is `e2e/client-go` with `-measured`.
 
-use std::io::Read;
 use std::path::Path;
-use std::pin::pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use futures::StreamExt;
 use k8s_openapi::api::core::v1::Pod;
 use kinformer::{Event, Object, SharedIndexInformer, SharedInformerFactory};
 use kube_client::config::{KubeConfigOptions, Kubeconfig};
 use kube_client::{Api, Client, Config};
+use kube_runtime::reflector::ObjectRef;
 use kube_runtime::{WatchStreamExt, reflector, watcher};
+use serde_json::json;
 
 use crate::Failure;
-use crate::measure::Synced;
+use crate::process::{ALOUD, Answer, Synced};
 
 /// Ours with objects that are decoded when they are read, which nobody does here.
 pub(crate) async fn kinformer_packed(kubeconfig: &Path) -> Result<(), Failure> {
     let factory = factory(kubeconfig).await?;
     let pods = factory.informer_for::<Pod>();
-    until_synced(&factory, &pods).await
+    measured(&factory, &pods).await
 }
 
 /// Ours with objects that are decoded as they come.
 pub(crate) async fn kinformer(kubeconfig: &Path) -> Result<(), Failure> {
     let factory = factory(kubeconfig).await?;
     let pods = factory.eager().informer_for::<Pod>();
-    until_synced(&factory, &pods).await
+    measured(&factory, &pods).await
 }
 
 async fn factory(kubeconfig: &Path) -> Result<SharedInformerFactory, Failure> {
     Ok(SharedInformerFactory::new(kinformer::client(config(kubeconfig).await?)?))
 }
 
-async fn until_synced<T: Object>(
+async fn measured<T: Object>(
     factory: &SharedInformerFactory,
     pods: &SharedIndexInformer<T>,
 ) -> Result<(), Failure> {
-    let told = Arc::new(AtomicUsize::new(0));
-    let count = told.clone();
-    let handler = pods.handler().for_each(move |_: &Event<T>| {
-        count.fetch_add(1, Ordering::Relaxed);
+    let told = Arc::new(Told::default());
+    let hears = told.clone();
+    let handler = pods.handler().for_each(move |event: &Event<T>| {
+        hears.event(|| Some(event.object()?.resource_version().to_string()));
     })?;
     factory.start()?;
     factory.wait_for_cache_sync().await.into_result()?;
     handler.synced().await?;
-    say(&Synced { kept: pods.store().len(), told: told.load(Ordering::Relaxed) })
+    answer(pods.store().len(), &told, |key| Some(pods.get_by_key(key)?.resource_version().to_string()))
 }
 
 /// kube-runtime's reflector at its best: the list is streamed, and nobody keeps managed fields.
 pub(crate) async fn kube_runtime(kubeconfig: &Path) -> Result<(), Failure> {
     let pods: Api<Pod> = Api::all(Client::try_from(config(kubeconfig).await?)?);
     let (store, writer) = reflector::store();
-    let stream = watcher(pods, watcher::Config::default().streaming_lists())
+    let mut stream = watcher(pods, watcher::Config::default().streaming_lists())
         .default_backoff()
         .modify(|pod| pod.metadata.managed_fields = None)
         .reflect(writer)
-        .applied_objects();
-    let mut stream = pin!(stream);
-    let mut ready = pin!(store.wait_until_ready());
-    let mut told = 0;
-    loop {
-        tokio::select! {
-            ready = &mut ready => break ready?,
-            next = stream.next() => match next {
-                Some(Ok(_)) => told += 1,
-                // It would go on; but a run with a failure in it is none.
-                Some(Err(error)) => return Err(error.into()),
-                None => return Err("the stream has ended".into()),
-            },
+        .applied_objects()
+        .boxed();
+    let told = Arc::new(Told::default());
+    let first = async {
+        while let Some(next) = stream.next().await {
+            // It would go on; but a first list with a failure in it is none.
+            let pod = next?;
+            told.event(|| pod.metadata.resource_version);
         }
+        Err("the stream has ended".into())
+    };
+    tokio::select! {
+        biased;
+        ready = store.wait_until_ready() => ready?,
+        end = first => return end,
     }
-    say(&Synced { kept: store.len(), told })
+    let hears = told.clone();
+    tokio::spawn(stream.for_each(move |next| {
+        if let Ok(pod) = next {
+            hears.event(|| pod.metadata.resource_version);
+        }
+        std::future::ready(())
+    }));
+    let version = |key: &str| {
+        let (namespace, name) = key.split_once('/')?;
+        store.get(&ObjectRef::new(name).within(namespace))?.metadata.resource_version.clone()
+    };
+    answer(store.len(), &told, version)
 }
 
 async fn config(kubeconfig: &Path) -> Result<Config, Failure> {
@@ -80,9 +92,36 @@ async fn config(kubeconfig: &Path) -> Result<Config, Failure> {
     Ok(Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?)
 }
 
-/// Says it, and stays until it has been looked at.
-fn say(synced: &Synced) -> Result<(), Failure> {
-    println!("{}", serde_json::to_string(synced)?);
-    std::io::stdin().read_to_end(&mut Vec::new())?;
+/// What a handler was told of.
+#[derive(Default)]
+struct Told {
+    events: AtomicUsize,
+    /// Whether each is to be said.
+    aloud: AtomicBool,
+}
+
+impl Told {
+    fn event(&self, version: impl FnOnce() -> Option<String>) {
+        self.events.fetch_add(1, Ordering::Relaxed);
+        if self.aloud.load(Ordering::Relaxed) {
+            self.say(version());
+        }
+    }
+
+    fn say(&self, version: Option<String>) {
+        println!("{}", json!(Answer { told: self.events.load(Ordering::Relaxed), version }));
+    }
+}
+
+/// Says that it has all, and then what it has of each pod that it is asked for, until nobody asks any more. It waits on
+/// a thread on which nothing else runs.
+fn answer(kept: usize, told: &Told, version: impl Fn(&str) -> Option<String>) -> Result<(), Failure> {
+    println!("{}", json!(Synced { kept, told: told.events.load(Ordering::Relaxed) }));
+    for line in std::io::stdin().lines() {
+        match line?.as_str() {
+            ALOUD => told.aloud.store(true, Ordering::Relaxed),
+            key => told.say(version(key)),
+        }
+    }
     Ok(())
 }

@@ -74,6 +74,17 @@ async fn one(client: &Client, number: usize) -> Result<Pod, Failure> {
     Ok(pods.patch_status(&name(number), &manager, &Patch::Strategic(status(number))).await?)
 }
 
+/// Changes one of them, of which key and version are given.
+pub(crate) async fn touch(client: &Client) -> Result<(String, u64), Failure> {
+    let (namespace, name) = (namespace(0), name(0));
+    let pods: Api<Pod> = Api::namespaced(client.clone(), &namespace);
+    let before = pods.get(&name).await?.metadata.resource_version;
+    let patch = json!({"metadata": {"annotations": {"touched": before}}});
+    let pod = pods.patch(&name, &PatchParams::default(), &Patch::Merge(patch)).await?;
+    let version = pod.metadata.resource_version.ok_or("a pod without a version")?;
+    Ok((format!("{namespace}/{name}"), version.parse()?))
+}
+
 fn namespace(number: usize) -> String {
     format!("team-{}", number % NAMESPACES)
 }
@@ -148,7 +159,7 @@ fn status(number: usize) -> Value {
     let conditions = conditions.map(|name| {
         json!({"type": name, "status": "True", "lastProbeTime": null, "lastTransitionTime": at, "observedGeneration": 1})
     });
-    let digest = |salt: u64| format!("{:064x}", (number as u64 + salt).wrapping_mul(0x9e37_79b9_7f4a_7c15));
+    let digest = |salt: u64| digest(number as u64 + salt);
     json!({
         "status": {
             "phase": "Running", "conditions": conditions, "hostIP": host, "hostIPs": [{"ip": host}],
@@ -158,9 +169,16 @@ fn status(number: usize) -> Value {
                 "name": "app", "ready": true, "started": true, "restartCount": 0,
                 "image": format!("registry.example.com/shop/{}:v1.{}", app(number), number % 7),
                 "imageID": format!("registry.example.com/shop/{}@sha256:{}", app(number), digest(1)),
-                "containerID": format!("containerd://{}", digest(2)),
+                "containerID": format!("{CONTAINER_SCHEME}{}", digest(2)),
                 "state": {"running": {"startedAt": at}}, "lastState": {},
             }],
         },
     })
+}
+
+/// What stands before the digest that identifies a container.
+pub(crate) const CONTAINER_SCHEME: &str = "containerd://";
+
+pub(crate) fn digest(of: u64) -> String {
+    format!("{:064x}", of.wrapping_mul(0x9e37_79b9_7f4a_7c15))
 }

@@ -1,0 +1,180 @@
+//! The server with its pods, and what is done with each of those that are measured.
+
+use std::path::Path;
+use std::pin::pin;
+use std::time::Duration;
+
+use e2e::{ControlPlane, Options, Proxy, programs};
+use kube_client::Client;
+use tokio::process::Command;
+use tokio::time::Instant;
+
+use crate::Failure;
+use crate::pods::{self, Size};
+use crate::process::Program;
+use crate::report::{
+    CLIENT_GO, CPU, Figures, LATENCY_HALF, LATENCY_MOST, PEAK, PEERS, RELIST, RELIST_BEFORE, RELIST_PEAK,
+    STEADY, UPDATES_AFTER, UPDATES_BEFORE, UPDATES_CPU, UPDATES_RATE, UPDATES_TOLD, WALL,
+};
+use crate::updates::Updates;
+
+/// How long one may put in order what it has, before it is said to need that.
+const PAUSE: Duration = Duration::from_secs(5);
+/// For how long pods are updated.
+const MINUTE: Duration = Duration::from_secs(60);
+/// For how long it is measured how long a change takes, of how many in a second.
+const LATENCY: Duration = Duration::from_secs(20);
+const FEW: usize = 100;
+/// What etcd may hold, of which it uses a quarter with 100,000 pods.
+const ETCD_QUOTA: &str = "--quota-backend-bytes=8589934592";
+
+/// One server with its pods, for all of them.
+pub(crate) struct Scene {
+    control_plane: ControlPlane,
+    client: Client,
+    pods: usize,
+    size: Size,
+    /// What each holds when there are no pods, in mebibytes.
+    empty: [f64; PEERS.len()],
+    /// Made when it is needed.
+    updates: Option<Updates>,
+}
+
+impl Scene {
+    /// Starts the server, and writes the pods.
+    pub(crate) async fn begin(pods: usize) -> Result<Self, Failure> {
+        eprintln!("starting etcd and kube-apiserver ...");
+        let control_plane = ControlPlane::start(Options::new().etcd_flag(ETCD_QUOTA)).await?;
+        let mut empty = [0.0; PEERS.len()];
+        for (peer, empty) in empty.iter_mut().enumerate() {
+            let (program, _) = Program::synced(command(peer, &control_plane.kubeconfig())?, 0).await?;
+            tokio::time::sleep(PAUSE).await;
+            *empty = program.used()?.resident_mebibytes;
+            program.end().await?;
+        }
+        let client = control_plane.client().await?;
+        let size = pods::write(&client, pods).await?;
+        Ok(Self { control_plane, client, pods, size, empty, updates: None })
+    }
+
+    pub(crate) fn size(&self) -> &Size {
+        &self.size
+    }
+
+    /// From before it is started until it has all, and what it holds then.
+    pub(crate) async fn sync(&self, peer: usize) -> Result<Figures, Failure> {
+        let command = command(peer, &self.control_plane.kubeconfig())?;
+        let (program, seconds) = Program::synced(command, self.pods).await?;
+        let used = program.used()?;
+        tokio::time::sleep(PAUSE).await;
+        let steady = program.used()?.resident_mebibytes - self.empty.get(peer).copied().unwrap_or_default();
+        program.end().await?;
+        Ok(Figures(vec![
+            (&WALL, seconds),
+            (&CPU, used.cpu_seconds),
+            (&PEAK, used.peak_mebibytes),
+            (&STEADY, steady * 1024.0 * 1.024 / self.pods as f64),
+        ]))
+    }
+
+    /// All it has once more, of which one pod is another: the server that it is connected to again knows nothing of the
+    /// version that it has reached.
+    pub(crate) async fn relist(&mut self, peer: usize) -> Result<Figures, Failure> {
+        let mut proxy = Proxy::start(self.control_plane.port()).await?;
+        let kubeconfig = self.control_plane.kubeconfig_through(proxy.port())?;
+        let (mut program, _) = Program::synced(command(peer, &kubeconfig)?, self.pods).await?;
+        tokio::time::sleep(PAUSE).await;
+        let before = program.used()?.resident_mebibytes;
+        let carried = proxy.carried();
+        proxy.refuse().await;
+        let (key, version) = pods::touch(&self.client).await?;
+        self.control_plane.compact().await?;
+        self.control_plane.restart_apiserver().await?;
+        program.forget_peak()?;
+        proxy.accept().await?;
+        program.has(&key, version).await?;
+        tokio::time::sleep(PAUSE).await;
+        let peak = program.used()?.peak_mebibytes;
+        let again = proxy.carried() - carried;
+        program.end().await?;
+        if (again as f64) < 0.9 * carried as f64 {
+            return Err(format!("after {carried} bytes {again} are no list of all").into());
+        }
+        Ok(Figures(vec![(&RELIST_BEFORE, before), (&RELIST_PEAK, peak), (&RELIST, peak / before)]))
+    }
+
+    /// A minute in which pods change.
+    pub(crate) async fn updates(&mut self, peer: usize, rate: usize) -> Result<Figures, Failure> {
+        let (mut program, updates) = self.before_updates(peer).await?;
+        let before = program.used()?;
+        let written = updates.write(rate, MINUTE).await?;
+        let told = program.has(&written.last_key, written.last_version).await?;
+        let after = program.used()?;
+        program.end().await?;
+        // What was written in this minute would be too much for etcd in a few of them.
+        self.control_plane.compact().await?;
+        let (count, told) = (written.begun.len() as f64, told - self.pods);
+        Ok(Figures(vec![
+            (&UPDATES_RATE, count / written.seconds),
+            (&UPDATES_TOLD, told as f64 / count),
+            (&UPDATES_CPU, (after.cpu_seconds - before.cpu_seconds) * 1e6 / count),
+            (&UPDATES_BEFORE, before.resident_mebibytes),
+            (&UPDATES_AFTER, after.resident_mebibytes / before.resident_mebibytes),
+        ]))
+    }
+
+    /// How long it takes from before a pod is written until its handler says that it was told.
+    pub(crate) async fn latency(&mut self, peer: usize) -> Result<Figures, Failure> {
+        let (mut program, updates) = self.before_updates(peer).await?;
+        program.aloud().await?;
+        let mut heard = Vec::new();
+        let mut write = pin!(updates.write(FEW, LATENCY));
+        let written = loop {
+            tokio::select! {
+                written = &mut write => break written?,
+                version = program.event() => heard.push((version?, Instant::now())),
+            }
+        };
+        while heard.len() < written.begun.len() {
+            heard.push((program.event().await?, Instant::now()));
+        }
+        program.end().await?;
+        let begun = |version: &u64| written.begun.get(version).copied();
+        let mut took: Vec<f64> = heard
+            .iter()
+            .filter_map(|(version, at)| Some((*at - begun(version)?).as_secs_f64() * 1e3))
+            .collect();
+        took.sort_by(f64::total_cmp);
+        let of = |share: f64| took.get((took.len() as f64 * share) as usize).copied().unwrap_or(f64::NAN);
+        Ok(Figures(vec![(&LATENCY_HALF, of(0.5)), (&LATENCY_MOST, of(0.99))]))
+    }
+
+    /// One that has all, and who is to change it.
+    async fn before_updates(&mut self, peer: usize) -> Result<(Program, &mut Updates), Failure> {
+        let command = command(peer, &self.control_plane.kubeconfig())?;
+        let (program, _) = Program::synced(command, self.pods).await?;
+        let updates = match &mut self.updates {
+            Some(updates) => updates,
+            none => none.insert(Updates::of(self.control_plane.etcd()?).await?),
+        };
+        tokio::time::sleep(PAUSE).await;
+        Ok((program, updates))
+    }
+
+    pub(crate) async fn end(self) {
+        self.control_plane.stop().await;
+    }
+}
+
+fn command(peer: usize, kubeconfig: &Path) -> Result<Command, Failure> {
+    let peer = PEERS.get(peer).copied().unwrap_or_default();
+    if peer == CLIENT_GO {
+        let mut command = programs::client_go(kubeconfig, [])?;
+        // Before what is not a flag, of which there is nothing.
+        command.arg("-measured");
+        return Ok(command);
+    }
+    let mut command = Command::new(std::env::current_exe()?);
+    command.arg(peer).arg(kubeconfig);
+    Ok(command)
+}
