@@ -80,18 +80,20 @@ impl Scene {
     /// All it has once more, of which one pod is another: the server that it is connected to again knows nothing of the
     /// version that it has reached.
     pub(crate) async fn relist(&mut self, peer: usize) -> Result<Figures, Failure> {
-        let mut proxy = Proxy::start(self.control_plane.port()).await?;
+        let proxy = Proxy::start(self.control_plane.port()).await?;
         let kubeconfig = self.control_plane.kubeconfig_through(proxy.port())?;
         let (mut program, _) = Program::synced(command(peer, &kubeconfig)?, self.pods).await?;
         tokio::time::sleep(PAUSE).await;
         let before = program.used()?.resident_mebibytes;
         let carried = proxy.carried();
-        proxy.refuse().await;
+        // Meanwhile it would only wait longer and longer before it tries again.
+        program.pause()?;
+        proxy.cut();
         let (key, version) = pods::touch(&self.client).await?;
         self.control_plane.compact().await?;
         self.control_plane.restart_apiserver().await?;
         program.forget_peak()?;
-        proxy.accept().await?;
+        program.resume()?;
         program.has(&key, version).await?;
         tokio::time::sleep(PAUSE).await;
         let peak = program.used()?.peak_mebibytes;

@@ -88,3 +88,18 @@ fn restarted(pod: &[u8], number: usize) -> Option<Vec<u8>> {
     pod.get_mut(at..at + digest.len())?.copy_from_slice(digest.as_bytes());
     Some(pod)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_container_that_is_started_again_has_another_identifier_and_nothing_else() {
+        let pod = |digest: &str| format!("before containerd://{digest} behind").into_bytes();
+        let restarted = |number| restarted(&pod(&pods::digest(1)), number).unwrap();
+        assert_eq!(restarted(0), pod(&pods::digest(3)));
+        assert_ne!(restarted(0), restarted(1));
+        assert!(super::restarted(b"no container", 0).is_none());
+        assert!(super::restarted(b"containerd://too short", 0).is_none());
+    }
+}
