@@ -3,8 +3,6 @@
 use std::process::Stdio;
 use std::time::Duration;
 
-use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
 use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
@@ -110,27 +108,6 @@ impl Program {
     pub(crate) async fn event(&mut self) -> Result<u64, String> {
         let Answer { version, .. } = self.line().await?;
         version.and_then(|version| version.parse().ok()).ok_or_else(|| "an event without a version".into())
-    }
-
-    /// Stops it where it is.
-    ///
-    /// # Errors
-    /// It has ended.
-    pub(crate) fn pause(&self) -> Result<(), String> {
-        self.signal(Signal::SIGSTOP)
-    }
-
-    /// Lets it go on.
-    ///
-    /// # Errors
-    /// It has ended.
-    pub(crate) fn resume(&self) -> Result<(), String> {
-        self.signal(Signal::SIGCONT)
-    }
-
-    fn signal(&self, signal: Signal) -> Result<(), String> {
-        let id = i32::try_from(self.id).map_err(|error| error.to_string())?;
-        kill(Pid::from_raw(id), signal).map_err(|error| error.to_string())
     }
 
     /// What it has used so far.

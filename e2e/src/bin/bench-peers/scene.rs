@@ -80,20 +80,22 @@ impl Scene {
     /// All it has once more, of which one pod is another: the server that it is connected to again knows nothing of the
     /// version that it has reached.
     pub(crate) async fn relist(&mut self, peer: usize) -> Result<Figures, Failure> {
-        let proxy = Proxy::start(self.control_plane.port()).await?;
+        let mut proxy = Proxy::start(self.control_plane.port()).await?;
         let kubeconfig = self.control_plane.kubeconfig_through(proxy.port())?;
         let (mut program, _) = Program::synced(command(peer, &kubeconfig)?, self.pods).await?;
         tokio::time::sleep(PAUSE).await;
         let before = program.used()?.resident_mebibytes;
         let carried = proxy.carried();
-        // Meanwhile it would only wait longer and longer before it tries again.
-        program.pause()?;
-        proxy.cut();
+        proxy.refuse().await;
+        // Else it might hear of the pod, and be where the server begins.
+        while proxy.open() > 0 {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
         let (key, version) = pods::touch(&self.client).await?;
         self.control_plane.compact().await?;
         self.control_plane.restart_apiserver().await?;
         program.forget_peak()?;
-        program.resume()?;
+        proxy.accept().await?;
         program.has(&key, version).await?;
         tokio::time::sleep(PAUSE).await;
         let peak = program.used()?.peak_mebibytes;
