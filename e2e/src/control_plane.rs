@@ -299,9 +299,9 @@ impl ControlPlane {
         self.ready().await
     }
 
-    /// Stops kube-apiserver where it is, connections and all.
-    pub fn pause_apiserver(&self) {
-        self.apiserver.signal(Signal::SIGSTOP);
+    /// Stops kube-apiserver where it is, connections and all; afterwards it does nothing any more.
+    pub async fn pause_apiserver(&self) {
+        self.apiserver.pause().await;
     }
 
     /// Lets it go on.

@@ -5,10 +5,14 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use nix::sys::signal::{Signal, kill};
+use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::Pid;
 use tokio::process::{Child, Command};
 
 use crate::Error;
+
+/// How long it may take to stop.
+const PAUSE: Duration = Duration::from_secs(10);
 
 /// Ends with this value, whatever happens.
 pub(crate) struct Process {
@@ -58,6 +62,20 @@ impl Process {
             // It may just have ended.
             let _ = kill(Pid::from_raw(id), signal);
         }
+    }
+
+    /// Stops it, and waits until all its threads stand still: a busy machine takes its time for that.
+    pub(crate) async fn pause(&self) {
+        self.signal(Signal::SIGSTOP);
+        let Some(id) = self.child.id().and_then(|id| i32::try_from(id).ok()) else { return };
+        let stopped = async {
+            let how = WaitPidFlag::WUNTRACED | WaitPidFlag::WNOHANG;
+            while waitpid(Pid::from_raw(id), Some(how)) == Ok(WaitStatus::StillAlive) {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        };
+        // Who needs it to stand still finds out if it does not.
+        let _ = tokio::time::timeout(PAUSE, stopped).await;
     }
 
     /// Asks it to end, and ends it when it does not within the bound.

@@ -148,7 +148,7 @@ async fn happen(
         Fault::CutWithin => proxy.cut_after(random.u64(1..20_000)),
         Fault::Restart => control_plane.restart_apiserver().await.map_err(text)?,
         Fault::Pause => {
-            control_plane.pause_apiserver();
+            control_plane.pause_apiserver().await;
             tokio::time::sleep(Duration::from_millis(random.u64(100..3_000))).await;
             control_plane.resume_apiserver();
         }

@@ -236,7 +236,7 @@ async fn paused_for_longer_than_a_watch_lasts() {
         options.min_watch_timeout_unbounded(Duration::from_secs(2)).stall_margin(Duration::from_secs(1))
     })
     .await;
-    scene.control_plane.pause_apiserver();
+    scene.control_plane.pause_apiserver().await;
     let stalled = || check(scene.statistics().stalled_watches > 0, scene.statistics());
     until("the watch is given up", stalled).await;
     assert!(scene.problems.all().iter().all(|problem| problem.recovery == Recovery::Rewatch));
@@ -251,12 +251,13 @@ async fn paused_for_longer_than_a_watch_lasts() {
 async fn paused_for_a_moment() {
     let mut scene = Scene::begin(Options::new()).await;
     let before = scene.statistics();
-    scene.control_plane.pause_apiserver();
+    scene.control_plane.pause_apiserver().await;
     // Nobody answers: it is paused indeed.
     let api = scene.api();
     let object = serde_json::from_value(json!({"metadata": {"name": "meanwhile"}})).unwrap();
     let mut write = tokio::spawn(async move { api.create(&PostParams::default(), &object).await });
-    assert!(tokio::time::timeout(Duration::from_secs(1), &mut write).await.is_err());
+    let answer = tokio::time::timeout(Duration::from_secs(1), &mut write).await;
+    assert!(answer.is_err(), "{answer:?}");
     scene.control_plane.resume_apiserver();
     write.await.unwrap().unwrap();
     let statistics = scene.recovered(0).await;
