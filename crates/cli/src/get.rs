@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use jiff::Timestamp;
-use kinformer::{Object, ObjectKey, Snapshot};
+use kinformer::{KubeListerWatcher, Object, ObjectKey, Snapshot};
 use tokio::time::Instant;
 
 use crate::args::{Encoding, Format, GetArgs, ReadingArgs};
@@ -11,7 +11,7 @@ use crate::exit::Error;
 use crate::informers::{self, Running, Selected};
 use crate::output::Output;
 use crate::session::Session;
-use crate::shown::{Shown, Whole};
+use crate::shown::Whole;
 use crate::stop::Stop;
 use crate::{indexes, objects};
 
@@ -90,7 +90,8 @@ async fn get(
         };
         let namespace = namespace.filter(|_| served.namespaced).or(session.namespace_of(served));
         let selected = Selected { namespace, labels: None, fields: name.as_deref() };
-        let source = Whole::source(session.connection.client.clone(), served.resource.clone());
+        let client = session.connection.client.clone();
+        let source = KubeListerWatcher::packed_dynamic(client, served.resource.clone());
         // What is printed as JSON is what the server wrote.
         let encoding = (args.output == Format::Json).then_some(Encoding::Json);
         let reading = ReadingArgs { encoding, ..ReadingArgs::default() };

@@ -16,7 +16,7 @@ pub(crate) type Whole = Packed<DynamicObject>;
 
 /// An object of which the program shows something.
 pub(crate) trait Shown: Object + FromWire {
-    /// Where they come from.
+    /// Where they come from to be watched.
     fn source(client: Client, resource: ApiResource) -> KubeListerWatcher<Self>;
 
     /// How pods, namespaces and volumes are.
@@ -46,10 +46,25 @@ impl Default for Fields {
     }
 }
 
+/// What makes objects large and is never shown while they are watched.
+const UNSHOWN: [&[&str]; 10] = [
+    &["metadata", "annotations"],
+    &["spec", "containers"],
+    &["spec", "initContainers"],
+    &["spec", "template"],
+    &["spec", "volumes"],
+    &["status", "conditions"],
+    &["status", "containerStatuses"],
+    &["status", "images"],
+    &["binaryData"],
+    &["data"],
+];
+
 /// Nothing is decoded but what is shown, when it is.
 impl Shown for Whole {
     fn source(client: Client, resource: ApiResource) -> KubeListerWatcher<Self> {
-        KubeListerWatcher::packed_dynamic(client, resource)
+        let source = KubeListerWatcher::packed_dynamic(client, resource);
+        UNSHOWN.into_iter().fold(source, KubeListerWatcher::cut)
     }
 
     fn phase(&self, fields: &Fields) -> Option<Cow<'_, str>> {

@@ -212,21 +212,21 @@ async fn resources_that_are_named_can_be_packed_too() {
     server.shutdown().await;
 }
 
-/// How many pods were decoded.
-static DECODED: AtomicUsize = AtomicUsize::new(0);
+/// How many pods were decoded, by each test that counts them.
+static DECODED: [AtomicUsize; 2] = [const { AtomicUsize::new(0) }; 2];
 
 /// A pod that counts.
 #[derive(Clone, Debug)]
-struct Counted(Pod);
+struct Counted<const TEST: usize>(Pod);
 
-impl<'de> Deserialize<'de> for Counted {
+impl<'de, const TEST: usize> Deserialize<'de> for Counted<TEST> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        DECODED.fetch_add(1, Ordering::Relaxed);
+        DECODED[TEST].fetch_add(1, Ordering::Relaxed);
         Pod::deserialize(deserializer).map(Self)
     }
 }
 
-impl Resource for Counted {
+impl<const TEST: usize> Resource for Counted<TEST> {
     type DynamicType = ();
     type Scope = NamespaceResourceScope;
 
@@ -272,9 +272,9 @@ async fn an_index_by_a_field_decodes_nothing_else() {
     }
     server.create(pod("waiting", None)).unwrap();
     for encoding in [Encoding::Json, Encoding::Protobuf] {
-        let before = DECODED.load(Ordering::Relaxed);
+        let before = DECODED[0].load(Ordering::Relaxed);
         let factory = builder(&server).encoding(encoding).build();
-        let pods = factory.informer_for::<Counted>();
+        let pods = factory.informer_for::<Counted<0>>();
         let indexers = [("node", &["spec", "nodeName"]), ("host", &["spec", "hostNetwork"])];
         pods.add_indexers(indexers.map(|(name, path)| (name, index_by_field(path)))).unwrap();
         synced(&factory).await;
@@ -289,13 +289,46 @@ async fn an_index_by_a_field_decodes_nothing_else() {
         let bound = server.create(pod("late", Some("node-3"))).unwrap();
         pods.wait_for_until(&version(&bound), soon()).await.unwrap();
         assert_eq!(pods.store().by_index("node", "node-3").unwrap().len(), 101);
-        assert_eq!(DECODED.load(Ordering::Relaxed), before, "nobody has read a pod");
+        assert_eq!(DECODED[0].load(Ordering::Relaxed), before, "nobody has read a pod");
         let one = pods.get_by_key("default/p0").unwrap();
         assert_eq!(one.typed().unwrap().0.spec.as_ref().unwrap().node_name.as_deref(), Some("node-0"));
-        assert_eq!(DECODED.load(Ordering::Relaxed), before + 1);
+        assert_eq!(DECODED[0].load(Ordering::Relaxed), before + 1);
         factory.shutdown().await.unwrap();
         server.delete("v1", "Pod", "default", "late").unwrap();
     }
+    server.shutdown().await;
+}
+
+// contract: L-13
+#[tokio::test(flavor = "multi_thread")]
+async fn an_object_is_decoded_once_for_all_handlers_and_only_if_one_asks() {
+    const MANY: usize = 200;
+    let decoded = || DECODED[1].load(Ordering::Relaxed);
+    let server = ApiServer::builder().protobuf(ProtobufAnswers::Offered).start().await.unwrap();
+    for number in 0..MANY {
+        server.create(pod(&format!("p{number}"), None)).unwrap();
+    }
+    let factory = factory(&server);
+    let pods = factory.informer_for::<Counted<1>>();
+    let told = pods.handler().for_each(|event| assert!(!event.key().name().is_empty())).unwrap();
+    synced(&factory).await;
+    told.synced().await.unwrap();
+    assert_eq!(decoded(), 0, "nobody has asked");
+    let readers: Vec<_> = (0..4)
+        .map(|_| {
+            let read = |event: &Event<Packed<Counted<1>>>| {
+                let pod = event.object().unwrap().typed().unwrap();
+                assert_eq!(pod.0.spec.as_ref().unwrap().priority, Some(7));
+            };
+            pods.handler().for_each(read).unwrap()
+        })
+        .collect();
+    for reader in &readers {
+        reader.synced().await.unwrap();
+        assert_eq!((reader.stats().panics, reader.stats().delivered), (0, MANY as u64));
+    }
+    assert_eq!(decoded(), MANY, "as many as are kept");
+    factory.shutdown().await.unwrap();
     server.shutdown().await;
 }
 

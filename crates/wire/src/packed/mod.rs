@@ -44,7 +44,8 @@ pub trait Typed<K> {
     fn typed(&self) -> Result<impl Deref<Target = K>, Error>;
 }
 
-impl<K> Typed<K> for K {
+// Of what can be decoded: so that an `Arc` of an object is not taken for one itself.
+impl<K: DeserializeOwned> Typed<K> for K {
     fn typed(&self) -> Result<impl Deref<Target = K>, Error> {
         Ok(self)
     }
