@@ -21,6 +21,9 @@
 //! 1.37 has no more, there is no [`ObjectDecoder`] for protobuf: a server is then asked for JSON. Fields that a newer
 //! server adds are skipped and [counted](ObjectDecoder::unknown_fields).
 //!
+//! A [`Packed`] object stays the bytes that it came in, with its key, version and labels ready. The whole, its metadata
+//! or [one member](Packed::at) of it is decoded when somebody reads that.
+//!
 //! # Trade-offs
 //!
 //! Every byte of JSON is looked at twice, once by the scanner and once by serde; the scanner is many times the

@@ -69,6 +69,29 @@ impl<K: DeserializeOwned + Send + Sync + 'static> Typed<K> for Packed<K> {
 /// have it decoded once.
 ///
 /// That an object does not make sense beyond its metadata is found by who reads it, and not when it arrives.
+///
+/// ```
+/// use kinformer_core::Object;
+/// use kinformer_wire::{FromWire, MemberPath, ObjectDecoder, Packed};
+///
+/// #[derive(serde::Deserialize)]
+/// struct Pod {
+///     spec: Spec,
+/// }
+/// #[derive(serde::Deserialize)]
+/// struct Spec {
+///     priority: i32,
+/// }
+///
+/// let json = br#"{"metadata":{"name":"a","namespace":"b"},"spec":{"nodeName":"node-1","priority":7}}"#;
+/// let pod: Packed<Pod> = Packed::from_wire(json, &ObjectDecoder::json())?;
+/// assert_eq!(pod.key().to_string(), "b/a");
+/// let node = MemberPath::new(&["spec", "nodeName"]);
+/// assert_eq!(pod.at::<&str>(&node)?, Some("node-1"));
+/// assert!(!pod.is_decoded());
+/// assert_eq!(pod.typed()?.spec.priority, 7);
+/// # Ok::<(), kinformer_wire::Error>(())
+/// ```
 pub struct Packed<K> {
     layout: Layout,
     version: ResourceVersion,
