@@ -24,11 +24,11 @@ const PHASES: [&str; 4] = ["sync", "relist", "updates", "latency"];
 #[tokio::main]
 async fn main() -> Result<(), Failure> {
     let words: Vec<String> = std::env::args().skip(1).collect();
-    let [packed, kinformer, ..] = PEERS;
+    let [kinformer, eager, ..] = PEERS;
     match words.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
         // What is measured is this program as well.
-        [peer, kubeconfig] if *peer == packed => peers::kinformer_packed(Path::new(kubeconfig)).await,
         [peer, kubeconfig] if *peer == kinformer => peers::kinformer(Path::new(kubeconfig)).await,
+        [peer, kubeconfig] if *peer == eager => peers::kinformer_eager(Path::new(kubeconfig)).await,
         [KUBE_RUNTIME, kubeconfig] => peers::kube_runtime(Path::new(kubeconfig)).await,
         [pods, runs, rate, phases @ ..] if phases.iter().all(|phase| PHASES.contains(phase)) => {
             compare(pods.parse()?, runs.parse()?, rate.parse()?, phases).await

@@ -16,15 +16,15 @@ use serde_json::json;
 use crate::Failure;
 use crate::process::{ALOUD, Answer, Synced};
 
-/// Ours with objects that are decoded when they are read, which nobody does here.
-pub(crate) async fn kinformer_packed(kubeconfig: &Path) -> Result<(), Failure> {
+/// Ours as it comes: objects are decoded when they are read, which nobody does here.
+pub(crate) async fn kinformer(kubeconfig: &Path) -> Result<(), Failure> {
     let factory = factory(kubeconfig).await?;
     let pods = factory.informer_for::<Pod>();
     measured(&factory, &pods).await
 }
 
 /// Ours with objects that are decoded as they come.
-pub(crate) async fn kinformer(kubeconfig: &Path) -> Result<(), Failure> {
+pub(crate) async fn kinformer_eager(kubeconfig: &Path) -> Result<(), Failure> {
     let factory = factory(kubeconfig).await?;
     let pods = factory.eager().informer_for::<Pod>();
     measured(&factory, &pods).await
