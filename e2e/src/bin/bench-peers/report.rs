@@ -4,7 +4,7 @@ use std::fmt;
 
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 
-/// What is compared, in the order of the columns: ours packed and as it comes, and the peers.
+/// What is compared, in the order of the columns: ours as it comes and eager, and the peers.
 pub(crate) const PEERS: [&str; 4] = ["kinformer", "kinformer-eager", CLIENT_GO, KUBE_RUNTIME];
 pub(crate) const CLIENT_GO: &str = "client-go";
 pub(crate) const KUBE_RUNTIME: &str = "kube-runtime";
