@@ -1,11 +1,9 @@
 //! The indexes that `kinformer get` offers, on objects of any kind.
 
-use std::sync::Arc;
-
 use kinformer::{IndexFunction, IndexValues, NAMESPACE_INDEX};
 use kinformer_store::Indexers;
 
-use crate::shown::{Fields, Shown, Whole};
+use crate::shown::{self, Fields, Shown, Whole};
 
 /// By the name of the node that a pod is on.
 const NODE: &str = "node";
@@ -16,13 +14,12 @@ const OWNER: &str = "owner";
 
 /// All of them, for one resource.
 pub(crate) fn all() -> Indexers<Whole> {
-    let fields = Arc::new(Fields::default());
-    let of_owners = fields.clone();
+    let fields = Fields::default();
     let node = move |object: &Whole, values: &mut IndexValues| {
         object.node(&fields).into_iter().for_each(|node| values.push(&node));
     };
-    let owner = move |object: &Whole, values: &mut IndexValues| {
-        of_owners.owners(object).iter().for_each(|owner| values.push(owner));
+    let owner = |object: &Whole, values: &mut IndexValues| {
+        shown::owners(object).iter().for_each(|owner| values.push(owner));
     };
     Indexers::new()
         .index(NAMESPACE_INDEX, IndexFunction::by_namespace())

@@ -32,7 +32,6 @@ pub(crate) struct Fields {
     phase: MemberPath,
     node: MemberPath,
     created: MemberPath,
-    owners: MemberPath,
 }
 
 impl Default for Fields {
@@ -41,7 +40,6 @@ impl Default for Fields {
             phase: MemberPath::new(&["status", "phase"]),
             node: MemberPath::new(&["spec", "nodeName"]),
             created: MemberPath::new(&["metadata", "creationTimestamp"]),
-            owners: MemberPath::new(&["metadata", "ownerReferences"]),
         }
     }
 }
@@ -81,12 +79,12 @@ impl Fields {
     pub(crate) fn created(&self, object: &Whole) -> Option<Timestamp> {
         object.at::<Time>(&self.created).ok()?.map(|time| time.0)
     }
+}
 
-    /// Its owners, each as `Kind/name`.
-    pub(crate) fn owners(&self, object: &Whole) -> Vec<String> {
-        let owners = object.at::<Vec<Owner>>(&self.owners).ok().flatten().unwrap_or_default();
-        owners.into_iter().map(|Owner { kind, name }| format!("{kind}/{name}")).collect()
-    }
+/// The owners of an object, each as `Kind/name`.
+pub(crate) fn owners(object: &Whole) -> Vec<String> {
+    let owners = object.owner_references::<Owner>().unwrap_or_default();
+    owners.into_iter().map(|Owner { kind, name }| format!("{kind}/{name}")).collect()
 }
 
 #[derive(Deserialize)]
@@ -141,7 +139,7 @@ pub(crate) mod tests {
             "spec": {"nodeName": "n"}, "status": {"phase": "Running"},
         }));
         assert_eq!((object.phase(&fields), object.node(&fields)), (Some("Running".into()), Some("n".into())));
-        assert_eq!(fields.owners(&object), ["Job/b"]);
+        assert_eq!(owners(&object), ["Job/b"]);
         assert_eq!(
             fields.created(&object).map(|time| time.to_string()).as_deref(),
             Some("2026-01-01T00:00:00Z")
@@ -158,7 +156,7 @@ pub(crate) mod tests {
         ] {
             let object = whole(&object);
             assert_eq!((object.phase(&fields), object.node(&fields)), (None, None));
-            assert_eq!((fields.owners(&object), fields.created(&object)), (Vec::new(), None));
+            assert_eq!((owners(&object), fields.created(&object)), (Vec::new(), None));
         }
     }
 }
