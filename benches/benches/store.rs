@@ -1,11 +1,13 @@
 //! What the operations of a store cost alone, against a lock around hash maps.
 #![allow(missing_docs, clippy::indexing_slicing)]
 
+use std::future::Future as _;
 use std::hint::black_box;
+use std::task::{Context, Waker};
 
 use benches::{Locked, filled, indexer, moved, pick, pod};
 use criterion::{BatchSize, BenchmarkId, Criterion, criterion_group, criterion_main};
-use kinformer_core::Replacement;
+use kinformer_core::{Replacement, ResourceVersion};
 
 const SIZES: [usize; 3] = [1_000, 10_000, 160_000];
 
@@ -116,10 +118,46 @@ fn store(c: &mut Criterion) {
     }
 }
 
+/// What a write costs while tasks wait for versions that it does not reach, and what it costs to end those waits.
+fn waits(c: &mut Criterion) {
+    let keys = benches::keys(1_000);
+    let mut context = Context::from_waker(Waker::noop());
+    for waits in [0, 100, 10_000] {
+        let store = filled(&keys, 1);
+        let far = ResourceVersion::number(u64::MAX);
+        let mut waiting: Vec<_> = (0..waits).map(|_| Box::pin(store.wait_for(&far))).collect();
+        waiting.iter_mut().for_each(|wait| assert!(wait.as_mut().poll(&mut context).is_pending()));
+        let mut i = 0;
+        c.bench_function(&format!("update beside waits/{waits}"), |b| {
+            b.iter(|| {
+                i += 1;
+                drop(store.update(pod(&keys, pick(i, 1_000), i as u64)));
+            });
+        });
+    }
+    for waits in [1_000, 10_000] {
+        c.bench_function(&format!("end waits/{waits}"), |b| {
+            b.iter_batched(
+                || filled(&keys, 1),
+                |store| {
+                    let far = ResourceVersion::number(u64::MAX);
+                    let mut waiting: Vec<_> = (0..waits).map(|_| Box::pin(store.wait_for(&far))).collect();
+                    waiting
+                        .iter_mut()
+                        .for_each(|wait| assert!(wait.as_mut().poll(&mut context).is_pending()));
+                    store.bookmark(far.clone());
+                    waiting.iter_mut().for_each(|wait| assert!(wait.as_mut().poll(&mut context).is_ready()));
+                },
+                BatchSize::LargeInput,
+            );
+        });
+    }
+}
+
 criterion_group! {
     name = group;
     config = Criterion::default().sample_size(20).warm_up_time(std::time::Duration::from_millis(200))
         .measurement_time(std::time::Duration::from_millis(800));
-    targets = store
+    targets = store, waits
 }
 criterion_main!(group);

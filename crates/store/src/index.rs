@@ -7,6 +7,7 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 
 use crate::bucket::{Bucket, SlotSet};
+use crate::compact::is_sparse;
 use crate::points::Points;
 use crate::tree::Tree;
 
@@ -93,6 +94,23 @@ impl Index {
         Some(&self.buckets.get(bucket)?.slots)
     }
 
+    /// The same index over slots with other numbers, without gaps between the numbers of its buckets.
+    pub(crate) fn compacted(&self, hasher: &Hasher, new_slot: impl Fn(u32) -> u32) -> (Self, IndexWriter) {
+        let (mut index, mut writer) = (Self::default(), IndexWriter::default());
+        for Bucket { value, slots } in self.buckets.iter() {
+            let Some(value) = value else { continue };
+            let bucket = writer.add_bucket(&mut index, hash_text(hasher, value), value.clone());
+            for slot in slots.chunks().flatten() {
+                let slot = new_slot(*slot);
+                let place = index.buckets.get_mut(bucket).slots.push(slot);
+                let mut places = SmallVec::from(writer.places(slot));
+                places.push(Place { bucket, place });
+                writer.remember(slot, places);
+            }
+        }
+        (index, writer)
+    }
+
     /// All values that some object has, in no particular order.
     pub(crate) fn values(&self) -> impl ExactSizeIterator<Item = &Arc<str>> {
         let values = self.buckets.iter().filter_map(|bucket| bucket.value.as_ref());
@@ -123,6 +141,13 @@ impl<I: Iterator> Iterator for Counted<I> {
 impl<I: Iterator> ExactSizeIterator for Counted<I> {}
 
 impl IndexWriter {
+    /// Whether few of its numbers are in use any more, and it has at least so many of them.
+    pub(crate) fn is_sparse(&self, index: &Index, at_least: usize) -> bool {
+        let (buckets, several) = (self.next_bucket as usize, self.several.len());
+        buckets >= at_least && is_sparse(index.values, buckets)
+            || several >= at_least && is_sparse(several - self.free_several.len(), several)
+    }
+
     fn places(&self, slot: u32) -> &[Place] {
         match self.entries.get(slot) {
             None | Some(Entry(Place { bucket: NONE, .. })) => &[],
@@ -210,11 +235,16 @@ impl IndexWriter {
         if let Some(bucket) = index.bucket_of(hash, value) {
             return bucket;
         }
+        self.add_bucket(index, hash, value.into())
+    }
+
+    /// A bucket for a value that has none; returns its number.
+    fn add_bucket(&mut self, index: &mut Index, hash: u32, value: Arc<str>) -> u32 {
         let bucket = self.free_buckets.pop().unwrap_or_else(|| {
             self.next_bucket += 1;
             self.next_bucket - 1
         });
-        index.buckets.get_mut(bucket).value = Some(value.into());
+        index.buckets.get_mut(bucket).value = Some(value);
         index.points.insert(hash, bucket);
         index.values += 1;
         bucket

@@ -62,6 +62,7 @@
 
 mod add_indexers;
 mod bucket;
+mod compact;
 mod error;
 mod evaluated;
 mod expiring;

@@ -67,6 +67,15 @@ impl Points {
         }
     }
 
+    /// The same hashes with other numbers.
+    pub(crate) fn renumbered(&self, number: impl Fn(u32) -> u32) -> Self {
+        let mut points = Self::default();
+        for cell in self.shards.iter().flat_map(Shard::used) {
+            points.insert(hash_of(cell), number(number_of(cell)));
+        }
+        points
+    }
+
     /// The shard of a hash. Shards from the next power of two on have not been split off yet; until then
     /// their entries are with the shard they will come from.
     fn address(&self, hash: u32) -> u32 {

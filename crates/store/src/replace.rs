@@ -105,11 +105,12 @@ impl<T: Object> Indexer<T> {
                 return Err(full("*"));
             }
             list.execute(plan, &mut edit, &mut changed);
+            let sparse = edit.is_sparse();
             after.version = version.clone();
             after.revision += 1;
             let revision = after.revision;
             let replaced = mem::replace(&mut *self.roots.write(), Arc::new(after));
-            drop(writer);
+            self.release(writer, sparse);
             // What only the old state held is with the caller, or is dropped there one by one.
             drop((before, replaced));
             self.waiters.published(&version);

@@ -4,13 +4,16 @@
 //! accessor of an object) leaves what it guards consistent.
 
 #[cfg(not(loom))]
-pub(crate) use std::sync::atomic::{AtomicUsize, Ordering};
+pub(crate) use std::sync::atomic::{self, AtomicUsize};
 
 #[cfg(not(loom))]
-pub(crate) use parking_lot::{Mutex, RwLock};
+pub(crate) use parking_lot::{Mutex, MutexGuard, RwLock};
 
 #[cfg(loom)]
-pub(crate) use loom::sync::atomic::{AtomicUsize, Ordering};
+pub(crate) use loom::sync::atomic::{self, AtomicUsize};
+
+#[cfg(loom)]
+pub(crate) use loom::sync::MutexGuard;
 
 #[cfg(loom)]
 pub(crate) use self::model::{Mutex, RwLock};

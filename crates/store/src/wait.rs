@@ -1,5 +1,7 @@
 //! Waiting until the store has reached a version.
 
+use std::cmp::Ordering;
+use std::collections::{BTreeMap, HashMap};
 use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
@@ -7,12 +9,12 @@ use std::task::{Context, Poll, Waker};
 use kinformer_core::ResourceVersion;
 
 use crate::Error;
-use crate::sync::{AtomicUsize, Mutex, Ordering};
+use crate::sync::{AtomicUsize, Mutex, atomic};
 
-/// Who waits. A writer that nobody waits for pays one atomic load; one that somebody waits for compares one
-/// version for each of them and wakes only those whose wait is over.
+/// The waits for versions. A writer without waits pays one atomic load; with waits, a write costs O(log waits) for each
+/// wait that it ends and one comparison beside them.
 pub(crate) struct Waiters {
-    /// How many there are, for the writers' short way out.
+    /// How many waits there are, for the writers' short way out.
     count: AtomicUsize,
     list: Mutex<List>,
 }
@@ -21,15 +23,33 @@ pub(crate) struct Waiters {
 struct List {
     stopped: bool,
     next: u64,
-    /// In the order of their numbers.
-    waiting: Vec<Waiting>,
+    /// By the version that is waited for, lowest first.
+    waiting: BTreeMap<Place, Waker>,
+    /// By number: waits that are over and whose future has not been polled since.
+    ended: HashMap<u64, End>,
 }
 
-struct Waiting {
-    number: u64,
+/// The place of a wait: its version, and its number among all waits.
+#[derive(Clone, PartialEq, Eq)]
+struct Place {
     wanted: ResourceVersion,
-    waker: Waker,
-    end: Option<End>,
+    number: u64,
+}
+
+impl Ord for Place {
+    /// Versions that cannot be compared are before all others: the next version ends their waits.
+    fn cmp(&self, other: &Self) -> Ordering {
+        let comparable = |place: &Self| place.wanted.compare(&ResourceVersion::number(0)).is_some();
+        let (mine, others) = (comparable(self), comparable(other));
+        let versions = if mine && others { self.wanted.compare(&other.wanted) } else { None };
+        mine.cmp(&others).then(versions.unwrap_or(Ordering::Equal)).then(self.number.cmp(&other.number))
+    }
+}
+
+impl PartialOrd for Place {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
 }
 
 /// How a wait ended, and where the store stood.
@@ -71,7 +91,7 @@ impl Waiters {
     /// looked before the writer published, the lock has carried the count to the writer; if it looked after,
     /// it has seen the version.
     pub(crate) fn published(&self, version: &ResourceVersion) {
-        if self.count.load(Ordering::Relaxed) > 0 {
+        if self.count.load(atomic::Ordering::Relaxed) > 0 {
             self.end(|wanted| End::at(version, wanted));
         }
     }
@@ -86,18 +106,24 @@ impl Waiters {
         self.list.lock().stopped
     }
 
+    /// Ends waits in the order of their versions, up to the first for which there is no end yet.
     fn end(&self, end_of: impl Fn(&ResourceVersion) -> Option<End>) {
         let mut wakers = Vec::new();
-        for waiting in &mut self.list.lock().waiting {
-            if waiting.end.is_none() {
-                waiting.end = end_of(&waiting.wanted);
-                if waiting.end.is_some() {
-                    wakers.push(std::mem::replace(&mut waiting.waker, Waker::noop().clone()));
-                }
-            }
+        let mut list = self.list.lock();
+        while let Some(first) = list.waiting.first_entry()
+            && let Some(end) = end_of(&first.key().wanted)
+        {
+            let (place, waker) = first.remove_entry();
+            list.ended.insert(place.number, end);
+            wakers.push(waker);
         }
+        drop(list);
         // A waker is foreign code: no lock is held any more.
         wakers.into_iter().for_each(Waker::wake);
+    }
+
+    fn update_count(&self, list: &List) {
+        self.count.store(list.waiting.len(), atomic::Ordering::Relaxed);
     }
 
     /// Waits for a version; `current` gives the one that is published now.
@@ -106,7 +132,7 @@ impl Waiters {
         wanted: ResourceVersion,
         current: F,
     ) -> Wait<'_, F> {
-        Wait { waiters: self, wanted, current, number: None }
+        Wait { waiters: self, wanted, current, place: None }
     }
 }
 
@@ -115,14 +141,15 @@ pub(crate) struct Wait<'a, F> {
     waiters: &'a Waiters,
     wanted: ResourceVersion,
     current: F,
-    number: Option<u64>,
+    /// Once it is registered.
+    place: Option<Place>,
 }
 
 impl<F: Fn() -> ResourceVersion + Unpin> Future for Wait<'_, F> {
     type Output = Result<(), Error>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        if self.number.is_none()
+        if self.place.is_none()
             && let Some(end @ End::Reached) = End::at(&(self.current)(), &self.wanted)
         {
             return Poll::Ready(end.into_result(self.wanted.clone()));
@@ -146,42 +173,36 @@ impl<F: Fn() -> ResourceVersion + Unpin> Future for Wait<'_, F> {
 }
 
 impl<F> Wait<'_, F> {
-    /// Makes sure that whoever publishes next finds this waker.
+    /// Makes sure that the next publication finds this waker. Returns whether waits are stopped, how this wait has ended,
+    /// and a waker to be dropped.
     fn register(&mut self, waker: Waker) -> (bool, Option<End>, Option<Waker>) {
         let mut list = self.waiters.list.lock();
         let stopped = list.stopped;
-        match self.number {
-            Some(number) => {
-                let at = list.waiting.binary_search_by_key(&number, |waiting| waiting.number);
-                let waiting = at.ok().and_then(|at| list.waiting.get_mut(at));
-                match waiting {
-                    Some(waiting) => {
-                        let old = std::mem::replace(&mut waiting.waker, waker);
-                        (stopped, waiting.end.clone(), Some(old))
-                    }
-                    None => (stopped, None, Some(waker)),
-                }
-            }
-            None => {
-                let number = list.next;
-                list.next += 1;
-                let wanted = self.wanted.clone();
-                list.waiting.push(Waiting { number, wanted, waker, end: None });
-                self.waiters.count.store(list.waiting.len(), Ordering::Relaxed);
-                self.number = Some(number);
-                (stopped, None, None)
-            }
+        let place = self.place.get_or_insert_with(|| {
+            let number = list.next;
+            list.next += 1;
+            Place { wanted: self.wanted.clone(), number }
+        });
+        if let Some(end) = list.ended.get(&place.number) {
+            return (stopped, Some(end.clone()), Some(waker));
         }
+        let old = list.waiting.insert(place.clone(), waker);
+        self.waiters.update_count(&list);
+        (stopped, None, old)
     }
 
     fn leave(&mut self) {
-        let Some(number) = self.number.take() else { return };
+        let Some(place) = self.place.take() else { return };
         let mut list = self.waiters.list.lock();
-        let at = list.waiting.binary_search_by_key(&number, |waiting| waiting.number);
-        let left = at.ok().map(|at| list.waiting.remove(at));
-        self.waiters.count.store(list.waiting.len(), Ordering::Relaxed);
+        let waker = list.waiting.remove(&place);
+        list.ended.remove(&place.number);
+        if list.ended.is_empty() {
+            // What many waits that ended together have taken.
+            list.ended = HashMap::new();
+        }
+        self.waiters.update_count(&list);
         drop(list);
-        drop(left);
+        drop(waker);
     }
 }
 

@@ -100,9 +100,10 @@ impl<T: Object> Indexer<T> {
             let mut edit = Edit { roots: Arc::make_mut(&mut roots), writer: &mut writer };
             let old = prepared.apply(&mut edit, &values, 0);
             edit.roots.revision += 1;
+            let sparse = edit.is_sparse();
             let version = roots.version.clone();
             drop(roots);
-            drop(writer);
+            self.release(writer, sparse);
             self.waiters.published(&version);
             values.recycle();
             return prepared.finish(0, old);
@@ -144,9 +145,10 @@ impl<T: Object> Indexer<T> {
                 })
                 .collect();
             edit.roots.revision += 1;
+            let sparse = edit.is_sparse();
             let (version, revision) = (roots.version.clone(), roots.revision);
             drop(roots);
-            drop(writer);
+            self.release(writer, sparse);
             self.waiters.published(&version);
             let mut applied =
                 Applied { changes: Vec::with_capacity(prepared.len()), report: Report::default(), revision };
@@ -210,9 +212,13 @@ impl<T: Object> Indexer<T> {
         let hash = hash_key(&self.hasher, key);
         let mut writer = self.writer.lock();
         let mut roots = self.roots.write();
-        let roots = Arc::make_mut(&mut roots);
-        roots.revision += 1;
-        Edit { roots, writer: &mut writer }.remove(hash, key)
+        let mut edit = Edit { roots: Arc::make_mut(&mut roots), writer: &mut writer };
+        edit.roots.revision += 1;
+        let old = edit.remove(hash, key);
+        let sparse = edit.is_sparse();
+        drop(roots);
+        self.release(writer, sparse);
+        old
     }
 
     fn prepare(&self, transaction: Transaction<T>) -> Result<Prepared<T>, Error> {

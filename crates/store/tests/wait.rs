@@ -183,3 +183,41 @@ async fn a_deadline_ends_the_wait() {
     reached.unwrap();
     assert_eq!(Instant::now(), deadline);
 }
+
+// contract: S-20
+#[test]
+fn many_waits_each_end_with_their_own_version() {
+    let indexer = Indexer::<Pod>::new();
+    let mut random = fastrand::Rng::with_seed(3);
+    let mut versions: Vec<_> = (0..2_000u64).map(|number| version(number / 2 + 1)).collect();
+    versions.push("99999999999999999999999".into());
+    versions.push("opaque".into());
+    random.shuffle(&mut versions);
+    let mut waits: Vec<_> = versions
+        .iter()
+        .map(|wanted| {
+            let (wakes, waker) = Wakes::new();
+            let mut wait = Box::pin(indexer.wait_for(wanted));
+            assert!(wait.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+            (wanted, wakes, waker, wait)
+        })
+        .collect();
+    for reached in [1u64, 2, 400, 401, 999, 1_000] {
+        indexer.bookmark(reached);
+        let (over, rest): (Vec<_>, Vec<_>) = waits
+            .into_iter()
+            .partition(|(wanted, ..)| version(reached).reaches(wanted) || **wanted == "opaque".into());
+        for (wanted, wakes, waker, mut wait) in over {
+            assert_eq!(wakes.count(), 1, "{wanted} at {reached}");
+            let ended = wait.as_mut().poll(&mut Context::from_waker(&waker));
+            match ended {
+                Poll::Ready(Ok(())) => assert!(version(reached).reaches(wanted)),
+                Poll::Ready(Err(Error::Incomparable { .. })) => assert_eq!(*wanted, "opaque".into()),
+                other => panic!("{wanted}: {other:?}"),
+            }
+        }
+        waits = rest;
+        assert!(waits.iter().all(|(_, wakes, ..)| wakes.count() == 0), "at {reached}");
+    }
+    assert_eq!(waits.len(), 1);
+}

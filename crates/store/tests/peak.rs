@@ -1,0 +1,182 @@
+//! What is left of a store that was much larger. A test binary of its own: it counts the allocations of the process, so
+//! its tests take turns.
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic)]
+
+mod common;
+
+use std::alloc::System;
+use std::collections::BTreeMap;
+
+use common::{Pod, pod};
+use kinformer_core::{Object, Replacement, Tombstone};
+use kinformer_store::{IndexFunction, Indexer, Snapshot, Transaction};
+use parking_lot::Mutex;
+use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
+
+#[global_allocator]
+static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
+
+static TURN: Mutex<()> = Mutex::new(());
+
+const PEAK: usize = 30_000;
+const LEFT: usize = 10;
+
+/// One value for each object in one index, one for each namespace in another, several in a third.
+fn indexer() -> Indexer<Pod> {
+    let node = IndexFunction::new(|pod: &Pod, values| pod.nodes.iter().for_each(|node| values.push(node)));
+    let several = IndexFunction::new(|pod: &Pod, values| {
+        for number in 0..3 {
+            values.push(&format!("{}-{number}", pod.nodes.first().map_or("none", String::as_str)));
+        }
+    });
+    let indexer = Indexer::builder().index("node", node).index("several", several);
+    indexer.index("namespace", IndexFunction::by_namespace()).build().unwrap()
+}
+
+fn nth(number: usize, node: usize) -> Pod {
+    pod(&format!("ns-{}/pod-{number}", number % 7)).node(&format!("node-{node}"))
+}
+
+fn fill(indexer: &Indexer<Pod>) {
+    let objects = (0..PEAK).map(|number| nth(number, number).arc()).collect();
+    indexer.replace(Replacement::new(objects, 1u64)).unwrap().into_result().unwrap();
+}
+
+/// The bytes that are still allocated after a store was filled and then changed.
+fn left_after(shrink: impl FnOnce(&Indexer<Pod>)) -> (isize, Indexer<Pod>) {
+    let indexer = indexer();
+    let region = Region::new(ALLOCATOR);
+    fill(&indexer);
+    shrink(&indexer);
+    let change = region.change();
+    (change.bytes_allocated as isize - change.bytes_deallocated as isize, indexer)
+}
+
+fn check(snapshot: &Snapshot<Pod>, model: &BTreeMap<String, Pod>) {
+    assert_eq!(snapshot.len(), model.len());
+    assert_eq!(snapshot.iter().count(), model.len());
+    let mut nodes = BTreeMap::<&str, usize>::new();
+    for (key, pod) in model {
+        assert_eq!(snapshot.get(key.as_str()).map(|stored| &**stored), Some(pod), "{key}");
+        pod.nodes.iter().for_each(|node| *nodes.entry(node).or_default() += 1);
+    }
+    assert_eq!(snapshot.index_values("node").unwrap().count(), nodes.len());
+    for (node, pods) in nodes {
+        assert_eq!(snapshot.by_index("node", node).unwrap().count(), pods, "{node}");
+        assert_eq!(snapshot.by_index("several", &format!("{node}-2")).unwrap().count(), pods, "{node}");
+    }
+    let namespaces = snapshot.index_values("namespace").unwrap();
+    let by_namespace = namespaces.map(|value| snapshot.by_index("namespace", value).unwrap().count());
+    assert_eq!(by_namespace.sum::<usize>(), model.len());
+}
+
+// contract: S-19
+#[test]
+fn a_peak_leaves_no_memory_behind() {
+    let _turn = TURN.lock();
+    type Shrink = fn(&Indexer<Pod>);
+    let ways: [(&str, Shrink); 5] = [
+        ("deletions", |indexer| {
+            for number in LEFT..PEAK {
+                let gone = Tombstone::FinalState(nth(number, number).arc());
+                indexer.delete(gone).unwrap().into_result().unwrap();
+            }
+        }),
+        ("deletions by key", |indexer| {
+            for number in LEFT..PEAK {
+                assert!(indexer.delete_by_key(nth(number, number).key()).is_some());
+            }
+        }),
+        ("a transaction", |indexer| {
+            let gone = |number| Transaction::Delete(Tombstone::FinalState(nth(number, number).arc()));
+            indexer.transaction((LEFT..PEAK).map(gone)).into_result().unwrap();
+        }),
+        ("a replace", |indexer| {
+            let left = (0..LEFT).map(|number| nth(number, number).arc()).collect();
+            indexer.replace(Replacement::new(left, 2u64)).unwrap().into_result().unwrap();
+        }),
+        ("other values, then a replace", |indexer| {
+            for number in 0..PEAK {
+                indexer.update(nth(number, 0)).unwrap().into_result().unwrap();
+            }
+            let left = (0..LEFT).map(|number| nth(number, number).arc()).collect();
+            indexer.replace(Replacement::new(left, 2u64)).unwrap().into_result().unwrap();
+        }),
+    ];
+    let model = (0..LEFT).map(|number| nth(number, number)).map(|pod| (pod.key().to_string(), pod)).collect();
+    for (way, shrink) in ways {
+        let (left, indexer) = left_after(shrink);
+        // Two hundred bytes for each of the numbers below which nothing is compacted.
+        assert!(left < 200 * 1024, "{way}: {left} bytes are left");
+        check(&indexer.snapshot(), &model);
+    }
+}
+
+// contract: S-19
+#[test]
+fn index_values_that_are_gone_leave_no_memory_behind() {
+    let _turn = TURN.lock();
+    let (with_one_value, _kept) = left_after(|indexer| {
+        for number in 0..PEAK {
+            indexer.update(nth(number, 0)).unwrap().into_result().unwrap();
+        }
+    });
+    let never_more = indexer();
+    let region = Region::new(ALLOCATOR);
+    for number in 0..PEAK {
+        never_more.add(nth(number, 0)).unwrap().into_result().unwrap();
+    }
+    let change = region.change();
+    let ideal = change.bytes_allocated as isize - change.bytes_deallocated as isize;
+    assert!(with_one_value < ideal * 5 / 4, "{with_one_value} bytes, where {ideal} would do");
+}
+
+// contract: S-19, S-10
+#[test]
+fn nothing_is_lost_or_moved_for_readers_when_a_store_grows_and_shrinks() {
+    let _turn = TURN.lock();
+    let mut random = fastrand::Rng::with_seed(7);
+    let indexer = indexer();
+    let mut model = BTreeMap::new();
+    let mut snapshots = Vec::new();
+    for target in [3_000, 20, 5_000, 600, 2_500, 0, 1_500] {
+        while model.len() != target {
+            let pod = nth(random.usize(0..6_000), random.usize(0..900));
+            let key = pod.key().to_string();
+            if model.len() < target {
+                indexer.update(pod.clone()).unwrap().into_result().unwrap();
+                model.insert(key, pod);
+            } else if let Some((key, _)) = model.range(key..).next().or_else(|| model.first_key_value()) {
+                let key = key.clone();
+                model.remove(&key);
+                assert!(indexer.delete_by_key(key.as_str()).is_some());
+            }
+            if random.u32(0..700) == 0 {
+                snapshots.push((indexer.snapshot(), model.clone()));
+            }
+        }
+        snapshots.push((indexer.snapshot(), model.clone()));
+    }
+    for (snapshot, model) in &snapshots {
+        check(snapshot, model);
+    }
+    for pair in snapshots.windows(2) {
+        let [(old, before), (new, after)] = pair else { panic!() };
+        let changed: BTreeMap<_, _> = new
+            .changes_since(old)
+            .map(|change| {
+                (
+                    change.old.or(change.new).unwrap().key().to_string(),
+                    (change.old.is_some(), change.new.is_some()),
+                )
+            })
+            .collect();
+        for key in before.keys().chain(after.keys()) {
+            let (was, is) = (before.get(key), after.get(key));
+            match changed.get(key) {
+                Some(change) => assert_eq!(*change, (was.is_some(), is.is_some()), "{key}"),
+                None => assert_eq!(was, is, "{key}"),
+            }
+        }
+    }
+}
