@@ -120,12 +120,15 @@ pub struct Replacement<T> {
     /// Keys of objects that exist but could not be delivered (they did not decode, or their transform
     /// failed): whatever is known of them stays as it is and is not taken for deleted.
     pub undelivered: Vec<ObjectKey>,
+    /// How many more objects there are, whose keys could not be read. With any of them the list is incomplete: each
+    /// object that is missing in it may be one of them, so that a sink applies the objects and deletes nothing.
+    pub unreadable: usize,
 }
 
 impl<T> Replacement<T> {
     /// A list with its version.
     pub fn new(objects: Vec<Arc<T>>, resource_version: impl Into<ResourceVersion>) -> Self {
-        Self { objects, resource_version: resource_version.into(), undelivered: Vec::new() }
+        Self { objects, resource_version: resource_version.into(), undelivered: Vec::new(), unreadable: 0 }
     }
 
     /// Names objects that exist but could not be delivered.
@@ -133,6 +136,18 @@ impl<T> Replacement<T> {
     pub fn undelivered(mut self, keys: impl IntoIterator<Item = ObjectKey>) -> Self {
         self.undelivered.extend(keys);
         self
+    }
+
+    /// Says how many objects there are whose keys could not be read.
+    #[must_use]
+    pub fn unreadable(mut self, objects: usize) -> Self {
+        self.unreadable = objects;
+        self
+    }
+
+    /// Whether what is missing in the list is gone: no object of it was [unreadable](Self::unreadable).
+    pub fn is_complete(&self) -> bool {
+        self.unreadable == 0
     }
 }
 
@@ -142,6 +157,7 @@ impl<T> Clone for Replacement<T> {
             objects: self.objects.clone(),
             resource_version: self.resource_version.clone(),
             undelivered: self.undelivered.clone(),
+            unreadable: self.unreadable,
         }
     }
 }

@@ -34,7 +34,8 @@ pub trait Sink<T: Object>: Send + Sync {
     /// See [`Error`]; nothing has changed.
     fn delete(&self, tombstone: Tombstone<T>) -> Result<Report, Error>;
 
-    /// From now on there is exactly what this list holds, at its version.
+    /// From now on there is exactly what this list holds, at its version. Of a list that is not
+    /// [complete](Replacement::is_complete) the objects are applied and nothing is deleted.
     ///
     /// # Errors
     /// See [`Error`]; nothing has changed. Single objects that cannot be taken are in the report instead, and

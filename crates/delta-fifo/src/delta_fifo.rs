@@ -242,8 +242,9 @@ impl<T: Object> Sink<T> for DeltaFifo<T> {
 
     fn replace(&self, replacement: Replacement<T>) -> Result<Report, SinkError> {
         let incoming = Incoming::new(self.settings.transform.as_ref(), replacement);
-        let Keyed { objects, all, report } = incoming.keyed()?;
-        let listed = |key: &ObjectKey| all.contains_key(key);
+        let Keyed { objects, all, is_complete, report } = incoming.keyed()?;
+        // What is missing in an incomplete list may exist: as if it were listed.
+        let listed = |key: &ObjectKey| !is_complete || all.contains_key(key);
         let apply = |known: Vec<LastKnown<T>>| {
             self.shared.write_all((known, objects), |state, garbage, (known, objects)| {
                 let mut gone: Vec<LastKnown<T>> = Vec::new();
@@ -277,8 +278,8 @@ impl<T: Object> Sink<T> for DeltaFifo<T> {
             })
         };
         match &self.settings.known {
-            None => apply(Vec::new())?,
-            Some(known) => self.shared.ask(|| known::missing(known, &all), apply)?,
+            Some(known) if is_complete => self.shared.ask(|| known::missing(known, &all), apply)?,
+            _ => apply(Vec::new())?,
         }
         Ok(report)
     }

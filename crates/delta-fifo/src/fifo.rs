@@ -335,7 +335,7 @@ impl<T: Object> Sink<T> for Fifo<T> {
     }
 
     fn replace(&self, replacement: Replacement<T>) -> Result<Report, SinkError> {
-        let Keyed { objects, all, report } = Incoming::new(None, replacement).keyed()?;
+        let Keyed { objects, all, is_complete, report } = Incoming::new(None, replacement).keyed()?;
         let mut dropped = Vec::new();
         let mut state = self.shared.state.lock();
         if state.closed {
@@ -344,8 +344,8 @@ impl<T: Object> Sink<T> for Fifo<T> {
         }
         let (was_full, had_synced) = (state.items.len() >= self.shared.limit, state.has_synced());
         let initial = !std::mem::replace(&mut state.populated, true);
-        let gone: Vec<ObjectKey> =
-            state.items.keys().filter(|key| !all.contains_key(*key)).cloned().collect();
+        let gone = state.items.keys().filter(|key| is_complete && !all.contains_key(*key));
+        let gone: Vec<ObjectKey> = gone.cloned().collect();
         dropped.extend(gone.iter().filter_map(|key| state.remove(key.as_str())));
         for (key, object) in objects {
             dropped.extend(state.put(key, object, initial));

@@ -46,13 +46,15 @@ pub(crate) struct Incoming<T> {
     pub(crate) objects: Vec<Arc<T>>,
     /// Keys of objects that there are, but not in the list.
     pub(crate) undelivered: Vec<ObjectKey>,
+    /// How many more there are, whose keys could not be read.
+    pub(crate) unreadable: usize,
     pub(crate) resource_version: ResourceVersion,
     pub(crate) report: Report,
 }
 
 impl<T: Object> Incoming<T> {
     pub(crate) fn new(transform: Option<&Transform<T>>, replacement: Replacement<T>) -> Self {
-        let Replacement { objects: list, resource_version, mut undelivered, .. } = replacement;
+        let Replacement { objects: list, resource_version, mut undelivered, unreadable, .. } = replacement;
         let mut report = Report::default();
         let mut objects: Vec<Option<Arc<T>>> = Vec::with_capacity(list.len());
         for (position, incoming) in list.into_iter().enumerate() {
@@ -73,7 +75,8 @@ impl<T: Object> Incoming<T> {
                 *place = None;
             }
         }
-        Self { objects: objects.into_iter().flatten().collect(), undelivered, resource_version, report }
+        let objects = objects.into_iter().flatten().collect();
+        Self { objects, undelivered, unreadable, resource_version, report }
     }
 
     /// The list for a queue that tracks keys.
@@ -89,7 +92,7 @@ impl<T: Object> Incoming<T> {
             objects.push((key, object));
         }
         all.extend(self.undelivered.into_iter().map(|key| (key, ())));
-        Ok(Keyed { objects, all, report: self.report })
+        Ok(Keyed { objects, all, is_complete: self.unreadable == 0, report: self.report })
     }
 }
 
@@ -98,6 +101,8 @@ pub(crate) struct Keyed<T> {
     pub(crate) objects: Vec<(ObjectKey, Arc<T>)>,
     /// All keys that there are, delivered or not.
     pub(crate) all: KeyMap<()>,
+    /// Whether what is missing is gone.
+    pub(crate) is_complete: bool,
     pub(crate) report: Report,
 }
 

@@ -191,8 +191,9 @@ impl<T: Object> RealFifo<T> {
 
     /// A replace as single deltas: what is gone first, then the list.
     fn replace_each(&self, known: &Known<T>, incoming: Incoming<T>) -> Result<Report, SinkError> {
-        let Keyed { objects, all, report } = incoming.keyed()?;
-        let listed = |key: &ObjectKey| all.contains_key(key);
+        let Keyed { objects, all, is_complete, report } = incoming.keyed()?;
+        // What is missing in an incomplete list may exist: as if it were listed.
+        let listed = |key: &ObjectKey| !is_complete || all.contains_key(key);
         let replaced: Vec<_> =
             objects.into_iter().map(|(key, object)| self.keyed(key, Delta::Replaced(object))).collect();
         let apply = |known: Vec<LastKnown<T>>| {
@@ -230,7 +231,10 @@ impl<T: Object> RealFifo<T> {
                 state.initial.replaced(before, state.backlog.items.len() - before)
             })
         };
-        self.shared.ask(|| known::missing(known, &all), apply)?;
+        match is_complete {
+            true => self.shared.ask(|| known::missing(known, &all), apply)?,
+            false => apply(Vec::new())?,
+        }
         Ok(report)
     }
 
@@ -279,8 +283,8 @@ impl<T: Object> Sink<T> for RealFifo<T> {
         if let Some(known) = &self.settings.known {
             return self.replace_each(known, incoming);
         }
-        let Incoming { objects, undelivered, resource_version, report } = incoming;
-        let all = Replacement::new(objects, resource_version).undelivered(undelivered);
+        let Incoming { objects, undelivered, unreadable, resource_version, report } = incoming;
+        let all = Replacement::new(objects, resource_version).undelivered(undelivered).unreadable(unreadable);
         self.push(self.item(Delta::ReplacedAll(Box::new(all))), |state| {
             state.initial.replaced(state.backlog.items.len() - 1, 1)
         })?;

@@ -240,6 +240,20 @@ fn what_could_not_be_delivered_is_not_gone() {
     assert_eq!(drain(&queue), [["Added queued=1"], ["Deleted ?gone=1"]]);
 }
 
+// contract: R-15
+#[test]
+fn an_incomplete_list_deletes_nothing() {
+    let (queue, known) = with_known(&[("stored", 1), ("processed", 1)]);
+    queue.update(pod("processed", 2)).unwrap().into_result().unwrap();
+    let processing = queue.try_pop().unwrap().unwrap();
+    queue.add(pod("queued", 1)).unwrap().into_result().unwrap();
+    queue.replace(list(&[("new", 3)]).unreadable(2)).unwrap().into_result().unwrap();
+    assert_eq!(drain(&queue), [["Added queued=1"], ["Replaced new=3"]]);
+    known.process(processing);
+    queue.replace(list(&[("stored", 1)])).unwrap().into_result().unwrap();
+    assert_eq!(drain(&queue), [["Replaced stored=1"], ["Deleted ?processed=2"]]);
+}
+
 // contract: Q-08
 #[test]
 fn what_is_being_processed_is_gone_only_if_it_was_there() {

@@ -183,9 +183,9 @@ impl Model {
                     });
                 }
             }
-            Step::Replace(keys, undelivered) => {
+            Step::Replace(keys, undelivered, unreadable) => {
                 self.admit()?;
-                self.replace(keys, undelivered, value);
+                self.replace(keys, undelivered, *unreadable, value);
             }
             Step::Resync if self.kind == Kind::Atomic => {
                 self.admit()?;
@@ -208,7 +208,7 @@ impl Model {
         Ok(())
     }
 
-    fn replace(&mut self, keys: &[u8], undelivered: &[u8], value: u32) {
+    fn replace(&mut self, keys: &[u8], undelivered: &[u8], unreadable: usize, value: u32) {
         let last = |(at, key): &(usize, &u8)| !keys[at + 1..].contains(key);
         let listed: Vec<_> = keys.iter().enumerate().filter(last).map(|(_, key)| name(*key)).collect();
         let before = self.queue.len();
@@ -229,7 +229,7 @@ impl Model {
                     Some(newest) => newest.state.clone(),
                     None => self.known.get(&key).map(u32::to_string),
                 };
-                if !seen && !there.contains(&key) {
+                if !seen && unreadable == 0 && !there.contains(&key) {
                     gone.push(Plain::gone(&key, state));
                 }
             }

@@ -120,8 +120,10 @@ fn write(queue: &dyn Queue<Pod>, truth: &mut Keys, step: &Step, value: u32) {
     match step {
         Step::Add(key) | Step::Update(key) => drop(truth.insert(name(*key), value)),
         Step::Delete(key) | Step::DeleteUnknown(key) => drop(truth.remove(&name(*key))),
-        Step::Replace(keys, undelivered) => {
-            truth.retain(|known, _| undelivered.iter().any(|key| name(*key) == *known));
+        Step::Replace(keys, undelivered, unreadable) => {
+            if *unreadable == 0 {
+                truth.retain(|known, _| undelivered.iter().any(|key| name(*key) == *known));
+            }
             truth.extend(keys.iter().map(|key| (name(*key), value)));
             repeated = keys.len() - keys.iter().collect::<BTreeSet<_>>().len();
         }

@@ -112,6 +112,25 @@ fn atomic_mode_reports_bad_entries_and_names_what_was_not_delivered() {
     assert_eq!(names, ["undecodable", "fails"]);
 }
 
+// contract: R-15
+#[test]
+fn an_incomplete_list_deletes_nothing() {
+    let incomplete = || list(&[("new", 3)]).unreadable(2);
+    let (queue, known) = with_known(&[("stored", 1), ("processed", 1)]);
+    write(&queue, &["processed"]);
+    let processing = queue.try_pop().unwrap().unwrap();
+    write(&queue, &["queued"]);
+    queue.replace(incomplete()).unwrap().into_result().unwrap();
+    assert_eq!(drain(&queue), ["Updated queued=0", "Replaced new=3"]);
+    known.process(processing);
+
+    let atomic = RealFifo::new();
+    atomic.replace(incomplete()).unwrap().into_result().unwrap();
+    let mut popped = atomic.try_pop().unwrap().unwrap();
+    let Some(Delta::ReplacedAll(all)) = popped.take().next() else { panic!("no list") };
+    assert_eq!((all.unreadable, all.is_complete()), (2, false));
+}
+
 // contract
 #[test]
 fn with_known_objects_a_replace_is_deletions_first_then_the_list() {

@@ -149,9 +149,10 @@ impl<T: Object> Sink<T> for ExpiringStore<T> {
     }
 
     fn replace(&self, replacement: Replacement<T>) -> Result<Report, Error> {
-        let Replacement { objects, resource_version, undelivered, .. } = replacement;
+        let Replacement { objects, resource_version, undelivered, unreadable, .. } = replacement;
         let entries = objects.iter().cloned().map(Entry::now).collect();
-        let replacement = Replacement::new(entries, resource_version).undelivered(undelivered);
+        let replacement =
+            Replacement::new(entries, resource_version).undelivered(undelivered).unreadable(unreadable);
         let writing = self.writing.lock();
         let applied = self.entries.replace_all(replacement);
         drop(writing);

@@ -19,6 +19,8 @@ struct List<T> {
     /// By position: first the hash of the key, then the slot of the object that is there already, or `NEW`.
     numbers: Vec<u32>,
     undelivered: Vec<ObjectKey>,
+    /// Whether what is missing is gone.
+    is_complete: bool,
     /// Earlier objects of a repeated key, to be dropped without a lock.
     repeated: Vec<Arc<T>>,
     values: Evaluated,
@@ -42,7 +44,8 @@ impl<T: Object> Indexer<T> {
     /// From now on there is exactly what the list holds, at its version, which may be lower than before or
     /// unset.
     ///
-    /// What the list names as undelivered stays as it is. Where a key occurs more than once the last object
+    /// What the list names as undelivered stays as it is, and what is missing in a list that is not
+    /// [complete](Replacement::is_complete) as well. Where a key occurs more than once the last object
     /// counts, and the earlier ones are reported. An object that is left out because of its transform stays
     /// in its old state; one without a valid key is only reported.
     ///
@@ -77,11 +80,13 @@ impl<T: Object> Indexer<T> {
         if replacement.objects.len() >= MAX_NUMBER as usize {
             return Err(full("*"));
         }
+        let is_complete = replacement.is_complete();
         let version = replacement.resource_version;
         let mut list = List {
             numbers: Vec::with_capacity(replacement.objects.len()),
             objects: replacement.objects.into_iter().map(Some).collect(),
             undelivered: replacement.undelivered,
+            is_complete,
             repeated: Vec::new(),
             values: Evaluated::for_list(self.hasher.clone()),
             asked: 0,
@@ -207,7 +212,8 @@ impl<T: Object> List<T> {
             }
         }
         let mut gone = Vec::new();
-        for leaf in 0..before.slots.leaves() {
+        let leaves = if self.is_complete { before.slots.leaves() } else { 0 };
+        for leaf in 0..leaves {
             let objects = before.slots.leaf(leaf).into_iter().flat_map(|leaf| leaf.iter());
             for (at, object) in objects.enumerate() {
                 let slot = (leaf * SLOT_LEAF + at) as u32;

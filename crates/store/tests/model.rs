@@ -134,7 +134,7 @@ enum Step {
     Write(Pod),
     Batch(Vec<Option<Pod>>),
     Delete(String, bool),
-    Replace { pods: Vec<Pod>, again: usize, undelivered: Vec<String> },
+    Replace { pods: Vec<Pod>, again: usize, undelivered: Vec<String>, unreadable: usize },
     Bookmark(u64),
     AddIndexer(&'static str),
     Snapshot,
@@ -163,8 +163,13 @@ fn any_step() -> impl Strategy<Value = Step> {
         12 => any_pod().prop_map(Step::Write),
         2 => prop::collection::vec(prop::option::of(any_pod()), 0..8).prop_map(Step::Batch),
         6 => (any_key(), any::<bool>()).prop_map(|(key, with_object)| Step::Delete(key, with_object)),
-        2 => (prop::collection::vec(any_pod(), 0..40), 0usize..10, prop::collection::vec(any_key(), 0..4))
-            .prop_map(|(pods, again, undelivered)| Step::Replace { pods, again, undelivered }),
+        2 => (
+            prop::collection::vec(any_pod(), 0..40),
+            0usize..10,
+            prop::collection::vec(any_key(), 0..4),
+            prop_oneof![4 => Just(0), 1 => Just(1_usize)],
+        )
+            .prop_map(|(pods, again, undelivered, unreadable)| Step::Replace { pods, again, undelivered, unreadable }),
         1 => (0u64..100).prop_map(Step::Bookmark),
         1 => prop::sample::select(vec!["namespace", "node", "app", "labels"]).prop_map(Step::AddIndexer),
         3 => Just(Step::Snapshot),
@@ -238,10 +243,10 @@ proptest! {
                         }
                     }
                 }
-                Step::Replace { pods, again, undelivered } => {
+                Step::Replace { pods, again, undelivered, unreadable } => {
                     let mut list: Vec<Arc<Pod>> = model.values().take(again).cloned().collect();
                     list.extend(pods.into_iter().map(Arc::new));
-                    let mut new = Model::new();
+                    let mut new = if unreadable == 0 { Model::new() } else { model.clone() };
                     for key in &undelivered {
                         new.extend(model.get(key).map(|pod| (key.clone(), pod.clone())));
                     }
@@ -252,7 +257,7 @@ proptest! {
                     }
                     new.extend(listed.clone());
                     let keys = undelivered.iter().map(|key| key.parse().unwrap());
-                    let applied = store.replace_all(Replacement::new(list, 50u64).undelivered(keys)).unwrap();
+                    let applied = store.replace_all(Replacement::new(list, 50u64).undelivered(keys).unreadable(unreadable)).unwrap();
                     prop_assert_eq!(applied.report.problems().iter().filter(|p| matches!(p.error, kinformer_core::Error::Duplicate { .. })).count(), duplicates);
                     let mut changed = Model::new();
                     for change in applied.changes {

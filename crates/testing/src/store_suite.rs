@@ -54,6 +54,7 @@ pub fn run<S: Store<Pod>>(make: impl Fn() -> S) {
     replaces_everything(&make());
     replaces_by_the_last_of_a_key_and_reports_the_others(&make());
     keeps_what_was_not_delivered(&make());
+    deletes_nothing_by_an_incomplete_list(&make());
     refuses_bad_keys_and_changes_nothing(&make());
     knows_the_newest_version(&make());
     follows_any_history(&make);
@@ -150,6 +151,15 @@ fn keeps_what_was_not_delivered<S: Store<Pod>>(store: &S) {
     let undelivered = ["a", "absent"].map(|key| key.parse().unwrap());
     clean(store.replace(list(&[("c", 2)], 2).undelivered(undelivered)));
     is(store, &[("a", 1), ("c", 2)]);
+}
+
+fn deletes_nothing_by_an_incomplete_list<S: Store<Pod>>(store: &S) {
+    clean(store.replace(list(&[("a", 1), ("b", 1)], 1)));
+    clean(store.replace(list(&[("b", 2), ("c", 2)], 2).unreadable(1)));
+    is(store, &[("a", 1), ("b", 2), ("c", 2)]);
+    assert_eq!(store.resource_version(), ResourceVersion::number(2));
+    clean(store.replace(list(&[("c", 2)], 3)));
+    is(store, &[("c", 2)]);
 }
 
 fn refuses_bad_keys_and_changes_nothing<S: Store<Pod>>(store: &S) {

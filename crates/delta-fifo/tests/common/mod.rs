@@ -102,6 +102,7 @@ impl Consumer {
                 let kept = |name: &str| {
                     all.objects.iter().any(|pod| pod.name == name)
                         || all.undelivered.iter().any(|key| key.name() == name)
+                        || !all.is_complete()
                 };
                 let gone: Vec<_> = self.store.lock().keys().filter(|name| !kept(name)).cloned().collect();
                 gone.iter().for_each(|name| self.delete(name));

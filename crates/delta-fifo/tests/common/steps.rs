@@ -12,7 +12,8 @@ pub enum Step<O> {
     Update(u8),
     Delete(u8),
     DeleteUnknown(u8),
-    Replace(Vec<u8>, Vec<u8>),
+    /// The listed objects, the undelivered ones, and how many are unreadable.
+    Replace(Vec<u8>, Vec<u8>, usize),
     Resync,
     Bookmark,
     /// What a test does besides writing.
@@ -38,8 +39,12 @@ pub fn any_step<O: Clone + std::fmt::Debug + 'static>(
         weights.write => key.clone().prop_map(Step::Update),
         weights.write => key.clone().prop_map(Step::Delete),
         weights.delete_unknown => key.clone().prop_map(Step::DeleteUnknown),
-        weights.write => (prop::collection::vec(key.clone(), 0..5), prop::collection::vec(key, 0..2))
-            .prop_map(|(keys, undelivered)| Step::Replace(keys, undelivered)),
+        weights.write => (
+            prop::collection::vec(key.clone(), 0..5),
+            prop::collection::vec(key, 0..2),
+            prop_oneof![4 => Just(0), 1 => Just(1_usize)],
+        )
+            .prop_map(|(keys, undelivered, unreadable)| Step::Replace(keys, undelivered, unreadable)),
         weights.resync => Just(Step::Resync),
         weights.bookmark => Just(Step::Bookmark),
         weights.other => other.prop_map(Step::Other),
@@ -57,10 +62,11 @@ pub fn write<O>(queue: &dyn Queue<Pod>, step: &Step<O>, value: u32) -> Result<Re
         Step::Update(key) => queue.update(pod(&name(*key), value)),
         Step::Delete(key) => queue.delete(pod(&name(*key), value).into()),
         Step::DeleteUnknown(key) => queue.delete(unknown(&name(*key), None)),
-        Step::Replace(keys, undelivered) => {
+        Step::Replace(keys, undelivered, unreadable) => {
             let objects = keys.iter().map(|key| pod(&name(*key), value)).collect();
             let undelivered = undelivered.iter().map(|key| name(*key).parse().unwrap());
-            queue.replace(Replacement::new(objects, value.to_string()).undelivered(undelivered))
+            let list = Replacement::new(objects, value.to_string());
+            queue.replace(list.undelivered(undelivered).unreadable(*unreadable))
         }
         Step::Resync => queue.resync().map(|()| Report::default()),
         Step::Bookmark => queue.bookmark(value.to_string().into()).map(|()| Report::default()),

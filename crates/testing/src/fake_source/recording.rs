@@ -1,6 +1,6 @@
 //! A sink that remembers everything.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use kinformer_core::{
@@ -28,7 +28,7 @@ pub enum Record<T> {
 
 impl<T: Object> Record<T> {
     /// As text: `add ns/a@7`, `delete ns/a`, `replace ns/a@7 ns/b@8 @9`, `resync`, `bookmark @9`. Keys that could
-    /// not be delivered stand in parentheses.
+    /// not be delivered stand in parentheses, and `(2 unreadable)` for two objects without a readable key.
     pub fn text(&self) -> String {
         let object = |o: &Arc<T>| format!("{}@{}", o.key(), o.resource_version());
         match self {
@@ -42,6 +42,9 @@ impl<T: Object> Record<T> {
                 let mut words = vec!["replace".to_owned()];
                 words.extend(list.objects.iter().map(object));
                 words.extend(list.undelivered.iter().map(|key| format!("({key})")));
+                if !list.is_complete() {
+                    words.push(format!("({} unreadable)", list.unreadable));
+                }
                 words.push(format!("@{}", list.resource_version));
                 words.join(" ")
             }
@@ -53,7 +56,8 @@ impl<T: Object> Record<T> {
 
 /// A sink that records every call, holds the map that results, can be full, closed, or made to fail.
 ///
-/// It follows the contract of a sink: a key that a list could not deliver keeps its state.
+/// It follows the contract of a sink: a key that a list could not deliver keeps its state, and a list that is not
+/// complete deletes nothing.
 #[derive(Debug)]
 pub struct RecordingSink<T: Object> {
     inner: Mutex<Inner<T>>,
@@ -226,9 +230,11 @@ impl<T: Object> Sink<T> for RecordingSink<T> {
             Record::Replace(replacement),
             |inner, record| {
                 let Record::Replace(list) = record else { return };
-                let kept = list.undelivered.iter().map(ToString::to_string);
-                let mut objects: BTreeMap<_, _> =
-                    kept.filter_map(|key| inner.objects.remove_entry(&key)).collect();
+                let mut objects = std::mem::take(&mut inner.objects);
+                if list.is_complete() {
+                    let kept: BTreeSet<_> = list.undelivered.iter().map(ToString::to_string).collect();
+                    objects.retain(|key, _| kept.contains(key));
+                }
                 for (position, object) in list.objects.iter().enumerate() {
                     match ObjectKey::try_from(object.key()) {
                         Ok(key) => {
