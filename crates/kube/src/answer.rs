@@ -37,32 +37,63 @@ pub(crate) fn transport(source: BoxError) -> ApiError {
     if refused { ApiError::ConnectionRefused { source } } else { ApiError::Transport { source } }
 }
 
-/// How an answer is written. A proxy that says nothing or something else is taken at its word when it is read.
-fn encoding(headers: &HeaderMap) -> Encoding {
-    let content_type = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok());
-    content_type.and_then(Encoding::of_content_type).unwrap_or_default()
+/// How an answer is written; without a content type it is taken for JSON.
+///
+/// # Errors
+/// The content type, which is neither that of JSON nor that of protobuf.
+fn encoding(headers: &HeaderMap) -> Result<Encoding, String> {
+    let Some(content_type) = headers.get(header::CONTENT_TYPE) else { return Ok(Encoding::default()) };
+    let content_type = String::from_utf8_lossy(content_type.as_bytes());
+    match content_type.trim().is_empty() {
+        true => Ok(Encoding::default()),
+        false => Encoding::of_content_type(&content_type).ok_or_else(|| content_type.into_owned()),
+    }
 }
 
 /// How an answer that says success is written, and its body; else the error that it is.
 pub(crate) async fn body(
     answer: Response<Body>,
+    resource: &str,
     idle: Duration,
 ) -> Result<(Encoding, impl Stream<Item = Result<Bytes, ApiError>> + Send + Unpin + 'static), ApiError> {
     let (parts, body) = answer.into_parts();
     let mut stream =
         body.into_data_stream().map(|frame| frame.map_err(|error| transport(Box::new(error)))).boxed();
     if parts.status.is_success() {
-        return Ok((encoding(&parts.headers), stream));
+        return match encoding(&parts.headers) {
+            Ok(encoding) => Ok((encoding, stream)),
+            Err(content_type) => {
+                let resource = resource.to_owned();
+                let start = start(&beginning(&mut stream, SHOWN, idle).await);
+                Err(ApiError::ContentType { resource, content_type, start })
+            }
+        };
     }
-    let mut text = Vec::new();
-    while text.len() < ERROR_BODY {
-        match tokio::time::timeout(idle, stream.next()).await {
-            Ok(Some(Ok(chunk))) => text.extend_from_slice(&chunk),
-            // Whatever has come says enough; the code alone does.
-            Ok(None | Some(Err(_))) | Err(_) => break,
-        }
-    }
+    let text = beginning(&mut stream, ERROR_BODY, idle).await;
     Err(refusal(parts.status, &parts.headers, &text))
+}
+
+/// As much of a body as comes, up to about a size, in a time. Whatever has come says enough; the code alone does.
+async fn beginning(
+    body: &mut (impl Stream<Item = Result<Bytes, ApiError>> + Unpin),
+    size: usize,
+    time: Duration,
+) -> Vec<u8> {
+    let mut text = Vec::new();
+    let all_of_it = async {
+        while text.len() < size
+            && let Some(Ok(chunk)) = body.next().await
+        {
+            text.extend_from_slice(&chunk);
+        }
+    };
+    let _ = tokio::time::timeout(time, all_of_it).await;
+    text
+}
+
+/// The first characters of a body that is not what it should be.
+fn start(body: &[u8]) -> String {
+    String::from_utf8_lossy(body).trim().chars().take(SHOWN).collect()
 }
 
 /// What an answer that does not say success is: a Status, or the text that a proxy wrote.
@@ -71,15 +102,13 @@ fn refusal(code: StatusCode, headers: &HeaderMap, body: &[u8]) -> ApiError {
         .get(header::RETRY_AFTER)
         .and_then(|value| value.to_str().ok()?.trim().parse().ok())
         .map(Duration::from_secs);
-    if let Some(mut status) = status(encoding(headers), body) {
+    if let Some(mut status) = status(encoding(headers).unwrap_or_default(), body) {
         if status.code == 0 {
             status.code = code.as_u16();
         }
         return status_of(status, retry_after);
     }
-    let text = String::from_utf8_lossy(body);
-    let start: String = text.trim().chars().take(SHOWN).collect();
-    let message = format!("not an answer of a Kubernetes API: {start:?}");
+    let message = format!("not an answer of a Kubernetes API: {:?}", start(body));
     let mut status = Status::new(code.as_u16(), code.canonical_reason().unwrap_or_default(), message);
     status.retry_after = retry_after;
     status.into()

@@ -42,6 +42,7 @@ mod answer;
 mod client;
 mod decode;
 mod error;
+mod list_kind;
 mod lister_watcher;
 mod params;
 

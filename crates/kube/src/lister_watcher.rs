@@ -14,15 +14,17 @@ use kinformer_core::Object;
 use kinformer_reflector::{
     ApiError, List, ListOptions, ListerWatcher, WatchEvent, WatchListSupport, WatchOptions, WatchStream,
 };
-use kinformer_wire::{Encoding, FromWire, ListDecoder, ManagedFields, ObjectDecoder, Packed, WatchDecoder};
+use kinformer_wire::{
+    Encoding, FromWire, ListDecoder, ManagedFields, ObjectDecoder, Packed, RawEvent, WatchDecoder,
+};
 use kube_client::Client;
 use kube_client::client::Body;
 use kube_core::discovery::ApiResource;
 use kube_core::{DynamicObject, GroupVersionKind, Resource};
 
 use crate::answer::{self, failure};
-use crate::decode::Named;
-use crate::{Error, Params, decode};
+use crate::decode::{ItemError, Named};
+use crate::{Error, Params, decode, list_kind};
 
 /// How long a list may be without a byte, unless told otherwise.
 const IDLE: Duration = Duration::from_secs(30);
@@ -288,24 +290,30 @@ impl<K: Object + FromWire> ListerWatcher<K> for KubeListerWatcher<K> {
         each: &mut (dyn FnMut(Arc<K>) -> Arc<K> + Send),
     ) -> Result<List<K>, ApiError> {
         let answer = self.request(Params::of_list(&options), false).await?;
-        let (encoding, mut body) = answer::body(answer, self.idle).await?;
+        let Target { resource: ApiResource { plural, .. }, named, .. } = &self.resource;
+        let (encoding, mut body) = answer::body(answer, plural, self.idle).await?;
         let objects_in = self.decoder(encoding)?;
         let mut decoder = ListDecoder::of(encoding, self.managed_fields);
         let (mut objects, mut undecodable) = (Vec::new(), Vec::new());
+        let (mut position, mut other_kind) = (0, None);
         loop {
             let chunk = tokio::time::timeout(self.idle, body.next()).await;
             let Some(chunk) = chunk.map_err(|_| ApiError::Timeout { after: self.idle })? else { break };
-            let fed =
-                decoder.feed(&chunk?, |item| match decode::item(item, &objects_in, &self.resource.named) {
+            let fed = decoder.feed(&chunk?, |item| {
+                match decode::item(item, &objects_in, named, position == 0) {
                     Ok(object) => objects.push(each(object)),
-                    Err(error) => undecodable.push(error),
-                });
+                    Err(ItemError::Undecodable(error)) => undecodable.push(error.position(position)),
+                    Err(ItemError::OtherKind(kind)) => other_kind = Some(kind),
+                }
+                position += 1;
+            });
             fed.map_err(malformed)?;
+            if let Some(kind) = other_kind {
+                return Err(list_kind::wrong(plural, named, &format!("a list with a {kind} in it")));
+            }
         }
         let envelope = decoder.finish().map_err(malformed)?;
-        if envelope.kind == "Table" {
-            return Err(ApiError::Unexpected { what: "a Table in the place of a list".into() });
-        }
+        list_kind::check(&envelope, plural, named, self.protobuf.is_some())?;
         let mut list = List::new(objects, envelope.resource_version).undecodable(undecodable);
         if !envelope.continue_token.is_empty() {
             list = list.continue_token(envelope.continue_token);
@@ -316,7 +324,7 @@ impl<K: Object + FromWire> ListerWatcher<K> for KubeListerWatcher<K> {
 
     async fn watch(&self, options: WatchOptions) -> Result<WatchStream<K>, ApiError> {
         let answer = self.request(Params::of_watch(&options), true).await?;
-        let (encoding, body) = answer::body(answer, self.idle).await?;
+        let (encoding, body) = answer::body(answer, &self.resource.resource.plural, self.idle).await?;
         let events = Events {
             body: body.boxed(),
             decoder: Some(WatchDecoder::of(encoding, self.managed_fields)),
@@ -366,13 +374,24 @@ impl<K: Object + FromWire> Events<K> {
 
     fn take(&mut self, chunk: Option<Result<Bytes, ApiError>>) {
         let Self { decoder, objects, ready, named, .. } = self;
+        // Nothing counts after an error.
+        let mut ended = false;
+        let mut on_event = |event: Result<RawEvent<'_>, kinformer_wire::Error>| {
+            if !ended {
+                let event = decode::event(event, objects, named);
+                ended = event.is_err();
+                ready.push_back(event);
+            }
+        };
         match chunk {
             Some(Ok(chunk)) => {
                 let Some(open) = decoder else { return };
-                let fed = open.feed(&chunk, |event| ready.push_back(decode::event(event, objects, named)));
-                if let Err(error) = fed {
-                    ready.push_back(Err(malformed(error)));
+                let fed = open.feed(&chunk, &mut on_event);
+                if fed.is_err() || ended {
                     *decoder = None;
+                }
+                if let (Err(error), false) = (fed, ended) {
+                    ready.push_back(Err(malformed(error)));
                 }
             }
             Some(Err(error)) => {
@@ -381,8 +400,8 @@ impl<K: Object + FromWire> Events<K> {
             }
             None => {
                 let Some(open) = decoder.take() else { return };
-                if let Err(error) = open.finish(|event| ready.push_back(decode::event(event, objects, named)))
-                {
+                let finished = open.finish(&mut on_event);
+                if let (Err(error), false) = (finished, ended) {
                     ready.push_back(Err(malformed(error)));
                 }
             }

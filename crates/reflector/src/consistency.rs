@@ -3,19 +3,41 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use kinformer_core::{Object, ObjectKey, ResourceVersion};
+use kinformer_core::{Object, ObjectKey, Replacement, ResourceVersion};
 
 use crate::ApiError;
+use crate::pager::WholeList;
 
-/// Compares keys and versions.
+/// Compares keys and versions, of the objects that could be decoded in both lists.
 ///
 /// # Errors
 /// [`ApiError::Inconsistent`] names what differs.
-pub(crate) fn compare<T: Object>(
-    version: &ResourceVersion,
+pub(crate) fn compare<T: Object>(first: &Replacement<T>, second: &WholeList<T>) -> Result<(), ApiError> {
+    let (mut missing, mut extra, mut changed) = difference(&first.objects, &second.objects);
+    missing.retain(|key| !first.undelivered.contains(key));
+    extra.retain(|key| !second.undecodable.iter().any(|error| error.key.as_ref() == Some(key)));
+    // Without its key an object that is missing may be there.
+    if !first.is_complete() {
+        missing.clear();
+    }
+    if second.undecodable.iter().any(|error| error.key.is_none()) {
+        extra.clear();
+    }
+    if extra.is_empty() && missing.is_empty() && changed.is_empty() {
+        return Ok(());
+    }
+    for keys in [&mut missing, &mut extra, &mut changed] {
+        keys.sort_unstable();
+    }
+    let resource_version = first.resource_version.to_string();
+    Err(ApiError::Inconsistent { resource_version, missing, extra, changed })
+}
+
+/// The keys that only the second has, that only the first has, and that are in both at different versions.
+fn difference<T: Object>(
     first: &[Arc<T>],
     second: &[Arc<T>],
-) -> Result<(), ApiError> {
+) -> (Vec<ObjectKey>, Vec<ObjectKey>, Vec<ObjectKey>) {
     let versions = |objects: &[Arc<T>]| -> HashMap<ObjectKey, ResourceVersion> {
         let keyed =
             objects.iter().filter_map(|o| Some((ObjectKey::try_from(o.key()).ok()?, o.resource_version())));
@@ -30,12 +52,5 @@ pub(crate) fn compare<T: Object>(
             Some(_) => {}
         }
     }
-    if extra.is_empty() && missing.is_empty() && changed.is_empty() {
-        return Ok(());
-    }
-    let mut extra: Vec<_> = extra.into_keys().collect();
-    for keys in [&mut missing, &mut extra, &mut changed] {
-        keys.sort_unstable();
-    }
-    Err(ApiError::Inconsistent { resource_version: version.to_string(), missing, extra, changed })
+    (missing, extra.into_keys().collect(), changed)
 }

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use kinformer_core::{BoxError, ObjectKey, with_causes};
+use kinformer_core::{BoxError, ObjectKey, ResourceVersion, with_causes};
 
 use crate::DecodeError;
 
@@ -51,11 +51,80 @@ pub enum ApiError {
     #[error(transparent)]
     Undecodable(DecodeError),
     /// The source sent something that has no place there: an event of an unknown type, an object of another
-    /// kind, the same continue token twice.
+    /// kind.
     #[error("unexpected answer of the source: {what}")]
     Unexpected {
         /// What it was.
         what: String,
+    },
+    /// The watch brought something that is no event, or an event without a readable type or key: it may be about any
+    /// object, so that nothing after it was applied. The reflector watches again from the version before it; the second
+    /// time at one version it lists.
+    #[error("the watch brought an event that cannot be read: {}", with_causes(&**source))]
+    BrokenEvent {
+        /// What is wrong with it.
+        source: BoxError,
+    },
+    /// A list holds objects whose keys cannot be read. Its other objects were applied, and nothing was deleted: each
+    /// object that is missing may be one of them. The reflector is [degraded](crate::ReflectorHandle::degraded) until a
+    /// list is complete.
+    #[error(
+        "{unreadable} objects of the list have no readable key, so that it deletes nothing: {}",
+        listed(first)
+    )]
+    IncompleteList {
+        /// How many objects have no readable key.
+        unreadable: usize,
+        /// The first of them, at most ten: where they are in the list, and what the decoder says.
+        first: Vec<DecodeError>,
+    },
+    /// The answer to a list is a list of something else, or no list. Nothing of it was applied.
+    #[error("a list of {resource} is to be a {expected}, and the server sent {received}")]
+    WrongList {
+        /// The resource that was listed.
+        resource: String,
+        /// The kind of list that was expected.
+        expected: String,
+        /// What the answer calls itself, or what its items do.
+        received: String,
+    },
+    /// A list or watch-list has no version, although the source had one before. Nothing of it was applied.
+    #[error("the list has no resource version; the last version was {last}")]
+    MissingVersion {
+        /// The last version that was seen.
+        last: ResourceVersion,
+    },
+    /// A successful answer is neither JSON nor protobuf: it does not come from a Kubernetes API.
+    #[error(
+        "the answer to a request for {resource} has the content type {content_type:?}; it starts with {start:?}"
+    )]
+    ContentType {
+        /// The resource that was requested.
+        resource: String,
+        /// The content type of the answer.
+        content_type: String,
+        /// The beginning of the body.
+        start: String,
+    },
+    /// The pages of one list are of different versions. When it was listed in one piece instead, the same happened.
+    #[error("page {page} of the list is at version {version}, and the first page at {first}")]
+    PagesDiffer {
+        /// Which page, from 1.
+        page: u32,
+        /// Its version.
+        version: ResourceVersion,
+        /// The version of the first page.
+        first: ResourceVersion,
+    },
+    /// A list that does not end: a page that was there before, more than 10,000 pages, or more than an hour.
+    #[error("the list does not end: {problem}, after {pages} pages and {after:?}")]
+    EndlessList {
+        /// Why it is not read any further.
+        problem: &'static str,
+        /// How many pages there were.
+        pages: u32,
+        /// How long they took.
+        after: Duration,
     },
     /// A watch ended in less than a second and had brought nothing new.
     #[error("very short watch: it ended after {lasted:?} and brought nothing new")]
@@ -301,6 +370,10 @@ impl ApiError {
     fn has(&self, code: u16, reasons: &[&str]) -> bool {
         self.status().is_some_and(|s| s.code == code || reasons.contains(&s.reason.as_str()))
     }
+}
+
+fn listed(errors: &[DecodeError]) -> String {
+    errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
 }
 
 const TOO_LARGE: &str = "Too large resource version";

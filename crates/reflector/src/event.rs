@@ -23,17 +23,29 @@ pub enum WatchEvent<T> {
         /// `k8s.io/initial-events-end` with the value `true`.
         initial_events_end: bool,
     },
-    /// An event about an object that could not be decoded.
+    /// An event about an object that could not be decoded. With its key and the type of the event it is reported and
+    /// skipped (a deletion is applied); without one of them it may be about any object, and ends the watch as
+    /// [`ApiError::BrokenEvent`](crate::ApiError::BrokenEvent) does.
     Undecodable(DecodeError),
     /// An event that has no place in this watch: an unknown type, an object of another kind. It is reported
     /// and skipped.
-    Unexpected(String),
+    Unexpected {
+        /// What it was.
+        what: String,
+        /// Its version, if it has one: the next watch does not bring it again.
+        resource_version: ResourceVersion,
+    },
 }
 
 impl<T> WatchEvent<T> {
     /// A bookmark that ends nothing.
     pub fn bookmark(version: impl Into<ResourceVersion>) -> Self {
         Self::Bookmark { version: version.into(), initial_events_end: false }
+    }
+
+    /// An event that has no place in this watch, at its version.
+    pub fn unexpected(what: impl Into<String>, resource_version: impl Into<ResourceVersion>) -> Self {
+        Self::Unexpected { what: what.into(), resource_version: resource_version.into() }
     }
 
     /// The bookmark that ends the initial events of a watch-list.
@@ -52,7 +64,9 @@ impl<T> Clone for WatchEvent<T> {
                 Self::Bookmark { version: version.clone(), initial_events_end: *initial_events_end }
             }
             Self::Undecodable(error) => Self::Undecodable(error.clone()),
-            Self::Unexpected(what) => Self::Unexpected(what.clone()),
+            Self::Unexpected { what, resource_version } => {
+                Self::Unexpected { what: what.clone(), resource_version: resource_version.clone() }
+            }
         }
     }
 }
@@ -71,8 +85,9 @@ pub enum EventType {
 
 /// An object that exists but could not be decoded, with what could be read of it.
 ///
-/// In a list, what is known of it under its key stays; without a key nothing of it can be kept. In a watch,
-/// a deletion with a key deletes; anything else leaves what is known as it is.
+/// In a list, what is known of it under its key stays; without a key the list is incomplete and deletes nothing. In a
+/// watch, a deletion with a key deletes, and any other event with a key leaves what is known as it is; without a key or
+/// without its type an event ends the watch, which is opened again before it.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct DecodeError {
@@ -82,6 +97,8 @@ pub struct DecodeError {
     pub resource_version: ResourceVersion,
     /// What the event said about it; `None` in a list or where it could not be read.
     pub event_type: Option<EventType>,
+    /// Which item of the list it was, from 0; `None` in a watch or where the source does not say.
+    pub position: Option<usize>,
     /// What the decoder says.
     pub source: Arc<dyn std::error::Error + Send + Sync>,
 }
@@ -93,6 +110,7 @@ impl DecodeError {
             key: None,
             resource_version: ResourceVersion::UNSET,
             event_type: None,
+            position: None,
             source: source.into().into(),
         }
     }
@@ -117,13 +135,21 @@ impl DecodeError {
         self.event_type = Some(event_type);
         self
     }
+
+    /// Which item of the list, from 0.
+    #[must_use]
+    pub fn position(mut self, position: usize) -> Self {
+        self.position = Some(position);
+        self
+    }
 }
 
 impl fmt::Display for DecodeError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.key {
-            Some(key) => write!(f, "{key} could not be decoded: {}", self.source),
-            None => write!(f, "an object of unknown key could not be decoded: {}", self.source),
+        match (&self.key, self.position) {
+            (Some(key), _) => write!(f, "{key} could not be decoded: {}", self.source),
+            (None, Some(at)) => write!(f, "item {at}, of unknown key, could not be decoded: {}", self.source),
+            (None, None) => write!(f, "an object of unknown key could not be decoded: {}", self.source),
         }
     }
 }

@@ -1,92 +1,108 @@
 //! The objects of a watch-list, gathered aside until the list is whole.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
+use std::hash::BuildHasher;
 use std::sync::Arc;
 
-use kinformer_core::{Object, ObjectKey, Replacement, ResourceVersion};
+use foldhash::fast::RandomState;
+use hashbrown::HashTable;
+use hashbrown::hash_table::Entry;
+use kinformer_core::{KeyError, KeyRef, Object, ObjectKey, Replacement, ResourceVersion};
 
 use crate::{DecodeError, EventType, WatchEvent};
 
-/// Costs no more than the objects' pointers as long as there are only additions: the table of keys is made
-/// with the first change of an object that is there already.
+/// Holds one object for each key, however often it comes, and no keys.
 pub(crate) struct InitialList<T> {
+    /// In the order in which their keys came; `None` for what has been deleted since.
     objects: Vec<Option<Arc<T>>>,
-    places: Option<HashMap<ObjectKey, usize>>,
+    /// Places of deleted objects, to be used again.
+    free: Vec<usize>,
+    /// The place of each key that has an object.
+    places: HashTable<usize>,
+    seed: RandomState,
     undecodable: HashSet<ObjectKey>,
 }
 
 impl<T: Object> InitialList<T> {
     pub(crate) fn new() -> Self {
-        Self { objects: Vec::new(), places: None, undecodable: HashSet::new() }
+        Self {
+            objects: Vec::new(),
+            free: Vec::new(),
+            places: HashTable::new(),
+            seed: RandomState::default(),
+            undecodable: HashSet::new(),
+        }
     }
 
     /// Takes an event that is about an object.
-    pub(crate) fn apply(&mut self, event: WatchEvent<T>) {
+    ///
+    /// # Errors
+    /// The object has no valid key; nothing has changed.
+    pub(crate) fn apply(&mut self, event: WatchEvent<T>) -> Result<(), KeyError> {
         match event {
-            WatchEvent::Added(object) if self.places.is_none() => self.objects.push(Some(object)),
-            WatchEvent::Added(object) | WatchEvent::Modified(object) => self.set(object),
+            WatchEvent::Added(object) | WatchEvent::Modified(object) => self.set(object)?,
             WatchEvent::Deleted(object) => {
-                if let Ok(key) = ObjectKey::try_from(object.key()) {
-                    self.remove(&key);
-                }
+                object.key().check()?;
+                self.remove(object.key());
             }
             WatchEvent::Undecodable(DecodeError { key: Some(key), event_type, .. }) => match event_type {
-                Some(EventType::Deleted) => self.remove(&key),
-                _ => {
-                    self.undecodable.insert(key);
-                }
+                Some(EventType::Deleted) => self.remove(key.as_key()),
+                _ => drop(self.undecodable.insert(key)),
             },
-            WatchEvent::Undecodable(_) | WatchEvent::Bookmark { .. } | WatchEvent::Unexpected(_) => {}
+            WatchEvent::Undecodable(_) | WatchEvent::Bookmark { .. } | WatchEvent::Unexpected { .. } => {}
         }
+        Ok(())
     }
 
-    fn set(&mut self, object: Arc<T>) {
-        let Ok(key) = ObjectKey::try_from(object.key()) else {
-            // The sink says what is wrong with it.
-            self.objects.push(Some(object));
-            return;
+    fn set(&mut self, object: Arc<T>) -> Result<(), KeyError> {
+        let Self { objects, free, places, seed, .. } = self;
+        let key = object.key();
+        key.check()?;
+        let key_at = |place: &usize| key_at(objects, *place);
+        let entry = places.entry(
+            seed.hash_one(Some(key)),
+            |place| key_at(place) == Some(key),
+            |place| seed.hash_one(key_at(place)),
+        );
+        let place = match entry {
+            Entry::Occupied(entry) => *entry.get(),
+            Entry::Vacant(entry) => *entry.insert(free.pop().unwrap_or(objects.len())).get(),
         };
-        let places = places(&mut self.places, &self.objects);
-        let place = *places.entry(key).or_insert(self.objects.len());
-        match self.objects.get_mut(place) {
+        match objects.get_mut(place) {
             Some(slot) => *slot = Some(object),
-            None => self.objects.push(Some(object)),
+            None => objects.push(Some(object)),
+        }
+        Ok(())
+    }
+
+    fn remove(&mut self, key: KeyRef<'_>) {
+        let Self { objects, free, places, seed, undecodable } = self;
+        if !undecodable.is_empty() {
+            undecodable.retain(|other| other.as_key() != key);
+        }
+        let found = places.find_entry(seed.hash_one(Some(key)), |place| key_at(objects, *place) == Some(key));
+        let Ok(entry) = found else { return };
+        let (place, _) = entry.remove();
+        if let Some(slot) = objects.get_mut(place) {
+            *slot = None;
+            free.push(place);
         }
     }
 
-    fn remove(&mut self, key: &ObjectKey) {
-        self.undecodable.remove(key);
-        let place = places(&mut self.places, &self.objects).remove(key);
-        if let Some(slot) = place.and_then(|place| self.objects.get_mut(place)) {
-            *slot = None;
-        }
+    fn has(&self, key: KeyRef<'_>) -> bool {
+        let same = |place: &usize| key_at(&self.objects, *place) == Some(key);
+        self.places.find(self.seed.hash_one(Some(key)), same).is_some()
     }
 
     /// The whole list. An object that came in one state and not in a later one is delivered in the state it
     /// came in.
-    pub(crate) fn finish(self, version: ResourceVersion) -> Replacement<T> {
-        let objects: Vec<_> = self.objects.into_iter().flatten().collect();
-        let mut undecodable = self.undecodable;
-        if !undecodable.is_empty() {
-            for object in &objects {
-                if let Ok(key) = ObjectKey::try_from(object.key()) {
-                    undecodable.remove(&key);
-                }
-            }
-        }
-        Replacement::new(objects, version).undelivered(undecodable)
+    pub(crate) fn finish(mut self, version: ResourceVersion) -> Replacement<T> {
+        let mut undecodable = std::mem::take(&mut self.undecodable);
+        undecodable.retain(|key| !self.has(key.as_key()));
+        Replacement::new(self.objects.into_iter().flatten().collect(), version).undelivered(undecodable)
     }
 }
 
-fn places<'a, T: Object>(
-    places: &'a mut Option<HashMap<ObjectKey, usize>>,
-    objects: &[Option<Arc<T>>],
-) -> &'a mut HashMap<ObjectKey, usize> {
-    places.get_or_insert_with(|| {
-        let keyed = objects
-            .iter()
-            .enumerate()
-            .filter_map(|(place, object)| Some((ObjectKey::try_from(object.as_ref()?.key()).ok()?, place)));
-        keyed.collect()
-    })
+fn key_at<T: Object>(objects: &[Option<Arc<T>>], place: usize) -> Option<KeyRef<'_>> {
+    Some(objects.get(place)?.as_ref()?.key())
 }

@@ -24,7 +24,9 @@
 //!   server, set a shorter [`Backoff`].
 //! * A version at which a watch expired twice is not listed at again. A watch-list that does not end, a watch
 //!   that is silent for too long, and a page that names itself as the next one are errors and not waited for.
-//! * One bad object is reported and left out; the list or watch goes on.
+//! * One bad object is reported and left out; the list or watch goes on. An event that may be about any object ends the
+//!   watch, which is opened again before it. A list with an object whose key cannot be read deletes nothing and is
+//!   repeated ([`ReflectorHandle::degraded`]); client-go fails the list.
 //! * A version never moves back, except with a list.
 //!
 //! # Example
@@ -103,6 +105,7 @@ mod pager;
 mod reflector;
 mod state;
 mod stream;
+mod unreadable;
 mod watch;
 
 pub use backoff::Backoff;

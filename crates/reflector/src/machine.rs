@@ -17,6 +17,7 @@ use crate::options::ConsistencyCheck;
 use crate::pager::{PAGE_SIZE, Pager};
 use crate::state::{Shared, count};
 use crate::stream::{Next, OpenWatch, Waker};
+use crate::unreadable::{broken, take_unreadable};
 use crate::{
     ApiError, Failure, ListOptions, ListerWatcher, NextRequest, Recovery, ReflectorOptions, ReflectorState,
     StopReason, VersionMatch, WatchEvent, WatchListMode, WatchListSupport, WatchOptions,
@@ -59,17 +60,32 @@ pub(crate) struct Machine<T: Object, S> {
     synced: bool,
     /// The next watch goes on from an earlier one.
     pub(crate) is_restart: bool,
+    /// The version behind which the last watch had an event that could not be read.
+    pub(crate) broken_at: Option<ResourceVersion>,
+    /// The last list was incomplete; then there is another one.
+    pub(crate) relist_at: Option<Instant>,
 }
 
 pub(crate) enum Step<T: Object> {
     /// A watch-list where that is possible, else a list.
     Sync,
     List,
+    /// A list that may be complete after one that was not.
+    Heal,
     Watch(Option<OpenWatch<T>>),
     BackOff {
         delay: Duration,
         next: NextRequest,
     },
+}
+
+/// What a list is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Purpose {
+    /// The watch has to begin anew.
+    Sync,
+    /// The last list was incomplete. The watch can go on from where it is.
+    Heal,
 }
 
 /// What became of something given to the sink.
@@ -78,6 +94,8 @@ pub(crate) enum Given {
     Done,
     /// Nothing has changed; it may be given again.
     NoRoom,
+    /// It was not taken: it cannot be part of the watch.
+    Refused(ApiError),
     /// The state of the sink is not known.
     Panicked(ApiError),
 }
@@ -108,6 +126,8 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
             watch_list_suspect: false,
             synced: false,
             is_restart: false,
+            broken_at: None,
+            relist_at: None,
         }
     }
 
@@ -119,7 +139,9 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
             }
             let next = match step {
                 Step::Sync if self.may_watch_list() => self.watch_list().await,
-                Step::Sync | Step::List => self.list().await,
+                Step::Sync | Step::List => self.list(Purpose::Sync).await,
+                Step::Heal => self.list(Purpose::Heal).await,
+                Step::Watch(None) if self.relist_is_due() => Ok(Step::Heal),
                 Step::Watch(open) => self.watch(open).await,
                 Step::BackOff { delay, next } => self.back_off(delay, next).await,
             };
@@ -134,13 +156,15 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
         match self.options.watch_list {
             WatchListMode::Off => false,
             WatchListMode::Always => true,
+            // Where an item is unreadable, a watch-list has no end.
+            WatchListMode::Auto if self.relist_at.is_some() => false,
             WatchListMode::Auto => self.source.watch_list_support().is_some_and(|s| !s.is_refused()),
         }
     }
 
     // ---- list ----
 
-    async fn list(&mut self) -> Result<Step<T>, StopReason> {
+    async fn list(&mut self, purpose: Purpose) -> Result<Step<T>, StopReason> {
         if self.synced {
             count(&self.shared.counters.relists);
         }
@@ -161,21 +185,44 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
         self.shared.set_state(ReflectorState::Listing { resource_version: version.clone(), pages: 0 });
         let pager = Pager { source: &*self.source, shared: &self.shared, options: &self.options };
         let list = self.or_cancel(pager.list(ListOptions { limit, ..ListOptions::at(version) })).await?;
-        let list = match list {
+        let mut list = match list.and_then(|list| self.has_version(&list.resource_version).map(|()| list)) {
             Ok(list) => list,
+            Err(error) if purpose == Purpose::Heal => return Ok(self.healing_failed(error)),
             Err(error) => return Ok(self.list_failed(error)),
         };
         self.paged |= any_state && list.paged;
         if self.watch_list_suspect {
             self.refuse_watch_list();
         }
+        let (unreadable, first) = take_unreadable(&mut list);
+        self.shared.counters.decode_errors.fetch_add(unreadable as u64, Ordering::Relaxed);
         let undelivered: Vec<_> = list.undecodable.iter().filter_map(|e| e.key.clone()).collect();
         for error in list.undecodable {
             count(&self.shared.counters.decode_errors);
             self.report_skipped(ApiError::Undecodable(error));
         }
-        let replacement = Replacement::new(list.objects, list.resource_version).undelivered(undelivered);
-        Ok(self.replace(replacement).await?.unwrap_or(Step::Watch(None)))
+        // A list that is incomplete again has nothing that the watch does not bring, and the deletions between its last
+        // event and the list would be lost with it.
+        let is_applied = unreadable == 0 || purpose == Purpose::Sync || self.version.is_unset();
+        if is_applied {
+            let replacement = Replacement::new(list.objects, list.resource_version);
+            let replacement = replacement.undelivered(undelivered).unreadable(unreadable);
+            if let Some(failed) = self.replace(replacement).await? {
+                return Ok(failed);
+            }
+        }
+        if unreadable > 0 {
+            self.degrade(unreadable, first);
+        }
+        Ok(Step::Watch(None))
+    }
+
+    /// A source that had versions does not lose them.
+    fn has_version(&self, version: &ResourceVersion) -> Result<(), ApiError> {
+        match version.is_unset() && !self.version.is_unset() {
+            true => Err(ApiError::MissingVersion { last: self.version.clone() }),
+            false => Ok(()),
+        }
     }
 
     fn list_failed(&mut self, error: ApiError) -> Step<T> {
@@ -195,7 +242,7 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
             self.check_consistency(&list).await?;
         }
         self.wait_for_room().await?;
-        let version = list.resource_version.clone();
+        let (version, is_complete) = (list.resource_version.clone(), list.is_complete());
         match contain(|| self.sink.replace(list)) {
             Ok(Ok(report)) => self.report_problems("replace", report),
             Ok(Err(Error::Closed)) => return Err(StopReason::SinkClosed),
@@ -214,6 +261,9 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
         self.version_unavailable = false;
         self.is_restart = false;
         self.shared.set_version(version);
+        if is_complete {
+            self.heal();
+        }
         if !self.synced {
             self.synced = true;
             self.arm_resync();
@@ -231,7 +281,7 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
             ListOptions { version_match: Some(VersionMatch::Exact), ..ListOptions::at(version.clone()) };
         let pager = Pager { source: &*self.source, shared: &self.shared, options: &self.options };
         let difference = match self.or_cancel(pager.list(exact)).await? {
-            Ok(second) => consistency::compare(version, &list.objects, &second.objects),
+            Ok(second) => consistency::compare(list, &second),
             // That version may be gone by now; the check is not possible then, and that is worth knowing.
             Err(error) => Err(error),
         };
@@ -255,10 +305,13 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
         let options = WatchOptions::from(version, self.watch_timeout()).with_initial_events();
         let error = match self.open(options, deadline).await? {
             Ok(open) => match self.gather(open, deadline).await? {
-                Ok((list, open)) => {
-                    self.fruitless = 0;
-                    return Ok(self.replace(list).await?.unwrap_or(Step::Watch(Some(open))));
-                }
+                Ok((list, open)) => match self.has_version(&list.resource_version) {
+                    Ok(()) => {
+                        self.fruitless = 0;
+                        return Ok(self.replace(list).await?.unwrap_or(Step::Watch(Some(open))));
+                    }
+                    Err(error) => error,
+                },
                 Err(error) => error,
             },
             Err(ApiError::WatchStalled { silent }) => ApiError::WatchListStalled { events: 0, after: silent },
@@ -312,13 +365,24 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
                         return Ok(Ok((list.finish(version), open)));
                     }
                 }
-                WatchEvent::Unexpected(what) => self.unexpected(what),
+                WatchEvent::Unexpected { what, .. } => self.unexpected(what),
                 event => {
                     if let WatchEvent::Undecodable(error) = &event {
                         count(&self.shared.counters.decode_errors);
+                        if let Some(error) = broken(error) {
+                            return Ok(Err(error));
+                        }
                         self.report_skipped(ApiError::Undecodable(error.clone()));
                     }
-                    list.apply(event);
+                    match contain(|| list.apply(event)) {
+                        Ok(Ok(())) => {}
+                        Ok(Err(error)) => {
+                            return Ok(Err(ApiError::BrokenEvent { source: Box::new(error) }));
+                        }
+                        Err(source) => {
+                            return Ok(Err(ApiError::Panic { operation: "watch-list", source }));
+                        }
+                    }
                 }
             }
         }
@@ -332,6 +396,13 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
         }
         if self.options.watch_list == WatchListMode::Always {
             return self.fail(error, Recovery::Relist);
+        }
+        if matches!(error, ApiError::BrokenEvent { .. }) {
+            if self.after_broken_event() == Recovery::Rewatch {
+                return self.fail(error, Recovery::Relist);
+            }
+            self.report(error, Recovery::FallBackToList, Duration::ZERO);
+            return Step::List;
         }
         let cut = matches!(error, ApiError::WatchListIncomplete { .. });
         let silent = matches!(error, ApiError::WatchListStalled { .. });
@@ -459,6 +530,9 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
             Ok(Ok(report)) => self.report_problems(operation, report),
             Ok(Err(Error::Closed)) => return Err(StopReason::SinkClosed),
             Ok(Err(Error::Full { .. })) => return Ok(Given::NoRoom),
+            Ok(Err(Error::Key(error))) => {
+                return Ok(Given::Refused(ApiError::BrokenEvent { source: Box::new(error) }));
+            }
             Ok(Err(source)) => {
                 count(&self.shared.counters.sink_problems);
                 self.report_skipped(ApiError::Sink { operation, source });
@@ -481,13 +555,21 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
     pub(crate) fn fail(&mut self, error: ApiError, recovery: Recovery) -> Step<T> {
         self.failures = self.failures.saturating_add(1);
         self.shared.counters.consecutive_failures.store(self.failures.into(), Ordering::Relaxed);
-        // The delays may be a user's iterator.
-        let delay = contain(|| self.backoff.next_delay(Instant::now())).unwrap_or(Duration::from_secs(1));
-        let asked = error.retry_after().unwrap_or_default().min(MAX_RETRY_AFTER);
-        let delay = delay.max(asked);
+        let delay = self.next_delay_after(&error);
         self.report(error, recovery, delay);
         let next = if recovery == Recovery::Rewatch { NextRequest::Watch } else { NextRequest::List };
         Step::BackOff { delay, next }
+    }
+
+    pub(crate) fn next_delay_after(&mut self, error: &ApiError) -> Duration {
+        let delay = self.next_delay();
+        let asked = error.retry_after().unwrap_or_default().min(MAX_RETRY_AFTER);
+        delay.max(asked)
+    }
+
+    pub(crate) fn next_delay(&mut self) -> Duration {
+        // The delays may be a user's iterator.
+        contain(|| self.backoff.next_delay(Instant::now())).unwrap_or(Duration::from_secs(1))
     }
 
     /// A watch has shown life.
@@ -501,7 +583,8 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
     }
 
     /// A list or watch has ended in an error.
-    pub(crate) fn report(&self, error: ApiError, recovery: Recovery, delay: Duration) {
+    pub(crate) fn report(&self, error: impl Into<Arc<ApiError>>, recovery: Recovery, delay: Duration) {
+        let error = error.into();
         count(&self.shared.counters.failures);
         let (reflector, failures) = (&*self.shared.name, self.failures);
         let harmless = error.is_expired() || error.is_retryable() || recovery == Recovery::FallBackToList;
@@ -534,8 +617,8 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
         self.report_skipped(ApiError::Unexpected { what });
     }
 
-    fn tell(&self, error: ApiError, recovery: Recovery, delay: Duration) {
-        let error = Arc::new(error);
+    fn tell(&self, error: impl Into<Arc<ApiError>>, recovery: Recovery, delay: Duration) {
+        let error = error.into();
         self.shared.set_error(error.clone());
         if let Some(hook) = &self.options.error_hook {
             let reflector = &*self.shared.name;

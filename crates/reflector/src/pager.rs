@@ -1,9 +1,14 @@
 //! A whole list, page by page.
 
+use std::collections::HashSet;
+use std::hash::BuildHasher;
 use std::num::NonZeroU32;
 use std::sync::Arc;
+use std::time::Duration;
 
-use kinformer_core::{Object, ResourceVersion};
+use foldhash::fast::RandomState;
+use kinformer_core::{Object, ResourceVersion, contain};
+use tokio::time::Instant;
 
 use crate::contained::contained;
 use crate::state::{Shared, count};
@@ -13,11 +18,16 @@ pub(crate) const PAGE_SIZE: NonZeroU32 = NonZeroU32::new(500).unwrap();
 
 /// What a server says of `remaining` objects is believed up to here when room is made for them.
 const MAX_RESERVE: usize = 1 << 20;
+/// A list of more pages does not end: with pages of the default size these are 5 million objects.
+const MAX_PAGES: u32 = 10_000;
+/// A list that takes longer does not end. An API server forgets the state behind a continue token after minutes.
+const MAX_TIME: Duration = Duration::from_secs(3600);
 
 /// All pages of a list together.
 pub(crate) struct WholeList<T> {
     pub(crate) objects: Vec<Arc<T>>,
     pub(crate) resource_version: ResourceVersion,
+    /// Their positions are those in the whole list.
     pub(crate) undecodable: Vec<DecodeError>,
     /// Whether the source gave it in pages.
     pub(crate) paged: bool,
@@ -29,14 +39,40 @@ pub(crate) struct Pager<'a, T: Object> {
     pub(crate) options: &'a ReflectorOptions,
 }
 
+/// Why there is no list.
+enum Failed {
+    /// The pages do not make one. In one piece it may be had.
+    Pages(ApiError),
+    Request(ApiError),
+}
+
 impl<T: Object> Pager<'_, T> {
-    /// Follows client-go 1.37 (`ListPager.ListWithAlloc`): when a later page has expired, everything is asked
-    /// for again, at once and in one piece.
+    /// When a later page has expired, or is of another version, everything is requested again, at once and in one
+    /// piece.
+    ///
+    /// Follows client-go 1.37 (`ListPager.ListWithAlloc`), which ignores a continue token of the list in one piece, and
+    /// the versions of later pages.
     pub(crate) async fn list(&self, first: ListOptions) -> Result<WholeList<T>, ApiError> {
         count(&self.shared.counters.lists);
-        let version = first.resource_version.clone();
         let in_one_piece = ListOptions { limit: None, ..first.clone() };
-        let page = self.page(first.clone()).await?;
+        match self.pages(first).await {
+            Ok(whole) => Ok(whole),
+            Err(Failed::Request(error)) => Err(error),
+            // What had come so far is gone by now: it must not lie about while the whole list comes.
+            Err(Failed::Pages(_)) => match self.pages(in_one_piece).await {
+                Ok(whole) => Ok(WholeList { paged: true, ..whole }),
+                Err(Failed::Pages(error) | Failed::Request(error)) => Err(error),
+            },
+        }
+    }
+
+    async fn pages(&self, first: ListOptions) -> Result<WholeList<T>, Failed> {
+        let started = Instant::now();
+        let version = first.resource_version.clone();
+        let limit = first.limit;
+        let page = self.page(first).await.map_err(Failed::Request)?;
+        let mut seen = Seen::default();
+        seen.is_new(&page);
         let mut whole = WholeList {
             objects: page.objects,
             resource_version: page.resource_version,
@@ -47,41 +83,39 @@ impl<T: Object> Pager<'_, T> {
         let mut remaining = page.remaining;
         let mut pages = 1_u32;
         while let Some(next) = token.take() {
+            let endless = |problem, pages| ApiError::EndlessList { problem, pages, after: started.elapsed() };
+            if pages >= MAX_PAGES {
+                return Err(Failed::Request(endless("there are too many pages", pages)));
+            }
+            if started.elapsed() >= MAX_TIME {
+                return Err(Failed::Request(endless("it takes too long", pages)));
+            }
             self.shared.set_state(ReflectorState::Listing { resource_version: version.clone(), pages });
             if let Some(remaining) = remaining.and_then(|n| usize::try_from(n).ok()) {
                 whole.objects.reserve(remaining.min(MAX_RESERVE));
             }
-            let options = ListOptions {
-                limit: first.limit,
-                continue_token: Some(next.clone()),
-                ..ListOptions::default()
-            };
-            let page = match self.page(options).await {
-                Ok(page) => page,
-                Err(error) if error.is_expired() => {
-                    // What has come so far belongs to a state that is gone: it must not lie about while the
-                    // whole list comes.
-                    drop(whole);
-                    let list = self.page(in_one_piece).await?;
-                    return Ok(WholeList {
-                        objects: list.objects,
-                        resource_version: list.resource_version,
-                        undecodable: list.undecodable,
-                        paged: true,
-                    });
-                }
-                Err(error) => return Err(error),
-            };
-            if page.continue_token.as_ref() == Some(&next) {
-                let what =
-                    format!("page {} names itself as the next one ({next:?})", pages.saturating_add(1));
-                return Err(ApiError::Unexpected { what });
+            let options = ListOptions { limit, continue_token: Some(next), ..ListOptions::default() };
+            let page = self.page(options).await.map_err(|error| match error.is_expired() {
+                true => Failed::Pages(error),
+                false => Failed::Request(error),
+            })?;
+            pages = pages.saturating_add(1);
+            if !seen.is_new(&page) {
+                return Err(Failed::Request(endless("a page comes again", pages)));
             }
+            if page.resource_version != whole.resource_version {
+                let (version, first) = (page.resource_version, whole.resource_version);
+                return Err(Failed::Pages(ApiError::PagesDiffer { page: pages, version, first }));
+            }
+            let before = whole.objects.len() + whole.undecodable.len();
+            let moved = page.undecodable.into_iter().map(|mut error| {
+                error.position = error.position.map(|position| before + position);
+                error
+            });
+            whole.undecodable.extend(moved);
             whole.objects.extend(page.objects);
-            whole.undecodable.extend(page.undecodable);
             token = page.continue_token;
             remaining = page.remaining;
-            pages = pages.saturating_add(1);
         }
         Ok(whole)
     }
@@ -95,5 +129,25 @@ impl<T: Object> Pager<'_, T> {
         // An empty token is how the wire says that there is none.
         list.continue_token = list.continue_token.filter(|token| !token.is_empty());
         Ok(list)
+    }
+}
+
+/// What tells one page from another: the token behind it, and the first object on it. As hashes, so that the size of
+/// tokens does not matter.
+#[derive(Default)]
+struct Seen {
+    seed: RandomState,
+    tokens: HashSet<u64>,
+    first_keys: HashSet<u64>,
+}
+
+impl Seen {
+    fn is_new<T: Object>(&mut self, page: &List<T>) -> bool {
+        let token = page.continue_token.as_ref().map(|token| self.seed.hash_one(token));
+        // An accessor that panics is found where the object is stored.
+        let first = page.objects.first();
+        let first = first.and_then(|object| contain(|| self.seed.hash_one(object.key())).ok());
+        token.is_none_or(|token| self.tokens.insert(token))
+            & first.is_none_or(|key| self.first_keys.insert(key))
     }
 }

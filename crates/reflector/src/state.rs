@@ -34,6 +34,8 @@ use crate::ApiError;
 /// | `Watching` | the source ends the watch in good order | `Connecting` at the last version, at once |
 /// | `Connecting`, `Watching` | connection refused, 429, 500, broken, stalled, very short | `BackingOff`, then `Connecting` at the last version |
 /// | `Connecting`, `Watching` | 410, a corrupt object, 404, or the fifth fruitless watch in a row | `BackingOff`, then a list |
+/// | `Connecting`, `Watching` | an event that cannot be read | `BackingOff`, then `Connecting` at the version before it; the second time at one version, a list |
+/// | `Watching` | the last list was incomplete, and it is time for another one | `Listing` |
 /// | any | the sink has no room | `WaitingForSink`, then back |
 /// | any | cancelled, the sink is closed | `Stopped` |
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -124,6 +126,9 @@ pub struct Statistics {
     pub bookmarks: u64,
     /// Objects that could not be decoded.
     pub decode_errors: u64,
+    /// Objects of the last list whose keys could not be read; with any of them the reflector is
+    /// [degraded](ReflectorHandle::degraded). Not counted up: 0 again after a complete list.
+    pub unreadable_items: u64,
     /// Events that had no place in the watch.
     pub unexpected_events: u64,
     /// Watches that ended at once and brought nothing.
@@ -165,6 +170,7 @@ counters!(
     events,
     bookmarks,
     decode_errors,
+    unreadable_items,
     unexpected_events,
     very_short_watches,
     stalled_watches,
@@ -184,6 +190,7 @@ pub(crate) struct Shared {
     pub(crate) counters: Counters,
     version: Mutex<ResourceVersion>,
     last_error: Mutex<Option<Arc<ApiError>>>,
+    degraded: Mutex<Option<Arc<ApiError>>>,
     progress: watch::Sender<Progress>,
 }
 
@@ -209,6 +216,7 @@ impl Shared {
             counters: Counters::default(),
             version: Mutex::default(),
             last_error: Mutex::default(),
+            degraded: Mutex::default(),
             progress: watch::Sender::new(Progress { state: ReflectorState::Idle, synced: false }),
         }
     }
@@ -220,6 +228,12 @@ impl Shared {
     pub(crate) fn set_error(&self, error: Arc<ApiError>) {
         // The old one holds what a user gave: it is dropped when the lock is free again.
         let _old = self.last_error.lock().replace(error);
+    }
+
+    /// Says whether it was degraded.
+    pub(crate) fn set_degraded(&self, error: Option<Arc<ApiError>>) -> bool {
+        let old = std::mem::replace(&mut *self.degraded.lock(), error);
+        old.is_some()
     }
 
     pub(crate) fn set_state(&self, state: ReflectorState) -> ReflectorState {
@@ -278,6 +292,16 @@ impl ReflectorHandle {
     /// The last error it met, of whatever kind.
     pub fn last_error(&self) -> Option<Arc<ApiError>> {
         self.shared.last_error.lock().clone()
+    }
+
+    /// [`ApiError::IncompleteList`] while the last list held objects whose keys could not be read; `None` otherwise.
+    ///
+    /// A degraded reflector goes on: it watches, and applies what the watch brings, deletions too. What was missing in
+    /// the incomplete list stays until a deletion comes or a list is complete. It lists again, with the delays of its
+    /// [`Backoff`](crate::Backoff), until a list is complete. The first list counts for [`Self::is_synced`] though it be
+    /// incomplete.
+    pub fn degraded(&self) -> Option<Arc<ApiError>> {
+        self.shared.degraded.lock().clone()
     }
 
     /// Whether the sink has been given a first whole list.

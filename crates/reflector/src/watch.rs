@@ -10,6 +10,7 @@ use crate::contained::contained;
 use crate::machine::{FOREVER, FRUITLESS_TRIES, Given, Machine, Step};
 use crate::state::count;
 use crate::stream::{GuardedStream, Next, OpenWatch, Waker};
+use crate::unreadable::broken;
 use crate::{ApiError, EventType, Recovery, ReflectorState, StopReason, WatchEvent, WatchOptions};
 
 /// A watch that ends sooner and brought nothing new is no watch.
@@ -28,6 +29,8 @@ enum End {
     Resync(ApiError),
     /// What the sink holds is not known.
     SinkPanicked(ApiError),
+    /// The last list was incomplete, and it is time for another one.
+    RelistDue,
 }
 
 /// What a watch has brought.
@@ -76,7 +79,7 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
                 progress.past_initial = !from.is_unset() && from != ResourceVersion::number(0);
                 self.shared.set_state(ReflectorState::Connecting { resource_version: from.clone() });
                 let options = WatchOptions::from(from.clone(), self.watch_timeout());
-                self.open(options, started + FOREVER).await?
+                self.open(options, self.relist_at.unwrap_or(started + FOREVER)).await?
             }
         };
         let end = match open {
@@ -84,6 +87,7 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
                 self.shared.set_state(ReflectorState::Watching { resource_version: from });
                 self.pass_on(open, &mut progress).await?
             }
+            Err(ApiError::WatchStalled { .. }) if self.relist_is_due() => End::RelistDue,
             Err(error) => End::Failed(error),
         };
         self.is_restart = true;
@@ -96,8 +100,7 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
         let mut heard = Instant::now();
         let limit = open.silence_limit;
         let alarm = |machine: &Self, heard: Instant| {
-            let stalled = heard + limit;
-            machine.resync_at().map_or(stalled, |resync| resync.min(stalled))
+            [machine.resync_at(), machine.relist_at].into_iter().flatten().fold(heard + limit, Instant::min)
         };
         let first_alarm = alarm(self, heard);
         let (cancelled, first_alarm) = (pin!(cancel.cancelled()), pin!(sleep_until(first_alarm)));
@@ -119,6 +122,7 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
                         Some(Ok(event)) => match self.apply(event, progress)? {
                             Given::Done => {}
                             Given::NoRoom => return Ok(End::NoRoom),
+                            Given::Refused(error) => return Ok(End::Failed(error)),
                             Given::Panicked(error) => return Ok(End::SinkPanicked(error)),
                         },
                     }
@@ -127,6 +131,9 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
                     let silent = heard.elapsed();
                     if silent >= limit {
                         return Ok(End::Failed(ApiError::WatchStalled { silent }));
+                    }
+                    if self.relist_is_due() {
+                        return Ok(End::RelistDue);
                     }
                     let before = Instant::now();
                     if let Some(error) = self.resync_if_due().await? {
@@ -171,6 +178,9 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
             }
             WatchEvent::Undecodable(error) => {
                 count(&self.shared.counters.decode_errors);
+                if let Some(broken) = broken(&error) {
+                    return Ok(Given::Refused(broken));
+                }
                 let version = error.resource_version.clone();
                 let given = match (&error.key, error.event_type) {
                     // That it is gone is all there is to know of it.
@@ -183,9 +193,9 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
                 self.report_skipped(ApiError::Undecodable(error));
                 (given, version)
             }
-            WatchEvent::Unexpected(what) => {
+            WatchEvent::Unexpected { what, resource_version } => {
                 self.unexpected(what);
-                return Ok(Given::Done);
+                (Given::Done, resource_version)
             }
         };
         progress.past_initial |= !may_be_initial;
@@ -232,6 +242,7 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
             }
             End::Resync(error) => self.fail(error, Recovery::Rewatch),
             End::SinkPanicked(error) => self.fail(error, Recovery::Relist),
+            End::RelistDue => Step::Heal,
             End::Failed(error) => {
                 if matches!(error, ApiError::WatchStalled { .. }) {
                     count(&self.shared.counters.stalled_watches);
@@ -253,6 +264,12 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
         if error.is_too_large_resource_version() {
             self.version_unavailable = true;
             return Recovery::Relist;
+        }
+        match error {
+            ApiError::BrokenEvent { .. } => return self.after_broken_event(),
+            // Not the API: no watch of it is going to be one.
+            ApiError::ContentType { .. } => return Recovery::Relist,
+            _ => {}
         }
         let status = error.status();
         let not_found = status.is_some_and(|status| status.code == 404 || status.reason == "NotFound");

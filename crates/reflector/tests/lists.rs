@@ -1,19 +1,21 @@
 //! Lists: versions, pages, what is gone, what cannot be decoded.
 
-#![allow(clippy::unwrap_used, clippy::indexing_slicing)]
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic)]
 
 mod common;
 
 use std::num::NonZeroU32;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
 use common::*;
 use kinformer_core::{KeyRef, Object};
 use kinformer_reflector::{
-    ApiError, DecodeError, List, Recovery, Reflector, ReflectorOptions, Status, StatusCause,
+    ApiError, DecodeError, List, ListOptions, ListerWatcher, Recovery, Reflector, ReflectorOptions,
+    ReflectorState, Status, StatusCause,
 };
 use kinformer_testing::fake_source::WatchScript;
-use kinformer_testing::{RecordingSink, ScriptedSource};
+use kinformer_testing::{Item, RecordingSink, ScriptedSource};
 
 fn hang() -> WatchScript<kinformer_testing::Item> {
     WatchScript::new().hang()
@@ -68,8 +70,140 @@ async fn a_page_that_names_itself_is_an_error_and_no_endless_list() {
             .watch(hang()),
     );
     run.finished().await;
-    assert!(run.errors()[0].contains("names itself"), "{:?}", run.errors());
+    assert!(run.errors()[0].contains("a page comes again, after 2 pages"), "{:?}", run.errors());
     assert_eq!(run.sink.texts(), ["replace a@1 @8"]);
+    run.stop().await;
+}
+
+// contract: L-17
+#[tokio::test(start_paused = true)]
+async fn a_continue_token_of_the_list_in_one_piece_is_followed() {
+    let run = start(
+        script()
+            .list(list(7, &[("a", 1)]).continue_token("two"))
+            .list_error(expired())
+            .list(list(9, &[("a", 1), ("b", 8)]).continue_token("more"))
+            .list(list(9, &[("c", 3), ("d", 4)]))
+            .watch(hang()),
+    );
+    run.finished().await;
+    let texts =
+        ["list 0 limit 500", "list continue two limit 500", "list 0", "list continue more", "watch 9"];
+    assert_eq!(run.source.texts(), texts);
+    assert_eq!(run.sink.texts(), ["replace a@1 b@8 c@3 d@4 @9"]);
+    run.stop().await;
+}
+
+// contract: L-17
+#[tokio::test(start_paused = true)]
+async fn pages_of_different_versions_are_no_list() {
+    // A later page is newer, or older, or has no version: what changed in between would be lost, or come twice.
+    for version in [8, 6, 0] {
+        let second = || match version {
+            0 => unversioned(&[("b", 2)]),
+            version => list(version, &[("b", 2)]),
+        };
+        let run = start_with(
+            script()
+                .list(list(7, &[("a", 1)]).continue_token("two"))
+                .list(second())
+                .list(list(7, &[("a", 1)]).continue_token("three"))
+                .list(second())
+                .list(list(9, &[("a", 1), ("b", 2)]))
+                .watch(hang()),
+            steady(),
+        );
+        run.finished().await;
+        assert_eq!(run.source.texts()[2], "list 0", "once more, in one piece");
+        assert_eq!(run.recoveries(), [Recovery::Relist]);
+        assert!(run.errors()[0].starts_with("page 2 of the list is at version"), "{:?}", run.errors());
+        assert_eq!(run.sink.texts(), ["replace a@1 b@2 @9"]);
+        run.stop().await;
+    }
+}
+
+/// A source whose lists do not end: what is on a page, and which token is behind it.
+struct Endless(fn(u64) -> (String, String), AtomicU64);
+
+#[async_trait::async_trait]
+impl ListerWatcher<Item> for Endless {
+    async fn list(&self, _: ListOptions) -> Result<List<Item>, ApiError> {
+        let page = self.1.fetch_add(1, Ordering::Relaxed);
+        let (name, token) = (self.0)(page);
+        Ok(List::new([Item::new(&name, 1)], 7).continue_token(token))
+    }
+}
+
+// contract: L-17
+#[tokio::test(start_paused = true)]
+async fn continue_tokens_without_end_are_a_typed_error() {
+    type Page = fn(u64) -> (String, String);
+    let cases: [(Page, u32); 3] = [
+        // New objects, and new tokens.
+        (|n| (n.to_string(), n.to_string()), 10_000),
+        // The same page, with new tokens.
+        (|n| ("a".to_owned(), n.to_string()), 2),
+        // Tokens in a circle.
+        (|n| (n.to_string(), (n % 3).to_string()), 4),
+    ];
+    for (page, read) in cases {
+        let source = Arc::new(Endless(page, AtomicU64::new(0)));
+        let sink = Arc::new(RecordingSink::new());
+        let reflector = Reflector::new("test", source, sink.clone());
+        let handle = reflector.handle();
+        let task = tokio::spawn(reflector.run(Default::default()));
+        handle.state_where(|state| matches!(state, ReflectorState::BackingOff { .. })).await;
+        let error = handle.last_error().unwrap();
+        let ApiError::EndlessList { pages, .. } = &*error else { panic!("{error}") };
+        assert_eq!(*pages, read, "{error}");
+        assert!(sink.texts().is_empty());
+        task.abort();
+    }
+}
+
+// contract: L-17
+#[tokio::test(start_paused = true)]
+async fn a_list_takes_at_most_an_hour() {
+    struct Slow(AtomicU64);
+    #[async_trait::async_trait]
+    impl ListerWatcher<Item> for Slow {
+        async fn list(&self, _: ListOptions) -> Result<List<Item>, ApiError> {
+            tokio::time::sleep(300 * SECOND).await;
+            let page = self.0.fetch_add(1, Ordering::Relaxed).to_string();
+            Ok(List::new([Item::new(&page, 1)], 7).continue_token(page))
+        }
+    }
+    let reflector = Reflector::new("test", Slow(AtomicU64::new(0)), Arc::new(RecordingSink::new()));
+    let handle = reflector.handle();
+    let task = tokio::spawn(reflector.run(Default::default()));
+    handle.state_where(|state| matches!(state, ReflectorState::BackingOff { .. })).await;
+    let error = handle.last_error().unwrap();
+    assert!(matches!(&*error, ApiError::EndlessList { pages: 12, .. }), "{error}");
+    task.abort();
+}
+
+// contract: R-16
+#[tokio::test(start_paused = true)]
+async fn a_list_that_has_lost_its_version_is_refused() {
+    let without = || unversioned(&[("x", 1)]);
+    let run = start_with(
+        script()
+            .list(list(7, &[("a", 1)]))
+            .watch_error(expired())
+            .list(without())
+            .list(list(9, &[("a", 1), ("b", 8)]))
+            .watch(hang()),
+        steady(),
+    );
+    run.finished().await;
+    assert_eq!(run.sink.texts(), ["replace a@1 @7", "replace a@1 b@8 @9"]);
+    assert_eq!(run.errors()[1], "the list has no resource version; the last version was 7");
+    run.stop().await;
+
+    // A source that never had versions is one all the same.
+    let run = start(script().list(without()).watch_error(expired()).list(without()).watch(hang()));
+    run.finished().await;
+    assert_eq!(run.sink.texts(), ["replace x@1 @", "replace x@1 @"]);
     run.stop().await;
 }
 
@@ -217,14 +351,15 @@ async fn an_undecodable_object_of_a_list_is_reported_and_what_is_known_of_it_sta
             .list(list(7, &[("a", 1), ("b", 2), ("c", 3)]))
             .watch_error(expired())
             .list(list(9, &[("c", 8)]).undecodable([bad("a")]).continue_token("two"))
-            .list(list(9, &[("d", 4)]).undecodable([DecodeError::new("no key either")]))
+            .list(list(9, &[("d", 4)]).undecodable([bad("e")]))
             .watch(hang()),
     );
     run.finished().await;
-    assert_eq!(run.sink.texts()[1], "replace c@8 d@4 (a) @9");
+    assert_eq!(run.sink.texts()[1], "replace c@8 d@4 (a) (e) @9");
     assert_eq!(run.sink.keys(), ["a", "c", "d"]);
     assert_eq!(run.handle.statistics().decode_errors, 2);
     assert_eq!(run.recoveries(), [Recovery::Relist, Recovery::Skip, Recovery::Skip]);
+    assert!(run.handle.degraded().is_none());
     assert!(run.errors()[1].contains("a could not be decoded: no such field"));
     run.stop().await;
 }
@@ -275,6 +410,26 @@ async fn the_consistency_check_lists_again_at_the_same_version_and_names_what_di
     assert_eq!(run.source.texts()[..3], ["list 0 limit 500", "list 7 Exact", "watch 7"]);
     assert_eq!(run.recoveries(), [Recovery::Skip, Recovery::Relist]);
     assert!(run.errors()[0].contains("1 objects are missing, 1 are not in it, 1 have another version"));
+    run.stop().await;
+}
+
+// contract: R-13
+#[tokio::test(start_paused = true)]
+async fn what_one_of_the_lists_could_not_read_is_no_difference() {
+    let bad = |key: &str| DecodeError::new("no such field").key(key.parse().unwrap());
+    let nameless = || DecodeError::new("no key");
+    let run = start_with(
+        script()
+            .list(list(7, &[("a", 1), ("b", 2)]).undecodable([bad("c")]))
+            .list(list(7, &[("a", 1), ("c", 3)]).undecodable([bad("b")]))
+            .watch_error(expired())
+            .list(list(8, &[("a", 1), ("b", 2)]))
+            .list(list(8, &[("a", 1)]).undecodable([nameless()]))
+            .watch(hang()),
+        ReflectorOptions::new().check_consistency(),
+    );
+    run.finished().await;
+    assert!(run.errors().iter().all(|error| !error.contains("differs")), "{:?}", run.errors());
     run.stop().await;
 }
 

@@ -196,18 +196,19 @@ async fn an_event_that_found_no_room_after_all_comes_again() {
 // contract: R-10
 #[tokio::test(start_paused = true)]
 async fn problems_of_the_sink_are_reported_and_never_fatal() {
-    let nameless = Item::new("ns/", 8);
     let run = start_with(
-        script()
-            .list(List::new([Item::new("a", 1), Item::new("ns/", 2)], 7))
-            .watch(WatchScript::new().added(nameless).added(Item::new("b", 9)).hang()),
+        listed()
+            .watch(WatchScript::new().after(SECOND).added(Item::new("c", 8)).added(Item::new("b", 9)).hang()),
         steady(),
     );
-    run.finished().await;
+    run.sink.wait_for_record("replace a@1 @7").await;
+    let key = "c".parse().unwrap();
+    run.sink.fail_next(Error::Transform { key, source: "no".into() });
+    run.sink.wait_for_record("add b@9").await;
     assert_eq!(run.sink.keys(), ["a", "b"]);
-    assert_eq!(run.recoveries(), [Recovery::Skip; 2]);
-    assert!(run.errors()[1].contains("could not add: invalid object key"), "{:?}", run.errors());
-    assert_eq!(run.handle.statistics().sink_problems, 2);
+    assert_eq!(run.recoveries(), [Recovery::Skip]);
+    assert!(run.errors()[0].contains("could not add: transform of c failed"), "{:?}", run.errors());
+    assert_eq!(run.handle.statistics().sink_problems, 1);
     assert_eq!(run.handle.last_version(), 9.into());
     run.stop().await;
 }

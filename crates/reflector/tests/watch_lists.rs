@@ -4,13 +4,18 @@
 
 mod common;
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use common::*;
+use futures::StreamExt;
+use kinformer_core::{KeyRef, Object};
 use kinformer_reflector::{
-    ApiError, DecodeError, EventType, Recovery, ReflectorOptions, VersionMatch, WatchListMode,
-    WatchListSupport,
+    ApiError, DecodeError, EventType, List, ListOptions, ListerWatcher, Recovery, Reflector,
+    ReflectorOptions, VersionMatch, WatchEvent, WatchListMode, WatchListSupport, WatchOptions, WatchStream,
 };
 use kinformer_testing::fake_source::{Call, WatchScript};
-use kinformer_testing::{Item, ScriptedSource};
+use kinformer_testing::{Item, RecordingSink, ScriptedSource};
 
 fn able() -> ScriptedSource<Item> {
     script().with_watch_list(WatchListSupport::new())
@@ -216,5 +221,129 @@ async fn off_means_never() {
     let options = ReflectorOptions::new().watch_list(WatchListMode::Off);
     let run = start_with(able().list(list(7, &[])).watch(hang()), options);
     run.finished().await;
+    run.stop().await;
+}
+
+/// Counts the objects that are alive.
+struct Counted(String, Arc<AtomicUsize>);
+
+impl Counted {
+    fn new(name: String, alive: &Arc<AtomicUsize>) -> Arc<Self> {
+        alive.fetch_add(1, Ordering::Relaxed);
+        Arc::new(Self(name, alive.clone()))
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.1.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl Object for Counted {
+    fn key(&self) -> KeyRef<'_> {
+        KeyRef::cluster(&self.0)
+    }
+}
+
+/// A watch-list of three keys that come again and again. The most objects that were alive at a time are counted.
+struct Repeating(WatchListSupport, Arc<AtomicUsize>);
+
+const EVENTS: usize = 30_000;
+
+#[async_trait::async_trait]
+impl ListerWatcher<Counted> for Repeating {
+    async fn list(&self, _: ListOptions) -> Result<List<Counted>, ApiError> {
+        Err(ApiError::source("there is only a watch-list"))
+    }
+
+    async fn watch(&self, _: WatchOptions) -> Result<WatchStream<Counted>, ApiError> {
+        let (alive, most) = (Arc::new(AtomicUsize::new(0)), self.1.clone());
+        let events = futures::stream::iter(0..EVENTS).map(move |n| {
+            most.fetch_max(alive.load(Ordering::Relaxed), Ordering::Relaxed);
+            let object = Counted::new((n % 3).to_string(), &alive);
+            Ok(match n / 3 % 3 {
+                0 => WatchEvent::Added(object),
+                1 => WatchEvent::Modified(object),
+                _ if n + 6 < EVENTS => WatchEvent::Deleted(object),
+                _ => WatchEvent::Added(object),
+            })
+        });
+        let end = futures::stream::iter([Ok(WatchEvent::initial_events_end(9))]);
+        Ok(events.chain(end).chain(futures::stream::pending()).boxed())
+    }
+
+    fn watch_list_support(&self) -> Option<&WatchListSupport> {
+        Some(&self.0)
+    }
+}
+
+// contract: L-18
+#[tokio::test(start_paused = true)]
+async fn a_key_that_comes_again_takes_the_place_of_its_object() {
+    let most = Arc::new(AtomicUsize::new(0));
+    let sink = Arc::new(RecordingSink::new());
+    let reflector = Reflector::new("test", Repeating(WatchListSupport::new(), most.clone()), sink.clone());
+    let handle = reflector.handle();
+    let task = tokio::spawn(reflector.run(Default::default()));
+    handle.wait_for_sync().await.unwrap();
+    assert_eq!(sink.keys(), ["0", "1", "2"]);
+    assert!(most.load(Ordering::Relaxed) <= 4, "{most:?} objects of three keys were alive");
+    task.abort();
+}
+
+// contract: R-14
+#[tokio::test(start_paused = true)]
+async fn an_unreadable_event_fails_the_watch_list_and_the_second_time_a_list_takes_its_place() {
+    let key = || "x".parse().unwrap();
+    let events: [WatchEvent<Item>; 3] = [
+        WatchEvent::Undecodable(DecodeError::new("no key").event_type(EventType::Added)),
+        WatchEvent::Undecodable(DecodeError::new("no type").key(key())),
+        WatchEvent::Added(Item::new("ns/", 3)),
+    ];
+    for event in events {
+        let support = WatchListSupport::new();
+        let broken = || {
+            WatchScript::new()
+                .added(Item::new("a", 1))
+                .event(event.clone())
+                .added(Item::new("b", 2))
+                .initial_events_end(8)
+        };
+        let run = start_with(
+            script()
+                .with_watch_list(support.clone())
+                .watch(broken())
+                .watch(broken())
+                .list(list(9, &[("a", 1), ("b", 2)]))
+                .watch_error(expired())
+                .watch(WatchScript::new().added(Item::new("c", 1)).initial_events_end(10).hang()),
+            steady(),
+        );
+        run.finished().await;
+        let texts = ["watch-list -", "watch-list -", "list 0 limit 500", "watch 9", "watch-list 9"];
+        assert_eq!(run.source.texts(), texts, "{event:?}");
+        assert_eq!(run.sink.texts(), ["replace a@1 b@2 @9", "replace c@1 @10"]);
+        assert_eq!(run.recoveries()[..2], [Recovery::Relist, Recovery::FallBackToList]);
+        assert!(!support.is_refused(), "the server can send watch-lists");
+        run.stop().await;
+    }
+}
+
+// contract: R-16
+#[tokio::test(start_paused = true)]
+async fn a_watch_list_that_has_lost_its_version_is_refused() {
+    let without = || WatchEvent::Bookmark { version: "".into(), initial_events_end: true };
+    let run = start_with(
+        able()
+            .watch(WatchScript::new().added(Item::new("a", 1)).initial_events_end(8).error(expired()))
+            .watch(WatchScript::new().event(without()))
+            .list(list(9, &[("a", 1)]))
+            .watch(hang()),
+        steady(),
+    );
+    run.finished().await;
+    assert_eq!(run.sink.texts(), ["replace a@1 @8", "replace a@1 @9"]);
+    assert_eq!(run.errors()[1], "the list has no resource version; the last version was 8");
     run.stop().await;
 }

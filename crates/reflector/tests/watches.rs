@@ -64,7 +64,10 @@ async fn synthetic_additions_do_not_move_the_version_until_another_event_comes()
             0 => kinformer_reflector::List::new([], 0),
             _ => kinformer_reflector::List::new([], ResourceVersion::UNSET),
         };
-        let bad = DecodeError::new("bad").resource_version(40).event_type(EventType::Added);
+        let bad = DecodeError::new("bad")
+            .key("x".parse().unwrap())
+            .resource_version(40)
+            .event_type(EventType::Added);
         let run = start(
             script().list(first).watch(
                 WatchScript::new()
@@ -275,18 +278,20 @@ async fn a_very_short_watch_is_reported_delayed_and_the_fifth_in_a_row_leads_to_
 #[tokio::test(start_paused = true)]
 async fn events_that_have_no_place_are_reported_and_skipped() {
     let run = start(
-        listed().watch(
-            WatchScript::new()
-                .event(WatchEvent::Unexpected("an event of the type SURPRISE".into()))
-                .event(WatchEvent::Unexpected("a v1/Secret".into()))
-                .added(Item::new("b", 8))
-                .hang(),
-        ),
+        listed()
+            .watch(
+                WatchScript::new()
+                    .event(WatchEvent::unexpected("a v1/Secret", ResourceVersion::UNSET))
+                    .added(Item::new("b", 8))
+                    .event(WatchEvent::unexpected("an event of the type SURPRISE", 9)),
+            )
+            .watch(hang()),
     );
     run.finished().await;
     assert_eq!(run.sink.texts()[1..], ["add b@8"]);
+    assert_eq!(run.source.texts()[2], "watch 9", "it does not come again");
     assert_eq!(run.recoveries(), [Recovery::Skip; 2]);
-    assert!(run.errors()[0].ends_with("an event of the type SURPRISE"));
+    assert!(run.errors()[1].ends_with("an event of the type SURPRISE"));
     assert_eq!(run.handle.statistics().unexpected_events, 2);
     run.stop().await;
 }
@@ -304,7 +309,6 @@ async fn undecodable_events_are_reported_counted_and_skipped_but_a_deletion_dele
                 WatchScript::new()
                     .undecodable(bad("b", EventType::Added, 8))
                     .undecodable(bad("a", EventType::Modified, 9))
-                    .undecodable(DecodeError::new("no key, no version"))
                     .added(Item::new("c", 10))
                     .undecodable(bad("a", EventType::Deleted, 11)),
             )
@@ -312,8 +316,8 @@ async fn undecodable_events_are_reported_counted_and_skipped_but_a_deletion_dele
     );
     run.finished().await;
     assert_eq!(run.sink.texts()[1..], ["add c@10", "delete a"]);
-    assert_eq!(run.handle.statistics().decode_errors, 4);
-    assert_eq!(run.recoveries(), [Recovery::Skip; 4]);
+    assert_eq!(run.handle.statistics().decode_errors, 3);
+    assert_eq!(run.recoveries(), [Recovery::Skip; 3]);
     // The watch goes on behind them.
     assert_eq!(run.source.texts()[2], "watch 11");
     run.stop().await;

@@ -79,11 +79,16 @@ impl InformerCollector {
 /// One metric: its name, its meaning, and its value in the figures of an informer.
 type Figure = (&'static str, &'static str, fn(&InformerMetrics) -> Option<u64>);
 
-const GAUGES: [Figure; 3] = [
+const GAUGES: [Figure; 4] = [
     ("informer_queued_items", "Changes that wait between the reflector and the store", |metrics| {
         Some(metrics.queue.depth as u64)
     }),
     ("informer_objects", "Objects in the store", |metrics| Some(metrics.objects as u64)),
+    (
+        "informer_unreadable_items",
+        "Objects of the last list whose keys cannot be read; with any of them the informer is degraded",
+        |metrics| Some(metrics.reflector.unreadable_items),
+    ),
     (
         "informer_store_resource_version",
         "The newest resource version that the store reflects, where versions are numbers",

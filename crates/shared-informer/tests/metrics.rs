@@ -5,9 +5,10 @@ mod common;
 
 use common::Running;
 use kinformer_processor::Event;
-use kinformer_reflector::{ApiError, Status};
+use kinformer_reflector::{ApiError, DecodeError, List, Status};
 use kinformer_shared_informer::SharedIndexInformer;
-use kinformer_testing::{FakeSource, Item};
+use kinformer_testing::fake_source::WatchScript;
+use kinformer_testing::{FakeSource, Item, ScriptedSource};
 
 /// A source of two objects, one of which cannot be decoded, whose watch breaks once and expires once; with two
 /// handlers of one name.
@@ -59,6 +60,45 @@ async fn an_informer_says_what_it_has_done() {
     let _ = running.stop().await;
 }
 
+/// A source whose second list has two items that nobody can read, and whose third is complete.
+fn unreadable_once() -> ScriptedSource<Item> {
+    let list =
+        |version: u64, names: &[&str]| List::new(names.iter().map(|name| Item::new(name, version)), version);
+    ScriptedSource::new()
+        .list(list(7, &["kettle", "toaster"]))
+        .watch_error(ApiError::expired("compacted"))
+        .list(list(9, &["pan"]).undecodable([DecodeError::new("no name"), DecodeError::new("no name")]))
+        .watch(WatchScript::new().deleted(Item::new("toaster", 10)).hang())
+        .list(list(12, &["pan"]))
+        .watch(WatchScript::new().hang())
+}
+
+// contract: R-15, I-09
+#[tokio::test(start_paused = true)]
+async fn a_degraded_informer_says_so_and_deletes_only_what_the_watch_says() {
+    for queue in common::QUEUES {
+        let source = unreadable_once();
+        let informer = SharedIndexInformer::builder(source).queue(queue).build().unwrap();
+        let seen = common::Seen::default();
+        let hearing = seen.clone();
+        informer.handler().inline().for_each(move |event| hearing.hear(event)).unwrap();
+        let running = Running::start(informer).await;
+        seen.wait(|view| view.map.contains_key("pan")).await;
+        seen.wait(|view| !view.map.contains_key("toaster")).await;
+        assert_eq!(running.informer.store().keys().len(), 2, "{queue:?}: the kettle may be one of the two");
+        let reflector = running.informer.reflector().unwrap();
+        assert_eq!(running.informer.metrics().reflector.unreadable_items, 2);
+        let error = reflector.degraded().unwrap();
+        assert!(matches!(&*error, ApiError::IncompleteList { unreadable: 2, .. }), "{error}");
+
+        seen.wait(|view| !view.map.contains_key("kettle")).await;
+        assert!(reflector.degraded().is_none());
+        assert_eq!(running.informer.metrics().reflector.unreadable_items, 0);
+        seen.assert_sound();
+        let _ = running.stop().await;
+    }
+}
+
 // contract: I-09
 #[cfg(feature = "prometheus")]
 #[tokio::test(start_paused = true)]
@@ -87,6 +127,7 @@ async fn the_page_shows_it_until_the_informer_ends() {
     for line in [
         format!("informer_queued_items{labels} 0"),
         format!("informer_objects{labels} 2"),
+        format!("informer_unreadable_items{labels} 0"),
         format!("informer_store_resource_version{labels} {}", source.version()),
         format!("informer_relists_total{labels} 1"),
         format!("informer_handler_queued_events{} 0", of("printer")),

@@ -88,6 +88,11 @@ pub(crate) fn list(version: u64, items: &[(&str, u64)]) -> List<Item> {
     List::new(items.iter().map(|(name, version)| Item::new(name, *version)), version)
 }
 
+/// A list without a version.
+pub(crate) fn unversioned(items: &[(&str, u64)]) -> List<Item> {
+    List::new(list(1, items).objects, "")
+}
+
 pub(crate) fn steady() -> ReflectorOptions {
     ReflectorOptions::new().backoff(Backoff::from_delays(|| std::iter::repeat(SECOND)))
 }
