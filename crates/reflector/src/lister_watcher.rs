@@ -179,13 +179,14 @@ impl WatchOptions {
 pub struct List<T> {
     /// The objects, each in its own allocation, so that one of them never keeps the others alive.
     pub objects: Vec<Arc<T>>,
-    /// The version of the state that was listed; unset where there are no versions.
+    /// The version of the state that was listed, which is the same on all pages; unset where there are no versions.
     pub resource_version: ResourceVersion,
     /// How to ask for the next page, if there is one.
     pub continue_token: Option<String>,
     /// How many objects come after this page, if the source knows.
     pub remaining: Option<u64>,
-    /// The objects that exist but could not be decoded.
+    /// The objects that exist but could not be decoded. One without a key makes the list incomplete: nothing is
+    /// deleted by it, and the reflector lists again.
     pub undecodable: Vec<DecodeError>,
 }
 

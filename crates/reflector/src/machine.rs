@@ -201,6 +201,10 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
             count(&self.shared.counters.decode_errors);
             self.report_skipped(ApiError::Undecodable(error));
         }
+        if unreadable > 0 {
+            // Before it is applied: so that nobody sees the reflector synced and not degraded.
+            self.degrade(unreadable, first);
+        }
         // A list that is incomplete again has nothing that the watch does not bring, and the deletions between its last
         // event and the list would be lost with it.
         let is_applied = unreadable == 0 || purpose == Purpose::Sync || self.version.is_unset();
@@ -210,9 +214,6 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
             if let Some(failed) = self.replace(replacement).await? {
                 return Ok(failed);
             }
-        }
-        if unreadable > 0 {
-            self.degrade(unreadable, first);
         }
         Ok(Step::Watch(None))
     }

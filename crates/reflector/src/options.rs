@@ -127,7 +127,8 @@ impl ReflectorOptions {
     }
 
     /// Asks for every list in pages of this size. By default only lists at version `0` or none are paged, by
-    /// 500: an API server reads pages from its storage, not from its memory.
+    /// 500: an API server reads pages from its storage, not from its memory. A list of more than 10,000 pages is an
+    /// error ([`ApiError::EndlessList`]).
     ///
     /// Follows client-go 1.37 (`WatchListPageSize`).
     #[must_use]
@@ -184,7 +185,8 @@ impl ReflectorOptions {
         self
     }
 
-    /// How long one answer to a list (one page) may take, 10 minutes by default.
+    /// How long one answer to a list (one page) may take, 10 minutes by default. All pages of a list together may take
+    /// an hour.
     #[must_use]
     pub fn list_timeout(mut self, timeout: Duration) -> Self {
         self.list_timeout = timeout;

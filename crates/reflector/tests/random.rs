@@ -4,10 +4,16 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU8;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
+use futures::StreamExt;
 use kinformer_core::Object;
-use kinformer_reflector::{ApiError, Reflector, ReflectorOptions, Status, StopReason};
+use kinformer_reflector::{
+    ApiError, DecodeError, List, ListOptions, ListerWatcher, Reflector, ReflectorOptions, Status, StopReason,
+    WatchEvent, WatchListSupport, WatchOptions, WatchStream,
+};
 use kinformer_testing::fake_source::Record;
 use kinformer_testing::{FakeSource, Item, RecordingSink};
 use proptest::prelude::*;
@@ -25,6 +31,10 @@ enum Step {
     Break(u8),
     FailList(u8),
     FailWatch(u8),
+    /// One item of so many of the next lists cannot be read.
+    DamageLists(u8),
+    /// So many of the next events cannot be read.
+    DamageEvents(u8),
     NoRoom,
     Room,
     /// Milliseconds.
@@ -43,6 +53,8 @@ fn step() -> impl Strategy<Value = Step> {
         1 => any::<u8>().prop_map(Step::Break),
         1 => any::<u8>().prop_map(Step::FailList),
         1 => any::<u8>().prop_map(Step::FailWatch),
+        1 => (1_u8..4).prop_map(Step::DamageLists),
+        1 => (1_u8..4).prop_map(Step::DamageEvents),
         1 => Just(Step::NoRoom),
         1 => Just(Step::Room),
         6 => any::<u16>().prop_map(Step::Pass),
@@ -67,6 +79,48 @@ fn break_with(n: u8) -> fn() -> ApiError {
         1 => || error(2),
         2 => || error(4),
         _ => || error(3),
+    }
+}
+
+/// A server behind something that damages its answers.
+struct Damaging {
+    server: FakeSource<Item>,
+    lists: Arc<AtomicU8>,
+    events: Arc<AtomicU8>,
+}
+
+/// Whether this one is damaged, too.
+fn strikes(left: &AtomicU8) -> bool {
+    left.fetch_update(Relaxed, Relaxed, |left| left.checked_sub(1)).is_ok()
+}
+
+#[async_trait::async_trait]
+impl ListerWatcher<Item> for Damaging {
+    async fn list(&self, options: ListOptions) -> Result<List<Item>, ApiError> {
+        let mut list = self.server.list(options).await?;
+        if !list.objects.is_empty() && strikes(&self.lists) {
+            let position = list.objects.len() / 2;
+            list.objects.remove(position);
+            list.undecodable.push(DecodeError::new("damaged").position(position));
+        }
+        Ok(list)
+    }
+
+    async fn watch(&self, options: WatchOptions) -> Result<WatchStream<Item>, ApiError> {
+        let events = self.events.clone();
+        let damaged = move |event| match event {
+            Ok(WatchEvent::Added(_) | WatchEvent::Modified(_) | WatchEvent::Deleted(_))
+                if strikes(&events) =>
+            {
+                Ok(WatchEvent::Undecodable(DecodeError::new("damaged")))
+            }
+            event => event,
+        };
+        Ok(self.server.watch(options).await?.map(damaged).boxed())
+    }
+
+    fn watch_list_support(&self) -> Option<&WatchListSupport> {
+        self.server.watch_list_support()
     }
 }
 
@@ -106,7 +160,9 @@ async fn history(kind: u8, page: u8, steps: Vec<Step>) {
     if let Some(size) = std::num::NonZeroU32::new(u32::from(page % 4)) {
         options = options.page_size(size);
     }
-    let reflector = Reflector::with_options("random", server.clone(), sink.clone(), options);
+    let (lists, events) = (Arc::new(AtomicU8::new(0)), Arc::new(AtomicU8::new(0)));
+    let source = Damaging { server: server.clone(), lists: lists.clone(), events: events.clone() };
+    let reflector = Reflector::with_options("random", source, sink.clone(), options);
     let handle = reflector.handle();
     let cancel = CancellationToken::new();
     let task = tokio::spawn(reflector.run(cancel.clone()));
@@ -123,6 +179,8 @@ async fn history(kind: u8, page: u8, steps: Vec<Step>) {
             Step::Break(n) => server.break_watches(break_with(n)),
             Step::FailList(n) => server.fail_next_list(error(n)),
             Step::FailWatch(n) => server.fail_next_watch(error(n)),
+            Step::DamageLists(n) => lists.store(n, Relaxed),
+            Step::DamageEvents(n) => events.store(n, Relaxed),
             Step::NoRoom => sink.set_room(0),
             Step::Room => sink.set_room(usize::MAX),
             // The paused clock stands still while anything can run.
@@ -143,6 +201,7 @@ async fn history(kind: u8, page: u8, steps: Vec<Step>) {
     }
     check_versions(&sink.take());
     assert!(handle.is_synced());
+    assert!(handle.degraded().is_none(), "a list was complete by now");
     cancel.cancel();
     assert_eq!(task.await.unwrap(), StopReason::Cancelled);
     assert_eq!(server.open_watches(), 0);
@@ -155,7 +214,7 @@ fn at(ms: u64) -> tokio::time::Instant {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() })]
 
-    // contract: I-02, I-03, R-05, R-08, L-08
+    // contract: I-02, I-03, R-05, R-08, R-14, R-15, L-08
     #[test]
     fn the_sink_ends_up_equal_to_the_server(
         kind in any::<u8>(),
