@@ -246,8 +246,13 @@ impl Object for Counted {
     }
 }
 
-/// A watch-list of three keys that come again and again. The most objects that were alive at a time are counted.
-struct Repeating(WatchListSupport, Arc<AtomicUsize>);
+/// A watch-list of three keys that come again and again, only as additions or in every way. The most objects that were
+/// alive at a time are counted.
+struct Repeating {
+    only_added: bool,
+    most: Arc<AtomicUsize>,
+    support: WatchListSupport,
+}
 
 const EVENTS: usize = 30_000;
 
@@ -258,11 +263,12 @@ impl ListerWatcher<Counted> for Repeating {
     }
 
     async fn watch(&self, _: WatchOptions) -> Result<WatchStream<Counted>, ApiError> {
-        let (alive, most) = (Arc::new(AtomicUsize::new(0)), self.1.clone());
+        let (alive, most, only_added) = (Arc::new(AtomicUsize::new(0)), self.most.clone(), self.only_added);
         let events = futures::stream::iter(0..EVENTS).map(move |n| {
             most.fetch_max(alive.load(Ordering::Relaxed), Ordering::Relaxed);
             let object = Counted::new((n % 3).to_string(), &alive);
             Ok(match n / 3 % 3 {
+                _ if only_added => WatchEvent::Added(object),
                 0 => WatchEvent::Added(object),
                 1 => WatchEvent::Modified(object),
                 _ if n + 6 < EVENTS => WatchEvent::Deleted(object),
@@ -274,22 +280,25 @@ impl ListerWatcher<Counted> for Repeating {
     }
 
     fn watch_list_support(&self) -> Option<&WatchListSupport> {
-        Some(&self.0)
+        Some(&self.support)
     }
 }
 
 // contract: L-18
 #[tokio::test(start_paused = true)]
 async fn a_key_that_comes_again_takes_the_place_of_its_object() {
-    let most = Arc::new(AtomicUsize::new(0));
-    let sink = Arc::new(RecordingSink::new());
-    let reflector = Reflector::new("test", Repeating(WatchListSupport::new(), most.clone()), sink.clone());
-    let handle = reflector.handle();
-    let task = tokio::spawn(reflector.run(Default::default()));
-    handle.wait_for_sync().await.unwrap();
-    assert_eq!(sink.keys(), ["0", "1", "2"]);
-    assert!(most.load(Ordering::Relaxed) <= 4, "{most:?} objects of three keys were alive");
-    task.abort();
+    for only_added in [true, false] {
+        let most = Arc::new(AtomicUsize::new(0));
+        let sink = Arc::new(RecordingSink::new());
+        let source = Repeating { only_added, most: most.clone(), support: WatchListSupport::new() };
+        let reflector = Reflector::new("test", source, sink.clone());
+        let handle = reflector.handle();
+        let task = tokio::spawn(reflector.run(Default::default()));
+        handle.wait_for_sync().await.unwrap();
+        assert_eq!(sink.keys(), ["0", "1", "2"]);
+        assert!(most.load(Ordering::Relaxed) <= 4, "{most:?} objects of three keys were alive");
+        task.abort();
+    }
 }
 
 // contract: R-14
