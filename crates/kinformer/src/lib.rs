@@ -124,7 +124,7 @@ pub use kinformer_kube::{
 };
 pub use kinformer_processor::{
     AsyncEventHandler, Buffer, Event, EventHandler, EventHandlerFuncs, EventStream, HandlerBuilder,
-    HandlerStats, Registration,
+    HandlerStats, Registration, ThreadMetrics, set_base_threads, thread_metrics,
 };
 pub use kinformer_reflector::{
     ApiError, Backoff, Failure, Recovery, ReflectorHandle, ReflectorOptions, ReflectorState, Statistics,

@@ -13,6 +13,8 @@ use kinformer_core::Object;
 use crate::coalesce::Coalescer;
 use crate::handler::{AsyncEventHandler, EventHandler};
 use crate::listener::DoneGuard;
+use crate::own_code::OwnCode;
+use crate::run::Runner;
 use crate::source::{Feed, Filter, Source};
 use crate::{Error, Event, EventStream, Registration, SharedProcessor, run};
 
@@ -101,6 +103,11 @@ impl<'p, T: Object> HandlerBuilder<'p, T> {
     /// since: nothing is lost, nothing comes twice, and no one else is held up. It begins when the processor
     /// runs. The same handler added twice is two handlers.
     ///
+    /// Its callbacks may block. They run on threads of one pool for the process, not on tokio's, in the context of the
+    /// runtime: `tokio::spawn` and `Handle::current().block_on` work. Handlers take turns of some milliseconds there when
+    /// there are more of them than threads; one that is in a callback for longer than 1 second does not count
+    /// ([`ThreadMetrics`](crate::ThreadMetrics)).
+    ///
     /// # Errors
     /// [`Error::Stopped`].
     #[expect(
@@ -108,7 +115,7 @@ impl<'p, T: Object> HandlerBuilder<'p, T> {
         reason = "it is handlers that are added, and nobody adds two of these"
     )]
     pub fn add<H: EventHandler<T>>(self, handler: H) -> Result<Registration, Error> {
-        self.add_task(type_name::<H>(), |source| Box::pin(run::blocking(source, handler)))
+        self.add_task(type_name::<H>(), |source| Box::pin(run::blocking(Runner { handler, source })))
     }
 
     /// As [`Self::add`], for a closure without type annotations.
@@ -124,7 +131,7 @@ impl<'p, T: Object> HandlerBuilder<'p, T> {
     /// # Errors
     /// [`Error::Stopped`].
     pub fn add_async<H: AsyncEventHandler<T>>(self, handler: H) -> Result<Registration, Error> {
-        self.add_task(type_name::<H>(), |source| Box::pin(run::asynchronous(source, handler)))
+        self.add_task(type_name::<H>(), |source| Box::pin(run::asynchronous(Runner { handler, source })))
     }
 
     /// The events as a stream instead, which begins with every object that there is. Needs no running
@@ -146,17 +153,10 @@ impl<'p, T: Object> HandlerBuilder<'p, T> {
     }
 
     fn add_task(self, type_name: &str, task: impl FnOnce(Source<T>) -> Task) -> Result<Registration, Error> {
-        self.add_with(type_name, |source| {
-            let done = DoneGuard(source.listener.clone());
-            // In this order, so that the handler has ended when it is said so, also if this never runs.
-            let parts = (task(source), done);
-            Some(Box::pin(async move {
-                let (task, done) = parts;
-                if let Some(id) = tokio::task::try_id() {
-                    let _ = done.0.task.set(id);
-                }
-                task.await;
-            }))
+        self.add_with(type_name, |mut source| {
+            let listener = source.listener.clone();
+            source.done = Some(DoneGuard(listener.clone()));
+            Some(Box::pin(OwnCode::new(listener, task(source))))
         })
     }
 
@@ -201,7 +201,7 @@ impl<T: Object> InlineHandlerBuilder<'_, T> {
         reason = "it is handlers that are added, and nobody adds two of these"
     )]
     pub fn add<H: EventHandler<T>>(self, handler: H) -> Result<Registration, Error> {
-        self.0.add_task(type_name::<H>(), |source| Box::pin(run::inline(source, handler)))
+        self.0.add_task(type_name::<H>(), |source| Box::pin(run::inline(Runner { handler, source })))
     }
 
     /// As [`HandlerBuilder::for_each`].

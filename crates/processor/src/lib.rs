@@ -39,7 +39,9 @@
 //! * **A handler that joins late misses nothing and stops nobody.** It takes its place in the log first and looks at the
 //!   state then; revisions tell what is in both.
 //! * **A callback may block.** It is run on a thread for that while there is something to tell, which costs some
-//!   microseconds each time it wakes; a callback that never blocks can do [without](HandlerBuilder::inline).
+//!   microseconds each time it wakes; a callback that never blocks can do [without](HandlerBuilder::inline). The
+//!   threads are one pool for the process; a callback that runs for longer than a second does not count against its
+//!   size, and [`thread_metrics`] shows it.
 //!
 //! # How it works
 //!
@@ -52,6 +54,7 @@
 
 mod bell;
 mod builder;
+mod clock;
 mod coalesce;
 mod error;
 mod event;
@@ -60,6 +63,7 @@ mod inbox;
 mod listener;
 mod log;
 mod members;
+mod own_code;
 mod processor;
 mod registration;
 mod resync;
@@ -67,6 +71,7 @@ mod run;
 mod source;
 mod stream;
 mod sync;
+mod threads;
 
 pub use self::{
     builder::{Buffer, HandlerBuilder, InlineHandlerBuilder},
@@ -77,4 +82,5 @@ pub use self::{
     processor::{SharedProcessor, SharedProcessorBuilder, State},
     registration::Registration,
     stream::EventStream,
+    threads::{ThreadMetrics, set_base_threads, thread_metrics},
 };

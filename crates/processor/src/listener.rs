@@ -7,7 +7,7 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use tokio::sync::Notify;
-use tokio::task::{self, AbortHandle};
+use tokio::task::AbortHandle;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
@@ -39,8 +39,6 @@ pub(crate) struct Listener {
     pub(crate) done: CancellationToken,
     /// It has finished the initial list.
     pub(crate) synced: CancellationToken,
-    /// The task that tells it, once that has begun.
-    pub(crate) task: OnceLock<task::Id>,
     abort: OnceLock<AbortHandle>,
     abandoned: AtomicBool,
     pub(crate) owner: Weak<dyn Owner>,
@@ -58,6 +56,8 @@ pub(crate) struct Listener {
     held_back: AtomicU64,
     /// Whether a callback is running, or may be.
     pub(crate) busy: AtomicBool,
+    /// Whether it has something to do and no thread to do it on.
+    pub(crate) waits_for_thread: AtomicBool,
     /// When what is being told was published: a [`Moment`], or 0 when nothing is.
     since: AtomicU64,
     epoch: Instant,
@@ -93,7 +93,6 @@ impl Listener {
             stop: CancellationToken::new(),
             done: CancellationToken::new(),
             synced: CancellationToken::new(),
-            task: OnceLock::new(),
             abort: OnceLock::new(),
             abandoned: AtomicBool::new(false),
             owner,
@@ -105,6 +104,7 @@ impl Listener {
             panics: AtomicU64::new(0),
             held_back: AtomicU64::new(0),
             busy: AtomicBool::new(false),
+            waits_for_thread: AtomicBool::new(false),
             since: AtomicU64::new(0),
             epoch,
             space,
@@ -196,6 +196,8 @@ impl Listener {
             panics: self.panics.load(Ordering::Relaxed),
             synced: self.synced.is_cancelled(),
             stuck: self.reported.load(Ordering::Relaxed),
+            removed: self.is_stopped(),
+            waiting_for_thread: self.waits_for_thread.load(Ordering::Relaxed),
         }
     }
 
@@ -266,6 +268,11 @@ pub struct HandlerStats {
     pub synced: bool,
     /// Whether it has been in one callback for longer than 30 seconds.
     pub stuck: bool,
+    /// Whether it was removed, or its processor has stopped. Such a handler is listed until its callback has
+    /// returned; nothing waits for it any more.
+    pub removed: bool,
+    /// Whether it blocks, has events to receive, and waits for a [thread](crate::ThreadMetrics).
+    pub waiting_for_thread: bool,
 }
 
 impl fmt::Debug for Listener {

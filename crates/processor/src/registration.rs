@@ -1,14 +1,16 @@
 //! What one holds of a handler that was added.
 
 use std::fmt;
-use std::future::Future;
+use std::future::{Future, poll_fn};
+use std::pin::pin;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::Error;
 use crate::listener::{HandlerStats, Listener};
+use crate::{Error, own_code};
 
 /// Takes a handler off the list of a processor.
 pub(crate) trait Owner: Send + Sync {
@@ -75,17 +77,25 @@ impl Registration {
 
     /// Removes the handler. It is removed by the call; the future, which need not be awaited, ends when the
     /// callback that was running has returned, so that nothing is delivered after that. Idempotent, and fine at
-    /// any time, after the end of the processor as well.
+    /// any time, after the end of the processor as well: it then waits for a callback that did not return within the
+    /// grace period.
     ///
-    /// Awaited within a callback of the very handler it ends at once, since it would wait for itself. Cancel-safe.
+    /// Awaited within a callback of the very handler, its filter or its `Drop`, it ends at once, since it would wait for
+    /// itself. A callback that waits for something else which awaits the removal (another thread or task) does wait for
+    /// itself. Cancel-safe.
     pub fn remove(&self) -> impl Future<Output = ()> + Send + 'static {
         self.listener.remove();
         self.listener.forget();
         let listener = self.listener.clone();
         async move {
-            let own_task = listener.task.get().copied();
-            if own_task.is_none() || own_task != tokio::task::try_id() {
-                listener.done.cancelled().await;
+            let mut done = pin!(listener.done.cancelled());
+            // Looked at with each poll: the future may have been handed to the callback.
+            let waited = poll_fn(|context| match done.as_mut().poll(context) {
+                Poll::Ready(()) => Poll::Ready(true),
+                Poll::Pending if own_code::is_of(&listener) => Poll::Ready(false),
+                Poll::Pending => Poll::Pending,
+            });
+            if waited.await {
                 // Its own end may not have come to this yet.
                 listener.forget();
             }

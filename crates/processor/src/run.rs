@@ -6,11 +6,13 @@ use std::time::Duration;
 
 use futures::FutureExt as _;
 use kinformer_core::{Object, contain, panic_error};
+use tokio::runtime::Handle;
 
 use crate::event::Event;
 use crate::handler::{AsyncEventHandler, EventHandler};
 use crate::inbox::Next;
 use crate::source::{Panicked, Source};
+use crate::threads;
 
 /// How long a handler that has panicked is left alone, as upstream.
 const AFTER_PANIC: Duration = Duration::from_secs(1);
@@ -27,50 +29,70 @@ enum End {
     Panicked,
 }
 
+/// A handler and what it receives. In this order: a handler has been dropped when its listener is done.
+pub(crate) struct Runner<T: Object, H> {
+    pub(crate) handler: H,
+    pub(crate) source: Source<T>,
+}
+
+impl<T: Object, H> Runner<T, H> {
+    /// Drops the handler, then says that it is done.
+    fn end(self) {
+        discard(&self.source.listener.name, self.handler);
+    }
+}
+
 /// A handler that may block: on a thread for it while there is something to tell.
-pub(crate) async fn blocking<T: Object, H: EventHandler<T>>(mut source: Source<T>, mut handler: H) {
-    while !source.listener.is_stopped() {
-        let turn = tokio::task::spawn_blocking(move || {
-            let end = tell(&mut source, &mut handler, usize::MAX);
-            (source, handler, end)
+pub(crate) async fn blocking<T: Object, H: EventHandler<T>>(mut runner: Runner<T, H>) {
+    let runtime = Handle::current();
+    while !runner.source.listener.is_stopped() {
+        let listener = runner.source.listener.clone();
+        let turn = threads::run(&listener, &runtime, move |turn| {
+            let end = tell(&mut runner, || turn.goes_on());
+            (runner, end)
         });
         let end;
         match turn.await {
-            Ok(back) => (source, handler, end) = back,
-            // The runtime is shutting down.
-            Err(_) => return,
+            Some(back) => (runner, end) = back,
+            // It panicked outside of all that is contained, and was dropped.
+            None => return,
         }
-        after_turn(&mut source, end).await;
+        after_turn(&mut runner.source, end).await;
     }
-    discard(&source.listener.name, handler);
+    runner.end();
 }
 
 /// A handler that never blocks: on the runtime's own thread.
-pub(crate) async fn inline<T: Object, H: EventHandler<T>>(mut source: Source<T>, mut handler: H) {
-    while !source.listener.is_stopped() {
-        let end = tell(&mut source, &mut handler, AT_ONCE);
-        after_turn(&mut source, end).await;
+pub(crate) async fn inline<T: Object, H: EventHandler<T>>(mut runner: Runner<T, H>) {
+    while !runner.source.listener.is_stopped() {
+        let mut left = AT_ONCE;
+        let end = tell(&mut runner, || {
+            left -= 1;
+            left > 0
+        });
+        after_turn(&mut runner.source, end).await;
     }
-    discard(&source.listener.name, handler);
+    runner.end();
 }
 
 /// A handler whose callbacks are futures.
-pub(crate) async fn asynchronous<T: Object, H: AsyncEventHandler<T>>(mut source: Source<T>, mut handler: H) {
+pub(crate) async fn asynchronous<T: Object, H: AsyncEventHandler<T>>(mut runner: Runner<T, H>) {
+    let Runner { handler, source } = &mut runner;
     'turns: while !source.listener.is_stopped() {
         for _ in 0..AT_ONCE {
             if source.listener.is_stopped() {
                 continue 'turns;
             }
-            let event = match next(&mut source, |event| Ok(event.clone())) {
+            let event = match next(source, |event| Ok(event.clone())) {
                 Ok(Next::Empty) => {
-                    after_turn(&mut source, End::Empty).await;
+                    after_turn(source, End::Empty).await;
                     continue 'turns;
                 }
                 Ok(Next::Passed) => continue,
                 Ok(Next::Told(event)) => event,
                 Err(panicked) => {
-                    report(&source, &panicked);
-                    after_turn(&mut source, End::Panicked).await;
+                    report(source, &panicked);
+                    after_turn(source, End::Panicked).await;
                     continue 'turns;
                 }
             };
@@ -81,15 +103,15 @@ pub(crate) async fn asynchronous<T: Object, H: AsyncEventHandler<T>>(mut source:
             let told = told.map_err(|panic| Panicked::over(&same, panic_error(panic)));
             same.bury();
             if let Err(panicked) = told {
-                report(&source, &panicked);
-                after_turn(&mut source, End::Panicked).await;
+                report(source, &panicked);
+                after_turn(source, End::Panicked).await;
                 continue 'turns;
             }
             source.listener.has_told();
         }
-        after_turn(&mut source, End::Pause).await;
+        after_turn(source, End::Pause).await;
     }
-    discard(&source.listener.name, handler);
+    runner.end();
 }
 
 /// What there is to wait for before the next turn.
@@ -106,14 +128,15 @@ async fn after_turn<T: Object>(source: &mut Source<T>, end: End) {
     }
 }
 
-fn tell<T: Object, H: EventHandler<T>>(source: &mut Source<T>, handler: &mut H, max: usize) -> End {
+/// Tells one event after the other, until there is none or `goes_on` says that it is enough.
+fn tell<T: Object, H: EventHandler<T>>(
+    Runner { handler, source }: &mut Runner<T, H>,
+    mut goes_on: impl FnMut() -> bool,
+) -> End {
     let listener = source.listener.clone();
     listener.busy.store(true, Ordering::Relaxed);
     let mut end = End::Pause;
-    for _ in 0..max {
-        if listener.is_stopped() {
-            break;
-        }
+    while !listener.is_stopped() {
         match next(source, |event| Panicked::catch(event, || handler.on_event(event))) {
             Ok(Next::Empty) => {
                 end = End::Empty;
@@ -126,6 +149,9 @@ fn tell<T: Object, H: EventHandler<T>>(source: &mut Source<T>, handler: &mut H, 
                 end = End::Panicked;
                 break;
             }
+        }
+        if !goes_on() {
+            break;
         }
     }
     listener.busy.store(false, Ordering::Relaxed);

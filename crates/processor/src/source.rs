@@ -8,7 +8,7 @@ use crate::Notification;
 use crate::coalesce::Coalescer;
 use crate::event::Event;
 use crate::inbox::{Inbox, Next};
-use crate::listener::{Listener, Moment};
+use crate::listener::{DoneGuard, Listener, Moment};
 
 /// Says whether a handler is to know of an object.
 pub(crate) type Filter<T> = Box<dyn Fn(&Arc<T>) -> bool + Send>;
@@ -26,6 +26,8 @@ pub(crate) struct Source<T> {
     pub(crate) listener: Arc<Listener>,
     /// Whether the listener was told that it has synced.
     synced: bool,
+    /// Dropped last: the source goes wherever the handler runs.
+    pub(crate) done: Option<DoneGuard>,
 }
 
 /// User code that panicked, and over which object.
@@ -48,7 +50,7 @@ impl Panicked {
 
 impl<T: Object> Source<T> {
     pub(crate) fn new(feed: Feed<T>, filter: Option<Filter<T>>, listener: Arc<Listener>) -> Self {
-        Self { feed, filter, listener, synced: false }
+        Self { feed, filter, listener, synced: false, done: None }
     }
 
     /// Tells the next event, if there is one that the filter lets through. What was told before is finished by now.

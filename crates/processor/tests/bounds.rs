@@ -5,6 +5,7 @@ use kinformer_core::{KeyRef, Object};
 use kinformer_processor::{
     Buffer, Error, Event, EventHandler, EventHandlerFuncs, EventStream, HandlerBuilder, HandlerStats,
     InlineHandlerBuilder, Notification, Registration, SharedProcessor, SharedProcessorBuilder, State,
+    ThreadMetrics,
 };
 use static_assertions::{assert_impl_all, assert_obj_safe};
 
@@ -30,6 +31,7 @@ assert_impl_all!(Notification<u8>: std::fmt::Debug);
 assert_impl_all!(EventHandlerFuncs<Anything>: Send, Default, std::fmt::Debug, EventHandler<Anything>);
 assert_impl_all!(Buffer: Send, Sync, Copy, Eq, std::hash::Hash, Default, std::fmt::Debug);
 assert_impl_all!(HandlerStats: Send, Sync, Clone, std::fmt::Debug);
+assert_impl_all!(ThreadMetrics: Send, Sync, Copy, Eq, std::fmt::Debug);
 assert_impl_all!(Error: Send, Sync, Clone, std::error::Error);
 assert_obj_safe!(EventHandler<Anything>);
 

@@ -8,7 +8,10 @@ use std::time::Duration;
 
 use common::{Pod, Recorder, added, gate, no_task_left, start, within};
 use futures::FutureExt as _;
-use kinformer_processor::{Buffer, Error, Event, Registration, SharedProcessor};
+use kinformer_processor::{
+    Buffer, Error, Event, EventHandler, HandlerBuilder, Registration, SharedProcessor,
+};
+use tokio::runtime::Handle;
 
 // contract: P-08
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -185,4 +188,162 @@ async fn a_handler_that_was_removed_and_never_returns_is_named_at_the_end() {
     );
     no_task_left().await;
     within(registration.remove()).await;
+}
+
+/// A registration that is known to the handler's own code once it is made.
+type Own = Arc<OnceLock<Registration>>;
+
+/// Waits for the removal on the thread of the caller.
+type Remove = fn(&Registration);
+
+fn with_futures(registration: &Registration) {
+    futures::executor::block_on(registration.remove());
+}
+
+fn with_tokio(registration: &Registration) {
+    Handle::current().block_on(registration.remove());
+}
+
+type AddRemoving = fn(HandlerBuilder<'_, Pod>, Own, Remove, Recorder) -> Registration;
+
+/// Each kind of handler, and the filter of one.
+const REMOVING: [(&str, AddRemoving); 4] = [
+    ("blocking", |handler, own, remove, recorder| {
+        let removing = move |event: &Event<Pod>| {
+            remove(own.get().unwrap());
+            recorder.note(event);
+        };
+        handler.for_each(removing).unwrap()
+    }),
+    ("inline", |handler, own, remove, recorder| {
+        let removing = move |event: &Event<Pod>| {
+            remove(own.get().unwrap());
+            recorder.note(event);
+        };
+        handler.inline().for_each(removing).unwrap()
+    }),
+    ("asynchronous", |handler, own, remove, recorder| {
+        let removing = move |event: Event<Pod>| {
+            let (own, recorder) = (own.clone(), recorder.clone());
+            async move {
+                tokio::task::yield_now().await;
+                remove(own.get().unwrap());
+                recorder.note(&event);
+            }
+        };
+        handler.add_async(removing).unwrap()
+    }),
+    ("filter", |handler, own, remove, recorder| {
+        let filtered = handler.filter(move |_| {
+            remove(own.get().unwrap());
+            true
+        });
+        filtered.for_each(move |event| recorder.note(event)).unwrap()
+    }),
+];
+
+/// The handler awaits its removal with `remove`, then goes on to the end of its callback.
+async fn waits_for_its_own_removal(kind: &str, add: AddRemoving, buffer: Buffer, remove: Remove) {
+    let processor = SharedProcessor::new("test");
+    let (own, recorder) = (Own::default(), Recorder::new());
+    let registration = add(processor.handler().buffer(buffer), own.clone(), remove, recorder.clone());
+    own.set(registration.clone()).unwrap();
+    let running = start(&processor);
+    processor.publish([added("a", 1), added("b", 1)]);
+    assert_eq!(recorder.told(1).await, ["+a1"], "{kind}, {buffer:?}");
+    within(registration.remove()).await;
+    assert_eq!(recorder.now(), ["+a1"], "{kind}, {buffer:?}");
+    running.stop().await.unwrap();
+}
+
+// contract: P-08
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_handler_of_any_kind_may_wait_for_its_own_removal() {
+    for (kind, add) in REMOVING {
+        for buffer in [Buffer::EveryEvent, Buffer::Coalesced, Buffer::BackPressure(1)] {
+            waits_for_its_own_removal(kind, add, buffer, with_futures).await;
+            if matches!(kind, "blocking" | "filter") {
+                waits_for_its_own_removal(kind, add, buffer, with_tokio).await;
+            }
+        }
+    }
+}
+
+/// A removal that was made and awaited elsewhere before the callback waits for it.
+// contract: P-08
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_removal_that_is_handed_to_the_callback_ends_there() {
+    let processor = SharedProcessor::new("test");
+    let (hand_over, removal) =
+        std::sync::mpsc::channel::<std::pin::Pin<Box<dyn Future<Output = ()> + Send>>>();
+    let (gate, mut wait) = gate();
+    let recorder = Recorder::new();
+    let note = recorder.clone();
+    let handler = move |event: &Event<Pod>| {
+        wait();
+        futures::executor::block_on(removal.recv().unwrap());
+        note.note(event);
+    };
+    let registration = processor.add_handler(handler).unwrap();
+    let running = start(&processor);
+    processor.publish([added("a", 1)]);
+    gate.reached().await;
+    let mut removal = Box::pin(registration.remove());
+    assert!(removal.as_mut().now_or_never().is_none());
+    hand_over.send(removal).unwrap();
+    gate.let_one_pass();
+    assert_eq!(recorder.told(1).await, ["+a1"]);
+    running.stop().await.unwrap();
+}
+
+/// A handler whose end waits for its removal.
+struct RemovedAtItsEnd(Own);
+
+impl EventHandler<Pod> for RemovedAtItsEnd {}
+
+impl Drop for RemovedAtItsEnd {
+    fn drop(&mut self) {
+        with_futures(self.0.get().unwrap());
+    }
+}
+
+// contract: P-08
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_drop_of_a_handler_may_wait_for_its_removal() {
+    for inline in [false, true] {
+        for started in [false, true] {
+            let processor = SharedProcessor::new("test");
+            let own = Own::default();
+            let handler = RemovedAtItsEnd(own.clone());
+            let added = match inline {
+                true => processor.handler().inline().add(handler),
+                false => processor.handler().add(handler),
+            };
+            let registration = added.unwrap();
+            own.set(registration.clone()).unwrap();
+            let running = started.then(|| start(&processor));
+            tokio::task::yield_now().await;
+            let removal = tokio::spawn(async move { registration.remove().await });
+            within(removal).await.unwrap();
+            if let Some(running) = running {
+                running.stop().await.unwrap();
+            }
+        }
+    }
+}
+
+// contract: P-08, P-14
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_removal_waits_for_a_callback_that_outlives_its_processor() {
+    let processor = SharedProcessor::builder("test").grace(Duration::ZERO).build();
+    let (gate, mut wait) = gate();
+    let registration = processor.handler().for_each(move |_| wait()).unwrap();
+    let running = start(&processor);
+    processor.publish([added("a", 1)]);
+    gate.reached().await;
+    assert!(matches!(running.stop().await, Err(Error::Stuck { .. })));
+    let mut removal = Box::pin(registration.remove());
+    assert!(removal.as_mut().now_or_never().is_none(), "the callback is still running");
+    gate.let_one_pass();
+    within(removal).await;
 }

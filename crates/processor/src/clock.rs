@@ -1,0 +1,37 @@
+//! Real time, and the clock of a runtime that a test has paused.
+
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::time::Instant;
+
+/// The time that threads are blocked for is real, whatever the clock of a runtime says.
+#[expect(clippy::disallowed_methods, reason = "blocked threads block in real time")]
+pub(crate) fn real() -> Instant {
+    Instant::now()
+}
+
+/// Keeps a paused clock from advancing by itself.
+pub(crate) struct Held {
+    _released: Sender<()>,
+}
+
+/// tokio advances a paused clock whenever its runtime has nothing to do, and does not count threads of others: time
+/// would run away while a callback runs. A blocking task of the runtime's own keeps it from that. Costs some readings of
+/// the clock if it is not paused, as it is outside of tests.
+pub(crate) fn hold_if_paused() -> Option<Held> {
+    is_paused().then(|| {
+        let (_released, wait): (_, Receiver<()>) = channel();
+        tokio::task::spawn_blocking(move || {
+            // Until the other end is dropped.
+            let _ = wait.recv();
+        });
+        Held { _released }
+    })
+}
+
+/// A paused clock stands still while real time passes.
+fn is_paused() -> bool {
+    let before = tokio::time::Instant::now();
+    let began = real();
+    while real() <= began {}
+    tokio::time::Instant::now() == before
+}
