@@ -176,6 +176,7 @@ impl<'p, T: Object> HandlerBuilder<'p, T> {
                 return task(Source::new(Feed::Log(inbox), filter, listener));
             }
             let coalescer = Arc::new(Coalescer::new(listener.clone()));
+            listener.holds(&coalescer);
             let source = Source::new(Feed::Coalesced(coalescer.clone()), filter, listener);
             let absorber: Task = Box::pin(async move { coalescer.absorb(inbox).await });
             // Beside the handler in one task, so that one cannot be left without the other.

@@ -12,7 +12,7 @@ use tokio::sync::Notify;
 use crate::Notification;
 use crate::event::{Event, bury};
 use crate::inbox::{Inbox, Next};
-use crate::listener::{Listener, Moment};
+use crate::listener::{Listener, Moment, Undelivered};
 
 impl<T> Now<T> {
     fn bury(self) {
@@ -29,6 +29,19 @@ impl<T> Entry<T> {
         if let Told::State(Some(object)) = self.told {
             bury(object);
         }
+    }
+}
+
+impl<T: Send + Sync> Undelivered for Coalescer<T> {
+    fn release(&self) {
+        let entries = {
+            let mut pending = self.pending.lock();
+            pending.released = true;
+            pending.places = HashMap::default();
+            self.listener.pending.store(0, Ordering::Relaxed);
+            std::mem::take(&mut pending.entries)
+        };
+        entries.into_values().for_each(Entry::bury);
     }
 }
 
@@ -52,6 +65,8 @@ struct Pending<T> {
     /// The place behind the last entry of the initial list, once that has been read.
     initial_end: Option<u64>,
     closed: bool,
+    /// Whether nothing is to wait any more.
+    released: bool,
 }
 
 /// What the handler knows of a key, and what is to be told.
@@ -95,6 +110,7 @@ impl<T: Object> Coalescer<T> {
             next: 0,
             initial_end: None,
             closed: false,
+            released: false,
         };
         Self { pending: Mutex::new(pending), wake: Notify::new(), listener }
     }
@@ -155,6 +171,10 @@ impl<T: Object> Coalescer<T> {
         let now = Now::of(&notification.event);
         let mut guard = self.pending.lock();
         let pending = &mut *guard;
+        if pending.released {
+            drop(guard);
+            return now.bury();
+        }
         let place = pending.places.get(&key).copied();
         let displaced = match place.and_then(|place| pending.entries.get_mut(&place)) {
             Some(entry) => {

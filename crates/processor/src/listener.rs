@@ -6,6 +6,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+use parking_lot::Mutex;
+use smallvec::SmallVec;
 use tokio::sync::Notify;
 use tokio::task::AbortHandle;
 use tokio::time::Instant;
@@ -63,9 +65,19 @@ pub(crate) struct Listener {
     epoch: Instant,
     /// Told when a publisher that is being held up may look again.
     space: Arc<Notify>,
+    /// What waits for it, to be dropped when it is removed.
+    undelivered: Mutex<SmallVec<[Weak<dyn Undelivered>; 2]>>,
+    /// How much waited when it was removed.
+    left: AtomicUsize,
     /// Progress at the last look of the watchdog.
     seen: AtomicU64,
     reported: AtomicBool,
+}
+
+/// What waits for a listener.
+pub(crate) trait Undelivered: Send + Sync {
+    /// Drops it, and keeps nothing from now on. The listener has been stopped.
+    fn release(&self);
 }
 
 /// What there is to know when a listener is made.
@@ -108,6 +120,8 @@ impl Listener {
             since: AtomicU64::new(0),
             epoch,
             space,
+            undelivered: Mutex::default(),
+            left: AtomicUsize::new(0),
             seen: AtomicU64::new(0),
             reported: AtomicBool::new(false),
         }
@@ -155,7 +169,17 @@ impl Listener {
         self.published.load(Ordering::Acquire).saturating_sub(read) as usize
     }
 
+    /// How much waits for it: nothing once it was removed.
     pub(crate) fn depth(&self) -> usize {
+        if self.is_stopped() { 0 } else { self.waiting() }
+    }
+
+    /// How much was left when it was removed.
+    pub(crate) fn left(&self) -> usize {
+        self.left.load(Ordering::Relaxed)
+    }
+
+    fn waiting(&self) -> usize {
         self.behind() + self.initial.load(Ordering::Relaxed) + self.pending.load(Ordering::Relaxed)
     }
 
@@ -201,27 +225,31 @@ impl Listener {
         }
     }
 
-    /// To be asked now and then: says once for each callback that takes longer than the time between two looks.
-    pub(crate) fn watch(&self, every: Duration) {
+    /// To be asked now and then: true once for each callback that takes longer than the time between two looks.
+    pub(crate) fn watch(&self) -> bool {
         let progress = [&self.delivered, &self.panics, &self.held_back];
         let progress = progress.into_iter().map(|count| count.load(Ordering::Relaxed)).sum::<u64>();
         // One more than the count, so that 0 stands for a look at a pause.
         let now = if self.busy.load(Ordering::Relaxed) { progress + 1 } else { 0 };
         let stands = self.seen.swap(now, Ordering::Relaxed) == now && now > 0;
-        if !stands {
-            self.reported.store(false, Ordering::Relaxed);
-        } else if !self.reported.swap(true, Ordering::Relaxed) {
-            tracing::warn!(
-                handler = %self.name, depth = self.depth(), at_least = ?every,
-                "a handler has not returned from an event; its events are waiting",
-            );
-        }
+        !self.reported.swap(stands, Ordering::Relaxed) && stands
     }
 
-    /// Nothing more is to be told. Says whether that is new.
+    /// This is to be dropped when it is removed.
+    pub(crate) fn holds<U: Undelivered + 'static>(&self, undelivered: &Arc<U>) {
+        let undelivered: Weak<U> = Arc::downgrade(undelivered);
+        self.undelivered.lock().push(undelivered);
+    }
+
+    /// Nothing more is to be told, and nothing waits any more, whatever the handler is at. Says whether that is new.
     pub(crate) fn remove(&self) -> bool {
+        if !self.is_stopped() {
+            self.left.store(self.waiting(), Ordering::Relaxed);
+        }
         let first = !self.stopped.swap(true, Ordering::AcqRel);
         if first {
+            let undelivered = std::mem::take(&mut *self.undelivered.lock());
+            undelivered.iter().filter_map(Weak::upgrade).for_each(|undelivered| undelivered.release());
             self.stop.cancel();
             self.space.notify_waiters();
         }
@@ -255,7 +283,8 @@ pub struct HandlerStats {
     /// The name it was registered with.
     pub name: Arc<str>,
     /// How many events it has not been told yet. Those that are of no concern to it (resyncs for which it is
-    /// not due) are counted until it gets there. Of a handler that coalesces: how many keys are waiting.
+    /// not due) are counted until it gets there. Of a handler that coalesces: how many keys are waiting. 0 once it was
+    /// removed: what waited was dropped.
     pub depth: usize,
     /// How long ago the event that it is being told, or was told last before a pause, was published. Zero when it
     /// is idle.

@@ -11,15 +11,19 @@ pub(crate) struct Log<B> {
     bell: Bell,
 }
 
-/// Where the next batch will be, or is.
-struct Link<B>(OnceLock<(B, Arc<Self>)>);
+/// Where the next batch will be, or is. The batch is counted by itself, so that a reader can hold one without those
+/// behind it.
+struct Link<B>(OnceLock<(Arc<B>, Arc<Self>)>);
 
 /// Where a reader is. It stands on the empty link behind what it has read, so that an idle one keeps no batch
 /// alive.
 pub(crate) struct Cursor<B> {
     log: Arc<Log<B>>,
-    link: Arc<Link<B>>,
+    place: Arc<Place<B>>,
 }
+
+/// The place of a reader in the log, which keeps all batches from there on: until it is released.
+pub(crate) struct Place<B>(Mutex<Option<Arc<Link<B>>>>);
 
 impl<B> Link<B> {
     fn new() -> Arc<Self> {
@@ -46,7 +50,7 @@ impl<B> Log<B> {
     pub(crate) fn publish(&self, batch: impl FnOnce() -> B) {
         let next = Link::new();
         let mut tail = self.tail.lock();
-        let frozen = tail.0.set((batch(), next.clone()));
+        let frozen = tail.0.set((Arc::new(batch()), next.clone()));
         debug_assert!(frozen.is_ok(), "the tail is always empty");
         let left = std::mem::replace(&mut *tail, next);
         drop(tail);
@@ -59,7 +63,7 @@ impl<B> Log<B> {
     pub(crate) fn cursor<R>(self: &Arc<Self>, look: impl FnOnce() -> R) -> (Cursor<B>, R) {
         let tail = self.tail.lock();
         let seen = look();
-        (Cursor { log: self.clone(), link: tail.clone() }, seen)
+        (Cursor { log: self.clone(), place: Arc::new(Place(Mutex::new(Some(tail.clone())))) }, seen)
     }
 
     /// Nothing will be published any more; wakes everybody.
@@ -74,17 +78,24 @@ impl<B> Log<B> {
 }
 
 impl<B> Cursor<B> {
+    /// What keeps batches for this cursor.
+    pub(crate) fn place(&self) -> &Arc<Place<B>> {
+        &self.place
+    }
+
     /// The batch under the cursor, if there is one.
-    pub(crate) fn batch(&self) -> Option<&B> {
-        self.link.0.get().map(|(batch, _)| batch)
+    pub(crate) fn batch(&self) -> Option<Arc<B>> {
+        self.place.0.lock().as_ref()?.0.get().map(|(batch, _)| batch.clone())
     }
 
     /// Leaves the batch under the cursor, if there is one. The last cursor to leave a batch drops it.
-    pub(crate) fn advance(&mut self) {
-        if let Some((_, next)) = self.link.0.get() {
-            let next = next.clone();
-            self.link = next;
-        }
+    pub(crate) fn advance(&self) {
+        let mut place = self.place.0.lock();
+        let next = place.as_ref().and_then(|link| link.0.get()).map(|(_, next)| next.clone());
+        let left = next.and_then(|next| place.replace(next));
+        drop(place);
+        // What the batch holds ends here: not under the lock.
+        drop(left);
     }
 
     /// Whether nothing will come any more, apart from what is there.
@@ -92,10 +103,24 @@ impl<B> Cursor<B> {
         self.log.bell.is_closed()
     }
 
-    /// Waits until there is a batch under the cursor, or the log is closed. Cancel-safe.
+    /// Waits until there is a batch under the cursor, its place is released, or the log is closed. Cancel-safe.
+    /// Releasing the place wakes nobody.
     pub(crate) async fn wait(&self) {
-        while self.batch().is_none() && !self.is_closed() {
-            self.log.bell.wait(|| self.batch().is_some()).await;
+        while self.place.is_empty() && !self.is_closed() {
+            self.log.bell.wait(|| !self.place.is_empty()).await;
         }
+    }
+}
+
+impl<B> Place<B> {
+    /// Whether there may be a batch later, and is none now.
+    fn is_empty(&self) -> bool {
+        self.0.lock().as_ref().is_some_and(|link| link.0.get().is_none())
+    }
+
+    /// Keeps nothing from now on: there are no more batches for the cursor.
+    pub(crate) fn release(&self) {
+        let link = self.0.lock().take();
+        drop(link);
     }
 }

@@ -455,9 +455,17 @@ impl<T: Object> Inner<T> {
     async fn watch(&self) {
         loop {
             tokio::time::sleep(WATCHDOG).await;
-            self.members.look(|members| {
-                members.iter().for_each(|member| member.listener.watch(WATCHDOG));
+            let silent: Vec<_> = self.members.look(|members| {
+                let silent = members.iter().filter(|member| member.listener.watch());
+                silent.map(|member| member.listener.clone()).collect()
             });
+            // Not under the lock: a subscriber may ask for anything.
+            for listener in silent {
+                tracing::warn!(
+                    handler = %listener.name, depth = listener.depth(), at_least = ?WATCHDOG,
+                    "a handler has not returned from an event; its events are waiting",
+                );
+            }
         }
     }
 }

@@ -49,7 +49,7 @@ impl Registration {
             biased;
             () = listener.synced.cancelled() => Ok(()),
             () = listener.stop.cancelled() => {
-                Err(Error::Ended { handler: listener.name.clone(), depth: listener.depth() })
+                Err(Error::Ended { handler: listener.name.clone(), depth: listener.left() })
             }
         }
     }

@@ -96,6 +96,7 @@ pub(crate) async fn asynchronous<T: Object, H: AsyncEventHandler<T>>(mut runner:
                     continue 'turns;
                 }
             };
+            source.rest();
             source.listener.busy.store(true, Ordering::Relaxed);
             let same = event.clone();
             let told = AssertUnwindSafe(async { handler.on_event(event).await }).catch_unwind().await;

@@ -92,6 +92,13 @@ impl<T: Object> Source<T> {
         }
     }
 
+    /// Holds nothing that a removal cannot reach until the next event is asked for.
+    pub(crate) fn rest(&mut self) {
+        if let Feed::Log(inbox) = &mut self.feed {
+            inbox.rest();
+        }
+    }
+
     pub(crate) fn is_closed(&self) -> bool {
         match &self.feed {
             Feed::Log(inbox) => inbox.is_closed(),

@@ -37,6 +37,7 @@ impl<T: Object> EventStream<T> {
                 match run::next(&mut source, |event| Ok(event.clone())) {
                     Ok(Next::Told(event)) => {
                         source.listener.has_told();
+                        source.rest();
                         return Some((event, source));
                     }
                     Ok(Next::Passed) => {}

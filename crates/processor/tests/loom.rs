@@ -23,12 +23,12 @@ use self::log::{Cursor, Log};
 use self::members::{Members, Phase};
 
 /// All that comes until the log is closed.
-fn read(mut cursor: Cursor<u64>) -> Vec<u64> {
+fn read(cursor: Cursor<u64>) -> Vec<u64> {
     let mut told = Vec::new();
     loop {
         // Before the last look: what was published before the end is still there.
         let closed = cursor.is_closed();
-        while let Some(batch) = cursor.batch().copied() {
+        while let Some(batch) = cursor.batch().map(|batch| *batch) {
             told.push(batch);
             cursor.advance();
         }
@@ -73,11 +73,11 @@ fn two_sleeping_readers_are_both_woken() {
         let pumping = pump(&log);
         let reading = thread::spawn(move || {
             block_on(other.wait());
-            other.batch().copied()
+            other.batch().map(|batch| *batch)
         });
         log.publish(|| 1);
         block_on(cursor.wait());
-        assert_eq!(cursor.batch(), Some(&1));
+        assert_eq!(cursor.batch().as_deref(), Some(&1));
         assert_eq!(reading.join().unwrap(), Some(1), "it waits for a batch, and is not woken without one");
         log.close();
         pumping.join().unwrap();
@@ -95,6 +95,30 @@ fn the_end_wakes_readers_and_the_pump_without_a_batch() {
         log.close();
         assert!(reading.join().unwrap().is_empty());
         pumping.join().unwrap();
+    });
+}
+
+// contract: P-16
+#[test]
+fn a_place_that_is_released_keeps_nothing_wherever_its_reader_is() {
+    loom::model(|| {
+        let log = Arc::new(Log::new());
+        let (cursor, ()) = log.cursor(|| ());
+        let batches = [Arc::new(1), Arc::new(2)];
+        let writing = {
+            let (log, batches) = (log.clone(), batches.clone());
+            thread::spawn(move || batches.into_iter().for_each(|batch| log.publish(|| batch)))
+        };
+        let place = cursor.place().clone();
+        let releasing = thread::spawn(move || place.release());
+        let held = cursor.batch();
+        cursor.advance();
+        releasing.join().unwrap();
+        writing.join().unwrap();
+        assert!(cursor.batch().is_none());
+        // The batch that the reader is in is the only one that is left.
+        let left = batches.iter().map(|batch| Arc::strong_count(batch) - 1).sum::<usize>();
+        assert_eq!(left, usize::from(held.is_some()));
     });
 }
 
