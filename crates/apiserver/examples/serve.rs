@@ -67,7 +67,8 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     if let Some(path) = &arguments.kubeconfig {
         std::fs::write(path, server.kubeconfig())?;
     }
-    let token = arguments.token.map_or_else(String::new, |token| format!(" --token {token}"));
+    // Not the token itself: what is printed is kept in logs.
+    let token = arguments.token.map_or("", |_| " --token TOKEN");
     println!("listening on {}", server.url());
     println!("kubectl --server {}{token} get pods -A", server.url());
     tokio::signal::ctrl_c().await?;

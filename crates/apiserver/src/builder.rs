@@ -9,7 +9,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::Error;
 use crate::api::{Api, NamespaceLifecycle};
-use crate::http::{Context, FaultHeader, Listening, ProtobufAnswers, serve};
+use crate::http::{Access, Context, FaultHeader, Listening, ProtobufAnswers, Token, serve};
 use crate::server::{ApiServer, Tls};
 
 /// The settings of a server. All of them have defaults.
@@ -18,7 +18,8 @@ use crate::server::{ApiServer, Tls};
 pub struct Builder {
     address: SocketAddr,
     beyond_loopback: bool,
-    token: Option<String>,
+    token: Option<Token>,
+    accept_hosts: Vec<String>,
     #[cfg(feature = "tls")]
     tls: bool,
     history: usize,
@@ -34,6 +35,7 @@ impl Default for Builder {
             address: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
             beyond_loopback: false,
             token: None,
+            accept_hosts: Vec::new(),
             #[cfg(feature = "tls")]
             tls: false,
             history: 10_000,
@@ -61,9 +63,24 @@ impl Builder {
         self
     }
 
-    /// Requests must carry this bearer token, save those for `/version` and health. By default none.
+    /// Requests must carry this bearer token; those for `/version` and health may carry none. By default no token is
+    /// required: every program that reaches the server can read and write everything, but for
+    /// [web pages](Self::accept_host).
     pub fn token(mut self, token: impl Into<String>) -> Self {
-        self.token = Some(token.into());
+        self.token = Some(Token::new(token.into()));
+        self
+    }
+
+    /// Also answers requests whose `Host` is this name or address. Ports do not matter.
+    ///
+    /// Without a token, a request must name the loopback (`localhost`, 127.0.0.1, `[::1]`), the address that it was
+    /// sent to, or what was added here. Any other name is answered with 403: it may be one that a web page has brought
+    /// to this address to get around the browser's same-origin policy. With a token any name is accepted. Requests of
+    /// pages of other origins are refused in any case.
+    ///
+    /// Follows kubectl 1.37 (`proxy --accept-hosts`).
+    pub fn accept_host(mut self, name: impl Into<String>) -> Self {
+        self.accept_hosts.push(name.into().to_ascii_lowercase());
         self
     }
 
@@ -119,11 +136,7 @@ impl Builder {
         if !self.beyond_loopback && !address.ip().is_loopback() {
             return Err(Error::NotLoopback { address });
         }
-        if self
-            .token
-            .as_ref()
-            .is_some_and(|token| token.is_empty() || !token.bytes().all(|b| b.is_ascii_graphic()))
-        {
+        if self.token.as_ref().is_some_and(|token| !token.is_usable()) {
             return Err(Error::Token);
         }
         let listener =
@@ -134,8 +147,9 @@ impl Builder {
         #[cfg(not(feature = "tls"))]
         let tls: Option<Tls> = None;
         let api = Api::new(self.lifecycle, self.history)?;
+        let access = Access { token: self.token, hosts: self.accept_hosts };
         let context =
-            Arc::new(Context::new(api, self.token, self.fault_header, self.bookmark_interval, self.protobuf));
+            Arc::new(Context::new(api, access, self.fault_header, self.bookmark_interval, self.protobuf));
         let tasks = TaskTracker::new();
         let acceptor = tls.as_ref().map(Tls::acceptor);
         tasks.spawn(serve(Listening {

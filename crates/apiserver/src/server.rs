@@ -100,10 +100,10 @@ impl ApiServer {
             let data = base64::engine::general_purpose::STANDARD.encode(pem);
             format!("    certificate-authority-data: {data}\n")
         });
-        let user = self.context.token.as_ref().map_or_else(
+        let user = self.context.access.token.as_ref().map_or_else(
             || "{}".to_owned(),
             // A JSON string is a YAML string.
-            |token| format!("{{token: {}}}", Value::from(token.as_str())),
+            |token| format!("{{token: {}}}", Value::from(token.secret())),
         );
         format!(
             "apiVersion: v1\nkind: Config\ncurrent-context: kinformer\nclusters:\n- name: kinformer\n  cluster:\n    \
@@ -122,8 +122,8 @@ impl ApiServer {
         let failed = |reason: String| Error::Client { url: self.url(), reason };
         let url = self.url().parse().map_err(|error: ::http::uri::InvalidUri| failed(error.to_string()))?;
         let mut config = kube_client::Config::new(url);
-        if let Some(token) = &self.context.token {
-            config.auth_info.token = Some(token.clone().into());
+        if let Some(token) = &self.context.access.token {
+            config.auth_info.token = Some(token.secret().to_owned().into());
         }
         if let Some(tls) = &self.tls {
             let block: String =

@@ -15,6 +15,7 @@ use tokio_util::task::TaskTracker;
 use crate::faults::Door;
 use crate::stats::Open;
 
+use super::access::Entrance;
 use super::{Context, handle};
 
 /// How long a connection that is being closed may take to finish its answer.
@@ -108,13 +109,14 @@ async fn connection(context: Arc<Context>, stream: TcpStream, tls: Option<TlsAcc
     if let Err(error) = stream.set_nodelay(true) {
         tracing::debug!(%error, "cannot set TCP_NODELAY");
     }
+    let entrance = Entrance { local: stream.local_addr().ok(), tls: tls.is_some() };
     #[cfg(feature = "tls")]
     if let Some(acceptor) = tls {
         let handshake = timeout(PATIENCE, acceptor.accept(stream));
         tokio::select! {
             () = context.shutdown.cancelled() => {}
             accepted = handshake => if let Ok(Ok(stream)) = accepted {
-                talk(&context, stream, spawn).await;
+                talk(&context, stream, spawn, entrance).await;
             },
         }
         return;
@@ -123,16 +125,17 @@ async fn connection(context: Arc<Context>, stream: TcpStream, tls: Option<TlsAcc
     if let Some(never) = tls {
         match never {}
     }
-    talk(&context, stream, spawn).await;
+    talk(&context, stream, spawn, entrance).await;
 }
 
 async fn talk(
     context: &Arc<Context>,
     stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
     spawn: Tracked,
+    entrance: Entrance,
 ) {
     let dropped = context.connection_token();
-    let service = service_fn(|request| handle(context.clone(), request));
+    let service = service_fn(|request| handle(context.clone(), request, entrance));
     let mut builder = Builder::new(spawn);
     builder.http1().timer(TokioTimer::new()).header_read_timeout(IDLE);
     builder.http2().timer(TokioTimer::new()).max_concurrent_streams(1000);

@@ -1,5 +1,6 @@
 //! The API over HTTP: from a request to an answer.
 
+mod access;
 mod answer;
 mod binary;
 mod connection;
@@ -15,7 +16,7 @@ mod watch;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ::http::{Method, Request, header};
+use ::http::{Method, Request};
 use hyper::body::Incoming;
 use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
@@ -26,10 +27,12 @@ use crate::registry::Resource;
 use crate::stats::Counters;
 use crate::status::{Status, Subject};
 
+pub(crate) use access::{Access, Token};
 pub(crate) use answer::Answer;
 pub(crate) use connection::{Listening, TlsAcceptor, serve};
 pub use negotiate::ProtobufAnswers;
 
+use access::Entrance;
 use request::{Query, Target};
 
 /// The name of the header by which a request asks for a fault.
@@ -55,7 +58,7 @@ pub(crate) struct Context {
     pub(crate) api: Api,
     pub(crate) faults: Faults,
     pub(crate) counters: Arc<Counters>,
-    pub(crate) token: Option<String>,
+    pub(crate) access: Access,
     pub(crate) fault_header: FaultHeader,
     pub(crate) bookmark_interval: Duration,
     protobuf: ProtobufAnswers,
@@ -70,7 +73,7 @@ pub(crate) struct Context {
 impl Context {
     pub(crate) fn new(
         api: Api,
-        token: Option<String>,
+        access: Access,
         fault_header: FaultHeader,
         bookmark_interval: Duration,
         protobuf: ProtobufAnswers,
@@ -80,7 +83,7 @@ impl Context {
             api,
             faults: Faults::new(),
             counters: Arc::default(),
-            token,
+            access,
             fault_header,
             bookmark_interval,
             protobuf,
@@ -130,13 +133,20 @@ pub(crate) struct Refused;
 ///
 /// # Errors
 /// [`Refused`] when a fault says so.
-pub(crate) async fn handle(context: Arc<Context>, request: Request<Incoming>) -> Result<Answer, Refused> {
+pub(crate) async fn handle(
+    context: Arc<Context>,
+    request: Request<Incoming>,
+    entrance: Entrance,
+) -> Result<Answer, Refused> {
     let query = Query::parse(request.uri().query().unwrap_or(""));
     let target = Target::parse(request.uri().path());
     let resource = target.as_ref().and_then(|target| target.resource(&context.api.registry()));
     let verb = verb_of(request.method(), target.as_ref(), &query);
     let plural = resource.as_ref().map_or("", |resource| resource.kind.plural.as_str());
     context.counters.request(verb, plural);
+    if let Err(status) = context.access.check(&request, entrance) {
+        return Ok(answer::failure(&status));
+    }
 
     let own = match context.fault_header {
         FaultHeader::Ignored => Vec::new(),
@@ -214,14 +224,6 @@ async fn route(
     verb: Verb,
     faults: RequestFaults,
 ) -> Result<Answer, Status> {
-    if let Some(token) = &context.token {
-        let expected = format!("Bearer {token}");
-        let given = request.headers().get(header::AUTHORIZATION).map(::http::HeaderValue::as_bytes);
-        let open = matches!(request.uri().path(), "/healthz" | "/readyz" | "/livez" | "/version");
-        if !open && given != Some(expected.as_bytes()) {
-            return Err(Status::unauthorized());
-        }
-    }
     let Some(target) = target else {
         return discovery::answer(context, &request);
     };

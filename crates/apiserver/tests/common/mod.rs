@@ -60,6 +60,11 @@ impl Client {
         Self { base: server.url(), http: Hyper::builder(TokioExecutor::new()).build_http() }
     }
 
+    /// The same client for another base URL.
+    pub(crate) fn at(&self, base: &str) -> Self {
+        Self { base: base.to_owned(), http: self.http.clone() }
+    }
+
     /// One that speaks HTTP/2 over a single connection.
     pub(crate) fn over_http2(server: &ApiServer) -> Self {
         let http = Hyper::builder(TokioExecutor::new()).http2_only(true).build_http();

@@ -1,0 +1,181 @@
+//! Whose requests are answered.
+//!
+//! A server on a loopback address is reached by every program of its machine, and by the web pages in their
+//! browsers. What pages send is refused: a browser says by which name it has found the server, which is the page's own
+//! after DNS rebinding, and which page asks. Where there is a token, requests must carry it, and no page has it.
+
+use std::fmt;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+
+use ::http::uri::Authority;
+use ::http::{HeaderMap, Method, Request, Version, header};
+use subtle::ConstantTimeEq;
+
+use crate::status::Status;
+
+const SEC_FETCH_SITE: &str = "sec-fetch-site";
+
+/// A bearer token that requests must carry. It is not shown.
+#[derive(Clone)]
+pub(crate) struct Token(Arc<str>);
+
+impl Token {
+    pub(crate) fn new(token: String) -> Self {
+        Self(token.into())
+    }
+
+    /// For headers and kubeconfigs.
+    pub(crate) fn secret(&self) -> &str {
+        &self.0
+    }
+
+    /// Whether it can stand in an HTTP header.
+    pub(crate) fn is_usable(&self) -> bool {
+        !self.0.is_empty() && self.0.bytes().all(|byte| byte.is_ascii_graphic())
+    }
+
+    /// How long this takes depends on the lengths alone.
+    fn is(&self, given: &str) -> bool {
+        bool::from(self.0.as_bytes().ct_eq(given.as_bytes()))
+    }
+}
+
+impl fmt::Debug for Token {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Token(..)")
+    }
+}
+
+/// Where a connection came in.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Entrance {
+    /// The address of this machine that it was made to, if that is known.
+    pub(crate) local: Option<SocketAddr>,
+    pub(crate) tls: bool,
+}
+
+/// Who is let in.
+#[derive(Debug)]
+pub(crate) struct Access {
+    pub(crate) token: Option<Token>,
+    /// Names beside those of the loopback, in lower case.
+    pub(crate) hosts: Vec<String>,
+}
+
+impl Access {
+    /// Checks a request before anything is done for it.
+    ///
+    /// # Errors
+    /// 400 without exactly one host. 401 without the token, or with another one: the former is let through to what
+    /// says nothing about the cluster, as in Kubernetes. 403 for a host that is not this server, and for web pages.
+    /// 415 for what a page may write without being asked.
+    pub(crate) fn check<B>(&self, request: &Request<B>, entrance: Entrance) -> Result<(), Status> {
+        let host = host(request)?;
+        match &self.token {
+            Some(token) => self.check_token(token, request)?,
+            None => match &host {
+                Some(host) if !self.is_ours(host, entrance) => {
+                    return Err(denied(format!(
+                        "the host {:?} is none of this server's; it can be added to them, or a token required",
+                        host.host()
+                    )));
+                }
+                // Before HTTP/1.1 requests had none. No browser sends such ones.
+                Some(_) | None => {}
+            },
+        }
+        check_page(request, host.as_ref(), entrance)
+    }
+
+    fn check_token<B>(&self, token: &Token, request: &Request<B>) -> Result<(), Status> {
+        match bearer(request.headers()) {
+            Some(given) if token.is(given) => Ok(()),
+            Some(_) => Err(Status::unauthorized()),
+            None if is_public(request.uri().path()) => Ok(()),
+            None => Err(Status::unauthorized()),
+        }
+    }
+
+    /// Whether a host is this machine's loopback, the address that was connected to, or a name that was added.
+    fn is_ours(&self, host: &Authority, entrance: Entrance) -> bool {
+        let name = host.host();
+        let address = name.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(name);
+        if let Ok(address) = address.parse::<IpAddr>() {
+            let address = address.to_canonical();
+            return address.is_loopback()
+                || entrance.local.is_some_and(|local| local.ip().to_canonical() == address)
+                || self.hosts.iter().any(|known| known.parse() == Ok(address));
+        }
+        let name = name.strip_suffix('.').unwrap_or(name).to_ascii_lowercase();
+        name == "localhost" || self.hosts.contains(&name)
+    }
+}
+
+/// What is answered to everyone. Follows Kubernetes 1.37 (`system:public-info-viewer`).
+fn is_public(path: &str) -> bool {
+    let first = path.trim_start_matches('/').split('/').next();
+    matches!(first, Some("healthz" | "livez" | "readyz" | "version"))
+}
+
+/// The token that a request carries. Follows Kubernetes 1.37 (`bearertoken.Authenticator`).
+fn bearer(headers: &HeaderMap) -> Option<&str> {
+    let value = headers.get(header::AUTHORIZATION)?.to_str().ok()?;
+    let (scheme, token) = value.trim().split_once(' ')?;
+    let token = token.split(' ').next().filter(|token| !token.is_empty())?;
+    scheme.eq_ignore_ascii_case("bearer").then_some(token)
+}
+
+/// The host that a request is for: of its URI, else of its header.
+///
+/// # Errors
+/// 400: there is none though its version of HTTP requires one, there are several, or they differ.
+fn host<B>(request: &Request<B>) -> Result<Option<Authority>, Status> {
+    let mut headers = request.headers().get_all(header::HOST).iter();
+    let named = match (headers.next(), headers.next()) {
+        (None, _) => None,
+        (Some(host), None) => {
+            let host = host.to_str().ok().and_then(|host| host.parse::<Authority>().ok());
+            Some(host.ok_or_else(|| Status::bad_request("malformed Host header"))?)
+        }
+        (Some(_), Some(_)) => return Err(Status::bad_request("too many Host headers")),
+    };
+    match (request.uri().authority(), named) {
+        (Some(target), Some(named)) if *target != named => {
+            Err(Status::bad_request("the Host header is not that of the request"))
+        }
+        (Some(target), _) => Ok(Some(target.clone())),
+        (None, Some(named)) => Ok(Some(named)),
+        (None, None) if request.version() < Version::HTTP_11 => Ok(None),
+        (None, None) => Err(Status::bad_request("missing required Host header")),
+    }
+}
+
+/// Refuses what another page than one of this server's has sent.
+fn check_page<B>(request: &Request<B>, host: Option<&Authority>, entrance: Entrance) -> Result<(), Status> {
+    let headers = request.headers();
+    let site = headers.get_all(SEC_FETCH_SITE).iter();
+    if site.into_iter().any(|site| !matches!(site.as_bytes(), b"none" | b"same-origin")) {
+        return Err(denied("pages of other sites may not talk to this server".to_owned()));
+    }
+    let mut origins = headers.get_all(header::ORIGIN).iter().peekable();
+    if origins.peek().is_none() {
+        return Ok(());
+    }
+    let scheme = if entrance.tls { "https" } else { "http" };
+    let own = host.map(|host| format!("{scheme}://{host}"));
+    if !origins
+        .all(|origin| own.as_ref().is_some_and(|own| own.as_bytes().eq_ignore_ascii_case(origin.as_bytes())))
+    {
+        return Err(denied("pages of another origin may not talk to this server".to_owned()));
+    }
+    let writes = matches!(*request.method(), Method::POST | Method::PUT | Method::PATCH);
+    if writes && !headers.contains_key(header::CONTENT_TYPE) {
+        return Err(Status::unsupported_media_type("application/json"));
+    }
+    Ok(())
+}
+
+fn denied(message: String) -> Status {
+    Status::new(403, "Forbidden", message)
+}
