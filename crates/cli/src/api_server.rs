@@ -1,7 +1,5 @@
 //! `kinformer api-server`: the embedded server for other clients.
 
-use std::path::Path;
-
 use anstyle::{AnsiColor, Style};
 use kinformer_apiserver::ApiServer;
 
@@ -9,17 +7,22 @@ use crate::args::ApiServerArgs;
 use crate::demo::cluster;
 use crate::exit::Error;
 use crate::output::Output;
+use crate::private_file;
 use crate::stop::Stop;
+use crate::text::{self, Line, Text};
+use crate::token::{Given, VARIABLE};
 
 /// Serves until it is told to stop. The first line on standard output is the URL alone, once it can be talked to.
 ///
 /// # Errors
-/// [`Error::Embedded`], [`Error::Write`], [`Error::Output`].
+/// [`Error::Config`], [`Error::Embedded`], [`Error::Write`], [`Error::Output`].
 pub(crate) async fn run(args: ApiServerArgs, stop: Stop) -> Result<(), Error> {
+    let given = args.token.given()?;
     let mut builder = ApiServer::builder().listen(args.listen);
-    if let Some(token) = &args.token {
-        builder = builder.token(token);
+    if let Some(given) = &given {
+        builder = builder.token(given.token().secret());
     }
+    builder = args.accept_hosts.iter().fold(builder, |builder, name| builder.accept_host(name));
     let server = builder.start().await.map_err(|error| match error {
         kinformer_apiserver::Error::NotLoopback { address } => Error::Usage(format!(
             "--listen {address}: other machines could reach it, with all rights; only loopback addresses are served"
@@ -29,35 +32,54 @@ pub(crate) async fn run(args: ApiServerArgs, stop: Stop) -> Result<(), Error> {
     for number in 0..args.load.unwrap_or(0) {
         server.create(cluster::plain_pod(number))?;
     }
-    let how = match &args.kubeconfig_out {
-        Some(path) => {
-            write_kubeconfig(path, &server.kubeconfig())?;
-            format!("--kubeconfig {}", path.display())
-        }
-        None => {
-            let token = args.token.map_or_else(String::new, |token| format!(" --token {token}"));
-            format!("--server {}{token}", server.url())
-        }
-    };
+    if let Some(path) = &args.kubeconfig_out {
+        private_file::write(path, &server.kubeconfig())
+            .map_err(|source| Error::Write { path: path.display().to_string(), source })?;
+    }
     let (output, written) = Output::stdout()?;
-    let dim = Style::new().fg_color(Some(AnsiColor::BrightBlack.into()));
-    anstream::eprintln!("{dim}kubectl {how} get pods -A\nkinformer watch pods -A {how}{dim:#}");
+    hints(&args, given.as_ref(), &server.url()).iter().for_each(text::to_stderr);
+    let mut url = Text::default();
+    url.line(format_args!("{}", server.url()));
     // A closed standard output does not end a server.
-    written.finish(output, format!("{}\n", server.url()).into_bytes(), &stop).await.ok();
+    written.finish(output, url, &stop).await.ok();
     stop.requested().await;
     server.shutdown().await;
     Ok(())
 }
 
-/// Only its owner may read it: it may hold a token.
-fn write_kubeconfig(path: &Path, text: &str) -> Result<(), Error> {
-    use std::io::Write;
-    let mut options = std::fs::OpenOptions::new();
-    options.write(true).create(true).truncate(true);
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    options
-        .open(path)
-        .and_then(|mut file| file.write_all(text.as_bytes()))
-        .map_err(|source| Error::Write { path: path.display().to_string(), source })
+/// How to talk to it, without the token, and what it asks for.
+fn hints(args: &ApiServerArgs, given: Option<&Given>, url: &str) -> Vec<Line> {
+    let (kubectl, kinformer) = match (&args.kubeconfig_out, given) {
+        (Some(path), _) => {
+            let how = format!("--kubeconfig {}", path.display());
+            (how.clone(), how)
+        }
+        (None, None) => (format!("--server {url}"), format!("--server {url}")),
+        (None, Some(Given::File(path, _))) => {
+            let path = path.display();
+            (
+                format!("--server {url} --token \"$(cat {path})\""),
+                format!("--server {url} --token-file {path}"),
+            )
+        }
+        // kinformer finds it there by itself.
+        (None, Some(Given::Environment(_))) => {
+            (format!("--server {url} --token \"${VARIABLE}\""), format!("--server {url}"))
+        }
+        (None, Some(Given::Flag(_))) => {
+            (format!("--server {url} --token TOKEN"), format!("--server {url} --token TOKEN"))
+        }
+    };
+    let dim = Style::new().fg_color(Some(AnsiColor::BrightBlack.into()));
+    let mut lines = vec![
+        Line::default().styled(dim, format_args!("kubectl {kubectl} get pods -A")),
+        Line::default().styled(dim, format_args!("kinformer watch pods -A {kinformer}")),
+    ];
+    if given.is_none() {
+        lines.push(Line::new(format_args!(
+            "no credentials are required: every program on this machine can read and write all objects; \
+             --token-file requires a token"
+        )));
+    }
+    lines
 }

@@ -1,12 +1,15 @@
 //! What can be said on the command line. Flags that kubectl has too are spelled as there.
 
+use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::process::ExitCode;
 use std::time::Duration;
 
-use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
+use clap::{ArgAction, Args, CommandFactory, Parser, Subcommand, ValueEnum};
 
-use crate::exit;
+use crate::token::TokenArgs;
+use crate::{exit, text};
 
 /// Watch and read a Kubernetes cluster through shared informers
 ///
@@ -37,13 +40,41 @@ pub(crate) struct LogArgs {
 }
 
 impl Cli {
+    /// Reads the command line of this process. Help, and what is wrong with it, is printed here.
+    ///
+    /// # Errors
+    /// The exit code, where there is nothing more to do.
+    pub(crate) fn read() -> Result<Self, ExitCode> {
+        let arguments: Vec<OsString> = std::env::args_os().collect();
+        Self::try_parse_from(&arguments).map_err(|error| {
+            let shown = Self::shown_error(error, &arguments);
+            // Without a terminal there is no one left to tell.
+            let _ = shown.print();
+            ExitCode::from(u8::try_from(shown.exit_code()).unwrap_or(1))
+        })
+    }
+
+    /// The error with arguments as they can be shown: clap repeats them as they are.
+    fn shown_error(error: clap::Error, arguments: &[OsString]) -> clap::Error {
+        let shown: Vec<String> =
+            arguments.iter().map(|argument| text::escaped(&argument.to_string_lossy())).collect();
+        if shown.iter().zip(arguments).all(|(shown, argument)| argument == shown.as_str()) {
+            return error;
+        }
+        match Self::try_parse_from(shown) {
+            Err(shown) if shown.kind() == error.kind() => shown,
+            // What is wrong is the very character that cannot be shown.
+            _ => Self::command().error(error.kind(), "an argument has characters that cannot be shown"),
+        }
+    }
+
     /// How often `-v` was said.
     pub(crate) fn verbosity(&self) -> u8 {
         self.logs.verbosity
     }
 
     /// What to do: the demo when nothing is said.
-    pub(crate) fn command(self) -> Command {
+    pub(crate) fn into_command(self) -> Command {
         self.command.unwrap_or(Command::Demo(self.demo))
     }
 }
@@ -186,14 +217,13 @@ pub(crate) struct ConnectionArgs {
     /// The address of the API server
     #[arg(short, long, value_name = "URL")]
     pub(crate) server: Option<String>,
-    /// The bearer token
-    #[arg(long)]
-    pub(crate) token: Option<String>,
+    #[command(flatten)]
+    pub(crate) token: TokenArgs,
     /// Take any certificate of the server. Whoever is on the way can then read and change everything
     #[arg(long)]
     pub(crate) insecure_skip_tls_verify: bool,
     /// No cluster: the small one of the demo, in this process
-    #[arg(long, conflicts_with_all = ["kubeconfig", "context", "server", "token", "insecure_skip_tls_verify"])]
+    #[arg(long, conflicts_with_all = ["kubeconfig", "context", "server", "token", "token_file", "insecure_skip_tls_verify"])]
     pub(crate) embedded: bool,
 }
 
@@ -205,12 +235,15 @@ pub(crate) struct ApiServerArgs {
     /// Write a kubeconfig for it to this file
     #[arg(long, value_name = "FILE")]
     pub(crate) kubeconfig_out: Option<PathBuf>,
-    /// The bearer token that requests must carry; without it they need none
-    #[arg(long)]
-    pub(crate) token: Option<String>,
+    /// Also answer requests for this host name; may be repeated. By default only localhost, and addresses of this
+    /// machine: a web page cannot talk to it by a name of its own
+    #[arg(long = "accept-host", value_name = "NAME")]
+    pub(crate) accept_hosts: Vec<String>,
     /// Objects to begin with
     #[arg(long, value_name = "pods=N", value_parser = pods)]
     pub(crate) load: Option<usize>,
+    #[command(flatten, next_help_heading = "The token that requests must carry; without one they need none")]
+    pub(crate) token: TokenArgs,
 }
 
 /// How objects and events are printed.
@@ -249,13 +282,13 @@ mod tests {
 
     #[test]
     fn the_definition_is_sound() {
-        <Cli as clap::CommandFactory>::command().debug_assert();
+        Cli::command().debug_assert();
     }
 
     #[test]
     fn no_command_is_the_demo() {
         for line in [&["kinformer", "--for", "10s"][..], &["kinformer", "demo", "--for", "10s"]] {
-            let Command::Demo(args) = Cli::parse_from(line).command() else { panic!("not the demo") };
+            let Command::Demo(args) = Cli::parse_from(line).into_command() else { panic!("not the demo") };
             assert_eq!(args.period, Some(Duration::from_secs(10)));
         }
     }
@@ -269,7 +302,7 @@ mod tests {
     #[test]
     fn resources_are_separated_by_commas_and_by_spaces() {
         let cli = Cli::parse_from(["kinformer", "watch", "pods,svc", "deploy", "-A", "-l", "!legacy"]);
-        let Command::Watch(args) = cli.command() else { panic!("not watch") };
+        let Command::Watch(args) = cli.into_command() else { panic!("not watch") };
         assert_eq!(args.resources, ["pods", "svc", "deploy"]);
         assert_eq!(args.selector.as_deref(), Some("!legacy"));
         assert!(args.scope.all_namespaces);
@@ -279,7 +312,7 @@ mod tests {
     fn the_cluster_is_read_as_it_is_said() {
         let reading = |flags: &str| {
             let line = format!("kinformer watch {flags} pods");
-            let Command::Watch(args) = Cli::parse_from(line.split_whitespace()).command() else {
+            let Command::Watch(args) = Cli::parse_from(line.split_whitespace()).into_command() else {
                 panic!("not watch")
             };
             assert_eq!(args.resources, ["pods"], "{flags}");
@@ -301,6 +334,9 @@ mod tests {
             "watch pods --encoding yaml",
             "watch pods --watch-list=no",
             "api-server --load 10",
+            "api-server --token a --token-file b",
+            "watch pods --token a --token-file b",
+            "watch pods --embedded --token-file b",
             "nonsense",
         ] {
             let words = std::iter::once("kinformer").chain(line.split(' '));

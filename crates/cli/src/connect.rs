@@ -9,6 +9,7 @@ use kube_client::{Client, Config};
 use crate::args::{ConnectionArgs, ScopeArgs};
 use crate::embedded::Embedded;
 use crate::exit::Error;
+use crate::token::Given;
 
 /// A cluster to talk to.
 pub(crate) struct Connection {
@@ -72,15 +73,13 @@ async fn config(args: &ConnectionArgs) -> Result<Config, Error> {
     if let Some(server) = &args.server {
         config.cluster_url = url(server)?;
     }
-    if let Some(token) = &args.token {
-        if token.is_empty() || !token.bytes().all(|byte| byte.is_ascii_graphic()) {
-            let reason = "it is empty or has characters that cannot stand in an HTTP header".into();
-            return Err(Error::Config { what: "--token".into(), reason });
-        }
+    if let Some(given) = args.token.given()? {
+        let (token, token_file) = readable(&given);
         // Nothing else of the kubeconfig may speak for the user now; its certificate stays, as with kubectl.
         let before = std::mem::take(&mut config.auth_info);
         config.auth_info = AuthInfo {
-            token: Some(token.clone().into()),
+            token: token.map(Into::into),
+            token_file,
             client_certificate: before.client_certificate,
             client_certificate_data: before.client_certificate_data,
             client_key: before.client_key,
@@ -94,6 +93,19 @@ async fn config(args: &ConnectionArgs) -> Result<Config, Error> {
         config.root_cert_file = None;
     }
     Ok(config)
+}
+
+/// A token, or the file that it is read from again and again. kube-client takes such a file only if there is nothing
+/// around the token and its path is text; any other is read once.
+fn readable(given: &Given) -> (Option<String>, Option<String>) {
+    let token = given.token().secret();
+    if let Given::File(path, _) = given
+        && let Some(file) = path.to_str()
+        && std::fs::read(path).is_ok_and(|bytes| bytes == token.as_bytes())
+    {
+        return (None, Some(file.to_owned()));
+    }
+    (Some(token.to_owned()), None)
 }
 
 /// `localhost:8080` is a URL to kubectl, and so it is here.
@@ -171,7 +183,9 @@ fn listed(names: &[String]) -> String {
 }
 
 fn unusable(what: &str, error: &KubeconfigError) -> Error {
-    Error::Config { what: what.to_owned(), reason: with_causes(error) }
+    // The first line says what is wrong and where; what follows quotes the file, with the credentials in it.
+    let reason = with_causes(error).lines().next().unwrap_or_default().to_owned();
+    Error::Config { what: what.to_owned(), reason }
 }
 
 fn in_cluster() -> Result<Config, Error> {

@@ -6,6 +6,8 @@ use std::process::ExitCode;
 use anstyle::{AnsiColor, Style};
 use kinformer_core::with_causes;
 
+use crate::text::{self, Line};
+
 /// The end of `--help`.
 pub(crate) const HELP: &str = "\
 Exit codes:
@@ -17,6 +19,8 @@ Exit codes:
 
 Environment:
   KUBECONFIG     kubeconfig files, as kubectl takes them
+  KINFORMER_TOKEN
+                 a bearer token, where neither --token nor --token-file is given
   DISABLE_HTTP2  if it is set, a connection for each watch instead of one for all, as with kubectl
   RUST_LOG       what is logged to stderr, such as info or kinformer_reflector=debug; by default warn
   NO_COLOR       no colours, which are only used on a terminal anyway";
@@ -143,7 +147,8 @@ pub(crate) fn code(result: Result<(), Error>) -> ExitCode {
         Err(Error::Output(error)) if error.kind() == io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
         Err(error) => {
             let red = Style::new().bold().fg_color(Some(AnsiColor::Red.into()));
-            anstream::eprintln!("{red}error:{red:#} {error}");
+            let line = Line::default().styled(red, format_args!("error:"));
+            text::to_stderr(&line.then(format_args!(" {error}")));
             ExitCode::from(error.code())
         }
     }

@@ -13,6 +13,7 @@ use crate::output::Output;
 use crate::session::Session;
 use crate::shown::Whole;
 use crate::stop::Stop;
+use crate::text::{self, Line, Text};
 use crate::{indexes, objects};
 
 /// How long the first list may take.
@@ -32,7 +33,7 @@ pub(crate) async fn run(args: GetArgs, stop: Stop) -> Result<(), Error> {
     let (output, written) = Output::stdout()?;
     let result = get(&args, &wanted, &session, &output, &stop).await;
     session.connection.close().await;
-    let written = written.finish(output, Vec::new(), &stop).await;
+    let written = written.finish(output, Text::default(), &stop).await;
     result.and(written)
 }
 
@@ -128,7 +129,7 @@ async fn print(
     let mut found: Vec<&Whole> = match wanted {
         Wanted::Indexes => {
             // Whoever does not read any more has had enough; here and below.
-            let _ = output.lines(objects::indexed(snapshot, args.output)?.into_bytes()).await;
+            let _ = output.lines(objects::indexed(snapshot, args.output)?).await;
             return Ok(());
         }
         Wanted::Index { name, value } => {
@@ -140,14 +141,14 @@ async fn print(
         return Err(Error::NotFound(format!("{resource} {name:?}")));
     }
     if found.is_empty() && args.output != Format::Json {
-        anstream::eprintln!("no {resource} found");
+        text::to_stderr(&Line::new(format_args!("no {resource} found")));
     }
     found.sort_unstable_by(|one, other| one.key().cmp(&other.key()));
     // Columns are as wide as the widest; lines of JSON can be printed bit by bit.
     let at_once = if args.output == Format::Json { AT_ONCE } else { found.len().max(1) };
     for some in found.chunks(at_once) {
         let text = objects::listed(some, args.output, Timestamp::now());
-        if output.lines(text.into_bytes()).await.is_err() {
+        if output.lines(text).await.is_err() {
             break;
         }
     }

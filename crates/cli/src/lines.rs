@@ -1,6 +1,5 @@
 //! What `kinformer watch` prints: one line for each event.
 
-use std::io::Write;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,6 +9,7 @@ use serde::ser::Serializer;
 
 use crate::args::Format;
 use crate::shown::{Fields, Shown};
+use crate::text::Text;
 use crate::usage::Usage;
 
 /// What happened to an object.
@@ -79,15 +79,15 @@ impl Lines {
     }
 
     /// Appends the line of an event.
-    pub(crate) fn event<T: Shown>(&self, to: &mut Vec<u8>, event: &Event<'_, T>) {
+    pub(crate) fn event<T: Shown>(&self, to: &mut Text, event: &Event<'_, T>) {
         match self.format {
-            Format::Json => json(to, &JsonEvent::new(&self.resource, event)),
+            Format::Json => to.json(&JsonEvent::new(&self.resource, event)),
             Format::Text => self.text(to, event, ""),
             Format::Wide => self.text(to, event, &details(event, &self.fields)),
         }
     }
 
-    fn text<T: Shown>(&self, to: &mut Vec<u8>, event: &Event<'_, T>, more: &str) {
+    fn text<T: Shown>(&self, to: &mut Text, event: &Event<'_, T>, more: &str) {
         let what = match event.happened {
             Happened::Add if event.initial => "initial",
             Happened::Add => "add",
@@ -95,30 +95,23 @@ impl Lines {
             Happened::Delete => "delete",
         };
         let unseen = if event.final_state_unknown { " (final state unknown)" } else { "" };
-        put(
-            to,
-            format_args!(
-                "{what:<7} {:<width$} {}{unseen}{more}\n",
-                self.resource,
-                event.key,
-                width = self.width
-            ),
-        );
+        let (name, width) = (&self.resource, self.width);
+        to.line(format_args!("{what:<7} {name:<width$} {}{unseen}{more}", event.key));
     }
 
     /// Appends the line that says that everything has been printed that was there.
-    pub(crate) fn synced(&self, to: &mut Vec<u8>, count: u64, after: Duration) {
+    pub(crate) fn synced(&self, to: &mut Text, count: u64, after: Duration) {
         match self.format {
-            Format::Json => json(to, &JsonSynced { event: "synced", resource: &self.resource, count }),
+            Format::Json => to.json(&JsonSynced { event: "synced", resource: &self.resource, count }),
             Format::Text | Format::Wide => {
                 let (name, width) = (&self.resource, self.width);
-                put(to, format_args!("synced  {name:<width$} {count} objects in {}\n", shown(after)));
+                to.line(format_args!("synced  {name:<width$} {count} objects in {}", shown(after)));
             }
         }
     }
 
     /// Appends the last line.
-    pub(crate) fn stopped(&self, to: &mut Vec<u8>, summary: Summary, usage: Usage) {
+    pub(crate) fn stopped(&self, to: &mut Text, summary: Summary, usage: Usage) {
         let Summary { adds, updates, deletes, relists, to_sync } = summary;
         if self.format == Format::Json {
             let stopped = JsonStopped {
@@ -132,15 +125,12 @@ impl Lines {
                 cpu_seconds: usage.cpu_seconds,
                 seconds_to_sync: to_sync.map(|time| time.as_secs_f64()),
             };
-            return json(to, &stopped);
+            return to.json(&stopped);
         }
         let (name, width) = (&self.resource, self.width);
-        put(
-            to,
-            format_args!(
-                "stopped {name:<width$} {adds} adds, {updates} updates, {deletes} deletes, {relists} relists\n"
-            ),
-        );
+        to.line(format_args!(
+            "stopped {name:<width$} {adds} adds, {updates} updates, {deletes} deletes, {relists} relists"
+        ));
     }
 }
 
@@ -173,17 +163,6 @@ fn details<T: Shown>(event: &Event<'_, T>, fields: &Fields) -> String {
         let _ = write!(text, "{}{key}={value}", if at == 0 { " labels=" } else { "," });
     }
     text
-}
-
-fn put(to: &mut Vec<u8>, line: std::fmt::Arguments<'_>) {
-    // Writing to memory cannot fail.
-    let _ = to.write_fmt(line);
-}
-
-fn json(to: &mut Vec<u8>, line: &impl Serialize) {
-    // Nor can serializing texts and numbers.
-    let _ = serde_json::to_writer(&mut *to, line);
-    to.push(b'\n');
 }
 
 #[derive(Serialize)]
@@ -271,9 +250,9 @@ mod tests {
     }
 
     fn line(format: Format, event: &Event<'_, Brief<false>>) -> String {
-        let mut line = Vec::new();
+        let mut line = Text::default();
         Lines::new(format, "pods".into(), 6).event(&mut line, event);
-        String::from_utf8(line).expect("text")
+        line.as_str().to_owned()
     }
 
     #[test]
@@ -312,13 +291,13 @@ mod tests {
 
     #[test]
     fn the_ends_are_told() {
-        let mut lines = Vec::new();
+        let mut lines = Text::default();
         let json = Lines::new(Format::Json, "pods".into(), 0);
         json.synced(&mut lines, 3, Duration::from_millis(5));
         let summary = Summary { adds: 3, updates: 2, deletes: 1, relists: 0, to_sync: None };
         json.stopped(&mut lines, summary, Usage { peak_memory_bytes: Some(7), cpu_seconds: None });
-        let text = String::from_utf8(lines).expect("text");
-        let lines: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+        let lines: Vec<Value> =
+            lines.as_str().lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
         assert_eq!(
             lines,
             [

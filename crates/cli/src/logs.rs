@@ -1,10 +1,17 @@
 //! Logs, to stderr.
 
+use std::fmt;
 use std::io::{self, IsTerminal, Write};
 use std::sync::OnceLock;
 
+use anstyle::Style;
 use indicatif::MultiProgress;
+use tracing::field::Field;
 use tracing_subscriber::EnvFilter;
+use tracing_subscriber::field::MakeExt;
+use tracing_subscriber::fmt::format::{self, Writer};
+
+use crate::text;
 
 /// What is shown live on the terminal, if anything is.
 static LIVE: OnceLock<MultiProgress> = OnceLock::new();
@@ -47,8 +54,23 @@ pub(crate) fn start(verbosity: u8) {
         Err(error) => (EnvFilter::new(fallback), Some(error)),
     };
     let colours = io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(|| Stderr).with_ansi(colours).init();
+    tracing_subscriber::fmt()
+        .fmt_fields(format::debug_fn(field).delimited(" "))
+        .with_env_filter(filter)
+        .with_writer(|| Stderr)
+        .with_ansi(colours)
+        .init();
     if let Some(error) = problem {
         tracing::warn!(%error, "RUST_LOG is not understood, and ignored");
     }
+}
+
+/// A field of an event or of a span. Everything in a log line that is not the program's own is in one.
+fn field(to: &mut Writer<'_>, field: &Field, value: &dyn fmt::Debug) -> fmt::Result {
+    if field.name() == "message" {
+        return text::write_escaped(to, format_args!("{value:?}"));
+    }
+    let name = if to.has_ansi_escapes() { Style::new().italic() } else { Style::new() };
+    write!(to, "{name}{field}{name:#}=")?;
+    text::write_escaped(to, format_args!("{value:?}"))
 }

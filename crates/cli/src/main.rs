@@ -15,18 +15,20 @@ mod logs;
 mod objects;
 mod output;
 mod printer;
+mod private_file;
 mod resources;
 mod selectors;
 mod session;
 mod shown;
 mod stop;
+mod table;
+mod text;
+mod token;
 mod usage;
 mod verdict;
 mod watch;
 
 use std::process::ExitCode;
-
-use clap::Parser;
 
 use crate::args::{Cli, Command};
 use crate::exit::Error;
@@ -34,7 +36,11 @@ use crate::stop::Stop;
 
 fn main() -> ExitCode {
     usage::begin();
-    let cli = Cli::parse();
+    text::report_panics();
+    let cli = match Cli::read() {
+        Ok(cli) => cli,
+        Err(code) => return code,
+    };
     logs::start(cli.verbosity());
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
         Ok(runtime) => runtime,
@@ -48,7 +54,7 @@ fn main() -> ExitCode {
 
 async fn run(cli: Cli) -> Result<(), Error> {
     let stop = Stop::on_signals()?;
-    match cli.command() {
+    match cli.into_command() {
         Command::Demo(args) => demo::run(args, stop).await,
         Command::Watch(args) => watch::run(args, stop).await,
         Command::Get(args) => get::run(args, stop).await,

@@ -1,8 +1,5 @@
 //! What `kinformer get` prints: objects and indexes, read from one snapshot.
 
-use std::fmt::Write as _;
-
-use comfy_table::{ContentArrangement, Table, presets};
 use jiff::Timestamp;
 use kinformer::{Object, Snapshot};
 use serde_json::json;
@@ -10,16 +7,14 @@ use serde_json::json;
 use crate::args::Format;
 use crate::exit::Error;
 use crate::shown::{Fields, Shown, Whole};
+use crate::table::Table;
+use crate::text::Text;
 
 /// Objects of one resource, one a line. In JSON they are as they came, and have to have come in JSON.
-pub(crate) fn listed(objects: &[&Whole], format: Format, now: Timestamp) -> String {
+pub(crate) fn listed(objects: &[&Whole], format: Format, now: Timestamp) -> Text {
+    let mut text = Text::default();
     if format == Format::Json {
-        let mut text = String::new();
-        for object in objects {
-            // Some servers write JSON for people; a line is a line.
-            text.extend(String::from_utf8_lossy(object.bytes()).chars().filter(|char| *char != '\n'));
-            text.push('\n');
-        }
+        objects.iter().for_each(|object| text.json_text(&String::from_utf8_lossy(object.bytes())));
         return text;
     }
     let fields = Fields::default();
@@ -54,19 +49,18 @@ pub(crate) fn listed(objects: &[&Whole], format: Format, now: Timestamp) -> Stri
     let shown = |cells: [String; 7]| {
         columns.iter().zip(cells).filter(|((shown, _), _)| *shown).map(|(_, cell)| cell).collect::<Vec<_>>()
     };
-    let mut table = table();
-    table.set_header(shown(columns.map(|(_, title)| title.to_owned())));
-    for row in rows {
-        table.add_row(shown(row));
-    }
-    lines(&table)
+    let mut table = Table::new(shown(columns.map(|(_, title)| title.to_owned())));
+    rows.into_iter().for_each(|row| table.row(shown(row)));
+    table.lines().iter().for_each(|line| text.push(line));
+    text
 }
 
 /// Every index, with each of its values and how many objects have it, the most frequent first.
 ///
 /// # Errors
 /// None, really: the names are the snapshot's own.
-pub(crate) fn indexed(snapshot: &Snapshot<Whole>, format: Format) -> Result<String, Error> {
+pub(crate) fn indexed(snapshot: &Snapshot<Whole>, format: Format) -> Result<Text, Error> {
+    let mut text = Text::default();
     let mut rows = Vec::new();
     for index in snapshot.index_names() {
         let mut values = Vec::new();
@@ -77,20 +71,17 @@ pub(crate) fn indexed(snapshot: &Snapshot<Whole>, format: Format) -> Result<Stri
         rows.extend(values.into_iter().map(|(count, value)| (index, value, count)));
     }
     if format == Format::Json {
-        let mut text = String::new();
         for (index, value, count) in rows {
-            let line = json!({"index": index.as_ref(), "value": value.as_ref(), "objects": count});
-            // Writing to a string cannot fail.
-            let _ = writeln!(text, "{line}");
+            text.json(&json!({"index": index.as_ref(), "value": value.as_ref(), "objects": count}));
         }
         return Ok(text);
     }
-    let mut table = table();
-    table.set_header(["INDEX", "VALUE", "OBJECTS"]);
+    let mut table = Table::new(["INDEX", "VALUE", "OBJECTS"]);
     for (index, value, count) in rows {
-        table.add_row([index.to_string(), value.to_string(), count.to_string()]);
+        table.row([index.as_ref(), value.as_ref(), &count.to_string()]);
     }
-    Ok(lines(&table))
+    table.lines().iter().for_each(|line| text.push(line));
+    Ok(text)
 }
 
 /// An index that is not there is a mistake on the command line.
@@ -101,22 +92,6 @@ pub(crate) fn unknown(error: kinformer_store::Error) -> Error {
 fn labels(object: &Whole) -> String {
     let labels: Vec<String> = object.labels().map(|(key, value)| format!("{key}={value}")).collect();
     if labels.is_empty() { "-".into() } else { labels.join(",") }
-}
-
-fn table() -> Table {
-    let mut table = Table::new();
-    table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Disabled);
-    table
-}
-
-/// The table without the blanks at the ends of its lines.
-fn lines(table: &Table) -> String {
-    let mut text = String::new();
-    for line in table.to_string().lines() {
-        text.push_str(line.strip_prefix(' ').unwrap_or(line).trim_end());
-        text.push('\n');
-    }
-    text
 }
 
 /// As kubectl shows ages: the two largest units at most, fewer when the first is large.
@@ -166,20 +141,21 @@ mod tests {
     fn objects_are_shown_in_columns_that_they_have() {
         let (one, two) = (pod("a", "n1"), pod("bcd", "n2"));
         assert_eq!(
-            listed(&[&one, &two], Format::Text, now()),
+            listed(&[&one, &two], Format::Text, now()).as_str(),
             "NAMESPACE  NAME  PHASE    NODE  AGE\nshop       a     Running  n1    100m\n\
              shop       bcd   Running  n2    100m\n"
         );
         let node: Whole = whole(&json!({"metadata": {"name": "n1"}}));
-        assert_eq!(listed(&[&node], Format::Text, now()), "NAME  AGE\nn1    -\n");
-        assert!(listed(&[&one], Format::Wide, now()).contains("app=web"));
+        assert_eq!(listed(&[&node], Format::Text, now()).as_str(), "NAME  AGE\nn1    -\n");
+        assert!(listed(&[&one], Format::Wide, now()).as_str().contains("app=web"));
     }
 
     #[test]
     fn json_has_the_whole_object() {
         let one = pod("a", "n1");
         let line = listed(&[&one], Format::Json, now());
-        let object: serde_json::Value = serde_json::from_str(&line).expect("JSON");
+        let line = line.as_str();
+        let object: serde_json::Value = serde_json::from_str(line).expect("JSON");
         assert_eq!(object["spec"]["nodeName"], "n1");
         assert_eq!(line.lines().count(), 1);
     }
@@ -191,6 +167,7 @@ mod tests {
             store.add(pod(name, node)).expect("open").into_result().expect("good");
         }
         let text = indexed(&store.snapshot(), Format::Text).expect("known");
+        let text = text.as_str();
         let rows: Vec<Vec<&str>> = text.lines().map(|line| line.split_whitespace().collect()).collect();
         for row in [
             ["namespace", "shop", "3"],
@@ -202,6 +179,7 @@ mod tests {
             assert!(rows.iter().any(|found| *found == row), "{row:?} in {text}");
         }
         let json = indexed(&store.snapshot(), Format::Json).expect("known");
+        let json = json.as_str();
         let lines: Vec<serde_json::Value> =
             json.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
         assert!(lines.contains(&json!({"index": "node", "value": "n2", "objects": 2})), "{json}");

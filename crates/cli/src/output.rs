@@ -12,6 +12,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::exit::Error;
 use crate::stop::Stop;
+use crate::text::Text;
 
 /// How many batches of lines may wait for the writer.
 const BACKLOG: usize = 256;
@@ -61,14 +62,14 @@ impl Output {
         Ok((Self { lines, failed }, Written { done }))
     }
 
-    /// Hands over whole lines, each with its newline. Waits while the writer is far behind.
+    /// Hands over lines. Waits while the writer is far behind.
     ///
     /// Cancel safe: lines are handed over as a whole or not at all.
     ///
     /// # Errors
     /// [`Gone`]: it is no use to print any more.
-    pub(crate) async fn lines(&self, lines: Vec<u8>) -> Result<(), Gone> {
-        self.lines.send(lines).await.map_err(|_| Gone)
+    pub(crate) async fn lines(&self, lines: Text) -> Result<(), Gone> {
+        self.lines.send(lines.into_bytes()).await.map_err(|_| Gone)
     }
 
     /// Completes when nothing can be written any more. Cancel safe.
@@ -83,7 +84,7 @@ impl Written {
     ///
     /// # Errors
     /// [`Error::Output`].
-    pub(crate) async fn finish(self, output: Output, last: Vec<u8>, stop: &Stop) -> Result<(), Error> {
+    pub(crate) async fn finish(self, output: Output, last: Text, stop: &Stop) -> Result<(), Error> {
         let finish = async {
             // What became of them is told below.
             let _ = output.lines(last).await;
@@ -157,17 +158,22 @@ mod tests {
         }
     }
 
+    fn text(line: &str) -> Text {
+        let mut text = Text::default();
+        text.line(format_args!("{line}"));
+        text
+    }
+
     #[tokio::test]
     async fn lines_are_written_in_order_and_few_writes() {
         let kept = Kept::default();
         let (output, written) = Output::to(kept.clone()).expect("a thread");
         let mut expected = Vec::new();
         for number in 0..20_000 {
-            let line = format!("{number}\n").into_bytes();
-            expected.extend_from_slice(&line);
-            output.lines(line).await.expect("there");
+            expected.extend_from_slice(format!("{number}\n").as_bytes());
+            output.lines(text(&number.to_string())).await.expect("there");
         }
-        written.finish(output, b"last\n".to_vec(), &Stop::new()).await.expect("written");
+        written.finish(output, text("last"), &Stop::new()).await.expect("written");
         expected.extend_from_slice(b"last\n");
         let (bytes, writes) = std::mem::take(&mut *kept.0.lock());
         assert_eq!(bytes, expected);
@@ -178,11 +184,11 @@ mod tests {
     async fn a_reader_that_has_gone_is_told() {
         let (reader, writer) = blocking::channel();
         let (output, written) = Output::to(Stuck(writer)).expect("a thread");
-        output.lines(b"x\n".to_vec()).await.expect("there");
+        output.lines(text("x")).await.expect("there");
         drop(reader);
         output.gone().await;
-        assert_eq!(output.lines(b"y\n".to_vec()).await, Err(Gone));
-        let Err(Error::Output(error)) = written.finish(output, Vec::new(), &Stop::new()).await else {
+        assert_eq!(output.lines(text("y")).await, Err(Gone));
+        let Err(Error::Output(error)) = written.finish(output, Text::default(), &Stop::new()).await else {
             panic!("written")
         };
         assert_eq!(error.kind(), io::ErrorKind::BrokenPipe);
@@ -193,13 +199,13 @@ mod tests {
         let (_reader, writer) = blocking::channel();
         let (output, written) = Output::to(Stuck(writer)).expect("a thread");
         // Until there is no room any more.
-        while tokio::time::timeout(Duration::from_secs(1), output.lines(vec![b'x'; BUFFER_BYTES]))
+        while tokio::time::timeout(Duration::from_secs(1), output.lines(text(&"x".repeat(BUFFER_BYTES))))
             .await
             .is_ok()
         {}
         let stop = Stop::new();
         stop.now();
-        let error = written.finish(output, b"last\n".to_vec(), &stop).await.expect_err("nothing is read");
+        let error = written.finish(output, text("last"), &stop).await.expect_err("nothing is read");
         assert_eq!(error.to_string(), "cannot write the output: the reader has stopped reading");
     }
 }

@@ -11,6 +11,7 @@ use crate::lines::{Event, Happened, Lines, Summary};
 use crate::output::Output;
 use crate::shown::Shown;
 use crate::stop::Stop;
+use crate::text::Text;
 use crate::verdict::Verdict;
 
 /// So much is handed to the output at once, at most.
@@ -43,7 +44,7 @@ impl<T: Shown> Printer<T> {
     pub(crate) async fn run(mut self, mut verdict: Verdict, stop: Stop) -> Result<Summary, Error> {
         let registration = self.events.registration().clone();
         let mut summary = Summary::default();
-        let mut lines = Vec::with_capacity(BATCH_BYTES + 1024);
+        let mut lines = Text::with_capacity(BATCH_BYTES + 1024);
         loop {
             // Everything that is there already, in as few batches as possible.
             while lines.len() < BATCH_BYTES
@@ -55,7 +56,7 @@ impl<T: Shown> Printer<T> {
                 self.synced(&mut summary, &mut lines);
             }
             if !lines.is_empty() {
-                let batch = std::mem::replace(&mut lines, Vec::with_capacity(BATCH_BYTES + 1024));
+                let batch = std::mem::replace(&mut lines, Text::with_capacity(BATCH_BYTES + 1024));
                 let Some(Ok(())) = stop.unless(self.output.lines(batch)).await else { return Ok(summary) };
             }
             if self.end == End::Synced && summary.to_sync.is_some() {
@@ -83,13 +84,13 @@ impl<T: Shown> Printer<T> {
         }
     }
 
-    fn take(&self, event: &Heard<T>, summary: &mut Summary, lines: &mut Vec<u8>) {
+    fn take(&self, event: &Heard<T>, summary: &mut Summary, lines: &mut Text) {
         let event = of(event);
         summary.count(event.happened);
         self.lines.event(lines, &event);
     }
 
-    fn synced(&self, summary: &mut Summary, lines: &mut Vec<u8>) {
+    fn synced(&self, summary: &mut Summary, lines: &mut Text) {
         let after: Duration = self.began.elapsed();
         summary.to_sync = Some(after);
         tracing::info!(objects = summary.objects(), ?after, "in sync");

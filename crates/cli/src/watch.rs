@@ -22,6 +22,7 @@ use crate::selectors;
 use crate::session::Session;
 use crate::shown::{Shown, Whole};
 use crate::stop::Stop;
+use crate::text::Text;
 use crate::usage::Usage;
 
 /// How many events may wait to be printed before the informer reads no further: memory does not grow with what a
@@ -75,7 +76,7 @@ async fn watch<T: Shown>(args: &WatchArgs, session: &Session, signals: &Stop) ->
     let summaries = until_the_end(args, &session.resources, printers, &output, &stop).await;
 
     // All at once, since each may take a while to let go of its connection.
-    let mut last = Vec::new();
+    let mut last = Text::default();
     let ended = join_all(running.into_iter().enumerate().map(async |(at, (lines, running))| {
         let relists = running.informer.metrics().reflector.relists;
         running.stop().await;

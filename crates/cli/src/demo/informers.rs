@@ -18,6 +18,7 @@ use super::screen::Show;
 use super::story::{self, Told};
 use super::view::{self, APP_INDEX, NODE_INDEX};
 use crate::exit::Error;
+use crate::text::Line;
 
 /// How long handlers may take to return at the end.
 const GRACE: Duration = Duration::from_secs(2);
@@ -147,7 +148,7 @@ impl Informers {
     ///
     /// # Errors
     /// None, really: the indexes are there.
-    pub(crate) fn tables(&self) -> Result<String, Error> {
+    pub(crate) fn tables(&self) -> Result<Vec<Line>, Error> {
         let deployments = self.deployments.snapshot();
         view::tables(&self.pods.snapshot(), &self.nodes.snapshot(), &deployments).map_err(mistake)
     }

@@ -21,6 +21,7 @@ use crate::args::DemoArgs;
 use crate::embedded::Embedded;
 use crate::exit::Error;
 use crate::stop::Stop;
+use crate::text::Line;
 
 /// Shows it until it is told to stop, or its time is over.
 ///
@@ -43,7 +44,8 @@ async fn show(args: &DemoArgs, stop: &Stop, screen: &Show, embedded: &Embedded) 
         None => Box::pin(std::future::pending()),
     };
     let server = embedded.server();
-    let line = format!("an API server of its own: kubectl --server {} get pods -A", server.url());
+    let line =
+        Line::new(format_args!("an API server of its own: kubectl --server {} get pods -A", server.url()));
     let _ = screen.line(line).await;
 
     let informers = Informers::start(server, screen, &embedded.clock())?;
@@ -62,15 +64,17 @@ async fn show(args: &DemoArgs, stop: &Stop, screen: &Show, embedded: &Embedded) 
                 synced?;
                 summary.to_sync = Some(began.elapsed());
                 summary.initial = informers.objects();
-                let _ = screen.line(summary.synced()).await;
+                let _ = screen.line(Line::new(format_args!("{}", summary.synced()))).await;
             }
             _ = ticks.tick() => {
                 if syncing {
                     screen.syncing(informers.told(), expected);
                 } else {
                     summary.now(began, &informers, embedded);
-                    let tables = informers.tables()?;
-                    screen.table(|| format!("\n{tables}\n\n{}", summary.status()));
+                    let mut lines = vec![Line::default()];
+                    lines.extend(informers.tables()?);
+                    lines.extend([Line::default(), Line::new(format_args!("{}", summary.status()))]);
+                    screen.table(&lines);
                 }
             }
         }

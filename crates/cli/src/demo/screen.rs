@@ -9,6 +9,7 @@ use crate::exit::Error;
 use crate::logs;
 use crate::output::{Gone, Output, Written};
 use crate::stop::Stop;
+use crate::text::{Line, Text};
 
 /// Takes what is to be shown.
 pub(crate) struct Screen {
@@ -52,15 +53,16 @@ impl Screen {
     /// # Errors
     /// [`Error::Output`].
     pub(crate) async fn finish(self, last: &[String], stop: &Stop) -> Result<(), Error> {
-        let lines: String = last.iter().map(|line| format!("{line}\n")).collect();
+        let mut lines = Text::default();
+        last.iter().for_each(|line| lines.line(format_args!("{line}")));
         match (self.show, self.written) {
-            (Show::Plain(output), Some(written)) => written.finish(output, lines.into_bytes(), stop).await,
+            (Show::Plain(output), Some(written)) => written.finish(output, lines, stop).await,
             (Show::Plain(_), None) => Ok(()),
             (Show::Live { all, table, .. }, _) => {
                 table.finish_and_clear();
                 let cleared = all.clear();
                 let mut out = std::io::stdout().lock();
-                cleared.and(out.write_all(lines.as_bytes())).and(out.flush()).map_err(Error::Output)
+                cleared.and(out.write_all(&lines.into_bytes())).and(out.flush()).map_err(Error::Output)
             }
         }
     }
@@ -76,10 +78,14 @@ impl Show {
     ///
     /// # Errors
     /// [`Gone`]: it is no use to show any more.
-    pub(crate) async fn line(&self, line: String) -> Result<(), Gone> {
+    pub(crate) async fn line(&self, line: Line) -> Result<(), Gone> {
         match self {
-            Self::Live { all, .. } => all.println(line).map_err(|_| Gone),
-            Self::Plain(output) => output.lines(format!("{line}\n").into_bytes()).await,
+            Self::Live { all, .. } => all.println(line.as_str()).map_err(|_| Gone),
+            Self::Plain(output) => {
+                let mut text = Text::default();
+                text.push(&line);
+                output.lines(text).await
+            }
         }
     }
 
@@ -101,10 +107,10 @@ impl Show {
     }
 
     /// The table that stays.
-    pub(crate) fn table(&self, text: impl FnOnce() -> String) {
+    pub(crate) fn table(&self, lines: &[Line]) {
         if let Self::Live { table, .. } = self {
             table.set_style(style("{msg}"));
-            table.set_message(text());
+            table.set_message(lines.iter().map(Line::as_str).collect::<Vec<_>>().join("\n"));
         }
     }
 }

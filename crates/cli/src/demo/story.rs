@@ -7,9 +7,11 @@ use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{Node, Pod};
 use kinformer::{Event, Object};
 
+use crate::text::Line;
+
 /// What happened to one object.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Line {
+pub(crate) struct Story {
     verb: Verb,
     kind: &'static str,
     key: String,
@@ -36,7 +38,7 @@ pub(crate) trait Told: Object {
 }
 
 /// The line for an event; `None` for what was there before, and for changes that nobody wants to know.
-pub(crate) fn line<T: Told>(event: &Event<T>) -> Option<Line> {
+pub(crate) fn line<T: Told>(event: &Event<T>) -> Option<Story> {
     let (verb, what) = match event {
         Event::Added { in_initial_list: true, .. } => return None,
         Event::Added { object, .. } => (Verb::Add, object.state()),
@@ -45,12 +47,12 @@ pub(crate) fn line<T: Told>(event: &Event<T>) -> Option<Line> {
             (Verb::Delete, tombstone.object().map(|last| last.state()).unwrap_or_default())
         }
     };
-    Some(Line { verb, kind: T::KIND, key: event.key().to_string(), what })
+    Some(Story { verb, kind: T::KIND, key: event.key().to_string(), what })
 }
 
-impl Line {
+impl Story {
     /// With colours, or as it is.
-    pub(crate) fn shown(&self, colours: bool) -> String {
+    pub(crate) fn shown(&self, colours: bool) -> Line {
         let (word, colour) = match self.verb {
             Verb::Add => ("add", AnsiColor::Green),
             Verb::Update => ("update", AnsiColor::Yellow),
@@ -58,7 +60,8 @@ impl Line {
         };
         let style = if colours { Style::new().fg_color(Some(colour.into())) } else { Style::new() };
         let Self { kind, key, what, .. } = self;
-        format!("{style}{word:<6}{style:#}  {kind:<10}  {key:<34}  {what}").trim_end().to_owned()
+        let line = Line::default().styled(style, format_args!("{word:<6}"));
+        line.then(format_args!("  {kind:<10}  {key:<34}  {what}")).trimmed()
     }
 }
 
@@ -183,7 +186,7 @@ mod tests {
     }
 
     fn told<T: Told>(event: &Event<T>) -> Option<String> {
-        line(event).map(|line| line.shown(false).split_whitespace().collect::<Vec<_>>().join(" "))
+        line(event).map(|line| line.shown(false).as_str().split_whitespace().collect::<Vec<_>>().join(" "))
     }
 
     fn change<T: Told>(old: Arc<T>, new: Arc<T>) -> Option<String> {
@@ -224,7 +227,7 @@ mod tests {
     fn colours_are_left_out_on_request() {
         let line =
             line(&Event::Added { object: pod(Stage::Pending, 0), in_initial_list: false }).expect("told");
-        assert!(line.shown(true).contains('\u{1b}'));
-        assert!(!line.shown(false).contains('\u{1b}'));
+        assert!(line.shown(true).as_str().contains('\u{1b}'));
+        assert!(!line.shown(false).as_str().contains('\u{1b}'));
     }
 }

@@ -1,12 +1,13 @@
 //! The cluster as the informers' stores have it, in two tables.
 
-use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{Node, Pod};
 use kinformer::{Object, Snapshot};
 use kinformer_store::Error;
 
 use super::story;
+use crate::table::Table;
+use crate::text::Line;
 
 /// The index of pods by the node that they are on.
 pub(crate) const NODE_INDEX: &str = "node";
@@ -21,58 +22,44 @@ pub(crate) fn tables(
     pods: &Snapshot<Pod>,
     nodes: &Snapshot<Node>,
     deployments: &Snapshot<Deployment>,
-) -> Result<String, Error> {
-    let mut by_node = table(["NODE", "READY", "PODS", "RUNNING"]);
+) -> Result<Vec<Line>, Error> {
+    let mut by_node = Table::new(["NODE", "READY", "PODS", "RUNNING"]).numbers();
     for node in nodes.ordered() {
         let name = node.key().name().to_owned();
         let running = pods.by_index(NODE_INDEX, &name)?.filter(|pod| is_running(pod)).count();
         let ready = if story::is_ready(node) { "yes" } else { "NO" };
         let there = pods.index_len(NODE_INDEX, &name)?;
-        by_node.add_row([name, ready.to_owned(), there.to_string(), running.to_string()]);
+        by_node.row([name, ready.to_owned(), there.to_string(), running.to_string()]);
     }
-    let mut by_deployment = table(["DEPLOYMENT", "IMAGE", "READY", "PODS"]);
+    let mut by_deployment = Table::new(["DEPLOYMENT", "IMAGE", "READY", "PODS"]).numbers();
     for deployment in deployments.ordered() {
         let key = deployment.key();
         let of_it =
             pods.by_index(APP_INDEX, key.name())?.filter(|pod| pod.key().namespace() == key.namespace());
-        by_deployment.add_row([
+        by_deployment.row([
             key.to_string(),
             story::tag(deployment).to_owned(),
             story::ready(deployment),
             of_it.count().to_string(),
         ]);
     }
-    Ok(beside(&by_node.to_string(), &by_deployment.to_string()))
+    Ok(beside(&by_node.lines(), &by_deployment.lines()))
 }
 
 fn is_running(pod: &Pod) -> bool {
     story::condition(pod) == "Running"
 }
 
-fn table(header: [&str; 4]) -> Table {
-    let mut table = Table::new();
-    table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Disabled);
-    table.set_header(header);
-    for column in table.column_iter_mut().skip(1) {
-        column.set_cell_alignment(CellAlignment::Right);
-    }
-    table
-}
-
-/// Two blocks of text side by side.
-fn beside(left: &str, right: &str) -> String {
-    let width = left.lines().map(|line| line.chars().count()).max().unwrap_or(0);
-    let (mut left, mut right) = (left.lines(), right.lines());
-    let mut both = Vec::new();
-    loop {
-        match (left.next(), right.next()) {
-            (None, None) => return both.join("\n"),
-            (left, right) => {
-                let (left, right) = (left.unwrap_or(""), right.unwrap_or(""));
-                both.push(format!("{left:<width$}   {right}").trim_end().to_owned());
-            }
-        }
-    }
+/// Two blocks of lines side by side.
+fn beside(left: &[Line], right: &[Line]) -> Vec<Line> {
+    let width = left.iter().map(|line| line.as_str().chars().count()).max().unwrap_or(0);
+    let empty = Line::default();
+    (0..left.len().max(right.len()))
+        .map(|at| {
+            let (left, right) = (left.get(at).unwrap_or(&empty), right.get(at).unwrap_or(&empty));
+            Line::new(format_args!("{left:<width$}   {right}")).trimmed()
+        })
+        .collect()
 }
 
 #[cfg(test)]
@@ -115,7 +102,8 @@ mod tests {
         let pods = store(&server, "v1", "Pod", &indexes);
         let nodes = store(&server, "v1", "Node", &[]);
         let deployments = store(&server, "apps/v1", "Deployment", &[]);
-        let text = tables(&pods.snapshot(), &nodes.snapshot(), &deployments.snapshot()).expect("indexed");
+        let lines = tables(&pods.snapshot(), &nodes.snapshot(), &deployments.snapshot()).expect("indexed");
+        let text = lines.iter().map(Line::as_str).collect::<Vec<_>>().join("\n");
         assert_eq!(text.lines().count(), 7, "{text}");
         let rows: Vec<Vec<&str>> = text.lines().map(|line| line.split_whitespace().collect()).collect();
         assert!(rows.iter().any(|row| row.ends_with(&["shop/web", "1.1.0", "16/16", "16"])), "{text}");
