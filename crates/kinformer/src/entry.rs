@@ -6,10 +6,11 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use kinformer_core::Object;
-use kinformer_shared_informer::{Error, SharedIndexInformer};
+use kinformer_shared_informer::{Error, Phase, SharedIndexInformer};
 use parking_lot::Mutex;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::task_tracker::TaskTrackerToken;
 
 /// What tells informers apart: the type of their objects, and the resource where the type does not say it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -33,6 +34,7 @@ type BoxFuture<'a, R> = Pin<Box<dyn Future<Output = R> + Send + 'a>>;
 /// An informer, whatever the type of its objects.
 pub(crate) trait Managed: Any + Send + Sync {
     fn name(&self) -> &str;
+    fn phase(&self) -> Phase;
     fn run(&self, cancel: CancellationToken) -> BoxFuture<'_, Result<(), Error>>;
     fn discard(&self);
     fn wait_for_sync(&self, deadline: Option<Instant>) -> BoxFuture<'_, Result<(), Error>>;
@@ -41,6 +43,10 @@ pub(crate) trait Managed: Any + Send + Sync {
 impl<T: Object> Managed for SharedIndexInformer<T> {
     fn name(&self) -> &str {
         self.name()
+    }
+
+    fn phase(&self) -> Phase {
+        self.phase()
     }
 
     fn run(&self, cancel: CancellationToken) -> BoxFuture<'_, Result<(), Error>> {
@@ -75,8 +81,17 @@ struct Holders {
     kept: bool,
     leases: usize,
     released: bool,
-    /// Ends the run, from the start on.
-    cancel: Option<CancellationToken>,
+    /// From the start on, unless that came to nothing.
+    run: Option<Run>,
+}
+
+/// A run that has begun, or will when its task does.
+#[derive(Clone)]
+struct Run {
+    /// Ends it.
+    cancel: CancellationToken,
+    /// Cancelled when its task was dropped before it did anything.
+    lost: CancellationToken,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -130,42 +145,111 @@ impl Entry {
         Held::No
     }
 
-    /// What is to be run, if it was not before.
-    pub(crate) fn begin(&self, parent: &CancellationToken) -> Option<(Arc<dyn Managed>, CancellationToken)> {
+    /// The start of a run, if none has begun before. `task` says that it is still to be waited for.
+    pub(crate) fn begin(
+        self: &Arc<Self>,
+        parent: &CancellationToken,
+        task: impl FnOnce() -> TaskTrackerToken,
+    ) -> Option<Start> {
         let mut holders = self.holders.lock();
-        if holders.cancel.is_some() || holders.released {
+        if holders.run.is_some() || holders.released {
             return None;
         }
-        let cancel = parent.child_token();
-        holders.cancel = Some(cancel.clone());
-        Some((self.informer.clone(), cancel))
-    }
-
-    pub(crate) fn was_started(&self) -> bool {
-        self.holders.lock().cancel.is_some()
+        let run = Run { cancel: parent.child_token(), lost: CancellationToken::new() };
+        holders.run = Some(run.clone());
+        Some(Start { entry: Some(self.clone()), run, _task: task() })
     }
 
     pub(crate) fn stop(&self) {
-        let mut holders = self.holders.lock();
-        holders.released = true;
-        if let Some(cancel) = &holders.cancel {
-            return cancel.cancel();
+        let run = {
+            let mut holders = self.holders.lock();
+            holders.released = true;
+            holders.run.clone()
+        };
+        match run {
+            Some(run) => run.cancel.cancel(),
+            None => self.end(),
         }
-        drop(holders);
+    }
+
+    /// Ends what has not run and never will.
+    fn end(&self) {
         self.informer.discard();
         self.done.cancel();
+    }
+
+    /// Waits until the informer has synced. Cancel-safe.
+    ///
+    /// # Errors
+    /// [`Error::NotStarted`] at once when nothing runs it, and when its task is dropped before it has run; else those
+    /// of the informer.
+    pub(crate) async fn synced(&self, deadline: Option<Instant>) -> Result<(), Error> {
+        loop {
+            let lost = self.holders.lock().run.as_ref().map(|run| run.lost.clone());
+            let Some(lost) = lost else {
+                // Its owner may run it without the factory, or it is shut down.
+                if self.informer.phase() == Phase::NotStarted {
+                    return Err(Error::NotStarted { informer: self.informer.name().into() });
+                }
+                return self.informer.wait_for_sync(deadline).await;
+            };
+            tokio::select! {
+                biased;
+                synced = self.informer.wait_for_sync(deadline) => return synced,
+                () = lost.cancelled() => {}
+            }
+        }
     }
 
     pub(crate) fn is_released(&self) -> bool {
         self.holders.lock().released
     }
 
-    pub(crate) fn done(&self) -> CancellationToken {
-        self.done.clone()
-    }
-
     /// Waits until it has stopped, or was never started and will not be.
     pub(crate) async fn ended(&self) {
         self.done.cancelled().await;
+    }
+}
+
+/// An informer that is about to run. Dropped before it has, by a runtime that ends, it leaves the informer as it was
+/// before: the next start runs it.
+pub(crate) struct Start {
+    /// `None` from the run on.
+    entry: Option<Arc<Entry>>,
+    run: Run,
+    /// Kept until all the rest is done.
+    _task: TaskTrackerToken,
+}
+
+impl Start {
+    /// Runs the informer to its end. Gives its name, and what went wrong.
+    pub(crate) async fn run(&mut self) -> Option<(Arc<str>, Error)> {
+        let entry = self.entry.take()?;
+        let _done = entry.done.clone().drop_guard();
+        // Dropped before that: who waits for the end finds the memory free.
+        let informer = entry.informer.clone();
+        drop(entry);
+        let cancel = self.run.cancel.clone();
+        match informer.run(cancel).await {
+            Ok(()) => None,
+            // It was shut down before it ran.
+            Err(Error::Stopped { .. }) if self.run.cancel.is_cancelled() => None,
+            Err(error) => Some((informer.name().into(), error)),
+        }
+    }
+}
+
+impl Drop for Start {
+    fn drop(&mut self) {
+        let Some(entry) = self.entry.take() else { return };
+        let released = {
+            let mut holders = entry.holders.lock();
+            holders.run = None;
+            holders.released
+        };
+        self.run.lost.cancel();
+        if released {
+            entry.end();
+        }
     }
 }

@@ -24,7 +24,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::Error;
-use crate::entry::{Entry, Held, Key, Managed};
+use crate::entry::{Entry, Held, Key, Managed, Start};
 use crate::generic_informer::GenericInformer;
 use crate::kind::KnownKind;
 use crate::objects::{EagerObjects, Objects, PackedObjects};
@@ -247,42 +247,48 @@ impl<O: Objects> SharedInformerFactory<O> {
         builder.index(NAMESPACE_INDEX, IndexFunction::by_namespace()).build().expect("one index")
     }
 
-    /// Starts every informer that does not run yet. May be called as often as one likes. Nothing is started after
-    /// [`Self::shutdown`].
+    /// Starts every informer that does not run yet, on the current runtime. May be called as often as one likes.
+    /// Nothing is started after [`Self::shutdown`].
+    ///
+    /// If the runtime ends before an informer has begun to run, the informer is left as it was, and runs from the next
+    /// start on. One that has run stops with its runtime.
     ///
     /// # Errors
     /// [`Error::NoRuntime`]: this is not within a tokio runtime.
     pub fn start(&self) -> Result<(), Error> {
         let runtime = Handle::try_current().map_err(|_| Error::NoRuntime)?;
-        let down = self.inner.down.lock();
-        if *down {
-            return Ok(());
-        }
-        for entry in self.inner.informers.iter() {
-            if let Some((informer, cancel)) = entry.begin(&self.inner.cancel) {
-                let stuck = self.inner.stuck.clone();
-                let done = entry.done();
-                self.inner.tasks.spawn_on(
-                    async move {
-                        let _done = done.drop_guard();
-                        // Dropped before that: who waits for the end finds the memory free.
-                        let informer = informer;
-                        if let Err(error) = informer.run(cancel).await {
-                            tracing::error!(informer = informer.name(), %error, "an informer did not end well");
-                            // Anything else means that somebody else runs it, and answers for it.
-                            if matches!(error, kinformer_shared_informer::Error::Stuck { .. }) {
-                                stuck.lock().push(error);
-                            }
-                        }
-                    },
-                    &runtime,
-                );
+        let starts: Vec<Start> = {
+            let down = self.inner.down.lock();
+            if *down {
+                return Ok(());
             }
+            // From here on a shutdown waits for them.
+            let begin = |entry: &Arc<Entry>| entry.begin(&self.inner.cancel, || self.inner.tasks.token());
+            self.inner.informers.iter().filter_map(|entry| begin(&entry)).collect()
+        };
+        // A runtime that has ended drops the task here and now, and with it what it has captured.
+        for mut start in starts {
+            let stuck = self.inner.stuck.clone();
+            runtime.spawn(async move {
+                let Some((informer, error)) = start.run().await else { return };
+                tracing::error!(%informer, %error, "an informer did not end well");
+                // Anything else means that somebody else runs it, and answers for it.
+                if matches!(error, kinformer_shared_informer::Error::Stuck { .. }) {
+                    stuck.lock().push(error);
+                }
+            });
         }
         Ok(())
     }
 
-    /// Waits until every informer that was started has synced, and says of each how it went. Cancel-safe.
+    /// Waits until every informer has synced, and says of each how it went. Cancel-safe.
+    ///
+    /// It does not wait for informers that nobody has started, as those that were asked for after the last
+    /// [`Self::start`]: they have not synced, by [`InformerError::NotStarted`](crate::InformerError::NotStarted). Informers that are
+    /// [released](crate::InformerLease) or [removed](GenericInformer::remove) meanwhile are left out.
+    ///
+    /// client-go 1.37 (`WaitForCacheSync`) leaves out what was not started, so that a program without a start reads
+    /// empty listers.
     ///
     /// An informer that cannot sync is waited for until it stops: see [`Self::wait_for_cache_sync_until`].
     pub async fn wait_for_cache_sync(&self) -> CacheSync {
@@ -295,17 +301,12 @@ impl<O: Objects> SharedInformerFactory<O> {
     }
 
     async fn synced(&self, deadline: Option<Instant>) -> CacheSync {
-        let started: Vec<_> = self
-            .inner
-            .informers
-            .iter()
-            .filter(|entry| entry.was_started())
-            .map(|entry| entry.managed())
-            .collect();
-        let waits = started.iter().map(|informer| async {
-            (Arc::<str>::from(informer.name()), informer.wait_for_sync(deadline).await)
+        let entries: Vec<Arc<Entry>> = self.inner.informers.iter().map(|entry| entry.clone()).collect();
+        let waits = entries.into_iter().map(|entry| async move {
+            let synced = entry.synced(deadline).await;
+            (!entry.is_released()).then(|| (Arc::<str>::from(entry.managed().name()), synced))
         });
-        CacheSync::new(join_all(waits).await)
+        CacheSync::new(join_all(waits).await.into_iter().flatten().collect())
     }
 
     /// Stops every informer and waits for all their tasks. May be called as often as one likes; each call waits.

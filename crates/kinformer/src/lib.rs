@@ -133,6 +133,7 @@ pub use kinformer_reflector::{
 #[cfg(feature = "prometheus")]
 pub use kinformer_shared_informer::prometheus;
 pub use kinformer_shared_informer::{
-    InformerMetrics, Phase, QueueKind, SharedIndexInformer, SharedIndexInformerBuilder,
+    Error as InformerError, InformerMetrics, Phase, QueueKind, SharedIndexInformer,
+    SharedIndexInformerBuilder,
 };
 pub use kinformer_store::{IndexFunction, IndexValues, NAMESPACE_INDEX, Reader, Snapshot};

@@ -22,6 +22,12 @@ pub enum Error {
         /// The name of the informer.
         informer: Arc<str>,
     },
+    /// The informer does not run, so that there is nothing to wait for.
+    #[error("the informer {informer:?} was never started; call start() or run() before waiting for it")]
+    NotStarted {
+        /// The name of the informer.
+        informer: Arc<str>,
+    },
     /// The informer, or a handler of it, had not synced when it stopped or the deadline passed.
     #[error(transparent)]
     NotSynced(#[from] Box<NotSynced>),
