@@ -116,7 +116,9 @@ impl<K> KubeListerWatcher<K> {
             false => (resource.api_version.clone(), resource.kind.clone()),
         };
         let protobuf = ObjectDecoder::new(Encoding::Protobuf, &api_version, &kind);
-        let named = Named { api_version, kind, any_kind: any_kind || metadata_only };
+        // Types of built-in kinds check the kind while they are decoded; those of custom resources ignore it.
+        let any_kind = any_kind || metadata_only || protobuf.is_none();
+        let named = Named { api_version, kind, any_kind };
         Self {
             client,
             resource: Target { resource, metadata_only, named },
@@ -348,6 +350,14 @@ fn malformed(error: kinformer_wire::Error) -> ApiError {
     }
 }
 
+/// A watch that breaks off is a matter of the connection; where the next event begins is not known otherwise.
+fn broken_off(error: kinformer_wire::Error) -> ApiError {
+    match error {
+        kinformer_wire::Error::Truncated { .. } => malformed(error),
+        other => ApiError::BrokenEvent { source: Box::new(other) },
+    }
+}
+
 /// A watch that has begun.
 struct Events<K> {
     body: stream::BoxStream<'static, Result<Bytes, ApiError>>,
@@ -391,7 +401,7 @@ impl<K: Object + FromWire> Events<K> {
                     *decoder = None;
                 }
                 if let (Err(error), false) = (fed, ended) {
-                    ready.push_back(Err(malformed(error)));
+                    ready.push_back(Err(broken_off(error)));
                 }
             }
             Some(Err(error)) => {
@@ -402,7 +412,7 @@ impl<K: Object + FromWire> Events<K> {
                 let Some(open) = decoder.take() else { return };
                 let finished = open.finish(&mut on_event);
                 if let (Err(error), false) = (finished, ended) {
-                    ready.push_back(Err(malformed(error)));
+                    ready.push_back(Err(broken_off(error)));
                 }
             }
         }

@@ -4,16 +4,19 @@
 #[path = "common/scripted.rs"]
 mod scripted;
 
+use std::borrow::Cow;
 use std::time::Duration;
 
 use futures::StreamExt;
+use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kinformer_core::Object;
 use kinformer_kube::{Encoding, FromWire, KubeListerWatcher, Packed};
 use kinformer_reflector::{ApiError, List, ListOptions, ListerWatcher, WatchEvent, WatchOptions};
 use kube_client::Client;
 use kube_core::discovery::ApiResource;
-use kube_core::{DynamicObject, GroupVersionKind, PartialObjectMeta};
+use kube_core::{DynamicObject, GroupVersionKind, PartialObjectMeta, Resource};
 use scripted::{Answer, Damage, ENCODINGS, Scripted, TestPod, bookmark, event, list_of, pod};
 use tokio::sync::watch;
 
@@ -119,6 +122,12 @@ async fn a_bookmark_or_an_error_that_cannot_be_read_is_a_broken_event() {
     bodies.push((Encoding::Protobuf, damaged));
     bodies.push((Encoding::Protobuf, event(Encoding::Protobuf, "ADDED", pod("a", 11).of("v1", ""))));
     bodies.push((Encoding::Protobuf, event(Encoding::Protobuf, "", pod("a", 11))));
+    // A frame that is said to be longer than any, or shorter than it is.
+    for (at, length) in [(0, 0x7f), (3, 9)] {
+        let mut framed = event(Encoding::Protobuf, "ADDED", pod("a", 11));
+        framed[at] = length;
+        bodies.push((Encoding::Protobuf, framed));
+    }
     for (encoding, body) in bodies {
         let text = String::from_utf8_lossy(&body).into_owned();
         let events = bench.watch(encoding, body).await;
@@ -280,6 +289,65 @@ async fn the_items_of_a_list_say_what_it_is_too() {
     );
     let error = Bench::new(widgets).await.list(Encoding::Json, body).await.unwrap_err();
     assert!(matches!(error, ApiError::WrongList { .. }), "{error:?}");
+}
+
+/// A type of a custom resource, which does not look at the kind.
+#[derive(Clone, Debug, serde::Deserialize)]
+struct Widget {
+    metadata: ObjectMeta,
+}
+
+impl Resource for Widget {
+    type DynamicType = ();
+    type Scope = NamespaceResourceScope;
+
+    fn kind((): &()) -> Cow<'_, str> {
+        "Widget".into()
+    }
+
+    fn group((): &()) -> Cow<'_, str> {
+        "example.com".into()
+    }
+
+    fn version((): &()) -> Cow<'_, str> {
+        "v1".into()
+    }
+
+    fn plural((): &()) -> Cow<'_, str> {
+        "widgets".into()
+    }
+
+    fn meta(&self) -> &ObjectMeta {
+        &self.metadata
+    }
+
+    fn meta_mut(&mut self) -> &mut ObjectMeta {
+        &mut self.metadata
+    }
+}
+
+// contract: R-07, L-15
+#[tokio::test]
+async fn a_type_that_does_not_look_at_the_kind_is_given_no_other() {
+    let bench = Bench::new(KubeListerWatcher::<Widget>::new).await;
+    let (widget, gadget) = (("example.com/v1", "Widget"), ("example.com/v1", "Gadget"));
+    let body = [
+        event(Encoding::Json, "ADDED", pod("a", 11).of(gadget.0, gadget.1)),
+        event(Encoding::Json, "ADDED", pod("b", 12).of(widget.0, widget.1)),
+    ];
+    let events = bench.watch(Encoding::Json, body.concat()).await;
+    let [Ok(WatchEvent::Unexpected { what, .. }), Ok(WatchEvent::Added(added))] = events.as_slice() else {
+        panic!("{events:?}");
+    };
+    assert_eq!((what.as_str(), added.metadata.name.as_deref()), ("a Gadget in a watch of Widget", Some("b")));
+    for pods in [
+        [pod("a", 1).of(gadget.0, gadget.1), pod("b", 1).of(widget.0, widget.1)],
+        [pod("b", 1).of(widget.0, widget.1), pod("a", 1).of(gadget.0, gadget.1)],
+    ] {
+        let body = list_of(Encoding::Json, widget.0, "WidgetList", "9", "", &pods);
+        let error = bench.list(Encoding::Json, body).await.unwrap_err();
+        assert!(matches!(error, ApiError::WrongList { .. }), "{error:?}");
+    }
 }
 
 // contract: L-15
