@@ -65,7 +65,11 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         server.create(pod(number))?;
     }
     if let Some(path) = &arguments.kubeconfig {
-        std::fs::write(path, server.kubeconfig())?;
+        let mut file = std::fs::File::create(path)?;
+        // It may hold a token.
+        #[cfg(unix)]
+        file.set_permissions(std::os::unix::fs::PermissionsExt::from_mode(0o600))?;
+        std::io::Write::write_all(&mut file, server.kubeconfig().as_bytes())?;
     }
     // Not the token itself: what is printed is kept in logs.
     let token = arguments.token.map_or("", |_| " --token TOKEN");
