@@ -4,13 +4,16 @@
 
 mod common;
 
+use std::sync::Arc;
+
 use common::*;
+use kinformer_core::{KeyRef, Object};
 use kinformer_reflector::{
-    ApiError, Backoff, DecodeError, EventType, List, Recovery, ReflectorOptions, ReflectorState, WatchEvent,
-    WatchListSupport,
+    ApiError, Backoff, DecodeError, EventType, List, Recovery, Reflector, ReflectorOptions, ReflectorState,
+    WatchEvent, WatchListSupport,
 };
 use kinformer_testing::fake_source::WatchScript;
-use kinformer_testing::{Item, ScriptedSource};
+use kinformer_testing::{Item, RecordingSink, ScriptedSource};
 
 fn hang() -> WatchScript<Item> {
     WatchScript::new().hang()
@@ -252,6 +255,40 @@ async fn a_watch_that_is_not_answered_or_fails_delays_no_list_while_degraded() {
         assert!(matches!(run.handle.state(), ReflectorState::Watching { .. }));
         run.stop().await;
     }
+}
+
+/// An object that may panic when its key is read.
+struct Touchy(Option<&'static str>);
+
+impl Object for Touchy {
+    fn key(&self) -> KeyRef<'_> {
+        match self.0 {
+            Some(name) => KeyRef::cluster(name),
+            None => panic!("no key today"),
+        }
+    }
+}
+
+// contract: R-15
+#[tokio::test(start_paused = true)]
+async fn an_object_that_panics_when_its_key_is_read_is_unreadable() {
+    let objects =
+        |names: &[Option<&'static str>]| names.iter().map(|name| Arc::new(Touchy(*name))).collect::<Vec<_>>();
+    let source = ScriptedSource::new()
+        .list(List::new(objects(&[Some("a"), Some("b")]), 7))
+        .watch_error(expired())
+        .list(List::new(objects(&[Some("a"), None, Some("c")]), 8))
+        .hang();
+    let (source, sink) = (Arc::new(source), Arc::new(RecordingSink::new()));
+    let reflector = Reflector::with_options("test", source.clone(), sink.clone(), steady());
+    let handle = reflector.handle();
+    let task = tokio::spawn(reflector.run(Default::default()));
+    source.finished().await;
+    settle().await;
+    assert_eq!(sink.keys(), ["a", "b", "c"]);
+    let error = handle.degraded().unwrap().to_string();
+    assert!(error.contains("item 1, ") && error.contains("no key today"), "{error}");
+    task.abort();
 }
 
 // contract: R-15
