@@ -63,10 +63,13 @@ impl<'p, T: Object> HandlerBuilder<'p, T> {
         self
     }
 
-    /// How often the handler is told of every object again, as an update to the same state. Zero means never; the
-    /// default is the processor's. Less than a second counts as one. The smallest period that is asked for
+    /// How often the handler is told of every object again, as an update to the same state. Zero means never, and so
+    /// does [`Duration::MAX`]; the default is the processor's. Less than a second counts as one. The smallest period that is asked for
     /// before the start is how often it is checked; asked later, none is shorter than that, and without any
     /// there is none.
+    ///
+    /// Each resync brings each object once, however long it takes. If the handler is due again before it begins, the two
+    /// are one. Nothing else delivers an object that has not changed: a relist does not.
     ///
     /// Follows client-go 1.37 (`AddEventHandlerWithResyncPeriod`), which ignores the period of a handler if
     /// the informer has none of its own.

@@ -99,7 +99,7 @@ impl<T: fmt::Debug> fmt::Debug for Event<T> {
     }
 }
 
-/// What is published: an event, and what decides who hears it.
+/// What is published: an event, and what filters and coalescing need beside it.
 ///
 /// Follows client-go 1.37 (`addNotification`, `updateNotification`, `deleteNotification`).
 #[derive(Debug)]
@@ -108,41 +108,31 @@ pub struct Notification<T> {
     pub(crate) event: Event<T>,
     /// The state before a deletion.
     pub(crate) old: Option<Arc<T>>,
-    pub(crate) audience: Audience,
-}
-
-/// Who hears of it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Audience {
-    Everyone,
-    /// Handlers that were due when [`should_resync`](crate::SharedProcessor::should_resync) was last asked.
-    DueForResync,
 }
 
 impl<T> Notification<T> {
-    fn new(event: Event<T>, audience: Audience) -> Self {
-        Self { event, old: None, audience }
+    fn new(event: Event<T>) -> Self {
+        Self { event, old: None }
     }
 
     /// The object was added.
     pub fn added(object: impl Into<Arc<T>>) -> Self {
-        Self::new(Event::Added { object: object.into(), in_initial_list: false }, Audience::Everyone)
+        Self::new(Event::Added { object: object.into(), in_initial_list: false })
     }
 
     /// The object was changed.
     pub fn updated(old: impl Into<Arc<T>>, new: impl Into<Arc<T>>) -> Self {
-        Self::new(Event::Updated { old: old.into(), new: new.into() }, Audience::Everyone)
+        Self::new(Event::Updated { old: old.into(), new: new.into() })
     }
 
-    /// Nothing about the object has changed: only handlers that are due for a resync hear of it, as an
-    /// update.
-    pub fn resynced(old: impl Into<Arc<T>>, new: impl Into<Arc<T>>) -> Self {
-        Self::new(Event::Updated { old: old.into(), new: new.into() }, Audience::DueForResync)
+    /// Nothing about the object has changed: what a resync delivers of it.
+    pub(crate) fn unchanged(object: Arc<T>) -> Self {
+        Self::new(Event::Updated { old: object.clone(), new: object })
     }
 
     /// The object is gone.
     pub fn deleted(tombstone: impl Into<Tombstone<T>>) -> Self {
-        Self::new(Event::Deleted(tombstone.into()), Audience::Everyone)
+        Self::new(Event::Deleted(tombstone.into()))
     }
 
     /// Marks an addition as part of the initial list. No effect on anything else.
@@ -171,10 +161,6 @@ impl<T> Notification<T> {
     pub(crate) fn bury(self) {
         self.event.bury();
         self.old.into_iter().for_each(bury);
-    }
-
-    pub(crate) fn is_resync(&self) -> bool {
-        self.audience == Audience::DueForResync
     }
 
     /// What the handler knew of the object before.

@@ -8,10 +8,9 @@ use kinformer_core::{Object, contain};
 use parking_lot::Mutex;
 use smallvec::SmallVec;
 
-use crate::event::Audience;
 use crate::listener::{Listener, Moment, Undelivered};
 use crate::log::{Cursor, Place};
-use crate::{Notification, State};
+use crate::{DueHandlers, Notification, State};
 
 /// What is published at once.
 pub(crate) struct Batch<T> {
@@ -20,8 +19,8 @@ pub(crate) struct Batch<T> {
     /// The revision of the state that includes all of it.
     pub(crate) revision: Option<u64>,
     pub(crate) notifications: SmallVec<[Notification<T>; 1]>,
-    /// The ids of those that resyncs are for, in order.
-    pub(crate) due: Option<Arc<[u64]>>,
+    /// The handlers that it is for, if it is (a part of) a resync; else it is for all of them.
+    pub(crate) due: Option<DueHandlers>,
     /// Whether the initial list ends here.
     pub(crate) synced: bool,
     pub(crate) published: Moment,
@@ -105,24 +104,13 @@ impl<T: Object> Inbox<T> {
             let Some(batch) = &self.batch else {
                 return Next::Empty;
             };
-            let known = batch.revision.zip(self.joined).map(|(revision, joined)| revision.cmp(&joined));
-            if known == Some(Ordering::Less) {
+            if !self.concerns(batch) {
                 self.at = batch.notifications.len();
             }
-            while let Some(notification) = batch.notifications.get(self.at) {
+            if let Some(notification) = batch.notifications.get(self.at) {
                 self.at += 1;
-                let position = batch.first + self.at as u64;
-                let concerned = match notification.audience {
-                    Audience::Everyone => known != Some(Ordering::Equal),
-                    // A resync changes no state: that it is about the state of the initial list is as it should be.
-                    Audience::DueForResync => {
-                        batch.due.as_ref().is_some_and(|due| due.binary_search(&self.listener.id).is_ok())
-                    }
-                };
-                if concerned {
-                    self.listener.has_read(position);
-                    return Next::Told(tell(notification, batch.published));
-                }
+                self.listener.has_read(batch.first + self.at as u64);
+                return Next::Told(tell(notification, batch.published));
             }
             self.listener.has_read(batch.first + batch.notifications.len() as u64);
             let synced = batch.synced;
@@ -133,6 +121,16 @@ impl<T: Object> Inbox<T> {
                 self.synced = true;
                 return Next::Passed;
             }
+        }
+    }
+
+    /// Whether a batch is for this listener, and not a part of its initial list.
+    fn concerns(&self, batch: &Batch<T>) -> bool {
+        let known = batch.revision.zip(self.joined).map(|(revision, joined)| revision.cmp(&joined));
+        match &batch.due {
+            None => known.is_none_or(Ordering::is_gt),
+            // A resync changes no state: that it is about the state of the initial list is as it should be.
+            Some(due) => known.is_none_or(Ordering::is_ge) && due.contains(self.listener.id),
         }
     }
 

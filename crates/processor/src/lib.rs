@@ -52,6 +52,7 @@
 // The model checker takes the files that it checks one by one: see `tests/loom.rs`.
 #![cfg(not(loom))]
 
+mod back_pressure;
 mod bell;
 mod builder;
 mod clock;
@@ -81,6 +82,7 @@ pub use self::{
     listener::HandlerStats,
     processor::{SharedProcessor, SharedProcessorBuilder, State},
     registration::Registration,
+    resync::DueHandlers,
     stream::EventStream,
     threads::{ThreadMetrics, set_base_threads, thread_metrics},
 };

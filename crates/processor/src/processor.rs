@@ -13,6 +13,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use crate::back_pressure::BackPressure;
 use crate::builder::{HandlerBuilder, Task};
 use crate::inbox::{Batch, Inbox};
 use crate::listener::{HandlerStats, Listener, Moment, NewListener};
@@ -21,7 +22,7 @@ use crate::members::{Members, Phase};
 use crate::registration::{Owner, Registration};
 use crate::resync::Schedule;
 use crate::run::discard;
-use crate::{Error, EventHandler, EventStream, Notification};
+use crate::{DueHandlers, Error, EventHandler, EventStream, Notification};
 
 /// How often handlers that do not return are looked for.
 const WATCHDOG: Duration = Duration::from_secs(30);
@@ -86,9 +87,10 @@ pub(crate) struct Inner<T> {
     members: Members<Member>,
     state: Option<Box<Look<T>>>,
     schedule: Mutex<Schedule>,
+    /// Whether the schedule has handlers that are due. Written under its lock.
+    due: AtomicBool,
     space: Arc<Notify>,
-    /// Whether there ever was a handler that may hold the publisher up. Without one nobody is asked.
-    back_pressure: AtomicBool,
+    back_pressure: BackPressure,
     next_id: AtomicU64,
     grace: Duration,
     epoch: Instant,
@@ -139,13 +141,15 @@ impl<T: Object> SharedProcessorBuilder<T> {
         self
     }
 
-    /// The period of resyncs for handlers that do not name one. Zero, the default, means never.
+    /// The period of resyncs for handlers that do not name one. Zero, the default, means never, and so does
+    /// [`Duration::MAX`].
     pub fn resync(mut self, period: Duration) -> Self {
         self.resync = period;
         self
     }
 
-    /// How long handlers may take to return from their last event at the end, 10 seconds by default.
+    /// How long handlers may take to return from their last event at the end, 10 seconds by default; any time with
+    /// [`Duration::MAX`].
     pub fn grace(mut self, grace: Duration) -> Self {
         self.grace = grace;
         self
@@ -162,8 +166,9 @@ impl<T: Object> SharedProcessorBuilder<T> {
             members: Members::new(),
             state,
             schedule: Mutex::new(Schedule::new(resync)),
+            due: AtomicBool::new(false),
             space: Arc::default(),
-            back_pressure: AtomicBool::new(false),
+            back_pressure: BackPressure::new(),
             next_id: AtomicU64::new(0),
             grace,
             epoch: Instant::now(),
@@ -231,33 +236,44 @@ impl<T: Object> SharedProcessor<T> {
     /// O(1) in the number of handlers. Only for processors without a [state](SharedProcessorBuilder::state):
     /// with one, handlers that join need to know what is in it.
     pub fn publish(&self, notifications: impl IntoIterator<Item = Notification<T>>) {
-        self.inner.publish(None, false, notifications);
+        self.inner.publish(None, None, false, notifications);
     }
 
     /// As [`Self::publish`], for changes that the state has in it from this revision on. The state has to have them
     /// already; revisions may only rise.
     pub fn publish_at(&self, revision: u64, notifications: impl IntoIterator<Item = Notification<T>>) {
-        self.inner.publish(Some(revision), false, notifications);
+        self.inner.publish(Some(revision), None, false, notifications);
     }
 
     /// As [`Self::publish_at`], and waits between events for handlers that hold it up
-    /// ([`Buffer::BackPressure`](crate::Buffer::BackPressure)). Without such handlers it does not wait. Resyncs that
-    /// are for nobody are left out.
+    /// ([`Buffer::BackPressure`](crate::Buffer::BackPressure)). Without such handlers it does not wait.
     ///
     /// Dropped while it waits, it has published the first part of them and the rest is lost. It ends when the
     /// processor stops.
     pub async fn send(&self, revision: u64, notifications: impl IntoIterator<Item = Notification<T>>) {
-        let anyone_due = self.inner.schedule.lock().is_anyone_due();
-        let notifications = notifications.into_iter().filter(|one| anyone_due || !one.is_resync());
+        self.send_to(None, revision, notifications).await;
+    }
+
+    async fn send_to(
+        &self,
+        due: Option<DueHandlers>,
+        revision: u64,
+        notifications: impl IntoIterator<Item = Notification<T>>,
+    ) {
+        let inner = &self.inner;
         if self.room().is_none() {
-            return self.publish_at(revision, notifications);
+            return inner.publish(Some(revision), due, false, notifications);
         }
-        let mut rest = notifications.collect::<Vec<_>>().into_iter();
+        let mut rest = notifications.into_iter().collect::<Vec<_>>().into_iter();
         while rest.len() > 0 {
+            let due = due.as_ref().map(DueHandlers::share);
             match self.room() {
-                None => return self.publish_at(revision, rest),
+                None => return inner.publish(Some(revision), due, false, rest),
                 Some(0) => self.ready().await,
-                Some(room) => self.publish_at(revision, rest.by_ref().take(room.min(SENT_AT_ONCE))),
+                Some(room) => {
+                    let first = rest.by_ref().take(room.min(SENT_AT_ONCE));
+                    inner.publish(Some(revision), due, false, first);
+                }
             }
         }
     }
@@ -280,16 +296,13 @@ impl<T: Object> SharedProcessor<T> {
 
     /// How much may be published before some handler holds the publisher up, if any ever does.
     fn room(&self) -> Option<usize> {
-        if !self.inner.back_pressure.load(Ordering::Relaxed) {
-            return None;
-        }
-        self.inner.members.look(|members| members.iter().filter_map(|member| member.listener.room()).min())
+        self.inner.back_pressure.room()
     }
 
     /// The initial list ends here: a handler that has been told everything up to here has synced. Idempotent.
     pub fn publish_synced(&self) {
         if !self.has_synced() {
-            self.inner.publish(None, true, []);
+            self.inner.publish(None, None, true, []);
         }
     }
 
@@ -298,12 +311,49 @@ impl<T: Object> SharedProcessor<T> {
         self.inner.synced.is_cancelled()
     }
 
-    /// Notes which handlers are due for a resync now, and says whether any is:
-    /// [resyncs](Notification::resynced) that are published from now on are for them, until it is asked again.
+    /// Checks which handlers are due for a resync, and says whether any is. A handler that was found due stays so, however
+    /// often it is checked, until [`Self::take_due`] gives it out; one that was found due several times by then
+    /// receives one resync.
     ///
-    /// Follows client-go 1.37 (`shouldResync`).
+    /// Follows client-go 1.37 (`shouldResync`), where the next check changes which handlers receive a resync that is
+    /// still being delivered.
     pub fn should_resync(&self) -> bool {
-        self.inner.schedule.lock().should_resync()
+        let mut schedule = self.inner.schedule.lock();
+        let any = schedule.check();
+        self.inner.due.store(any, Ordering::Release);
+        any
+    }
+
+    /// The handlers that are due for a resync, if any is: they have to be given a resync
+    /// ([`Self::send_resync`], [`Self::publish_resync`]). Its objects have to be looked up after this call.
+    pub fn take_due(&self) -> Option<DueHandlers> {
+        // The usual answer, without the lock.
+        if !self.inner.due.load(Ordering::Acquire) {
+            return None;
+        }
+        let mut schedule = self.inner.schedule.lock();
+        self.inner.due.store(false, Ordering::Release);
+        schedule.take_due()
+    }
+
+    /// Publishes a resync: each of these objects, as an update to the same state, to the handlers that are due and to no
+    /// other. Each of them receives each object once, at its own pace. Does not wait.
+    ///
+    /// Only for processors without a [state](SharedProcessorBuilder::state), as [`Self::publish`].
+    pub fn publish_resync(&self, due: DueHandlers, objects: impl IntoIterator<Item = Arc<T>>) {
+        let unchanged = objects.into_iter().map(Notification::unchanged);
+        self.inner.publish(None, Some(due), false, unchanged);
+    }
+
+    /// As [`Self::publish_resync`], for the objects of the state at this revision, and waits as [`Self::send`] does.
+    pub async fn send_resync(
+        &self,
+        due: DueHandlers,
+        revision: u64,
+        objects: impl IntoIterator<Item = Arc<T>>,
+    ) {
+        let unchanged = objects.into_iter().map(Notification::unchanged);
+        self.send_to(Some(due), revision, unchanged).await;
     }
 
     /// How often [`Self::should_resync`] is to be asked: the smallest period of any handler, or the default.
@@ -314,7 +364,7 @@ impl<T: Object> SharedProcessor<T> {
 
     /// How each handler is doing.
     pub fn stats(&self) -> Vec<HandlerStats> {
-        self.inner.members.look(|members| members.iter().map(|member| member.listener.stats()).collect())
+        self.inner.members.look(|members| members.values().map(|member| member.listener.stats()).collect())
     }
 
     /// Tells handlers what is published until the token is cancelled.
@@ -337,7 +387,7 @@ impl<T: Object> SharedProcessor<T> {
                 inner.schedule.lock().start();
                 *inner.running.lock() = Some(running.clone());
                 let begin = |member: &mut Member| Some((member.listener.clone(), member.task.take()?));
-                members.iter_mut().filter_map(begin).collect::<Vec<_>>()
+                members.values_mut().filter_map(begin).collect::<Vec<_>>()
             })
             .map_err(|phase| match phase {
                 Phase::Stopped => Error::Stopped { processor: inner.name.clone() },
@@ -384,25 +434,25 @@ impl<T: Object> SharedProcessor<T> {
         let (cursor, (read, synced)) =
             inner.log.cursor(|| (inner.published.load(Ordering::Acquire), inner.synced.is_cancelled()));
         let initial = inner.state.as_ref().map(|look| look());
-        inner.back_pressure.fetch_or(bound.is_some(), Ordering::Relaxed);
-
         let id = inner.next_id.fetch_add(1, Ordering::Relaxed);
-        let resync_period = inner.schedule.lock().add(id, &name, resync);
+        let resync_period = inner.schedule.lock().add(id, resync);
+        resync_period.log(&name);
         let listener = Arc::new(Listener::new(NewListener {
             id,
             name,
             bound,
-            resync_period,
+            resync_period: resync_period.get(),
             read,
             published: inner.published.clone(),
             epoch: inner.epoch,
             space: inner.space.clone(),
             owner: inner.as_owner(),
         }));
+        inner.back_pressure.add(&listener);
         let inbox = Inbox::new(listener.clone(), cursor, initial, synced);
         let task = task(listener.clone(), inbox);
         let mut begun = None;
-        let joined = inner.members.join(Member { listener: listener.clone(), task }, |member, phase| {
+        let joined = inner.members.join(id, Member { listener: listener.clone(), task }, |member, phase| {
             if phase == Phase::Running
                 && let Some(running) = &*inner.running.lock()
                 && let Some(task) = member.task.take()
@@ -413,6 +463,7 @@ impl<T: Object> SharedProcessor<T> {
         });
         if let Err(late) = joined {
             inner.schedule.lock().remove(id);
+            inner.back_pressure.remove(id);
             late.discard();
             return Err(stopped());
         }
@@ -427,6 +478,7 @@ impl<T: Object> Inner<T> {
     fn publish(
         &self,
         revision: Option<u64>,
+        due: Option<DueHandlers>,
         synced: bool,
         notifications: impl IntoIterator<Item = Notification<T>>,
     ) {
@@ -434,8 +486,6 @@ impl<T: Object> Inner<T> {
         if notifications.is_empty() && !synced {
             return;
         }
-        let resyncs = notifications.iter().any(Notification::is_resync);
-        let due = resyncs.then(|| self.schedule.lock().due());
         let published = Moment::now(self.epoch);
         self.log.publish(|| {
             let first = self.published.load(Ordering::Relaxed);
@@ -456,7 +506,7 @@ impl<T: Object> Inner<T> {
         loop {
             tokio::time::sleep(WATCHDOG).await;
             let silent: Vec<_> = self.members.look(|members| {
-                let silent = members.iter().filter(|member| member.listener.watch());
+                let silent = members.values().filter(|member| member.listener.watch());
                 silent.map(|member| member.listener.clone()).collect()
             });
             // Not under the lock: a subscriber may ask for anything.
@@ -473,9 +523,10 @@ impl<T: Object> Inner<T> {
 impl<T: Object> Owner for Inner<T> {
     fn forget(&self, id: u64) {
         self.schedule.lock().remove(id);
+        self.back_pressure.remove(id);
         // Whoever has not returned from a callback yet stays on the list: what waits because of it is to be seen, and
         // the end has to wait for it.
-        let gone = self.members.leave(|member| member.listener.id == id && !member.is_running());
+        let gone = self.members.leave(id, |member| !member.is_running());
         gone.into_iter().for_each(Member::discard);
     }
 }

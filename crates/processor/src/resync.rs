@@ -1,5 +1,7 @@
-//! Who is due for a resync, and how often that is asked.
+//! Which handlers are due for a resync, and how often that is checked.
 
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,29 +10,103 @@ use tokio::time::Instant;
 /// No handler is resynced more often, as upstream.
 const MINIMUM: Duration = Duration::from_secs(1);
 
+/// The handlers that one resync is for.
+///
+/// Given out by [`take_due`](crate::SharedProcessor::take_due) and consumed by the resync that is published for them, so
+/// that no later check changes which handlers receive it.
+#[must_use = "these handlers wait for a resync"]
+pub struct DueHandlers {
+    /// In ascending order.
+    ids: Arc<[u64]>,
+}
+
 pub(crate) struct Schedule {
     /// The period of handlers that do not name one.
     default: Option<Duration>,
-    /// How often it is asked; fixed at the start.
+    /// The check period; fixed at the start.
     check: Option<Duration>,
     started: bool,
-    entries: Vec<Entry>,
-    due: Arc<[u64]>,
+    entries: BTreeMap<u64, Entry>,
+    /// Handlers that a check has found due, and whose resync has not begun.
+    due: BTreeSet<u64>,
 }
 
 struct Entry {
-    id: u64,
     period: Duration,
-    next: Instant,
+    /// `None` where no [`Instant`] is that late.
+    next: Option<Instant>,
+}
+
+/// The resync period of a handler, beside the one that was asked for.
+pub(crate) enum Period {
+    Never,
+    AsAsked(Duration),
+    Longer {
+        asked: Duration,
+        period: Duration,
+    },
+    /// There is no resync before the start, so that none is ever checked for.
+    Unchecked {
+        asked: Duration,
+    },
+}
+
+impl DueHandlers {
+    pub(crate) fn contains(&self, id: u64) -> bool {
+        self.ids.binary_search(&id).is_ok()
+    }
+
+    /// For one more batch of the same resync.
+    pub(crate) fn share(&self) -> Self {
+        Self { ids: self.ids.clone() }
+    }
+}
+
+impl fmt::Debug for DueHandlers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("DueHandlers").field("handlers", &self.ids.len()).finish()
+    }
+}
+
+impl Period {
+    pub(crate) fn get(&self) -> Option<Duration> {
+        match *self {
+            Self::Never | Self::Unchecked { .. } => None,
+            Self::AsAsked(period) | Self::Longer { period, .. } => Some(period),
+        }
+    }
+
+    /// Not under a lock: a subscriber is the user's.
+    pub(crate) fn log(&self, handler: &str) {
+        match self {
+            Self::Never | Self::AsAsked(_) => {}
+            Self::Longer { asked, period } => tracing::warn!(
+                handler,
+                ?asked,
+                ?period,
+                "the resync period is longer than asked: it was fixed at the start",
+            ),
+            Self::Unchecked { asked } => tracing::warn!(
+                handler, period = ?asked,
+                "no resync for this handler: none was asked for before the start",
+            ),
+        }
+    }
+}
+
+/// A period that is a period: neither zero nor so long that its end cannot be expressed.
+fn finite(period: Duration) -> Option<Duration> {
+    let never = period.is_zero() || Instant::now().checked_add(period).is_none();
+    (!never).then(|| period.max(MINIMUM))
 }
 
 impl Schedule {
     pub(crate) fn new(default: Duration) -> Self {
-        let default = (!default.is_zero()).then(|| default.max(MINIMUM));
-        Self { default, check: default, started: false, entries: Vec::new(), due: Arc::default() }
+        let default = finite(default);
+        Self { default, check: default, started: false, entries: BTreeMap::new(), due: BTreeSet::new() }
     }
 
-    /// From now on the smallest period stays as it is.
+    /// From now on the check period stays as it is.
     pub(crate) fn start(&mut self) {
         self.started = true;
     }
@@ -39,61 +115,41 @@ impl Schedule {
         self.check
     }
 
-    /// Takes a handler in; says with which period. `asked` is what it wants, zero for never, nothing for the default.
-    pub(crate) fn add(&mut self, id: u64, name: &str, asked: Option<Duration>) -> Option<Duration> {
-        let wanted = match asked {
-            Some(asked) => (!asked.is_zero()).then(|| asked.max(MINIMUM)),
-            None => self.default,
-        }?;
+    /// Takes a handler in. `asked` is its own period, zero for never, `None` for the default.
+    pub(crate) fn add(&mut self, id: u64, asked: Option<Duration>) -> Period {
+        let Some(wanted) = asked.map_or(self.default, finite) else { return Period::Never };
         let period = match (self.started, self.check) {
             (false, check) => {
                 self.check = Some(check.map_or(wanted, |check| check.min(wanted)));
                 wanted
             }
             (true, Some(check)) => wanted.max(check),
-            (true, None) => {
-                tracing::warn!(
-                    handler = name, period = ?wanted,
-                    "no resync for this handler: none was asked for before the start",
-                );
-                return None;
-            }
+            (true, None) => return Period::Unchecked { asked: wanted },
         };
-        if period > wanted {
-            tracing::warn!(
-                handler = name, asked = ?wanted, period = ?period,
-                "the resync period is longer than asked: it was fixed at the start",
-            );
-        }
-        self.entries.push(Entry { id, period, next: Instant::now() + period });
-        Some(period)
+        self.entries.insert(id, Entry { period, next: Instant::now().checked_add(period) });
+        if period > wanted { Period::Longer { asked: wanted, period } } else { Period::AsAsked(period) }
     }
 
     pub(crate) fn remove(&mut self, id: u64) {
-        self.entries.retain(|entry| entry.id != id);
+        self.entries.remove(&id);
+        self.due.remove(&id);
     }
 
-    /// Notes who is due now, and says whether anyone is.
-    pub(crate) fn should_resync(&mut self) -> bool {
+    /// Marks the handlers whose period is over, and says whether any is marked.
+    pub(crate) fn check(&mut self) -> bool {
         let now = Instant::now();
-        let mut due = Vec::new();
-        for entry in &mut self.entries {
-            if entry.next <= now {
-                entry.next = now + entry.period;
-                due.push(entry.id);
+        for (id, entry) in &mut self.entries {
+            if entry.next.is_some_and(|next| next <= now) {
+                entry.next = now.checked_add(entry.period);
+                self.due.insert(*id);
             }
         }
-        due.sort_unstable();
-        self.due = due.into();
         !self.due.is_empty()
     }
 
-    /// Whether a resync is for anyone now.
-    pub(crate) fn is_anyone_due(&self) -> bool {
-        !self.due.is_empty()
-    }
-
-    pub(crate) fn due(&self) -> Arc<[u64]> {
-        self.due.clone()
+    /// The marked handlers, which are marked no longer.
+    pub(crate) fn take_due(&mut self) -> Option<DueHandlers> {
+        let due = std::mem::take(&mut self.due);
+        (!due.is_empty()).then(|| DueHandlers { ids: due.into_iter().collect() })
     }
 }

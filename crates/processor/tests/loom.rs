@@ -152,8 +152,8 @@ fn who_joins_between_store_and_log_is_told_each_change_once() {
 #[derive(Debug, Default)]
 struct Member(usize);
 
-fn join(members: &Members<Member>) -> Result<(), Member> {
-    members.join(Member::default(), |member, phase| member.0 += usize::from(phase == Phase::Running))
+fn join(members: &Members<Member>, id: u64) -> Result<(), Member> {
+    members.join(id, Member::default(), |member, phase| member.0 += usize::from(phase == Phase::Running))
 }
 
 // contract: P-13, I-05
@@ -163,16 +163,16 @@ fn who_joins_is_refused_or_started_once_and_ended() {
         let members = Arc::new(Members::new());
         let joining = {
             let members = members.clone();
-            thread::spawn(move || join(&members))
+            thread::spawn(move || join(&members, 1))
         };
-        members.start(|members| members.iter_mut().for_each(|member| member.0 += 1)).unwrap();
+        members.start(|members| members.values_mut().for_each(|member| member.0 += 1)).unwrap();
         let ended = members.stop();
         match joining.join().unwrap() {
             Ok(()) => assert!(matches!(ended.as_slice(), [Member(1)]), "{ended:?}"),
             Err(refused) => assert_eq!((refused.0, ended.len()), (0, 0)),
         }
-        assert!(members.look(<[_]>::is_empty));
-        assert!(join(&members).is_err());
+        assert!(members.look(std::collections::BTreeMap::is_empty));
+        assert!(join(&members, 2).is_err());
     });
 }
 
@@ -181,12 +181,12 @@ fn who_joins_is_refused_or_started_once_and_ended() {
 fn who_leaves_is_taken_out_by_one() {
     loom::model(|| {
         let members = Arc::new(Members::new());
-        join(&members).unwrap();
+        join(&members, 1).unwrap();
         let leaving = {
             let members = members.clone();
-            thread::spawn(move || members.leave(|_| true))
+            thread::spawn(move || members.leave(1, |_| true))
         };
-        let started = members.start(|members| members.iter_mut().map(|member| member.0 += 1).count());
+        let started = members.start(|members| members.values_mut().map(|member| member.0 += 1).count());
         let ended = members.stop();
         let left = leaving.join().unwrap();
         assert_eq!(ended.len() + usize::from(left.is_some()), 1);

@@ -5,8 +5,8 @@ mod common;
 
 use std::time::Duration;
 
-use common::{Pod, Recorder, added, pod, start};
-use kinformer_processor::{Buffer, Event, Notification, Registration, SharedProcessor, State};
+use common::{Pod, Recorder, added, pod, start, within};
+use kinformer_processor::{Buffer, Event, Registration, SharedProcessor, State};
 use tokio::time::advance;
 
 fn secs(secs: u64) -> Duration {
@@ -17,8 +17,11 @@ fn every(processor: &SharedProcessor<Pod>, period: Duration, recorder: &Recorder
     processor.handler().resync(period).inline().add(recorder.handler()).unwrap()
 }
 
+/// Resyncs one object, if any handler is due.
 fn resync(processor: &SharedProcessor<Pod>) {
-    processor.publish([Notification::resynced(pod("a", 1), pod("a", 1))]);
+    if let Some(due) = processor.take_due() {
+        processor.publish_resync(due, [pod("a", 1)]);
+    }
 }
 
 // contract: P-03, P-04
@@ -64,16 +67,17 @@ async fn one_who_joined_late_is_resynced_although_nothing_has_changed_since() {
     for _ in 0..2 {
         advance(secs(2)).await;
         assert!(processor.should_resync());
-        processor.publish_at(1, [Notification::resynced(pod("a", 1), pod("a", 1))]);
+        let due = processor.take_due().unwrap();
+        processor.send_resync(due, 1, [pod("a", 1)]).await;
     }
     assert_eq!(late.told(3).await, ["+a1!", "a1>1", "a1>1"]);
     assert_eq!(early.told(3).await, ["+a1!", "a1>1", "a1>1"]);
     running.stop().await.unwrap();
 }
 
-// contract: P-03
+// contract: P-03, P-18
 #[tokio::test(start_paused = true)]
-async fn a_resync_is_for_those_who_were_due_when_it_was_published() {
+async fn a_resync_is_for_those_who_were_due_when_it_began() {
     let processor = SharedProcessor::new("test");
     let [early, late] = [(); 2].map(|()| Recorder::new());
     every(&processor, secs(2), &early);
@@ -89,16 +93,96 @@ async fn a_resync_is_for_those_who_were_due_when_it_was_published() {
     assert!(processor.should_resync());
     resync(&processor);
     every(&processor, secs(2), &late);
-    resync(&processor);
+    assert!(processor.take_due().is_none(), "nobody is due twice");
     advance(secs(2)).await;
     assert!(processor.should_resync());
     resync(&processor);
     processor.publish([added("end", 1)]);
     // Only now does anybody look at any of it.
     let running = start(&processor);
-    assert_eq!(early.told(4).await, ["a1>1", "a1>1", "a1>1", "+end1"]);
+    assert_eq!(early.told(3).await, ["a1>1", "a1>1", "+end1"]);
     assert_eq!(late.told(2).await, ["a1>1", "+end1"]);
     assert_eq!(coalesced.told(1).await, ["+end1"]);
+    running.stop().await.unwrap();
+}
+
+/// Two handlers are due at different times, and a third makes the publisher wait in the middle of each resync.
+// contract: P-18
+#[tokio::test(start_paused = true)]
+async fn a_check_changes_nothing_about_a_resync_that_is_being_sent() {
+    const OBJECTS: usize = 100;
+    let processor = SharedProcessor::new("test");
+    let [seldom, often] = [(); 2].map(|()| Recorder::new());
+    every(&processor, secs(3), &seldom);
+    every(&processor, secs(1), &often);
+    let slow = async |_: Event<Pod>| tokio::time::sleep(Duration::from_millis(50)).await;
+    let slow = processor.handler().buffer(Buffer::BackPressure(1)).resync(secs(3)).add_async(slow).unwrap();
+    let running = start(&processor);
+    let all = || (0..OBJECTS).map(|i| pod(&format!("o{i}"), 1));
+    let one: Vec<_> = (0..OBJECTS).map(|i| format!("o{i}1>1")).collect();
+
+    advance(secs(3)).await;
+    assert!(processor.should_resync());
+    let first = processor.take_due().unwrap();
+    let sending = tokio::spawn({
+        let processor = processor.clone();
+        async move { processor.send_resync(first, 0, all()).await }
+    });
+    // It takes five seconds.
+    for _ in 0..3 {
+        advance(secs(1)).await;
+        assert!(processor.should_resync(), "one of them is due again");
+    }
+    within(sending).await.unwrap();
+    assert_eq!(seldom.told(OBJECTS).await, one);
+    assert_eq!(often.told(OBJECTS).await, one);
+
+    // What the checks found meanwhile is one resync for each.
+    let second = processor.take_due().unwrap();
+    assert!(processor.take_due().is_none());
+    within(processor.send_resync(second, 0, all())).await;
+    let twice = [&one[..], &one[..]].concat();
+    assert_eq!(often.told(2 * OBJECTS).await, twice);
+    assert_eq!(seldom.told(2 * OBJECTS).await, twice);
+    processor.publish_synced();
+    within(slow.synced()).await.unwrap();
+    assert_eq!(slow.stats().delivered, 2 * OBJECTS as u64);
+    running.stop().await.unwrap();
+}
+
+// contract: P-18
+#[tokio::test(start_paused = true)]
+async fn a_handler_that_was_due_and_left_is_due_no_longer() {
+    let processor = SharedProcessor::<Pod>::new("test");
+    let registration = every(&processor, secs(5), &Recorder::new());
+    advance(secs(5)).await;
+    assert!(processor.should_resync());
+    registration.remove().await;
+    assert!(processor.take_due().is_none());
+    assert!(!processor.should_resync());
+}
+
+// contract: P-04, I-15
+#[tokio::test(start_paused = true)]
+async fn the_longest_period_is_never() {
+    let processor = SharedProcessor::<Pod>::builder("test").resync(Duration::MAX).build();
+    let default = processor.add_handler(|_: &Event<Pod>| ()).unwrap();
+    let never = every(&processor, Duration::MAX, &Recorder::new());
+    let almost = every(&processor, Duration::MAX - secs(1), &Recorder::new());
+    for registration in [&default, &never, &almost] {
+        assert_eq!(registration.resync_period(), None);
+    }
+    assert_eq!(processor.resync_check_period(), None);
+    assert!(!processor.should_resync());
+    // Beside one that has a period, before the start and after it.
+    let recorder = Recorder::new();
+    every(&processor, secs(10), &recorder);
+    let running = start(&processor);
+    tokio::task::yield_now().await;
+    assert_eq!(every(&processor, Duration::MAX, &Recorder::new()).resync_period(), None);
+    assert_eq!(processor.resync_check_period(), Some(secs(10)));
+    advance(secs(10)).await;
+    assert!(processor.should_resync());
     running.stop().await.unwrap();
 }
 

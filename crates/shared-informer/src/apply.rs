@@ -24,8 +24,6 @@ pub(crate) struct Apply<T: Object> {
 enum Origin<T> {
     /// The object has another state, if its version says so.
     Changed,
-    /// Nothing about it has changed.
-    Resync,
     Deleted(Tombstone<T>),
 }
 
@@ -43,7 +41,8 @@ impl<T: Object> Process<T> for Apply<T> {
                 Delta::Added(object) | Delta::Updated(object) | Delta::Replaced(object) => {
                     (Transaction::Update(object), Origin::Changed)
                 }
-                Delta::Sync(object) => (Transaction::Update(object), Origin::Resync),
+                // Brings nothing that the store does not have: see `resync`.
+                Delta::Sync(_) | Delta::SyncAll => continue,
                 Delta::Deleted(tombstone) => {
                     (Transaction::Delete(tombstone.clone()), Origin::Deleted(tombstone))
                 }
@@ -59,6 +58,7 @@ impl<T: Object> Process<T> for Apply<T> {
         self.write(&mut batch, &mut origins, in_initial_list).await;
         // Only now have they been processed.
         drop(popped);
+        self.resync().await;
         self.latency.observe(began.elapsed());
     }
 
@@ -109,17 +109,22 @@ impl<T: Object> Apply<T> {
                     tracing::error!(informer = %self.name, %error, "a list was not stored");
                 }
             },
-            Delta::SyncAll => {
-                let snapshot = self.indexer.snapshot();
-                let resyncs =
-                    snapshot.iter().map(|object| Notification::resynced(object.clone(), object.clone()));
-                self.processor.send(snapshot.revision(), resyncs).await;
-            }
             Delta::Bookmark(version) => self.indexer.bookmark(version),
             other => {
                 tracing::error!(informer = %self.name, delta = %other.delta_type(), "an unknown delta was left out");
             }
         }
+    }
+
+    /// Delivers the whole store to the handlers that are due for a resync, if any is.
+    ///
+    /// Done after every batch, whatever it brought: a resync that the queue carries only wakes the controller. A queue of
+    /// single deltas leaves out objects that are queued or in flight, so it may carry nothing at all; but then there is
+    /// a batch after which this is done. So this comes after the end of the flight.
+    async fn resync(&self) {
+        let Some(due) = self.processor.take_due() else { return };
+        let snapshot = self.indexer.snapshot();
+        self.processor.send_resync(due, snapshot.revision(), snapshot.iter().cloned()).await;
     }
 
     fn log(&self, report: &Report) {
@@ -142,12 +147,12 @@ fn notification<T: Object>(
     Some(match (change.old, change.new, origin) {
         // Nobody was told of it.
         (None, None, _) => return None,
+        // A list that brings it again, or a late watch event.
+        (Some(old), Some(new), _) if is_same_state(&old, &new) => return None,
         (old @ Some(_), None, Origin::Deleted(tombstone)) => Notification::deleted(tombstone).last_told(old),
         (Some(old), None, _) => Notification::deleted(Tombstone::FinalState(old)),
         (None, Some(new), _) if in_initial_list => Notification::added(new).in_initial_list(),
         (None, Some(new), _) => Notification::added(new),
-        (Some(old), Some(new), Origin::Resync) => Notification::resynced(old, new),
-        (Some(old), Some(new), _) if is_same_state(&old, &new) => Notification::resynced(old, new),
         (Some(old), Some(new), _) => Notification::updated(old, new),
     })
 }

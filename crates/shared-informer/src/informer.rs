@@ -222,8 +222,7 @@ impl<T: Object> SharedIndexInformer<T> {
             Poll::Pending => tasks.spawn(running),
         };
         let check = inner.processor.resync_check_period().unwrap_or_default();
-        let due = inner.processor.clone();
-        let options = options.resync_period(check).should_resync(move || due.should_resync());
+        let options = options.resync_period(check).should_resync(inner.clone().resync_check());
         let apply = Apply {
             name: inner.name.clone(),
             indexer: inner.indexer.clone(),
@@ -364,6 +363,24 @@ impl<T: Object> SharedIndexInformer<T> {
 impl<T: Object> Inner<T> {
     pub(crate) fn has_stopped(&self) -> bool {
         self.stopped.is_cancelled()
+    }
+
+    /// Checks for due handlers, and says whether the queue is to carry a resync for them.
+    ///
+    /// It has to only if there is nothing queued: the controller looks for due handlers after every batch, and what is
+    /// queued now is popped later. So neither resyncs nor their single deltas pile up in front of a slow store.
+    fn resync_check(self: Arc<Self>) -> impl Fn() -> bool + Send + Sync + 'static {
+        move || {
+            if !self.processor.should_resync() {
+                return false;
+            }
+            if self.synced.is_cancelled() && !self.indexer.is_empty() {
+                return self.queue.depth() == 0;
+            }
+            // There is nothing to resync, or not all of the first list: this time they receive none.
+            let _ = self.processor.take_due();
+            false
+        }
     }
 }
 

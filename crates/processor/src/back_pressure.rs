@@ -1,0 +1,52 @@
+//! The handlers that can make a publisher wait.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use parking_lot::Mutex;
+
+use crate::listener::Listener;
+
+/// Kept apart from all other handlers, so that publishing visits none of those.
+pub(crate) struct BackPressure {
+    listeners: Mutex<BTreeMap<u64, Arc<Listener>>>,
+    /// How many there are, to be read without the lock.
+    count: AtomicUsize,
+}
+
+impl BackPressure {
+    pub(crate) fn new() -> Self {
+        Self { listeners: Mutex::new(BTreeMap::new()), count: AtomicUsize::new(0) }
+    }
+
+    /// Takes a listener in, if it has a bound.
+    pub(crate) fn add(&self, listener: &Arc<Listener>) {
+        if listener.bound.is_some() {
+            let mut listeners = self.listeners.lock();
+            listeners.insert(listener.id, listener.clone());
+            self.count.store(listeners.len(), Ordering::Relaxed);
+        }
+    }
+
+    pub(crate) fn remove(&self, id: u64) {
+        if self.count.load(Ordering::Relaxed) == 0 {
+            return;
+        }
+        let mut listeners = self.listeners.lock();
+        // Dropped after the lock: it may be the last one of the listener.
+        let removed = listeners.remove(&id);
+        self.count.store(listeners.len(), Ordering::Relaxed);
+        drop(listeners);
+        drop(removed);
+    }
+
+    /// How much may be published before one of them makes the publisher wait; `None` without any. O(1) without any, else
+    /// linear in their number.
+    pub(crate) fn room(&self) -> Option<usize> {
+        if self.count.load(Ordering::Relaxed) == 0 {
+            return None;
+        }
+        self.listeners.lock().values().filter_map(|listener| listener.room()).min()
+    }
+}
