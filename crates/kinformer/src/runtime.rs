@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 use std::fmt::Debug;
 use std::hash::Hash;
 
-use futures::{Stream, StreamExt as _, stream};
+use futures::stream::{self, FusedStream, StreamExt as _};
 use kinformer_core::Object;
 use kinformer_kube::Typed;
 use kinformer_processor::{Error, Event, EventStream};
@@ -20,7 +20,7 @@ use kube_runtime::watcher;
 /// `InitDone` when the informer has synced and all of them were taken, and then every change. It never fails: the
 /// informer mends what goes wrong, and tells nobody twice.
 ///
-/// It ends with the informer. Dropping it takes it off the informer. Objects are cloned for it, one by one,
+/// It ends with the informer, and polled after its end it is at its end again. Dropping it takes it off the informer. Objects are cloned for it, one by one,
 /// since kube-runtime's events own theirs. A deletion whose last state is not known is left out, and logged; so is a
 /// packed object that does not decode.
 ///
@@ -28,7 +28,7 @@ use kube_runtime::watcher;
 /// The informer has stopped.
 pub fn watcher_events<K, T>(
     informer: &SharedIndexInformer<T>,
-) -> Result<impl Stream<Item = watcher::Result<watcher::Event<K>>> + Send + use<K, T>, Error>
+) -> Result<impl FusedStream<Item = watcher::Result<watcher::Event<K>>> + Send + use<K, T>, Error>
 where
     K: Resource + Clone + Send + Sync + 'static,
     T: Object + Typed<K>,
@@ -36,10 +36,11 @@ where
     let events = informer.handler().named("kube-runtime watcher").stream()?;
     let begun = stream::once(async { Ok(watcher::Event::Init) });
     let follow = Follow { events, initial: true, held: VecDeque::new() };
-    Ok(begun.chain(stream::unfold(follow, |mut follow| async {
+    let events = begun.chain(stream::unfold(follow, |mut follow| async {
         let event = follow.next().await?;
         Some((Ok(event), follow))
-    })))
+    }));
+    Ok(events.fuse())
 }
 
 /// The object as kube-runtime wants it.
@@ -126,12 +127,12 @@ impl<T: Object> Follow<T> {
 /// The informer has stopped.
 pub fn reflector_store<K, T>(
     informer: &SharedIndexInformer<T>,
-) -> Result<(Store<K>, impl Stream<Item = watcher::Result<watcher::Event<K>>> + Send + use<K, T>), Error>
+) -> Result<(Store<K>, impl FusedStream<Item = watcher::Result<watcher::Event<K>>> + Send + use<K, T>), Error>
 where
     K: Resource<DynamicType: Clone + Debug + Default + Eq + Hash> + Clone + Debug + Send + Sync + 'static,
     T: Object + Typed<K>,
 {
     let writer = Writer::<K>::default();
     let store = writer.as_reader();
-    Ok((store, reflector::reflector(writer, watcher_events(informer)?)))
+    Ok((store, reflector::reflector(writer, watcher_events(informer)?).fuse()))
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::convert::Infallible;
 use std::sync::Arc;
 
-use futures::{Stream, StreamExt as _};
+use futures::stream::{FusedStream, Stream, StreamExt as _};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kinformer::runtime::{reflector_store, watcher_events};
 use kinformer::{Object, SharedIndexInformer, SharedInformerFactory, Typed, client};
@@ -86,6 +86,27 @@ async fn is_a_watcher<T: Object + Typed<ConfigMap>>(
 
     factory.shutdown().await.unwrap();
     assert!(late.next().await.is_none());
+    server.shutdown().await;
+}
+
+/// A `select!` in a loop polls a stream that has ended again and again.
+// contract: P-20
+#[tokio::test]
+async fn a_watcher_that_is_polled_after_its_end_is_at_its_end() {
+    let (server, factory) = server().await;
+    let informer = factory.informer_for::<ConfigMap>();
+    let mut events = Box::pin(watcher_events(&informer).unwrap());
+    let (_store, reflected) = reflector_store(&informer).unwrap();
+    let mut reflected = Box::pin(reflected);
+    factory.start().unwrap();
+    factory.wait_for_cache_sync().await.into_result().unwrap();
+    factory.shutdown().await.unwrap();
+    while events.next().await.is_some() {}
+    while reflected.next().await.is_some() {}
+    for _ in 0..2 {
+        assert!(events.next().await.is_none() && reflected.next().await.is_none());
+    }
+    assert!(events.is_terminated() && reflected.is_terminated());
     server.shutdown().await;
 }
 

@@ -5,7 +5,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use futures::Stream;
-use futures::stream::BoxStream;
+use futures::stream::{BoxStream, FusedStream};
 use kinformer_core::Object;
 
 use crate::Registration;
@@ -17,12 +17,14 @@ use crate::source::Source;
 /// The events of a processor, to be taken one by one.
 ///
 /// An event counts as finished when the next one is asked for. The stream ends when the processor stops or the
-/// registration is removed; dropping it removes the registration. What is not taken waits, visibly, in the
+/// registration is removed, without the events that were not taken by then; polled after its end, it is at its end
+/// again. Dropping it removes the registration. What is not taken waits, visibly, in the
 /// [statistics](Registration::stats).
 #[must_use = "streams do nothing unless polled"]
 pub struct EventStream<T> {
     registration: Registration,
-    events: BoxStream<'static, Event<T>>,
+    /// Until the end.
+    events: Option<BoxStream<'static, Event<T>>>,
 }
 
 impl<T: Object> EventStream<T> {
@@ -47,7 +49,7 @@ impl<T: Object> EventStream<T> {
                 }
             }
         });
-        Self { registration, events: Box::pin(events) }
+        Self { registration, events: Some(Box::pin(events)) }
     }
 
     /// To see how far behind it is, and whether it has taken the initial list.
@@ -60,7 +62,18 @@ impl<T> Stream for EventStream<T> {
     type Item = Event<T>;
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Event<T>>> {
-        self.events.as_mut().poll_next(context)
+        let Some(events) = &mut self.events else { return Poll::Ready(None) };
+        let next = events.as_mut().poll_next(context);
+        if let Poll::Ready(None) = next {
+            self.events = None;
+        }
+        next
+    }
+}
+
+impl<T> FusedStream for EventStream<T> {
+    fn is_terminated(&self) -> bool {
+        self.events.is_none()
     }
 }
 

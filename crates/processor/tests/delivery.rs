@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use common::{Pod, Recorder, added, deleted, gate, pod, start, updated, within, words};
 use futures::StreamExt as _;
+use futures::stream::FusedStream as _;
 use kinformer_core::Tombstone;
 use kinformer_processor::{
     AsyncEventHandler, Buffer, Event, EventHandler, EventHandlerFuncs, Notification, SharedProcessor,
@@ -285,4 +286,76 @@ async fn who_waits_for_a_processor_that_nobody_can_run_any_more_is_told() {
     assert!(within(stream.next()).await.is_none());
     assert!(within(registration.synced()).await.unwrap_err().to_string().contains("ended before"));
     within(registration.remove()).await;
+}
+
+/// A `select!` in a loop polls a stream that has ended again and again.
+// contract: P-20
+#[tokio::test]
+async fn a_stream_that_is_polled_after_its_end_is_at_its_end() {
+    for buffer in [Buffer::EveryEvent, Buffer::Coalesced, Buffer::BackPressure(2)] {
+        let processor = SharedProcessor::<Pod>::new("test");
+        let stream = || processor.handler().buffer(buffer).stream().unwrap();
+        let (mut removed, mut stopped) = (stream(), stream());
+        let running = start(&processor);
+        processor.publish([added("a", 1)]);
+        for stream in [&mut removed, &mut stopped] {
+            assert_eq!(words(&within(stream.next()).await.unwrap()), "+a1");
+            assert!(!stream.is_terminated());
+        }
+        drop(removed.registration().remove());
+        assert!(within(removed.next()).await.is_none());
+        running.stop().await.unwrap();
+        assert!(within(stopped.next()).await.is_none());
+        for stream in [&mut removed, &mut stopped] {
+            assert!(stream.is_terminated());
+            assert!(within(stream.next()).await.is_none(), "{buffer:?}");
+            assert!(within(stream.next()).await.is_none(), "{buffer:?}");
+        }
+    }
+}
+
+/// As in client-go; kube-runtime delivers them.
+// contract: P-19
+#[tokio::test(start_paused = true)]
+async fn undelivered_events_are_dropped_at_the_end() {
+    for buffer in [Buffer::EveryEvent, Buffer::Coalesced, Buffer::BackPressure(10)] {
+        let processor = SharedProcessor::new("test");
+        let (gate, mut wait) = gate();
+        let (blocking, inline) = (Recorder::new(), Recorder::new());
+        let note = blocking.clone();
+        let registration = processor
+            .handler()
+            .buffer(buffer)
+            .for_each(move |event| {
+                note.note(event);
+                wait();
+            })
+            .unwrap();
+        let mut stream = processor.handler().buffer(buffer).stream().unwrap();
+        let note = inline.clone();
+        processor
+            .handler()
+            .buffer(buffer)
+            .add_async(move |event: Event<Pod>| {
+                note.note(&event);
+                std::future::pending()
+            })
+            .unwrap();
+        let running = start(&processor);
+        processor.publish(["a", "b", "c"].map(|name| added(name, 1)));
+        gate.reached().await;
+        inline.told(1).await;
+        assert_eq!(words(&within(stream.next()).await.unwrap()), "+a1");
+
+        running.cancel.cancel();
+        while !registration.is_removed() {
+            tokio::task::yield_now().await;
+        }
+        drop(gate);
+        // The future that never ends is dropped at its await point after the grace period.
+        drop(running.stop().await);
+        assert_eq!((blocking.now(), inline.now()), (vec!["+a1".into()], vec!["+a1".into()]), "{buffer:?}");
+        assert!(within(stream.next()).await.is_none(), "{buffer:?}");
+        assert!(processor.stats().is_empty(), "nothing waits for a handler any more");
+    }
 }
