@@ -1,5 +1,5 @@
 //! What telling handlers costs: one, ten, a hundred of them, in batches and singly; a slow one beside them; a late
-//! one. Against a channel for each handler.
+//! one; one with back-pressure beside many; the removal of many. Against a channel for each handler.
 //!
 //! `publish` is the publisher alone, on the thread of the handlers, so that they sleep meanwhile and take nothing
 //! from it; `told` is until the last of them has heard of the last event, on threads of their own.
@@ -12,8 +12,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use benches::{Pod, pod};
-use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
-use kinformer_processor::{Event, Notification, SharedProcessor, State};
+use criterion::{BatchSize, BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
+use futures::FutureExt as _;
+use kinformer_processor::{Buffer, Event, Notification, SharedProcessor, State};
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::{Notify, mpsc};
@@ -285,6 +286,56 @@ fn join(c: &mut Criterion) {
     group.finish();
 }
 
+/// Sending one event beside handlers that sleep, without a handler with back-pressure, with one, and after it; and the
+/// removal of all of them. The first three must not depend on the number, the last only as sorting does.
+fn many(c: &mut Criterion) {
+    let keys = benches::keys(1);
+    let object = pod(&keys, 0, 1);
+    let mut group = c.benchmark_group("many handlers");
+    for n in [1_000, 16_000] {
+        let idle = |_: &Event<Pod>| {};
+        let filled = || {
+            let processor = SharedProcessor::new("bench");
+            let added = (0..n).filter_map(|_| processor.handler().inline().for_each(idle).ok());
+            let registrations: Vec<_> = added.collect();
+            (processor, registrations)
+        };
+        for name in ["send", "send beside back-pressure", "send after back-pressure"] {
+            group.bench_function(BenchmarkId::new(name, n), |b| {
+                // Nothing runs, and what is sent stays in the log: so a fresh one for each run.
+                b.iter_custom(|iterations| {
+                    let (processor, _registrations) = filled();
+                    let bounded = (name != "send")
+                        .then(|| processor.handler().buffer(Buffer::BackPressure(usize::MAX)).for_each(idle));
+                    if let Some(Ok(bounded)) = bounded
+                        && name == "send after back-pressure"
+                    {
+                        drop(bounded.remove());
+                    }
+                    let began = now();
+                    for _ in 0..iterations {
+                        let update = Notification::updated(object.clone(), object.clone());
+                        assert!(processor.send(0, [update]).now_or_never().is_some(), "nothing holds it up");
+                    }
+                    began.elapsed()
+                });
+            });
+        }
+        group.throughput(Throughput::Elements(n));
+        group.bench_function(BenchmarkId::new("remove all", n), |b| {
+            b.iter_batched(
+                filled,
+                |(processor, registrations)| {
+                    registrations.iter().for_each(|registration| drop(registration.remove()));
+                    processor
+                },
+                BatchSize::PerIteration,
+            );
+        });
+    }
+    group.finish();
+}
+
 /// How many allocations there are for each event, from the publisher to the end of the handlers.
 fn allocations(_: &mut Criterion) {
     let runtime = two_threads();
@@ -309,6 +360,6 @@ criterion_group! {
     name = group;
     config = Criterion::default().sample_size(10).warm_up_time(Duration::from_millis(200))
         .measurement_time(Duration::from_millis(600));
-    targets = allocations, handlers, slow_one, join
+    targets = allocations, handlers, slow_one, join, many
 }
 criterion_main!(group);
