@@ -303,3 +303,20 @@ async fn many_watches_share_one_http2_connection() {
     assert_eq!(server.stats().open_connections, 1);
     tokio::time::timeout(common::PATIENCE, server.shutdown()).await.unwrap();
 }
+
+// contract: E-04, I-15
+#[tokio::test]
+async fn the_longest_timeout_is_without_a_limit() {
+    let server = ApiServer::builder().bookmark_interval(Duration::MAX).start().await.unwrap();
+    let client = Client::new(&server);
+    server.create(config_map("before", "1")).unwrap();
+    let query = format!(
+        "watch=1&allowWatchBookmarks=true&resourceVersion={}&timeoutSeconds={}",
+        server.version(),
+        i64::MAX
+    );
+    let mut watch = client.watch(&format!("{MAPS}?{query}")).await;
+    server.create(config_map("a", "1")).unwrap();
+    assert_eq!(watch.kind_and_name().await, pair("ADDED", "a"));
+    server.shutdown().await;
+}

@@ -39,7 +39,7 @@ impl Default for MutationCacheOptions {
 }
 
 impl MutationCacheOptions {
-    /// How long an own write is remembered at most.
+    /// How long an own write is remembered at most; [`Duration::MAX`] is without a limit.
     #[must_use]
     pub fn time_to_live(mut self, time_to_live: Duration) -> Self {
         self.time_to_live = time_to_live;
@@ -87,7 +87,8 @@ struct Own<T> {
 
 struct Entry<T> {
     what: What<T>,
-    expires: Instant,
+    /// `None` where no [`Instant`] is that late.
+    expires: Option<Instant>,
     used: u64,
 }
 
@@ -110,7 +111,7 @@ impl<T: Object> Own<T> {
         }
         self.uses += 1;
         self.order.insert(self.uses, key.clone());
-        let expires = Instant::now() + options.time_to_live;
+        let expires = Instant::now().checked_add(options.time_to_live);
         self.entries.insert(key, Entry { what, expires, used: self.uses });
         dropped
     }
@@ -139,7 +140,7 @@ impl<T: Object> Own<T> {
         let expired: Vec<ObjectKey> = self
             .entries
             .iter()
-            .filter(|(_, entry)| entry.expires <= now)
+            .filter(|(_, entry)| entry.expires.is_some_and(|expires| expires <= now))
             .map(|(key, _)| key.clone())
             .collect();
         expired.iter().filter_map(|key| self.remove(key)).collect()

@@ -155,6 +155,17 @@ async fn it_expires() {
     assert_eq!(shown(&cache, &["n1", "n2"]), [vec!["a@5"], vec!["a@5"], vec![]]);
 }
 
+// contract: S-15, I-15
+#[tokio::test(start_paused = true)]
+async fn the_longest_time_to_live_is_without_a_limit() {
+    let (indexer, cache) = cache(with_adds().time_to_live(Duration::MAX));
+    add(&indexer, pod("a", "5", "n1"));
+    cache.mutation(pod("a", "7", "n2")).unwrap();
+    advance(Duration::from_secs(1_000_000)).await;
+    cache.mutation(pod("b", "8", "n2")).unwrap();
+    assert_eq!(cache.get_by_key("a").unwrap().version, "7");
+}
+
 // contract: S-15
 #[test]
 fn of_too_many_the_least_recently_used_goes() {

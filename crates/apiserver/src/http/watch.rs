@@ -12,7 +12,7 @@ use bytes::Bytes;
 use futures::stream;
 use hyper::body::Incoming;
 use serde_json::{Value, json};
-use tokio::time::{Instant, Sleep};
+use tokio::time::Sleep;
 use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 
 use crate::api::{ListItem, write_object};
@@ -70,7 +70,6 @@ pub(super) fn answer(
         asked
     };
     let timeout = params.timeout_seconds.filter(|seconds| *seconds > 0).map(Duration::from_secs);
-    let deadline = Instant::now() + timeout.unwrap_or_else(default_timeout);
     let watch_list = params.initial_events == Some(true) && params.bookmarks;
     let watch = Watch {
         watcher: Watcher::new(resource.store.clone(), from),
@@ -89,7 +88,7 @@ pub(super) fn answer(
         failure,
         bookmarks: params.bookmarks.then_some(context.bookmark_interval),
         next_bookmark: Box::pin(tokio::time::sleep(context.bookmark_interval)),
-        deadline: Box::pin(tokio::time::sleep_until(deadline)),
+        deadline: Box::pin(tokio::time::sleep(timeout.unwrap_or_else(default_timeout))),
         ended: Box::pin(context.watch_token().cancelled_owned()),
         shutdown: context.shutdown.clone(),
         nudges: context.faults.nudges(),
@@ -196,7 +195,7 @@ impl Watch {
                 () = &mut self.deadline => return None,
                 () = &mut self.next_bookmark => {
                     let interval = self.bookmarks.unwrap_or(self.context.bookmark_interval);
-                    self.next_bookmark.as_mut().reset(Instant::now() + interval);
+                    self.next_bookmark.as_mut().set(tokio::time::sleep(interval));
                     // Everything up to here has been sent; what is read now comes after the bookmark.
                     let mut version = self.watcher.cursor();
                     if self.watcher.catch_up(&mut self.events).is_ok() && self.events.is_empty() {
