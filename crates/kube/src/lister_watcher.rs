@@ -380,6 +380,7 @@ impl<K: Object + FromWire> Events<K> {
                 events.take(chunk);
             }
         })
+        .fuse()
     }
 
     fn take(&mut self, chunk: Option<Result<Bytes, ApiError>>) {

@@ -153,3 +153,14 @@ async fn a_watch_tells_what_it_cannot_use() {
         assert!(event.contains(expected), "{event} is not {expected}");
     }
 }
+
+// contract: P-20
+#[tokio::test]
+async fn a_watch_that_is_polled_after_its_end_is_at_its_end() {
+    let source = answering(http("200 OK", ""), true).await;
+    let mut watch = source.watch(WatchOptions::from("5", Duration::from_secs(5))).await.unwrap();
+    while watch.next().await.is_some() {}
+    for _ in 0..2 {
+        assert!(watch.next().await.is_none());
+    }
+}

@@ -12,7 +12,8 @@ use kinformer_core::{Object, ResourceVersion};
 
 use crate::{ApiError, DecodeError, WatchEvent};
 
-/// The events of one watch. Dropping it ends the watch.
+/// The events of one watch. Dropping it ends the watch. The streams of this workspace's sources are fused; the reflector
+/// polls no stream after its end.
 pub type WatchStream<T> = BoxStream<'static, Result<WatchEvent<T>, ApiError>>;
 
 /// What can be listed and then watched from where the list ended.

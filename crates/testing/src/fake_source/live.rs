@@ -477,6 +477,7 @@ impl<T: Versioned> ListerWatcher<T> for FakeSource<T> {
             let item = cursor.next().await?;
             Some((item, cursor))
         })
+        .fuse()
         .boxed())
     }
 

@@ -355,6 +355,7 @@ impl<T: Object> ListerWatcher<T> for ScriptedSource<T> {
                 }
             }
         })
+        .fuse()
         .boxed())
     }
 
