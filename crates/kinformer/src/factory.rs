@@ -230,7 +230,7 @@ impl<O: Objects> SharedInformerFactory<O> {
         source: impl ListerWatcher<T> + 'static,
         resource: &str,
     ) -> SharedIndexInformerBuilder<T> {
-        self.inner.options.builder_for(source, resource, "")
+        self.inner.options.builder_for(source, resource, resource)
     }
 
     /// An informer of Kubernetes objects with the factory's options and the index by namespace.
@@ -239,10 +239,12 @@ impl<O: Objects> SharedInformerFactory<O> {
         source: KubeListerWatcher<T>,
         scope: &kube_core::discovery::Scope,
         resource: &str,
-        mark: &str,
+        name: &str,
     ) -> SharedIndexInformer<T> {
-        let source = self.inner.options.restrict(source, scope);
-        let builder = self.inner.options.builder_for(source, resource, mark);
+        let options = &self.inner.options;
+        let source = options.restrict(source, scope);
+        let builder = options.builder_for(source, resource, name);
+        let builder = builder.scope(options.namespace_in(scope).unwrap_or_default());
         #[expect(clippy::expect_used, reason = "what fails is two indexes of one name, and there is one")]
         builder.index(NAMESPACE_INDEX, IndexFunction::by_namespace()).build().expect("one index")
     }

@@ -14,7 +14,7 @@ use kube_core::metadata::PartialObjectMeta;
 use kube_core::{DynamicObject, Resource};
 
 use crate::entry::{Entry, Held, Key, Managed};
-use crate::kind::{resource_name, scope_of};
+use crate::kind::{resource_name, scope_of, versioned_name};
 use crate::{KnownKind, Lister, Objects, SharedInformerFactory};
 
 /// The informer of one resource with objects of type `T`, as the factory has it or will have it: nothing is made until
@@ -145,7 +145,8 @@ impl<T: Object + FromWire> GenericInformer<T> {
 
     fn make(&self) -> Arc<dyn Managed> {
         let source = (self.source)(self.factory.client().clone(), self.resource.clone());
-        Arc::new(self.factory.kubernetes_informer(source, &self.scope, &self.resource(), self.mark))
+        let name = format!("{}{}", versioned_name(&self.resource), self.mark);
+        Arc::new(self.factory.kubernetes_informer(source, &self.scope, &self.resource(), &name))
     }
 }
 
@@ -165,7 +166,7 @@ impl<T> Clone for GenericInformer<T> {
 impl<T> fmt::Debug for GenericInformer<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("GenericInformer")
-            .field("resource", &format_args!("{}{}", resource_name(&self.resource), self.mark))
+            .field("resource", &format_args!("{}{}", versioned_name(&self.resource), self.mark))
             .finish_non_exhaustive()
     }
 }

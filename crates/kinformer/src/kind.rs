@@ -29,3 +29,12 @@ pub(crate) fn resource_name(resource: &ApiResource) -> String {
         false => format!("{}.{}", resource.plural, resource.group),
     }
 }
+
+/// As [`resource_name`], with the version unless that is `v1`: `horizontalpodautoscalers.v2.autoscaling`. The resources of
+/// one server differ in it.
+pub(crate) fn versioned_name(resource: &ApiResource) -> String {
+    match resource.group.is_empty() || resource.version == "v1" {
+        true => resource_name(resource),
+        false => format!("{}.{}.{}", resource.plural, resource.version, resource.group),
+    }
+}

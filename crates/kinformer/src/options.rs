@@ -54,7 +54,8 @@ impl SharedInformerFactoryBuilder {
         Self { client, options: Options::default() }
     }
 
-    /// A name that stands before those of the informers, in messages and metrics.
+    /// A name that stands before those of the informers, in messages and metrics. Factories whose informers are
+    /// registered for metrics together need different names, unless their namespaces differ.
     pub fn named(mut self, name: impl Into<Arc<str>>) -> Self {
         self.options.name = Some(name.into());
         self
@@ -147,17 +148,16 @@ impl SharedInformerFactoryBuilder {
 }
 
 impl Options {
-    /// An informer builder with what these options say about its type. The mark stands behind the resource in its
-    /// name.
+    /// An informer builder with what these options say about its type. The name has the factory's in front.
     pub(crate) fn builder_for<T: Object>(
         &self,
         source: impl ListerWatcher<T> + 'static,
         resource: &str,
-        mark: &str,
+        name: &str,
     ) -> SharedIndexInformerBuilder<T> {
         let name = match &self.name {
-            Some(factory) => format!("{factory}/{resource}{mark}"),
-            None => format!("{resource}{mark}"),
+            Some(factory) => format!("{factory}/{name}"),
+            None => name.to_owned(),
         };
         let resync = self.resyncs.get(&TypeId::of::<T>()).copied().unwrap_or(self.resync);
         let transform = self.transforms.get(&TypeId::of::<T>());
@@ -180,13 +180,18 @@ impl Options {
         builder
     }
 
+    /// The namespace that objects of this scope are restricted to.
+    pub(crate) fn namespace_in(&self, scope: &Scope) -> Option<&str> {
+        self.namespace.as_deref().filter(|_| *scope == Scope::Namespaced)
+    }
+
     /// Restricts what is listed and watched, and what is kept of it.
     pub(crate) fn restrict<T: Object>(
         &self,
         mut source: KubeListerWatcher<T>,
         scope: &Scope,
     ) -> KubeListerWatcher<T> {
-        if let Some(namespace) = self.namespace.clone().filter(|_| *scope == Scope::Namespaced) {
+        if let Some(namespace) = self.namespace_in(scope) {
             source = source.namespace(namespace);
         }
         if let Some(encoding) = self.encoding {

@@ -36,6 +36,7 @@ pub struct SharedIndexInformerBuilder<T: Object> {
     source: Arc<dyn ListerWatcher<T>>,
     name: Option<Arc<str>>,
     resource: Option<Arc<str>>,
+    scope: Arc<str>,
     indexer: IndexerBuilder<T>,
     transform: Option<Transform<T>>,
     resync: Duration,
@@ -51,6 +52,7 @@ impl<T: Object> SharedIndexInformerBuilder<T> {
             source,
             name: None,
             resource: None,
+            scope: Arc::default(),
             indexer: Indexer::builder(),
             transform: None,
             resync: Duration::ZERO,
@@ -70,6 +72,13 @@ impl<T: Object> SharedIndexInformerBuilder<T> {
     /// What the informer is about, for metrics, such as `deployments.apps`; its name by default.
     pub fn resource(mut self, resource: impl Into<Arc<str>>) -> Self {
         self.resource = Some(resource.into());
+        self
+    }
+
+    /// Which of the resource's objects the informer holds, for metrics, such as a namespace or a selector; empty, the
+    /// default, for all. Informers of one name and resource are told apart by it.
+    pub fn scope(mut self, scope: impl Into<Arc<str>>) -> Self {
+        self.scope = scope.into();
         self
     }
 
@@ -99,7 +108,7 @@ impl<T: Object> SharedIndexInformerBuilder<T> {
     }
 
     /// How often handlers that do not name a period are told of every object again. Zero, the default, means
-    /// never.
+    /// never, and so does [`Duration::MAX`].
     pub fn resync(mut self, period: Duration) -> Self {
         self.resync = period;
         self
@@ -141,7 +150,8 @@ impl<T: Object> SharedIndexInformerBuilder<T> {
     /// # Errors
     /// [`Error::Indexers`]: two indexes have the same name.
     pub fn build(self) -> Result<SharedIndexInformer<T>, Error> {
-        let Self { source, name, resource, indexer, transform, resync, queue, bound, grace, options } = self;
+        let Self { source, name, resource, scope, indexer, transform, resync, queue, bound, grace, options } =
+            self;
         let name = name.unwrap_or_else(|| type_name::<T>().into());
         let indexer = indexer
             .build()
@@ -163,7 +173,7 @@ impl<T: Object> SharedIndexInformerBuilder<T> {
             .grace(grace)
             .build();
         let resource = resource.unwrap_or_else(|| name.clone());
-        let parts = Parts { name, resource, source, indexer, queue, processor, options, grace };
+        let parts = Parts { name, resource, scope, source, indexer, queue, processor, options, grace };
         Ok(SharedIndexInformer::from_parts(parts))
     }
 }

@@ -40,6 +40,19 @@ pub enum Error {
         #[source]
         source: Arc<kinformer_store::Error>,
     },
+    /// An informer with the same name, resource and scope is registered for metrics: every series would be there twice.
+    #[error(
+        "an informer {informer:?} of {resource:?} with the scope {scope:?} is registered for metrics; \
+         give this one another name, or a scope that says which objects it holds"
+    )]
+    DuplicateMetrics {
+        /// The name of the informer.
+        informer: Arc<str>,
+        /// Its resource.
+        resource: Arc<str>,
+        /// Its scope; empty if it has none.
+        scope: Arc<str>,
+    },
     /// Handlers did not return within the grace period after the end.
     #[error("the informer {informer:?} has stopped, but handlers did not return within {grace:?}: {}", handlers.join(", "))]
     Stuck {

@@ -39,6 +39,7 @@ pub struct SharedIndexInformer<T: Object> {
 pub(crate) struct Inner<T: Object> {
     pub(crate) name: Arc<str>,
     pub(crate) resource: Arc<str>,
+    pub(crate) scope: Arc<str>,
     pub(crate) indexer: Arc<Indexer<T>>,
     pub(crate) queue: Arc<dyn Queue<T>>,
     pub(crate) processor: SharedProcessor<T>,
@@ -48,7 +49,7 @@ pub(crate) struct Inner<T: Object> {
     startable: Mutex<Option<Startable<T>>>,
     grace: Duration,
     synced: CancellationToken,
-    stopped: CancellationToken,
+    pub(crate) stopped: CancellationToken,
 }
 
 struct Startable<T> {
@@ -60,6 +61,7 @@ struct Startable<T> {
 pub(crate) struct Parts<T: Object> {
     pub(crate) name: Arc<str>,
     pub(crate) resource: Arc<str>,
+    pub(crate) scope: Arc<str>,
     pub(crate) source: Arc<dyn ListerWatcher<T>>,
     pub(crate) indexer: Arc<Indexer<T>>,
     pub(crate) queue: Arc<dyn Queue<T>>,
@@ -95,10 +97,11 @@ impl<T: Object> SharedIndexInformer<T> {
     }
 
     pub(crate) fn from_parts(parts: Parts<T>) -> Self {
-        let Parts { name, resource, source, indexer, queue, processor, options, grace } = parts;
+        let Parts { name, resource, scope, source, indexer, queue, processor, options, grace } = parts;
         let inner = Inner {
             name,
             resource,
+            scope,
             indexer,
             queue,
             processor,
@@ -120,6 +123,11 @@ impl<T: Object> SharedIndexInformer<T> {
     /// What it is about.
     pub fn resource(&self) -> &str {
         &self.inner.resource
+    }
+
+    /// Which of the resource's objects it holds; empty for all.
+    pub fn scope(&self) -> &str {
+        &self.inner.scope
     }
 
     /// A handler to be added, with what is particular about it: its name, resync period, buffer, filter.

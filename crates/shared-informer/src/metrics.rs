@@ -20,6 +20,8 @@ pub struct InformerMetrics {
     pub name: Arc<str>,
     /// What it is about.
     pub resource: Arc<str>,
+    /// Which of the resource's objects it holds; empty for all.
+    pub scope: Arc<str>,
     /// How many objects the store holds.
     pub objects: usize,
     /// The newest version that the store reflects.
@@ -40,6 +42,7 @@ impl<T: Object> Inner<T> {
         InformerMetrics {
             name: self.name.clone(),
             resource: self.resource.clone(),
+            scope: self.scope.clone(),
             objects: snapshot.len(),
             resource_version: snapshot.resource_version().clone(),
             queue: self.queue.stats(),

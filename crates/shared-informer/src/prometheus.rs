@@ -1,5 +1,7 @@
 //! The figures of informers for a registry of prometheus-client.
 
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry as Place;
 use std::fmt;
 use std::sync::{Arc, Weak};
 
@@ -11,13 +13,14 @@ use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
+use tokio_util::sync::CancellationToken;
 
 use crate::informer::Inner;
-use crate::{InformerMetrics, SharedIndexInformer};
+use crate::{Error, InformerMetrics, SharedIndexInformer};
 
-/// Shows the [metrics](SharedIndexInformer::metrics) of informers, by `name` and `resource`, whenever they are
-/// asked for. Those of an informer vanish when it has stopped or was dropped; nothing is kept. Handlers of one
-/// name are shown as one: their queues and panics together, the longest lag.
+/// Shows the [metrics](SharedIndexInformer::metrics) of informers, by `name`, `resource` and, where an informer has one,
+/// `scope`, whenever they are asked for. Those of an informer vanish when it has stopped or was dropped; nothing is
+/// kept. Handlers of one name are shown as one: their queues and panics together, the longest lag.
 ///
 /// Cheap to clone; register one clone and add informers to another.
 ///
@@ -31,7 +34,7 @@ use crate::{InformerMetrics, SharedIndexInformer};
 /// registry.register_collector(Box::new(informers.clone()));
 ///
 /// let informer = SharedIndexInformer::<Item>::builder(FakeSource::new()).named("items").build()?;
-/// informers.add(&informer);
+/// informers.add(&informer)?;
 ///
 /// let mut page = String::new();
 /// text::encode(&mut page, &registry)?;
@@ -40,7 +43,27 @@ use crate::{InformerMetrics, SharedIndexInformer};
 /// ```
 #[derive(Clone, Default)]
 pub struct InformerCollector {
-    informers: Arc<Mutex<Vec<Weak<dyn Figures>>>>,
+    informers: Arc<Mutex<BTreeMap<Identity, Registered>>>,
+}
+
+/// The labels by which the series of an informer differ from those of any other.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
+struct Identity {
+    name: Arc<str>,
+    resource: Arc<str>,
+    scope: Arc<str>,
+}
+
+struct Registered {
+    informer: Weak<dyn Figures>,
+    stopped: CancellationToken,
+}
+
+impl Registered {
+    /// Whether the informer has stopped or was dropped.
+    fn is_gone(&self) -> bool {
+        self.stopped.is_cancelled() || self.informer.strong_count() == 0
+    }
 }
 
 trait Figures: Send + Sync {
@@ -61,19 +84,54 @@ impl InformerCollector {
     }
 
     /// Adds an informer, without keeping it alive. Added twice it is there once.
-    pub fn add<T: Object>(&self, informer: &SharedIndexInformer<T>) {
-        let inner: Arc<dyn Figures> = informer.inner.clone();
+    ///
+    /// # Errors
+    /// [`Error::DuplicateMetrics`]: another informer with the same name, resource and
+    /// [scope](crate::SharedIndexInformerBuilder::scope) was added and has neither stopped nor been dropped. Nothing
+    /// has changed.
+    ///
+    /// Follows client-go 1.37 (`InformerName`), which refuses a name that is taken.
+    pub fn add<T: Object>(&self, informer: &SharedIndexInformer<T>) -> Result<(), Error> {
+        let inner = &informer.inner;
+        let as_figures: Arc<dyn Figures> = inner.clone();
+        let new = Registered { informer: Arc::downgrade(&as_figures), stopped: inner.stopped.clone() };
+        let identity = Identity {
+            name: inner.name.clone(),
+            resource: inner.resource.clone(),
+            scope: inner.scope.clone(),
+        };
         let mut informers = self.informers.lock();
-        let new = Arc::downgrade(&inner);
-        informers.retain(|informer| informer.strong_count() > 0 && !Weak::ptr_eq(informer, &new));
-        informers.push(new);
+        informers.retain(|_, registered| !registered.is_gone());
+        match informers.entry(identity) {
+            Place::Vacant(place) => {
+                place.insert(new);
+                Ok(())
+            }
+            Place::Occupied(place) if Weak::ptr_eq(&place.get().informer, &new.informer) => Ok(()),
+            Place::Occupied(place) => {
+                let Identity { name, resource, scope } = place.key().clone();
+                Err(Error::DuplicateMetrics { informer: name, resource, scope })
+            }
+        }
     }
 
     fn figures(&self) -> Vec<InformerMetrics> {
-        let informers: Vec<_> = self.informers.lock().iter().filter_map(Weak::upgrade).collect();
+        let informers: Vec<_> =
+            self.informers.lock().values().filter_map(|registered| registered.informer.upgrade()).collect();
         let figures = informers.iter().filter_map(|informer| informer.figures());
         figures.map(|metrics| InformerMetrics { handlers: by_name(&metrics.handlers), ..metrics }).collect()
     }
+}
+
+/// What all series of an informer are labelled with, and what some are beside it.
+fn labels(metrics: &InformerMetrics, more: Option<(&'static str, &str)>) -> Vec<(&'static str, String)> {
+    let scope = (!metrics.scope.is_empty()).then_some(("scope", &*metrics.scope));
+    [("name", &*metrics.name), ("resource", &*metrics.resource)]
+        .into_iter()
+        .chain(scope)
+        .chain(more)
+        .map(|(label, value)| (label, value.to_owned()))
+        .collect()
 }
 
 /// One metric: its name, its meaning, and its value in the figures of an informer.
@@ -113,15 +171,12 @@ const COUNTERS: [Figure; 5] = [
 impl Collector for InformerCollector {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
         let informers = self.figures();
-        let labels = |metrics: &InformerMetrics| {
-            [("name", metrics.name.to_string()), ("resource", metrics.resource.to_string())]
-        };
         for (name, help, value) in GAUGES {
             let mut family = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
             for metrics in &informers {
                 if let Some(value) = value(metrics) {
                     ConstGauge::new(i64::try_from(value).unwrap_or(i64::MAX))
-                        .encode(family.encode_family(&labels(metrics))?)?;
+                        .encode(family.encode_family(&labels(metrics, None))?)?;
                 }
             }
         }
@@ -129,7 +184,7 @@ impl Collector for InformerCollector {
             let mut family = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
             for metrics in &informers {
                 if let Some(value) = value(metrics) {
-                    ConstCounter::new(value).encode(family.encode_family(&labels(metrics))?)?;
+                    ConstCounter::new(value).encode(family.encode_family(&labels(metrics, None))?)?;
                 }
             }
         }
@@ -146,7 +201,7 @@ impl Collector for InformerCollector {
             let counted: u64 = buckets.iter().map(|(_, count)| count).sum();
             // The encoder's way to say infinity.
             buckets.push((f64::MAX, processing.count.saturating_sub(counted)));
-            latency.encode_family(&labels(metrics))?.encode_histogram::<[(&str, String); 0]>(
+            latency.encode_family(&labels(metrics, None))?.encode_histogram::<[(&str, String); 0]>(
                 processing.total.as_secs_f64(),
                 processing.count,
                 &buckets,
@@ -154,10 +209,8 @@ impl Collector for InformerCollector {
             )?;
         }
 
-        let handler_labels = |metrics: &InformerMetrics, handler: &str| {
-            let [name, resource] = labels(metrics);
-            [name, resource, ("handler", handler.to_owned())]
-        };
+        let handler_labels =
+            |metrics: &InformerMetrics, handler: &str| labels(metrics, Some(("handler", handler)));
         let mut queued = encoder.encode_descriptor(
             "informer_handler_queued_events",
             "Events that a handler has not been told yet",

@@ -119,8 +119,8 @@ async fn the_page_shows_it_until_the_informer_ends() {
     };
 
     let (running, source) = eventful().await;
-    collector.add(&running.informer);
-    collector.add(&running.informer);
+    collector.add(&running.informer).unwrap();
+    collector.add(&running.informer).unwrap();
     let text = page();
     let labels = r#"{name="items",resource="items.test"}"#;
     let of = |handler: &str| format!(r#"{{name="items",resource="items.test",handler="{handler}"}}"#);
@@ -157,8 +157,63 @@ async fn the_page_shows_it_until_the_informer_ends() {
     assert_eq!(samples(&page()), Vec::<String>::new(), "it has stopped");
 
     let never_run = SharedIndexInformer::<Item>::builder(source).named("idle").build().unwrap();
-    collector.add(&never_run);
+    collector.add(&never_run).unwrap();
     assert!(page().contains(r#"name="idle""#));
     drop(never_run);
     assert_eq!(samples(&page()), Vec::<String>::new(), "it was dropped");
+}
+
+// contract: I-16
+#[cfg(feature = "prometheus")]
+#[tokio::test(start_paused = true)]
+async fn no_series_is_on_a_page_twice() {
+    use kinformer_shared_informer::Error;
+    use kinformer_shared_informer::prometheus::InformerCollector;
+    use prometheus_client::{encoding::text, registry::Registry};
+
+    let collector = InformerCollector::new();
+    let mut registry = Registry::default();
+    registry.register_collector(Box::new(collector.clone()));
+    let page = || {
+        let mut page = String::new();
+        text::encode(&mut page, &registry).unwrap();
+        let lines = page.lines().filter(|line| line.starts_with("informer_objects{"));
+        lines.map(str::to_owned).collect::<Vec<_>>()
+    };
+    let informer = |scope: &str| {
+        let builder = SharedIndexInformer::<Item>::builder(FakeSource::new());
+        builder.named("items").resource("items.test").scope(scope).build().unwrap()
+    };
+    let first = Running::start(informer("")).await;
+    let second = informer("");
+    collector.add(&first.informer).unwrap();
+    let refused = collector.add(&second).unwrap_err();
+    assert!(
+        matches!(&refused, Error::DuplicateMetrics { informer, resource, scope }
+            if (&**informer, &**resource, &**scope) == ("items", "items.test", "")),
+        "{refused:?}"
+    );
+    let text = refused.to_string();
+    assert!(
+        text.contains(r#""items" of "items.test""#) && text.contains("another name, or a scope"),
+        "{text}"
+    );
+    let unscoped = r#"informer_objects{name="items",resource="items.test"} 0"#;
+    assert_eq!(page(), [unscoped]);
+
+    // A scope tells them apart.
+    let scoped = informer("team-a");
+    collector.add(&scoped).unwrap();
+    assert!(collector.add(&informer("team-a")).is_err());
+    let labels = r#"informer_objects{name="items",resource="items.test",scope="team-a"} 0"#;
+    assert_eq!(page(), [unscoped, labels]);
+    assert_eq!((scoped.scope(), &*scoped.metrics().scope), ("team-a", "team-a"));
+
+    // The place is free when its informer has stopped, also while it is still held, and when it was dropped.
+    let stopped = first.informer.clone();
+    first.stop().await.unwrap();
+    collector.add(&second).unwrap();
+    drop((stopped, scoped));
+    collector.add(&informer("team-a")).unwrap();
+    assert_eq!(page(), [unscoped], "the last one was dropped at once");
 }
