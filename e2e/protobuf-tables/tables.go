@@ -172,7 +172,9 @@ func (w *walker) kind(t reflect.Type) (kind, message string) {
 		return "Text", ""
 	case reflect.Bool:
 		return "Bool", ""
-	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64:
+	case reflect.Int32:
+		return "Int32", ""
+	case reflect.Int, reflect.Int64:
 		return "Int", ""
 	case reflect.Float64:
 		return "Double", ""

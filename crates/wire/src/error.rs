@@ -1,5 +1,7 @@
 //! What can be wrong with the bytes.
 
+use kinformer_core::ObjectKey;
+
 use crate::ProtobufProblem;
 
 /// Why an answer of the server could not be taken apart.
@@ -53,6 +55,30 @@ pub enum Error {
         /// Its kind.
         kind: String,
     },
+    /// One object takes more memory as its type than its bytes explain: 64 times their number and 1 MiB.
+    #[error("{} takes more than {limit} bytes of memory when it is decoded", named(.what, .key))]
+    DecodedTooLarge {
+        /// The object's kind.
+        what: String,
+        /// Its key, where it has a valid one.
+        key: Option<ObjectKey>,
+        /// The limit in bytes.
+        limit: usize,
+    },
+    /// One object has more levels than the stack of a thread is sure to have room for.
+    #[error("{} is nested too deep", named(.what, .key))]
+    TooDeep {
+        /// The object's kind.
+        what: String,
+        /// Its key, where it has a valid one.
+        key: Option<ObjectKey>,
+    },
+    /// A field that is part of what an object is identified by, or no field at all, was to be removed.
+    #[error("the field {path:?} is one that every object keeps")]
+    NotRemovable {
+        /// The field's path.
+        path: String,
+    },
     /// One object is larger than the limit.
     #[error("{what} is larger than the limit of {limit} bytes")]
     TooLarge {
@@ -65,6 +91,13 @@ pub enum Error {
 
 fn place(what: &str, path: &str) -> String {
     if path.is_empty() { what.to_owned() } else { format!("{what}, in {path},") }
+}
+
+fn named(what: &str, key: &Option<ObjectKey>) -> String {
+    match key {
+        Some(key) => format!("{what} {key}"),
+        None => what.to_owned(),
+    }
 }
 
 impl Error {

@@ -33,8 +33,14 @@
 //!
 //! Protobuf without its managed fields decodes in half of the time that JSON with them takes, and no less: most of
 //! what is left is the memory that the types ask for. The server is spared more. Messages are read as Go writes them,
-//! with their fields in ascending order; other orders, which protobuf allows, are an error and not a slow path.
-//! Bytes can be anything: there is no panic, no level deeper than 128, and no memory that their size does not explain.
+//! with their fields in ascending order and each once; all else, which protobuf allows, is an error and not a slow path.
+//!
+//! Bytes can be anything: there is no panic. Decoding takes at most 64 times an object's bytes and 1 MiB of memory, and
+//! 1.5 MiB of the stack, else it is a typed error: what a type is about to allocate is counted before it does, and what
+//! the levels of an object take of the stack is estimated from the sizes of their types. A type can be large: a map of
+//! `JSONSchemaProps` with one entry is 10 KB. So the definition of a custom resource may not decode, if its schema has
+//! hundreds of levels without descriptions and with one or two properties each. It is stored as [`Packed`] all the same,
+//! and its fields can be read.
 //!
 //! # Example
 //!
@@ -74,6 +80,7 @@ mod encoding;
 mod error;
 mod identity;
 mod json;
+mod limits;
 mod list;
 mod managed_fields;
 mod object_decoder;

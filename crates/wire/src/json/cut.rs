@@ -9,6 +9,16 @@ use serde_json::value::RawValue;
 
 use crate::Error;
 
+/// A value without the members that these names lead to; none if it is no object.
+pub(crate) fn cut_value(value: &[u8], paths: &[&[Box<str>]]) -> serde_json::Result<Option<Vec<u8>>> {
+    if value.trim_ascii_start().first() != Some(&b'{') {
+        return Ok(None);
+    }
+    let mut out = Vec::with_capacity(value.len());
+    put(&mut out, &serde_json::from_slice(value)?, paths)?;
+    Ok(Some(out))
+}
+
 /// The object without the members that these names lead to.
 pub(crate) fn cut(object: &[u8], paths: &[&[Box<str>]]) -> Result<Vec<u8>, Error> {
     let malformed = |error| Error::malformed("an object", error, object);

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::fmt;
 use std::sync::OnceLock;
 
+use crate::object_decoder::is_kept;
 use crate::{Encoding, FieldPath, ObjectDecoder};
 
 /// The way to one member of objects, by the names in JSON: `["spec", "nodeName"]`. Made once, for objects of one kind;
@@ -42,6 +43,18 @@ impl MemberPath {
             true => found.path.as_ref().map(Cow::Borrowed),
             false => look_up().map(Cow::Owned),
         }
+    }
+}
+
+impl MemberPath {
+    /// Whether no object is without it.
+    pub(super) fn is_kept(&self) -> bool {
+        let names: Vec<&str> = self.names.iter().map(|name| &**name).collect();
+        is_kept(&names)
+    }
+
+    pub(super) fn text(&self) -> String {
+        self.names.join(".")
     }
 }
 

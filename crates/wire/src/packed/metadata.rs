@@ -6,18 +6,12 @@ use std::fmt;
 use std::marker::PhantomData;
 
 use kinformer_core::ResourceVersion;
-use serde::de::{MapAccess, Visitor};
+use serde::de::{IgnoredAny, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 
 use super::Packed;
 use crate::Error;
-
-/// An object, of which only the metadata is read.
-#[derive(Deserialize)]
-pub(super) struct Whole<M> {
-    #[serde(default = "Option::default")]
-    pub(super) metadata: Option<M>,
-}
+use crate::json::Within;
 
 impl<K> Packed<K> {
     /// Its metadata as any type that decodes from it, such as `ObjectMeta`. The rest is not decoded; in JSON it is looked
@@ -26,7 +20,11 @@ impl<K> Packed<K> {
     /// # Errors
     /// The bytes are broken, or not what the type wants.
     pub fn metadata<'de, M: Deserialize<'de>>(&'de self) -> Result<Option<M>, Error> {
-        self.decoder.decode::<Whole<M>>(self.bytes()).map(|whole| whole.metadata)
+        self.within(&["metadata"])
+    }
+
+    fn within<'de, M: Deserialize<'de>>(&'de self, names: &[&str]) -> Result<Option<M>, Error> {
+        self.decoder.decode_seed(self.bytes(), Within::new(names))
     }
 
     /// Its annotations; none is read but these.
@@ -34,13 +32,8 @@ impl<K> Packed<K> {
     /// # Errors
     /// The bytes are broken.
     pub fn annotations(&self) -> Result<BTreeMap<Cow<'_, str>, Cow<'_, str>>, Error> {
-        #[derive(Default, Deserialize)]
-        struct Metadata<'a> {
-            #[serde(borrow, default)]
-            annotations: Pairs<'a>,
-        }
-        let metadata = self.metadata::<Metadata<'_>>()?.unwrap_or_default();
-        Ok(metadata.annotations.0.into_iter().map(|(key, value)| (key.0, value.0)).collect())
+        let annotations: Pairs<'_> = self.within(&["metadata", "annotations"])?.unwrap_or_default();
+        Ok(annotations.0.into_iter().map(|(key, value)| (key.0, value.0)).collect())
     }
 
     /// Its owners, as any type that decodes from an `OwnerReference`.
@@ -48,14 +41,7 @@ impl<K> Packed<K> {
     /// # Errors
     /// The bytes are broken, or not what the type wants.
     pub fn owner_references<'de, O: Deserialize<'de>>(&'de self) -> Result<Vec<O>, Error> {
-        #[derive(Deserialize)]
-        #[serde(rename_all = "camelCase")]
-        struct Metadata<O> {
-            #[serde(default = "Option::default")]
-            owner_references: Option<Vec<O>>,
-        }
-        let metadata = self.metadata::<Metadata<O>>()?;
-        Ok(metadata.and_then(|metadata| metadata.owner_references).unwrap_or_default())
+        Ok(self.within(&["metadata", "ownerReferences"])?.unwrap_or_default())
     }
 
     /// When it was marked for deletion, as any type that decodes from a time; none if it was not.
@@ -63,30 +49,50 @@ impl<K> Packed<K> {
     /// # Errors
     /// The bytes are broken, or not what the type wants.
     pub fn deletion_timestamp<'de, T: Deserialize<'de>>(&'de self) -> Result<Option<T>, Error> {
-        #[derive(Deserialize)]
-        #[serde(rename_all = "camelCase")]
-        struct Metadata<T> {
-            #[serde(default = "Option::default")]
-            deletion_timestamp: Option<T>,
-        }
-        Ok(self.metadata::<Metadata<T>>()?.and_then(|metadata| metadata.deletion_timestamp))
+        self.within(&["metadata", "deletionTimestamp"])
     }
 }
 
 /// What is read of every object as it arrives.
-#[derive(Default, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Default)]
 pub(super) struct Identified<'a> {
-    #[serde(borrow)]
     namespace: Option<Text<'a>>,
-    #[serde(borrow)]
     name: Option<Text<'a>>,
-    #[serde(borrow)]
     uid: Option<Text<'a>>,
-    #[serde(borrow)]
     resource_version: Option<Text<'a>>,
-    #[serde(borrow, default)]
     labels: Pairs<'a>,
+}
+
+// By hand, because of equal names the last one counts, as in all other ways of reading.
+impl<'de: 'a, 'a> Deserialize<'de> for Identified<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Fields<'a>(PhantomData<&'a ()>);
+
+        impl<'de: 'a, 'a> Visitor<'de> for Fields<'a> {
+            type Value = Identified<'a>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("the metadata of an object")
+            }
+
+            fn visit_map<M: MapAccess<'de>>(self, mut map: M) -> Result<Self::Value, M::Error> {
+                let mut found = Identified::default();
+                while let Some(Text(name)) = map.next_key()? {
+                    match &*name {
+                        "namespace" => found.namespace = map.next_value()?,
+                        "name" => found.name = map.next_value()?,
+                        "uid" => found.uid = map.next_value()?,
+                        "resourceVersion" => found.resource_version = map.next_value()?,
+                        "labels" => found.labels = map.next_value()?,
+                        _ => _ = map.next_value::<IgnoredAny>()?,
+                    }
+                }
+                Ok(found)
+            }
+        }
+
+        deserializer.deserialize_struct("", &[], Fields(PhantomData))
+    }
 }
 
 impl Identified<'_> {
@@ -108,7 +114,17 @@ impl Identified<'_> {
 #[serde(transparent)]
 struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
 
-/// The entries of a map in their order; none for null.
+/// The last entry of each key. Go writes keys in order, and each once.
+fn last_of_equal<'a>(mut pairs: Vec<(Text<'a>, Text<'a>)>) -> Vec<(Text<'a>, Text<'a>)> {
+    if !pairs.is_sorted_by(|(a, _), (b, _)| a.0 < b.0) {
+        pairs.reverse();
+        pairs.sort_by(|(a, _), (b, _)| a.0.cmp(&b.0));
+        pairs.dedup_by(|(a, _), (b, _)| a.0 == b.0);
+    }
+    pairs
+}
+
+/// The entries of a map; none for null.
 #[derive(Default)]
 struct Pairs<'a>(Vec<(Text<'a>, Text<'a>)>);
 
@@ -132,11 +148,11 @@ impl<'de: 'a, 'a> Deserialize<'de> for Pairs<'a> {
             }
 
             fn visit_map<M: MapAccess<'de>>(self, mut map: M) -> Result<Self::Value, M::Error> {
-                let mut pairs = Vec::with_capacity(map.size_hint().unwrap_or(0).min(64));
+                let mut pairs = Vec::new();
                 while let Some(entry) = map.next_entry()? {
                     pairs.push(entry);
                 }
-                Ok(Pairs(pairs))
+                Ok(Pairs(last_of_equal(pairs)))
             }
         }
 

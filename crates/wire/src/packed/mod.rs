@@ -14,10 +14,11 @@ use parking_lot::Mutex;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
+use crate::json::Within;
 use crate::{Encoding, Error, ObjectDecoder};
 use layout::Layout;
 pub use member::MemberPath;
-use metadata::{Identified, Whole};
+use metadata::Identified;
 pub(crate) use recent::Recent;
 
 /// What can be made of an object's bytes: every type that serde decodes, at once, and [`Packed`] later.
@@ -31,7 +32,11 @@ pub trait FromWire: Sized {
 
 impl<K: DeserializeOwned> FromWire for K {
     fn from_wire(bytes: &[u8], decoder: &ObjectDecoder) -> Result<Self, Error> {
-        decoder.decode(&decoder.without_cut(bytes))
+        match decoder.without_cut(bytes) {
+            Ok(bytes) => decoder.decode(&bytes),
+            // What is wrong with it is better said by decoding it.
+            Err(error) => decoder.decode::<K>(bytes).and(Err(error)),
+        }
     }
 }
 
@@ -120,14 +125,17 @@ const LABELS: usize = 3;
 
 impl<K> FromWire for Packed<K> {
     fn from_wire(bytes: &[u8], decoder: &ObjectDecoder) -> Result<Self, Error> {
-        Self::new(&decoder.without_cut(bytes), decoder)
+        match decoder.without_cut(bytes) {
+            Ok(bytes) => Self::new(&bytes, decoder),
+            Err(error) => Self::new(bytes, decoder).and(Err(error)),
+        }
     }
 }
 
 impl<K> Packed<K> {
     fn new(bytes: &[u8], decoder: &ObjectDecoder) -> Result<Self, Error> {
-        let whole: Whole<Identified<'_>> = decoder.decode(bytes)?;
-        let identified = whole.metadata.unwrap_or_default();
+        let metadata = Within::<_, Identified<'_>>::new(&["metadata"]);
+        let identified = decoder.decode_seed(bytes, metadata)?.unwrap_or_default();
         Ok(Self {
             layout: Layout::new(bytes, &identified.parts())?,
             version: identified.version(),
@@ -163,11 +171,11 @@ impl<K: DeserializeOwned + Send + Sync + 'static> Packed<K> {
 }
 
 impl<K> Packed<K> {
-    /// One member of the object, decoded without the rest. None if the object does not have it. In protobuf it takes
-    /// tens of nanoseconds, in JSON all of the object is looked at.
+    /// One field of the object, decoded without the rest, the same as it is in the whole object. None if the object does
+    /// not have it, or has null there. In protobuf it takes tens of nanoseconds, in JSON all of the object is looked at.
     ///
     /// # Errors
-    /// The bytes on the way are broken, or not what the type wants.
+    /// Those of [`ObjectDecoder::decode_at`].
     pub fn at<'de, M: Deserialize<'de>>(&'de self, path: &MemberPath) -> Result<Option<M>, Error> {
         match path.of(&self.decoder) {
             Some(path) => self.decoder.decode_at(self.layout.object(), &path),
@@ -175,15 +183,19 @@ impl<K> Packed<K> {
         }
     }
 
-    /// The same object without these members, as a transform gives it that is about some objects only. To leave members
+    /// The same object without these fields, as a transform gives it that is about some objects only. To leave fields
     /// out of every object, let the decoder [cut](ObjectDecoder::cutting) them: then they are never stored. O(size)
     ///
     /// # Errors
-    /// The bytes are broken.
+    /// The bytes are broken, or [`Error::NotRemovable`].
     pub fn without(&self, members: &[&MemberPath]) -> Result<Self, Error> {
+        if let Some(kept) = members.iter().find(|member| member.is_kept()) {
+            return Err(Error::NotRemovable { path: kept.text() });
+        }
         let paths: Vec<_> = members.iter().filter_map(|member| member.of(&self.decoder)).collect();
         let paths: Vec<_> = paths.iter().map(AsRef::as_ref).collect();
-        Self::new(&self.decoder.cut(self.layout.object(), &paths)?, &self.decoder)
+        let decoder = self.decoder.for_objects_without(&paths);
+        Self::new(&self.decoder.cut(self.layout.object(), &paths)?, &decoder)
     }
 
     /// How it came.

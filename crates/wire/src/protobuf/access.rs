@@ -1,19 +1,23 @@
 //! The members of messages and maps, and the entries of lists.
 
+use std::cell::Cell;
+
 use serde::de::value::BorrowedStrDeserializer;
 use serde::de::{DeserializeSeed, MapAccess, SeqAccess};
 
 use super::reader::{ProtobufProblem, Raw, field, field_if, is_zero, number, tag, value};
-use super::run::{DEPTH, Fault, Run, expected};
+use super::run::{At, Fault, Run, expected};
 use super::schema::{Card, Field, Kind, Rule, Shape, message};
 use super::value::Value;
+use crate::limits::{Growth, Target};
 
 /// The members of a message, or of a map; one type for both, so that visitors are compiled once.
 pub(super) struct Access<'a, 'de> {
-    run: &'a Run<'a>,
-    /// How many messages and maps are around the members.
-    level: u8,
+    at: At<'a>,
     members: Members<'a, 'de>,
+    growth: Growth,
+    /// How large the last key is.
+    key: usize,
 }
 
 enum Members<'a, 'de> {
@@ -57,7 +61,7 @@ impl<'de> Fields<'de> {
             }
             let (number, wire_type) = tag(&mut self.rest)?;
             let last = std::mem::replace(&mut self.last, number);
-            if number < last {
+            if number <= last && (number < last || !self.repeats(number)) {
                 return Err(Fault::from(&ProtobufProblem::Disordered));
             }
             while let [first, rest @ ..] = self.fields
@@ -71,9 +75,6 @@ impl<'de> Fields<'de> {
                 run.skipped();
                 continue;
             };
-            if number == last && field.shape.card != Card::One {
-                return Err(Fault::from(&ProtobufProblem::Disordered));
-            }
             match field.rule {
                 Rule::Plain => {}
                 Rule::OmitZero => {
@@ -96,14 +97,20 @@ impl<'de> Fields<'de> {
     }
 }
 
+impl Fields<'_> {
+    /// Only what is not known may be there more than once: the entries of lists and maps were all taken with the first.
+    #[cold]
+    fn repeats(&self, number: u32) -> bool {
+        self.fields.first().is_none_or(|field| u32::from(field.number) != number)
+    }
+}
+
 impl<'a, 'de> Access<'a, 'de> {
     /// Not inlined: in every type that is decoded it would be a third of the code.
     #[inline(never)]
-    pub(super) fn of(value: Value<'a, 'de>) -> Result<Self, Fault> {
-        let Value { run, level, shape, raw, number, more } = value;
-        if level >= DEPTH {
-            return Err(Fault::from(&ProtobufProblem::TooDeep));
-        }
+    pub(super) fn of(value: Value<'a, 'de>, size: usize, target: Target) -> Result<Self, Fault> {
+        let Value { at, shape, raw, number, more } = value;
+        let at = at.enter(size)?;
         let members = match (shape.card, shape.kind, more) {
             (Card::One, Kind::Message, _) => Members::Message(Fields::new(raw.bytes()?, shape.message)),
             (Card::Map, _, Some(more)) => {
@@ -112,14 +119,14 @@ impl<'a, 'de> Access<'a, 'de> {
             }
             _ => return Err(expected("an object")),
         };
-        Ok(Self { run, level, members })
+        Ok(Self { at, members, growth: Growth::new(target), key: 0 })
     }
 
     #[inline(never)]
     pub(super) fn next_key(&mut self) -> Result<Option<&'de str>, Fault> {
-        self.run.between(self.level);
+        self.at.run.between(self.at.level);
         match &mut self.members {
-            Members::Message(fields) => Ok(fields.next(self.run)?.map(|field| field.name.text())),
+            Members::Message(fields) => Ok(fields.next(self.at.run)?.map(|field| field.name.text())),
             Members::Map { first, more, number, shape, value } => {
                 let entry = match first.take() {
                     Some(raw) => Some(raw),
@@ -133,22 +140,24 @@ impl<'a, 'de> Access<'a, 'de> {
         }
     }
 
-    /// The value of the key that was given last.
+    /// The value of the key that was given last, of which something of that size is built.
     #[inline(never)]
-    pub(super) fn next_value(&mut self) -> Result<Value<'_, 'de>, Fault> {
-        let (run, level) = (self.run, self.level + 1);
+    pub(super) fn next_value(&mut self, size: usize) -> Result<Value<'_, 'de>, Fault> {
+        let At { run, level, place } = self.at;
+        self.growth.entry(run.limits, self.key.saturating_add(size))?;
+        let at = At { run, level: level + 1, place: place.within(size) };
         match &mut self.members {
             Members::Message(fields) => {
                 let field = fields.fields.first().ok_or_else(|| expected("a key"))?;
-                run.within(self.level, field);
+                run.within(level, field);
                 // Read here and not with the key, because what was written to memory just before is slow to read.
                 let raw = value(&mut fields.rest, fields.wire_type)?;
                 let more = (field.shape.card != Card::One).then_some(&mut fields.rest);
-                Ok(Value { run, level, shape: field.shape, raw, number: field.number, more })
+                Ok(Value { at, shape: field.shape, raw, number: field.number, more })
             }
             Members::Map { shape, value, .. } => {
-                run.within_entry(self.level);
-                Ok(Value { run, level, shape: *shape, raw: *value, number: 0, more: None })
+                run.within_entry(level);
+                Ok(Value { at, shape: *shape, raw: *value, number: 0, more: None })
             }
         }
     }
@@ -159,7 +168,7 @@ pub(super) fn map_entry(entry: Raw<'_>, kind: Kind) -> Result<(&str, Raw<'_>), F
     let mut rest = entry.bytes()?;
     let mut key: &[u8] = &[];
     let mut value = match kind {
-        Kind::Bool | Kind::Int => Raw::Number(0),
+        Kind::Bool | Kind::Int | Kind::Int32 => Raw::Number(0),
         Kind::Double => Raw::Fixed(0),
         _ => Raw::Bytes(&[]),
     };
@@ -179,6 +188,8 @@ impl<'de> MapAccess<'de> for Access<'_, 'de> {
 
     #[inline]
     fn next_key_seed<K: DeserializeSeed<'de>>(&mut self, seed: K) -> Result<Option<K::Value>, Fault> {
+        self.key = size_of::<K::Value>();
+        self.growth.key(self.at.run.limits, self.key)?;
         match self.next_key()? {
             Some(key) => seed.deserialize(BorrowedStrDeserializer::new(key)).map(Some),
             None => Ok(None),
@@ -187,14 +198,16 @@ impl<'de> MapAccess<'de> for Access<'_, 'de> {
 
     #[inline]
     fn next_value_seed<T: DeserializeSeed<'de>>(&mut self, seed: T) -> Result<T::Value, Fault> {
-        seed.deserialize(self.next_value()?)
+        seed.deserialize(self.next_value(size_of::<T::Value>())?)
     }
 }
 
 /// The entries of a list.
 pub(super) struct Entries<'a, 'de> {
-    run: &'a Run<'a>,
-    level: u8,
+    at: At<'a>,
+    growth: Growth,
+    /// How many there are, once that was asked for.
+    expected: Cell<usize>,
     shape: Shape,
     number: u32,
     first: Option<Raw<'de>>,
@@ -207,29 +220,51 @@ pub(super) struct Entries<'a, 'de> {
 
 impl<'a, 'de> Entries<'a, 'de> {
     #[inline(never)]
-    pub(super) fn of(value: Value<'a, 'de>) -> Result<Self, Fault> {
-        let Value { run, level, shape, raw, number, more } = value;
+    pub(super) fn of(value: Value<'a, 'de>, size: usize, target: Target) -> Result<Self, Fault> {
+        let Value { at, shape, raw, number, more } = value;
         match (shape.card, shape.kind) {
             (Card::Repeated, _) => {
                 let shape = Shape { card: Card::One, ..shape };
                 let number = u32::from(number);
-                Ok(Self { run, level, shape, number, first: Some(raw), more, own: &[], packed: &[] })
+                let entries = Self::within(at, shape, number, &[], size, target)?;
+                Ok(Self { first: Some(raw), more, ..entries })
             }
             (Card::One, Kind::TextList) => {
-                Ok(Self::within(run, level, Shape::new(Card::One, Kind::Text, 0), 1, raw.bytes()?))
+                let shape = Shape::new(Card::One, Kind::Text, 0);
+                Self::within(at, shape, 1, raw.bytes()?, size, target)
             }
             _ => Err(expected("a list")),
         }
     }
 
     /// A list with all its entries in bytes of its own.
-    pub(super) fn within(run: &'a Run<'a>, level: u8, shape: Shape, number: u32, own: &'de [u8]) -> Self {
-        Self { run, level, shape, number, first: None, more: None, own, packed: &[] }
+    pub(super) fn within(
+        at: At<'a>,
+        shape: Shape,
+        number: u32,
+        own: &'de [u8],
+        size: usize,
+        target: Target,
+    ) -> Result<Self, Fault> {
+        let (at, growth) = (at.enter(size)?, Growth::new(target));
+        Ok(Self {
+            at,
+            growth,
+            expected: Cell::new(0),
+            shape,
+            number,
+            first: None,
+            more: None,
+            own,
+            packed: &[],
+        })
     }
 
+    /// The next entry, of which something of that size is built.
     #[inline(never)]
-    fn next(&mut self) -> Result<Option<Value<'a, 'de>>, Fault> {
-        self.run.next_place(self.level);
+    fn next(&mut self, size: usize) -> Result<Option<Value<'a, 'de>>, Fault> {
+        let At { run, level, place } = self.at;
+        run.next_place(level);
         let raw = loop {
             if !self.packed.is_empty() {
                 break Raw::Number(number(&mut self.packed)?);
@@ -239,14 +274,18 @@ impl<'a, 'de> Entries<'a, 'de> {
                 None => field_if(self.more.as_deref_mut().unwrap_or(&mut self.own), self.number)?,
             };
             match next {
-                Some(Raw::Bytes(packed)) if matches!(self.shape.kind, Kind::Int | Kind::Bool) => {
+                Some(Raw::Bytes(packed))
+                    if matches!(self.shape.kind, Kind::Int | Kind::Int32 | Kind::Bool) =>
+                {
                     self.packed = packed;
                 }
                 Some(raw) => break raw,
                 None => return Ok(None),
             }
         };
-        Ok(Some(Value::one(self.run, self.level, self.shape.kind, self.shape.message, raw)))
+        self.growth.element(run.limits, size, self.expected.get())?;
+        let at = At { run, level, place: place.within(size) };
+        Ok(Some(Value::one(at, self.shape.kind, self.shape.message, raw)))
     }
 }
 
@@ -255,7 +294,7 @@ impl<'de> SeqAccess<'de> for Entries<'_, 'de> {
 
     #[inline]
     fn next_element_seed<T: DeserializeSeed<'de>>(&mut self, seed: T) -> Result<Option<T::Value>, Fault> {
-        match self.next()? {
+        match self.next(size_of::<T::Value>())? {
             Some(value) => seed.deserialize(value).map(Some),
             None => Ok(None),
         }
@@ -269,6 +308,9 @@ impl<'de> SeqAccess<'de> for Entries<'_, 'de> {
         while let Ok(Some(_)) = field_if(&mut rest, self.number) {
             count += 1;
         }
+        // Not for more than there is memory for.
+        let count = self.at.run.limits.expected(count);
+        self.expected.set(count);
         Some(count)
     }
 }

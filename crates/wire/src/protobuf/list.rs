@@ -3,7 +3,7 @@
 use super::cut::Cutter;
 use super::envelope::{MAGIC, content, fields, types};
 use super::gather::{Gather, Step};
-use super::reader::{LENGTH, ProtobufProblem, Raw, field, find, find_bytes, find_signed, number, tag};
+use super::reader::{LENGTH, ProtobufProblem, Raw, field, find, find_bytes, find_signed, number, tag, text};
 use crate::{Error, ListEnvelope, ManagedFields};
 
 const LIST: &str = "the list";
@@ -142,9 +142,9 @@ impl State {
 
     fn metadata(&mut self, raw: Raw<'_>) -> Result<(), &'static ProtobufProblem> {
         let metadata = raw.bytes()?;
-        let text = |number| Ok(String::from_utf8_lossy(find_bytes(metadata, number)?).into_owned());
-        self.envelope.resource_version = text(2)?;
-        self.envelope.continue_token = text(3)?;
+        let of = |number| Ok(text(find_bytes(metadata, number)?).into_owned());
+        self.envelope.resource_version = of(2)?;
+        self.envelope.continue_token = of(3)?;
         let counted = find(metadata, 4)?.is_some();
         self.envelope.remaining_item_count = if counted { Some(find_signed(metadata, 4)?) } else { None };
         Ok(())

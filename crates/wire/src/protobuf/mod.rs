@@ -19,10 +19,14 @@ mod time;
 mod value;
 mod watch;
 
-use serde::Deserialize;
+use std::marker::PhantomData;
 
-use crate::{Error, Identity};
 use kinformer_core::ObjectKey;
+use serde::Deserialize;
+use serde::de::DeserializeSeed;
+
+use crate::limits::Limits;
+use crate::{Error, Identity};
 
 pub(crate) use cut::cut;
 pub(crate) use envelope::Envelope;
@@ -37,39 +41,52 @@ pub(crate) fn decode<'de, K: Deserialize<'de>>(
     schema: Schema,
     message: &'de [u8],
 ) -> Result<(K, u64), Error> {
-    let trail = run::Trail::new();
-    let run = run::Run::new(&trail);
-    let decoded = object::Object::new(&run, schema, message).and_then(K::deserialize);
-    match decoded {
+    decode_seed(schema, message, PhantomData::<K>)
+}
+
+pub(crate) fn decode_seed<'de, S: DeserializeSeed<'de>>(
+    schema: Schema,
+    message: &'de [u8],
+    seed: S,
+) -> Result<(S::Value, u64), Error> {
+    let (trail, limits) = (run::Trail::new(), Limits::of(message.len()));
+    let run = run::Run::new(&trail, &limits);
+    let at = run::At::outermost(&run, size_of::<S::Value>());
+    match seed.deserialize(object::Object::new(at, schema, message)) {
         Ok(object) => Ok((object, run.unknown())),
-        Err(fault) => Err(failure(schema, run.path(), fault)),
+        Err(fault) => Err(failure(schema, run.path(), fault, &limits, message)),
     }
 }
 
-/// Decodes one member of a message of that kind, if it has it; looks at no other.
+/// Decodes one field of a message of that kind, if it has it; looks at no other.
 pub(crate) fn decode_at<'de, K: Deserialize<'de>>(
     schema: Schema,
     message: &'de [u8],
     path: &Path,
     names: &[Box<str>],
 ) -> Result<Option<K>, Error> {
+    let limits = Limits::of(message.len());
     if path.is_to_plain_value() {
-        let run = run::Run::without_trail();
-        return path::decode(&run, path, message).map_err(|fault| failure(schema, names.join("."), fault));
+        let run = run::Run::without_trail(&limits);
+        return path::decode(&run, schema, path, message)
+            .map_err(|fault| failure(schema, names.join("."), fault, &limits, message));
     }
     let trail = run::Trail::new();
-    let run = run::Run::new(&trail);
-    path::decode(&run, path, message).map_err(|fault| {
+    let run = run::Run::new(&trail, &limits);
+    path::decode(&run, schema, path, message).map_err(|fault| {
         let (mut path, within) = (names.join("."), run.path());
-        if !within.is_empty() && !within.starts_with('[') {
+        if !path.is_empty() && !within.is_empty() && !within.starts_with('[') {
             path.push('.');
         }
-        failure(schema, path + &within, fault)
+        failure(schema, path + &within, fault, &limits, message)
     })
 }
 
 #[cold]
-fn failure(schema: Schema, path: String, fault: run::Fault) -> Error {
+fn failure(schema: Schema, path: String, fault: run::Fault, limits: &Limits, message: &[u8]) -> Error {
+    if let Some(error) = limits.error(schema.kind, || identify(message).key) {
+        return error;
+    }
     match fault.into_why() {
         run::Why::Bytes(problem) => Error::protobuf(schema.kind, path, problem),
         run::Why::Type(problem) => Error::Undecodable { what: schema.kind.to_owned(), path, problem },
@@ -78,8 +95,7 @@ fn failure(schema: Schema, path: String, fault: run::Fault) -> Error {
 
 /// The key and the version of an object, of whatever kind.
 pub(crate) fn identify(message: &[u8]) -> Identity {
-    let Ok(metadata) = reader::find_bytes(message, 1) else { return Identity::default() };
-    let text = |number| std::str::from_utf8(reader::find_bytes(metadata, number).ok()?).ok();
-    let key = text(1).zip(text(3)).and_then(|(name, namespace)| ObjectKey::new(namespace, name).ok());
-    Identity { key, resource_version: text(6).unwrap_or_default().into() }
+    let Some(metadata) = reader::find_only(message, 1) else { return Identity::default() };
+    let text = |number| reader::find_only(metadata, number).map(reader::text).unwrap_or_default();
+    Identity { key: ObjectKey::new(&text(3), &text(1)).ok(), resource_version: (&*text(6)).into() }
 }

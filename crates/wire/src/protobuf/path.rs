@@ -1,17 +1,32 @@
 //! One member of an object, without the rest of it.
 
 use serde::Deserialize;
+use serde::de::DeserializeSeed;
 
 use super::access::map_entry;
+use super::object::Object;
 use super::reader::{ProtobufProblem, Raw, field_if, is_zero, skip, tag, value};
-use super::run::{Fault, Run};
+use super::run::{At, Fault, Run};
 use super::schema::{Card, Field, Kind, Rule, Schema, Shape, message};
 use super::value::Value;
+use crate::json::Within;
 
-/// The fields to go through.
+/// The way to one field.
 #[derive(Clone, Debug)]
 pub(crate) struct Path {
+    root: Root,
     steps: Vec<Step>,
+    /// From there on the names lead through a value that the tables say nothing of: JSON, or what has no fields.
+    within: Box<[Box<str>]>,
+}
+
+/// Where a way begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Root {
+    Message,
+    /// What an object says of itself and its message does not.
+    ApiVersion,
+    Kind,
 }
 
 #[derive(Clone, Debug)]
@@ -22,69 +37,102 @@ pub(super) enum Step {
 }
 
 impl Path {
-    /// Nothing if the kind has no such member.
+    /// Nothing if the kind has no such field. Without names it is the way to the whole object.
     pub(crate) fn new(schema: Schema, names: &[&str]) -> Option<Self> {
+        let owned = |names: &[&str]| names.iter().map(|name| (*name).into()).collect();
+        let root = match names.first() {
+            Some(&"apiVersion") => Root::ApiVersion,
+            Some(&"kind") => Root::Kind,
+            _ => Root::Message,
+        };
+        if root != Root::Message {
+            return Some(Self { root, steps: Vec::new(), within: owned(names.get(1..).unwrap_or_default()) });
+        }
         let mut steps = Vec::new();
-        resolve(schema.message, names, &mut steps).then_some(Self { steps })
+        let rest = match names {
+            [] => names,
+            names => resolve(schema.message, names, &mut steps)?,
+        };
+        Some(Self { root, steps, within: owned(rest) })
+    }
+
+    pub(super) fn root(&self) -> Root {
+        self.root
     }
 
     pub(super) fn steps(&self) -> &[Step] {
         &self.steps
     }
 
+    pub(super) fn within(&self) -> &[Box<str>] {
+        &self.within
+    }
+
     /// Whether there is nothing in the member that could have a place of its own.
     pub(super) fn is_to_plain_value(&self) -> bool {
-        use Kind::{Bool, Double, Int, Text};
+        use Kind::{Bool, Double, Int, Int32, Text};
         let plain = |field: &Field| {
-            field.shape.card == Card::One && matches!(field.shape.kind, Text | Int | Bool | Double)
+            field.shape.card == Card::One && matches!(field.shape.kind, Text | Int | Int32 | Bool | Double)
         };
-        matches!(self.steps.last(), Some(Step::Field(field)) if plain(field))
+        self.within.is_empty() && matches!(self.steps.last(), Some(Step::Field(field)) if plain(field))
     }
 }
 
-/// Adds what leads from a message to a member; leaves the steps as they are if there is none.
-fn resolve(index: u16, names: &[&str], steps: &mut Vec<Step>) -> bool {
-    let Some((name, rest)) = names.split_first() else { return false };
+/// Adds what leads from a message to a field, and says which names lead on from there; leaves the steps as they are if
+/// there is no such field.
+fn resolve<'n, 's>(index: u16, names: &'n [&'s str], steps: &mut Vec<Step>) -> Option<&'n [&'s str]> {
+    let (name, rest) = names.split_first()?;
     let before = steps.len();
     for field in message(index) {
         let Shape { message, kind, card } = field.shape;
         steps.push(Step::Field(field));
         let found = match (field.rule, card, kind, rest) {
             (Rule::Inline, ..) => resolve(message, names, steps),
-            _ if field.name.text() != *name => false,
-            (_, _, _, []) => true,
-            (_, Card::One, Kind::Message, rest) => resolve(message, rest, steps),
+            _ if field.name.text() != *name => None,
+            (_, Card::One, Kind::Message, [_, ..]) => resolve(message, rest, steps),
             (_, Card::Map, kind, [key, rest @ ..]) => {
                 steps.push(Step::Key((*key).into()));
-                rest.is_empty() || kind == Kind::Message && resolve(message, rest, steps)
+                match (kind, rest) {
+                    (Kind::Message, [_, ..]) => resolve(message, rest, steps),
+                    _ => Some(rest),
+                }
             }
-            _ => false,
+            _ => Some(rest),
         };
-        if found {
-            return true;
+        if found.is_some() {
+            return found;
         }
         steps.truncate(before);
     }
-    false
+    None
 }
 
-/// Decodes the member, if the object has it.
+/// Decodes the field, if the object has it.
 pub(super) fn decode<'de, K: Deserialize<'de>>(
     run: &Run<'_>,
+    schema: Schema,
     path: &Path,
     object: &'de [u8],
 ) -> Result<Option<K>, Fault> {
-    let mut rest = object;
-    let Some(value) = find(run, path, &mut rest)? else { return Ok(None) };
-    Option::deserialize(value)
+    let at = At::outermost(run, size_of::<K>());
+    let within = Within::new(&path.within);
+    let says = match path.root {
+        Root::ApiVersion => schema.says.api_version.then_some(schema.api_version),
+        Root::Kind => schema.says.kind.then_some(schema.kind),
+        Root::Message if path.steps.is_empty() => {
+            return within.deserialize(Object::new(at, schema, object));
+        }
+        Root::Message => {
+            let mut rest = object;
+            let Some(value) = find(at, path, &mut rest)? else { return Ok(None) };
+            return within.deserialize(value);
+        }
+    };
+    says.map_or(Ok(None), |text| within.deserialize(Value::text(at, text)))
 }
 
-/// Goes to the member; `rest` is the object, and then what follows in the message that has the member.
-fn find<'a, 'de>(
-    run: &'a Run<'a>,
-    path: &Path,
-    rest: &'a mut &'de [u8],
-) -> Result<Option<Value<'a, 'de>>, Fault> {
+/// Goes to the field; `rest` is the object, and then what follows in the message that has the field.
+fn find<'a, 'de>(at: At<'a>, path: &Path, rest: &'a mut &'de [u8]) -> Result<Option<Value<'a, 'de>>, Fault> {
     let mut found: Option<(&'static Field, Raw<'de>)> = None;
     let mut shape = None;
     for step in &path.steps {
@@ -107,49 +155,57 @@ fn find<'a, 'de>(
     }
     let (Some((field, raw)), Some(shape)) = (found, shape) else { return Ok(None) };
     let more = (shape.card != Card::One).then_some(rest);
-    Ok(Some(Value { run, level: 0, shape, raw, number: field.number, more }))
+    Ok(Some(Value { at, shape, raw, number: field.number, more }))
 }
 
-/// The first value of a field, unless JSON leaves it out. `rest` goes behind it.
+/// The first value of a field, unless JSON leaves it out. `rest` goes behind it. All of the message is gone through,
+/// because where it is not in order, or has the field twice, the object does not decode.
 fn find_field<'de>(
     rest: &mut &'de [u8],
     field: &Field,
 ) -> Result<Option<Raw<'de>>, &'static ProtobufProblem> {
     let wanted = u32::from(field.number);
-    let mut bytes = *rest;
+    let (mut bytes, mut last, mut found) = (*rest, 0, None);
     while !bytes.is_empty() {
         let (number, wire_type) = tag(&mut bytes)?;
-        if number < wanted {
+        if number < last {
+            return Err(&ProtobufProblem::Disordered);
+        }
+        last = number;
+        if number != wanted {
             skip(&mut bytes, wire_type)?;
             continue;
         }
-        if number > wanted {
-            return Ok(None);
+        match found {
+            None => {
+                let zero = field.rule == Rule::OmitZero && is_zero(bytes, wire_type);
+                let raw = value(&mut bytes, wire_type)?;
+                *rest = bytes;
+                found = Some((!zero).then_some(raw));
+            }
+            Some(_) if field.shape.card == Card::One => return Err(&ProtobufProblem::Disordered),
+            Some(_) => skip(&mut bytes, wire_type)?,
         }
-        let zero = field.rule == Rule::OmitZero && is_zero(bytes, wire_type);
-        let raw = value(&mut bytes, wire_type)?;
-        *rest = bytes;
-        return Ok((!zero).then_some(raw));
     }
-    Ok(None)
+    Ok(found.flatten())
 }
 
-/// The value of a key. `rest` is behind the first entry.
+/// The last value of a key. `rest` is behind the first entry.
 fn find_entry<'de>(
     rest: &mut &'de [u8],
     map: &Field,
     first: Raw<'de>,
     wanted: &str,
 ) -> Result<Option<Raw<'de>>, Fault> {
-    let mut next = Some(first);
+    let (mut next, mut found) = (Some(first), None);
     while let Some(entry) = next {
         let (key, raw) = map_entry(entry, map.shape.kind)?;
         if key == wanted {
-            return Ok(Some(raw));
+            found = Some(raw);
         }
         next = field_if(rest, u32::from(map.number))?;
     }
-    Ok(None)
+    Ok(found)
 }
 
 #[cfg(test)]
@@ -163,15 +219,12 @@ mod tests {
         assert_eq!(steps(&["spec", "nodeName"]), Some(2));
         assert_eq!(steps(&["spec", "containers"]), Some(2));
         assert_eq!(steps(&["metadata", "labels", "a.b/c"]), Some(3));
-        for none in [
-            ["spec", "nodename"].as_slice(),
-            &[],
-            &["spec", "containers", "name"],
-            &["metadata", "labels", "a", "b"],
-            &["metadata", "name", "first"],
-            &["kind"],
-        ] {
-            assert_eq!(steps(none), None, "{none:?}");
+        // What leads on is an error where there is such a value, as it is in JSON.
+        assert_eq!(steps(&["spec", "containers", "name"]), Some(2));
+        assert_eq!(steps(&["metadata", "labels", "a", "b"]), Some(3));
+        assert_eq!((steps(&[]), steps(&["kind"])), (Some(0), Some(0)));
+        for none in [["spec", "nodename"], ["no", "such"]] {
+            assert_eq!(steps(&none), None, "{none:?}");
         }
         let policy = Schema::of("admissionregistration.k8s.io/v1", "ValidatingAdmissionPolicy").unwrap();
         assert!(Path::new(policy, &["spec", "matchConstraints", "resourceRules"]).is_some());

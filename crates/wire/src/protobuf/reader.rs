@@ -1,5 +1,7 @@
 //! Protobuf's own form: numbers, lengths, fields. Nothing here knows what the fields mean.
 
+use std::borrow::Cow;
+
 /// What is wrong with protobuf bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
@@ -19,15 +21,13 @@ pub enum ProtobufProblem {
     /// A known field in another form than it has.
     #[error("a field is a number where bytes belong, or bytes where a number belongs")]
     Mismatch,
-    /// The fields of a message are in ascending order, as every Kubernetes server writes them; these are not.
-    #[error("the fields of a message are not in order")]
+    /// The fields of a message are in ascending order and each is there once, as every Kubernetes server writes them;
+    /// these are not.
+    #[error("the fields of a message are not in order, or one is there twice")]
     Disordered,
     /// A name that is not UTF-8: the key of a map, or a kind.
     #[error("a name is no text")]
     Text,
-    /// More levels than are read.
-    #[error("it is nested too deep")]
-    TooDeep,
     /// A time outside of the years 0 to 9999, which JSON cannot say.
     #[error("a time is beyond the year 9999")]
     Time,
@@ -219,15 +219,45 @@ pub(crate) fn field_if<'de>(bytes: &mut &'de [u8], wanted: u32) -> Result<Option
     Ok(Some(raw))
 }
 
-/// The first field with that number, wherever it is; nothing in others is looked at.
+/// The last field with that number, wherever it is; nothing in others is looked at.
 pub(crate) fn find(mut bytes: &[u8], wanted: u32) -> Result<Option<Raw<'_>>> {
+    let mut found = None;
     while !bytes.is_empty() {
         let (number, raw) = field(&mut bytes)?;
         if number == wanted {
-            return Ok(Some(raw));
+            found = Some(raw);
         }
     }
-    Ok(None)
+    Ok(found)
+}
+
+/// The bytes of the only field with that number, as far as the bytes can be read.
+pub(crate) fn find_only(mut bytes: &[u8], wanted: u32) -> Option<&[u8]> {
+    let mut found = None;
+    while let Ok((number, raw)) = field(&mut bytes) {
+        if number == wanted && found.replace(raw.bytes().ok()?).is_some() {
+            return None;
+        }
+    }
+    found
+}
+
+/// Bytes as the text that Go puts into JSON: each byte that belongs to no character is U+FFFD.
+pub(crate) fn text(bytes: &[u8]) -> Cow<'_, str> {
+    match std::str::from_utf8(bytes) {
+        Ok(text) => Cow::Borrowed(text),
+        Err(_) => Cow::Owned(replaced(bytes)),
+    }
+}
+
+#[cold]
+fn replaced(bytes: &[u8]) -> String {
+    let mut text = String::with_capacity(bytes.len());
+    for chunk in bytes.utf8_chunks() {
+        text.push_str(chunk.valid());
+        text.extend(chunk.invalid().iter().map(|_| char::REPLACEMENT_CHARACTER));
+    }
+    text
 }
 
 /// The bytes of the field with that number; none where there is none.

@@ -7,6 +7,7 @@ use serde::de;
 
 use super::reader::ProtobufProblem;
 use super::schema::{Field, Name};
+use crate::limits::{Exceeded, Limits, Place};
 
 /// How many levels are read: as many as serde_json reads.
 pub(super) const DEPTH: u8 = 128;
@@ -18,6 +19,33 @@ pub(crate) struct Run<'a> {
     /// How many steps of the trail are of now.
     level: Cell<u8>,
     trail: &'a [Cell<Step>],
+    pub(super) limits: &'a Limits,
+}
+
+/// Where a value is.
+#[derive(Clone, Copy)]
+pub(super) struct At<'a> {
+    pub(super) run: &'a Run<'a>,
+    /// How many messages and maps are around it.
+    pub(super) level: u8,
+    pub(super) place: Place,
+}
+
+impl<'a> At<'a> {
+    /// In no other value; what is built of it has that size.
+    pub(super) fn outermost(run: &'a Run<'a>, size: usize) -> Self {
+        Self { run, level: 0, place: Place::outermost(size) }
+    }
+
+    /// Into a value that has others in it, of which one of that size is built.
+    #[inline]
+    pub(super) fn enter(self, size: usize) -> Result<Self, Fault> {
+        let place = self.place.enter(self.run.limits, size)?;
+        if self.level >= DEPTH {
+            return Ok(self.run.limits.exceeded(Exceeded::Depth)?);
+        }
+        Ok(Self { place, ..self })
+    }
 }
 
 /// Where it is kept what is being read on each level.
@@ -37,13 +65,13 @@ struct Step {
 }
 
 impl<'a> Run<'a> {
-    pub(crate) fn new(trail: &'a Trail) -> Self {
-        Self { unknown: Cell::new(0), level: Cell::new(0), trail: &trail.0 }
+    pub(crate) fn new(trail: &'a Trail, limits: &'a Limits) -> Self {
+        Self { unknown: Cell::new(0), level: Cell::new(0), trail: &trail.0, limits }
     }
 
     /// For a value that has nothing in it: it does not say where it was.
-    pub(crate) fn without_trail() -> Self {
-        Self { unknown: Cell::new(0), level: Cell::new(0), trail: &[] }
+    pub(crate) fn without_trail(limits: &'a Limits) -> Self {
+        Self { unknown: Cell::new(0), level: Cell::new(0), trail: &[], limits }
     }
 
     /// On this level, between two fields.
@@ -133,6 +161,14 @@ impl From<&'static ProtobufProblem> for Fault {
     #[cold]
     fn from(problem: &'static ProtobufProblem) -> Self {
         Self(Box::new(Why::Bytes(*problem)))
+    }
+}
+
+/// What was exceeded is in the limits, from where it gets into the error.
+impl From<Exceeded> for Fault {
+    #[cold]
+    fn from(exceeded: Exceeded) -> Self {
+        Self(Box::new(Why::Type(exceeded.text().to_owned())))
     }
 }
 

@@ -1,5 +1,6 @@
 //! The form of the tables, and how they are looked up.
 
+use super::path::{Path, Root};
 use super::tables::{FIELDS, KINDS, MESSAGES, NAMES};
 
 /// One field of a message.
@@ -39,6 +40,8 @@ pub(super) enum Kind {
     Bytes,
     Bool,
     Int,
+    /// A number of 32 bits, of which Go takes no more.
+    Int32,
     Double,
     Message,
     Time,
@@ -105,15 +108,33 @@ pub(crate) struct Schema {
     pub(crate) api_version: &'static str,
     pub(crate) kind: &'static str,
     pub(super) message: u16,
+    pub(crate) says: Says,
+}
+
+/// Which of what is not in their message objects say of themselves all the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Says {
+    pub(super) api_version: bool,
+    pub(super) kind: bool,
 }
 
 impl Schema {
+    pub(super) const fn new(api_version: &'static str, kind: &'static str, message: u16) -> Self {
+        Self { api_version, kind, message, says: Says { api_version: true, kind: true } }
+    }
+
     pub(crate) fn message(self) -> u16 {
         self.message
     }
 
-    pub(super) const fn new(api_version: &'static str, kind: &'static str, message: u16) -> Self {
-        Self { api_version, kind, message }
+    /// The same without what that path removes, if it is the version or the kind.
+    pub(crate) fn without(mut self, path: &Path) -> Self {
+        match path.root() {
+            Root::ApiVersion if path.within().is_empty() => self.says.api_version = false,
+            Root::Kind if path.within().is_empty() => self.says.kind = false,
+            _ => {}
+        }
+        self
     }
 
     /// What is known of a kind; nothing of one that is not built in.

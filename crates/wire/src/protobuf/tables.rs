@@ -311,7 +311,7 @@ pub(super) static FIELDS: [Field; 3795] = [
     Field::new(4, Shape::new(One, Text, 0), Plain, 209, 13), // failurePolicy
     Field::new(5, Shape::new(One, Message, 1044), Plain, 47, 17), // namespaceSelector
     Field::new(6, Shape::new(One, Text, 0), Plain, 272, 11), // sideEffects
-    Field::new(7, Shape::new(One, Int, 0), Plain, 283, 14), // timeoutSeconds
+    Field::new(7, Shape::new(One, Int32, 0), Plain, 283, 14), // timeoutSeconds
     Field::new(8, Shape::new(Repeated, Text, 0), Plain, 297, 23), // admissionReviewVersions
     Field::new(9, Shape::new(One, Text, 0), Plain, 111, 11), // matchPolicy
     Field::new(10, Shape::new(One, Text, 0), Plain, 237, 18), // reinvocationPolicy
@@ -347,7 +347,7 @@ pub(super) static FIELDS: [Field; 3795] = [
     Field::new(1, Shape::new(One, Text, 0), Plain, 391, 9), // namespace
     Field::new(2, Shape::new(One, Text, 0), Plain, 43, 4),  // name
     Field::new(3, Shape::new(One, Text, 0), Plain, 475, 4), // path
-    Field::new(4, Shape::new(One, Int, 0), Plain, 479, 4),  // port
+    Field::new(4, Shape::new(One, Int32, 0), Plain, 479, 4), // port
     // k8s.io/api/admissionregistration/v1.TypeChecking
     Field::new(1, Shape::new(Repeated, Message, 2), Plain, 483, 18), // expressionWarnings
     // k8s.io/api/admissionregistration/v1.ValidatingAdmissionPolicy
@@ -381,7 +381,7 @@ pub(super) static FIELDS: [Field; 3795] = [
     Field::new(4, Shape::new(One, Text, 0), Plain, 209, 13), // failurePolicy
     Field::new(5, Shape::new(One, Message, 1044), Plain, 47, 17), // namespaceSelector
     Field::new(6, Shape::new(One, Text, 0), Plain, 272, 11), // sideEffects
-    Field::new(7, Shape::new(One, Int, 0), Plain, 283, 14), // timeoutSeconds
+    Field::new(7, Shape::new(One, Int32, 0), Plain, 283, 14), // timeoutSeconds
     Field::new(8, Shape::new(Repeated, Text, 0), Plain, 297, 23), // admissionReviewVersions
     Field::new(9, Shape::new(One, Text, 0), Plain, 111, 11), // matchPolicy
     Field::new(10, Shape::new(One, Message, 1044), Plain, 64, 14), // objectSelector
@@ -531,7 +531,7 @@ pub(super) static FIELDS: [Field; 3795] = [
     Field::new(4, Shape::new(One, Text, 0), Plain, 209, 13), // failurePolicy
     Field::new(5, Shape::new(One, Message, 1044), Plain, 47, 17), // namespaceSelector
     Field::new(6, Shape::new(One, Text, 0), Plain, 272, 11), // sideEffects
-    Field::new(7, Shape::new(One, Int, 0), Plain, 283, 14), // timeoutSeconds
+    Field::new(7, Shape::new(One, Int32, 0), Plain, 283, 14), // timeoutSeconds
     Field::new(8, Shape::new(Repeated, Text, 0), Plain, 297, 23), // admissionReviewVersions
     Field::new(9, Shape::new(One, Text, 0), Plain, 111, 11), // matchPolicy
     Field::new(10, Shape::new(One, Text, 0), Plain, 237, 18), // reinvocationPolicy
@@ -559,7 +559,7 @@ pub(super) static FIELDS: [Field; 3795] = [
     Field::new(1, Shape::new(One, Text, 0), Plain, 391, 9), // namespace
     Field::new(2, Shape::new(One, Text, 0), Plain, 43, 4),  // name
     Field::new(3, Shape::new(One, Text, 0), Plain, 475, 4), // path
-    Field::new(4, Shape::new(One, Int, 0), Plain, 479, 4),  // port
+    Field::new(4, Shape::new(One, Int32, 0), Plain, 479, 4), // port
     // k8s.io/api/admissionregistration/v1beta1.TypeChecking
     Field::new(1, Shape::new(Repeated, Message, 54), Plain, 483, 18), // expressionWarnings
     // k8s.io/api/admissionregistration/v1beta1.ValidatingAdmissionPolicy
@@ -593,7 +593,7 @@ pub(super) static FIELDS: [Field; 3795] = [
     Field::new(4, Shape::new(One, Text, 0), Plain, 209, 13), // failurePolicy
     Field::new(5, Shape::new(One, Message, 1044), Plain, 47, 17), // namespaceSelector
     Field::new(6, Shape::new(One, Text, 0), Plain, 272, 11), // sideEffects
-    Field::new(7, Shape::new(One, Int, 0), Plain, 283, 14), // timeoutSeconds
+    Field::new(7, Shape::new(One, Int32, 0), Plain, 283, 14), // timeoutSeconds
     Field::new(8, Shape::new(Repeated, Text, 0), Plain, 297, 23), // admissionReviewVersions
     Field::new(9, Shape::new(One, Text, 0), Plain, 111, 11), // matchPolicy
     Field::new(10, Shape::new(One, Message, 1044), Plain, 64, 14), // objectSelector
@@ -652,18 +652,18 @@ pub(super) static FIELDS: [Field; 3795] = [
     Field::new(1, Shape::new(One, Message, 1044), Plain, 400, 8), // selector
     Field::new(2, Shape::new(One, Message, 430), Plain, 766, 8),  // template
     Field::new(3, Shape::new(One, Message, 90), Plain, 774, 14),  // updateStrategy
-    Field::new(4, Shape::new(One, Int, 0), OmitZero, 788, 15),    // minReadySeconds
-    Field::new(6, Shape::new(One, Int, 0), Plain, 803, 20),       // revisionHistoryLimit
+    Field::new(4, Shape::new(One, Int32, 0), OmitZero, 788, 15),  // minReadySeconds
+    Field::new(6, Shape::new(One, Int32, 0), Plain, 803, 20),     // revisionHistoryLimit
     // k8s.io/api/apps/v1.DaemonSetStatus
-    Field::new(1, Shape::new(One, Int, 0), Plain, 823, 22), // currentNumberScheduled
-    Field::new(2, Shape::new(One, Int, 0), Plain, 845, 18), // numberMisscheduled
-    Field::new(3, Shape::new(One, Int, 0), Plain, 863, 22), // desiredNumberScheduled
-    Field::new(4, Shape::new(One, Int, 0), Plain, 885, 11), // numberReady
+    Field::new(1, Shape::new(One, Int32, 0), Plain, 823, 22), // currentNumberScheduled
+    Field::new(2, Shape::new(One, Int32, 0), Plain, 845, 18), // numberMisscheduled
+    Field::new(3, Shape::new(One, Int32, 0), Plain, 863, 22), // desiredNumberScheduled
+    Field::new(4, Shape::new(One, Int32, 0), Plain, 885, 11), // numberReady
     Field::new(5, Shape::new(One, Int, 0), OmitZero, 551, 18), // observedGeneration
-    Field::new(6, Shape::new(One, Int, 0), OmitZero, 896, 22), // updatedNumberScheduled
-    Field::new(7, Shape::new(One, Int, 0), OmitZero, 918, 15), // numberAvailable
-    Field::new(8, Shape::new(One, Int, 0), OmitZero, 933, 17), // numberUnavailable
-    Field::new(9, Shape::new(One, Int, 0), Plain, 950, 14), // collisionCount
+    Field::new(6, Shape::new(One, Int32, 0), OmitZero, 896, 22), // updatedNumberScheduled
+    Field::new(7, Shape::new(One, Int32, 0), OmitZero, 918, 15), // numberAvailable
+    Field::new(8, Shape::new(One, Int32, 0), OmitZero, 933, 17), // numberUnavailable
+    Field::new(9, Shape::new(One, Int32, 0), Plain, 950, 14), // collisionCount
     Field::new(10, Shape::new(Repeated, Message, 87), Plain, 581, 10), // conditions
     // k8s.io/api/apps/v1.DaemonSetUpdateStrategy
     Field::new(1, Shape::new(One, Text, 0), OmitZero, 696, 4), // type
@@ -680,24 +680,24 @@ pub(super) static FIELDS: [Field; 3795] = [
     Field::new(6, Shape::new(One, Time, 0), Plain, 977, 14), // lastUpdateTime
     Field::new(7, Shape::new(One, Time, 0), Plain, 700, 18), // lastTransitionTime
     // k8s.io/api/apps/v1.DeploymentSpec
-    Field::new(1, Shape::new(One, Int, 0), Plain, 991, 8), // replicas
+    Field::new(1, Shape::new(One, Int32, 0), Plain, 991, 8), // replicas
     Field::new(2, Shape::new(One, Message, 1044), Plain, 400, 8), // selector
     Field::new(3, Shape::new(One, Message, 430), Plain, 766, 8), // template
     Field::new(4, Shape::new(One, Message, 95), Plain, 999, 8), // strategy
-    Field::new(5, Shape::new(One, Int, 0), OmitZero, 788, 15), // minReadySeconds
-    Field::new(6, Shape::new(One, Int, 0), Plain, 803, 20), // revisionHistoryLimit
+    Field::new(5, Shape::new(One, Int32, 0), OmitZero, 788, 15), // minReadySeconds
+    Field::new(6, Shape::new(One, Int32, 0), Plain, 803, 20), // revisionHistoryLimit
     Field::new(7, Shape::new(One, Bool, 0), OmitZero, 1007, 6), // paused
-    Field::new(9, Shape::new(One, Int, 0), Plain, 1013, 23), // progressDeadlineSeconds
+    Field::new(9, Shape::new(One, Int32, 0), Plain, 1013, 23), // progressDeadlineSeconds
     // k8s.io/api/apps/v1.DeploymentStatus
     Field::new(1, Shape::new(One, Int, 0), OmitZero, 551, 18), // observedGeneration
-    Field::new(2, Shape::new(One, Int, 0), OmitZero, 991, 8),  // replicas
-    Field::new(3, Shape::new(One, Int, 0), OmitZero, 1036, 15), // updatedReplicas
-    Field::new(4, Shape::new(One, Int, 0), OmitZero, 1051, 17), // availableReplicas
-    Field::new(5, Shape::new(One, Int, 0), OmitZero, 1068, 19), // unavailableReplicas
+    Field::new(2, Shape::new(One, Int32, 0), OmitZero, 991, 8), // replicas
+    Field::new(3, Shape::new(One, Int32, 0), OmitZero, 1036, 15), // updatedReplicas
+    Field::new(4, Shape::new(One, Int32, 0), OmitZero, 1051, 17), // availableReplicas
+    Field::new(5, Shape::new(One, Int32, 0), OmitZero, 1068, 19), // unavailableReplicas
     Field::new(6, Shape::new(Repeated, Message, 92), Plain, 581, 10), // conditions
-    Field::new(7, Shape::new(One, Int, 0), OmitZero, 1087, 13), // readyReplicas
-    Field::new(8, Shape::new(One, Int, 0), Plain, 950, 14),    // collisionCount
-    Field::new(9, Shape::new(One, Int, 0), Plain, 1100, 19),   // terminatingReplicas
+    Field::new(7, Shape::new(One, Int32, 0), OmitZero, 1087, 13), // readyReplicas
+    Field::new(8, Shape::new(One, Int32, 0), Plain, 950, 14),  // collisionCount
+    Field::new(9, Shape::new(One, Int32, 0), Plain, 1100, 19), // terminatingReplicas
     // k8s.io/api/apps/v1.DeploymentStrategy
     Field::new(1, Shape::new(One, Text, 0), OmitZero, 696, 4), // type
     Field::new(2, Shape::new(One, Message, 101), Plain, 964, 13), // rollingUpdate
@@ -712,18 +712,18 @@ pub(super) static FIELDS: [Field; 3795] = [
     Field::new(4, Shape::new(One, Text, 0), OmitZero, 598, 6), // reason
     Field::new(5, Shape::new(One, Text, 0), OmitZero, 591, 7), // message
     // k8s.io/api/apps/v1.ReplicaSetSpec
-    Field::new(1, Shape::new(One, Int, 0), Plain, 991, 8), // replicas
+    Field::new(1, Shape::new(One, Int32, 0), Plain, 991, 8), // replicas
     Field::new(2, Shape::new(One, Message, 1044), Plain, 400, 8), // selector
     Field::new(3, Shape::new(One, Message, 430), Plain, 766, 8), // template
-    Field::new(4, Shape::new(One, Int, 0), OmitZero, 788, 15), // minReadySeconds
+    Field::new(4, Shape::new(One, Int32, 0), OmitZero, 788, 15), // minReadySeconds
     // k8s.io/api/apps/v1.ReplicaSetStatus
-    Field::new(1, Shape::new(One, Int, 0), Plain, 991, 8), // replicas
-    Field::new(2, Shape::new(One, Int, 0), OmitZero, 1119, 20), // fullyLabeledReplicas
+    Field::new(1, Shape::new(One, Int32, 0), Plain, 991, 8), // replicas
+    Field::new(2, Shape::new(One, Int32, 0), OmitZero, 1119, 20), // fullyLabeledReplicas
     Field::new(3, Shape::new(One, Int, 0), OmitZero, 551, 18), // observedGeneration
-    Field::new(4, Shape::new(One, Int, 0), OmitZero, 1087, 13), // readyReplicas
-    Field::new(5, Shape::new(One, Int, 0), OmitZero, 1051, 17), // availableReplicas
+    Field::new(4, Shape::new(One, Int32, 0), OmitZero, 1087, 13), // readyReplicas
+    Field::new(5, Shape::new(One, Int32, 0), OmitZero, 1051, 17), // availableReplicas
     Field::new(6, Shape::new(Repeated, Message, 97), Plain, 581, 10), // conditions
-    Field::new(7, Shape::new(One, Int, 0), Plain, 1100, 19), // terminatingReplicas
+    Field::new(7, Shape::new(One, Int32, 0), Plain, 1100, 19), // terminatingReplicas
     // k8s.io/api/apps/v1.RollingUpdateDaemonSet
     Field::new(1, Shape::new(One, IntOrString, 0), Plain, 1139, 14), // maxUnavailable
     Field::new(2, Shape::new(One, IntOrString, 0), Plain, 1153, 8),  // maxSurge
@@ -731,7 +731,7 @@ pub(super) static FIELDS: [Field; 3795] = [
     Field::new(1, Shape::new(One, IntOrString, 0), Plain, 1139, 14), // maxUnavailable
     Field::new(2, Shape::new(One, IntOrString, 0), Plain, 1153, 8),  // maxSurge
     // k8s.io/api/apps/v1.RollingUpdateStatefulSetStrategy
-    Field::new(1, Shape::new(One, Int, 0), Plain, 1161, 9), // partition
+    Field::new(1, Shape::new(One, Int32, 0), Plain, 1161, 9), // partition
     Field::new(2, Shape::new(One, IntOrString, 0), Plain, 1139, 14), // maxUnavailable
     // k8s.io/api/apps/v1.StatefulSet
     Field::new(1, Shape::new(One, Message, 1048), Plain, 122, 8), // metadata
@@ -744,33 +744,33 @@ pub(super) static FIELDS: [Field; 3795] = [
     Field::new(4, Shape::new(One, Text, 0), OmitZero, 598, 6), // reason
     Field::new(5, Shape::new(One, Text, 0), OmitZero, 591, 7), // message
     // k8s.io/api/apps/v1.StatefulSetOrdinals
-    Field::new(1, Shape::new(One, Int, 0), Plain, 1170, 5), // start
+    Field::new(1, Shape::new(One, Int32, 0), Plain, 1170, 5), // start
     // k8s.io/api/apps/v1.StatefulSetPersistentVolumeClaimRetentionPolicy
     Field::new(1, Shape::new(One, Text, 0), OmitZero, 1175, 11), // whenDeleted
     Field::new(2, Shape::new(One, Text, 0), OmitZero, 1186, 10), // whenScaled
     // k8s.io/api/apps/v1.StatefulSetSpec
-    Field::new(1, Shape::new(One, Int, 0), Plain, 991, 8), // replicas
+    Field::new(1, Shape::new(One, Int32, 0), Plain, 991, 8), // replicas
     Field::new(2, Shape::new(One, Message, 1044), Plain, 400, 8), // selector
     Field::new(3, Shape::new(One, Message, 430), Plain, 766, 8), // template
     Field::new(4, Shape::new(Repeated, Message, 400), Plain, 1196, 20), // volumeClaimTemplates
     Field::new(5, Shape::new(One, Text, 0), Plain, 1216, 11), // serviceName
     Field::new(6, Shape::new(One, Text, 0), OmitZero, 1227, 19), // podManagementPolicy
     Field::new(7, Shape::new(One, Message, 109), Plain, 774, 14), // updateStrategy
-    Field::new(8, Shape::new(One, Int, 0), Plain, 803, 20), // revisionHistoryLimit
-    Field::new(9, Shape::new(One, Int, 0), OmitZero, 788, 15), // minReadySeconds
+    Field::new(8, Shape::new(One, Int32, 0), Plain, 803, 20), // revisionHistoryLimit
+    Field::new(9, Shape::new(One, Int32, 0), OmitZero, 788, 15), // minReadySeconds
     Field::new(10, Shape::new(One, Message, 106), Plain, 1246, 36), // persistentVolumeClaimRetentionPolicy
     Field::new(11, Shape::new(One, Message, 105), Plain, 1282, 8), // ordinals
     // k8s.io/api/apps/v1.StatefulSetStatus
     Field::new(1, Shape::new(One, Int, 0), OmitZero, 551, 18), // observedGeneration
-    Field::new(2, Shape::new(One, Int, 0), Plain, 991, 8),     // replicas
-    Field::new(3, Shape::new(One, Int, 0), OmitZero, 1087, 13), // readyReplicas
-    Field::new(4, Shape::new(One, Int, 0), OmitZero, 1290, 15), // currentReplicas
-    Field::new(5, Shape::new(One, Int, 0), OmitZero, 1036, 15), // updatedReplicas
+    Field::new(2, Shape::new(One, Int32, 0), Plain, 991, 8),   // replicas
+    Field::new(3, Shape::new(One, Int32, 0), OmitZero, 1087, 13), // readyReplicas
+    Field::new(4, Shape::new(One, Int32, 0), OmitZero, 1290, 15), // currentReplicas
+    Field::new(5, Shape::new(One, Int32, 0), OmitZero, 1036, 15), // updatedReplicas
     Field::new(6, Shape::new(One, Text, 0), OmitZero, 1305, 15), // currentRevision
     Field::new(7, Shape::new(One, Text, 0), OmitZero, 1320, 14), // updateRevision
-    Field::new(9, Shape::new(One, Int, 0), Plain, 950, 14),    // collisionCount
+    Field::new(9, Shape::new(One, Int32, 0), Plain, 950, 14),  // collisionCount
     Field::new(10, Shape::new(Repeated, Message, 104), Plain, 581, 10), // conditions
-    Field::new(11, Shape::new(One, Int, 0), Plain, 1051, 17),  // availableReplicas
+    Field::new(11, Shape::new(One, Int32, 0), Plain, 1051, 17), // availableReplicas
     // k8s.io/api/apps/v1.StatefulSetUpdateStrategy
     Field::new(1, Shape::new(One, Text, 0), OmitZero, 696, 4), // type
     Field::new(2, Shape::new(One, Message, 102), Plain, 964, 13), // rollingUpdate
@@ -794,25 +794,25 @@ pub(super) static FIELDS: [Field; 3795] = [
     Field::new(2, Shape::new(Map, Text, 0), Plain, 1334, 18), // updatedAnnotations
     Field::new(3, Shape::new(One, Message, 117), Plain, 1352, 10), // rollbackTo
     // k8s.io/api/apps/v1beta1.DeploymentSpec
-    Field::new(1, Shape::new(One, Int, 0), Plain, 991, 8), // replicas
+    Field::new(1, Shape::new(One, Int32, 0), Plain, 991, 8), // replicas
     Field::new(2, Shape::new(One, Message, 1044), Plain, 400, 8), // selector
     Field::new(3, Shape::new(One, Message, 430), Plain, 766, 8), // template
     Field::new(4, Shape::new(One, Message, 116), Plain, 999, 8), // strategy
-    Field::new(5, Shape::new(One, Int, 0), OmitZero, 788, 15), // minReadySeconds
-    Field::new(6, Shape::new(One, Int, 0), Plain, 803, 20), // revisionHistoryLimit
+    Field::new(5, Shape::new(One, Int32, 0), OmitZero, 788, 15), // minReadySeconds
+    Field::new(6, Shape::new(One, Int32, 0), Plain, 803, 20), // revisionHistoryLimit
     Field::new(7, Shape::new(One, Bool, 0), OmitZero, 1007, 6), // paused
     Field::new(8, Shape::new(One, Message, 117), Plain, 1352, 10), // rollbackTo
-    Field::new(9, Shape::new(One, Int, 0), Plain, 1013, 23), // progressDeadlineSeconds
+    Field::new(9, Shape::new(One, Int32, 0), Plain, 1013, 23), // progressDeadlineSeconds
     // k8s.io/api/apps/v1beta1.DeploymentStatus
     Field::new(1, Shape::new(One, Int, 0), OmitZero, 551, 18), // observedGeneration
-    Field::new(2, Shape::new(One, Int, 0), OmitZero, 991, 8),  // replicas
-    Field::new(3, Shape::new(One, Int, 0), OmitZero, 1036, 15), // updatedReplicas
-    Field::new(4, Shape::new(One, Int, 0), OmitZero, 1051, 17), // availableReplicas
-    Field::new(5, Shape::new(One, Int, 0), OmitZero, 1068, 19), // unavailableReplicas
+    Field::new(2, Shape::new(One, Int32, 0), OmitZero, 991, 8), // replicas
+    Field::new(3, Shape::new(One, Int32, 0), OmitZero, 1036, 15), // updatedReplicas
+    Field::new(4, Shape::new(One, Int32, 0), OmitZero, 1051, 17), // availableReplicas
+    Field::new(5, Shape::new(One, Int32, 0), OmitZero, 1068, 19), // unavailableReplicas
     Field::new(6, Shape::new(Repeated, Message, 112), Plain, 581, 10), // conditions
-    Field::new(7, Shape::new(One, Int, 0), OmitZero, 1087, 13), // readyReplicas
-    Field::new(8, Shape::new(One, Int, 0), Plain, 950, 14),    // collisionCount
-    Field::new(9, Shape::new(One, Int, 0), Plain, 1100, 19),   // terminatingReplicas
+    Field::new(7, Shape::new(One, Int32, 0), OmitZero, 1087, 13), // readyReplicas
+    Field::new(8, Shape::new(One, Int32, 0), Plain, 950, 14),  // collisionCount
+    Field::new(9, Shape::new(One, Int32, 0), Plain, 1100, 19), // terminatingReplicas
     // k8s.io/api/apps/v1beta1.DeploymentStrategy
     Field::new(1, Shape::new(One, Text, 0), OmitZero, 696, 4), // type
     Field::new(2, Shape::new(One, Message, 118), Plain, 964, 13), // rollingUpdate
@@ -822,17 +822,17 @@ pub(super) static FIELDS: [Field; 3795] = [
     Field::new(1, Shape::new(One, IntOrString, 0), Plain, 1139, 14), // maxUnavailable
     Field::new(2, Shape::new(One, IntOrString, 0), Plain, 1153, 8),  // maxSurge
     // k8s.io/api/apps/v1beta1.RollingUpdateStatefulSetStrategy
-    Field::new(1, Shape::new(One, Int, 0), Plain, 1161, 9), // partition
+    Field::new(1, Shape::new(One, Int32, 0), Plain, 1161, 9), // partition
     Field::new(2, Shape::new(One, IntOrString, 0), Plain, 1139, 14), // maxUnavailable
     // k8s.io/api/apps/v1beta1.Scale
     Field::new(1, Shape::new(One, Message, 1048), Plain, 122, 8), // metadata
     Field::new(2, Shape::new(One, Message, 121), Plain, 130, 4),  // spec
     Field::new(3, Shape::new(One, Message, 122), Plain, 501, 6),  // status
     // k8s.io/api/apps/v1beta1.ScaleSpec
-    Field::new(1, Shape::new(One, Int, 0), OmitZero, 991, 8), // replicas
+    Field::new(1, Shape::new(One, Int32, 0), OmitZero, 991, 8), // replicas
     // k8s.io/api/apps/v1beta1.ScaleStatus
-    Field::new(1, Shape::new(One, Int, 0), Plain, 991, 8), // replicas
-    Field::new(2, Shape::new(Map, Text, 0), Plain, 400, 8), // selector
+    Field::new(1, Shape::new(One, Int32, 0), Plain, 991, 8), // replicas
+    Field::new(2, Shape::new(Map, Text, 0), Plain, 400, 8),  // selector
     Field::new(3, Shape::new(One, Text, 0), OmitZero, 1362, 14), // targetSelector
     // k8s.io/api/apps/v1beta1.StatefulSet
     Field::new(1, Shape::new(One, Message, 1048), Plain, 122, 8), // metadata
@@ -845,33 +845,33 @@ pub(super) static FIELDS: [Field; 3795] = [
     Field::new(4, Shape::new(One, Text, 0), OmitZero, 598, 6), // reason
     Field::new(5, Shape::new(One, Text, 0), OmitZero, 591, 7), // message
     // k8s.io/api/apps/v1beta1.StatefulSetOrdinals
-    Field::new(1, Shape::new(One, Int, 0), Plain, 1170, 5), // start
+    Field::new(1, Shape::new(One, Int32, 0), Plain, 1170, 5), // start
     // k8s.io/api/apps/v1beta1.StatefulSetPersistentVolumeClaimRetentionPolicy
     Field::new(1, Shape::new(One, Text, 0), OmitZero, 1175, 11), // whenDeleted
     Field::new(2, Shape::new(One, Text, 0), OmitZero, 1186, 10), // whenScaled
     // k8s.io/api/apps/v1beta1.StatefulSetSpec
-    Field::new(1, Shape::new(One, Int, 0), Plain, 991, 8), // replicas
+    Field::new(1, Shape::new(One, Int32, 0), Plain, 991, 8), // replicas
     Field::new(2, Shape::new(One, Message, 1044), Plain, 400, 8), // selector
     Field::new(3, Shape::new(One, Message, 430), Plain, 766, 8), // template
     Field::new(4, Shape::new(Repeated, Message, 400), Plain, 1196, 20), // volumeClaimTemplates
     Field::new(5, Shape::new(One, Text, 0), Plain, 1216, 11), // serviceName
     Field::new(6, Shape::new(One, Text, 0), OmitZero, 1227, 19), // podManagementPolicy
     Field::new(7, Shape::new(One, Message, 129), Plain, 774, 14), // updateStrategy
-    Field::new(8, Shape::new(One, Int, 0), Plain, 803, 20), // revisionHistoryLimit
-    Field::new(9, Shape::new(One, Int, 0), OmitZero, 788, 15), // minReadySeconds
+    Field::new(8, Shape::new(One, Int32, 0), Plain, 803, 20), // revisionHistoryLimit
+    Field::new(9, Shape::new(One, Int32, 0), OmitZero, 788, 15), // minReadySeconds
     Field::new(10, Shape::new(One, Message, 126), Plain, 1246, 36), // persistentVolumeClaimRetentionPolicy
     Field::new(11, Shape::new(One, Message, 125), Plain, 1282, 8), // ordinals
     // k8s.io/api/apps/v1beta1.StatefulSetStatus
     Field::new(1, Shape::new(One, Int, 0), Plain, 551, 18), // observedGeneration
-    Field::new(2, Shape::new(One, Int, 0), Plain, 991, 8),  // replicas
-    Field::new(3, Shape::new(One, Int, 0), OmitZero, 1087, 13), // readyReplicas
-    Field::new(4, Shape::new(One, Int, 0), OmitZero, 1290, 15), // currentReplicas
-    Field::new(5, Shape::new(One, Int, 0), OmitZero, 1036, 15), // updatedReplicas
+    Field::new(2, Shape::new(One, Int32, 0), Plain, 991, 8), // replicas
+    Field::new(3, Shape::new(One, Int32, 0), OmitZero, 1087, 13), // readyReplicas
+    Field::new(4, Shape::new(One, Int32, 0), OmitZero, 1290, 15), // currentReplicas
+    Field::new(5, Shape::new(One, Int32, 0), OmitZero, 1036, 15), // updatedReplicas
     Field::new(6, Shape::new(One, Text, 0), OmitZero, 1305, 15), // currentRevision
     Field::new(7, Shape::new(One, Text, 0), OmitZero, 1320, 14), // updateRevision
-    Field::new(9, Shape::new(One, Int, 0), Plain, 950, 14), // collisionCount
+    Field::new(9, Shape::new(One, Int32, 0), Plain, 950, 14), // collisionCount
     Field::new(10, Shape::new(Repeated, Message, 124), Plain, 581, 10), // conditions
-    Field::new(11, Shape::new(One, Int, 0), Plain, 1051, 17), // availableReplicas
+    Field::new(11, Shape::new(One, Int32, 0), Plain, 1051, 17), // availableReplicas
     // k8s.io/api/apps/v1beta1.StatefulSetUpdateStrategy
     Field::new(1, Shape::new(One, Text, 0), OmitZero, 696, 4), // type
     Field::new(2, Shape::new(One, Message, 119), Plain, 964, 13), // rollingUpdate
@@ -893,18 +893,18 @@ pub(super) static FIELDS: [Field; 3795] = [
     Field::new(1, Shape::new(One, Message, 1044), Plain, 400, 8), // selector
     Field::new(2, Shape::new(One, Message, 430), Plain, 766, 8),  // template
     Field::new(3, Shape::new(One, Message, 135), Plain, 774, 14), // updateStrategy
-    Field::new(4, Shape::new(One, Int, 0), OmitZero, 788, 15),    // minReadySeconds
-    Field::new(6, Shape::new(One, Int, 0), Plain, 803, 20),       // revisionHistoryLimit
+    Field::new(4, Shape::new(One, Int32, 0), OmitZero, 788, 15),  // minReadySeconds
+    Field::new(6, Shape::new(One, Int32, 0), Plain, 803, 20),     // revisionHistoryLimit
     // k8s.io/api/apps/v1beta2.DaemonSetStatus
-    Field::new(1, Shape::new(One, Int, 0), Plain, 823, 22), // currentNumberScheduled
-    Field::new(2, Shape::new(One, Int, 0), Plain, 845, 18), // numberMisscheduled
-    Field::new(3, Shape::new(One, Int, 0), Plain, 863, 22), // desiredNumberScheduled
-    Field::new(4, Shape::new(One, Int, 0), Plain, 885, 11), // numberReady
+    Field::new(1, Shape::new(One, Int32, 0), Plain, 823, 22), // currentNumberScheduled
+    Field::new(2, Shape::new(One, Int32, 0), Plain, 845, 18), // numberMisscheduled
+    Field::new(3, Shape::new(One, Int32, 0), Plain, 863, 22), // desiredNumberScheduled
+    Field::new(4, Shape::new(One, Int32, 0), Plain, 885, 11), // numberReady
     Field::new(5, Shape::new(One, Int, 0), OmitZero, 551, 18), // observedGeneration
-    Field::new(6, Shape::new(One, Int, 0), OmitZero, 896, 22), // updatedNumberScheduled
-    Field::new(7, Shape::new(One, Int, 0), OmitZero, 918, 15), // numberAvailable
-    Field::new(8, Shape::new(One, Int, 0), OmitZero, 933, 17), // numberUnavailable
-    Field::new(9, Shape::new(One, Int, 0), Plain, 950, 14), // collisionCount
+    Field::new(6, Shape::new(One, Int32, 0), OmitZero, 896, 22), // updatedNumberScheduled
+    Field::new(7, Shape::new(One, Int32, 0), OmitZero, 918, 15), // numberAvailable
+    Field::new(8, Shape::new(One, Int32, 0), OmitZero, 933, 17), // numberUnavailable
+    Field::new(9, Shape::new(One, Int32, 0), Plain, 950, 14), // collisionCount
     Field::new(10, Shape::new(Repeated, Message, 132), Plain, 581, 10), // conditions
     // k8s.io/api/apps/v1beta2.DaemonSetUpdateStrategy
     Field::new(1, Shape::new(One, Text, 0), OmitZero, 696, 4), // type
@@ -921,24 +921,24 @@ pub(super) static FIELDS: [Field; 3795] = [
     Field::new(6, Shape::new(One, Time, 0), Plain, 977, 14), // lastUpdateTime
     Field::new(7, Shape::new(One, Time, 0), Plain, 700, 18), // lastTransitionTime
     // k8s.io/api/apps/v1beta2.DeploymentSpec
-    Field::new(1, Shape::new(One, Int, 0), Plain, 991, 8), // replicas
+    Field::new(1, Shape::new(One, Int32, 0), Plain, 991, 8), // replicas
     Field::new(2, Shape::new(One, Message, 1044), Plain, 400, 8), // selector
     Field::new(3, Shape::new(One, Message, 430), Plain, 766, 8), // template
     Field::new(4, Shape::new(One, Message, 140), Plain, 999, 8), // strategy
-    Field::new(5, Shape::new(One, Int, 0), OmitZero, 788, 15), // minReadySeconds
-    Field::new(6, Shape::new(One, Int, 0), Plain, 803, 20), // revisionHistoryLimit
+    Field::new(5, Shape::new(One, Int32, 0), OmitZero, 788, 15), // minReadySeconds
+    Field::new(6, Shape::new(One, Int32, 0), Plain, 803, 20), // revisionHistoryLimit
     Field::new(7, Shape::new(One, Bool, 0), OmitZero, 1007, 6), // paused
-    Field::new(9, Shape::new(One, Int, 0), Plain, 1013, 23), // progressDeadlineSeconds
+    Field::new(9, Shape::new(One, Int32, 0), Plain, 1013, 23), // progressDeadlineSeconds
     // k8s.io/api/apps/v1beta2.DeploymentStatus
     Field::new(1, Shape::new(One, Int, 0), OmitZero, 551, 18), // observedGeneration
-    Field::new(2, Shape::new(One, Int, 0), OmitZero, 991, 8),  // replicas
-    Field::new(3, Shape::new(One, Int, 0), OmitZero, 1036, 15), // updatedReplicas
-    Field::new(4, Shape::new(One, Int, 0), OmitZero, 1051, 17), // availableReplicas
-    Field::new(5, Shape::new(One, Int, 0), OmitZero, 1068, 19), // unavailableReplicas
+    Field::new(2, Shape::new(One, Int32, 0), OmitZero, 991, 8), // replicas
+    Field::new(3, Shape::new(One, Int32, 0), OmitZero, 1036, 15), // updatedReplicas
+    Field::new(4, Shape::new(One, Int32, 0), OmitZero, 1051, 17), // availableReplicas
+    Field::new(5, Shape::new(One, Int32, 0), OmitZero, 1068, 19), // unavailableReplicas
     Field::new(6, Shape::new(Repeated, Message, 137), Plain, 581, 10), // conditions
-    Field::new(7, Shape::new(One, Int, 0), OmitZero, 1087, 13), // readyReplicas
-    Field::new(8, Shape::new(One, Int, 0), Plain, 950, 14),    // collisionCount
-    Field::new(9, Shape::new(One, Int, 0), Plain, 1100, 19),   // terminatingReplicas
+    Field::new(7, Shape::new(One, Int32, 0), OmitZero, 1087, 13), // readyReplicas
+    Field::new(8, Shape::new(One, Int32, 0), Plain, 950, 14),  // collisionCount
+    Field::new(9, Shape::new(One, Int32, 0), Plain, 1100, 19), // terminatingReplicas
     // k8s.io/api/apps/v1beta2.DeploymentStrategy
     Field::new(1, Shape::new(One, Text, 0), OmitZero, 696, 4), // type
     Field::new(2, Shape::new(One, Message, 146), Plain, 964, 13), // rollingUpdate
@@ -953,18 +953,18 @@ pub(super) static FIELDS: [Field; 3795] = [
     Field::new(4, Shape::new(One, Text, 0), OmitZero, 598, 6), // reason
     Field::new(5, Shape::new(One, Text, 0), OmitZero, 591, 7), // message
     // k8s.io/api/apps/v1beta2.ReplicaSetSpec
-    Field::new(1, Shape::new(One, Int, 0), Plain, 991, 8), // replicas
+    Field::new(1, Shape::new(One, Int32, 0), Plain, 991, 8), // replicas
     Field::new(2, Shape::new(One, Message, 1044), Plain, 400, 8), // selector
     Field::new(3, Shape::new(One, Message, 430), Plain, 766, 8), // template
-    Field::new(4, Shape::new(One, Int, 0), OmitZero, 788, 15), // minReadySeconds
+    Field::new(4, Shape::new(One, Int32, 0), OmitZero, 788, 15), // minReadySeconds
     // k8s.io/api/apps/v1beta2.ReplicaSetStatus
-    Field::new(1, Shape::new(One, Int, 0), Plain, 991, 8), // replicas
-    Field::new(2, Shape::new(One, Int, 0), OmitZero, 1119, 20), // fullyLabeledReplicas
+    Field::new(1, Shape::new(One, Int32, 0), Plain, 991, 8), // replicas
+    Field::new(2, Shape::new(One, Int32, 0), OmitZero, 1119, 20), // fullyLabeledReplicas
     Field::new(3, Shape::new(One, Int, 0), OmitZero, 551, 18), // observedGeneration
-    Field::new(4, Shape::new(One, Int, 0), OmitZero, 1087, 13), // readyReplicas
-    Field::new(5, Shape::new(One, Int, 0), OmitZero, 1051, 17), // availableReplicas
+    Field::new(4, Shape::new(One, Int32, 0), OmitZero, 1087, 13), // readyReplicas
+    Field::new(5, Shape::new(One, Int32, 0), OmitZero, 1051, 17), // availableReplicas
     Field::new(6, Shape::new(Repeated, Message, 142), Plain, 581, 10), // conditions
-    Field::new(7, Shape::new(One, Int, 0), Plain, 1100, 19), // terminatingReplicas
+    Field::new(7, Shape::new(One, Int32, 0), Plain, 1100, 19), // terminatingReplicas
     // k8s.io/api/apps/v1beta2.RollingUpdateDaemonSet
     Field::new(1, Shape::new(One, IntOrString, 0), Plain, 1139, 14), // maxUnavailable
     Field::new(2, Shape::new(One, IntOrString, 0), Plain, 1153, 8),  // maxSurge
@@ -972,17 +972,17 @@ pub(super) static FIELDS: [Field; 3795] = [
     Field::new(1, Shape::new(One, IntOrString, 0), Plain, 1139, 14), // maxUnavailable
     Field::new(2, Shape::new(One, IntOrString, 0), Plain, 1153, 8),  // maxSurge
     // k8s.io/api/apps/v1beta2.RollingUpdateStatefulSetStrategy
-    Field::new(1, Shape::new(One, Int, 0), Plain, 1161, 9), // partition
+    Field::new(1, Shape::new(One, Int32, 0), Plain, 1161, 9), // partition
     Field::new(2, Shape::new(One, IntOrString, 0), Plain, 1139, 14), // maxUnavailable
     // k8s.io/api/apps/v1beta2.Scale
     Field::new(1, Shape::new(One, Message, 1048), Plain, 122, 8), // metadata
     Field::new(2, Shape::new(One, Message, 149), Plain, 130, 4),  // spec
     Field::new(3, Shape::new(One, Message, 150), Plain, 501, 6),  // status
     // k8s.io/api/apps/v1beta2.ScaleSpec
-    Field::new(1, Shape::new(One, Int, 0), OmitZero, 991, 8), // replicas
+    Field::new(1, Shape::new(One, Int32, 0), OmitZero, 991, 8), // replicas
     // k8s.io/api/apps/v1beta2.ScaleStatus
-    Field::new(1, Shape::new(One, Int, 0), Plain, 991, 8), // replicas
-    Field::new(2, Shape::new(Map, Text, 0), Plain, 400, 8), // selector
+    Field::new(1, Shape::new(One, Int32, 0), Plain, 991, 8), // replicas
+    Field::new(2, Shape::new(Map, Text, 0), Plain, 400, 8),  // selector
     Field::new(3, Shape::new(One, Text, 0), OmitZero, 1362, 14), // targetSelector
     // k8s.io/api/apps/v1beta2.StatefulSet
     Field::new(1, Shape::new(One, Message, 1048), Plain, 122, 8), // metadata
@@ -995,33 +995,33 @@ pub(super) static FIELDS: [Field; 3795] = [
     Field::new(4, Shape::new(One, Text, 0), OmitZero, 598, 6), // reason
     Field::new(5, Shape::new(One, Text, 0), OmitZero, 591, 7), // message
     // k8s.io/api/apps/v1beta2.StatefulSetOrdinals
-    Field::new(1, Shape::new(One, Int, 0), Plain, 1170, 5), // start
+    Field::new(1, Shape::new(One, Int32, 0), Plain, 1170, 5), // start
     // k8s.io/api/apps/v1beta2.StatefulSetPersistentVolumeClaimRetentionPolicy
     Field::new(1, Shape::new(One, Text, 0), OmitZero, 1175, 11), // whenDeleted
     Field::new(2, Shape::new(One, Text, 0), OmitZero, 1186, 10), // whenScaled
     // k8s.io/api/apps/v1beta2.StatefulSetSpec
-    Field::new(1, Shape::new(One, Int, 0), Plain, 991, 8), // replicas
+    Field::new(1, Shape::new(One, Int32, 0), Plain, 991, 8), // replicas
     Field::new(2, Shape::new(One, Message, 1044), Plain, 400, 8), // selector
     Field::new(3, Shape::new(One, Message, 430), Plain, 766, 8), // template
     Field::new(4, Shape::new(Repeated, Message, 400), Plain, 1196, 20), // volumeClaimTemplates
     Field::new(5, Shape::new(One, Text, 0), Plain, 1216, 11), // serviceName
     Field::new(6, Shape::new(One, Text, 0), OmitZero, 1227, 19), // podManagementPolicy
     Field::new(7, Shape::new(One, Message, 157), Plain, 774, 14), // updateStrategy
-    Field::new(8, Shape::new(One, Int, 0), Plain, 803, 20), // revisionHistoryLimit
-    Field::new(9, Shape::new(One, Int, 0), OmitZero, 788, 15), // minReadySeconds
+    Field::new(8, Shape::new(One, Int32, 0), Plain, 803, 20), // revisionHistoryLimit
+    Field::new(9, Shape::new(One, Int32, 0), OmitZero, 788, 15), // minReadySeconds
     Field::new(10, Shape::new(One, Message, 154), Plain, 1246, 36), // persistentVolumeClaimRetentionPolicy
     Field::new(11, Shape::new(One, Message, 153), Plain, 1282, 8), // ordinals
     // k8s.io/api/apps/v1beta2.StatefulSetStatus
     Field::new(1, Shape::new(One, Int, 0), OmitZero, 551, 18), // observedGeneration
-    Field::new(2, Shape::new(One, Int, 0), Plain, 991, 8),     // replicas
-    Field::new(3, Shape::new(One, Int, 0), OmitZero, 1087, 13), // readyReplicas
-    Field::new(4, Shape::new(One, Int, 0), OmitZero, 1290, 15), // currentReplicas
-    Field::new(5, Shape::new(One, Int, 0), OmitZero, 1036, 15), // updatedReplicas
+    Field::new(2, Shape::new(One, Int32, 0), Plain, 991, 8),   // replicas
+    Field::new(3, Shape::new(One, Int32, 0), OmitZero, 1087, 13), // readyReplicas
+    Field::new(4, Shape::new(One, Int32, 0), OmitZero, 1290, 15), // currentReplicas
+    Field::new(5, Shape::new(One, Int32, 0), OmitZero, 1036, 15), // updatedReplicas
     Field::new(6, Shape::new(One, Text, 0), OmitZero, 1305, 15), // currentRevision
     Field::new(7, Shape::new(One, Text, 0), OmitZero, 1320, 14), // updateRevision
-    Field::new(9, Shape::new(One, Int, 0), Plain, 950, 14),    // collisionCount
+    Field::new(9, Shape::new(One, Int32, 0), Plain, 950, 14),  // collisionCount
     Field::new(10, Shape::new(Repeated, Message, 152), Plain, 581, 10), // conditions
-    Field::new(11, Shape::new(One, Int, 0), Plain, 1051, 17),  // availableReplicas
+    Field::new(11, Shape::new(One, Int32, 0), Plain, 1051, 17), // availableReplicas
     // k8s.io/api/apps/v1beta2.StatefulSetUpdateStrategy
     Field::new(1, Shape::new(One, Text, 0), OmitZero, 696, 4), // type
     Field::new(2, Shape::new(One, Message, 147), Plain, 964, 13), // rollingUpdate
@@ -1225,23 +1225,23 @@ pub(super) static FIELDS: [Field; 3795] = [
     Field::new(3, Shape::new(One, Message, 207), Plain, 501, 6),  // status
     // k8s.io/api/autoscaling/v1.HorizontalPodAutoscalerSpec
     Field::new(1, Shape::new(One, Message, 204), Plain, 1701, 14), // scaleTargetRef
-    Field::new(2, Shape::new(One, Int, 0), Plain, 1715, 11),       // minReplicas
-    Field::new(3, Shape::new(One, Int, 0), Plain, 1726, 11),       // maxReplicas
-    Field::new(4, Shape::new(One, Int, 0), Plain, 1737, 30),       // targetCPUUtilizationPercentage
+    Field::new(2, Shape::new(One, Int32, 0), Plain, 1715, 11),     // minReplicas
+    Field::new(3, Shape::new(One, Int32, 0), Plain, 1726, 11),     // maxReplicas
+    Field::new(4, Shape::new(One, Int32, 0), Plain, 1737, 30),     // targetCPUUtilizationPercentage
     // k8s.io/api/autoscaling/v1.HorizontalPodAutoscalerStatus
     Field::new(1, Shape::new(One, Int, 0), Plain, 551, 18), // observedGeneration
     Field::new(2, Shape::new(One, Time, 0), Plain, 1767, 13), // lastScaleTime
-    Field::new(3, Shape::new(One, Int, 0), Plain, 1290, 15), // currentReplicas
-    Field::new(4, Shape::new(One, Int, 0), Plain, 1780, 15), // desiredReplicas
-    Field::new(5, Shape::new(One, Int, 0), Plain, 1795, 31), // currentCPUUtilizationPercentage
+    Field::new(3, Shape::new(One, Int32, 0), Plain, 1290, 15), // currentReplicas
+    Field::new(4, Shape::new(One, Int32, 0), Plain, 1780, 15), // desiredReplicas
+    Field::new(5, Shape::new(One, Int32, 0), Plain, 1795, 31), // currentCPUUtilizationPercentage
     // k8s.io/api/autoscaling/v1.Scale
     Field::new(1, Shape::new(One, Message, 1048), Plain, 122, 8), // metadata
     Field::new(2, Shape::new(One, Message, 209), Plain, 130, 4),  // spec
     Field::new(3, Shape::new(One, Message, 210), Plain, 501, 6),  // status
     // k8s.io/api/autoscaling/v1.ScaleSpec
-    Field::new(1, Shape::new(One, Int, 0), OmitZero, 991, 8), // replicas
+    Field::new(1, Shape::new(One, Int32, 0), OmitZero, 991, 8), // replicas
     // k8s.io/api/autoscaling/v1.ScaleStatus
-    Field::new(1, Shape::new(One, Int, 0), Plain, 991, 8), // replicas
+    Field::new(1, Shape::new(One, Int32, 0), Plain, 991, 8), // replicas
     Field::new(2, Shape::new(One, Text, 0), OmitZero, 400, 8), // selector
     // k8s.io/api/autoscaling/v2.ContainerResourceMetricSource
     Field::new(1, Shape::new(One, Text, 0), Plain, 43, 4), // name
@@ -1263,12 +1263,12 @@ pub(super) static FIELDS: [Field; 3795] = [
     Field::new(2, Shape::new(One, Message, 227), Plain, 1841, 7), // current
     // k8s.io/api/autoscaling/v2.HPAScalingPolicy
     Field::new(1, Shape::new(One, Text, 0), Plain, 696, 4), // type
-    Field::new(2, Shape::new(One, Int, 0), Plain, 1854, 5), // value
-    Field::new(3, Shape::new(One, Int, 0), Plain, 1859, 13), // periodSeconds
+    Field::new(2, Shape::new(One, Int32, 0), Plain, 1854, 5), // value
+    Field::new(3, Shape::new(One, Int32, 0), Plain, 1859, 13), // periodSeconds
     // k8s.io/api/autoscaling/v2.HPAScalingRules
     Field::new(1, Shape::new(One, Text, 0), Plain, 1872, 12), // selectPolicy
     Field::new(2, Shape::new(Repeated, Message, 216), Plain, 1884, 8), // policies
-    Field::new(3, Shape::new(One, Int, 0), Plain, 1892, 26),  // stabilizationWindowSeconds
+    Field::new(3, Shape::new(One, Int32, 0), Plain, 1892, 26), // stabilizationWindowSeconds
     Field::new(4, Shape::new(One, Quantity, 0), Plain, 1918, 9), // tolerance
     // k8s.io/api/autoscaling/v2.HorizontalPodAutoscaler
     Field::new(1, Shape::new(One, Message, 1048), Plain, 122, 8), // metadata
@@ -1286,15 +1286,15 @@ pub(super) static FIELDS: [Field; 3795] = [
     Field::new(6, Shape::new(One, Int, 0), Plain, 551, 18), // observedGeneration
     // k8s.io/api/autoscaling/v2.HorizontalPodAutoscalerSpec
     Field::new(1, Shape::new(One, Message, 213), Plain, 1701, 14), // scaleTargetRef
-    Field::new(2, Shape::new(One, Int, 0), Plain, 1715, 11),       // minReplicas
-    Field::new(3, Shape::new(One, Int, 0), Plain, 1726, 11),       // maxReplicas
+    Field::new(2, Shape::new(One, Int32, 0), Plain, 1715, 11),     // minReplicas
+    Field::new(3, Shape::new(One, Int32, 0), Plain, 1726, 11),     // maxReplicas
     Field::new(4, Shape::new(Repeated, Message, 224), Plain, 1943, 7), // metrics
     Field::new(5, Shape::new(One, Message, 219), Plain, 1950, 8),  // behavior
     // k8s.io/api/autoscaling/v2.HorizontalPodAutoscalerStatus
     Field::new(1, Shape::new(One, Int, 0), Plain, 551, 18), // observedGeneration
     Field::new(2, Shape::new(One, Time, 0), Plain, 1767, 13), // lastScaleTime
-    Field::new(3, Shape::new(One, Int, 0), OmitZero, 1290, 15), // currentReplicas
-    Field::new(4, Shape::new(One, Int, 0), Plain, 1780, 15), // desiredReplicas
+    Field::new(3, Shape::new(One, Int32, 0), OmitZero, 1290, 15), // currentReplicas
+    Field::new(4, Shape::new(One, Int32, 0), Plain, 1780, 15), // desiredReplicas
     Field::new(5, Shape::new(Repeated, Message, 225), Plain, 1958, 14), // currentMetrics
     Field::new(6, Shape::new(Repeated, Message, 220), Plain, 581, 10), // conditions
     // k8s.io/api/autoscaling/v2.MetricIdentifier
@@ -1318,11 +1318,11 @@ pub(super) static FIELDS: [Field; 3795] = [
     Field::new(1, Shape::new(One, Text, 0), Plain, 696, 4), // type
     Field::new(2, Shape::new(One, Quantity, 0), Plain, 1854, 5), // value
     Field::new(3, Shape::new(One, Quantity, 0), Plain, 2007, 12), // averageValue
-    Field::new(4, Shape::new(One, Int, 0), Plain, 2019, 18), // averageUtilization
+    Field::new(4, Shape::new(One, Int32, 0), Plain, 2019, 18), // averageUtilization
     // k8s.io/api/autoscaling/v2.MetricValueStatus
     Field::new(1, Shape::new(One, Quantity, 0), Plain, 1854, 5), // value
     Field::new(2, Shape::new(One, Quantity, 0), Plain, 2007, 12), // averageValue
-    Field::new(3, Shape::new(One, Int, 0), Plain, 2019, 18),     // averageUtilization
+    Field::new(3, Shape::new(One, Int32, 0), Plain, 2019, 18),   // averageUtilization
     // k8s.io/api/autoscaling/v2.ObjectMetricSource
     Field::new(1, Shape::new(One, Message, 213), Plain, 2037, 15), // describedObject
     Field::new(2, Shape::new(One, Message, 226), Plain, 1826, 6),  // target
@@ -1353,8 +1353,8 @@ pub(super) static FIELDS: [Field; 3795] = [
     Field::new(3, Shape::new(One, Text, 0), OmitZero, 2083, 17), // concurrencyPolicy
     Field::new(4, Shape::new(One, Bool, 0), Plain, 2100, 7), // suspend
     Field::new(5, Shape::new(One, Message, 242), Plain, 2107, 11), // jobTemplate
-    Field::new(6, Shape::new(One, Int, 0), Plain, 2118, 26), // successfulJobsHistoryLimit
-    Field::new(7, Shape::new(One, Int, 0), Plain, 2144, 22), // failedJobsHistoryLimit
+    Field::new(6, Shape::new(One, Int32, 0), Plain, 2118, 26), // successfulJobsHistoryLimit
+    Field::new(7, Shape::new(One, Int32, 0), Plain, 2144, 22), // failedJobsHistoryLimit
     Field::new(8, Shape::new(One, Text, 0), Plain, 2166, 8), // timeZone
     // k8s.io/api/batch/v1.CronJobStatus
     Field::new(1, Shape::new(Repeated, Message, 398), Plain, 2174, 6), // active
@@ -1377,35 +1377,35 @@ pub(super) static FIELDS: [Field; 3795] = [
     Field::new(3, Shape::new(One, Message, 928), Plain, 2264, 14), // disruptionMode
     Field::new(4, Shape::new(Repeated, Message, 930), Plain, 2278, 14), // resourceClaims
     // k8s.io/api/batch/v1.JobSpec
-    Field::new(1, Shape::new(One, Int, 0), Plain, 2292, 11), // parallelism
-    Field::new(2, Shape::new(One, Int, 0), Plain, 2303, 11), // completions
-    Field::new(3, Shape::new(One, Int, 0), Plain, 2314, 21), // activeDeadlineSeconds
+    Field::new(1, Shape::new(One, Int32, 0), Plain, 2292, 11), // parallelism
+    Field::new(2, Shape::new(One, Int32, 0), Plain, 2303, 11), // completions
+    Field::new(3, Shape::new(One, Int, 0), Plain, 2314, 21),   // activeDeadlineSeconds
     Field::new(4, Shape::new(One, Message, 1044), Plain, 400, 8), // selector
-    Field::new(5, Shape::new(One, Bool, 0), Plain, 2335, 14), // manualSelector
+    Field::new(5, Shape::new(One, Bool, 0), Plain, 2335, 14),  // manualSelector
     Field::new(6, Shape::new(One, Message, 430), Plain, 766, 8), // template
-    Field::new(7, Shape::new(One, Int, 0), Plain, 2349, 12), // backoffLimit
-    Field::new(8, Shape::new(One, Int, 0), Plain, 2361, 23), // ttlSecondsAfterFinished
-    Field::new(9, Shape::new(One, Text, 0), Plain, 2384, 14), // completionMode
-    Field::new(10, Shape::new(One, Bool, 0), Plain, 2100, 7), // suspend
+    Field::new(7, Shape::new(One, Int32, 0), Plain, 2349, 12), // backoffLimit
+    Field::new(8, Shape::new(One, Int32, 0), Plain, 2361, 23), // ttlSecondsAfterFinished
+    Field::new(9, Shape::new(One, Text, 0), Plain, 2384, 14),  // completionMode
+    Field::new(10, Shape::new(One, Bool, 0), Plain, 2100, 7),  // suspend
     Field::new(11, Shape::new(One, Message, 243), Plain, 2398, 16), // podFailurePolicy
-    Field::new(12, Shape::new(One, Int, 0), Plain, 2414, 20), // backoffLimitPerIndex
-    Field::new(13, Shape::new(One, Int, 0), Plain, 2434, 16), // maxFailedIndexes
+    Field::new(12, Shape::new(One, Int32, 0), Plain, 2414, 20), // backoffLimitPerIndex
+    Field::new(13, Shape::new(One, Int32, 0), Plain, 2434, 16), // maxFailedIndexes
     Field::new(14, Shape::new(One, Text, 0), Plain, 2450, 20), // podReplacementPolicy
-    Field::new(15, Shape::new(One, Text, 0), Plain, 2470, 9), // managedBy
+    Field::new(15, Shape::new(One, Text, 0), Plain, 2470, 9),  // managedBy
     Field::new(16, Shape::new(One, Message, 247), Plain, 2479, 13), // successPolicy
     Field::new(17, Shape::new(One, Message, 239), Plain, 2492, 10), // scheduling
     // k8s.io/api/batch/v1.JobStatus
     Field::new(1, Shape::new(Repeated, Message, 238), Plain, 581, 10), // conditions
     Field::new(2, Shape::new(One, Time, 0), Plain, 2502, 9),           // startTime
     Field::new(3, Shape::new(One, Time, 0), Plain, 2511, 14),          // completionTime
-    Field::new(4, Shape::new(One, Int, 0), OmitZero, 2174, 6),         // active
-    Field::new(5, Shape::new(One, Int, 0), OmitZero, 2525, 9),         // succeeded
-    Field::new(6, Shape::new(One, Int, 0), OmitZero, 2534, 6),         // failed
+    Field::new(4, Shape::new(One, Int32, 0), OmitZero, 2174, 6),       // active
+    Field::new(5, Shape::new(One, Int32, 0), OmitZero, 2525, 9),       // succeeded
+    Field::new(6, Shape::new(One, Int32, 0), OmitZero, 2534, 6),       // failed
     Field::new(7, Shape::new(One, Text, 0), OmitZero, 2540, 16),       // completedIndexes
     Field::new(8, Shape::new(One, Message, 249), Plain, 2556, 23),     // uncountedTerminatedPods
-    Field::new(9, Shape::new(One, Int, 0), Plain, 2579, 5),            // ready
+    Field::new(9, Shape::new(One, Int32, 0), Plain, 2579, 5),          // ready
     Field::new(10, Shape::new(One, Text, 0), Plain, 2584, 13),         // failedIndexes
-    Field::new(11, Shape::new(One, Int, 0), Plain, 2597, 11),          // terminating
+    Field::new(11, Shape::new(One, Int32, 0), Plain, 2597, 11),        // terminating
     // k8s.io/api/batch/v1.JobTemplateSpec
     Field::new(1, Shape::new(One, Message, 1048), Plain, 122, 8), // metadata
     Field::new(2, Shape::new(One, Message, 240), Plain, 130, 4),  // spec
@@ -1414,7 +1414,7 @@ pub(super) static FIELDS: [Field; 3795] = [
     // k8s.io/api/batch/v1.PodFailurePolicyOnExitCodesRequirement
     Field::new(1, Shape::new(One, Text, 0), Plain, 2608, 13), // containerName
     Field::new(2, Shape::new(One, Text, 0), Plain, 2621, 8),  // operator
-    Field::new(3, Shape::new(Repeated, Int, 0), Plain, 2629, 6), // values
+    Field::new(3, Shape::new(Repeated, Int32, 0), Plain, 2629, 6), // values
     // k8s.io/api/batch/v1.PodFailurePolicyOnPodConditionsPattern
     Field::new(1, Shape::new(One, Text, 0), Plain, 696, 4), // type
     Field::new(2, Shape::new(One, Text, 0), Plain, 501, 6), // status
@@ -1426,7 +1426,7 @@ pub(super) static FIELDS: [Field; 3795] = [
     Field::new(1, Shape::new(Repeated, Message, 248), Plain, 267, 5), // rules
     // k8s.io/api/batch/v1.SuccessPolicyRule
     Field::new(1, Shape::new(One, Text, 0), Plain, 2667, 16), // succeededIndexes
-    Field::new(2, Shape::new(One, Int, 0), Plain, 2683, 14),  // succeededCount
+    Field::new(2, Shape::new(One, Int32, 0), Plain, 2683, 14), // succeededCount
     // k8s.io/api/batch/v1.UncountedTerminatedPods
     Field::new(1, Shape::new(Repeated, Text, 0), Plain, 2525, 9), // succeeded
     Field::new(2, Shape::new(Repeated, Text, 0), Plain, 2534, 6), // failed
@@ -1440,8 +1440,8 @@ pub(super) static FIELDS: [Field; 3795] = [
     Field::new(3, Shape::new(One, Text, 0), OmitZero, 2083, 17), // concurrencyPolicy
     Field::new(4, Shape::new(One, Bool, 0), Plain, 2100, 7), // suspend
     Field::new(5, Shape::new(One, Message, 253), Plain, 2107, 11), // jobTemplate
-    Field::new(6, Shape::new(One, Int, 0), Plain, 2118, 26), // successfulJobsHistoryLimit
-    Field::new(7, Shape::new(One, Int, 0), Plain, 2144, 22), // failedJobsHistoryLimit
+    Field::new(6, Shape::new(One, Int32, 0), Plain, 2118, 26), // successfulJobsHistoryLimit
+    Field::new(7, Shape::new(One, Int32, 0), Plain, 2144, 22), // failedJobsHistoryLimit
     Field::new(8, Shape::new(One, Text, 0), Plain, 2166, 8), // timeZone
     // k8s.io/api/batch/v1beta1.CronJobStatus
     Field::new(1, Shape::new(Repeated, Message, 398), Plain, 2174, 6), // active
@@ -1469,7 +1469,7 @@ pub(super) static FIELDS: [Field; 3795] = [
     Field::new(5, Shape::new(Repeated, Text, 0), Plain, 2704, 6), // usages
     Field::new(6, Shape::new(Map, TextList, 0), Plain, 1499, 5), // extra
     Field::new(7, Shape::new(One, Text, 0), Plain, 2710, 10), // signerName
-    Field::new(8, Shape::new(One, Int, 0), Plain, 1410, 17),  // expirationSeconds
+    Field::new(8, Shape::new(One, Int32, 0), Plain, 1410, 17), // expirationSeconds
     // k8s.io/api/certificates/v1.CertificateSigningRequestStatus
     Field::new(1, Shape::new(Repeated, Message, 255), Plain, 581, 10), // conditions
     Field::new(2, Shape::new(One, Bytes, 0), OmitZero, 2720, 11),      // certificate
@@ -1491,7 +1491,7 @@ pub(super) static FIELDS: [Field; 3795] = [
     Field::new(5, Shape::new(One, Text, 0), Plain, 2773, 17), // serviceAccountUID
     Field::new(6, Shape::new(One, Text, 0), Plain, 2790, 8),  // nodeName
     Field::new(7, Shape::new(One, Text, 0), Plain, 2798, 7),  // nodeUID
-    Field::new(8, Shape::new(One, Int, 0), Plain, 2805, 20),  // maxExpirationSeconds
+    Field::new(8, Shape::new(One, Int32, 0), Plain, 2805, 20), // maxExpirationSeconds
     Field::new(11, Shape::new(Map, Text, 0), Plain, 2825, 25), // unverifiedUserAnnotations
     Field::new(12, Shape::new(One, Bytes, 0), Plain, 2850, 17), // stubPKCS10Request
     // k8s.io/api/certificates/v1.PodCertificateRequestStatus
@@ -1525,7 +1525,7 @@ pub(super) static FIELDS: [Field; 3795] = [
     Field::new(5, Shape::new(Repeated, Text, 0), Plain, 2704, 6), // usages
     Field::new(6, Shape::new(Map, TextList, 0), Plain, 1499, 5), // extra
     Field::new(7, Shape::new(One, Text, 0), Plain, 2710, 10), // signerName
-    Field::new(8, Shape::new(One, Int, 0), Plain, 1410, 17),  // expirationSeconds
+    Field::new(8, Shape::new(One, Int32, 0), Plain, 1410, 17), // expirationSeconds
     // k8s.io/api/certificates/v1beta1.CertificateSigningRequestStatus
     Field::new(1, Shape::new(Repeated, Message, 266), Plain, 581, 10), // conditions
     Field::new(2, Shape::new(One, Bytes, 0), OmitZero, 2720, 11),      // certificate
@@ -1547,7 +1547,7 @@ pub(super) static FIELDS: [Field; 3795] = [
     Field::new(5, Shape::new(One, Text, 0), Plain, 2773, 17), // serviceAccountUID
     Field::new(6, Shape::new(One, Text, 0), Plain, 2790, 8),  // nodeName
     Field::new(7, Shape::new(One, Text, 0), Plain, 2798, 7),  // nodeUID
-    Field::new(8, Shape::new(One, Int, 0), Plain, 2805, 20),  // maxExpirationSeconds
+    Field::new(8, Shape::new(One, Int32, 0), Plain, 2805, 20), // maxExpirationSeconds
     Field::new(9, Shape::new(One, Bytes, 0), Plain, 2914, 13), // pkixPublicKey
     Field::new(10, Shape::new(One, Bytes, 0), Plain, 2927, 17), // proofOfPossession
     Field::new(11, Shape::new(Map, Text, 0), Plain, 2825, 25), // unverifiedUserAnnotations
@@ -1563,10 +1563,10 @@ pub(super) static FIELDS: [Field; 3795] = [
     Field::new(2, Shape::new(One, Message, 275), Plain, 130, 4),  // spec
     // k8s.io/api/coordination/v1.LeaseSpec
     Field::new(1, Shape::new(One, Text, 0), Plain, 2944, 14), // holderIdentity
-    Field::new(2, Shape::new(One, Int, 0), Plain, 2958, 20),  // leaseDurationSeconds
+    Field::new(2, Shape::new(One, Int32, 0), Plain, 2958, 20), // leaseDurationSeconds
     Field::new(3, Shape::new(One, MicroTime, 0), Plain, 2978, 11), // acquireTime
     Field::new(4, Shape::new(One, MicroTime, 0), Plain, 2989, 9), // renewTime
-    Field::new(5, Shape::new(One, Int, 0), Plain, 2998, 16),  // leaseTransitions
+    Field::new(5, Shape::new(One, Int32, 0), Plain, 2998, 16), // leaseTransitions
     Field::new(6, Shape::new(One, Text, 0), Plain, 999, 8),   // strategy
     Field::new(7, Shape::new(One, Text, 0), Plain, 3014, 15), // preferredHolder
     // k8s.io/api/coordination/v1alpha2.LeaseCandidate
@@ -1594,16 +1594,16 @@ pub(super) static FIELDS: [Field; 3795] = [
     Field::new(6, Shape::new(One, Text, 0), OmitZero, 999, 8), // strategy
     // k8s.io/api/coordination/v1beta1.LeaseSpec
     Field::new(1, Shape::new(One, Text, 0), Plain, 2944, 14), // holderIdentity
-    Field::new(2, Shape::new(One, Int, 0), Plain, 2958, 20),  // leaseDurationSeconds
+    Field::new(2, Shape::new(One, Int32, 0), Plain, 2958, 20), // leaseDurationSeconds
     Field::new(3, Shape::new(One, MicroTime, 0), Plain, 2978, 11), // acquireTime
     Field::new(4, Shape::new(One, MicroTime, 0), Plain, 2989, 9), // renewTime
-    Field::new(5, Shape::new(One, Int, 0), Plain, 2998, 16),  // leaseTransitions
+    Field::new(5, Shape::new(One, Int32, 0), Plain, 2998, 16), // leaseTransitions
     Field::new(6, Shape::new(One, Text, 0), Plain, 999, 8),   // strategy
     Field::new(7, Shape::new(One, Text, 0), Plain, 3014, 15), // preferredHolder
     // k8s.io/api/core/v1.AWSElasticBlockStoreVolumeSource
     Field::new(1, Shape::new(One, Text, 0), Plain, 3075, 8), // volumeID
     Field::new(2, Shape::new(One, Text, 0), OmitZero, 3083, 6), // fsType
-    Field::new(3, Shape::new(One, Int, 0), OmitZero, 1161, 9), // partition
+    Field::new(3, Shape::new(One, Int32, 0), OmitZero, 1161, 9), // partition
     Field::new(4, Shape::new(One, Bool, 0), OmitZero, 3089, 8), // readOnly
     // k8s.io/api/core/v1.Affinity
     Field::new(1, Shape::new(One, Message, 378), Plain, 3097, 12), // nodeAffinity
@@ -1679,7 +1679,7 @@ pub(super) static FIELDS: [Field; 3795] = [
     Field::new(3, Shape::new(One, Bool, 0), OmitZero, 3089, 8), // readOnly
     Field::new(4, Shape::new(One, Message, 368), Plain, 3388, 9), // secretRef
     // k8s.io/api/core/v1.ClientIPConfig
-    Field::new(1, Shape::new(One, Int, 0), Plain, 283, 14), // timeoutSeconds
+    Field::new(1, Shape::new(One, Int32, 0), Plain, 283, 14), // timeoutSeconds
     // k8s.io/api/core/v1.ClusterTrustBundleProjection
     Field::new(1, Shape::new(One, Text, 0), Plain, 43, 4), // name
     Field::new(2, Shape::new(One, Text, 0), Plain, 2710, 10), // signerName
@@ -1720,7 +1720,7 @@ pub(super) static FIELDS: [Field; 3795] = [
     // k8s.io/api/core/v1.ConfigMapVolumeSource
     Field::new(1, Shape::new(One, Message, 368), Inline, 0, 0), //
     Field::new(2, Shape::new(Repeated, Message, 359), Plain, 3455, 5), // items
-    Field::new(3, Shape::new(One, Int, 0), Plain, 3460, 11),    // defaultMode
+    Field::new(3, Shape::new(One, Int32, 0), Plain, 3460, 11),  // defaultMode
     Field::new(4, Shape::new(One, Bool, 0), Plain, 3397, 8),    // optional
     Field::new(5, Shape::new(One, Int, 0), Plain, 3471, 11),    // defaultUser
     // k8s.io/api/core/v1.Container
@@ -1758,8 +1758,8 @@ pub(super) static FIELDS: [Field; 3795] = [
     Field::new(2, Shape::new(One, Int, 0), OmitZero, 3760, 9),    // sizeBytes
     // k8s.io/api/core/v1.ContainerPort
     Field::new(1, Shape::new(One, Text, 0), OmitZero, 43, 4), // name
-    Field::new(2, Shape::new(One, Int, 0), OmitZero, 3769, 8), // hostPort
-    Field::new(3, Shape::new(One, Int, 0), Plain, 3777, 13),  // containerPort
+    Field::new(2, Shape::new(One, Int32, 0), OmitZero, 3769, 8), // hostPort
+    Field::new(3, Shape::new(One, Int32, 0), Plain, 3777, 13), // containerPort
     Field::new(4, Shape::new(One, Text, 0), OmitZero, 3790, 8), // protocol
     Field::new(5, Shape::new(One, Text, 0), OmitZero, 3798, 6), // hostIP
     // k8s.io/api/core/v1.ContainerResizePolicy
@@ -1770,7 +1770,7 @@ pub(super) static FIELDS: [Field; 3795] = [
     Field::new(2, Shape::new(One, Message, 313), Plain, 3804, 9), // exitCodes
     // k8s.io/api/core/v1.ContainerRestartRuleOnExitCodes
     Field::new(1, Shape::new(One, Text, 0), OmitZero, 2621, 8), // operator
-    Field::new(2, Shape::new(Repeated, Int, 0), Plain, 2629, 6), // values
+    Field::new(2, Shape::new(Repeated, Int32, 0), Plain, 2629, 6), // values
     // k8s.io/api/core/v1.ContainerState
     Field::new(1, Shape::new(One, Message, 317), Plain, 3813, 7), // waiting
     Field::new(2, Shape::new(One, Message, 315), Plain, 3820, 7), // running
@@ -1778,11 +1778,11 @@ pub(super) static FIELDS: [Field; 3795] = [
     // k8s.io/api/core/v1.ContainerStateRunning
     Field::new(1, Shape::new(One, Time, 0), Plain, 3837, 9), // startedAt
     // k8s.io/api/core/v1.ContainerStateTerminated
-    Field::new(1, Shape::new(One, Int, 0), Plain, 3846, 8), // exitCode
-    Field::new(2, Shape::new(One, Int, 0), OmitZero, 3854, 6), // signal
+    Field::new(1, Shape::new(One, Int32, 0), Plain, 3846, 8), // exitCode
+    Field::new(2, Shape::new(One, Int32, 0), OmitZero, 3854, 6), // signal
     Field::new(3, Shape::new(One, Text, 0), OmitZero, 598, 6), // reason
     Field::new(4, Shape::new(One, Text, 0), OmitZero, 591, 7), // message
-    Field::new(5, Shape::new(One, Time, 0), Plain, 3837, 9), // startedAt
+    Field::new(5, Shape::new(One, Time, 0), Plain, 3837, 9),  // startedAt
     Field::new(6, Shape::new(One, Time, 0), Plain, 3860, 10), // finishedAt
     Field::new(7, Shape::new(One, Text, 0), OmitZero, 3870, 11), // containerID
     // k8s.io/api/core/v1.ContainerStateWaiting
@@ -1793,7 +1793,7 @@ pub(super) static FIELDS: [Field; 3795] = [
     Field::new(2, Shape::new(One, Message, 314), Plain, 3881, 5), // state
     Field::new(3, Shape::new(One, Message, 314), Plain, 3886, 9), // lastState
     Field::new(4, Shape::new(One, Bool, 0), Plain, 2579, 5), // ready
-    Field::new(5, Shape::new(One, Int, 0), Plain, 3895, 12), // restartCount
+    Field::new(5, Shape::new(One, Int32, 0), Plain, 3895, 12), // restartCount
     Field::new(6, Shape::new(One, Text, 0), Plain, 3482, 5), // image
     Field::new(7, Shape::new(One, Text, 0), Plain, 3907, 7), // imageID
     Field::new(8, Shape::new(One, Text, 0), OmitZero, 3870, 11), // containerID
@@ -1807,23 +1807,23 @@ pub(super) static FIELDS: [Field; 3795] = [
     // k8s.io/api/core/v1.ContainerUser
     Field::new(1, Shape::new(One, Message, 365), Plain, 3973, 5), // linux
     // k8s.io/api/core/v1.DaemonEndpoint
-    Field::new(1, Shape::new(One, Int, 0), Plain, 3978, 4), // Port
+    Field::new(1, Shape::new(One, Int32, 0), Plain, 3978, 4), // Port
     // k8s.io/api/core/v1.DownwardAPIProjection
     Field::new(1, Shape::new(Repeated, Message, 322), Plain, 3455, 5), // items
     // k8s.io/api/core/v1.DownwardAPIVolumeFile
     Field::new(1, Shape::new(One, Text, 0), Plain, 475, 4), // path
     Field::new(2, Shape::new(One, Message, 397), Plain, 28, 8), // fieldRef
     Field::new(3, Shape::new(One, Message, 447), Plain, 3982, 16), // resourceFieldRef
-    Field::new(4, Shape::new(One, Int, 0), Plain, 3998, 4), // mode
+    Field::new(4, Shape::new(One, Int32, 0), Plain, 3998, 4), // mode
     Field::new(5, Shape::new(One, Int, 0), Plain, 1476, 4), // user
     // k8s.io/api/core/v1.DownwardAPIVolumeSource
     Field::new(1, Shape::new(Repeated, Message, 322), Plain, 3455, 5), // items
-    Field::new(2, Shape::new(One, Int, 0), Plain, 3460, 11),           // defaultMode
+    Field::new(2, Shape::new(One, Int32, 0), Plain, 3460, 11),         // defaultMode
     Field::new(3, Shape::new(One, Int, 0), Plain, 3471, 11),           // defaultUser
     // k8s.io/api/core/v1.EmptyDirVolumeSource
     Field::new(1, Shape::new(One, Text, 0), OmitZero, 4002, 6), // medium
     Field::new(2, Shape::new(One, Quantity, 0), Plain, 4008, 9), // sizeLimit
-    Field::new(3, Shape::new(One, Int, 0), Plain, 3998, 4),     // mode
+    Field::new(3, Shape::new(One, Int32, 0), Plain, 3998, 4),   // mode
     // k8s.io/api/core/v1.EndpointAddress
     Field::new(1, Shape::new(One, Text, 0), Plain, 4017, 2), // ip
     Field::new(2, Shape::new(One, Message, 398), Plain, 4019, 9), // targetRef
@@ -1831,7 +1831,7 @@ pub(super) static FIELDS: [Field; 3795] = [
     Field::new(4, Shape::new(One, Text, 0), Plain, 2790, 8), // nodeName
     // k8s.io/api/core/v1.EndpointPort
     Field::new(1, Shape::new(One, Text, 0), OmitZero, 43, 4), // name
-    Field::new(2, Shape::new(One, Int, 0), Plain, 479, 4),    // port
+    Field::new(2, Shape::new(One, Int32, 0), Plain, 479, 4),  // port
     Field::new(3, Shape::new(One, Text, 0), OmitZero, 3790, 8), // protocol
     Field::new(4, Shape::new(One, Text, 0), Plain, 4036, 11), // appProtocol
     // k8s.io/api/core/v1.EndpointSubset
@@ -1894,7 +1894,7 @@ pub(super) static FIELDS: [Field; 3795] = [
     Field::new(5, Shape::new(One, Message, 337), Plain, 4196, 6), // source
     Field::new(6, Shape::new(One, Time, 0), Plain, 4202, 14),     // firstTimestamp
     Field::new(7, Shape::new(One, Time, 0), Plain, 4216, 13),     // lastTimestamp
-    Field::new(8, Shape::new(One, Int, 0), OmitZero, 4229, 5),    // count
+    Field::new(8, Shape::new(One, Int32, 0), OmitZero, 4229, 5),  // count
     Field::new(9, Shape::new(One, Text, 0), OmitZero, 696, 4),    // type
     Field::new(10, Shape::new(One, MicroTime, 0), Plain, 4234, 9), // eventTime
     Field::new(11, Shape::new(One, Message, 336), Plain, 4243, 6), // series
@@ -1903,19 +1903,19 @@ pub(super) static FIELDS: [Field; 3795] = [
     Field::new(14, Shape::new(One, Text, 0), Plain, 4256, 18),    // reportingComponent
     Field::new(15, Shape::new(One, Text, 0), Plain, 4274, 17),    // reportingInstance
     // k8s.io/api/core/v1.EventSeries
-    Field::new(1, Shape::new(One, Int, 0), OmitZero, 4229, 5), // count
+    Field::new(1, Shape::new(One, Int32, 0), OmitZero, 4229, 5), // count
     Field::new(2, Shape::new(One, MicroTime, 0), Plain, 4291, 16), // lastObservedTime
     // k8s.io/api/core/v1.EventSource
     Field::new(1, Shape::new(One, Text, 0), OmitZero, 4307, 9), // component
     Field::new(2, Shape::new(One, Text, 0), OmitZero, 4316, 4), // host
     // k8s.io/api/core/v1.EvictionResponder
     Field::new(1, Shape::new(One, Text, 0), Plain, 43, 4), // name
-    Field::new(2, Shape::new(One, Int, 0), Plain, 4320, 8), // priority
+    Field::new(2, Shape::new(One, Int32, 0), Plain, 4320, 8), // priority
     // k8s.io/api/core/v1.ExecAction
     Field::new(1, Shape::new(Repeated, Text, 0), Plain, 3487, 7), // command
     // k8s.io/api/core/v1.FCVolumeSource
     Field::new(1, Shape::new(Repeated, Text, 0), Plain, 4328, 10), // targetWWNs
-    Field::new(2, Shape::new(One, Int, 0), Plain, 4338, 3),        // lun
+    Field::new(2, Shape::new(One, Int32, 0), Plain, 4338, 3),      // lun
     Field::new(3, Shape::new(One, Text, 0), OmitZero, 3083, 6),    // fsType
     Field::new(4, Shape::new(One, Bool, 0), OmitZero, 3089, 8),    // readOnly
     Field::new(5, Shape::new(Repeated, Text, 0), Plain, 4341, 5),  // wwids
@@ -1942,11 +1942,11 @@ pub(super) static FIELDS: [Field; 3795] = [
     // k8s.io/api/core/v1.GCEPersistentDiskVolumeSource
     Field::new(1, Shape::new(One, Text, 0), Plain, 4385, 6), // pdName
     Field::new(2, Shape::new(One, Text, 0), OmitZero, 3083, 6), // fsType
-    Field::new(3, Shape::new(One, Int, 0), OmitZero, 1161, 9), // partition
+    Field::new(3, Shape::new(One, Int32, 0), OmitZero, 1161, 9), // partition
     Field::new(4, Shape::new(One, Bool, 0), OmitZero, 3089, 8), // readOnly
     // k8s.io/api/core/v1.GRPCAction
-    Field::new(1, Shape::new(One, Int, 0), Plain, 479, 4), // port
-    Field::new(2, Shape::new(One, Text, 0), Plain, 621, 7), // service
+    Field::new(1, Shape::new(One, Int32, 0), Plain, 479, 4), // port
+    Field::new(2, Shape::new(One, Text, 0), Plain, 621, 7),  // service
     Field::new(3, Shape::new(One, Text, 0), Plain, 3998, 4), // mode
     // k8s.io/api/core/v1.GitRepoVolumeSource
     Field::new(1, Shape::new(One, Text, 0), Plain, 4391, 10), // repository
@@ -1982,7 +1982,7 @@ pub(super) static FIELDS: [Field; 3795] = [
     // k8s.io/api/core/v1.ISCSIPersistentVolumeSource
     Field::new(1, Shape::new(One, Text, 0), Plain, 4463, 12), // targetPortal
     Field::new(2, Shape::new(One, Text, 0), Plain, 4475, 3),  // iqn
-    Field::new(3, Shape::new(One, Int, 0), Plain, 4338, 3),   // lun
+    Field::new(3, Shape::new(One, Int32, 0), Plain, 4338, 3), // lun
     Field::new(4, Shape::new(One, Text, 0), OmitZero, 4478, 14), // iscsiInterface
     Field::new(5, Shape::new(One, Text, 0), OmitZero, 3083, 6), // fsType
     Field::new(6, Shape::new(One, Bool, 0), OmitZero, 3089, 8), // readOnly
@@ -1994,7 +1994,7 @@ pub(super) static FIELDS: [Field; 3795] = [
     // k8s.io/api/core/v1.ISCSIVolumeSource
     Field::new(1, Shape::new(One, Text, 0), Plain, 4463, 12), // targetPortal
     Field::new(2, Shape::new(One, Text, 0), Plain, 4475, 3),  // iqn
-    Field::new(3, Shape::new(One, Int, 0), Plain, 4338, 3),   // lun
+    Field::new(3, Shape::new(One, Int32, 0), Plain, 4338, 3), // lun
     Field::new(4, Shape::new(One, Text, 0), OmitZero, 4478, 14), // iscsiInterface
     Field::new(5, Shape::new(One, Text, 0), OmitZero, 3083, 6), // fsType
     Field::new(6, Shape::new(One, Bool, 0), OmitZero, 3089, 8), // readOnly
@@ -2011,7 +2011,7 @@ pub(super) static FIELDS: [Field; 3795] = [
     // k8s.io/api/core/v1.KeyToPath
     Field::new(1, Shape::new(One, Text, 0), Plain, 10, 3), // key
     Field::new(2, Shape::new(One, Text, 0), Plain, 475, 4), // path
-    Field::new(3, Shape::new(One, Int, 0), Plain, 3998, 4), // mode
+    Field::new(3, Shape::new(One, Int32, 0), Plain, 3998, 4), // mode
     Field::new(4, Shape::new(One, Int, 0), Plain, 1476, 4), // user
     // k8s.io/api/core/v1.Lifecycle
     Field::new(1, Shape::new(One, Message, 361), Plain, 4571, 9), // postStart
@@ -2282,7 +2282,7 @@ pub(super) static FIELDS: [Field; 3795] = [
     // k8s.io/api/core/v1.PodCertificateProjection
     Field::new(1, Shape::new(One, Text, 0), OmitZero, 2710, 10), // signerName
     Field::new(2, Shape::new(One, Text, 0), OmitZero, 5975, 7),  // keyType
-    Field::new(3, Shape::new(One, Int, 0), Plain, 2805, 20),     // maxExpirationSeconds
+    Field::new(3, Shape::new(One, Int32, 0), Plain, 2805, 20),   // maxExpirationSeconds
     Field::new(4, Shape::new(One, Text, 0), OmitZero, 5982, 20), // credentialBundlePath
     Field::new(5, Shape::new(One, Text, 0), OmitZero, 6002, 7),  // keyPath
     Field::new(6, Shape::new(One, Text, 0), OmitZero, 6009, 20), // certificateChainPath
@@ -2362,7 +2362,7 @@ pub(super) static FIELDS: [Field; 3795] = [
     Field::new(22, Shape::new(Repeated, Message, 481), Plain, 6452, 11), // tolerations
     Field::new(23, Shape::new(Repeated, Message, 352), Plain, 6463, 11), // hostAliases
     Field::new(24, Shape::new(One, Text, 0), OmitZero, 6474, 17),      // priorityClassName
-    Field::new(25, Shape::new(One, Int, 0), Plain, 4320, 8),           // priority
+    Field::new(25, Shape::new(One, Int32, 0), Plain, 4320, 8),         // priority
     Field::new(26, Shape::new(One, Message, 416), Plain, 6491, 9),     // dnsConfig
     Field::new(27, Shape::new(One, Bool, 0), Plain, 6500, 21),         // shareProcessNamespace
     Field::new(28, Shape::new(Repeated, Message, 421), Plain, 6521, 14), // readinessGates
@@ -2415,7 +2415,7 @@ pub(super) static FIELDS: [Field; 3795] = [
     Field::new(2, Shape::new(Repeated, Message, 489), Plain, 6930, 16), // healthConditions
     Field::new(3, Shape::new(One, Time, 0), Plain, 700, 18), // lastTransitionTime
     // k8s.io/api/core/v1.PortStatus
-    Field::new(1, Shape::new(One, Int, 0), Plain, 479, 4), // port
+    Field::new(1, Shape::new(One, Int32, 0), Plain, 479, 4), // port
     Field::new(2, Shape::new(One, Text, 0), Plain, 3790, 8), // protocol
     Field::new(3, Shape::new(One, Text, 0), Plain, 1480, 5), // error
     // k8s.io/api/core/v1.PortworxVolumeSource
@@ -2423,15 +2423,15 @@ pub(super) static FIELDS: [Field; 3795] = [
     Field::new(2, Shape::new(One, Text, 0), OmitZero, 3083, 6), // fsType
     Field::new(3, Shape::new(One, Bool, 0), OmitZero, 3089, 8), // readOnly
     // k8s.io/api/core/v1.PreferredSchedulingTerm
-    Field::new(1, Shape::new(One, Int, 0), Plain, 6946, 6), // weight
+    Field::new(1, Shape::new(One, Int32, 0), Plain, 6946, 6), // weight
     Field::new(2, Shape::new(One, Message, 392), Plain, 6952, 10), // preference
     // k8s.io/api/core/v1.Probe
     Field::new(1, Shape::new(One, Message, 436), Inline, 0, 0), //
-    Field::new(2, Shape::new(One, Int, 0), OmitZero, 6962, 19), // initialDelaySeconds
-    Field::new(3, Shape::new(One, Int, 0), OmitZero, 283, 14),  // timeoutSeconds
-    Field::new(4, Shape::new(One, Int, 0), OmitZero, 1859, 13), // periodSeconds
-    Field::new(5, Shape::new(One, Int, 0), OmitZero, 6981, 16), // successThreshold
-    Field::new(6, Shape::new(One, Int, 0), OmitZero, 6997, 16), // failureThreshold
+    Field::new(2, Shape::new(One, Int32, 0), OmitZero, 6962, 19), // initialDelaySeconds
+    Field::new(3, Shape::new(One, Int32, 0), OmitZero, 283, 14), // timeoutSeconds
+    Field::new(4, Shape::new(One, Int32, 0), OmitZero, 1859, 13), // periodSeconds
+    Field::new(5, Shape::new(One, Int32, 0), OmitZero, 6981, 16), // successThreshold
+    Field::new(6, Shape::new(One, Int32, 0), OmitZero, 6997, 16), // failureThreshold
     Field::new(7, Shape::new(One, Int, 0), Plain, 6275, 29),    // terminationGracePeriodSeconds
     // k8s.io/api/core/v1.ProbeHandler
     Field::new(1, Shape::new(One, Message, 339), Plain, 4587, 4), // exec
@@ -2440,7 +2440,7 @@ pub(super) static FIELDS: [Field; 3795] = [
     Field::new(4, Shape::new(One, Message, 346), Plain, 7013, 4), // grpc
     // k8s.io/api/core/v1.ProjectedVolumeSource
     Field::new(1, Shape::new(Repeated, Message, 494), Plain, 7017, 7), // sources
-    Field::new(2, Shape::new(One, Int, 0), Plain, 3460, 11),           // defaultMode
+    Field::new(2, Shape::new(One, Int32, 0), Plain, 3460, 11),         // defaultMode
     Field::new(3, Shape::new(One, Int, 0), Plain, 3471, 11),           // defaultUser
     // k8s.io/api/core/v1.QuobyteVolumeSource
     Field::new(1, Shape::new(One, Text, 0), Plain, 7024, 8), // registry
@@ -2482,16 +2482,16 @@ pub(super) static FIELDS: [Field; 3795] = [
     Field::new(4, Shape::new(One, Text, 0), OmitZero, 598, 6), // reason
     Field::new(5, Shape::new(One, Text, 0), OmitZero, 591, 7), // message
     // k8s.io/api/core/v1.ReplicationControllerSpec
-    Field::new(1, Shape::new(One, Int, 0), Plain, 991, 8), // replicas
-    Field::new(2, Shape::new(Map, Text, 0), Plain, 400, 8), // selector
+    Field::new(1, Shape::new(One, Int32, 0), Plain, 991, 8), // replicas
+    Field::new(2, Shape::new(Map, Text, 0), Plain, 400, 8),  // selector
     Field::new(3, Shape::new(One, Message, 430), Plain, 766, 8), // template
-    Field::new(4, Shape::new(One, Int, 0), OmitZero, 788, 15), // minReadySeconds
+    Field::new(4, Shape::new(One, Int32, 0), OmitZero, 788, 15), // minReadySeconds
     // k8s.io/api/core/v1.ReplicationControllerStatus
-    Field::new(1, Shape::new(One, Int, 0), Plain, 991, 8), // replicas
-    Field::new(2, Shape::new(One, Int, 0), OmitZero, 1119, 20), // fullyLabeledReplicas
+    Field::new(1, Shape::new(One, Int32, 0), Plain, 991, 8), // replicas
+    Field::new(2, Shape::new(One, Int32, 0), OmitZero, 1119, 20), // fullyLabeledReplicas
     Field::new(3, Shape::new(One, Int, 0), OmitZero, 551, 18), // observedGeneration
-    Field::new(4, Shape::new(One, Int, 0), OmitZero, 1087, 13), // readyReplicas
-    Field::new(5, Shape::new(One, Int, 0), OmitZero, 1051, 17), // availableReplicas
+    Field::new(4, Shape::new(One, Int32, 0), OmitZero, 1087, 13), // readyReplicas
+    Field::new(5, Shape::new(One, Int32, 0), OmitZero, 1051, 17), // availableReplicas
     Field::new(6, Shape::new(Repeated, Message, 443), Plain, 581, 10), // conditions
     // k8s.io/api/core/v1.ResourceClaim
     Field::new(1, Shape::new(One, Text, 0), Plain, 43, 4), // name
@@ -2581,7 +2581,7 @@ pub(super) static FIELDS: [Field; 3795] = [
     // k8s.io/api/core/v1.SecretVolumeSource
     Field::new(1, Shape::new(One, Text, 0), OmitZero, 3187, 10), // secretName
     Field::new(2, Shape::new(Repeated, Message, 359), Plain, 3455, 5), // items
-    Field::new(3, Shape::new(One, Int, 0), Plain, 3460, 11),     // defaultMode
+    Field::new(3, Shape::new(One, Int32, 0), Plain, 3460, 11),   // defaultMode
     Field::new(4, Shape::new(One, Bool, 0), Plain, 3397, 8),     // optional
     Field::new(5, Shape::new(One, Int, 0), Plain, 3471, 11),     // defaultUser
     // k8s.io/api/core/v1.SecurityContext
@@ -2616,9 +2616,9 @@ pub(super) static FIELDS: [Field; 3795] = [
     // k8s.io/api/core/v1.ServicePort
     Field::new(1, Shape::new(One, Text, 0), OmitZero, 43, 4), // name
     Field::new(2, Shape::new(One, Text, 0), OmitZero, 3790, 8), // protocol
-    Field::new(3, Shape::new(One, Int, 0), Plain, 479, 4),    // port
+    Field::new(3, Shape::new(One, Int32, 0), Plain, 479, 4),  // port
     Field::new(4, Shape::new(One, IntOrString, 0), Plain, 7305, 10), // targetPort
-    Field::new(5, Shape::new(One, Int, 0), OmitZero, 7315, 8), // nodePort
+    Field::new(5, Shape::new(One, Int32, 0), OmitZero, 7315, 8), // nodePort
     Field::new(6, Shape::new(One, Text, 0), Plain, 4036, 11), // appProtocol
     // k8s.io/api/core/v1.ServiceSpec
     Field::new(1, Shape::new(Repeated, Message, 471), Plain, 3508, 5), // ports
@@ -2631,7 +2631,7 @@ pub(super) static FIELDS: [Field; 3795] = [
     Field::new(9, Shape::new(Repeated, Text, 0), Plain, 7372, 24),     // loadBalancerSourceRanges
     Field::new(10, Shape::new(One, Text, 0), OmitZero, 7396, 12),      // externalName
     Field::new(11, Shape::new(One, Text, 0), OmitZero, 7408, 21),      // externalTrafficPolicy
-    Field::new(12, Shape::new(One, Int, 0), OmitZero, 7429, 19),       // healthCheckNodePort
+    Field::new(12, Shape::new(One, Int32, 0), OmitZero, 7429, 19),     // healthCheckNodePort
     Field::new(13, Shape::new(One, Bool, 0), OmitZero, 7448, 24),      // publishNotReadyAddresses
     Field::new(14, Shape::new(One, Message, 474), Plain, 7472, 21),    // sessionAffinityConfig
     Field::new(17, Shape::new(One, Text, 0), Plain, 7493, 14),         // ipFamilyPolicy
@@ -2683,11 +2683,11 @@ pub(super) static FIELDS: [Field; 3795] = [
     // k8s.io/api/core/v1.TopologySelectorTerm
     Field::new(1, Shape::new(Repeated, Message, 482), Plain, 7687, 21), // matchLabelExpressions
     // k8s.io/api/core/v1.TopologySpreadConstraint
-    Field::new(1, Shape::new(One, Int, 0), Plain, 7708, 7), // maxSkew
+    Field::new(1, Shape::new(One, Int32, 0), Plain, 7708, 7), // maxSkew
     Field::new(2, Shape::new(One, Text, 0), Plain, 5933, 11), // topologyKey
     Field::new(3, Shape::new(One, Text, 0), Plain, 7715, 17), // whenUnsatisfiable
     Field::new(4, Shape::new(One, Message, 1044), Plain, 1595, 13), // labelSelector
-    Field::new(5, Shape::new(One, Int, 0), Plain, 7732, 10), // minDomains
+    Field::new(5, Shape::new(One, Int32, 0), Plain, 7732, 10), // minDomains
     Field::new(6, Shape::new(One, Text, 0), Plain, 7742, 18), // nodeAffinityPolicy
     Field::new(7, Shape::new(One, Text, 0), Plain, 7760, 16), // nodeTaintsPolicy
     Field::new(8, Shape::new(Repeated, Text, 0), Plain, 5944, 14), // matchLabelKeys
@@ -2779,7 +2779,7 @@ pub(super) static FIELDS: [Field; 3795] = [
     Field::new(3, Shape::new(One, Text, 0), OmitZero, 8012, 17), // storagePolicyName
     Field::new(4, Shape::new(One, Text, 0), OmitZero, 8029, 15), // storagePolicyID
     // k8s.io/api/core/v1.WeightedPodAffinityTerm
-    Field::new(1, Shape::new(One, Int, 0), Plain, 6946, 6), // weight
+    Field::new(1, Shape::new(One, Int32, 0), Plain, 6946, 6), // weight
     Field::new(2, Shape::new(One, Message, 412), Plain, 8044, 15), // podAffinityTerm
     // k8s.io/api/core/v1.WindowsSecurityContextOptions
     Field::new(1, Shape::new(One, Text, 0), Plain, 8059, 22), // gmsaCredentialSpecName
@@ -2805,7 +2805,7 @@ pub(super) static FIELDS: [Field; 3795] = [
     // k8s.io/api/discovery/v1.EndpointPort
     Field::new(1, Shape::new(One, Text, 0), Plain, 43, 4), // name
     Field::new(2, Shape::new(One, Text, 0), Plain, 3790, 8), // protocol
-    Field::new(3, Shape::new(One, Int, 0), Plain, 479, 4), // port
+    Field::new(3, Shape::new(One, Int32, 0), Plain, 479, 4), // port
     Field::new(4, Shape::new(One, Text, 0), Plain, 4036, 11), // appProtocol
     // k8s.io/api/discovery/v1.EndpointSlice
     Field::new(1, Shape::new(One, Message, 1048), Plain, 122, 8), // metadata
@@ -2834,7 +2834,7 @@ pub(super) static FIELDS: [Field; 3795] = [
     // k8s.io/api/discovery/v1beta1.EndpointPort
     Field::new(1, Shape::new(One, Text, 0), Plain, 43, 4), // name
     Field::new(2, Shape::new(One, Text, 0), Plain, 3790, 8), // protocol
-    Field::new(3, Shape::new(One, Int, 0), Plain, 479, 4), // port
+    Field::new(3, Shape::new(One, Int32, 0), Plain, 479, 4), // port
     Field::new(4, Shape::new(One, Text, 0), Plain, 4036, 11), // appProtocol
     // k8s.io/api/discovery/v1beta1.EndpointSlice
     Field::new(1, Shape::new(One, Message, 1048), Plain, 122, 8), // metadata
@@ -2860,9 +2860,9 @@ pub(super) static FIELDS: [Field; 3795] = [
     Field::new(12, Shape::new(One, Message, 337), Plain, 8224, 16), // deprecatedSource
     Field::new(13, Shape::new(One, Time, 0), Plain, 8240, 24),    // deprecatedFirstTimestamp
     Field::new(14, Shape::new(One, Time, 0), Plain, 8264, 23),    // deprecatedLastTimestamp
-    Field::new(15, Shape::new(One, Int, 0), OmitZero, 8287, 15),  // deprecatedCount
+    Field::new(15, Shape::new(One, Int32, 0), OmitZero, 8287, 15), // deprecatedCount
     // k8s.io/api/events/v1.EventSeries
-    Field::new(1, Shape::new(One, Int, 0), Plain, 4229, 5), // count
+    Field::new(1, Shape::new(One, Int32, 0), Plain, 4229, 5), // count
     Field::new(2, Shape::new(One, MicroTime, 0), Plain, 4291, 16), // lastObservedTime
     // k8s.io/api/events/v1beta1.Event
     Field::new(1, Shape::new(One, Message, 1048), Plain, 122, 8), // metadata
@@ -2879,9 +2879,9 @@ pub(super) static FIELDS: [Field; 3795] = [
     Field::new(12, Shape::new(One, Message, 337), Plain, 8224, 16), // deprecatedSource
     Field::new(13, Shape::new(One, Time, 0), Plain, 8240, 24),    // deprecatedFirstTimestamp
     Field::new(14, Shape::new(One, Time, 0), Plain, 8264, 23),    // deprecatedLastTimestamp
-    Field::new(15, Shape::new(One, Int, 0), OmitZero, 8287, 15),  // deprecatedCount
+    Field::new(15, Shape::new(One, Int32, 0), OmitZero, 8287, 15), // deprecatedCount
     // k8s.io/api/events/v1beta1.EventSeries
-    Field::new(1, Shape::new(One, Int, 0), Plain, 4229, 5), // count
+    Field::new(1, Shape::new(One, Int32, 0), Plain, 4229, 5), // count
     Field::new(2, Shape::new(One, MicroTime, 0), Plain, 4291, 16), // lastObservedTime
     // k8s.io/api/extensions/v1beta1.DaemonSet
     Field::new(1, Shape::new(One, Message, 1048), Plain, 122, 8), // metadata
@@ -2897,19 +2897,19 @@ pub(super) static FIELDS: [Field; 3795] = [
     Field::new(1, Shape::new(One, Message, 1044), Plain, 400, 8), // selector
     Field::new(2, Shape::new(One, Message, 430), Plain, 766, 8),  // template
     Field::new(3, Shape::new(One, Message, 523), Plain, 774, 14), // updateStrategy
-    Field::new(4, Shape::new(One, Int, 0), OmitZero, 788, 15),    // minReadySeconds
+    Field::new(4, Shape::new(One, Int32, 0), OmitZero, 788, 15),  // minReadySeconds
     Field::new(5, Shape::new(One, Int, 0), OmitZero, 8302, 18),   // templateGeneration
-    Field::new(6, Shape::new(One, Int, 0), Plain, 803, 20),       // revisionHistoryLimit
+    Field::new(6, Shape::new(One, Int32, 0), Plain, 803, 20),     // revisionHistoryLimit
     // k8s.io/api/extensions/v1beta1.DaemonSetStatus
-    Field::new(1, Shape::new(One, Int, 0), Plain, 823, 22), // currentNumberScheduled
-    Field::new(2, Shape::new(One, Int, 0), Plain, 845, 18), // numberMisscheduled
-    Field::new(3, Shape::new(One, Int, 0), Plain, 863, 22), // desiredNumberScheduled
-    Field::new(4, Shape::new(One, Int, 0), Plain, 885, 11), // numberReady
+    Field::new(1, Shape::new(One, Int32, 0), Plain, 823, 22), // currentNumberScheduled
+    Field::new(2, Shape::new(One, Int32, 0), Plain, 845, 18), // numberMisscheduled
+    Field::new(3, Shape::new(One, Int32, 0), Plain, 863, 22), // desiredNumberScheduled
+    Field::new(4, Shape::new(One, Int32, 0), Plain, 885, 11), // numberReady
     Field::new(5, Shape::new(One, Int, 0), OmitZero, 551, 18), // observedGeneration
-    Field::new(6, Shape::new(One, Int, 0), OmitZero, 896, 22), // updatedNumberScheduled
-    Field::new(7, Shape::new(One, Int, 0), OmitZero, 918, 15), // numberAvailable
-    Field::new(8, Shape::new(One, Int, 0), OmitZero, 933, 17), // numberUnavailable
-    Field::new(9, Shape::new(One, Int, 0), Plain, 950, 14), // collisionCount
+    Field::new(6, Shape::new(One, Int32, 0), OmitZero, 896, 22), // updatedNumberScheduled
+    Field::new(7, Shape::new(One, Int32, 0), OmitZero, 918, 15), // numberAvailable
+    Field::new(8, Shape::new(One, Int32, 0), OmitZero, 933, 17), // numberUnavailable
+    Field::new(9, Shape::new(One, Int32, 0), Plain, 950, 14), // collisionCount
     Field::new(10, Shape::new(Repeated, Message, 520), Plain, 581, 10), // conditions
     // k8s.io/api/extensions/v1beta1.DaemonSetUpdateStrategy
     Field::new(1, Shape::new(One, Text, 0), OmitZero, 696, 4), // type
@@ -2930,25 +2930,25 @@ pub(super) static FIELDS: [Field; 3795] = [
     Field::new(2, Shape::new(Map, Text, 0), Plain, 1334, 18), // updatedAnnotations
     Field::new(3, Shape::new(One, Message, 553), Plain, 1352, 10), // rollbackTo
     // k8s.io/api/extensions/v1beta1.DeploymentSpec
-    Field::new(1, Shape::new(One, Int, 0), Plain, 991, 8), // replicas
+    Field::new(1, Shape::new(One, Int32, 0), Plain, 991, 8), // replicas
     Field::new(2, Shape::new(One, Message, 1044), Plain, 400, 8), // selector
     Field::new(3, Shape::new(One, Message, 430), Plain, 766, 8), // template
     Field::new(4, Shape::new(One, Message, 529), Plain, 999, 8), // strategy
-    Field::new(5, Shape::new(One, Int, 0), OmitZero, 788, 15), // minReadySeconds
-    Field::new(6, Shape::new(One, Int, 0), Plain, 803, 20), // revisionHistoryLimit
+    Field::new(5, Shape::new(One, Int32, 0), OmitZero, 788, 15), // minReadySeconds
+    Field::new(6, Shape::new(One, Int32, 0), Plain, 803, 20), // revisionHistoryLimit
     Field::new(7, Shape::new(One, Bool, 0), OmitZero, 1007, 6), // paused
     Field::new(8, Shape::new(One, Message, 553), Plain, 1352, 10), // rollbackTo
-    Field::new(9, Shape::new(One, Int, 0), Plain, 1013, 23), // progressDeadlineSeconds
+    Field::new(9, Shape::new(One, Int32, 0), Plain, 1013, 23), // progressDeadlineSeconds
     // k8s.io/api/extensions/v1beta1.DeploymentStatus
     Field::new(1, Shape::new(One, Int, 0), OmitZero, 551, 18), // observedGeneration
-    Field::new(2, Shape::new(One, Int, 0), OmitZero, 991, 8),  // replicas
-    Field::new(3, Shape::new(One, Int, 0), OmitZero, 1036, 15), // updatedReplicas
-    Field::new(4, Shape::new(One, Int, 0), OmitZero, 1051, 17), // availableReplicas
-    Field::new(5, Shape::new(One, Int, 0), OmitZero, 1068, 19), // unavailableReplicas
+    Field::new(2, Shape::new(One, Int32, 0), OmitZero, 991, 8), // replicas
+    Field::new(3, Shape::new(One, Int32, 0), OmitZero, 1036, 15), // updatedReplicas
+    Field::new(4, Shape::new(One, Int32, 0), OmitZero, 1051, 17), // availableReplicas
+    Field::new(5, Shape::new(One, Int32, 0), OmitZero, 1068, 19), // unavailableReplicas
     Field::new(6, Shape::new(Repeated, Message, 525), Plain, 581, 10), // conditions
-    Field::new(7, Shape::new(One, Int, 0), OmitZero, 1087, 13), // readyReplicas
-    Field::new(8, Shape::new(One, Int, 0), Plain, 950, 14),    // collisionCount
-    Field::new(9, Shape::new(One, Int, 0), Plain, 1100, 19),   // terminatingReplicas
+    Field::new(7, Shape::new(One, Int32, 0), OmitZero, 1087, 13), // readyReplicas
+    Field::new(8, Shape::new(One, Int32, 0), Plain, 950, 14),  // collisionCount
+    Field::new(9, Shape::new(One, Int32, 0), Plain, 1100, 19), // terminatingReplicas
     // k8s.io/api/extensions/v1beta1.DeploymentStrategy
     Field::new(1, Shape::new(One, Text, 0), OmitZero, 696, 4), // type
     Field::new(2, Shape::new(One, Message, 555), Plain, 964, 13), // rollingUpdate
@@ -2976,7 +2976,7 @@ pub(super) static FIELDS: [Field; 3795] = [
     // k8s.io/api/extensions/v1beta1.IngressLoadBalancerStatus
     Field::new(1, Shape::new(Repeated, Message, 535), Plain, 4692, 7), // ingress
     // k8s.io/api/extensions/v1beta1.IngressPortStatus
-    Field::new(1, Shape::new(One, Int, 0), Plain, 479, 4), // port
+    Field::new(1, Shape::new(One, Int32, 0), Plain, 479, 4), // port
     Field::new(2, Shape::new(One, Text, 0), Plain, 3790, 8), // protocol
     Field::new(3, Shape::new(One, Text, 0), Plain, 1480, 5), // error
     // k8s.io/api/extensions/v1beta1.IngressRule
@@ -3010,7 +3010,7 @@ pub(super) static FIELDS: [Field; 3795] = [
     // k8s.io/api/extensions/v1beta1.NetworkPolicyPort
     Field::new(1, Shape::new(One, Text, 0), Plain, 3790, 8), // protocol
     Field::new(2, Shape::new(One, IntOrString, 0), Plain, 479, 4), // port
-    Field::new(3, Shape::new(One, Int, 0), Plain, 8413, 7),  // endPort
+    Field::new(3, Shape::new(One, Int32, 0), Plain, 8413, 7), // endPort
     // k8s.io/api/extensions/v1beta1.NetworkPolicySpec
     Field::new(1, Shape::new(One, Message, 1044), Plain, 8395, 11), // podSelector
     Field::new(2, Shape::new(Repeated, Message, 545), Plain, 4692, 7), // ingress
@@ -3027,18 +3027,18 @@ pub(super) static FIELDS: [Field; 3795] = [
     Field::new(4, Shape::new(One, Text, 0), OmitZero, 598, 6), // reason
     Field::new(5, Shape::new(One, Text, 0), OmitZero, 591, 7), // message
     // k8s.io/api/extensions/v1beta1.ReplicaSetSpec
-    Field::new(1, Shape::new(One, Int, 0), Plain, 991, 8), // replicas
+    Field::new(1, Shape::new(One, Int32, 0), Plain, 991, 8), // replicas
     Field::new(2, Shape::new(One, Message, 1044), Plain, 400, 8), // selector
     Field::new(3, Shape::new(One, Message, 430), Plain, 766, 8), // template
-    Field::new(4, Shape::new(One, Int, 0), OmitZero, 788, 15), // minReadySeconds
+    Field::new(4, Shape::new(One, Int32, 0), OmitZero, 788, 15), // minReadySeconds
     // k8s.io/api/extensions/v1beta1.ReplicaSetStatus
-    Field::new(1, Shape::new(One, Int, 0), Plain, 991, 8), // replicas
-    Field::new(2, Shape::new(One, Int, 0), OmitZero, 1119, 20), // fullyLabeledReplicas
+    Field::new(1, Shape::new(One, Int32, 0), Plain, 991, 8), // replicas
+    Field::new(2, Shape::new(One, Int32, 0), OmitZero, 1119, 20), // fullyLabeledReplicas
     Field::new(3, Shape::new(One, Int, 0), OmitZero, 551, 18), // observedGeneration
-    Field::new(4, Shape::new(One, Int, 0), OmitZero, 1087, 13), // readyReplicas
-    Field::new(5, Shape::new(One, Int, 0), OmitZero, 1051, 17), // availableReplicas
+    Field::new(4, Shape::new(One, Int32, 0), OmitZero, 1087, 13), // readyReplicas
+    Field::new(5, Shape::new(One, Int32, 0), OmitZero, 1051, 17), // availableReplicas
     Field::new(6, Shape::new(Repeated, Message, 550), Plain, 581, 10), // conditions
-    Field::new(7, Shape::new(One, Int, 0), Plain, 1100, 19), // terminatingReplicas
+    Field::new(7, Shape::new(One, Int32, 0), Plain, 1100, 19), // terminatingReplicas
     // k8s.io/api/extensions/v1beta1.RollbackConfig
     Field::new(1, Shape::new(One, Int, 0), OmitZero, 758, 8), // revision
     // k8s.io/api/extensions/v1beta1.RollingUpdateDaemonSet
@@ -3052,14 +3052,14 @@ pub(super) static FIELDS: [Field; 3795] = [
     Field::new(2, Shape::new(One, Message, 557), Plain, 130, 4),  // spec
     Field::new(3, Shape::new(One, Message, 558), Plain, 501, 6),  // status
     // k8s.io/api/extensions/v1beta1.ScaleSpec
-    Field::new(1, Shape::new(One, Int, 0), OmitZero, 991, 8), // replicas
+    Field::new(1, Shape::new(One, Int32, 0), OmitZero, 991, 8), // replicas
     // k8s.io/api/extensions/v1beta1.ScaleStatus
-    Field::new(1, Shape::new(One, Int, 0), Plain, 991, 8), // replicas
-    Field::new(2, Shape::new(Map, Text, 0), Plain, 400, 8), // selector
+    Field::new(1, Shape::new(One, Int32, 0), Plain, 991, 8), // replicas
+    Field::new(2, Shape::new(Map, Text, 0), Plain, 400, 8),  // selector
     Field::new(3, Shape::new(One, Text, 0), OmitZero, 1362, 14), // targetSelector
     // k8s.io/api/flowcontrol/v1.ExemptPriorityLevelConfiguration
-    Field::new(1, Shape::new(One, Int, 0), Plain, 8437, 24), // nominalConcurrencyShares
-    Field::new(2, Shape::new(One, Int, 0), Plain, 8461, 15), // lendablePercent
+    Field::new(1, Shape::new(One, Int32, 0), Plain, 8437, 24), // nominalConcurrencyShares
+    Field::new(2, Shape::new(One, Int32, 0), Plain, 8461, 15), // lendablePercent
     // k8s.io/api/flowcontrol/v1.FlowDistinguisherMethod
     Field::new(1, Shape::new(One, Text, 0), Plain, 696, 4), // type
     // k8s.io/api/flowcontrol/v1.FlowSchema
@@ -3074,7 +3074,7 @@ pub(super) static FIELDS: [Field; 3795] = [
     Field::new(5, Shape::new(One, Text, 0), OmitZero, 591, 7), // message
     // k8s.io/api/flowcontrol/v1.FlowSchemaSpec
     Field::new(1, Shape::new(One, Message, 572), Plain, 8476, 26), // priorityLevelConfiguration
-    Field::new(2, Shape::new(One, Int, 0), Plain, 8502, 18),       // matchingPrecedence
+    Field::new(2, Shape::new(One, Int32, 0), Plain, 8502, 18),     // matchingPrecedence
     Field::new(3, Shape::new(One, Message, 560), Plain, 8520, 19), // distinguisherMethod
     Field::new(4, Shape::new(Repeated, Message, 569), Plain, 267, 5), // rules
     // k8s.io/api/flowcontrol/v1.FlowSchemaStatus
@@ -3085,10 +3085,10 @@ pub(super) static FIELDS: [Field; 3795] = [
     Field::new(1, Shape::new(One, Text, 0), Plain, 696, 4), // type
     Field::new(2, Shape::new(One, Message, 575), Plain, 8539, 7), // queuing
     // k8s.io/api/flowcontrol/v1.LimitedPriorityLevelConfiguration
-    Field::new(1, Shape::new(One, Int, 0), Plain, 8437, 24), // nominalConcurrencyShares
+    Field::new(1, Shape::new(One, Int32, 0), Plain, 8437, 24), // nominalConcurrencyShares
     Field::new(2, Shape::new(One, Message, 566), Plain, 8546, 13), // limitResponse
-    Field::new(3, Shape::new(One, Int, 0), Plain, 8461, 15), // lendablePercent
-    Field::new(4, Shape::new(One, Int, 0), Plain, 8559, 21), // borrowingLimitPercent
+    Field::new(3, Shape::new(One, Int32, 0), Plain, 8461, 15), // lendablePercent
+    Field::new(4, Shape::new(One, Int32, 0), Plain, 8559, 21), // borrowingLimitPercent
     // k8s.io/api/flowcontrol/v1.NonResourcePolicyRule
     Field::new(1, Shape::new(Repeated, Text, 0), Plain, 1531, 5), // verbs
     Field::new(6, Shape::new(Repeated, Text, 0), Plain, 1536, 15), // nonResourceURLs
@@ -3115,9 +3115,9 @@ pub(super) static FIELDS: [Field; 3795] = [
     // k8s.io/api/flowcontrol/v1.PriorityLevelConfigurationStatus
     Field::new(1, Shape::new(Repeated, Message, 571), Plain, 581, 10), // conditions
     // k8s.io/api/flowcontrol/v1.QueuingConfiguration
-    Field::new(1, Shape::new(One, Int, 0), Plain, 8601, 6), // queues
-    Field::new(2, Shape::new(One, Int, 0), Plain, 8607, 8), // handSize
-    Field::new(3, Shape::new(One, Int, 0), Plain, 8615, 16), // queueLengthLimit
+    Field::new(1, Shape::new(One, Int32, 0), Plain, 8601, 6), // queues
+    Field::new(2, Shape::new(One, Int32, 0), Plain, 8607, 8), // handSize
+    Field::new(3, Shape::new(One, Int32, 0), Plain, 8615, 16), // queueLengthLimit
     // k8s.io/api/flowcontrol/v1.ResourcePolicyRule
     Field::new(1, Shape::new(Repeated, Text, 0), Plain, 1531, 5), // verbs
     Field::new(2, Shape::new(Repeated, Text, 0), Plain, 431, 9),  // apiGroups
@@ -3135,8 +3135,8 @@ pub(super) static FIELDS: [Field; 3795] = [
     // k8s.io/api/flowcontrol/v1.UserSubject
     Field::new(1, Shape::new(One, Text, 0), Plain, 43, 4), // name
     // k8s.io/api/flowcontrol/v1beta1.ExemptPriorityLevelConfiguration
-    Field::new(1, Shape::new(One, Int, 0), Plain, 8437, 24), // nominalConcurrencyShares
-    Field::new(2, Shape::new(One, Int, 0), Plain, 8461, 15), // lendablePercent
+    Field::new(1, Shape::new(One, Int32, 0), Plain, 8437, 24), // nominalConcurrencyShares
+    Field::new(2, Shape::new(One, Int32, 0), Plain, 8461, 15), // lendablePercent
     // k8s.io/api/flowcontrol/v1beta1.FlowDistinguisherMethod
     Field::new(1, Shape::new(One, Text, 0), Plain, 696, 4), // type
     // k8s.io/api/flowcontrol/v1beta1.FlowSchema
@@ -3151,7 +3151,7 @@ pub(super) static FIELDS: [Field; 3795] = [
     Field::new(5, Shape::new(One, Text, 0), OmitZero, 591, 7), // message
     // k8s.io/api/flowcontrol/v1beta1.FlowSchemaSpec
     Field::new(1, Shape::new(One, Message, 593), Plain, 8476, 26), // priorityLevelConfiguration
-    Field::new(2, Shape::new(One, Int, 0), Plain, 8502, 18),       // matchingPrecedence
+    Field::new(2, Shape::new(One, Int32, 0), Plain, 8502, 18),     // matchingPrecedence
     Field::new(3, Shape::new(One, Message, 581), Plain, 8520, 19), // distinguisherMethod
     Field::new(4, Shape::new(Repeated, Message, 590), Plain, 267, 5), // rules
     // k8s.io/api/flowcontrol/v1beta1.FlowSchemaStatus
@@ -3162,10 +3162,10 @@ pub(super) static FIELDS: [Field; 3795] = [
     Field::new(1, Shape::new(One, Text, 0), Plain, 696, 4), // type
     Field::new(2, Shape::new(One, Message, 596), Plain, 8539, 7), // queuing
     // k8s.io/api/flowcontrol/v1beta1.LimitedPriorityLevelConfiguration
-    Field::new(1, Shape::new(One, Int, 0), Plain, 8643, 24), // assuredConcurrencyShares
+    Field::new(1, Shape::new(One, Int32, 0), Plain, 8643, 24), // assuredConcurrencyShares
     Field::new(2, Shape::new(One, Message, 587), Plain, 8546, 13), // limitResponse
-    Field::new(3, Shape::new(One, Int, 0), Plain, 8461, 15), // lendablePercent
-    Field::new(4, Shape::new(One, Int, 0), Plain, 8559, 21), // borrowingLimitPercent
+    Field::new(3, Shape::new(One, Int32, 0), Plain, 8461, 15), // lendablePercent
+    Field::new(4, Shape::new(One, Int32, 0), Plain, 8559, 21), // borrowingLimitPercent
     // k8s.io/api/flowcontrol/v1beta1.NonResourcePolicyRule
     Field::new(1, Shape::new(Repeated, Text, 0), Plain, 1531, 5), // verbs
     Field::new(6, Shape::new(Repeated, Text, 0), Plain, 1536, 15), // nonResourceURLs
@@ -3192,9 +3192,9 @@ pub(super) static FIELDS: [Field; 3795] = [
     // k8s.io/api/flowcontrol/v1beta1.PriorityLevelConfigurationStatus
     Field::new(1, Shape::new(Repeated, Message, 592), Plain, 581, 10), // conditions
     // k8s.io/api/flowcontrol/v1beta1.QueuingConfiguration
-    Field::new(1, Shape::new(One, Int, 0), Plain, 8601, 6), // queues
-    Field::new(2, Shape::new(One, Int, 0), Plain, 8607, 8), // handSize
-    Field::new(3, Shape::new(One, Int, 0), Plain, 8615, 16), // queueLengthLimit
+    Field::new(1, Shape::new(One, Int32, 0), Plain, 8601, 6), // queues
+    Field::new(2, Shape::new(One, Int32, 0), Plain, 8607, 8), // handSize
+    Field::new(3, Shape::new(One, Int32, 0), Plain, 8615, 16), // queueLengthLimit
     // k8s.io/api/flowcontrol/v1beta1.ResourcePolicyRule
     Field::new(1, Shape::new(Repeated, Text, 0), Plain, 1531, 5), // verbs
     Field::new(2, Shape::new(Repeated, Text, 0), Plain, 431, 9),  // apiGroups
@@ -3212,8 +3212,8 @@ pub(super) static FIELDS: [Field; 3795] = [
     // k8s.io/api/flowcontrol/v1beta1.UserSubject
     Field::new(1, Shape::new(One, Text, 0), Plain, 43, 4), // name
     // k8s.io/api/flowcontrol/v1beta2.ExemptPriorityLevelConfiguration
-    Field::new(1, Shape::new(One, Int, 0), Plain, 8437, 24), // nominalConcurrencyShares
-    Field::new(2, Shape::new(One, Int, 0), Plain, 8461, 15), // lendablePercent
+    Field::new(1, Shape::new(One, Int32, 0), Plain, 8437, 24), // nominalConcurrencyShares
+    Field::new(2, Shape::new(One, Int32, 0), Plain, 8461, 15), // lendablePercent
     // k8s.io/api/flowcontrol/v1beta2.FlowDistinguisherMethod
     Field::new(1, Shape::new(One, Text, 0), Plain, 696, 4), // type
     // k8s.io/api/flowcontrol/v1beta2.FlowSchema
@@ -3228,7 +3228,7 @@ pub(super) static FIELDS: [Field; 3795] = [
     Field::new(5, Shape::new(One, Text, 0), OmitZero, 591, 7), // message
     // k8s.io/api/flowcontrol/v1beta2.FlowSchemaSpec
     Field::new(1, Shape::new(One, Message, 614), Plain, 8476, 26), // priorityLevelConfiguration
-    Field::new(2, Shape::new(One, Int, 0), Plain, 8502, 18),       // matchingPrecedence
+    Field::new(2, Shape::new(One, Int32, 0), Plain, 8502, 18),     // matchingPrecedence
     Field::new(3, Shape::new(One, Message, 602), Plain, 8520, 19), // distinguisherMethod
     Field::new(4, Shape::new(Repeated, Message, 611), Plain, 267, 5), // rules
     // k8s.io/api/flowcontrol/v1beta2.FlowSchemaStatus
@@ -3239,10 +3239,10 @@ pub(super) static FIELDS: [Field; 3795] = [
     Field::new(1, Shape::new(One, Text, 0), Plain, 696, 4), // type
     Field::new(2, Shape::new(One, Message, 617), Plain, 8539, 7), // queuing
     // k8s.io/api/flowcontrol/v1beta2.LimitedPriorityLevelConfiguration
-    Field::new(1, Shape::new(One, Int, 0), Plain, 8643, 24), // assuredConcurrencyShares
+    Field::new(1, Shape::new(One, Int32, 0), Plain, 8643, 24), // assuredConcurrencyShares
     Field::new(2, Shape::new(One, Message, 608), Plain, 8546, 13), // limitResponse
-    Field::new(3, Shape::new(One, Int, 0), Plain, 8461, 15), // lendablePercent
-    Field::new(4, Shape::new(One, Int, 0), Plain, 8559, 21), // borrowingLimitPercent
+    Field::new(3, Shape::new(One, Int32, 0), Plain, 8461, 15), // lendablePercent
+    Field::new(4, Shape::new(One, Int32, 0), Plain, 8559, 21), // borrowingLimitPercent
     // k8s.io/api/flowcontrol/v1beta2.NonResourcePolicyRule
     Field::new(1, Shape::new(Repeated, Text, 0), Plain, 1531, 5), // verbs
     Field::new(6, Shape::new(Repeated, Text, 0), Plain, 1536, 15), // nonResourceURLs
@@ -3269,9 +3269,9 @@ pub(super) static FIELDS: [Field; 3795] = [
     // k8s.io/api/flowcontrol/v1beta2.PriorityLevelConfigurationStatus
     Field::new(1, Shape::new(Repeated, Message, 613), Plain, 581, 10), // conditions
     // k8s.io/api/flowcontrol/v1beta2.QueuingConfiguration
-    Field::new(1, Shape::new(One, Int, 0), Plain, 8601, 6), // queues
-    Field::new(2, Shape::new(One, Int, 0), Plain, 8607, 8), // handSize
-    Field::new(3, Shape::new(One, Int, 0), Plain, 8615, 16), // queueLengthLimit
+    Field::new(1, Shape::new(One, Int32, 0), Plain, 8601, 6), // queues
+    Field::new(2, Shape::new(One, Int32, 0), Plain, 8607, 8), // handSize
+    Field::new(3, Shape::new(One, Int32, 0), Plain, 8615, 16), // queueLengthLimit
     // k8s.io/api/flowcontrol/v1beta2.ResourcePolicyRule
     Field::new(1, Shape::new(Repeated, Text, 0), Plain, 1531, 5), // verbs
     Field::new(2, Shape::new(Repeated, Text, 0), Plain, 431, 9),  // apiGroups
@@ -3289,8 +3289,8 @@ pub(super) static FIELDS: [Field; 3795] = [
     // k8s.io/api/flowcontrol/v1beta2.UserSubject
     Field::new(1, Shape::new(One, Text, 0), Plain, 43, 4), // name
     // k8s.io/api/flowcontrol/v1beta3.ExemptPriorityLevelConfiguration
-    Field::new(1, Shape::new(One, Int, 0), Plain, 8437, 24), // nominalConcurrencyShares
-    Field::new(2, Shape::new(One, Int, 0), Plain, 8461, 15), // lendablePercent
+    Field::new(1, Shape::new(One, Int32, 0), Plain, 8437, 24), // nominalConcurrencyShares
+    Field::new(2, Shape::new(One, Int32, 0), Plain, 8461, 15), // lendablePercent
     // k8s.io/api/flowcontrol/v1beta3.FlowDistinguisherMethod
     Field::new(1, Shape::new(One, Text, 0), Plain, 696, 4), // type
     // k8s.io/api/flowcontrol/v1beta3.FlowSchema
@@ -3305,7 +3305,7 @@ pub(super) static FIELDS: [Field; 3795] = [
     Field::new(5, Shape::new(One, Text, 0), OmitZero, 591, 7), // message
     // k8s.io/api/flowcontrol/v1beta3.FlowSchemaSpec
     Field::new(1, Shape::new(One, Message, 635), Plain, 8476, 26), // priorityLevelConfiguration
-    Field::new(2, Shape::new(One, Int, 0), Plain, 8502, 18),       // matchingPrecedence
+    Field::new(2, Shape::new(One, Int32, 0), Plain, 8502, 18),     // matchingPrecedence
     Field::new(3, Shape::new(One, Message, 623), Plain, 8520, 19), // distinguisherMethod
     Field::new(4, Shape::new(Repeated, Message, 632), Plain, 267, 5), // rules
     // k8s.io/api/flowcontrol/v1beta3.FlowSchemaStatus
@@ -3316,10 +3316,10 @@ pub(super) static FIELDS: [Field; 3795] = [
     Field::new(1, Shape::new(One, Text, 0), Plain, 696, 4), // type
     Field::new(2, Shape::new(One, Message, 638), Plain, 8539, 7), // queuing
     // k8s.io/api/flowcontrol/v1beta3.LimitedPriorityLevelConfiguration
-    Field::new(1, Shape::new(One, Int, 0), Plain, 8437, 24), // nominalConcurrencyShares
+    Field::new(1, Shape::new(One, Int32, 0), Plain, 8437, 24), // nominalConcurrencyShares
     Field::new(2, Shape::new(One, Message, 629), Plain, 8546, 13), // limitResponse
-    Field::new(3, Shape::new(One, Int, 0), Plain, 8461, 15), // lendablePercent
-    Field::new(4, Shape::new(One, Int, 0), Plain, 8559, 21), // borrowingLimitPercent
+    Field::new(3, Shape::new(One, Int32, 0), Plain, 8461, 15), // lendablePercent
+    Field::new(4, Shape::new(One, Int32, 0), Plain, 8559, 21), // borrowingLimitPercent
     // k8s.io/api/flowcontrol/v1beta3.NonResourcePolicyRule
     Field::new(1, Shape::new(Repeated, Text, 0), Plain, 1531, 5), // verbs
     Field::new(6, Shape::new(Repeated, Text, 0), Plain, 1536, 15), // nonResourceURLs
@@ -3346,9 +3346,9 @@ pub(super) static FIELDS: [Field; 3795] = [
     // k8s.io/api/flowcontrol/v1beta3.PriorityLevelConfigurationStatus
     Field::new(1, Shape::new(Repeated, Message, 634), Plain, 581, 10), // conditions
     // k8s.io/api/flowcontrol/v1beta3.QueuingConfiguration
-    Field::new(1, Shape::new(One, Int, 0), Plain, 8601, 6), // queues
-    Field::new(2, Shape::new(One, Int, 0), Plain, 8607, 8), // handSize
-    Field::new(3, Shape::new(One, Int, 0), Plain, 8615, 16), // queueLengthLimit
+    Field::new(1, Shape::new(One, Int32, 0), Plain, 8601, 6), // queues
+    Field::new(2, Shape::new(One, Int32, 0), Plain, 8607, 8), // handSize
+    Field::new(3, Shape::new(One, Int32, 0), Plain, 8615, 16), // queueLengthLimit
     // k8s.io/api/flowcontrol/v1beta3.ResourcePolicyRule
     Field::new(1, Shape::new(Repeated, Text, 0), Plain, 1531, 5), // verbs
     Field::new(2, Shape::new(Repeated, Text, 0), Plain, 431, 9),  // apiGroups
@@ -3410,7 +3410,7 @@ pub(super) static FIELDS: [Field; 3795] = [
     Field::new(6, Shape::new(One, Text, 0), Plain, 591, 7), // message
     // k8s.io/api/lifecycle/v1alpha1.TargetResponder
     Field::new(1, Shape::new(One, Text, 0), Plain, 43, 4), // name
-    Field::new(2, Shape::new(One, Int, 0), Plain, 4320, 8), // priority
+    Field::new(2, Shape::new(One, Int32, 0), Plain, 4320, 8), // priority
     Field::new(3, Shape::new(One, Text, 0), Plain, 3881, 5), // state
     // k8s.io/api/networking/v1.HTTPIngressPath
     Field::new(1, Shape::new(One, Text, 0), OmitZero, 475, 4), // path
@@ -3452,7 +3452,7 @@ pub(super) static FIELDS: [Field; 3795] = [
     // k8s.io/api/networking/v1.IngressLoadBalancerStatus
     Field::new(1, Shape::new(Repeated, Message, 666), Plain, 4692, 7), // ingress
     // k8s.io/api/networking/v1.IngressPortStatus
-    Field::new(1, Shape::new(One, Int, 0), Plain, 479, 4), // port
+    Field::new(1, Shape::new(One, Int32, 0), Plain, 479, 4), // port
     Field::new(2, Shape::new(One, Text, 0), Plain, 3790, 8), // protocol
     Field::new(3, Shape::new(One, Text, 0), Plain, 1480, 5), // error
     // k8s.io/api/networking/v1.IngressRule
@@ -3489,7 +3489,7 @@ pub(super) static FIELDS: [Field; 3795] = [
     // k8s.io/api/networking/v1.NetworkPolicyPort
     Field::new(1, Shape::new(One, Text, 0), Plain, 3790, 8), // protocol
     Field::new(2, Shape::new(One, IntOrString, 0), Plain, 479, 4), // port
-    Field::new(3, Shape::new(One, Int, 0), Plain, 8413, 7),  // endPort
+    Field::new(3, Shape::new(One, Int32, 0), Plain, 8413, 7), // endPort
     // k8s.io/api/networking/v1.NetworkPolicySpec
     Field::new(1, Shape::new(One, Message, 1044), Plain, 8395, 11), // podSelector
     Field::new(2, Shape::new(Repeated, Message, 677), Plain, 4692, 7), // ingress
@@ -3502,7 +3502,7 @@ pub(super) static FIELDS: [Field; 3795] = [
     Field::new(4, Shape::new(One, Text, 0), OmitZero, 43, 4),   // name
     // k8s.io/api/networking/v1.ServiceBackendPort
     Field::new(1, Shape::new(One, Text, 0), OmitZero, 43, 4), // name
-    Field::new(2, Shape::new(One, Int, 0), OmitZero, 8799, 6), // number
+    Field::new(2, Shape::new(One, Int32, 0), OmitZero, 8799, 6), // number
     // k8s.io/api/networking/v1.ServiceCIDR
     Field::new(1, Shape::new(One, Message, 1048), Plain, 122, 8), // metadata
     Field::new(2, Shape::new(One, Message, 684), Plain, 130, 4),  // spec
@@ -3549,7 +3549,7 @@ pub(super) static FIELDS: [Field; 3795] = [
     // k8s.io/api/networking/v1beta1.IngressLoadBalancerStatus
     Field::new(1, Shape::new(Repeated, Message, 695), Plain, 4692, 7), // ingress
     // k8s.io/api/networking/v1beta1.IngressPortStatus
-    Field::new(1, Shape::new(One, Int, 0), Plain, 479, 4), // port
+    Field::new(1, Shape::new(One, Int32, 0), Plain, 479, 4), // port
     Field::new(2, Shape::new(One, Text, 0), Plain, 3790, 8), // protocol
     Field::new(3, Shape::new(One, Text, 0), Plain, 1480, 5), // error
     // k8s.io/api/networking/v1beta1.IngressRule
@@ -3627,10 +3627,10 @@ pub(super) static FIELDS: [Field; 3795] = [
     // k8s.io/api/policy/v1.PodDisruptionBudgetStatus
     Field::new(1, Shape::new(One, Int, 0), OmitZero, 551, 18), // observedGeneration
     Field::new(2, Shape::new(Map, Time, 0), Plain, 8890, 13),  // disruptedPods
-    Field::new(3, Shape::new(One, Int, 0), Plain, 8903, 18),   // disruptionsAllowed
-    Field::new(4, Shape::new(One, Int, 0), Plain, 8921, 14),   // currentHealthy
-    Field::new(5, Shape::new(One, Int, 0), Plain, 8935, 14),   // desiredHealthy
-    Field::new(6, Shape::new(One, Int, 0), Plain, 8949, 12),   // expectedPods
+    Field::new(3, Shape::new(One, Int32, 0), Plain, 8903, 18), // disruptionsAllowed
+    Field::new(4, Shape::new(One, Int32, 0), Plain, 8921, 14), // currentHealthy
+    Field::new(5, Shape::new(One, Int32, 0), Plain, 8935, 14), // desiredHealthy
+    Field::new(6, Shape::new(One, Int32, 0), Plain, 8949, 12), // expectedPods
     Field::new(7, Shape::new(Repeated, Message, 1039), Plain, 581, 10), // conditions
     // k8s.io/api/policy/v1beta1.Eviction
     Field::new(1, Shape::new(One, Message, 1048), Plain, 122, 8), // metadata
@@ -3647,10 +3647,10 @@ pub(super) static FIELDS: [Field; 3795] = [
     // k8s.io/api/policy/v1beta1.PodDisruptionBudgetStatus
     Field::new(1, Shape::new(One, Int, 0), OmitZero, 551, 18), // observedGeneration
     Field::new(2, Shape::new(Map, Time, 0), Plain, 8890, 13),  // disruptedPods
-    Field::new(3, Shape::new(One, Int, 0), Plain, 8903, 18),   // disruptionsAllowed
-    Field::new(4, Shape::new(One, Int, 0), Plain, 8921, 14),   // currentHealthy
-    Field::new(5, Shape::new(One, Int, 0), Plain, 8935, 14),   // desiredHealthy
-    Field::new(6, Shape::new(One, Int, 0), Plain, 8949, 12),   // expectedPods
+    Field::new(3, Shape::new(One, Int32, 0), Plain, 8903, 18), // disruptionsAllowed
+    Field::new(4, Shape::new(One, Int32, 0), Plain, 8921, 14), // currentHealthy
+    Field::new(5, Shape::new(One, Int32, 0), Plain, 8935, 14), // desiredHealthy
+    Field::new(6, Shape::new(One, Int32, 0), Plain, 8949, 12), // expectedPods
     Field::new(7, Shape::new(Repeated, Message, 1039), Plain, 581, 10), // conditions
     // k8s.io/api/rbac/v1.AggregationRule
     Field::new(1, Shape::new(Repeated, Message, 1044), Plain, 8961, 20), // clusterRoleSelectors
@@ -3975,18 +3975,18 @@ pub(super) static FIELDS: [Field; 3795] = [
     Field::new(4, Shape::new(One, Text, 0), Plain, 9003, 6), // device
     // k8s.io/api/resource/v1alpha3.PartitionTypeStatus
     Field::new(1, Shape::new(One, Text, 0), OmitZero, 696, 4), // type
-    Field::new(2, Shape::new(One, Int, 0), Plain, 9700, 5),    // total
-    Field::new(3, Shape::new(One, Int, 0), Plain, 5210, 11),   // allocatable
+    Field::new(2, Shape::new(One, Int32, 0), Plain, 9700, 5),  // total
+    Field::new(3, Shape::new(One, Int32, 0), Plain, 5210, 11), // allocatable
     Field::new(4, Shape::new(One, Text, 0), OmitZero, 9705, 9), // attribute
     // k8s.io/api/resource/v1alpha3.PoolStatus
     Field::new(1, Shape::new(One, Text, 0), OmitZero, 3221, 6), // driver
     Field::new(2, Shape::new(One, Text, 0), OmitZero, 9714, 8), // poolName
     Field::new(3, Shape::new(One, Text, 0), Plain, 2790, 8),    // nodeName
-    Field::new(4, Shape::new(One, Int, 0), Plain, 9722, 12),    // totalDevices
-    Field::new(5, Shape::new(One, Int, 0), Plain, 9734, 16),    // allocatedDevices
-    Field::new(6, Shape::new(One, Int, 0), Plain, 9750, 16),    // availableDevices
-    Field::new(7, Shape::new(One, Int, 0), Plain, 9766, 18),    // unavailableDevices
-    Field::new(8, Shape::new(One, Int, 0), Plain, 9624, 18),    // resourceSliceCount
+    Field::new(4, Shape::new(One, Int32, 0), Plain, 9722, 12),  // totalDevices
+    Field::new(5, Shape::new(One, Int32, 0), Plain, 9734, 16),  // allocatedDevices
+    Field::new(6, Shape::new(One, Int32, 0), Plain, 9750, 16),  // availableDevices
+    Field::new(7, Shape::new(One, Int32, 0), Plain, 9766, 18),  // unavailableDevices
+    Field::new(8, Shape::new(One, Int32, 0), Plain, 9624, 18),  // resourceSliceCount
     Field::new(9, Shape::new(One, Int, 0), Plain, 9614, 10),    // generation
     Field::new(10, Shape::new(One, Text, 0), Plain, 9784, 15),  // validationError
     Field::new(11, Shape::new(Repeated, Message, 801), Plain, 9799, 16), // partitionSummary
@@ -3998,20 +3998,20 @@ pub(super) static FIELDS: [Field; 3795] = [
     // k8s.io/api/resource/v1alpha3.ResourcePoolStatusRequestSpec
     Field::new(1, Shape::new(One, Text, 0), Plain, 3221, 6), // driver
     Field::new(2, Shape::new(One, Text, 0), Plain, 9714, 8), // poolName
-    Field::new(3, Shape::new(One, Int, 0), Plain, 9831, 5),  // limit
+    Field::new(3, Shape::new(One, Int32, 0), Plain, 9831, 5), // limit
     Field::new(4, Shape::new(One, Text, 0), Plain, 9836, 29), // defaultPartitionTypeAttribute
     // k8s.io/api/resource/v1alpha3.ResourcePoolStatusRequestStatus
     Field::new(2, Shape::new(Repeated, Message, 802), Plain, 9865, 5), // pools
     Field::new(3, Shape::new(Repeated, Message, 1039), Plain, 581, 10), // conditions
-    Field::new(6, Shape::new(One, Int, 0), Plain, 9870, 9),            // poolCount
+    Field::new(6, Shape::new(One, Int32, 0), Plain, 9870, 9),          // poolCount
     // k8s.io/api/resource/v1alpha3.ShareableCapacityStatus
     Field::new(1, Shape::new(One, Text, 0), OmitZero, 43, 4), // name
     Field::new(2, Shape::new(One, Quantity, 0), Plain, 9700, 5), // total
     Field::new(3, Shape::new(One, Quantity, 0), Plain, 9879, 8), // consumed
     Field::new(4, Shape::new(One, Quantity, 0), Plain, 9887, 9), // available
     // k8s.io/api/resource/v1alpha3.ShareableSummaryStatus
-    Field::new(1, Shape::new(One, Int, 0), Plain, 9896, 21), // fullyAvailableDevices
-    Field::new(2, Shape::new(One, Int, 0), Plain, 9917, 25), // partiallyAvailableDevices
+    Field::new(1, Shape::new(One, Int32, 0), Plain, 9896, 21), // fullyAvailableDevices
+    Field::new(2, Shape::new(One, Int32, 0), Plain, 9917, 25), // partiallyAvailableDevices
     Field::new(3, Shape::new(Repeated, Message, 806), Plain, 5202, 8), // capacity
     // k8s.io/api/resource/v1beta1.AllocatedDeviceStatus
     Field::new(1, Shape::new(One, Text, 0), Plain, 3221, 6), // driver
@@ -4416,7 +4416,7 @@ pub(super) static FIELDS: [Field; 3795] = [
     Field::new(10, Shape::new(Repeated, Text, 0), Plain, 9431, 18), // skipNodeOperations
     // k8s.io/api/scheduling/v1.PriorityClass
     Field::new(1, Shape::new(One, Message, 1048), Plain, 122, 8), // metadata
-    Field::new(2, Shape::new(One, Int, 0), Plain, 1854, 5),       // value
+    Field::new(2, Shape::new(One, Int32, 0), Plain, 1854, 5),     // value
     Field::new(3, Shape::new(One, Bool, 0), OmitZero, 9947, 13),  // globalDefault
     Field::new(4, Shape::new(One, Text, 0), OmitZero, 9960, 11),  // description
     Field::new(5, Shape::new(One, Text, 0), Plain, 6569, 16),     // preemptionPolicy
@@ -4428,7 +4428,7 @@ pub(super) static FIELDS: [Field; 3795] = [
     Field::new(1, Shape::new(One, Message, 921), Plain, 9971, 6), // single
     Field::new(2, Shape::new(One, Message, 899), Plain, 9977, 3), // all
     // k8s.io/api/scheduling/v1alpha3.CompositeGangSchedulingPolicy
-    Field::new(1, Shape::new(One, Int, 0), Plain, 9980, 13), // minGroupCount
+    Field::new(1, Shape::new(One, Int32, 0), Plain, 9980, 13), // minGroupCount
     // k8s.io/api/scheduling/v1alpha3.CompositePodGroup
     Field::new(1, Shape::new(One, Message, 1048), Plain, 122, 8), // metadata
     Field::new(2, Shape::new(One, Message, 908), Plain, 130, 4),  // spec
@@ -4445,7 +4445,7 @@ pub(super) static FIELDS: [Field; 3795] = [
     Field::new(4, Shape::new(One, Message, 906), Plain, 2243, 21), // schedulingConstraints
     Field::new(5, Shape::new(One, Message, 903), Plain, 2264, 14), // disruptionMode
     Field::new(6, Shape::new(One, Text, 0), OmitZero, 6474, 17), // priorityClassName
-    Field::new(7, Shape::new(One, Int, 0), Plain, 4320, 8),   // priority
+    Field::new(7, Shape::new(One, Int32, 0), Plain, 4320, 8), // priority
     Field::new(8, Shape::new(One, Text, 0), Plain, 6569, 16), // preemptionPolicy
     // k8s.io/api/scheduling/v1alpha3.CompositePodGroupStatus
     Field::new(1, Shape::new(Repeated, Message, 1039), Plain, 581, 10), // conditions
@@ -4455,7 +4455,7 @@ pub(super) static FIELDS: [Field; 3795] = [
     Field::new(3, Shape::new(One, Message, 906), Plain, 2243, 21), // schedulingConstraints
     Field::new(4, Shape::new(One, Message, 903), Plain, 2264, 14), // disruptionMode
     Field::new(5, Shape::new(One, Text, 0), OmitZero, 6474, 17), // priorityClassName
-    Field::new(6, Shape::new(One, Int, 0), Plain, 4320, 8), // priority
+    Field::new(6, Shape::new(One, Int32, 0), Plain, 4320, 8), // priority
     Field::new(7, Shape::new(One, Text, 0), Plain, 6569, 16), // preemptionPolicy
     Field::new(8, Shape::new(Repeated, Message, 920), Plain, 10035, 17), // podGroupTemplates
     Field::new(9, Shape::new(Repeated, Message, 910), Plain, 10052, 26), // compositePodGroupTemplates
@@ -4463,7 +4463,7 @@ pub(super) static FIELDS: [Field; 3795] = [
     Field::new(1, Shape::new(One, Message, 922), Plain, 9971, 6), // single
     Field::new(2, Shape::new(One, Message, 900), Plain, 9977, 3), // all
     // k8s.io/api/scheduling/v1alpha3.GangSchedulingPolicy
-    Field::new(1, Shape::new(One, Int, 0), Plain, 10078, 8), // minCount
+    Field::new(1, Shape::new(One, Int32, 0), Plain, 10078, 8), // minCount
     // k8s.io/api/scheduling/v1alpha3.PodGroup
     Field::new(1, Shape::new(One, Message, 1048), Plain, 122, 8), // metadata
     Field::new(2, Shape::new(One, Message, 918), Plain, 130, 4),  // spec
@@ -4488,7 +4488,7 @@ pub(super) static FIELDS: [Field; 3795] = [
     Field::new(5, Shape::new(Repeated, Message, 914), Plain, 2278, 14), // resourceClaims
     Field::new(6, Shape::new(One, Message, 911), Plain, 2264, 14), // disruptionMode
     Field::new(7, Shape::new(One, Text, 0), OmitZero, 6474, 17), // priorityClassName
-    Field::new(8, Shape::new(One, Int, 0), Plain, 4320, 8),   // priority
+    Field::new(8, Shape::new(One, Int32, 0), Plain, 4320, 8), // priority
     Field::new(9, Shape::new(One, Text, 0), Plain, 6569, 16), // preemptionPolicy
     // k8s.io/api/scheduling/v1alpha3.PodGroupStatus
     Field::new(1, Shape::new(Repeated, Message, 1039), Plain, 581, 10), // conditions
@@ -4500,7 +4500,7 @@ pub(super) static FIELDS: [Field; 3795] = [
     Field::new(4, Shape::new(Repeated, Message, 914), Plain, 2278, 14), // resourceClaims
     Field::new(5, Shape::new(One, Message, 911), Plain, 2264, 14), // disruptionMode
     Field::new(6, Shape::new(One, Text, 0), OmitZero, 6474, 17), // priorityClassName
-    Field::new(7, Shape::new(One, Int, 0), Plain, 4320, 8), // priority
+    Field::new(7, Shape::new(One, Int32, 0), Plain, 4320, 8), // priority
     Field::new(8, Shape::new(One, Text, 0), Plain, 6569, 16), // preemptionPolicy
     // k8s.io/api/scheduling/v1alpha3.SingleCompositeDisruptionMode
     // k8s.io/api/scheduling/v1alpha3.SingleDisruptionMode
@@ -4519,7 +4519,7 @@ pub(super) static FIELDS: [Field; 3795] = [
     Field::new(1, Shape::new(One, Message, 933), Plain, 9971, 6), // single
     Field::new(2, Shape::new(One, Message, 926), Plain, 9977, 3), // all
     // k8s.io/api/scheduling/v1alpha3.WorkloadPodGroupGangSchedulingPolicy
-    Field::new(1, Shape::new(One, Int, 0), Plain, 10078, 8), // minCount
+    Field::new(1, Shape::new(One, Int32, 0), Plain, 10078, 8), // minCount
     // k8s.io/api/scheduling/v1alpha3.WorkloadPodGroupResourceClaim
     Field::new(1, Shape::new(One, Text, 0), Plain, 43, 4), // name
     Field::new(2, Shape::new(One, Text, 0), Plain, 4877, 17), // resourceClaimName
@@ -4545,7 +4545,7 @@ pub(super) static FIELDS: [Field; 3795] = [
     Field::new(1, Shape::new(One, Message, 956), Plain, 9971, 6), // single
     Field::new(2, Shape::new(One, Message, 936), Plain, 9977, 3), // all
     // k8s.io/api/scheduling/v1beta1.CompositeGangSchedulingPolicy
-    Field::new(1, Shape::new(One, Int, 0), Plain, 9980, 13), // minGroupCount
+    Field::new(1, Shape::new(One, Int32, 0), Plain, 9980, 13), // minGroupCount
     // k8s.io/api/scheduling/v1beta1.CompositePodGroupSchedulingConstraints
     Field::new(1, Shape::new(Repeated, Message, 958), Plain, 8184, 8), // topology
     // k8s.io/api/scheduling/v1beta1.CompositePodGroupSchedulingPolicy
@@ -4557,7 +4557,7 @@ pub(super) static FIELDS: [Field; 3795] = [
     Field::new(3, Shape::new(One, Message, 942), Plain, 2243, 21), // schedulingConstraints
     Field::new(4, Shape::new(One, Message, 940), Plain, 2264, 14), // disruptionMode
     Field::new(5, Shape::new(One, Text, 0), OmitZero, 6474, 17), // priorityClassName
-    Field::new(6, Shape::new(One, Int, 0), Plain, 4320, 8), // priority
+    Field::new(6, Shape::new(One, Int32, 0), Plain, 4320, 8), // priority
     Field::new(7, Shape::new(One, Text, 0), Plain, 6569, 16), // preemptionPolicy
     Field::new(8, Shape::new(Repeated, Message, 954), Plain, 10035, 17), // podGroupTemplates
     Field::new(9, Shape::new(Repeated, Message, 944), Plain, 10052, 26), // compositePodGroupTemplates
@@ -4565,7 +4565,7 @@ pub(super) static FIELDS: [Field; 3795] = [
     Field::new(1, Shape::new(One, Message, 957), Plain, 9971, 6), // single
     Field::new(2, Shape::new(One, Message, 937), Plain, 9977, 3), // all
     // k8s.io/api/scheduling/v1beta1.GangSchedulingPolicy
-    Field::new(1, Shape::new(One, Int, 0), Plain, 10078, 8), // minCount
+    Field::new(1, Shape::new(One, Int32, 0), Plain, 10078, 8), // minCount
     // k8s.io/api/scheduling/v1beta1.PodGroup
     Field::new(1, Shape::new(One, Message, 1048), Plain, 122, 8), // metadata
     Field::new(2, Shape::new(One, Message, 952), Plain, 130, 4),  // spec
@@ -4590,7 +4590,7 @@ pub(super) static FIELDS: [Field; 3795] = [
     Field::new(5, Shape::new(Repeated, Message, 948), Plain, 2278, 14), // resourceClaims
     Field::new(6, Shape::new(One, Message, 945), Plain, 2264, 14), // disruptionMode
     Field::new(7, Shape::new(One, Text, 0), OmitZero, 6474, 17), // priorityClassName
-    Field::new(8, Shape::new(One, Int, 0), Plain, 4320, 8),   // priority
+    Field::new(8, Shape::new(One, Int32, 0), Plain, 4320, 8), // priority
     Field::new(9, Shape::new(One, Text, 0), Plain, 6569, 16), // preemptionPolicy
     // k8s.io/api/scheduling/v1beta1.PodGroupStatus
     Field::new(1, Shape::new(Repeated, Message, 1039), Plain, 581, 10), // conditions
@@ -4602,11 +4602,11 @@ pub(super) static FIELDS: [Field; 3795] = [
     Field::new(4, Shape::new(Repeated, Message, 948), Plain, 2278, 14), // resourceClaims
     Field::new(5, Shape::new(One, Message, 945), Plain, 2264, 14), // disruptionMode
     Field::new(6, Shape::new(One, Text, 0), OmitZero, 6474, 17), // priorityClassName
-    Field::new(7, Shape::new(One, Int, 0), Plain, 4320, 8), // priority
+    Field::new(7, Shape::new(One, Int32, 0), Plain, 4320, 8), // priority
     Field::new(8, Shape::new(One, Text, 0), Plain, 6569, 16), // preemptionPolicy
     // k8s.io/api/scheduling/v1beta1.PriorityClass
     Field::new(1, Shape::new(One, Message, 1048), Plain, 122, 8), // metadata
-    Field::new(2, Shape::new(One, Int, 0), Plain, 1854, 5),       // value
+    Field::new(2, Shape::new(One, Int32, 0), Plain, 1854, 5),     // value
     Field::new(3, Shape::new(One, Bool, 0), OmitZero, 9947, 13),  // globalDefault
     Field::new(4, Shape::new(One, Text, 0), OmitZero, 9960, 11),  // description
     Field::new(5, Shape::new(One, Text, 0), Plain, 6569, 16),     // preemptionPolicy
@@ -4707,9 +4707,9 @@ pub(super) static FIELDS: [Field; 3795] = [
     // k8s.io/api/storage/v1.VolumeError
     Field::new(1, Shape::new(One, Time, 0), Plain, 10589, 4), // time
     Field::new(2, Shape::new(One, Text, 0), OmitZero, 591, 7), // message
-    Field::new(3, Shape::new(One, Int, 0), Plain, 10593, 9),  // errorCode
+    Field::new(3, Shape::new(One, Int32, 0), Plain, 10593, 9), // errorCode
     // k8s.io/api/storage/v1.VolumeNodeResources
-    Field::new(1, Shape::new(One, Int, 0), Plain, 4229, 5), // count
+    Field::new(1, Shape::new(One, Int32, 0), Plain, 4229, 5), // count
     // k8s.io/api/storage/v1alpha1.CSIStorageCapacity
     Field::new(1, Shape::new(One, Message, 1048), Plain, 122, 8), // metadata
     Field::new(2, Shape::new(One, Message, 1044), Plain, 10370, 12), // nodeTopology
@@ -4739,7 +4739,7 @@ pub(super) static FIELDS: [Field; 3795] = [
     // k8s.io/api/storage/v1alpha1.VolumeError
     Field::new(1, Shape::new(One, Time, 0), Plain, 10589, 4), // time
     Field::new(2, Shape::new(One, Text, 0), OmitZero, 591, 7), // message
-    Field::new(3, Shape::new(One, Int, 0), Plain, 10593, 9),  // errorCode
+    Field::new(3, Shape::new(One, Int32, 0), Plain, 10593, 9), // errorCode
     // k8s.io/api/storage/v1beta1.CSIDriver
     Field::new(1, Shape::new(One, Message, 1048), Plain, 122, 8), // metadata
     Field::new(2, Shape::new(One, Message, 989), Plain, 130, 4),  // spec
@@ -4819,9 +4819,9 @@ pub(super) static FIELDS: [Field; 3795] = [
     // k8s.io/api/storage/v1beta1.VolumeError
     Field::new(1, Shape::new(One, Time, 0), Plain, 10589, 4), // time
     Field::new(2, Shape::new(One, Text, 0), OmitZero, 591, 7), // message
-    Field::new(3, Shape::new(One, Int, 0), Plain, 10593, 9),  // errorCode
+    Field::new(3, Shape::new(One, Int32, 0), Plain, 10593, 9), // errorCode
     // k8s.io/api/storage/v1beta1.VolumeNodeResources
-    Field::new(1, Shape::new(One, Int, 0), Plain, 4229, 5), // count
+    Field::new(1, Shape::new(One, Int32, 0), Plain, 4229, 5), // count
     // k8s.io/api/storagemigration/v1.StorageVersionMigration
     Field::new(1, Shape::new(One, Message, 1048), Plain, 122, 8), // metadata
     Field::new(2, Shape::new(One, Message, 1007), Plain, 130, 4), // spec
@@ -4856,7 +4856,7 @@ pub(super) static FIELDS: [Field; 3795] = [
     Field::new(2, Shape::new(One, Text, 0), Plain, 696, 4), // type
     Field::new(3, Shape::new(One, Text, 0), OmitZero, 10656, 6), // format
     Field::new(4, Shape::new(One, Text, 0), OmitZero, 9960, 11), // description
-    Field::new(5, Shape::new(One, Int, 0), OmitZero, 4320, 8), // priority
+    Field::new(5, Shape::new(One, Int32, 0), OmitZero, 4320, 8), // priority
     Field::new(6, Shape::new(One, Text, 0), Plain, 10662, 8), // jsonPath
     // k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1.CustomResourceConversion
     Field::new(1, Shape::new(One, Text, 0), Plain, 999, 8), // strategy
@@ -4965,7 +4965,7 @@ pub(super) static FIELDS: [Field; 3795] = [
     Field::new(1, Shape::new(One, Text, 0), Plain, 391, 9), // namespace
     Field::new(2, Shape::new(One, Text, 0), Plain, 43, 4),  // name
     Field::new(3, Shape::new(One, Text, 0), Plain, 475, 4), // path
-    Field::new(4, Shape::new(One, Int, 0), Plain, 479, 4),  // port
+    Field::new(4, Shape::new(One, Int32, 0), Plain, 479, 4), // port
     // k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1.ValidationRule
     Field::new(1, Shape::new(One, Text, 0), Plain, 11418, 4), // rule
     Field::new(2, Shape::new(One, Text, 0), OmitZero, 591, 7), // message
@@ -5088,7 +5088,7 @@ pub(super) static FIELDS: [Field; 3795] = [
     Field::new(3, Shape::new(One, Text, 0), OmitZero, 591, 7),    // message
     Field::new(4, Shape::new(One, Text, 0), OmitZero, 598, 6),    // reason
     Field::new(5, Shape::new(One, Message, 1056), Plain, 11919, 7), // details
-    Field::new(6, Shape::new(One, Int, 0), OmitZero, 11926, 4),   // code
+    Field::new(6, Shape::new(One, Int32, 0), OmitZero, 11926, 4), // code
     // k8s.io/apimachinery/pkg/apis/meta/v1.StatusCause
     Field::new(1, Shape::new(One, Text, 0), OmitZero, 598, 6), // reason
     Field::new(2, Shape::new(One, Text, 0), OmitZero, 591, 7), // message
@@ -5098,7 +5098,7 @@ pub(super) static FIELDS: [Field; 3795] = [
     Field::new(2, Shape::new(One, Text, 0), OmitZero, 1551, 5), // group
     Field::new(3, Shape::new(One, Text, 0), OmitZero, 387, 4), // kind
     Field::new(4, Shape::new(Repeated, Message, 1055), Plain, 11935, 6), // causes
-    Field::new(5, Shape::new(One, Int, 0), OmitZero, 11941, 17), // retryAfterSeconds
+    Field::new(5, Shape::new(One, Int32, 0), OmitZero, 11941, 17), // retryAfterSeconds
     Field::new(6, Shape::new(One, Text, 0), OmitZero, 1376, 3), // uid
     // k8s.io/kube-aggregator/pkg/apis/apiregistration/v1.APIService
     Field::new(1, Shape::new(One, Message, 1048), Plain, 122, 8), // metadata
@@ -5116,12 +5116,12 @@ pub(super) static FIELDS: [Field; 3795] = [
     Field::new(3, Shape::new(One, Text, 0), OmitZero, 1556, 7),   // version
     Field::new(4, Shape::new(One, Bool, 0), OmitZero, 11958, 21), // insecureSkipTLSVerify
     Field::new(5, Shape::new(One, Bytes, 0), OmitZero, 628, 8),   // caBundle
-    Field::new(7, Shape::new(One, Int, 0), Plain, 11979, 20),     // groupPriorityMinimum
-    Field::new(8, Shape::new(One, Int, 0), Plain, 11999, 15),     // versionPriority
+    Field::new(7, Shape::new(One, Int32, 0), Plain, 11979, 20),   // groupPriorityMinimum
+    Field::new(8, Shape::new(One, Int32, 0), Plain, 11999, 15),   // versionPriority
     // k8s.io/kube-aggregator/pkg/apis/apiregistration/v1.APIServiceStatus
     Field::new(1, Shape::new(Repeated, Message, 1058), Plain, 581, 10), // conditions
     // k8s.io/kube-aggregator/pkg/apis/apiregistration/v1.ServiceReference
     Field::new(1, Shape::new(One, Text, 0), OmitZero, 391, 9), // namespace
     Field::new(2, Shape::new(One, Text, 0), OmitZero, 43, 4),  // name
-    Field::new(3, Shape::new(One, Int, 0), Plain, 479, 4),     // port
+    Field::new(3, Shape::new(One, Int32, 0), Plain, 479, 4),   // port
 ];

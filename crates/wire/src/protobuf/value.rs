@@ -3,6 +3,8 @@
 //! Nothing here is generic over anything but the visitor, and few of serde's questions lead to others: each of the
 //! types that are decoded is compiled once, and with nothing that it does not use.
 
+use std::borrow::Cow;
+
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use serde::de::{self, IntoDeserializer, Visitor};
@@ -10,16 +12,16 @@ use serde::de::{self, IntoDeserializer, Visitor};
 use super::access::{Access, Entries};
 use super::envelope::{Envelope, MAGIC};
 use super::object::Object;
-use super::reader::{Raw, field, field_if, find_bytes, find_signed};
-use super::run::{Fault, Run, expected};
+use super::reader::{ProtobufProblem, Raw, field, field_if, find_bytes, find_signed, text};
+use super::run::{At, Fault, expected};
 use super::schema::{Card, Kind, Schema, Shape};
 use super::time::{Precision, rfc3339};
+use crate::json::{Guarded, is_too_deep};
+use crate::limits::{Exceeded, Target};
 
 /// A value of one field.
 pub(super) struct Value<'a, 'de> {
-    pub(super) run: &'a Run<'a>,
-    /// How many messages and maps are around it.
-    pub(super) level: u8,
+    pub(super) at: At<'a>,
     pub(super) shape: Shape,
     pub(super) raw: Raw<'de>,
     /// Its field's number, and what follows in the message: the other entries of a list or map are there.
@@ -28,13 +30,12 @@ pub(super) struct Value<'a, 'de> {
 }
 
 impl<'a, 'de> Value<'a, 'de> {
-    pub(super) fn one(run: &'a Run<'a>, level: u8, kind: Kind, message: u16, raw: Raw<'de>) -> Self {
-        let shape = Shape::new(Card::One, kind, message);
-        Self { run, level, shape, raw, number: 0, more: None }
+    pub(super) fn one(at: At<'a>, kind: Kind, message: u16, raw: Raw<'de>) -> Self {
+        Self { at, shape: Shape::new(Card::One, kind, message), raw, number: 0, more: None }
     }
 
-    pub(super) fn text(run: &'a Run<'a>, level: u8, text: &'de str) -> Self {
-        Self::one(run, level, Kind::Text, 0, Raw::Bytes(text.as_bytes()))
+    pub(super) fn text(at: At<'a>, text: &'de str) -> Self {
+        Self::one(at, Kind::Text, 0, Raw::Bytes(text.as_bytes()))
     }
 
     fn is(&self, kind: Kind) -> bool {
@@ -53,26 +54,36 @@ impl<'a, 'de> Value<'a, 'de> {
         let Raw::Bytes(bytes) = self.raw else { return false };
         self.shape.card == Card::One
             && match self.shape.kind {
-                Kind::RawJson | Kind::RawExtension => json(bytes).is_none(),
+                // What is broken is not null.
+                Kind::RawJson | Kind::RawExtension => matches!(json(bytes), Ok(None)),
                 _ => bytes.is_empty(),
             }
     }
 
     #[inline]
     fn visit_text<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {
-        if self.shape.card != Card::One {
-            return Err(expected("a text"));
-        }
-        let bytes = match self.shape.kind {
-            Kind::Text => self.raw.bytes()?,
-            Kind::Quantity => find_bytes(self.raw.bytes()?, 1)?,
-            Kind::Time | Kind::MicroTime | Kind::Bytes => return self.visit_written(visitor),
-            _ => return Err(expected("a text")),
+        let bytes = match (self.shape.card, self.shape.kind) {
+            (Card::One, Kind::Text) => self.raw.bytes()?,
+            (Card::One, Kind::Quantity) => find_bytes(self.raw.bytes()?, 1)?,
+            (Card::One, Kind::Time | Kind::MicroTime | Kind::Bytes) => return self.visit_written(visitor),
+            _ => return self.visit_whatever(visitor, "a text"),
         };
-        match std::str::from_utf8(bytes) {
-            Ok(text) => visitor.visit_borrowed_str(text),
-            // As Go puts it into JSON.
-            Err(_) => visitor.visit_str(&String::from_utf8_lossy(bytes)),
+        match text(bytes) {
+            Cow::Borrowed(text) => visitor.visit_borrowed_str(text),
+            Cow::Owned(text) => visitor.visit_string(text),
+        }
+    }
+
+    /// A value whose kind is in its bytes; of another kind than the type wants, if it is none of those.
+    #[inline(never)]
+    fn visit_whatever<V: Visitor<'de>>(self, visitor: V, wanted: &str) -> Result<V::Value, Fault> {
+        match (self.shape.card, self.shape.kind) {
+            (Card::One, Kind::RawJson | Kind::RawExtension) => self.visit_json(visitor, Target::Anything),
+            (Card::One, Kind::IntOrString) => self.visit_int_or_string(visitor),
+            (Card::One, Kind::SchemaOrBool | Kind::SchemaOrArray | Kind::SchemaOrStrings) => {
+                self.visit_union(visitor, Target::Anything)
+            }
+            _ => Err(expected(wanted)),
         }
     }
 
@@ -95,7 +106,7 @@ impl<'a, 'de> Value<'a, 'de> {
             Kind::MicroTime => {
                 let micros = find_signed(bytes, 2)? / 1000;
                 let micros = u32::try_from(micros).ok().filter(|micros| *micros < 1_000_000);
-                Precision::Micros(micros.ok_or(&super::ProtobufProblem::Time)?)
+                Precision::Micros(micros.ok_or(&ProtobufProblem::Time)?)
             }
             _ => Precision::Seconds,
         };
@@ -105,53 +116,78 @@ impl<'a, 'de> Value<'a, 'de> {
     fn visit_number<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {
         match (self.shape.card, self.shape.kind) {
             (Card::One, Kind::Int) => visitor.visit_i64(self.raw.signed()?),
+            (Card::One, Kind::Int32) => visitor.visit_i64(short(self.raw.signed()?)),
             (Card::One, Kind::Double) => visitor.visit_f64(self.raw.double()?),
-            _ => Err(expected("a number")),
+            _ => self.visit_whatever(visitor, "a number"),
         }
     }
 
     #[inline]
-    fn visit_entries<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {
-        visitor.visit_seq(Entries::of(self)?)
+    fn visit_entries<V: Visitor<'de>>(self, visitor: V, target: Target) -> Result<V::Value, Fault> {
+        match (self.shape.card, self.shape.kind) {
+            (Card::Repeated, _) | (Card::One, Kind::TextList) => {
+                visitor.visit_seq(Entries::of(self, size_of::<V::Value>(), target)?)
+            }
+            _ => self.visit_whatever(visitor, "a list"),
+        }
     }
 
     #[inline]
-    fn visit_members<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {
-        visitor.visit_map(Access::of(self)?)
+    fn visit_members<V: Visitor<'de>>(self, visitor: V, target: Target) -> Result<V::Value, Fault> {
+        match (self.shape.card, self.shape.kind) {
+            (Card::Map, _) | (Card::One, Kind::Message) => {
+                visitor.visit_map(Access::of(self, size_of::<V::Value>(), target)?)
+            }
+            (Card::One, Kind::RawJson | Kind::RawExtension) => self.visit_json(visitor, target),
+            _ => self.visit_whatever(visitor, "an object"),
+        }
     }
 
     /// Number or text, by the first field.
     fn visit_int_or_string<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {
         let bytes = self.raw.bytes()?;
         if find_signed(bytes, 1)? == 0 {
-            return visitor.visit_i64(find_signed(bytes, 2)?);
+            return visitor.visit_i64(short(find_signed(bytes, 2)?));
         }
-        Self::one(self.run, self.level, Kind::Text, 0, Raw::Bytes(find_bytes(bytes, 3)?)).visit_text(visitor)
+        Self::one(self.at, Kind::Text, 0, Raw::Bytes(find_bytes(bytes, 3)?)).visit_text(visitor)
     }
 
-    fn visit_json<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {
-        let Some(json) = json(self.raw.bytes()?) else { return visitor.visit_unit() };
+    fn visit_json<V: Visitor<'de>>(self, visitor: V, target: Target) -> Result<V::Value, Fault> {
+        let Some(json) = json(self.raw.bytes()?)? else { return visitor.visit_unit() };
         if self.is(Kind::RawExtension) && json.starts_with(MAGIC) {
-            return self.visit_envelope(json, visitor);
+            return self.visit_envelope(json, visitor, target);
         }
+        let limits = self.at.run.limits;
         let mut inner = serde_json::Deserializer::from_slice(json);
-        let value = de::Deserializer::deserialize_any(&mut inner, visitor)?;
-        inner.end()?;
-        Ok(value)
+        let guarded = Guarded::new(&mut inner, limits, self.at.place);
+        let value = match target {
+            Target::Struct => de::Deserializer::deserialize_struct(guarded, "", &[], visitor),
+            Target::Collection | Target::Anything => de::Deserializer::deserialize_any(guarded, visitor),
+        };
+        let ended = value.and_then(|value| inner.end().map(|()| value));
+        ended.map_err(|error| match is_too_deep(&error) {
+            true => limits.exceeded::<()>(Exceeded::Depth).err().map_or_else(|| error.into(), Fault::from),
+            false => error.into(),
+        })
     }
 
     /// An object within another.
-    fn visit_envelope<V: Visitor<'de>>(self, bytes: &'de [u8], visitor: V) -> Result<V::Value, Fault> {
+    fn visit_envelope<V: Visitor<'de>>(
+        self,
+        bytes: &'de [u8],
+        visitor: V,
+        target: Target,
+    ) -> Result<V::Value, Fault> {
         let envelope = Envelope::read(bytes)?;
         let Some(schema) = Schema::of(envelope.api_version, envelope.kind) else {
             let what = format_args!("the kind {} {} is not known", envelope.api_version, envelope.kind);
             return Err(de::Error::custom(what));
         };
-        Object::within(self.run, self.level, schema, envelope.object)?.visit(visitor)
+        Object::new(self.at, schema, envelope.object).visit(visitor, target)
     }
 
     /// The unions of apiextensions: their JSON is that of the one member that is set.
-    fn visit_union<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {
+    fn visit_union<V: Visitor<'de>>(self, visitor: V, target: Target) -> Result<V::Value, Fault> {
         let or_bool = self.is(Kind::SchemaOrBool);
         let schema_number = if or_bool { 2 } else { 1 };
         let mut rest = self.raw.bytes()?;
@@ -159,20 +195,25 @@ impl<'a, 'de> Value<'a, 'de> {
         while !rest.is_empty() {
             let here = rest;
             match field(&mut rest)? {
-                (number, raw) if number == schema_number => schema = Some(raw),
+                (number, raw) if number == schema_number => {
+                    if schema.replace(raw).is_some() {
+                        return Err(Fault::from(&ProtobufProblem::Disordered));
+                    }
+                }
                 (1, raw) => allows = raw.number()? != 0,
                 (2, _) => {
                     let kind = if self.is(Kind::SchemaOrArray) { Kind::Message } else { Kind::Text };
                     let shape = Shape::new(Card::One, kind, self.shape.message);
-                    return visitor.visit_seq(Entries::within(self.run, self.level, shape, 2, here));
+                    let size = size_of::<V::Value>();
+                    return visitor.visit_seq(Entries::within(self.at, shape, 2, here, size, target)?);
                 }
-                _ => self.run.skipped(),
+                _ => self.at.run.skipped(),
             }
         }
         match schema {
             Some(raw) => {
-                let schema = Self::one(self.run, self.level, Kind::Message, self.shape.message, raw);
-                schema.visit_members(visitor)
+                let schema = Self::one(self.at, Kind::Message, self.shape.message, raw);
+                schema.visit_members(visitor, target)
             }
             None if or_bool => visitor.visit_bool(allows),
             None => visitor.visit_unit(),
@@ -188,9 +229,15 @@ impl<'a, 'de> Value<'a, 'de> {
     }
 }
 
+/// A number of 32 bits as Go takes it: without what is beyond them.
+fn short(number: i64) -> i64 {
+    i64::from(number as i32)
+}
+
 /// The JSON in a message around it, unless it is null.
-fn json(bytes: &[u8]) -> Option<&[u8]> {
-    find_bytes(bytes, 1).ok().filter(|json| !json.is_empty() && *json != b"null")
+fn json(bytes: &[u8]) -> Result<Option<&[u8]>, Fault> {
+    let json = find_bytes(bytes, 1)?;
+    Ok(Some(json).filter(|json| !json.is_empty() && json.trim_ascii() != b"null"))
 }
 
 macro_rules! by {
@@ -207,14 +254,16 @@ impl<'de> de::Deserializer<'de> for Value<'_, 'de> {
 
     fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {
         match (self.shape.card, self.shape.kind) {
-            (Card::Map, _) | (Card::One, Kind::Message) => self.visit_members(visitor),
-            (Card::Repeated, _) | (Card::One, Kind::TextList) => self.visit_entries(visitor),
+            (Card::Map, _) | (Card::One, Kind::Message) => self.visit_members(visitor, Target::Anything),
+            (Card::Repeated, _) | (Card::One, Kind::TextList) => {
+                self.visit_entries(visitor, Target::Anything)
+            }
             (Card::One, Kind::Bool) => visitor.visit_bool(self.raw.number()? != 0),
-            (Card::One, Kind::Int | Kind::Double) => self.visit_number(visitor),
+            (Card::One, Kind::Int | Kind::Int32 | Kind::Double) => self.visit_number(visitor),
             (Card::One, Kind::IntOrString) => self.visit_int_or_string(visitor),
-            (Card::One, Kind::RawJson | Kind::RawExtension) => self.visit_json(visitor),
+            (Card::One, Kind::RawJson | Kind::RawExtension) => self.visit_json(visitor, Target::Anything),
             (Card::One, Kind::SchemaOrBool | Kind::SchemaOrArray | Kind::SchemaOrStrings) => {
-                self.visit_union(visitor)
+                self.visit_union(visitor, Target::Anything)
             }
             (Card::One, Kind::Text | Kind::Bytes | Kind::Time | Kind::MicroTime | Kind::Quantity) => {
                 self.visit_text(visitor)
@@ -243,12 +292,22 @@ impl<'de> de::Deserializer<'de> for Value<'_, 'de> {
         _: &'static [&'static str],
         visitor: V,
     ) -> Result<V::Value, Fault> {
-        self.visit_members(visitor)
+        self.visit_members(visitor, Target::Struct)
+    }
+
+    #[inline]
+    fn deserialize_map<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {
+        self.visit_members(visitor, Target::Collection)
+    }
+
+    #[inline]
+    fn deserialize_seq<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {
+        self.visit_entries(visitor, Target::Collection)
     }
 
     fn deserialize_bool<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {
         if !self.is(Kind::Bool) {
-            return Err(expected("a bool"));
+            return self.visit_whatever(visitor, "a bool");
         }
         visitor.visit_bool(self.raw.number()? != 0)
     }
@@ -259,8 +318,13 @@ impl<'de> de::Deserializer<'de> for Value<'_, 'de> {
         _: &'static [&'static str],
         visitor: V,
     ) -> Result<V::Value, Fault> {
-        let text = if self.is(Kind::Text) { std::str::from_utf8(self.raw.bytes()?).ok() } else { None };
-        visitor.visit_enum(text.ok_or_else(|| expected("a text"))?.into_deserializer())
+        if !self.is(Kind::Text) {
+            return Err(expected("a text"));
+        }
+        match text(self.raw.bytes()?) {
+            Cow::Borrowed(text) => visitor.visit_enum(text.into_deserializer()),
+            Cow::Owned(text) => visitor.visit_enum(text.into_deserializer()),
+        }
     }
 
     fn deserialize_ignored_any<V: Visitor<'de>>(mut self, visitor: V) -> Result<V::Value, Fault> {
@@ -271,8 +335,6 @@ impl<'de> de::Deserializer<'de> for Value<'_, 'de> {
     by!(visit_text: deserialize_identifier deserialize_str deserialize_string deserialize_char);
     by!(visit_number: deserialize_i8 deserialize_i16 deserialize_i32 deserialize_i64 deserialize_u8 deserialize_u16);
     by!(visit_number: deserialize_u32 deserialize_u64 deserialize_f32 deserialize_f64);
-    by!(visit_entries: deserialize_seq);
-    by!(visit_members: deserialize_map);
 
     serde::forward_to_deserialize_any! { bytes byte_buf unit unit_struct tuple tuple_struct }
 }
