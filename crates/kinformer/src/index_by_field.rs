@@ -11,9 +11,10 @@ use serde::{Deserialize, Deserializer};
 /// An index function of packed objects by one field: `index_by_field(&["spec", "nodeName"])`. No object is decoded for
 /// it but for that field.
 ///
-/// The field is named by its name in JSON, and is a text, a number or a boolean; an object that does not have it, or
-/// has null there, is in the index under no value. If it is something else, or the object is broken, that object is
-/// reported and is not in the index.
+/// The field is named by its names in JSON, also where it is in JSON within protobuf, and is a text, a number or a
+/// boolean, the same in both encodings and as in the whole object. An object that does not have it, or has null there, is
+/// in the index under no value. If it is something else, or the object is broken, that object is reported and is not in
+/// the index.
 ///
 /// Follows controller-runtime 0.25 (`FieldIndexer`).
 ///

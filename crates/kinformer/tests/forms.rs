@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use common::{Form, builder, config_map, factory, server, soon, synced, version, watches};
 use k8s_openapi::NamespaceResourceScope;
+use k8s_openapi::api::apps::v1::ControllerRevision;
 use k8s_openapi::api::core::v1::{ConfigMap, Node, Pod};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kinformer::{
@@ -329,6 +330,44 @@ async fn an_object_is_decoded_once_for_all_handlers_and_only_if_one_asks() {
     }
     assert_eq!(decoded(), MANY, "as many as are kept");
     factory.shutdown().await.unwrap();
+    server.shutdown().await;
+}
+
+// contract: F-09, L-25
+#[tokio::test]
+async fn an_index_by_a_field_of_json_in_protobuf_is_the_same_in_both_encodings() {
+    let server = ApiServer::builder().protobuf(ProtobufAnswers::Offered).start().await.unwrap();
+    for number in 0..4 {
+        let revision = json!({
+            "apiVersion": "apps/v1", "kind": "ControllerRevision", "revision": number,
+            "metadata": {"name": format!("r{number}"), "namespace": "default"},
+            "data": {"spec": {"replicas": number % 2, "list": [1]}, "text": "t"},
+        });
+        server.create(revision).unwrap();
+    }
+    for encoding in [Encoding::Json, Encoding::Protobuf] {
+        let factory =
+            builder(&server).encoding(encoding).cut::<ControllerRevision>(&["data", "text"]).build();
+        let revisions = factory.informer_for::<ControllerRevision>();
+        let indexers = [
+            ("replicas", &["data", "spec", "replicas"][..]),
+            ("text", &["data", "text"]),
+            ("list", &["data", "spec", "list", "0"]),
+        ];
+        revisions.add_indexers(indexers.map(|(name, path)| (name, index_by_field(path)))).unwrap();
+        synced(&factory).await;
+        let store = revisions.snapshot();
+        let one = store.get("default/r1").unwrap();
+        assert_eq!(one.encoding(), encoding);
+        assert_eq!(
+            [store.index_len("replicas", "0").unwrap(), store.index_len("replicas", "1").unwrap()],
+            [2; 2]
+        );
+        assert_eq!(store.index_values("text").unwrap().count(), 0, "it was left out");
+        assert_eq!(store.index_values("list").unwrap().count(), 0, "no field of a list");
+        assert_eq!(one.typed().unwrap().data.0, json!({"spec": {"replicas": 1, "list": [1]}}));
+        factory.shutdown().await.unwrap();
+    }
     server.shutdown().await;
 }
 
