@@ -120,7 +120,8 @@ pub use sync::CacheSync;
 // What one needs of the layers below.
 pub use kinformer_core::{KeyRef, Object, ObjectKey, ResourceVersion, Tombstone, Transform};
 pub use kinformer_kube::{
-    Decoded, Encoding, FromWire, KubeListerWatcher, MemberPath, Packed, Params, Typed, client, client_http1,
+    Decoded, Encoding, Error as ClientError, FromWire, KubeListerWatcher, MemberPath, Packed, Params, Typed,
+    client, client_http1, sends_credentials,
 };
 pub use kinformer_processor::{
     AsyncEventHandler, Buffer, Event, EventHandler, EventHandlerFuncs, EventStream, HandlerBuilder,

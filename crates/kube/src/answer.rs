@@ -12,6 +12,9 @@ use kinformer_reflector::{ApiError, Status, StatusCause};
 use kinformer_wire::{Encoding, decode_answer};
 use kube_client::client::Body;
 
+use crate::Error;
+use crate::client::redirect;
+
 /// How much of an error's body is read.
 const ERROR_BODY: usize = 64 * 1024;
 /// How much of a body that is no Status is shown.
@@ -21,6 +24,7 @@ const SHOWN: usize = 200;
 pub(crate) fn failure(error: kube_client::Error) -> ApiError {
     match error {
         kube_client::Error::Api(status) => status_of(*status, None),
+        kube_client::Error::Service(source) if source.is::<Error>() => ApiError::Source { source },
         other => transport(Box::new(other)),
     }
 }
@@ -57,9 +61,18 @@ pub(crate) async fn body(
     idle: Duration,
 ) -> Result<(Encoding, impl Stream<Item = Result<Bytes, ApiError>> + Send + Unpin + 'static), ApiError> {
     let (parts, body) = answer.into_parts();
+    if let Some(target) = redirect::location(parts.status, &parts.headers) {
+        let reason = "the client that was given follows none";
+        return Err(ApiError::source(Error::Redirect { status: parts.status.as_u16(), target, reason }));
+    }
     let mut stream =
         body.into_data_stream().map(|frame| frame.map_err(|error| transport(Box::new(error)))).boxed();
     if parts.status.is_success() {
+        let compressed = parts.headers.get(header::CONTENT_ENCODING).filter(|value| *value != "identity");
+        if let Some(encoding) = compressed {
+            let encoding = String::from_utf8_lossy(encoding.as_bytes()).into_owned();
+            return Err(ApiError::source(Error::ContentEncoding { encoding }));
+        }
         return match encoding(&parts.headers) {
             Ok(encoding) => Ok((encoding, stream)),
             Err(content_type) => {

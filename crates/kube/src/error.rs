@@ -1,8 +1,12 @@
-//! What can go wrong before anything is listed or watched.
+//! Why there is no client, no lister-watcher, or no answer.
 
-use kinformer_core::with_causes;
+use kinformer_core::{BoxError, with_causes};
 
 /// Why there is no lister-watcher, or no client.
+///
+/// [`Redirect`](Error::Redirect), [`PathSegment`](Error::PathSegment) and [`ContentEncoding`](Error::ContentEncoding)
+/// concern one request: they are the source of an [`ApiError::Source`](kinformer_reflector::ApiError::Source), and of a
+/// `kube_client::Error::Service` where the client is used directly.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -19,7 +23,41 @@ pub enum Error {
     /// The configuration does not make a client.
     #[error("no client can be made of this configuration: {}", with_causes(&**source))]
     Client {
-        /// What kube-client says.
-        source: Box<kube_client::Error>,
+        /// What is wrong with it.
+        source: BoxError,
+    },
+    /// The exec plugin of the configuration issued no credentials.
+    #[error("the exec plugin {command:?} issued no credentials: {reason}")]
+    ExecPlugin {
+        /// The command that was run.
+        command: String,
+        /// What was wrong: its exit status, or what is missing in its output.
+        reason: String,
+    },
+    /// The server redirects a request, and that redirect is not followed.
+    #[error("a redirect ({status}) to {target:?} is not followed: {reason}")]
+    Redirect {
+        /// The HTTP code.
+        status: u16,
+        /// Where it leads to.
+        target: String,
+        /// Why it is not followed.
+        reason: &'static str,
+    },
+    /// A name cannot be a segment of a URL's path.
+    #[error("the {what} {value:?} {problem}")]
+    PathSegment {
+        /// What it names: `namespace`, `resource`, `group`, `version` or `kind`.
+        what: &'static str,
+        /// The name.
+        value: String,
+        /// What is wrong with it.
+        problem: &'static str,
+    },
+    /// The answer is compressed, and the client that was given decodes no such answer.
+    #[error("the answer has the content encoding {encoding:?}, which was not asked for")]
+    ContentEncoding {
+        /// What its header says.
+        encoding: String,
     },
 }

@@ -47,7 +47,7 @@ mod list_kind;
 mod lister_watcher;
 mod params;
 
-pub use client::{client, client_http1};
+pub use client::{client, client_http1, sends_credentials};
 pub use error::Error;
 pub use kinformer_wire::{Decoded, Encoding, FromWire, ManagedFields, MemberPath, Packed, Typed};
 pub use lister_watcher::KubeListerWatcher;

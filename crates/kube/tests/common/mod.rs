@@ -1,6 +1,8 @@
 //! A server, and a store that follows it.
 #![allow(dead_code, unreachable_pub, clippy::unwrap_used, clippy::panic, clippy::indexing_slicing)]
 
+pub mod answers;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;

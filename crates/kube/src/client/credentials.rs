@@ -1,0 +1,195 @@
+//! What speaks for the user: where it comes from, and what is made of it.
+
+use std::net::IpAddr;
+use std::path::PathBuf;
+use std::time::{Duration, SystemTime};
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use http::{Request, Response, Uri, header};
+use jiff::Timestamp;
+use kinformer_core::{BoxError, with_causes};
+use kube_client::Config;
+use kube_client::client::{Body, ConfigExt};
+use kube_client::config::{AuthInfo, ExecConfig};
+use tokio::time::Instant;
+use tower::util::BoxCloneSyncService;
+use tower::{ServiceBuilder, ServiceExt};
+
+use super::exec::{self, Issued, Process};
+use super::transport::{AnswerBody, Transport, Versions};
+use crate::Error;
+
+/// Where credentials come from.
+pub(super) struct Source {
+    /// Without the plugin.
+    config: Config,
+    plugin: Option<ExecConfig>,
+    versions: Versions,
+    /// Whether the same configuration can lead to other credentials later.
+    pub(super) renewable: bool,
+}
+
+/// Credentials, and what sends requests with them.
+pub(super) struct Generation {
+    service: BoxCloneSyncService<Request<Body>, Response<AnswerBody>, BoxError>,
+    transport: Transport,
+    identity: Identity,
+    expires: Option<Instant>,
+}
+
+/// What a connection depends on.
+#[derive(PartialEq, Eq)]
+struct Identity {
+    plugin: Option<(String, String)>,
+    files: Files,
+}
+
+/// What is known of files without reading them.
+#[derive(PartialEq, Eq)]
+struct Files(Vec<(PathBuf, Option<(SystemTime, u64)>)>);
+
+impl Source {
+    pub(super) fn new(mut config: Config, versions: Versions) -> Self {
+        let plugin = config.auth_info.exec.take();
+        let auth = &config.auth_info;
+        // What kube-client prefers to a plugin.
+        let fixed = auth.token.is_some() || auth.username.is_some() && auth.password.is_some();
+        let plugin = plugin.filter(|_| !fixed && auth.auth_provider.is_none() && auth.token_file.is_none());
+        let mut source = Self { config, plugin, versions, renewable: false };
+        let auth = &source.config.auth_info;
+        let changes =
+            source.plugin.is_some() || auth.auth_provider.is_some() || !fixed && auth.token_file.is_some();
+        source.renewable = changes || !source.files().0.is_empty();
+        source
+    }
+
+    /// Makes credentials anew, on the connections of the ones before where these suit them. Blocks for as long as a plugin
+    /// runs.
+    ///
+    /// # Errors
+    /// [`Error::Client`], [`Error::ExecPlugin`].
+    pub(super) fn make(&self, before: Option<&Generation>, process: &Process) -> Result<Generation, Error> {
+        let issued = match &self.plugin {
+            Some(plugin) => exec::run(plugin, process)?,
+            None => Issued::default(),
+        };
+        self.assemble(issued, before).map_err(|source| Error::Client { source })
+    }
+
+    fn assemble(&self, issued: Issued, before: Option<&Generation>) -> Result<Generation, BoxError> {
+        let mut config = self.config.clone();
+        if let Some(token) = issued.token {
+            config.auth_info.token = Some(token.into());
+        }
+        if let Some((certificate, key)) = &issued.certificate {
+            config.auth_info.client_certificate_data = Some(STANDARD.encode(certificate));
+            config.auth_info.client_key_data = Some(STANDARD.encode(key).into());
+        }
+        // A change while they are read is noticed later.
+        let identity = Identity { plugin: issued.certificate, files: self.files() };
+        #[cfg(feature = "rustls-tls")]
+        if let Some(path) = config.root_cert_file.take() {
+            let read = |path: &PathBuf| super::tls::bundle(&std::fs::read(path)?);
+            let bundle = read(&path).map_err(|error| {
+                format!("cannot read the certificates of {}: {}", path.display(), with_causes(&*error))
+            })?;
+            config.root_cert = Some(bundle);
+        }
+        let transport = match before {
+            Some(before) if before.identity == identity => before.transport.clone(),
+            _ => Transport::new(&config, self.versions)?,
+        };
+        let stack = ServiceBuilder::new()
+            .option_layer(config.auth_layer()?)
+            .layer(config.extra_headers_layer()?)
+            .map_err(BoxError::from)
+            .service(transport.clone());
+        let expires = issued.expires.map(|at| {
+            let left = Duration::try_from(at.duration_since(Timestamp::now())).unwrap_or_default();
+            let now = Instant::now();
+            // One that is too far away to be a time never comes.
+            now.checked_add(left)
+        });
+        Ok(Generation {
+            service: BoxCloneSyncService::new(stack),
+            transport,
+            identity,
+            expires: expires.flatten(),
+        })
+    }
+
+    /// The files that connections depend on.
+    fn files(&self) -> Files {
+        let auth = &self.config.auth_info;
+        let file = |data: bool, path: &Option<String>| path.clone().filter(|_| !data).map(PathBuf::from);
+        let paths = [
+            file(auth.client_certificate_data.is_some(), &auth.client_certificate),
+            file(auth.client_key_data.is_some(), &auth.client_key),
+            self.config.root_cert_file.clone().filter(|_| cfg!(feature = "rustls-tls")),
+        ];
+        let looked_at = paths.into_iter().flatten().map(|path| {
+            let found = std::fs::metadata(&path).and_then(|found| Ok((found.modified()?, found.len())));
+            (path, found.ok())
+        });
+        Files(looked_at.collect())
+    }
+
+    /// Whether a file has changed since these credentials were made.
+    pub(super) fn has_changed(&self, since: &Generation) -> bool {
+        !since.identity.files.0.is_empty() && self.files() != since.identity.files
+    }
+}
+
+impl Generation {
+    pub(super) async fn send(&self, request: Request<Body>) -> Result<Response<AnswerBody>, BoxError> {
+        self.service.clone().oneshot(request).await
+    }
+
+    pub(super) fn has_expired(&self) -> bool {
+        self.expires.is_some_and(|at| at <= Instant::now())
+    }
+}
+
+/// Whether credentials stay secret on their way.
+pub(super) fn may_be_sent(config: &Config) -> bool {
+    let direct = config.proxy_url.is_none() && is_loopback(&config.cluster_url);
+    config.cluster_url.scheme_str() == Some("https") || direct
+}
+
+/// Drops credentials that would be sent in plain text to another machine.
+pub(super) fn drop_without_tls(config: &mut Config) {
+    if may_be_sent(config) {
+        return;
+    }
+    let before = std::mem::take(&mut config.auth_info);
+    let secret = before.username.is_some()
+        || before.password.is_some()
+        || before.token.is_some()
+        || before.token_file.is_some()
+        || before.client_certificate.is_some()
+        || before.client_certificate_data.is_some()
+        || before.auth_provider.is_some()
+        || before.exec.is_some();
+    // For whom the user acts is no secret, and to drop it might grant more.
+    config.auth_info = AuthInfo {
+        impersonate: before.impersonate,
+        impersonate_uid: before.impersonate_uid,
+        impersonate_groups: before.impersonate_groups,
+        impersonate_user_extra: before.impersonate_user_extra,
+        ..AuthInfo::default()
+    };
+    let headers = config.headers.len();
+    config.headers.retain(|(name, _)| name != header::AUTHORIZATION && name != header::COOKIE);
+    if secret || config.headers.len() < headers {
+        let server = config.cluster_url.host().unwrap_or_default();
+        tracing::warn!(server, "credentials are not sent without TLS; use https");
+    }
+}
+
+/// Whether a URL leads to this machine and no further.
+fn is_loopback(url: &Uri) -> bool {
+    let Some(host) = url.host() else { return false };
+    let address = host.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>();
+    address.map_or(host.eq_ignore_ascii_case("localhost"), |address| address.to_canonical().is_loopback())
+}

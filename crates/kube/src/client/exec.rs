@@ -1,0 +1,139 @@
+//! Exec plugins.
+
+use std::io::{IsTerminal, Read};
+use std::process::{Child, Command, Stdio};
+
+use jiff::Timestamp;
+use kube_client::config::{ExecConfig, ExecInteractiveMode};
+use parking_lot::Mutex;
+use serde::Deserialize;
+use serde_json::json;
+
+use crate::Error;
+
+/// How much of a plugin's output is read.
+const OUTPUT: u64 = 1024 * 1024;
+
+/// What a plugin has issued.
+#[derive(Default)]
+pub(super) struct Issued {
+    pub(super) token: Option<String>,
+    /// The certificate and its key, in PEM.
+    pub(super) certificate: Option<(String, String)>,
+    pub(super) expires: Option<Timestamp>,
+}
+
+/// The process of a plugin while it runs.
+#[derive(Default)]
+pub(super) struct Process(Mutex<Option<Child>>);
+
+impl Process {
+    /// Ends it. Whoever runs it receives an error.
+    pub(super) fn kill(&self) {
+        if let Some(child) = &mut *self.0.lock() {
+            // It may have ended by itself.
+            let _ = child.kill();
+        }
+    }
+}
+
+/// Runs a plugin and blocks until it has ended. Follows client-go 1.37 (`plugin/pkg/client/auth/exec`): its standard
+/// error is ours, and its standard input where that is a terminal.
+///
+/// # Errors
+/// [`Error::ExecPlugin`]
+pub(super) fn run(config: &ExecConfig, process: &Process) -> Result<Issued, Error> {
+    let Some(command) = &config.command else {
+        return Err(Error::ExecPlugin { command: String::new(), reason: "no command is configured".into() });
+    };
+    output(config, command, process).and_then(|output| read(config, &output)).map_err(|reason| {
+        let hint = config.install_hint.as_deref().map(|hint| format!("; {hint}")).unwrap_or_default();
+        Error::ExecPlugin { command: command.clone(), reason: reason + &hint }
+    })
+}
+
+fn output(config: &ExecConfig, command: &str, process: &Process) -> Result<Vec<u8>, String> {
+    let terminal = std::io::stdin().is_terminal();
+    let interactive = match config.interactive_mode {
+        Some(ExecInteractiveMode::Never) => false,
+        Some(ExecInteractiveMode::Always) if !terminal => {
+            return Err("it needs a terminal as standard input, which there is not".into());
+        }
+        _ => terminal,
+    };
+    let spec = match &config.cluster {
+        Some(cluster) if config.provide_cluster_info => {
+            json!({"interactive": interactive, "cluster": cluster})
+        }
+        _ => json!({"interactive": interactive}),
+    };
+    let info = json!({"apiVersion": config.api_version, "kind": "ExecCredential", "spec": spec});
+    let pairs = config.env.iter().flatten().filter_map(|env| Some((env.get("name")?, env.get("value")?)));
+    let mut run = Command::new(command);
+    run.args(config.args.iter().flatten())
+        .envs(pairs)
+        .env("KUBERNETES_EXEC_INFO", info.to_string())
+        .stdin(if interactive { Stdio::inherit() } else { Stdio::null() })
+        .stdout(Stdio::piped());
+    for name in config.drop_env.iter().flatten() {
+        run.env_remove(name);
+    }
+    let mut child = run.spawn().map_err(|error| error.to_string())?;
+    let stdout = child.stdout.take();
+    *process.0.lock() = Some(child);
+    let mut output = Vec::new();
+    let read = stdout.map(|stdout| stdout.take(OUTPUT).read_to_end(&mut output)).transpose();
+    let Some(mut child) = process.0.lock().take() else { return Err("it is gone".into()) };
+    if read.is_err() || output.len() as u64 == OUTPUT {
+        let _ = child.kill();
+    }
+    let status = child.wait().map_err(|error| error.to_string())?;
+    read.map_err(|error| error.to_string())?;
+    if status.success() { Ok(output) } else { Err(status.to_string()) }
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct ExecCredential {
+    api_version: Option<String>,
+    status: Option<Status>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Status {
+    expiration_timestamp: Option<String>,
+    token: Option<String>,
+    client_certificate_data: Option<String>,
+    client_key_data: Option<String>,
+}
+
+/// Says nothing of the output, which is secret.
+fn read(config: &ExecConfig, output: &[u8]) -> Result<Issued, String> {
+    let credential: ExecCredential = serde_json::from_slice(output).map_err(|error| {
+        format!(
+            "its output is not an ExecCredential in JSON: line {}, column {}",
+            error.line(),
+            error.column()
+        )
+    })?;
+    if let (Some(wanted), Some(found)) = (&config.api_version, &credential.api_version)
+        && wanted != found
+    {
+        return Err(format!("it is configured for {wanted} and answered in {found}"));
+    }
+    let Some(status) = credential.status else { return Err("its output has no status".into()) };
+    let some = |text: Option<String>| text.filter(|text| !text.is_empty());
+    let expires = some(status.expiration_timestamp).map(|text| text.parse()).transpose();
+    let expires = expires.map_err(|error| format!("its expirationTimestamp is not a time: {error}"))?;
+    let certificate = match (some(status.client_certificate_data), some(status.client_key_data)) {
+        (Some(certificate), Some(key)) => Some((certificate, key)),
+        (None, None) => None,
+        _ => return Err("it issued a certificate without its key, or a key alone".into()),
+    };
+    let token = some(status.token);
+    if token.is_none() && certificate.is_none() {
+        return Err("it issued neither a token nor a certificate".into());
+    }
+    Ok(Issued { token, certificate, expires })
+}

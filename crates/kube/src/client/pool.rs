@@ -1,0 +1,215 @@
+//! Connections that requests share.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures::future::{BoxFuture, Either, select};
+use http::uri::Scheme;
+use http::{Request, Response, Uri};
+use http_body::{Frame, SizeHint};
+use hyper::body::Incoming;
+use hyper_rustls::{FixedServerNameResolver, HttpsConnector, HttpsConnectorBuilder};
+use hyper_timeout::TimeoutConnector;
+use hyper_util::client::legacy;
+use hyper_util::client::legacy::connect::{HttpConnector, capture_connection};
+use hyper_util::rt::{TokioExecutor, TokioTimer};
+use kinformer_core::BoxError;
+use kube_client::Config;
+use kube_client::client::{Body, ConfigExt};
+use parking_lot::Mutex;
+use tokio::sync::{Semaphore, SemaphorePermit};
+use tower::Service;
+
+use super::tls;
+use super::transport::Versions;
+
+/// A server that allows fewer at a time on one connection would have the others wait, and a watch does not end.
+/// This is what careful servers and load balancers allow; kube-apiserver allows 1000.
+const MAX_STREAMS: usize = 100;
+/// As client-go: a peer that has said nothing for so long is asked whether it is there,
+const PING_AFTER: Duration = Duration::from_secs(30);
+/// and has so long to answer.
+const PING_TIMEOUT: Duration = Duration::from_secs(15);
+/// How long the pool keeps a connection for new requests since the last one: for longer than a watch lasts, since
+/// it does not know of those that go on. Idle ones are pinged as well, and kube-apiserver closes them much earlier.
+const IDLE: Duration = Duration::from_secs(15 * 60);
+/// What a watch may have been sent without having been read, as in Go. A watch that is not read stops there,
+const STREAM_WINDOW: u32 = 4 * 1024 * 1024;
+/// and does not stop the others on the connection.
+const CONNECTION_WINDOW: u32 = 1024 * 1024 * 1024;
+
+type Connector = TimeoutConnector<HttpsConnector<HttpConnector>>;
+
+fn connector(config: &Config, versions: Versions) -> Result<Connector, BoxError> {
+    let mut tcp = HttpConnector::new();
+    tcp.enforce_http(false);
+    tcp.set_nodelay(true);
+    // kube-client's own, which is not used, says what is wrong with the configuration.
+    config.rustls_https_connector_with_connector(tcp.clone())?;
+    let mut tls = HttpsConnectorBuilder::new().with_tls_config(tls::client_config(config)?).https_or_http();
+    if let Some(name) = config.tls_server_name.clone().and_then(|name| name.try_into().ok()) {
+        tls = tls.with_server_name_resolver(FixedServerNameResolver::new(name));
+    }
+    let https = match versions {
+        Versions::All => tls.enable_all_versions().wrap_connector(tcp),
+        Versions::Http1 => tls.enable_http1().wrap_connector(tcp),
+    };
+    let mut connector = TimeoutConnector::new(https);
+    connector.set_connect_timeout(config.connect_timeout);
+    connector.set_read_timeout(config.read_timeout);
+    connector.set_write_timeout(config.write_timeout);
+    connector.set_reset_reader_on_write(config.reset_reader_on_write);
+    Ok(connector)
+}
+
+/// As many pools as it takes to have no more than [`MAX_STREAMS`] requests in each: with HTTP/2 a pool is one
+/// connection.
+#[derive(Clone)]
+pub(super) struct Connections {
+    connector: Connector,
+    /// How long a request waits for another one to connect.
+    patience: Duration,
+    open: Arc<Mutex<Vec<Pool>>>,
+}
+
+#[derive(Clone)]
+struct Pool {
+    client: legacy::Client<Connector, Body>,
+    gate: Arc<Gate>,
+    /// Held by each request until its answer has been read or dropped.
+    requests: Arc<()>,
+}
+
+impl Connections {
+    pub(super) fn new(config: &Config, versions: Versions) -> Result<Self, BoxError> {
+        Ok(Self {
+            connector: connector(config, versions)?,
+            patience: config.connect_timeout.unwrap_or(super::CONNECT),
+            open: Arc::default(),
+        })
+    }
+
+    /// A pool that has room, and with it a place in it.
+    fn pool(&self) -> Pool {
+        let mut open = self.open.lock();
+        let with_room = open.iter().find(|pool| Arc::strong_count(&pool.requests) <= MAX_STREAMS);
+        if let Some(pool) = with_room {
+            return pool.clone();
+        }
+        let client = legacy::Builder::new(TokioExecutor::new())
+            .timer(TokioTimer::new())
+            .pool_timer(TokioTimer::new())
+            .pool_idle_timeout(IDLE)
+            .http2_keep_alive_interval(PING_AFTER)
+            .http2_keep_alive_timeout(PING_TIMEOUT)
+            .http2_keep_alive_while_idle(true)
+            .http2_initial_stream_window_size(STREAM_WINDOW)
+            .http2_initial_connection_window_size(CONNECTION_WINDOW)
+            .build(self.connector.clone());
+        let pool = Pool { client, gate: Arc::new(Gate::new(self.patience)), requests: Arc::new(()) };
+        open.push(pool.clone());
+        pool
+    }
+}
+
+impl Service<Request<Body>> for Connections {
+    type Response = Response<Counted>;
+    type Error = legacy::Error;
+    type Future = BoxFuture<'static, Result<Self::Response, Self::Error>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request<Body>) -> Self::Future {
+        let Pool { client, gate, requests: place } = self.pool();
+        Box::pin(async move {
+            let answer = gate.request(&client, request).await?;
+            Ok(answer.map(|body| Counted { body, _place: place }))
+        })
+    }
+}
+
+/// Where the requests of a pool wait for one another until they have a connection.
+///
+/// The pool itself connects once for each request that finds no connection, and keeps one or two of those. So one
+/// request at a time asks it for a connection: with HTTP/2 the next one finds that of the first.
+struct Gate {
+    /// Whose turn it is. Where there is a connection, a turn takes a single poll.
+    turn: Semaphore,
+    /// What limits the harm of a request that has its turn and is not polled, or connects to a peer that is silent.
+    patience: Duration,
+    /// Whether the last connection was of HTTP/1.1. Then each request needs its own, and nothing is gained by waiting.
+    http1: AtomicBool,
+}
+
+impl Gate {
+    fn new(patience: Duration) -> Self {
+        Self { turn: Semaphore::new(1), patience, http1: AtomicBool::new(false) }
+    }
+
+    /// Cancel safe: a turn ends with the request that has it, however that ends.
+    async fn request(
+        &self,
+        client: &legacy::Client<Connector, Body>,
+        mut request: Request<Body>,
+    ) -> Result<Response<Incoming>, legacy::Error> {
+        let turn = self.turn(request.uri()).await;
+        let connection = capture_connection(&mut request);
+        let mut connecting = connection.clone();
+        let connected = std::pin::pin!(async move { drop(connecting.wait_for_connection_metadata().await) });
+        // The pool tells of a connection after it has put it where others find it.
+        let first = select(client.request(request), connected).await;
+        if let Some(connected) = connection.connection_metadata().as_ref() {
+            self.http1.store(!connected.is_negotiated_h2(), Ordering::Relaxed);
+        }
+        drop(turn);
+        match first {
+            Either::Left((answer, _)) => answer,
+            Either::Right(((), answer)) => answer.await,
+        }
+    }
+
+    async fn turn(&self, to: &Uri) -> Option<SemaphorePermit<'_>> {
+        if self.is_open(to) {
+            return None;
+        }
+        let turn = tokio::time::timeout(self.patience, self.turn.acquire()).await.ok()?.ok();
+        // Those who waited for the first one all go at once if that has made it clear.
+        turn.filter(|_| !self.is_open(to))
+    }
+
+    fn is_open(&self, to: &Uri) -> bool {
+        to.scheme() != Some(&Scheme::HTTPS) || self.http1.load(Ordering::Relaxed)
+    }
+}
+
+/// A body that has its place in a pool until it is dropped.
+pub(super) struct Counted {
+    body: Incoming,
+    _place: Arc<()>,
+}
+
+impl http_body::Body for Counted {
+    type Data = Bytes;
+    type Error = hyper::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
+        Pin::new(&mut self.body).poll_frame(context)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
