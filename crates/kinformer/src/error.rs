@@ -46,6 +46,9 @@ pub enum Error {
         /// In which group and version.
         group_version: Arc<str>,
     },
+    /// A group or version cannot be a segment of a URL's path; the server was not asked.
+    #[error(transparent)]
+    Name(Arc<kinformer_kube::Error>),
     /// Informers can be started within a tokio runtime only.
     #[error("informers can only be started within a tokio runtime")]
     NoRuntime,

@@ -8,7 +8,7 @@ use dashmap::DashMap;
 use dashmap::mapref::entry::Entry as Place;
 use futures::future::join_all;
 use kinformer_core::Object;
-use kinformer_kube::{FromWire, KubeListerWatcher};
+use kinformer_kube::{FromWire, KubeListerWatcher, check_group_version};
 use kinformer_reflector::ListerWatcher;
 use kinformer_shared_informer::{SharedIndexInformer, SharedIndexInformerBuilder};
 use kinformer_store::{IndexFunction, NAMESPACE_INDEX};
@@ -167,13 +167,15 @@ impl<O: Objects> SharedInformerFactory<O> {
     ///
     /// # Errors
     /// [`Error::NoSuchResource`]: the server serves the group and version, but not this in it. [`Error::Discovery`]:
-    /// it does not serve these either, or does not answer.
+    /// it does not serve these either, or does not answer. [`Error::Name`]: they cannot be part of a path.
     ///
     /// Follows client-go 1.37 (`ForResource`).
     pub async fn for_resource(
         &self,
         resource: &GroupVersionResource,
     ) -> Result<GenericInformer<DynamicObject>, Error> {
+        check_group_version(&resource.group, &resource.version)
+            .map_err(|error| Error::Name(Arc::new(error)))?;
         let group_version = GroupVersion { group: resource.group.clone(), version: resource.version.clone() };
         let error = |source| Error::Discovery {
             what: format!("{}.{}.{}", resource.resource, resource.version, resource.group).into(),
@@ -197,8 +199,10 @@ impl<O: Objects> SharedInformerFactory<O> {
     /// A resource by its kind, with objects of any shape. The server is asked about it.
     ///
     /// # Errors
-    /// [`Error::Discovery`]: the server does not serve it, or does not answer.
+    /// [`Error::Discovery`]: the server does not serve it, or does not answer. [`Error::Name`]: its group or version
+    /// cannot be part of a path.
     pub async fn for_kind(&self, kind: &GroupVersionKind) -> Result<GenericInformer<DynamicObject>, Error> {
+        check_group_version(&kind.group, &kind.version).map_err(|error| Error::Name(Arc::new(error)))?;
         match kube_client::discovery::pinned_kind(self.client(), kind).await {
             Ok((resource, capabilities)) => Ok(self.dynamic(resource, capabilities.scope)),
             Err(source) => Err(Error::Discovery {

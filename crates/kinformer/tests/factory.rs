@@ -494,3 +494,32 @@ async fn an_informer_that_somebody_else_runs_is_none_of_the_factorys_troubles() 
     running.await.unwrap().unwrap();
     server.shutdown().await;
 }
+
+// contract: L-22
+#[tokio::test]
+async fn names_that_are_no_segment_of_a_path_are_errors_and_no_requests() {
+    let server = server().await;
+    let client = kinformer::client(server.config().unwrap()).unwrap();
+    for bad in ["v1/namespaces/kube-system/secrets?x=", "..", "a%2Fb"] {
+        let factory = SharedInformerFactory::builder(client.clone()).namespace(bad).build();
+        let resource = GroupVersionResource::gvr("", bad, "pods");
+        assert!(matches!(factory.for_resource(&resource).await, Err(Error::Name(_))));
+        let kind = GroupVersionKind::gvk(bad, "v1", "Pod");
+        assert!(matches!(factory.for_kind(&kind).await, Err(Error::Name(_))));
+
+        let pods = factory.core().v1().pods().informer();
+        factory.start().unwrap();
+        let failed = async {
+            loop {
+                if let Some(error) = pods.reflector().and_then(|reflector| reflector.last_error()) {
+                    return error;
+                }
+                tokio::task::yield_now().await;
+            }
+        };
+        let error = tokio::time::timeout_at(soon(), failed).await.unwrap();
+        assert!(error.to_string().contains(&format!("the namespace {bad:?}")), "{error}");
+        factory.shutdown().await.unwrap();
+    }
+    assert!(server.stats().requests.is_empty(), "{:?}", server.stats());
+}

@@ -46,9 +46,11 @@ mod error;
 mod list_kind;
 mod lister_watcher;
 mod params;
+mod path;
 
 pub use client::{client, client_http1, sends_credentials};
 pub use error::Error;
 pub use kinformer_wire::{Decoded, Encoding, FromWire, ManagedFields, MemberPath, Packed, Typed};
 pub use lister_watcher::KubeListerWatcher;
 pub use params::Params;
+pub use path::check_group_version;

@@ -20,11 +20,11 @@ use kinformer_wire::{
 use kube_client::Client;
 use kube_client::client::Body;
 use kube_core::discovery::ApiResource;
-use kube_core::{DynamicObject, GroupVersionKind, Resource};
+use kube_core::{GroupVersionKind, Resource};
 
 use crate::answer::{self, failure};
 use crate::decode::{ItemError, Named};
-use crate::{Error, Params, decode, list_kind};
+use crate::{Error, Params, decode, list_kind, path};
 
 /// How long a list may be without a byte, unless told otherwise.
 const IDLE: Duration = Duration::from_secs(30);
@@ -80,8 +80,10 @@ impl<K: Resource<DynamicType = ApiResource>> KubeListerWatcher<K> {
     /// As [`Self::dynamic`], for a kind whose resource the server is asked for.
     ///
     /// # Errors
-    /// [`Error::Discovery`]: the server does not serve the kind, or does not answer.
+    /// [`Error::Discovery`]: the server does not serve the kind, or does not answer. [`Error::PathSegment`]: its group or
+    /// version cannot be part of a path.
     pub async fn discover(client: Client, kind: &GroupVersionKind) -> Result<Self, Error> {
+        path::check_group_version(&kind.group, &kind.version)?;
         match kube_client::discovery::pinned_kind(&client, kind).await {
             Ok((resource, _)) => Ok(Self::dynamic(client, resource)),
             Err(source) => Err(Error::Discovery {
@@ -136,7 +138,8 @@ impl<K> KubeListerWatcher<K> {
         }
     }
 
-    /// Only the objects of one namespace.
+    /// Only the objects of one namespace; of all namespaces where it is empty, as in client-go. Lists and watches of a
+    /// name that cannot be a segment of a path fail with [`Error::PathSegment`] without a request.
     #[must_use]
     pub fn namespace(mut self, namespace: impl Into<String>) -> Self {
         self.namespace = Some(namespace.into());
@@ -245,7 +248,7 @@ impl<K> KubeListerWatcher<K> {
         if let Some(tweak) = &self.tweak {
             tweak(&mut params);
         }
-        let path = DynamicObject::url_path(&self.resource.resource, self.namespace.as_deref());
+        let path = path::of(&self.resource.resource, self.namespace.as_deref()).map_err(ApiError::source)?;
         let as_type = match (self.resource.metadata_only, watch) {
             (false, _) => "",
             (true, false) => ";as=PartialObjectMetadataList;g=meta.k8s.io;v=v1",
@@ -256,7 +259,11 @@ impl<K> KubeListerWatcher<K> {
             Some(_) => format!("{}{as_type},{json}{as_type}", Encoding::Protobuf.media_type()),
             None => format!("{json}{as_type}"),
         };
-        let request = Request::get(format!("{path}?{}", params.query())).header(header::ACCEPT, accept);
+        let mut request = Request::get(format!("{path}?{}", params.query())).header(header::ACCEPT, accept);
+        if watch {
+            // A compressor holds events back, and a client that decodes has been seen to fail on them.
+            request = request.header(header::ACCEPT_ENCODING, "identity");
+        }
         let request =
             request.body(Body::empty()).map_err(|error| ApiError::Source { source: Box::new(error) })?;
         let answer = tokio::time::timeout(self.idle, self.client.send(request)).await;
