@@ -1,6 +1,6 @@
 //! Which cluster is meant, and a client for it.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use kinformer_core::with_causes;
 use kube_client::config::{AuthInfo, KubeConfigOptions, Kubeconfig, KubeconfigError};
@@ -9,6 +9,7 @@ use kube_client::{Client, Config};
 use crate::args::{ConnectionArgs, ScopeArgs};
 use crate::embedded::Embedded;
 use crate::exit::Error;
+use crate::plain_http;
 use crate::token::Given;
 
 /// A cluster to talk to.
@@ -71,8 +72,9 @@ async fn config(args: &ConnectionArgs) -> Result<Config, Error> {
         None => in_cluster()?,
     };
     if let Some(server) = &args.server {
-        config.cluster_url = url(server)?;
+        plain_http::use_server(&mut config, url(server)?);
     }
+    plain_http::drop_credentials(&mut config);
     if let Some(given) = args.token.given()? {
         let (token, token_file) = readable(&given);
         // Nothing else of the kubeconfig may speak for the user now; its certificate stays, as with kubectl.
@@ -92,6 +94,7 @@ async fn config(args: &ConnectionArgs) -> Result<Config, Error> {
         config.root_cert = None;
         config.root_cert_file = None;
     }
+    plain_http::check_token(&config)?;
     Ok(config)
 }
 
@@ -175,7 +178,20 @@ async fn of_kubeconfig(kubeconfig: Kubeconfig, from: &str, args: &ConnectionArgs
         Some(_) => {}
     }
     let options = KubeConfigOptions { context: args.context.clone(), ..KubeConfigOptions::default() };
-    Config::from_custom_kubeconfig(kubeconfig, &options).await.map_err(|error| unusable(from, &error))
+    let ca_file = ca_file(&kubeconfig, args.context.as_deref().or(current));
+    let config = Config::from_custom_kubeconfig(kubeconfig, &options).await;
+    let mut config = config.map_err(|error| unusable(from, &error))?;
+    config.root_cert_file = ca_file;
+    Ok(config)
+}
+
+/// The file with the CA bundle of a context's cluster, which is read again when it changes.
+fn ca_file(kubeconfig: &Kubeconfig, context: Option<&str>) -> Option<PathBuf> {
+    let context = kubeconfig.contexts.iter().find(|named| Some(named.name.as_str()) == context)?;
+    let name = &context.context.as_ref()?.cluster;
+    let cluster = kubeconfig.clusters.iter().find(|named| named.name == *name)?.cluster.as_ref()?;
+    let inline = cluster.certificate_authority_data.as_ref().is_some_and(|data| !data.is_empty());
+    cluster.certificate_authority.as_ref().filter(|file| !inline && !file.is_empty()).map(PathBuf::from)
 }
 
 fn listed(names: &[String]) -> String {

@@ -14,6 +14,7 @@ mod lines;
 mod logs;
 mod objects;
 mod output;
+mod plain_http;
 mod printer;
 mod private_file;
 mod resources;

@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 
+use kinformer::ClientError;
 use kinformer_core::with_causes;
 use kinformer_reflector::{ApiError, Failure, Recovery};
 use parking_lot::Mutex;
@@ -47,9 +48,18 @@ impl Judge {
     }
 
     fn finally(&self, error: &ApiError) -> Option<Error> {
-        let status = error.status()?;
         let (server, what) = (self.server.to_string(), self.what.to_string());
         let reason = with_causes(error);
+        if let ApiError::Source { source } = error {
+            return match source.downcast_ref()? {
+                ClientError::PathSegment { .. } => Some(Error::Usage(with_causes(&**source))),
+                ClientError::Redirect { .. } | ClientError::ContentEncoding { .. } => {
+                    Some(Error::Answer { server, what, reason })
+                }
+                _ => None,
+            };
+        }
+        let status = error.status()?;
         match status.code {
             401 | 403 => Some(Error::Refused { server, what, reason }),
             400 | 404 | 405 | 406 | 415 | 422 => Some(Error::Answer { server, what, reason }),

@@ -16,7 +16,8 @@ async fn serves_other_processes_until_a_signal() {
         let url = server.line().await;
         assert!(url.starts_with("http://127.0.0.1:"), "{url}");
 
-        let watch = run(&format!("watch pods -o json --until-synced --kubeconfig {config}")).await;
+        let watch =
+            run(&format!("watch pods -o json --until-synced --kubeconfig {config} --token secret")).await;
         watch.code(0);
         let synced = watch.json().into_iter().find(|line| line["event"] == "synced").unwrap();
         assert_eq!(synced["count"], 7);

@@ -165,3 +165,65 @@ async fn bad_command_lines_are_told_with_the_usage() {
     help.code(0);
     assert!(help.stdout.contains("Exit codes:"), "{help:#?}");
 }
+
+/// A kubeconfig of one cluster and one user, and what leads to it.
+fn kubeconfig(directory: &Directory, server: &str, user: &str) -> String {
+    let path = directory.file("config");
+    let config = format!(
+        "apiVersion: v1\nkind: Config\ncurrent-context: c\nclusters:\n- {{name: c, cluster: {{server: \"{server}\", \
+         insecure-skip-tls-verify: true}}}}\ncontexts:\n- {{name: c, context: {{cluster: c, user: u}}}}\n\
+         users:\n- {{name: u, user: {user}}}\n"
+    );
+    std::fs::write(&path, config).unwrap();
+    format!("--kubeconfig {path}")
+}
+
+// contract: L-21
+#[tokio::test]
+async fn credentials_of_a_kubeconfig_are_sent_over_tls_only() {
+    let plain = ApiServer::builder().token("secret").start().await.unwrap();
+    let secure = ApiServer::builder().tls().token("secret").start().await.unwrap();
+    let directory = Directory::new("plain");
+    let token_file = directory.file("token");
+    std::fs::write(&token_file, "secret").unwrap();
+    let plugin = directory.file("plugin");
+    let ran = directory.file("ran");
+    let script = format!("#!/bin/sh\n/bin/touch {ran}\necho '{{\"status\":{{\"token\":\"secret\"}}}}'\n");
+    std::fs::write(&plugin, script).unwrap();
+    std::fs::set_permissions(&plugin, std::os::unix::fs::PermissionsExt::from_mode(0o700)).unwrap();
+    let users = [
+        "{token: secret}".to_owned(),
+        format!("{{tokenFile: \"{token_file}\"}}"),
+        format!("{{exec: {{apiVersion: client.authentication.k8s.io/v1, command: \"{plugin}\"}}}}"),
+    ];
+    for user in users {
+        let how = kubeconfig(&directory, &plain.url(), &user);
+        run(&format!("{WATCH} {how}")).await.code(4).said("401").said("not sent without TLS");
+        assert!(!std::path::Path::new(&ran).exists());
+        // One that is given by hand may be sent within this machine.
+        run(&format!("{WATCH} {how} --token secret")).await.code(0);
+        // Another server over TLS receives them, as with kubectl.
+        let other = kubeconfig(&directory, "https://127.0.0.1:1", &user);
+        run(&format!("{WATCH} {other} --server {}", plain.url())).await.code(4).said("401");
+        assert!(!std::path::Path::new(&ran).exists());
+        run(&format!("{WATCH} {other} --server {}", secure.url())).await.code(0);
+        std::fs::remove_file(&ran).ok();
+    }
+    let port = plain.address().port();
+    run(&format!("{WATCH} --server http://localhost:{port} --token secret")).await.code(0);
+    // Another machine, as far as can be seen.
+    let elsewhere = format!("{WATCH} --server http://0.0.0.0:{port} --token secret");
+    run(&elsewhere).await.code(1).said("not sent without TLS to http://0.0.0.0");
+}
+
+// contract: L-22
+#[tokio::test]
+async fn a_namespace_that_is_no_segment_of_a_path_is_refused() {
+    let server = server(0).await;
+    for namespace in ["kube-system/secrets?x=", "..", "a%2Fb"] {
+        for command in ["watch pods --until-synced", "get pods"] {
+            let ended = run(&format!("{command} -n {namespace} --server {}", server.url())).await;
+            ended.code(2).said("namespace").said(namespace);
+        }
+    }
+}
