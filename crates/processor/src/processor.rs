@@ -83,7 +83,7 @@ pub(crate) struct Inner<T> {
     /// How many notifications have been published. Written under the log's lock.
     published: Arc<AtomicU64>,
     /// Whether the end of the initial list has been published. Written under the log's lock.
-    synced: CancellationToken,
+    synced: AtomicBool,
     members: Members<Member>,
     state: Option<Box<Look<T>>>,
     schedule: Mutex<Schedule>,
@@ -162,7 +162,7 @@ impl<T: Object> SharedProcessorBuilder<T> {
             name,
             log: Arc::new(Log::new()),
             published: Arc::default(),
-            synced: CancellationToken::new(),
+            synced: AtomicBool::new(false),
             members: Members::new(),
             state,
             schedule: Mutex::new(Schedule::new(resync)),
@@ -308,7 +308,7 @@ impl<T: Object> SharedProcessor<T> {
 
     /// Whether the end of the initial list was published.
     pub fn has_synced(&self) -> bool {
-        self.inner.synced.is_cancelled()
+        self.inner.synced.load(Ordering::Acquire)
     }
 
     /// Checks which handlers are due for a resync, and says whether any is. A handler that was found due stays so, however
@@ -431,8 +431,9 @@ impl<T: Object> SharedProcessor<T> {
         }
         // The cursor first, and the state after it: what is published between the two is in both, and is told once
         // since its revision says so.
-        let (cursor, (read, synced)) =
-            inner.log.cursor(|| (inner.published.load(Ordering::Acquire), inner.synced.is_cancelled()));
+        let (cursor, (read, synced)) = inner
+            .log
+            .cursor(|| (inner.published.load(Ordering::Acquire), inner.synced.load(Ordering::Acquire)));
         let initial = inner.state.as_ref().map(|look| look());
         let id = inner.next_id.fetch_add(1, Ordering::Relaxed);
         let resync_period = inner.schedule.lock().add(id, resync);
@@ -491,7 +492,7 @@ impl<T: Object> Inner<T> {
             let first = self.published.load(Ordering::Relaxed);
             self.published.store(first + notifications.len() as u64, Ordering::Release);
             if synced {
-                self.synced.cancel();
+                self.synced.store(true, Ordering::Release);
             }
             Batch { first, revision, notifications, due, synced, published }
         });

@@ -11,8 +11,10 @@ use std::time::Duration;
 use common::{Pod, Recorder, added, no_task_left, pod, start, within};
 use kinformer_core::{KeyRef, Object};
 use kinformer_processor::{Buffer, Event, Notification, Registration, SharedProcessor, State};
+use kinformer_testing::reentrant::AskFromLogCalls;
 use parking_lot::Mutex;
 use tokio::time::Instant;
+use tracing_subscriber::layer::SubscriberExt as _;
 
 /// What all tests of this file have logged; each looks for names of its own.
 fn logged() -> &'static Mutex<Vec<u8>> {
@@ -30,7 +32,7 @@ fn logged() -> &'static Mutex<Vec<u8>> {
     let logged = LOGGED.get_or_init(Mutex::default);
     SUBSCRIBED.get_or_init(|| {
         let subscriber = tracing_subscriber::fmt().with_ansi(false).with_writer(|| Writer).finish();
-        tracing::subscriber::set_global_default(subscriber).unwrap();
+        tracing::subscriber::set_global_default(subscriber.with(AskFromLogCalls)).unwrap();
     });
     logged
 }
@@ -111,6 +113,7 @@ async fn a_panic_is_named_and_costs_one_event_and_a_second() {
 // contract: P-09
 #[tokio::test(start_paused = true)]
 async fn the_pause_after_a_panic_does_not_hold_up_the_end_nor_a_removal() {
+    logged();
     for (kind, add) in KINDS {
         let processor = SharedProcessor::new("test");
         let removed = add(&processor, "removed", Recorder::new());
@@ -130,6 +133,7 @@ async fn the_pause_after_a_panic_does_not_hold_up_the_end_nor_a_removal() {
 // contract: P-06, P-09
 #[tokio::test(start_paused = true)]
 async fn an_event_of_the_initial_list_that_panics_is_finished() {
+    logged();
     for (kind, add) in KINDS {
         let state = || State::new(0, vec![pod("bad", 1)].into_iter());
         let processor = SharedProcessor::builder("test").state(state).build();
@@ -204,6 +208,7 @@ impl Drop for Bomb {
 
 #[tokio::test(start_paused = true)]
 async fn objects_that_panic_when_they_are_dropped_harm_nobody() {
+    logged();
     let exploded = Arc::new(AtomicUsize::new(0));
     let bomb = |name| Arc::new(Bomb { name, exploded: exploded.clone() });
     // Five in each round, several in one event.

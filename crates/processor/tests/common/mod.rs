@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use kinformer_core::{KeyRef, Object, ResourceVersion, Tombstone};
 use kinformer_processor::{Error, Event, Notification, SharedProcessor};
+use kinformer_testing::reentrant;
 use tokio::sync::{Notify, watch};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
@@ -15,6 +16,12 @@ use tokio_util::sync::CancellationToken;
 pub struct Pod {
     pub name: String,
     pub version: u64,
+}
+
+impl Drop for Pod {
+    fn drop(&mut self) {
+        reentrant::ask_all("the drop of an object");
+    }
 }
 
 impl Object for Pod {
@@ -88,25 +95,35 @@ impl Recorder {
 
 /// A test that waits for ever says so instead.
 pub async fn within<F: Future>(future: F) -> F::Output {
+    let future = reentrant::ask_when_woken(Box::pin(future));
     tokio::time::timeout(Duration::from_secs(100), future).await.expect("waited for ever")
 }
 
-/// A processor that runs.
+/// A processor that runs, and is asked for its figures wherever user code runs.
 pub struct Running {
+    _asked: reentrant::OnAsk,
     pub cancel: CancellationToken,
     pub task: JoinHandle<Result<(), Error>>,
 }
 
 pub fn start<T: Object>(processor: &SharedProcessor<T>) -> Running {
     let cancel = CancellationToken::new();
+    reentrant::install();
+    let asked = processor.clone();
+    let _asked = reentrant::on_ask(move || {
+        drop(format!("{asked:?}"));
+        drop((asked.stats(), asked.has_synced(), asked.is_ready(), asked.resync_check_period()));
+    });
     let (processor, token) = (processor.clone(), cancel.clone());
-    Running { cancel, task: tokio::spawn(async move { processor.run(token).await }) }
+    Running { _asked, cancel, task: tokio::spawn(async move { processor.run(token).await }) }
 }
 
 impl Running {
     pub async fn stop(self) -> Result<(), Error> {
         self.cancel.cancel();
-        within(self.task).await.unwrap()
+        let ended = within(self.task).await.unwrap();
+        assert_eq!(reentrant::unanswered(), [""; 0]);
+        ended
     }
 }
 
