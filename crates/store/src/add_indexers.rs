@@ -30,7 +30,8 @@ impl<T: Object> Indexer<T> {
     ) -> Result<Report, Error> {
         let indexers: Indexers<T> = indexers.into_iter().collect();
         let added = indexers.as_slice().len();
-        let Some(first) = self.start_filling(indexers)? else { return Ok(Report::default()) };
+        // Also held here: functions that are refused are dropped without the locks.
+        let Some(first) = self.start_filling(indexers.clone())? else { return Ok(Report::default()) };
         let report = self.fill(first, added);
         self.open(first, added);
         Ok(report)

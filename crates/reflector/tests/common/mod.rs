@@ -8,7 +8,7 @@ use std::time::Duration;
 use kinformer_reflector::{
     ApiError, Backoff, List, Recovery, Reflector, ReflectorHandle, ReflectorOptions, Status, StopReason,
 };
-use kinformer_testing::{Item, RecordingSink, ScriptedSource};
+use kinformer_testing::{Item, RecordingSink, ScriptedSource, reentrant};
 use parking_lot::Mutex;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
@@ -21,6 +21,7 @@ pub(crate) struct Run {
     pub(crate) failures: Arc<Mutex<Vec<(Recovery, String, Duration)>>>,
     pub(crate) cancel: CancellationToken,
     pub(crate) task: JoinHandle<StopReason>,
+    _asked: reentrant::OnAsk,
 }
 
 /// Starts a reflector over the script.
@@ -30,13 +31,26 @@ pub(crate) fn start_with(source: ScriptedSource<Item>, options: ReflectorOptions
     let seen = failures.clone();
     let options = options.error_hook(move |failure| {
         assert_eq!(failure.reflector, "test");
+        reentrant::ask_all("the error hook");
         seen.lock().push((failure.recovery, failure.error.to_string(), failure.delay));
     });
     let reflector = Reflector::with_options("test", source.clone(), sink.clone(), options);
     let handle = reflector.handle();
+    reentrant::install();
+    let asked = handle.clone();
+    let _asked = reentrant::on_ask(move || {
+        drop(format!("{asked:?}"));
+        drop((
+            asked.statistics(),
+            asked.state(),
+            asked.last_error(),
+            asked.last_version(),
+            asked.is_synced(),
+        ));
+    });
     let cancel = CancellationToken::new();
     let task = tokio::spawn(reflector.run(cancel.clone()));
-    Run { source, sink, handle, failures, cancel, task }
+    Run { source, sink, handle, failures, cancel, task, _asked }
 }
 
 pub(crate) fn start(source: ScriptedSource<Item>) -> Run {
@@ -54,7 +68,8 @@ impl Run {
     /// Ends the reflector and makes sure that nothing is left of it.
     pub(crate) async fn stop(self) {
         self.cancel.cancel();
-        assert_eq!(self.task.await.unwrap(), StopReason::Cancelled);
+        assert_eq!(reentrant::ask_when_woken(self.task).await.unwrap(), StopReason::Cancelled);
+        assert_eq!(reentrant::unanswered(), [""; 0]);
         assert_eq!(self.source.open_watches(), 0);
         assert!(self.handle.is_stopped());
     }

@@ -9,7 +9,7 @@ use std::time::Duration;
 use kinformer_core::{Object, Tombstone};
 use kinformer_processor::Event;
 use kinformer_shared_informer::{Error, QueueKind, SharedIndexInformer};
-use kinformer_testing::{FakeSource, Item};
+use kinformer_testing::{FakeSource, Item, reentrant};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
@@ -120,8 +120,32 @@ pub(crate) fn stored(informer: &SharedIndexInformer<Item>) -> Map {
     informer.snapshot().iter().map(|item| (item.key().to_string(), (**item).clone())).collect()
 }
 
+/// An informer is asked for all its figures wherever user code runs, until this is dropped.
+pub(crate) fn asked<T: Object>(informer: &SharedIndexInformer<T>) -> reentrant::OnAsk {
+    reentrant::install();
+    let informer = informer.clone();
+    reentrant::on_ask(move || {
+        drop(format!("{informer:?}"));
+        drop((
+            informer.metrics(),
+            informer.phase(),
+            informer.has_synced(),
+            informer.snapshot().resource_version().clone(),
+        ));
+        if let Some(reflector) = informer.reflector() {
+            drop((
+                reflector.statistics(),
+                reflector.state(),
+                reflector.last_error(),
+                reflector.last_version(),
+            ));
+        }
+    })
+}
+
 /// A running informer and what ends it.
 pub(crate) struct Running {
+    _asked: reentrant::OnAsk,
     pub(crate) informer: SharedIndexInformer<Item>,
     pub(crate) cancel: CancellationToken,
     pub(crate) task: JoinHandle<Result<(), Error>>,
@@ -130,19 +154,22 @@ pub(crate) struct Running {
 impl Running {
     pub(crate) async fn start(informer: SharedIndexInformer<Item>) -> Self {
         let running = Self::start_only(informer);
-        running.informer.wait_for_sync().await.unwrap();
+        reentrant::ask_when_woken(Box::pin(running.informer.wait_for_sync())).await.unwrap();
         running
     }
 
     pub(crate) fn start_only(informer: SharedIndexInformer<Item>) -> Self {
         let cancel = CancellationToken::new();
+        let _asked = asked(&informer);
         let task = informer.spawn(cancel.clone());
-        Self { informer, cancel, task }
+        Self { _asked, informer, cancel, task }
     }
 
     pub(crate) async fn stop(self) -> Result<(), Error> {
         self.cancel.cancel();
-        self.task.await.unwrap()
+        let ended = reentrant::ask_when_woken(self.task).await.unwrap();
+        assert_eq!(reentrant::unanswered(), [""; 0]);
+        ended
     }
 }
 
