@@ -1,12 +1,14 @@
 //! Real time, and the clock of a runtime that a test has paused.
 
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::time::Instant;
+
+use tokio::time::Instant;
 
 /// The time that threads are blocked for is real, whatever the clock of a runtime says.
-#[expect(clippy::disallowed_methods, reason = "blocked threads block in real time")]
-pub(crate) fn real() -> Instant {
-    Instant::now()
+pub(crate) fn real() -> std::time::Instant {
+    #[expect(clippy::disallowed_methods, reason = "blocked threads block in real time")]
+    let now = std::time::Instant::now();
+    now
 }
 
 /// Keeps a paused clock from advancing by itself.
@@ -30,8 +32,8 @@ pub(crate) fn hold_if_paused() -> Option<Held> {
 
 /// A paused clock stands still while real time passes.
 fn is_paused() -> bool {
-    let before = tokio::time::Instant::now();
+    let before = Instant::now();
     let began = real();
     while real() <= began {}
-    tokio::time::Instant::now() == before
+    Instant::now() == before
 }

@@ -1,0 +1,55 @@
+//! User code that asks the factory and its informers for everything, wherever it runs: no lock is held there.
+#![allow(clippy::unwrap_used, missing_docs)]
+
+mod common;
+
+use std::time::Duration;
+
+use common::{builder, config_map, server, soon};
+use k8s_openapi::api::core::v1::ConfigMap;
+use kinformer::{Event, Packed};
+use kinformer_testing::reentrant::{self, AskWhenDropped};
+
+/// Waits with a waker that asks.
+async fn within<F: Future>(future: F) -> F::Output {
+    let future = reentrant::ask_when_woken(Box::pin(future));
+    tokio::time::timeout(Duration::from_secs(60), future).await.unwrap()
+}
+
+// contract: P-17
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_factory_may_be_asked_from_logs_hooks_wakers_and_drops() {
+    reentrant::install();
+    let server = server().await;
+    server.create(config_map("default", "a", "1")).unwrap();
+    let hook = AskWhenDropped("the drop of the error hook");
+    let on_error = move |_: &kinformer::Failure<'_>| {
+        let _ = &hook;
+        reentrant::ask_all("the error hook");
+    };
+    let factory = builder(&server).on_error(on_error).build();
+    let informer = factory.core().v1().config_maps().informer();
+    let asked = reentrant::on_ask({
+        let (factory, informer) = (factory.clone(), informer.clone());
+        move || {
+            drop(format!("{factory:?} {informer:?}"));
+            drop((factory.is_shut_down(), informer.metrics(), informer.phase(), informer.has_synced()));
+        }
+    });
+    let handler = AskWhenDropped("the drop of a handler");
+    let registration = informer
+        .handler()
+        .for_each(move |_: &Event<Packed<ConfigMap>>| {
+            let _ = &handler;
+        })
+        .unwrap();
+    factory.start().unwrap();
+    within(factory.wait_for_cache_sync_until(soon())).await.into_result().unwrap();
+    within(registration.synced()).await.unwrap();
+    let lease = factory.core().v1().config_maps().lease();
+    within(lease.release()).await;
+    within(factory.shutdown()).await.unwrap();
+    within(registration.remove()).await;
+    drop(asked);
+    assert_eq!(reentrant::unanswered(), [""; 0]);
+}
