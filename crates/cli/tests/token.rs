@@ -44,7 +44,9 @@ async fn a_token_comes_from_a_flag_a_file_or_the_environment() {
     run_with(&format!("{watch} --token wrong"), &environment).await.code(4);
     run_with(&format!("{watch} --token {SECRET}"), &[("KINFORMER_TOKEN", "wrong")]).await.code(0);
     let config = directory.file("config");
-    fs::write(&config, server.kubeconfig()).unwrap();
+    // Those of a kubeconfig are sent over TLS only.
+    let secure = ApiServer::builder().tls().token(SECRET).start().await.unwrap();
+    fs::write(&config, secure.kubeconfig()).unwrap();
     let with_config = format!("{WATCH} --kubeconfig {config}");
     run_with(&with_config, &[("KINFORMER_TOKEN", "wrong")]).await.code(4);
     run_with(&with_config, &[("KINFORMER_TOKEN", "")]).await.code(0);
@@ -128,7 +130,7 @@ async fn a_kubeconfig_with_a_token_is_for_its_owner_alone() {
     program.line().await;
     assert_eq!(fs::metadata(&config).unwrap().permissions().mode() & 0o777, 0o600);
     assert!(fs::read_to_string(&config).unwrap().contains(SECRET));
-    run(&format!("{WATCH} --kubeconfig {config}")).await.code(0);
+    run(&format!("{WATCH} --kubeconfig {config} --token {SECRET}")).await.code(0);
     program.signal(Signal::SIGTERM);
     program.ended().await.code(0);
 
