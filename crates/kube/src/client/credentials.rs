@@ -8,7 +8,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use http::{Request, Response, Uri, header};
 use jiff::Timestamp;
-use kinformer_core::{BoxError, with_causes};
+use kinformer_core::BoxError;
 use kube_client::Config;
 use kube_client::client::{Body, ConfigExt};
 use kube_client::config::{AuthInfo, ExecConfig};
@@ -92,7 +92,11 @@ impl Source {
         if let Some(path) = config.root_cert_file.take() {
             let read = |path: &PathBuf| super::tls::bundle(&std::fs::read(path)?);
             let bundle = read(&path).map_err(|error| {
-                format!("cannot read the certificates of {}: {}", path.display(), with_causes(&*error))
+                format!(
+                    "cannot read the certificates of {}: {}",
+                    path.display(),
+                    kinformer_core::with_causes(&*error)
+                )
             })?;
             config.root_cert = Some(bundle);
         }
