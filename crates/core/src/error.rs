@@ -41,6 +41,15 @@ pub enum Error {
     /// The object has no valid key. It is left out.
     #[error(transparent)]
     Key(#[from] KeyError),
+    /// The object panicked when it was asked for its key, UID, version or labels. It is left out; what was known of it
+    /// stays.
+    #[error("{} panicked when it was asked for its key, UID, version or labels: {source}", named(key))]
+    Accessor {
+        /// Which object, if it gave its key.
+        key: Option<ObjectKey>,
+        /// The message of the panic.
+        source: BoxError,
+    },
     /// The transform failed. The object is left out; what was known of it stays.
     #[error("transform of {key} failed: {source}")]
     Transform {
@@ -96,6 +105,10 @@ pub enum Error {
     /// The sink has been closed.
     #[error("closed")]
     Closed,
+}
+
+fn named(key: &Option<ObjectKey>) -> &str {
+    key.as_ref().map_or("an object of unknown key", ObjectKey::as_str)
 }
 
 /// An object without a valid key.
@@ -213,6 +226,14 @@ impl IntoIterator for Report {
 pub fn contain<R>(user_code: impl FnOnce() -> R) -> Result<R, BoxError> {
     // What the code had borrowed mutably is dropped with it or belongs to the user; ours is not in its reach.
     catch_unwind(AssertUnwindSafe(user_code)).map_err(panic_error)
+}
+
+/// Asks an object something, and asks once more if it panics: a panic that does not repeat loses nothing.
+///
+/// # Errors
+/// It panicked both times.
+pub fn ask<R>(accessors: impl Fn() -> R) -> Result<R, BoxError> {
+    contain(&accessors).or_else(|_| contain(&accessors))
 }
 
 /// What was thrown by a panic, as an error that carries its message: for those who catch one themselves, as code

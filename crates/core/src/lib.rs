@@ -61,10 +61,12 @@ mod transform;
 mod version;
 
 pub use delta::{Delta, DeltaType, Replacement};
-pub use error::{BoxError, Error, KeyError, KeyProblem, Problem, Report, contain, panic_error, with_causes};
+pub use error::{
+    BoxError, Error, KeyError, KeyProblem, Problem, Report, ask, contain, panic_error, with_causes,
+};
 pub use key::{KeyRef, ObjectKey};
 pub use object::{Keyed, Labels, Object};
 pub use sink::{KnownObjects, ReadyFuture, Sink};
 pub use tombstone::Tombstone;
 pub use transform::Transform;
-pub use version::ResourceVersion;
+pub use version::{ResourceVersion, VersionUpdate};

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use crate::error::contain;
+use crate::error::{ask, contain};
 use crate::{BoxError, Error, Object, ObjectKey};
 
 type Function<T> = dyn Fn(Arc<T>) -> Result<Arc<T>, BoxError> + Send + Sync;
@@ -40,14 +40,17 @@ impl<T: Object> Transform<T> {
     ///
     /// # Errors
     /// [`Error::Transform`] with the object's key when the function failed, panicked or changed the key;
-    /// [`Error::Key`] when the object has no valid key to begin with.
+    /// [`Error::Key`] when the object has no valid key to begin with; [`Error::Accessor`] when it panics when it is asked
+    /// for it.
     pub fn apply(&self, object: Arc<T>) -> Result<Arc<T>, Error> {
-        let key = ObjectKey::try_from(object.key())?;
+        let key = ask(|| ObjectKey::try_from(object.key()));
+        let key = key.map_err(|source| Error::Accessor { key: None, source })??;
+        let changed = |object: &Arc<T>| (key != object.key()).then(|| object.key().to_string());
         let result = contain(|| (self.0)(object)).unwrap_or_else(Err);
-        match result {
-            Ok(object) if key == object.key() => Ok(object),
-            Ok(object) => {
-                let source = format!("it changed the key to {}", object.key()).into();
+        match result.and_then(|object| Ok((ask(|| changed(&object))?, object))) {
+            Ok((None, object)) => Ok(object),
+            Ok((Some(other), _)) => {
+                let source = format!("it changed the key to {other}").into();
                 Err(Error::Transform { key, source })
             }
             Err(source) => Err(Error::Transform { key, source }),

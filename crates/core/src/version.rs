@@ -61,6 +61,55 @@ impl ResourceVersion {
     pub fn reaches(&self, other: &Self) -> bool {
         self.compare(other).is_some_and(Ordering::is_ge)
     }
+
+    /// Moves forward to `other`, or to it where the two cannot be compared. An unset `other` changes nothing.
+    pub fn advance(&mut self, other: &Self) {
+        if !other.is_unset() && !self.reaches(other) {
+            *self = other.clone();
+        }
+    }
+}
+
+/// How the version of a store moves once it has applied what came before.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum VersionUpdate {
+    /// As [`ResourceVersion::advance`]: the version of a single change, or of a bookmark.
+    Advance(ResourceVersion),
+    /// To this version, which may be lower or unset: that of a list.
+    Set(ResourceVersion),
+}
+
+impl VersionUpdate {
+    /// Leaves every version as it is.
+    pub const NONE: Self = Self::Advance(ResourceVersion::UNSET);
+
+    /// Whether this leaves every version as it is.
+    pub fn is_none(&self) -> bool {
+        *self == Self::NONE
+    }
+
+    /// Makes this update do what `next` would do after it.
+    pub fn append(&mut self, next: Self) {
+        match (&mut *self, next) {
+            (_, next @ Self::Set(_)) => *self = next,
+            (Self::Advance(version) | Self::Set(version), Self::Advance(next)) => version.advance(&next),
+        }
+    }
+
+    /// Moves a version.
+    pub fn apply_to(&self, version: &mut ResourceVersion) {
+        match self {
+            Self::Advance(next) => version.advance(next),
+            Self::Set(next) => version.clone_from(next),
+        }
+    }
+}
+
+impl Default for VersionUpdate {
+    fn default() -> Self {
+        Self::NONE
+    }
 }
 
 /// Digits only, no leading zero (which the server never writes, so its meaning would be a guess).

@@ -5,13 +5,13 @@ use std::sync::Arc;
 
 use kinformer_core::{
     Delta, Error as SinkError, KeyRef, KnownObjects, Object, ObjectKey, ReadyFuture, Replacement, Report,
-    ResourceVersion, Sink, Tombstone, Transform,
+    ResourceVersion, Sink, Tombstone, Transform, VersionUpdate,
 };
 
 use crate::in_flight::{InFlight, KeyMap, Newest};
 use crate::incoming::{self, Incoming, Keyed};
 use crate::known::{self, Known, LastKnown};
-use crate::popped::{Deltas, Taken, Ticket};
+use crate::popped::{Deltas, Taken};
 use crate::queue::BoxFuture;
 use crate::shared::{Backlog, Garbage, Shared};
 use crate::{Bound, Error, Popped, Queue, Stats};
@@ -30,15 +30,15 @@ pub enum OnReplace {
 /// A queue in which each key has one place, and deltas for a key gather there until it is popped.
 ///
 /// So a slow consumer sees everything that happened to an object, but pops the object only once. Two
-/// deletions in a row are one. A key that is written while it is queued keeps its place; after its pop it goes
+/// deletions in a row are one: the later one if it was observed, else the one that carries more. A key that is written while it is queued keeps its place; after its pop it goes
 /// to the tail again.
 ///
 /// With [known objects](DeltaFifoBuilder::known_objects) a replace finds out what is gone, also of what the
 /// queue itself does not hold, and a resync has something to queue; without them only the queued keys are
 /// compared. The known objects are asked while no lock is held.
 ///
-/// A clone is another handle to the same queue. Follows client-go 1.37 (`DeltaFIFO`). It has no bookmarks in
-/// the queue; [`Sink::bookmark`] does nothing.
+/// A clone is another handle to the same queue. Follows client-go 1.37 (`DeltaFIFO`), which has no bookmarks; here they
+/// are no deltas, and move the [version](Popped::version) of what is popped.
 pub struct DeltaFifo<T: Object> {
     shared: Arc<Shared<T, PerKey<T>>>,
     settings: Arc<DeltaFifoBuilder<T>>,
@@ -69,8 +69,14 @@ impl<T: Object> DeltaFifoBuilder<T> {
 /// The deltas of each key, and the keys in the order of their pops. A key is in both or in neither.
 pub(crate) struct PerKey<T> {
     deltas: KeyMap<Deltas<T>>,
-    queue: VecDeque<ObjectKey>,
+    queue: VecDeque<Place>,
     depth: usize,
+}
+
+struct Place {
+    key: ObjectKey,
+    /// What is reached when this key, and so all before it, has been popped.
+    version: VersionUpdate,
 }
 
 impl<T> Default for PerKey<T> {
@@ -83,15 +89,13 @@ impl<T: Object> PerKey<T> {
     fn push(&mut self, key: ObjectKey, delta: Delta<T>, garbage: &mut Garbage<T>) {
         let Some(deltas) = self.deltas.get_mut(&key) else {
             self.deltas.insert(key.clone(), Deltas::from_iter([delta]));
-            self.queue.push_back(key);
+            self.queue.push_back(Place { key, version: VersionUpdate::NONE });
             self.depth += 1;
             return;
         };
         if let (Some(Delta::Deleted(earlier)), Delta::Deleted(later)) = (deltas.last_mut(), &delta) {
-            // Of two deletions the one that carries more stays, of two that are equal the first observed one
-            // or the last missed one.
-            let better = (weight(later), later.is_final_state_unknown()) > (weight(earlier), false);
-            if better {
+            // Of two deletions the one that carries more stays. Of two that were observed that is the newer one.
+            if !later.is_final_state_unknown() || weight(later) > weight(earlier) {
                 let dropped = std::mem::replace(earlier, later.clone());
                 garbage.push(Newest::State(dropped.into_object()));
             }
@@ -120,18 +124,22 @@ impl<T: Object> Backlog<T> for PerKey<T> {
         self.queue.len()
     }
 
+    fn reaches(&mut self, version: VersionUpdate) -> Option<VersionUpdate> {
+        match self.queue.back_mut() {
+            Some(last) => last.version.append(version),
+            None => return Some(version),
+        }
+        None
+    }
+
     fn take(&mut self, max: usize, flight: &mut InFlight<T>, garbage: &mut Garbage<T>) -> (usize, Taken<T>) {
-        let mut taken = Taken {
-            deltas: Deltas::new(),
-            in_initial_list: false,
-            key_error: None,
-            ticket: Ticket::default(),
-        };
+        let mut taken = Taken::only(VersionUpdate::NONE);
         let mut entries = 0;
         while entries < max
-            && let Some(key) = self.queue.pop_front()
+            && let Some(Place { key, version }) = self.queue.pop_front()
         {
             entries += 1;
+            taken.version.append(version);
             let Some(mut deltas) = self.deltas.remove(&key) else { continue };
             self.depth -= deltas.len();
             if let Some(newest) = deltas.last() {
@@ -186,7 +194,7 @@ impl<T: Object> DeltaFifo<T> {
 
     /// The queued keys, in the order of their pops.
     pub fn keys(&self) -> Vec<ObjectKey> {
-        self.shared.lock().backlog.queue.iter().cloned().collect()
+        self.shared.lock().backlog.queue.iter().map(|place| place.key.clone()).collect()
     }
 
     /// What is queued for a key, in order; empty if it is not queued.
@@ -210,8 +218,8 @@ impl<T: Object> Sink<T> for DeltaFifo<T> {
     /// An observed final state passes the transform. If that fails, the deletion is queued without a state, and
     /// the report says so.
     fn delete(&self, tombstone: Tombstone<T>) -> Result<Report, SinkError> {
-        let (tombstone, report) = incoming::deletion(self.settings.transform.as_ref(), tombstone)?;
-        let key = ObjectKey::try_from(tombstone.key())?;
+        let (version, tombstone, report) = incoming::deletion(self.settings.transform.as_ref(), tombstone)?;
+        let key = incoming::key(|| tombstone.key())?;
         let apply = |known: bool| {
             self.shared.write(
                 tombstone,
@@ -229,6 +237,7 @@ impl<T: Object> Sink<T> for DeltaFifo<T> {
                         true => state.backlog.push(key.clone(), Delta::Deleted(tombstone), garbage),
                         false => garbage.push(Newest::State(tombstone.into_object())),
                     }
+                    state.reaches(version);
                     synced
                 },
             )
@@ -242,13 +251,14 @@ impl<T: Object> Sink<T> for DeltaFifo<T> {
 
     fn replace(&self, replacement: Replacement<T>) -> Result<Report, SinkError> {
         let incoming = Incoming::new(self.settings.transform.as_ref(), replacement);
-        let Keyed { objects, all, is_complete, report } = incoming.keyed()?;
+        let version = VersionUpdate::Set(incoming.resource_version.clone());
+        let Keyed { objects, all, is_complete, report } = incoming.keyed();
         // What is missing in an incomplete list may exist: as if it were listed.
         let listed = |key: &ObjectKey| !is_complete || all.contains_key(key);
         let apply = |known: Vec<LastKnown<T>>| {
             self.shared.write_all((known, objects), |state, garbage, (known, objects)| {
                 let mut gone: Vec<LastKnown<T>> = Vec::new();
-                for key in state.backlog.queue.iter().filter(|key| !listed(key)) {
+                for Place { key, .. } in state.backlog.queue.iter().filter(|place| !listed(&place.key)) {
                     match state.backlog.deltas.get(key).and_then(|deltas| deltas.last()) {
                         None | Some(Delta::Deleted(_)) => {}
                         Some(newest) => gone.push((key.clone(), newest.object().cloned())),
@@ -273,6 +283,7 @@ impl<T: Object> Sink<T> for DeltaFifo<T> {
                     let tombstone = Tombstone::FinalStateUnknown { key: key.clone(), last_known };
                     state.backlog.push(key, Delta::Deleted(tombstone), garbage);
                 }
+                state.reaches(version);
                 // What a resync has queued before is a part of the list now: the list has merged into it.
                 state.initial.replaced(0, state.backlog.entries())
             })
@@ -306,8 +317,8 @@ impl<T: Object> Sink<T> for DeltaFifo<T> {
         )
     }
 
-    fn bookmark(&self, _version: ResourceVersion) -> Result<(), SinkError> {
-        Ok(())
+    fn bookmark(&self, version: ResourceVersion) -> Result<(), SinkError> {
+        self.shared.bookmark(version)
     }
 
     fn is_ready(&self) -> bool {
@@ -321,8 +332,8 @@ impl<T: Object> Sink<T> for DeltaFifo<T> {
 
 impl<T: Object> DeltaFifo<T> {
     fn write(&self, delta: fn(Arc<T>) -> Delta<T>, object: Arc<T>) -> Result<Report, SinkError> {
-        let object = incoming::object(self.settings.transform.as_ref(), object)?;
-        let key = ObjectKey::try_from(object.key())?;
+        let (version, object) = incoming::object(self.settings.transform.as_ref(), object)?;
+        let key = incoming::key(|| object.key())?;
         let input = (key, delta(object));
         self.shared.write(
             input,
@@ -330,6 +341,7 @@ impl<T: Object> DeltaFifo<T> {
             |state, garbage, (key, delta)| {
                 let synced = state.initial.written();
                 state.backlog.push(key, delta, garbage);
+                state.reaches(version);
                 synced
             },
         )?;

@@ -9,7 +9,7 @@ use kinformer_core::{
 };
 
 use crate::in_flight::KeyMap;
-use crate::incoming::{Incoming, Keyed};
+use crate::incoming::{self, Incoming, Keyed};
 use crate::sync::{Mutex, MutexGuard};
 use crate::waiting::Changes;
 use crate::{Bound, Error};
@@ -277,7 +277,7 @@ impl<T: Object> Fifo<T> {
         object: Arc<T>,
         put: impl FnOnce(&mut State<T>, ObjectKey, Arc<T>) -> Option<Arc<T>>,
     ) -> Result<Report, SinkError> {
-        let key = ObjectKey::try_from(object.key())?;
+        let key = incoming::key(|| object.key())?;
         let mut state = self.shared.state.lock();
         if state.closed {
             drop(state);
@@ -320,7 +320,7 @@ impl<T: Object> Sink<T> for Fifo<T> {
     }
 
     fn delete(&self, tombstone: Tombstone<T>) -> Result<Report, SinkError> {
-        let key = ObjectKey::try_from(tombstone.key())?;
+        let key = incoming::key(|| tombstone.key())?;
         let mut state = self.shared.state.lock();
         if state.closed {
             drop(state);
@@ -335,7 +335,7 @@ impl<T: Object> Sink<T> for Fifo<T> {
     }
 
     fn replace(&self, replacement: Replacement<T>) -> Result<Report, SinkError> {
-        let Keyed { objects, all, is_complete, report } = Incoming::new(None, replacement).keyed()?;
+        let Keyed { objects, all, is_complete, report } = Incoming::new(None, replacement).keyed();
         let mut dropped = Vec::new();
         let mut state = self.shared.state.lock();
         if state.closed {

@@ -7,6 +7,7 @@ use kinformer_core::{Error as SinkError, KeyRef, Object, ObjectKey, Report, cont
 
 use crate::Error;
 use crate::in_flight::KeyMap;
+use crate::incoming;
 use crate::sync::Mutex;
 use crate::waiting::Changes;
 
@@ -101,7 +102,8 @@ impl<T: Object, P: Ord + Clone + Send + Sync + 'static> Heap<T, P> {
         self.put_all(objects, Present::Replace)
     }
 
-    /// Takes out the object with this key and gives it back.
+    /// Takes out the object with this key and gives it back; `None` if there is none. In client-go 1.37 (`Heap.Delete`)
+    /// that is an error.
     ///
     /// # Errors
     /// [`Error::Closed`].
@@ -242,7 +244,7 @@ impl<T: Object, P: Ord + Clone + Send + Sync + 'static> Heap<T, P> {
     }
 
     fn prepare(&self, object: &T) -> Result<(ObjectKey, P), SinkError> {
-        let key = ObjectKey::try_from(object.key())?;
+        let key = incoming::key(|| object.key())?;
         match contain(|| (self.shared.priority)(object)) {
             Ok(priority) => Ok((key, priority)),
             Err(source) => Err(SinkError::Priority { key, source }),

@@ -5,26 +5,53 @@ use std::sync::Arc;
 
 use foldhash::fast::RandomState;
 use hashbrown::HashTable;
-use kinformer_core::{Error, Object, ObjectKey, Replacement, Report, ResourceVersion, Tombstone, Transform};
+use kinformer_core::{
+    Error, KeyRef, Object, ObjectKey, Replacement, Report, ResourceVersion, Tombstone, Transform,
+    VersionUpdate, ask,
+};
 
 use crate::in_flight::KeyMap;
 
-/// One object, checked and transformed.
-pub(crate) fn object<T: Object>(transform: Option<&Transform<T>>, object: Arc<T>) -> Result<Arc<T>, Error> {
-    object.key().check()?;
-    match transform {
-        Some(transform) => transform.apply(object),
-        None => Ok(object),
-    }
+/// The key of an object.
+pub(crate) fn key<'a>(key: impl Fn() -> KeyRef<'a>) -> Result<ObjectKey, Error> {
+    Ok(ask(|| ObjectKey::try_from(key())).map_err(|source| Error::Accessor { key: None, source })??)
 }
 
-/// A deletion, checked. An observed final state comes from the source and passes the transform as every other
-/// state does. A deletion is never left out: if the transform fails, its state is, and the report says so.
+/// Asks an object that has a key for what follows from it. One that panics is left out.
+fn asked<'a, R>(key: impl Fn() -> KeyRef<'a>, accessors: impl Fn() -> R) -> Result<R, Error> {
+    ask(accessors)
+        .map_err(|source| Error::Accessor { key: ask(|| key().try_into().ok()).ok().flatten(), source })
+}
+
+/// One object, checked and transformed, and the version that it came with.
+pub(crate) fn object<T: Object>(
+    transform: Option<&Transform<T>>,
+    object: Arc<T>,
+) -> Result<(VersionUpdate, Arc<T>), Error> {
+    let version = asked(|| object.key(), || object.key().check().map(|()| object.resource_version()))??;
+    let object = match transform {
+        Some(transform) => transform.apply(object)?,
+        None => object,
+    };
+    Ok((VersionUpdate::Advance(version), object))
+}
+
+/// A deletion, checked, and the version that it came with. An observed final state comes from the source and passes the
+/// transform as every other state does. A deletion is never left out: if the transform fails, its state is, and the
+/// report says so.
 pub(crate) fn deletion<T: Object>(
     transform: Option<&Transform<T>>,
     tombstone: Tombstone<T>,
-) -> Result<(Tombstone<T>, Report), Error> {
-    tombstone.key().check()?;
+) -> Result<(VersionUpdate, Tombstone<T>, Report), Error> {
+    let version = asked(
+        || tombstone.key(),
+        || {
+            tombstone.key().check().map(|()| match &tombstone {
+                Tombstone::FinalState(object) => object.resource_version(),
+                Tombstone::FinalStateUnknown { .. } => ResourceVersion::UNSET,
+            })
+        },
+    )??;
     let mut report = Report::default();
     let tombstone = match (transform, tombstone) {
         (Some(transform), Tombstone::FinalState(object)) => match transform.apply(object) {
@@ -38,7 +65,7 @@ pub(crate) fn deletion<T: Object>(
         },
         (_, tombstone) => tombstone,
     };
-    Ok((tombstone, report))
+    Ok((VersionUpdate::Advance(version), tombstone, report))
 }
 
 /// A list, checked and transformed, with every key once.
@@ -54,22 +81,28 @@ pub(crate) struct Incoming<T> {
 
 impl<T: Object> Incoming<T> {
     pub(crate) fn new(transform: Option<&Transform<T>>, replacement: Replacement<T>) -> Self {
-        let Replacement { objects: list, resource_version, mut undelivered, unreadable, .. } = replacement;
+        let Replacement { objects: list, resource_version, mut undelivered, mut unreadable, .. } =
+            replacement;
         let mut report = Report::default();
         let mut objects: Vec<Option<Arc<T>>> = Vec::with_capacity(list.len());
         for (position, incoming) in list.into_iter().enumerate() {
             objects.push(match object(transform, incoming) {
-                Ok(object) => Some(object),
+                Ok((_, object)) => Some(object),
                 Err(error) => {
-                    if let Error::Transform { key, .. } = &error {
-                        undelivered.push(key.clone());
+                    match &error {
+                        Error::Transform { key, .. } | Error::Accessor { key: Some(key), .. } => {
+                            undelivered.push(key.clone());
+                        }
+                        Error::Accessor { key: None, .. } => unreadable += 1,
+                        _ => {}
                     }
                     report.push(position, error);
                     None
                 }
             });
         }
-        for (earlier, key) in duplicates(&objects) {
+        // Objects that panic here are found out when they are stored.
+        for (earlier, key) in ask(|| duplicates(&objects)).unwrap_or_default() {
             report.push(earlier, Error::Duplicate { key });
             if let Some(place) = objects.get_mut(earlier) {
                 *place = None;
@@ -80,19 +113,27 @@ impl<T: Object> Incoming<T> {
     }
 
     /// The list for a queue that tracks keys.
-    pub(crate) fn keyed(self) -> Result<Keyed<T>, Error> {
+    pub(crate) fn keyed(mut self) -> Keyed<T> {
         let mut all = KeyMap::with_capacity_and_hasher(
             self.objects.len() + self.undelivered.len(),
             RandomState::default(),
         );
         let mut objects = Vec::with_capacity(self.objects.len());
         for object in self.objects {
-            let key = ObjectKey::try_from(object.key())?;
-            all.insert(key.clone(), ());
-            objects.push((key, object));
+            match key(|| object.key()) {
+                Ok(key) => {
+                    all.insert(key.clone(), ());
+                    objects.push((key, object));
+                }
+                // It gave its key before.
+                Err(error) => {
+                    self.unreadable += 1;
+                    self.report.push(objects.len(), error);
+                }
+            }
         }
         all.extend(self.undelivered.into_iter().map(|key| (key, ())));
-        Ok(Keyed { objects, all, is_complete: self.unreadable == 0, report: self.report })
+        Keyed { objects, all, is_complete: self.unreadable == 0, report: self.report }
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use kinformer_core::{Error, KnownObjects, Object, ObjectKey, contain};
+use kinformer_core::{Error, KnownObjects, Object, ObjectKey, ask, contain};
 
 use crate::in_flight::KeyMap;
 
@@ -33,7 +33,8 @@ pub(crate) fn all<T: Object>(known: &Known<T>) -> Result<Vec<(ObjectKey, Arc<T>)
     asked(|| {
         let mut all = Vec::new();
         known.for_each(&mut |object| {
-            all.extend(ObjectKey::try_from(object.key()).ok().map(|key| (key, object.clone())));
+            let key = ask(|| ObjectKey::try_from(object.key()));
+            all.extend(key.ok().and_then(Result::ok).map(|key| (key, object.clone())));
         });
         all
     })

@@ -3,7 +3,7 @@
 use std::ops::Deref;
 use std::sync::Arc;
 
-use kinformer_core::{Delta, KeyError, Object, ObjectKey};
+use kinformer_core::{Delta, KeyError, Object, ObjectKey, VersionUpdate};
 use smallvec::SmallVec;
 
 pub(crate) type Deltas<T> = SmallVec<[Delta<T>; 1]>;
@@ -19,6 +19,7 @@ pub struct Popped<T: Object> {
     deltas: Deltas<T>,
     in_initial_list: bool,
     key_error: Option<KeyError>,
+    version: VersionUpdate,
     ticket: Ticket,
     queue: Arc<dyn Finish>,
 }
@@ -42,13 +43,27 @@ pub(crate) struct Taken<T> {
     pub(crate) deltas: Deltas<T>,
     pub(crate) in_initial_list: bool,
     pub(crate) key_error: Option<KeyError>,
+    pub(crate) version: VersionUpdate,
     pub(crate) ticket: Ticket,
+}
+
+impl<T> Taken<T> {
+    /// No delta, but a version.
+    pub(crate) fn only(version: VersionUpdate) -> Self {
+        Self {
+            deltas: Deltas::new(),
+            in_initial_list: false,
+            key_error: None,
+            version,
+            ticket: Ticket::default(),
+        }
+    }
 }
 
 impl<T: Object> Popped<T> {
     pub(crate) fn new(taken: Taken<T>, queue: Arc<dyn Finish>) -> Self {
-        let Taken { deltas, in_initial_list, key_error, ticket } = taken;
-        Self { deltas, in_initial_list, key_error, ticket, queue }
+        let Taken { deltas, in_initial_list, key_error, version, ticket } = taken;
+        Self { deltas, in_initial_list, key_error, version, ticket, queue }
     }
 
     /// The deltas, in order.
@@ -64,6 +79,15 @@ impl<T: Object> Popped<T> {
     /// Whether the first replace brought these.
     pub fn in_initial_list(&self) -> bool {
         self.in_initial_list
+    }
+
+    /// How the version of the consumer moves once these deltas, and all that were popped before, have been processed:
+    /// then everything up to that version has been. There may be nothing but a version, and no delta.
+    ///
+    /// The version of a single object says less: in a [`DeltaFifo`](crate::DeltaFifo) older deltas of other keys may
+    /// still be queued behind it, and so may the rest of a list that was taken apart.
+    pub fn version(&self) -> &VersionUpdate {
+        &self.version
     }
 
     /// The last delta's object has no valid key any more: it has changed since it was queued. The delta is

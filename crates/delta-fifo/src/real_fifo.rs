@@ -9,13 +9,13 @@ use hashbrown::HashTable;
 use hashbrown::hash_table::Entry;
 use kinformer_core::{
     Delta, Error as SinkError, KeyError, KeyProblem, KnownObjects, Object, ObjectKey, ReadyFuture,
-    Replacement, Report, ResourceVersion, Sink, Tombstone, Transform, contain,
+    Replacement, Report, ResourceVersion, Sink, Tombstone, Transform, VersionUpdate, ask, contain,
 };
 
 use crate::in_flight::{InFlight, KeyMap, Newest};
 use crate::incoming::{self, Incoming, Keyed};
 use crate::known::{self, Known, LastKnown};
-use crate::popped::{Deltas, Taken, Ticket};
+use crate::popped::Taken;
 use crate::queue::BoxFuture;
 use crate::shared::{Backlog, Garbage, Shared, State};
 use crate::{Bound, Error, Popped, Queue, Stats};
@@ -27,7 +27,7 @@ use crate::{Bound, Error, Popped, Queue, Stats};
 ///   for the consumer to find out, when it applies the list.
 /// * **With [known objects](RealFifoBuilder::known_objects)**: a replace is a [`Delta::Deleted`] for each
 ///   key that is missing, then a [`Delta::Replaced`] for each object; a resync is a [`Delta::Sync`] for each
-///   known object. Bookmarks are left out. The known objects are asked while no lock is held.
+///   known object. Bookmarks are no deltas, and only move the [version](Popped::version). The known objects are asked while no lock is held.
 ///
 /// A clone is another handle to the same queue. Follows client-go 1.37 (`RealFIFO`).
 pub struct RealFifo<T: Object> {
@@ -65,12 +65,21 @@ struct Item<T> {
     hash: u64,
     /// The key, where keys are tracked beyond their pop, because there are known objects.
     key: Option<ObjectKey>,
+    /// What is reached when this, and so all before it, has been popped.
+    version: VersionUpdate,
+}
+
+impl<T> Item<T> {
+    /// A delta without a key.
+    fn of_all(delta: Delta<T>) -> Self {
+        Self { delta, hash: 0, key: None, version: VersionUpdate::NONE }
+    }
 }
 
 impl<T: Object> InOrder<T> {
     /// The key of an item, if it still is one; an object may have changed inside since it was queued.
     fn check(item: &Item<T>) -> Option<KeyError> {
-        let checked = contain(|| item.delta.key().map_or(Ok(()), |key| key.check()));
+        let checked = ask(|| item.delta.key().map_or(Ok(()), |key| key.check()));
         let panicked = |_| Err(KeyError::new("", KeyProblem::Panicked));
         checked.unwrap_or_else(panicked).err()
     }
@@ -112,15 +121,21 @@ impl<T: Object> Backlog<T> for InOrder<T> {
         self.items.len()
     }
 
+    fn reaches(&mut self, version: VersionUpdate) -> Option<VersionUpdate> {
+        match self.items.back_mut() {
+            Some(last) => last.version.append(version),
+            None => return Some(version),
+        }
+        None
+    }
+
     fn take(&mut self, max: usize, flight: &mut InFlight<T>, garbage: &mut Garbage<T>) -> (usize, Taken<T>) {
         let (size, key_error) = self.batch(max);
-        let mut taken = Taken {
-            deltas: Deltas::with_capacity(size),
-            in_initial_list: false,
-            key_error,
-            ticket: Ticket::default(),
-        };
-        for Item { delta, key, .. } in self.items.drain(..size) {
+        let mut taken = Taken::only(VersionUpdate::NONE);
+        taken.deltas.reserve(size);
+        taken.key_error = key_error;
+        for Item { delta, key, version, .. } in self.items.drain(..size) {
+            taken.version.append(version);
             if let Some(key) = key {
                 garbage.push(flight.popped(key.clone(), Newest::of(&delta)));
                 taken.ticket.keys.push(key);
@@ -157,22 +172,24 @@ impl<T: Object> RealFifo<T> {
         self.settings.known.is_none()
     }
 
-    fn item(&self, delta: Delta<T>) -> Item<T> {
-        let (hash, key) = match delta.key() {
-            Some(key) => (self.seed.hash_one(key), key),
-            None => return Item { delta, hash: 0, key: None },
-        };
-        let key = if self.is_atomic() { None } else { ObjectKey::try_from(key).ok() };
-        Item { delta, hash, key }
+    fn item(&self, delta: Delta<T>, version: VersionUpdate) -> Result<Item<T>, SinkError> {
+        let (hash, key) = ask(|| {
+            let key = delta.key()?;
+            let owned = if self.is_atomic() { None } else { ObjectKey::try_from(key).ok() };
+            Some((self.seed.hash_one(key), owned))
+        })
+        .map_err(|source| SinkError::Accessor { key: None, source })?
+        .unwrap_or_default();
+        Ok(Item { delta, hash, key, version })
     }
 
     /// An item whose key is known already, so that the object need not be asked.
     fn keyed(&self, key: ObjectKey, delta: Delta<T>) -> Item<T> {
-        Item { delta, hash: self.seed.hash_one(key.as_key()), key: Some(key) }
+        Item { delta, hash: self.seed.hash_one(key.as_key()), key: Some(key), version: VersionUpdate::NONE }
     }
 
-    fn write(&self, delta: Delta<T>) -> Result<(), SinkError> {
-        let item = self.item(delta);
+    fn write(&self, delta: Delta<T>, version: VersionUpdate) -> Result<(), SinkError> {
+        let item = self.item(delta, version)?;
         self.push(item, |state| state.initial.written())
     }
 
@@ -182,7 +199,10 @@ impl<T: Object> RealFifo<T> {
         item: Item<T>,
         count: impl FnOnce(&mut State<T, InOrder<T>>) -> bool,
     ) -> Result<(), SinkError> {
-        let name = |item: &Item<T>| item.delta.key().map_or("*".into(), |key| key.to_string());
+        let name = |item: &Item<T>| {
+            let named = contain(|| item.delta.key().map(|key| key.to_string()));
+            named.ok().flatten().unwrap_or_else(|| "*".into())
+        };
         self.shared.write(item, name, |state, _, item| {
             state.backlog.items.push_back(item);
             count(state)
@@ -191,7 +211,8 @@ impl<T: Object> RealFifo<T> {
 
     /// A replace as single deltas: what is gone first, then the list.
     fn replace_each(&self, known: &Known<T>, incoming: Incoming<T>) -> Result<Report, SinkError> {
-        let Keyed { objects, all, is_complete, report } = incoming.keyed()?;
+        let version = VersionUpdate::Set(incoming.resource_version.clone());
+        let Keyed { objects, all, is_complete, report } = incoming.keyed();
         // What is missing in an incomplete list may exist: as if it were listed.
         let listed = |key: &ObjectKey| !is_complete || all.contains_key(key);
         let replaced: Vec<_> =
@@ -228,6 +249,7 @@ impl<T: Object> RealFifo<T> {
                     state.backlog.items.push_back(self.keyed(key, Delta::Deleted(tombstone)));
                 }
                 state.backlog.items.extend(replaced);
+                state.reaches(version);
                 state.initial.replaced(before, state.backlog.items.len() - before)
             })
         };
@@ -259,12 +281,14 @@ impl<T: Object> RealFifo<T> {
 
 impl<T: Object> Sink<T> for RealFifo<T> {
     fn add(&self, object: Arc<T>) -> Result<Report, SinkError> {
-        self.write(Delta::Added(incoming::object(self.settings.transform.as_ref(), object)?))?;
+        let (version, object) = incoming::object(self.settings.transform.as_ref(), object)?;
+        self.write(Delta::Added(object), version)?;
         Ok(Report::default())
     }
 
     fn update(&self, object: Arc<T>) -> Result<Report, SinkError> {
-        self.write(Delta::Updated(incoming::object(self.settings.transform.as_ref(), object)?))?;
+        let (version, object) = incoming::object(self.settings.transform.as_ref(), object)?;
+        self.write(Delta::Updated(object), version)?;
         Ok(Report::default())
     }
 
@@ -273,8 +297,8 @@ impl<T: Object> Sink<T> for RealFifo<T> {
     /// An observed final state passes the transform. If that fails, the deletion is queued without a state, and
     /// the report says so.
     fn delete(&self, tombstone: Tombstone<T>) -> Result<Report, SinkError> {
-        let (tombstone, report) = incoming::deletion(self.settings.transform.as_ref(), tombstone)?;
-        self.write(Delta::Deleted(tombstone))?;
+        let (version, tombstone, report) = incoming::deletion(self.settings.transform.as_ref(), tombstone)?;
+        self.write(Delta::Deleted(tombstone), version)?;
         Ok(report)
     }
 
@@ -284,26 +308,32 @@ impl<T: Object> Sink<T> for RealFifo<T> {
             return self.replace_each(known, incoming);
         }
         let Incoming { objects, undelivered, unreadable, resource_version, report } = incoming;
+        let version = VersionUpdate::Set(resource_version.clone());
         let all = Replacement::new(objects, resource_version).undelivered(undelivered).unreadable(unreadable);
-        self.push(self.item(Delta::ReplacedAll(Box::new(all))), |state| {
-            state.initial.replaced(state.backlog.items.len() - 1, 1)
-        })?;
+        let all = Item { version, ..Item::of_all(Delta::ReplacedAll(Box::new(all))) };
+        self.push(all, |state| state.initial.replaced(state.backlog.items.len() - 1, 1))?;
         Ok(report)
     }
 
     fn resync(&self) -> Result<(), SinkError> {
         match &self.settings.known {
             Some(known) => self.resync_each(known),
-            None => self.push(self.item(Delta::SyncAll), |_| false),
+            None => self.push(Item::of_all(Delta::SyncAll), |_| false),
         }
     }
 
-    /// Queued in order with everything else by an atomic queue; left out by one with known objects.
+    /// An atomic queue queues it in order with everything else; one that is full, or has known objects, only moves the
+    /// [version](Popped::version).
     fn bookmark(&self, version: ResourceVersion) -> Result<(), SinkError> {
-        if !self.is_atomic() {
-            return Ok(());
+        if !self.is_atomic() || !self.shared.is_ready() {
+            return self.shared.bookmark(version);
         }
-        self.push(self.item(Delta::Bookmark(version)), |_| false)
+        let reached = VersionUpdate::Advance(version.clone());
+        let bookmark = Item { version: reached, ..Item::of_all(Delta::Bookmark(version.clone())) };
+        match self.push(bookmark, |_| false) {
+            Err(SinkError::Full { .. }) => self.shared.bookmark(version),
+            other => other,
+        }
     }
 
     fn is_ready(&self) -> bool {

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use kinformer_core::{Error as SinkError, Object};
+use kinformer_core::{Error as SinkError, Object, ResourceVersion, VersionUpdate};
 
 use crate::bound::Bound;
 use crate::in_flight::{InFlight, Newest};
@@ -21,6 +21,9 @@ pub(crate) trait Backlog<T>: Send + 'static {
     /// How many entries there are: what a pop takes at least one of.
     fn entries(&self) -> usize;
 
+    /// Notes that everything that was queued up to now leads to a version. Gives it back if nothing is queued.
+    fn reaches(&mut self, version: VersionUpdate) -> Option<VersionUpdate>;
+
     /// Takes entries of distinct keys, at least one and at most `max`, from the front; says how many.
     fn take(&mut self, max: usize, flight: &mut InFlight<T>, garbage: &mut Garbage<T>) -> (usize, Taken<T>);
 }
@@ -32,10 +35,26 @@ pub(crate) struct State<T, B> {
     pub(crate) backlog: B,
     pub(crate) flight: InFlight<T>,
     pub(crate) initial: Initial,
+    /// What was reached while nothing was queued: the next pop gives it out.
+    reached: VersionUpdate,
     closed: bool,
     peak_depth: usize,
     popped: u64,
     refused: u64,
+}
+
+impl<T: Object, B: Backlog<T>> State<T, B> {
+    /// Notes how the version moves once all that is queued by now has been popped and processed.
+    ///
+    /// The entry at the end of the queue carries it: it is the last to be popped of all that is queued, also where a
+    /// delta has joined an earlier entry.
+    pub(crate) fn reaches(&mut self, version: VersionUpdate) {
+        if !version.is_none()
+            && let Some(version) = self.backlog.reaches(version)
+        {
+            self.reached.append(version);
+        }
+    }
 }
 
 pub(crate) struct Shared<T, B> {
@@ -55,6 +74,7 @@ impl<T: Object, B: Backlog<T>> Shared<T, B> {
             backlog,
             flight: InFlight::new(),
             initial: Initial::default(),
+            reached: VersionUpdate::NONE,
             closed: false,
             peak_depth: 0,
             popped: 0,
@@ -112,17 +132,38 @@ impl<T: Object, B: Backlog<T>> Shared<T, B> {
         self.write(input, |_| "*".into(), write)
     }
 
+    /// Notes a version that was reached without a delta. It takes no room.
+    pub(crate) fn bookmark(&self, version: ResourceVersion) -> Result<(), SinkError> {
+        let mut state = self.lock();
+        if state.closed {
+            return Err(SinkError::Closed);
+        }
+        state.reaches(VersionUpdate::Advance(version));
+        drop(state);
+        self.items.notify();
+        Ok(())
+    }
+
     pub(crate) fn try_pop(self: &Arc<Self>, max: usize) -> Result<Option<Popped<T>>, Error> {
         let mut garbage = Garbage::new();
         let mut state = self.lock();
-        let State { backlog, flight, initial, closed, popped, .. } = &mut *state;
+        let State { backlog, flight, initial, reached, closed, popped, .. } = &mut *state;
+        let reached = std::mem::take(reached);
         if backlog.entries() == 0 {
-            return if *closed { Err(Error::Closed) } else { Ok(None) };
+            let closed = *closed;
+            drop(state);
+            return match reached.is_none() {
+                false => Ok(Some(Popped::new(Taken::only(reached), self.clone()))),
+                true if closed => Err(Error::Closed),
+                true => Ok(None),
+            };
         }
         let was_full = backlog.depth() >= self.limit;
         let (max, in_initial_list) = initial.next(max.max(1));
         let (entries, mut taken) = backlog.take(max, flight, &mut garbage);
         taken.in_initial_list = in_initial_list;
+        let version = std::mem::replace(&mut taken.version, reached);
+        taken.version.append(version);
         taken.ticket.initial = initial.popped(entries);
         *popped += taken.deltas.len() as u64;
         let has_room = was_full && backlog.depth() < self.limit;

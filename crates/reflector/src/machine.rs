@@ -90,8 +90,10 @@ enum Purpose {
 
 /// What became of something given to the sink.
 pub(crate) enum Given {
-    /// Taken, or left out for good and reported.
+    /// Taken.
     Done,
+    /// Left out and reported: it will not be given again.
+    LeftOut,
     /// Nothing has changed; it may be given again.
     NoRoom,
     /// It was not taken: it cannot be part of the watch.
@@ -537,6 +539,7 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
             Ok(Err(source)) => {
                 count(&self.shared.counters.sink_problems);
                 self.report_skipped(ApiError::Sink { operation, source });
+                return Ok(Given::LeftOut);
             }
             Err(source) => return Ok(Given::Panicked(ApiError::Panic { operation, source })),
         }

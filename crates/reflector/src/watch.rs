@@ -3,7 +3,7 @@
 use std::pin::pin;
 use std::time::Duration;
 
-use kinformer_core::{Object, Report, ResourceVersion, Sink, Tombstone};
+use kinformer_core::{Object, Report, ResourceVersion, Sink, Tombstone, ask};
 use tokio::time::{Instant, sleep_until, timeout_at};
 
 use crate::contained::contained;
@@ -120,7 +120,7 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
                         None => return Ok(End::Closed),
                         Some(Err(error)) => return Ok(End::Failed(error)),
                         Some(Ok(event)) => match self.apply(event, progress)? {
-                            Given::Done => {}
+                            Given::Done | Given::LeftOut => {}
                             Given::NoRoom => return Ok(End::NoRoom),
                             Given::Refused(error) => return Ok(End::Failed(error)),
                             Given::Panicked(error) => return Ok(End::SinkPanicked(error)),
@@ -158,51 +158,66 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
             WatchEvent::Undecodable(error) => error.event_type.is_none_or(|event| event == EventType::Added),
             _ => false,
         };
-        let (given, version) = match event {
-            WatchEvent::Added(object) => {
-                let version = object.resource_version();
-                (self.give("add", |sink| sink.add(object))?, version)
+        let version = match &event {
+            WatchEvent::Added(object) | WatchEvent::Modified(object) | WatchEvent::Deleted(object) => {
+                match ask(|| object.resource_version()) {
+                    Ok(version) => version,
+                    // As of an object that does not decode: what is known of it stays.
+                    Err(source) => {
+                        self.report_skipped(ApiError::Panic { operation: "resource_version", source });
+                        return Ok(Given::LeftOut);
+                    }
+                }
             }
-            WatchEvent::Modified(object) => {
-                let version = object.resource_version();
-                (self.give("update", |sink| sink.update(object))?, version)
-            }
+            WatchEvent::Bookmark { version, .. } => version.clone(),
+            WatchEvent::Undecodable(error) => error.resource_version.clone(),
+            WatchEvent::Unexpected { resource_version, .. } => resource_version.clone(),
+        };
+        let mut given = match event {
+            WatchEvent::Added(object) => self.give("add", |sink| sink.add(object))?,
+            WatchEvent::Modified(object) => self.give("update", |sink| sink.update(object))?,
             WatchEvent::Deleted(object) => {
-                let version = object.resource_version();
-                (self.give("delete", |sink| sink.delete(Tombstone::FinalState(object)))?, version)
+                self.give("delete", |sink| sink.delete(Tombstone::FinalState(object)))?
             }
-            WatchEvent::Bookmark { version, .. } => {
+            WatchEvent::Bookmark { .. } => {
                 count(&self.shared.counters.bookmarks);
-                let told = version.clone();
-                (self.give("bookmark", |sink| sink.bookmark(told).map(|()| Report::default()))?, version)
+                self.give_bookmark(version.clone())?
             }
             WatchEvent::Undecodable(error) => {
                 count(&self.shared.counters.decode_errors);
                 if let Some(broken) = broken(&error) {
                     return Ok(Given::Refused(broken));
                 }
-                let version = error.resource_version.clone();
                 let given = match (&error.key, error.event_type) {
                     // That it is gone is all there is to know of it.
                     (Some(key), Some(EventType::Deleted)) => {
                         let tombstone = Tombstone::FinalStateUnknown { key: key.clone(), last_known: None };
                         self.give("delete", |sink| sink.delete(tombstone))?
                     }
-                    _ => Given::Done,
+                    _ => Given::LeftOut,
                 };
                 self.report_skipped(ApiError::Undecodable(error));
-                (given, version)
+                // A deletion without a state does not say its version.
+                if matches!(given, Given::Done) { Given::LeftOut } else { given }
             }
-            WatchEvent::Unexpected { what, resource_version } => {
+            WatchEvent::Unexpected { what, .. } => {
                 self.unexpected(what);
-                (Given::Done, resource_version)
+                Given::LeftOut
             }
         };
         progress.past_initial |= !may_be_initial;
-        if matches!(given, Given::Done) && progress.past_initial {
+        if matches!(given, Given::LeftOut) && progress.past_initial && !version.is_unset() {
+            // The sink has no object of this version, and is to reach it all the same.
+            given = self.give_bookmark(version.clone())?;
+        }
+        if matches!(given, Given::Done | Given::LeftOut) && progress.past_initial {
             progress.moved |= self.move_to(version);
         }
         Ok(given)
+    }
+
+    fn give_bookmark(&self, version: ResourceVersion) -> Result<Given, StopReason> {
+        self.give("bookmark", |sink| sink.bookmark(version).map(|()| Report::default()))
     }
 
     /// Whether that is anywhere else. Never back: what has been seen would come again.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use kinformer_core::{Delta, Object, Report, Tombstone};
+use kinformer_core::{Delta, Object, ObjectKey, Report, Tombstone, VersionUpdate, ask};
 use kinformer_delta_fifo::Popped;
 use kinformer_processor::{Notification, SharedProcessor};
 use kinformer_store::{Applied, Change, Indexer, Transaction};
@@ -18,6 +18,29 @@ pub(crate) struct Apply<T: Object> {
     pub(crate) processor: SharedProcessor<T>,
     pub(crate) synced: CancellationToken,
     pub(crate) latency: Arc<Latency>,
+    pub(crate) completeness: Completeness,
+}
+
+/// Whether the store has all that was popped.
+#[derive(Debug, Default)]
+pub(crate) struct Completeness {
+    /// A batch is being processed. If the next one finds it so, that one was lost.
+    processing: bool,
+    /// A batch was lost, and no list has come since.
+    lost: bool,
+}
+
+impl Completeness {
+    /// A batch begins. How the version moves by it: while something is missing, only with a list.
+    fn begin(&mut self, version: &VersionUpdate) -> VersionUpdate {
+        self.lost |= std::mem::replace(&mut self.processing, true);
+        self.lost &= !matches!(version, VersionUpdate::Set(_));
+        if self.lost { VersionUpdate::NONE } else { version.clone() }
+    }
+
+    fn end(&mut self) {
+        self.processing = false;
+    }
 }
 
 /// What is known of a delta beyond what is written to the store.
@@ -31,6 +54,7 @@ impl<T: Object> Process<T> for Apply<T> {
     async fn process(&mut self, mut popped: Popped<T>) {
         let began = Instant::now();
         let in_initial_list = popped.in_initial_list();
+        let version = self.completeness.begin(popped.version());
         if let Some(error) = popped.key_error() {
             tracing::error!(informer = %self.name, %error, "an object has no valid key any more; it is left out");
         }
@@ -47,7 +71,7 @@ impl<T: Object> Process<T> for Apply<T> {
                     (Transaction::Delete(tombstone.clone()), Origin::Deleted(tombstone))
                 }
                 about_all => {
-                    self.write(&mut batch, &mut origins, in_initial_list).await;
+                    self.write(&mut batch, &mut origins, &VersionUpdate::NONE, in_initial_list).await;
                     self.all(about_all, in_initial_list).await;
                     continue;
                 }
@@ -55,7 +79,8 @@ impl<T: Object> Process<T> for Apply<T> {
             batch.push(transaction);
             origins.push(Some(origin));
         }
-        self.write(&mut batch, &mut origins, in_initial_list).await;
+        self.write(&mut batch, &mut origins, &version, in_initial_list).await;
+        self.completeness.end();
         // Only now have they been processed.
         drop(popped);
         self.resync().await;
@@ -69,17 +94,20 @@ impl<T: Object> Process<T> for Apply<T> {
 }
 
 impl<T: Object> Apply<T> {
-    /// Writes what has been gathered, under one publication, and tells the handlers.
+    /// Writes what has been gathered, and the version that is reached by it, under one publication, and tells the
+    /// handlers.
     async fn write(
         &self,
         batch: &mut Vec<Transaction<T>>,
         origins: &mut Vec<Option<Origin<T>>>,
+        version: &VersionUpdate,
         in_initial_list: bool,
     ) {
         if batch.is_empty() {
+            self.indexer.update_version(version);
             return;
         }
-        let Applied { changes, report, revision, .. } = self.indexer.apply_all(batch.drain(..));
+        let Applied { changes, report, revision, .. } = self.indexer.apply_all_at(batch.drain(..), version);
         self.log(&report);
         let notifications = changes.into_iter().filter_map(|change| {
             let position = change.position?;
@@ -98,7 +126,7 @@ impl<T: Object> Apply<T> {
                     self.log(&report);
                     let notifications = changes.into_iter().filter_map(|change| {
                         let origin = match (&change.old, &change.new) {
-                            (Some(old), None) => Origin::Deleted(last_known(old)?),
+                            (Some(old), None) => Origin::Deleted(last_known(old)),
                             _ => Origin::Changed,
                         };
                         notification(change, origin, in_initial_list)
@@ -109,7 +137,8 @@ impl<T: Object> Apply<T> {
                     tracing::error!(informer = %self.name, %error, "a list was not stored");
                 }
             },
-            Delta::Bookmark(version) => self.indexer.bookmark(version),
+            // The version comes with what is popped.
+            Delta::Bookmark(_) => {}
             other => {
                 tracing::error!(informer = %self.name, delta = %other.delta_type(), "an unknown delta was left out");
             }
@@ -134,9 +163,12 @@ impl<T: Object> Apply<T> {
     }
 }
 
-fn last_known<T: Object>(old: &Arc<T>) -> Option<Tombstone<T>> {
-    let key = old.key().try_into().ok()?;
-    Some(Tombstone::FinalStateUnknown { key, last_known: Some(old.clone()) })
+fn last_known<T: Object>(old: &Arc<T>) -> Tombstone<T> {
+    match ask(|| ObjectKey::try_from(old.key())) {
+        Ok(Ok(key)) => Tombstone::FinalStateUnknown { key, last_known: Some(old.clone()) },
+        // It does not give its key any more: so it has to stand for itself.
+        Ok(Err(_)) | Err(_) => Tombstone::FinalState(old.clone()),
+    }
 }
 
 fn notification<T: Object>(

@@ -16,7 +16,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::Error;
-use crate::apply::Apply;
+use crate::apply::{Apply, Completeness};
 use crate::builder::SharedIndexInformerBuilder;
 use crate::controller::Controller;
 use crate::error::{NotSynced, Reached, WaitEnd};
@@ -237,6 +237,7 @@ impl<T: Object> SharedIndexInformer<T> {
             processor: inner.processor.clone(),
             synced: inner.synced.clone(),
             latency: inner.latency.clone(),
+            completeness: Completeness::default(),
         };
         let controller =
             Controller::with_options(inner.name.clone(), source, inner.queue.clone(), apply, options);

@@ -180,6 +180,7 @@ async fn a_handler_that_blocks_its_thread_for_good_is_left_behind() {
     drop(release);
 }
 
+// contract: S-16
 #[tokio::test(start_paused = true)]
 async fn a_transform_that_fails_or_panics_leaves_one_object_out() {
     for queue in common::QUEUES {
@@ -215,6 +216,34 @@ async fn a_transform_that_fails_or_panics_leaves_one_object_out() {
         assert_logged(&["with a bad transform", &format!("{queue:?}/fails"), "it has no handle"]);
         running.stop().await.unwrap();
         assert_eq!(alive(), before);
+    }
+}
+
+/// Under another key no deletion would find it.
+// contract: S-16
+#[tokio::test(start_paused = true)]
+async fn a_transform_that_changes_the_key_leaves_the_object_out() {
+    for queue in common::QUEUES {
+        let source = FakeSource::new();
+        source.apply(Item::of(&format!("{queue:?}/good"), 0, 1));
+        source.apply(Item::of(&format!("{queue:?}/renamed"), 0, 1));
+        let transform = Transform::in_place(|item: &mut Item| {
+            if item.name == "renamed" {
+                item.name.make_ascii_uppercase();
+            }
+            Ok(())
+        });
+        let informer =
+            builder(&source, "with a renaming transform").queue(queue).transform(transform).build().unwrap();
+        let seen = well_behaved(&informer);
+        let running = Running::start(informer.clone()).await;
+        seen.wait(|view| view.map.len() == 1).await;
+        let last = source.apply(Item::of(&format!("{queue:?}/renamed"), 0, 2));
+        informer.wait_for_until(&last.into(), soon()).await.unwrap();
+        assert_eq!(informer.store().keys(), [format!("{queue:?}/good").parse().unwrap()]);
+        assert_eq!(seen.texts(), [format!("add {queue:?}/good 1 initial")]);
+        assert_logged(&["with a renaming transform", &format!("{queue:?}/renamed"), "changed the key"]);
+        running.stop().await.unwrap();
     }
 }
 

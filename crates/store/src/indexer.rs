@@ -4,7 +4,8 @@ use std::fmt;
 use std::sync::Arc;
 
 use kinformer_core::{
-    KeyRef, KnownObjects, Object, ObjectKey, Replacement, Report, ResourceVersion, Sink, Tombstone, Transform,
+    KeyRef, KnownObjects, Object, ObjectKey, Replacement, Report, ResourceVersion, Sink, Tombstone,
+    Transform, VersionUpdate,
 };
 
 use crate::index::Hasher;
@@ -211,10 +212,19 @@ impl<T: Object> Indexer<T> {
 
     /// The source has reached this version without a change.
     pub fn bookmark(&self, version: impl Into<ResourceVersion>) {
+        self.update_version(&VersionUpdate::Advance(version.into()));
+    }
+
+    /// Moves the version, and changes nothing else.
+    pub fn update_version(&self, update: &VersionUpdate) {
         let writer = self.writer.lock();
         let mut roots = self.roots.write();
-        Arc::make_mut(&mut roots).advance(version.into());
-        let version = roots.version.clone();
+        let mut version = roots.version.clone();
+        update.apply_to(&mut version);
+        if version == roots.version {
+            return;
+        }
+        Arc::make_mut(&mut roots).version = version.clone();
         drop(roots);
         drop(writer);
         self.waiters.published(&version);

@@ -3,14 +3,14 @@
 use std::mem;
 use std::sync::Arc;
 
-use kinformer_core::{Error, Object, ObjectKey, Replacement, Report};
+use kinformer_core::{Error, Object, ObjectKey, Replacement, Report, ask};
 
 use crate::evaluated::Evaluated;
 use crate::indexer::Indexer;
 use crate::points::{MAX_NUMBER, Points};
 use crate::roots::{Edit, Functions, Roots, SLOT_LEAF, full, hash_key};
 use crate::snapshot::discard;
-use crate::write::{Applied, Change, index_error};
+use crate::write::{Applied, Change, index_error, panicked};
 
 /// The list, and what user code said about it.
 struct List<T> {
@@ -126,26 +126,76 @@ impl<T: Object> Indexer<T> {
     fn transform_list(&self, list: &mut List<T>) {
         for (position, entry) in list.objects.iter_mut().enumerate() {
             let Some(object) = entry.take() else { continue };
-            let hash = match self.transformed(object) {
-                Ok(object) => {
-                    let hash = hash_key(&self.hasher, object.key());
+            let hashed = self.transformed(object).and_then(|object| {
+                match ask(|| hash_key(&self.hasher, object.key())) {
+                    Ok(hash) => Ok((hash, object)),
+                    Err(source) => Err(panicked(object, source)),
+                }
+            });
+            list.numbers.push(match hashed {
+                Ok((hash, object)) => {
                     *entry = Some(object);
                     hash
                 }
                 Err(error) => {
-                    if let Error::Transform { key, .. } = &error {
-                        list.undelivered.push(key.clone());
-                    }
-                    list.problems.push((position, error));
+                    left_out(
+                        position,
+                        error,
+                        &mut list.undelivered,
+                        &mut list.is_complete,
+                        &mut list.problems,
+                    );
                     0
                 }
-            };
-            list.numbers.push(hash);
+            });
         }
     }
 }
 
+/// Notes that an object of the list is not stored.
+fn left_out(
+    position: usize,
+    error: Error,
+    undelivered: &mut Vec<ObjectKey>,
+    is_complete: &mut bool,
+    problems: &mut Vec<(usize, Error)>,
+) {
+    match &error {
+        Error::Transform { key, .. } | Error::Accessor { key: Some(key), .. } => {
+            undelivered.push(key.clone())
+        }
+        Error::Accessor { key: None, .. } => *is_complete = false,
+        _ => {}
+    }
+    problems.push((position, error));
+}
+
+/// Where an object of a list goes.
+enum Place {
+    /// Where it is already.
+    Slot(u32),
+    New,
+    /// Nowhere: a later object of the list has its key.
+    Repeated,
+}
+
 impl<T: Object> List<T> {
+    /// Asks objects for their keys, and changes nothing.
+    fn place(&self, object: &T, hash: u32, before: &Roots<T>, listed: &Bits, new: &Points) -> Place {
+        let key = object.key();
+        match before.find(hash, key) {
+            Some(slot) if listed.has(slot) => Place::Repeated,
+            Some(slot) => Place::Slot(slot),
+            None => {
+                let same = |other: u32| {
+                    let other = self.objects.get(other as usize);
+                    other.is_some_and(|other| other.as_ref().is_some_and(|other| other.key() == key))
+                };
+                if new.find(hash, same).is_some() { Place::Repeated } else { Place::New }
+            }
+        }
+    }
+
     /// Asks all functions, again if there are more of them now, which hardly ever happens.
     fn ask(&mut self, indexer: &Indexer<T>, functions: &Functions<T>) {
         self.problems.retain(|(_, error)| !matches!(error, Error::IndexFunction { .. }));
@@ -163,36 +213,38 @@ impl<T: Object> List<T> {
     }
 
     /// Finds out what is to be done. Turns the hashes of known objects into their slots; leaves out all but
-    /// the last of the objects with one key.
+    /// the last of the objects with one key, and those whose accessors panic.
     fn plan(&mut self, before: &Roots<T>) -> Plan {
         let mut listed = Bits::default();
         let mut new = Points::default();
         let mut new_hashes = Vec::new();
         let mut duplicates = Vec::new();
-        for (position, entry) in self.objects.iter().enumerate().rev() {
-            let (Some(object), Some(number)) = (entry, self.numbers.get_mut(position)) else { continue };
-            let (key, hash) = (object.key(), *number);
-            let repeated = match before.find(hash, key) {
-                Some(slot) => {
-                    *number = slot;
-                    listed.set(slot)
+        let mut unplaced = Vec::new();
+        for position in (0..self.objects.len()).rev() {
+            let object = self.objects.get(position).and_then(Option::as_ref);
+            let (Some(object), Some(hash)) = (object, self.numbers.get(position).copied()) else { continue };
+            let place = ask(|| self.place(object, hash, before, &listed, &new));
+            let number = match place {
+                Ok(Place::Slot(slot)) => {
+                    listed.set(slot);
+                    slot
                 }
-                None => {
-                    *number = NEW;
-                    let same = |other: u32| {
-                        let other = self.objects.get(other as usize);
-                        other.is_some_and(|other| other.as_ref().is_some_and(|other| other.key() == key))
-                    };
-                    let repeated = new.find(hash, same).is_some();
-                    if !repeated {
-                        new.insert(hash, position as u32);
-                        new_hashes.push(hash);
-                    }
-                    repeated
+                Ok(Place::New) => {
+                    new.insert(hash, position as u32);
+                    new_hashes.push(hash);
+                    NEW
+                }
+                Ok(Place::Repeated) => {
+                    duplicates.push(position);
+                    NEW
+                }
+                Err(source) => {
+                    unplaced.push((position, source));
+                    NEW
                 }
             };
-            if repeated {
-                duplicates.push(position);
+            if let Some(to) = self.numbers.get_mut(position) {
+                *to = number;
             }
         }
         new_hashes.reverse();
@@ -200,25 +252,37 @@ impl<T: Object> List<T> {
             let object = self.objects.get_mut(position).and_then(Option::take);
             // An object that is not stored has no place in an index to be missing from.
             self.problems.retain(|(other, _)| *other != position);
-            if let Some(key) = object.as_ref().and_then(|object| ObjectKey::try_from(object.key()).ok()) {
+            let key = ask(|| ObjectKey::try_from(object.as_ref()?.key()).ok());
+            if let Ok(Some(key)) = key {
                 self.problems.push((position, Error::Duplicate { key }));
             }
             self.repeated.extend(object);
         }
-        for key in &self.undelivered {
+        let Self { objects, problems, repeated, undelivered, is_complete, .. } = self;
+        for (position, source) in unplaced {
+            let Some(object) = objects.get_mut(position).and_then(Option::take) else { continue };
+            problems.retain(|(other, _)| *other != position);
+            // Dropped without the lock.
+            repeated.push(object.clone());
+            left_out(position, panicked(object, source), undelivered, is_complete, problems);
+        }
+        for key in undelivered.iter() {
             let key = key.as_key();
-            if let Some(slot) = before.find(hash_key(&before.hasher, key), key) {
+            if let Ok(Some(slot)) = ask(|| before.find(hash_key(&before.hasher, key), key)) {
                 listed.set(slot);
             }
         }
         let mut gone = Vec::new();
-        let leaves = if self.is_complete { before.slots.leaves() } else { 0 };
+        let leaves = if *is_complete { before.slots.leaves() } else { 0 };
         for leaf in 0..leaves {
-            let objects = before.slots.leaf(leaf).into_iter().flat_map(|leaf| leaf.iter());
-            for (at, object) in objects.enumerate() {
+            let leaf_objects = before.slots.leaf(leaf).into_iter().flat_map(|leaf| leaf.iter());
+            for (at, object) in leaf_objects.enumerate() {
                 let slot = (leaf * SLOT_LEAF + at) as u32;
-                if let Some(object) = object.as_ref().filter(|_| !listed.has(slot)) {
-                    gone.push((slot, hash_key(&before.hasher, object.key())));
+                let Some(object) = object.as_ref().filter(|_| !listed.has(slot)) else { continue };
+                match ask(|| hash_key(&before.hasher, object.key())) {
+                    Ok(hash) => gone.push((slot, hash)),
+                    // It cannot be found any more, and stays.
+                    Err(source) => problems.push((objects.len(), Error::Accessor { key: None, source })),
                 }
             }
         }

@@ -4,7 +4,7 @@ use std::hash::{BuildHasher, Hasher as _};
 use std::ops::Range;
 use std::sync::Arc;
 
-use kinformer_core::{Error, KeyRef, Object, ResourceVersion};
+use kinformer_core::{Error, KeyRef, Object, ResourceVersion, contain};
 
 use crate::evaluated::Evaluated;
 use crate::index::{Hasher, Index, IndexWriter, NoValues};
@@ -81,13 +81,6 @@ impl<T: Object> Roots<T> {
     pub(crate) fn get(&self, key: KeyRef<'_>) -> Option<&Arc<T>> {
         self.at(self.find(hash_key(&self.hasher, key), key)?)
     }
-
-    /// Moves the version forward, or to what cannot be compared with it.
-    pub(crate) fn advance(&mut self, version: ResourceVersion) {
-        if !version.is_unset() && !self.version.reaches(&version) {
-            self.version = version;
-        }
-    }
 }
 
 impl<T> Clone for Roots<T> {
@@ -136,31 +129,30 @@ impl Writer {
     }
 }
 
-/// A writer at work on a state. Each operation first looks, which asks objects for their keys, and then
-/// changes, which asks nothing: so a panic of an accessor leaves all consistent.
+/// A writer at work on a state. It asks objects nothing: their slots have been found before, so that a panic of an
+/// accessor leaves all consistent.
 pub(crate) struct Edit<'a, T> {
     pub(crate) roots: &'a mut Roots<T>,
     pub(crate) writer: &'a mut Writer,
 }
 
 impl<T: Object> Edit<'_, T> {
-    /// Stores an object; returns the one it replaces. The answers to all index functions begin at number
-    /// `first`.
+    /// Stores an object, in the slot that its key has; returns the one it replaces. The answers to all index functions begin at number
+    /// `first`. Leaves the version as it is.
     pub(crate) fn upsert(
         &mut self,
+        slot: Option<u32>,
         hash: u32,
         object: &Arc<T>,
         values: &Evaluated,
         first: usize,
     ) -> Result<Option<Arc<T>>, Error> {
-        let version = object.resource_version();
-        let (slot, old) = match self.roots.find(hash, object.key()) {
+        let (slot, old) = match slot {
             Some(slot) => (slot, self.roots.slots.get_mut(slot).replace(object.clone())),
             None => (self.insert(hash, object.clone())?, None),
         };
         let indexes = 0..self.writer.indexes.len();
         self.set_values(indexes, slot, values, first);
-        self.roots.advance(version);
         Ok(old)
     }
 
@@ -178,7 +170,7 @@ impl<T: Object> Edit<'_, T> {
                 self.writer.next - 1
             }
             None => {
-                return Err(full(object.key()));
+                return Err(full(contain(|| object.key().to_string()).unwrap_or_default()));
             }
         };
         *self.roots.slots.get_mut(slot) = Some(object);
@@ -200,9 +192,8 @@ impl<T: Object> Edit<'_, T> {
         }
     }
 
-    /// Removes the object with this key, if it is there.
-    pub(crate) fn remove(&mut self, hash: u32, key: KeyRef<'_>) -> Option<Arc<T>> {
-        let slot = self.roots.find(hash, key)?;
+    /// Removes the object in this slot.
+    pub(crate) fn remove(&mut self, hash: u32, slot: u32) -> Option<Arc<T>> {
         let old = self.remove_slot(hash, slot);
         self.writer.free.push(slot);
         old

@@ -6,7 +6,7 @@ use std::iter;
 use std::sync::Arc;
 use std::task::Poll;
 
-use kinformer_core::{KeyRef, KnownObjects, Object, ObjectKey, ResourceVersion, contain};
+use kinformer_core::{KeyRef, KnownObjects, Object, ObjectKey, ResourceVersion, ask, contain};
 
 use crate::Error;
 use crate::bucket::SlotSet;
@@ -91,7 +91,9 @@ impl<T: Object> Snapshot<T> {
     pub fn keys(&self) -> Vec<ObjectKey> {
         let mut keys = Vec::with_capacity(self.len());
         // What is stored has a valid key.
-        self.iter().for_each(|object| keys.extend(ObjectKey::try_from(object.key())));
+        for object in self.iter() {
+            keys.extend(ask(|| ObjectKey::try_from(object.key())).ok().and_then(Result::ok));
+        }
         keys
     }
 

@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use kinformer_core::{Error, KeyRef, Object, ObjectKey, Report, ResourceVersion, Tombstone};
+use kinformer_core::{
+    BoxError, Error, KeyRef, Object, ObjectKey, Report, ResourceVersion, Tombstone, VersionUpdate, ask,
+};
 
 use crate::evaluated::Evaluated;
 use crate::indexer::Indexer;
@@ -71,8 +73,8 @@ pub struct Applied<T> {
 
 /// A write that has asked user code everything and only needs the locks.
 enum Prepared<T> {
-    Put { hash: u32, object: Arc<T>, report: Report },
-    Remove { hash: u32, tombstone: Tombstone<T> },
+    Put { hash: u32, object: Arc<T>, version: ResourceVersion, report: Report },
+    Remove { hash: u32, tombstone: Tombstone<T>, version: ResourceVersion },
 }
 
 impl<T: Object> Indexer<T> {
@@ -99,6 +101,9 @@ impl<T: Object> Indexer<T> {
             }
             let mut edit = Edit { roots: Arc::make_mut(&mut roots), writer: &mut writer };
             let old = prepared.apply(&mut edit, &values, 0);
+            if old.is_ok() {
+                edit.roots.version.advance(prepared.version());
+            }
             edit.roots.revision += 1;
             let sparse = edit.is_sparse();
             let version = roots.version.clone();
@@ -115,6 +120,24 @@ impl<T: Object> Indexer<T> {
     /// Those that are invalid are reported by their position, and all others are applied; the changes are
     /// those of the valid ones.
     pub fn apply_all(&self, transactions: impl IntoIterator<Item = Transaction<T>>) -> Applied<T> {
+        self.apply_batch(transactions, None)
+    }
+
+    /// As [`Self::apply_all`], and moves the version as the source of these writes says, and not to the versions of the
+    /// objects: for one that knows better what is complete, and what was left out.
+    pub fn apply_all_at(
+        &self,
+        transactions: impl IntoIterator<Item = Transaction<T>>,
+        version: &VersionUpdate,
+    ) -> Applied<T> {
+        self.apply_batch(transactions, Some(version))
+    }
+
+    fn apply_batch(
+        &self,
+        transactions: impl IntoIterator<Item = Transaction<T>>,
+        at: Option<&VersionUpdate>,
+    ) -> Applied<T> {
         let mut prepared: Vec<_> = transactions.into_iter().map(|t| self.prepare(t)).collect();
         let mut functions = self.functions();
         loop {
@@ -139,11 +162,18 @@ impl<T: Object> Indexer<T> {
             let olds: Vec<_> = prepared
                 .iter()
                 .enumerate()
-                .map(|(at, entry)| match entry {
-                    Ok(entry) => entry.apply(&mut edit, &values, at * functions.all.len()),
-                    Err(_) => Ok(None),
+                .map(|(position, entry)| {
+                    let Ok(entry) = entry else { return Ok(None) };
+                    let old = entry.apply(&mut edit, &values, position * functions.all.len())?;
+                    if at.is_none() {
+                        edit.roots.version.advance(entry.version());
+                    }
+                    Ok(old)
                 })
                 .collect();
+            if let Some(at) = at {
+                at.apply_to(&mut edit.roots.version);
+            }
             edit.roots.revision += 1;
             let sparse = edit.is_sparse();
             let (version, revision) = (roots.version.clone(), roots.revision);
@@ -214,7 +244,7 @@ impl<T: Object> Indexer<T> {
         let mut roots = self.roots.write();
         let mut edit = Edit { roots: Arc::make_mut(&mut roots), writer: &mut writer };
         edit.roots.revision += 1;
-        let old = edit.remove(hash, key);
+        let old = edit.roots.find(hash, key).and_then(|slot| edit.remove(hash, slot));
         let sparse = edit.is_sparse();
         drop(roots);
         self.release(writer, sparse);
@@ -225,16 +255,30 @@ impl<T: Object> Indexer<T> {
         match transaction {
             Transaction::Add(object) | Transaction::Update(object) => {
                 let object = self.transformed(object)?;
-                let hash = hash_key(&self.hasher, object.key());
-                Ok(Prepared::Put { hash, object, report: Report::default() })
+                let asked = ask(|| (hash_key(&self.hasher, object.key()), object.resource_version()));
+                match asked {
+                    Ok((hash, version)) => {
+                        Ok(Prepared::Put { hash, object, version, report: Report::default() })
+                    }
+                    Err(source) => Err(panicked(object, source)),
+                }
             }
             Transaction::Delete(tombstone) => {
-                if let Err(error) = tombstone.key().check() {
-                    tombstone.into_object().into_iter().for_each(discard);
-                    return Err(error.into());
-                }
-                let hash = hash_key(&self.hasher, tombstone.key());
-                Ok(Prepared::Remove { hash, tombstone })
+                let asked = ask(|| {
+                    tombstone.key().check()?;
+                    let version = match &tombstone {
+                        Tombstone::FinalState(object) => object.resource_version(),
+                        Tombstone::FinalStateUnknown { .. } => ResourceVersion::UNSET,
+                    };
+                    Ok((hash_key(&self.hasher, tombstone.key()), version))
+                });
+                let error = match asked {
+                    Ok(Ok((hash, version))) => return Ok(Prepared::Remove { hash, tombstone, version }),
+                    Ok(Err(error)) => Error::Key(error),
+                    Err(source) => Error::Accessor { key: readable_key(|| tombstone.key()), source },
+                };
+                tombstone.into_object().into_iter().for_each(discard);
+                Err(error)
             }
         }
     }
@@ -243,12 +287,13 @@ impl<T: Object> Indexer<T> {
     pub(crate) fn transformed(&self, object: Arc<T>) -> Result<Arc<T>, Error> {
         match &self.transform {
             Some(transform) => transform.apply(object),
-            None => match object.key().check() {
-                Ok(()) => Ok(object),
-                Err(error) => {
+            None => match ask(|| object.key().check()) {
+                Ok(Ok(())) => Ok(object),
+                Ok(Err(error)) => {
                     discard(object);
                     Err(error.into())
                 }
+                Err(source) => Err(panicked(object, source)),
             },
         }
     }
@@ -277,24 +322,35 @@ impl<T: Object> Prepared<T> {
         }
     }
 
-    /// Under the locks: drops nothing. Returns what was stored before.
+    fn key(&self) -> Option<ObjectKey> {
+        match self {
+            Self::Put { object, .. } => readable_key(|| object.key()),
+            Self::Remove { tombstone, .. } => readable_key(|| tombstone.key()),
+        }
+    }
+
+    fn version(&self) -> &ResourceVersion {
+        match self {
+            Self::Put { version, .. } | Self::Remove { version, .. } => version,
+        }
+    }
+
+    /// Under the locks: drops nothing. Returns what was stored before. What it asks objects it asks before it changes
+    /// anything: after a panic of one, nothing has changed.
     fn apply(
         &self,
         edit: &mut Edit<'_, T>,
         values: &Evaluated,
         first: usize,
     ) -> Result<Option<Arc<T>>, Error> {
+        let slot = match self {
+            Self::Put { hash, object, .. } => ask(|| edit.roots.find(*hash, object.key())),
+            Self::Remove { hash, tombstone, .. } => ask(|| edit.roots.find(*hash, tombstone.key())),
+        };
+        let slot = slot.map_err(|source| Error::Accessor { key: self.key(), source })?;
         match self {
-            Self::Put { hash, object, .. } => edit.upsert(*hash, object, values, first),
-            Self::Remove { hash, tombstone } => {
-                let version = match tombstone {
-                    Tombstone::FinalState(object) => object.resource_version(),
-                    Tombstone::FinalStateUnknown { .. } => ResourceVersion::UNSET,
-                };
-                let old = edit.remove(*hash, tombstone.key());
-                edit.roots.advance(version);
-                Ok(old)
-            }
+            Self::Put { hash, object, .. } => edit.upsert(slot, *hash, object, values, first),
+            Self::Remove { hash, .. } => Ok(slot.and_then(|slot| edit.remove(*hash, slot))),
         }
     }
 
@@ -325,8 +381,21 @@ pub(crate) fn index_error<T: Object>(
     index: &Arc<str>,
     source: kinformer_core::BoxError,
 ) -> Error {
-    match ObjectKey::try_from(object.key()) {
-        Ok(key) => Error::IndexFunction { key, index: index.clone(), source },
-        Err(error) => error.into(),
+    match ask(|| ObjectKey::try_from(object.key())) {
+        Ok(Ok(key)) => Error::IndexFunction { key, index: index.clone(), source },
+        Ok(Err(error)) => error.into(),
+        Err(source) => Error::Accessor { key: None, source },
     }
+}
+
+/// An object whose accessors panic, which is left out.
+pub(crate) fn panicked<T: Object>(object: Arc<T>, source: BoxError) -> Error {
+    let key = readable_key(|| object.key());
+    discard(object);
+    Error::Accessor { key, source }
+}
+
+/// The key of an object of which it is known that some accessor panics.
+fn readable_key<'a>(key: impl Fn() -> KeyRef<'a>) -> Option<ObjectKey> {
+    ask(|| ObjectKey::try_from(key()).ok()).ok().flatten()
 }

@@ -6,7 +6,9 @@ pub mod steps;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use kinformer_core::{Delta, KeyRef, KnownObjects, Object, ObjectKey, Replacement, Tombstone};
+use kinformer_core::{
+    Delta, KeyRef, KnownObjects, Object, ObjectKey, Replacement, ResourceVersion, Tombstone,
+};
 use kinformer_delta_fifo::Popped;
 use parking_lot::Mutex;
 
@@ -19,6 +21,13 @@ pub struct Pod {
 impl Object for Pod {
     fn key(&self) -> KeyRef<'_> {
         KeyRef::cluster(&self.name)
+    }
+
+    fn resource_version(&self) -> ResourceVersion {
+        match self.value {
+            0 => ResourceVersion::UNSET,
+            value => ResourceVersion::number(value.into()),
+        }
     }
 }
 
