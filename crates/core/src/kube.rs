@@ -1,6 +1,9 @@
 //! Every `kube_core::Resource` is an object.
 
-use kube_core::Resource;
+use std::any::Any;
+
+use kube_core::metadata::PartialObjectMeta;
+use kube_core::{DynamicObject, Resource};
 
 use crate::{KeyRef, Labels, Object, ResourceVersion};
 
@@ -16,6 +19,18 @@ impl<K: Resource + Send + Sync + 'static> Object for K {
 
     fn uid(&self) -> Option<&str> {
         self.meta().uid.as_deref()
+    }
+
+    /// Known of dynamic objects and of metadata. Of other types it is not, since a resource need not be comparable.
+    fn has_same_content(&self, other: &Self) -> Option<bool> {
+        fn both<'a, T: 'static>(a: &'a dyn Any, b: &'a dyn Any) -> Option<(&'a T, &'a T)> {
+            a.downcast_ref().zip(b.downcast_ref())
+        }
+        if let Some((a, b)) = both::<DynamicObject>(self, other) {
+            return Some(a == b);
+        }
+        let (a, b) = both::<PartialObjectMeta<DynamicObject>>(self, other)?;
+        Some(a.metadata == b.metadata)
     }
 
     fn labels(&self) -> Labels<'_> {

@@ -29,6 +29,16 @@ pub trait Object: Send + Sync + 'static {
         None
     }
 
+    /// Whether the two have the same content, whatever form it is kept in; `None` where that is not known.
+    ///
+    /// Only states of one key, UID and version are compared. A server may give such states different content: with a
+    /// default or a conversion that has changed since. What is the same is no event; what is not known to be the same
+    /// is taken for the same where the version is, unless the source says that it was modified.
+    fn has_same_content(&self, other: &Self) -> Option<bool> {
+        let _ = other;
+        None
+    }
+
     /// All labels, in no particular order.
     fn labels(&self) -> Labels<'_> {
         Labels::default()

@@ -30,3 +30,27 @@ fn every_resource_is_an_object() {
     assert_eq!(node.key().to_string(), "web");
     assert!(Node::default().key().check().is_err());
 }
+
+// contract: I-14
+#[test]
+fn dynamic_objects_and_metadata_are_compared_by_their_fields() {
+    use kube_core::DynamicObject;
+    use kube_core::metadata::PartialObjectMeta;
+
+    let with = |label: &str| {
+        let labels = [("app".to_owned(), label.to_owned())].into();
+        ObjectMeta { name: Some("web".into()), labels: Some(labels), ..Default::default() }
+    };
+    let dynamic = |label: &str, value: i32| DynamicObject {
+        types: None,
+        metadata: with(label),
+        data: serde_json::json!({"spec": {"value": value}}),
+    };
+    assert_eq!(dynamic("a", 1).has_same_content(&dynamic("a", 1)), Some(true));
+    assert_eq!(dynamic("a", 1).has_same_content(&dynamic("a", 2)), Some(false));
+    assert_eq!(dynamic("a", 1).has_same_content(&dynamic("b", 1)), Some(false));
+    let partial =
+        |label: &str| PartialObjectMeta::<DynamicObject> { metadata: with(label), ..Default::default() };
+    assert_eq!(partial("a").has_same_content(&partial("a")), Some(true));
+    assert_eq!(partial("a").has_same_content(&partial("b")), Some(false));
+}

@@ -32,9 +32,9 @@ pub(crate) struct Completeness {
 
 impl Completeness {
     /// A batch begins. How the version moves by it: while something is missing, only with a list.
-    fn begin(&mut self, version: &VersionUpdate) -> VersionUpdate {
+    fn begin(&mut self, version: &VersionUpdate, in_initial_list: bool) -> VersionUpdate {
         self.lost |= std::mem::replace(&mut self.processing, true);
-        self.lost &= !matches!(version, VersionUpdate::Set(_));
+        self.lost &= in_initial_list || !matches!(version, VersionUpdate::Set(_));
         if self.lost { VersionUpdate::NONE } else { version.clone() }
     }
 
@@ -45,8 +45,10 @@ impl Completeness {
 
 /// What is known of a delta beyond what is written to the store.
 enum Origin<T> {
-    /// The object has another state, if its version says so.
+    /// The object may have another state.
     Changed,
+    /// The source says that it has.
+    Modified,
     Deleted(Tombstone<T>),
 }
 
@@ -54,17 +56,16 @@ impl<T: Object> Process<T> for Apply<T> {
     async fn process(&mut self, mut popped: Popped<T>) {
         let began = Instant::now();
         let in_initial_list = popped.in_initial_list();
-        let version = self.completeness.begin(popped.version());
-        if let Some(error) = popped.key_error() {
-            tracing::error!(informer = %self.name, %error, "an object has no valid key any more; it is left out");
-        }
+        let version = self.completeness.begin(popped.version(), in_initial_list);
+        let key_error = popped.key_error().cloned();
         let mut batch = Vec::with_capacity(popped.len());
         let mut origins = Vec::with_capacity(popped.len());
         for delta in popped.take() {
             let (transaction, origin) = match delta {
-                Delta::Added(object) | Delta::Updated(object) | Delta::Replaced(object) => {
+                Delta::Added(object) | Delta::Replaced(object) => {
                     (Transaction::Update(object), Origin::Changed)
                 }
+                Delta::Updated(object) => (Transaction::Update(object), Origin::Modified),
                 // Brings nothing that the store does not have: see `resync`.
                 Delta::Sync(_) | Delta::SyncAll => continue,
                 Delta::Deleted(tombstone) => {
@@ -81,6 +82,9 @@ impl<T: Object> Process<T> for Apply<T> {
         }
         self.write(&mut batch, &mut origins, &version, in_initial_list).await;
         self.completeness.end();
+        if let Some(error) = key_error {
+            tracing::error!(informer = %self.name, %error, "an object has no valid key any more; it is left out");
+        }
         // Only now have they been processed.
         drop(popped);
         self.resync().await;
@@ -108,7 +112,6 @@ impl<T: Object> Apply<T> {
             return;
         }
         let Applied { changes, report, revision, .. } = self.indexer.apply_all_at(batch.drain(..), version);
-        self.log(&report);
         let notifications = changes.into_iter().filter_map(|change| {
             let position = change.position?;
             let origin = origins.get_mut(position)?.take()?;
@@ -116,6 +119,8 @@ impl<T: Object> Apply<T> {
         });
         self.processor.send(revision, notifications).await;
         origins.clear();
+        // Only now: a subscriber is user code, and what is stored has to be delivered.
+        self.log(&report);
     }
 
     /// What is about all objects.
@@ -123,7 +128,6 @@ impl<T: Object> Apply<T> {
         match delta {
             Delta::ReplacedAll(replacement) => match self.indexer.replace_all(*replacement) {
                 Ok(Applied { changes, report, revision, .. }) => {
-                    self.log(&report);
                     let notifications = changes.into_iter().filter_map(|change| {
                         let origin = match (&change.old, &change.new) {
                             (Some(old), None) => Origin::Deleted(last_known(old)),
@@ -132,6 +136,7 @@ impl<T: Object> Apply<T> {
                         notification(change, origin, in_initial_list)
                     });
                     self.processor.send(revision, notifications).await;
+                    self.log(&report);
                 }
                 Err(error) => {
                     tracing::error!(informer = %self.name, %error, "a list was not stored");
@@ -180,7 +185,7 @@ fn notification<T: Object>(
         // Nobody was told of it.
         (None, None, _) => return None,
         // A list that brings it again, or a late watch event.
-        (Some(old), Some(new), _) if is_same_state(&old, &new) => return None,
+        (Some(old), Some(new), origin) if is_same_state(old, new, origin) => return None,
         (old @ Some(_), None, Origin::Deleted(tombstone)) => Notification::deleted(tombstone).last_told(old),
         (Some(old), None, _) => Notification::deleted(Tombstone::FinalState(old)),
         (None, Some(new), _) if in_initial_list => Notification::added(new).in_initial_list(),
@@ -189,11 +194,16 @@ fn notification<T: Object>(
     })
 }
 
-/// Whether the two are known to be one state: the version says so, or there is only one.
-fn is_same_state<T: Object>(old: &Arc<T>, new: &Arc<T>) -> bool {
-    if Arc::ptr_eq(old, new) {
-        return true;
-    }
-    let version = new.resource_version();
-    !version.is_unset() && version == old.resource_version()
+/// Whether nothing has changed between the two. One version is one state, unless the objects know better: a server may
+/// give a version another content, and after a deletion another object.
+fn is_same_state<T: Object>(old: &Arc<T>, new: &Arc<T>, origin: &Origin<T>) -> bool {
+    let same = || {
+        let version = new.resource_version();
+        !version.is_unset()
+            && version == old.resource_version()
+            && new.uid() == old.uid()
+            && new.has_same_content(old).unwrap_or(!matches!(origin, Origin::Modified))
+    };
+    // An object that panics has changed, as far as is known.
+    Arc::ptr_eq(old, new) || ask(same).unwrap_or_default()
 }

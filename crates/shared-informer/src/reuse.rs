@@ -5,7 +5,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use futures::future::ready;
 use futures::stream::StreamExt;
-use kinformer_core::Object;
+use kinformer_core::{Object, ask};
 use kinformer_reflector::{
     ApiError, List, ListOptions, ListerWatcher, WatchEvent, WatchListSupport, WatchOptions, WatchStream,
 };
@@ -61,10 +61,20 @@ impl<T: Object> ListerWatcher<T> for Reusing<T> {
 /// The store's object if it is known to be the same, which takes a UID and a version: other sources may mean less by a
 /// version than an API server does.
 fn known<T: Object>(store: &Indexer<T>, object: Arc<T>) -> Arc<T> {
-    let (Some(uid), version) = (object.uid(), object.resource_version()) else { return object };
-    let known = store.get_by_key(object.key());
-    let same = |known: &Arc<T>| {
-        !version.is_unset() && known.resource_version() == version && known.uid() == Some(uid)
-    };
-    known.filter(same).unwrap_or(object)
+    let known = ask(|| {
+        let known = store.get_by_key(object.key())?;
+        is_same_state(&*known, &*object).then_some(known)
+    });
+    // One that panics when it is asked is left out where it is stored.
+    known.ok().flatten().unwrap_or(object)
+}
+
+/// Whether the two are known to be one state of one object. Without a UID a version may mean anything.
+fn is_same_state<T: Object>(known: &T, object: &T) -> bool {
+    let version = object.resource_version();
+    object.uid().is_some()
+        && object.uid() == known.uid()
+        && !version.is_unset()
+        && version == known.resource_version()
+        && known.has_same_content(object) != Some(false)
 }

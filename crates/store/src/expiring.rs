@@ -51,6 +51,10 @@ impl<T: Object> Object for Entry<T> {
         self.object.uid()
     }
 
+    fn has_same_content(&self, other: &Self) -> Option<bool> {
+        self.object.has_same_content(&other.object)
+    }
+
     fn labels(&self) -> Labels<'_> {
         self.object.labels()
     }

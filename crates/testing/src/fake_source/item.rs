@@ -47,6 +47,10 @@ impl Object for Item {
             version => version.into(),
         }
     }
+
+    fn has_same_content(&self, other: &Self) -> Option<bool> {
+        Some(self == other)
+    }
 }
 
 impl Versioned for Item {

@@ -1,5 +1,6 @@
 //! Objects that stay as they came until somebody reads them.
 
+mod content;
 mod layout;
 mod member;
 mod metadata;
@@ -239,6 +240,11 @@ impl<K: Send + Sync + 'static> Object for Packed<K> {
 
     fn uid(&self) -> Option<&str> {
         Some(self.layout.part(UID)).filter(|uid| !uid.is_empty())
+    }
+
+    /// By the bytes within protobuf, else by the fields, so that it does not matter in which encoding each has come.
+    fn has_same_content(&self, other: &Self) -> Option<bool> {
+        Some(content::is_same((&self.decoder, self.bytes()), (&other.decoder, other.bytes())))
     }
 
     fn labels(&self) -> Labels<'_> {

@@ -241,3 +241,33 @@ fn code_for_typed_objects_is_written_once_for_both() {
     let packed = Packed::<Pod>::from_wire(&json, &ObjectDecoder::json()).unwrap();
     assert_eq!(name_of::<Pod>(&packed).unwrap(), name_of::<Pod>(&eager).unwrap());
 }
+
+/// Of every kind, whatever the encoding; and what has changed in one field is not the same.
+// contract: L-13, I-14
+#[test]
+fn equal_content_is_known_in_both_encodings() {
+    let mut compared = 0;
+    for sample in samples(SAMPLES) {
+        let name = format!("{} {}", sample.api_version, sample.kind);
+        let of_protobuf = ObjectDecoder::new(Encoding::Protobuf, sample.api_version, sample.kind).unwrap();
+        let protobuf = Packed::<Value>::from_wire(message(sample.protobuf), &of_protobuf);
+        let json = Packed::<Value>::from_wire(sample.json, &ObjectDecoder::json());
+        let (Ok(protobuf), Ok(json)) = (protobuf, json) else { continue };
+        let mut value: Value = serde_json::from_slice(sample.json).unwrap();
+        value.as_object_mut().unwrap().remove("kind");
+        let item = serde_json::to_vec(&value).unwrap();
+        let item = Packed::<Value>::from_wire(&item, &ObjectDecoder::json()).unwrap();
+        value["metadata"]["labels"]["changed"] = json!("yes");
+        let changed = serde_json::to_vec(&value).unwrap();
+        let changed = Packed::<Value>::from_wire(&changed, &ObjectDecoder::json()).unwrap();
+        for same in [&protobuf, &json, &item] {
+            for other in [&protobuf, &json, &item] {
+                assert_eq!(same.has_same_content(other), Some(true), "{name}: {same:?} {other:?}");
+            }
+            assert_eq!(same.has_same_content(&changed), Some(false), "{name}");
+            assert_eq!(changed.has_same_content(same), Some(false), "{name}");
+        }
+        compared += 1;
+    }
+    assert!(compared > 100, "{compared}");
+}

@@ -1,0 +1,107 @@
+//! Whether two packed objects have the same content.
+
+use serde_json::{Map, Number, Value};
+
+use crate::{Encoding, ObjectDecoder};
+
+/// An object's bytes and what decodes them.
+pub(super) type Content<'a> = (&'a ObjectDecoder, &'a [u8]);
+
+/// Protobuf is compared by its bytes: Go writes equal messages alike. In JSON, and between the two, what counts is the
+/// fields: an item of a list leaves out its kind, which an event of a watch has.
+pub(super) fn is_same(a: Content<'_>, b: Content<'_>) -> bool {
+    match (a.0.encoding(), b.0.encoding()) {
+        (Encoding::Protobuf, Encoding::Protobuf) => a.1 == b.1,
+        (Encoding::Json, Encoding::Json) if without_types(a.1) == without_types(b.1) => true,
+        _ => match (fields(a), fields(b)) {
+            (Some(a), Some(b)) => is_same_object(&a, &b),
+            // What does not decode is no news only if it is the same to the byte.
+            _ => a.1 == b.1,
+        },
+    }
+}
+
+/// All fields but `kind` and `apiVersion`.
+fn fields((decoder, bytes): Content<'_>) -> Option<Map<String, Value>> {
+    let mut fields: Map<String, Value> = decoder.decode(bytes).ok()?;
+    fields.remove("kind");
+    fields.remove("apiVersion");
+    Some(fields)
+}
+
+/// The JSON of an object behind its kind and version, if it begins with these as Go writes them.
+fn without_types(json: &[u8]) -> &[u8] {
+    let mut rest = json.strip_prefix(b"{").unwrap_or(json);
+    while let Some(value) =
+        rest.strip_prefix(br#""kind":""#).or_else(|| rest.strip_prefix(br#""apiVersion":""#))
+        && let Some(end) = value.iter().position(|byte| matches!(byte, b'"' | b'\\'))
+        && let Some(next) = value.get(end..).and_then(|value| value.strip_prefix(br#"","#))
+    {
+        rest = next;
+    }
+    rest
+}
+
+/// Null is what Go writes for some of what is absent.
+fn is_same_value(a: &Value, b: &Value) -> bool {
+    match (a, b) {
+        (Value::Object(a), Value::Object(b)) => is_same_object(a, b),
+        (Value::Array(a), Value::Array(b)) => {
+            a.len() == b.len() && a.iter().zip(b).all(|(a, b)| is_same_value(a, b))
+        }
+        (Value::Number(a), Value::Number(b)) => is_same_number(a, b),
+        _ => a == b,
+    }
+}
+
+fn is_same_object(a: &Map<String, Value>, b: &Map<String, Value>) -> bool {
+    let all_of = |a: &Map<String, Value>, b: &Map<String, Value>| {
+        a.iter().all(|(name, value)| is_same_value(value, b.get(name).unwrap_or(&Value::Null)))
+    };
+    all_of(a, b) && b.iter().all(|(name, value)| value.is_null() || a.contains_key(name))
+}
+
+/// One may be written as 3, and the other as 3.0.
+fn is_same_number(a: &Number, b: &Number) -> bool {
+    a == b || (a.is_f64() != b.is_f64() && a.as_f64() == b.as_f64())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn same(a: &str, b: &str) -> bool {
+        let json = ObjectDecoder::json();
+        let (there, back) = (
+            is_same((&json, a.as_bytes()), (&json, b.as_bytes())),
+            is_same((&json, b.as_bytes()), (&json, a.as_bytes())),
+        );
+        assert_eq!(there, back, "{a} {b}");
+        there
+    }
+
+    #[test]
+    fn json_is_the_same_without_its_kind_and_in_any_order() {
+        let item = r#"{"metadata":{"name":"a"},"n":3}"#;
+        for other in [
+            item,
+            r#"{"kind":"Pod","apiVersion":"v1","metadata":{"name":"a"},"n":3}"#,
+            r#"{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a"},"n":3}"#,
+            r#"{ "n": 3.0, "metadata": {"name": "a", "labels": null}, "kind": "Pod" }"#,
+        ] {
+            assert!(same(item, other), "{other}");
+        }
+        for other in [
+            r#"{"metadata":{"name":"a"},"n":4}"#,
+            r#"{"metadata":{"name":"a"}}"#,
+            r#"{"metadata":{"name":"a","kind":"x"},"n":3}"#,
+            r#"{"metadata":{"name":"a"},"n":[3]}"#,
+            r#"{"metadata":{"name":"a"},"n":3"#,
+            "",
+        ] {
+            assert!(!same(item, other), "{other}");
+        }
+        assert!(!same(r#"{"n":9007199254740993}"#, r#"{"n":9007199254740992}"#));
+        assert!(same("{", "{"));
+    }
+}
