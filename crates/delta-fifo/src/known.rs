@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use kinformer_core::{Error, KnownObjects, Object, ObjectKey, ask, contain};
+use kinformer_core::{Error, KnownObjects, Object, ObjectKey, ask};
 
 use crate::in_flight::KeyMap;
 
@@ -40,6 +40,6 @@ pub(crate) fn all<T: Object>(known: &Known<T>) -> Result<Vec<(ObjectKey, Arc<T>)
     })
 }
 
-fn asked<R>(question: impl FnOnce() -> R) -> Result<R, Error> {
-    contain(question).map_err(|source| Error::KnownObjects { source })
+fn asked<R>(question: impl Fn() -> R) -> Result<R, Error> {
+    ask(question).map_err(|source| Error::KnownObjects { source })
 }

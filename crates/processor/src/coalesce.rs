@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use foldhash::fast::RandomState;
-use kinformer_core::{Object, ObjectKey, Tombstone, contain};
+use kinformer_core::{Object, ObjectKey, Tombstone, ask, contain};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
@@ -164,7 +164,7 @@ impl<T: Object> Coalescer<T> {
     }
 
     fn fold(&self, notification: &Notification<T>, since: Moment) {
-        let Ok(key) = ObjectKey::try_from(notification.event.key()) else {
+        let Ok(Ok(key)) = ask(|| ObjectKey::try_from(notification.event.key())) else {
             tracing::error!(handler = %self.listener.name, "an event without a valid key was left out");
             return;
         };

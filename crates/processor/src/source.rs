@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use kinformer_core::{BoxError, Object, Tombstone, contain};
+use kinformer_core::{BoxError, Object, Tombstone, ask, contain};
 
 use crate::Notification;
 use crate::coalesce::Coalescer;
@@ -44,7 +44,7 @@ impl Panicked {
 
     /// What was caught of user code over an event.
     pub(crate) fn over<T: Object>(event: &Event<T>, error: BoxError) -> Self {
-        Self { key: event.key().to_string(), error }
+        Self { key: ask(|| event.key().to_string()).unwrap_or_default(), error }
     }
 }
 

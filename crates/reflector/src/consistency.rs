@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use kinformer_core::{Object, ObjectKey, Replacement, ResourceVersion};
+use kinformer_core::{Object, ObjectKey, Replacement, ResourceVersion, ask};
 
 use crate::ApiError;
 use crate::pager::WholeList;
@@ -39,9 +39,8 @@ fn difference<T: Object>(
     second: &[Arc<T>],
 ) -> (Vec<ObjectKey>, Vec<ObjectKey>, Vec<ObjectKey>) {
     let versions = |objects: &[Arc<T>]| -> HashMap<ObjectKey, ResourceVersion> {
-        let keyed =
-            objects.iter().filter_map(|o| Some((ObjectKey::try_from(o.key()).ok()?, o.resource_version())));
-        keyed.collect()
+        let keyed = |o: &Arc<T>| Some((ObjectKey::try_from(o.key()).ok()?, o.resource_version()));
+        objects.iter().filter_map(|o| ask(|| keyed(o)).ok().flatten()).collect()
     };
     let mut extra = versions(first);
     let (mut missing, mut changed) = (Vec::new(), Vec::new());

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use foldhash::fast::RandomState;
 use hashbrown::HashTable;
 use hashbrown::hash_table::Entry;
-use kinformer_core::{KeyError, KeyRef, Object, ObjectKey, Replacement, ResourceVersion};
+use kinformer_core::{BoxError, KeyError, KeyRef, Object, ObjectKey, Replacement, ResourceVersion, ask};
 
 use crate::{DecodeError, EventType, WatchEvent};
 
@@ -21,6 +21,8 @@ pub(crate) struct InitialList<T> {
     places: HashTable<usize>,
     seed: RandomState,
     undecodable: HashSet<ObjectKey>,
+    /// How many objects were left out because they did not give their keys.
+    unreadable: usize,
 }
 
 impl<T: Object> InitialList<T> {
@@ -31,7 +33,19 @@ impl<T: Object> InitialList<T> {
             places: HashTable::new(),
             seed: RandomState::default(),
             undecodable: HashSet::new(),
+            unreadable: 0,
         }
+    }
+
+    /// Leaves an object out that panics when it is asked for its key, and says with what.
+    pub(crate) fn leave_out(&mut self, event: &WatchEvent<T>) -> Option<BoxError> {
+        let (WatchEvent::Added(object) | WatchEvent::Modified(object) | WatchEvent::Deleted(object)) = event
+        else {
+            return None;
+        };
+        let panic = ask(|| _ = object.key().check()).err()?;
+        self.unreadable += 1;
+        Some(panic)
     }
 
     /// Takes an event that is about an object.
@@ -76,7 +90,7 @@ impl<T: Object> InitialList<T> {
     }
 
     fn remove(&mut self, key: KeyRef<'_>) {
-        let Self { objects, free, places, seed, undecodable } = self;
+        let Self { objects, free, places, seed, undecodable, .. } = self;
         if !undecodable.is_empty() {
             undecodable.retain(|other| other.as_key() != key);
         }
@@ -99,7 +113,9 @@ impl<T: Object> InitialList<T> {
     pub(crate) fn finish(mut self, version: ResourceVersion) -> Replacement<T> {
         let mut undecodable = std::mem::take(&mut self.undecodable);
         undecodable.retain(|key| !self.has(key.as_key()));
-        Replacement::new(self.objects.into_iter().flatten().collect(), version).undelivered(undecodable)
+        Replacement::new(self.objects.into_iter().flatten().collect(), version)
+            .undelivered(undecodable)
+            .unreadable(self.unreadable)
     }
 }
 

@@ -1,5 +1,6 @@
 //! The state machine: which step follows which, and the steps that make a list.
 
+use std::panic::AssertUnwindSafe;
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -12,6 +13,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::backoff::RunningBackoff;
 use crate::consistency;
+use crate::contained::panicked;
 use crate::initial_list::InitialList;
 use crate::options::ConsistencyCheck;
 use crate::pager::{PAGE_SIZE, Pager};
@@ -139,18 +141,31 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
             if self.cancel.is_cancelled() {
                 return StopReason::Cancelled;
             }
-            let next = match step {
-                Step::Sync if self.may_watch_list() => self.watch_list().await,
-                Step::Sync | Step::List => self.list(Purpose::Sync).await,
-                Step::Heal => self.list(Purpose::Heal).await,
-                Step::Watch(None) if self.relist_is_due() => Ok(Step::Heal),
-                Step::Watch(open) => self.watch(open).await,
-                Step::BackOff { delay, next } => self.back_off(delay, next).await,
+            // A list that is on its way will do.
+            let may_relist = matches!(step, Step::Watch(_) | Step::BackOff { next: NextRequest::Watch, .. });
+            let shared = self.shared.clone();
+            let next = tokio::select! {
+                biased;
+                error = shared.relist_wanted(), if may_relist => Ok(Ok(self.fail(error, Recovery::Relist))),
+                // What user code panics here has left no trace but in the sink.
+                next = AssertUnwindSafe(self.take(step)).catch_unwind() => next,
             };
             step = match next {
-                Ok(step) => step,
-                Err(reason) => return reason,
+                Ok(Ok(step)) => step,
+                Ok(Err(reason)) => return reason,
+                Err(panic) => self.fail(panicked("reflector", panic), Recovery::Relist),
             };
+        }
+    }
+
+    async fn take(&mut self, step: Step<T>) -> Result<Step<T>, StopReason> {
+        match step {
+            Step::Sync if self.may_watch_list() => self.watch_list().await,
+            Step::Sync | Step::List => self.list(Purpose::Sync).await,
+            Step::Heal => self.list(Purpose::Heal).await,
+            Step::Watch(None) if self.relist_is_due() => Ok(Step::Heal),
+            Step::Watch(open) => self.watch(open).await,
+            Step::BackOff { delay, next } => self.back_off(delay, next).await,
         }
     }
 
@@ -246,6 +261,7 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
         }
         self.wait_for_room().await?;
         let (version, is_complete) = (list.resource_version.clone(), list.is_complete());
+        drop(self.shared.forget_relist());
         match contain(|| self.sink.replace(list)) {
             Ok(Ok(report)) => self.report_problems("replace", report),
             Ok(Err(Error::Closed)) => return Err(StopReason::SinkClosed),
@@ -377,6 +393,10 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
                         }
                         self.report_skipped(ApiError::Undecodable(error.clone()));
                     }
+                    if let Some(source) = list.leave_out(&event) {
+                        self.report_skipped(ApiError::Panic { operation: "key", source });
+                        continue;
+                    }
                     match contain(|| list.apply(event)) {
                         Ok(Ok(())) => {}
                         Ok(Err(error)) => {
@@ -477,7 +497,7 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
             return Ok(());
         }
         let state = self.shared.set_state(ReflectorState::WaitingForSink);
-        let ready = std::panic::AssertUnwindSafe(async { self.sink.ready().await }).catch_unwind();
+        let ready = AssertUnwindSafe(async { self.sink.ready().await }).catch_unwind();
         let _ = self.or_cancel(ready).await?;
         self.shared.set_state(state);
         Ok(())

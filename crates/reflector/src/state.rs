@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use kinformer_core::ResourceVersion;
 use parking_lot::Mutex;
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
 
 use crate::ApiError;
@@ -192,6 +192,9 @@ pub(crate) struct Shared {
     last_error: Mutex<Option<Arc<ApiError>>>,
     degraded: Mutex<Option<Arc<ApiError>>>,
     progress: watch::Sender<Progress>,
+    /// Why another list is wanted.
+    relist: Mutex<Option<ApiError>>,
+    relist_wanted: Notify,
 }
 
 #[derive(Clone)]
@@ -218,7 +221,24 @@ impl Shared {
             last_error: Mutex::default(),
             degraded: Mutex::default(),
             progress: watch::Sender::new(Progress { state: ReflectorState::Idle, synced: false }),
+            relist: Mutex::default(),
+            relist_wanted: Notify::new(),
         }
+    }
+
+    /// Waits until another list is wanted. Cancel-safe.
+    pub(crate) async fn relist_wanted(&self) -> ApiError {
+        loop {
+            self.relist_wanted.notified().await;
+            if let Some(error) = self.forget_relist() {
+                return error;
+            }
+        }
+    }
+
+    /// A list is about to be given to the sink: it is the one that is wanted.
+    pub(crate) fn forget_relist(&self) -> Option<ApiError> {
+        self.relist.lock().take()
     }
 
     pub(crate) fn set_version(&self, version: ResourceVersion) {
@@ -269,6 +289,14 @@ impl ReflectorHandle {
     /// The name of the reflector.
     pub fn name(&self) -> &str {
         &self.shared.name
+    }
+
+    /// Wants another list, because the consumer has lost something that the sink was given. The reflector gives up its
+    /// watch and lists again after a delay, as after any failure; it reports this error.
+    pub fn relist(&self, error: ApiError) {
+        // What was there is a user's error, and dropped without the lock.
+        let _before = self.shared.relist.lock().replace(error);
+        self.shared.relist_wanted.notify_one();
     }
 
     /// The version that the reflector has seen: everything up to it has been given to the sink. Unset before

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use kinformer_core::{Object, Sink, contain};
+use kinformer_core::{Object, Sink, ask};
 use tokio::time::Instant;
 
 use crate::machine::{FOREVER, Machine, Step};
@@ -39,7 +39,7 @@ pub(crate) fn take_unreadable<T: Object>(list: &mut WholeList<T>) -> (usize, Vec
     list.objects.retain(|object| {
         let position = among_objects;
         among_objects += 1;
-        let error = match contain(|| object.key().check()) {
+        let error = match ask(|| object.key().check()) {
             Ok(Ok(())) => return true,
             Ok(Err(error)) => error.into(),
             Err(panic) => panic,

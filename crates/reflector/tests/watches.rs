@@ -288,7 +288,7 @@ async fn events_that_have_no_place_are_reported_and_skipped() {
             .watch(hang()),
     );
     run.finished().await;
-    assert_eq!(run.sink.texts()[1..], ["add b@8"]);
+    assert_eq!(run.sink.texts()[1..], ["add b@8", "bookmark @9"]);
     assert_eq!(run.source.texts()[2], "watch 9", "it does not come again");
     assert_eq!(run.recoveries(), [Recovery::Skip; 2]);
     assert!(run.errors()[1].ends_with("an event of the type SURPRISE"));
@@ -315,7 +315,8 @@ async fn undecodable_events_are_reported_counted_and_skipped_but_a_deletion_dele
             .watch(hang()),
     );
     run.finished().await;
-    assert_eq!(run.sink.texts()[1..], ["add c@10", "delete a"]);
+    let told = ["bookmark @8", "bookmark @9", "add c@10", "delete a", "bookmark @11"];
+    assert_eq!(run.sink.texts()[1..], told);
     assert_eq!(run.handle.statistics().decode_errors, 3);
     assert_eq!(run.recoveries(), [Recovery::Skip; 3]);
     // The watch goes on behind them.

@@ -185,7 +185,7 @@ fn notification<T: Object>(
         // Nobody was told of it.
         (None, None, _) => return None,
         // A list that brings it again, or a late watch event.
-        (Some(old), Some(new), origin) if is_same_state(old, new, origin) => return None,
+        (Some(old), Some(new), origin) if is_same_state(&old, &new, &origin) => return None,
         (old @ Some(_), None, Origin::Deleted(tombstone)) => Notification::deleted(tombstone).last_told(old),
         (Some(old), None, _) => Notification::deleted(Tombstone::FinalState(old)),
         (None, Some(new), _) if in_initial_list => Notification::added(new).in_initial_list(),

@@ -3,12 +3,15 @@
 use std::fmt;
 use std::future::Future;
 use std::panic::AssertUnwindSafe;
+use std::pin::pin;
 use std::sync::Arc;
 
 use futures::FutureExt as _;
-use kinformer_core::{Object, panic_error};
+use kinformer_core::{BoxError, Object, VersionUpdate, contain, panic_error};
 use kinformer_delta_fifo::{Popped, Queue};
-use kinformer_reflector::{ListerWatcher, Reflector, ReflectorHandle, ReflectorOptions, StopReason};
+use kinformer_reflector::{
+    ApiError, ListerWatcher, Reflector, ReflectorHandle, ReflectorOptions, StopReason,
+};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
@@ -17,7 +20,8 @@ const BATCH: usize = 128;
 
 /// What a controller does with what its queue gives.
 pub trait Process<T: Object>: Send {
-    /// Processes deltas, in their order. They count as processed when the [`Popped`] is dropped.
+    /// Processes deltas, in their order. They count as processed when the [`Popped`] is dropped. There may be none, but
+    /// a [version](Popped::version).
     fn process(&mut self, popped: Popped<T>) -> impl Future<Output = ()> + Send;
 
     /// The first list has been processed. Called once, at once when the source is empty.
@@ -104,35 +108,67 @@ impl<T: Object, P: Process<T>> Controller<T, P> {
     /// task of its own, which this future owns; dropping the future ends it.
     ///
     /// What the process function is at when the token is cancelled is dropped where it waits. A panic of it is
-    /// contained and logged; the batch counts as processed.
+    /// contained and logged, and its batch is lost: so the reflector lists again, after a delay, and as long as that list
+    /// has not been processed the controller has not [synced](Process::synced).
+    ///
+    /// [`StopReason::Dropped`] says that the reflector has ended for no reason of its own: it panicked, or its runtime
+    /// ended.
     pub async fn run(self, cancel: CancellationToken) -> StopReason {
         let Self { name, reflector, queue, mut process } = self;
+        let handle = reflector.handle();
         let _close = CloseOnDrop(queue.clone());
         let mut tasks = JoinSet::new();
         // The reflector of an idle source does not find out by itself that the queue was closed.
         let stop = cancel.child_token();
         tasks.spawn(reflector.run(stop.clone()));
 
-        tokio::select! {
+        let mut emptied = pin!(empty(&name, &*queue, &mut process, &handle));
+        let ended = tokio::select! {
             biased;
-            () = cancel.cancelled() => {}
-            () = empty(&name, &*queue, &mut process) => {}
+            () = cancel.cancelled() => None,
+            ended = tasks.join_next() => Some(ended),
+            () = &mut emptied => None,
+        };
+        if let Some(Some(Ok(StopReason::SinkClosed))) = ended {
+            // What is still queued is processed.
+            tokio::select! {
+                biased;
+                () = cancel.cancelled() => {}
+                () = emptied => {}
+            }
         }
         let closed = !cancel.is_cancelled();
         queue.close();
         stop.cancel();
-        match tasks.join_next().await {
+        let ended = match ended {
+            Some(ended) => ended,
+            None => tasks.join_next().await,
+        };
+        match ended {
             Some(Ok(StopReason::Cancelled)) if closed => StopReason::SinkClosed,
             Some(Ok(reason)) => reason,
-            // It contains what user code does; so this is the end of the runtime.
-            Some(Err(_)) | None => StopReason::Dropped,
+            Some(Err(error)) => {
+                if let Ok(panic) = error.try_into_panic() {
+                    let error = panic_error(panic);
+                    tracing::error!(controller = %name, %error, "the reflector panicked");
+                }
+                StopReason::Dropped
+            }
+            None => StopReason::Dropped,
         }
     }
 }
 
 /// Until the queue is closed and drained.
-async fn empty<T: Object, P: Process<T>>(name: &str, queue: &dyn Queue<T>, process: &mut P) {
+async fn empty<T: Object, P: Process<T>>(
+    name: &str,
+    queue: &dyn Queue<T>,
+    process: &mut P,
+    reflector: &ReflectorHandle,
+) {
     let mut synced = false;
+    // A batch was lost, and no list that was asked for afterwards has been processed.
+    let mut lost = false;
     loop {
         let popped = match queue.try_pop_batch(BATCH) {
             Ok(Some(popped)) => popped,
@@ -141,10 +177,10 @@ async fn empty<T: Object, P: Process<T>>(name: &str, queue: &dyn Queue<T>, proce
                     biased;
                     popped = queue.pop_batch(BATCH) => popped,
                     // An empty first list brings nothing to process.
-                    done = queue.synced(), if !synced => {
+                    done = queue.synced(), if !synced && !lost => {
                         if done.is_ok() {
                             synced = true;
-                            contained(name, async { process.synced() }).await;
+                            _ = contained(name, async { process.synced() }).await;
                         }
                         continue;
                     }
@@ -154,22 +190,32 @@ async fn empty<T: Object, P: Process<T>>(name: &str, queue: &dyn Queue<T>, proce
             }
             Err(_) => return,
         };
+        let is_another_list = matches!(popped.version(), VersionUpdate::Set(_)) && !popped.in_initial_list();
         // Called within: it may panic before there is a future.
-        contained(name, async { process.process(popped).await }).await;
-        if !synced && queue.has_synced() {
+        match contained(name, async { process.process(popped).await }).await {
+            Ok(()) => lost &= !is_another_list,
+            Err(source) => {
+                lost = true;
+                reflector.relist(ApiError::Panic { operation: "process", source });
+            }
+        }
+        if !synced && !lost && queue.has_synced() {
             synced = true;
-            contained(name, async { process.synced() }).await;
+            _ = contained(name, async { process.synced() }).await;
         }
         // The queue may never be empty, and the process function need not wait for anything.
         tokio::task::consume_budget().await;
     }
 }
 
-async fn contained(name: &str, work: impl Future<Output = ()>) {
-    if let Err(panic) = AssertUnwindSafe(work).catch_unwind().await {
-        let error = panic_error(panic);
-        tracing::error!(controller = name, %error, "the process function panicked; its batch is skipped");
-    }
+async fn contained(name: &str, work: impl Future<Output = ()>) -> Result<(), BoxError> {
+    let Err(panic) = AssertUnwindSafe(work).catch_unwind().await else { return Ok(()) };
+    let error = panic_error(panic);
+    // It may have been the subscriber that panicked.
+    _ = contain(
+        || tracing::error!(controller = name, %error, "the process function panicked; its batch is lost"),
+    );
+    Err(error)
 }
 
 struct CloseOnDrop<T: Object>(Arc<dyn Queue<T>>);

@@ -53,6 +53,15 @@ pub enum Error {
         /// Its scope; empty if it has none.
         scope: Arc<str>,
     },
+    /// The reflector has ended for no reason of its own: it panicked, or the runtime that it ran on has ended. The store
+    /// is not kept up to date any more.
+    #[error("the informer {informer:?} has stopped because its reflector has ended{}", last(last_error))]
+    ReflectorEnded {
+        /// The name of the informer.
+        informer: Arc<str>,
+        /// The last error of its list or watch.
+        last_error: Option<Arc<ApiError>>,
+    },
     /// Handlers did not return within the grace period after the end.
     #[error("the informer {informer:?} has stopped, but handlers did not return within {grace:?}: {}", handlers.join(", "))]
     Stuck {
@@ -63,6 +72,10 @@ pub enum Error {
         /// How long they were given.
         grace: Duration,
     },
+}
+
+fn last(error: &Option<Arc<ApiError>>) -> String {
+    error.as_ref().map_or_else(String::new, |error| format!("; its last error was: {error}"))
 }
 
 /// Who has not synced, and why.
@@ -116,10 +129,7 @@ impl fmt::Display for NotSynced {
             Reached::NoList => f.write_str("there was no list yet")?,
             Reached::Processing { queued } => write!(f, "{queued} changes were still queued")?,
         }
-        match &self.last_error {
-            Some(error) => write!(f, "; its last error was: {error}"),
-            None => Ok(()),
-        }
+        f.write_str(&last(&self.last_error))
     }
 }
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 use kinformer_core::{KeyRef, Object, ResourceVersion};
 use kinformer_delta_fifo::Queue;
 use kinformer_processor::{EventHandler, EventStream, HandlerBuilder, Registration, SharedProcessor};
-use kinformer_reflector::{ListerWatcher, ReflectorHandle, ReflectorOptions};
+use kinformer_reflector::{ListerWatcher, ReflectorHandle, ReflectorOptions, StopReason};
 use kinformer_store::{IndexFunction, Indexer, Reader, Snapshot};
 use parking_lot::Mutex;
 use tokio::task::{JoinHandle, JoinSet};
@@ -207,8 +207,8 @@ impl<T: Object> SharedIndexInformer<T> {
     /// return. Dropping the future ends the tasks as well. What was not told is dropped.
     ///
     /// # Errors
-    /// [`Error::Running`] or [`Error::Stopped`] at once: an informer runs once. [`Error::Stuck`] at the end: these
-    /// handlers did not return in time.
+    /// [`Error::Running`] or [`Error::Stopped`] at once: an informer runs once. [`Error::ReflectorEnded`] at any time.
+    /// [`Error::Stuck`] at the end: these handlers did not return in time.
     pub async fn run(&self, cancel: CancellationToken) -> Result<(), Error> {
         let inner = &self.inner;
         let Some(Startable { source, options }) = inner.startable.lock().take() else {
@@ -244,13 +244,20 @@ impl<T: Object> SharedIndexInformer<T> {
         let _ = inner.reflector.set(controller.reflector());
         let reason = controller.run(cancel).await;
         tracing::debug!(informer = %inner.name, ?reason, "informer stopping");
+        let ended = match reason {
+            StopReason::Dropped => Err(Error::ReflectorEnded {
+                informer: inner.name.clone(),
+                last_error: inner.reflector.get().and_then(ReflectorHandle::last_error),
+            }),
+            _ => Ok(()),
+        };
 
         stop_handlers.cancel();
         match tasks.join_next().await {
             Some(Ok(Err(kinformer_processor::Error::Stuck { handlers }))) => {
                 Err(Error::Stuck { informer: inner.name.clone(), handlers, grace: inner.grace })
             }
-            Some(Ok(_) | Err(_)) | None => Ok(()),
+            Some(Ok(_) | Err(_)) | None => ended,
         }
     }
 

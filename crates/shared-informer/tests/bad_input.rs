@@ -240,7 +240,8 @@ async fn a_transform_that_changes_the_key_leaves_the_object_out() {
         seen.wait(|view| view.map.len() == 1).await;
         let last = source.apply(Item::of(&format!("{queue:?}/renamed"), 0, 2));
         informer.wait_for_until(&last.into(), soon()).await.unwrap();
-        assert_eq!(informer.store().keys(), [format!("{queue:?}/good").parse().unwrap()]);
+        let left: Vec<_> = informer.store().keys().iter().map(ToString::to_string).collect();
+        assert_eq!(left, [format!("{queue:?}/good")]);
         assert_eq!(seen.texts(), [format!("add {queue:?}/good 1 initial")]);
         assert_logged(&["with a renaming transform", &format!("{queue:?}/renamed"), "changed the key"]);
         running.stop().await.unwrap();

@@ -1,5 +1,5 @@
 //! What has been waited for is in the store.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by a panic")]
+#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test fails by a panic")]
 
 mod common;
 
@@ -49,15 +49,11 @@ impl History {
         for key in keys {
             let of_key: Vec<_> = history.iter().filter(|written| written.key == *key).collect();
             let at = of_key.partition_point(|written| written.version <= version);
-            // From the state at that version on, each is possible; of what does not decode, the one before it.
-            let mut from = at;
-            while from > 0 {
-                from -= 1;
-                if of_key[from].what != What::Undecodable {
-                    break;
-                }
-            }
-            let possible = &of_key[from..];
+            // From the state at that version on, each is possible. A list in which the object does not decode leaves
+            // whatever the store had.
+            let from = at.saturating_sub(1);
+            let unknown = of_key[from..].iter().any(|written| written.what == What::Undecodable);
+            let possible = if unknown { &of_key } else { &of_key[from..] };
             let held = store.get(key).map(|item| item.version);
             let fine = match held {
                 Some(held) => {
