@@ -14,6 +14,8 @@ use serde_json::Value;
 fuzz_target!(|bytes: &[u8]| {
     let _ = black_box(decode_answer::<Value>(Encoding::Protobuf, bytes));
     let _ = black_box(decode_answer::<Pod>(Encoding::Protobuf, bytes));
+    let _ = black_box(ObjectDecoder::json().decode::<Pod>(bytes));
+    let _ = black_box(ObjectDecoder::json().decode::<Value>(bytes));
     for (api_version, kind) in [("v1", "Pod"), ("apiextensions.k8s.io/v1", "CustomResourceDefinition")] {
         if let Some(decoder) = ObjectDecoder::new(Encoding::Protobuf, api_version, kind) {
             let _ = black_box(decoder.decode::<Value>(bytes));
