@@ -126,11 +126,23 @@ pub enum ApiError {
         /// How long they took.
         after: Duration,
     },
-    /// A watch ended in less than a second and had brought nothing new.
-    #[error("very short watch: it ended after {lasted:?} and brought nothing new")]
+    /// A watch ended in less than a second and had brought nothing new, or was at least the fifth in a row that
+    /// ended that soon.
+    #[error("very short watch: it ended after {lasted:?} and {events} events")]
     VeryShortWatch {
         /// How long it lasted.
         lasted: Duration,
+        /// How many events it brought, bookmarks among them.
+        events: u64,
+    },
+    /// The source sent or named a version below one that it had issued before: an older state was restored, or
+    /// its versions have begun again. Its newest state is listed, whatever the version of that is.
+    #[error("the versions of the source went back: asked for what is newer than {asked}, it is at {found}")]
+    VersionsWentBack {
+        /// The version that a watch or list was asked from, or that the reflector knew when it asked for the newest.
+        asked: ResourceVersion,
+        /// The lower version.
+        found: ResourceVersion,
     },
     /// A watch was silent for longer than the server had been asked to keep it: the connection is dead.
     #[error("the watch has been silent for {silent:?}, longer than it was to last; it is given up")]
@@ -315,6 +327,14 @@ impl ApiError {
         status.reason == "Timeout"
             && (status.causes.iter().any(|cause| cause.message == TOO_LARGE)
                 || status.message.contains(TOO_LARGE))
+    }
+
+    /// The version that was asked for is gone, not there yet, or of versions that have begun again: a list has to be
+    /// asked for without a version.
+    pub(crate) fn is_version_unavailable(&self) -> bool {
+        self.is_expired()
+            || self.is_too_large_resource_version()
+            || matches!(self, Self::VersionsWentBack { .. })
     }
 
     /// 429: the server asks to be left alone for a while.

@@ -27,7 +27,11 @@
 //! * One bad object is reported and left out; the list or watch goes on. An event that may be about any object ends the
 //!   watch, which is opened again before it. A list with an object whose key cannot be read deletes nothing and is
 //!   repeated ([`ReflectorHandle::degraded`]); client-go fails the list.
-//! * A version never moves back, except with a list.
+//! * A version never moves back, except with a list that is asked for without one. A version below the one that was
+//!   asked for proves that those of the source have begun again, and leads to such a list. A source that can say its
+//!   newest version is asked for it after a watch that ended before its time and after 90 seconds of silence, since a
+//!   kube-apiserver hides that proof. client-go 1.37 goes back with each event, and does not find a restored server.
+//! * At most 10 lists and watches in any 10 seconds and 30 in any minute, however they end: see [`RequestLimit`].
 //!
 //! # Example
 //!
@@ -102,7 +106,9 @@ mod lister_watcher;
 mod machine;
 mod options;
 mod pager;
+mod probe;
 mod reflector;
+mod request_limit;
 mod state;
 mod stream;
 mod unreadable;
@@ -115,5 +121,7 @@ pub use lister_watcher::{
     List, ListOptions, ListerWatcher, VersionMatch, WatchListSupport, WatchOptions, WatchStream,
 };
 pub use options::{Failure, Recovery, ReflectorOptions, WatchListMode};
+pub use probe::ProbeBudget;
 pub use reflector::Reflector;
+pub use request_limit::RequestLimit;
 pub use state::{NextRequest, ReflectorHandle, ReflectorState, Statistics, StopReason};

@@ -10,7 +10,7 @@ use futures::StreamExt;
 use futures::stream::{self, BoxStream};
 use kinformer_core::{Object, ResourceVersion};
 
-use crate::{ApiError, DecodeError, WatchEvent};
+use crate::{ApiError, DecodeError, ProbeBudget, WatchEvent};
 
 /// The events of one watch. Dropping it ends the watch. The streams of this workspace's sources are fused; the reflector
 /// polls no stream after its end.
@@ -55,7 +55,9 @@ pub trait ListerWatcher<T: Object>: Send + Sync {
     /// The changes after `options.resource_version`, in their order.
     ///
     /// The stream may end at any time and then the reflector watches again from the last version it has
-    /// seen. A source that cannot go on from a version (it keeps no history, or not that far back) says
+    /// seen. An event whose version [compares](ResourceVersion::compare) below `options.resource_version`, other
+    /// than the initial ones, is taken as proof that the versions have begun again, and the newest state is
+    /// listed. A source that cannot go on from a version (it keeps no history, or not that far back) says
     /// [`ApiError::expired`], at once or in the stream: then the reflector lists again. Nothing that comes
     /// after an error in the stream is read.
     ///
@@ -70,6 +72,28 @@ pub trait ListerWatcher<T: Object>: Send + Sync {
             Err(ApiError::expired("this source can only be listed"))
         })
         .boxed())
+    }
+
+    /// The version of the newest state, from the source itself and not from a cache of it. `None`, the default, if the
+    /// source cannot say: then it is not asked again.
+    ///
+    /// A watch from a version that the source has not reached may be silent for ever, for example after an older
+    /// state was restored. So the reflector asks after a watch that ended before its time, and after some time of
+    /// silence ([`ProbeBudget`] bounds how often), and lists again if the answer
+    /// [compares](ResourceVersion::compare) below what it has seen. The answer must not be below any version that was
+    /// issued, to any reader, before the question.
+    ///
+    /// # Errors
+    /// Whatever hindered it. It is reported, the open watch goes on, and the question is asked again later.
+    async fn newest_version(&self) -> Result<Option<ResourceVersion>, ApiError> {
+        Ok(None)
+    }
+
+    /// What bounds the questions for the newest version. By default each reflector has a bound of its own.
+    ///
+    /// All sources that talk to the same server are to give the same [`ProbeBudget`].
+    fn probe_budget(&self) -> Option<&ProbeBudget> {
+        None
     }
 
     /// Whether a watch can bring the initial list as events, and whether the server behind it was found not
@@ -97,6 +121,14 @@ impl<T: Object, L: ListerWatcher<T> + ?Sized> ListerWatcher<T> for Arc<L> {
 
     async fn watch(&self, options: WatchOptions) -> Result<WatchStream<T>, ApiError> {
         (**self).watch(options).await
+    }
+
+    async fn newest_version(&self) -> Result<Option<ResourceVersion>, ApiError> {
+        (**self).newest_version().await
+    }
+
+    fn probe_budget(&self) -> Option<&ProbeBudget> {
+        (**self).probe_budget()
     }
 
     fn watch_list_support(&self) -> Option<&WatchListSupport> {

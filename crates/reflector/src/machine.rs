@@ -16,7 +16,9 @@ use crate::consistency;
 use crate::contained::panicked;
 use crate::initial_list::InitialList;
 use crate::options::ConsistencyCheck;
-use crate::pager::{PAGE_SIZE, Pager};
+use crate::pager::{PAGE_SIZE, Pager, WholeList};
+use crate::probe::{Probing, went_back};
+use crate::request_limit::RequestWindow;
 use crate::state::{Shared, count};
 use crate::stream::{Next, OpenWatch, Waker};
 use crate::unreadable::{broken, take_unreadable};
@@ -28,7 +30,9 @@ use crate::{
 /// What may be retried without an end because no request has got through, is; everything else this often.
 pub(crate) const FRUITLESS_TRIES: u32 = 5;
 /// A server may ask for peace; it does not get it for longer than this.
-const MAX_RETRY_AFTER: Duration = Duration::from_secs(600);
+pub(crate) const MAX_RETRY_AFTER: Duration = Duration::from_secs(600);
+/// By at most so long a delay that the server asked for is lengthened.
+const MAX_JITTER: Duration = Duration::from_secs(30);
 /// From this many failures in a row on, they are warnings, whatever they are.
 const WARN_FROM: u32 = 3;
 /// Longer than anybody waits, and short enough to be added to any instant.
@@ -60,6 +64,10 @@ pub(crate) struct Machine<T: Object, S> {
     /// succeeds right after decides.
     watch_list_suspect: bool,
     synced: bool,
+    requests: RequestWindow,
+    pub(crate) probing: Probing,
+    /// Watches in a row that ended in good order and at once.
+    pub(crate) very_short: u32,
     /// The next watch goes on from an earlier one.
     pub(crate) is_restart: bool,
     /// The version behind which the last watch had an event that could not be read.
@@ -90,6 +98,11 @@ enum Purpose {
     Heal,
 }
 
+/// A delay with jitter: longer by a random time below `most`.
+pub(crate) fn lengthened(delay: Duration, most: Duration) -> Duration {
+    delay.saturating_add(most.mul_f64(fastrand::f64()))
+}
+
 /// What became of something given to the sink.
 pub(crate) enum Given {
     /// Taken.
@@ -112,9 +125,13 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
         shared: Arc<Shared>,
         cancel: CancellationToken,
     ) -> Self {
+        let budget = source.probe_budget().cloned().unwrap_or_default();
         Self {
             source,
             sink,
+            requests: RequestWindow::new(options.request_limit),
+            probing: Probing::new(budget),
+            very_short: 0,
             backoff: options.backoff.start(),
             options,
             shared,
@@ -148,7 +165,7 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
                 biased;
                 error = shared.relist_wanted(), if may_relist => Ok(Ok(self.fail(error, Recovery::Relist))),
                 // What user code panics here has left no trace but in the sink.
-                next = AssertUnwindSafe(self.take(step)).catch_unwind() => next,
+                next = AssertUnwindSafe(self.advance(step)).catch_unwind() => next,
             };
             step = match next {
                 Ok(Ok(step)) => step,
@@ -158,15 +175,60 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
         }
     }
 
-    async fn take(&mut self, step: Step<T>) -> Result<Step<T>, StopReason> {
+    async fn advance(&mut self, step: Step<T>) -> Result<Step<T>, StopReason> {
+        match step {
+            Step::Watch(None) if self.relist_is_due() => return Ok(Step::Heal),
+            Step::Sync | Step::List | Step::Heal => self.admit(NextRequest::List).await?,
+            Step::Watch(None) => self.admit(NextRequest::Watch).await?,
+            Step::Watch(Some(_)) | Step::BackOff { .. } => {}
+        }
         match step {
             Step::Sync if self.may_watch_list() => self.watch_list().await,
             Step::Sync | Step::List => self.list(Purpose::Sync).await,
             Step::Heal => self.list(Purpose::Heal).await,
-            Step::Watch(None) if self.relist_is_due() => Ok(Step::Heal),
             Step::Watch(open) => self.watch(open).await,
-            Step::BackOff { delay, next } => self.back_off(delay, next).await,
+            Step::BackOff { delay, next } => {
+                self.back_off(delay, next).await?;
+                Ok(match next {
+                    NextRequest::List => Step::Sync,
+                    NextRequest::Watch => Step::Watch(None),
+                })
+            }
         }
+    }
+
+    /// Waits until the limit on requests has room for another one, and counts it.
+    async fn admit(&mut self, next: NextRequest) -> Result<(), StopReason> {
+        while let Some(wait) =
+            self.requests.free_at().and_then(|free| free.checked_duration_since(Instant::now()))
+            && !wait.is_zero()
+        {
+            let put_off = count(&self.shared.counters.requests_put_off);
+            let delay = lengthened(wait, wait / 4);
+            if put_off.is_power_of_two() {
+                let reflector = &*self.shared.name;
+                tracing::warn!(reflector, ?next, ?delay, put_off, "limit on requests reached");
+            }
+            self.back_off(delay, next).await?;
+        }
+        self.requests.start(Instant::now());
+        Ok(())
+    }
+
+    /// Whether a question for the newest version may be asked now; it is counted.
+    pub(crate) fn admit_probe(&mut self, now: Instant) -> bool {
+        let free = self.requests.free_at().is_none_or(|free| free <= now);
+        if free {
+            count(&self.shared.counters.version_probes);
+            self.requests.start(now);
+        }
+        free
+    }
+
+    /// When the source is to be asked for its newest version, if it stays as silent as it is since `heard`.
+    pub(crate) fn probe_at(&self, heard: Instant) -> Option<Instant> {
+        let due = self.probing.due_at(&self.version, heard)?;
+        Some(self.requests.free_at().map_or(due, |free| free.max(due)))
     }
 
     fn may_watch_list(&self) -> bool {
@@ -201,7 +263,10 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
         };
         self.shared.set_state(ReflectorState::Listing { resource_version: version.clone(), pages: 0 });
         let pager = Pager { source: &*self.source, shared: &self.shared, options: &self.options };
+        let asked = version.clone();
         let list = self.or_cancel(pager.list(ListOptions { limit, ..ListOptions::at(version) })).await?;
+        let older = |list: &WholeList<T>| went_back(&asked, &list.resource_version);
+        let list = list.and_then(|list| older(&list).map_or(Ok(list), Err));
         let mut list = match list.and_then(|list| self.has_version(&list.resource_version).map(|()| list)) {
             Ok(list) => list,
             Err(error) if purpose == Purpose::Heal => return Ok(self.healing_failed(error)),
@@ -245,8 +310,7 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
 
     fn list_failed(&mut self, error: ApiError) -> Step<T> {
         self.watch_list_suspect = false;
-        let gone = error.is_expired() || error.is_too_large_resource_version();
-        if gone && !self.version_unavailable {
+        if error.is_version_unavailable() && !self.version_unavailable {
             self.version_unavailable = true;
             self.report(error, Recovery::Relist, Duration::ZERO);
             return Step::List;
@@ -278,6 +342,7 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
         count(&self.shared.counters.replaces);
         self.version = version.clone();
         self.version_unavailable = false;
+        self.probing.listed();
         self.is_restart = false;
         self.shared.set_version(version);
         if is_complete {
@@ -296,6 +361,7 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
         if version.is_unset() || *version == ResourceVersion::number(0) {
             return Ok(());
         }
+        self.admit(NextRequest::List).await?;
         let exact =
             ListOptions { version_match: Some(VersionMatch::Exact), ..ListOptions::at(version.clone()) };
         let pager = Pager { source: &*self.source, shared: &self.shared, options: &self.options };
@@ -321,10 +387,13 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
         self.shared.set_state(ReflectorState::WatchListing { resource_version: version.clone() });
         let started = Instant::now();
         let deadline = started + self.options.watch_list_deadline.min(FOREVER);
-        let options = WatchOptions::from(version, self.watch_timeout()).with_initial_events();
+        let options = WatchOptions::from(version.clone(), self.watch_timeout()).with_initial_events();
         let error = match self.open(options, deadline).await? {
             Ok(open) => match self.gather(open, deadline).await? {
-                Ok((list, open)) => match self.has_version(&list.resource_version) {
+                Ok((list, open)) => match self
+                    .has_version(&list.resource_version)
+                    .and_then(|()| went_back(&version, &list.resource_version).map_or(Ok(()), Err))
+                {
                     Ok(()) => {
                         self.fruitless = 0;
                         return Ok(self.replace(list).await?.unwrap_or(Step::Watch(Some(open))));
@@ -374,6 +443,8 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
                     waker.set_alarm(deadline.min(heard + quiet));
                     continue;
                 }
+                // None is begun before the list is there.
+                Next::Probe(_) => continue,
             };
             events = events.saturating_add(1);
             count(&self.shared.counters.events);
@@ -412,7 +483,7 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
     }
 
     fn watch_list_failed(&mut self, error: ApiError) -> Step<T> {
-        if (error.is_expired() || error.is_too_large_resource_version()) && !self.version_unavailable {
+        if error.is_version_unavailable() && !self.version_unavailable {
             self.version_unavailable = true;
             self.report(error, Recovery::Relist, Duration::ZERO);
             return Step::Sync;
@@ -460,7 +531,7 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
 
     // ---- waiting ----
 
-    async fn back_off(&mut self, delay: Duration, next: NextRequest) -> Result<Step<T>, StopReason> {
+    async fn back_off(&mut self, delay: Duration, next: NextRequest) -> Result<(), StopReason> {
         self.shared.set_state(ReflectorState::BackingOff { next, delay, failures: self.failures });
         let until = Instant::now() + delay.min(FOREVER);
         loop {
@@ -473,10 +544,7 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
                 self.report_skipped(error);
             }
         }
-        Ok(match next {
-            NextRequest::List => Step::Sync,
-            NextRequest::Watch => Step::Watch(None),
-        })
+        Ok(())
     }
 
     pub(crate) async fn or_cancel<F: Future>(&self, work: F) -> Result<F::Output, StopReason> {
@@ -588,7 +656,8 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
     pub(crate) fn next_delay_after(&mut self, error: &ApiError) -> Duration {
         let delay = self.next_delay();
         let asked = error.retry_after().unwrap_or_default().min(MAX_RETRY_AFTER);
-        delay.max(asked)
+        // On top of what was asked for, or all clients of the server would come back together.
+        delay.max(lengthened(asked, (asked / 2).min(MAX_JITTER)))
     }
 
     pub(crate) fn next_delay(&mut self) -> Duration {
@@ -610,6 +679,9 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
     pub(crate) fn report(&self, error: impl Into<Arc<ApiError>>, recovery: Recovery, delay: Duration) {
         let error = error.into();
         count(&self.shared.counters.failures);
+        if matches!(*error, ApiError::VersionsWentBack { .. }) {
+            count(&self.shared.counters.versions_went_back);
+        }
         let (reflector, failures) = (&*self.shared.name, self.failures);
         let harmless = error.is_expired() || error.is_retryable() || recovery == Recovery::FallBackToList;
         if failures >= WARN_FROM || !harmless {
@@ -626,6 +698,7 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
         let counters = &self.shared.counters;
         let so_far = counters.decode_errors.load(Ordering::Relaxed)
             + counters.unexpected_events.load(Ordering::Relaxed)
+            + counters.version_probe_errors.load(Ordering::Relaxed)
             + counters.sink_problems.load(Ordering::Relaxed);
         let reflector = &*self.shared.name;
         if so_far.is_power_of_two() || so_far.is_multiple_of(1000) {

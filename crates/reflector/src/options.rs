@@ -5,7 +5,7 @@ use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::{ApiError, Backoff};
+use crate::{ApiError, Backoff, RequestLimit};
 
 /// The settings of a [`Reflector`](crate::Reflector). The defaults are meant for a real cluster.
 #[derive(Clone)]
@@ -23,6 +23,7 @@ pub struct ReflectorOptions {
     pub(crate) internal_error_window: Duration,
     pub(crate) error_hook: Option<Arc<ErrorHook>>,
     pub(crate) consistency_check: ConsistencyCheck,
+    pub(crate) request_limit: RequestLimit,
 }
 
 pub(crate) type ShouldResync = dyn Fn() -> bool + Send + Sync;
@@ -99,6 +100,7 @@ impl Default for ReflectorOptions {
             internal_error_window: Duration::from_secs(60),
             error_hook: None,
             consistency_check: ConsistencyCheck::Off,
+            request_limit: RequestLimit::Standard,
         }
     }
 }
@@ -149,6 +151,14 @@ impl ReflectorOptions {
     #[must_use]
     pub fn watch_list_deadline(mut self, deadline: Duration) -> Self {
         self.watch_list_deadline = deadline;
+        self
+    }
+
+    /// The bound on the requests that the reflector starts. By default at most 10 in any 10 seconds and at most 30 in
+    /// any minute.
+    #[must_use]
+    pub fn request_limit(mut self, limit: RequestLimit) -> Self {
+        self.request_limit = limit;
         self
     }
 
@@ -238,6 +248,7 @@ impl fmt::Debug for ReflectorOptions {
             .field("list_timeout", &self.list_timeout)
             .field("internal_error_window", &self.internal_error_window)
             .field("consistency_check", &self.consistency_check)
+            .field("request_limit", &self.request_limit)
             .finish_non_exhaustive()
     }
 }

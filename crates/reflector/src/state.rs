@@ -18,7 +18,7 @@ use crate::ApiError;
 /// Idle ──▶ WatchListing ──▶ Watching ◀──▶ Connecting        a watch that ends is opened again
 ///   │        │      ▲          │              │
 ///   │        ▼      │          ▼              ▼
-///   └────▶ Listing  └───── BackingOff ◀───────┘             every failure passes through here
+///   └────▶ Listing  └───── BackingOff ◀───────┘             every end and every failure passes through here
 ///             └───▶ Connecting                              a list is followed by a watch
 /// ```
 ///
@@ -31,11 +31,14 @@ use crate::ApiError;
 /// | `WatchListing`, `Listing` | another failure | `BackingOff`, then the same again |
 /// | `Listing` | a list | `Connecting` |
 /// | `Connecting` | the watch is open | `Watching` |
-/// | `Watching` | the source ends the watch in good order | `Connecting` at the last version, at once |
+/// | `WatchListing`, `Listing` | the list is older than the version asked for | the same, at no version, at once |
+/// | `Watching` | the source ends the watch in good order | `BackingOff` for half a second at most, then `Connecting` at the last version |
 /// | `Connecting`, `Watching` | connection refused, 429, 500, broken, stalled, very short | `BackingOff`, then `Connecting` at the last version |
 /// | `Connecting`, `Watching` | 410, a corrupt object, 404, or the fifth fruitless watch in a row | `BackingOff`, then a list |
 /// | `Connecting`, `Watching` | an event that cannot be read | `BackingOff`, then `Connecting` at the version before it; the second time at one version, a list |
 /// | `Watching` | the last list was incomplete, and it is time for another one | `Listing` |
+/// | `Watching` | an event, or the newest version of the source, is below the version asked from | `BackingOff`, then a list at no version |
+/// | any | the limit on requests is reached | `BackingOff`, then the request |
 /// | any | the sink has no room | `WaitingForSink`, then back |
 /// | any | cancelled, the sink is closed | `Stopped` |
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -65,13 +68,14 @@ pub enum ReflectorState {
         /// From which version.
         resource_version: ResourceVersion,
     },
-    /// Something failed; this is the time before the next try.
+    /// The time before the next request: after a failure, after a watch that ended in good order, or because the
+    /// limit on requests is reached.
     BackingOff {
         /// What is tried next.
         next: NextRequest,
         /// How long this takes in all.
         delay: Duration,
-        /// How many lists and watches in a row have failed.
+        /// How many lists and watches in a row have failed; 0 if none has.
         failures: u32,
     },
     /// The sink has no room; the source is not read meanwhile.
@@ -131,10 +135,18 @@ pub struct Statistics {
     pub unreadable_items: u64,
     /// Events that had no place in the watch.
     pub unexpected_events: u64,
-    /// Watches that ended at once and brought nothing.
+    /// Watches that ended at once and brought nothing, or ended at once five times in a row or more.
     pub very_short_watches: u64,
     /// Watches that were given up because they were silent for too long.
     pub stalled_watches: u64,
+    /// How often the source was asked for its newest version.
+    pub version_probes: u64,
+    /// Of these, the ones that ended in an error.
+    pub version_probe_errors: u64,
+    /// How often the versions of the source were found to have gone back.
+    pub versions_went_back: u64,
+    /// Lists and watches that had to wait because of the limit on requests.
+    pub requests_put_off: u64,
     /// Resyncs.
     pub resyncs: u64,
     /// Problems the sink reported.
@@ -174,6 +186,10 @@ counters!(
     unexpected_events,
     very_short_watches,
     stalled_watches,
+    version_probes,
+    version_probe_errors,
+    versions_went_back,
+    requests_put_off,
     resyncs,
     sink_problems,
     failures,

@@ -12,6 +12,7 @@ use tokio::time::{Instant, Sleep};
 use tokio_util::sync::WaitForCancellationFuture;
 
 use crate::contained::panicked;
+use crate::probe::{Probe, ProbeEvent};
 use crate::{ApiError, StopReason, WatchEvent, WatchStream};
 
 /// A watch that has been opened.
@@ -19,6 +20,8 @@ pub(crate) struct OpenWatch<T> {
     pub(crate) stream: GuardedStream<T>,
     /// When it was asked for.
     pub(crate) started: Instant,
+    /// After how long the source is to end it.
+    pub(crate) timeout: Duration,
     /// For how long it may be silent.
     pub(crate) silence_limit: Duration,
 }
@@ -44,6 +47,7 @@ pub(crate) enum Next<T> {
         waited: bool,
     },
     Alarm,
+    Probe(ProbeEvent),
 }
 
 /// Events that are there already are taken without a look at the clock and at the cancel, up to this many.
@@ -53,6 +57,8 @@ pub(crate) struct Waker<'a, 'c> {
     cancelled: Pin<&'a mut WaitForCancellationFuture<'c>>,
     alarm: Pin<&'a mut Sleep>,
     burst: u32,
+    /// Goes on beside the watch.
+    pub(crate) probe: Option<Probe>,
 }
 
 impl<'a, 'c> Waker<'a, 'c> {
@@ -60,7 +66,7 @@ impl<'a, 'c> Waker<'a, 'c> {
         cancelled: Pin<&'a mut WaitForCancellationFuture<'c>>,
         alarm: Pin<&'a mut Sleep>,
     ) -> Self {
-        Self { cancelled, alarm, burst: 0 }
+        Self { cancelled, alarm, burst: 0, probe: None }
     }
 
     pub(crate) fn set_alarm(&mut self, at: Instant) {
@@ -86,9 +92,20 @@ impl<'a, 'c> Waker<'a, 'c> {
             biased;
             () = self.cancelled.as_mut() => Err(StopReason::Cancelled),
             () = self.alarm.as_mut() => Ok(Next::Alarm),
+            event = finished(&mut self.probe) => Ok(Next::Probe(event)),
             item = stream.next() => Ok(Next::Item { item, waited: true }),
         }
     }
+}
+
+/// Waits for the probe, if there is one, and takes it out.
+async fn finished(probe: &mut Option<Probe>) -> ProbeEvent {
+    let event = match probe {
+        Some(probe) => probe.await,
+        None => std::future::pending().await,
+    };
+    *probe = None;
+    event
 }
 
 async fn yield_now() {

@@ -7,14 +7,22 @@ use kinformer_core::{Object, Report, ResourceVersion, Sink, Tombstone, ask};
 use tokio::time::{Instant, sleep_until, timeout_at};
 
 use crate::contained::contained;
-use crate::machine::{FOREVER, FRUITLESS_TRIES, Given, Machine, Step};
+use crate::machine::{FOREVER, FRUITLESS_TRIES, Given, Machine, Step, lengthened};
+use crate::probe::{Probe, ProbeEvent, Probing, went_back};
 use crate::state::count;
 use crate::stream::{GuardedStream, Next, OpenWatch, Waker};
 use crate::unreadable::broken;
-use crate::{ApiError, EventType, Recovery, ReflectorState, StopReason, WatchEvent, WatchOptions};
+use crate::{
+    ApiError, EventType, NextRequest, Recovery, ReflectorState, StopReason, WatchEvent, WatchOptions,
+};
 
 /// A watch that ends sooner and brought nothing new is no watch.
 const VERY_SHORT: Duration = Duration::from_secs(1);
+/// A watch that ends in good order is opened again within this time: not at once, or all clients of a server that is
+/// restarted would come back together.
+const REOPEN_WITHIN: Duration = Duration::from_millis(500);
+/// The source counts the time of a watch in whole seconds and from another moment on.
+const TIMEOUT_GRAIN: Duration = Duration::from_secs(1);
 /// After this long without one, internal errors count from the first again.
 const INTERNAL_ERRORS_FORGOTTEN: Duration = Duration::from_secs(60);
 
@@ -33,8 +41,12 @@ enum End {
     RelistDue,
 }
 
-/// What a watch has brought.
+/// What a watch was asked for and what it has brought.
 struct Progress {
+    /// From which version.
+    asked: ResourceVersion,
+    /// After how long it was to end.
+    timeout: Duration,
     events: u64,
     /// The last version has moved.
     moved: bool,
@@ -56,18 +68,26 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
         deadline: Instant,
     ) -> Result<Result<OpenWatch<T>, ApiError>, StopReason> {
         let started = Instant::now();
+        let timeout = options.timeout;
         let silence_limit = options.timeout.saturating_add(self.options.stall_margin).min(FOREVER);
         let request = contained("watch", async { self.source.watch(options).await });
         // A server may keep even the head of its answer back until there is an event.
         let deadline = deadline.min(started + silence_limit);
         let answer = self.or_cancel(timeout_at(deadline, request)).await?;
         let answer = answer.unwrap_or_else(|_| Err(ApiError::WatchStalled { silent: started.elapsed() }));
-        Ok(answer.map(|stream| OpenWatch { stream: GuardedStream::new(stream), started, silence_limit }))
+        Ok(answer.map(|stream| OpenWatch {
+            stream: GuardedStream::new(stream),
+            started,
+            timeout,
+            silence_limit,
+        }))
     }
 
     pub(crate) async fn watch(&mut self, open: Option<OpenWatch<T>>) -> Result<Step<T>, StopReason> {
         let from = self.version.clone();
-        let mut progress = Progress { events: 0, moved: false, past_initial: true };
+        let timeout = open.as_ref().map_or_else(|| self.watch_timeout(), |open| open.timeout);
+        let mut progress =
+            Progress { asked: from.clone(), timeout, events: 0, moved: false, past_initial: true };
         let started = open.as_ref().map_or_else(Instant::now, |open| open.started);
         let open = match open {
             Some(open) => Ok(open),
@@ -78,7 +98,7 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
                 }
                 progress.past_initial = !from.is_unset() && from != ResourceVersion::number(0);
                 self.shared.set_state(ReflectorState::Connecting { resource_version: from.clone() });
-                let options = WatchOptions::from(from.clone(), self.watch_timeout());
+                let options = WatchOptions::from(from.clone(), timeout);
                 self.open(options, self.relist_at.unwrap_or(started + FOREVER)).await?
             }
         };
@@ -99,10 +119,14 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
         let cancel = self.cancel.clone();
         let mut heard = Instant::now();
         let limit = open.silence_limit;
-        let alarm = |machine: &Self, heard: Instant| {
-            [machine.resync_at(), machine.relist_at].into_iter().flatten().fold(heard + limit, Instant::min)
+        let alarm = |machine: &Self, heard: Instant, probe: &Option<Probe>| {
+            let probe_at = if probe.is_some() { None } else { machine.probe_at(heard) };
+            [machine.resync_at(), machine.relist_at, probe_at]
+                .into_iter()
+                .flatten()
+                .fold(heard + limit, Instant::min)
         };
-        let first_alarm = alarm(self, heard);
+        let first_alarm = alarm(self, heard, &None);
         let (cancelled, first_alarm) = (pin!(cancel.cancelled()), pin!(sleep_until(first_alarm)));
         let mut waker = Waker::new(cancelled, first_alarm);
         loop {
@@ -141,9 +165,44 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
                     }
                     // A resync may have waited for the sink.
                     heard += before.elapsed();
-                    let next = alarm(self, heard);
+                    if waker.probe.is_none() && self.probe_at(heard).is_some_and(|due| due <= Instant::now())
+                    {
+                        waker.probe = Some(self.probing.admission());
+                    }
+                    let next = alarm(self, heard, &waker.probe);
                     debug_assert!(next > waker.alarm(), "an alarm that does not move would be a tight loop");
                     waker.set_alarm(next);
+                }
+                Next::Probe(event) => {
+                    if let Some(error) = self.probed(event, heard, &mut waker.probe) {
+                        return Ok(End::Failed(error));
+                    }
+                    waker.set_alarm(alarm(self, heard, &waker.probe));
+                }
+            }
+        }
+    }
+
+    /// An error if the versions of the source have gone back.
+    fn probed(&mut self, event: ProbeEvent, heard: Instant, probe: &mut Option<Probe>) -> Option<ApiError> {
+        match event {
+            ProbeEvent::Admitted => {
+                let now = Instant::now();
+                // It may have waited for long, and the source have spoken since.
+                if self.probe_at(heard).is_some_and(|due| due <= now) && self.admit_probe(now) {
+                    *probe = Some(Probing::ask(self.source.clone(), self.version.clone()));
+                }
+                None
+            }
+            ProbeEvent::Answered { known, newest } => {
+                self.probing.answered(&newest);
+                match newest {
+                    Ok(newest) => newest.and_then(|newest| went_back(&known, &newest)),
+                    Err(error) => {
+                        count(&self.shared.counters.version_probe_errors);
+                        self.report_skipped(error);
+                        None
+                    }
                 }
             }
         }
@@ -170,9 +229,15 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
                 }
             }
             WatchEvent::Bookmark { version, .. } => version.clone(),
+            // What cannot be read proves nothing.
+            WatchEvent::Undecodable(error) if broken(error).is_some() => ResourceVersion::UNSET,
             WatchEvent::Undecodable(error) => error.resource_version.clone(),
             WatchEvent::Unexpected { resource_version, .. } => resource_version.clone(),
         };
+        // Nothing is below the version of a watch that begins with the state there is: that is none or 0.
+        if let Some(error) = went_back(&progress.asked, &version) {
+            return Ok(Given::Refused(error));
+        }
         let mut given = match event {
             WatchEvent::Added(object) => self.give("add", |sink| sink.add(object))?,
             WatchEvent::Modified(object) => self.give("update", |sink| sink.update(object))?,
@@ -243,12 +308,20 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
         if alive {
             self.recovered();
         }
+        let very_short = matches!(end, End::Closed) && lasted < VERY_SHORT;
+        self.very_short = if very_short { self.very_short.saturating_add(1) } else { 0 };
+        let in_time = matches!(end, End::Closed) && lasted + TIMEOUT_GRAIN >= progress.timeout;
+        if !in_time && matches!(end, End::Closed | End::Failed(_)) {
+            self.probing.want();
+        }
         Ok(match end {
-            End::Closed if alive => Step::Watch(None),
+            End::Closed if alive && self.very_short < FRUITLESS_TRIES => {
+                Step::BackOff { delay: lengthened(Duration::ZERO, REOPEN_WITHIN), next: NextRequest::Watch }
+            }
             End::Closed => {
                 count(&self.shared.counters.very_short_watches);
-                let recovery = self.rewatch_or_relist();
-                self.fail(ApiError::VeryShortWatch { lasted }, recovery)
+                let recovery = if alive { Recovery::Rewatch } else { self.rewatch_or_relist() };
+                self.fail(ApiError::VeryShortWatch { lasted, events: progress.events }, recovery)
             }
             End::NoRoom => {
                 self.wait_for_room().await?;
@@ -276,7 +349,7 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
             self.expired_at = Some(self.version.clone());
             return Recovery::Relist;
         }
-        if error.is_too_large_resource_version() {
+        if error.is_too_large_resource_version() || matches!(error, ApiError::VersionsWentBack { .. }) {
             self.version_unavailable = true;
             return Recovery::Relist;
         }

@@ -441,3 +441,26 @@ async fn without_the_consistency_check_there_is_one_list() {
     assert_eq!(run.source.texts(), ["list 0 limit 500", "watch 7"]);
     run.stop().await;
 }
+
+// contract: R-13
+#[tokio::test(start_paused = true)]
+async fn the_consistency_check_compares_keys_and_versions_once_and_ends_nothing() {
+    let with_value = |value: u64| List::new([Arc::new(kinformer_testing::Item::of("a", 1, value))], 7);
+    let run = start_with(
+        script()
+            // The same key and version: what else the object contains is not compared.
+            .list(with_value(1))
+            .list(with_value(2))
+            .watch_error(expired())
+            // The second list fails, and is not repeated.
+            .list(list(8, &[("a", 1)]))
+            .list_error(expired())
+            .watch(hang()),
+        ReflectorOptions::new().check_consistency(),
+    );
+    run.finished().await;
+    assert_eq!(run.source.texts()[3..], ["list 7", "list 8 Exact", "watch 8"]);
+    assert_eq!(run.recoveries(), [Recovery::Relist, Recovery::Skip]);
+    assert_eq!(run.sink.objects()["a"].value, 0, "the first list counts");
+    run.stop().await;
+}

@@ -356,3 +356,19 @@ async fn a_watch_list_that_has_lost_its_version_is_refused() {
     assert_eq!(run.errors()[1], "the list has no resource version; the last version was 8");
     run.stop().await;
 }
+
+// contract: L-05
+#[tokio::test(start_paused = true)]
+async fn a_source_that_says_nothing_of_watch_lists_gets_none_unless_they_are_demanded() {
+    let run = start(script().list(list(7, &[])).watch(WatchScript::new().hang()));
+    run.finished().await;
+    assert_eq!(run.source.texts(), ["list 0 limit 500", "watch 7"]);
+    run.stop().await;
+
+    let initial = WatchScript::new().initial_events_end(7).hang();
+    let options = ReflectorOptions::new().watch_list(WatchListMode::Always);
+    let run = start_with(script().watch(initial), options);
+    run.finished().await;
+    assert_eq!(run.source.texts(), ["watch-list -"]);
+    run.stop().await;
+}

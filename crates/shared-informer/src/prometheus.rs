@@ -154,7 +154,7 @@ const GAUGES: [Figure; 4] = [
     ),
 ];
 
-const COUNTERS: [Figure; 5] = [
+const COUNTERS: [Figure; 8] = [
     ("informer_lists", "Lists that were asked for", |metrics| {
         Some(metrics.reflector.lists + metrics.reflector.watch_lists)
     }),
@@ -165,6 +165,19 @@ const COUNTERS: [Figure; 5] = [
     ("informer_decode_errors", "Objects that could not be decoded", |metrics| {
         Some(metrics.reflector.decode_errors)
     }),
+    (
+        "informer_versions_went_back",
+        "Lists because the versions of the server had gone back, as after the restore of an older state",
+        |metrics| Some(metrics.reflector.versions_went_back),
+    ),
+    ("informer_version_probes", "Questions for the newest version of the server", |metrics| {
+        Some(metrics.reflector.version_probes)
+    }),
+    (
+        "informer_requests_put_off",
+        "Lists and watches that waited because of the limit on requests",
+        |metrics| Some(metrics.reflector.requests_put_off),
+    ),
     ("informer_failures", "Lists and watches that failed", |metrics| Some(metrics.reflector.failures)),
 ];
 

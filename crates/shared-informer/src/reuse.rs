@@ -5,9 +5,10 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use futures::future::ready;
 use futures::stream::StreamExt;
-use kinformer_core::{Object, ask};
+use kinformer_core::{Object, ResourceVersion, ask};
 use kinformer_reflector::{
-    ApiError, List, ListOptions, ListerWatcher, WatchEvent, WatchListSupport, WatchOptions, WatchStream,
+    ApiError, List, ListOptions, ListerWatcher, ProbeBudget, WatchEvent, WatchListSupport, WatchOptions,
+    WatchStream,
 };
 use kinformer_store::Indexer;
 
@@ -51,6 +52,14 @@ impl<T: Object> ListerWatcher<T> for Reusing<T> {
             ready(Some(event))
         });
         Ok(until_the_end.boxed())
+    }
+
+    async fn newest_version(&self) -> Result<Option<ResourceVersion>, ApiError> {
+        self.source.newest_version().await
+    }
+
+    fn probe_budget(&self) -> Option<&ProbeBudget> {
+        self.source.probe_budget()
     }
 
     fn watch_list_support(&self) -> Option<&WatchListSupport> {

@@ -12,6 +12,6 @@ mod recording;
 mod scripted;
 
 pub use item::{Item, Versioned};
-pub use live::FakeSource;
+pub use live::{Backup, FakeSource};
 pub use recording::{Record, RecordingSink};
 pub use scripted::{Call, ScriptedSource, WatchScript};

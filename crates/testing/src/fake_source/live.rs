@@ -11,8 +11,8 @@ use futures::StreamExt;
 use futures::stream;
 use kinformer_core::{KeyRef, ObjectKey, ResourceVersion};
 use kinformer_reflector::{
-    ApiError, DecodeError, EventType, List, ListOptions, ListerWatcher, Status, StatusCause, VersionMatch,
-    WatchEvent, WatchListSupport, WatchOptions, WatchStream,
+    ApiError, DecodeError, EventType, List, ListOptions, ListerWatcher, ProbeBudget, Status, StatusCause,
+    VersionMatch, WatchEvent, WatchListSupport, WatchOptions, WatchStream,
 };
 use parking_lot::Mutex;
 use tokio::sync::watch;
@@ -33,6 +33,7 @@ struct Server<T> {
     changed: watch::Sender<u64>,
     open_watches: AtomicUsize,
     watch_list: WatchListSupport,
+    probe_budget: ProbeBudget,
 }
 
 struct State<T> {
@@ -49,10 +50,14 @@ struct State<T> {
     bookmarks: u64,
     list_errors: VecDeque<ApiError>,
     watch_errors: VecDeque<ApiError>,
+    probe_errors: VecDeque<ApiError>,
+    /// The version that the next event carries in place of its own.
+    wrong_version: Option<u64>,
     cut_with: Option<fn() -> ApiError>,
     faults: Faults,
     lists: u64,
     watches: u64,
+    probes: u64,
 }
 
 /// What the server does wrong until told otherwise.
@@ -61,6 +66,15 @@ struct Faults {
     no_watch_list: bool,
     no_bookmarks: bool,
     no_pages: bool,
+    accepts_future_versions: bool,
+}
+
+/// The objects of a [`FakeSource`] at one version.
+#[derive(Clone, Debug)]
+pub struct Backup<T> {
+    version: u64,
+    objects: BTreeMap<ObjectKey, Arc<T>>,
+    undecodable: HashSet<ObjectKey>,
 }
 
 struct Change<T> {
@@ -97,10 +111,13 @@ impl<T: Versioned> FakeSource<T> {
             bookmarks: 0,
             list_errors: VecDeque::new(),
             watch_errors: VecDeque::new(),
+            probe_errors: VecDeque::new(),
+            wrong_version: None,
             cut_with: None,
             faults: Faults::default(),
             lists: 0,
             watches: 0,
+            probes: 0,
         };
         Self {
             server: Arc::new(Server {
@@ -108,6 +125,7 @@ impl<T: Versioned> FakeSource<T> {
                 changed: watch::Sender::new(0),
                 open_watches: AtomicUsize::new(0),
                 watch_list: WatchListSupport::new(),
+                probe_budget: ProbeBudget::new(),
             }),
         }
     }
@@ -130,6 +148,16 @@ impl<T: Versioned> FakeSource<T> {
     #[must_use]
     pub fn without_pages(self) -> Self {
         self.server.state.lock().faults.no_pages = true;
+        self
+    }
+
+    /// The server takes watches from versions that it has not reached, and sends no event and no bookmark at or
+    /// below them. A restored server then is silent until it has passed the version asked for.
+    ///
+    /// Follows kube-apiserver 1.37 (`cacheWatcher.process`).
+    #[must_use]
+    pub fn accepting_future_versions(self) -> Self {
+        self.server.state.lock().faults.accepts_future_versions = true;
         self
     }
 
@@ -179,6 +207,34 @@ impl<T: Versioned> FakeSource<T> {
         self.change(|state| state.version += 1)
     }
 
+    /// The next event carries this version, whatever the version of its object is.
+    pub fn misreport_next_version(&self, version: u64) {
+        self.server.state.lock().wrong_version = Some(version);
+    }
+
+    /// The present objects and the present version, for [`Self::restore`].
+    pub fn backup(&self) -> Backup<T> {
+        let state = self.server.state.lock();
+        let State { version, objects, undecodable, .. } = &*state;
+        Backup { version: *version, objects: objects.clone(), undecodable: undecodable.clone() }
+    }
+
+    /// Objects and version are those of the backup again, as after the restore of an etcd. The history is gone, and
+    /// all watches break.
+    pub fn restore(&self, backup: &Backup<T>) {
+        let Backup { version, objects, undecodable } = backup.clone();
+        self.change(|state| {
+            state.version = version;
+            state.objects = objects;
+            state.undecodable = undecodable;
+            state.compacted = version;
+            state.history.clear();
+            state.pages.clear();
+            state.generation += 1;
+            state.cut_with = Some(|| ApiError::Transport { source: "the server was restarted".into() });
+        });
+    }
+
     /// Forgets the history and all pages: watches and pages of older versions answer 410.
     pub fn compact(&self) {
         self.change(|state| {
@@ -220,6 +276,11 @@ impl<T: Versioned> FakeSource<T> {
         self.server.state.lock().watch_errors.push_back(error);
     }
 
+    /// The next question for the newest version fails; the errors wait in a queue.
+    pub fn fail_next_probe(&self, error: ApiError) {
+        self.server.state.lock().probe_errors.push_back(error);
+    }
+
     /// The version of the server.
     pub fn version(&self) -> u64 {
         self.server.state.lock().version
@@ -243,6 +304,11 @@ impl<T: Versioned> FakeSource<T> {
         (state.lists, state.watches)
     }
 
+    /// How often the newest version has been asked for.
+    pub fn probes(&self) -> u64 {
+        self.server.state.lock().probes
+    }
+
     /// How many watches are open.
     pub fn open_watches(&self) -> usize {
         self.server.open_watches.load(Ordering::Relaxed)
@@ -259,8 +325,13 @@ impl<T: Versioned> FakeSource<T> {
 }
 
 impl<T: Versioned> State<T> {
-    fn record(&mut self, event_type: EventType, object: Arc<T>, undecodable: bool) {
+    fn record(&mut self, event_type: EventType, mut object: Arc<T>, undecodable: bool) {
         let version = self.version;
+        if let Some(wrong) = self.wrong_version.take() {
+            let mut misreported = (*object).clone();
+            misreported.set_version(wrong);
+            object = Arc::new(misreported);
+        }
         self.history.push_back(Change { version, event_type, object, undecodable });
     }
 
@@ -416,7 +487,8 @@ impl<T: Versioned> Cursor<T> {
         }
         if self.bookmarks != state.bookmarks {
             self.bookmarks = state.bookmarks;
-            if !state.faults.no_bookmarks {
+            let hidden = state.faults.accepts_future_versions && state.version <= self.version;
+            if !state.faults.no_bookmarks && !hidden {
                 self.version = state.version;
                 return Some(Ok(WatchEvent::bookmark(state.version)));
             }
@@ -441,7 +513,7 @@ impl<T: Versioned> ListerWatcher<T> for FakeSource<T> {
             return Err(Status::new(422, "Invalid", "sendInitialEvents is forbidden").into());
         }
         let from = number(&options.resource_version)?;
-        if from > state.version {
+        if from > state.version && (options.send_initial_events || !state.faults.accepts_future_versions) {
             return Err(State::<T>::too_large());
         }
         let mut initial = VecDeque::new();
@@ -479,6 +551,19 @@ impl<T: Versioned> ListerWatcher<T> for FakeSource<T> {
         })
         .fuse()
         .boxed())
+    }
+
+    async fn newest_version(&self) -> Result<Option<ResourceVersion>, ApiError> {
+        let mut state = self.server.state.lock();
+        state.probes += 1;
+        match state.probe_errors.pop_front() {
+            Some(error) => Err(error),
+            None => Ok(Some(state.version.into())),
+        }
+    }
+
+    fn probe_budget(&self) -> Option<&ProbeBudget> {
+        Some(&self.server.probe_budget)
     }
 
     fn watch_list_support(&self) -> Option<&WatchListSupport> {

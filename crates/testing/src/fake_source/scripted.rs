@@ -25,11 +25,13 @@ pub enum Call {
     List(ListOptions),
     /// A watch.
     Watch(WatchOptions),
+    /// A question for the newest version.
+    NewestVersion,
 }
 
 impl Call {
-    /// As text: `list 0 limit 500`, `list continue t`, `list 7`, `watch 7`, `watch-list 7`. An unset version is
-    /// written as `-`.
+    /// As text: `list 0 limit 500`, `list continue t`, `list 7`, `watch 7`, `watch-list 7`, `newest`. An unset
+    /// version is written as `-`.
     pub fn text(&self) -> String {
         let version = |v: &ResourceVersion| if v.is_unset() { "-".to_owned() } else { v.to_string() };
         match self {
@@ -50,6 +52,7 @@ impl Call {
                 format!("watch-list {}", version(&options.resource_version))
             }
             Self::Watch(options) => format!("watch {}", version(&options.resource_version)),
+            Self::NewestVersion => "newest".to_owned(),
         }
     }
 }
@@ -179,6 +182,8 @@ pub struct ScriptedSource<T> {
 
 struct Inner<T> {
     script: VecDeque<Answer<T>>,
+    /// `None` for a source that cannot be asked.
+    newest: Option<VecDeque<Result<Option<ResourceVersion>, ApiError>>>,
     calls: Vec<(Instant, Call)>,
     violation: Option<String>,
 }
@@ -193,7 +198,12 @@ impl<T: Object> ScriptedSource<T> {
     /// An empty script, for a source without watch-list.
     pub fn new() -> Self {
         Self {
-            inner: Mutex::new(Inner { script: VecDeque::new(), calls: Vec::new(), violation: None }),
+            inner: Mutex::new(Inner {
+                script: VecDeque::new(),
+                newest: None,
+                calls: Vec::new(),
+                violation: None,
+            }),
             finished: watch::Sender::new(false),
             open_watches: Arc::default(),
             watch_list: None,
@@ -234,6 +244,14 @@ impl<T: Object> ScriptedSource<T> {
     #[must_use]
     pub fn watch_error(self, error: ApiError) -> Self {
         self.then(Answer::Refuse(error))
+    }
+
+    /// The next question for the newest version is answered like this, whenever it comes; without any answer left it
+    /// gets none. A script without such answers is that of a source that cannot be asked.
+    #[must_use]
+    pub fn newest_version(self, answer: Result<Option<ResourceVersion>, ApiError>) -> Self {
+        self.inner.lock().newest.get_or_insert_default().push_back(answer);
+        self
     }
 
     /// The next call gets no answer.
@@ -278,6 +296,14 @@ impl<T: Object> ScriptedSource<T> {
     /// The first call that the script does not have.
     pub fn violation(&self) -> Option<String> {
         self.inner.lock().violation.clone()
+    }
+
+    fn newest_answer(&self) -> Option<Result<Option<ResourceVersion>, ApiError>> {
+        let mut inner = self.inner.lock();
+        let Some(answers) = &mut inner.newest else { return Some(Ok(None)) };
+        let answer = answers.pop_front();
+        inner.calls.push((Instant::now(), Call::NewestVersion));
+        answer
     }
 
     fn answer(&self, call: Call) -> Option<Answer<T>> {
@@ -357,6 +383,13 @@ impl<T: Object> ListerWatcher<T> for ScriptedSource<T> {
         })
         .fuse()
         .boxed())
+    }
+
+    async fn newest_version(&self) -> Result<Option<ResourceVersion>, ApiError> {
+        match self.newest_answer() {
+            Some(answer) => answer,
+            None => std::future::pending().await,
+        }
     }
 
     fn watch_list_support(&self) -> Option<&WatchListSupport> {

@@ -1,0 +1,170 @@
+//! Asking a source for its newest version, to find out that its versions have begun again.
+//!
+//! A kube-apiserver sends no event at or below the version that a watch was asked from. After the restore of an older
+//! state its watches are therefore silent until it has passed that version, and nothing in them says so. So the
+//! version is asked for after a watch that ended before its time, and after some time of silence.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::future::BoxFuture;
+use kinformer_core::{Object, ResourceVersion};
+use parking_lot::Mutex;
+use tokio::sync::Semaphore;
+use tokio::time::{Instant, sleep_until, timeout};
+
+use crate::contained::contained;
+use crate::machine::MAX_RETRY_AFTER;
+use crate::{ApiError, ListerWatcher};
+
+/// After this long without an event or bookmark the version is asked for, and at most a third later. kube-apiserver
+/// 1.37 sends a bookmark each minute if it has anything new to say.
+const SILENCE: Duration = Duration::from_secs(90);
+const TIMEOUT: Duration = Duration::from_secs(30);
+
+/// So many questions at a time, and then one in each interval. As client-go's default for all requests of a client.
+const BURST: u32 = 10;
+const INTERVAL: Duration = Duration::from_millis(200);
+
+/// Bounds how often all sources of one server together are asked for their newest version: 10 times at once, and
+/// then 5 times a second. A question that finds no room waits its turn.
+///
+/// Clones share the bound. All sources that talk to the same server are to give the same one, so that a thousand
+/// reflectors that lose their connections together do not ask a thousand questions at that moment.
+#[derive(Clone, Debug, Default)]
+pub struct ProbeBudget(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    /// Whoever is next waits for the bucket, the others for their turn.
+    turn: Semaphore,
+    /// When the bucket is full again.
+    full_at: Mutex<Option<Instant>>,
+}
+
+impl Default for Shared {
+    fn default() -> Self {
+        Self { turn: Semaphore::new(1), full_at: Mutex::default() }
+    }
+}
+
+impl ProbeBudget {
+    /// Nothing has been asked yet.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Waits for the turn. First come, first served.
+    ///
+    /// # Cancel safety
+    /// A wait that is dropped takes nothing.
+    pub(crate) async fn admission(&self) {
+        // The semaphore is never closed.
+        let _turn = self.0.turn.acquire().await;
+        while let Err(free_at) = self.take(Instant::now()) {
+            sleep_until(free_at).await;
+        }
+    }
+
+    fn take(&self, now: Instant) -> Result<(), Instant> {
+        let mut full_at = self.0.full_at.lock();
+        let full = full_at.map_or(now, |full_at| full_at.max(now));
+        if full > now + INTERVAL * (BURST - 1) {
+            return Err(full - INTERVAL * (BURST - 1));
+        }
+        *full_at = Some(full + INTERVAL);
+        Ok(())
+    }
+}
+
+/// Whether and when the source of one reflector is to be asked.
+pub(crate) struct Probing {
+    budget: ProbeBudget,
+    /// The source has said that it cannot be asked.
+    unavailable: bool,
+    /// A watch has ended before its time and the version has not been asked for since.
+    wanted: bool,
+    /// The last answer, or error, holds until then.
+    not_before: Option<Instant>,
+    silence: Duration,
+}
+
+/// What has become of a question.
+pub(crate) enum ProbeEvent {
+    /// It may be asked now.
+    Admitted,
+    /// It was asked when the reflector knew this version.
+    Answered { known: ResourceVersion, newest: Result<Option<ResourceVersion>, ApiError> },
+}
+
+pub(crate) type Probe = BoxFuture<'static, ProbeEvent>;
+
+impl Probing {
+    pub(crate) fn new(budget: ProbeBudget) -> Self {
+        Self { budget, unavailable: false, wanted: false, not_before: None, silence: silence() }
+    }
+
+    /// A watch has ended before its time.
+    pub(crate) fn want(&mut self) {
+        self.wanted = true;
+    }
+
+    /// Whatever the source has, it has been listed.
+    pub(crate) fn listed(&mut self) {
+        self.wanted = false;
+        self.not_before = None;
+    }
+
+    /// When the source is to be asked that has been silent since `heard`; `None` for never.
+    pub(crate) fn due_at(&self, version: &ResourceVersion, heard: Instant) -> Option<Instant> {
+        let known = version.compare(&ResourceVersion::number(0)).is_some_and(std::cmp::Ordering::is_gt);
+        if self.unavailable || !known {
+            return None;
+        }
+        let due = if self.wanted { heard } else { heard + self.silence };
+        Some(self.not_before.map_or(due, |not_before| not_before.max(due)))
+    }
+
+    pub(crate) fn admission(&self) -> Probe {
+        let budget = self.budget.clone();
+        Box::pin(async move {
+            budget.admission().await;
+            ProbeEvent::Admitted
+        })
+    }
+
+    pub(crate) fn ask<T: Object>(source: Arc<dyn ListerWatcher<T>>, known: ResourceVersion) -> Probe {
+        Box::pin(async move {
+            let question = contained("newest_version", async { source.newest_version().await });
+            let newest = timeout(TIMEOUT, question).await;
+            let newest = newest.unwrap_or(Err(ApiError::Timeout { after: TIMEOUT }));
+            ProbeEvent::Answered { known, newest }
+        })
+    }
+
+    /// The question has been answered, with an error or not. It is not asked again for a while.
+    pub(crate) fn answered(&mut self, newest: &Result<Option<ResourceVersion>, ApiError>) {
+        self.silence = silence();
+        let mut pause = self.silence;
+        match newest {
+            Ok(Some(_)) => self.wanted = false,
+            Ok(None) => self.unavailable = true,
+            Err(error) => {
+                let asked = error.retry_after().unwrap_or_default().min(MAX_RETRY_AFTER);
+                pause = asked.max(self.silence / 3);
+            }
+        }
+        self.not_before = Instant::now().checked_add(pause);
+    }
+}
+
+/// Random, so that a thousand reflectors that fell silent together do not ask together.
+fn silence() -> Duration {
+    SILENCE.mul_f64(1.0 + fastrand::f64() / 3.0)
+}
+
+/// The error that a version is where only versions from `asked` on can be.
+pub(crate) fn went_back(asked: &ResourceVersion, found: &ResourceVersion) -> Option<ApiError> {
+    let back = found.compare(asked).is_some_and(std::cmp::Ordering::is_lt);
+    back.then(|| ApiError::VersionsWentBack { asked: asked.clone(), found: found.clone() })
+}
