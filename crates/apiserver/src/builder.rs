@@ -7,10 +7,10 @@ use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio_util::task::TaskTracker;
 
-use crate::Error;
 use crate::api::{Api, NamespaceLifecycle};
 use crate::http::{Access, Context, FaultHeader, Listening, ProtobufAnswers, Token, serve};
 use crate::server::{ApiServer, Tls};
+use crate::{Error, Fault};
 
 /// The settings of a server. All of them have defaults.
 #[derive(Clone, Debug)]
@@ -23,6 +23,8 @@ pub struct Builder {
     #[cfg(feature = "tls")]
     tls: bool,
     history: usize,
+    first_version: Option<u64>,
+    faults: Vec<Fault>,
     lifecycle: NamespaceLifecycle,
     bookmark_interval: Duration,
     fault_header: FaultHeader,
@@ -39,6 +41,8 @@ impl Default for Builder {
             #[cfg(feature = "tls")]
             tls: false,
             history: 10_000,
+            first_version: None,
+            faults: Vec::new(),
             lifecycle: NamespaceLifecycle::default(),
             bookmark_interval: Duration::from_secs(60),
             fault_header: FaultHeader::default(),
@@ -100,6 +104,22 @@ impl Builder {
         self
     }
 
+    /// The version that the server begins with. By default the microseconds since 1970, so that no version of a server
+    /// that was started later is one of a server that was started before.
+    ///
+    /// With a version of its own a server can be what a cluster is after the restore of an older state: one whose
+    /// versions have begun again. See [`Fault::future_versions`](crate::Fault::future_versions).
+    pub fn first_version(mut self, version: u64) -> Self {
+        self.first_version = Some(version.max(1));
+        self
+    }
+
+    /// Arms a fault before the first connection is taken. See [`Faults::inject`](crate::Faults::inject).
+    pub fn fault(mut self, fault: Fault) -> Self {
+        self.faults.push(fault);
+        self
+    }
+
     /// What happens to objects whose namespace does not exist. By default they are refused.
     pub fn namespace_lifecycle(mut self, lifecycle: NamespaceLifecycle) -> Self {
         self.lifecycle = lifecycle;
@@ -146,10 +166,13 @@ impl Builder {
         let tls = if self.tls { Some(Tls::make(address)?) } else { None };
         #[cfg(not(feature = "tls"))]
         let tls: Option<Tls> = None;
-        let api = Api::new(self.lifecycle, self.history)?;
+        let api = Api::new(self.lifecycle, self.history, self.first_version)?;
         let access = Access { token: self.token, hosts: self.accept_hosts };
         let context =
             Arc::new(Context::new(api, access, self.fault_header, self.bookmark_interval, self.protobuf));
+        for fault in self.faults {
+            context.faults.inject(fault);
+        }
         let tasks = TaskTracker::new();
         let acceptor = tls.as_ref().map(Tls::acceptor);
         tasks.spawn(serve(Listening {

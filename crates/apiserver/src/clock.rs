@@ -19,6 +19,11 @@ impl Clock {
         self.wall.saturating_add(self.started.elapsed()).unwrap_or(self.wall)
     }
 
+    /// Since 1970, at least 1.
+    pub(crate) fn microseconds(&self) -> u64 {
+        u64::try_from(self.now().as_microsecond()).unwrap_or(1).max(1)
+    }
+
     /// As `metadata.creationTimestamp` has it: RFC 3339 in whole seconds.
     pub(crate) fn rfc3339(&self) -> String {
         self.now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string()

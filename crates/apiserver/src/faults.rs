@@ -62,6 +62,7 @@ pub(crate) enum Kind {
     Malformed,
     MissingBookmark,
     DuplicateEvent,
+    FutureVersion,
 }
 
 /// One failure: what goes wrong, on which requests, how often.
@@ -152,6 +153,12 @@ impl Fault {
         Self::new(Kind::DuplicateEvent).on(Verb::Watch)
     }
 
+    /// A watch from a version that the server has not issued is taken, and nothing at or below that version is sent on
+    /// it, bookmarks included: what kube-apiserver does. Without this fault such a watch is answered with 410.
+    pub fn future_versions() -> Self {
+        Self::new(Kind::FutureVersion).on(Verb::Watch)
+    }
+
     /// Only requests with this verb.
     pub fn on(mut self, verb: Verb) -> Self {
         self.verb = Some(verb);
@@ -203,6 +210,7 @@ impl Fault {
             "malformed" => Self::malformed(),
             "missing-bookmark" => Self::missing_bookmark(),
             "duplicate-event" => Self::duplicate_event(),
+            "future-versions" => Self::future_versions(),
             _ => return None,
         })
     }
@@ -396,6 +404,11 @@ impl RequestFaults {
     /// Whether the next bookmark is not sent.
     pub(crate) fn swallows_bookmark(&mut self, events: u64) -> bool {
         self.take(events, |kind| kind == Kind::MissingBookmark).is_some()
+    }
+
+    /// Whether a watch from a version that was never issued is taken.
+    pub(crate) fn takes_future_version(&mut self) -> bool {
+        self.take(0, |kind| kind == Kind::FutureVersion).is_some()
     }
 
     /// What ends or stalls a watch that has sent this many events.

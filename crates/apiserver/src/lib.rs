@@ -14,7 +14,10 @@
 //!
 //! Nothing is persisted, authorised or validated against schemas, and no controller runs: a Deployment
 //! makes no pods, owners take nothing with them, and a pod that is deleted goes at once, where Kubernetes marks it
-//! first: an update before the deletion. Server-side apply is refused with 415. Requests may be
+//! first: an update before the deletion. A watch from a version that this server has not issued, which a
+//! kube-apiserver takes and is silent on, is answered with 410 `Expired`, so that a client whose server was restarted
+//! lists again; [`Fault::future_versions`] makes it as in Kubernetes. Versions begin at the microseconds since 1970, so
+//! that those of two servers never overlap. Server-side apply is refused with 415. Requests may be
 //! JSON, YAML or protobuf; answers are JSON, and protobuf where [`ProtobufAnswers`] are offered.
 //!
 //! # How it works

@@ -177,7 +177,7 @@ async fn many_pagings_at_once_stay_consistent() {
 // contract: E-03
 #[tokio::test]
 async fn a_version_from_the_future_is_too_large() {
-    let server = server().await;
+    let server = kinformer_apiserver::ApiServer::builder().first_version(1).start().await.unwrap();
     let client = Client::new(&server);
     let current = server.version();
     for query in [

@@ -6,7 +6,7 @@ mod common;
 use std::time::Duration;
 
 use common::{Client, End, config_map, pair, pod, server};
-use kinformer_apiserver::ApiServer;
+use kinformer_apiserver::{ApiServer, Fault};
 use serde_json::{Value, json};
 
 const PODS: &str = "/api/v1/namespaces/default/pods";
@@ -319,4 +319,62 @@ async fn the_longest_timeout_is_without_a_limit() {
     server.create(config_map("a", "1")).unwrap();
     assert_eq!(watch.kind_and_name().await, pair("ADDED", "a"));
     server.shutdown().await;
+}
+
+// contract: E-05
+#[tokio::test]
+async fn versions_that_this_server_never_issued_expire() {
+    let before = server().await;
+    before.create(config_map("a", "1")).unwrap();
+    let old = before.version();
+    before.shutdown().await;
+
+    let server = server().await;
+    assert!(server.version() > old, "versions of two servers do not overlap");
+    server.create(config_map("b", "1")).unwrap();
+    let client = Client::new(&server);
+    for version in [1, old, server.version() + 1, u64::MAX] {
+        let mut watch = client.watch(&format!("{MAPS}?watch=1&resourceVersion={version}")).await;
+        let status = watch.next().await.unwrap();
+        assert_eq!(status["type"], "ERROR", "{version}");
+        assert_eq!(
+            (&status["object"]["code"], &status["object"]["reason"]),
+            (&json!(410), &json!("Expired"))
+        );
+        assert_eq!(watch.next().await, Err(End::Regular));
+    }
+    // The present version is one of its own.
+    let now = server.version();
+    let mut watch = client.watch(&format!("{MAPS}?watch=1&resourceVersion={now}")).await;
+    server.update(config_map("b", "2")).unwrap();
+    assert_eq!(watch.event().await, ("MODIFIED".into(), "b".into(), now + 1));
+}
+
+// contract: E-05, E-08
+#[tokio::test]
+async fn a_server_can_begin_at_a_version_and_be_silent_below_the_one_that_was_asked_for() {
+    let server = ApiServer::builder()
+        .first_version(1)
+        .bookmark_interval(Duration::from_millis(5))
+        .start()
+        .await
+        .unwrap();
+    let client = Client::new(&server);
+    server.create(config_map("a", "1")).unwrap();
+    let begun = server.version();
+    assert!(begun < 50, "{begun}");
+    let from = begun + 2;
+    server.faults().inject(Fault::future_versions());
+    let path = format!("{MAPS}?watch=1&allowWatchBookmarks=true&resourceVersion={from}");
+    let mut watch = client.watch(&path).await;
+    // Without the fault, which has happened once, it is expired.
+    assert_eq!(client.watch(&path).await.next().await.unwrap()["type"], "ERROR");
+    server.update(config_map("a", "2")).unwrap();
+    server.update(config_map("a", "3")).unwrap();
+    assert_eq!(server.version(), from);
+    // Events and bookmarks up to the version asked for are not sent; the first one is the one above it.
+    client.get(&format!("{MAPS}/a")).await;
+    server.update(config_map("a", "4")).unwrap();
+    assert_eq!(watch.event().await, ("MODIFIED".into(), "a".into(), from + 1));
+    assert_eq!(server.faults().fired(), 1);
 }

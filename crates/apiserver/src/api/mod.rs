@@ -93,14 +93,19 @@ pub(crate) struct Api {
 }
 
 impl Api {
-    pub(crate) fn new(lifecycle: NamespaceLifecycle, history: usize) -> Result<Self, Status> {
-        let versions = Arc::new(Versions::starting_at(1));
+    pub(crate) fn new(
+        lifecycle: NamespaceLifecycle,
+        history: usize,
+        first_version: Option<u64>,
+    ) -> Result<Self, Status> {
+        let clock = Clock::start();
+        let versions = Arc::new(Versions::starting_at(first_version.unwrap_or_else(|| clock.microseconds())));
         let registry = Registry::builtin(&versions, history);
         let api = Self {
             versions,
             registry: RwLock::new(Arc::new(registry)),
             definitions: Mutex::new(()),
-            clock: Clock::start(),
+            clock,
             lifecycle,
             history,
         };

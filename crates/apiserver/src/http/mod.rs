@@ -42,7 +42,7 @@ pub(crate) const FAULT_HEADER: &str = "x-kinformer-fault";
 ///
 /// Its values, several of them separated by commas: `refuse`, `delay=MILLISECONDS`, `cut`, `expired`,
 /// `forbidden`, `expired-event`, `too-many-requests=SECONDS`, `internal-error`, `stall`, `malformed`, `missing-bookmark`,
-/// `duplicate-event`. Each does what the [`Fault`] of that name does, once, to this request. What is none of
+/// `duplicate-event`, `future-versions`. Each does what the [`Fault`] of that name does, once, to this request. What is none of
 /// them is ignored.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum FaultHeader {

@@ -43,7 +43,7 @@ pub(super) fn answer(
     query: &Query,
     target: &Target,
     resource: Arc<Resource>,
-    faults: RequestFaults,
+    mut faults: RequestFaults,
 ) -> Result<Answer, Status> {
     let (form, encoding) = negotiate::form(request.headers(), context.protobuf_for(&resource))?;
     let include = IncludeObject::parse(query.get("includeObject"))?;
@@ -52,6 +52,7 @@ pub(super) fn answer(
     let asked = params.version.unwrap_or(0);
     let mut initial = VecDeque::new();
     let mut failure = None;
+    let mut hidden_up_to = 0;
     let from = if params.initial_events == Some(true) {
         if asked > current {
             return Err(Status::too_large_version(asked, current));
@@ -66,6 +67,11 @@ pub(super) fn answer(
         let oldest = resource.store.oldest();
         if asked < oldest {
             failure = Some(too_old(asked, oldest));
+        } else if asked > current {
+            hidden_up_to = asked;
+            if !faults.takes_future_version() {
+                failure = Some(never_issued(asked, current));
+            }
         }
         asked
     };
@@ -86,6 +92,7 @@ pub(super) fn answer(
         initial,
         initial_end: watch_list.then_some(from),
         failure,
+        hidden_up_to,
         bookmarks: params.bookmarks.then_some(context.bookmark_interval),
         next_bookmark: Box::pin(tokio::time::sleep(context.bookmark_interval)),
         deadline: Box::pin(tokio::time::sleep(timeout.unwrap_or_else(default_timeout))),
@@ -115,6 +122,12 @@ fn too_old(asked: u64, oldest: u64) -> Status {
     Status::expired(format!("too old resource version: {asked} ({oldest})"))
 }
 
+fn never_issued(asked: u64, current: u64) -> Status {
+    Status::expired(format!(
+        "resource version {asked} was never issued by this server, which is at {current}"
+    ))
+}
+
 fn default_timeout() -> Duration {
     // Spread, so that not all watches of a client end at once.
     let spread = u32::from(uuid::Uuid::new_v4().as_bytes().first().copied().unwrap_or(0));
@@ -131,6 +144,8 @@ struct Watch {
     /// The version of the bookmark that ends the initial events, until that has been sent.
     initial_end: Option<u64>,
     failure: Option<Status>,
+    /// The version that the watch was asked from, where that was never issued. No bookmark is at or below it.
+    hidden_up_to: u64,
     bookmarks: Option<Duration>,
     next_bookmark: Pin<Box<Sleep>>,
     deadline: Pin<Box<Sleep>>,
@@ -202,7 +217,8 @@ impl Watch {
                         version = self.watcher.cursor();
                     }
                     self.events.reverse();
-                    if self.bookmarks.is_some() && !self.faults.swallows_bookmark(self.sent) {
+                    let hidden = version <= self.hidden_up_to;
+                    if self.bookmarks.is_some() && !hidden && !self.faults.swallows_bookmark(self.sent) {
                         return Some(Ok(self.encoder.bookmark(version, false)));
                     }
                 }
