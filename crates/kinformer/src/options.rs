@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use kinformer_core::{Object, Transform};
 use kinformer_kube::{Encoding, KubeListerWatcher, Packed, Params};
-use kinformer_reflector::{Failure, ListerWatcher, ReflectorOptions};
+use kinformer_reflector::{Failure, ListerWatcher, ProbeBudget, ReflectorOptions};
 use kinformer_shared_informer::{SharedIndexInformer, SharedIndexInformerBuilder};
 use kube_client::Client;
 use kube_core::discovery::Scope;
@@ -38,6 +38,8 @@ pub(crate) struct Options {
     error_hook: Option<Arc<ErrorHook>>,
     reflector: Option<Arc<ChangeReflector>>,
     grace: Option<Duration>,
+    /// All sources of the factory talk to one server.
+    probes: ProbeBudget,
 }
 
 /// Puts a [`SharedInformerFactory`] together.
@@ -194,6 +196,7 @@ impl Options {
         if let Some(namespace) = self.namespace_in(scope) {
             source = source.namespace(namespace);
         }
+        source = source.probe_budget(self.probes.clone());
         if let Some(encoding) = self.encoding {
             source = source.encoding(encoding);
         }

@@ -10,9 +10,10 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use futures::stream::{self, Stream, StreamExt};
 use http::{Request, header};
-use kinformer_core::Object;
+use kinformer_core::{Object, ResourceVersion};
 use kinformer_reflector::{
-    ApiError, List, ListOptions, ListerWatcher, WatchEvent, WatchListSupport, WatchOptions, WatchStream,
+    ApiError, List, ListOptions, ListerWatcher, ProbeBudget, WatchEvent, WatchListSupport, WatchOptions,
+    WatchStream,
 };
 use kinformer_wire::{
     Encoding, FromWire, ListDecoder, ManagedFields, ObjectDecoder, Packed, RawEvent, WatchDecoder,
@@ -48,10 +49,14 @@ pub struct KubeListerWatcher<K> {
     answered: Arc<AtomicUsize>,
     idle: Duration,
     support: WatchListSupport,
+    probes: ProbeBudget,
     kind: std::marker::PhantomData<fn() -> K>,
 }
 
 const ENCODINGS: [Encoding; 2] = [Encoding::Json, Encoding::Protobuf];
+
+/// What asks for the metadata of a list.
+const METADATA_LIST: &str = ";as=PartialObjectMetadataList;g=meta.k8s.io;v=v1";
 
 type Tweak = dyn Fn(&mut Params) + Send + Sync;
 
@@ -134,6 +139,7 @@ impl<K> KubeListerWatcher<K> {
             answered: Arc::default(),
             idle: IDLE,
             support: WatchListSupport::default(),
+            probes: ProbeBudget::default(),
             kind: std::marker::PhantomData,
         }
     }
@@ -234,12 +240,21 @@ impl<K> KubeListerWatcher<K> {
         self
     }
 
+    /// Shares the bound on questions for the newest version with the other sources of the same server. Clones share
+    /// it already; the informers of a factory do.
+    #[must_use]
+    pub fn probe_budget(mut self, budget: ProbeBudget) -> Self {
+        self.probes = budget;
+        self
+    }
+
     /// The resource that is listed and watched.
     pub fn resource(&self) -> &ApiResource {
         &self.resource.resource
     }
 
-    async fn request(&self, mut params: Params, watch: bool) -> Result<http::Response<Body>, ApiError> {
+    /// With the selectors and whatever the tweak changes.
+    fn parameters(&self, mut params: Params) -> Params {
         for name in ["labelSelector", "fieldSelector"] {
             if let Some(selector) = self.selectors.get(name) {
                 params.set(name, selector);
@@ -248,19 +263,30 @@ impl<K> KubeListerWatcher<K> {
         if let Some(tweak) = &self.tweak {
             tweak(&mut params);
         }
-        let path = path::of(&self.resource.resource, self.namespace.as_deref()).map_err(ApiError::source)?;
+        params
+    }
+
+    async fn request(&self, params: Params, watch: bool) -> Result<http::Response<Body>, ApiError> {
+        self.send(&self.parameters(params), &self.accept(watch)).await
+    }
+
+    fn accept(&self, watch: bool) -> String {
         let as_type = match (self.resource.metadata_only, watch) {
             (false, _) => "",
-            (true, false) => ";as=PartialObjectMetadataList;g=meta.k8s.io;v=v1",
+            (true, false) => METADATA_LIST,
             (true, true) => ";as=PartialObjectMetadata;g=meta.k8s.io;v=v1",
         };
         let json = Encoding::Json.media_type();
-        let accept = match self.protobuf() {
+        match self.protobuf() {
             Some(_) => format!("{}{as_type},{json}{as_type}", Encoding::Protobuf.media_type()),
             None => format!("{json}{as_type}"),
-        };
+        }
+    }
+
+    async fn send(&self, params: &Params, accept: &str) -> Result<http::Response<Body>, ApiError> {
+        let path = path::of(&self.resource.resource, self.namespace.as_deref()).map_err(ApiError::source)?;
         let mut request = Request::get(format!("{path}?{}", params.query())).header(header::ACCEPT, accept);
-        if watch {
+        if params.is_watch() {
             // A compressor holds events back, and a client that decodes has been seen to fail on them.
             request = request.header(header::ACCEPT_ENCODING, "identity");
         }
@@ -344,9 +370,45 @@ impl<K: Object + FromWire> ListerWatcher<K> for KubeListerWatcher<K> {
         Ok(events.into_stream().boxed())
     }
 
+    /// Asks for the metadata of one object: a list with `limit=1` and no resource version.
+    ///
+    /// A kube-apiserver answers that with a consistent read. With its watch cache (the default since 1.31) it asks etcd
+    /// for the present revision, waits until the cache has reached it, and reads one object from memory; without, it
+    /// reads one object from etcd by quorum. The answer has the metadata of one object, usually less than 2 KiB.
+    ///
+    /// A tweak that sets a resource version asks for an answer of the server's cache, which proves nothing: then the
+    /// question is not asked.
+    async fn newest_version(&self) -> Result<Option<ResourceVersion>, ApiError> {
+        let mut params = self.parameters(Params::default());
+        if params.get("resourceVersion").is_some() {
+            return Ok(None);
+        }
+        params.set("limit", 1);
+        let answer = self.send(&params, &accept_metadata()).await?;
+        let (encoding, mut body) = answer::body(answer, &self.resource.resource.plural, self.idle).await?;
+        let mut decoder = ListDecoder::of(encoding, ManagedFields::Cut);
+        loop {
+            let chunk = tokio::time::timeout(self.idle, body.next()).await;
+            let Some(chunk) = chunk.map_err(|_| ApiError::Timeout { after: self.idle })? else { break };
+            decoder.feed(&chunk?, |_| {}).map_err(malformed)?;
+        }
+        let version = decoder.finish().map_err(malformed)?.resource_version;
+        Ok((!version.is_empty()).then(|| version.as_str().into()))
+    }
+
+    fn probe_budget(&self) -> Option<&ProbeBudget> {
+        Some(&self.probes)
+    }
+
     fn watch_list_support(&self) -> Option<&WatchListSupport> {
         Some(&self.support)
     }
+}
+
+/// The metadata of a list, or else the list: a server that is no kube-apiserver may have nothing else.
+fn accept_metadata() -> String {
+    let (protobuf, json) = (Encoding::Protobuf.media_type(), Encoding::Json.media_type());
+    format!("{protobuf}{METADATA_LIST},{json}{METADATA_LIST},{json}")
 }
 
 /// A list that breaks off is a matter of the connection; one that is no list is not.
@@ -442,6 +504,7 @@ impl<K> Clone for KubeListerWatcher<K> {
             answered: self.answered.clone(),
             idle: self.idle,
             support: self.support.clone(),
+            probes: self.probes.clone(),
             kind: std::marker::PhantomData,
         }
     }

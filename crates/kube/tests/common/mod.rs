@@ -11,7 +11,9 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use kinformer_apiserver::{ApiServer, ProtobufAnswers};
 use kinformer_core::{Object, ResourceVersion};
 use kinformer_kube::{FromWire, KubeListerWatcher, client};
-use kinformer_reflector::{Backoff, Reflector, ReflectorHandle, ReflectorOptions, StopReason, WatchListMode};
+use kinformer_reflector::{
+    Backoff, Reflector, ReflectorHandle, ReflectorOptions, RequestLimit, StopReason, WatchListMode,
+};
 use kinformer_store::Indexer;
 use kube_client::Client;
 use serde_json::{Value, json};
@@ -69,6 +71,7 @@ pub fn options(mode: WatchListMode) -> ReflectorOptions {
     ReflectorOptions::new()
         .watch_list(mode)
         .backoff(Backoff::from_delays(|| std::iter::repeat(Duration::from_millis(20))))
+        .request_limit(RequestLimit::Off)
         .watch_list_deadline(Duration::from_secs(2))
         .list_timeout(Duration::from_secs(2))
         .min_watch_timeout_unbounded(Duration::from_secs(2))
