@@ -249,7 +249,7 @@ async fn a_silent_watch_is_asked_about_after_90_seconds_and_goes_on() {
         .added(Item::new("c", 10));
     let run = start(listed().watch(script.hang()).newest_version(newest(9)).newest_version(newest(10)));
     pass(&run, 160 * SECOND + 89 * SECOND).await;
-    assert_eq!(probed(&run), []);
+    assert_eq!(probed(&run), Vec::<Duration>::new());
     pass(&run, 31 * SECOND).await;
     assert_eq!(probed(&run).len(), 1);
     pass(&run, 125 * SECOND).await;
@@ -433,7 +433,7 @@ async fn a_source_that_cannot_say_its_newest_version_or_has_none_is_not_asked_ag
         let run = start(source.watch(hang()));
         run.finished().await;
         pass(&run, 280 * SECOND).await;
-        assert_eq!(probed(&run), [], "{version:?}");
+        assert_eq!(probed(&run), Vec::<Duration>::new(), "{version:?}");
         run.stop().await;
     }
 
