@@ -34,7 +34,10 @@ pub trait Object: Send + Sync + 'static {
     /// Only states of one key, UID and version are compared. A server may give such states different content: with a
     /// default or a conversion that has changed since. What is the same is no event; what is not known to be the same
     /// is taken for the same where the version is, unless the source says that it was modified.
-    fn has_same_content(&self, other: &Self) -> Option<bool> {
+    fn has_same_content(&self, other: &Self) -> Option<bool>
+    where
+        Self: Sized,
+    {
         let _ = other;
         None
     }

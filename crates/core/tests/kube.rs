@@ -49,8 +49,11 @@ fn dynamic_objects_and_metadata_are_compared_by_their_fields() {
     assert_eq!(dynamic("a", 1).has_same_content(&dynamic("a", 1)), Some(true));
     assert_eq!(dynamic("a", 1).has_same_content(&dynamic("a", 2)), Some(false));
     assert_eq!(dynamic("a", 1).has_same_content(&dynamic("b", 1)), Some(false));
-    let partial =
-        |label: &str| PartialObjectMeta::<DynamicObject> { metadata: with(label), ..Default::default() };
+    let partial = |label: &str| PartialObjectMeta::<DynamicObject> {
+        types: None,
+        metadata: with(label),
+        _phantom: std::marker::PhantomData,
+    };
     assert_eq!(partial("a").has_same_content(&partial("a")), Some(true));
     assert_eq!(partial("a").has_same_content(&partial("b")), Some(false));
 }
