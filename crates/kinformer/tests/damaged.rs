@@ -97,7 +97,9 @@ async fn damaged_once<K: Object + FromWire>(
 ) {
     let server = Scripted::start(move |request, before| {
         if !request.is_watch() {
-            return Answer::ok(encoding, list(encoding, "10", &[pod("a", 5), pod("b", 6)]));
+            // Without a version it is the question for the newest one, after a watch that ended early.
+            let version = if request.param("resourceVersion").is_some() { "10" } else { "14" };
+            return Answer::ok(encoding, list(encoding, version, &[pod("a", 5), pod("b", 6)]));
         }
         let from: u64 = request.param("resourceVersion").unwrap().parse().unwrap();
         let first = !before.iter().any(|request| request == "watch 10");
@@ -115,7 +117,9 @@ async fn damaged_once<K: Object + FromWire>(
     let run = start(source(server.client()).encoding(encoding), QueueKind::RealFifo);
     run.wait_for(14).await;
     assert_eq!(run.stored(), pods(&[("a", 11), ("c", 12), ("d", 14)]), "{encoding:?} {damage:?}");
-    assert_eq!(server.requests(), ["list 0 limit", "watch 10", "watch 10"]);
+    let mut requests = server.requests();
+    requests.retain(|request| request != "list - limit");
+    assert_eq!(requests, ["list 0 limit", "watch 10", "watch 10"]);
     run.stop().await;
 }
 

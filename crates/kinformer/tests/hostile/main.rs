@@ -7,7 +7,9 @@ mod server;
 
 use std::time::Duration;
 
-use follow::{follow, state};
+use follow::{follow, follow_with, state};
+use k8s_openapi::api::core::v1::Pod;
+use kinformer::{KubeListerWatcher, Packed};
 use serde_json::{Value, json};
 use server::{Answer, Request, bookmark, damaged, event, list, pod};
 
@@ -118,7 +120,10 @@ async fn damaged_lines() {
             ]
         };
         server(
-            |_| Answer::list("10", vec![pod("a", 5, "x"), pod("b", 6, "x")]),
+            |request| match request.number {
+                0 => Answer::list("10", vec![pod("a", 5, "x"), pod("b", 6, "x")]),
+                _ => Answer::list("14", vec![pod("a", 11, "y"), pod("c", 12, "x"), pod("d", 14, "x")]),
+            },
             move |watch| match watch.number {
                 0 => Answer::watch(
                     whole()
@@ -194,20 +199,21 @@ fn gone() -> Value {
 
 /// A second list says what it likes.
 async fn second_list(answer: fn() -> Answer) -> follow::Followed {
-    follow(2 * MINUTE, move || {
-        server(
-            move |request| match request.number {
-                0 => Answer::list("10", vec![pod("a", 5, "x"), pod("b", 6, "x")]),
-                1 => answer(),
-                _ => Answer::list("30", vec![pod("a", 25, "z"), pod("b", 6, "x")]),
-            },
-            |watch| match watch.number {
-                0 => Answer::watch([]).then_after(Duration::from_secs(2), [event("ERROR", gone())]),
-                _ => silent_watch(),
-            },
-        )
-    })
-    .await
+    follow(2 * MINUTE, move || with_second_list(answer)).await
+}
+
+fn with_second_list(answer: fn() -> Answer) -> impl FnMut(&Request) -> Answer + Send + 'static {
+    server(
+        move |request| match request.number {
+            0 => Answer::list("10", vec![pod("a", 5, "x"), pod("b", 6, "x")]),
+            1 => answer(),
+            _ => Answer::list("30", vec![pod("a", 25, "z"), pod("b", 6, "x")]),
+        },
+        |watch| match watch.number {
+            0 => Answer::watch([]).then_after(Duration::from_secs(2), [event("ERROR", gone())]),
+            _ => silent_watch(),
+        },
+    )
 }
 
 /// A list of another kind.
@@ -317,10 +323,13 @@ async fn a_bookmark_that_goes_back() {
     assert_eq!(run.store, state(&[("a", 5, "x")]));
 }
 
-/// A relist brings an object at the version that is known, with another content.
+/// A relist brings an object at the version that is known, with another content. Typed objects that are decoded on
+/// arrival cannot be compared (I-14): packed ones only.
 #[tokio::test(start_paused = true)]
 async fn the_same_version_with_another_content() {
-    let run = second_list(|| Answer::list("20", vec![pod("a", 5, "healed"), pod("b", 6, "x")])).await;
+    let healed = || Answer::list("20", vec![pod("a", 5, "healed"), pod("b", 6, "x")]);
+    let run =
+        follow_with::<Packed<Pod>>(2 * MINUTE, with_second_list(healed), KubeListerWatcher::packed).await;
     run.was_gentle();
     assert_eq!(run.events, ["add a@5=x", "add b@6=x", "update a@5=healed"]);
 }
@@ -332,7 +341,10 @@ async fn events_out_of_place() {
     let run = follow(2 * MINUTE, || {
         let service = service.clone();
         server(
-            |_| Answer::list("10", vec![pod("a", 5, "x")]),
+            |request| match request.number {
+                0 => Answer::list("10", vec![pod("a", 5, "x")]),
+                _ => Answer::list("13", vec![pod("a", 13, "y")]),
+            },
             move |watch| match watch.number {
                 0 => Answer::watch([
                     event("ADDED", service.clone()),
