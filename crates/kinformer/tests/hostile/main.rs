@@ -531,3 +531,136 @@ async fn a_page_that_expired_and_an_unpaged_list_in_pages() {
     let all = state(&[("a", 5, "x"), ("b", 6, "x"), ("c", 7, "x"), ("d", 8, "x")]);
     assert!(run.store == all || !run.synced && !run.errors.is_empty(), "{:?}", run.store);
 }
+
+/// An object without a name, and one whose name is no name: they may be any object.
+#[tokio::test(start_paused = true)]
+async fn objects_without_a_name() {
+    for name in [None, Some(""), Some("a/b")] {
+        let run = follow(2 * MINUTE, move || {
+            let mut nameless = pod("b", 11, "x");
+            match name {
+                Some(name) => nameless["metadata"]["name"] = json!(name),
+                None => drop(nameless["metadata"].as_object_mut().unwrap().remove("name")),
+            }
+            server(
+                |request| match request.number {
+                    0 => Answer::list("10", vec![pod("a", 5, "x")]),
+                    _ => Answer::list("12", vec![pod("a", 12, "y")]),
+                },
+                move |watch| match watch.version.as_str() {
+                    "10" => Answer::watch([
+                        event("ADDED", nameless.clone()),
+                        event("MODIFIED", pod("a", 12, "z")),
+                    ]),
+                    _ => silent_watch(),
+                },
+            )
+        })
+        .await;
+        run.was_gentle();
+        assert_eq!(run.events, ["add a@5=x", "update a@12=y"], "{name:?}");
+    }
+}
+
+/// A bookmark without a version says nothing.
+#[tokio::test(start_paused = true)]
+async fn an_empty_bookmark() {
+    let run = follow(MINUTE, || {
+        server(
+            |_| Answer::list("10", vec![pod("a", 5, "x")]),
+            |watch| match watch.number {
+                0 => Answer::watch([bookmark(""), event("MODIFIED", pod("a", 11, "y"))]).then_hang(),
+                _ => silent_watch(),
+            },
+        )
+    })
+    .await;
+    assert_eq!(run.events, ["add a@5=x", "update a@11=y"]);
+    assert_eq!(run.requests.iter().filter(|request| request.watch && !request.watch_list).count(), 1);
+}
+
+/// Very many events at once.
+#[tokio::test(start_paused = true)]
+async fn a_flood_of_events() {
+    const EVENTS: u64 = 20_000;
+    let run = follow_with::<Packed<Pod>>(
+        MINUTE,
+        server(
+            |_| Answer::list("10", vec![pod("p0", 5, "x")]),
+            |watch| match watch.number {
+                0 => Answer::watch((1..=EVENTS).map(|number| {
+                    let event_type = if number < 100 { "ADDED" } else { "MODIFIED" };
+                    event(event_type, pod(&format!("p{}", number % 100), 10 + number, &number.to_string()))
+                }))
+                .then_hang(),
+                _ => silent_watch(),
+            },
+        ),
+        KubeListerWatcher::packed,
+    )
+    .await;
+    assert_eq!(run.store.len(), 100);
+    for (name, (version, value)) in &run.store {
+        let last = version.parse::<u64>().unwrap() - 10;
+        assert!(last > EVENTS - 100 && *value == last.to_string() && *name == format!("p{}", last % 100));
+    }
+    assert_eq!(run.events.len() as u64, EVENTS + 1);
+}
+
+/// A server that is away for three seconds: its informers do not come back at one moment.
+#[tokio::test(start_paused = true)]
+async fn many_informers_of_a_server_that_comes_back() {
+    const INFORMERS: usize = 200;
+    let began = tokio::time::Instant::now();
+    let away = Duration::from_secs(20)..Duration::from_secs(23);
+    let runs = (0..INFORMERS).map(|_| {
+        let away = away.clone();
+        let script = server(
+            |_| Answer::list("10", vec![pod("a", 5, "x")]),
+            move |watch| match began.elapsed() {
+                now if now < away.start => Answer::watch([]).then_after(away.start - now, []).then_break(),
+                now if away.contains(&now) => Answer::status(503, "ServiceUnavailable"),
+                _ => Answer::watch([event("MODIFIED", pod("a", 11, &watch.number.to_string()))]).then_hang(),
+            },
+        );
+        follow_with::<Packed<Pod>>(MINUTE, script, KubeListerWatcher::packed)
+    });
+    let runs = futures::future::join_all(runs).await;
+    let mut requests: Vec<_> =
+        runs.iter().flat_map(|run| run.requests.iter().map(|request| request.at)).collect();
+    requests.retain(|at| *at >= away.start);
+    requests.sort();
+    let window = Duration::from_millis(250);
+    let busiest =
+        requests.iter().map(|from| requests.iter().filter(|at| (*from..*from + window).contains(at)).count());
+    let busiest = busiest.max().unwrap();
+    assert!(busiest < INFORMERS / 2, "{busiest} of {} requests in {window:?}", requests.len());
+    for run in &runs {
+        run.was_gentle();
+        assert_eq!(run.store["a"].0, "11");
+    }
+}
+
+/// Each row of the table in `docs/reliability.md` names a test that exists, and each test of this file is in a row.
+#[test]
+fn each_row_of_the_table_is_a_test() {
+    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let read = |path: &str| {
+        std::fs::read_to_string(root.join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
+    };
+    let table = read("docs/reliability.md");
+    let here = "crates/kinformer/tests/hostile/main.rs";
+    let mut named = Vec::new();
+    for row in table.lines().filter(|line| line.starts_with("| ") && !line.starts_with("| the server")) {
+        let cell = row.trim_end_matches(" |").rsplit(" | ").next().unwrap();
+        let mut quoted = cell.split('`').skip(1).step_by(2);
+        let test = quoted.next().unwrap_or_else(|| panic!("no test in {row}"));
+        let file = quoted.next().unwrap_or(here);
+        assert!(read(file).contains(&format!("fn {test}(")), "{test} is not in {file}");
+        named.push(test);
+    }
+    assert!(named.len() > 30, "{}", named.len());
+    for test in read(here).split("\nasync fn ").skip(1).filter_map(|rest| rest.split('(').next()) {
+        assert!(test == "second_list" || named.contains(&test), "{test} is in no row");
+    }
+}
