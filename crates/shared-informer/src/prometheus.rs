@@ -6,7 +6,7 @@ use std::fmt;
 use std::sync::{Arc, Weak};
 
 use kinformer_core::Object;
-use kinformer_processor::HandlerStats;
+use kinformer_processor::{HandlerStats, ThreadMetrics, thread_metrics};
 use parking_lot::Mutex;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
@@ -261,8 +261,35 @@ impl Collector for InformerCollector {
                 ConstCounter::new(handler.panics).encode(panics.encode_family(&labels)?)?;
             }
         }
+        if !informers.is_empty() {
+            encode_threads(&mut encoder)?;
+        }
         Ok(())
     }
+}
+
+/// The threads of blocking handlers, which all informers of the process share.
+fn encode_threads(encoder: &mut DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
+    let ThreadMetrics { threads, running, stuck, waiting, maximum, .. } = thread_metrics();
+    let states = [
+        ("running", running.saturating_sub(stuck)),
+        ("stuck", stuck),
+        ("idle", threads.saturating_sub(running)),
+    ];
+    let help = "Threads of blocking handlers; those in one callback for longer than 1 s are stuck";
+    let mut family = encoder.encode_descriptor("informer_handler_threads", help, None, MetricType::Gauge)?;
+    for (state, threads) in states {
+        let threads = i64::try_from(threads).unwrap_or(i64::MAX);
+        ConstGauge::new(threads).encode(family.encode_family(&[("state", state)])?)?;
+    }
+    for (name, help, value) in [
+        ("informer_handler_threads_limit", "The largest number of threads of blocking handlers", maximum),
+        ("informer_handler_turns_waiting", "Blocking handlers that wait for a thread", waiting),
+    ] {
+        let value = ConstGauge::new(i64::try_from(value).unwrap_or(i64::MAX));
+        value.encode(encoder.encode_descriptor(name, help, None, MetricType::Gauge)?)?;
+    }
+    Ok(())
 }
 
 /// Handlers of the same name as one: a page that has the same series twice is refused.

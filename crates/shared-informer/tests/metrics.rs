@@ -133,6 +133,7 @@ async fn the_page_shows_it_until_the_informer_ends() {
         format!("informer_handler_queued_events{} 0", of("printer")),
         format!("informer_handler_lag_seconds{} 0.0", of("printer")),
         format!("informer_handler_panics_total{} 0", of("stands still")),
+        "informer_handler_threads_limit 4096".to_owned(),
     ] {
         assert!(text.lines().any(|other| other == line), "no {line:?} in\n{text}");
     }
@@ -145,6 +146,12 @@ async fn the_page_shows_it_until_the_informer_ends() {
         let line = text.lines().find(|line| line.starts_with(name));
         let value: f64 = line.unwrap().rsplit(' ').next().unwrap().parse().unwrap();
         assert!(value >= 1.0, "{line:?}");
+    }
+    for state in ["running", "stuck", "idle"] {
+        assert!(
+            text.contains(&format!("informer_handler_threads{{state={state:?}}} ")),
+            "{state} in\n{text}"
+        );
     }
     let mut series: Vec<_> =
         samples(&text).iter().map(|line| line.rsplit_once(' ').unwrap().0.to_owned()).collect();
