@@ -21,6 +21,10 @@ pub(crate) async fn run(args: ApiServerArgs, stop: Stop) -> Result<(), Error> {
     let mut builder = ApiServer::builder().listen(args.listen);
     if let Some(given) = &given {
         builder = builder.token(given.token().secret());
+        // Clients send the credentials of a kubeconfig over TLS only.
+        if args.kubeconfig_out.is_some() {
+            builder = builder.tls();
+        }
     }
     builder = args.accept_hosts.iter().fold(builder, |builder, name| builder.accept_host(name));
     let server = builder.start().await.map_err(|error| match error {

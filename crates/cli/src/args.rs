@@ -232,7 +232,7 @@ pub(crate) struct ApiServerArgs {
     /// Where to listen: a loopback address; port 0 takes any free one
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:0")]
     pub(crate) listen: SocketAddr,
-    /// Write a kubeconfig for it to this file
+    /// Write a kubeconfig for it to this file; with a token the server speaks HTTPS then
     #[arg(long, value_name = "FILE")]
     pub(crate) kubeconfig_out: Option<PathBuf>,
     /// Also answer requests for this host name; may be repeated. By default only localhost, and addresses of this
