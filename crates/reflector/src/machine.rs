@@ -288,8 +288,9 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
             self.degrade(unreadable, first);
         }
         // A list that is incomplete again has nothing that the watch does not bring, and the deletions between its last
-        // event and the list would be lost with it.
-        let is_applied = unreadable == 0 || purpose == Purpose::Sync || self.version.is_unset();
+        // event and the list would be lost with it. But no watch goes on from a version that the server does not have.
+        let goes_on = !self.version.is_unset() && went_back(&self.version, &list.resource_version).is_none();
+        let is_applied = unreadable == 0 || purpose == Purpose::Sync || !goes_on;
         if is_applied {
             let replacement = Replacement::new(list.objects, list.resource_version);
             let replacement = replacement.undelivered(undelivered).unreadable(unreadable);
@@ -396,6 +397,9 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
                 {
                     Ok(()) => {
                         self.fruitless = 0;
+                        if !list.is_complete() {
+                            self.degrade(list.unreadable, Vec::new());
+                        }
                         return Ok(self.replace(list).await?.unwrap_or(Step::Watch(Some(open))));
                     }
                     Err(error) => error,

@@ -87,7 +87,7 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
 
     /// A list that was to heal has failed: the watch goes on.
     pub(crate) fn healing_failed(&mut self, error: ApiError) -> Step<T> {
-        self.version_unavailable |= error.is_expired() || error.is_too_large_resource_version();
+        self.version_unavailable |= error.is_version_unavailable();
         let delay = self.next_delay_after(&error);
         self.relist_after(delay);
         self.report(error, Recovery::Relist, delay);
