@@ -298,7 +298,7 @@ async fn a_watch_that_ended_before_its_time_is_asked_about_once_the_next_one_is_
     }
 
     // At most 80 seconds were asked for: this is its own end.
-    let options = ReflectorOptions::new().min_watch_timeout_unbounded(40 * SECOND);
+    let options = ReflectorOptions::new().min_watch_timeout_unbounded(40 * SECOND).stall_margin(60 * SECOND);
     let run = start_with(listed().watch(after(80 * SECOND)).watch(hang()).newest_version(newest(8)), options);
     run.finished().await;
     pass(&run, 60 * SECOND).await;
