@@ -76,8 +76,8 @@ impl<K: Resource<DynamicType = ()>> KubeListerWatcher<K> {
 }
 
 impl<K: Resource<DynamicType = ApiResource>> KubeListerWatcher<K> {
-    /// All objects of a resource that is named here, as [`DynamicObject`] or, with only their metadata, as
-    /// `PartialObjectMeta<DynamicObject>`.
+    /// All objects of a resource that is named here, as [`DynamicObject`](kube_core::DynamicObject) or, with only their
+    /// metadata, as `PartialObjectMeta<DynamicObject>`.
     pub fn dynamic(client: Client, resource: ApiResource) -> Self {
         Self::of(client, resource, K::metadata_api(), true)
     }
