@@ -45,6 +45,8 @@ pub(crate) struct Machine<T: Object, S> {
     pub(crate) shared: Arc<Shared>,
     pub(crate) cancel: CancellationToken,
     backoff: RunningBackoff,
+    /// Of lists that are to heal: they do not make a watch wait longer that fails meanwhile.
+    healing: RunningBackoff,
     /// Everything up to here has been given to the sink.
     pub(crate) version: ResourceVersion,
     /// The server does not have that version: the next list is at the newest.
@@ -103,6 +105,18 @@ pub(crate) fn lengthened(delay: Duration, most: Duration) -> Duration {
     delay.saturating_add(most.mul_f64(fastrand::f64()))
 }
 
+/// A delay after an error, which may ask for a longer one.
+fn after(error: &ApiError, delay: Duration) -> Duration {
+    let asked = error.retry_after().unwrap_or_default().min(MAX_RETRY_AFTER);
+    // On top of what was asked for, or all clients of the server would come back together.
+    delay.max(lengthened(asked, (asked / 2).min(MAX_JITTER)))
+}
+
+fn next_delay(backoff: &mut RunningBackoff) -> Duration {
+    // The delays may be a user's iterator.
+    contain(|| backoff.next_delay(Instant::now())).unwrap_or(Duration::from_secs(1))
+}
+
 /// What became of something given to the sink.
 pub(crate) enum Given {
     /// Taken.
@@ -133,6 +147,7 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
             probing: Probing::new(budget),
             very_short: 0,
             backoff: options.backoff.start(),
+            healing: options.backoff.start(),
             options,
             shared,
             cancel,
@@ -657,16 +672,14 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
         Step::BackOff { delay, next }
     }
 
-    pub(crate) fn next_delay_after(&mut self, error: &ApiError) -> Duration {
-        let delay = self.next_delay();
-        let asked = error.retry_after().unwrap_or_default().min(MAX_RETRY_AFTER);
-        // On top of what was asked for, or all clients of the server would come back together.
-        delay.max(lengthened(asked, (asked / 2).min(MAX_JITTER)))
+    fn next_delay_after(&mut self, error: &ApiError) -> Duration {
+        after(error, next_delay(&mut self.backoff))
     }
 
-    pub(crate) fn next_delay(&mut self) -> Duration {
-        // The delays may be a user's iterator.
-        contain(|| self.backoff.next_delay(Instant::now())).unwrap_or(Duration::from_secs(1))
+    /// The time to the next list that may be complete, after one that was not, or after this error.
+    pub(crate) fn next_healing_delay(&mut self, error: Option<&ApiError>) -> Duration {
+        let delay = next_delay(&mut self.healing);
+        error.map_or(delay, |error| after(error, delay))
     }
 
     /// A watch has shown life.

@@ -69,7 +69,7 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
     pub(crate) fn degrade(&mut self, unreadable: usize, first: Vec<DecodeError>) {
         let items = u64::try_from(unreadable).unwrap_or(u64::MAX);
         self.shared.counters.unreadable_items.store(items, Ordering::Relaxed);
-        let delay = self.next_delay();
+        let delay = self.next_healing_delay(None);
         self.relist_after(delay);
         let error = Arc::new(ApiError::IncompleteList { unreadable, first });
         self.shared.set_degraded(Some(error.clone()));
@@ -88,7 +88,7 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
     /// A list that was to heal has failed: the watch goes on.
     pub(crate) fn healing_failed(&mut self, error: ApiError) -> Step<T> {
         self.version_unavailable |= error.is_version_unavailable();
-        let delay = self.next_delay_after(&error);
+        let delay = self.next_healing_delay(Some(&error));
         self.relist_after(delay);
         self.report(error, Recovery::Relist, delay);
         Step::Watch(None)

@@ -11,8 +11,8 @@ use std::time::Duration;
 use common::*;
 use kinformer_core::{KeyRef, Object, ResourceVersion};
 use kinformer_reflector::{
-    ApiError, DecodeError, List, ListOptions, ListerWatcher, Reflector, WatchListSupport, WatchOptions,
-    WatchStream,
+    ApiError, DecodeError, List, ListOptions, ListerWatcher, Recovery, Reflector, WatchListSupport,
+    WatchOptions, WatchStream,
 };
 use kinformer_testing::fake_source::WatchScript;
 use kinformer_testing::{Item, RecordingSink, ScriptedSource};
@@ -148,4 +148,19 @@ async fn watches_that_use_up_the_limit_on_requests_leave_room_for_the_newest_ver
     assert_eq!(handle.last_version(), 13.into(), "asked {before} times, then {:?}", source.asked);
     cancel.cancel();
     task.await.unwrap();
+}
+
+// contract
+#[tokio::test(start_paused = true)]
+async fn healing_lists_do_not_make_the_watch_wait_longer() {
+    let mut source = script().list(incomplete(20));
+    for _ in 0..8 {
+        source = source.watch(hang()).list(incomplete(20));
+    }
+    let run = start(source.watch(WatchScript::new().error(broken())).watch(hang()));
+    run.finished().await;
+    let failures = run.failures.lock().clone();
+    let (.., delay) = failures.iter().find(|(recovery, ..)| *recovery == Recovery::Rewatch).unwrap();
+    assert!(*delay <= 2 * SECOND, "the first failure of a watch is followed by {delay:?}");
+    run.stop().await;
 }

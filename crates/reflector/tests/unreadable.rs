@@ -207,7 +207,7 @@ async fn lists_that_stay_incomplete_come_with_the_delays_of_the_backoff() {
     run.finished().await;
     let times: Vec<_> =
         run.source.calls().iter().filter(|(_, call)| call.text() == "list 9").map(|(at, _)| *at).collect();
-    let mut shortest = 1.6;
+    let mut shortest = 0.8;
     for pair in times.windows(2) {
         let waited = (pair[1] - pair[0]).as_secs_f64();
         shortest = f64::min(shortest * 2.0, 30.0);
