@@ -114,10 +114,8 @@ async fn after_the_restore_of_an_older_state_store_and_handlers_end_up_as_the_se
             source.restore(&backup);
             heard.equals(&source).await;
             assert_eq!(stored(&informer), server(&source), "{queue:?} {mode:?}");
-            // The other queues deliver a list object by object, without its version.
-            if queue == QueueKind::RealFifo {
-                assert_eq!(informer.metrics().resource_version, source.version().into());
-            }
+            informer.wait_for(&source.version().into()).await.unwrap();
+            assert_eq!(informer.metrics().resource_version, source.version().into(), "{queue:?} {mode:?}");
             assert_eq!(informer.metrics().reflector.versions_went_back, 1);
             // Also what is written at versions that were seen in the state before.
             source.apply(Item::of("a", 0, 3));
