@@ -253,6 +253,31 @@ async fn a_plugin_that_hangs_is_killed_and_run_again() {
     list(&source).await.unwrap();
 }
 
+// contract: L-19
+#[tokio::test]
+async fn a_plugin_that_closes_its_output_and_hangs_is_killed_and_run_again() {
+    let (server, wanted) = taking("first").await;
+    let plugin = Plugin::new(json!({"token": "first"}));
+    let source = source(client(plugin.configure(server.config("http"))).unwrap());
+    *wanted.lock() = "second".to_owned();
+    plugin.write_script("exec >&-\necho $$ >> runs\nexec sleep 100000");
+    let given_up = tokio::spawn({
+        let source = source.clone();
+        async move { source.list(ListOptions::at("")).await }
+    });
+    let process = until(|| plugin.runs().get(1).cloned()).await;
+    given_up.abort();
+    plugin.write_script("echo '{\"status\":{\"token\":\"second\"}}'");
+    pass(Duration::from_secs(5 * 60)).await;
+    let again = tokio::spawn({
+        let source = source.clone();
+        async move { source.list(ListOptions::at("")).await }
+    });
+    until(|| (!runs_still(&process)).then_some(())).await;
+    assert!(is_401(&again.await.unwrap()));
+    list(&source).await.unwrap();
+}
+
 /// Whether a process is there.
 fn runs_still(process: &str) -> bool {
     let mut kill = std::process::Command::new("kill");

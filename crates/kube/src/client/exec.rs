@@ -1,7 +1,9 @@
 //! Exec plugins.
 
 use std::io::{IsTerminal, Read};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::thread;
+use std::time::Duration;
 
 use jiff::Timestamp;
 use kube_client::config::{ExecConfig, ExecInteractiveMode};
@@ -13,6 +15,9 @@ use crate::Error;
 
 /// How much of a plugin's output is read.
 const OUTPUT: u64 = 1024 * 1024;
+
+/// How often a plugin that has closed its output is looked at until it has ended.
+const CHECK: Duration = Duration::from_millis(10);
 
 /// What a plugin has issued.
 #[derive(Default)]
@@ -33,6 +38,24 @@ impl Process {
         if let Some(child) = &mut *self.0.lock() {
             // It may have ended by itself.
             let _ = child.kill();
+        }
+    }
+
+    /// Blocks until it has ended. It can be [killed](Self::kill) meanwhile, also when it has closed its output.
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "std has no event for the end of a process that another thread can kill meanwhile"
+    )]
+    fn wait(&self) -> Result<ExitStatus, String> {
+        loop {
+            let mut child = self.0.lock();
+            let Some(running) = &mut *child else { return Err("it is gone".into()) };
+            if let Some(status) = running.try_wait().map_err(|error| error.to_string())? {
+                *child = None;
+                return Ok(status);
+            }
+            drop(child);
+            thread::sleep(CHECK);
         }
     }
 }
@@ -83,11 +106,10 @@ fn output(config: &ExecConfig, command: &str, process: &Process) -> Result<Vec<u
     *process.0.lock() = Some(child);
     let mut output = Vec::new();
     let read = stdout.map(|stdout| stdout.take(OUTPUT).read_to_end(&mut output)).transpose();
-    let Some(mut child) = process.0.lock().take() else { return Err("it is gone".into()) };
     if read.is_err() || output.len() as u64 == OUTPUT {
-        let _ = child.kill();
+        process.kill();
     }
-    let status = child.wait().map_err(|error| error.to_string())?;
+    let status = process.wait()?;
     read.map_err(|error| error.to_string())?;
     if status.success() { Ok(output) } else { Err(status.to_string()) }
 }
