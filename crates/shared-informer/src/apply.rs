@@ -11,6 +11,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::controller::Process;
 use crate::latency::Latency;
+use crate::losses::{Batch, Losses};
 
 pub(crate) struct Apply<T: Object> {
     pub(crate) name: Arc<str>,
@@ -24,22 +25,25 @@ pub(crate) struct Apply<T: Object> {
 /// Whether the store has all that was popped.
 #[derive(Debug, Default)]
 pub(crate) struct Completeness {
-    /// A batch is being processed. If the next one finds it so, that one was lost.
-    processing: bool,
-    /// A batch was lost, and no list has come since.
-    lost: bool,
+    /// The batch that is being processed. If the next one finds it here, it was lost.
+    processing: Option<Batch>,
+    losses: Losses,
 }
 
 impl Completeness {
-    /// A batch begins. How the version moves by it: while something is missing, only with a list.
-    fn begin(&mut self, version: &VersionUpdate, in_initial_list: bool) -> VersionUpdate {
-        self.lost |= std::mem::replace(&mut self.processing, true);
-        self.lost &= in_initial_list || !matches!(version, VersionUpdate::Set(_));
-        if self.lost { VersionUpdate::NONE } else { version.clone() }
+    /// A batch begins. How the version moves by it: while something is missing, only with a whole list.
+    fn begin<T: Object>(&mut self, popped: &Popped<T>) -> VersionUpdate {
+        let batch = Batch::of(popped);
+        if let Some(lost) = self.processing.replace(batch) {
+            self.losses.lost(lost);
+        }
+        if self.losses.is_whole_after(batch) { popped.version().clone() } else { VersionUpdate::NONE }
     }
 
     fn end(&mut self) {
-        self.processing = false;
+        if let Some(batch) = self.processing.take() {
+            self.losses.processed(batch);
+        }
     }
 }
 
@@ -56,7 +60,7 @@ impl<T: Object> Process<T> for Apply<T> {
     async fn process(&mut self, mut popped: Popped<T>) {
         let began = Instant::now();
         let in_initial_list = popped.in_initial_list();
-        let version = self.completeness.begin(popped.version(), in_initial_list);
+        let version = self.completeness.begin(&popped);
         let key_error = popped.key_error().cloned();
         let mut batch = Vec::with_capacity(popped.len());
         let mut origins = Vec::with_capacity(popped.len());

@@ -7,13 +7,15 @@ use std::pin::pin;
 use std::sync::Arc;
 
 use futures::FutureExt as _;
-use kinformer_core::{BoxError, Object, VersionUpdate, contain, panic_error};
+use kinformer_core::{BoxError, Object, contain, panic_error};
 use kinformer_delta_fifo::{Popped, Queue};
 use kinformer_reflector::{
     ApiError, ListerWatcher, Reflector, ReflectorHandle, ReflectorOptions, StopReason,
 };
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
+
+use crate::losses::{Batch, Losses};
 
 /// How many distinct keys are processed at once.
 const BATCH: usize = 128;
@@ -167,8 +169,7 @@ async fn empty<T: Object, P: Process<T>>(
     reflector: &ReflectorHandle,
 ) {
     let mut synced = false;
-    // A batch was lost, and no list that was asked for afterwards has been processed.
-    let mut lost = false;
+    let mut losses = Losses::default();
     loop {
         let popped = match queue.try_pop_batch(BATCH) {
             Ok(Some(popped)) => popped,
@@ -177,7 +178,7 @@ async fn empty<T: Object, P: Process<T>>(
                     biased;
                     popped = queue.pop_batch(BATCH) => popped,
                     // An empty first list brings nothing to process.
-                    done = queue.synced(), if !synced && !lost => {
+                    done = queue.synced(), if !synced && !losses.any() => {
                         if done.is_ok() {
                             synced = true;
                             _ = contained(name, async { process.synced() }).await;
@@ -190,16 +191,20 @@ async fn empty<T: Object, P: Process<T>>(
             }
             Err(_) => return,
         };
-        let is_another_list = matches!(popped.version(), VersionUpdate::Set(_)) && !popped.in_initial_list();
+        let batch = Batch::of(&popped);
         // Called within: it may panic before there is a future.
         match contained(name, async { process.process(popped).await }).await {
-            Ok(()) => lost &= !is_another_list,
+            Ok(()) if losses.processed(batch) => {
+                let source = "a part of the list was lost".into();
+                reflector.relist(ApiError::Panic { operation: "process", source });
+            }
+            Ok(()) => {}
             Err(source) => {
-                lost = true;
+                losses.lost(batch);
                 reflector.relist(ApiError::Panic { operation: "process", source });
             }
         }
-        if !synced && !lost && queue.has_synced() {
+        if !synced && !losses.any() && queue.has_synced() {
             synced = true;
             _ = contained(name, async { process.synced() }).await;
         }

@@ -56,6 +56,7 @@ mod controller;
 mod error;
 mod informer;
 mod latency;
+mod losses;
 mod metrics;
 mod objects;
 #[cfg(feature = "prometheus")]
