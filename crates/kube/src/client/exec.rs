@@ -42,10 +42,6 @@ impl Process {
     }
 
     /// Blocks until it has ended. It can be [killed](Self::kill) meanwhile, also when it has closed its output.
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "std has no event for the end of a process that another thread can kill meanwhile"
-    )]
     fn wait(&self) -> Result<ExitStatus, String> {
         loop {
             let mut child = self.0.lock();
@@ -55,6 +51,10 @@ impl Process {
                 return Ok(status);
             }
             drop(child);
+            #[expect(
+                clippy::disallowed_methods,
+                reason = "std has no event for the end of a process that another thread can kill meanwhile"
+            )]
             thread::sleep(CHECK);
         }
     }
