@@ -7,6 +7,7 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::Pod;
 use kinformer::{Event, Object, Packed, SharedIndexInformer};
 use kinformer_kube::{FromWire, KubeListerWatcher};
+use kinformer_testing::reentrant;
 use kube_client::Client;
 use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
@@ -61,6 +62,10 @@ pub(crate) async fn follow_with<K: Object + FromWire>(
         .unwrap();
     let heard = events.clone();
     informer.handler().inline().for_each(move |event| heard.lock().push(described(event))).unwrap();
+    // From each log call, on another thread: a lock that is held then would fail the test.
+    reentrant::install();
+    let asked = informer.clone();
+    let _asked = reentrant::on_ask(move || drop((asked.metrics(), asked.snapshot(), format!("{asked:?}"))));
     let cancel = CancellationToken::new();
     let task = informer.spawn(cancel.clone());
     tokio::time::sleep(time).await;
@@ -71,6 +76,7 @@ pub(crate) async fn follow_with<K: Object + FromWire>(
     let store = informer.store().list().iter().map(entry).collect();
     cancel.cancel();
     task.await.unwrap().unwrap();
+    assert_eq!(reentrant::unanswered(), [""; 0]);
     let (events, errors) = (events.lock().clone(), errors.lock().clone());
     Followed { requests: log.all(), store, events, errors, synced }
 }

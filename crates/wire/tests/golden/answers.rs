@@ -65,6 +65,8 @@ fn pruned(value: &Value) -> Value {
 /// How many objects were read, and how many of them do not decode.
 #[derive(Default)]
 struct Count {
+    /// All paths of its objects are read.
+    is_whole: bool,
     read: usize,
     broken: usize,
     removed: usize,
@@ -83,8 +85,12 @@ fn assert_one_answer(
     count.read += 1;
     let mut all = known.to_vec();
     paths(&whole, &[], &mut all);
-    for _ in 0..READ.min(all.len()) {
-        let names = &all[random.below(all.len())];
+    // All paths of the samples as Go has written them, and some of what was changed in them.
+    let chosen: Vec<&Vec<String>> = match count.is_whole {
+        true => all.iter().collect(),
+        false => (0..READ.min(all.len())).map(|_| &all[random.below(all.len())]).collect(),
+    };
+    for names in chosen {
         let expected = field_of(&whole, names);
         let borrowed: Vec<&str> = names.iter().map(String::as_str).collect();
         let alone = match decoder.field_path(&borrowed) {
@@ -334,8 +340,11 @@ fn enveloped(sample: &Sample<'_>, object: &[u8]) -> Vec<u8> {
 // contract: L-25
 #[test]
 fn every_way_of_reading_gives_the_same() {
-    let (mut random, mut golden, mut mutated) =
-        (Random(0x9e37_79b9_7f4a_7c15), Count::default(), [0, 1].map(|_| Count::default()));
+    let (mut random, mut golden, mut mutated) = (
+        Random(0x9e37_79b9_7f4a_7c15),
+        Count { is_whole: true, ..Count::default() },
+        [0, 1].map(|_| Count::default()),
+    );
     for (place, sample) in samples(SAMPLES).iter().enumerate() {
         let decoders = [Encoding::Protobuf, Encoding::Json]
             .map(|encoding| ObjectDecoder::new(encoding, sample.api_version, sample.kind).unwrap());
