@@ -39,7 +39,9 @@ async fn restarted(before: Builder, after: Builder, writes: u32, went_back: u64)
         for name in ["a", "b", "c", "d", "e", "f"] {
             server.create(config_map(name, "1")).unwrap();
         }
-        let follower = follow(KubeListerWatcher::<ConfigMap>::new(kube(&server)), options(mode));
+        // The watch does not end by itself: that would not lead to the question.
+        let options = options(mode).min_watch_timeout_unbounded(PATIENCE);
+        let follower = follow(KubeListerWatcher::<ConfigMap>::new(kube(&server)), options);
         follower.caught_up(&server).await;
         server.shutdown().await;
 

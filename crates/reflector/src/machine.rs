@@ -240,9 +240,9 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
         free
     }
 
-    /// When the source is to be asked for its newest version, if it stays as silent as it is since `heard`.
-    pub(crate) fn probe_at(&self, heard: Instant) -> Option<Instant> {
-        let due = self.probing.due_at(&self.version, heard)?;
+    /// When the source is to be asked for its newest version, if it stays silent.
+    pub(crate) fn probe_at(&self) -> Option<Instant> {
+        let due = self.probing.due_at(&self.version)?;
         Some(self.requests.free_at().map_or(due, |free| free.max(due)))
     }
 

@@ -86,6 +86,8 @@ pub(crate) struct Probing {
     wanted: bool,
     /// The last answer, or error, holds until then.
     not_before: Option<Instant>,
+    /// The last list, event or bookmark. A watch that begins does not count: it may be one of many short ones.
+    silent_since: Instant,
     silence: Duration,
 }
 
@@ -101,7 +103,14 @@ pub(crate) type Probe = BoxFuture<'static, ProbeEvent>;
 
 impl Probing {
     pub(crate) fn new(budget: ProbeBudget) -> Self {
-        Self { budget, unavailable: false, wanted: false, not_before: None, silence: silence() }
+        Self {
+            budget,
+            unavailable: false,
+            wanted: false,
+            not_before: None,
+            silent_since: Instant::now(),
+            silence: silence(),
+        }
     }
 
     /// A watch has ended before its time.
@@ -113,15 +122,26 @@ impl Probing {
     pub(crate) fn listed(&mut self) {
         self.wanted = false;
         self.not_before = None;
+        self.silent_since = Instant::now();
     }
 
-    /// When the source is to be asked that has been silent since `heard`; `None` for never.
-    pub(crate) fn due_at(&self, version: &ResourceVersion, heard: Instant) -> Option<Instant> {
+    /// The source has sent an event or bookmark, or was not read until now.
+    pub(crate) fn received(&mut self, now: Instant) {
+        self.silent_since = now;
+    }
+
+    /// The source was not read for so long.
+    pub(crate) fn received_later(&mut self, by: Duration) {
+        self.silent_since += by;
+    }
+
+    /// When the source is to be asked if it stays silent; `None` for never.
+    pub(crate) fn due_at(&self, version: &ResourceVersion) -> Option<Instant> {
         let known = version.compare(&ResourceVersion::number(0)).is_some_and(std::cmp::Ordering::is_gt);
         if self.unavailable || !known {
             return None;
         }
-        let due = if self.wanted { heard } else { heard + self.silence };
+        let due = if self.wanted { self.silent_since } else { self.silent_since + self.silence };
         Some(self.not_before.map_or(due, |not_before| not_before.max(due)))
     }
 

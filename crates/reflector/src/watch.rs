@@ -120,7 +120,7 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
         let mut heard = Instant::now();
         let limit = open.silence_limit;
         let alarm = |machine: &Self, heard: Instant, probe: &Option<Probe>| {
-            let probe_at = if probe.is_some() { None } else { machine.probe_at(heard) };
+            let probe_at = if probe.is_some() { None } else { machine.probe_at() };
             [machine.resync_at(), machine.relist_at, probe_at]
                 .into_iter()
                 .flatten()
@@ -134,11 +134,15 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
                 self.wait_for_room().await?;
                 // The source was not read meanwhile: its silence was ours.
                 heard = Instant::now();
+                self.probing.received(heard);
             }
             match waker.next(&mut open.stream).await? {
                 Next::Item { item, waited } => {
                     if waited {
                         heard = Instant::now();
+                    }
+                    if matches!(item, Some(Ok(_))) {
+                        self.probing.received(heard);
                     }
                     match item {
                         None => return Ok(End::Closed),
@@ -165,8 +169,8 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
                     }
                     // A resync may have waited for the sink.
                     heard += before.elapsed();
-                    if waker.probe.is_none() && self.probe_at(heard).is_some_and(|due| due <= Instant::now())
-                    {
+                    self.probing.received_later(before.elapsed());
+                    if waker.probe.is_none() && self.probe_at().is_some_and(|due| due <= Instant::now()) {
                         waker.probe = Some(self.probing.admission());
                     }
                     let next = alarm(self, heard, &waker.probe);
@@ -174,7 +178,7 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
                     waker.set_alarm(next);
                 }
                 Next::Probe(event) => {
-                    if let Some(error) = self.probed(event, heard, &mut waker.probe) {
+                    if let Some(error) = self.probed(event, &mut waker.probe) {
                         return Ok(End::Failed(error));
                     }
                     waker.set_alarm(alarm(self, heard, &waker.probe));
@@ -184,12 +188,12 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
     }
 
     /// An error if the versions of the source have gone back.
-    fn probed(&mut self, event: ProbeEvent, heard: Instant, probe: &mut Option<Probe>) -> Option<ApiError> {
+    fn probed(&mut self, event: ProbeEvent, probe: &mut Option<Probe>) -> Option<ApiError> {
         match event {
             ProbeEvent::Admitted => {
                 let now = Instant::now();
                 // It may have waited for long, and the source have spoken since.
-                if self.probe_at(heard).is_some_and(|due| due <= now) && self.admit_probe(now) {
+                if self.probe_at().is_some_and(|due| due <= now) && self.admit_probe(now) {
                     *probe = Some(Probing::ask(self.source.clone(), self.version.clone()));
                 }
                 None
