@@ -117,7 +117,7 @@ fn events(c: &mut Criterion) {
         let (source, heard) = (full(1000), Heard::new());
         let informer = informer(source.clone(), queue);
         let hear = heard.clone();
-        let _ = informer.handler().inline().for_each(move |event: &Event<Item>| {
+        let _ = informer.handler().inline().for_each(move |event: &Event<Arc<Item>>| {
             if let Some(item) = event.object() {
                 hear.hear(item);
             }
@@ -168,7 +168,7 @@ fn list_once(
 ) -> Duration {
     let informer = informer(source.clone(), queue);
     let (heard, cancel) = (Heard::new(), CancellationToken::new());
-    let registration = informer.handler().inline().for_each(move |event: &Event<Item>| {
+    let registration = informer.handler().inline().for_each(move |event: &Event<Arc<Item>>| {
         if let Some(item) = event.object() {
             heard.hear(item);
         }

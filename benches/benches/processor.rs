@@ -14,7 +14,8 @@ use std::time::{Duration, Instant};
 use benches::{Pod, pod};
 use criterion::{BatchSize, BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use futures::FutureExt as _;
-use kinformer_processor::{Buffer, Event, Notification, SharedProcessor, State};
+use kinformer_core::Change;
+use kinformer_processor::{Buffer, Event, SharedProcessor, State};
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::{Notify, mpsc};
@@ -76,7 +77,7 @@ impl Shared {
         let processor = SharedProcessor::new("bench");
         for _ in 0..handlers {
             let mut count = finish.counter();
-            let tell = move |event: &Event<Pod>| {
+            let tell = move |event: &Event<Arc<Pod>>| {
                 black_box(event);
                 count();
             };
@@ -99,7 +100,7 @@ impl Drop for Shared {
 }
 
 /// A channel for each handler.
-struct Channels(Vec<mpsc::UnboundedSender<Event<Pod>>>);
+struct Channels(Vec<mpsc::UnboundedSender<Event<Arc<Pod>>>>);
 
 impl Channels {
     fn new(runtime: &Runtime, handlers: usize, finish: &Finish) -> Self {
@@ -118,7 +119,7 @@ impl Channels {
         Self((0..handlers).map(channel).collect())
     }
 
-    fn publish(&self, event: &Event<Pod>) {
+    fn publish(&self, event: &Event<Arc<Pod>>) {
         self.0.iter().for_each(|channel| drop(channel.send(event.clone())));
     }
 }
@@ -143,7 +144,7 @@ fn two_threads() -> Runtime {
 fn publish(processor: &SharedProcessor<Pod>, objects: &[Arc<Pod>], batch: usize) -> Duration {
     let began = now();
     for batch in objects.chunks(batch) {
-        processor.publish(batch.iter().map(|object| Notification::updated(object.clone(), object.clone())));
+        processor.publish(batch.iter().map(|object| Change::updated(object.clone(), object.clone())));
     }
     began.elapsed()
 }
@@ -197,7 +198,7 @@ fn handlers(c: &mut Criterion) {
             bench(BenchmarkId::new("a channel each", n), n, &finish, &|| {
                 let began = now();
                 for object in &objects {
-                    channels.publish(&Event::Updated { old: object.clone(), new: object.clone() });
+                    channels.publish(&Event::updated(object.clone(), object.clone()));
                 }
                 began.elapsed()
             });
@@ -218,7 +219,7 @@ fn slow_one(c: &mut Criterion) {
                 let finish = Finish::new();
                 let shared = Shared::new(&runtime, 10, Kind::Inline, &finish);
                 if name != "all fast" {
-                    let stuck = async |_: Event<Pod>| std::future::pending().await;
+                    let stuck = async |_: Event<Arc<Pod>>| std::future::pending().await;
                     let _ = shared.processor.handler().add_async(stuck);
                 }
                 (0..iterations)
@@ -262,7 +263,7 @@ fn join(c: &mut Criterion) {
                 let mut revision = 0;
                 while !cancel.is_cancelled() {
                     revision += 1;
-                    let batch = (0..64).map(|_| Notification::updated(object.clone(), object.clone()));
+                    let batch = (0..64).map(|_| Change::updated(object.clone(), object.clone()));
                     processor.publish_at(revision, batch);
                     tokio::task::yield_now().await;
                 }
@@ -293,7 +294,7 @@ fn many(c: &mut Criterion) {
     let object = pod(&keys, 0, 1);
     let mut group = c.benchmark_group("many handlers");
     for n in [1_000, 16_000] {
-        let idle = |_: &Event<Pod>| {};
+        let idle = |_: &Event<Arc<Pod>>| {};
         let filled = || {
             let processor = SharedProcessor::new("bench");
             let added = (0..n).filter_map(|_| processor.handler().inline().for_each(idle).ok());
@@ -314,7 +315,7 @@ fn many(c: &mut Criterion) {
                     }
                     let began = now();
                     for _ in 0..iterations {
-                        let update = Notification::updated(object.clone(), object.clone());
+                        let update = Change::updated(object.clone(), object.clone());
                         assert!(processor.send(0, [update]).now_or_never().is_some(), "nothing holds it up");
                     }
                     began.elapsed()

@@ -1,5 +1,6 @@
 //! From the events of one resource to lines on standard output.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures::{FutureExt, StreamExt};
@@ -84,7 +85,7 @@ impl<T: Shown> Printer<T> {
         }
     }
 
-    fn take(&self, event: &Heard<T>, summary: &mut Summary, lines: &mut Text) {
+    fn take(&self, event: &Heard<Arc<T>>, summary: &mut Summary, lines: &mut Text) {
         let event = of(event);
         summary.count(event.happened);
         self.lines.event(lines, &event);
@@ -98,11 +99,14 @@ impl<T: Shown> Printer<T> {
     }
 }
 
-fn of<T: Shown>(event: &Heard<T>) -> Event<'_, T> {
+fn of<T: Shown>(event: &Heard<Arc<T>>) -> Event<'_, T> {
     let (happened, old, initial, final_state_unknown) = match event {
         Heard::Added { in_initial_list, .. } => (Happened::Add, None, *in_initial_list, false),
         Heard::Updated { old, .. } => (Happened::Update, Some(old.as_ref()), false, false),
-        Heard::Deleted(tombstone) => (Happened::Delete, None, false, tombstone.is_final_state_unknown()),
+        Heard::Deleted { tombstone, .. } => {
+            (Happened::Delete, None, false, tombstone.is_final_state_unknown())
+        }
+        _ => (Happened::Update, None, false, false),
     };
     Event {
         happened,

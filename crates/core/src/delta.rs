@@ -16,7 +16,7 @@ pub enum Delta<T> {
     /// The object was changed.
     Updated(Arc<T>),
     /// The object is gone.
-    Deleted(Tombstone<T>),
+    Deleted(Tombstone<Arc<T>>),
     /// A resync of one known object: nothing about it has changed.
     Sync(Arc<T>),
     /// The object was in a list; whether it changed is not known.

@@ -9,6 +9,7 @@
 //! * [`ObjectKey`] and [`KeyRef`]: `namespace/name`, owned in one allocation or borrowed in none.
 //! * [`ResourceVersion`]: an opaque string that compares only when comparing is not a guess.
 //! * [`Delta`], [`DeltaType`], [`Tombstone`], [`Replacement`]: what happened to an object, to all objects.
+//! * [`Change`]: what a delta did to a stored object.
 //! * [`Sink`]: what a reflector writes into. Queues and stores are sinks.
 //! * [`KnownObjects`]: what a queue asks a store.
 //! * [`Error`] and [`Report`]: an `Err` means that nothing changed; a [`Report`] lists what was wrong with
@@ -49,6 +50,7 @@
 //! # Ok::<(), kinformer_core::KeyError>(())
 //! ```
 
+mod change;
 mod delta;
 mod error;
 mod key;
@@ -60,6 +62,7 @@ mod tombstone;
 mod transform;
 mod version;
 
+pub use change::Change;
 pub use delta::{Delta, DeltaType, Replacement};
 pub use error::{
     BoxError, Error, KeyError, KeyProblem, Problem, Report, ask, contain, panic_error, with_causes,

@@ -32,7 +32,7 @@ pub trait Sink<T: Object>: Send + Sync {
     ///
     /// # Errors
     /// See [`Error`]; nothing has changed.
-    fn delete(&self, tombstone: Tombstone<T>) -> Result<Report, Error>;
+    fn delete(&self, tombstone: Tombstone<Arc<T>>) -> Result<Report, Error>;
 
     /// From now on there is exactly what this list holds, at its version. Of a list that is not
     /// [complete](Replacement::is_complete) the objects are applied and nothing is deleted.
@@ -97,7 +97,7 @@ impl<T: Object, S: Sink<T> + ?Sized> Sink<T> for Arc<S> {
         (**self).update(object)
     }
 
-    fn delete(&self, tombstone: Tombstone<T>) -> Result<Report, Error> {
+    fn delete(&self, tombstone: Tombstone<Arc<T>>) -> Result<Report, Error> {
         (**self).delete(tombstone)
     }
 

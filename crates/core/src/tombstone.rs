@@ -1,29 +1,32 @@
 //! Deletions.
 
+use std::ops::Deref;
 use std::sync::Arc;
 
 use crate::{KeyRef, Object, ObjectKey};
 
 /// A deletion: what is known of the object that is gone.
 ///
+/// `O` is the handle by which the object is held, such as `Arc<Pod>`.
+///
 /// Follows client-go 1.37, where the second case is the type `DeletedFinalStateUnknown` in the place of the
 /// object; here no handler can forget that case.
-#[derive(Debug)]
-pub enum Tombstone<T> {
+#[derive(Clone, Debug)]
+pub enum Tombstone<O> {
     /// The deletion was observed; this is the object's final state.
-    FinalState(Arc<T>),
+    FinalState(O),
     /// The deletion was missed (a watch was interrupted) and found out later.
     FinalStateUnknown {
         /// Which object is gone.
         key: ObjectKey,
         /// The last state that was seen, which may be out of date; `None` if there never was one.
-        last_known: Option<Arc<T>>,
+        last_known: Option<O>,
     },
 }
 
-impl<T> Tombstone<T> {
+impl<O> Tombstone<O> {
     /// The last state known: the final one, or an older one, or none.
-    pub fn object(&self) -> Option<&Arc<T>> {
+    pub fn object(&self) -> Option<&O> {
         match self {
             Self::FinalState(object) => Some(object),
             Self::FinalStateUnknown { last_known, .. } => last_known.as_ref(),
@@ -31,7 +34,7 @@ impl<T> Tombstone<T> {
     }
 
     /// As [`Self::object`], by value.
-    pub fn into_object(self) -> Option<Arc<T>> {
+    pub fn into_object(self) -> Option<O> {
         match self {
             Self::FinalState(object) => Some(object),
             Self::FinalStateUnknown { last_known, .. } => last_known,
@@ -42,9 +45,19 @@ impl<T> Tombstone<T> {
     pub fn is_final_state_unknown(&self) -> bool {
         matches!(self, Self::FinalStateUnknown { .. })
     }
+
+    /// The same deletion with another handle of the object.
+    pub fn map<P>(self, handle: impl FnOnce(O) -> P) -> Tombstone<P> {
+        match self {
+            Self::FinalState(object) => Tombstone::FinalState(handle(object)),
+            Self::FinalStateUnknown { key, last_known } => {
+                Tombstone::FinalStateUnknown { key, last_known: last_known.map(handle) }
+            }
+        }
+    }
 }
 
-impl<T: Object> Tombstone<T> {
+impl<O: Deref<Target: Object>> Tombstone<O> {
     /// The key of what is gone, in both cases.
     pub fn key(&self) -> KeyRef<'_> {
         match self {
@@ -54,24 +67,13 @@ impl<T: Object> Tombstone<T> {
     }
 }
 
-impl<T> Clone for Tombstone<T> {
-    fn clone(&self) -> Self {
-        match self {
-            Self::FinalState(object) => Self::FinalState(object.clone()),
-            Self::FinalStateUnknown { key, last_known } => {
-                Self::FinalStateUnknown { key: key.clone(), last_known: last_known.clone() }
-            }
-        }
-    }
-}
-
-impl<T> From<Arc<T>> for Tombstone<T> {
+impl<T> From<Arc<T>> for Tombstone<Arc<T>> {
     fn from(object: Arc<T>) -> Self {
         Self::FinalState(object)
     }
 }
 
-impl<T> From<T> for Tombstone<T> {
+impl<T> From<T> for Tombstone<Arc<T>> {
     fn from(object: T) -> Self {
         Self::FinalState(Arc::new(object))
     }

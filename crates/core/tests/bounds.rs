@@ -9,7 +9,7 @@ assert_impl_all!(ResourceVersion: Send, Sync);
 assert_impl_all!(Keyed<u32>: Send, Sync, Object);
 assert_impl_all!(Delta<Keyed<u32>>: Send, Sync, Clone);
 assert_impl_all!(Replacement<Keyed<u32>>: Send, Sync, Clone);
-assert_impl_all!(Tombstone<Keyed<u32>>: Send, Sync, Clone);
+assert_impl_all!(Tombstone<std::sync::Arc<Keyed<u32>>>: Send, Sync, Clone);
 assert_impl_all!(Transform<Keyed<u32>>: Send, Sync, Clone);
 assert_impl_all!(Error: Send, Sync, std::error::Error);
 assert_impl_all!(KeyError: Send, Sync, std::error::Error);

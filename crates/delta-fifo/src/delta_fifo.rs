@@ -108,7 +108,7 @@ impl<T: Object> PerKey<T> {
 }
 
 /// An observed deletion carries the final state; a missed one a state, or nothing.
-fn weight<T>(tombstone: &Tombstone<T>) -> u8 {
+fn weight<T>(tombstone: &Tombstone<Arc<T>>) -> u8 {
     match tombstone {
         Tombstone::FinalState(_) => 2,
         Tombstone::FinalStateUnknown { last_known, .. } => u8::from(last_known.is_some()),
@@ -217,7 +217,7 @@ impl<T: Object> Sink<T> for DeltaFifo<T> {
     ///
     /// An observed final state passes the transform. If that fails, the deletion is queued without a state, and
     /// the report says so.
-    fn delete(&self, tombstone: Tombstone<T>) -> Result<Report, SinkError> {
+    fn delete(&self, tombstone: Tombstone<Arc<T>>) -> Result<Report, SinkError> {
         let (version, tombstone, report) = incoming::deletion(self.settings.transform.as_ref(), tombstone)?;
         let key = incoming::key(|| tombstone.key())?;
         let apply = |known: bool| {

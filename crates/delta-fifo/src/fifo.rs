@@ -155,7 +155,7 @@ impl<T: Object> Fifo<T> {
     ///
     /// # Errors
     /// No valid key, closed. Nothing has changed.
-    pub fn delete(&self, tombstone: impl Into<Tombstone<T>>) -> Result<Report, SinkError> {
+    pub fn delete(&self, tombstone: impl Into<Tombstone<Arc<T>>>) -> Result<Report, SinkError> {
         Sink::delete(self, tombstone.into())
     }
 
@@ -319,7 +319,7 @@ impl<T: Object> Sink<T> for Fifo<T> {
         Sink::add(self, object)
     }
 
-    fn delete(&self, tombstone: Tombstone<T>) -> Result<Report, SinkError> {
+    fn delete(&self, tombstone: Tombstone<Arc<T>>) -> Result<Report, SinkError> {
         let key = incoming::key(|| tombstone.key())?;
         let mut state = self.shared.state.lock();
         if state.closed {

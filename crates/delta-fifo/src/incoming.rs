@@ -41,8 +41,8 @@ pub(crate) fn object<T: Object>(
 /// report says so.
 pub(crate) fn deletion<T: Object>(
     transform: Option<&Transform<T>>,
-    tombstone: Tombstone<T>,
-) -> Result<(VersionUpdate, Tombstone<T>, Report), Error> {
+    tombstone: Tombstone<Arc<T>>,
+) -> Result<(VersionUpdate, Tombstone<Arc<T>>, Report), Error> {
     let version = asked(
         || tombstone.key(),
         || {

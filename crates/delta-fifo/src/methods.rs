@@ -52,7 +52,7 @@ macro_rules! delta_queue {
             ///
             /// # Errors
             /// No valid key, full, closed, known objects that panic. Nothing has changed.
-            pub fn delete(&self, tombstone: impl Into<Tombstone<T>>) -> Result<Report, SinkError> {
+            pub fn delete(&self, tombstone: impl Into<Tombstone<Arc<T>>>) -> Result<Report, SinkError> {
                 Sink::delete(self, tombstone.into())
             }
 

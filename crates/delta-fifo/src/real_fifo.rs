@@ -296,7 +296,7 @@ impl<T: Object> Sink<T> for RealFifo<T> {
     ///
     /// An observed final state passes the transform. If that fails, the deletion is queued without a state, and
     /// the report says so.
-    fn delete(&self, tombstone: Tombstone<T>) -> Result<Report, SinkError> {
+    fn delete(&self, tombstone: Tombstone<Arc<T>>) -> Result<Report, SinkError> {
         let (version, tombstone, report) = incoming::deletion(self.settings.transform.as_ref(), tombstone)?;
         self.write(Delta::Deleted(tombstone), version)?;
         Ok(report)

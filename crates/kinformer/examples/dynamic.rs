@@ -29,7 +29,8 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
             Event::Added { in_initial_list: true, .. } => println!("there is {}: {spec}", event.key()),
             Event::Added { .. } => println!("new is {}: {spec}", event.key()),
             Event::Updated { .. } => println!("{} is now {spec}", event.key()),
-            Event::Deleted(_) => println!("{} is gone", event.key()),
+            Event::Deleted { .. } => println!("{} is gone", event.key()),
+            _ => {}
         }
     })?;
     // Only names, labels, annotations and owners travel and are kept.

@@ -6,6 +6,7 @@
 use std::collections::VecDeque;
 use std::fmt::Debug;
 use std::hash::Hash;
+use std::sync::Arc;
 
 use futures::stream::{self, FusedStream, StreamExt as _};
 use kinformer_core::Object;
@@ -59,7 +60,7 @@ struct Follow<T> {
     initial: bool,
     /// What comes after `InitDone`: what made it due, and deletions of objects of the initial list, which
     /// kube-runtime's stores take into account only then.
-    held: VecDeque<Event<T>>,
+    held: VecDeque<Event<Arc<T>>>,
 }
 
 impl<T: Object> Follow<T> {
@@ -98,17 +99,21 @@ impl<T: Object> Follow<T> {
                 Event::Added { object, .. } | Event::Updated { new: object, .. } => {
                     owned(&*object).map(watcher::Event::Apply)
                 }
-                deleted @ Event::Deleted(_) if self.initial => {
+                deleted @ Event::Deleted { .. } if self.initial => {
                     self.held.push_back(deleted);
                     None
                 }
-                Event::Deleted(tombstone) => match tombstone.object() {
+                Event::Deleted { tombstone, .. } => match tombstone.object() {
                     Some(object) => owned(&**object).map(watcher::Event::Delete),
                     None => {
                         tracing::warn!(key = %tombstone.key(), "a deletion without a last state was left out");
                         None
                     }
                 },
+                _ => {
+                    tracing::warn!("an event of an unknown type was left out");
+                    None
+                }
             };
             if told.is_some() {
                 return told;

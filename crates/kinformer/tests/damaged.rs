@@ -5,6 +5,7 @@
 mod scripted;
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Pod;
@@ -39,10 +40,11 @@ fn start<K: Object + FromWire>(source: KubeListerWatcher<K>, queue: QueueKind) -
         .build()
         .unwrap();
     let (received, events) = watch::channel(Vec::new());
-    let text = |event: &Event<K>| match event {
+    let text = |event: &Event<Arc<K>>| match event {
         Event::Added { object, .. } => format!("add {}@{}", object.key(), object.resource_version()),
         Event::Updated { new, .. } => format!("update {}@{}", new.key(), new.resource_version()),
-        Event::Deleted(tombstone) => format!("delete {}", tombstone.key()),
+        Event::Deleted { tombstone, .. } => format!("delete {}", tombstone.key()),
+        _ => unreachable!("not known to this test"),
     };
     informer
         .handler()

@@ -209,7 +209,7 @@ async fn shutdown_waits_for_every_task_and_is_the_end_in<O: Form>() {
     let factory = O::of(factory(&server));
     let maps = factory.informer_for::<ConfigMap>();
     maps.handler().for_each(|_| {}).unwrap();
-    maps.handler().add_async(async |_: Event<O::Of<ConfigMap>>| {}).unwrap();
+    maps.handler().add_async(async |_: Event<Arc<O::Of<ConfigMap>>>| {}).unwrap();
     factory.informer_for::<Node>();
     synced(&factory).await;
     let never_started = factory.informer_for::<Secret>();
@@ -247,7 +247,7 @@ async fn a_handler_that_does_not_return_is_named_and_dropped() {
     let (began, mut begun) = tokio::sync::mpsc::channel(1);
     maps.handler()
         .named("stuck")
-        .add_async(move |_: Event<Packed<ConfigMap>>| {
+        .add_async(move |_: Event<Arc<Packed<ConfigMap>>>| {
             let began = began.clone();
             async move {
                 began.send(()).await.unwrap();
@@ -366,7 +366,7 @@ async fn packed_objects_are_read_when_they_are_wanted() {
     };
     packed.add_indexers([("value", IndexFunction::fallible(by_value))]).unwrap();
     let (tell, mut told) = tokio::sync::watch::channel(0);
-    let handler = packed.handler().for_each(move |event: &Event<Packed<ConfigMap>>| {
+    let handler = packed.handler().for_each(move |event: &Event<Arc<Packed<ConfigMap>>>| {
         let typed = event.object().map(|map| map.typed().unwrap());
         assert!(typed.is_some_and(|map| map.data.is_some()));
         tell.send_modify(|told| *told += 1);

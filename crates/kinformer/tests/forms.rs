@@ -103,7 +103,7 @@ async fn reads<O: Form>() {
     let maps = factory.core().v1().config_maps().informer();
     let told = Arc::new(Mutex::new(Vec::new()));
     let tell = told.clone();
-    let handler = maps.handler().for_each(move |event: &Event<O::Of<ConfigMap>>| {
+    let handler = maps.handler().for_each(move |event: &Event<Arc<O::Of<ConfigMap>>>| {
         let data = event.object().and_then(|map| (**map).typed().unwrap().data.clone());
         tell.lock().extend(data.and_then(|data| data.get("key").cloned()));
     });
@@ -317,7 +317,7 @@ async fn an_object_is_decoded_once_for_all_handlers_and_only_if_one_asks() {
     assert_eq!(decoded(), 0, "nobody has asked");
     let readers: Vec<_> = (0..4)
         .map(|_| {
-            let read = |event: &Event<Packed<Counted<1>>>| {
+            let read = |event: &Event<Arc<Packed<Counted<1>>>>| {
                 let pod = event.object().unwrap().typed().unwrap();
                 assert_eq!(pod.0.spec.as_ref().unwrap().priority, Some(7));
             };

@@ -3,6 +3,7 @@
 
 mod common;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use common::{builder, config_map, server, soon};
@@ -39,7 +40,7 @@ async fn a_factory_may_be_asked_from_logs_hooks_wakers_and_drops() {
     let handler = AskWhenDropped("the drop of a handler");
     let registration = informer
         .handler()
-        .for_each(move |_: &Event<Packed<ConfigMap>>| {
+        .for_each(move |_: &Event<Arc<Packed<ConfigMap>>>| {
             let _ = &handler;
         })
         .unwrap();

@@ -5,8 +5,8 @@
 use std::sync::Arc;
 
 use futures::StreamExt as _;
-use kinformer_core::{KeyRef, Object};
-use kinformer_processor::{Buffer, Event, EventHandlerFuncs, Notification, SharedProcessor};
+use kinformer_core::{Change, KeyRef, Object};
+use kinformer_processor::{Buffer, Event, EventHandlerFuncs, SharedProcessor};
 use tokio_util::sync::CancellationToken;
 
 /// What a shop counts.
@@ -38,7 +38,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
 
     // A future for each event; of a burst only the newest state counts.
     let orders = processor.handler().named("orders").buffer(Buffer::Coalesced).add_async(
-        async |event: Event<Stock>| {
+        async |event: Event<Arc<Stock>>| {
             tokio::task::yield_now().await;
             println!("orders: {} has {:?} pieces", event.key(), event.object().map(|stock| stock.pieces));
         },
@@ -55,9 +55,9 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
 
     let (many, some, none) = (stock("apples", 90), stock("apples", 9), stock("apples", 0));
     processor.publish([
-        Notification::added(many.clone()).in_initial_list(),
-        Notification::updated(many, some.clone()),
-        Notification::updated(some, none),
+        Change::added(many.clone()).in_initial_list(),
+        Change::updated(many, some.clone()),
+        Change::updated(some, none),
     ]);
     processor.publish_synced();
 

@@ -125,7 +125,10 @@ impl<'p, T: Object> HandlerBuilder<'p, T> {
     ///
     /// # Errors
     /// [`Error::Stopped`].
-    pub fn for_each(self, handler: impl FnMut(&Event<T>) + Send + 'static) -> Result<Registration, Error> {
+    pub fn for_each(
+        self,
+        handler: impl FnMut(&Event<Arc<T>>) + Send + 'static,
+    ) -> Result<Registration, Error> {
         self.add(handler)
     }
 
@@ -212,7 +215,10 @@ impl<T: Object> InlineHandlerBuilder<'_, T> {
     ///
     /// # Errors
     /// [`Error::Stopped`].
-    pub fn for_each(self, handler: impl FnMut(&Event<T>) + Send + 'static) -> Result<Registration, Error> {
+    pub fn for_each(
+        self,
+        handler: impl FnMut(&Event<Arc<T>>) + Send + 'static,
+    ) -> Result<Registration, Error> {
         self.add(handler)
     }
 }

@@ -9,25 +9,24 @@ use kinformer_core::{Object, ObjectKey, Tombstone, ask, contain};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
-use crate::Notification;
-use crate::event::{Event, bury};
+use crate::event::{Event, Notification, drop_contained};
 use crate::inbox::{Inbox, Next};
 use crate::listener::{Listener, Moment, Undelivered};
 
 impl<T> Now<T> {
-    fn bury(self) {
+    fn drop_contained(self) {
         match self {
-            Self::Present { object, .. } => bury(object),
-            Self::Gone(tombstone) => tombstone.into_object().into_iter().for_each(bury),
+            Self::Present { object, .. } => drop_contained(object),
+            Self::Gone(tombstone) => tombstone.into_object().into_iter().for_each(drop_contained),
         }
     }
 }
 
 impl<T> Entry<T> {
-    fn bury(self) {
-        self.now.bury();
+    fn drop_contained(self) {
+        self.now.drop_contained();
         if let Told::State(Some(object)) = self.told {
-            bury(object);
+            drop_contained(object);
         }
     }
 }
@@ -41,13 +40,13 @@ impl<T: Send + Sync> Undelivered for Coalescer<T> {
             self.listener.pending.store(0, Ordering::Relaxed);
             std::mem::take(&mut pending.entries)
         };
-        entries.into_values().for_each(Entry::bury);
+        entries.into_values().for_each(Entry::drop_contained);
     }
 }
 
 impl<T> Drop for Pending<T> {
     fn drop(&mut self) {
-        std::mem::take(&mut self.entries).into_values().for_each(Entry::bury);
+        std::mem::take(&mut self.entries).into_values().for_each(Entry::drop_contained);
     }
 }
 
@@ -74,6 +73,8 @@ struct Entry<T> {
     key: ObjectKey,
     told: Told<T>,
     now: Now<T>,
+    /// The revision of the newest event.
+    revision: u64,
     /// When what waits was published, the first of it.
     since: Moment,
 }
@@ -87,17 +88,17 @@ enum Told<T> {
 
 enum Now<T> {
     Present { object: Arc<T>, in_initial_list: bool },
-    Gone(Tombstone<T>),
+    Gone(Tombstone<Arc<T>>),
 }
 
 impl<T> Now<T> {
-    fn of(event: &Event<T>) -> Self {
+    fn of(event: &Event<Arc<T>>) -> Self {
         match event {
-            Event::Added { object, in_initial_list } => {
+            Event::Added { object, in_initial_list, .. } => {
                 Self::Present { object: object.clone(), in_initial_list: *in_initial_list }
             }
             Event::Updated { new, .. } => Self::Present { object: new.clone(), in_initial_list: false },
-            Event::Deleted(tombstone) => Self::Gone(tombstone.clone()),
+            Event::Deleted { tombstone, .. } => Self::Gone(tombstone.clone()),
         }
     }
 }
@@ -169,11 +170,12 @@ impl<T: Object> Coalescer<T> {
             return;
         };
         let now = Now::of(&notification.event);
+        let revision = notification.event.revision();
         let mut guard = self.pending.lock();
         let pending = &mut *guard;
         if pending.released {
             drop(guard);
-            return now.bury();
+            return now.drop_contained();
         }
         let place = pending.places.get(&key).copied();
         let displaced = match place.and_then(|place| pending.entries.get_mut(&place)) {
@@ -185,6 +187,7 @@ impl<T: Object> Coalescer<T> {
                     }
                     (now, _) => now,
                 };
+                entry.revision = revision;
                 let displaced = std::mem::replace(&mut entry.now, now);
                 if matches!((&entry.told, &entry.now), (Told::Nothing, Now::Gone(_))) {
                     pending.places.remove(&key);
@@ -202,7 +205,7 @@ impl<T: Object> Coalescer<T> {
                 let place = pending.next;
                 pending.next += 1;
                 pending.places.insert(key.clone(), place);
-                pending.entries.insert(place, Entry { key, told, now, since });
+                pending.entries.insert(place, Entry { key, told, now, revision, since });
                 (None, None)
             }
         };
@@ -210,8 +213,8 @@ impl<T: Object> Coalescer<T> {
         drop(guard);
         // Objects end outside the lock.
         let (now, entry) = displaced;
-        now.into_iter().for_each(Now::bury);
-        entry.into_iter().for_each(Entry::bury);
+        now.into_iter().for_each(Now::drop_contained);
+        entry.into_iter().for_each(Entry::drop_contained);
     }
 
     /// Tells what has waited longest.
@@ -225,22 +228,26 @@ impl<T: Object> Coalescer<T> {
             self.listener.pending.store(pending.entries.len(), Ordering::Relaxed);
             next
         };
-        let Some((_, Entry { told, now, since, .. })) = next else {
+        let Some((_, Entry { told, now, revision, since, .. })) = next else {
             return Next::Empty;
         };
-        let notification = match (told, now) {
-            (Told::State(Some(old)), Now::Present { object, .. }) => Notification::updated(old, object),
-            (Told::State(None), Now::Present { object, .. }) => Notification::added(object),
-            (Told::Nothing, Now::Present { object, in_initial_list: true }) => {
-                Notification::added(object).in_initial_list()
+        let (event, old) = match (told, now) {
+            (Told::State(Some(old)), Now::Present { object: new, .. }) => {
+                (Event::Updated { old, new, revision }, None)
             }
-            (Told::Nothing, Now::Present { object, .. }) => Notification::added(object),
-            (Told::State(old), Now::Gone(tombstone)) => Notification::deleted(tombstone).last_told(old),
+            (Told::State(None), Now::Present { object, .. }) => {
+                (Event::Added { object, in_initial_list: false, revision }, None)
+            }
+            (Told::Nothing, Now::Present { object, in_initial_list }) => {
+                (Event::Added { object, in_initial_list, revision }, None)
+            }
+            (Told::State(old), Now::Gone(tombstone)) => (Event::Deleted { tombstone, revision }, old),
             // Not kept: see `fold`.
-            (Told::Nothing, Now::Gone(tombstone)) => Notification::deleted(tombstone),
+            (Told::Nothing, Now::Gone(tombstone)) => (Event::Deleted { tombstone, revision }, None),
         };
+        let notification = Notification { event, old };
         let told = tell(&notification, since);
-        notification.bury();
+        notification.drop_contained();
         Next::Told(told)
     }
 

@@ -1,174 +1,202 @@
-//! What handlers hear, and what is published for them.
+//! What handlers receive, and how it is kept until they do.
 
-use std::fmt;
+use std::ops::Deref;
 use std::sync::Arc;
 
-use kinformer_core::{KeyRef, Object, Tombstone, contain};
+use kinformer_core::{Change, Delta, KeyRef, Object, Tombstone, contain};
 
-/// What a handler hears about one object.
+/// What a handler receives about one object.
+///
+/// `O` is the handle by which objects are held: `Arc<T>` for objects of a type of one's own.
+///
+/// Each event carries the revision that the store had after it: whoever takes a
+/// [snapshot](https://docs.rs/kinformer-store/latest/kinformer_store/struct.Snapshot.html) on receiving it finds this
+/// revision or a later one. It is 0 where there is no store.
 ///
 /// Follows client-go 1.37 (`ResourceEventHandler`).
-pub enum Event<T> {
-    /// The object is there, and was not before as far as this handler was told.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum Event<O> {
+    /// The object is there, and was not before as far as this handler knows.
+    #[non_exhaustive]
     Added {
         /// Its state.
-        object: Arc<T>,
+        object: O,
         /// Whether it was there when the informer, or this handler, began.
         in_initial_list: bool,
+        /// The revision of the store since.
+        revision: u64,
     },
     /// The object has another state; or the same, when this handler is due for a resync. What was deleted
     /// and created again may come as one update as well: then the UIDs differ.
+    #[non_exhaustive]
     Updated {
-        /// The state that was told last.
-        old: Arc<T>,
+        /// The state that was delivered last.
+        old: O,
         /// The state since.
-        new: Arc<T>,
+        new: O,
+        /// The revision of the store since.
+        revision: u64,
     },
     /// The object is gone.
-    Deleted(Tombstone<T>),
+    #[non_exhaustive]
+    Deleted {
+        /// What is known of it.
+        tombstone: Tombstone<O>,
+        /// The revision of the store since.
+        revision: u64,
+    },
 }
 
-impl<T> Event<T> {
-    /// The newest state that the event carries; `None` for a deletion whose last state is not known.
-    pub fn object(&self) -> Option<&Arc<T>> {
-        match self {
-            Self::Added { object, .. } => Some(object),
-            Self::Updated { new, .. } => Some(new),
-            Self::Deleted(tombstone) => tombstone.object(),
-        }
-    }
-}
-
-impl<T> Event<T> {
-    /// Ends it, whatever its objects do when they are dropped.
-    pub(crate) fn bury(self) {
-        match self {
-            Self::Added { object, .. } => bury(object),
-            Self::Updated { old, new } => {
-                bury(old);
-                bury(new);
-            }
-            Self::Deleted(tombstone) => tombstone.into_object().into_iter().for_each(bury),
-        }
-    }
-}
-
-/// Lets go of an object. If this is the last that holds it, its end is the user's code.
-pub(crate) fn bury<T>(object: Arc<T>) {
-    if let Err(error) = contain(|| drop(object)) {
-        tracing::error!(%error, "an object panicked when it was dropped");
-    }
-}
-
-impl<T: Object> Event<T> {
-    /// The key of the object.
-    pub fn key(&self) -> KeyRef<'_> {
-        match self {
-            Self::Added { object, .. } => object.key(),
-            Self::Updated { new, .. } => new.key(),
-            Self::Deleted(tombstone) => tombstone.key(),
-        }
-    }
-}
-
-impl<T> Clone for Event<T> {
-    fn clone(&self) -> Self {
-        match self {
-            Self::Added { object, in_initial_list } => {
-                Self::Added { object: object.clone(), in_initial_list: *in_initial_list }
-            }
-            Self::Updated { old, new } => Self::Updated { old: old.clone(), new: new.clone() },
-            Self::Deleted(tombstone) => Self::Deleted(tombstone.clone()),
-        }
-    }
-}
-
-impl<T: fmt::Debug> fmt::Debug for Event<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Added { object, in_initial_list } => f
-                .debug_struct("Added")
-                .field("object", object)
-                .field("in_initial_list", in_initial_list)
-                .finish(),
-            Self::Updated { old, new } => {
-                f.debug_struct("Updated").field("old", old).field("new", new).finish()
-            }
-            Self::Deleted(tombstone) => f.debug_tuple("Deleted").field(tombstone).finish(),
-        }
-    }
-}
-
-/// What is published: an event, and what filters and coalescing need beside it.
-///
-/// Follows client-go 1.37 (`addNotification`, `updateNotification`, `deleteNotification`).
-#[derive(Debug)]
-#[must_use = "it has to be published"]
-pub struct Notification<T> {
-    pub(crate) event: Event<T>,
-    /// The state before a deletion.
-    pub(crate) old: Option<Arc<T>>,
-}
-
-impl<T> Notification<T> {
-    fn new(event: Event<T>) -> Self {
-        Self { event, old: None }
+impl<O> Event<O> {
+    /// An addition, at revision 0.
+    pub fn added(object: impl Into<O>) -> Self {
+        Self::Added { object: object.into(), in_initial_list: false, revision: 0 }
     }
 
-    /// The object was added.
-    pub fn added(object: impl Into<Arc<T>>) -> Self {
-        Self::new(Event::Added { object: object.into(), in_initial_list: false })
+    /// An update, at revision 0.
+    pub fn updated(old: impl Into<O>, new: impl Into<O>) -> Self {
+        Self::Updated { old: old.into(), new: new.into(), revision: 0 }
     }
 
-    /// The object was changed.
-    pub fn updated(old: impl Into<Arc<T>>, new: impl Into<Arc<T>>) -> Self {
-        Self::new(Event::Updated { old: old.into(), new: new.into() })
-    }
-
-    /// Nothing about the object has changed: what a resync delivers of it.
-    pub(crate) fn unchanged(object: Arc<T>) -> Self {
-        Self::new(Event::Updated { old: object.clone(), new: object })
-    }
-
-    /// The object is gone.
-    pub fn deleted(tombstone: impl Into<Tombstone<T>>) -> Self {
-        Self::new(Event::Deleted(tombstone.into()))
+    /// A deletion, at revision 0.
+    pub fn deleted(tombstone: impl Into<Tombstone<O>>) -> Self {
+        Self::Deleted { tombstone: tombstone.into(), revision: 0 }
     }
 
     /// Marks an addition as part of the initial list. No effect on anything else.
+    #[must_use]
     pub fn in_initial_list(mut self) -> Self {
-        if let Event::Added { in_initial_list, .. } = &mut self.event {
+        if let Self::Added { in_initial_list, .. } = &mut self {
             *in_initial_list = true;
         }
         self
     }
 
-    /// Names the state before a deletion, which the final state may differ from: filters judge by it, and it is
-    /// what a re-creation is an update of for handlers that coalesce. No effect on anything else.
-    pub fn last_told(mut self, old: Option<Arc<T>>) -> Self {
-        if matches!(self.event, Event::Deleted(_)) {
-            self.old = old;
+    /// The newest state that the event carries; `None` for a deletion whose last state is not known.
+    pub fn object(&self) -> Option<&O> {
+        match self {
+            Self::Added { object, .. } => Some(object),
+            Self::Updated { new, .. } => Some(new),
+            Self::Deleted { tombstone, .. } => tombstone.object(),
         }
-        self
     }
 
-    /// The event.
-    pub fn event(&self) -> &Event<T> {
-        &self.event
+    /// The revision of the store after it.
+    pub fn revision(&self) -> u64 {
+        match self {
+            Self::Added { revision, .. }
+            | Self::Updated { revision, .. }
+            | Self::Deleted { revision, .. } => *revision,
+        }
     }
 
-    /// As [`Event::bury`].
-    pub(crate) fn bury(self) {
-        self.event.bury();
-        self.old.into_iter().for_each(bury);
+    /// The same event with other handles of its objects.
+    pub fn map<P>(self, mut handle: impl FnMut(O) -> P) -> Event<P> {
+        match self {
+            Self::Added { object, in_initial_list, revision } => {
+                Event::Added { object: handle(object), in_initial_list, revision }
+            }
+            Self::Updated { old, new, revision } => {
+                Event::Updated { old: handle(old), new: handle(new), revision }
+            }
+            Self::Deleted { tombstone, revision } => {
+                Event::Deleted { tombstone: tombstone.map(handle), revision }
+            }
+        }
+    }
+}
+
+impl<O: Deref<Target: Object>> Event<O> {
+    /// The key of the object.
+    pub fn key(&self) -> KeyRef<'_> {
+        match self {
+            Self::Added { object, .. } => object.key(),
+            Self::Updated { new, .. } => new.key(),
+            Self::Deleted { tombstone, .. } => tombstone.key(),
+        }
+    }
+}
+
+impl<T> Event<Arc<T>> {
+    /// The event of a change; `None` of a delta that is about all objects.
+    pub fn of(change: Change<T>) -> Option<Self> {
+        let Change { delta, old, revision, in_initial_list, .. } = change;
+        let object = match delta {
+            Delta::Deleted(tombstone) => return Some(Self::Deleted { tombstone, revision }),
+            Delta::Added(object) | Delta::Updated(object) | Delta::Replaced(object) | Delta::Sync(object) => {
+                object
+            }
+            _ => return None,
+        };
+        Some(match old {
+            Some(old) => Self::Updated { old, new: object, revision },
+            None => Self::Added { object, in_initial_list, revision },
+        })
     }
 
-    /// What the handler knew of the object before.
+    /// Drops it; panics of its objects end there.
+    pub(crate) fn drop_contained(self) {
+        match self {
+            Self::Added { object, .. } => drop_contained(object),
+            Self::Updated { old, new, .. } => {
+                drop_contained(old);
+                drop_contained(new);
+            }
+            Self::Deleted { tombstone, .. } => tombstone.into_object().into_iter().for_each(drop_contained),
+        }
+    }
+}
+
+/// Drops a reference to an object. If it is the last one, the user's `Drop` runs.
+pub(crate) fn drop_contained<T>(object: Arc<T>) {
+    if let Err(error) = contain(|| drop(object)) {
+        tracing::error!(%error, "an object panicked when it was dropped");
+    }
+}
+
+/// What the log holds: an event, and what filters and coalescing need beside it.
+///
+/// Follows client-go 1.37 (`addNotification`, `updateNotification`, `deleteNotification`).
+#[derive(Debug)]
+pub(crate) struct Notification<T> {
+    pub(crate) event: Event<Arc<T>>,
+    /// The state before a deletion: filters decide by it, and for handlers that coalesce it is what a re-creation is an
+    /// update of.
+    pub(crate) old: Option<Arc<T>>,
+}
+
+impl<T> Notification<T> {
+    pub(crate) fn new(event: Event<Arc<T>>) -> Self {
+        Self { event, old: None }
+    }
+
+    /// An object of the initial list at this revision.
+    pub(crate) fn initial(object: Arc<T>, revision: u64) -> Self {
+        Self::new(Event::Added { object, in_initial_list: true, revision })
+    }
+
+    /// What is published of a change; `None` of a delta that is about all objects.
+    pub(crate) fn of(mut change: Change<T>) -> Option<Self> {
+        let old = match &change.delta {
+            Delta::Deleted(_) => change.old.take(),
+            _ => None,
+        };
+        Some(Self { event: Event::of(change)?, old })
+    }
+
+    /// As [`Event::drop_contained`].
+    pub(crate) fn drop_contained(self) {
+        self.event.drop_contained();
+        self.old.into_iter().for_each(drop_contained);
+    }
+
+    /// The state that was delivered before.
     pub(crate) fn before(&self) -> Option<&Arc<T>> {
         match &self.event {
             Event::Added { .. } => None,
             Event::Updated { old, .. } => Some(old),
-            Event::Deleted(tombstone) => self.old.as_ref().or_else(|| tombstone.object()),
+            Event::Deleted { tombstone, .. } => self.old.as_ref().or_else(|| tombstone.object()),
         }
     }
 }

@@ -11,7 +11,7 @@ use crate::Event;
 /// A handler whose callbacks return when they are done.
 ///
 /// One handler is told one event at a time, in order, so it may keep state of its own without a lock. Every
-/// `FnMut(&Event<T>)` is one as well. It may block: it is run on a thread where that harms nobody, unless
+/// `FnMut(&Event<Arc<T>>)` is one as well. It may block: it is run on a thread where that harms nobody, unless
 /// [`inline`](crate::HandlerBuilder::inline) says that it never does. A panic ends the event it
 /// was in and nothing else.
 ///
@@ -28,29 +28,29 @@ pub trait EventHandler<T>: Send + 'static {
     }
 
     /// The object is gone.
-    fn on_delete(&mut self, tombstone: &Tombstone<T>) {
+    fn on_delete(&mut self, tombstone: &Tombstone<Arc<T>>) {
         let _ = tombstone;
     }
 
     /// Any of these. Calls the one that it is, unless it is written anew.
-    fn on_event(&mut self, event: &Event<T>) {
+    fn on_event(&mut self, event: &Event<Arc<T>>) {
         match event {
-            Event::Added { object, in_initial_list } => self.on_add(object, *in_initial_list),
-            Event::Updated { old, new } => self.on_update(old, new),
-            Event::Deleted(tombstone) => self.on_delete(tombstone),
+            Event::Added { object, in_initial_list, .. } => self.on_add(object, *in_initial_list),
+            Event::Updated { old, new, .. } => self.on_update(old, new),
+            Event::Deleted { tombstone, .. } => self.on_delete(tombstone),
         }
     }
 }
 
-impl<T, F: FnMut(&Event<T>) + Send + 'static> EventHandler<T> for F {
-    fn on_event(&mut self, event: &Event<T>) {
+impl<T, F: FnMut(&Event<Arc<T>>) + Send + 'static> EventHandler<T> for F {
+    fn on_event(&mut self, event: &Event<Arc<T>>) {
         self(event);
     }
 }
 
 /// A handler whose callbacks are futures. The next event is told when the future of the last one has ended.
 ///
-/// Every `FnMut(Event<T>) -> impl Future` is one as well. The futures must not block. At the end of the informer a
+/// Every `FnMut(Event<Arc<T>>) -> impl Future` is one as well. The futures must not block. At the end of the informer a
 /// callback that has not ended within the grace period is dropped where it waits.
 pub trait AsyncEventHandler<T: Send + Sync + 'static>: Send + 'static {
     /// The object is there, and this handler did not know.
@@ -66,18 +66,18 @@ pub trait AsyncEventHandler<T: Send + Sync + 'static>: Send + 'static {
     }
 
     /// The object is gone.
-    fn on_delete(&mut self, tombstone: Tombstone<T>) -> impl Future<Output = ()> + Send {
+    fn on_delete(&mut self, tombstone: Tombstone<Arc<T>>) -> impl Future<Output = ()> + Send {
         let _ = tombstone;
         async {}
     }
 
     /// Any of these. Calls the one that it is, unless it is written anew.
-    fn on_event(&mut self, event: Event<T>) -> impl Future<Output = ()> + Send {
+    fn on_event(&mut self, event: Event<Arc<T>>) -> impl Future<Output = ()> + Send {
         async move {
             match event {
-                Event::Added { object, in_initial_list } => self.on_add(object, in_initial_list).await,
-                Event::Updated { old, new } => self.on_update(old, new).await,
-                Event::Deleted(tombstone) => self.on_delete(tombstone).await,
+                Event::Added { object, in_initial_list, .. } => self.on_add(object, in_initial_list).await,
+                Event::Updated { old, new, .. } => self.on_update(old, new).await,
+                Event::Deleted { tombstone, .. } => self.on_delete(tombstone).await,
             }
         }
     }
@@ -86,10 +86,10 @@ pub trait AsyncEventHandler<T: Send + Sync + 'static>: Send + 'static {
 impl<T, F, Fut> AsyncEventHandler<T> for F
 where
     T: Send + Sync + 'static,
-    F: FnMut(Event<T>) -> Fut + Send + 'static,
+    F: FnMut(Event<Arc<T>>) -> Fut + Send + 'static,
     Fut: Future<Output = ()> + Send,
 {
-    async fn on_event(&mut self, event: Event<T>) {
+    async fn on_event(&mut self, event: Event<Arc<T>>) {
         self(event).await;
     }
 }
@@ -114,7 +114,7 @@ pub struct EventHandlerFuncs<T> {
 
 type OnAdd<T> = dyn FnMut(&Arc<T>, bool) + Send;
 type OnUpdate<T> = dyn FnMut(&Arc<T>, &Arc<T>) + Send;
-type OnDelete<T> = dyn FnMut(&Tombstone<T>) + Send;
+type OnDelete<T> = dyn FnMut(&Tombstone<Arc<T>>) + Send;
 
 impl<T> EventHandlerFuncs<T> {
     /// A handler that passes over everything.
@@ -135,7 +135,7 @@ impl<T> EventHandlerFuncs<T> {
     }
 
     /// Called for deletions.
-    pub fn on_delete(mut self, call: impl FnMut(&Tombstone<T>) + Send + 'static) -> Self {
+    pub fn on_delete(mut self, call: impl FnMut(&Tombstone<Arc<T>>) + Send + 'static) -> Self {
         self.on_delete = Some(Box::new(call));
         self
     }
@@ -160,7 +160,7 @@ impl<T: 'static> EventHandler<T> for EventHandlerFuncs<T> {
         }
     }
 
-    fn on_delete(&mut self, tombstone: &Tombstone<T>) {
+    fn on_delete(&mut self, tombstone: &Tombstone<Arc<T>>) {
         if let Some(call) = &mut self.on_delete {
             call(tombstone);
         }

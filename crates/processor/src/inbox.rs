@@ -8,9 +8,10 @@ use kinformer_core::{Object, contain};
 use parking_lot::Mutex;
 use smallvec::SmallVec;
 
+use crate::event::Notification;
 use crate::listener::{Listener, Moment, Undelivered};
 use crate::log::{Cursor, Place};
-use crate::{DueHandlers, Notification, State};
+use crate::{DueHandlers, State};
 
 /// What is published at once.
 pub(crate) struct Batch<T> {
@@ -29,7 +30,7 @@ pub(crate) struct Batch<T> {
 impl<T> Drop for Batch<T> {
     /// Whoever is the last to hold it, a publisher or some handler, must not pay for what its objects do.
     fn drop(&mut self) {
-        std::mem::take(&mut self.notifications).into_iter().for_each(Notification::bury);
+        std::mem::take(&mut self.notifications).into_iter().for_each(Notification::drop_contained);
     }
 }
 
@@ -92,9 +93,9 @@ impl<T: Object> Inbox<T> {
                 self.initial = None;
                 return Next::Passed;
             };
-            let notification = Notification::added(object).in_initial_list();
+            let notification = Notification::initial(object, self.joined.unwrap_or_default());
             let told = tell(&notification, self.joined_at);
-            notification.bury();
+            notification.drop_contained();
             return Next::Told(told);
         }
         loop {

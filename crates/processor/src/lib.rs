@@ -4,8 +4,8 @@
 //! type that is an [`Object`](kinformer_core::Object) will do; there is no Kubernetes in it.
 //!
 //! ```
-//! use kinformer_core::Keyed;
-//! use kinformer_processor::{Notification, SharedProcessor};
+//! use kinformer_core::{Change, Keyed};
+//! use kinformer_processor::SharedProcessor;
 //! use tokio_util::sync::CancellationToken;
 //!
 //! # #[tokio::main(flavor = "current_thread")]
@@ -18,7 +18,7 @@
 //!     let (processor, cancel) = (processor.clone(), cancel.clone());
 //!     async move { processor.run(cancel).await }
 //! });
-//! processor.publish([Notification::added(Keyed::new("kitchen".parse()?, 21)).in_initial_list()]);
+//! processor.publish([Change::added(Keyed::new("kitchen".parse()?, 21)).in_initial_list()]);
 //! processor.publish_synced();
 //! registration.synced().await?;
 //! assert_eq!(registration.stats().delivered, 1);
@@ -77,7 +77,7 @@ mod threads;
 pub use self::{
     builder::{Buffer, HandlerBuilder, InlineHandlerBuilder},
     error::Error,
-    event::{Event, Notification},
+    event::Event,
     handler::{AsyncEventHandler, EventHandler, EventHandlerFuncs},
     listener::HandlerStats,
     processor::{SharedProcessor, SharedProcessorBuilder, State},

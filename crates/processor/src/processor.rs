@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use kinformer_core::Object;
+use kinformer_core::{Change, Object};
 use parking_lot::Mutex;
 use tokio::runtime::Handle;
 use tokio::sync::Notify;
@@ -15,6 +15,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::back_pressure::BackPressure;
 use crate::builder::{HandlerBuilder, Task};
+use crate::event::Notification;
 use crate::inbox::{Batch, Inbox};
 use crate::listener::{HandlerStats, Listener, Moment, NewListener};
 use crate::log::Log;
@@ -22,7 +23,7 @@ use crate::members::{Members, Phase};
 use crate::registration::{Owner, Registration};
 use crate::resync::Schedule;
 use crate::run::discard;
-use crate::{DueHandlers, Error, EventHandler, EventStream, Notification};
+use crate::{DueHandlers, Error, EventHandler, EventStream};
 
 /// How often handlers that do not return are looked for.
 const WATCHDOG: Duration = Duration::from_secs(30);
@@ -231,18 +232,18 @@ impl<T: Object> SharedProcessor<T> {
         was_there
     }
 
-    /// Publishes notifications, in their order, without waiting for anyone.
+    /// Publishes changes, in their order, without waiting for anyone.
     ///
     /// O(1) in the number of handlers. Only for processors without a [state](SharedProcessorBuilder::state):
     /// with one, handlers that join need to know what is in it.
-    pub fn publish(&self, notifications: impl IntoIterator<Item = Notification<T>>) {
-        self.inner.publish(None, None, false, notifications);
+    pub fn publish(&self, changes: impl IntoIterator<Item = Change<T>>) {
+        self.inner.publish(None, None, false, changes);
     }
 
     /// As [`Self::publish`], for changes that the state has in it from this revision on. The state has to have them
     /// already; revisions may only rise.
-    pub fn publish_at(&self, revision: u64, notifications: impl IntoIterator<Item = Notification<T>>) {
-        self.inner.publish(Some(revision), None, false, notifications);
+    pub fn publish_at(&self, revision: u64, changes: impl IntoIterator<Item = Change<T>>) {
+        self.inner.publish(Some(revision), None, false, changes);
     }
 
     /// As [`Self::publish_at`], and waits between events for handlers that hold it up
@@ -250,21 +251,21 @@ impl<T: Object> SharedProcessor<T> {
     ///
     /// Dropped while it waits, it has published the first part of them and the rest is lost. It ends when the
     /// processor stops.
-    pub async fn send(&self, revision: u64, notifications: impl IntoIterator<Item = Notification<T>>) {
-        self.send_to(None, revision, notifications).await;
+    pub async fn send(&self, revision: u64, changes: impl IntoIterator<Item = Change<T>>) {
+        self.send_to(None, revision, changes).await;
     }
 
     async fn send_to(
         &self,
         due: Option<DueHandlers>,
         revision: u64,
-        notifications: impl IntoIterator<Item = Notification<T>>,
+        changes: impl IntoIterator<Item = Change<T>>,
     ) {
         let inner = &self.inner;
         if self.room().is_none() {
-            return inner.publish(Some(revision), due, false, notifications);
+            return inner.publish(Some(revision), due, false, changes);
         }
-        let mut rest = notifications.into_iter().collect::<Vec<_>>().into_iter();
+        let mut rest = changes.into_iter().collect::<Vec<_>>().into_iter();
         while rest.len() > 0 {
             let due = due.as_ref().map(DueHandlers::share);
             match self.room() {
@@ -341,7 +342,7 @@ impl<T: Object> SharedProcessor<T> {
     ///
     /// Only for processors without a [state](SharedProcessorBuilder::state), as [`Self::publish`].
     pub fn publish_resync(&self, due: DueHandlers, objects: impl IntoIterator<Item = Arc<T>>) {
-        let unchanged = objects.into_iter().map(Notification::unchanged);
+        let unchanged = objects.into_iter().map(Change::unchanged);
         self.inner.publish(None, Some(due), false, unchanged);
     }
 
@@ -352,7 +353,7 @@ impl<T: Object> SharedProcessor<T> {
         revision: u64,
         objects: impl IntoIterator<Item = Arc<T>>,
     ) {
-        let unchanged = objects.into_iter().map(Notification::unchanged);
+        let unchanged = objects.into_iter().map(Change::unchanged);
         self.send_to(Some(due), revision, unchanged).await;
     }
 
@@ -481,9 +482,13 @@ impl<T: Object> Inner<T> {
         revision: Option<u64>,
         due: Option<DueHandlers>,
         synced: bool,
-        notifications: impl IntoIterator<Item = Notification<T>>,
+        changes: impl IntoIterator<Item = Change<T>>,
     ) {
-        let notifications: smallvec::SmallVec<[Notification<T>; 1]> = notifications.into_iter().collect();
+        let at = |change: Change<T>| match revision {
+            Some(revision) => Notification::of(change.at_revision(revision)),
+            None => Notification::of(change),
+        };
+        let notifications: smallvec::SmallVec<[_; 1]> = changes.into_iter().filter_map(at).collect();
         if notifications.is_empty() && !synced {
             return;
         }

@@ -1,6 +1,7 @@
 //! Telling a handler, one event after the other.
 
 use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -102,7 +103,7 @@ pub(crate) async fn asynchronous<T: Object, H: AsyncEventHandler<T>>(mut runner:
             let told = AssertUnwindSafe(async { handler.on_event(event).await }).catch_unwind().await;
             source.listener.busy.store(false, Ordering::Relaxed);
             let told = told.map_err(|panic| Panicked::over(&same, panic_error(panic)));
-            same.bury();
+            same.drop_contained();
             if let Err(panicked) = told {
                 report(source, &panicked);
                 after_turn(source, End::Panicked).await;
@@ -162,7 +163,7 @@ fn tell<T: Object, H: EventHandler<T>>(
 /// As [`Source::next_with`]; whatever else of the user's panics there is contained as well.
 pub(crate) fn next<T: Object, R>(
     source: &mut Source<T>,
-    tell: impl FnOnce(&Event<T>) -> Result<R, Panicked>,
+    tell: impl FnOnce(&Event<Arc<T>>) -> Result<R, Panicked>,
 ) -> Result<Next<R>, Panicked> {
     contain(|| source.next_with(tell))
         .unwrap_or_else(|error| Err(Panicked { key: "unknown".to_owned(), error }))

@@ -4,9 +4,8 @@ use std::sync::Arc;
 
 use kinformer_core::{BoxError, Object, Tombstone, ask, contain};
 
-use crate::Notification;
 use crate::coalesce::Coalescer;
-use crate::event::Event;
+use crate::event::{Event, Notification};
 use crate::inbox::{Inbox, Next};
 use crate::listener::{DoneGuard, Listener, Moment};
 
@@ -38,12 +37,15 @@ pub(crate) struct Panicked {
 
 impl Panicked {
     /// Runs user code over an event.
-    pub(crate) fn catch<T: Object, R>(event: &Event<T>, user_code: impl FnOnce() -> R) -> Result<R, Self> {
+    pub(crate) fn catch<T: Object, R>(
+        event: &Event<Arc<T>>,
+        user_code: impl FnOnce() -> R,
+    ) -> Result<R, Self> {
         contain(user_code).map_err(|error| Self::over(event, error))
     }
 
     /// What was caught of user code over an event.
-    pub(crate) fn over<T: Object>(event: &Event<T>, error: BoxError) -> Self {
+    pub(crate) fn over<T: Object>(event: &Event<Arc<T>>, error: BoxError) -> Self {
         Self { key: ask(|| event.key().to_string()).unwrap_or_default(), error }
     }
 }
@@ -56,7 +58,7 @@ impl<T: Object> Source<T> {
     /// Tells the next event, if there is one that the filter lets through. What was told before is finished by now.
     pub(crate) fn next_with<R>(
         &mut self,
-        tell: impl FnOnce(&Event<T>) -> Result<R, Panicked>,
+        tell: impl FnOnce(&Event<Arc<T>>) -> Result<R, Panicked>,
     ) -> Result<Next<R>, Panicked> {
         if !self.synced && self.feed.is_synced() {
             self.synced = true;
@@ -133,7 +135,7 @@ impl<T: Object> Feed<T> {
 enum Crossing<T> {
     None,
     AsItIs,
-    Becomes(Event<T>),
+    Becomes(Event<Arc<T>>),
 }
 
 /// What becomes of an event whose object may cross the filter.
@@ -142,16 +144,22 @@ enum Crossing<T> {
 /// the filter looks at.
 fn crossing<T>(filter: &Filter<T>, notification: &Notification<T>) -> Crossing<T> {
     let before = notification.before().map(filter);
+    let revision = notification.event.revision();
     match &notification.event {
         Event::Added { object, .. } if filter(object) => Crossing::AsItIs,
-        Event::Updated { old, new } => match (before.unwrap_or_default(), filter(new)) {
+        Event::Updated { old, new, .. } => match (before.unwrap_or_default(), filter(new)) {
             (true, true) => Crossing::AsItIs,
-            (false, true) => Crossing::Becomes(Event::Added { object: new.clone(), in_initial_list: false }),
-            (true, false) => Crossing::Becomes(Event::Deleted(Tombstone::FinalState(old.clone()))),
+            (false, true) => {
+                Crossing::Becomes(Event::Added { object: new.clone(), in_initial_list: false, revision })
+            }
+            (true, false) => {
+                let tombstone = Tombstone::FinalState(old.clone());
+                Crossing::Becomes(Event::Deleted { tombstone, revision })
+            }
             (false, false) => Crossing::None,
         },
         // Nothing is known of what it was: rather once too often.
-        Event::Deleted(_) if before.unwrap_or(true) => Crossing::AsItIs,
-        Event::Added { .. } | Event::Deleted(_) => Crossing::None,
+        Event::Deleted { .. } if before.unwrap_or(true) => Crossing::AsItIs,
+        Event::Added { .. } | Event::Deleted { .. } => Crossing::None,
     }
 }

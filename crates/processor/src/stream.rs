@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use futures::Stream;
@@ -24,7 +25,7 @@ use crate::source::Source;
 pub struct EventStream<T> {
     registration: Registration,
     /// Until the end.
-    events: Option<BoxStream<'static, Event<T>>>,
+    events: Option<BoxStream<'static, Event<Arc<T>>>>,
 }
 
 impl<T: Object> EventStream<T> {
@@ -59,9 +60,9 @@ impl<T: Object> EventStream<T> {
 }
 
 impl<T> Stream for EventStream<T> {
-    type Item = Event<T>;
+    type Item = Event<Arc<T>>;
 
-    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Event<T>>> {
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Event<Arc<T>>>> {
         let Some(events) = &mut self.events else { return Poll::Ready(None) };
         let next = events.as_mut().poll_next(context);
         if let Poll::Ready(None) = next {

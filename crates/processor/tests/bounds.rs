@@ -1,13 +1,13 @@
 //! What threads may do with the public types.
 #![allow(clippy::unwrap_used, missing_docs)]
 
-use kinformer_core::{KeyRef, Object};
+use kinformer_core::{Change, KeyRef, Object};
 use kinformer_processor::{
     Buffer, Error, Event, EventHandler, EventHandlerFuncs, EventStream, HandlerBuilder, HandlerStats,
-    InlineHandlerBuilder, Notification, Registration, SharedProcessor, SharedProcessorBuilder, State,
-    ThreadMetrics,
+    InlineHandlerBuilder, Registration, SharedProcessor, SharedProcessorBuilder, State, ThreadMetrics,
 };
 use static_assertions::{assert_impl_all, assert_obj_safe};
+use std::sync::Arc;
 
 struct Anything;
 
@@ -24,10 +24,10 @@ assert_impl_all!(HandlerBuilder<'static, Anything>: Send, std::fmt::Debug);
 assert_impl_all!(InlineHandlerBuilder<'static, Anything>: Send, std::fmt::Debug);
 assert_impl_all!(Registration: Send, Sync, Clone, std::fmt::Debug);
 assert_impl_all!(EventStream<Anything>: Send, Unpin, std::fmt::Debug, futures::Stream);
-assert_impl_all!(Event<Anything>: Send, Sync, Clone);
+assert_impl_all!(Event<Arc<Anything>>: Send, Sync, Clone);
 assert_impl_all!(Event<u8>: std::fmt::Debug);
-assert_impl_all!(Notification<Anything>: Send, Sync);
-assert_impl_all!(Notification<u8>: std::fmt::Debug);
+assert_impl_all!(Change<Anything>: Send, Sync);
+assert_impl_all!(Change<u8>: std::fmt::Debug);
 assert_impl_all!(EventHandlerFuncs<Anything>: Send, Default, std::fmt::Debug, EventHandler<Anything>);
 assert_impl_all!(Buffer: Send, Sync, Copy, Eq, std::hash::Hash, Default, std::fmt::Debug);
 assert_impl_all!(HandlerStats: Send, Sync, Clone, std::fmt::Debug);
@@ -42,7 +42,7 @@ fn is_send<V: Send>(value: V) -> V {
 #[test]
 fn waits_can_be_spawned() {
     let processor = SharedProcessor::<Anything>::new("test");
-    let registration = processor.add_handler(|_: &Event<Anything>| ()).unwrap();
+    let registration = processor.add_handler(|_: &Event<Arc<Anything>>| ()).unwrap();
     drop(is_send(processor.run(tokio_util::sync::CancellationToken::new())));
     drop(is_send(processor.send(0, Vec::new())));
     drop(is_send(processor.ready()));

@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use common::{Pod, Recorder, added, deleted, gate, pod, start, updated, within};
 use futures::FutureExt as _;
-use kinformer_processor::{Buffer, Event, Notification, SharedProcessor};
+use kinformer_core::Change;
+use kinformer_processor::{Buffer, Event, SharedProcessor};
 
 /// Lets every task run until it waits.
 async fn all_wait() {
@@ -17,7 +18,7 @@ async fn all_wait() {
     }
 }
 
-fn adds(range: std::ops::Range<u64>) -> Vec<Notification<Pod>> {
+fn adds(range: std::ops::Range<u64>) -> Vec<Change<Pod>> {
     range.map(|i| added(&format!("p{i}"), i)).collect()
 }
 
@@ -28,7 +29,7 @@ async fn the_publisher_waits_for_a_handler_with_back_pressure() {
     let (gate, mut wait) = gate();
     let (slow, fast) = (Recorder::new(), Recorder::new());
     let note = slow.clone();
-    let handler = move |event: &Event<Pod>| {
+    let handler = move |event: &Event<Arc<Pod>>| {
         wait();
         note.note(event);
     };
@@ -77,7 +78,7 @@ async fn whoever_waits_goes_on_when_the_handler_is_removed_or_all_ends() {
     let running = start(&processor);
     let stuck = || {
         let handler = processor.handler().buffer(Buffer::BackPressure(1));
-        handler.add_async(async |_: Event<Pod>| std::future::pending().await).unwrap()
+        handler.add_async(async |_: Event<Arc<Pod>>| std::future::pending().await).unwrap()
     };
     let (first, second) = (stuck(), stuck());
     let sending: Vec<_> = (0..3)
@@ -127,7 +128,7 @@ async fn depth_and_lag_are_seen() {
     for (buffer, depth) in [(Buffer::EveryEvent, 3), (Buffer::Coalesced, 2), (Buffer::BackPressure(9), 3)] {
         let processor = SharedProcessor::new("test");
         let (pass, passage) = tokio::sync::watch::channel(false);
-        let handler = move |_: Event<Pod>| {
+        let handler = move |_: Event<Arc<Pod>>| {
             let mut passage = passage.clone();
             async move { drop(passage.wait_for(|open| *open).await) }
         };
@@ -164,7 +165,7 @@ async fn what_waits_is_the_newest_of_each_key() {
     let (gate, mut wait) = gate();
     let recorder = Recorder::new();
     let note = recorder.clone();
-    let handler = move |event: &Event<Pod>| {
+    let handler = move |event: &Event<Arc<Pod>>| {
         wait();
         note.note(event);
     };
@@ -184,7 +185,7 @@ async fn what_waits_is_the_newest_of_each_key() {
         deleted("told", 4),
         added("told", 5),
     ]);
-    processor.publish([Notification::deleted(pod("never heard of", 7)), added("last", 1)]);
+    processor.publish([Change::deleted(pod("never heard of", 7)), added("last", 1)]);
     all_wait().await;
     assert_eq!(registration.stats().depth, 4);
     drop(gate);
@@ -202,7 +203,7 @@ async fn fresh_keys_without_end_take_no_memory_where_events_are_coalesced() {
     let registration = processor
         .handler()
         .buffer(Buffer::Coalesced)
-        .add_async(async |_: Event<Pod>| std::future::pending().await)
+        .add_async(async |_: Event<Arc<Pod>>| std::future::pending().await)
         .unwrap();
     let running = start(&processor);
     processor.publish([added("stuck", 1)]);
@@ -210,8 +211,8 @@ async fn fresh_keys_without_end_take_no_memory_where_events_are_coalesced() {
     for i in 0..5_000 {
         let object = pod(&format!("p{i}"), i);
         all.push(Arc::downgrade(&object));
-        processor.publish([Notification::added(object.clone()), updated("one", i, i + 1)]);
-        processor.publish([Notification::deleted(object)]);
+        processor.publish([Change::added(object.clone()), updated("one", i, i + 1)]);
+        processor.publish([Change::deleted(object)]);
         if i % 50 == 0 {
             all_wait().await;
             assert!(registration.stats().depth <= 2, "{}", registration.stats().depth);

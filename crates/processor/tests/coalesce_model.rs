@@ -8,8 +8,8 @@ use std::sync::Arc;
 
 use common::{Pod, pod, start};
 use futures::{FutureExt as _, StreamExt as _};
-use kinformer_core::Tombstone;
-use kinformer_processor::{Buffer, Event, EventStream, Notification, SharedProcessor};
+use kinformer_core::{Change, Tombstone};
+use kinformer_processor::{Buffer, Event, EventStream, SharedProcessor};
 use proptest::prelude::*;
 
 #[derive(Clone, Copy, Debug)]
@@ -55,15 +55,15 @@ impl Model {
         }
     }
 
-    fn publish(&mut self, step: Step, version: u64) -> Option<Notification<Pod>> {
+    fn publish(&mut self, step: Step, version: u64) -> Option<Change<Pod>> {
         match step {
             Step::Set(key) => {
                 let new = pod(&format!("p{key}"), version);
                 let old = self.now.insert(key, new.clone());
                 self.changed(key);
                 Some(match old {
-                    Some(old) => Notification::updated(old, new),
-                    None => Notification::added(new),
+                    Some(old) => Change::updated(old, new),
+                    None => Change::added(new),
                 })
             }
             Step::Delete(key, seen) => {
@@ -71,8 +71,8 @@ impl Model {
                 self.changed(key);
                 Some(match seen {
                     // The final state is one that was never published.
-                    Seen::Final => Notification::deleted(pod(&old.name, version)).last_told(Some(old)),
-                    Seen::Missed => Notification::deleted(Tombstone::FinalStateUnknown {
+                    Seen::Final => Change::deleted(pod(&old.name, version)).with_old(Some(old)),
+                    Seen::Missed => Change::deleted(Tombstone::FinalStateUnknown {
                         key: old.name.parse().unwrap(),
                         last_known: Some(old),
                     }),
@@ -83,7 +83,7 @@ impl Model {
     }
 
     /// Compares an event with what should come.
-    fn take(&mut self, event: Option<Event<Pod>>) {
+    fn take(&mut self, event: Option<Event<Arc<Pod>>>) {
         if self.waiting.is_empty() {
             assert!(event.is_none(), "{event:?} although nothing waits");
             return;
@@ -93,13 +93,13 @@ impl Model {
         let told = self.told.remove(&key);
         let event = event.expect("something waits");
         match (told, &now, &event) {
-            (None, Some(now), Event::Added { object, in_initial_list: false }) => {
+            (None, Some(now), Event::Added { object, in_initial_list: false, .. }) => {
                 assert!(Arc::ptr_eq(now, object));
             }
-            (Some(told), Some(now), Event::Updated { old, new }) => {
+            (Some(told), Some(now), Event::Updated { old, new, .. }) => {
                 assert!(Arc::ptr_eq(&told, old) && Arc::ptr_eq(now, new));
             }
-            (Some(told), None, Event::Deleted(tombstone)) => {
+            (Some(told), None, Event::Deleted { tombstone, .. }) => {
                 assert_eq!(tombstone.key().name(), told.name);
             }
             (told, now, event) => unreachable!("{event:?} where {told:?} was told and {now:?} is"),
@@ -111,7 +111,7 @@ impl Model {
 }
 
 /// What the handler is told next, once all that was published has been gathered.
-async fn next(stream: &mut EventStream<Pod>) -> Option<Event<Pod>> {
+async fn next(stream: &mut EventStream<Pod>) -> Option<Event<Arc<Pod>>> {
     for _ in 0..10 {
         tokio::task::yield_now().await;
     }

@@ -9,13 +9,18 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use common::{Pod, Recorder, added, deleted, gate, pod, start, updated, within, words};
 use futures::StreamExt as _;
 use futures::stream::FusedStream as _;
-use kinformer_core::Tombstone;
+use kinformer_core::{Change, Tombstone};
 use kinformer_processor::{
-    AsyncEventHandler, Buffer, Event, EventHandler, EventHandlerFuncs, Notification, SharedProcessor,
+    AsyncEventHandler, Buffer, Event, EventHandler, EventHandlerFuncs, SharedProcessor,
 };
 
 /// Events by the hundred: `p0` to `p9` in versions that rise.
-fn flow(n: u64) -> impl Iterator<Item = Notification<Pod>> {
+fn seen_added(object: Arc<Pod>, in_initial_list: bool) -> Event<Arc<Pod>> {
+    let event = Event::added(object);
+    if in_initial_list { event.in_initial_list() } else { event }
+}
+
+fn flow(n: u64) -> impl Iterator<Item = Change<Pod>> {
     (0..n).map(|i| updated(&format!("p{}", i % 10), i, i + 1))
 }
 
@@ -32,7 +37,7 @@ async fn slow_ones_delay_nobody() {
         })
         .unwrap();
     let pending =
-        processor.handler().add_async(async |_: Event<Pod>| std::future::pending::<()>().await).unwrap();
+        processor.handler().add_async(async |_: Event<Arc<Pod>>| std::future::pending::<()>().await).unwrap();
     let (fast, inline) = (Recorder::new(), Recorder::new());
     processor.add_handler(fast.handler()).unwrap();
     processor.handler().inline().add(inline.handler()).unwrap();
@@ -41,7 +46,7 @@ async fn slow_ones_delay_nobody() {
     for event in flow(1000) {
         processor.publish([event]);
     }
-    let all: Vec<_> = flow(1000).map(|notification| words(notification.event())).collect();
+    let all: Vec<_> = flow(1000).map(|change| words(&Event::of(change).unwrap())).collect();
     assert_eq!(fast.told(1000).await, all);
     assert_eq!(inline.told(1000).await, all);
     assert_eq!(blocked.now(), [""; 0]);
@@ -77,7 +82,7 @@ async fn no_handler_is_told_two_events_at_once() {
     for buffer in [Buffer::EveryEvent, Buffer::Coalesced, Buffer::BackPressure(3)] {
         let overlap = overlap.clone();
         let inside = Arc::new(AtomicBool::new(false));
-        let handler = move |_: Event<Pod>| {
+        let handler = move |_: Event<Arc<Pod>>| {
             let (inside, overlap) = (inside.clone(), overlap.clone());
             async move {
                 overlap.fetch_or(inside.swap(true, Ordering::SeqCst), Ordering::SeqCst);
@@ -105,29 +110,29 @@ async fn events_carry_all_there_is_to_know() {
     let (one, two) = (pod("a", 1), pod("a", 2));
     let unknown = Tombstone::FinalStateUnknown { key: "a".parse().unwrap(), last_known: Some(two.clone()) };
     processor.publish([
-        Notification::added(one.clone()).in_initial_list(),
-        Notification::added(one.clone()),
-        Notification::updated(one.clone(), two.clone()),
-        Notification::deleted(two.clone()),
-        Notification::deleted(unknown),
+        Change::added(one.clone()).in_initial_list(),
+        Change::added(one.clone()),
+        Change::updated(one.clone(), two.clone()),
+        Change::deleted(two.clone()),
+        Change::deleted(unknown),
     ]);
     let mut next = async || within(events.next()).await.unwrap();
     assert!(
-        matches!(next().await, Event::Added { object, in_initial_list: true } if Arc::ptr_eq(&object, &one))
+        matches!(next().await, Event::Added { object, in_initial_list: true, .. } if Arc::ptr_eq(&object, &one))
     );
     assert!(
-        matches!(next().await, Event::Added { object, in_initial_list: false } if Arc::ptr_eq(&object, &one))
+        matches!(next().await, Event::Added { object, in_initial_list: false, .. } if Arc::ptr_eq(&object, &one))
     );
     let updated = next().await;
     assert!(
-        matches!(&updated, Event::Updated { old, new } if Arc::ptr_eq(old, &one) && Arc::ptr_eq(new, &two))
+        matches!(&updated, Event::Updated { old, new, .. } if Arc::ptr_eq(old, &one) && Arc::ptr_eq(new, &two))
     );
     assert_eq!(updated.object(), Some(&two));
     assert!(
-        matches!(next().await, Event::Deleted(Tombstone::FinalState(object)) if Arc::ptr_eq(&object, &two))
+        matches!(next().await, Event::Deleted { tombstone: Tombstone::FinalState(object), .. } if Arc::ptr_eq(&object, &two))
     );
     let unknown = next().await;
-    assert!(matches!(&unknown, Event::Deleted(tombstone) if tombstone.is_final_state_unknown()));
+    assert!(matches!(&unknown, Event::Deleted { tombstone, .. } if tombstone.is_final_state_unknown()));
     assert_eq!((unknown.key().name(), unknown.object()), ("a", Some(&two)));
 }
 
@@ -156,15 +161,15 @@ struct Methods(Recorder);
 
 impl EventHandler<Pod> for Methods {
     fn on_add(&mut self, object: &Arc<Pod>, in_initial_list: bool) {
-        self.0.note(&Event::Added { object: object.clone(), in_initial_list });
+        self.0.note(&seen_added(object.clone(), in_initial_list));
     }
 
     fn on_update(&mut self, old: &Arc<Pod>, new: &Arc<Pod>) {
-        self.0.note(&Event::Updated { old: old.clone(), new: new.clone() });
+        self.0.note(&Event::updated(old.clone(), new.clone()));
     }
 
-    fn on_delete(&mut self, tombstone: &Tombstone<Pod>) {
-        self.0.note(&Event::Deleted(tombstone.clone()));
+    fn on_delete(&mut self, tombstone: &Tombstone<Arc<Pod>>) {
+        self.0.note(&Event::deleted(tombstone.clone()));
     }
 }
 
@@ -174,17 +179,17 @@ struct AsyncMethods(Recorder);
 impl AsyncEventHandler<Pod> for AsyncMethods {
     async fn on_add(&mut self, object: Arc<Pod>, in_initial_list: bool) {
         tokio::task::yield_now().await;
-        self.0.note(&Event::Added { object, in_initial_list });
+        self.0.note(&seen_added(object, in_initial_list));
     }
 
     async fn on_update(&mut self, old: Arc<Pod>, new: Arc<Pod>) {
         tokio::task::yield_now().await;
-        self.0.note(&Event::Updated { old, new });
+        self.0.note(&Event::updated(old, new));
     }
 
-    async fn on_delete(&mut self, tombstone: Tombstone<Pod>) {
+    async fn on_delete(&mut self, tombstone: Tombstone<Arc<Pod>>) {
         tokio::task::yield_now().await;
-        self.0.note(&Event::Deleted(tombstone));
+        self.0.note(&Event::deleted(tombstone));
     }
 }
 
@@ -208,10 +213,10 @@ async fn every_kind_of_handler_hears_the_same() {
         let (add, update, delete) = (recorder.clone(), recorder.clone(), recorder.clone());
         EventHandlerFuncs::new()
             .on_add(move |object: &Arc<Pod>, in_initial_list| {
-                add.note(&Event::Added { object: object.clone(), in_initial_list });
+                add.note(&seen_added(object.clone(), in_initial_list));
             })
-            .on_update(move |old, new| update.note(&Event::Updated { old: old.clone(), new: new.clone() }))
-            .on_delete(move |tombstone| delete.note(&Event::Deleted(tombstone.clone())))
+            .on_update(move |old, new| update.note(&Event::updated(old.clone(), new.clone())))
+            .on_delete(move |tombstone| delete.note(&Event::deleted(tombstone.clone())))
     };
     let handler = || processor.handler();
     handler().add(Methods(sync.clone())).unwrap();
@@ -221,7 +226,7 @@ async fn every_kind_of_handler_hears_the_same() {
     handler().inline().for_each(inline_closure.handler()).unwrap();
     let recorder = async_closure.clone();
     handler()
-        .add_async(move |event: Event<Pod>| {
+        .add_async(move |event: Event<Arc<Pod>>| {
             let recorder = recorder.clone();
             async move { recorder.note(&event) }
         })
@@ -281,7 +286,7 @@ async fn a_stream_ends_with_its_processor_and_takes_its_registration_with_it() {
 async fn who_waits_for_a_processor_that_nobody_can_run_any_more_is_told() {
     let processor = SharedProcessor::<Pod>::new("test");
     let mut stream = processor.stream().unwrap();
-    let registration = processor.add_handler(|_: &Event<Pod>| ()).unwrap();
+    let registration = processor.add_handler(|_: &Event<Arc<Pod>>| ()).unwrap();
     drop(processor);
     assert!(within(stream.next()).await.is_none());
     assert!(within(registration.synced()).await.unwrap_err().to_string().contains("ended before"));
@@ -336,7 +341,7 @@ async fn undelivered_events_are_dropped_at_the_end() {
         processor
             .handler()
             .buffer(buffer)
-            .add_async(move |event: Event<Pod>| {
+            .add_async(move |event: Event<Arc<Pod>>| {
                 note.note(&event);
                 std::future::pending()
             })

@@ -6,11 +6,11 @@ mod common;
 use std::sync::Arc;
 
 use common::{Pod, Recorder, added, deleted, pod, start, updated, within};
-use kinformer_core::Tombstone;
-use kinformer_processor::{Buffer, Notification, SharedProcessor};
+use kinformer_core::{Change, Tombstone};
+use kinformer_processor::{Buffer, SharedProcessor};
 
 /// Tells these to a handler for objects with an even version.
-async fn even(buffer: Buffer, published: Vec<Notification<Pod>>) -> Vec<String> {
+async fn even(buffer: Buffer, published: Vec<Change<Pod>>) -> Vec<String> {
     let processor = SharedProcessor::new("test");
     let recorder = Recorder::new();
     let registration = processor
@@ -41,7 +41,7 @@ async fn even(buffer: Buffer, published: Vec<Notification<Pod>>) -> Vec<String> 
     recorder.now()
 }
 
-fn unknown(last_known: Option<Arc<Pod>>) -> Tombstone<Pod> {
+fn unknown(last_known: Option<Arc<Pod>>) -> Tombstone<Arc<Pod>> {
     Tombstone::FinalStateUnknown { key: "a".parse().unwrap(), last_known }
 }
 
@@ -72,17 +72,17 @@ async fn a_deletion_is_judged_by_what_was_told_last() {
         let events = vec![
             // Its final state is held back, but it was told.
             added("a", 2),
-            Notification::deleted(pod("a", 3)).last_told(Some(pod("a", 2))),
+            Change::deleted(pod("a", 3)).with_old(Some(pod("a", 2))),
             // The other way round.
             added("b", 1),
-            Notification::deleted(pod("b", 2)).last_told(Some(pod("b", 1))),
+            Change::deleted(pod("b", 2)).with_old(Some(pod("b", 1))),
             // The final state is all that is known.
             deleted("c", 4),
             deleted("d", 5),
-            Notification::deleted(unknown(Some(pod("a", 6)))),
-            Notification::deleted(unknown(Some(pod("a", 7)))),
+            Change::deleted(unknown(Some(pod("a", 6)))),
+            Change::deleted(unknown(Some(pod("a", 7)))),
             // Nothing is: rather once too often.
-            Notification::deleted(unknown(None)),
+            Change::deleted(unknown(None)),
         ];
         assert_eq!(even(buffer, events).await, ["+a2", "-a3", "-c4", "-a6?", "-a0?"], "{buffer:?}");
     }

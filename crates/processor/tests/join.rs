@@ -8,7 +8,8 @@ use std::sync::Arc;
 
 use common::{Pod, Recorder, added, gate, pod, start, updated, within};
 use futures::FutureExt as _;
-use kinformer_processor::{Buffer, Event, Notification, Registration, SharedProcessor, State};
+use kinformer_core::Change;
+use kinformer_processor::{Buffer, Event, Registration, SharedProcessor, State};
 use parking_lot::Mutex;
 use tokio::sync::mpsc;
 
@@ -26,7 +27,7 @@ impl Store {
     }
 
     /// Any change at all, decided by a number; gives the revision and what is to be published.
-    fn change(&self, seed: u64) -> (u64, Notification<Pod>) {
+    fn change(&self, seed: u64) -> (u64, Change<Pod>) {
         let mut state = self.0.lock();
         state.0 += 1;
         let revision = state.0;
@@ -35,15 +36,15 @@ impl Store {
         let notification = match state.1.get(&name).cloned() {
             Some(old) if seed.is_multiple_of(3) => {
                 state.1.remove(&name);
-                Notification::deleted(old)
+                Change::deleted(old)
             }
             Some(old) => {
                 state.1.insert(name, new.clone());
-                Notification::updated(old, new)
+                Change::updated(old, new)
             }
             None => {
                 state.1.insert(name, new.clone());
-                Notification::added(new)
+                Change::added(new)
             }
         };
         (revision, notification)
@@ -79,25 +80,26 @@ const KINDS: [Kind; 4] = [Kind::Inline, Kind::Blocking, Kind::Coalesced, Kind::B
 fn follow(processor: &SharedProcessor<Pod>, kind: Kind, end: mpsc::Sender<()>) -> Follower {
     let map = Arc::new(Mutex::new(Map::new()));
     let (mine, mut live) = (map.clone(), false);
-    let handler = move |event: &Event<Pod>| {
+    let handler = move |event: &Event<Arc<Pod>>| {
         let mut map = mine.lock();
         match event {
-            Event::Added { object, in_initial_list } => {
+            Event::Added { object, in_initial_list, .. } => {
                 assert!(!(live && *in_initial_list), "the initial list comes first");
                 live |= !in_initial_list;
                 assert!(map.insert(object.name.clone(), object.clone()).is_none(), "told twice");
             }
-            Event::Updated { old, new } => {
+            Event::Updated { old, new, .. } => {
                 live = true;
                 let had =
                     map.insert(new.name.clone(), new.clone()).expect("an update of what was never told");
                 assert!(Arc::ptr_eq(&had, old), "old is not what was told last");
                 assert!(had.version < new.version);
             }
-            Event::Deleted(tombstone) => {
+            Event::Deleted { tombstone, .. } => {
                 live = true;
                 assert!(map.remove(tombstone.key().name()).is_some(), "a deletion of what was never told");
             }
+            _ => unreachable!("not known to this test"),
         }
         if event.key().name() == "end" {
             end.try_send(()).unwrap();
@@ -157,7 +159,7 @@ async fn joining_under_heavy_flow_loses_nothing_and_tells_nothing_twice() {
         state.0 += 1;
         let end = pod("end", state.0);
         state.1.insert("end".to_owned(), end.clone());
-        processor.publish_at(state.0, [Notification::added(end)]);
+        processor.publish_at(state.0, [Change::added(end)]);
         state.0
     };
     processor.publish_synced();
@@ -189,7 +191,7 @@ async fn who_joins_is_told_all_there_is_and_stops_nobody() {
     let (gate, mut wait) = gate();
     let late = Recorder::new();
     let note = late.clone();
-    let handler = move |event: &Event<Pod>| {
+    let handler = move |event: &Event<Arc<Pod>>| {
         wait();
         note.note(event);
     };
@@ -243,8 +245,8 @@ async fn a_handler_has_synced_when_the_informer_has_and_it_has_told_all_of_it() 
     for buffer in [Buffer::EveryEvent, Buffer::Coalesced, Buffer::BackPressure(10)] {
         let processor = SharedProcessor::new("test");
         let (gate, mut wait) = gate();
-        let slow = processor.handler().buffer(buffer).for_each(move |_: &Event<Pod>| wait()).unwrap();
-        let fast = processor.handler().buffer(buffer).inline().for_each(|_: &Event<Pod>| ()).unwrap();
+        let slow = processor.handler().buffer(buffer).for_each(move |_: &Event<Arc<Pod>>| wait()).unwrap();
+        let fast = processor.handler().buffer(buffer).inline().for_each(|_: &Event<Arc<Pod>>| ()).unwrap();
         let running = start(&processor);
         processor.publish([added("a", 1).in_initial_list(), added("b", 1).in_initial_list()]);
         gate.reached().await;
@@ -280,7 +282,7 @@ async fn who_is_told_without_a_pause_learns_that_it_has_synced() {
         let busy = processor
             .handler()
             .buffer(buffer)
-            .for_each(move |event: &Event<Pod>| {
+            .for_each(move |event: &Event<Arc<Pod>>| {
                 if !matches!(event, Event::Added { in_initial_list: true, .. }) {
                     wait();
                 }
@@ -305,12 +307,12 @@ async fn an_empty_initial_list_is_finished_with_the_informers_own() {
             SharedProcessor::builder("test").state(|| State::new(0, Vec::new().into_iter())).build();
         let without_state = SharedProcessor::new("test");
         let (running, other) = (start(&processor), start(&without_state));
-        let early = processor.handler().buffer(buffer).for_each(|_: &Event<Pod>| ()).unwrap();
+        let early = processor.handler().buffer(buffer).for_each(|_: &Event<Arc<Pod>>| ()).unwrap();
         settled(&processor).await;
         assert!(!early.has_synced());
         for processor in [&processor, &without_state] {
             processor.publish_synced();
-            let late = processor.handler().buffer(buffer).for_each(|_: &Event<Pod>| ()).unwrap();
+            let late = processor.handler().buffer(buffer).for_each(|_: &Event<Arc<Pod>>| ()).unwrap();
             within(late.synced()).await.unwrap();
         }
         within(early.synced()).await.unwrap();
@@ -327,7 +329,7 @@ async fn a_late_joiner_has_synced_after_its_own_initial_list() {
     let running = start(&processor);
     processor.publish_synced();
     let (gate, mut wait) = gate();
-    let late = processor.handler().for_each(move |_: &Event<Pod>| wait()).unwrap();
+    let late = processor.handler().for_each(move |_: &Event<Arc<Pod>>| wait()).unwrap();
     gate.reached().await;
     assert!(processor.has_synced() && !late.has_synced());
     drop(gate);
@@ -339,7 +341,7 @@ async fn a_late_joiner_has_synced_after_its_own_initial_list() {
 #[tokio::test(start_paused = true)]
 async fn who_waits_for_a_handler_is_told_why_it_does_not_sync() {
     let processor = SharedProcessor::new("test");
-    let handler = processor.handler().named("slow").for_each(|_: &Event<Pod>| ()).unwrap();
+    let handler = processor.handler().named("slow").for_each(|_: &Event<Arc<Pod>>| ()).unwrap();
     processor.publish([added("a", 1).in_initial_list()]);
     let deadline = tokio::time::Instant::now() + std::time::Duration::from_secs(5);
     let error = within(handler.synced_until(deadline)).await.unwrap_err().to_string();

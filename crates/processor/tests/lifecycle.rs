@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use common::{Pod, Recorder, added, gate, no_task_left, pod, start, within};
 use futures::{FutureExt as _, StreamExt as _};
-use kinformer_processor::{Buffer, Error, Event, Notification, Registration, SharedProcessor};
+use kinformer_core::Change;
+use kinformer_processor::{Buffer, Error, Event, Registration, SharedProcessor};
 use tokio_util::sync::CancellationToken;
 
 /// One handler of each kind.
@@ -19,7 +20,7 @@ fn one_of_each(processor: &SharedProcessor<Pod>) -> Vec<Registration> {
         registrations.push(handler().for_each(|_| ()).unwrap());
         registrations.push(handler().inline().for_each(|_| ()).unwrap());
         registrations
-            .push(handler().add_async(async |_: Event<Pod>| tokio::task::yield_now().await).unwrap());
+            .push(handler().add_async(async |_: Event<Arc<Pod>>| tokio::task::yield_now().await).unwrap());
     }
     registrations
 }
@@ -41,7 +42,7 @@ async fn a_hundred_tasks_add_and_remove_handlers_until_it_stops_in_the_middle() 
                     let added = match task % 4 {
                         0 => handler.for_each(|_| ()),
                         1 => handler.inline().for_each(|_| ()),
-                        2 => handler.add_async(async |_: Event<Pod>| tokio::task::yield_now().await),
+                        2 => handler.add_async(async |_: Event<Arc<Pod>>| tokio::task::yield_now().await),
                         _ => match handler.stream() {
                             Ok(mut stream) => {
                                 let _ = stream.next().now_or_never();
@@ -67,7 +68,7 @@ async fn a_hundred_tasks_add_and_remove_handlers_until_it_stops_in_the_middle() 
     for i in 0..EVENTS {
         let object = pod("a", i);
         all.push(Arc::downgrade(&object));
-        within(processor.send(i, vec![Notification::added(object)])).await;
+        within(processor.send(i, vec![Change::added(object)])).await;
         if i == EVENTS / 2 {
             running.cancel.cancel();
         }
@@ -94,7 +95,7 @@ async fn what_everybody_was_told_is_gone() {
     let running = start(&processor);
     let object = pod("a", 1);
     let gone = Arc::downgrade(&object);
-    processor.publish([Notification::added(object)]);
+    processor.publish([Change::added(object)]);
     processor.publish_synced();
     for registration in &registrations {
         within(registration.synced()).await.unwrap();
@@ -128,7 +129,8 @@ async fn cancelling_ends_every_task() {
 async fn run_that_is_dropped_leaves_no_task_and_nobody_waiting() {
     let processor = SharedProcessor::new("test");
     let registrations = one_of_each(&processor);
-    let stuck = processor.handler().add_async(async |_: Event<Pod>| std::future::pending().await).unwrap();
+    let stuck =
+        processor.handler().add_async(async |_: Event<Arc<Pod>>| std::future::pending().await).unwrap();
     let mut stream = processor.stream().unwrap();
     {
         let mut running = Box::pin(processor.run(CancellationToken::new()));
@@ -157,12 +159,12 @@ async fn it_runs_once() {
     running.stop().await.unwrap();
     let error = processor.run(CancellationToken::new()).await.unwrap_err();
     assert!(matches!(error, Error::Stopped { .. }), "{error}");
-    let error = processor.add_handler(|_: &Event<Pod>| ()).unwrap_err();
+    let error = processor.add_handler(|_: &Event<Arc<Pod>>| ()).unwrap_err();
     assert!(matches!(error, Error::Stopped { .. }) && error.to_string().contains("\"the one\""), "{error}");
     assert!(matches!(processor.stream(), Err(Error::Stopped { .. })));
     // Nobody is there to be told, and nothing is kept.
     let object = pod("a", 1);
-    processor.publish([Notification::added(object.clone())]);
+    processor.publish([Change::added(object.clone())]);
     within(processor.send(1, vec![added("b", 1)])).await;
     assert_eq!(Arc::strong_count(&object), 1);
 }
@@ -174,7 +176,7 @@ async fn futures_that_do_not_end_are_named_and_dropped_after_the_grace_period() 
         let processor = SharedProcessor::builder("test").grace(Duration::from_secs(3)).build();
         let held = Arc::new(());
         let in_callback = held.clone();
-        let handler = move |_: Event<Pod>| {
+        let handler = move |_: Event<Arc<Pod>>| {
             let held = in_callback.clone();
             async move {
                 std::future::pending::<()>().await;
@@ -225,7 +227,7 @@ async fn a_handler_that_does_not_return_is_marked_until_it_does() {
     for buffer in [Buffer::EveryEvent, Buffer::Coalesced] {
         let processor = SharedProcessor::new("test");
         let (pass, passage) = tokio::sync::watch::channel(false);
-        let handler = move |_: Event<Pod>| {
+        let handler = move |_: Event<Arc<Pod>>| {
             let mut passage = passage.clone();
             async move { drop(passage.wait_for(|open| *open).await) }
         };
@@ -257,10 +259,10 @@ fn a_backlog_of_a_million_batches_ends_on_a_small_stack() {
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         runtime.block_on(async {
             let processor = SharedProcessor::new("test");
-            let registration = processor.add_handler(|_: &Event<Pod>| ()).unwrap();
+            let registration = processor.add_handler(|_: &Event<Arc<Pod>>| ()).unwrap();
             let object = pod("a", 1);
             for _ in 0..1_000_000 {
-                processor.publish([Notification::added(object.clone())]);
+                processor.publish([Change::added(object.clone())]);
             }
             assert_eq!(registration.stats().depth, 1_000_000);
             registration.remove().await;

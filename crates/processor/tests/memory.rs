@@ -8,8 +8,9 @@ use std::time::Duration;
 
 use common::{Gate, Pod, gate, no_task_left, pod, start, within};
 use futures::{FutureExt as _, StreamExt as _};
+use kinformer_core::Change;
 use kinformer_processor::{
-    Buffer, Error, Event, EventStream, HandlerBuilder, Notification, Registration, SharedProcessor, State,
+    Buffer, Error, Event, EventStream, HandlerBuilder, Registration, SharedProcessor, State,
 };
 use tokio::sync::Semaphore;
 
@@ -28,7 +29,7 @@ impl Published {
 
     fn publish(&mut self, processor: &SharedProcessor<Pod>, n: usize) {
         for _ in 0..n {
-            processor.publish([Notification::added(self.object())]);
+            processor.publish([Change::added(self.object())]);
         }
     }
 
@@ -60,7 +61,7 @@ impl Release {
 
 type AddStuck = fn(HandlerBuilder<'_, Pod>) -> Stuck;
 
-fn blocked(add: impl FnOnce(Box<dyn FnMut(&Event<Pod>) + Send>) -> Registration) -> Stuck {
+fn blocked(add: impl FnOnce(Box<dyn FnMut(&Event<Arc<Pod>>) + Send>) -> Registration) -> Stuck {
     let reached = Arc::new(Semaphore::new(0));
     let (gate, mut wait) = gate();
     let in_callback = reached.clone();
@@ -77,7 +78,7 @@ const KINDS: [(&str, AddStuck); 3] = [
     ("asynchronous", |handler| {
         let (reached, permit) = (Arc::new(Semaphore::new(0)), Arc::new(Semaphore::new(0)));
         let (in_callback, pass) = (reached.clone(), permit.clone());
-        let stuck = move |_: Event<Pod>| {
+        let stuck = move |_: Event<Arc<Pod>>| {
             let (in_callback, pass) = (in_callback.clone(), pass.clone());
             async move {
                 in_callback.add_permits(1);
@@ -169,7 +170,7 @@ fn left_alone(
     assert!(stream.next().now_or_never().is_none());
     published.publish(processor, 500);
     // A batch of many: all but its first event wait in the middle of it.
-    let many: Vec<_> = (0..100).map(|_| Notification::added(published.object())).collect();
+    let many: Vec<_> = (0..100).map(|_| Change::added(published.object())).collect();
     processor.publish(many);
     stream
 }
@@ -216,7 +217,7 @@ async fn after_the_end_nothing_is_kept_for_streams_and_stuck_handlers() {
         within(reached.acquire()).await.unwrap().forget();
         let stream = left_alone(&processor, buffer, &mut published);
         assert!(matches!(running.stop().await, Err(Error::Stuck { .. })));
-        processor.publish([Notification::added(published.object())]);
+        processor.publish([Change::added(published.object())]);
         assert!(published.alive() <= 1, "{buffer:?}: {}", published.alive());
         release.release();
         within(registration.remove()).await;
@@ -229,7 +230,7 @@ async fn after_the_end_nothing_is_kept_for_streams_and_stuck_handlers() {
 #[tokio::test]
 async fn the_error_of_a_wait_says_what_was_left_when_the_handler_was_removed() {
     let processor = SharedProcessor::new("test");
-    let registration = processor.add_handler(|_: &Event<Pod>| ()).unwrap();
+    let registration = processor.add_handler(|_: &Event<Arc<Pod>>| ()).unwrap();
     let mut published = Published::default();
     published.publish(&processor, 3);
     within(registration.remove()).await;

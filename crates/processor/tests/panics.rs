@@ -9,8 +9,8 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use common::{Pod, Recorder, added, no_task_left, pod, start, within};
-use kinformer_core::{KeyRef, Object};
-use kinformer_processor::{Buffer, Event, Notification, Registration, SharedProcessor, State};
+use kinformer_core::{Change, KeyRef, Object};
+use kinformer_processor::{Buffer, Event, Registration, SharedProcessor, State};
 use kinformer_testing::reentrant::AskFromLogCalls;
 use parking_lot::Mutex;
 use tokio::time::Instant;
@@ -44,7 +44,7 @@ fn log_of(handler: &str) -> Vec<String> {
 }
 
 /// Notes every event but the one for `bad`.
-fn note(recorder: &Recorder, event: &Event<Pod>) {
+fn note(recorder: &Recorder, event: &Event<Arc<Pod>>) {
     assert!(event.key().name() != "bad", "cannot stand it");
     recorder.note(event);
 }
@@ -59,7 +59,7 @@ const KINDS: [(&str, Add); 5] = [
         processor.handler().named(name).inline().for_each(move |event| note(&recorder, event)).unwrap()
     }),
     ("future", |processor, name, recorder| {
-        let handler = move |event: Event<Pod>| {
+        let handler = move |event: Event<Arc<Pod>>| {
             let recorder = recorder.clone();
             async move {
                 tokio::task::yield_now().await;
@@ -213,8 +213,8 @@ async fn objects_that_panic_when_they_are_dropped_harm_nobody() {
     let bomb = |name| Arc::new(Bomb { name, exploded: exploded.clone() });
     // Five in each round, several in one event.
     let round = || {
-        let deleted = Notification::deleted(bomb("a")).last_told(Some(bomb("a")));
-        [Notification::added(bomb("a")), Notification::updated(bomb("a"), bomb("a")), deleted]
+        let deleted = Change::deleted(bomb("a")).with_old(Some(bomb("a")));
+        [Change::added(bomb("a")), Change::updated(bomb("a"), bomb("a")), deleted]
     };
     let initial = vec![bomb("initial"), bomb("initial")];
     let initial = Mutex::new(Some(initial));
@@ -224,14 +224,14 @@ async fn objects_that_panic_when_they_are_dropped_harm_nobody() {
     assert_eq!(exploded.load(Ordering::SeqCst), 5, "nobody listened");
 
     let handlers = [
-        processor.handler().inline().add(|_: &Event<Bomb>| ()).unwrap(),
-        processor.handler().add(|_: &Event<Bomb>| ()).unwrap(),
-        processor.handler().add_async(async |_: Event<Bomb>| ()).unwrap(),
-        processor.handler().buffer(Buffer::Coalesced).inline().add(|_: &Event<Bomb>| ()).unwrap(),
-        processor.handler().filter(|_| false).inline().add(|_: &Event<Bomb>| ()).unwrap(),
+        processor.handler().inline().add(|_: &Event<Arc<Bomb>>| ()).unwrap(),
+        processor.handler().add(|_: &Event<Arc<Bomb>>| ()).unwrap(),
+        processor.handler().add_async(async |_: Event<Arc<Bomb>>| ()).unwrap(),
+        processor.handler().buffer(Buffer::Coalesced).inline().add(|_: &Event<Arc<Bomb>>| ()).unwrap(),
+        processor.handler().filter(|_| false).inline().add(|_: &Event<Arc<Bomb>>| ()).unwrap(),
     ];
     processor.publish_at(2, round());
-    processor.publish_at(3, [Notification::updated(bomb("b"), bomb("b"))]);
+    processor.publish_at(3, [Change::updated(bomb("b"), bomb("b"))]);
     processor.publish_synced();
     let running = start(&processor);
     for handler in &handlers {
@@ -239,7 +239,8 @@ async fn objects_that_panic_when_they_are_dropped_harm_nobody() {
         assert_eq!(handler.stats().panics, 0);
     }
     // What is left at the end.
-    let slow = processor.handler().add_async(async |_: Event<Bomb>| std::future::pending().await).unwrap();
+    let slow =
+        processor.handler().add_async(async |_: Event<Arc<Bomb>>| std::future::pending().await).unwrap();
     processor.publish_at(4, round());
     while slow.stats().lag.is_zero() && slow.stats().depth == 3 {
         tokio::task::yield_now().await;

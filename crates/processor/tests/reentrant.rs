@@ -5,6 +5,7 @@
 
 mod common;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use common::{Pod, added, no_task_left, pod, start, within};
@@ -16,7 +17,8 @@ use kinformer_testing::reentrant::{self, AskWhenDropped};
 #[tokio::test(start_paused = true)]
 async fn a_subscriber_may_ask_while_the_watchdog_warns() {
     let processor = SharedProcessor::new("test");
-    let stuck = processor.handler().add_async(async |_: Event<Pod>| std::future::pending().await).unwrap();
+    let stuck =
+        processor.handler().add_async(async |_: Event<Arc<Pod>>| std::future::pending().await).unwrap();
     let running = start(&processor);
     processor.publish([added("a", 1)]);
     while !stuck.stats().stuck {
@@ -45,7 +47,7 @@ fn handlers(processor: &SharedProcessor<Pod>) -> Vec<Registration> {
         added.push(builder().add(handler()).unwrap());
         added.push(builder().inline().add(handler()).unwrap());
         let dropped = AskWhenDropped("the drop of a closure");
-        let future = move |_: Event<Pod>| {
+        let future = move |_: Event<Arc<Pod>>| {
             let dropped = dropped.clone();
             async move { drop(dropped) }
         };
@@ -90,7 +92,7 @@ async fn drops_may_ask_however_a_handler_ends() {
         within(registration.remove()).await;
     }
     running.stop().await.unwrap();
-    assert!(processor.handler().add(|_: &Event<Pod>| ()).is_err());
+    assert!(processor.handler().add(|_: &Event<Arc<Pod>>| ()).is_err());
     no_task_left().await;
     drop(stream);
     drop((before, after, processor));
@@ -102,7 +104,7 @@ async fn drops_may_ask_however_a_handler_ends() {
 async fn wakers_may_ask_for_whatever_they_wait_for() {
     let processor = SharedProcessor::new("test");
     let registration =
-        processor.handler().buffer(Buffer::BackPressure(1)).inline().add(|_: &Event<Pod>| ()).unwrap();
+        processor.handler().buffer(Buffer::BackPressure(1)).inline().add(|_: &Event<Arc<Pod>>| ()).unwrap();
     let stream = processor.handler().buffer(Buffer::BackPressure(1)).stream().unwrap();
     let running = start(&processor);
     processor.publish([added("a", 1)]);

@@ -20,7 +20,7 @@ async fn a_removal_waits_for_the_running_callback_and_nothing_comes_after_it() {
     let recorder = Recorder::new();
     let (gate, mut wait) = gate();
     let note = recorder.clone();
-    let handler = move |event: &Event<Pod>| {
+    let handler = move |event: &Event<Arc<Pod>>| {
         note.note(event);
         wait();
     };
@@ -90,7 +90,7 @@ async fn before_the_start_and_after_the_end_it_succeeds_as_well() {
     let held = Arc::new(());
     let handler = {
         let (held, mut tell) = (held.clone(), never.handler());
-        move |event: &Event<Pod>| {
+        move |event: &Event<Arc<Pod>>| {
             let _ = &held;
             tell(event);
         }
@@ -117,7 +117,7 @@ async fn removes_itself(buffer: Buffer) {
     let own = Arc::new(OnceLock::<Registration>::new());
     let recorder = Recorder::new();
     let (own_handler, note) = (own.clone(), recorder.clone());
-    let handler = move |event: Event<Pod>| {
+    let handler = move |event: Event<Arc<Pod>>| {
         let (own, note) = (own_handler.clone(), note.clone());
         async move {
             own.get().unwrap().remove().await;
@@ -150,7 +150,7 @@ async fn of_many_who_remove_one_handler_one_has_removed_it() {
     let processor = SharedProcessor::new("test");
     let running = start(&processor);
     for _ in 0..50 {
-        let registration = processor.add_handler(|_: &Event<Pod>| ()).unwrap();
+        let registration = processor.add_handler(|_: &Event<Arc<Pod>>| ()).unwrap();
         let removals: Vec<_> = (0..4)
             .map(|_| {
                 let (processor, registration) = (processor.clone(), registration.clone());
@@ -174,7 +174,7 @@ async fn a_handler_that_was_removed_and_never_returns_is_named_at_the_end() {
     let registration = processor
         .handler()
         .named("gone")
-        .add_async(async |_: Event<Pod>| std::future::pending::<()>().await)
+        .add_async(async |_: Event<Arc<Pod>>| std::future::pending::<()>().await)
         .unwrap();
     let running = start(&processor);
     processor.publish([added("a", 1)]);
@@ -210,21 +210,21 @@ type AddRemoving = fn(HandlerBuilder<'_, Pod>, Own, Remove, Recorder) -> Registr
 /// Each kind of handler, and the filter of one.
 const REMOVING: [(&str, AddRemoving); 4] = [
     ("blocking", |handler, own, remove, recorder| {
-        let removing = move |event: &Event<Pod>| {
+        let removing = move |event: &Event<Arc<Pod>>| {
             remove(own.get().unwrap());
             recorder.note(event);
         };
         handler.for_each(removing).unwrap()
     }),
     ("inline", |handler, own, remove, recorder| {
-        let removing = move |event: &Event<Pod>| {
+        let removing = move |event: &Event<Arc<Pod>>| {
             remove(own.get().unwrap());
             recorder.note(event);
         };
         handler.inline().for_each(removing).unwrap()
     }),
     ("asynchronous", |handler, own, remove, recorder| {
-        let removing = move |event: Event<Pod>| {
+        let removing = move |event: Event<Arc<Pod>>| {
             let (own, recorder) = (own.clone(), recorder.clone());
             async move {
                 tokio::task::yield_now().await;
@@ -280,7 +280,7 @@ async fn a_removal_that_is_handed_to_the_callback_ends_there() {
     let (gate, mut wait) = gate();
     let recorder = Recorder::new();
     let note = recorder.clone();
-    let handler = move |event: &Event<Pod>| {
+    let handler = move |event: &Event<Arc<Pod>>| {
         wait();
         futures::executor::block_on(removal.recv().unwrap());
         note.note(event);

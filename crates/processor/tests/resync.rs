@@ -3,6 +3,7 @@
 
 mod common;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use common::{Pod, Recorder, added, pod, start, within};
@@ -115,7 +116,7 @@ async fn a_check_changes_nothing_about_a_resync_that_is_being_sent() {
     let [seldom, often] = [(); 2].map(|()| Recorder::new());
     every(&processor, secs(3), &seldom);
     every(&processor, secs(1), &often);
-    let slow = async |_: Event<Pod>| tokio::time::sleep(Duration::from_millis(50)).await;
+    let slow = async |_: Event<Arc<Pod>>| tokio::time::sleep(Duration::from_millis(50)).await;
     let slow = processor.handler().buffer(Buffer::BackPressure(1)).resync(secs(3)).add_async(slow).unwrap();
     let running = start(&processor);
     let all = || (0..OBJECTS).map(|i| pod(&format!("o{i}"), 1));
@@ -166,7 +167,7 @@ async fn a_handler_that_was_due_and_left_is_due_no_longer() {
 #[tokio::test(start_paused = true)]
 async fn the_longest_period_is_never() {
     let processor = SharedProcessor::<Pod>::builder("test").resync(Duration::MAX).build();
-    let default = processor.add_handler(|_: &Event<Pod>| ()).unwrap();
+    let default = processor.add_handler(|_: &Event<Arc<Pod>>| ()).unwrap();
     let never = every(&processor, Duration::MAX, &Recorder::new());
     let almost = every(&processor, Duration::MAX - secs(1), &Recorder::new());
     for registration in [&default, &never, &almost] {
@@ -219,7 +220,7 @@ async fn the_check_period_shrinks_before_the_start_and_no_later() {
 #[tokio::test(start_paused = true)]
 async fn without_a_resync_before_the_start_there_is_none_after_it() {
     let processor = SharedProcessor::<Pod>::new("test");
-    let without = processor.add_handler(|_: &Event<Pod>| ()).unwrap();
+    let without = processor.add_handler(|_: &Event<Arc<Pod>>| ()).unwrap();
     assert_eq!((without.resync_period(), processor.resync_check_period()), (None, None));
     let running = start(&processor);
     tokio::task::yield_now().await;

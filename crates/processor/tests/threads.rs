@@ -10,7 +10,8 @@ use std::thread;
 use std::time::Duration;
 
 use common::{Pod, Recorder, added, gate, no_task_left, start, updated, within};
-use kinformer_processor::{Event, Notification, SharedProcessor, set_base_threads, thread_metrics};
+use kinformer_core::Change;
+use kinformer_processor::{Event, SharedProcessor, set_base_threads, thread_metrics};
 use tokio::runtime::Handle;
 use tokio::sync::{Semaphore, watch};
 
@@ -39,7 +40,7 @@ fn handlers_that_are_never_done_share_the_threads() {
         let told = watch::Sender::new([0; HANDLERS]);
         for handler in 0..HANDLERS {
             let (publisher, told) = (processor.clone(), told.clone());
-            let never_done = move |_: &Event<Pod>| {
+            let never_done = move |_: &Event<Arc<Pod>>| {
                 // Each event leads to another one, so that there always is one.
                 publisher.publish([updated("a", 1, 2)]);
                 thread::park_timeout(Duration::from_millis(1));
@@ -69,7 +70,7 @@ fn a_thousand_stuck_handlers_stop_no_other_and_no_lookup() {
         let reached = watch::Sender::new(0);
         for _ in 0..STUCK {
             let (reached, mut released) = (reached.clone(), released.clone());
-            let stuck = move |_: &Event<Pod>| {
+            let stuck = move |_: &Event<Arc<Pod>>| {
                 reached.send_modify(|reached| *reached += 1);
                 let _ = Handle::current().block_on(released.wait_for(|released| *released));
             };
@@ -105,7 +106,7 @@ async fn a_callback_that_runs_for_long_gives_its_place_to_what_waits() {
     threads(1);
     let processor = SharedProcessor::new("test");
     let (gate, mut wait) = gate();
-    let stuck = processor.add_handler(move |_: &Event<Pod>| wait()).unwrap();
+    let stuck = processor.add_handler(move |_: &Event<Arc<Pod>>| wait()).unwrap();
     let running = start(&processor);
     processor.publish([added("a", 1)]);
     gate.reached().await;
@@ -135,7 +136,7 @@ async fn a_handler_that_waits_for_a_thread_can_be_removed() {
     threads(1);
     let processor = SharedProcessor::new("test");
     let (gate, mut wait) = gate();
-    processor.add_handler(move |_: &Event<Pod>| wait()).unwrap();
+    processor.add_handler(move |_: &Event<Arc<Pod>>| wait()).unwrap();
     let running = start(&processor);
     processor.publish([added("a", 1)]);
     gate.reached().await;
@@ -158,7 +159,7 @@ async fn a_callback_may_use_the_runtime_and_block_on_it() {
     let processor = SharedProcessor::new("test");
     let recorder = Recorder::new();
     let note = recorder.clone();
-    let handler = move |event: &Event<Pod>| {
+    let handler = move |event: &Event<Arc<Pod>>| {
         let spawned = tokio::spawn(async { tokio::time::sleep(Duration::from_millis(1)).await });
         Handle::current().block_on(spawned).unwrap();
         futures::executor::block_on(tokio::time::sleep(Duration::from_millis(1)));
@@ -180,10 +181,10 @@ fn a_runtime_that_goes_away_ends_turns_and_drops_handlers() {
     let processor = SharedProcessor::new("test");
     let registration = {
         let (told, publisher) = (told.clone(), processor.clone());
-        let never_done = move |event: &Event<Pod>| {
+        let never_done = move |event: &Event<Arc<Pod>>| {
             told.fetch_add(1, Ordering::SeqCst);
             let Event::Added { object, .. } = event else { unreachable!() };
-            publisher.publish([Notification::added(object.clone())]);
+            publisher.publish([Change::added(object.clone())]);
         };
         processor.add_handler(never_done).unwrap()
     };
@@ -209,7 +210,7 @@ async fn a_paused_clock_does_not_advance_while_a_callback_runs() {
     let processor = SharedProcessor::new("test");
     let began = tokio::time::Instant::now();
     let (done, mut is_done) = watch::channel(false);
-    let handler = move |_: &Event<Pod>| {
+    let handler = move |_: &Event<Arc<Pod>>| {
         thread::park_timeout(Duration::from_millis(50));
         done.send_replace(true);
     };

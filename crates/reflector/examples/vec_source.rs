@@ -136,7 +136,7 @@ impl Sink<Book> for Printer {
         self.set("changed", &book)
     }
 
-    fn delete(&self, tombstone: Tombstone<Book>) -> Result<Report, Error> {
+    fn delete(&self, tombstone: Tombstone<Arc<Book>>) -> Result<Report, Error> {
         println!("removed {}", tombstone.key());
         self.books.lock().remove(tombstone.key().name());
         self.changed.send_replace(());

@@ -351,7 +351,7 @@ impl Sink<Item> for Drain {
         Ok(Report::default())
     }
 
-    fn delete(&self, _: Tombstone<Item>) -> Result<Report, Error> {
+    fn delete(&self, _: Tombstone<Arc<Item>>) -> Result<Report, Error> {
         Ok(Report::default())
     }
 

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use kinformer_core::{Delta, Object, ObjectKey, Report, Tombstone, VersionUpdate, ask};
 use kinformer_delta_fifo::Popped;
-use kinformer_processor::{Notification, SharedProcessor};
-use kinformer_store::{Applied, Change, Indexer, Transaction};
+use kinformer_processor::SharedProcessor;
+use kinformer_store::{Applied, Indexer, Transaction};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
@@ -53,7 +53,7 @@ enum Origin<T> {
     Changed,
     /// The source says that it has.
     Modified,
-    Deleted(Tombstone<T>),
+    Deleted(Tombstone<Arc<T>>),
 }
 
 impl<T: Object> Process<T> for Apply<T> {
@@ -172,7 +172,7 @@ impl<T: Object> Apply<T> {
     }
 }
 
-fn last_known<T: Object>(old: &Arc<T>) -> Tombstone<T> {
+fn last_known<T: Object>(old: &Arc<T>) -> Tombstone<Arc<T>> {
     match ask(|| ObjectKey::try_from(old.key())) {
         Ok(Ok(key)) => Tombstone::FinalStateUnknown { key, last_known: Some(old.clone()) },
         // It does not give its key any more: so it has to stand for itself.
@@ -181,20 +181,22 @@ fn last_known<T: Object>(old: &Arc<T>) -> Tombstone<T> {
 }
 
 fn notification<T: Object>(
-    change: Change<T>,
+    change: kinformer_store::Change<T>,
     origin: Origin<T>,
     in_initial_list: bool,
-) -> Option<Notification<T>> {
+) -> Option<kinformer_core::Change<T>> {
     Some(match (change.old, change.new, origin) {
         // Nobody was told of it.
         (None, None, _) => return None,
         // A list that brings it again, or a late watch event.
         (Some(old), Some(new), origin) if is_same_state(&old, &new, &origin) => return None,
-        (old @ Some(_), None, Origin::Deleted(tombstone)) => Notification::deleted(tombstone).last_told(old),
-        (Some(old), None, _) => Notification::deleted(Tombstone::FinalState(old)),
-        (None, Some(new), _) if in_initial_list => Notification::added(new).in_initial_list(),
-        (None, Some(new), _) => Notification::added(new),
-        (Some(old), Some(new), _) => Notification::updated(old, new),
+        (old @ Some(_), None, Origin::Deleted(tombstone)) => {
+            kinformer_core::Change::deleted(tombstone).with_old(old)
+        }
+        (Some(old), None, _) => kinformer_core::Change::deleted(Tombstone::FinalState(old)),
+        (None, Some(new), _) if in_initial_list => kinformer_core::Change::added(new).in_initial_list(),
+        (None, Some(new), _) => kinformer_core::Change::added(new),
+        (Some(old), Some(new), _) => kinformer_core::Change::updated(old, new),
     })
 }
 

@@ -154,14 +154,19 @@ enum Operation {
 struct Seen(Arc<Mutex<BTreeMap<String, u64>>>);
 
 impl Seen {
-    fn hear(&self, event: &Event<Thing>) {
+    fn hear(&self, event: &Event<Arc<Thing>>) {
         let mut seen = self.0.lock();
         match event {
             Event::Added { object, .. } | Event::Updated { new: object, .. } => {
                 seen.insert(object.item.name.clone(), object.item.value);
             }
-            Event::Deleted(Tombstone::FinalState(object)) => drop(seen.remove(&object.item.name)),
-            Event::Deleted(Tombstone::FinalStateUnknown { key, .. }) => drop(seen.remove(key.name())),
+            Event::Deleted { tombstone: Tombstone::FinalState(object), .. } => {
+                drop(seen.remove(&object.item.name))
+            }
+            Event::Deleted { tombstone: Tombstone::FinalStateUnknown { key, .. }, .. } => {
+                drop(seen.remove(key.name()))
+            }
+            _ => unreachable!("not known to this test"),
         }
     }
 }

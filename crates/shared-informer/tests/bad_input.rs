@@ -129,7 +129,7 @@ async fn a_handler_that_never_returns_delays_nobody_else() {
     let stuck = informer
         .handler()
         .named("stuck for good")
-        .add_async(|_: Event<Item>| std::future::pending())
+        .add_async(|_: Event<Arc<Item>>| std::future::pending())
         .unwrap();
     let others = well_behaved(&informer);
     let running = Running::start(informer).await;

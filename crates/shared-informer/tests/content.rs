@@ -144,12 +144,13 @@ impl Running {
         let told: [Arc<Mutex<Vec<String>>>; 2] = Default::default();
         for (told, buffer) in told.iter().zip([Buffer::EveryEvent, Buffer::Coalesced]) {
             let told = told.clone();
-            let hear = move |event: &Event<Thing>| {
+            let hear = move |event: &Event<Arc<Thing>>| {
                 let value = |thing: &Thing| format!("{} {}", thing.item.name, thing.item.value);
                 told.lock().push(match event {
                     Event::Added { object, .. } => format!("add {}", value(object)),
-                    Event::Updated { old, new } => format!("update {} {}", value(old), new.item.value),
-                    Event::Deleted(_) => "delete".into(),
+                    Event::Updated { old, new, .. } => format!("update {} {}", value(old), new.item.value),
+                    Event::Deleted { .. } => "delete".into(),
+                    _ => unreachable!("not known to this test"),
                 });
             };
             informer.handler().buffer(buffer).inline().for_each(hear).unwrap();

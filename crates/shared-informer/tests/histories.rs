@@ -123,7 +123,7 @@ struct Knows {
 }
 
 impl Knows {
-    fn told(&mut self, event: &Event<Item>) {
+    fn told(&mut self, event: &Event<Arc<Item>>) {
         let key = event.key().to_string();
         if let Some(object) = event.object() {
             let newest = self.newest.entry(key.clone()).or_default();
@@ -138,18 +138,19 @@ impl Knows {
                     self.wrong.push(format!("{key} was added twice"));
                 }
             }
-            Event::Updated { old, new } => {
+            Event::Updated { old, new, .. } => {
                 let known = self.objects.insert(key.clone(), new.clone());
                 if known.as_ref() != Some(old) {
                     self.wrong.push(format!("{key} was {known:?} and not {old:?}"));
                 }
                 self.resyncs += usize::from(old.version == new.version);
             }
-            Event::Deleted(_) => {
+            Event::Deleted { .. } => {
                 if self.objects.remove(&key).is_none() {
                     self.wrong.push(format!("{key} was deleted and not known"));
                 }
             }
+            _ => unreachable!("not known to this test"),
         }
     }
 }
@@ -163,10 +164,10 @@ struct Handler {
 fn join(informer: &SharedIndexInformer<Item>, kind: Kind) -> Handler {
     let knows = Arc::new(Mutex::new(Knows::default()));
     let seen = knows.clone();
-    let told = move |event: &Event<Item>| seen.lock().told(event);
+    let told = move |event: &Event<Arc<Item>>| seen.lock().told(event);
     let seen = knows.clone();
     let slowly = move |wait: Duration| {
-        move |event: Event<Item>| {
+        move |event: Event<Arc<Item>>| {
             let seen = seen.clone();
             async move {
                 tokio::time::sleep(wait).await;

@@ -56,7 +56,7 @@ async fn whoever_hears_of_a_state_finds_it_or_a_later_one_in_store_and_index() {
                 let snapshot = reads.snapshot();
                 let found = snapshot.get(event.key());
                 let good = match event {
-                    Event::Deleted(tombstone) => {
+                    Event::Deleted { tombstone, .. } => {
                         found.is_none_or(|now| now.version > tombstone.object().unwrap().version)
                     }
                     Event::Added { object, .. } | Event::Updated { new: object, .. } => match found {
@@ -71,6 +71,7 @@ async fn whoever_hears_of_a_state_finds_it_or_a_later_one_in_store_and_index() {
                             snapshot.resource_version().to_string().parse::<u64>().unwrap() > object.version
                         }
                     },
+                    _ => unreachable!("not known to this test"),
                 };
                 if !good {
                     wrong.lock().push(format!("{event:?} {found:?}"));
@@ -107,8 +108,8 @@ async fn the_states_of_an_object_are_a_subsequence_of_the_servers() {
             .handler()
             .inline()
             .for_each(move |event| {
-                let gone = matches!(event, Event::Deleted(Tombstone::FinalState(_)));
-                if !matches!(event, Event::Deleted(Tombstone::FinalStateUnknown { .. })) {
+                let gone = matches!(event, Event::Deleted { tombstone: Tombstone::FinalState(_), .. });
+                if !matches!(event, Event::Deleted { tombstone: Tombstone::FinalStateUnknown { .. }, .. }) {
                     let object = event.object().unwrap();
                     heard.lock().push((object.version, object.value, gone));
                 }
@@ -396,7 +397,7 @@ async fn a_list_that_is_being_processed_is_named_as_such() {
         .handler()
         .named("stands still")
         .buffer(Buffer::BackPressure(1))
-        .add_async(|_: Event<Item>| std::future::pending::<()>())
+        .add_async(|_: Event<Arc<Item>>| std::future::pending::<()>())
         .unwrap();
     let running = Running::start_only(informer.clone());
     let why = not_synced(informer.wait_for_sync_until(Instant::now() + HOUR).await.unwrap_err());
@@ -492,7 +493,7 @@ async fn a_handler_has_synced_when_informer_and_handler_are_done() {
     let slow = informer
         .handler()
         .named("slow")
-        .add_async(move |_: Event<Item>| {
+        .add_async(move |_: Event<Arc<Item>>| {
             let mut gate = gate.clone();
             async move { drop(gate.wait_for(|open| *open > 0).await) }
         })

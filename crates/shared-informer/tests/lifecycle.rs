@@ -22,10 +22,10 @@ fn alive() -> usize {
 }
 
 fn refuses_handlers(informer: &SharedIndexInformer<Item>) {
-    let ignore = |_: &Event<Item>| {};
+    let ignore = |_: &Event<Arc<Item>>| {};
     assert!(informer.add_handler(ignore).is_err());
     assert!(informer.handler().inline().for_each(ignore).is_err());
-    assert!(informer.handler().add_async(|_: Event<Item>| async {}).is_err());
+    assert!(informer.handler().add_async(|_: Event<Arc<Item>>| async {}).is_err());
     assert!(informer.stream().is_err());
 }
 
@@ -33,7 +33,7 @@ fn refuses_handlers(informer: &SharedIndexInformer<Item>) {
 #[tokio::test(start_paused = true)]
 async fn an_informer_that_nobody_will_run_is_ended() {
     let informer = informer(&FakeSource::new());
-    let registration = informer.add_handler(|_: &Event<Item>| {}).unwrap();
+    let registration = informer.add_handler(|_: &Event<Arc<Item>>| {}).unwrap();
     let mut stream = informer.stream().unwrap();
     let waiting = informer.clone();
     let waiting = tokio::spawn(async move { waiting.wait_for_sync().await });
@@ -67,7 +67,7 @@ async fn an_informer_starts_syncs_and_stops_for_all_to_see() {
     let informer = informer(&source);
     assert_eq!((informer.phase(), informer.has_synced()), (Phase::NotStarted, false));
     assert!(informer.reflector().is_none());
-    let registration = informer.add_handler(|_: &Event<Item>| {}).unwrap();
+    let registration = informer.add_handler(|_: &Event<Arc<Item>>| {}).unwrap();
 
     let running = Running::start(informer.clone()).await;
     assert_eq!((informer.phase(), informer.has_synced()), (Phase::Running, true));
@@ -106,7 +106,8 @@ async fn an_informer_whose_run_is_dropped_has_stopped() {
         let source = FakeSource::new();
         source.apply(Item::of("kettle", 0, 1));
         let informer = informer(&source);
-        let registration = informer.handler().add_async(|_: Event<Item>| std::future::pending()).unwrap();
+        let registration =
+            informer.handler().add_async(|_: Event<Arc<Item>>| std::future::pending()).unwrap();
         {
             let run = informer.run(CancellationToken::new());
             let mut run = std::pin::pin!(run);
@@ -166,7 +167,7 @@ async fn a_handler_that_comes_at_the_end_is_refused_or_ends_with_the_informer() 
                     start.wait();
                     let mut added = Vec::new();
                     for _ in 0..1_000_000 {
-                        match informer.add_handler(|_: &Event<Item>| {}) {
+                        match informer.add_handler(|_: &Event<Arc<Item>>| {}) {
                             Ok(registration) if added.len() < 20 => added.push(registration),
                             Ok(registration) => runtime.block_on(registration.remove()),
                             Err(_) => return added,
@@ -200,12 +201,12 @@ async fn many_informers_with_handlers_of_every_kind_leave_no_task() {
         let source = FakeSource::new();
         source.apply(Item::of("kettle", 0, 1));
         let informer = informer(&source);
-        let ignore = |_: &Event<Item>| {};
+        let ignore = |_: &Event<Arc<Item>>| {};
         let stream = informer.stream().unwrap();
         let registrations = [
             informer.add_handler(ignore).unwrap(),
             informer.handler().inline().for_each(ignore).unwrap(),
-            informer.handler().add_async(|_: Event<Item>| async {}).unwrap(),
+            informer.handler().add_async(|_: Event<Arc<Item>>| async {}).unwrap(),
             informer.handler().buffer(Buffer::Coalesced).for_each(ignore).unwrap(),
             informer.handler().buffer(Buffer::BackPressure(1)).for_each(ignore).unwrap(),
         ];
@@ -242,7 +243,7 @@ async fn stuck(buffer: Buffer) {
         .handler()
         .named("never returns")
         .buffer(buffer)
-        .add_async(move |_: Event<Item>| {
+        .add_async(move |_: Event<Arc<Item>>| {
             begun.try_send(()).unwrap();
             std::future::pending::<()>()
         })

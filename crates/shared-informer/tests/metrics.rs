@@ -9,6 +9,7 @@ use kinformer_reflector::{ApiError, DecodeError, List, Status};
 use kinformer_shared_informer::SharedIndexInformer;
 use kinformer_testing::fake_source::WatchScript;
 use kinformer_testing::{FakeSource, Item, ScriptedSource};
+use std::sync::Arc;
 
 /// A source of two objects, one of which cannot be decoded, whose watch breaks once and expires once; with two
 /// handlers of one name.
@@ -21,7 +22,8 @@ async fn eventful() -> (Running, FakeSource<Item>) {
     for _ in 0..2 {
         informer.handler().named("printer").inline().for_each(|_| ()).unwrap();
     }
-    let gate = informer.handler().named("stands still").add_async(|_: Event<Item>| std::future::pending());
+    let gate =
+        informer.handler().named("stands still").add_async(|_: Event<Arc<Item>>| std::future::pending());
     gate.unwrap();
     let running = Running::start(informer).await;
     source.break_watches(|| Status::new(500, "InternalError", "the disk is full").into());

@@ -5,6 +5,7 @@
 
 mod common;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use common::{HOUR, QUEUES, Running};
@@ -23,7 +24,8 @@ async fn a_subscriber_may_ask_while_the_watchdog_warns() {
     source.apply(Item::of("ns/a", 0, 0));
     let informer = SharedIndexInformer::builder(source.clone()).build().unwrap();
     let running = Running::start(informer.clone()).await;
-    let stuck = informer.handler().add_async(async |_: Event<Item>| std::future::pending().await).unwrap();
+    let stuck =
+        informer.handler().add_async(async |_: Event<Arc<Item>>| std::future::pending().await).unwrap();
     let watched = async {
         while !stuck.stats().stuck {
             tokio::time::sleep(Duration::from_secs(30)).await;

@@ -4,6 +4,7 @@
 mod common;
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::time::Duration;
 
 use common::{QUEUES, Running, Seen};
@@ -40,7 +41,7 @@ fn every(informer: &SharedIndexInformer<Item>, period: Duration) -> (Seen, Regis
 /// A handler that makes the store wait while it is in its callback, except for the initial list.
 fn slow(informer: &SharedIndexInformer<Item>, period: Duration, each: Duration) {
     let handler = informer.handler().resync(period).buffer(Buffer::BackPressure(1));
-    let slow = move |event: Event<Item>| async move {
+    let slow = move |event: Event<Arc<Item>>| async move {
         if !matches!(event, Event::Added { in_initial_list: true, .. }) {
             sleep(each).await;
         }

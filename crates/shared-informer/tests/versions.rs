@@ -23,16 +23,17 @@ impl Heard {
     fn of(informer: &SharedIndexInformer<Item>) -> Self {
         let heard = Self(Arc::new(watch::Sender::new(Map::new())));
         let map = heard.0.clone();
-        let apply = move |event: &Event<Item>| {
+        let apply = move |event: &Event<Arc<Item>>| {
             let key = event.key().to_string();
             map.send_modify(|map| match event {
                 Event::Added { object, .. } => {
                     assert!(map.insert(key, (**object).clone()).is_none(), "{event:?}");
                 }
-                Event::Updated { old, new } => {
+                Event::Updated { old, new, .. } => {
                     assert_eq!(map.insert(key, (**new).clone()).as_ref(), Some(&**old));
                 }
-                Event::Deleted(_) => assert!(map.remove(&key).is_some(), "{event:?}"),
+                Event::Deleted { .. } => assert!(map.remove(&key).is_some(), "{event:?}"),
+                _ => unreachable!("not known to this test"),
             });
         };
         informer.handler().inline().for_each(apply).unwrap();

@@ -102,7 +102,7 @@ async fn history(queue: QueueKind, bound: Bound, initial: u8, steps: Vec<Step>) 
     (0..initial).for_each(|n| apply(n, 0));
     let informer =
         SharedIndexInformer::builder(source.clone()).queue(queue).queue_bound(bound).build().unwrap();
-    let slow = |_: Event<Item>| tokio::time::sleep(Duration::from_millis(3));
+    let slow = |_: Event<Arc<Item>>| tokio::time::sleep(Duration::from_millis(3));
     informer.handler().buffer(Buffer::BackPressure(1)).add_async(slow).unwrap();
     let running = Running::start_only(informer.clone());
     let mut waits = tokio::task::JoinSet::new();
@@ -172,7 +172,7 @@ async fn the_version_of_a_list_is_there_when_all_of_it_is() {
         (0..205).for_each(|n| _ = source.apply(Item::of(&format!("ns/o{n}"), 0, 1)));
         let last = source.apply(Item::of("ns/o0", 0, 2));
         let informer = SharedIndexInformer::builder(source.clone()).queue(queue).build().unwrap();
-        let slow = |_: Event<Item>| tokio::time::sleep(Duration::from_millis(3));
+        let slow = |_: Event<Arc<Item>>| tokio::time::sleep(Duration::from_millis(3));
         informer.handler().buffer(Buffer::BackPressure(1)).add_async(slow).unwrap();
         let running = Running::start_only(informer.clone());
         informer.wait_for(&last.into()).await.unwrap();

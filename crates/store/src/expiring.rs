@@ -141,7 +141,7 @@ impl<T: Object> Sink<T> for ExpiringStore<T> {
         self.put(object)
     }
 
-    fn delete(&self, tombstone: Tombstone<T>) -> Result<Report, Error> {
+    fn delete(&self, tombstone: Tombstone<Arc<T>>) -> Result<Report, Error> {
         let held = tombstone.object().cloned();
         let tombstone = match tombstone {
             Tombstone::FinalState(object) => Tombstone::FinalState(Entry::now(object)),

@@ -311,7 +311,7 @@ impl<T: Object> Sink<T> for Indexer<T> {
         self.write(Transaction::Update(object))
     }
 
-    fn delete(&self, tombstone: Tombstone<T>) -> Result<Report, kinformer_core::Error> {
+    fn delete(&self, tombstone: Tombstone<Arc<T>>) -> Result<Report, kinformer_core::Error> {
         self.write(Transaction::Delete(tombstone))
     }
 

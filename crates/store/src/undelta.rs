@@ -91,7 +91,7 @@ impl<T: Object> Sink<T> for UndeltaStore<T> {
         self.pushed(Sink::update(&self.store, object))
     }
 
-    fn delete(&self, tombstone: Tombstone<T>) -> Result<Report, Error> {
+    fn delete(&self, tombstone: Tombstone<Arc<T>>) -> Result<Report, Error> {
         self.pushed(Sink::delete(&self.store, tombstone))
     }
 

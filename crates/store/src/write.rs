@@ -19,7 +19,7 @@ pub enum Transaction<T> {
     /// The object was changed. To a store this is the same as an addition.
     Update(Arc<T>),
     /// The object is gone.
-    Delete(Tombstone<T>),
+    Delete(Tombstone<Arc<T>>),
 }
 
 impl<T> Clone for Transaction<T> {
@@ -74,7 +74,7 @@ pub struct Applied<T> {
 /// A write that has asked user code everything and only needs the locks.
 enum Prepared<T> {
     Put { hash: u32, object: Arc<T>, version: ResourceVersion, report: Report },
-    Remove { hash: u32, tombstone: Tombstone<T>, version: ResourceVersion },
+    Remove { hash: u32, tombstone: Tombstone<Arc<T>>, version: ResourceVersion },
 }
 
 impl<T: Object> Indexer<T> {
@@ -225,7 +225,7 @@ impl<T: Object> Indexer<T> {
     ///
     /// # Errors
     /// As [`Self::apply`].
-    pub fn delete(&self, tombstone: impl Into<Tombstone<T>>) -> Result<Report, crate::Error> {
+    pub fn delete(&self, tombstone: impl Into<Tombstone<Arc<T>>>) -> Result<Report, crate::Error> {
         Ok(self.write(Transaction::Delete(tombstone.into()))?)
     }
 

@@ -236,7 +236,7 @@ where
 }
 
 impl<K: Object> Told<K> {
-    fn hear(&mut self, event: &Event<K>) {
+    fn hear(&mut self, event: &Event<Arc<K>>) {
         let key = event.key().to_string();
         let version = event.object().map(|object| object.resource_version());
         let known = self.objects.get(&key).map(|object| object.resource_version());
@@ -250,21 +250,23 @@ impl<K: Object> Told<K> {
                 self.counts.added += 1;
                 self.objects.insert(key.clone(), object.clone()).is_none()
             }
-            Event::Updated { old, new } => {
+            Event::Updated { old, new, .. } => {
                 self.counts.updated += 1;
                 let before = self.objects.insert(key.clone(), new.clone());
                 before.is_some_and(|before| Arc::ptr_eq(&before, old)) && version != known
             }
-            Event::Deleted(_) => {
+            Event::Deleted { .. } => {
                 self.counts.deleted += 1;
                 self.objects.remove(&key).is_some()
             }
+            _ => unreachable!("not known to this test"),
         };
         if backwards || !expected {
             let event = match event {
                 Event::Added { .. } => "added",
                 Event::Updated { .. } => "updated",
-                Event::Deleted(_) => "deleted",
+                Event::Deleted { .. } => "deleted",
+                _ => unreachable!("not known to this test"),
             };
             self.wrong.push(format!("{event} {key} at {version:?}, known at {known:?}"));
         }

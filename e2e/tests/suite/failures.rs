@@ -4,6 +4,7 @@
 //! How many that is: none where the server still has the version that the informer has reached, and one for each
 //! time that it says that it has not (410).
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use e2e::{ControlPlane, Options, Proxy};
@@ -284,11 +285,14 @@ async fn found_out(scene: &mut Scene, proxy: &mut Proxy) -> Statistics {
     assert_eq!(scene.problems.expired(), 1, "{:#?}", scene.problems.all());
     // What was deleted meanwhile, nobody saw; what was created again as well is another object.
     let told = scene.witness.events();
-    let unseen = |event: &Event<ConfigMap>| {
-        matches!(event, Event::Deleted(Tombstone::FinalStateUnknown { last_known: Some(_), .. }))
+    let unseen = |event: &Event<Arc<ConfigMap>>| {
+        matches!(
+            event,
+            Event::Deleted { tombstone: Tombstone::FinalStateUnknown { last_known: Some(_), .. }, .. }
+        )
     };
     assert!(told.iter().any(unseen), "{told:#?}");
-    let another = |event: &Event<ConfigMap>| matches!(event, Event::Updated { old, new } if old.metadata.uid != new.metadata.uid);
+    let another = |event: &Event<Arc<ConfigMap>>| matches!(event, Event::Updated { old, new, .. } if old.metadata.uid != new.metadata.uid);
     assert!(told.iter().any(another), "{told:#?}");
     statistics
 }

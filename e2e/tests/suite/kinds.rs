@@ -156,12 +156,13 @@ async fn every_kind(options: Options, lists: WatchListMode) -> Vec<(u64, u64)> {
         .iter()
         .map(|event| match event {
             Event::Added { object, .. } => format!("added {}", object.data["spec"]["size"]),
-            Event::Updated { old, new } => {
+            Event::Updated { old, new, .. } => {
                 format!("updated {} {}", old.data["spec"]["size"], new.data["spec"]["size"])
             }
-            Event::Deleted(tombstone) => {
+            Event::Deleted { tombstone, .. } => {
                 format!("deleted {}", tombstone.object().unwrap().data["spec"]["size"])
             }
+            _ => unreachable!("not known to this test"),
         })
         .collect();
     assert_eq!(sizes, ["added 5", "updated 5 100", "deleted 100"]);
@@ -221,14 +222,17 @@ async fn one_namespace() {
 }
 
 /// An event in short: what it is, the old and the new value.
-fn in_short<K>(event: &Event<K>, value: impl Fn(&K) -> String) -> String {
+fn in_short<K>(event: &Event<Arc<K>>, value: impl Fn(&K) -> String) -> String {
     match event {
-        Event::Added { object, in_initial_list } => {
+        Event::Added { object, in_initial_list, .. } => {
             format!("added {}{}", value(object), if *in_initial_list { " initially" } else { "" })
         }
-        Event::Updated { old, new } => format!("updated {} to {}", value(old), value(new)),
-        Event::Deleted(Tombstone::FinalState(object)) => format!("deleted {}", value(object)),
-        Event::Deleted(_) => "deleted unseen".into(),
+        Event::Updated { old, new, .. } => format!("updated {} to {}", value(old), value(new)),
+        Event::Deleted { tombstone: Tombstone::FinalState(object), .. } => {
+            format!("deleted {}", value(object))
+        }
+        Event::Deleted { .. } => "deleted unseen".into(),
+        _ => unreachable!("not known to this test"),
     }
 }
 

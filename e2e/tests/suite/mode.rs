@@ -10,7 +10,6 @@ use http::{Request, Response, Uri};
 use kinformer::{
     Encoding, Event, GenericInformer, KnownKind, Object, Packed, Phase, ReflectorHandle, ReflectorOptions,
     ResourceVersion, SharedIndexInformer, SharedInformerFactory, SharedInformerFactoryBuilder, Statistics,
-    Tombstone,
 };
 use kube_client::Client;
 use kube_client::client::Body;
@@ -120,21 +119,21 @@ impl<K: Kind> Informer<K> {
     }
 
     /// Adds a handler.
-    pub(crate) fn tell(&self, mut hear: impl FnMut(Event<K>) + Send + 'static) {
+    pub(crate) fn tell(&self, mut hear: impl FnMut(Event<Arc<K>>) + Send + 'static) {
         match self {
             Self::Eager(informer) => {
-                informer.handler().named("witness").for_each(move |event: &Event<K>| hear(event.clone()))
+                informer.handler().named("witness").for_each(move |event: &Event<Arc<K>>| hear(event.clone()))
             }
             Self::Packed(informer) => {
                 let mut reader = Reader::default();
                 let handler = informer.handler().named("witness");
-                handler.for_each(move |event: &Event<Packed<K>>| hear(reader.read(event)))
+                handler.for_each(move |event: &Event<Arc<Packed<K>>>| hear(reader.read(event)))
             }
         }
         .unwrap();
     }
 
-    pub(crate) fn stream(&self) -> BoxStream<'static, Event<K>> {
+    pub(crate) fn stream(&self) -> BoxStream<'static, Event<Arc<K>>> {
         match self {
             Self::Eager(informer) => informer.stream().unwrap().boxed(),
             Self::Packed(informer) => {
@@ -169,20 +168,8 @@ impl<K> Default for Reader<K> {
 }
 
 impl<K: Kind> Reader<K> {
-    fn read(&mut self, event: &Event<Packed<K>>) -> Event<K> {
-        match event {
-            Event::Added { object, in_initial_list } => {
-                Event::Added { object: self.object(object), in_initial_list: *in_initial_list }
-            }
-            Event::Updated { old, new } => Event::Updated { old: self.object(old), new: self.object(new) },
-            Event::Deleted(Tombstone::FinalState(object)) => {
-                Event::Deleted(Tombstone::FinalState(self.object(object)))
-            }
-            Event::Deleted(Tombstone::FinalStateUnknown { key, last_known }) => {
-                let last_known = last_known.as_ref().map(|object| self.object(object));
-                Event::Deleted(Tombstone::FinalStateUnknown { key: key.clone(), last_known })
-            }
-        }
+    fn read(&mut self, event: &Event<Arc<Packed<K>>>) -> Event<Arc<K>> {
+        event.clone().map(|object| self.object(&object))
     }
 
     fn object(&mut self, packed: &Arc<Packed<K>>) -> Arc<K> {

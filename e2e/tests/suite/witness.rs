@@ -77,7 +77,7 @@ fn taken_down<K: Kind>(objects: &[impl Borrow<K>]) -> (State, Objects) {
 
 /// A handler that remembers everything.
 pub(crate) struct Witness<K> {
-    events: Arc<Mutex<Vec<Event<K>>>>,
+    events: Arc<Mutex<Vec<Event<Arc<K>>>>>,
 }
 
 impl<K: Kind> Witness<K> {
@@ -88,18 +88,18 @@ impl<K: Kind> Witness<K> {
         Self { events }
     }
 
-    pub(crate) fn events(&self) -> Vec<Event<K>> {
+    pub(crate) fn events(&self) -> Vec<Event<Arc<K>>> {
         self.events.lock().clone()
     }
 
     /// What it was told of one object.
-    pub(crate) fn events_of(&self, key: &str) -> Vec<Event<K>> {
+    pub(crate) fn events_of(&self, key: &str) -> Vec<Event<Arc<K>>> {
         self.events().into_iter().filter(|event| event.key().to_string() == key).collect()
     }
 
     /// How many objects the first list brought.
     pub(crate) fn initial(&self) -> usize {
-        let initial = |event: &&Event<K>| matches!(event, Event::Added { in_initial_list: true, .. });
+        let initial = |event: &&Event<Arc<K>>| matches!(event, Event::Added { in_initial_list: true, .. });
         self.events.lock().iter().filter(initial).count()
     }
 
@@ -121,20 +121,21 @@ impl<K: Kind> Witness<K> {
                     told.is_some().then(|| wrong("an addition of what was there"));
                     object.resource_version()
                 }
-                Event::Updated { old, new } => {
+                Event::Updated { old, new, .. } => {
                     (told != Some(old.resource_version())).then(|| wrong("an update of another state"));
                     new.resource_version()
                 }
-                Event::Deleted(Tombstone::FinalState(object)) => {
+                Event::Deleted { tombstone: Tombstone::FinalState(object), .. } => {
                     told.is_none().then(|| wrong("a deletion of what was not there"));
                     object.resource_version()
                 }
-                Event::Deleted(tombstone) => {
+                Event::Deleted { tombstone, .. } => {
                     let last_known = tombstone.object().map(|object| object.resource_version());
                     (told.is_none() || last_known != told).then(|| wrong("a deletion of another state"));
                     newest.remove(&key);
                     last_known.unwrap_or_default()
                 }
+                _ => unreachable!("not known to this test"),
             };
             if newest
                 .get(&key)
@@ -144,8 +145,9 @@ impl<K: Kind> Witness<K> {
             }
             newest.insert(key.clone(), version.clone());
             match event {
-                Event::Deleted(_) => present.remove(&key),
+                Event::Deleted { .. } => present.remove(&key),
                 Event::Added { .. } | Event::Updated { .. } => present.insert(key, version),
+                _ => unreachable!("not known to this test"),
             };
         }
         present.into_iter().map(|(key, version)| (key, version.to_string())).collect()
@@ -153,16 +155,19 @@ impl<K: Kind> Witness<K> {
 }
 
 /// What an event says without its objects.
-fn short<K: Object>(event: &Event<K>) -> String {
+fn short<K: Object>(event: &Event<Arc<K>>) -> String {
     match event {
-        Event::Added { object, in_initial_list } => {
+        Event::Added { object, in_initial_list, .. } => {
             format!("added {}, in initial list: {in_initial_list}", object.resource_version())
         }
-        Event::Updated { old, new } => {
+        Event::Updated { old, new, .. } => {
             format!("updated {} -> {}", old.resource_version(), new.resource_version())
         }
-        Event::Deleted(Tombstone::FinalState(object)) => format!("deleted {}", object.resource_version()),
-        Event::Deleted(_) => "deleted, final state unknown".into(),
+        Event::Deleted { tombstone: Tombstone::FinalState(object), .. } => {
+            format!("deleted {}", object.resource_version())
+        }
+        Event::Deleted { .. } => "deleted, final state unknown".into(),
+        _ => unreachable!("not known to this test"),
     }
 }
 

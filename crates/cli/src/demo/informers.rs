@@ -170,12 +170,12 @@ fn tell<K: Told + 'static>(
 ) -> Result<Registration, Error> {
     let (screen, clock, told) = (screen.clone(), clock.clone(), told.clone());
     let colours = screen.has_colours();
-    let handler = move |event: Event<K>| {
+    let handler = move |event: Event<Arc<K>>| {
         let counter = match &event {
             Event::Added { in_initial_list: true, .. } => None,
             Event::Added { .. } => Some(&told.adds),
             Event::Updated { .. } => Some(&told.updates),
-            Event::Deleted(_) => Some(&told.deletes),
+            Event::Deleted { .. } => Some(&told.deletes),
         };
         if let Some(counter) = counter {
             counter.fetch_add(1, Ordering::Relaxed);
@@ -204,7 +204,7 @@ fn watch(informer: &SharedIndexInformer<Pod>, trouble: &Arc<Trouble>) -> Result<
             one_more.now.fetch_add(1, Ordering::Relaxed);
             one_more.ever.fetch_add(1, Ordering::Relaxed);
         })
-        .on_delete(move |_: &Tombstone<Pod>| {
+        .on_delete(move |_: &Tombstone<Arc<Pod>>| {
             one_less.now.fetch_sub(1, Ordering::Relaxed);
         });
     let builder = informer.handler().named("watchman").buffer(Buffer::Coalesced);

@@ -38,12 +38,12 @@ pub(crate) trait Told: Object {
 }
 
 /// The line for an event; `None` for what was there before, and for changes that nobody wants to know.
-pub(crate) fn line<T: Told>(event: &Event<T>) -> Option<Story> {
+pub(crate) fn line<T: Told>(event: &Event<Arc<T>>) -> Option<Story> {
     let (verb, what) = match event {
         Event::Added { in_initial_list: true, .. } => return None,
         Event::Added { object, .. } => (Verb::Add, object.state()),
-        Event::Updated { old, new } => (Verb::Update, new.change(old)?),
-        Event::Deleted(tombstone) => {
+        Event::Updated { old, new, .. } => (Verb::Update, new.change(old)?),
+        Event::Deleted { tombstone, .. } => {
             (Verb::Delete, tombstone.object().map(|last| last.state()).unwrap_or_default())
         }
     };
@@ -185,25 +185,25 @@ mod tests {
         typed(cluster::pod(workload, &cluster::Pod { name, revision: 1, node: 2, ip: 1, stage, restarts }))
     }
 
-    fn told<T: Told>(event: &Event<T>) -> Option<String> {
+    fn told<T: Told>(event: &Event<Arc<T>>) -> Option<String> {
         line(event).map(|line| line.shown(false).as_str().split_whitespace().collect::<Vec<_>>().join(" "))
     }
 
     fn change<T: Told>(old: Arc<T>, new: Arc<T>) -> Option<String> {
-        told(&Event::Updated { old, new })
+        told(&Event::<Arc<T>>::updated(old, new))
     }
 
     #[test]
     fn pods_are_told_by_what_they_do() {
-        let add = |in_initial_list| Event::Added { object: pod(Stage::Pending, 0), in_initial_list };
-        assert_eq!(told(&add(false)).as_deref(), Some("add pod shop/web-1 Pending on node-3"));
-        assert_eq!(told(&add(true)), None);
+        let add = Event::<Arc<Pod>>::added(pod(Stage::Pending, 0));
+        assert_eq!(told(&add).as_deref(), Some("add pod shop/web-1 Pending on node-3"));
+        assert_eq!(told(&add.in_initial_list()), None);
         let started = change(pod(Stage::Pending, 0), pod(Stage::Running, 0));
         assert_eq!(started.as_deref(), Some("update pod shop/web-1 Pending -> Running"));
         let crashed = change(pod(Stage::Running, 0), pod(Stage::Crashed, 1));
         assert_eq!(crashed.as_deref(), Some("update pod shop/web-1 Running -> CrashLoopBackOff, 1 restarts"));
         assert_eq!(change(pod(Stage::Running, 0), pod(Stage::Running, 0)), None);
-        let gone = Event::Deleted(Tombstone::FinalState(pod(Stage::Running, 0)));
+        let gone = Event::<Arc<Pod>>::deleted(pod(Stage::Running, 0));
         assert_eq!(told(&gone).as_deref(), Some("delete pod shop/web-1 Running on node-3"));
     }
 
@@ -225,8 +225,7 @@ mod tests {
 
     #[test]
     fn colours_are_left_out_on_request() {
-        let line =
-            line(&Event::Added { object: pod(Stage::Pending, 0), in_initial_list: false }).expect("told");
+        let line = line(&Event::<Arc<Pod>>::added(pod(Stage::Pending, 0))).expect("told");
         assert!(line.shown(true).as_str().contains('\u{1b}'));
         assert!(!line.shown(false).as_str().contains('\u{1b}'));
     }

@@ -35,7 +35,7 @@ pub fn pod(name: &str, value: u32) -> Arc<Pod> {
     Arc::new(Pod { name: name.into(), value })
 }
 
-pub fn unknown(name: &str, last_known: Option<Arc<Pod>>) -> Tombstone<Pod> {
+pub fn unknown(name: &str, last_known: Option<Arc<Pod>>) -> Tombstone<Arc<Pod>> {
     Tombstone::FinalStateUnknown { key: name.parse().unwrap(), last_known }
 }
 

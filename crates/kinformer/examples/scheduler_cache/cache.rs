@@ -58,8 +58,8 @@ impl Cache {
         }
     }
 
-    pub(crate) fn hear_pod(&mut self, event: &Event<Pod>) {
-        if let Event::Updated { old, new } = event
+    pub(crate) fn hear_pod(&mut self, event: &Event<Arc<Pod>>) {
+        if let Event::Updated { old, new, .. } = event
             && old.uid() != new.uid()
         {
             self.remove(old);
@@ -75,17 +75,18 @@ impl Cache {
                 None if self.is_assumed(pod) && !is_finished(pod) => {}
                 None => self.remove(pod),
             },
-            Event::Deleted(tombstone) => {
+            Event::Deleted { tombstone, .. } => {
                 self.missed += usize::from(tombstone.is_final_state_unknown());
                 // Even if it was on no node by its last known state: that it was bound may have been missed too.
                 if let Some(pod) = tombstone.object() {
                     self.remove(pod);
                 }
             }
+            _ => {}
         }
     }
 
-    pub(crate) fn hear_node(&mut self, event: &Event<Node>) {
+    pub(crate) fn hear_node(&mut self, event: &Event<Arc<Node>>) {
         let name = event.key().to_string();
         match event {
             Event::Added { object: node, .. } | Event::Updated { new: node, .. } => {
@@ -93,12 +94,13 @@ impl Cache {
                 info.allocatable = allocatable(node);
                 info.node = Some(node.clone());
             }
-            Event::Deleted(_) => {
+            Event::Deleted { .. } => {
                 if let Some(info) = self.nodes.get_mut(&name) {
                     *info = NodeInfo { requested: info.requested, ..NodeInfo::default() };
                 }
                 self.drop_if_empty(&name);
             }
+            _ => {}
         }
     }
 

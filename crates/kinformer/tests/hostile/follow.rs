@@ -85,13 +85,14 @@ fn value(object: &impl Object) -> String {
     object.labels().find(|(label, _)| *label == "value").map_or("", |(_, value)| value).to_owned()
 }
 
-fn described<K: Object>(event: &Event<K>) -> String {
+fn described<K: Object>(event: &Event<Arc<K>>) -> String {
     let name = event.key().name().to_owned();
     let is = |object: &K| format!("{name}@{}={}", object.resource_version(), value(object));
     match event {
         Event::Added { object, .. } => format!("add {}", is(object)),
         Event::Updated { new, .. } => format!("update {}", is(new)),
-        Event::Deleted(_) => format!("delete {name}"),
+        Event::Deleted { .. } => format!("delete {name}"),
+        _ => unreachable!("not known to this test"),
     }
 }
 

@@ -5,8 +5,8 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use kinformer_core::{KeyRef, Object, ResourceVersion, Tombstone};
-use kinformer_processor::{Error, Event, Notification, SharedProcessor};
+use kinformer_core::{Change, KeyRef, Object, ResourceVersion, Tombstone};
+use kinformer_processor::{Error, Event, SharedProcessor};
 use kinformer_testing::reentrant;
 use tokio::sync::{Notify, watch};
 use tokio::task::JoinHandle;
@@ -38,29 +38,32 @@ pub fn pod(name: &str, version: u64) -> Arc<Pod> {
     Arc::new(Pod { name: name.to_owned(), version })
 }
 
-pub fn added(name: &str, version: u64) -> Notification<Pod> {
-    Notification::added(pod(name, version))
+pub fn added(name: &str, version: u64) -> Change<Pod> {
+    Change::added(pod(name, version))
 }
 
-pub fn updated(name: &str, old: u64, new: u64) -> Notification<Pod> {
-    Notification::updated(pod(name, old), pod(name, new))
+pub fn updated(name: &str, old: u64, new: u64) -> Change<Pod> {
+    Change::updated(pod(name, old), pod(name, new))
 }
 
-pub fn deleted(name: &str, version: u64) -> Notification<Pod> {
-    Notification::deleted(pod(name, version))
+pub fn deleted(name: &str, version: u64) -> Change<Pod> {
+    Change::deleted(pod(name, version))
 }
 
 /// An event in words: `+a1`, `+a1!` (initial list), `a1>2`, `-a2`, `-a2?` (final state unknown).
-pub fn words(event: &Event<Pod>) -> String {
+pub fn words(event: &Event<Arc<Pod>>) -> String {
     match event {
-        Event::Added { object, in_initial_list } => {
+        Event::Added { object, in_initial_list, .. } => {
             format!("+{}{}{}", object.name, object.version, if *in_initial_list { "!" } else { "" })
         }
-        Event::Updated { old, new } => format!("{}{}>{}", new.name, old.version, new.version),
-        Event::Deleted(Tombstone::FinalState(object)) => format!("-{}{}", object.name, object.version),
-        Event::Deleted(Tombstone::FinalStateUnknown { key, last_known }) => {
+        Event::Updated { old, new, .. } => format!("{}{}>{}", new.name, old.version, new.version),
+        Event::Deleted { tombstone: Tombstone::FinalState(object), .. } => {
+            format!("-{}{}", object.name, object.version)
+        }
+        Event::Deleted { tombstone: Tombstone::FinalStateUnknown { key, last_known }, .. } => {
             format!("-{key}{}?", last_known.as_ref().map_or(0, |pod| pod.version))
         }
+        _ => unreachable!("not known to this test"),
     }
 }
 
@@ -73,11 +76,11 @@ impl Recorder {
         Self(watch::Sender::new(Vec::new()))
     }
 
-    pub fn note(&self, event: &Event<Pod>) {
+    pub fn note(&self, event: &Event<Arc<Pod>>) {
         self.0.send_modify(|told| told.push(words(event)));
     }
 
-    pub fn handler(&self) -> impl FnMut(&Event<Pod>) + Send + 'static {
+    pub fn handler(&self) -> impl FnMut(&Event<Arc<Pod>>) + Send + 'static {
         let recorder = self.clone();
         move |event| recorder.note(event)
     }

@@ -30,7 +30,7 @@ pub(crate) struct View {
 }
 
 impl View {
-    pub(crate) fn hear(&mut self, event: &Event<Item>) {
+    pub(crate) fn hear(&mut self, event: &Event<Arc<Item>>) {
         let key = event.key().to_string();
         let mut check = |good: bool, what: &str| {
             if !good {
@@ -43,21 +43,22 @@ impl View {
             *newest = object.version;
         }
         let text = match event {
-            Event::Added { object, in_initial_list } => {
+            Event::Added { object, in_initial_list, .. } => {
                 check(!self.map.contains_key(&key), "added twice");
                 self.map.insert(key.clone(), (**object).clone());
                 format!("add {key} {}{}", object.value, if *in_initial_list { " initial" } else { "" })
             }
-            Event::Updated { old, new } => {
+            Event::Updated { old, new, .. } => {
                 check(self.map.get(&key) == Some(&**old), "old is not what was seen before");
                 self.map.insert(key.clone(), (**new).clone());
                 format!("update {key} {} {}", old.value, new.value)
             }
-            Event::Deleted(tombstone) => {
+            Event::Deleted { tombstone, .. } => {
                 check(self.map.remove(&key).is_some(), "deleted what was not there");
                 let unknown = matches!(tombstone, Tombstone::FinalStateUnknown { .. });
                 format!("delete {key}{}", if unknown { " unknown" } else { "" })
             }
+            _ => unreachable!("not known to this test"),
         };
         self.texts.push(text);
     }
@@ -74,7 +75,7 @@ impl Default for Seen {
 }
 
 impl Seen {
-    pub(crate) fn hear(&self, event: &Event<Item>) {
+    pub(crate) fn hear(&self, event: &Event<Arc<Item>>) {
         self.0.send_modify(|view| view.hear(event));
     }
 

@@ -17,7 +17,7 @@ pub enum Record<T> {
     /// A change.
     Update(Arc<T>),
     /// A deletion.
-    Delete(Tombstone<T>),
+    Delete(Tombstone<Arc<T>>),
     /// A whole list.
     Replace(Replacement<T>),
     /// A resync.
@@ -211,7 +211,7 @@ impl<T: Object> Sink<T> for RecordingSink<T> {
         self.set(object, Record::Update)
     }
 
-    fn delete(&self, tombstone: Tombstone<T>) -> Result<Report, Error> {
+    fn delete(&self, tombstone: Tombstone<Arc<T>>) -> Result<Report, Error> {
         let key = ObjectKey::try_from(tombstone.key())?.to_string();
         self.record(
             || key.clone(),

@@ -40,7 +40,7 @@ async fn measured<T: Object>(
 ) -> Result<(), Failure> {
     let told = Arc::new(Told::default());
     let hears = told.clone();
-    let handler = pods.handler().for_each(move |event: &Event<T>| {
+    let handler = pods.handler().for_each(move |event: &Event<Arc<T>>| {
         hears.event(|| Some(event.object()?.resource_version().to_string()));
     })?;
     factory.start()?;
