@@ -1,5 +1,7 @@
 //! Events of the demo, told in words.
 
+use std::sync::Arc;
+
 use std::fmt;
 
 use anstyle::{AnsiColor, Style};
@@ -168,7 +170,6 @@ pub(crate) fn is_ready(node: &Node) -> bool {
 mod tests {
     use std::sync::Arc;
 
-    use kinformer::Tombstone;
     use serde::de::DeserializeOwned;
     use serde_json::Value;
 
