@@ -39,7 +39,11 @@ async fn trusts(server: &SelfSigned, trusted: &[&CertificateDer<'static>]) -> Re
         let listed = tokio::time::timeout(PATIENCE, source.list(ListOptions::at(""))).await.unwrap();
         results.push(listed.map(|_| ()).map_err(|error| error.to_string()));
     }
-    assert_eq!(results[0], results[1]);
+    // The error of an expired certificate has the time in it.
+    let without_times = |result: &Result<(), String>| {
+        result.clone().map_err(|error| error.replace(|c: char| c.is_ascii_digit(), ""))
+    };
+    assert_eq!(without_times(&results[0]), without_times(&results[1]));
     assert_eq!(scripted.asked().len(), if results[0].is_ok() { 2 } else { 0 });
     results.remove(0)
 }

@@ -176,6 +176,7 @@ fn tell<K: Told + 'static>(
             Event::Added { .. } => Some(&told.adds),
             Event::Updated { .. } => Some(&told.updates),
             Event::Deleted { .. } => Some(&told.deletes),
+            _ => None,
         };
         if let Some(counter) = counter {
             counter.fetch_add(1, Ordering::Relaxed);

@@ -48,6 +48,7 @@ pub(crate) fn line<T: Told>(event: &Event<Arc<T>>) -> Option<Story> {
         Event::Deleted { tombstone, .. } => {
             (Verb::Delete, tombstone.object().map(|last| last.state()).unwrap_or_default())
         }
+        _ => return None,
     };
     Some(Story { verb, kind: T::KIND, key: event.key().to_string(), what })
 }
