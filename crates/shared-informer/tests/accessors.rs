@@ -161,10 +161,10 @@ impl Seen {
                 seen.insert(object.item.name.clone(), object.item.value);
             }
             Event::Deleted { tombstone: Tombstone::FinalState(object), .. } => {
-                drop(seen.remove(&object.item.name))
+                seen.remove(&object.item.name);
             }
             Event::Deleted { tombstone: Tombstone::FinalStateUnknown { key, .. }, .. } => {
-                drop(seen.remove(key.name()))
+                seen.remove(key.name());
             }
             _ => unreachable!("not known to this test"),
         }
