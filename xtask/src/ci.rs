@@ -10,6 +10,9 @@ pub(crate) struct Args {
     /// Go on after a step that fails, and fail at the end.
     #[arg(long)]
     keep_going: bool,
+    /// Only the steps whose name contains this; may be repeated
+    #[arg(long, value_name = "STEP")]
+    only: Vec<String>,
 }
 
 const README: &str = "README.md";
@@ -59,9 +62,20 @@ fn passed((): ()) -> Done {
 
 /// Runs the steps.
 pub(crate) fn run(args: &Args) -> Result<(), String> {
-    let (summary, failed) = run_steps(&STEPS, args.keep_going);
+    let (summary, failed) = run_steps(&chosen(&STEPS, &args.only)?, args.keep_going);
     println!("\n{summary}");
     if failed.is_empty() { Ok(()) } else { Err(format!("ci: failed: {}", failed.join(", "))) }
+}
+
+/// The steps whose names contain one of these, in their order; all of them without any.
+fn chosen(steps: &[Step], only: &[String]) -> Result<Vec<Step>, String> {
+    let names = || steps.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ");
+    let unknown = |part: &&String| !steps.iter().any(|(name, _)| name.contains(part.as_str()));
+    if let Some(unknown) = only.iter().find(unknown) {
+        return Err(format!("no step has {unknown:?} in its name; there are: {}", names()));
+    }
+    let is_chosen = |name: &str| only.is_empty() || only.iter().any(|part| name.contains(part.as_str()));
+    Ok(steps.iter().filter(|(name, _)| is_chosen(name)).copied().collect())
 }
 
 /// Runs the steps; gives a line for each, a last line that counts, and the names of those that failed.
@@ -285,6 +299,20 @@ mod tests {
         assert_eq!(last_line(&[FAILS, PASSES], true), "ci: 1 passed, 1 failed");
         assert_eq!(run_steps(&[PASSES, FAILS], true).1, ["bad"]);
         assert!(run_steps(&[SKIPPED], false).0.contains("absent: skipped: no tool"));
+    }
+
+    #[test]
+    fn steps_can_be_chosen_by_name() {
+        let names = |only: &[&str]| {
+            let only: Vec<_> = only.iter().map(|part| (*part).to_owned()).collect();
+            let steps = chosen(&[PASSES, FAILS, SKIPPED], &only)?;
+            Ok::<_, String>(steps.iter().map(|(name, _)| *name).collect::<Vec<_>>())
+        };
+        assert_eq!(names(&[]).unwrap(), ["good", "bad", "absent"]);
+        assert_eq!(names(&["abs", "goo"]).unwrap(), ["good", "absent"]);
+        assert!(
+            names(&["good", "nothing"]).is_err_and(|error| error.contains("there are: good, bad, absent"))
+        );
     }
 
     #[test]
