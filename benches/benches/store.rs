@@ -5,7 +5,7 @@ use std::future::Future as _;
 use std::hint::black_box;
 use std::task::{Context, Waker};
 
-use benches::{Locked, filled, indexer, moved, pick, pod};
+use benches::{Locked, filled, indexer, key, moved, pick, pod};
 use criterion::{BatchSize, BenchmarkId, Criterion, criterion_group, criterion_main};
 use kinformer_core::{Replacement, ResourceVersion};
 
@@ -24,7 +24,7 @@ fn store(c: &mut Criterion) {
 
         let mut group = c.benchmark_group("get");
         group.bench_function(id("indexer"), |b| {
-            b.iter(|| black_box(ours.get_by_key(&*keys[pick(next(), n)])))
+            b.iter(|| black_box(ours.get_by_key(key(&keys[pick(next(), n)]))))
         });
         group.bench_function(id("locked"), |b| b.iter(|| black_box(locked.get(&keys[pick(next(), n)]))));
         group.finish();
@@ -90,7 +90,7 @@ fn store(c: &mut Criterion) {
             b.iter(|| {
                 let (i, version) = (pick(next(), n), turn());
                 drop(ours.update(moved(&keys, i, version)));
-                drop(ours.delete_by_key(&*keys[i]));
+                drop(ours.delete_by_key(key(&keys[i])));
                 drop(ours.add(moved(&keys, i, version + 1)));
             });
         });

@@ -9,4 +9,4 @@ mod names;
 mod pods;
 
 pub use locked::Locked;
-pub use pods::{INDEXES, Pod, filled, index_name, indexer, keys, moved, pick, pod};
+pub use pods::{INDEXES, Pod, filled, index_name, indexer, key, keys, moved, pick, pod};

@@ -23,7 +23,7 @@ const NAMESPACE: &str = "default";
 
 impl Object for Pod {
     fn key(&self) -> KeyRef<'_> {
-        KeyRef::new(NAMESPACE, self.key.get(NAMESPACE.len() + 1..).unwrap_or_default())
+        key(&self.key)
     }
 
     fn resource_version(&self) -> ResourceVersion {
@@ -43,6 +43,11 @@ impl Pod {
         let value = self.values.get(index).copied().unwrap_or_default();
         NAMES.get(value as usize).copied().unwrap_or(NAMESPACE)
     }
+}
+
+/// The key of one of [`keys`].
+pub fn key(text: &str) -> KeyRef<'_> {
+    KeyRef::new(NAMESPACE, text.get(NAMESPACE.len() + 1..).unwrap_or_default())
 }
 
 /// Deterministic keys such as `default/xkqz…`, 20 letters each, as a deployment names its pods.

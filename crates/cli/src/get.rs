@@ -65,7 +65,7 @@ impl Wanted {
         }
         let Some(key) = &args.key else { return Ok(Self::All) };
         let key: ObjectKey = key.parse().map_err(|error| Error::Usage(format!("{error}")))?;
-        let namespace = (!key.namespace().is_empty()).then(|| key.namespace().to_owned());
+        let namespace = key.namespace().map(str::to_owned);
         if let (Some(namespace), Some(other)) = (&namespace, &args.scope.namespace)
             && namespace != other
         {

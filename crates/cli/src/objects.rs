@@ -25,7 +25,7 @@ pub(crate) fn listed(objects: &[&Whole], format: Format, now: Timestamp) -> Text
             let text =
                 |value: Option<&str>| value.filter(|value| !value.is_empty()).unwrap_or("-").to_owned();
             [
-                text(Some(key.namespace())),
+                text(key.namespace()),
                 text(Some(key.name())),
                 text(object.phase(&fields).as_deref()),
                 text(object.node(&fields).as_deref()),

@@ -107,8 +107,8 @@ pub enum Error {
     Closed,
 }
 
-fn named(key: &Option<ObjectKey>) -> &str {
-    key.as_ref().map_or("an object of unknown key", ObjectKey::as_str)
+fn named(key: &Option<ObjectKey>) -> &dyn fmt::Display {
+    key.as_ref().map_or(&"an object of unknown key", |key| key)
 }
 
 /// An object without a valid key.
@@ -127,8 +127,10 @@ pub enum KeyProblem {
     EmptyName,
     /// There is a `/` with no namespace in front of it.
     EmptyNamespace,
-    /// The namespace or the name contains a `/`.
+    /// A text that was to be read as the key of a Kubernetes object has more than one `/`.
     TooManySlashes,
+    /// The cluster or the namespace has 4 GiB or more.
+    TooLong,
     /// The object panicked when it was asked for its key.
     Panicked,
 }
@@ -156,6 +158,7 @@ impl fmt::Display for KeyProblem {
             Self::EmptyName => "the name is empty",
             Self::EmptyNamespace => "the namespace is empty",
             Self::TooManySlashes => "there is more than one '/'; expected namespace/name or name",
+            Self::TooLong => "the cluster or the namespace is longer than 4 GiB",
             Self::Panicked => "the object panicked when asked for it",
         })
     }

@@ -1,52 +1,85 @@
-//! Object keys: `namespace/name`, or `name` for what is cluster-scoped.
+//! Object keys: an optional cluster, an optional namespace and a name.
 
 use std::cmp::Ordering;
+use std::convert::Infallible;
 use std::fmt;
+use std::hash::{Hash, Hasher};
 use std::str::FromStr;
 use std::sync::Arc;
 
 use crate::{KeyError, KeyProblem};
 
-/// A borrowed object key: the namespace (empty for a cluster-scoped object) and the name.
+/// A borrowed object key: an optional cluster, an optional namespace, and a name of any characters.
 ///
 /// It is made from an object without an allocation and is what every look-up takes. It is not checked when
 /// it is made: a key that no object can have simply finds nothing. Whatever stores or queues an object calls
 /// [`KeyRef::check`] first.
 ///
-/// Keys are ordered as their text is, byte by byte, which is the order of a Kubernetes list.
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+/// Keys are equal, and are hashed, by their parts. They are ordered by cluster, then by namespace, then by name, each
+/// byte by byte; a part that is missing comes before any other. This is the order of a Kubernetes list within one
+/// namespace; across namespaces Kubernetes orders by `namespace/name`, so that `a-b/x` comes before `a/x` there.
+///
+/// `namespace/name` is the text form of Kubernetes keys. It is read by [`KeyRef::parse`] only, never by a look-up,
+/// since the name of an object that is not of Kubernetes may contain a `/`:
+///
+/// ```
+/// use kinformer_core::KeyRef;
+///
+/// assert_eq!(KeyRef::parse("default/web-0")?, KeyRef::new("default", "web-0"));
+/// assert_ne!(KeyRef::named("default/web-0"), KeyRef::new("default", "web-0"));
+/// assert_eq!(KeyRef::named("s3://logs/2026/11").namespace(), None);
+/// assert_eq!(KeyRef::new("default", "web-0").in_cluster("east").to_string(), "east|default/web-0");
+/// # Ok::<(), kinformer_core::KeyError>(())
+/// ```
+// The order of the fields is the order of keys. An empty text is a part that is missing.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct KeyRef<'a> {
+    cluster: &'a str,
     namespace: &'a str,
     name: &'a str,
 }
 
 impl<'a> KeyRef<'a> {
-    /// The key of an object in `namespace`; an empty namespace means cluster-scoped.
+    /// The key of a Kubernetes object in `namespace`; an empty namespace means none.
     pub const fn new(namespace: &'a str, name: &'a str) -> Self {
-        Self { namespace, name }
+        Self { cluster: "", namespace, name }
     }
 
-    /// The key of a cluster-scoped object.
-    pub const fn cluster(name: &'a str) -> Self {
-        Self { namespace: "", name }
+    /// The key of a cluster-scoped Kubernetes object, or a string of the user's own, whatever is in it: a file path, a
+    /// URL, an S3 key.
+    pub const fn named(name: &'a str) -> Self {
+        Self::new("", name)
     }
 
-    /// Reads `namespace/name` or `name`.
+    /// The same key in this cluster; an empty cluster means none.
+    #[must_use]
+    pub const fn in_cluster(self, cluster: &'a str) -> Self {
+        Self { cluster, ..self }
+    }
+
+    /// Reads the text form of Kubernetes keys: `namespace/name` or `name`. The key has no cluster.
     ///
     /// # Errors
     /// More than one `/`, an empty name, or an empty namespace in front of a `/`.
     pub fn parse(text: &'a str) -> Result<Self, KeyError> {
-        let key = Self::from(text);
-        if key.namespace.is_empty() && text.starts_with('/') {
-            return Err(KeyError::new(text, KeyProblem::EmptyNamespace));
-        }
-        key.check()?;
-        Ok(key)
+        let problem = match text.split_once('/') {
+            Some(("", _)) => KeyProblem::EmptyNamespace,
+            Some((_, name)) if name.contains('/') => KeyProblem::TooManySlashes,
+            Some((namespace, name)) if !name.is_empty() => return Ok(Self::new(namespace, name)),
+            None if !text.is_empty() => return Ok(Self::named(text)),
+            _ => KeyProblem::EmptyName,
+        };
+        Err(KeyError::new(text, problem))
     }
 
-    /// The namespace; empty for a cluster-scoped object.
-    pub const fn namespace(self) -> &'a str {
-        self.namespace
+    /// The cluster, if the key has one.
+    pub const fn cluster(self) -> Option<&'a str> {
+        if self.cluster.is_empty() { None } else { Some(self.cluster) }
+    }
+
+    /// The namespace; `None` for a cluster-scoped object and for a string of the user's own.
+    pub const fn namespace(self) -> Option<&'a str> {
+        if self.namespace.is_empty() { None } else { Some(self.namespace) }
     }
 
     /// The name.
@@ -57,66 +90,78 @@ impl<'a> KeyRef<'a> {
     /// Whether an object may be stored or queued under this key.
     ///
     /// # Errors
-    /// An empty name, or a `/` in the namespace or the name (the key could not be read back).
+    /// An empty name.
     pub fn check(self) -> Result<(), KeyError> {
-        let problem = if self.name.is_empty() {
-            KeyProblem::EmptyName
-        } else if self.name.contains('/') || self.namespace.contains('/') {
-            KeyProblem::TooManySlashes
-        } else {
-            return Ok(());
-        };
-        Err(KeyError::new(self.to_string(), problem))
-    }
-
-    fn parts(self) -> [&'a str; 3] {
-        let slash = if self.namespace.is_empty() { "" } else { "/" };
-        [self.namespace, slash, self.name]
-    }
-}
-
-impl Ord for KeyRef<'_> {
-    fn cmp(&self, other: &Self) -> Ordering {
-        if self.namespace == other.namespace {
-            return self.name.cmp(other.name);
+        if self.name.is_empty() {
+            return Err(KeyError::new(self.to_string(), KeyProblem::EmptyName));
         }
-        let bytes = |key: &Self| key.parts().into_iter().flat_map(str::bytes);
-        bytes(self).cmp(bytes(other))
+        Ok(())
     }
 }
 
-impl PartialOrd for KeyRef<'_> {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
+/// One pass over the parts, without an allocation. An [`ObjectKey`] has the same hash.
+impl Hash for KeyRef<'_> {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        // None of these bytes occurs in UTF-8, so no two keys feed the same bytes, and none a prefix of another's.
+        const END_OF_CLUSTER: u8 = 0xfd;
+        const END_OF_NAMESPACE: u8 = 0xfe;
+        const END_OF_NAME: u8 = 0xff;
+        if !self.cluster.is_empty() {
+            state.write(self.cluster.as_bytes());
+            state.write_u8(END_OF_CLUSTER);
+        }
+        if !self.namespace.is_empty() {
+            state.write(self.namespace.as_bytes());
+            state.write_u8(END_OF_NAMESPACE);
+        }
+        state.write(self.name.as_bytes());
+        state.write_u8(END_OF_NAME);
     }
 }
 
+/// `namespace/name` or `name`, after `cluster|` if the key has a cluster. For people: keys that differ may look the
+/// same.
 impl fmt::Display for KeyRef<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.parts().into_iter().try_for_each(|part| f.write_str(part))
+        for (part, separator) in [(self.cluster, "|"), (self.namespace, "/")] {
+            if !part.is_empty() {
+                f.write_str(part)?;
+                f.write_str(separator)?;
+            }
+        }
+        f.write_str(self.name)
     }
 }
 
+/// The text form in quotation marks; the parts where that could be another key.
 impl fmt::Debug for KeyRef<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "\"{self}\"")
-    }
-}
-
-/// Splits at the first `/`; without one the key is cluster-scoped. Never fails: see [`KeyRef::parse`] for the
-/// form that does.
-impl<'a> From<&'a str> for KeyRef<'a> {
-    fn from(text: &'a str) -> Self {
-        match text.split_once('/') {
-            Some((namespace, name)) => Self { namespace, name },
-            None => Self::cluster(text),
+        if self.cluster.is_empty() && !self.namespace.contains('/') && !self.name.contains('/') {
+            return write!(f, "\"{self}\"");
         }
+        f.debug_struct("KeyRef")
+            .field("cluster", &self.cluster())
+            .field("namespace", &self.namespace())
+            .field("name", &self.name)
+            .finish()
     }
 }
 
-impl<'a> From<&'a String> for KeyRef<'a> {
-    fn from(text: &'a String) -> Self {
-        Self::from(text.as_str())
+/// As [`KeyRef::parse`].
+impl<'a> TryFrom<&'a str> for KeyRef<'a> {
+    type Error = KeyError;
+
+    fn try_from(text: &'a str) -> Result<Self, KeyError> {
+        Self::parse(text)
+    }
+}
+
+/// As [`KeyRef::parse`].
+impl<'a> TryFrom<&'a String> for KeyRef<'a> {
+    type Error = KeyError;
+
+    fn try_from(text: &'a String) -> Result<Self, KeyError> {
+        Self::parse(text)
     }
 }
 
@@ -126,40 +171,57 @@ impl<'a> From<&'a ObjectKey> for KeyRef<'a> {
     }
 }
 
+/// The namespace, which may be empty, and the name.
 impl<'a> From<(&'a str, &'a str)> for KeyRef<'a> {
     fn from((namespace, name): (&'a str, &'a str)) -> Self {
-        Self { namespace, name }
+        Self::new(namespace, name)
     }
 }
 
-/// An owned object key, always well formed: one shared string, 16 bytes to hold, cheap to clone.
+/// An owned object key, whose name is not empty: one shared allocation, 24 bytes to hold, cheap to clone.
 ///
-/// Ordered as its text is, byte by byte, which is the order of a Kubernetes list.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct ObjectKey(Arc<str>);
+/// Equal, ordered and hashed as the [`KeyRef`] that it gives.
+#[derive(Clone, PartialEq, Eq)]
+pub struct ObjectKey {
+    /// The parts, one behind the other.
+    parts: Arc<str>,
+    cluster_len: u32,
+    namespace_len: u32,
+}
 
 impl ObjectKey {
-    /// Makes a key of its parts; an empty namespace means cluster-scoped.
+    /// The key of a Kubernetes object in `namespace`; an empty namespace means none.
     ///
     /// # Errors
-    /// As [`KeyRef::check`].
+    /// An empty name, or a namespace of 4 GiB or more.
     pub fn new(namespace: &str, name: &str) -> Result<Self, KeyError> {
         Self::try_from(KeyRef::new(namespace, name))
     }
 
-    /// The key as borrowed parts. O(length).
+    /// The key of a cluster-scoped Kubernetes object, or a string of the user's own, whatever is in it.
+    ///
+    /// # Errors
+    /// An empty name.
+    pub fn named(name: &str) -> Result<Self, KeyError> {
+        Self::try_from(KeyRef::named(name))
+    }
+
+    /// The key as borrowed parts. O(1).
     pub fn as_key(&self) -> KeyRef<'_> {
-        KeyRef::from(&*self.0)
+        let split = |text, length| str::split_at_checked(text, length as usize).unwrap_or_default();
+        let (cluster, rest) = split(&*self.parts, self.cluster_len);
+        let (namespace, name) = split(rest, self.namespace_len);
+        KeyRef { cluster, namespace, name }
     }
 
-    /// The key as text: `namespace/name` or `name`.
-    pub fn as_str(&self) -> &str {
-        &self.0
+    /// As [`KeyRef::cluster`].
+    pub fn cluster(&self) -> Option<&str> {
+        self.as_key().cluster()
     }
 
-    /// The namespace; empty for a cluster-scoped object.
-    pub fn namespace(&self) -> &str {
-        self.as_key().namespace
+    /// As [`KeyRef::namespace`].
+    pub fn namespace(&self) -> Option<&str> {
+        self.as_key().namespace()
     }
 
     /// The name.
@@ -168,35 +230,32 @@ impl ObjectKey {
     }
 }
 
+/// # Errors
+/// An empty name, or a cluster or a namespace of 4 GiB or more.
 impl TryFrom<KeyRef<'_>> for ObjectKey {
     type Error = KeyError;
 
     fn try_from(key: KeyRef<'_>) -> Result<Self, KeyError> {
         key.check()?;
-        Ok(Self(match key.namespace {
-            "" => key.name.into(),
-            _ => key.to_string().into(),
-        }))
+        let length =
+            |part: &str| u32::try_from(part.len()).map_err(|_| KeyError::new(key.name, KeyProblem::TooLong));
+        Ok(Self {
+            parts: match (key.cluster, key.namespace) {
+                ("", "") => key.name.into(),
+                _ => [key.cluster, key.namespace, key.name].concat().into(),
+            },
+            cluster_len: length(key.cluster)?,
+            namespace_len: length(key.namespace)?,
+        })
     }
 }
 
+/// As [`KeyRef::parse`].
 impl FromStr for ObjectKey {
     type Err = KeyError;
 
     fn from_str(text: &str) -> Result<Self, KeyError> {
-        KeyRef::parse(text).map(|_| Self(text.into()))
-    }
-}
-
-impl AsRef<str> for ObjectKey {
-    fn as_ref(&self) -> &str {
-        &self.0
-    }
-}
-
-impl std::borrow::Borrow<str> for ObjectKey {
-    fn borrow(&self) -> &str {
-        &self.0
+        KeyRef::parse(text)?.try_into()
     }
 }
 
@@ -206,14 +265,39 @@ impl PartialEq<KeyRef<'_>> for ObjectKey {
     }
 }
 
+impl PartialOrd for ObjectKey {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for ObjectKey {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.as_key().cmp(&other.as_key())
+    }
+}
+
+impl Hash for ObjectKey {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.as_key().hash(state);
+    }
+}
+
 impl fmt::Display for ObjectKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
+        self.as_key().fmt(f)
     }
 }
 
 impl fmt::Debug for ObjectKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Debug::fmt(&*self.0, f)
+        fmt::Debug::fmt(&self.as_key(), f)
+    }
+}
+
+/// For look-ups that take a key or its text form: a key that is one already cannot fail.
+impl From<Infallible> for KeyError {
+    fn from(never: Infallible) -> Self {
+        match never {}
     }
 }

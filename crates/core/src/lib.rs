@@ -6,7 +6,8 @@
 //! * [`Object`]: anything with a key. Your own `struct Pod { name, value }` is one as soon as it says what
 //!   its key is; a type that is not yours becomes one inside [`Keyed`]; with the feature `kube` every
 //!   `kube_core::Resource` is one.
-//! * [`ObjectKey`] and [`KeyRef`]: `namespace/name`, owned in one allocation or borrowed in none.
+//! * [`ObjectKey`] and [`KeyRef`]: an optional cluster, an optional namespace and a name of any characters, owned in
+//!   one allocation or borrowed in none.
 //! * [`ResourceVersion`]: an opaque string that compares only when comparing is not a guess.
 //! * [`Delta`], [`DeltaType`], [`Tombstone`], [`Replacement`]: what happened to an object, to all objects.
 //! * [`Change`]: what a delta did to a stored object.

@@ -132,12 +132,13 @@ impl<T> Keyed<T> {
         Self { key, value }
     }
 
-    /// A value under the key that the key function gives, as `namespace/name` or `name`.
+    /// A value under the string that the key function gives, whatever is in it: the key is a name, without a
+    /// namespace. With [`Self::new`] a value has a key of several parts.
     ///
     /// # Errors
-    /// What the key function gave is not a key.
+    /// The key function gave an empty string.
     pub fn by<K: AsRef<str>>(key_function: impl FnOnce(&T) -> K, value: T) -> Result<Self, KeyError> {
-        let key = key_function(&value).as_ref().parse()?;
+        let key = ObjectKey::named(key_function(&value).as_ref())?;
         Ok(Self { key, value })
     }
 

@@ -3,6 +3,7 @@
 
 use std::cmp::Ordering;
 use std::collections::HashMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
 use kinformer_core::{
@@ -28,18 +29,81 @@ impl Object for Pod {
 
 // contract: O-01
 #[test]
-fn a_key_is_namespace_and_name_or_name_alone() {
-    let namespaced: ObjectKey = "kube-system/dns".parse().unwrap();
-    assert_eq!((namespaced.namespace(), namespaced.name()), ("kube-system", "dns"));
-    let cluster: ObjectKey = "node-1".parse().unwrap();
-    assert_eq!((cluster.namespace(), cluster.name()), ("", "node-1"));
-    assert_eq!(cluster, KeyRef::cluster("node-1"));
-    assert_eq!(KeyRef::from(("a", "b")), KeyRef::from("a/b"));
+fn a_key_is_its_parts() {
+    let key = KeyRef::new("kube-system", "dns");
+    assert_eq!((key.cluster(), key.namespace(), key.name()), (None, Some("kube-system"), "dns"));
+    let key = key.in_cluster("east");
+    assert_eq!((key.cluster(), key.namespace(), key.name()), (Some("east"), Some("kube-system"), "dns"));
+    let owned = ObjectKey::try_from(key).unwrap();
+    assert_eq!(
+        (owned.cluster(), owned.namespace(), owned.name()),
+        (Some("east"), Some("kube-system"), "dns")
+    );
+    assert_eq!(KeyRef::new("", "node-1"), KeyRef::named("node-1"));
+    assert_eq!(KeyRef::named("node-1").in_cluster(""), KeyRef::named("node-1"));
+    assert_eq!(ObjectKey::named("node-1").unwrap(), KeyRef::from(("", "node-1")));
+    assert_eq!(KeyRef::from(&owned), key);
 }
 
 // contract: O-01
 #[test]
-fn malformed_keys_are_refused_by_name() {
+fn only_an_empty_name_is_refused() {
+    for name in ["/etc/hosts", "https://example.com/a?b=c#d", "s3://bucket/a//b/", "/", "|", " ", "\0", "ü/ß"]
+    {
+        let key = ObjectKey::named(name).unwrap();
+        assert_eq!((key.cluster(), key.namespace(), key.name()), (None, None, name));
+        assert_eq!(key.to_string(), name);
+    }
+    for key in [KeyRef::named(""), KeyRef::new("ns", ""), KeyRef::new("ns", "").in_cluster("east")] {
+        let error = ObjectKey::try_from(key).unwrap_err();
+        assert_eq!((error.problem(), error.key()), (KeyProblem::EmptyName, &*key.to_string()));
+        assert_eq!(key.check().unwrap_err(), error);
+    }
+    assert_eq!(ObjectKey::new("ns", "").unwrap_err().problem(), KeyProblem::EmptyName);
+    assert_eq!(ObjectKey::named("").unwrap_err().problem(), KeyProblem::EmptyName);
+}
+
+// contract: O-01
+#[test]
+fn equal_text_is_no_equal_key() {
+    let alike = [
+        KeyRef::named("c|a/b"),
+        KeyRef::named("a/b").in_cluster("c"),
+        KeyRef::new("a", "b").in_cluster("c"),
+        KeyRef::new("c|a", "b"),
+    ];
+    for (place, key) in alike.iter().enumerate() {
+        assert_eq!(key.to_string(), "c|a/b");
+        for other in &alike[place + 1..] {
+            assert_ne!(key, other);
+            assert_ne!(hash(key), hash(other));
+            assert_ne!(format!("{key:?}"), format!("{other:?}"));
+            assert_ne!(ObjectKey::try_from(*key).unwrap(), ObjectKey::try_from(*other).unwrap());
+        }
+    }
+}
+
+// contract: O-01
+#[test]
+fn an_owned_key_takes_24_bytes() {
+    assert!(size_of::<ObjectKey>() <= 24);
+    assert_eq!(size_of::<Option<ObjectKey>>(), size_of::<ObjectKey>());
+}
+
+// contract: O-20
+#[test]
+fn namespace_and_name_are_the_text_of_a_kubernetes_key() {
+    let namespaced: ObjectKey = "kube-system/dns".parse().unwrap();
+    assert_eq!((namespaced.namespace(), namespaced.name()), (Some("kube-system"), "dns"));
+    let cluster_scoped: ObjectKey = "node-1".parse().unwrap();
+    assert_eq!(cluster_scoped, KeyRef::named("node-1"));
+    assert_eq!(KeyRef::try_from("kube-system/dns").unwrap(), KeyRef::new("kube-system", "dns"));
+    assert_eq!(format!("{namespaced:?} {cluster_scoped:?}"), r#""kube-system/dns" "node-1""#);
+}
+
+// contract: O-20
+#[test]
+fn text_that_is_no_kubernetes_key_is_refused() {
     let cases = [
         ("", KeyProblem::EmptyName),
         ("ns/", KeyProblem::EmptyName),
@@ -54,10 +118,28 @@ fn malformed_keys_are_refused_by_name() {
         assert_eq!(error.key(), text);
         assert!(error.to_string().contains(&format!("{text:?}")), "{error}");
         assert_eq!(KeyRef::parse(text).unwrap_err(), error);
+        assert_eq!(KeyRef::try_from(text).unwrap_err(), error);
     }
-    assert_eq!(ObjectKey::new("a/b", "c").unwrap_err().problem(), KeyProblem::TooManySlashes);
-    assert_eq!(ObjectKey::new("a", "b/c").unwrap_err().problem(), KeyProblem::TooManySlashes);
-    assert_eq!(ObjectKey::new("a", "").unwrap_err().problem(), KeyProblem::EmptyName);
+}
+
+fn hash(value: impl Hash) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    value.hash(&mut hasher);
+    hasher.finish()
+}
+
+/// A key as a tuple, which compares part by part; an empty part is missing.
+type Parts = (Option<String>, Option<String>, String);
+
+/// Few letters, separators and bytes of UTF-8 among them, so that joined texts often agree.
+fn any_parts() -> impl Strategy<Value = Parts> {
+    let part = || prop::option::of("[ab/|.ß-]{1,3}");
+    (part(), part(), "[ab/|.ß-]{1,3}")
+}
+
+fn key_of((cluster, namespace, name): &Parts) -> KeyRef<'_> {
+    KeyRef::new(namespace.as_deref().unwrap_or_default(), name)
+        .in_cluster(cluster.as_deref().unwrap_or_default())
 }
 
 fn part() -> impl Strategy<Value = String> {
@@ -67,16 +149,43 @@ fn part() -> impl Strategy<Value = String> {
 proptest! {
     // contract: O-01
     #[test]
-    fn keys_round_trip_and_order_as_their_text(a in (part(), part()), b in (part(), part()), cluster in part()) {
-        let keys = [ObjectKey::new(&a.0, &a.1).unwrap(), ObjectKey::new(&b.0, &b.1).unwrap(), ObjectKey::new("", &cluster).unwrap()];
-        for x in &keys {
-            prop_assert_eq!(&x.to_string().parse::<ObjectKey>().unwrap(), x);
-            prop_assert_eq!(&ObjectKey::try_from(x.as_key()).unwrap(), x);
-            for y in &keys {
-                prop_assert_eq!(x.as_key().cmp(&y.as_key()), x.as_str().cmp(y.as_str()));
-                prop_assert_eq!(x.cmp(y), x.as_str().cmp(y.as_str()));
-            }
-        }
+    fn parts_round_trip(parts in any_parts()) {
+        let key = key_of(&parts);
+        let owned = ObjectKey::try_from(key).unwrap();
+        prop_assert_eq!(owned.as_key(), key);
+        prop_assert_eq!(&owned, &key);
+        prop_assert_eq!(&owned.clone(), &owned);
+        let given = |key: KeyRef<'_>| -> Parts {
+            (key.cluster().map(str::to_owned), key.namespace().map(str::to_owned), key.name().to_owned())
+        };
+        prop_assert_eq!(given(key), parts.clone());
+        prop_assert_eq!(given(owned.as_key()), parts.clone());
+        prop_assert_eq!(owned.to_string(), key.to_string());
+        prop_assert_eq!(format!("{owned:?}"), format!("{key:?}"));
+    }
+
+    // contract: O-01
+    #[test]
+    fn keys_compare_as_tuples_of_their_parts(x in any_parts(), y in any_parts()) {
+        let (a, b) = (key_of(&x), key_of(&y));
+        let (owned_a, owned_b) = (ObjectKey::try_from(a).unwrap(), ObjectKey::try_from(b).unwrap());
+        prop_assert_eq!(a.cmp(&b), x.cmp(&y));
+        prop_assert_eq!(owned_a.cmp(&owned_b), x.cmp(&y));
+        prop_assert_eq!(a == b, x == y);
+        prop_assert_eq!(owned_a == owned_b, x == y);
+        prop_assert_eq!(owned_a == b, x == y);
+        prop_assert_eq!(hash(a) == hash(b), x == y);
+        prop_assert_eq!(hash(a), hash(&owned_a));
+        prop_assert_eq!(hash((a, b)) == hash((b, a)), x == y);
+    }
+
+    // contract: O-20
+    #[test]
+    fn kubernetes_keys_round_trip_as_text(namespace in prop::option::of(part()), name in part()) {
+        let key = ObjectKey::new(namespace.as_deref().unwrap_or_default(), &name).unwrap();
+        prop_assert_eq!(&key.to_string().parse::<ObjectKey>().unwrap(), &key);
+        let text = key.to_string();
+        prop_assert_eq!(KeyRef::parse(&text).unwrap(), key.as_key());
     }
 
     // contract: O-03
@@ -142,15 +251,21 @@ fn key_and_name_are_known_of_every_deletion() {
     }
 }
 
+// contract: O-21
 #[test]
-fn a_foreign_type_becomes_an_object_by_a_key_function() {
+fn a_key_function_gives_a_name_of_any_characters() {
     let keyed = Keyed::by(|n: &u32| format!("numbers/{n}"), 7).unwrap();
-    assert_eq!((keyed.key().namespace(), keyed.key().name(), *keyed), ("numbers", "7", 7));
-    assert_eq!(Keyed::by(|_| "a/b/c", 7).unwrap_err().key(), "a/b/c");
+    assert_eq!((keyed.key(), *keyed), (KeyRef::named("numbers/7"), 7));
+    assert_ne!(keyed.key(), KeyRef::new("numbers", "7"));
+    assert_eq!(Keyed::by(|_| "a//b/c/", 7).unwrap().key().name(), "a//b/c/");
+    assert_eq!(Keyed::by(|_| "", 7).unwrap_err().problem(), KeyProblem::EmptyName);
+    let parts = ObjectKey::new("numbers", "7").unwrap();
+    assert_eq!(Keyed::new(parts.clone(), 7).key(), parts.as_key());
 }
 
 #[test]
-fn keys_are_found_in_maps_by_their_text() {
+fn keys_are_found_in_maps() {
     let map = HashMap::from([("a/b".parse::<ObjectKey>().unwrap(), 1)]);
-    assert_eq!(map.get("a/b"), Some(&1));
+    assert_eq!(map.get(&ObjectKey::new("a", "b").unwrap()), Some(&1));
+    assert_eq!(map.get(&ObjectKey::named("a/b").unwrap()), None);
 }

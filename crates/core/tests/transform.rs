@@ -13,7 +13,7 @@ struct Pod {
 
 impl Object for Pod {
     fn key(&self) -> KeyRef<'_> {
-        KeyRef::cluster(&self.name)
+        KeyRef::named(&self.name)
     }
 }
 
@@ -46,7 +46,7 @@ fn failures_and_panics_name_the_object() {
     for (transform, told) in [(fails, "no"), (panics, "panicked: boom"), (renames, "changed the key to webx")]
     {
         let error = transform.apply(pod("web")).unwrap_err();
-        assert!(matches!(&error, Error::Transform { key, .. } if key.as_str() == "web"));
+        assert!(matches!(&error, Error::Transform { key, .. } if key.name() == "web"));
         assert!(error.to_string().contains(told), "{error}");
     }
     let cut = Transform::in_place(|_: &mut Pod| Ok(()));
@@ -64,7 +64,7 @@ fn the_message_of_a_panic_is_kept() {
 fn a_report_is_clean_or_tells_the_position() {
     let mut report = Report::default();
     assert!(report.is_clean());
-    report.push(3, KeyRef::cluster("").check().unwrap_err());
+    report.push(3, KeyRef::named("").check().unwrap_err());
     assert_eq!(report.problems().len(), 1);
     assert_eq!(
         report.into_result().unwrap_err().to_string(),

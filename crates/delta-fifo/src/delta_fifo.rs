@@ -8,7 +8,7 @@ use kinformer_core::{
     ResourceVersion, Sink, Tombstone, Transform, VersionUpdate,
 };
 
-use crate::in_flight::{InFlight, KeyMap, Newest};
+use crate::in_flight::{InFlight, KeyMap, Lookup, Newest};
 use crate::incoming::{self, Incoming, Keyed};
 use crate::known::{self, Known, LastKnown};
 use crate::popped::{Deltas, Taken};
@@ -199,8 +199,8 @@ impl<T: Object> DeltaFifo<T> {
 
     /// What is queued for a key, in order; empty if it is not queued.
     pub fn get_by_key<'k>(&self, key: impl Into<KeyRef<'k>>) -> Vec<Delta<T>> {
-        let key = key.into().to_string();
-        self.shared.lock().backlog.deltas.get(key.as_str()).map(|deltas| deltas.to_vec()).unwrap_or_default()
+        let key = Lookup(key.into());
+        self.shared.lock().backlog.deltas.get(&key).map(|deltas| deltas.to_vec()).unwrap_or_default()
     }
 }
 
@@ -226,9 +226,9 @@ impl<T: Object> Sink<T> for DeltaFifo<T> {
                 |_| key.to_string(),
                 |state, garbage, tombstone| {
                     let synced = state.initial.written();
-                    let had = match state.flight.newest(key.as_str()) {
+                    let had = match state.flight.newest(&key) {
                         _ if state.backlog.deltas.contains_key(&key) => true,
-                        Some(_) if state.flight.is_processing(key.as_str()) => true,
+                        Some(_) if state.flight.is_processing(&key) => true,
                         Some(Newest::Deleted) => false,
                         Some(Newest::State(_)) => true,
                         None => known,
@@ -267,7 +267,7 @@ impl<T: Object> Sink<T> for DeltaFifo<T> {
                 let queued = |key: &ObjectKey| state.backlog.deltas.contains_key(key);
                 gone.extend(state.flight.existing(|key| !listed(key) && !queued(key)));
                 for (key, object) in known {
-                    match queued(&key) || state.flight.newest(key.as_str()).is_some() {
+                    match queued(&key) || state.flight.newest(&key).is_some() {
                         true => garbage.push(Newest::State(object)),
                         false => gone.push((key, object)),
                     }
@@ -304,8 +304,8 @@ impl<T: Object> Sink<T> for DeltaFifo<T> {
             |known| {
                 self.shared.write_all(known, |state, garbage, known| {
                     for (key, object) in known {
-                        let newer = state.backlog.deltas.contains_key(&key)
-                            || state.flight.newest(key.as_str()).is_some();
+                        let newer =
+                            state.backlog.deltas.contains_key(&key) || state.flight.newest(&key).is_some();
                         match newer {
                             true => garbage.push(Newest::State(Some(object))),
                             false => state.backlog.push(key, Delta::Sync(object), garbage),

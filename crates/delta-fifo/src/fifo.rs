@@ -8,7 +8,7 @@ use kinformer_core::{
     Tombstone,
 };
 
-use crate::in_flight::KeyMap;
+use crate::in_flight::{KeyMap, Lookup};
 use crate::incoming::{self, Incoming, Keyed};
 use crate::sync::{Mutex, MutexGuard};
 use crate::waiting::Changes;
@@ -62,7 +62,7 @@ impl<T: Object> State<T> {
         None
     }
 
-    fn remove(&mut self, key: &str) -> Option<Arc<T>> {
+    fn remove(&mut self, key: &ObjectKey) -> Option<Arc<T>> {
         let entry = self.items.remove(key)?;
         self.initial -= usize::from(entry.initial);
         if self.items.is_empty() {
@@ -79,7 +79,7 @@ impl<T: Object> State<T> {
     fn pop(&mut self) -> Option<Arc<T>> {
         while let Some((key, ticket)) = self.queue.pop_front() {
             if self.items.get(&key).is_some_and(|entry| entry.ticket == ticket) {
-                return self.remove(key.as_str());
+                return self.remove(&key);
             }
         }
         None
@@ -259,8 +259,8 @@ impl<T: Object> Fifo<T> {
 
     /// The queued state of a key.
     pub fn get_by_key<'k>(&self, key: impl Into<KeyRef<'k>>) -> Option<Arc<T>> {
-        let key = key.into().to_string();
-        self.shared.state.lock().items.get(key.as_str()).map(|entry| entry.object.clone())
+        let key = Lookup(key.into());
+        self.shared.state.lock().items.get(&key).map(|entry| entry.object.clone())
     }
 
     /// The queued keys, in the order of their pops.
@@ -328,7 +328,7 @@ impl<T: Object> Sink<T> for Fifo<T> {
         }
         let (was_full, had_synced) = (state.items.len() >= self.shared.limit, state.has_synced());
         state.populated = true;
-        let dropped = state.remove(key.as_str());
+        let dropped = state.remove(&key);
         self.wake(state, was_full, had_synced);
         drop(dropped);
         Ok(Report::default())
@@ -346,7 +346,7 @@ impl<T: Object> Sink<T> for Fifo<T> {
         let initial = !std::mem::replace(&mut state.populated, true);
         let gone = state.items.keys().filter(|key| is_complete && !all.contains_key(*key));
         let gone: Vec<ObjectKey> = gone.cloned().collect();
-        dropped.extend(gone.iter().filter_map(|key| state.remove(key.as_str())));
+        dropped.extend(gone.iter().filter_map(|key| state.remove(key)));
         for (key, object) in objects {
             dropped.extend(state.put(key, object, initial));
         }

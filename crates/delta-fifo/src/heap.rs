@@ -6,7 +6,7 @@ use std::sync::Arc;
 use kinformer_core::{Error as SinkError, KeyRef, Object, ObjectKey, Report, contain};
 
 use crate::Error;
-use crate::in_flight::KeyMap;
+use crate::in_flight::{KeyMap, Lookup};
 use crate::incoming;
 use crate::sync::Mutex;
 use crate::waiting::Changes;
@@ -59,7 +59,7 @@ impl<T: Object, P: Ord + Clone> State<T, P> {
         earlier.and_then(|place| self.order.remove(&place)).map(|(_, object)| object)
     }
 
-    fn remove(&mut self, key: &str) -> Option<Arc<T>> {
+    fn remove(&mut self, key: &Lookup<'_>) -> Option<Arc<T>> {
         let place = self.places.remove(key)?;
         crate::shrink(&mut self.places);
         self.order.remove(&place).map(|(_, object)| object)
@@ -108,7 +108,7 @@ impl<T: Object, P: Ord + Clone + Send + Sync + 'static> Heap<T, P> {
     /// # Errors
     /// [`Error::Closed`].
     pub fn delete<'k>(&self, key: impl Into<KeyRef<'k>>) -> Result<Option<Arc<T>>, Error> {
-        let key = key.into().to_string();
+        let key = Lookup(key.into());
         let mut state = self.shared.state.lock();
         if state.closed {
             return Err(Error::Closed);
@@ -168,13 +168,9 @@ impl<T: Object, P: Ord + Clone + Send + Sync + 'static> Heap<T, P> {
 
     /// The object with this key.
     pub fn get_by_key<'k>(&self, key: impl Into<KeyRef<'k>>) -> Option<Arc<T>> {
-        let key = key.into().to_string();
+        let key = Lookup(key.into());
         let state = self.shared.state.lock();
-        state
-            .places
-            .get(key.as_str())
-            .and_then(|place| state.order.get(place))
-            .map(|(_, object)| object.clone())
+        state.places.get(&key).and_then(|place| state.order.get(place)).map(|(_, object)| object.clone())
     }
 
     /// All objects, in the order of their pops.

@@ -3,12 +3,22 @@
 use std::sync::Arc;
 
 use foldhash::fast::RandomState;
-use hashbrown::HashMap;
-use kinformer_core::{Delta, ObjectKey};
+use hashbrown::{Equivalent, HashMap};
+use kinformer_core::{Delta, KeyRef, ObjectKey};
 
 use crate::known::LastKnown;
 
 pub(crate) type KeyMap<V> = HashMap<ObjectKey, V, RandomState>;
+
+/// A key to be looked up in a [`KeyMap`]: a borrowed key has the hash of an owned one.
+#[derive(Hash)]
+pub(crate) struct Lookup<'a>(pub(crate) KeyRef<'a>);
+
+impl Equivalent<ObjectKey> for Lookup<'_> {
+    fn equivalent(&self, key: &ObjectKey) -> bool {
+        key.as_key() == self.0
+    }
+}
 
 /// The newest that is known of an object: its state, or that it was deleted.
 pub(crate) enum Newest<T> {
@@ -48,12 +58,12 @@ impl<T> InFlight<T> {
     }
 
     /// The newest that is known of a key that was popped.
-    pub(crate) fn newest(&self, key: &str) -> Option<&Newest<T>> {
+    pub(crate) fn newest(&self, key: &ObjectKey) -> Option<&Newest<T>> {
         self.keys.get(key).map(|entry| &entry.newest)
     }
 
     /// Whether the key is being processed.
-    pub(crate) fn is_processing(&self, key: &str) -> bool {
+    pub(crate) fn is_processing(&self, key: &ObjectKey) -> bool {
         self.keys.get(key).is_some_and(|entry| entry.pops > 0)
     }
 

@@ -239,7 +239,7 @@ impl<T: Object> RealFifo<T> {
                 let unqueued = |key: &ObjectKey| !queued.contains_key(key);
                 gone.extend(state.flight.existing(|key| !listed(key) && unqueued(key)));
                 for (key, object) in known {
-                    match !unqueued(&key) || state.flight.newest(key.as_str()).is_some() {
+                    match !unqueued(&key) || state.flight.newest(&key).is_some() {
                         true => garbage.push(Newest::State(object)),
                         false => gone.push((key, object)),
                     }
@@ -267,7 +267,7 @@ impl<T: Object> RealFifo<T> {
                 let queued: KeyMap<()> =
                     state.backlog.items.iter().filter_map(|item| Some((item.key.clone()?, ()))).collect();
                 for (key, object) in known {
-                    match queued.contains_key(&key) || state.flight.newest(key.as_str()).is_some() {
+                    match queued.contains_key(&key) || state.flight.newest(&key).is_some() {
                         true => garbage.push(Newest::State(Some(object))),
                         false => state.backlog.items.push_back(self.keyed(key, Delta::Sync(object))),
                     }

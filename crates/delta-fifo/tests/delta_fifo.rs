@@ -11,7 +11,7 @@ use kinformer_core::{Delta, Error as SinkError, KeyRef, KnownObjects, ObjectKey,
 use kinformer_delta_fifo::{Bound, DeltaFifo, OnReplace};
 
 fn queued(queue: &DeltaFifo<Pod>, key: &str) -> Vec<String> {
-    queue.get_by_key(key).iter().map(text).collect()
+    queue.get_by_key(KeyRef::parse(key).unwrap()).iter().map(text).collect()
 }
 
 fn drain(queue: &DeltaFifo<Pod>) -> Vec<Vec<String>> {
@@ -320,15 +320,13 @@ fn add_and_delete_before_anyone_looked_stay_both() {
 fn a_key_error_names_the_object_and_changes_nothing() {
     let (queue, _) = with_known(&[("a", 1)]);
     queue.add(pod("a", 1)).unwrap().into_result().unwrap();
-    for bad in ["", "x/y"] {
-        for result in [
-            queue.add(pod(bad, 1)).map(drop),
-            queue.update(pod(bad, 1)).map(drop),
-            queue.delete(pod(bad, 1)).map(drop),
-        ] {
-            let error = result.unwrap_err();
-            assert!(matches!(&error, SinkError::Key(error) if error.key() == bad), "{error:?}");
-        }
+    for result in [
+        queue.add(pod("", 1)).map(drop),
+        queue.update(pod("", 1)).map(drop),
+        queue.delete(pod("", 1)).map(drop),
+    ] {
+        let error = result.unwrap_err();
+        assert!(matches!(&error, SinkError::Key(error) if error.key().is_empty()), "{error:?}");
     }
     assert_eq!(drain(&queue), [["Added a=1"]]);
 }
@@ -364,7 +362,7 @@ fn the_transform_sees_each_object_once_and_nothing_it_has_seen_before() {
     queue.delete(unknown("a", Some(pod("a", 4)))).unwrap().into_result().unwrap();
     assert!(queue.delete(pod("", 9)).is_err(), "without a key there is nothing to transform");
     assert!(
-        matches!(queue.add(pod("fails", 5)), Err(SinkError::Transform { key, .. }) if key.as_str() == "fails")
+        matches!(queue.add(pod("fails", 5)), Err(SinkError::Transform { key, .. }) if key.name() == "fails")
     );
     let report = queue.replace(list(&[("b", 6), ("fails", 7)])).unwrap();
     assert_eq!(report.problems().len(), 1);
@@ -380,7 +378,7 @@ fn the_transform_sees_each_object_once_and_nothing_it_has_seen_before() {
     let [problem] = report.problems() else { panic!("{report:?}") };
     assert!(
         problem.position == 0
-            && matches!(&problem.error, SinkError::Transform { key, .. } if key.as_str() == "fails")
+            && matches!(&problem.error, SinkError::Transform { key, .. } if key.name() == "fails")
     );
     assert_eq!(drain(&queue), [["Deleted ?fails"]], "only its state is lost, not the deletion");
 }

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use common::steps::{self, Weights, name};
 use common::{Consumer, Pod, pod, text, texts};
-use kinformer_core::{Delta, Error as SinkError, ResourceVersion};
+use kinformer_core::{Delta, Error as SinkError, KeyRef, ResourceVersion};
 use kinformer_delta_fifo::{Bound, DeltaFifo, Error, Queue, RealFifo};
 use proptest::prelude::*;
 
@@ -397,7 +397,8 @@ fn play(kind: Kind, steps: &[Step], limit: Option<usize>, stored: u8) -> Result<
             let expected: Vec<_> = model.queue.iter().map(|entry| entry.key().unwrap().to_owned()).collect();
             prop_assert_eq!(keys, expected);
             for entry in &model.queue {
-                let deltas: Vec<_> = delta.get_by_key(entry.key().unwrap()).iter().map(text).collect();
+                let deltas: Vec<_> =
+                    delta.get_by_key(KeyRef::parse(entry.key().unwrap()).unwrap()).iter().map(text).collect();
                 prop_assert_eq!(deltas, entry.deltas.iter().map(Plain::text).collect::<Vec<_>>());
             }
         }

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use common::{Pod, list, pod, unknown};
-use kinformer_core::{Error as SinkError, Sink};
+use kinformer_core::{Error as SinkError, KeyRef, Sink};
 use kinformer_delta_fifo::{Bound, Error, Fifo, Heap};
 use proptest::prelude::*;
 
@@ -31,7 +31,7 @@ fn fifo_gives_the_newest_state_at_the_place_of_the_first() {
     queue.add_if_not_present(pod("b", 9)).unwrap().into_result().unwrap();
     queue.add_if_not_present(pod("c", 3)).unwrap().into_result().unwrap();
     assert_eq!(queue.len(), 3);
-    assert_eq!(queue.get_by_key("b").unwrap().value, 1);
+    assert_eq!(queue.get_by_key(KeyRef::named("b")).unwrap().value, 1);
     assert_eq!(drain(&queue), [("a".into(), 2), ("b".into(), 1), ("c".into(), 3)]);
 }
 
@@ -98,9 +98,9 @@ fn heap_pops_by_order_and_by_age_among_equals() {
     assert_eq!(heap.peek().unwrap().name, "b");
     heap.add(pod("a", 0)).unwrap();
     heap.add_if_not_present(pod("c", 9)).unwrap();
-    assert_eq!(heap.get_by_key("c").unwrap().value, 2);
-    assert_eq!(heap.delete("b").unwrap().unwrap().value, 1);
-    assert_eq!(heap.delete("b").unwrap(), None);
+    assert_eq!(heap.get_by_key(KeyRef::named("c")).unwrap().value, 2);
+    assert_eq!(heap.delete(KeyRef::named("b")).unwrap().unwrap().value, 1);
+    assert_eq!(heap.delete(KeyRef::named("b")).unwrap(), None);
     assert_eq!(heap.keys().iter().map(|key| key.name()).collect::<Vec<_>>(), ["a", "d", "c"]);
     let popped: Vec<_> = std::iter::from_fn(|| heap.try_pop().unwrap()).map(|pod| pod.value).collect();
     assert_eq!(popped, [0, 1, 2]);
@@ -116,13 +116,13 @@ async fn heap_errors_after_close_and_names_what_it_refuses() {
     let report = heap.bulk_add([pod("a", 1), pod("", 2), pod("b", 13), pod("c", 0)]);
     let positions: Vec<_> = report.problems().iter().map(|problem| problem.position).collect();
     assert_eq!((positions, heap.len()), (vec![1, 2], 2));
-    assert!(matches!(heap.add(pod("d", 13)), Err(SinkError::Priority { key, .. }) if key.as_str() == "d"));
+    assert!(matches!(heap.add(pod("d", 13)), Err(SinkError::Priority { key, .. }) if key.name() == "d"));
     assert!(heap.close());
     assert!(!heap.close());
     assert!(matches!(heap.add(pod("a", 1)), Err(SinkError::Closed)));
     assert!(matches!(heap.add_if_not_present(pod("a", 1)), Err(SinkError::Closed)));
     assert_eq!(heap.bulk_add([pod("a", 1)]).problems().len(), 1);
-    assert_eq!(heap.delete("a").unwrap_err(), Error::Closed);
+    assert_eq!(heap.delete(KeyRef::named("a")).unwrap_err(), Error::Closed);
     assert_eq!(heap.pop().await.unwrap().name, "c");
     assert_eq!(heap.pop_blocking().unwrap().name, "a");
     assert_eq!(heap.pop().await.unwrap_err(), Error::Closed);
@@ -172,7 +172,7 @@ proptest! {
                     heap.add_if_not_present(pod(&name, value)).unwrap();
                     model.entry(name).or_insert((value, age));
                 }
-                3 => prop_assert_eq!(heap.delete(&name).unwrap().map(|pod| pod.value), model.remove(&name).map(|(value, _)| value)),
+                3 => prop_assert_eq!(heap.delete(KeyRef::named(&name)).unwrap().map(|pod| pod.value), model.remove(&name).map(|(value, _)| value)),
                 _ => {
                     let first = model.iter().min_by_key(|(_, place)| **place).map(|(name, _)| name.clone());
                     let popped = heap.try_pop().unwrap();

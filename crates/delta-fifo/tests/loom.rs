@@ -16,7 +16,7 @@ struct Pod(&'static str);
 
 impl Object for Pod {
     fn key(&self) -> KeyRef<'_> {
-        KeyRef::cluster(self.0)
+        KeyRef::named(self.0)
     }
 }
 

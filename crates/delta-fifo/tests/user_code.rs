@@ -39,7 +39,7 @@ struct Nosy(&'static str, Arc<Watched>);
 
 impl Object for Nosy {
     fn key(&self) -> KeyRef<'_> {
-        KeyRef::cluster(self.0)
+        KeyRef::named(self.0)
     }
 }
 

@@ -225,7 +225,7 @@ type Watched = Arc<Mutex<Option<Arc<dyn Queue<Nosy>>>>>;
 
 impl Object for Nosy {
     fn key(&self) -> KeyRef<'_> {
-        KeyRef::cluster(self.0)
+        KeyRef::named(self.0)
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use kinformer_core::with_causes;
+use kinformer_core::{KeyError, with_causes};
 
 use crate::SelectorError;
 
@@ -18,6 +18,9 @@ pub enum Error {
         /// The key that was asked for, as `namespace/name` or `name`.
         key: String,
     },
+    /// A text that was given for a key is not the key of a Kubernetes object, `namespace/name` or `name`.
+    #[error(transparent)]
+    Key(#[from] KeyError),
     /// Informers had not synced when they stopped or the deadline passed.
     #[error("not synced: {}", list(informers))]
     NotSynced {

@@ -118,7 +118,7 @@ pub use selector::{LabelSelector, SelectorError, SelectorProblem};
 pub use sync::CacheSync;
 
 // What one needs of the layers below.
-pub use kinformer_core::{KeyRef, Object, ObjectKey, ResourceVersion, Tombstone, Transform};
+pub use kinformer_core::{KeyError, KeyRef, Object, ObjectKey, ResourceVersion, Tombstone, Transform};
 pub use kinformer_kube::{
     Decoded, Encoding, Error as ClientError, FromWire, KubeListerWatcher, MemberPath, Packed, Params, Typed,
     client, client_http1, sends_credentials,

@@ -4,7 +4,7 @@ use std::any::type_name;
 use std::fmt;
 use std::sync::Arc;
 
-use kinformer_core::{KeyRef, Object};
+use kinformer_core::{KeyError, KeyRef, Object};
 use kinformer_store::{NAMESPACE_INDEX, Reader, Snapshot};
 
 use crate::{Error, LabelSelector};
@@ -39,12 +39,15 @@ impl<K: Object> Lister<K> {
         &self.reader
     }
 
-    /// The object with this key, `namespace/name`, or `name` for what is cluster-scoped. O(1).
+    /// The object with this key. O(1).
+    ///
+    /// The key may be given as its text, `namespace/name`, or `name` for a cluster-scoped object; as
+    /// `(namespace, name)`; as an [`ObjectKey`](crate::ObjectKey); or as a [`KeyRef`].
     ///
     /// # Errors
-    /// [`Error::NotFound`].
-    pub fn get<'k>(&self, key: impl Into<KeyRef<'k>>) -> Result<Arc<K>, Error> {
-        let key = key.into();
+    /// [`Error::NotFound`]; [`Error::Key`] if the text is not the key of a Kubernetes object.
+    pub fn get<'k>(&self, key: impl TryInto<KeyRef<'k>, Error: Into<KeyError>>) -> Result<Arc<K>, Error> {
+        let key = key.try_into().map_err(Into::into)?;
         let not_found = || Error::NotFound { resource: self.resource.clone(), key: key.to_string() };
         self.reader.get_by_key(key).ok_or_else(not_found)
     }
@@ -109,7 +112,7 @@ impl<K: Object> NamespaceLister<K> {
         match snapshot.by_index(NAMESPACE_INDEX, namespace) {
             Ok(objects) => select(objects, selector, &mut visit),
             Err(_) => {
-                let objects = snapshot.iter().filter(|object| object.key().namespace() == namespace);
+                let objects = snapshot.iter().filter(|object| object.key().namespace() == Some(namespace));
                 select(objects, selector, &mut visit);
             }
         }

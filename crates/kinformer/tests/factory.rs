@@ -335,8 +335,11 @@ async fn kinds_that_only_the_server_knows() {
 
     let metadata = tabs.metadata().informer();
     synced(&factory).await;
-    assert_eq!(informer.get_by_key("default/nightly").unwrap().data["spec"]["cron"], "0 0 * * *");
-    assert_eq!(metadata.get_by_key("default/nightly").unwrap().metadata.name.as_deref(), Some("nightly"));
+    assert_eq!(informer.get_by_key(("default", "nightly")).unwrap().data["spec"]["cron"], "0 0 * * *");
+    assert_eq!(
+        metadata.get_by_key(("default", "nightly")).unwrap().metadata.name.as_deref(),
+        Some("nightly")
+    );
 
     let unknown = GroupVersionResource::gvr("stable.example.com", "v1", "tabs");
     let error = factory.for_resource(&unknown).await.unwrap_err();

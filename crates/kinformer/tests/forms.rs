@@ -43,8 +43,11 @@ async fn both_forms_are_of_one_factory() {
     assert!(report.all_synced());
     assert_eq!([maps.resource(), decoded.resource(), metadata.resource()], ["configmaps"; 3]);
     watches(&server, 3).await;
-    assert_eq!(maps.get_by_key("default/a").unwrap().typed().unwrap().data.as_ref().unwrap()["key"], "1");
-    assert_eq!(decoded.get_by_key("default/a").unwrap().data.as_ref().unwrap()["key"], "1");
+    assert_eq!(
+        maps.get_by_key(("default", "a")).unwrap().typed().unwrap().data.as_ref().unwrap()["key"],
+        "1"
+    );
+    assert_eq!(decoded.get_by_key(("default", "a")).unwrap().data.as_ref().unwrap()["key"], "1");
 
     // In either form it is found again.
     let handler = maps.handler().for_each(|_| {}).unwrap();
@@ -150,7 +153,7 @@ async fn resyncs_are_for_a_kind_and_transforms_for_a_form() {
     synced(&factory).await;
     let keys: Vec<_> = maps.store().list().iter().map(|map| map.key().to_string()).collect();
     assert_eq!(keys, ["default/a"]);
-    assert!(maps.get_by_key("default/a").unwrap().typed().unwrap().data.is_some());
+    assert!(maps.get_by_key(("default", "a")).unwrap().typed().unwrap().data.is_some());
     assert_eq!(decoded.store().len(), 2);
     assert!(decoded.store().list().iter().all(|map| map.data.is_none()));
     factory.shutdown().await.unwrap();
@@ -173,9 +176,9 @@ async fn what_is_cut_is_cut_in_both_forms() {
     let maps = factory.informer_for::<ConfigMap>();
     let decoded = factory.eager().informer_for::<ConfigMap>();
     synced(&factory).await;
-    let packed = maps.get_by_key("default/a").unwrap();
+    let packed = maps.get_by_key(("default", "a")).unwrap();
     let typed = packed.typed().unwrap();
-    let eager = decoded.get_by_key("default/a").unwrap();
+    let eager = decoded.get_by_key(("default", "a")).unwrap();
     for map in [&*typed, &*eager] {
         assert_eq!((&map.metadata.annotations, map.label("value")), (&None, Some("1")));
         assert!(map.data.as_ref().is_none_or(|data| data.is_empty()));
@@ -199,7 +202,7 @@ async fn resources_that_are_named_can_be_packed_too() {
     again.add_indexers([("key", index_by_field(&["data", "key"]))]).unwrap();
     synced(&factory).await;
     assert_eq!((plain.name(), again.name()), ("configmaps (dynamic)", "configmaps (dynamic, packed)"));
-    assert_eq!(plain.get_by_key("default/a").unwrap().data["data"]["key"], "1");
+    assert_eq!(plain.get_by_key(("default", "a")).unwrap().data["data"]["key"], "1");
     let found = again.store().by_index("key", "1").unwrap();
     let typed = found[0].typed().unwrap();
     assert_eq!(typed.data["data"]["key"], "1");
@@ -282,7 +285,7 @@ async fn an_index_by_a_field_decodes_nothing_else() {
         // Of one that is there already, as well.
         pods.add_indexers([("priority", index_by_field(&["spec", "priority"]))]).unwrap();
         let store = pods.snapshot();
-        assert_eq!(store.get("default/p0").unwrap().encoding(), encoding);
+        assert_eq!(store.get(("default", "p0")).unwrap().encoding(), encoding);
         assert_eq!(store.index_values("node").unwrap().count(), 10);
         assert_eq!(store.index_len("node", "node-3").unwrap(), 100);
         assert_eq!(store.index_len("host", "true").unwrap(), 1001);
@@ -291,7 +294,7 @@ async fn an_index_by_a_field_decodes_nothing_else() {
         pods.wait_for_until(&version(&bound), soon()).await.unwrap();
         assert_eq!(pods.store().by_index("node", "node-3").unwrap().len(), 101);
         assert_eq!(DECODED[0].load(Ordering::Relaxed), before, "nobody has read a pod");
-        let one = pods.get_by_key("default/p0").unwrap();
+        let one = pods.get_by_key(("default", "p0")).unwrap();
         assert_eq!(one.typed().unwrap().0.spec.as_ref().unwrap().node_name.as_deref(), Some("node-0"));
         assert_eq!(DECODED[0].load(Ordering::Relaxed), before + 1);
         factory.shutdown().await.unwrap();
@@ -357,7 +360,7 @@ async fn an_index_by_a_field_of_json_in_protobuf_is_the_same_in_both_encodings()
         revisions.add_indexers(indexers.map(|(name, path)| (name, index_by_field(path)))).unwrap();
         synced(&factory).await;
         let store = revisions.snapshot();
-        let one = store.get("default/r1").unwrap();
+        let one = store.get(("default", "r1")).unwrap();
         assert_eq!(one.encoding(), encoding);
         assert_eq!(
             [store.index_len("replicas", "0").unwrap(), store.index_len("replicas", "1").unwrap()],
@@ -392,7 +395,7 @@ async fn a_field_that_is_no_value_is_reported_with_its_object() {
 
     // What is no value is told with the object, which is stored all the same.
     let store = Indexer::builder().index("labels", index_by_field(&["metadata", "labels"])).build().unwrap();
-    let report = store.add(maps.get_by_key("default/a").unwrap()).unwrap();
+    let report = store.add(maps.get_by_key(("default", "a")).unwrap()).unwrap();
     let told = report.into_result().unwrap_err().to_string();
     assert!(told.contains("\"labels\" failed for default/a") && told.contains("a text, a number"), "{told}");
     assert_eq!(store.len(), 1);

@@ -20,7 +20,7 @@ async fn an_informer_goes_with_its_last_lease() {
     let third = second.clone();
     synced(&factory).await;
     watches(&server, 1).await;
-    let object = Arc::downgrade(&first.get_by_key("default/a").unwrap());
+    let object = Arc::downgrade(&first.get_by_key(("default", "a")).unwrap());
     // What a handler registers is no holder.
     let handler = first.handler().for_each(|_| {}).unwrap();
     handler.synced_until(soon()).await.unwrap();

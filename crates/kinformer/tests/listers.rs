@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Pod;
 use kinformer::{Error, LabelSelector, Lister};
-use kinformer_core::Object;
+use kinformer_core::{KeyRef, Object, ObjectKey};
 use kinformer_store::{IndexFunction, Indexer, NAMESPACE_INDEX, Reader};
 use proptest::prelude::*;
 
@@ -91,22 +91,49 @@ fn an_object_is_got_by_its_key_or_told_to_be_missing() {
     assert_eq!(pods.namespace("a").get("x").unwrap_err().to_string(), "pods \"a/x\" not found");
 }
 
+// contract: F-06, O-20
+#[test]
+fn a_lister_takes_a_key_in_every_form() {
+    let pods = Lister::new(Reader::new(store(true, some())));
+    let pod = pods.get("a/web-0").unwrap();
+    let key = ObjectKey::new("a", "web-0").unwrap();
+    for same in [
+        pods.get(&"a/web-0".to_owned()),
+        pods.get(("a", "web-0")),
+        pods.get(&key),
+        pods.get(KeyRef::new("a", "web-0")),
+    ] {
+        assert!(Arc::ptr_eq(&same.unwrap(), &pod));
+    }
+    assert!(Arc::ptr_eq(&pods.get("node").unwrap(), &pods.get(KeyRef::named("node")).unwrap()));
+    for text in ["", "a/", "/web-0", "a/web-0/log"] {
+        let error = pods.get(text).unwrap_err();
+        assert!(matches!(&error, Error::Key(error) if error.key() == text), "{text:?}: {error}");
+    }
+    // What is a key already is looked up as it is.
+    for absent in
+        [KeyRef::named("a/web-0"), KeyRef::new("a", "web-0").in_cluster("east"), KeyRef::new("a", "")]
+    {
+        assert!(matches!(pods.get(absent), Err(Error::NotFound { .. })), "{absent:?}");
+    }
+}
+
 // contract: F-06
 #[test]
 fn what_is_listed_is_what_the_store_shares_and_keeps_up_with_it() {
     let store = store(true, some());
     let pods = Lister::new(Reader::new(store.clone()));
     let all = pods.list(&selector("app=db"));
-    assert!(Arc::ptr_eq(&all[0], &store.get_by_key("a/db-0").unwrap()), "nothing is copied");
+    assert!(Arc::ptr_eq(&all[0], &store.get_by_key(("a", "db-0")).unwrap()), "nothing is copied");
     assert!(Arc::ptr_eq(&all[0], &pods.namespace("a").get("db-0").unwrap()));
 
     // A walk shows one state, whatever is written under it.
     let mut seen = Vec::new();
     pods.for_each(&selector("app=web"), |pod| {
         seen.push(pod.clone());
-        store.delete_by_key("a/web-0");
-        store.delete_by_key("b/web-0");
-        store.delete_by_key("node");
+        store.delete_by_key(("a", "web-0"));
+        store.delete_by_key(("b", "web-0"));
+        store.delete_by_key(KeyRef::named("node"));
     });
     assert_eq!(keys(&seen), set(&["a/web-0", "b/web-0", "node"]));
     assert_eq!(keys(&pods.list(&LabelSelector::everything())), set(&["a/db-0"]));
@@ -129,7 +156,7 @@ proptest! {
             let pods = Lister::new(Reader::new(store(indexed, all)));
             let expected = |namespace: Option<&str>| -> BTreeSet<String> {
                 let all = pods.reader().list();
-                let all = all.iter().filter(|pod| namespace.is_none_or(|ns| pod.key().namespace() == ns));
+                let all = all.iter().filter(|pod| namespace.is_none_or(|ns| pod.key().namespace() == Some(ns)));
                 let chosen = all.filter(|pod| (pod.label("app") == Some(&value)) != negated);
                 chosen.map(|pod| pod.key().to_string()).collect()
             };

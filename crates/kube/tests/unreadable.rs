@@ -163,7 +163,7 @@ async fn what_can_be_read_and_has_no_place_is_skipped_with_its_version() {
             let WatchEvent::Unexpected { resource_version, .. } = event else { panic!("{event:?}") };
             assert_eq!(*resource_version, version.into());
         }
-        assert_eq!(error.key.as_ref().unwrap().as_str(), "default/c");
+        assert_eq!(error.key.as_ref().unwrap().to_string(), "default/c");
         assert_eq!(error.resource_version, 13.into());
     }
 }

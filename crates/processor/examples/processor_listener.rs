@@ -17,7 +17,7 @@ struct Stock {
 
 impl Object for Stock {
     fn key(&self) -> KeyRef<'_> {
-        KeyRef::cluster(&self.article)
+        KeyRef::named(&self.article)
     }
 }
 

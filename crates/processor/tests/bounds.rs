@@ -13,7 +13,7 @@ struct Anything;
 
 impl Object for Anything {
     fn key(&self) -> KeyRef<'_> {
-        KeyRef::cluster("anything")
+        KeyRef::named("anything")
     }
 }
 

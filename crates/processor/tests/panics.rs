@@ -195,7 +195,7 @@ struct Bomb {
 
 impl Object for Bomb {
     fn key(&self) -> KeyRef<'_> {
-        KeyRef::cluster(self.name)
+        KeyRef::named(self.name)
     }
 }
 

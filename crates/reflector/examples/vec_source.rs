@@ -27,7 +27,7 @@ struct Book {
 
 impl Object for Book {
     fn key(&self) -> KeyRef<'_> {
-        KeyRef::cluster(self.title)
+        KeyRef::named(self.title)
     }
 
     fn resource_version(&self) -> ResourceVersion {

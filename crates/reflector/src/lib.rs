@@ -53,7 +53,7 @@
 //!
 //! impl Object for Host {
 //!     fn key(&self) -> KeyRef<'_> {
-//!         KeyRef::cluster(&self.0)
+//!         KeyRef::named(&self.0)
 //!     }
 //! }
 //!

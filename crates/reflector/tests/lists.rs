@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
 use common::*;
-use kinformer_core::{KeyRef, Object};
+use kinformer_core::{KeyRef, Object, ObjectKey};
 use kinformer_reflector::{
     ApiError, DecodeError, List, ListOptions, ListerWatcher, Recovery, Reflector, ReflectorOptions,
     ReflectorState, Status, StatusCause,
@@ -368,7 +368,7 @@ struct Heavy(String);
 
 impl Object for Heavy {
     fn key(&self) -> KeyRef<'_> {
-        KeyRef::cluster(&self.0)
+        KeyRef::named(&self.0)
     }
 }
 
@@ -461,6 +461,6 @@ async fn the_consistency_check_compares_keys_and_versions_once_and_ends_nothing(
     run.finished().await;
     assert_eq!(run.source.texts()[3..], ["list 7", "list 8 Exact", "watch 8"]);
     assert_eq!(run.recoveries(), [Recovery::Relist, Recovery::Skip]);
-    assert_eq!(run.sink.objects()["a"].value, 0, "the first list counts");
+    assert_eq!(run.sink.objects()[&ObjectKey::named("a").unwrap()].value, 0, "the first list counts");
     run.stop().await;
 }

@@ -197,7 +197,7 @@ async fn history(kind: u8, page: u8, steps: Vec<Step>) {
     }
     // What cannot be decoded keeps the state it had, or is not there.
     for key in held.keys() {
-        assert!(decodable.contains_key(key) || server.exists(key.as_str()), "{key} is gone at the server");
+        assert!(decodable.contains_key(key) || server.exists(key), "{key} is gone at the server");
     }
     check_versions(&sink.take());
     assert!(handle.is_synced());

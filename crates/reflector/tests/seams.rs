@@ -69,7 +69,7 @@ struct Mute(&'static str);
 impl Object for Mute {
     fn key(&self) -> KeyRef<'_> {
         assert!(self.0 != "mute", "no key");
-        KeyRef::from(self.0)
+        KeyRef::named(self.0)
     }
 
     fn resource_version(&self) -> ResourceVersion {

@@ -263,7 +263,7 @@ struct Touchy(Option<&'static str>);
 impl Object for Touchy {
     fn key(&self) -> KeyRef<'_> {
         match self.0 {
-            Some(name) => KeyRef::cluster(name),
+            Some(name) => KeyRef::named(name),
             None => panic!("no key today"),
         }
     }

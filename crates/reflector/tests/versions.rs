@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use common::*;
-use kinformer_core::ResourceVersion;
+use kinformer_core::{KeyRef, ObjectKey, ResourceVersion};
 use kinformer_reflector::{
     ApiError, DecodeError, EventType, List, ListOptions, ListerWatcher, ProbeBudget, Recovery, Reflector,
     ReflectorHandle, ReflectorOptions, ReflectorState, Status, StopReason, WatchListMode, WatchListSupport,
@@ -120,11 +120,11 @@ async fn one_absurd_version_is_found_within_two_minutes_of_silence() {
         source.misreport_next_version(99_999_999_999);
         source.apply(Item::of("a", 0, 2));
         source.apply(Item::of("b", 0, 2));
-        follower.sink.wait_until(|objects| objects["b"].value == 2).await;
+        follower.sink.wait_until(|objects| objects[&ObjectKey::named("b").unwrap()].value == 2).await;
         // The next watch asks from the absurd version. The server has nothing to say to that.
         source.disconnect();
         follower.pass(Duration::from_millis(10)).await;
-        source.delete("c");
+        source.delete(KeyRef::named("c"));
         source.apply(Item::of("d", 0, 1));
         follower.pass(2 * MINUTE + 5 * SECOND).await;
         follower.assert_equals(&source);
@@ -142,8 +142,8 @@ async fn a_restored_server_is_listed_again() {
         let backup = source.backup();
         source.apply(Item::of("a", 0, 2));
         source.apply(Item::of("after-the-backup", 0, 1));
-        source.delete("b");
-        follower.sink.wait_until(|objects| !objects.contains_key("b")).await;
+        source.delete(KeyRef::named("b"));
+        follower.sink.wait_until(|objects| !objects.contains_key(&ObjectKey::named("b").unwrap())).await;
         source.restore(&backup);
         follower.pass(MINUTE).await;
         follower.assert_equals(&source);

@@ -242,7 +242,7 @@ impl Drop for Counted {
 
 impl Object for Counted {
     fn key(&self) -> KeyRef<'_> {
-        KeyRef::cluster(&self.0)
+        KeyRef::named(&self.0)
     }
 }
 

@@ -213,13 +213,13 @@ async fn play(case: Case) -> usize {
         Operation::Relist => {
             items.break_watches(|| ApiError::expired("compacted"));
             ["b", "c", "d", "b2"].iter().for_each(|name| _ = items.apply(Item::of(name, 0, 2)));
-            items.delete("a");
+            items.delete(KeyRef::named("a"));
             items.compact();
         }
         Operation::Watch => {
             ["a", "b", "c", "b2", "d", "b"].iter().for_each(|name| _ = items.apply(Item::of(name, 0, 2)));
         }
-        Operation::Delete => ["a", "b"].iter().for_each(|name| _ = items.delete(*name)),
+        Operation::Delete => ["a", "b"].iter().for_each(|name| _ = items.delete(KeyRef::named(name))),
     }
     let last = items.apply(Item::of("z", 0, 3));
     informer.wait_for_until(&last.into(), Instant::now() + HOUR).await.unwrap();
@@ -235,7 +235,7 @@ async fn play(case: Case) -> usize {
     let expected: BTreeMap<_, _> = items
         .decodable()
         .into_iter()
-        .map(|(name, item)| (name, item.value))
+        .map(|(key, item)| (key.name().to_owned(), item.value))
         .filter(|(name, _)| is_judged(name))
         .collect();
     let snapshot = informer.snapshot();

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use common::{HOUR, Map, QUEUES, Running, Seen, server, stored};
-use kinformer_core::{Tombstone, Transform};
+use kinformer_core::{KeyRef, Tombstone, Transform};
 use kinformer_processor::{Buffer, Event};
 use kinformer_reflector::{ApiError, Status};
 use kinformer_shared_informer::{
@@ -83,7 +83,7 @@ async fn whoever_hears_of_a_state_finds_it_or_a_later_one_in_store_and_index() {
         for round in 0..200 {
             source.apply(Item::of(&format!("ns/{}", round % 7), 0, round));
             if round % 3 == 0 {
-                source.delete(format!("ns/{}", (round + 1) % 7).as_str());
+                source.delete(KeyRef::parse(format!("ns/{}", (round + 1) % 7).as_str()).unwrap());
             }
             tokio::task::yield_now().await;
         }
@@ -120,7 +120,7 @@ async fn the_states_of_an_object_are_a_subsequence_of_the_servers() {
         let mut servers = Vec::new();
         for value in 0..60 {
             if value % 10 == 9 {
-                servers.push((source.delete("kettle"), value - 1, true));
+                servers.push((source.delete(KeyRef::named("kettle")), value - 1, true));
             } else {
                 servers.push((source.apply(Item::of("kettle", 0, value)), value, false));
             }
@@ -176,9 +176,9 @@ async fn the_store_ends_up_equal_to_the_server_whatever_disconnects() {
             let seen = recording(&informer);
             let running = Running::start(informer.clone()).await;
             fault(&source);
-            source.delete("ns/1");
+            source.delete(("ns", "1"));
             source.apply(Item::of("ns/2", 0, 2));
-            source.delete("ns/3");
+            source.delete(("ns", "3"));
             source.apply(Item::of("ns/3", 0, 3));
             fault(&source);
             let last = source.apply(Item::of("ns/9", 0, 9));
@@ -245,7 +245,7 @@ async fn a_relist_tells_of_what_has_changed_and_of_what_is_gone_only() {
 
         // What happens during the gap comes with the list.
         source.break_watches(|| ApiError::expired("compacted"));
-        source.delete("a");
+        source.delete(KeyRef::named("a"));
         source.apply(Item::of("b", 0, 2));
         let last = source.apply(Item::of("e", 0, 1));
         source.compact();
@@ -450,7 +450,7 @@ async fn who_joins_under_flow_misses_nothing_and_hears_nothing_twice() {
                 while !done.load(Ordering::Relaxed) {
                     round += 1;
                     source.apply(Item::of(&format!("ns/{}", round % 120), 0, round));
-                    source.delete(format!("ns/{}", (round * 7) % 120).as_str());
+                    source.delete(KeyRef::parse(format!("ns/{}", (round * 7) % 120).as_str()).unwrap());
                     tokio::task::yield_now().await;
                 }
                 source.apply(Item::of("last", 0, 0))

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use common::{Running, Seen, tasks_fall_to};
 use futures::StreamExt as _;
+use kinformer_core::KeyRef;
 use kinformer_processor::{Buffer, Event};
 use kinformer_shared_informer::{Error, Phase, SharedIndexInformer};
 use kinformer_testing::{FakeSource, Item};
@@ -82,7 +83,7 @@ async fn an_informer_starts_syncs_and_stops_for_all_to_see() {
     let again = informer.run(CancellationToken::new()).await;
     assert!(matches!(&again, Err(Error::Stopped { informer }) if &**informer == "items"), "{again:?}");
     refuses_handlers(&informer);
-    assert!(informer.get_by_key("kettle").is_some(), "the store can still be read");
+    assert!(informer.get_by_key(KeyRef::named("kettle")).is_some(), "the store can still be read");
     assert!(informer.wait_for(&9999.into()).await.is_err(), "nobody waits for what will not come");
     assert!(registration.is_removed());
     registration.remove().await;

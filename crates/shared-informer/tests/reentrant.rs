@@ -99,7 +99,7 @@ async fn objects_may_ask_when_they_are_dropped() {
         for i in 0..20 {
             source.apply(Item::of(&format!("ns/{i}"), 0, 1).into());
             if i % 2 == 0 {
-                source.delete(&format!("ns/{i}"));
+                source.delete(KeyRef::parse(&format!("ns/{i}")).unwrap());
             }
         }
         source.disconnect();

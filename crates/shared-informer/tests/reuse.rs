@@ -130,7 +130,7 @@ async fn relisted(queue: QueueKind, mode: WatchListMode, uid: Option<&str>, buil
     let before = informer.snapshot();
     alive.most.store(0, Ordering::Relaxed);
     source.break_watches(|| ApiError::expired("compacted"));
-    source.delete("thing-1");
+    source.delete(KeyRef::named("thing-1"));
     source.apply(thing("thing-1", Some("another"), &alive));
     let last = source.apply(thing("thing-2", uid, &alive));
     source.compact();
@@ -139,8 +139,8 @@ async fn relisted(queue: QueueKind, mode: WatchListMode, uid: Option<&str>, buil
     assert_eq!(informer.metrics().reflector.relists, 1);
     let after = informer.snapshot();
     assert_eq!(after.len(), MANY);
-    assert_eq!(after.get("thing-1").unwrap().uid(), Some("another"));
-    assert_eq!(after.get("thing-2").unwrap().resource_version(), last.into());
+    assert_eq!(after.get(KeyRef::named("thing-1")).unwrap().uid(), Some("another"));
+    assert_eq!(after.get(KeyRef::named("thing-2")).unwrap().resource_version(), last.into());
     let same = before.iter().filter(|old| Arc::ptr_eq(after.get(old.key()).unwrap(), old)).count();
     cancel.cancel();
     task.await.unwrap().unwrap();

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use common::{HOUR, Map, QUEUES, Running, server, stored};
+use kinformer_core::KeyRef;
 use kinformer_processor::Event;
 use kinformer_reflector::{ApiError, List, ReflectorState, StopReason, WatchListMode};
 use kinformer_shared_informer::{Phase, QueueKind, SharedIndexInformer};
@@ -88,7 +89,7 @@ async fn after_one_absurd_version_store_and_handlers_end_up_as_the_server() {
             source.disconnect();
             tokio::time::sleep(Duration::from_secs(1)).await;
             // The next watch, from the absurd version, brings none of it.
-            source.delete("c");
+            source.delete(KeyRef::named("c"));
             source.apply(Item::of("d", 0, 1));
             heard.equals(&source).await;
             assert_eq!(stored(&informer), server(&source), "{queue:?} {mode:?}");
@@ -110,7 +111,7 @@ async fn after_the_restore_of_an_older_state_store_and_handlers_end_up_as_the_se
             let backup = source.backup();
             source.apply(Item::of("a", 0, 2));
             source.apply(Item::of("after-the-backup", 0, 1));
-            source.delete("b");
+            source.delete(KeyRef::named("b"));
             heard.equals(&source).await;
             source.restore(&backup);
             heard.equals(&source).await;
@@ -120,7 +121,7 @@ async fn after_the_restore_of_an_older_state_store_and_handlers_end_up_as_the_se
             assert_eq!(informer.metrics().reflector.versions_went_back, 1);
             // Also what is written at versions that were seen in the state before.
             source.apply(Item::of("a", 0, 3));
-            source.delete("c");
+            source.delete(KeyRef::named("c"));
             heard.equals(&source).await;
             assert_eq!(stored(&informer), server(&source), "{queue:?} {mode:?}");
             running.stop().await.unwrap();

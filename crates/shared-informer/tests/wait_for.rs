@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use common::{HOUR, QUEUES, Running};
-use kinformer_core::{Object as _, Transform};
+use kinformer_core::{KeyRef, Object as _, Transform};
 use kinformer_delta_fifo::Bound;
 use kinformer_processor::{Buffer, Event};
 use kinformer_reflector::ApiError;
@@ -126,8 +126,8 @@ async fn history(queue: QueueKind, bound: Bound, initial: u8, steps: Vec<Step>) 
             }
             Step::Delete(n) => {
                 let key = format!("ns-{}/{n}", n % 3);
-                if source.exists(key.as_str()) {
-                    written.write(source.delete(key.as_str()), &key, What::Deleted);
+                if source.exists(KeyRef::parse(key.as_str()).unwrap()) {
+                    written.write(source.delete(KeyRef::parse(key.as_str()).unwrap()), &key, What::Deleted);
                 }
             }
             Step::Relist => {
@@ -213,13 +213,18 @@ async fn a_write_whose_object_is_not_stored_is_waited_for_as_any_other() {
             waited(source.apply(Item::of("panics", 0, 2)), "a transform that panics").await;
             waited(source.apply_undecodable(Item::of("broken", 0, 2)), "what does not decode").await;
             waited(source.apply_undecodable(Item::of("new", 0, 2)), "what never decoded").await;
-            waited(source.delete("broken"), "the deletion of what does not decode").await;
-            waited(source.delete("new"), "the deletion of what never decoded").await;
-            waited(source.delete("fails"), "the deletion of what does not pass the transform").await;
-            assert_eq!(informer.snapshot().get("panics").map(|item| item.value), Some(1), "{queue:?}");
+            waited(source.delete(KeyRef::named("broken")), "the deletion of what does not decode").await;
+            waited(source.delete(KeyRef::named("new")), "the deletion of what never decoded").await;
+            waited(source.delete(KeyRef::named("fails")), "the deletion of what does not pass the transform")
+                .await;
+            assert_eq!(
+                informer.snapshot().get(KeyRef::named("panics")).map(|item| item.value),
+                Some(1),
+                "{queue:?}"
+            );
             let left: Vec<_> = informer.snapshot().keys().iter().map(ToString::to_string).collect();
             assert_eq!(left, ["good", "panics"].map(str::to_owned), "{queue:?}");
-            assert!(informer.snapshot().get("good").unwrap().key().namespace().is_empty());
+            assert!(informer.snapshot().get(KeyRef::named("good")).unwrap().key().namespace().is_none());
             running.stop().await.unwrap();
         }
     }

@@ -53,7 +53,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     }
 
     pods.update(pod("default", "web-1", "db", 5))?.into_result()?;
-    pods.delete_by_key("default/web-0");
+    pods.delete_by_key(("default", "web-0"));
     let later = pods.snapshot();
     println!(
         "with app=web now: {}, in the snapshot: {}",

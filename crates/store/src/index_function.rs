@@ -42,7 +42,7 @@ impl<T: Object> IndexFunction<T> {
     /// Follows client-go 1.37 (`MetaNamespaceIndexFunc`).
     #[must_use]
     pub fn by_namespace() -> Self {
-        Self::new(|object, values| values.push(object.key().namespace()))
+        Self::new(|object, values| values.push(object.key().namespace().unwrap_or_default()))
     }
 
     /// By the value of one label; objects without it have no value.
@@ -143,7 +143,7 @@ impl fmt::Debug for IndexValues {
 /// # use kinformer_core::{KeyRef, Object};
 /// use kinformer_store::{IndexFunction, Indexers};
 /// # struct Pod { node: Option<String> }
-/// # impl Object for Pod { fn key(&self) -> KeyRef<'_> { KeyRef::cluster("x") } }
+/// # impl Object for Pod { fn key(&self) -> KeyRef<'_> { KeyRef::named("x") } }
 ///
 /// let indexers = Indexers::namespaced().index(
 ///     "node",

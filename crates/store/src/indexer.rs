@@ -118,7 +118,7 @@ impl<T: Object> Indexer<T> {
     /// # use kinformer_core::{KeyRef, Keyed, ObjectKey};
     /// # let indexer = kinformer_store::Indexer::new();
     /// # indexer.add(Keyed::new("default/web".parse()?, ()))?.into_result()?;
-    /// assert!(indexer.get_by_key("default/web").is_some());
+    /// assert!(indexer.get_by_key(("default", "web")).is_some());
     /// assert!(indexer.get_by_key(KeyRef::new("default", "web")).is_some());
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```

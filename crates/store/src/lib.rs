@@ -30,12 +30,12 @@
 //!
 //! let before = pods.snapshot();
 //! pods.update(pod("web-1", "a"))?.into_result()?;
-//! pods.delete_by_key("default/web-0");
+//! pods.delete_by_key(("default", "web-0"));
 //!
 //! // By value or by reference; what a snapshot shows stays as it was.
 //! assert_eq!(pods.by_index("node", "a")?.len(), 1);
 //! assert_eq!(before.by_index("node", "a")?.count(), 1);
-//! assert!(before.contains("default/web-0") && !pods.contains("default/web-0"));
+//! assert!(before.contains(("default", "web-0")) && !pods.contains(("default", "web-0")));
 //! assert_eq!(pods.index_values("node")?, ["a".into()]);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```

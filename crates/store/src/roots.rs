@@ -1,6 +1,6 @@
 //! The state of an indexer: what readers share, and what only writers need.
 
-use std::hash::{BuildHasher, Hasher as _};
+use std::hash::BuildHasher;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -102,14 +102,9 @@ pub(crate) fn full(key: impl ToString) -> Error {
     Error::Full { key: key.to_string(), limit: MAX_NUMBER as usize }
 }
 
-/// The hash of a key, without putting its text together.
+/// The hash of a key, without putting its parts together.
 pub(crate) fn hash_key(hasher: &Hasher, key: KeyRef<'_>) -> u32 {
-    let mut state = hasher.build_hasher();
-    state.write(key.namespace().as_bytes());
-    // No namespace or name contains it; so no two keys feed the same bytes.
-    state.write_u8(b'/');
-    state.write(key.name().as_bytes());
-    state.finish() as u32
+    hasher.hash_one(key) as u32
 }
 
 /// What only a writer needs.

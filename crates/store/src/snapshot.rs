@@ -97,7 +97,7 @@ impl<T: Object> Snapshot<T> {
         keys
     }
 
-    /// All objects in the order of their keys, which is that of a Kubernetes list. O(n log n), on references.
+    /// All objects in the order of their keys: by cluster, by namespace, by name. O(n log n), on references.
     pub fn ordered(&self) -> Vec<&Arc<T>> {
         in_order(self.iter())
     }
@@ -108,7 +108,9 @@ impl<T: Object> Snapshot<T> {
     pub fn ordered_in(&self, namespace: &str) -> Vec<&Arc<T>> {
         match self.by_index(crate::NAMESPACE_INDEX, namespace) {
             Ok(objects) => in_order(objects),
-            Err(_) => in_order(self.iter().filter(|object| object.key().namespace() == namespace)),
+            Err(_) => in_order(
+                self.iter().filter(|object| object.key().namespace().unwrap_or_default() == namespace),
+            ),
         }
     }
 

@@ -22,9 +22,7 @@ fn an_invalid_key_is_refused_and_changes_nothing() {
     let indexer = Indexer::new();
     indexer.add(pod("a/x").version(1u64)).unwrap().into_result().unwrap();
     let before = indexer.snapshot();
-    for (name, problem) in
-        [("", KeyProblem::EmptyName), ("a/", KeyProblem::EmptyName), ("a/b/c", KeyProblem::TooManySlashes)]
-    {
+    for name in ["", "a/"] {
         let bad = pod(name).version(9u64).arc();
         let refused = [
             indexer.add(bad.clone()).unwrap_err(),
@@ -33,9 +31,10 @@ fn an_invalid_key_is_refused_and_changes_nothing() {
         ];
         for error in refused {
             let Error::Core(error) = error else { panic!("{error}") };
-            assert_eq!(key_problem(&error), problem);
+            assert_eq!(key_problem(&error), KeyProblem::EmptyName);
         }
-        assert!(indexer.get_by_key(name).is_none() && indexer.delete_by_key(name).is_none());
+        let key = (name.trim_end_matches('/'), "");
+        assert!(indexer.get_by_key(key).is_none() && indexer.delete_by_key(key).is_none());
     }
     let after = indexer.snapshot();
     assert_eq!(after.changes_since(&before).count(), 0);
@@ -134,9 +133,9 @@ fn an_object_may_use_the_store_while_it_is_dropped() {
             drops.fetch_add(1, Ordering::Relaxed);
             let quiet = Dropper { name: "from-drop".into(), action: None };
             indexer.add(quiet).unwrap().into_result().unwrap();
-            assert!(indexer.get_by_key("a/from-drop").is_some());
+            assert!(indexer.get_by_key(("a", "from-drop")).is_some());
             assert!(!indexer.by_index(NAMESPACE_INDEX, "a").unwrap().is_empty());
-            indexer.delete_by_key("a/from-drop");
+            indexer.delete_by_key(("a", "from-drop"));
             indexer.bookmark(1u64);
         };
         Arc::new(Dropper { name: name.into(), action: Some(Box::new(action)) })
@@ -201,7 +200,7 @@ fn a_panicking_accessor_leaves_every_structure_consistent() {
         let before = indexer.snapshot();
         let writes: [&dyn Fn(); 4] = [
             &|| _ = indexer.update(new("x")),
-            &|| _ = indexer.delete_by_key("a/y"),
+            &|| _ = indexer.delete_by_key(("a", "y")),
             &|| _ = indexer.replace(Replacement::new(vec![new("x"), new("new"), new("x")], 1u64)),
             &|| _ = indexer.add(new("another")),
         ];

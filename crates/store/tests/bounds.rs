@@ -11,7 +11,7 @@ struct Anything;
 
 impl Object for Anything {
     fn key(&self) -> KeyRef<'_> {
-        KeyRef::cluster("anything")
+        KeyRef::named("anything")
     }
 }
 

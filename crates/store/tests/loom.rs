@@ -18,7 +18,7 @@ struct Item {
 
 impl Object for Item {
     fn key(&self) -> KeyRef<'_> {
-        KeyRef::cluster(self.name)
+        KeyRef::named(self.name)
     }
 
     fn resource_version(&self) -> ResourceVersion {
@@ -70,7 +70,7 @@ fn agrees(store: &Indexer<Item>) -> Vec<(&'static str, u64)> {
     }
     assert_eq!(indexed, items.len(), "objects and index agree");
     for (name, version) in &items {
-        assert_eq!(snapshot.get(KeyRef::cluster(name)).unwrap().version, *version);
+        assert_eq!(snapshot.get(KeyRef::named(name)).unwrap().version, *version);
     }
     items
 }

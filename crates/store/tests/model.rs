@@ -92,12 +92,13 @@ fn check(snapshot: &Snapshot<Pod>, model: &Model, version: &ResourceVersion) {
     let mut visited = Vec::new();
     snapshot.for_each(|pod| visited.push(pod));
     assert_eq!(&list(visited), model);
-    let ordered: Vec<_> = snapshot.ordered().into_iter().map(|pod| pod.key().to_string()).collect();
-    assert_eq!(ordered, model.keys().cloned().collect::<Vec<_>>());
+    let parts = |pod: &Arc<Pod>| (pod.namespace.clone(), pod.name.clone());
+    let ordered: Vec<_> = snapshot.ordered().into_iter().map(parts).collect();
+    assert_eq!(ordered, model.values().map(parts).collect::<BTreeSet<_>>().into_iter().collect::<Vec<_>>());
     for (key, pod) in model {
-        assert!(snapshot.get(key).is_some_and(|found| Arc::ptr_eq(found, pod)));
+        assert!(snapshot.get(KeyRef::parse(key).unwrap()).is_some_and(|found| Arc::ptr_eq(found, pod)));
     }
-    assert!(snapshot.get("ns0/absent").is_none());
+    assert!(snapshot.get(("ns0", "absent")).is_none());
     let (mut paged, mut cursor) = (Vec::new(), None);
     loop {
         let page = snapshot.page(cursor, 3);
@@ -151,9 +152,15 @@ fn any_pod() -> impl Strategy<Value = Pod> {
     let node = prop_oneof![8 => 0u8..6, 1 => Just(FAILS), 1 => Just(PANICS)];
     (any_key(), 0u64..100, prop::option::of(node), prop::collection::vec(label, 0..4)).prop_map(
         |(key, version, node, labels)| {
-            let key = KeyRef::from(&key);
+            let key = KeyRef::parse(&key).unwrap();
             let labels = labels.into_iter().map(|(k, v)| (k.to_owned(), v.to_owned())).collect();
-            Pod { namespace: key.namespace().into(), name: key.name().into(), version, node, labels }
+            Pod {
+                namespace: key.namespace().unwrap_or_default().into(),
+                name: key.name().into(),
+                version,
+                node,
+                labels,
+            }
         },
     )
 }

@@ -8,7 +8,7 @@ use std::alloc::System;
 use std::collections::BTreeMap;
 
 use common::{Pod, pod};
-use kinformer_core::{Object, Replacement, Tombstone};
+use kinformer_core::{KeyRef, Object, Replacement, Tombstone};
 use kinformer_store::{IndexFunction, Indexer, Snapshot, Transaction};
 use parking_lot::Mutex;
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
@@ -57,7 +57,11 @@ fn check(snapshot: &Snapshot<Pod>, model: &BTreeMap<String, Pod>) {
     assert_eq!(snapshot.iter().count(), model.len());
     let mut nodes = BTreeMap::<&str, usize>::new();
     for (key, pod) in model {
-        assert_eq!(snapshot.get(key.as_str()).map(|stored| &**stored), Some(pod), "{key}");
+        assert_eq!(
+            snapshot.get(KeyRef::parse(key.as_str()).unwrap()).map(|stored| &**stored),
+            Some(pod),
+            "{key}"
+        );
         pod.nodes.iter().for_each(|node| *nodes.entry(node).or_default() += 1);
     }
     assert_eq!(snapshot.index_values("node").unwrap().count(), nodes.len());
@@ -149,7 +153,7 @@ fn nothing_is_lost_or_moved_for_readers_when_a_store_grows_and_shrinks() {
             } else if let Some((key, _)) = model.range(key..).next().or_else(|| model.first_key_value()) {
                 let key = key.clone();
                 model.remove(&key);
-                assert!(indexer.delete_by_key(key.as_str()).is_some());
+                assert!(indexer.delete_by_key(KeyRef::parse(key.as_str()).unwrap()).is_some());
             }
             if random.u32(0..700) == 0 {
                 snapshots.push((indexer.snapshot(), model.clone()));

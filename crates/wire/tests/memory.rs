@@ -35,7 +35,7 @@ fn decodes<T>(what: &str, bytes: &[u8], decode: impl FnOnce() -> Result<T, Error
         Ok(_) => true,
         Err(Error::DecodedTooLarge { limit: said, key, .. }) => {
             assert_eq!(said, limit(bytes), "{what}");
-            assert_eq!(key.as_ref().map(|key| key.as_str()), Some("a"), "{what}");
+            assert_eq!(key.as_ref().map(|key| key.name()), Some("a"), "{what}");
             false
         }
         Err(other) => panic!("{what}: {other}"),

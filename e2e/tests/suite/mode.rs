@@ -8,8 +8,9 @@ use futures::stream::{BoxStream, StreamExt};
 use http::header::CONTENT_TYPE;
 use http::{Request, Response, Uri};
 use kinformer::{
-    Encoding, Event, GenericInformer, KnownKind, Object, Packed, Phase, ReflectorHandle, ReflectorOptions,
-    ResourceVersion, SharedIndexInformer, SharedInformerFactory, SharedInformerFactoryBuilder, Statistics,
+    Encoding, Event, GenericInformer, KeyRef, KnownKind, Object, Packed, Phase, ReflectorHandle,
+    ReflectorOptions, ResourceVersion, SharedIndexInformer, SharedInformerFactory,
+    SharedInformerFactoryBuilder, Statistics,
 };
 use kube_client::Client;
 use kube_client::client::Body;
@@ -105,8 +106,10 @@ impl<K: Kind> Informer<K> {
 
     pub(crate) fn get(&self, key: &str) -> Option<Arc<K>> {
         match self {
-            Self::Eager(informer) => informer.get_by_key(key),
-            Self::Packed(informer) => informer.get_by_key(key).map(|object| typed(&object)),
+            Self::Eager(informer) => informer.get_by_key(KeyRef::parse(key).unwrap()),
+            Self::Packed(informer) => {
+                informer.get_by_key(KeyRef::parse(key).unwrap()).map(|object| typed(&object))
+            }
         }
     }
 

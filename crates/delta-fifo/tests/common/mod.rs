@@ -20,7 +20,7 @@ pub struct Pod {
 
 impl Object for Pod {
     fn key(&self) -> KeyRef<'_> {
-        KeyRef::cluster(&self.name)
+        KeyRef::named(&self.name)
     }
 
     fn resource_version(&self) -> ResourceVersion {

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{Node, Pod};
-use kinformer::{Event, Object, Snapshot};
+use kinformer::{Event, KeyRef, Object, Snapshot};
 use serde_json::{Value, json};
 
 use crate::resources::{Resources, allocatable, requests};
@@ -215,7 +215,8 @@ impl Cache {
                 return Err(format!("the pods of {name} ask for {sum:?}, not for {:?}", info.requested));
             }
             let version = |node: &Arc<Node>| node.resource_version();
-            behind += usize::from(nodes.get(name).map(version) != info.node.as_ref().map(version));
+            behind +=
+                usize::from(nodes.get(KeyRef::named(name)).map(version) != info.node.as_ref().map(version));
         }
         behind += nodes.iter().filter(|node| !self.nodes.contains_key(node.key().name())).count();
         if sums.is_empty() { Ok(behind) } else { Err(format!("there are no nodes for {sums:?}")) }

@@ -26,7 +26,7 @@ impl Drop for Pod {
 
 impl Object for Pod {
     fn key(&self) -> KeyRef<'_> {
-        KeyRef::cluster(&self.name)
+        KeyRef::named(&self.name)
     }
 
     fn resource_version(&self) -> ResourceVersion {

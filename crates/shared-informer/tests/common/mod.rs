@@ -114,7 +114,7 @@ impl Seen {
 pub(crate) const HOUR: Duration = Duration::from_secs(3600);
 
 pub(crate) fn server(source: &FakeSource<Item>) -> Map {
-    source.decodable().into_iter().map(|(key, item)| (key, (*item).clone())).collect()
+    source.decodable().into_iter().map(|(key, item)| (key.to_string(), (*item).clone())).collect()
 }
 
 pub(crate) fn stored(informer: &SharedIndexInformer<Item>) -> Map {

@@ -50,10 +50,10 @@ impl Pod {
 }
 
 pub fn pod(key: &str) -> Pod {
-    let key = KeyRef::from(key);
+    let (namespace, name) = key.split_once('/').unwrap_or(("", key));
     Pod {
-        namespace: key.namespace().into(),
-        name: key.name().into(),
+        namespace: namespace.into(),
+        name: name.into(),
         nodes: Vec::new(),
         labels: Vec::new(),
         version: ResourceVersion::UNSET,

@@ -191,9 +191,11 @@ impl<T: Versioned> FakeSource<T> {
 
     /// Deletes an object; nothing happens if it is not there.
     pub fn delete<'a>(&self, key: impl Into<KeyRef<'a>>) -> u64 {
-        let key = key.into().to_string();
+        let key = ObjectKey::try_from(key.into());
         self.change(|state| {
-            let Some((key, object)) = state.objects.remove_entry(key.as_str()) else { return };
+            let Some((key, object)) = key.ok().and_then(|key| state.objects.remove_entry(&key)) else {
+                return;
+            };
             state.version += 1;
             let mut object = (*object).clone();
             object.set_version(state.version);
@@ -287,15 +289,15 @@ impl<T: Versioned> FakeSource<T> {
     }
 
     /// All objects that can be decoded, by key.
-    pub fn decodable(&self) -> BTreeMap<String, Arc<T>> {
+    pub fn decodable(&self) -> BTreeMap<ObjectKey, Arc<T>> {
         let state = self.server.state.lock();
         let decodable = state.objects.iter().filter(|(key, _)| !state.undecodable.contains(*key));
-        decodable.map(|(key, object)| (key.to_string(), object.clone())).collect()
+        decodable.map(|(key, object)| (key.clone(), object.clone())).collect()
     }
 
     /// Whether there is an object under this key, decodable or not.
     pub fn exists<'a>(&self, key: impl Into<KeyRef<'a>>) -> bool {
-        self.server.state.lock().objects.contains_key(key.into().to_string().as_str())
+        ObjectKey::try_from(key.into()).is_ok_and(|key| self.server.state.lock().objects.contains_key(&key))
     }
 
     /// How many lists (pages) and watches have been asked for.

@@ -67,7 +67,7 @@ pub struct RecordingSink<T: Object> {
 #[derive(Debug)]
 struct Inner<T> {
     records: Vec<Record<T>>,
-    objects: BTreeMap<String, Arc<T>>,
+    objects: BTreeMap<ObjectKey, Arc<T>>,
     version: ResourceVersion,
     room: usize,
     closed: bool,
@@ -107,13 +107,13 @@ impl<T: Object> RecordingSink<T> {
     }
 
     /// The objects it holds.
-    pub fn objects(&self) -> BTreeMap<String, Arc<T>> {
+    pub fn objects(&self) -> BTreeMap<ObjectKey, Arc<T>> {
         self.inner.lock().objects.clone()
     }
 
-    /// Their keys, in order.
+    /// Their keys as text, in the order of keys.
     pub fn keys(&self) -> Vec<String> {
-        self.inner.lock().objects.keys().cloned().collect()
+        self.inner.lock().objects.keys().map(ToString::to_string).collect()
     }
 
     /// The version of the last list or bookmark.
@@ -144,7 +144,7 @@ impl<T: Object> RecordingSink<T> {
     }
 
     /// Waits until the objects satisfy `wanted`.
-    pub async fn wait_until(&self, wanted: impl Fn(&BTreeMap<String, Arc<T>>) -> bool) {
+    pub async fn wait_until(&self, wanted: impl Fn(&BTreeMap<ObjectKey, Arc<T>>) -> bool) {
         let mut changed = self.changed.subscribe();
         while !wanted(&self.objects()) && changed.changed().await.is_ok() {}
     }
@@ -190,9 +190,9 @@ impl<T: Object> RecordingSink<T> {
     }
 
     fn set(&self, object: Arc<T>, record: impl FnOnce(Arc<T>) -> Record<T>) -> Result<Report, Error> {
-        let key = ObjectKey::try_from(object.key())?.to_string();
+        let key = ObjectKey::try_from(object.key())?;
         self.record(
-            || key.clone(),
+            || key.to_string(),
             record(object.clone()),
             |inner, _| {
                 inner.objects.insert(key.clone(), object);
@@ -212,9 +212,9 @@ impl<T: Object> Sink<T> for RecordingSink<T> {
     }
 
     fn delete(&self, tombstone: Tombstone<Arc<T>>) -> Result<Report, Error> {
-        let key = ObjectKey::try_from(tombstone.key())?.to_string();
+        let key = ObjectKey::try_from(tombstone.key())?;
         self.record(
-            || key.clone(),
+            || key.to_string(),
             Record::Delete(tombstone),
             |inner, _| {
                 inner.objects.remove(&key);
@@ -232,13 +232,13 @@ impl<T: Object> Sink<T> for RecordingSink<T> {
                 let Record::Replace(list) = record else { return };
                 let mut objects = std::mem::take(&mut inner.objects);
                 if list.is_complete() {
-                    let kept: BTreeSet<_> = list.undelivered.iter().map(ToString::to_string).collect();
+                    let kept: BTreeSet<_> = list.undelivered.iter().collect();
                     objects.retain(|key, _| kept.contains(key));
                 }
                 for (position, object) in list.objects.iter().enumerate() {
                     match ObjectKey::try_from(object.key()) {
                         Ok(key) => {
-                            objects.insert(key.to_string(), object.clone());
+                            objects.insert(key, object.clone());
                         }
                         Err(error) => report.push(position, error),
                     }

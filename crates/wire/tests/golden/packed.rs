@@ -40,7 +40,7 @@ fn what_identifies_an_object_is_ready_and_the_rest_is_the_same_as_if_it_was_deco
     assert_eq!((protobuf.encoding(), json.encoding()), (Encoding::Protobuf, Encoding::Json));
     assert!(protobuf.bytes().len() < json.bytes().len());
     for packed in [protobuf, json] {
-        assert_eq!(packed.key().namespace(), meta.namespace.as_deref().unwrap());
+        assert_eq!(packed.key().namespace(), meta.namespace.as_deref());
         assert_eq!(packed.key().name(), meta.name.as_deref().unwrap());
         assert_eq!(packed.uid(), meta.uid.as_deref());
         assert_eq!(
@@ -82,7 +82,7 @@ impl<'de, const NUMBER: usize> Deserialize<'de> for Counted<NUMBER> {
 fn it_is_decoded_when_it_is_read_and_shared_while_it_is_held() {
     let decoder = ObjectDecoder::json().keeping(0);
     let packed = Packed::<Counted<0>>::from_wire(&pod().1, &decoder).unwrap();
-    assert_eq!((packed.key().namespace().is_empty(), decoded::<0>()), (false, 0));
+    assert_eq!((packed.key().namespace().is_none(), decoded::<0>()), (false, 0));
     let first = packed.typed().unwrap();
     assert!(std::ptr::eq(&raw const *first, &raw const *packed.typed().unwrap()));
     assert_eq!((decoded::<0>(), packed.is_decoded()), (1, true));

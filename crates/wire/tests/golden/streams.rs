@@ -210,7 +210,7 @@ fn one_item_that_does_not_decode_is_named_and_the_others_are_read() {
     .unwrap();
     list.finish().unwrap();
     assert_eq!(named, ["pod-0", "pod-2", "pod-3", "pod-4"]);
-    assert_eq!(failed[0].0.as_str(), "default/pod-1");
+    assert_eq!(failed[0].0.to_string(), "default/pod-1");
     assert_eq!(
         failed[0].1,
         "Pod, in metadata.selfLink, is not what the Kubernetes API sends: a field has the wire type 7, which is not used"

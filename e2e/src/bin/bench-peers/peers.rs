@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use futures::StreamExt;
 use k8s_openapi::api::core::v1::Pod;
-use kinformer::{Event, Object, SharedIndexInformer, SharedInformerFactory};
+use kinformer::{Event, KeyRef, Object, SharedIndexInformer, SharedInformerFactory};
 use kube_client::config::{KubeConfigOptions, Kubeconfig};
 use kube_client::{Api, Client, Config};
 use kube_runtime::reflector::ObjectRef;
@@ -46,7 +46,9 @@ async fn measured<T: Object>(
     factory.start()?;
     factory.wait_for_cache_sync().await.into_result()?;
     handler.synced().await?;
-    answer(pods.store().len(), &told, |key| Some(pods.get_by_key(key)?.resource_version().to_string()))
+    answer(pods.store().len(), &told, |key| {
+        Some(pods.get_by_key(KeyRef::parse(key).ok()?)?.resource_version().to_string())
+    })
 }
 
 /// kube-runtime's reflector at its best: the list is streamed, and nobody keeps managed fields.
