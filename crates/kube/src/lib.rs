@@ -50,7 +50,9 @@ mod path;
 
 pub use client::{client, client_http1, sends_credentials};
 pub use error::Error;
-pub use kinformer_wire::{Decoded, Encoding, FromWire, ManagedFields, MemberPath, Packed, Typed};
+pub use kinformer_wire::{
+    DecodeAs, Decoded, DecodedRef, Encoding, FromWire, ManagedFields, MemberPath, Packed, PackedObject, Typed,
+};
 pub use lister_watcher::KubeListerWatcher;
 pub use params::Params;
 pub use path::check_group_version;

@@ -94,6 +94,6 @@ pub use identity::{Identity, identify};
 pub use list::{ListDecoder, ListEnvelope};
 pub use managed_fields::ManagedFields;
 pub use object_decoder::{FieldPath, ObjectDecoder, decode_answer};
-pub use packed::{Decoded, FromWire, MemberPath, Packed, Typed};
+pub use packed::{DecodeAs, Decoded, DecodedRef, FromWire, MemberPath, Packed, PackedObject, Typed};
 pub use protobuf::ProtobufProblem;
 pub use watch::{EventType, RawEvent, TypeMeta, WatchDecoder};

@@ -9,11 +9,11 @@ use kinformer_core::ResourceVersion;
 use serde::de::{IgnoredAny, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 
-use super::Packed;
+use super::PackedObject;
 use crate::Error;
 use crate::json::Within;
 
-impl<K> Packed<K> {
+impl PackedObject {
     /// Its metadata as any type that decodes from it, such as `ObjectMeta`. The rest is not decoded; in JSON it is looked
     /// over. None if it has none.
     ///

@@ -5,13 +5,15 @@ mod layout;
 mod member;
 mod metadata;
 mod recent;
+mod slots;
 
+use std::any::Any;
 use std::fmt;
+use std::marker::PhantomData;
 use std::ops::Deref;
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, OnceLock};
 
 use kinformer_core::{KeyRef, Labels, Object, ResourceVersion};
-use parking_lot::Mutex;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
@@ -21,6 +23,8 @@ use layout::Layout;
 pub use member::MemberPath;
 use metadata::Identified;
 pub(crate) use recent::Recent;
+pub use slots::DecodeAs;
+use slots::Slots;
 
 /// What can be made of an object's bytes: every type that serde decodes, at once, and [`Packed`] later.
 pub trait FromWire: Sized {
@@ -99,23 +103,38 @@ impl<K: DeserializeOwned + Send + Sync + 'static> Typed<K> for Packed<K> {
 /// # Ok::<(), kinformer_wire::Error>(())
 /// ```
 pub struct Packed<K> {
+    object: PackedObject,
+    kind: PhantomData<fn() -> K>,
+}
+
+/// An object of any kind kept as the bytes that it came in: what a [`Packed`] object is without its type.
+///
+/// All objects of Kubernetes are of this one type, so that what stores and delivers them is compiled once. It can be
+/// decoded as several types side by side, as its own and as one that takes any kind; each is decoded once and shared.
+pub struct PackedObject {
     layout: Layout,
     version: ResourceVersion,
     decoder: ObjectDecoder,
-    decoded: Mutex<Last<K>>,
+    /// Empty until the object is decoded for the first time.
+    decoded: OnceLock<Box<Slots>>,
 }
 
-/// What was decoded last.
-struct Last<K> {
-    decoded: Weak<Apart<K>>,
-    /// Where it is among those that are kept; beyond all places if it is not.
-    place: u32,
+/// A decoded object, borrowed from a [`PackedObject`] that keeps it, or shared with others that read it.
+pub struct DecodedRef<'a, K>(Read<'a, K>);
+
+enum Read<'a, K> {
+    /// Decoded on arrival.
+    Kept {
+        value: &'a K,
+        shared: &'a Arc<dyn Any + Send + Sync>,
+    },
+    Shared(Decoded<K>),
 }
 
 /// An object that was [decoded](Packed::typed), shared by all who hold it. Cheap to clone.
 pub struct Decoded<K>(Arc<Apart<K>>);
 
-/// Apart from what counts its holders, so that when nobody has it any more little of it is left.
+/// Boxed, so that a `Weak` of the `Arc` around it does not retain the memory of the value.
 struct Apart<K>(Box<K>);
 
 /// The parts that are ready; labels follow, key and value.
@@ -126,6 +145,12 @@ const LABELS: usize = 3;
 
 impl<K> FromWire for Packed<K> {
     fn from_wire(bytes: &[u8], decoder: &ObjectDecoder) -> Result<Self, Error> {
+        PackedObject::from_wire(bytes, decoder).map(Self::new)
+    }
+}
+
+impl FromWire for PackedObject {
+    fn from_wire(bytes: &[u8], decoder: &ObjectDecoder) -> Result<Self, Error> {
         match decoder.without_cut(bytes) {
             Ok(bytes) => Self::new(&bytes, decoder),
             Err(error) => Self::new(bytes, decoder).and(Err(error)),
@@ -133,7 +158,7 @@ impl<K> FromWire for Packed<K> {
     }
 }
 
-impl<K> Packed<K> {
+impl PackedObject {
     fn new(bytes: &[u8], decoder: &ObjectDecoder) -> Result<Self, Error> {
         let metadata = Within::<_, Identified<'_>>::new(&["metadata"]);
         let identified = decoder.decode_seed(bytes, metadata)?.unwrap_or_default();
@@ -141,8 +166,23 @@ impl<K> Packed<K> {
             layout: Layout::new(bytes, &identified.parts())?,
             version: identified.version(),
             decoder: decoder.clone(),
-            decoded: Mutex::new(Last { decoded: Weak::new(), place: u32::MAX }),
+            decoded: OnceLock::new(),
         })
+    }
+}
+
+impl<K> Packed<K> {
+    /// The object, read as a `K`.
+    pub fn new(object: PackedObject) -> Self {
+        Self { object, kind: PhantomData }
+    }
+
+    /// The same object without these fields; see [`PackedObject::without`].
+    ///
+    /// # Errors
+    /// The bytes are broken, or [`Error::NotRemovable`].
+    pub fn without(&self, members: &[&MemberPath]) -> Result<Self, Error> {
+        self.object.without(members).map(Self::new)
     }
 }
 
@@ -152,26 +192,57 @@ impl<K: DeserializeOwned + Send + Sync + 'static> Packed<K> {
     ///
     /// # Errors
     /// The bytes are broken, or not what the type wants.
+    #[inline]
     pub fn typed(&self) -> Result<Decoded<K>, Error> {
-        let recent = self.decoder.recent();
-        // Decoding is the type's own code, and runs under this lock, which is the object's alone: who waits for it would
-        // do the same work a second time.
-        let mut last = self.decoded.lock();
-        if let Some(decoded) = last.decoded.upgrade() {
-            recent.read(last.place as usize);
-            return Ok(Decoded(decoded));
-        }
-        let decoded = Arc::new(Apart(Box::new(self.decoder.decode(self.layout.object())?)));
-        let (place, gone) = recent.keep(decoded.clone());
-        let place = place.and_then(|place| u32::try_from(place).ok()).unwrap_or(u32::MAX);
-        let before = std::mem::replace(&mut *last, Last { decoded: Arc::downgrade(&decoded), place });
-        drop(last);
-        drop((before.decoded, gone));
-        Ok(Decoded(decoded))
+        self.object.decode_as::<K>().map(DecodedRef::into_owned)
     }
 }
 
-impl<K> Packed<K> {
+impl PackedObject {
+    /// The object as a `K`. Decoded if no value of that type is held; O(size) then, and O(1) otherwise. Concurrent calls
+    /// decode it once.
+    ///
+    /// A value that is [kept](Self::keep_decoded) is borrowed: reading it takes a few nanoseconds, and no lock.
+    ///
+    /// # Errors
+    /// The bytes are broken, or not what the type wants.
+    #[inline]
+    pub fn decode_as<K: DeserializeOwned + Send + Sync + 'static>(&self) -> Result<DecodedRef<'_, K>, Error> {
+        if let Some(shared) = self.decoded.get().and_then(|slots| slots.kept())
+            && let Some(value) = shared.downcast_ref::<Apart<K>>()
+        {
+            return Ok(DecodedRef(Read::Kept { value: &value.0, shared }));
+        }
+        let value = self.value(DecodeAs::of::<K>())?;
+        Ok(DecodedRef(Read::Shared(Decoded::of(value))))
+    }
+
+    /// Decodes the object now, and keeps the value for as long as the object lives. Of several types only the first is
+    /// kept; the others are decoded when they are read.
+    ///
+    /// # Errors
+    /// The bytes are broken, or not what the type wants. The object stays as it was.
+    pub fn keep_decoded(&self, to: DecodeAs) -> Result<(), Error> {
+        self.slots().keep(self, to)
+    }
+
+    fn value(&self, to: DecodeAs) -> Result<Arc<dyn Any + Send + Sync>, Error> {
+        self.slots().value(self, to)
+    }
+
+    fn slots(&self) -> &Slots {
+        self.decoded.get_or_init(Box::default)
+    }
+
+    /// Decodes the whole, whatever is held of it.
+    fn decode_now<'de, K: Deserialize<'de>>(&'de self) -> Result<K, Error> {
+        self.decoder.decode(self.layout.object())
+    }
+
+    fn recent(&self) -> &Recent {
+        self.decoder.recent()
+    }
+
     /// One field of the object, decoded without the rest, the same as it is in the whole object. None if the object does
     /// not have it, or has null there. In protobuf it takes tens of nanoseconds, in JSON all of the object is looked at.
     ///
@@ -211,35 +282,76 @@ impl<K> Packed<K> {
 
     /// Whether somebody holds it decoded, or it is kept so.
     pub fn is_decoded(&self) -> bool {
-        self.decoded.lock().decoded.strong_count() > 0
+        self.decoded.get().is_some_and(|slots| slots.is_any_held())
     }
 
-    fn labels(&self) -> impl Iterator<Item = (&str, &str)> {
+    fn label_pairs(&self) -> impl Iterator<Item = (&str, &str)> {
         (LABELS..self.layout.parts()).step_by(2).map(|at| (self.layout.part(at), self.layout.part(at + 1)))
     }
 }
 
-/// What was decoded of it is of no more use.
-impl<K> Drop for Packed<K> {
+/// Those of [`Object`], so that they are at hand without the trait.
+impl PackedObject {
+    /// Its key.
+    #[inline]
+    pub fn key(&self) -> KeyRef<'_> {
+        Object::key(self)
+    }
+
+    /// Its name.
+    #[inline]
+    pub fn name(&self) -> &str {
+        self.layout.part(NAME)
+    }
+
+    /// Its namespace; `None` if it is cluster-scoped.
+    #[inline]
+    pub fn namespace(&self) -> Option<&str> {
+        Some(self.layout.part(NAMESPACE)).filter(|namespace| !namespace.is_empty())
+    }
+
+    /// Its UID.
+    #[inline]
+    pub fn uid(&self) -> Option<&str> {
+        Some(self.layout.part(UID)).filter(|uid| !uid.is_empty())
+    }
+
+    /// The version of this state.
+    pub fn resource_version(&self) -> ResourceVersion {
+        self.version.clone()
+    }
+
+    /// Its labels.
+    pub fn labels(&self) -> Labels<'_> {
+        Object::labels(self)
+    }
+
+    /// The value of one label.
+    pub fn label(&self, key: &str) -> Option<&str> {
+        self.label_pairs().find_map(|(known, value)| (known == key).then_some(value))
+    }
+}
+
+/// Nothing reads its decoded values any more.
+impl Drop for PackedObject {
     fn drop(&mut self) {
-        let Last { decoded, place } = self.decoded.get_mut();
-        if decoded.strong_count() > 0 {
-            drop(self.decoder.recent().take(*place as usize, decoded.as_ptr().cast()));
+        if let Some(slots) = self.decoded.get_mut() {
+            slots.evict(self.decoder.recent());
         }
     }
 }
 
-impl<K: Send + Sync + 'static> Object for Packed<K> {
+impl Object for PackedObject {
     fn key(&self) -> KeyRef<'_> {
         KeyRef::new(self.layout.part(NAMESPACE), self.layout.part(NAME))
     }
 
     fn resource_version(&self) -> ResourceVersion {
-        self.version.clone()
+        self.resource_version()
     }
 
     fn uid(&self) -> Option<&str> {
-        Some(self.layout.part(UID)).filter(|uid| !uid.is_empty())
+        self.uid()
     }
 
     /// By the bytes within protobuf, else by the fields, so that it does not matter in which encoding each has come.
@@ -248,11 +360,86 @@ impl<K: Send + Sync + 'static> Object for Packed<K> {
     }
 
     fn labels(&self) -> Labels<'_> {
-        Labels::from_iterator(self.labels())
+        Labels::from_iterator(self.label_pairs())
     }
 
     fn label(&self, key: &str) -> Option<&str> {
-        self.labels().find_map(|(known, value)| (known == key).then_some(value))
+        self.label(key)
+    }
+}
+
+impl<K> Deref for Packed<K> {
+    type Target = PackedObject;
+
+    #[inline]
+    fn deref(&self) -> &PackedObject {
+        &self.object
+    }
+}
+
+impl<K: Send + Sync + 'static> Object for Packed<K> {
+    fn key(&self) -> KeyRef<'_> {
+        self.object.key()
+    }
+
+    fn resource_version(&self) -> ResourceVersion {
+        self.object.resource_version()
+    }
+
+    fn uid(&self) -> Option<&str> {
+        self.object.uid()
+    }
+
+    fn has_same_content(&self, other: &Self) -> Option<bool> {
+        self.object.has_same_content(&other.object)
+    }
+
+    fn labels(&self) -> Labels<'_> {
+        self.object.labels()
+    }
+
+    fn label(&self, key: &str) -> Option<&str> {
+        self.object.label(key)
+    }
+}
+
+impl<K> DecodedRef<'_, K> {
+    /// The same value, without the borrow. O(1): the value is shared.
+    #[inline]
+    pub fn into_owned(self) -> Decoded<K>
+    where
+        K: Send + Sync + 'static,
+    {
+        match self.0 {
+            Read::Kept { shared, .. } => Decoded::of(shared.clone()),
+            Read::Shared(shared) => shared,
+        }
+    }
+}
+
+impl<K> Deref for DecodedRef<'_, K> {
+    type Target = K;
+
+    #[inline]
+    fn deref(&self) -> &K {
+        match &self.0 {
+            Read::Kept { value, .. } => value,
+            Read::Shared(shared) => shared,
+        }
+    }
+}
+
+impl<K: fmt::Debug> fmt::Debug for DecodedRef<'_, K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        K::fmt(self, f)
+    }
+}
+
+impl<K: Send + Sync + 'static> Decoded<K> {
+    #[inline]
+    fn of(value: Arc<dyn Any + Send + Sync>) -> Self {
+        #[expect(clippy::expect_used, reason = "a value is stored with the id of its type")]
+        Self(value.downcast().expect("a value of its own type"))
     }
 }
 
@@ -278,7 +465,19 @@ impl<K: fmt::Debug> fmt::Debug for Decoded<K> {
 
 impl<K> fmt::Debug for Packed<K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Packed")
+        self.object.fmt_as("Packed", f)
+    }
+}
+
+impl fmt::Debug for PackedObject {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.fmt_as("PackedObject", f)
+    }
+}
+
+impl PackedObject {
+    fn fmt_as(&self, name: &str, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct(name)
             .field("namespace", &self.layout.part(NAMESPACE))
             .field("name", &self.layout.part(NAME))
             .field("resource_version", &self.version)

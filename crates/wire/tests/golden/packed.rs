@@ -98,7 +98,7 @@ fn what_was_read_last_stays_decoded_up_to_a_number() {
     let decoder = ObjectDecoder::json().keeping(2);
     let pack = || Packed::<Counted<1>>::from_wire(&pod().1, &decoder).unwrap();
     let many = [pack(), pack(), pack()];
-    let are_decoded = |many: &[Packed<_>]| many.iter().map(Packed::is_decoded).collect::<Vec<_>>();
+    let are_decoded = |many: &[Packed<_>]| many.iter().map(|packed| packed.is_decoded()).collect::<Vec<_>>();
     many.iter().for_each(|packed| drop(packed.typed().unwrap()));
     assert_eq!((decoded::<1>(), are_decoded(&many)), (3, vec![false, true, true]));
     // Read again, so that the other one goes.

@@ -1,0 +1,143 @@
+//! What was decoded of one object.
+
+use std::any::{Any, TypeId, type_name};
+use std::fmt;
+use std::sync::{Arc, OnceLock, Weak};
+
+use parking_lot::Mutex;
+use serde::de::DeserializeOwned;
+
+use super::{Apart, PackedObject, Recent};
+use crate::Error;
+
+/// A decoded value of any type.
+type AnyValue = Arc<dyn Any + Send + Sync>;
+
+/// How objects are decoded as one type. It is passed to code that is not generic over the type, so that such code is
+/// compiled once for all types.
+#[derive(Clone, Copy)]
+pub struct DecodeAs {
+    of: TypeId,
+    name: &'static str,
+    decode: fn(&PackedObject) -> Result<AnyValue, Error>,
+}
+
+impl DecodeAs {
+    /// Decodes as a `K`.
+    pub fn of<K: DeserializeOwned + Send + Sync + 'static>() -> Self {
+        Self { of: TypeId::of::<Apart<K>>(), name: type_name::<K>(), decode: decode::<K> }
+    }
+
+    /// The name of the type, for messages.
+    pub fn type_name(&self) -> &'static str {
+        self.name
+    }
+}
+
+/// All that is compiled for each type, beside its `Deserialize`.
+fn decode<K: DeserializeOwned + Send + Sync + 'static>(object: &PackedObject) -> Result<AnyValue, Error> {
+    Ok(Arc::new(Apart::<K>(Box::new(object.decode_now()?))))
+}
+
+/// Two are equal if they decode as the same type.
+impl PartialEq for DecodeAs {
+    fn eq(&self, other: &Self) -> bool {
+        self.of == other.of
+    }
+}
+
+impl Eq for DecodeAs {}
+
+impl fmt::Debug for DecodeAs {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("DecodeAs").field(&self.name).finish()
+    }
+}
+
+/// The decoded values of one object. Made when the first of them is.
+#[derive(Default)]
+pub(super) struct Slots {
+    /// Kept for as long as the object lives.
+    kept: OnceLock<AnyValue>,
+    /// Decoded on read: one for each type by which the object was read, which is nearly always one.
+    shared: Mutex<Vec<Slot>>,
+}
+
+/// What was decoded last as one type.
+struct Slot {
+    of: TypeId,
+    value: Weak<dyn Any + Send + Sync>,
+    /// Where the value is in the cache of [`Recent`]; beyond all places if it is not there.
+    place: u32,
+}
+
+impl Slots {
+    #[inline]
+    pub(super) fn kept(&self) -> Option<&AnyValue> {
+        self.kept.get()
+    }
+
+    /// Decodes the object, unless a value is kept already, and keeps the value.
+    pub(super) fn keep(&self, object: &PackedObject, to: DecodeAs) -> Result<(), Error> {
+        if self.kept.get().is_none() {
+            // The value is cached if the object was read before; the bytes are not decoded again for it.
+            let value = self.find(object.recent(), to.of).map_or_else(|| (to.decode)(object), Ok)?;
+            _ = self.kept.set(value);
+        }
+        Ok(())
+    }
+
+    /// The value of that type: the one that is kept or still held, or else decoded now.
+    pub(super) fn value(&self, object: &PackedObject, to: DecodeAs) -> Result<AnyValue, Error> {
+        if let Some(kept) = self.kept.get().filter(|kept| (***kept).type_id() == to.of) {
+            return Ok(kept.clone());
+        }
+        // Decoding is the type's own code, and runs under this lock, which is the object's alone: a second reader would
+        // otherwise do the same work again.
+        let mut shared = self.shared.lock();
+        let recent = object.recent();
+        let slot = shared.iter().position(|slot| slot.of == to.of);
+        let known = slot.and_then(|slot| shared.get(slot));
+        if let Some(slot) = known
+            && let Some(value) = slot.value.upgrade()
+        {
+            recent.read(slot.place as usize);
+            return Ok(value);
+        }
+        let value = (to.decode)(object)?;
+        let (place, evicted) = recent.keep(value.clone());
+        let place = place.and_then(|place| u32::try_from(place).ok()).unwrap_or(u32::MAX);
+        let new = Slot { of: to.of, value: Arc::downgrade(&value), place };
+        let before = match slot.and_then(|slot| shared.get_mut(slot)) {
+            Some(slot) => Some(std::mem::replace(slot, new)),
+            None => {
+                shared.reserve_exact(1);
+                shared.push(new);
+                None
+            }
+        };
+        drop(shared);
+        drop((before, evicted));
+        Ok(value)
+    }
+
+    fn find(&self, recent: &Recent, of: TypeId) -> Option<AnyValue> {
+        let shared = self.shared.lock();
+        let slot = shared.iter().find(|slot| slot.of == of)?;
+        recent.read(slot.place as usize);
+        slot.value.upgrade()
+    }
+
+    pub(super) fn is_any_held(&self) -> bool {
+        self.kept.get().is_some() || self.shared.lock().iter().any(|slot| slot.value.strong_count() > 0)
+    }
+
+    /// Takes the values of an object that is dropped out of the cache.
+    pub(super) fn evict(&mut self, recent: &Recent) {
+        for Slot { value, place, .. } in self.shared.get_mut() {
+            if value.strong_count() > 0 {
+                drop(recent.take(*place as usize, value.as_ptr().cast()));
+            }
+        }
+    }
+}

@@ -1,0 +1,178 @@
+//! Objects of any kind, as one type.
+
+use std::sync::Barrier;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use k8s_openapi::api::core::v1::Pod;
+use kinformer_core::Object;
+use kinformer_wire::{DecodeAs, Encoding, FromWire, ObjectDecoder, PackedObject};
+use serde::{Deserialize, Deserializer};
+use serde_json::Value;
+
+use super::paths::message;
+use super::streams::body;
+
+/// A pod in both encodings, decoded by decoders that cache so many.
+fn pods(cached: usize) -> [PackedObject; 2] {
+    let decoder = ObjectDecoder::new(Encoding::Protobuf, "v1", "Pod").unwrap();
+    [
+        (message(body("pod", Encoding::Protobuf)), decoder),
+        (body("pod", Encoding::Json), ObjectDecoder::json()),
+    ]
+    .map(|(bytes, decoder)| PackedObject::from_wire(bytes, &decoder.keeping(cached)).unwrap())
+}
+
+/// Counts how often one of its number was decoded, so that tests do not count each other's.
+struct Counted<const NUMBER: usize>;
+
+static DECODED: [AtomicUsize; 4] = [const { AtomicUsize::new(0) }; 4];
+
+fn decoded<const NUMBER: usize>() -> usize {
+    DECODED[NUMBER].load(Ordering::Relaxed)
+}
+
+impl<'de, const NUMBER: usize> Deserialize<'de> for Counted<NUMBER> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        DECODED[NUMBER].fetch_add(1, Ordering::Relaxed);
+        serde::de::IgnoredAny::deserialize(deserializer).map(|_| Self)
+    }
+}
+
+fn is_same<T>(a: &T, b: &T) -> bool {
+    std::ptr::eq(a, b)
+}
+
+// contract: L-33
+#[test]
+fn an_object_is_decoded_as_several_types_side_by_side() {
+    let eager: Pod = serde_json::from_slice(body("pod", Encoding::Json)).unwrap();
+    for object in pods(256) {
+        let (pod, value) = (object.decode_as::<Pod>().unwrap(), object.decode_as::<Value>().unwrap());
+        assert_eq!((&*pod, &value["kind"]), (&eager, &Value::from("Pod")));
+        // Each is shared, and neither takes the place of the other.
+        assert!(is_same(&*pod, &*object.decode_as::<Pod>().unwrap()));
+        assert!(is_same(&*value, &*object.decode_as::<Value>().unwrap()));
+    }
+}
+
+// contract: L-33
+#[test]
+fn of_threads_that_read_an_object_as_two_types_one_decodes_each() {
+    let [object, _] = pods(0);
+    let barrier = Barrier::new(8);
+    std::thread::scope(|scope| {
+        for number in 0..8 {
+            let (object, barrier) = (&object, &barrier);
+            scope.spawn(move || match number % 2 {
+                0 => {
+                    let read = object.decode_as::<Counted<0>>().unwrap();
+                    barrier.wait();
+                    drop(read);
+                }
+                _ => {
+                    let read = object.decode_as::<Counted<1>>().unwrap();
+                    barrier.wait();
+                    drop(read);
+                }
+            });
+        }
+    });
+    assert_eq!((decoded::<0>(), decoded::<1>()), (1, 1));
+}
+
+// contract: L-34
+#[test]
+fn a_value_that_is_kept_is_borrowed_and_lives_as_long_as_its_object() {
+    for object in pods(0) {
+        let before = decoded::<2>();
+        object.keep_decoded(DecodeAs::of::<Counted<2>>()).unwrap();
+        object.keep_decoded(DecodeAs::of::<Counted<2>>()).unwrap();
+        let first = std::ptr::from_ref(&*object.decode_as::<Counted<2>>().unwrap());
+        let owned = object.decode_as::<Counted<2>>().unwrap().into_owned();
+        assert_eq!((decoded::<2>() - before, std::ptr::from_ref(&*owned)), (1, first));
+        assert!(object.is_decoded());
+        // Another type is decoded when it is read, and is not kept.
+        object.keep_decoded(DecodeAs::of::<Value>()).unwrap();
+        assert_eq!(object.decode_as::<Value>().unwrap()["kind"], "Pod");
+        drop(object);
+        drop(owned);
+    }
+}
+
+// contract: L-34
+#[test]
+fn a_value_that_was_read_before_is_kept_without_decoding_again() {
+    let [object, _] = pods(1);
+    let read = std::ptr::from_ref(&*object.decode_as::<Counted<3>>().unwrap());
+    object.keep_decoded(DecodeAs::of::<Counted<3>>()).unwrap();
+    let kept = std::ptr::from_ref(&*object.decode_as::<Counted<3>>().unwrap());
+    assert_eq!((decoded::<3>(), read), (1, kept));
+}
+
+// contract: L-34
+#[test]
+fn an_object_that_does_not_decode_as_one_type_is_read_as_another() {
+    let json = br#"{"metadata":{"name":"a"},"spec":7}"#;
+    let object = PackedObject::from_wire(json, &ObjectDecoder::json()).unwrap();
+    let problem = object.keep_decoded(DecodeAs::of::<Pod>()).unwrap_err().to_string();
+    assert!(problem.contains("invalid type"), "{problem}");
+    assert!(!object.is_decoded());
+    assert_eq!(object.decode_as::<Pod>().unwrap_err().to_string(), problem);
+    assert_eq!(object.decode_as::<Value>().unwrap()["spec"], 7);
+    object.keep_decoded(DecodeAs::of::<Value>()).unwrap();
+    assert_eq!(object.decode_as::<Value>().unwrap()["spec"], 7);
+}
+
+/// Counts how many of its number are gone.
+struct Dropped<const NUMBER: usize>;
+
+static DROPPED: [AtomicUsize; 2] = [const { AtomicUsize::new(0) }; 2];
+
+impl<const NUMBER: usize> Drop for Dropped<NUMBER> {
+    fn drop(&mut self) {
+        DROPPED[NUMBER].fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+impl<'de, const NUMBER: usize> Deserialize<'de> for Dropped<NUMBER> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        serde::de::IgnoredAny::deserialize(deserializer).map(|_| Self)
+    }
+}
+
+// contract: L-33
+#[test]
+fn an_object_that_is_dropped_takes_all_its_values_out_of_the_cache() {
+    let [object, _] = pods(256);
+    let held = object.decode_as::<Dropped<0>>().unwrap().into_owned();
+    object.decode_as::<Dropped<1>>().unwrap();
+    let dropped = || [0, 1].map(|number: usize| DROPPED[number].load(Ordering::Relaxed));
+    assert_eq!(dropped(), [0, 0], "both are cached");
+    drop(object);
+    assert_eq!(dropped(), [0, 1]);
+    drop(held);
+    assert_eq!(dropped(), [1, 1]);
+}
+
+// contract: L-33
+#[test]
+fn what_identifies_an_object_needs_no_trait() {
+    for object in pods(0) {
+        let by_trait: &dyn Object = &object;
+        assert_eq!((object.key(), object.uid()), (by_trait.key(), by_trait.uid()));
+        assert_eq!(object.namespace(), Some(by_trait.key().namespace()));
+        assert_eq!(object.name(), by_trait.key().name());
+        assert_eq!(object.resource_version(), by_trait.resource_version());
+        assert_eq!(object.labels().collect::<Vec<_>>(), by_trait.labels().collect::<Vec<_>>());
+    }
+    let cluster_wide =
+        PackedObject::from_wire(br#"{"metadata":{"name":"a"}}"#, &ObjectDecoder::json()).unwrap();
+    assert_eq!((cluster_wide.namespace(), cluster_wide.uid(), cluster_wide.label("a")), (None, None, None));
+}
+
+/// What is not decoded costs no more than its bytes, a handle of its decoder and its version.
+// contract: L-33
+#[test]
+fn an_object_is_small_whatever_its_kind() {
+    assert!(size_of::<PackedObject>() <= 72, "{}", size_of::<PackedObject>());
+}
