@@ -85,7 +85,8 @@ fn each_producers_items_come_out_in_its_own_order() {
 // contract: Q-03
 #[test]
 fn of_two_deletions_in_a_row_the_one_that_carries_more_stays() {
-    let cases: [(Tombstone<Arc<Pod>>, Tombstone<Arc<Pod>>, &str); 6] = [
+    type Deletion = Tombstone<Arc<Pod>>;
+    let cases: [(Deletion, Deletion, &str); 6] = [
         (pod("a", 2).into(), pod("a", 3).into(), "Deleted a=3"),
         (pod("a", 2).into(), unknown("a", Some(pod("a", 1))), "Deleted a=2"),
         (unknown("a", Some(pod("a", 1))), pod("a", 2).into(), "Deleted a=2"),

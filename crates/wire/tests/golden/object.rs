@@ -160,7 +160,7 @@ fn what_identifies_an_object_needs_no_trait() {
     for object in pods(0) {
         let by_trait: &dyn Object = &object;
         assert_eq!((object.key(), object.uid()), (by_trait.key(), by_trait.uid()));
-        assert_eq!(object.namespace(), Some(by_trait.key().namespace()));
+        assert_eq!(object.namespace(), by_trait.key().namespace());
         assert_eq!(object.name(), by_trait.key().name());
         assert_eq!(object.resource_version(), by_trait.resource_version());
         assert_eq!(object.labels().collect::<Vec<_>>(), by_trait.labels().collect::<Vec<_>>());
