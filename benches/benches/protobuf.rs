@@ -6,7 +6,7 @@ use std::hint::black_box;
 use criterion::{Criterion, criterion_group, criterion_main};
 use k8s_openapi::api::core::v1::Pod;
 use kinformer_core::Object;
-use kinformer_wire::{Encoding, FromWire, ListDecoder, ManagedFields, MemberPath, ObjectDecoder, Packed};
+use kinformer_wire::{Encoding, FieldPath, FromWire, ListDecoder, ManagedFields, ObjectDecoder, Packed};
 
 const STREAMS: &[u8] = include_bytes!("../../crates/wire/tests/golden/streams.bin");
 const ITEMS: usize = 500;
@@ -78,7 +78,7 @@ fn protobuf(c: &mut Criterion) {
     let json_without = serde_json::to_vec(&without).unwrap();
     let mut cut = Vec::new();
     let [list_protobuf, list_json] = lists(protobuf, json);
-    ListDecoder::of(Encoding::Protobuf, ManagedFields::Cut)
+    ListDecoder::of(Encoding::Protobuf, ManagedFields::Drop)
         .feed(&list_protobuf, |item| cut = item.to_vec())
         .unwrap();
     assert_eq!(decoder.decode::<Pod>(&cut).unwrap(), without);
@@ -101,25 +101,25 @@ fn protobuf(c: &mut Criterion) {
     });
     group.bench_function("clone", |b| b.iter(|| black_box(&without).clone()));
     group.bench_function("identify", |b| b.iter(|| decoder.identify(black_box(message))));
-    let node = decoder.field_path(&["spec", "nodeName"]).unwrap();
+    let node = FieldPath::new(&["spec", "nodeName"]);
     group.bench_function("only its node", |b| {
-        b.iter(|| decoder.decode_at::<&str>(black_box(message), &node).unwrap());
+        b.iter(|| decoder.decode_field::<&str>(black_box(message), &node).unwrap());
     });
-    let phase = decoder.field_path(&["status", "phase"]).unwrap();
+    let phase = FieldPath::new(&["status", "phase"]);
     group.bench_function("only its phase", |b| {
-        b.iter(|| decoder.decode_at::<&str>(black_box(message), &phase).unwrap());
+        b.iter(|| decoder.decode_field::<&str>(black_box(message), &phase).unwrap());
     });
     group.finish();
 
     let pack = |decoder: &ObjectDecoder| Packed::<Pod>::from_wire(&cut, decoder).unwrap();
-    let (packed, forgetful) = (pack(&decoder), pack(&decoder.clone().keeping(0)));
-    let by_names = MemberPath::new(&["spec", "nodeName"]);
-    assert!(packed.at::<&str>(&by_names).unwrap().is_some());
+    let (packed, forgetful) = (pack(&decoder), pack(&decoder.clone().decoded_cache_size(0)));
+    let by_names = FieldPath::new(&["spec", "nodeName"]);
+    assert!(packed.field::<&str>(&by_names).unwrap().is_some());
     let mut group = c.benchmark_group("a packed pod");
     group.bench_function("from the wire", |b| b.iter(|| pack(black_box(&decoder))));
     group.bench_function("its key", |b| b.iter(|| black_box(&packed).key().name().len()));
     group.bench_function("its label", |b| b.iter(|| black_box(&packed).label("app").is_some()));
-    group.bench_function("its node", |b| b.iter(|| black_box(&packed).at::<&str>(&by_names).unwrap()));
+    group.bench_function("its node", |b| b.iter(|| black_box(&packed).field::<&str>(&by_names).unwrap()));
     group.bench_function("its annotations", |b| b.iter(|| black_box(&packed).annotations().unwrap()));
     group.bench_function("typed, kept", |b| b.iter(|| black_box(&packed).typed().unwrap()));
     group.bench_function("typed, not kept", |b| b.iter(|| black_box(&forgetful).typed().unwrap()));
@@ -127,10 +127,10 @@ fn protobuf(c: &mut Criterion) {
 
     let mut group = c.benchmark_group("a list of 500 pods, managed fields cut");
     group.bench_function("protobuf", |b| {
-        b.iter(|| list(black_box(&list_protobuf), &decoder, ManagedFields::Cut));
+        b.iter(|| list(black_box(&list_protobuf), &decoder, ManagedFields::Drop));
     });
     group.bench_function("JSON", |b| {
-        b.iter(|| list(black_box(&list_json), &ObjectDecoder::json(), ManagedFields::Cut));
+        b.iter(|| list(black_box(&list_json), &ObjectDecoder::json(), ManagedFields::Drop));
     });
     group.finish();
 }

@@ -57,7 +57,7 @@ fn wire(c: &mut Criterion) {
     let page = serde_json::to_vec(&page).unwrap();
     let mut group = c.benchmark_group("a page of 500 pods");
     group.throughput(Throughput::Bytes(page.len() as u64));
-    group.bench_function("managed fields cut", |b| b.iter(|| decode(black_box(&page), ManagedFields::Cut)));
+    group.bench_function("managed fields cut", |b| b.iter(|| decode(black_box(&page), ManagedFields::Drop)));
     group.bench_function("managed fields kept", |b| b.iter(|| decode(black_box(&page), ManagedFields::Keep)));
     group.bench_function("serde_json on the whole page", |b| {
         #[derive(serde::Deserialize)]
@@ -70,7 +70,7 @@ fn wire(c: &mut Criterion) {
 
     let line = format!("{}\n", json!({"type": "MODIFIED", "object": pod(1)}));
     c.bench_function("a line of a watch", |b| {
-        let mut decoder = WatchDecoder::new(ManagedFields::Cut);
+        let mut decoder = WatchDecoder::new(ManagedFields::Drop);
         b.iter(|| {
             let mut pods = 0;
             let read = |event: Result<kinformer_wire::RawEvent<'_>, _>| {

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use kinformer::{FromWire, KubeListerWatcher, MemberPath, Object, Packed};
+use kinformer::{FieldPath, FromWire, KubeListerWatcher, Object, Packed};
 use kube_client::Client;
 use kube_core::DynamicObject;
 use kube_core::discovery::ApiResource;
@@ -29,17 +29,17 @@ pub(crate) trait Shown: Object + FromWire {
 /// Where in the objects of one resource stands what is shown.
 #[derive(Debug)]
 pub(crate) struct Fields {
-    phase: MemberPath,
-    node: MemberPath,
-    created: MemberPath,
+    phase: FieldPath,
+    node: FieldPath,
+    created: FieldPath,
 }
 
 impl Default for Fields {
     fn default() -> Self {
         Self {
-            phase: MemberPath::new(&["status", "phase"]),
-            node: MemberPath::new(&["spec", "nodeName"]),
-            created: MemberPath::new(&["metadata", "creationTimestamp"]),
+            phase: FieldPath::new(&["status", "phase"]),
+            node: FieldPath::new(&["spec", "nodeName"]),
+            created: FieldPath::new(&["metadata", "creationTimestamp"]),
         }
     }
 }
@@ -62,7 +62,7 @@ const UNSHOWN: [&[&str]; 10] = [
 impl Shown for Whole {
     fn source(client: Client, resource: ApiResource) -> KubeListerWatcher<Self> {
         let source = KubeListerWatcher::packed_dynamic(client, resource);
-        UNSHOWN.into_iter().fold(source, KubeListerWatcher::cut)
+        source.drop_fields(UNSHOWN.map(FieldPath::new))
     }
 
     fn phase(&self, fields: &Fields) -> Option<Cow<'_, str>> {
@@ -77,7 +77,7 @@ impl Shown for Whole {
 impl Fields {
     /// Since when it is there.
     pub(crate) fn created(&self, object: &Whole) -> Option<Timestamp> {
-        object.at::<Time>(&self.created).ok()?.map(|time| time.0)
+        object.field::<Time>(&self.created).ok()?.map(|time| time.0)
     }
 }
 
@@ -93,9 +93,9 @@ struct Owner {
     name: String,
 }
 
-fn text_at<'a>(object: &Whole, path: &MemberPath) -> Option<Cow<'a, str>> {
+fn text_at<'a>(object: &Whole, path: &FieldPath) -> Option<Cow<'a, str>> {
     // Custom resources may have anything there.
-    let Text(text) = object.at(path).ok()??;
+    let Text(text) = object.field(path).ok()??;
     Some(String::from(text?).into())
 }
 

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::fmt;
 
-use kinformer_kube::{MemberPath, Packed};
+use kinformer_kube::{FieldPath, Packed};
 use kinformer_store::IndexFunction;
 use serde::de::{Error, Visitor};
 use serde::{Deserialize, Deserializer};
@@ -30,9 +30,9 @@ use serde::{Deserialize, Deserializer};
 /// # }
 /// ```
 pub fn index_by_field<K: Send + Sync + 'static>(path: &[&str]) -> IndexFunction<Packed<K>> {
-    let path = MemberPath::new(path);
+    let path = FieldPath::new(path);
     IndexFunction::fallible(move |object: &Packed<K>, values| {
-        if let Some(Value(value)) = object.at(&path)? {
+        if let Some(Value(value)) = object.field(&path)? {
             values.push(&value);
         }
         Ok(())

@@ -120,7 +120,7 @@ pub use sync::CacheSync;
 // What one needs of the layers below.
 pub use kinformer_core::{KeyError, KeyRef, Object, ObjectKey, ResourceVersion, Tombstone, Transform};
 pub use kinformer_kube::{
-    Decoded, Encoding, Error as ClientError, FromWire, KubeListerWatcher, MemberPath, Packed, Params, Typed,
+    Decoded, Encoding, Error as ClientError, FieldPath, FromWire, KubeListerWatcher, Packed, Params, Typed,
     client, client_http1, sends_credentials,
 };
 pub use kinformer_processor::{

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use kinformer_core::{Object, Transform};
-use kinformer_kube::{Encoding, KubeListerWatcher, Packed, Params};
+use kinformer_kube::{Encoding, FieldPath, KubeListerWatcher, Packed, Params};
 use kinformer_reflector::{Failure, ListerWatcher, ProbeBudget, ReflectorOptions};
 use kinformer_shared_informer::{SharedIndexInformer, SharedIndexInformerBuilder};
 use kube_client::Client;
@@ -30,9 +30,8 @@ pub(crate) struct Options {
     transforms: HashMap<TypeId, Arc<dyn Any + Send + Sync>>,
     /// The packed forms of these types.
     eager_transforms: HashSet<TypeId>,
-    /// The paths of what is left out.
-    cuts: HashMap<TypeId, Vec<Vec<String>>>,
-    kept: HashMap<TypeId, usize>,
+    dropped_fields: HashMap<TypeId, Vec<FieldPath>>,
+    decoded_cache_sizes: HashMap<TypeId, usize>,
     tweak: Option<Arc<Tweak>>,
     encoding: Option<Encoding>,
     error_hook: Option<Arc<ErrorHook>>,
@@ -82,21 +81,21 @@ impl SharedInformerFactoryBuilder {
         self
     }
 
-    /// Leaves one more member out of every object of a kind as it arrives, in whichever form objects are kept, by the
-    /// names that lead to it in JSON: `cut::<Pod>(&["metadata", "annotations"])`. It is neither decoded nor stored; see
-    /// [`KubeListerWatcher::cut`].
-    pub fn cut<K: Object>(mut self, path: &[&str]) -> Self {
+    /// Drops these fields as well from every object of a kind as it arrives, in whichever form objects are kept:
+    /// `drop_fields::<Pod>([FieldPath::new(&["metadata", "annotations"])])`. They are neither decoded nor stored; see
+    /// [`KubeListerWatcher::drop_fields`].
+    pub fn drop_fields<K: Object>(mut self, fields: impl IntoIterator<Item = FieldPath>) -> Self {
+        let fields: Vec<FieldPath> = fields.into_iter().collect();
         for form in forms::<K>() {
-            let path = path.iter().map(|name| (*name).to_owned()).collect();
-            self.options.cuts.entry(form).or_default().push(path);
+            self.options.dropped_fields.entry(form).or_default().extend_from_slice(&fields);
         }
         self
     }
 
     /// How many packed objects of a kind stay decoded after they were read; 256 by default. See
-    /// [`KubeListerWatcher::keep_decoded`].
-    pub fn keep_decoded_for<K: Object>(mut self, objects: usize) -> Self {
-        self.options.kept.insert(TypeId::of::<Packed<K>>(), objects);
+    /// [`KubeListerWatcher::decoded_cache_size`].
+    pub fn decoded_cache_size_for<K: Object>(mut self, objects: usize) -> Self {
+        self.options.decoded_cache_sizes.insert(TypeId::of::<Packed<K>>(), objects);
         self
     }
 
@@ -200,11 +199,11 @@ impl Options {
         if let Some(encoding) = self.encoding {
             source = source.encoding(encoding);
         }
-        for path in self.cuts.get(&TypeId::of::<T>()).into_iter().flatten() {
-            source = source.cut(&path.iter().map(String::as_str).collect::<Vec<_>>());
+        if let Some(fields) = self.dropped_fields.get(&TypeId::of::<T>()) {
+            source = source.drop_fields(fields.iter().cloned());
         }
-        if let Some(objects) = self.kept.get(&TypeId::of::<T>()) {
-            source = source.keep_decoded(*objects);
+        if let Some(objects) = self.decoded_cache_sizes.get(&TypeId::of::<T>()) {
+            source = source.decoded_cache_size(*objects);
         }
         if let Some(tweak) = self.tweak.clone() {
             source = source.tweak(move |params| tweak(params));

@@ -9,7 +9,7 @@ use std::time::Duration;
 use common::{Form, builder, config_map, factory, node, server, soon, synced, version, watches};
 use k8s_openapi::api::core::v1::{ConfigMap, Node, Pod, Secret};
 use kinformer::{
-    EagerObjects, Error, Event, IndexFunction, IndexValues, LabelSelector, MemberPath, NAMESPACE_INDEX,
+    EagerObjects, Error, Event, FieldPath, IndexFunction, IndexValues, LabelSelector, NAMESPACE_INDEX,
     Object, Packed, PackedObjects, Phase, SharedIndexInformer, SharedInformerFactory, Transform,
 };
 use kinformer_apiserver::Fault;
@@ -360,9 +360,9 @@ async fn packed_objects_are_read_when_they_are_wanted() {
     server.create(config_map("default", "a", "1")).unwrap();
     let factory = factory(&server);
     let packed = factory.informer_for::<ConfigMap>();
-    let value = MemberPath::new(&["data", "key"]);
+    let value = FieldPath::new(&["data", "key"]);
     let by_value = move |map: &Packed<ConfigMap>, values: &mut IndexValues| {
-        if let Some(value) = map.at::<&str>(&value)? {
+        if let Some(value) = map.field::<&str>(&value)? {
             values.push(value);
         }
         Ok(())

@@ -14,8 +14,8 @@ use k8s_openapi::api::apps::v1::ControllerRevision;
 use k8s_openapi::api::core::v1::{ConfigMap, Node, Pod};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kinformer::{
-    EagerObjects, Encoding, Event, Object, Objects, Packed, PackedObjects, Phase, SharedIndexInformer,
-    SharedInformerFactory, Transform, index_by_field,
+    EagerObjects, Encoding, Event, FieldPath, Object, Objects, Packed, PackedObjects, Phase,
+    SharedIndexInformer, SharedInformerFactory, Transform, index_by_field,
 };
 use kinformer_apiserver::{ApiServer, ProtobufAnswers};
 use kinformer_store::Indexer;
@@ -168,10 +168,10 @@ async fn what_is_cut_is_cut_in_both_forms() {
     map["metadata"]["annotations"] = json!({"long": "text"});
     server.create(map).unwrap();
     let factory = builder(&server)
-        .cut::<ConfigMap>(&["metadata", "annotations"])
-        .cut::<ConfigMap>(&["data", "key"])
-        .cut::<Node>(&["metadata", "labels"])
-        .keep_decoded_for::<ConfigMap>(0)
+        .drop_fields::<ConfigMap>([FieldPath::new(&["metadata", "annotations"])])
+        .drop_fields::<ConfigMap>([FieldPath::new(&["data", "key"])])
+        .drop_fields::<Node>([FieldPath::new(&["metadata", "labels"])])
+        .decoded_cache_size_for::<ConfigMap>(0)
         .build();
     let maps = factory.informer_for::<ConfigMap>();
     let decoded = factory.eager().informer_for::<ConfigMap>();
@@ -349,8 +349,10 @@ async fn an_index_by_a_field_of_json_in_protobuf_is_the_same_in_both_encodings()
         server.create(revision).unwrap();
     }
     for encoding in [Encoding::Json, Encoding::Protobuf] {
-        let factory =
-            builder(&server).encoding(encoding).cut::<ControllerRevision>(&["data", "text"]).build();
+        let factory = builder(&server)
+            .encoding(encoding)
+            .drop_fields::<ControllerRevision>([FieldPath::new(&["data", "text"])])
+            .build();
         let revisions = factory.informer_for::<ControllerRevision>();
         let indexers = [
             ("replicas", &["data", "spec", "replicas"][..]),

@@ -12,7 +12,7 @@
 //!
 //! Requests go out by the client's raw path, so that authentication, TLS and kubeconfig are kube-client's.
 //! Answers are taken apart as the bytes arrive ([`kinformer_wire`]): a list is never held as a whole, managed fields
-//! are left out, and an object that does not decode is reported by its key while everything else goes on; an event
+//! are dropped, and an object that does not decode is reported by its key while everything else goes on; an event
 //! without a readable key ends the watch, which begins again before it. A list of another kind is refused. Built-in
 //! kinds and metadata are asked for in protobuf, which costs the server and us a fraction of JSON; a server that has
 //! none answers in JSON.
@@ -51,7 +51,7 @@ mod path;
 pub use client::{client, client_http1, sends_credentials};
 pub use error::Error;
 pub use kinformer_wire::{
-    DecodeAs, Decoded, DecodedRef, Encoding, FromWire, ManagedFields, MemberPath, Packed, PackedObject, Typed,
+    DecodeAs, Decoded, DecodedRef, Encoding, FieldPath, FromWire, ManagedFields, Packed, PackedObject, Typed,
 };
 pub use lister_watcher::KubeListerWatcher;
 pub use params::Params;

@@ -15,12 +15,7 @@ use crate::decode::Named;
 ///
 /// # Errors
 /// [`ApiError::WrongList`]
-pub(crate) fn check(
-    envelope: &ListEnvelope,
-    resource: &str,
-    named: &Named,
-    is_built_in: bool,
-) -> Result<(), ApiError> {
+pub(crate) fn check(envelope: &ListEnvelope, resource: &str, named: &Named) -> Result<(), ApiError> {
     let ListEnvelope { kind, api_version, .. } = envelope;
     let expected = format!("{}List", named.kind);
     let group_differs = !api_version.is_empty() && group(api_version) != group(&named.api_version);
@@ -28,7 +23,7 @@ pub(crate) fn check(
         "" => false,
         "List" => !group_differs || api_version == "v1",
         kind if kind == expected => !group_differs,
-        _ => !is_built_in && !api_version.is_empty() && !group_differs,
+        _ => !named.is_built_in && !api_version.is_empty() && !group_differs,
     };
     if fits { Ok(()) } else { Err(wrong(resource, named, &received(api_version, kind))) }
 }

@@ -16,7 +16,8 @@ use kinformer_reflector::{
     WatchStream,
 };
 use kinformer_wire::{
-    Encoding, FromWire, ListDecoder, ManagedFields, ObjectDecoder, Packed, RawEvent, WatchDecoder,
+    Encoding, FieldPath, FromWire, ListDecoder, ManagedFields, ObjectDecoder, Packed, RawEvent, WatchDecoder,
+    is_built_in,
 };
 use kube_client::Client;
 use kube_client::client::Body;
@@ -24,7 +25,7 @@ use kube_core::discovery::ApiResource;
 use kube_core::{GroupVersionKind, Resource};
 
 use crate::answer::{self, failure};
-use crate::decode::{ItemError, Named};
+use crate::decode::Named;
 use crate::{Error, Params, decode, list_kind, path};
 
 /// How long a list may be without a byte, unless told otherwise.
@@ -41,19 +42,16 @@ pub struct KubeListerWatcher<K> {
     selectors: Params,
     tweak: Option<Arc<Tweak>>,
     managed_fields: ManagedFields,
-    json: ObjectDecoder,
-    /// `None` where the kind has no protobuf that is known.
-    protobuf: Option<ObjectDecoder>,
+    /// One for each encoding in which the kind is known.
+    decoders: Vec<ObjectDecoder>,
     wanted: Encoding,
-    /// One more than the place in [`ENCODINGS`] of that of the last answer, by any clone.
+    /// One more than the place in [`Encoding::ALL`] of that of the last answer, by any clone.
     answered: Arc<AtomicUsize>,
     idle: Duration,
     support: WatchListSupport,
     probes: ProbeBudget,
     kind: std::marker::PhantomData<fn() -> K>,
 }
-
-const ENCODINGS: [Encoding; 2] = [Encoding::Json, Encoding::Protobuf];
 
 /// What asks for the metadata of a list.
 const METADATA_LIST: &str = ";as=PartialObjectMetadataList;g=meta.k8s.io;v=v1";
@@ -122,19 +120,23 @@ impl<K> KubeListerWatcher<K> {
             true => ("meta.k8s.io/v1".to_owned(), "PartialObjectMetadata".to_owned()),
             false => (resource.api_version.clone(), resource.kind.clone()),
         };
-        let protobuf = ObjectDecoder::new(Encoding::Protobuf, &api_version, &kind);
+        let known =
+            Encoding::ALL.iter().filter_map(|encoding| ObjectDecoder::new(*encoding, &api_version, &kind));
         // Types of built-in kinds check the kind while they are decoded; those of custom resources ignore it.
-        let any_kind = any_kind || metadata_only || protobuf.is_none();
-        let named = Named { api_version, kind, any_kind };
+        let is_built_in = is_built_in(&api_version, &kind);
+        let decoders = match any_kind || metadata_only || !is_built_in {
+            true => known.map(ObjectDecoder::checking_kind).collect(),
+            false => known.collect(),
+        };
+        let named = Named { api_version, kind, is_built_in };
         Self {
             client,
             resource: Target { resource, metadata_only, named },
             namespace: None,
             selectors: Params::default(),
             tweak: None,
-            managed_fields: ManagedFields::Cut,
-            json: ObjectDecoder::json(),
-            protobuf,
+            managed_fields: ManagedFields::Drop,
+            decoders,
             wanted: Encoding::Protobuf,
             answered: Arc::default(),
             idle: IDLE,
@@ -166,17 +168,16 @@ impl<K> KubeListerWatcher<K> {
         self
     }
 
-    /// Whether managed fields are left out, which they are unless told otherwise.
+    /// Whether managed fields are dropped, which is the default.
     #[must_use]
     pub fn managed_fields(mut self, managed_fields: ManagedFields) -> Self {
         self.managed_fields = managed_fields;
         self
     }
 
-    /// What the server is asked for. By default it is protobuf for the kinds that are built in and for metadata, if the
-    /// server has it, and else JSON: the server chooses, with each answer. The objects are the same.
-    ///
-    /// Protobuf cannot be had by force: of a kind that has none JSON is asked for in any case.
+    /// The encoding to request: a preference. By default it is protobuf for the kinds that are built in and for metadata;
+    /// kinds that are not known in it are always requested as JSON, and the server may answer each request in JSON. The
+    /// objects are the same.
     #[must_use]
     pub fn encoding(mut self, encoding: Encoding) -> Self {
         self.wanted = encoding;
@@ -184,38 +185,42 @@ impl<K> KubeListerWatcher<K> {
         self
     }
 
-    /// Leaves one more member out of every object as it arrives, by the names that lead to it: `["metadata",
-    /// "annotations"]`, `["status"]`. As a transform does that clears it, and cheaper: it is neither decoded nor stored.
-    /// See [`ObjectDecoder::cutting`].
+    /// Drops these fields as well from every object as it arrives: `["metadata", "annotations"]`, `["status"]`. As a
+    /// transform that clears them, and cheaper: they are neither decoded nor stored. See [`ObjectDecoder::dropping`].
     #[must_use]
-    pub fn cut(mut self, names: &[&str]) -> Self {
-        self.json = self.json.cutting(names);
-        self.protobuf = self.protobuf.map(|decoder| decoder.cutting(names));
+    pub fn drop_fields(self, fields: impl IntoIterator<Item = FieldPath>) -> Self {
+        let fields: Vec<FieldPath> = fields.into_iter().collect();
+        self.each_decoder(|decoder| decoder.dropping(fields.iter().cloned()))
+    }
+
+    /// How many packed objects stay decoded after they were read; 256 by default. See
+    /// [`ObjectDecoder::decoded_cache_size`].
+    #[must_use]
+    pub fn decoded_cache_size(self, objects: usize) -> Self {
+        self.each_decoder(|decoder| decoder.decoded_cache_size(objects))
+    }
+
+    fn each_decoder(mut self, change: impl FnMut(ObjectDecoder) -> ObjectDecoder) -> Self {
+        self.decoders = self.decoders.into_iter().map(change).collect();
         self
     }
 
-    /// How many packed objects stay decoded after they were read; 256 by default. See [`ObjectDecoder::keeping`].
-    #[must_use]
-    pub fn keep_decoded(mut self, objects: usize) -> Self {
-        self.json = self.json.keeping(objects);
-        self.protobuf = self.protobuf.map(|decoder| decoder.keeping(objects));
-        self
-    }
-
-    /// What protobuf is asked for and decoded with.
-    fn protobuf(&self) -> Option<&ObjectDecoder> {
-        self.protobuf.as_ref().filter(|_| self.wanted == Encoding::Protobuf)
+    /// What is requested, the best first: every server has JSON.
+    fn requested(&self) -> impl Iterator<Item = &ObjectDecoder> {
+        let json = Some(Encoding::default()).filter(|json| *json != self.wanted);
+        let encodings = [Some(self.wanted), json].into_iter().flatten();
+        encodings.filter_map(|encoding| self.decoders.iter().find(|decoder| decoder.encoding() == encoding))
     }
 
     /// How the server wrote its last answer to this or a clone, once there was one.
     pub fn answered(&self) -> Option<Encoding> {
-        ENCODINGS.get(self.answered.load(Ordering::Relaxed).checked_sub(1)?).copied()
+        Encoding::ALL.get(self.answered.load(Ordering::Relaxed).checked_sub(1)?).copied()
     }
 
     /// How many fields of objects in protobuf were skipped so far because nothing is known of them here: the server is
     /// newer.
     pub fn unknown_fields(&self) -> u64 {
-        self.protobuf.as_ref().map_or(0, ObjectDecoder::unknown_fields)
+        self.decoders.iter().map(ObjectDecoder::unknown_fields).sum()
     }
 
     /// Changes the parameters of each request before it is sent. Must not block.
@@ -276,11 +281,8 @@ impl<K> KubeListerWatcher<K> {
             (true, false) => METADATA_LIST,
             (true, true) => ";as=PartialObjectMetadata;g=meta.k8s.io;v=v1",
         };
-        let json = Encoding::Json.media_type();
-        match self.protobuf() {
-            Some(_) => format!("{}{as_type},{json}{as_type}", Encoding::Protobuf.media_type()),
-            None => format!("{json}{as_type}"),
-        }
+        let types = self.requested().map(|decoder| format!("{}{as_type}", decoder.encoding().media_type()));
+        types.collect::<Vec<_>>().join(",")
     }
 
     async fn send(&self, params: &Params, accept: &str) -> Result<http::Response<Body>, ApiError> {
@@ -298,18 +300,19 @@ impl<K> KubeListerWatcher<K> {
 
     /// What decodes the objects of an answer.
     fn decoder(&self, encoding: Encoding) -> Result<ObjectDecoder, ApiError> {
-        let place = ENCODINGS.iter().position(|known| *known == encoding).map_or(0, |place| place + 1);
+        let place = Encoding::ALL.iter().position(|known| *known == encoding).map_or(0, |place| place + 1);
         if self.answered.swap(place, Ordering::Relaxed) != place {
             let resource = &self.resource.resource.plural;
             tracing::info!(%resource, encoding = encoding.media_type(), "the server answers");
         }
-        match (encoding, self.protobuf()) {
-            (Encoding::Protobuf, Some(decoder)) => Ok(decoder.clone()),
-            (Encoding::Protobuf, None) => {
-                Err(ApiError::Unexpected { what: "protobuf, which was not asked for".into() })
-            }
-            _ => Ok(self.json.clone()),
-        }
+        let unexpected =
+            || ApiError::Unexpected { what: format!("{}, which was not requested", encoding.name()) };
+        // Some servers know no other encoding than JSON.
+        let decoder = match encoding == Encoding::default() {
+            true => self.decoders.iter().find(|decoder| decoder.encoding() == encoding),
+            false => self.requested().find(|decoder| decoder.encoding() == encoding),
+        };
+        decoder.cloned().ok_or_else(unexpected)
     }
 }
 
@@ -335,10 +338,10 @@ impl<K: Object + FromWire> ListerWatcher<K> for KubeListerWatcher<K> {
             let chunk = tokio::time::timeout(self.idle, body.next()).await;
             let Some(chunk) = chunk.map_err(|_| ApiError::Timeout { after: self.idle })? else { break };
             let fed = decoder.feed(&chunk?, |item| {
-                match decode::item(item, &objects_in, named, position == 0) {
-                    Ok(object) => objects.push(each(object)),
-                    Err(ItemError::Undecodable(error)) => undecodable.push(error.position(position)),
-                    Err(ItemError::OtherKind(kind)) => other_kind = Some(kind),
+                match decode::item(item, &objects_in, position) {
+                    Ok(Ok(object)) => objects.push(each(object)),
+                    Ok(Err(error)) => undecodable.push(error),
+                    Err(kind) => other_kind = Some(kind),
                 }
                 position += 1;
             });
@@ -348,7 +351,7 @@ impl<K: Object + FromWire> ListerWatcher<K> for KubeListerWatcher<K> {
             }
         }
         let envelope = decoder.finish().map_err(malformed)?;
-        list_kind::check(&envelope, plural, named, self.protobuf.is_some())?;
+        list_kind::check(&envelope, plural, named)?;
         let mut list = List::new(objects, envelope.resource_version).undecodable(undecodable);
         if !envelope.continue_token.is_empty() {
             list = list.continue_token(envelope.continue_token);
@@ -365,7 +368,6 @@ impl<K: Object + FromWire> ListerWatcher<K> for KubeListerWatcher<K> {
             decoder: Some(WatchDecoder::of(encoding, self.managed_fields)),
             objects: self.decoder(encoding)?,
             ready: VecDeque::new(),
-            named: self.resource.named.clone(),
         };
         Ok(events.into_stream().boxed())
     }
@@ -386,7 +388,7 @@ impl<K: Object + FromWire> ListerWatcher<K> for KubeListerWatcher<K> {
         params.set("limit", 1);
         let answer = self.send(&params, &accept_metadata()).await?;
         let (encoding, mut body) = answer::body(answer, &self.resource.resource.plural, self.idle).await?;
-        let mut decoder = ListDecoder::of(encoding, ManagedFields::Cut);
+        let mut decoder = ListDecoder::of(encoding, ManagedFields::Drop);
         loop {
             let chunk = tokio::time::timeout(self.idle, body.next()).await;
             let Some(chunk) = chunk.map_err(|_| ApiError::Timeout { after: self.idle })? else { break };
@@ -434,7 +436,6 @@ struct Events<K> {
     decoder: Option<WatchDecoder>,
     objects: ObjectDecoder,
     ready: VecDeque<Result<WatchEvent<K>, ApiError>>,
-    named: Named,
 }
 
 impl<K: Object + FromWire> Events<K> {
@@ -453,12 +454,12 @@ impl<K: Object + FromWire> Events<K> {
     }
 
     fn take(&mut self, chunk: Option<Result<Bytes, ApiError>>) {
-        let Self { decoder, objects, ready, named, .. } = self;
+        let Self { decoder, objects, ready, .. } = self;
         // Nothing counts after an error.
         let mut ended = false;
         let mut on_event = |event: Result<RawEvent<'_>, kinformer_wire::Error>| {
             if !ended {
-                let event = decode::event(event, objects, named);
+                let event = decode::event(event, objects);
                 ended = event.is_err();
                 ready.push_back(event);
             }
@@ -498,8 +499,7 @@ impl<K> Clone for KubeListerWatcher<K> {
             selectors: self.selectors.clone(),
             tweak: self.tweak.clone(),
             managed_fields: self.managed_fields,
-            json: self.json.clone(),
-            protobuf: self.protobuf.clone(),
+            decoders: self.decoders.clone(),
             wanted: self.wanted,
             answered: self.answered.clone(),
             idle: self.idle,

@@ -130,7 +130,7 @@ async fn nobody_there() {
 async fn managed_fields_are_left_out_unless_asked_for() {
     let body = r#"{"kind":"PodList","metadata":{},"items":[{"metadata":{"name":"a","managedFields":[{"manager":"kubelet"}]}}]}"#;
     let source = answering(http("200 OK", body), true).await;
-    for (managed_fields, expected) in [(ManagedFields::Cut, 0), (ManagedFields::Keep, 1)] {
+    for (managed_fields, expected) in [(ManagedFields::Drop, 0), (ManagedFields::Keep, 1)] {
         let list = source.clone().managed_fields(managed_fields).list(ListOptions::at("")).await.unwrap();
         assert_eq!(list.objects[0].metadata.managed_fields.as_ref().map_or(0, Vec::len), expected);
     }

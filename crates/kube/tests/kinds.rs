@@ -12,7 +12,7 @@ use common::{PATIENCE, config_map, follow, kube, labelled, options, server, serv
 use k8s_openapi::api::core::v1::ConfigMap;
 use kinformer_apiserver::ProtobufAnswers;
 use kinformer_core::Object;
-use kinformer_kube::{Encoding, Error, KubeListerWatcher, Packed};
+use kinformer_kube::{Encoding, Error, FieldPath, KubeListerWatcher, Packed};
 use kinformer_reflector::{ListOptions, ListerWatcher, WatchListMode, WatchOptions};
 use kube_core::metadata::PartialObjectMeta;
 use kube_core::{DynamicObject, GroupVersionKind};
@@ -125,9 +125,15 @@ async fn what_is_cut_is_stored_nowhere() {
         for encoding in [Encoding::Protobuf, Encoding::Json] {
             let server = server_that(ProtobufAnswers::Offered).await;
             server.create(config_map("a", "1")).unwrap();
-            let eager = KubeListerWatcher::<ConfigMap>::new(kube(&server)).encoding(encoding).cut(&["data"]);
-            let packed = KubeListerWatcher::<Packed<ConfigMap>>::packed(kube(&server)).cut(&["data"]);
-            let packed = packed.encoding(encoding).cut(&["metadata", "labels"]).keep_decoded(1);
+            let eager = KubeListerWatcher::<ConfigMap>::new(kube(&server))
+                .encoding(encoding)
+                .drop_fields([FieldPath::new(&["data"])]);
+            let packed = KubeListerWatcher::<Packed<ConfigMap>>::packed(kube(&server))
+                .drop_fields([FieldPath::new(&["data"])]);
+            let packed = packed
+                .encoding(encoding)
+                .drop_fields([FieldPath::new(&["metadata", "labels"])])
+                .decoded_cache_size(1);
             let (eager, packed) = (follow(eager, options(mode)), follow(packed.clone(), options(mode)));
             eager.caught_up(&server).await;
             packed.caught_up(&server).await;

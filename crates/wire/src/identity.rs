@@ -1,12 +1,6 @@
 //! Who an object is, when it cannot be decoded.
 
-use std::fmt;
-
 use kinformer_core::{ObjectKey, ResourceVersion};
-use serde::de::{IgnoredAny, MapAccess, Visitor};
-use serde::{Deserialize, Deserializer};
-
-use crate::json::{self, Within};
 
 /// What could be read of an object that does not decode as a whole.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -16,55 +10,4 @@ pub struct Identity {
     pub key: Option<ObjectKey>,
     /// Its version; unset where it has none.
     pub resource_version: ResourceVersion,
-}
-
-/// Reads the key and the version from an object's JSON and ignores everything else in it.
-///
-/// Where even that is not possible, the result is empty: the object stays unnamed.
-pub fn identify(json: &[u8]) -> Identity {
-    let Ok(Some(metadata)) = json::decode_seed(json, Within::<_, Meta>::new(&["metadata"])) else {
-        return Identity::default();
-    };
-    let namespace = metadata.namespace.unwrap_or_default();
-    Identity {
-        key: metadata.name.and_then(|name| ObjectKey::new(&namespace, &name).ok()),
-        resource_version: metadata.resource_version.unwrap_or_default().into(),
-    }
-}
-
-#[derive(Default)]
-struct Meta {
-    namespace: Option<String>,
-    name: Option<String>,
-    resource_version: Option<String>,
-}
-
-// Of equal names the last one counts, as in all other ways of reading.
-impl<'de> Deserialize<'de> for Meta {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Fields;
-
-        impl<'de> Visitor<'de> for Fields {
-            type Value = Meta;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("the metadata of an object")
-            }
-
-            fn visit_map<M: MapAccess<'de>>(self, mut map: M) -> Result<Meta, M::Error> {
-                let mut found = Meta::default();
-                while let Some(name) = map.next_key::<String>()? {
-                    match name.as_str() {
-                        "namespace" => found.namespace = map.next_value()?,
-                        "name" => found.name = map.next_value()?,
-                        "resourceVersion" => found.resource_version = map.next_value()?,
-                        _ => _ = map.next_value::<IgnoredAny>()?,
-                    }
-                }
-                Ok(found)
-            }
-        }
-
-        deserializer.deserialize_struct("", &[], Fields)
-    }
 }

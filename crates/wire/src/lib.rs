@@ -1,11 +1,11 @@
 //! Kubernetes lists and watches off the wire, in JSON and in protobuf.
 //!
 //! A list answer can be hundreds of megabytes. It is never held as a whole here: [`ListDecoder`] takes the
-//! body in chunks of any size and gives out each object's bytes as soon as they are complete;
-//! [`WatchDecoder`] does the same for the events of a watch. Both cut `metadata.managedFields` out on the way,
-//! unless told to [keep](ManagedFields::Keep) it: on a real cluster it is often half of an object, and it
+//! body in chunks of any size and delivers each object's bytes as soon as they are complete;
+//! [`WatchDecoder`] does the same for the events of a watch. Both drop `metadata.managedFields` on the way,
+//! unless they are to [keep](ManagedFields::Keep) it: on a real cluster it is often half of an object, and it
 //! would cost memory and time in every layer above. An [`ObjectDecoder`] makes a type of an object's bytes, in
-//! either [`Encoding`] the same, or of [one member](ObjectDecoder::decode_at) of it.
+//! each [`Encoding`] the same, or of [one field](ObjectDecoder::decode_field) of it.
 //!
 //! # How it works
 //!
@@ -22,7 +22,7 @@
 //! server adds are skipped and [counted](ObjectDecoder::unknown_fields).
 //!
 //! A [`Packed`] object stays the bytes that it came in, with its key, version and labels ready. The whole, its metadata
-//! or [one member](Packed::at) of it is decoded when somebody reads that.
+//! or [one field](Packed::field) of it is decoded when it is read.
 //!
 //! # Trade-offs
 //!
@@ -65,7 +65,7 @@
 //! {
 //!     let encoding = Encoding::of_content_type(content_type).ok_or("neither JSON nor protobuf")?;
 //!     let objects = ObjectDecoder::new(encoding, "v1", "Pod").ok_or("not a built-in kind")?;
-//!     let mut decoder = ListDecoder::of(encoding, ManagedFields::Cut);
+//!     let mut decoder = ListDecoder::of(encoding, ManagedFields::Drop);
 //!     let mut names = Vec::new();
 //!     for chunk in body.chunks(5) {
 //!         decoder.feed(chunk, |item| names.push(objects.decode::<Pod>(item).map(|pod| pod.metadata.name)))?;
@@ -76,8 +76,10 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
-mod encoding;
+mod codec;
+mod dropped;
 mod error;
+mod field_path;
 mod identity;
 mod json;
 mod limits;
@@ -86,14 +88,17 @@ mod managed_fields;
 mod object_decoder;
 mod packed;
 mod protobuf;
+mod received;
 mod watch;
 
-pub use encoding::Encoding;
+pub use codec::Encoding;
 pub use error::Error;
-pub use identity::{Identity, identify};
+pub use field_path::FieldPath;
+pub use identity::Identity;
 pub use list::{ListDecoder, ListEnvelope};
 pub use managed_fields::ManagedFields;
-pub use object_decoder::{FieldPath, ObjectDecoder, decode_answer};
-pub use packed::{DecodeAs, Decoded, DecodedRef, FromWire, MemberPath, Packed, PackedObject, Typed};
-pub use protobuf::ProtobufProblem;
+pub use object_decoder::{ObjectDecoder, decode_answer};
+pub use packed::{DecodeAs, Decoded, DecodedRef, FromWire, Packed, PackedObject, Typed};
+pub use protobuf::{ProtobufProblem, is_built_in};
+pub use received::{ItemError, Undecodable, WireEvent};
 pub use watch::{EventType, RawEvent, TypeMeta, WatchDecoder};

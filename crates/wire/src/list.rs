@@ -1,6 +1,7 @@
 //! List answers, item by item.
 
-use crate::{Encoding, Error, ManagedFields, json, protobuf};
+use crate::codec::AnyList;
+use crate::{Encoding, Error, ManagedFields};
 
 /// What a list says of itself, beside its items.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -24,15 +25,7 @@ pub struct ListEnvelope {
 /// Memory: one item, and the list without its items. It grows by what has come, never by what the bytes say of their
 /// length.
 #[derive(Debug)]
-pub struct ListDecoder {
-    form: Form,
-}
-
-#[derive(Debug)]
-enum Form {
-    Json(json::ListDecoder),
-    Protobuf(protobuf::ListDecoder),
-}
+pub struct ListDecoder(AnyList);
 
 impl ListDecoder {
     /// The largest single item, and the largest envelope, that is taken: 64 MiB. etcd's own limit for an
@@ -46,11 +39,7 @@ impl ListDecoder {
 
     /// A decoder for one list answer.
     pub fn of(encoding: Encoding, managed_fields: ManagedFields) -> Self {
-        let form = match encoding {
-            Encoding::Json => Form::Json(json::ListDecoder::new(managed_fields, Self::LIMIT)),
-            Encoding::Protobuf => Form::Protobuf(protobuf::ListDecoder::new(managed_fields, Self::LIMIT)),
-        };
-        Self { form }
+        Self(encoding.list(managed_fields, Self::LIMIT))
     }
 
     /// Takes the next chunk and shows each item that ends in it.
@@ -59,10 +48,7 @@ impl ListDecoder {
     /// Something other than objects between the items, or an item above [`Self::LIMIT`]. Items that were
     /// shown before stay good.
     pub fn feed(&mut self, chunk: &[u8], on_item: impl FnMut(&[u8])) -> Result<(), Error> {
-        match &mut self.form {
-            Form::Json(decoder) => decoder.feed(chunk, on_item),
-            Form::Protobuf(decoder) => decoder.feed(chunk, on_item),
-        }
+        self.0.feed(chunk, on_item)
     }
 
     /// Says that the answer has ended.
@@ -70,9 +56,6 @@ impl ListDecoder {
     /// # Errors
     /// The answer is not complete, or is no list.
     pub fn finish(self) -> Result<ListEnvelope, Error> {
-        match self.form {
-            Form::Json(decoder) => decoder.finish(),
-            Form::Protobuf(decoder) => decoder.finish(),
-        }
+        self.0.finish()
     }
 }

@@ -3,9 +3,9 @@
 /// What becomes of `metadata.managedFields`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ManagedFields {
-    /// Left out while reading: nobody above pays for it.
+    /// Dropped while reading: it costs the layers above nothing.
     #[default]
-    Cut,
-    /// Kept, for those who need to know which manager owns which field.
+    Drop,
+    /// Kept, for programs that need to know which manager owns which field.
     Keep,
 }

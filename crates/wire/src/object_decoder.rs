@@ -8,19 +8,20 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use serde::Deserialize;
 use serde::de::DeserializeSeed;
 
+use crate::codec::AnyCodec;
+use crate::dropped::Dropped;
 use crate::packed::Recent;
-use crate::protobuf::{self, Envelope, Path, Schema};
-use crate::{Encoding, Error, Identity, identify, json};
+use crate::{Encoding, Error, FieldPath, Identity, TypeMeta};
 
-/// How many decoded objects are [kept](ObjectDecoder::keeping) unless told otherwise: as much as handlers of the same
+/// How many decoded objects are [cached](ObjectDecoder::decoded_cache_size) by default: as much as handlers of the same
 /// events, which run side by side, are apart.
-const KEPT: usize = 256;
+const CACHED: usize = 256;
 
 /// Decodes objects of one kind, as a [`ListDecoder`](crate::ListDecoder) or [`WatchDecoder`](crate::WatchDecoder)
-/// gives them out, into any type that serde decodes from the JSON of that kind.
+/// delivers them, into any type that serde decodes from the JSON of that kind.
 ///
-/// Cheap to clone. A clone counts into the same [`Self::unknown_fields`], and its packed objects are kept decoded
-/// together with those of the others.
+/// Cheap to clone. A clone counts into the same [`Self::unknown_fields`], and the packed objects of both share one cache
+/// of what was decoded.
 #[derive(Clone, Debug)]
 pub struct ObjectDecoder {
     inner: Arc<Inner>,
@@ -28,76 +29,76 @@ pub struct ObjectDecoder {
 
 #[derive(Clone, Debug)]
 struct Inner {
-    form: Form,
+    codec: AnyCodec,
+    /// What the objects are; unset if they may be anything.
+    types: Option<Types>,
+    /// The type takes objects of any kind.
+    checks_kind: bool,
     unknown_fields: Arc<AtomicU64>,
-    cut: Arc<[FieldPath]>,
+    dropping: Arc<[FieldPath]>,
     recent: Arc<Recent>,
 }
 
-#[derive(Clone, Copy, Debug)]
-enum Form {
-    Json,
-    Protobuf(Schema),
+#[derive(Clone, Debug)]
+struct Types {
+    api_version: String,
+    kind: String,
 }
 
 impl ObjectDecoder {
-    /// A decoder for objects of that kind in that encoding. JSON says itself what it is. None for a kind whose
-    /// protobuf is not known: ask the server for JSON then. What a server sends when it is asked for only the
-    /// metadata is the kind `PartialObjectMetadata` of `meta.k8s.io/v1`.
+    /// A decoder for objects of that kind in that encoding. Returns `None` if the kind is not known in it, as in protobuf
+    /// those that are not built in: request JSON then. What a server sends when only the metadata is requested is
+    /// the kind `PartialObjectMetadata` of `meta.k8s.io/v1`.
     pub fn new(encoding: Encoding, api_version: &str, kind: &str) -> Option<Self> {
-        match encoding {
-            Encoding::Json => Some(Self::json()),
-            Encoding::Protobuf => Some(Self::of(Form::Protobuf(Schema::of(api_version, kind)?))),
-        }
+        let types = Types { api_version: api_version.to_owned(), kind: kind.to_owned() };
+        Some(Self::of(
+            encoding.of_kind(api_version, kind)?,
+            Some(types).filter(|types| !types.kind.is_empty()),
+        ))
     }
 
     /// A decoder for objects of any kind in JSON.
     pub fn json() -> Self {
-        Self::of(Form::Json)
+        Self::of(AnyCodec::Json(crate::json::Json), None)
     }
 
-    fn of(form: Form) -> Self {
-        let recent = Arc::new(Recent::new(KEPT));
-        Self { inner: Arc::new(Inner { form, unknown_fields: Arc::default(), cut: Arc::default(), recent }) }
+    fn of(codec: AnyCodec, types: Option<Types>) -> Self {
+        let recent = Arc::new(Recent::new(CACHED));
+        let inner = Inner {
+            codec,
+            types,
+            checks_kind: false,
+            unknown_fields: Arc::default(),
+            dropping: Arc::default(),
+            recent,
+        };
+        Self { inner: Arc::new(inner) }
     }
 
-    /// Leaves one more field out of every object that is made [from the wire](crate::FromWire), by the names that lead
-    /// to it in JSON: as a transform does that clears it, before anything of it is decoded or stored. JSON within protobuf
-    /// (`["data", "replicas"]` of a `ControllerRevision`), `["kind"]` and `["apiVersion"]` are left out as well. Lists
-    /// are not gone into. What an object is identified by (its name, namespace, UID and version) is never left out, and a
-    /// field that the kind does not have need not be.
+    /// Drops these fields as well from every object that is made [from the wire](crate::FromWire), before any of it is
+    /// decoded or stored: as a transform that clears them, and cheaper. JSON within protobuf (`["data", "replicas"]` of
+    /// a `ControllerRevision`), `["kind"]` and `["apiVersion"]` are dropped as well. What identifies an object (its name,
+    /// namespace, UID and version) is never dropped, and a field that the kind does not have is ignored.
     #[must_use]
-    pub fn cutting(mut self, names: &[&str]) -> Self {
-        if is_kept(names) {
-            return self;
-        }
-        if let Some(path) = self.field_path(names) {
-            let inner = Arc::make_mut(&mut self.inner);
-            if let (Form::Protobuf(schema), Some(path)) = (&mut inner.form, &path.path) {
-                *schema = schema.without(path);
-            }
-            inner.cut = inner.cut.iter().cloned().chain([path]).collect();
-        }
+    pub fn dropping(mut self, fields: impl IntoIterator<Item = FieldPath>) -> Self {
+        let fields = fields.into_iter().filter(|field| !field.identifies());
+        let inner = Arc::make_mut(&mut self.inner);
+        inner.dropping = inner.dropping.iter().cloned().chain(fields).collect();
         self
     }
 
-    /// The same decoder for objects without the version or the kind, where paths lead to them.
-    pub(crate) fn for_objects_without(&self, paths: &[&FieldPath]) -> Self {
-        let Form::Protobuf(before) = self.inner.form else { return self.clone() };
-        let paths = paths.iter().filter_map(|path| path.path.as_ref());
-        let schema = paths.fold(before, |schema, path| schema.without(path));
-        let mut decoder = self.clone();
-        if schema.says != before.says {
-            Arc::make_mut(&mut decoder.inner).form = Form::Protobuf(schema);
-        }
-        decoder
+    /// Checks the kind of every object when it arrives, for types that take objects of any kind. Of a type that checks
+    /// its own kind while it is decoded, only the first object of a list is checked.
+    #[must_use]
+    pub fn checking_kind(mut self) -> Self {
+        Arc::make_mut(&mut self.inner).checks_kind = true;
+        self
     }
 
     /// How many of the [packed](crate::Packed) objects that it makes stay decoded after they were read, though nobody
-    /// holds what was decoded; 256 by default. When there are more, those go that were not read again since that was last
-    /// looked at. With 0 none stays.
+    /// holds what was decoded; 256 by default, none with 0. Eviction is CLOCK (second chance).
     #[must_use]
-    pub fn keeping(mut self, objects: usize) -> Self {
+    pub fn decoded_cache_size(mut self, objects: usize) -> Self {
         Arc::make_mut(&mut self.inner).recent = Arc::new(Recent::new(objects));
         self
     }
@@ -106,42 +107,37 @@ impl ObjectDecoder {
         &self.inner.recent
     }
 
-    /// The message of its objects, in protobuf.
-    pub(crate) fn message(&self) -> Option<u16> {
-        match self.inner.form {
-            Form::Json => None,
-            Form::Protobuf(schema) => Some(schema.message()),
-        }
+    pub(crate) fn codec(&self) -> &AnyCodec {
+        &self.inner.codec
     }
 
-    /// The object without what is to be [cut](Self::cutting).
-    pub(crate) fn without_cut<'a>(&self, object: &'a [u8]) -> Result<Cow<'a, [u8]>, Error> {
-        let paths: Vec<&FieldPath> = self.inner.cut.iter().collect();
-        match paths.is_empty() {
-            true => Ok(Cow::Borrowed(object)),
-            false => self.cut(object, &paths).map(Cow::Owned),
-        }
+    /// What the objects are, unless they may be anything.
+    pub(crate) fn types(&self) -> Option<TypeMeta<'_>> {
+        let types = self.inner.types.as_ref();
+        types.map(|Types { api_version, kind }| TypeMeta { api_version, kind })
     }
 
-    /// The object without these fields.
-    pub(crate) fn cut(&self, object: &[u8], paths: &[&FieldPath]) -> Result<Vec<u8>, Error> {
-        let Form::Protobuf(schema) = self.inner.form else {
-            let names: Vec<&[Box<str>]> = paths.iter().map(|path| &*path.names).collect();
-            return json::cut(object, &names);
-        };
-        let paths: Vec<&Path> = paths.iter().filter_map(|path| path.path.as_ref()).collect();
-        protobuf::cut(schema, object, &paths)
+    pub(crate) fn checks_kind(&self) -> bool {
+        self.inner.checks_kind
     }
 
-    /// How the objects are written.
+    /// The encoding of the objects.
     pub fn encoding(&self) -> Encoding {
-        match self.inner.form {
-            Form::Json => Encoding::Json,
-            Form::Protobuf(_) => Encoding::Protobuf,
-        }
+        self.inner.codec.encoding()
     }
 
-    /// Decodes an object. What the type does not know is skipped in both encodings; in protobuf the version and the
+    /// The object without the fields that are [dropped](Self::dropping), and which of these it had.
+    pub(crate) fn drop_fields<'a>(&self, object: &'a [u8]) -> Result<(Cow<'a, [u8]>, String), Error> {
+        let inner = &self.inner;
+        if inner.dropping.is_empty() {
+            return Ok((Cow::Borrowed(object), String::new()));
+        }
+        let fields: Vec<&FieldPath> = inner.dropping.iter().collect();
+        let (bytes, dropped) = drop_fields(&inner.codec, object, Dropped::default(), &fields)?;
+        Ok((Cow::Owned(bytes), dropped))
+    }
+
+    /// Decodes an object. What the type does not know is skipped in every encoding; in protobuf the version and the
     /// kind are given to the type although the message does not have them.
     ///
     /// Takes at most 64 times the object's bytes and 1 MiB of memory, and at most 1.5 MiB of the stack. Of equal names in an object
@@ -150,58 +146,42 @@ impl ObjectDecoder {
     /// # Errors
     /// The bytes are broken, or not what the type wants, and say where in the object; or a limit is exceeded.
     pub fn decode<'de, K: Deserialize<'de>>(&self, object: &'de [u8]) -> Result<K, Error> {
-        self.decode_seed(object, PhantomData::<K>)
+        self.decode_seed(&self.inner.codec, object, PhantomData::<K>)
     }
 
     pub(crate) fn decode_seed<'de, S: DeserializeSeed<'de>>(
         &self,
+        codec: &AnyCodec,
         object: &'de [u8],
         seed: S,
     ) -> Result<S::Value, Error> {
-        let Form::Protobuf(schema) = self.inner.form else { return json::decode_seed(object, seed) };
-        let (decoded, unknown) = protobuf::decode_seed(schema, object, seed)?;
+        let (decoded, unknown) = codec.decode(object, seed)?;
         if unknown > 0 {
             self.inner.unknown_fields.fetch_add(unknown, Ordering::Relaxed);
         }
         Ok(decoded)
     }
 
-    /// The way to one field of the objects, by the names in JSON and keys of maps: `["spec", "nodeName"]`,
-    /// `["metadata", "labels", "app"]`, `["kind"]`; without names to all of it. None if objects of this kind cannot have
-    /// it, as far as that is known: in JSON it is not. Lists are not gone into. Look it up once and use it for all objects.
-    pub fn field_path(&self, names: &[&str]) -> Option<FieldPath> {
-        let path = match self.inner.form {
-            Form::Json => None,
-            Form::Protobuf(schema) => Some(Path::new(schema, names)?),
-        };
-        Some(FieldPath { names: names.iter().map(|name| (*name).into()).collect(), path })
-    }
-
-    /// Decodes one field of an object, the same as it is in the whole object. None if the object does not have it, or
+    /// Decodes one field of an object, the same as it is in the whole object. `None` if the object does not have it, or
     /// has null there. In protobuf only the messages that lead to it are looked at (tens of nanoseconds for
     /// `spec.nodeName`), in JSON everything.
     ///
     /// # Errors
     /// The bytes on the way are broken, or not what the type wants, or the names lead through what has no fields, such as
     /// a list; or a limit is exceeded, as [`Self::decode`] says.
-    pub fn decode_at<'de, K: Deserialize<'de>>(
+    pub fn decode_field<'de, K: Deserialize<'de>>(
         &self,
         object: &'de [u8],
         path: &FieldPath,
     ) -> Result<Option<K>, Error> {
-        match (self.inner.form, &path.path) {
-            (Form::Protobuf(schema), Some(at)) => protobuf::decode_at(schema, object, at, &path.names),
-            _ => json::decode_at(object, &path.names),
-        }
+        let (names, resolved) = path.parts();
+        self.inner.codec.decode_field(object, names, resolved)
     }
 
     /// Reads the key and the version and ignores everything else in the object. Where even that is not possible,
     /// the result is empty: the object stays unnamed.
     pub fn identify(&self, object: &[u8]) -> Identity {
-        match self.inner.form {
-            Form::Json => identify(object),
-            Form::Protobuf(_) => protobuf::identify(object),
-        }
+        self.encoding().identify(object)
     }
 
     /// How many fields were skipped so far because nothing is known of their numbers: a newer server has them. In
@@ -211,32 +191,25 @@ impl ObjectDecoder {
     }
 }
 
-/// The way to one member of the objects of one kind in one encoding; see [`ObjectDecoder::field_path`].
-#[derive(Clone, Debug)]
-pub struct FieldPath {
-    names: Box<[Box<str>]>,
-    path: Option<Path>,
-}
-
-/// Whether that field is never removed: an object is identified by it, or is nothing without it.
-pub(crate) fn is_kept(names: &[&str]) -> bool {
-    matches!(names, [] | ["metadata"] | ["metadata", "name" | "namespace" | "uid" | "resourceVersion"])
+/// The object without these fields, and the record of what was dropped from it now and before.
+pub(crate) fn drop_fields(
+    codec: &AnyCodec,
+    object: &[u8],
+    before: Dropped<'_>,
+    fields: &[&FieldPath],
+) -> Result<(Vec<u8>, String), Error> {
+    let paths: Vec<_> = fields.iter().map(|field| field.parts()).collect();
+    let mut numbers = Vec::new();
+    let bytes = codec.drop_fields(object, &paths, &mut numbers)?;
+    let dropped: Vec<&FieldPath> = numbers.iter().filter_map(|number| fields.get(*number).copied()).collect();
+    Ok((bytes, before.and(&dropped)))
 }
 
 /// Decodes an answer that is one object, such as the `Status` that says why there is no list.
 ///
 /// # Errors
-/// The bytes are broken, not what the type wants, or of a kind whose protobuf is not known.
+/// The bytes are broken, not what the type wants, or of a kind that is not known in this encoding.
 pub fn decode_answer<K: for<'de> Deserialize<'de>>(encoding: Encoding, body: &[u8]) -> Result<K, Error> {
-    match encoding {
-        Encoding::Json => json::decode(body),
-        Encoding::Protobuf => {
-            let envelope = Envelope::read(body);
-            let envelope =
-                envelope.map_err(|problem| Error::protobuf("the answer", String::new(), *problem))?;
-            let schema = Schema::of(envelope.api_version, envelope.kind);
-            let schema = schema.ok_or_else(|| Error::unknown_kind(envelope.api_version, envelope.kind))?;
-            Ok(protobuf::decode(schema, envelope.object)?.0)
-        }
-    }
+    let (codec, object) = encoding.of_answer(body)?;
+    Ok(codec.decode(object, PhantomData::<K>)?.0)
 }

@@ -1,8 +1,11 @@
 //! Watches, event by event.
 
+use std::borrow::Cow;
+
 use serde::Deserialize;
 
-use crate::{Encoding, Error, ManagedFields, ObjectDecoder, json, protobuf};
+use crate::codec::AnyWatch;
+use crate::{Encoding, Error, ManagedFields, ObjectDecoder};
 
 /// The type of a watch event, as the server names it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -50,25 +53,33 @@ pub struct TypeMeta<'a> {
 pub struct RawEvent<'a> {
     /// What happened.
     pub event_type: EventType,
-    /// The object, its JSON or its protobuf message, without its managed fields if they are [cut](ManagedFields::Cut).
+    /// The object, its JSON or its protobuf message, without its managed fields if they are
+    /// [dropped](ManagedFields::Drop).
     pub object: &'a [u8],
-    /// What the object is, where its bytes do not say so themselves: in protobuf. In JSON they do.
+    /// The version and the kind of the object, if they are beside its bytes: in protobuf. In JSON they are in them.
     pub types: Option<TypeMeta<'a>>,
+    pub(crate) encoding: Encoding,
 }
 
 impl RawEvent<'_> {
-    /// Decodes the object, whatever it is: a `Status` in an error, the little that a bookmark has.
+    /// The kind of the object, unless nothing says it.
+    pub fn kind(&self) -> Option<Cow<'_, str>> {
+        match self.types {
+            Some(types) => Some(types.kind.into()),
+            None => self.encoding.kind(self.object).map(Cow::Owned),
+        }
+    }
+
+    /// Decodes the object, of whatever kind it is: a `Status` in an error.
     ///
-    /// Objects of the kind that is watched are rather decoded by the [`ObjectDecoder`] of the watch, which has
-    /// looked for the kind once and counts what it skips.
+    /// Objects of the kind that is watched are decoded by the [`ObjectDecoder`] of the watch, which looks up the kind
+    /// once and counts the fields that it skips.
     ///
     /// # Errors
-    /// The object is broken, is not what the type wants, or is of a kind whose protobuf is not known.
+    /// The object is broken, is not what the type wants, or is of a kind that is not known in this encoding.
     pub fn decode<K: for<'de> Deserialize<'de>>(&self) -> Result<K, Error> {
-        let Some(TypeMeta { api_version, kind }) = self.types else {
-            return ObjectDecoder::json().decode(self.object);
-        };
-        match ObjectDecoder::new(Encoding::Protobuf, api_version, kind) {
+        let TypeMeta { api_version, kind } = self.types.unwrap_or(TypeMeta { api_version: "", kind: "" });
+        match ObjectDecoder::new(self.encoding, api_version, kind) {
             Some(decoder) => decoder.decode(self.object),
             None => Err(Error::unknown_kind(api_version, kind)),
         }
@@ -79,15 +90,7 @@ impl RawEvent<'_> {
 ///
 /// Memory: one event, and one object. It grows by what has come, never by what the bytes say of their length.
 #[derive(Debug)]
-pub struct WatchDecoder {
-    form: Form,
-}
-
-#[derive(Debug)]
-enum Form {
-    Json(json::WatchDecoder),
-    Protobuf(protobuf::WatchDecoder),
-}
+pub struct WatchDecoder(AnyWatch);
 
 impl WatchDecoder {
     /// The longest event that is taken: 64 MiB.
@@ -100,11 +103,7 @@ impl WatchDecoder {
 
     /// A decoder for one watch.
     pub fn of(encoding: Encoding, managed_fields: ManagedFields) -> Self {
-        let form = match encoding {
-            Encoding::Json => Form::Json(json::WatchDecoder::new(managed_fields, Self::LIMIT)),
-            Encoding::Protobuf => Form::Protobuf(protobuf::WatchDecoder::new(managed_fields, Self::LIMIT)),
-        };
-        Self { form }
+        Self(encoding.watch(managed_fields, Self::LIMIT))
     }
 
     /// Takes the next chunk and shows each event that ends in it. What is no event is shown as an error and the
@@ -117,10 +116,7 @@ impl WatchDecoder {
         chunk: &[u8],
         on_event: impl FnMut(Result<RawEvent<'_>, Error>),
     ) -> Result<(), Error> {
-        match &mut self.form {
-            Form::Json(decoder) => decoder.feed(chunk, on_event),
-            Form::Protobuf(decoder) => decoder.feed(chunk, on_event),
-        }
+        self.0.feed(chunk, on_event)
     }
 
     /// Says that the body has ended. In JSON a last line without a line end counts if it is complete.
@@ -128,9 +124,6 @@ impl WatchDecoder {
     /// # Errors
     /// The body ended in the middle of an event.
     pub fn finish(self, on_event: impl FnMut(Result<RawEvent<'_>, Error>)) -> Result<(), Error> {
-        match self.form {
-            Form::Json(decoder) => decoder.finish(on_event),
-            Form::Protobuf(decoder) => decoder.finish(),
-        }
+        self.0.finish(on_event)
     }
 }

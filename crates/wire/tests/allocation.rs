@@ -7,7 +7,7 @@ use std::hint::black_box;
 use k8s_openapi::api::core::v1::Pod;
 use kinformer_core::Object;
 use kinformer_wire::{
-    Encoding, FromWire, ListDecoder, ManagedFields, MemberPath, ObjectDecoder, Packed, WatchDecoder,
+    Encoding, FieldPath, FromWire, ListDecoder, ManagedFields, ObjectDecoder, Packed, WatchDecoder,
     decode_answer,
 };
 use proptest::prelude::*;
@@ -58,19 +58,21 @@ fn decode_all(bytes: &[u8]) {
     }
     let decoder = ObjectDecoder::new(Encoding::Protobuf, "v1", "Pod").unwrap();
     let _ = black_box(decoder.decode::<Pod>(bytes));
-    let cutting =
-        decoder.cutting(&["metadata", "labels", "app"]).cutting(&["spec", "nodeSelector"]).keeping(0);
+    let cutting = decoder
+        .dropping([FieldPath::new(&["metadata", "labels", "app"])])
+        .dropping([FieldPath::new(&["spec", "nodeSelector"])])
+        .decoded_cache_size(0);
     if let Ok(packed) = Packed::<Pod>::from_wire(bytes, &cutting) {
         let _ = black_box((packed.annotations(), packed.metadata::<Value>(), packed.typed()));
         black_box((packed.key().name().len(), packed.labels().count()));
-        let _ = black_box(packed.at::<&str>(&MemberPath::new(&["spec", "nodeName"])));
-        let _ = black_box(packed.without(&[&MemberPath::new(&["status"])]));
+        let _ = black_box(packed.field::<&str>(&FieldPath::new(&["spec", "nodeName"])));
+        let _ = black_box(packed.without_fields(&[&FieldPath::new(&["status"])]));
     }
 }
 
 fn stream_all(bytes: &[u8], chunk: usize) {
-    let mut list = ListDecoder::of(Encoding::Protobuf, ManagedFields::Cut);
-    let mut watch = WatchDecoder::of(Encoding::Protobuf, ManagedFields::Cut);
+    let mut list = ListDecoder::of(Encoding::Protobuf, ManagedFields::Drop);
+    let mut watch = WatchDecoder::of(Encoding::Protobuf, ManagedFields::Drop);
     let fed = bytes.chunks(chunk).try_for_each(|chunk| {
         list.feed(chunk, |item| {
             black_box(item.len());

@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, missing_docs)]
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-use kinformer_wire::{Encoding, Error, FromWire, MemberPath, ObjectDecoder, Packed};
+use kinformer_wire::{Encoding, Error, FieldPath, FromWire, ObjectDecoder, Packed};
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -94,12 +94,12 @@ fn any_depth_decodes_or_is_a_typed_error() {
     for levels in DEEP {
         for (decoder, object) in definitions(levels) {
             let results = on_a_small_stack(|| {
-                let versions = decoder.field_path(&["spec", "versions"]).unwrap();
+                let versions = FieldPath::new(&["spec", "versions"]);
                 [
                     decodes(decoder.decode::<CustomResourceDefinition>(&object), levels),
                     decodes(decoder.decode::<Dynamic>(&object).map(|object| object.data), levels),
                     decodes(decoder.decode::<Value>(&object), levels),
-                    decodes(decoder.decode_at::<Value>(&object, &versions), levels),
+                    decodes(decoder.decode_field::<Value>(&object, &versions), levels),
                 ]
             });
             assert!(levels > 40 || results == [true; 4], "{levels}: {results:?}");
@@ -116,15 +116,15 @@ fn fields_of_packed_objects_are_read_at_any_depth() {
             on_a_small_stack(|| {
                 let packed = Packed::<CustomResourceDefinition>::from_wire(&object, &decoder).unwrap();
                 let typed = decodes(packed.typed(), levels);
-                let versions: Result<Option<Value>, _> = packed.at(&MemberPath::new(&["spec", "versions"]));
+                let versions: Result<Option<Value>, _> = packed.field(&FieldPath::new(&["spec", "versions"]));
                 let at = decodes(versions, levels);
                 assert!(levels > 40 || typed && at, "{levels}");
                 assert!(levels < 200 || !typed && !at, "{levels}");
                 assert_eq!(packed.metadata::<Value>().unwrap(), Some(serde_json::json!({"name": "a"})));
                 let names = vec!["spec"; 5_000];
-                let nowhere: Option<Value> = packed.at(&MemberPath::new(&names)).unwrap();
+                let nowhere: Option<Value> = packed.field(&FieldPath::new(&names)).unwrap();
                 assert_eq!(nowhere, None);
-                assert!(packed.without(&[&MemberPath::new(&names)]).is_ok());
+                assert!(packed.without_fields(&[&FieldPath::new(&names)]).is_ok());
             });
         }
     }

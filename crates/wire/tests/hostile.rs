@@ -6,7 +6,7 @@ use k8s_openapi::api::core::v1::{Pod, Secret};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kinformer_core::Object;
 use kinformer_wire::{
-    Encoding, Error, FromWire, MemberPath, ObjectDecoder, Packed, ProtobufProblem, decode_answer,
+    Encoding, Error, FieldPath, FromWire, ObjectDecoder, Packed, ProtobufProblem, decode_answer,
 };
 use serde_json::Value;
 
@@ -133,7 +133,7 @@ fn at<K: serde::de::DeserializeOwned>(
     object: &[u8],
     names: &[&str],
 ) -> Result<Option<K>, Error> {
-    decoder.decode_at(object, &decoder.field_path(names).unwrap())
+    decoder.decode_field(object, &FieldPath::new(names))
 }
 
 // contract: L-25
@@ -182,10 +182,10 @@ fn of_equal_keys_the_last_one_counts_however_they_are_read() {
         let whole: Value = decoder.decode(object).unwrap();
         assert_eq!(whole["metadata"]["labels"], serde_json::json!({"a": "b", "k": "2"}));
         assert_eq!(packed.metadata::<Value>().unwrap().as_ref(), whole.get("metadata"));
-        assert_eq!(packed.at(&MemberPath::new(&["metadata", "labels", "k"])).unwrap(), Some("2"));
-        assert_eq!(packed.at::<Value>(&MemberPath::new(&["spec", "hostname"])).unwrap(), None);
+        assert_eq!(packed.field(&FieldPath::new(&["metadata", "labels", "k"])).unwrap(), Some("2"));
+        assert_eq!(packed.field::<Value>(&FieldPath::new(&["spec", "hostname"])).unwrap(), None);
     }
-    let mut watch = kinformer_wire::WatchDecoder::new(kinformer_wire::ManagedFields::Cut);
+    let mut watch = kinformer_wire::WatchDecoder::new(kinformer_wire::ManagedFields::Drop);
     let line = [
         b"{\"type\":\"ADDED\",\"object\":",
         json.split(|byte| *byte == b'\n').collect::<Vec<_>>().concat().as_slice(),
@@ -194,7 +194,7 @@ fn of_equal_keys_the_last_one_counts_however_they_are_read() {
     .concat();
     let mut keys = Vec::new();
     watch
-        .feed(&line, |event| keys.push(kinformer_wire::identify(event.unwrap().object).key.unwrap()))
+        .feed(&line, |event| keys.push(ObjectDecoder::json().identify(event.unwrap().object).key.unwrap()))
         .unwrap();
     assert_eq!(keys[0].name(), "n");
 }
@@ -263,17 +263,20 @@ fn json_in_protobuf_is_read_and_removed_by_path() {
             let (last, around) = names.split_last().unwrap();
             let around = around.iter().fold(&mut expected, |value, name| &mut value[*name]);
             around.as_object_mut().unwrap().remove(*last);
-            let cut = Value::from_wire(&object, &decoder.clone().cutting(names)).unwrap();
+            let cut = Value::from_wire(&object, &decoder.clone().dropping([FieldPath::new(names)])).unwrap();
             assert_eq!(cut, expected, "{names:?}");
-            let less = packed.without(&[&MemberPath::new(names)]).unwrap();
-            assert_eq!(less.at::<Value>(&MemberPath::new(&[])).unwrap(), Some(expected), "{names:?}");
-            assert_eq!(less.at::<Value>(&MemberPath::new(names)).unwrap(), None);
+            let less = packed.without_fields(&[&FieldPath::new(names)]).unwrap();
+            assert_eq!(less.field::<Value>(&FieldPath::new(&[])).unwrap(), Some(expected), "{names:?}");
+            assert_eq!(less.field::<Value>(&FieldPath::new(names)).unwrap(), None);
         }
         for kept in [&[][..], &["metadata"], &["metadata", "name"]] {
-            assert!(matches!(packed.without(&[&MemberPath::new(kept)]), Err(Error::NotRemovable { .. })));
+            assert!(matches!(
+                packed.without_fields(&[&FieldPath::new(kept)]),
+                Err(Error::NotRemovable { .. })
+            ));
         }
         // What is broken on the way is not left in.
-        let text = decoder.clone().cutting(&["data", "spec"]);
+        let text = decoder.clone().dropping([FieldPath::new(&["data", "spec"])]);
         let broken: Vec<u8> = object.iter().map(|byte| if *byte == b'x' { 0xff } else { *byte }).collect();
         assert!(Packed::<ControllerRevision>::from_wire(&broken, &text).is_err());
     }
@@ -292,10 +295,14 @@ fn json_in_protobuf_is_read_and_removed_by_path() {
         at::<String>(&decoder, &around, &["data", "kind"]).unwrap().as_deref(),
         Some("ControllerRevision")
     );
-    let cut = Value::from_wire(&around, &decoder.clone().cutting(&["data", "data", "spec"])).unwrap();
+    let cut =
+        Value::from_wire(&around, &decoder.clone().dropping([FieldPath::new(&["data", "data", "spec"])]))
+            .unwrap();
     assert_eq!(cut["data"]["data"].get("spec"), None);
     assert_eq!(cut["data"]["data"]["text"], "t");
-    assert!(Value::from_wire(&around, &decoder.clone().cutting(&["data", "kind"])).is_err());
+    assert!(
+        Value::from_wire(&around, &decoder.clone().dropping([FieldPath::new(&["data", "kind"])])).is_err()
+    );
 }
 
 // contract: L-25

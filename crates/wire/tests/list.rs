@@ -3,7 +3,7 @@
 
 use k8s_openapi::api::core::v1::Pod;
 use kinformer_core::ResourceVersion;
-use kinformer_wire::{Error, ListDecoder, ListEnvelope, ManagedFields, identify};
+use kinformer_wire::{Error, ListDecoder, ListEnvelope, ManagedFields, ObjectDecoder};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -84,7 +84,7 @@ proptest! {
             "zafter": extra,
         });
         let body = if pretty { serde_json::to_vec_pretty(&list) } else { serde_json::to_vec(&list) }.unwrap();
-        let fields = if keep { ManagedFields::Keep } else { ManagedFields::Cut };
+        let fields = if keep { ManagedFields::Keep } else { ManagedFields::Drop };
         let (got, envelope) = decode(&body, chunk, fields).unwrap();
         let got: Vec<Value> = got.iter().map(|item| serde_json::from_slice(item).unwrap()).collect();
         let want: Vec<Value> =
@@ -101,17 +101,17 @@ proptest! {
         any::<u8>(),
         prop::sample::select(b"{}[]\",:\\".to_vec()),
     ], 0..200), chunk in 1usize..10) {
-        if let Ok((items, _)) = decode(&body, chunk, ManagedFields::Cut) {
+        if let Ok((items, _)) = decode(&body, chunk, ManagedFields::Drop) {
             prop_assert!(items.iter().all(|item| item.first() == Some(&123)));
         }
-        identify(&body);
+        ObjectDecoder::json().identify(&body);
     }
 
     #[test]
     fn an_answer_that_is_cut_anywhere_is_truncated(at in 0usize..1000) {
         let body = json!({"kind": "PodList", "metadata": {}, "items": [{"metadata": {"name": "a"}}]}).to_string();
         let at = at % body.len();
-        let error = decode(&body.as_bytes()[..at], 7, ManagedFields::Cut).unwrap_err();
+        let error = decode(&body.as_bytes()[..at], 7, ManagedFields::Drop).unwrap_err();
         prop_assert!(matches!(error, Error::Truncated { bytes, .. } if bytes == at as u64), "{error}");
     }
 }
@@ -127,12 +127,12 @@ fn items_decode_into_types_whatever_the_place_of_the_managed_fields() {
         let body = format!(
             r#"{{"kind":"PodList","items":[{{"metadata":{metadata},"spec":null}}],"metadata":{{}}}}"#
         );
-        let (items, _) = decode(body.as_bytes(), 3, ManagedFields::Cut).unwrap();
+        let (items, _) = decode(body.as_bytes(), 3, ManagedFields::Drop).unwrap();
         let text = String::from_utf8(items[0].clone()).unwrap();
         assert!(!text.contains("managedFields"), "{text}");
         let pod: Pod = serde_json::from_slice(&items[0]).unwrap();
         assert_eq!(pod.metadata.name.as_deref(), Some("web"), "{text}");
-        assert_eq!(identify(&items[0]).resource_version, ResourceVersion::number(5));
+        assert_eq!(ObjectDecoder::json().identify(&items[0]).resource_version, ResourceVersion::number(5));
     }
 }
 
@@ -140,13 +140,13 @@ fn items_decode_into_types_whatever_the_place_of_the_managed_fields() {
 #[test]
 fn an_object_that_does_not_decode_still_has_its_key() {
     let body = r#"{"kind":"PodList","metadata":{},"items":[{"metadata":{"name":"a","namespace":"ns","resourceVersion":"3"},"spec":7},{"metadata":{"name":"b"}}]}"#;
-    let (items, _) = decode(body.as_bytes(), 16, ManagedFields::Cut).unwrap();
+    let (items, _) = decode(body.as_bytes(), 16, ManagedFields::Drop).unwrap();
     assert!(serde_json::from_slice::<Pod>(&items[0]).is_err());
-    assert_eq!(identify(&items[0]).key.unwrap().to_string(), "ns/a");
-    assert_eq!(identify(&items[0]).resource_version, ResourceVersion::number(3));
+    assert_eq!(ObjectDecoder::json().identify(&items[0]).key.unwrap().to_string(), "ns/a");
+    assert_eq!(ObjectDecoder::json().identify(&items[0]).resource_version, ResourceVersion::number(3));
     assert!(serde_json::from_slice::<Pod>(&items[1]).is_ok());
-    assert_eq!(identify(b"{\"metadata\":3}").key, None);
-    assert_eq!(identify(b"not json").key, None);
+    assert_eq!(ObjectDecoder::json().identify(b"{\"metadata\":3}").key, None);
+    assert_eq!(ObjectDecoder::json().identify(b"not json").key, None);
 }
 
 #[test]
@@ -160,11 +160,11 @@ fn what_is_no_list_is_refused_with_its_beginning() {
         (b"{\"kind\":\"Pod\",\"metadata\":{}}", "no items"),
     ];
     for (body, told) in cases {
-        let error = decode(body, 1000, ManagedFields::Cut).unwrap_err();
+        let error = decode(body, 1000, ManagedFields::Drop).unwrap_err();
         assert!(matches!(error, Error::Malformed { .. }), "{error:?}");
         assert!(error.to_string().contains(told), "{error}");
     }
-    assert!(matches!(decode(b"", 1, ManagedFields::Cut), Err(Error::Truncated { bytes: 0, .. })));
+    assert!(matches!(decode(b"", 1, ManagedFields::Drop), Err(Error::Truncated { bytes: 0, .. })));
 }
 
 #[test]
@@ -172,7 +172,7 @@ fn an_empty_list_may_have_null_items() {
     let (items, envelope) = decode(
         br#"{"kind":"PodList","metadata":{"resourceVersion":"1"},"items":null}"#,
         9,
-        ManagedFields::Cut,
+        ManagedFields::Drop,
     )
     .unwrap();
     assert_eq!((items.len(), envelope.resource_version.as_str()), (0, "1"));

@@ -7,7 +7,7 @@ use std::hint::black_box;
 
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-use kinformer_wire::{Encoding, Error, FromWire, MemberPath, ObjectDecoder, Packed};
+use kinformer_wire::{Encoding, Error, FieldPath, FromWire, ObjectDecoder, Packed};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -54,7 +54,7 @@ fn all<K: DeserializeOwned + Send + Sync + 'static>(
     if decodes(what, bytes, || Packed::<K>::from_wire(bytes, decoder).map(|object| packed = Some(object))) {
         let packed = packed.unwrap();
         assert_eq!(decodes(what, bytes, || packed.typed()), typed, "{what}");
-        decodes(what, bytes, || packed.at::<Value>(&MemberPath::new(&["spec"])));
+        decodes(what, bytes, || packed.field::<Value>(&FieldPath::new(&["spec"])));
         decodes(what, bytes, || packed.metadata::<Value>());
         decodes(what, bytes, || packed.annotations());
     }
@@ -116,14 +116,14 @@ fn protobuf_of(spec: &[u8]) -> Vec<u8> {
 }
 
 fn decoder(encoding: Encoding, api_version: &str, kind: &str) -> ObjectDecoder {
-    ObjectDecoder::new(encoding, api_version, kind).unwrap().keeping(0)
+    ObjectDecoder::new(encoding, api_version, kind).unwrap().decoded_cache_size(0)
 }
 
 const CRD: (&str, &str) = ("apiextensions.k8s.io/v1", "CustomResourceDefinition");
 
 fn hostile_pods(count: usize) -> Vec<bool> {
     let mut decode = Vec::new();
-    let json = ObjectDecoder::json().keeping(0);
+    let json = ObjectDecoder::json().decoded_cache_size(0);
     let protobuf = decoder(Encoding::Protobuf, "v1", "Pod");
     for (name, number) in [("containers", 2), ("volumes", 1), ("initContainers", 20), ("tolerations", 22)] {
         let spec = repeated(&format!("{{\"{name}\":["), "{}", "]}", count);
@@ -138,7 +138,7 @@ fn hostile_pods(count: usize) -> Vec<bool> {
 }
 
 fn hostile_definitions(count: usize) {
-    let json = ObjectDecoder::json().keeping(0);
+    let json = ObjectDecoder::json().decoded_cache_size(0);
     let protobuf = decoder(Encoding::Protobuf, CRD.0, CRD.1);
     for one in [
         r##""#":{}"##,
@@ -159,7 +159,7 @@ fn hostile_definitions(count: usize) {
 }
 
 fn hostile_collections(count: usize) {
-    let json = ObjectDecoder::json().keeping(0);
+    let json = ObjectDecoder::json().decoded_cache_size(0);
     for one in ["{}", "[]", "null", "\"\"", "[{}]", "{\"\":0}", "{\"\":{\"\":0}}", "[[[]]]", "0"] {
         let bytes = json_of(&repeated("[", one, "]", count));
         all::<Of<Vec<Value>>>(one, &json, &bytes);
@@ -207,7 +207,7 @@ fn parts(mut bytes: &'static [u8]) -> Vec<&'static [u8]> {
 
 /// What servers send has room.
 fn real_objects() {
-    let json = ObjectDecoder::json().keeping(0);
+    let json = ObjectDecoder::json().decoded_cache_size(0);
     for sample in parts(include_bytes!("golden/samples.bin")).chunks(3) {
         decodes("a sample", sample[2], || json.decode::<Value>(sample[2]).map_err(|_| panic!()));
     }

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 type Event = Result<(EventType, Value), String>;
 
 fn decode(body: &[u8], chunk: usize) -> (Vec<Event>, Result<(), Error>) {
-    let mut decoder = WatchDecoder::new(ManagedFields::Cut);
+    let mut decoder = WatchDecoder::new(ManagedFields::Drop);
     let mut events = Vec::new();
     let mut note = |event: Result<kinformer_wire::RawEvent<'_>, Error>| {
         events.push(match event {

@@ -5,7 +5,7 @@ use std::hint::black_box;
 
 use k8s_openapi::api::core::v1::Pod;
 use kinformer_wire::{
-    Encoding, FromWire, ListDecoder, ManagedFields, MemberPath, ObjectDecoder, Packed, WatchDecoder,
+    Encoding, FromWire, ListDecoder, ManagedFields, FieldPath, ObjectDecoder, Packed, WatchDecoder,
     decode_answer,
 };
 use libfuzzer_sys::fuzz_target;
@@ -21,22 +21,22 @@ fuzz_target!(|bytes: &[u8]| {
             let _ = black_box(decoder.decode::<Value>(bytes));
             black_box(decoder.identify(bytes));
             let cutting =
-                decoder.cutting(&["metadata", "labels", "app"]).cutting(&["spec", "nodeSelector"]).keeping(0);
+                decoder.dropping([FieldPath::new(&["metadata", "labels", "app"])]).dropping([FieldPath::new(&["spec", "nodeSelector"])]).decoded_cache_size(0);
             if let Ok(packed) = Packed::<Pod>::from_wire(bytes, &cutting) {
                 let _ = black_box((packed.annotations(), packed.metadata::<Value>(), packed.typed()));
-                let _ = black_box(packed.at::<&str>(&MemberPath::new(&["spec", "nodeName"])));
-                let _ = black_box(packed.without(&[&MemberPath::new(&["status"])]));
+                let _ = black_box(packed.field::<&str>(&FieldPath::new(&["spec", "nodeName"])));
+                let _ = black_box(packed.without_fields(&[&FieldPath::new(&["status"])]));
             }
         }
     }
     // The first byte says where the chunks end.
     let (chunk, bytes) =
         bytes.split_first().map_or((1, bytes), |(first, rest)| (usize::from(*first) + 1, rest));
-    let mut list = ListDecoder::of(Encoding::Protobuf, ManagedFields::Cut);
+    let mut list = ListDecoder::of(Encoding::Protobuf, ManagedFields::Drop);
     if bytes.chunks(chunk).try_for_each(|chunk| list.feed(chunk, |item| _ = black_box(item.len()))).is_ok() {
         let _ = black_box(list.finish());
     }
-    let mut watch = WatchDecoder::of(Encoding::Protobuf, ManagedFields::Cut);
+    let mut watch = WatchDecoder::of(Encoding::Protobuf, ManagedFields::Drop);
     if bytes.chunks(chunk).try_for_each(|chunk| watch.feed(chunk, |event| _ = black_box(event))).is_ok() {
         let _ = black_box(watch.finish(|_| {}));
     }

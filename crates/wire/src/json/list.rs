@@ -3,6 +3,7 @@
 use serde::Deserialize;
 
 use super::scan::{Copied, ObjectCopier};
+use crate::codec::DecodeList;
 use crate::{Error, ListEnvelope, ManagedFields};
 
 /// Takes a list in JSON in chunks and gives out each item's JSON as soon as it is complete.
@@ -33,8 +34,8 @@ enum Place {
     Item,
 }
 
-impl ListDecoder {
-    pub(crate) fn new(managed_fields: ManagedFields, limit: usize) -> Self {
+impl DecodeList for ListDecoder {
+    fn new(managed_fields: ManagedFields, limit: usize) -> Self {
         Self {
             item: ObjectCopier::new(managed_fields),
             envelope: Vec::new(),
@@ -49,7 +50,7 @@ impl ListDecoder {
         }
     }
 
-    pub(crate) fn feed(&mut self, chunk: &[u8], mut on_item: impl FnMut(&[u8])) -> Result<(), Error> {
+    fn feed(&mut self, chunk: &[u8], mut on_item: impl FnMut(&[u8])) -> Result<(), Error> {
         self.fed += chunk.len() as u64;
         let mut rest = chunk;
         while let Some((&byte, after)) = rest.split_first() {
@@ -86,7 +87,7 @@ impl ListDecoder {
         Ok(())
     }
 
-    pub(crate) fn finish(self) -> Result<ListEnvelope, Error> {
+    fn finish(self) -> Result<ListEnvelope, Error> {
         let truncated = |place| Error::Truncated { bytes: self.fed, place };
         match self.place {
             Place::Item => return Err(truncated("an item")),
@@ -133,7 +134,9 @@ impl ListDecoder {
             remaining_item_count: metadata.remaining_item_count,
         })
     }
+}
 
+impl ListDecoder {
     fn envelope_byte(&mut self, byte: u8) {
         if self.in_string {
             self.envelope.push(byte);

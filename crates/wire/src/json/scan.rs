@@ -136,7 +136,7 @@ impl ObjectCopier {
         let key = self.out.get(self.key_start..).unwrap_or_default();
         match self.structure.depth {
             1 => self.after_metadata_key = key == b"\"metadata\"",
-            _ if self.managed_fields == ManagedFields::Cut && key == b"\"managedFields\"" => {
+            _ if self.managed_fields == ManagedFields::Drop && key == b"\"managedFields\"" => {
                 self.skipping = true;
                 self.out.truncate(self.key_start);
             }

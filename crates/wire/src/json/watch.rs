@@ -4,7 +4,8 @@ use memchr::memchr;
 use serde::Deserialize;
 
 use super::scan::{Copied, ObjectCopier};
-use crate::{Error, EventType, ManagedFields, RawEvent};
+use crate::codec::DecodeWatch;
+use crate::{Encoding, Error, EventType, ManagedFields, RawEvent};
 
 /// Takes a watch in JSON in chunks and gives out each event as soon as its line is complete.
 #[derive(Debug)]
@@ -14,13 +15,13 @@ pub(crate) struct WatchDecoder {
     limit: usize,
 }
 
-impl WatchDecoder {
-    pub(crate) fn new(managed_fields: ManagedFields, limit: usize) -> Self {
+impl DecodeWatch for WatchDecoder {
+    fn new(managed_fields: ManagedFields, limit: usize) -> Self {
         Self { line: Vec::new(), object: ObjectCopier::new(managed_fields), limit }
     }
 
     /// A line that is no event is shown as an error and the next one starts afresh.
-    pub(crate) fn feed(
+    fn feed(
         &mut self,
         chunk: &[u8],
         mut on_event: impl FnMut(Result<RawEvent<'_>, Error>),
@@ -46,10 +47,7 @@ impl WatchDecoder {
     }
 
     /// A last line without a line end counts if it is complete.
-    pub(crate) fn finish(
-        mut self,
-        mut on_event: impl FnMut(Result<RawEvent<'_>, Error>),
-    ) -> Result<(), Error> {
+    fn finish(mut self, mut on_event: impl FnMut(Result<RawEvent<'_>, Error>)) -> Result<(), Error> {
         let mut truncated = false;
         Self::line(&mut self.object, &self.line, &mut |event| match event {
             Ok(event) => on_event(Ok(event)),
@@ -60,7 +58,9 @@ impl WatchDecoder {
         }
         Ok(())
     }
+}
 
+impl WatchDecoder {
     fn line(object: &mut ObjectCopier, line: &[u8], on_event: &mut impl FnMut(Result<RawEvent<'_>, Error>)) {
         #[derive(Deserialize)]
         struct Event<'a> {
@@ -86,6 +86,7 @@ impl WatchDecoder {
                 return on_event(Err(Error::malformed("a watch event", "its object is not an object", line)));
             }
         };
-        on_event(Ok(RawEvent { event_type: EventType::from(&*event.event_type), object, types: None }));
+        let event_type = EventType::from(&*event.event_type);
+        on_event(Ok(RawEvent { event_type, object, types: None, encoding: Encoding::Json }));
     }
 }

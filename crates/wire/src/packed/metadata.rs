@@ -24,7 +24,7 @@ impl PackedObject {
     }
 
     fn within<'de, M: Deserialize<'de>>(&'de self, names: &[&str]) -> Result<Option<M>, Error> {
-        self.decoder.decode_seed(self.bytes(), Within::new(names))
+        self.decode(Within::new(names))
     }
 
     /// Its annotations; none is read but these.

@@ -2,12 +2,12 @@
 
 mod content;
 mod layout;
-mod member;
 mod metadata;
 mod recent;
 mod slots;
 
 use std::any::Any;
+use std::borrow::Cow;
 use std::fmt;
 use std::marker::PhantomData;
 use std::ops::Deref;
@@ -15,12 +15,14 @@ use std::sync::{Arc, OnceLock};
 
 use kinformer_core::{KeyRef, Labels, Object, ResourceVersion};
 use serde::Deserialize;
-use serde::de::DeserializeOwned;
+use serde::de::{DeserializeOwned, DeserializeSeed};
 
+use crate::codec::AnyCodec;
+use crate::dropped::Dropped;
 use crate::json::Within;
-use crate::{Encoding, Error, ObjectDecoder};
+use crate::object_decoder::drop_fields;
+use crate::{Encoding, Error, FieldPath, ObjectDecoder};
 use layout::Layout;
-pub use member::MemberPath;
 use metadata::Identified;
 pub(crate) use recent::Recent;
 pub use slots::DecodeAs;
@@ -37,9 +39,14 @@ pub trait FromWire: Sized {
 
 impl<K: DeserializeOwned> FromWire for K {
     fn from_wire(bytes: &[u8], decoder: &ObjectDecoder) -> Result<Self, Error> {
-        match decoder.without_cut(bytes) {
-            Ok(bytes) => decoder.decode(&bytes),
-            // What is wrong with it is better said by decoding it.
+        match decoder.drop_fields(bytes) {
+            Ok((bytes, dropped)) if dropped.is_empty() => decoder.decode(&bytes),
+            Ok((bytes, dropped)) => {
+                let codec = decoder.codec().without(Dropped(&dropped));
+                // A copy that lives no longer than this: the type owns what it takes of it.
+                decoder.decode_seed(&codec, &bytes, PhantomData::<K>)
+            }
+            // Decoding gives the better error.
             Err(error) => decoder.decode::<K>(bytes).and(Err(error)),
         }
     }
@@ -70,19 +77,19 @@ impl<K: DeserializeOwned + Send + Sync + 'static> Typed<K> for Packed<K> {
 /// An object of type `K` kept as the bytes that it came in, JSON or protobuf.
 ///
 /// Key, UID, version and labels are ready. [`typed`](Self::typed) decodes the whole when it is asked for and shares the
-/// result for as long as anyone holds it; [`at`](Self::at) decodes one member without the rest, and
+/// result for as long as anyone holds it; [`field`](Self::field) decodes one field without the rest, and
 /// [`metadata`](Self::metadata) and its like only the metadata. A pod takes about a tenth of the memory of its type, and
 /// costs nothing to decode if it is never read.
 ///
 /// What is read often stays decoded: of the objects of one [`ObjectDecoder`], which is one informer, those that were read
-/// last are [kept](ObjectDecoder::keeping), up to a number. So handlers that are told of an object one behind the other
+/// last are [cached](ObjectDecoder::decoded_cache_size), up to a number. So handlers that are told of an object one behind the other
 /// have it decoded once.
 ///
 /// That an object does not make sense beyond its metadata is found by who reads it, and not when it arrives.
 ///
 /// ```
 /// use kinformer_core::Object;
-/// use kinformer_wire::{FromWire, MemberPath, ObjectDecoder, Packed};
+/// use kinformer_wire::{FieldPath, FromWire, ObjectDecoder, Packed};
 ///
 /// #[derive(serde::Deserialize)]
 /// struct Pod {
@@ -96,8 +103,8 @@ impl<K: DeserializeOwned + Send + Sync + 'static> Typed<K> for Packed<K> {
 /// let json = br#"{"metadata":{"name":"a","namespace":"b"},"spec":{"nodeName":"node-1","priority":7}}"#;
 /// let pod: Packed<Pod> = Packed::from_wire(json, &ObjectDecoder::json())?;
 /// assert_eq!(pod.key().to_string(), "b/a");
-/// let node = MemberPath::new(&["spec", "nodeName"]);
-/// assert_eq!(pod.at::<&str>(&node)?, Some("node-1"));
+/// let node = FieldPath::new(&["spec", "nodeName"]);
+/// assert_eq!(pod.field::<&str>(&node)?, Some("node-1"));
 /// assert!(!pod.is_decoded());
 /// assert_eq!(pod.typed()?.spec.priority, 7);
 /// # Ok::<(), kinformer_wire::Error>(())
@@ -137,7 +144,7 @@ pub struct Decoded<K>(Arc<Apart<K>>);
 /// Boxed, so that a `Weak` of the `Arc` around it does not retain the memory of the value.
 struct Apart<K>(Box<K>);
 
-/// The parts that are ready; labels follow, key and value.
+/// The parts that are ready; labels follow, key and value, and behind them the fields that were dropped, if any were.
 const NAMESPACE: usize = 0;
 const NAME: usize = 1;
 const UID: usize = 2;
@@ -151,19 +158,21 @@ impl<K> FromWire for Packed<K> {
 
 impl FromWire for PackedObject {
     fn from_wire(bytes: &[u8], decoder: &ObjectDecoder) -> Result<Self, Error> {
-        match decoder.without_cut(bytes) {
-            Ok(bytes) => Self::new(&bytes, decoder),
-            Err(error) => Self::new(bytes, decoder).and(Err(error)),
+        match decoder.drop_fields(bytes) {
+            Ok((bytes, dropped)) => Self::new(&bytes, decoder, &dropped),
+            Err(error) => Self::new(bytes, decoder, "").and(Err(error)),
         }
     }
 }
 
 impl PackedObject {
-    fn new(bytes: &[u8], decoder: &ObjectDecoder) -> Result<Self, Error> {
+    fn new(bytes: &[u8], decoder: &ObjectDecoder, dropped: &str) -> Result<Self, Error> {
         let metadata = Within::<_, Identified<'_>>::new(&["metadata"]);
-        let identified = decoder.decode_seed(bytes, metadata)?.unwrap_or_default();
+        let identified = decoder.decode_seed(decoder.codec(), bytes, metadata)?.unwrap_or_default();
+        let mut parts = identified.parts();
+        parts.extend(Some(dropped).filter(|dropped| !dropped.is_empty()));
         Ok(Self {
-            layout: Layout::new(bytes, &identified.parts())?,
+            layout: Layout::new(bytes, &parts)?,
             version: identified.version(),
             decoder: decoder.clone(),
             decoded: OnceLock::new(),
@@ -177,12 +186,12 @@ impl<K> Packed<K> {
         Self { object, kind: PhantomData }
     }
 
-    /// The same object without these fields; see [`PackedObject::without`].
+    /// The same object without these fields; see [`PackedObject::without_fields`].
     ///
     /// # Errors
     /// The bytes are broken, or [`Error::NotRemovable`].
-    pub fn without(&self, members: &[&MemberPath]) -> Result<Self, Error> {
-        self.object.without(members).map(Self::new)
+    pub fn without_fields(&self, fields: &[&FieldPath]) -> Result<Self, Error> {
+        self.object.without_fields(fields).map(Self::new)
     }
 }
 
@@ -236,41 +245,62 @@ impl PackedObject {
 
     /// Decodes the whole, whatever is held of it.
     fn decode_now<'de, K: Deserialize<'de>>(&'de self) -> Result<K, Error> {
-        self.decoder.decode(self.layout.object())
+        self.decode(PhantomData)
     }
 
     fn recent(&self) -> &Recent {
         self.decoder.recent()
     }
 
-    /// One field of the object, decoded without the rest, the same as it is in the whole object. None if the object does
+    /// One field of the object, decoded without the rest, the same as it is in the whole object. `None` if the object does
     /// not have it, or has null there. In protobuf it takes tens of nanoseconds, in JSON all of the object is looked at.
     ///
     /// # Errors
-    /// Those of [`ObjectDecoder::decode_at`].
-    pub fn at<'de, M: Deserialize<'de>>(&'de self, path: &MemberPath) -> Result<Option<M>, Error> {
-        match path.of(&self.decoder) {
-            Some(path) => self.decoder.decode_at(self.layout.object(), &path),
-            None => Ok(None),
-        }
+    /// Those of [`ObjectDecoder::decode_field`].
+    pub fn field<'de, M: Deserialize<'de>>(&'de self, path: &FieldPath) -> Result<Option<M>, Error> {
+        let (names, resolved) = path.parts();
+        self.codec().decode_field(self.layout.object(), names, resolved)
     }
 
-    /// The same object without these fields, as a transform gives it that is about some objects only. To leave fields
-    /// out of every object, let the decoder [cut](ObjectDecoder::cutting) them: then they are never stored. O(size)
+    /// The same object without these fields, for a transform of some objects only. To drop fields from every object,
+    /// let the decoder [drop](ObjectDecoder::dropping) them: then they are never stored. O(size)
     ///
     /// # Errors
     /// The bytes are broken, or [`Error::NotRemovable`].
-    pub fn without(&self, members: &[&MemberPath]) -> Result<Self, Error> {
-        if let Some(kept) = members.iter().find(|member| member.is_kept()) {
-            return Err(Error::NotRemovable { path: kept.text() });
+    pub fn without_fields(&self, fields: &[&FieldPath]) -> Result<Self, Error> {
+        if let Some(identifies) = fields.iter().find(|field| field.identifies()) {
+            return Err(Error::NotRemovable { path: identifies.to_string() });
         }
-        let paths: Vec<_> = members.iter().filter_map(|member| member.of(&self.decoder)).collect();
-        let paths: Vec<_> = paths.iter().map(AsRef::as_ref).collect();
-        let decoder = self.decoder.for_objects_without(&paths);
-        Self::new(&self.decoder.cut(self.layout.object(), &paths)?, &decoder)
+        let (bytes, dropped) = drop_fields(&self.codec(), self.layout.object(), self.dropped(), fields)?;
+        Self::new(&bytes, &self.decoder, &dropped)
     }
 
-    /// How it came.
+    /// The fields that were dropped from this object, by [`Self::without_fields`] or when it
+    /// [arrived](ObjectDecoder::dropping): those that it had, each once. The rest of it is as the server sent it, but for
+    /// [managed fields](crate::ManagedFields).
+    pub fn dropped_fields(&self) -> Vec<FieldPath> {
+        self.dropped().paths()
+    }
+
+    fn dropped(&self) -> Dropped<'_> {
+        // Labels are pairs: one part more is the record.
+        let after_labels = self.layout.parts().saturating_sub(1);
+        Dropped(if after_labels % 2 == LABELS % 2 { self.layout.part(after_labels) } else { "" })
+    }
+
+    /// What decodes this object.
+    fn codec(&self) -> Cow<'_, AnyCodec> {
+        match self.dropped() {
+            Dropped("") => Cow::Borrowed(self.decoder.codec()),
+            dropped => Cow::Owned(self.decoder.codec().without(dropped)),
+        }
+    }
+
+    fn decode<'de, S: DeserializeSeed<'de>>(&'de self, seed: S) -> Result<S::Value, Error> {
+        self.decoder.decode_seed(&self.codec(), self.layout.object(), seed)
+    }
+
+    /// Its encoding.
     pub fn encoding(&self) -> Encoding {
         self.decoder.encoding()
     }
@@ -286,7 +316,8 @@ impl PackedObject {
     }
 
     fn label_pairs(&self) -> impl Iterator<Item = (&str, &str)> {
-        (LABELS..self.layout.parts()).step_by(2).map(|at| (self.layout.part(at), self.layout.part(at + 1)))
+        let pairs = (LABELS..self.layout.parts().saturating_sub(1)).step_by(2);
+        pairs.map(|at| (self.layout.part(at), self.layout.part(at + 1)))
     }
 }
 
@@ -356,7 +387,7 @@ impl Object for PackedObject {
 
     /// By the bytes within protobuf, else by the fields, so that it does not matter in which encoding each has come.
     fn has_same_content(&self, other: &Self) -> Option<bool> {
-        Some(content::is_same((&self.decoder, self.bytes()), (&other.decoder, other.bytes())))
+        Some(content::is_same((&self.codec(), self.bytes()), (&other.codec(), other.bytes())))
     }
 
     fn labels(&self) -> Labels<'_> {

@@ -1,9 +1,10 @@
 //! Lists, item by item.
 
-use super::cut::Cutter;
 use super::envelope::{MAGIC, content, fields, types};
 use super::gather::{Gather, Step};
+use super::managed_fields::Dropper;
 use super::reader::{LENGTH, ProtobufProblem, Raw, field, find, find_bytes, find_signed, number, tag, text};
+use crate::codec::DecodeList;
 use crate::{Error, ListEnvelope, ManagedFields};
 
 const LIST: &str = "the list";
@@ -22,7 +23,7 @@ pub(crate) struct ListDecoder {
 #[derive(Debug)]
 struct State {
     place: Place,
-    cutter: Cutter,
+    dropper: Dropper,
     envelope: ListEnvelope,
     had_list: bool,
 }
@@ -35,22 +36,22 @@ enum Place {
     List(u64),
 }
 
-impl ListDecoder {
-    pub(crate) fn new(managed_fields: ManagedFields, limit: usize) -> Self {
+impl DecodeList for ListDecoder {
+    fn new(managed_fields: ManagedFields, limit: usize) -> Self {
         let envelope = ListEnvelope::default();
-        let cutter = Cutter::new(managed_fields);
+        let dropper = Dropper::new(managed_fields);
         Self {
             gather: Gather::new(limit),
-            state: State { place: Place::Magic, cutter, envelope, had_list: false },
+            state: State { place: Place::Magic, dropper, envelope, had_list: false },
         }
     }
 
-    pub(crate) fn feed(&mut self, chunk: &[u8], mut on_item: impl FnMut(&[u8])) -> Result<(), Error> {
+    fn feed(&mut self, chunk: &[u8], mut on_item: impl FnMut(&[u8])) -> Result<(), Error> {
         let state = &mut self.state;
         self.gather.feed(chunk, |bytes| state.step(bytes, &mut on_item))
     }
 
-    pub(crate) fn finish(self) -> Result<ListEnvelope, Error> {
+    fn finish(self) -> Result<ListEnvelope, Error> {
         let place = match self.state.place {
             Place::List(_) if self.gather.holds_some() => "an item",
             Place::List(_) => "the items",
@@ -114,7 +115,7 @@ impl State {
                     };
                 };
                 match (head.number, raw) {
-                    (ITEMS, raw) => on_item(self.cutter.cut(raw.bytes().map_err(broken)?)),
+                    (ITEMS, raw) => on_item(self.dropper.apply(raw.bytes().map_err(broken)?)),
                     (METADATA, raw) => self.metadata(raw).map_err(broken)?,
                     _ => {}
                 }

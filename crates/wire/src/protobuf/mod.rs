@@ -5,10 +5,11 @@
 //! is in tables, written from the Go types of Kubernetes.
 
 mod access;
-mod cut;
+mod drop_fields;
 mod envelope;
 mod gather;
 mod list;
+mod managed_fields;
 mod object;
 mod path;
 mod reader;
@@ -19,83 +20,140 @@ mod time;
 mod value;
 mod watch;
 
-use std::marker::PhantomData;
-
 use kinformer_core::ObjectKey;
 use serde::Deserialize;
 use serde::de::DeserializeSeed;
 
+use crate::codec::{self, Codec};
+use crate::dropped::Dropped;
 use crate::limits::Limits;
-use crate::{Error, Identity};
+use crate::{Error, Identity, TypeMeta};
 
-pub(crate) use cut::cut;
-pub(crate) use envelope::Envelope;
-pub(crate) use list::ListDecoder;
-pub(crate) use path::Path;
+use envelope::Envelope;
 pub use reader::ProtobufProblem;
-pub(crate) use schema::Schema;
-pub(crate) use watch::WatchDecoder;
+use schema::Schema;
 
-/// Decodes a message of that kind; says how many of its fields were skipped because they are not known.
-pub(crate) fn decode<'de, K: Deserialize<'de>>(
+/// Protobuf, of one kind.
+#[derive(Clone, Debug)]
+pub(crate) struct Protobuf {
     schema: Schema,
-    message: &'de [u8],
-) -> Result<(K, u64), Error> {
-    decode_seed(schema, message, PhantomData::<K>)
 }
 
-pub(crate) fn decode_seed<'de, S: DeserializeSeed<'de>>(
-    schema: Schema,
-    message: &'de [u8],
-    seed: S,
-) -> Result<(S::Value, u64), Error> {
-    let (trail, limits) = (run::Trail::new(), Limits::of(message.len()));
-    let run = run::Run::new(&trail, &limits);
-    let at = run::At::outermost(&run, size_of::<S::Value>());
-    match seed.deserialize(object::Object::new(at, schema, message)) {
-        Ok(object) => Ok((object, run.unknown())),
-        Err(fault) => Err(failure(schema, run.path(), fault, &limits, message)),
-    }
-}
+impl Codec for Protobuf {
+    const MEDIA_TYPE: &'static str = "application/vnd.kubernetes.protobuf";
 
-/// Decodes one field of a message of that kind, if it has it; looks at no other.
-pub(crate) fn decode_at<'de, K: Deserialize<'de>>(
-    schema: Schema,
-    message: &'de [u8],
-    path: &Path,
-    names: &[Box<str>],
-) -> Result<Option<K>, Error> {
-    let limits = Limits::of(message.len());
-    if path.is_to_plain_value() {
-        let run = run::Run::without_trail(&limits);
-        return path::decode(&run, schema, path, message)
-            .map_err(|fault| failure(schema, names.join("."), fault, &limits, message));
+    type List = list::ListDecoder;
+    type Watch = watch::WatchDecoder;
+    type Resolved = path::Resolved;
+
+    fn of_kind(api_version: &str, kind: &str) -> Option<Self> {
+        Schema::of(api_version, kind).map(|schema| Self { schema })
     }
-    let trail = run::Trail::new();
-    let run = run::Run::new(&trail, &limits);
-    path::decode(&run, schema, path, message).map_err(|fault| {
-        let (mut path, within) = (names.join("."), run.path());
-        if !path.is_empty() && !within.is_empty() && !within.starts_with('[') {
-            path.push('.');
+
+    fn of_answer(body: &[u8]) -> Result<(Self, &[u8]), Error> {
+        let envelope = Envelope::read(body);
+        let Envelope { api_version, kind, object } =
+            envelope.map_err(|problem| Error::protobuf("the answer", String::new(), *problem))?;
+        let codec = Self::of_kind(api_version, kind);
+        Ok((codec.ok_or_else(|| Error::unknown_kind(api_version, kind))?, object))
+    }
+
+    fn without(&self, dropped: Dropped<'_>) -> Self {
+        Self { schema: self.schema.without(dropped) }
+    }
+
+    fn kind(_: &[u8]) -> Option<String> {
+        None
+    }
+
+    fn with_types(_: &[u8], _: TypeMeta<'_>) -> Option<Vec<u8>> {
+        None
+    }
+
+    fn decode<'de, S: DeserializeSeed<'de>>(
+        &self,
+        message: &'de [u8],
+        seed: S,
+    ) -> Result<(S::Value, u64), Error> {
+        let (trail, limits) = (run::Trail::new(), Limits::of(message.len()));
+        let run = run::Run::new(&trail, &limits);
+        let at = run::At::outermost(&run, size_of::<S::Value>());
+        match seed.deserialize(object::Object::new(at, self.schema, message)) {
+            Ok(object) => Ok((object, run.unknown())),
+            Err(fault) => Err(self.failure(run.path(), fault, &limits, message)),
         }
-        failure(schema, path + &within, fault, &limits, message)
-    })
+    }
+
+    /// Looks at no other field than those that lead to it.
+    fn decode_field<'de, K: Deserialize<'de>>(
+        &self,
+        message: &'de [u8],
+        path: codec::Path<'_, Self>,
+    ) -> Result<Option<K>, Error> {
+        let codec::Path { names, resolved } = path;
+        let Some(path) = resolved.of(self.schema, names) else { return Ok(None) };
+        let limits = Limits::of(message.len());
+        if path.is_to_plain_value() {
+            let run = run::Run::without_trail(&limits);
+            return path::decode(&run, self.schema, &path, message)
+                .map_err(|fault| self.failure(names.join("."), fault, &limits, message));
+        }
+        let trail = run::Trail::new();
+        let run = run::Run::new(&trail, &limits);
+        path::decode(&run, self.schema, &path, message).map_err(|fault| {
+            let (mut path, within) = (names.join("."), run.path());
+            if !path.is_empty() && !within.is_empty() && !within.starts_with('[') {
+                path.push('.');
+            }
+            self.failure(path + &within, fault, &limits, message)
+        })
+    }
+
+    fn drop_fields(
+        &self,
+        message: &[u8],
+        paths: &[codec::Path<'_, Self>],
+        dropped: &mut Vec<usize>,
+    ) -> Result<Vec<u8>, Error> {
+        let resolved = paths
+            .iter()
+            .enumerate()
+            .filter_map(|(number, path)| Some((number, path.resolved.of(self.schema, path.names)?)));
+        let resolved: Vec<_> = resolved.collect();
+        let says = |path: &path::Path| path.is_to_types_of(self.schema);
+        dropped.extend(resolved.iter().filter(|(_, path)| says(path)).map(|(number, _)| *number));
+        let paths = resolved.iter().map(|(number, path)| (*number, &**path));
+        drop_fields::drop_fields(message, paths, dropped)
+            .map_err(|fault| self.failure(String::new(), fault, &Limits::of(message.len()), message))
+    }
+
+    fn identify(message: &[u8]) -> Identity {
+        let Some(metadata) = reader::find_only(message, 1) else { return Identity::default() };
+        let text = |number| reader::find_only(metadata, number).map(reader::text).unwrap_or_default();
+        Identity { key: ObjectKey::new(&text(3), &text(1)).ok(), resource_version: (&*text(6)).into() }
+    }
+
+    /// Go writes equal messages alike.
+    fn has_same_content(a: &[u8], b: &[u8]) -> Option<bool> {
+        Some(a == b)
+    }
 }
 
-#[cold]
-fn failure(schema: Schema, path: String, fault: run::Fault, limits: &Limits, message: &[u8]) -> Error {
-    if let Some(error) = limits.error(schema.kind, || identify(message).key) {
-        return error;
-    }
-    match fault.into_why() {
-        run::Why::Bytes(problem) => Error::protobuf(schema.kind, path, problem),
-        run::Why::Type(problem) => Error::Undecodable { what: schema.kind.to_owned(), path, problem },
-    }
+/// Whether a kind is built into Kubernetes 1.37, as far as its objects can be stored or watched.
+pub fn is_built_in(api_version: &str, kind: &str) -> bool {
+    Schema::of(api_version, kind).is_some()
 }
 
-/// The key and the version of an object, of whatever kind.
-pub(crate) fn identify(message: &[u8]) -> Identity {
-    let Some(metadata) = reader::find_only(message, 1) else { return Identity::default() };
-    let text = |number| reader::find_only(metadata, number).map(reader::text).unwrap_or_default();
-    Identity { key: ObjectKey::new(&text(3), &text(1)).ok(), resource_version: (&*text(6)).into() }
+impl Protobuf {
+    #[cold]
+    fn failure(&self, path: String, fault: run::Fault, limits: &Limits, message: &[u8]) -> Error {
+        let kind = self.schema.kind;
+        if let Some(error) = limits.error(kind, || Self::identify(message).key) {
+            return error;
+        }
+        match fault.into_why() {
+            run::Why::Bytes(problem) => Error::protobuf(kind, path, problem),
+            run::Why::Type(problem) => Error::Undecodable { what: kind.to_owned(), path, problem },
+        }
+    }
 }

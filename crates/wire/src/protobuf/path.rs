@@ -1,4 +1,7 @@
-//! One member of an object, without the rest of it.
+//! One field of an object, without the rest of it.
+
+use std::borrow::Cow;
+use std::sync::OnceLock;
 
 use serde::Deserialize;
 use serde::de::DeserializeSeed;
@@ -13,7 +16,7 @@ use crate::json::Within;
 
 /// The way to one field.
 #[derive(Clone, Debug)]
-pub(crate) struct Path {
+pub(super) struct Path {
     root: Root,
     steps: Vec<Step>,
     /// From there on the names lead through a value that the tables say nothing of: JSON, or what has no fields.
@@ -22,7 +25,7 @@ pub(crate) struct Path {
 
 /// Where a way begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Root {
+enum Root {
     Message,
     /// What an object says of itself and its message does not.
     ApiVersion,
@@ -38,26 +41,21 @@ pub(super) enum Step {
 
 impl Path {
     /// Nothing if the kind has no such field. Without names it is the way to the whole object.
-    pub(crate) fn new(schema: Schema, names: &[&str]) -> Option<Self> {
-        let owned = |names: &[&str]| names.iter().map(|name| (*name).into()).collect();
-        let root = match names.first() {
-            Some(&"apiVersion") => Root::ApiVersion,
-            Some(&"kind") => Root::Kind,
+    pub(super) fn new(schema: Schema, names: &[Box<str>]) -> Option<Self> {
+        let root = match names.first().map(|name| &**name) {
+            Some("apiVersion") => Root::ApiVersion,
+            Some("kind") => Root::Kind,
             _ => Root::Message,
         };
         if root != Root::Message {
-            return Some(Self { root, steps: Vec::new(), within: owned(names.get(1..).unwrap_or_default()) });
+            return Some(Self { root, steps: Vec::new(), within: names.get(1..).unwrap_or_default().into() });
         }
         let mut steps = Vec::new();
         let rest = match names {
             [] => names,
             names => resolve(schema.message, names, &mut steps)?,
         };
-        Some(Self { root, steps, within: owned(rest) })
-    }
-
-    pub(super) fn root(&self) -> Root {
-        self.root
+        Some(Self { root, steps, within: rest.into() })
     }
 
     pub(super) fn steps(&self) -> &[Step] {
@@ -68,7 +66,17 @@ impl Path {
         &self.within
     }
 
-    /// Whether there is nothing in the member that could have a place of its own.
+    /// Whether it leads to the version or the kind, which is not in the message, and objects of the kind say it.
+    pub(super) fn is_to_types_of(&self, schema: Schema) -> bool {
+        self.within.is_empty()
+            && match self.root {
+                Root::Message => false,
+                Root::ApiVersion => schema.says.api_version,
+                Root::Kind => schema.says.kind,
+            }
+    }
+
+    /// Whether there is nothing in the field that could have a place of its own.
     pub(super) fn is_to_plain_value(&self) -> bool {
         use Kind::{Bool, Double, Int, Int32, Text};
         let plain = |field: &Field| {
@@ -78,9 +86,25 @@ impl Path {
     }
 }
 
+/// The way that some names lead, looked up for the first object that was asked, and used for others of its kind.
+#[derive(Clone, Default)]
+pub(crate) struct Resolved(OnceLock<(u16, Option<Path>)>);
+
+impl Resolved {
+    /// The way in objects of that kind, if they have such a field.
+    #[inline]
+    pub(super) fn of(&self, schema: Schema, names: &[Box<str>]) -> Option<Cow<'_, Path>> {
+        let (message, path) = self.0.get_or_init(|| (schema.message, Path::new(schema, names)));
+        match *message == schema.message {
+            true => path.as_ref().map(Cow::Borrowed),
+            false => Path::new(schema, names).map(Cow::Owned),
+        }
+    }
+}
+
 /// Adds what leads from a message to a field, and says which names lead on from there; leaves the steps as they are if
 /// there is no such field.
-fn resolve<'n, 's>(index: u16, names: &'n [&'s str], steps: &mut Vec<Step>) -> Option<&'n [&'s str]> {
+fn resolve<'n>(index: u16, names: &'n [Box<str>], steps: &mut Vec<Step>) -> Option<&'n [Box<str>]> {
     let (name, rest) = names.split_first()?;
     let before = steps.len();
     for field in message(index) {
@@ -88,10 +112,10 @@ fn resolve<'n, 's>(index: u16, names: &'n [&'s str], steps: &mut Vec<Step>) -> O
         steps.push(Step::Field(field));
         let found = match (field.rule, card, kind, rest) {
             (Rule::Inline, ..) => resolve(message, names, steps),
-            _ if field.name.text() != *name => None,
+            _ if field.name.text() != &**name => None,
             (_, Card::One, Kind::Message, [_, ..]) => resolve(message, rest, steps),
             (_, Card::Map, kind, [key, rest @ ..]) => {
-                steps.push(Step::Key((*key).into()));
+                steps.push(Step::Key(key.clone()));
                 match (kind, rest) {
                     (Kind::Message, [_, ..]) => resolve(message, rest, steps),
                     _ => Some(rest),
@@ -215,7 +239,8 @@ mod tests {
     #[test]
     fn only_what_a_kind_has_is_a_path() {
         let pod = Schema::of("v1", "Pod").unwrap();
-        let steps = |names: &[&str]| Path::new(pod, names).map(|path| path.steps.len());
+        let owned = |names: &[&str]| names.iter().map(|name| (*name).into()).collect::<Vec<Box<str>>>();
+        let steps = |names: &[&str]| Path::new(pod, &owned(names)).map(|path| path.steps.len());
         assert_eq!(steps(&["spec", "nodeName"]), Some(2));
         assert_eq!(steps(&["spec", "containers"]), Some(2));
         assert_eq!(steps(&["metadata", "labels", "a.b/c"]), Some(3));
@@ -227,6 +252,6 @@ mod tests {
             assert_eq!(steps(&none), None, "{none:?}");
         }
         let policy = Schema::of("admissionregistration.k8s.io/v1", "ValidatingAdmissionPolicy").unwrap();
-        assert!(Path::new(policy, &["spec", "matchConstraints", "resourceRules"]).is_some());
+        assert!(Path::new(policy, &owned(&["spec", "matchConstraints", "resourceRules"])).is_some());
     }
 }

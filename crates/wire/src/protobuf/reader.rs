@@ -69,6 +69,11 @@ impl<'de> Raw<'de> {
         if let Self::Number(number) = self { Ok(number) } else { Err(&ProtobufProblem::Mismatch) }
     }
 
+    /// Whether it is the zero of its type.
+    pub(crate) fn is_zero(self) -> bool {
+        matches!(self, Self::Number(0) | Self::Fixed(0) | Self::Bytes([]))
+    }
+
     /// Protobuf's signed numbers are the same 64 bits.
     #[inline]
     pub(crate) fn signed(self) -> Result<i64> {

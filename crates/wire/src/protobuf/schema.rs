@@ -1,7 +1,7 @@
 //! The form of the tables, and how they are looked up.
 
-use super::path::{Path, Root};
 use super::tables::{FIELDS, KINDS, MESSAGES, NAMES};
+use crate::dropped::Dropped;
 
 /// One field of a message.
 #[derive(Debug)]
@@ -123,17 +123,10 @@ impl Schema {
         Self { api_version, kind, message, says: Says { api_version: true, kind: true } }
     }
 
-    pub(crate) fn message(self) -> u16 {
-        self.message
-    }
-
-    /// The same without what that path removes, if it is the version or the kind.
-    pub(crate) fn without(mut self, path: &Path) -> Self {
-        match path.root() {
-            Root::ApiVersion if path.within().is_empty() => self.says.api_version = false,
-            Root::Kind if path.within().is_empty() => self.says.kind = false,
-            _ => {}
-        }
+    /// For an object without these fields.
+    pub(super) fn without(mut self, dropped: Dropped<'_>) -> Self {
+        self.says.api_version &= !dropped.has("apiVersion");
+        self.says.kind &= !dropped.has("kind");
         self
     }
 

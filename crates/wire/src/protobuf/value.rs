@@ -44,20 +44,7 @@ impl<'a, 'de> Value<'a, 'de> {
 
     #[inline]
     fn is_null(&self) -> bool {
-        let can_be =
-            matches!(self.shape.kind, Kind::Time | Kind::MicroTime | Kind::RawJson | Kind::RawExtension);
-        can_be && self.is_without_content()
-    }
-
-    #[inline(never)]
-    fn is_without_content(&self) -> bool {
-        let Raw::Bytes(bytes) = self.raw else { return false };
-        self.shape.card == Card::One
-            && match self.shape.kind {
-                // What is broken is not null.
-                Kind::RawJson | Kind::RawExtension => matches!(json(bytes), Ok(None)),
-                _ => bytes.is_empty(),
-            }
+        is_null(self.shape, self.raw)
     }
 
     #[inline]
@@ -227,6 +214,24 @@ impl<'a, 'de> Value<'a, 'de> {
         }
         Ok(())
     }
+}
+
+/// Whether JSON has null for a value.
+#[inline]
+pub(super) fn is_null(shape: Shape, raw: Raw<'_>) -> bool {
+    let can_be = matches!(shape.kind, Kind::Time | Kind::MicroTime | Kind::RawJson | Kind::RawExtension);
+    can_be && is_without_content(shape, raw)
+}
+
+#[inline(never)]
+fn is_without_content(shape: Shape, raw: Raw<'_>) -> bool {
+    let Raw::Bytes(bytes) = raw else { return false };
+    shape.card == Card::One
+        && match shape.kind {
+            // What is broken is not null.
+            Kind::RawJson | Kind::RawExtension => matches!(json(bytes), Ok(None)),
+            _ => bytes.is_empty(),
+        }
 }
 
 /// A number of 32 bits as Go takes it: without what is beyond them.

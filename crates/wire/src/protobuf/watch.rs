@@ -1,10 +1,11 @@
 //! Watches: frames, each with its length before it, four bytes, the highest first.
 
-use super::cut::Cutter;
 use super::envelope::Envelope;
 use super::gather::{Gather, Step};
+use super::managed_fields::Dropper;
 use super::reader::{ProtobufProblem, field, find_bytes};
-use crate::{Error, EventType, ManagedFields, RawEvent, TypeMeta};
+use crate::codec::DecodeWatch;
+use crate::{Encoding, Error, EventType, ManagedFields, RawEvent, TypeMeta};
 
 const LENGTH: usize = 4;
 const EVENT: &str = "a watch event";
@@ -13,20 +14,20 @@ const EVENT: &str = "a watch event";
 #[derive(Debug)]
 pub(crate) struct WatchDecoder {
     gather: Gather,
-    cutter: Cutter,
+    dropper: Dropper,
 }
 
-impl WatchDecoder {
-    pub(crate) fn new(managed_fields: ManagedFields, limit: usize) -> Self {
-        Self { gather: Gather::new(limit.saturating_add(LENGTH)), cutter: Cutter::new(managed_fields) }
+impl DecodeWatch for WatchDecoder {
+    fn new(managed_fields: ManagedFields, limit: usize) -> Self {
+        Self { gather: Gather::new(limit.saturating_add(LENGTH)), dropper: Dropper::new(managed_fields) }
     }
 
-    pub(crate) fn feed(
+    fn feed(
         &mut self,
         chunk: &[u8],
         mut on_event: impl FnMut(Result<RawEvent<'_>, Error>),
     ) -> Result<(), Error> {
-        let cutter = &mut self.cutter;
+        let dropper = &mut self.dropper;
         self.gather.feed(chunk, |bytes| {
             let Some((length, rest)) = bytes.split_first_chunk::<LENGTH>() else {
                 return Ok(Step::Needs(LENGTH));
@@ -34,12 +35,14 @@ impl WatchDecoder {
             let length = usize::try_from(u32::from_be_bytes(*length)).unwrap_or(usize::MAX);
             let whole = length.saturating_add(LENGTH);
             let Some(frame) = rest.get(..length) else { return Ok(Step::Needs(whole)) };
-            on_event(event(frame, cutter).map_err(|problem| Error::protobuf(EVENT, String::new(), *problem)));
+            on_event(
+                event(frame, dropper).map_err(|problem| Error::protobuf(EVENT, String::new(), *problem)),
+            );
             Ok(Step::Used(whole))
         })
     }
 
-    pub(crate) fn finish(self) -> Result<(), Error> {
+    fn finish(self, _: impl FnMut(Result<RawEvent<'_>, Error>)) -> Result<(), Error> {
         match self.gather.held() {
             0 => Ok(()),
             held => Err(Error::Truncated { bytes: held as u64, place: EVENT }),
@@ -47,7 +50,7 @@ impl WatchDecoder {
     }
 }
 
-fn event<'a>(frame: &'a [u8], cutter: &'a mut Cutter) -> Result<RawEvent<'a>, &'static ProtobufProblem> {
+fn event<'a>(frame: &'a [u8], dropper: &'a mut Dropper) -> Result<RawEvent<'a>, &'static ProtobufProblem> {
     let (mut name, mut object): (&[u8], &[u8]) = (&[], &[]);
     let mut rest = frame;
     while !rest.is_empty() {
@@ -60,5 +63,5 @@ fn event<'a>(frame: &'a [u8], cutter: &'a mut Cutter) -> Result<RawEvent<'a>, &'
     let Envelope { api_version, kind, object } = Envelope::read(object)?;
     let event_type = EventType::from(&*String::from_utf8_lossy(name));
     let types = Some(TypeMeta { api_version, kind });
-    Ok(RawEvent { event_type, object: cutter.cut(object), types })
+    Ok(RawEvent { event_type, object: dropper.apply(object), types, encoding: Encoding::Protobuf })
 }

@@ -2,7 +2,7 @@
 //! Go writes, and of what no server sends.
 
 use kinformer_core::Object;
-use kinformer_wire::{Encoding, FromWire, ObjectDecoder, Packed};
+use kinformer_wire::{Encoding, FieldPath, FromWire, ObjectDecoder, Packed};
 use serde_json::{Map, Value, json};
 
 use super::paths::message;
@@ -93,10 +93,7 @@ fn assert_one_answer(
     for names in chosen {
         let expected = field_of(&whole, names);
         let borrowed: Vec<&str> = names.iter().map(String::as_str).collect();
-        let alone = match decoder.field_path(&borrowed) {
-            Some(path) => decoder.decode_at::<Value>(object, &path).map_err(|_| ()),
-            None => Ok(None),
-        };
+        let alone = decoder.decode_field::<Value>(object, &FieldPath::new(&borrowed)).map_err(|_| ());
         let alone = alone.map(|alone| alone.filter(|value| !value.is_null()));
         assert_eq!(alone, expected.map(|value| value.cloned()), "{names:?} of {name}: {whole}");
     }
@@ -138,7 +135,7 @@ fn assert_one_answer(
         {
             map.remove(*last);
         }
-        let without = Value::from_wire(object, &decoder.clone().cutting(&names)).unwrap();
+        let without = Value::from_wire(object, &decoder.clone().dropping([FieldPath::new(&names)])).unwrap();
         assert_eq!(pruned(&without), pruned(&expected), "{names:?} removed of {name}: {whole}");
         count.removed += 1;
     }

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{OwnerReference, Time};
 use kinformer_core::{Object, ResourceVersion};
-use kinformer_wire::{Encoding, FromWire, MemberPath, ObjectDecoder, Packed, Typed};
+use kinformer_wire::{Encoding, FieldPath, FromWire, ObjectDecoder, Packed, Typed};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer};
 use serde_json::{Value, json};
@@ -35,7 +35,7 @@ fn what_identifies_an_object_is_ready_and_the_rest_is_the_same_as_if_it_was_deco
     let eager: Pod = serde_json::from_slice(&pod().1).unwrap();
     let meta = &eager.metadata;
     assert!(meta.labels.as_ref().is_some_and(|labels| labels.len() > 1));
-    let node = MemberPath::new(&["spec", "nodeName"]);
+    let node = FieldPath::new(&["spec", "nodeName"]);
     let [protobuf, json] = packed::<Pod>();
     assert_eq!((protobuf.encoding(), json.encoding()), (Encoding::Protobuf, Encoding::Json));
     assert!(protobuf.bytes().len() < json.bytes().len());
@@ -55,8 +55,8 @@ fn what_identifies_an_object_is_ready_and_the_rest_is_the_same_as_if_it_was_deco
             assert_eq!(packed.label(key), Some(value.as_str()));
         }
         assert_eq!(packed.label("not there"), None);
-        assert_eq!(packed.at::<&str>(&node).unwrap(), eager.spec.as_ref().unwrap().node_name.as_deref());
-        assert_eq!(packed.at::<String>(&MemberPath::new(&["spec", "hostname"])).unwrap(), None);
+        assert_eq!(packed.field::<&str>(&node).unwrap(), eager.spec.as_ref().unwrap().node_name.as_deref());
+        assert_eq!(packed.field::<String>(&FieldPath::new(&["spec", "hostname"])).unwrap(), None);
         assert_eq!(*packed.typed().unwrap(), eager);
     }
 }
@@ -80,7 +80,7 @@ impl<'de, const NUMBER: usize> Deserialize<'de> for Counted<NUMBER> {
 // contract: L-13
 #[test]
 fn it_is_decoded_when_it_is_read_and_shared_while_it_is_held() {
-    let decoder = ObjectDecoder::json().keeping(0);
+    let decoder = ObjectDecoder::json().decoded_cache_size(0);
     let packed = Packed::<Counted<0>>::from_wire(&pod().1, &decoder).unwrap();
     assert_eq!((packed.key().namespace().is_none(), decoded::<0>()), (false, 0));
     let first = packed.typed().unwrap();
@@ -95,7 +95,7 @@ fn it_is_decoded_when_it_is_read_and_shared_while_it_is_held() {
 // contract: L-13
 #[test]
 fn what_was_read_last_stays_decoded_up_to_a_number() {
-    let decoder = ObjectDecoder::json().keeping(2);
+    let decoder = ObjectDecoder::json().decoded_cache_size(2);
     let pack = || Packed::<Counted<1>>::from_wire(&pod().1, &decoder).unwrap();
     let many = [pack(), pack(), pack()];
     let are_decoded = |many: &[Packed<_>]| many.iter().map(|packed| packed.is_decoded()).collect::<Vec<_>>();
@@ -174,7 +174,7 @@ fn the_metadata_is_read_without_the_rest() {
 
 #[test]
 fn a_path_works_with_objects_of_every_kind() {
-    let phase = MemberPath::new(&["status", "phase"]);
+    let phase = FieldPath::new(&["status", "phase"]);
     let pack = |kind, message: &[u8]| {
         let decoder = ObjectDecoder::new(Encoding::Protobuf, "v1", kind).unwrap();
         Packed::<Pod>::from_wire(message, &decoder).unwrap()
@@ -182,17 +182,17 @@ fn a_path_works_with_objects_of_every_kind() {
     // A pod's status is the third field of it, that of a config map, which has none, the data.
     let (pod, namespace) = (pack("Pod", b"\x1a\x03\n\x01p"), pack("Namespace", b"\x1a\x03\n\x01n"));
     let config_map = pack("ConfigMap", b"\x1a\x03\n\x01n");
-    assert_eq!(pod.at::<&str>(&phase).unwrap(), Some("p"));
-    assert_eq!(namespace.at::<&str>(&phase).unwrap(), Some("n"));
-    assert_eq!(config_map.at::<&str>(&phase).unwrap(), None);
+    assert_eq!(pod.field::<&str>(&phase).unwrap(), Some("p"));
+    assert_eq!(namespace.field::<&str>(&phase).unwrap(), Some("n"));
+    assert_eq!(config_map.field::<&str>(&phase).unwrap(), None);
 }
 
 // contract: L-14
 #[test]
 fn a_transform_takes_members_out_of_some_objects() {
-    let (annotations, status) = (MemberPath::new(&["metadata", "annotations"]), MemberPath::new(&["status"]));
+    let (annotations, status) = (FieldPath::new(&["metadata", "annotations"]), FieldPath::new(&["status"]));
     for packed in packed::<Pod>() {
-        let less = packed.without(&[&annotations, &status, &MemberPath::new(&["no", "such"])]).unwrap();
+        let less = packed.without_fields(&[&annotations, &status, &FieldPath::new(&["no", "such"])]).unwrap();
         let mut expected = Pod::clone(&packed.typed().unwrap());
         expected.metadata.annotations = None;
         expected.status = None;
@@ -222,7 +222,7 @@ fn what_makes_no_sense_is_told_to_who_reads_it() {
     assert_eq!((packed.key().to_string(), packed.uid(), packed.labels().count()), ("a".into(), None, 0));
     let problem = packed.typed().unwrap_err().to_string();
     assert!(problem.contains("invalid type"), "{problem}");
-    assert!(packed.at::<String>(&MemberPath::new(&["spec", "nodeName"])).is_err());
+    assert!(packed.field::<String>(&FieldPath::new(&["spec", "nodeName"])).is_err());
     assert!(Packed::<Pod>::from_wire(br#"{"metadata":7}"#, &ObjectDecoder::json()).is_err());
     assert!(Packed::<Pod>::from_wire(b"{", &ObjectDecoder::json()).is_err());
     let empty = Packed::<Pod>::from_wire(b"{}", &ObjectDecoder::json()).unwrap();

@@ -68,7 +68,7 @@ proptest! {
         chunk in prop_oneof![1_usize..50, 50_usize..20_000],
         keep: bool,
     ) {
-        let fields = if keep { ManagedFields::Keep } else { ManagedFields::Cut };
+        let fields = if keep { ManagedFields::Keep } else { ManagedFields::Drop };
         let [ours, json] = both::<Pod>("list", ["v1", "Pod"], chunk, fields);
         prop_assert_eq!(ours.0.len(), 5);
         let managed = ours.0.iter().filter(|pod| pod.metadata.managed_fields.is_some()).count();
@@ -99,7 +99,7 @@ proptest! {
         prop_assert!(told, "{error}");
         let whole = body("watch", Encoding::Protobuf);
         let at = at % whole.len();
-        let mut decoder = WatchDecoder::of(Encoding::Protobuf, ManagedFields::Cut);
+        let mut decoder = WatchDecoder::of(Encoding::Protobuf, ManagedFields::Drop);
         let mut events = 0;
         for chunk in whole[..at].chunks(chunk) {
             decoder.feed(chunk, |event| events += usize::from(event.is_ok())).unwrap();
@@ -123,7 +123,7 @@ fn frames(body: &[u8]) -> Vec<usize> {
 
 /// The objects of a watch, each as the JSON of the type that it is.
 fn watch(body: &[u8], encoding: Encoding, chunk: usize) -> Vec<(EventType, Value)> {
-    let mut decoder = WatchDecoder::of(encoding, ManagedFields::Cut);
+    let mut decoder = WatchDecoder::of(encoding, ManagedFields::Drop);
     let pods = pods(encoding);
     let mut events = Vec::new();
     for chunk in body.chunks(chunk) {
@@ -160,7 +160,7 @@ fn lists_of_metadata_only_are_read() {
 
 #[test]
 fn a_list_without_items_is_none_the_less_one() {
-    let [ours, json] = both::<Value>("empty", ["v1", "Pod"], 7, ManagedFields::Cut);
+    let [ours, json] = both::<Value>("empty", ["v1", "Pod"], 7, ManagedFields::Drop);
     assert_eq!((ours.0.len(), ours.1.resource_version.as_str()), (0, "1"));
     assert_eq!(ours, json);
 }
@@ -183,7 +183,7 @@ fn an_error_is_a_status_in_both_encodings() {
 #[test]
 fn what_is_no_list_is_refused() {
     let error =
-        |body: &[u8]| list::<Value>(body, 100, &pods(Encoding::Protobuf), ManagedFields::Cut).unwrap_err();
+        |body: &[u8]| list::<Value>(body, 100, &pods(Encoding::Protobuf), ManagedFields::Drop).unwrap_err();
     let told = error(body("status", Encoding::Protobuf));
     assert!(told.to_string().contains("Status"), "{told}");
     let told = error(body("list", Encoding::Json));
@@ -201,7 +201,7 @@ fn one_item_that_does_not_decode_is_named_and_the_others_are_read() {
     let after = at + whole[at..].windows(7).position(|bytes| bytes == b"default").unwrap() + 7;
     whole[after] |= 7;
     let decoder = pods(Encoding::Protobuf);
-    let mut list = ListDecoder::of(Encoding::Protobuf, ManagedFields::Cut);
+    let mut list = ListDecoder::of(Encoding::Protobuf, ManagedFields::Drop);
     let (mut named, mut failed) = (Vec::new(), Vec::new());
     list.feed(&whole, |item| match decoder.decode::<Pod>(item) {
         Ok(pod) => named.push(pod.metadata.name.unwrap()),

@@ -1,0 +1,307 @@
+//! The encodings. What depends on one is in the folder of its [`Codec`]; all else asks the codec.
+
+use std::fmt;
+
+use serde::Deserialize;
+use serde::de::DeserializeSeed;
+
+use crate::dropped::Dropped;
+use crate::{Error, Identity, ListEnvelope, ManagedFields, RawEvent, TypeMeta, json, protobuf};
+
+/// Everything that depends on the encoding of an answer. A value is what is known of the objects of one kind.
+pub(crate) trait Codec: Clone + fmt::Debug {
+    /// What a request accepts, and an answer says of itself.
+    const MEDIA_TYPE: &'static str;
+
+    type List: DecodeList;
+    type Watch: DecodeWatch;
+    /// What is looked up once for a [`FieldPath`](crate::FieldPath).
+    type Resolved: Clone + Default + Send + Sync;
+
+    /// For objects of this kind; none if this encoding of the kind is not known.
+    fn of_kind(api_version: &str, kind: &str) -> Option<Self>;
+
+    /// For an answer that is one object, and the bytes of that object.
+    fn of_answer(body: &[u8]) -> Result<(Self, &[u8]), Error>;
+
+    /// The same for an object without these fields, for what its bytes do not say themselves.
+    fn without(&self, dropped: Dropped<'_>) -> Self;
+
+    /// The kind that the bytes of an object say it is of.
+    fn kind(object: &[u8]) -> Option<String>;
+
+    /// The object with its version and kind, if it is the bytes that have them.
+    fn with_types(object: &[u8], types: TypeMeta<'_>) -> Option<Vec<u8>>;
+
+    /// Decodes an object; says how many of its fields were skipped because they are not known.
+    fn decode<'de, S: DeserializeSeed<'de>>(
+        &self,
+        object: &'de [u8],
+        seed: S,
+    ) -> Result<(S::Value, u64), Error>;
+
+    /// Decodes one field, if the object has it and it is not null.
+    fn decode_field<'de, K: Deserialize<'de>>(
+        &self,
+        object: &'de [u8],
+        path: Path<'_, Self>,
+    ) -> Result<Option<K>, Error>;
+
+    /// The object without these fields; adds to `dropped` the numbers of the paths to fields that it had.
+    fn drop_fields(
+        &self,
+        object: &[u8],
+        paths: &[Path<'_, Self>],
+        dropped: &mut Vec<usize>,
+    ) -> Result<Vec<u8>, Error>;
+
+    /// The key and the version, as far as they can be read.
+    fn identify(object: &[u8]) -> Identity;
+
+    /// Whether two objects have the same content, but for version and kind, where their bytes say so.
+    fn has_same_content(a: &[u8], b: &[u8]) -> Option<bool>;
+}
+
+/// A path: its names, and what was looked up for it.
+pub(crate) struct Path<'a, C: Codec> {
+    pub(crate) names: &'a [Box<str>],
+    pub(crate) resolved: &'a C::Resolved,
+}
+
+/// See [`ListDecoder`](crate::ListDecoder).
+pub(crate) trait DecodeList: fmt::Debug {
+    fn new(managed_fields: ManagedFields, limit: usize) -> Self;
+    fn feed(&mut self, chunk: &[u8], on_item: impl FnMut(&[u8])) -> Result<(), Error>;
+    fn finish(self) -> Result<ListEnvelope, Error>;
+}
+
+/// See [`WatchDecoder`](crate::WatchDecoder).
+pub(crate) trait DecodeWatch: fmt::Debug {
+    fn new(managed_fields: ManagedFields, limit: usize) -> Self;
+    fn feed(&mut self, chunk: &[u8], on_event: impl FnMut(Result<RawEvent<'_>, Error>)) -> Result<(), Error>;
+    fn finish(self, on_event: impl FnMut(Result<RawEvent<'_>, Error>)) -> Result<(), Error>;
+}
+
+/// Makes one of several codecs: an encoding, and what calls the codec of that name in the folder of that name.
+macro_rules! codecs {
+    ($($(#[$attribute:meta])* $name:ident in $folder:ident;)+) => {
+        /// How a server writes its answers.
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+        #[non_exhaustive]
+        pub enum Encoding {
+            $($(#[$attribute])* $name,)+
+        }
+
+        impl Encoding {
+            /// Every encoding.
+            pub const ALL: &[Self] = &[$(Self::$name,)+];
+
+            /// Its name in lower case, for example `json`.
+            pub fn name(self) -> &'static str {
+                match self {
+                    $(Self::$name => stringify!($folder),)+
+                }
+            }
+
+            /// What a request accepts, and an answer says of itself.
+            pub fn media_type(self) -> &'static str {
+                match self {
+                    $(Self::$name => $folder::$name::MEDIA_TYPE,)+
+                }
+            }
+
+            pub(crate) fn list(self, managed_fields: ManagedFields, limit: usize) -> AnyList {
+                match self {
+                    $(Self::$name => AnyList::$name(DecodeList::new(managed_fields, limit)),)+
+                }
+            }
+
+            pub(crate) fn watch(self, managed_fields: ManagedFields, limit: usize) -> AnyWatch {
+                match self {
+                    $(Self::$name => AnyWatch::$name(DecodeWatch::new(managed_fields, limit)),)+
+                }
+            }
+
+            pub(crate) fn of_kind(self, api_version: &str, kind: &str) -> Option<AnyCodec> {
+                match self {
+                    $(Self::$name => $folder::$name::of_kind(api_version, kind).map(AnyCodec::$name),)+
+                }
+            }
+
+            pub(crate) fn of_answer(self, body: &[u8]) -> Result<(AnyCodec, &[u8]), Error> {
+                match self {
+                    $(Self::$name => {
+                        $folder::$name::of_answer(body).map(|(codec, object)| (AnyCodec::$name(codec), object))
+                    })+
+                }
+            }
+
+            pub(crate) fn kind(self, object: &[u8]) -> Option<String> {
+                match self {
+                    $(Self::$name => $folder::$name::kind(object),)+
+                }
+            }
+
+            pub(crate) fn with_types(self, object: &[u8], types: TypeMeta<'_>) -> Option<Vec<u8>> {
+                match self {
+                    $(Self::$name => $folder::$name::with_types(object, types),)+
+                }
+            }
+
+            pub(crate) fn identify(self, object: &[u8]) -> Identity {
+                match self {
+                    $(Self::$name => $folder::$name::identify(object),)+
+                }
+            }
+
+            pub(crate) fn has_same_content(self, a: &[u8], b: &[u8]) -> Option<bool> {
+                match self {
+                    $(Self::$name => $folder::$name::has_same_content(a, b),)+
+                }
+            }
+        }
+
+        /// A codec of any encoding.
+        #[derive(Clone, Debug)]
+        pub(crate) enum AnyCodec {
+            $($name($folder::$name),)+
+        }
+
+        impl AnyCodec {
+            pub(crate) fn encoding(&self) -> Encoding {
+                match self {
+                    $(Self::$name(_) => Encoding::$name,)+
+                }
+            }
+
+            pub(crate) fn without(&self, dropped: Dropped<'_>) -> Self {
+                match self {
+                    $(Self::$name(codec) => Self::$name(codec.without(dropped)),)+
+                }
+            }
+
+            #[inline]
+            pub(crate) fn decode<'de, S: DeserializeSeed<'de>>(
+                &self,
+                object: &'de [u8],
+                seed: S,
+            ) -> Result<(S::Value, u64), Error> {
+                match self {
+                    $(Self::$name(codec) => codec.decode(object, seed),)+
+                }
+            }
+
+            #[inline]
+            pub(crate) fn decode_field<'de, K: Deserialize<'de>>(
+                &self,
+                object: &'de [u8],
+                names: &[Box<str>],
+                resolved: &AnyResolved,
+            ) -> Result<Option<K>, Error> {
+                match self {
+                    $(Self::$name(codec) => {
+                        codec.decode_field(object, Path { names, resolved: &resolved.$folder })
+                    })+
+                }
+            }
+
+            pub(crate) fn drop_fields(
+                &self,
+                object: &[u8],
+                paths: &[(&[Box<str>], &AnyResolved)],
+                dropped: &mut Vec<usize>,
+            ) -> Result<Vec<u8>, Error> {
+                match self {
+                    $(Self::$name(codec) => {
+                        let paths = paths.iter().map(|(names, resolved)| Path { names, resolved: &resolved.$folder });
+                        codec.drop_fields(object, &paths.collect::<Vec<_>>(), dropped)
+                    })+
+                }
+            }
+        }
+
+        /// What each codec has looked up for a path.
+        #[derive(Clone, Default)]
+        pub(crate) struct AnyResolved {
+            $($folder: <$folder::$name as Codec>::Resolved,)+
+        }
+
+        #[derive(Debug)]
+        pub(crate) enum AnyList {
+            $($name(<$folder::$name as Codec>::List),)+
+        }
+
+        impl AnyList {
+            pub(crate) fn feed(&mut self, chunk: &[u8], on_item: impl FnMut(&[u8])) -> Result<(), Error> {
+                match self {
+                    $(Self::$name(list) => list.feed(chunk, on_item),)+
+                }
+            }
+
+            pub(crate) fn finish(self) -> Result<ListEnvelope, Error> {
+                match self {
+                    $(Self::$name(list) => list.finish(),)+
+                }
+            }
+        }
+
+        #[derive(Debug)]
+        pub(crate) enum AnyWatch {
+            $($name(<$folder::$name as Codec>::Watch),)+
+        }
+
+        impl AnyWatch {
+            pub(crate) fn feed(
+                &mut self,
+                chunk: &[u8],
+                on_event: impl FnMut(Result<RawEvent<'_>, Error>),
+            ) -> Result<(), Error> {
+                match self {
+                    $(Self::$name(watch) => watch.feed(chunk, on_event),)+
+                }
+            }
+
+            pub(crate) fn finish(self, on_event: impl FnMut(Result<RawEvent<'_>, Error>)) -> Result<(), Error> {
+                match self {
+                    $(Self::$name(watch) => watch.finish(on_event),)+
+                }
+            }
+        }
+    };
+}
+
+// One line for each encoding; nothing outside of its folder says more of it.
+codecs! {
+    /// Every kind has it.
+    #[default]
+    Json in json;
+    /// Built-in kinds have it; it is a third of the work for the server, and for us.
+    Protobuf in protobuf;
+}
+
+impl Encoding {
+    /// The encoding of an answer, by its `Content-Type`; parameters such as `;stream=watch` are ignored. Returns `None`
+    /// for any other media type; treat a missing header as JSON.
+    pub fn of_content_type(content_type: &str) -> Option<Self> {
+        let media_type = content_type.split(';').next().unwrap_or_default().trim();
+        Self::ALL.iter().copied().find(|known| known.media_type().eq_ignore_ascii_case(media_type))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_says_its_encoding() {
+        let of = Encoding::of_content_type;
+        assert_eq!(of("application/json"), Some(Encoding::Json));
+        assert_eq!(of("Application/JSON; charset=utf-8"), Some(Encoding::Json));
+        assert_eq!(of("application/vnd.kubernetes.protobuf;stream=watch"), Some(Encoding::Protobuf));
+        assert_eq!((of("text/html"), of(""), of("application/cbor")), (None, None, None));
+        assert_eq!(
+            Encoding::ALL.iter().map(|encoding| encoding.name()).collect::<Vec<_>>(),
+            ["json", "protobuf"]
+        );
+    }
+}

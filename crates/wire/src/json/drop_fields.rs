@@ -1,0 +1,113 @@
+//! Fields dropped from an object that stays JSON.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use serde::de::{MapAccess, Visitor};
+use serde::{Deserialize, Deserializer};
+use serde_json::value::RawValue;
+
+use crate::Error;
+
+/// What is left to go of a path, and the number of the path.
+#[derive(Clone, Copy)]
+struct Way<'a> {
+    names: &'a [Box<str>],
+    number: usize,
+}
+
+/// A value without the fields that these names lead to; none if it is no object. Each path has a number, which is added
+/// to `dropped` if there is such a field.
+pub(crate) fn drop_fields_of_value<'a>(
+    value: &[u8],
+    paths: impl Iterator<Item = (usize, &'a [Box<str>])>,
+    dropped: &mut Vec<usize>,
+) -> serde_json::Result<Option<Vec<u8>>> {
+    if value.trim_ascii_start().first() != Some(&b'{') {
+        return Ok(None);
+    }
+    let ways: Vec<Way<'_>> = paths.map(|(number, names)| Way { names, number }).collect();
+    let mut out = Vec::with_capacity(value.len());
+    put(&mut out, &serde_json::from_slice(value)?, &ways, dropped)?;
+    Ok(Some(out))
+}
+
+/// The object without the fields that these names lead to.
+pub(super) fn drop_fields<'a>(
+    object: &[u8],
+    paths: impl Iterator<Item = &'a [Box<str>]>,
+    dropped: &mut Vec<usize>,
+) -> Result<Vec<u8>, Error> {
+    let malformed = |error| Error::malformed(super::OBJECT, error, object);
+    let ways: Vec<Way<'_>> = paths.enumerate().map(|(number, names)| Way { names, number }).collect();
+    let mut out = Vec::with_capacity(object.len());
+    let members = serde_json::from_slice(object).map_err(malformed)?;
+    put(&mut out, &members, &ways, dropped).map_err(malformed)?;
+    Ok(out)
+}
+
+fn put(
+    out: &mut Vec<u8>,
+    members: &Members<'_>,
+    ways: &[Way<'_>],
+    dropped: &mut Vec<usize>,
+) -> serde_json::Result<()> {
+    out.push(b'{');
+    let mut first = true;
+    for (key, value) in &members.0 {
+        let within = ways.iter().filter_map(|way| {
+            let (name, names) = way.names.split_first()?;
+            (**name == *key.0).then_some(Way { names, ..*way })
+        });
+        let within: Vec<Way<'_>> = within.collect();
+        let ends = || within.iter().filter(|way| way.names.is_empty()).map(|way| way.number);
+        if ends().next().is_some() {
+            // Null is no field of the object.
+            if value.get() != "null" {
+                dropped.extend(ends());
+            }
+            continue;
+        }
+        if !std::mem::replace(&mut first, false) {
+            out.push(b',');
+        }
+        serde_json::to_writer(&mut *out, &key.0)?;
+        out.push(b':');
+        match serde_json::from_str::<Members<'_>>(value.get()) {
+            Ok(members) if !within.is_empty() => put(out, &members, &within, dropped)?,
+            _ => out.extend_from_slice(value.get().as_bytes()),
+        }
+    }
+    out.push(b'}');
+    Ok(())
+}
+
+/// The members of an object in their order, their values as they stand.
+struct Members<'a>(Vec<(Key<'a>, &'a RawValue)>);
+
+#[derive(Deserialize)]
+struct Key<'a>(#[serde(borrow)] Cow<'a, str>);
+
+impl<'de> Deserialize<'de> for Members<'de> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Visit;
+
+        impl<'de> Visitor<'de> for Visit {
+            type Value = Members<'de>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object")
+            }
+
+            fn visit_map<M: MapAccess<'de>>(self, mut map: M) -> Result<Members<'de>, M::Error> {
+                let mut members = Vec::new();
+                while let Some(member) = map.next_entry()? {
+                    members.push(member);
+                }
+                Ok(Members(members))
+            }
+        }
+
+        deserializer.deserialize_map(Visit)
+    }
+}

@@ -1,0 +1,97 @@
+//! Managed fields dropped from an object on the way.
+
+use super::reader::{ProtobufProblem, Raw, field, put_number};
+use crate::ManagedFields;
+
+/// The field of an object that is its metadata, and the field of that with the managed fields.
+const METADATA: u32 = 1;
+const MANAGED_FIELDS: u32 = 17;
+
+/// Drops managed fields, in a buffer that is used again.
+#[derive(Debug)]
+pub(super) struct Dropper {
+    managed_fields: ManagedFields,
+    out: Vec<u8>,
+}
+
+impl Dropper {
+    pub(super) fn new(managed_fields: ManagedFields) -> Self {
+        Self { managed_fields, out: Vec::new() }
+    }
+
+    /// The object as it is delivered. One that cannot be read is delivered as it was: decoding it gives the error.
+    pub(super) fn apply<'a>(&'a mut self, object: &'a [u8]) -> &'a [u8] {
+        const KEPT: usize = 256 * 1024;
+        self.out.clear();
+        self.out.shrink_to(KEPT);
+        let drops = self.managed_fields == ManagedFields::Drop && self.copy(object) == Ok(true);
+        if drops { &self.out } else { object }
+    }
+
+    /// Copies all but the managed fields; says whether there are any.
+    fn copy(&mut self, object: &[u8]) -> Result<bool, &'static ProtobufProblem> {
+        let mut rest = object;
+        while !rest.is_empty() {
+            let at = object.len() - rest.len();
+            if let (METADATA, Raw::Bytes(metadata)) = field(&mut rest)? {
+                let kept = kept(metadata)?;
+                let length: usize = kept.iter().map(|part| part.len()).sum();
+                if length == metadata.len() {
+                    return Ok(false);
+                }
+                self.out.extend_from_slice(object.get(..at).unwrap_or_default());
+                self.out.push((METADATA << 3 | 2) as u8);
+                put_number(&mut self.out, length as u64);
+                kept.iter().for_each(|part| self.out.extend_from_slice(part));
+                self.out.extend_from_slice(rest);
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+}
+
+/// What is before the managed fields, and what is behind them.
+fn kept(metadata: &[u8]) -> Result<[&[u8]; 2], &'static ProtobufProblem> {
+    let mut rest = metadata;
+    while !rest.is_empty() {
+        let before = rest;
+        if field(&mut rest)?.0 != MANAGED_FIELDS {
+            continue;
+        }
+        let mut after = rest;
+        while !rest.is_empty() {
+            if field(&mut rest)?.0 == MANAGED_FIELDS {
+                after = rest;
+            }
+        }
+        return Ok([metadata.get(..metadata.len() - before.len()).unwrap_or_default(), after]);
+    }
+    Ok([metadata, &[]])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn field(number: u8, bytes: &[u8]) -> Vec<u8> {
+        let mut out = Vec::new();
+        put_number(&mut out, u64::from(number) << 3 | 2);
+        put_number(&mut out, bytes.len() as u64);
+        [out, bytes.to_vec()].concat()
+    }
+
+    #[test]
+    fn only_the_managed_fields_are_dropped() {
+        let (name, managed, newer) = (field(1, b"a"), field(17, &[7; 200]), field(18, b"x"));
+        let object = |metadata: &[&[u8]]| [field(1, &metadata.concat()), field(2, b"spec")].concat();
+        let with = object(&[&name, &managed, &managed, &newer]);
+        let without = object(&[&name, &newer]);
+        assert_eq!(Dropper::new(ManagedFields::Drop).apply(&with), without);
+        assert_eq!(Dropper::new(ManagedFields::Keep).apply(&with), with);
+        let mut dropper = Dropper::new(ManagedFields::Drop);
+        for same in [without.as_slice(), b"", b"\x12\0", &with[..with.len() / 2], &object(&[&[0xff]])] {
+            assert_eq!(dropper.apply(same), same);
+        }
+    }
+}
