@@ -6,7 +6,9 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{ArgAction, Args, CommandFactory, Parser, Subcommand, ValueEnum};
+use kinformer::Encoding;
 
 use crate::token::TokenArgs;
 use crate::{exit, text};
@@ -174,7 +176,7 @@ pub(crate) struct ReadingArgs {
     #[arg(long)]
     pub(crate) eager: bool,
     /// What to ask the server for; by default protobuf for the kinds that have it, and else JSON
-    #[arg(long, value_enum, value_name = "ENCODING")]
+    #[arg(long, value_name = "ENCODING", value_parser = encodings())]
     pub(crate) encoding: Option<Encoding>,
     /// Ask for what is there by a watch; =false asks by lists
     #[arg(
@@ -195,13 +197,13 @@ impl Default for ReadingArgs {
     }
 }
 
-/// How the server is asked to write objects.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Encoding {
-    /// Of every kind
-    Json,
-    /// Of the kinds that have it
-    Protobuf,
+/// The names of all encodings that the libraries know.
+fn encodings() -> impl TypedValueParser<Value = Encoding> {
+    let names = PossibleValuesParser::new(Encoding::ALL.iter().map(|encoding| encoding.name()));
+    names.map(|name| {
+        let named = |encoding: &&Encoding| encoding.name() == name;
+        Encoding::ALL.iter().find(named).copied().unwrap_or_default()
+    })
 }
 
 /// Which cluster, and as whom.
@@ -256,15 +258,6 @@ pub(crate) enum Format {
     Json,
     /// For people, with more columns
     Wide,
-}
-
-impl From<Encoding> for kinformer::Encoding {
-    fn from(encoding: Encoding) -> Self {
-        match encoding {
-            Encoding::Json => Self::Json,
-            Encoding::Protobuf => Self::Protobuf,
-        }
-    }
 }
 
 fn duration(text: &str) -> Result<Duration, String> {

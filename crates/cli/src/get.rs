@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use jiff::Timestamp;
-use kinformer::{KubeListerWatcher, Object, ObjectKey, Snapshot};
+use kinformer::{Encoding, KubeListerWatcher, Object, ObjectKey, Snapshot};
 use tokio::time::Instant;
 
-use crate::args::{Encoding, Format, GetArgs, ReadingArgs};
+use crate::args::{Format, GetArgs, ReadingArgs};
 use crate::exit::Error;
 use crate::informers::{self, Running, Selected};
 use crate::output::Output;

@@ -81,7 +81,7 @@ pub(crate) fn build<T: Object + FromWire>(
         source = source.fields(selector);
     }
     if let Some(encoding) = reading.encoding {
-        source = source.encoding(encoding.into());
+        source = source.encoding(encoding);
     }
     let (judge, verdict) = Judge::new(&session.connection.server, &what);
     let mut informer: SharedIndexInformerBuilder<T> = SharedIndexInformer::builder(source);
