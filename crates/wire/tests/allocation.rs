@@ -58,11 +58,11 @@ fn decode_all(bytes: &[u8]) {
     }
     let decoder = ObjectDecoder::new(Encoding::Protobuf, "v1", "Pod").unwrap();
     let _ = black_box(decoder.decode::<Pod>(bytes));
-    let cutting = decoder
+    let dropping = decoder
         .dropping([FieldPath::new(&["metadata", "labels", "app"])])
         .dropping([FieldPath::new(&["spec", "nodeSelector"])])
         .decoded_cache_size(0);
-    if let Ok(packed) = Packed::<Pod>::from_wire(bytes, &cutting) {
+    if let Ok(packed) = Packed::<Pod>::from_wire(bytes, &dropping) {
         let _ = black_box((packed.annotations(), packed.metadata::<Value>(), packed.typed()));
         black_box((packed.key().name().len(), packed.labels().count()));
         let _ = black_box(packed.field::<&str>(&FieldPath::new(&["spec", "nodeName"])));

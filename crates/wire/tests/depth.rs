@@ -1,10 +1,14 @@
 //! Nesting on the stack of a tokio thread, which has 2 MiB: an object decodes, or is a typed error.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, missing_docs)]
 
+mod common;
+
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kinformer_wire::{Encoding, Error, FieldPath, FromWire, ObjectDecoder, Packed};
 use serde::Deserialize;
 use serde_json::Value;
+
+use common::field;
 
 const STACK: usize = 2 * 1024 * 1024;
 /// As many levels as serde_json takes, and two beside.
@@ -29,22 +33,6 @@ fn on_a_small_stack<T: Send>(run: impl FnOnce() -> T + Send) -> T {
     std::thread::scope(|scope| {
         std::thread::Builder::new().stack_size(STACK).spawn_scoped(scope, run).unwrap().join().unwrap()
     })
-}
-
-/// A field with bytes in it.
-fn field(number: u8, bytes: &[u8]) -> Vec<u8> {
-    let mut out = Vec::new();
-    let mut put = |mut number: usize| {
-        while number >= 128 {
-            out.push(number as u8 | 128);
-            number >>= 7;
-        }
-        out.push(number as u8);
-    };
-    put(usize::from(number) << 3 | 2);
-    put(bytes.len());
-    out.extend_from_slice(bytes);
-    out
 }
 
 /// A definition whose schema is nested so deep, in each of the ways in which a schema can be.

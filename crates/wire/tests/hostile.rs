@@ -1,6 +1,8 @@
 //! Protobuf that no Go server sends: what is wrong with it is told, and where.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, missing_docs)]
 
+mod common;
+
 use k8s_openapi::api::apps::v1::ControllerRevision;
 use k8s_openapi::api::core::v1::{Pod, Secret};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
@@ -10,21 +12,7 @@ use kinformer_wire::{
 };
 use serde_json::Value;
 
-/// A field with bytes in it.
-fn field(number: u8, bytes: &[u8]) -> Vec<u8> {
-    let mut out = Vec::new();
-    let mut put = |mut number: usize| {
-        while number >= 128 {
-            out.push(number as u8 | 128);
-            number >>= 7;
-        }
-        out.push(number as u8);
-    };
-    put(usize::from(number) << 3 | 2);
-    put(bytes.len());
-    out.extend_from_slice(bytes);
-    out
-}
+use common::field;
 
 fn problem<T>(result: Result<T, Error>) -> ProtobufProblem {
     match result.err() {

@@ -1,6 +1,8 @@
 //! What decoding takes of memory: at most 64 times the bytes and 1 MiB, or it is a typed error.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, missing_docs)]
 
+mod common;
+
 use std::alloc::System;
 use std::collections::{BTreeMap, HashMap};
 use std::hint::black_box;
@@ -12,6 +14,8 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
+
+use common::field;
 
 #[global_allocator]
 static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
@@ -80,22 +84,6 @@ struct Types {
 struct Of<T> {
     #[serde(default)]
     _spec: Option<T>,
-}
-
-/// A field with bytes in it.
-fn field(number: u8, bytes: &[u8]) -> Vec<u8> {
-    let mut out = Vec::new();
-    let mut put = |mut number: usize| {
-        while number >= 128 {
-            out.push(number as u8 | 128);
-            number >>= 7;
-        }
-        out.push(number as u8);
-    };
-    put(usize::from(number) << 3 | 2);
-    put(bytes.len());
-    out.extend_from_slice(bytes);
-    out
 }
 
 fn json_of(spec: &str) -> Vec<u8> {
