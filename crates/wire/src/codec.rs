@@ -6,7 +6,7 @@ use serde::Deserialize;
 use serde::de::DeserializeSeed;
 
 use crate::dropped::Dropped;
-use crate::{Error, Identity, ListEnvelope, ManagedFields, RawEvent, TypeMeta, json, protobuf};
+use crate::{Error, Identity, ListEnvelope, ManagedFields, RawEvent, TypeMeta};
 
 /// Everything that depends on the encoding of an answer. A value is what is known of the objects of one kind.
 pub(crate) trait Codec: Clone + fmt::Debug {
@@ -106,7 +106,7 @@ macro_rules! codecs {
             /// What a request accepts, and an answer says of itself.
             pub fn media_type(self) -> &'static str {
                 match self {
-                    $(Self::$name => $folder::$name::MEDIA_TYPE,)+
+                    $(Self::$name => crate::$folder::$name::MEDIA_TYPE,)+
                 }
             }
 
@@ -124,39 +124,39 @@ macro_rules! codecs {
 
             pub(crate) fn of_kind(self, api_version: &str, kind: &str) -> Option<AnyCodec> {
                 match self {
-                    $(Self::$name => $folder::$name::of_kind(api_version, kind).map(AnyCodec::$name),)+
+                    $(Self::$name => crate::$folder::$name::of_kind(api_version, kind).map(AnyCodec::$name),)+
                 }
             }
 
             pub(crate) fn of_answer(self, body: &[u8]) -> Result<(AnyCodec, &[u8]), Error> {
                 match self {
                     $(Self::$name => {
-                        $folder::$name::of_answer(body).map(|(codec, object)| (AnyCodec::$name(codec), object))
+                        crate::$folder::$name::of_answer(body).map(|(codec, object)| (AnyCodec::$name(codec), object))
                     })+
                 }
             }
 
             pub(crate) fn kind(self, object: &[u8]) -> Option<String> {
                 match self {
-                    $(Self::$name => $folder::$name::kind(object),)+
+                    $(Self::$name => crate::$folder::$name::kind(object),)+
                 }
             }
 
             pub(crate) fn with_types(self, object: &[u8], types: TypeMeta<'_>) -> Option<Vec<u8>> {
                 match self {
-                    $(Self::$name => $folder::$name::with_types(object, types),)+
+                    $(Self::$name => crate::$folder::$name::with_types(object, types),)+
                 }
             }
 
             pub(crate) fn identify(self, object: &[u8]) -> Identity {
                 match self {
-                    $(Self::$name => $folder::$name::identify(object),)+
+                    $(Self::$name => crate::$folder::$name::identify(object),)+
                 }
             }
 
             pub(crate) fn has_same_content(self, a: &[u8], b: &[u8]) -> Option<bool> {
                 match self {
-                    $(Self::$name => $folder::$name::has_same_content(a, b),)+
+                    $(Self::$name => crate::$folder::$name::has_same_content(a, b),)+
                 }
             }
         }
@@ -164,7 +164,7 @@ macro_rules! codecs {
         /// A codec of any encoding.
         #[derive(Clone, Debug)]
         pub(crate) enum AnyCodec {
-            $($name($folder::$name),)+
+            $($name(crate::$folder::$name),)+
         }
 
         impl AnyCodec {
@@ -223,12 +223,12 @@ macro_rules! codecs {
         /// What each codec has looked up for a path.
         #[derive(Clone, Default)]
         pub(crate) struct AnyResolved {
-            $($folder: <$folder::$name as Codec>::Resolved,)+
+            $($folder: <crate::$folder::$name as Codec>::Resolved,)+
         }
 
         #[derive(Debug)]
         pub(crate) enum AnyList {
-            $($name(<$folder::$name as Codec>::List),)+
+            $($name(<crate::$folder::$name as Codec>::List),)+
         }
 
         impl AnyList {
@@ -247,7 +247,7 @@ macro_rules! codecs {
 
         #[derive(Debug)]
         pub(crate) enum AnyWatch {
-            $($name(<$folder::$name as Codec>::Watch),)+
+            $($name(<crate::$folder::$name as Codec>::Watch),)+
         }
 
         impl AnyWatch {
