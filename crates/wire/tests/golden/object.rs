@@ -19,7 +19,7 @@ fn pods(cached: usize) -> [PackedObject; 2] {
         (message(body("pod", Encoding::Protobuf)), decoder),
         (body("pod", Encoding::Json), ObjectDecoder::json()),
     ]
-    .map(|(bytes, decoder)| PackedObject::from_wire(bytes, &decoder.keeping(cached)).unwrap())
+    .map(|(bytes, decoder)| PackedObject::from_wire(bytes, &decoder.decoded_cache_size(cached)).unwrap())
 }
 
 /// Counts how often one of its number was decoded, so that tests do not count each other's.
