@@ -15,7 +15,7 @@ use benches::{Pod, pod};
 use criterion::{BatchSize, BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use futures::FutureExt as _;
 use kinformer_core::Change;
-use kinformer_processor::{Buffer, Event, SharedProcessor, State};
+use kinformer_processor::{Buffer, Event, InitialState, SharedProcessor};
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::{Notify, mpsc};
@@ -245,13 +245,13 @@ fn join(c: &mut Criterion) {
     let snapshot = benches::filled(&keys, 0).snapshot();
     let state = move || {
         let objects: Vec<_> = snapshot.iter().cloned().collect();
-        State::new(0, objects.into_iter())
+        InitialState::new(0, objects.into_iter())
     };
     let object = pod(&keys, 0, 1);
     let mut group = c.benchmark_group("join of 100,000 objects");
     group.throughput(Throughput::Elements(OBJECTS));
     for flow in ["quiet", "under flow"] {
-        let processor = SharedProcessor::builder("bench").state(state.clone()).build();
+        let processor = SharedProcessor::builder("bench").initial_state(state.clone()).build();
         let cancel = CancellationToken::new();
         let (run, token) = (processor.clone(), cancel.clone());
         runtime.spawn(async move { run.run(token).await });
@@ -263,8 +263,8 @@ fn join(c: &mut Criterion) {
                 let mut revision = 0;
                 while !cancel.is_cancelled() {
                     revision += 1;
-                    let batch = (0..64).map(|_| Change::updated(object.clone(), object.clone()));
-                    processor.publish_at(revision, batch);
+                    let update = || Change::updated(object.clone(), object.clone()).at_revision(revision);
+                    processor.publish((0..64).map(|_| update()));
                     tokio::task::yield_now().await;
                 }
             });
@@ -316,7 +316,7 @@ fn many(c: &mut Criterion) {
                     let began = now();
                     for _ in 0..iterations {
                         let update = Change::updated(object.clone(), object.clone());
-                        assert!(processor.send(0, [update]).now_or_never().is_some(), "nothing holds it up");
+                        assert!(processor.send([update]).now_or_never().is_some(), "nothing holds it up");
                     }
                     began.elapsed()
                 });

@@ -124,7 +124,7 @@ pub use kinformer_kube::{
     client, client_http1, sends_credentials,
 };
 pub use kinformer_processor::{
-    AsyncEventHandler, Buffer, Event, EventHandler, EventHandlerFuncs, EventStream, HandlerBuilder,
+    Added, AsyncEventHandler, Buffer, Event, EventHandler, EventHandlerFuncs, EventStream, HandlerBuilder,
     HandlerStats, Registration, ThreadMetrics, set_base_threads, thread_metrics,
 };
 pub use kinformer_reflector::{

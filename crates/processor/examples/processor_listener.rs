@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use futures::StreamExt as _;
 use kinformer_core::{Change, KeyRef, Object};
-use kinformer_processor::{Buffer, Event, EventHandlerFuncs, SharedProcessor};
+use kinformer_processor::{Added, Buffer, Event, EventHandlerFuncs, SharedProcessor};
 use tokio_util::sync::CancellationToken;
 
 /// What a shop counts.
@@ -32,7 +32,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     // Callbacks; what has run out is gone for this one.
     let shelf = processor.handler().named("shelf").filter(|stock: &Arc<Stock>| stock.pieces > 0).add(
         EventHandlerFuncs::new()
-            .on_add(|stock: &Arc<Stock>, _| println!("shelf: {} is on sale", stock.article))
+            .on_add(|added: Added<&Arc<Stock>>| println!("shelf: {} is on sale", added.object.article))
             .on_delete(|gone| println!("shelf: {} is sold out", gone.key())),
     )?;
 

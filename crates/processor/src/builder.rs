@@ -2,40 +2,20 @@
 
 use std::any::type_name;
 use std::fmt;
-use std::future::Future;
-use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures::future::{Either, select};
 use kinformer_core::Object;
 
-use crate::coalesce::Coalescer;
+use crate::backlog::Buffer;
+use crate::delivery::{Delivery, Filter};
+use crate::feed::EventFeed;
 use crate::handler::{AsyncEventHandler, EventHandler};
-use crate::listener::DoneGuard;
+use crate::listener::{DoneGuard, Task};
 use crate::own_code::OwnCode;
-use crate::run::Runner;
-use crate::source::{Feed, Filter, Source};
 use crate::{Error, Event, EventStream, Registration, SharedProcessor, run};
 
-/// What happens to events that a handler has not been told yet.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum Buffer {
-    /// They wait, every one of them: memory grows with how far the handler is behind, and its
-    /// [statistics](Registration::stats) say how far that is. The default, as upstream.
-    #[default]
-    EveryEvent,
-    /// At most one event for each key waits: the newest state takes the place of what waits. `old` stays what
-    /// the handler was told last; an addition and a deletion that both wait cancel out; a deletion and an
-    /// addition become one update. Keys come in the order in which they began to wait.
-    Coalesced,
-    /// Every event waits, and whoever [sends](SharedProcessor::send) is held up while so many do (at least 1):
-    /// this handler's slowness then slows down everything before it, the store included.
-    BackPressure(usize),
-}
-
-/// A handler to be added, with what is particular about it.
+/// A handler to be added, and its settings.
 #[must_use = "nothing is added yet"]
 pub struct HandlerBuilder<'p, T> {
     processor: &'p SharedProcessor<T>,
@@ -49,8 +29,13 @@ pub struct HandlerBuilder<'p, T> {
 #[must_use = "nothing is added yet"]
 pub struct InlineHandlerBuilder<'p, T>(HandlerBuilder<'p, T>);
 
-/// What runs a handler, until it ends.
-pub(crate) type Task = Pin<Box<dyn Future<Output = ()> + Send>>;
+/// The settings of a handler to be added.
+pub(crate) struct NewHandler<T> {
+    pub(crate) name: Arc<str>,
+    pub(crate) resync: Option<Duration>,
+    pub(crate) buffer: Buffer,
+    pub(crate) filter: Option<Filter<T>>,
+}
 
 impl<'p, T: Object> HandlerBuilder<'p, T> {
     pub(crate) fn new(processor: &'p SharedProcessor<T>) -> Self {
@@ -63,10 +48,10 @@ impl<'p, T: Object> HandlerBuilder<'p, T> {
         self
     }
 
-    /// How often the handler is told of every object again, as an update to the same state. Zero means never, and so
-    /// does [`Duration::MAX`]; the default is the processor's. Less than a second counts as one. The smallest period that is asked for
-    /// before the start is how often it is checked; asked later, none is shorter than that, and without any
-    /// there is none.
+    /// How often the handler receives every object again, as an update to the same state. Zero means never, and so does
+    /// [`Duration::MAX`]; the default is the processor's. Less than a second counts as one. The check interval is the
+    /// smallest period requested before the start. Handlers added later cannot shorten it; if none was requested, there
+    /// are no resyncs.
     ///
     /// Each resync brings each object once, however long it takes. If the handler is due again before it begins, the two
     /// are one. Nothing else delivers an object that has not changed: a relist does not.
@@ -78,33 +63,33 @@ impl<'p, T: Object> HandlerBuilder<'p, T> {
         self
     }
 
-    /// What happens to events that have not been told yet.
+    /// What happens to undelivered events.
     pub fn buffer(mut self, buffer: Buffer) -> Self {
         self.buffer = buffer;
         self
     }
 
-    /// Lets the handler know only of objects that `keep` keeps. An object that comes to be kept is an
-    /// addition, one that ceases to be is a deletion. A panic of it counts as one of the handler.
+    /// Delivers only objects for which `keep` returns true. An object that begins to pass is an addition, one that ceases
+    /// to pass is a deletion. A panic of the filter counts as one of the handler.
     ///
-    /// Follows client-go 1.37 (`FilteringResourceEventHandler`), which judges a deletion by the final state,
-    /// so that its handler may never hear of it.
+    /// Follows client-go 1.37 (`FilteringResourceEventHandler`), which judges a deletion by the final state, so that
+    /// its handler may miss it.
     pub fn filter(mut self, keep: impl Fn(&Arc<T>) -> bool + Send + 'static) -> Self {
         self.filter = Some(Box::new(keep));
         self
     }
 
-    /// The handler never blocks: it is run on the runtime's own threads, which saves it a change of threads
-    /// whenever it begins to be told something. If it does block, others wait.
+    /// The handler never blocks: it runs on the runtime's own threads, which saves a change of threads whenever it has new
+    /// events. If it does block, other tasks wait.
     pub fn inline(self) -> InlineHandlerBuilder<'p, T> {
         InlineHandlerBuilder(self)
     }
 
     /// Adds the handler.
     ///
-    /// It is first told of every object that there is, as additions of the initial list, and then of every change
-    /// since: nothing is lost, nothing comes twice, and no one else is held up. It begins when the processor
-    /// runs. The same handler added twice is two handlers.
+    /// It first receives every object of the store, as additions of the initial list, and then every change since:
+    /// nothing is lost, nothing is delivered twice, and no other handler waits. Delivery begins when the processor runs.
+    /// The same handler added twice is two handlers.
     ///
     /// Its callbacks may block. They run on threads of one pool for the process, not on tokio's, in the context of the
     /// runtime: `tokio::spawn` and `Handle::current().block_on` work. Handlers take turns of some milliseconds there when
@@ -113,12 +98,9 @@ impl<'p, T: Object> HandlerBuilder<'p, T> {
     ///
     /// # Errors
     /// [`Error::Stopped`].
-    #[expect(
-        clippy::should_implement_trait,
-        reason = "it is handlers that are added, and nobody adds two of these"
-    )]
-    pub fn add<H: EventHandler<T>>(self, handler: H) -> Result<Registration, Error> {
-        self.add_task(type_name::<H>(), |source| Box::pin(run::blocking(Runner { handler, source })))
+    #[expect(clippy::should_implement_trait, reason = "it adds a handler, and is no operator")]
+    pub fn add<H: EventHandler<Arc<T>>>(self, handler: H) -> Result<Registration, Error> {
+        self.add_task(type_name::<H>(), |delivery| Box::pin(run::blocking(handler, delivery)))
     }
 
     /// As [`Self::add`], for a closure without type annotations.
@@ -136,65 +118,62 @@ impl<'p, T: Object> HandlerBuilder<'p, T> {
     ///
     /// # Errors
     /// [`Error::Stopped`].
-    pub fn add_async<H: AsyncEventHandler<T>>(self, handler: H) -> Result<Registration, Error> {
-        self.add_task(type_name::<H>(), |source| Box::pin(run::asynchronous(Runner { handler, source })))
+    pub fn add_async<H: AsyncEventHandler<Arc<T>>>(self, handler: H) -> Result<Registration, Error> {
+        self.add_feed(type_name::<H>(), |feed| Box::pin(run::deliver_async(feed, handler)))
     }
 
-    /// The events as a stream instead, which begins with every object that there is. Needs no running
-    /// processor of its own to be made, but one to be woken.
+    /// As [`Self::add_async`], for a task that is a loop over the events: [`deliver_async`](crate::deliver_async), with a
+    /// handler of any type. So only that loop is compiled for a handler. The name is the default one.
+    ///
+    /// # Errors
+    /// [`Error::Stopped`].
+    #[doc(hidden)]
+    pub fn add_feed(
+        self,
+        name: &str,
+        task: impl FnOnce(EventFeed<T>) -> Task,
+    ) -> Result<Registration, Error> {
+        self.add_task(name, |delivery| task(EventFeed::of_handler(delivery)))
+    }
+
+    /// The events as a stream, which begins with every object of the store. The processor has to run for the stream to be
+    /// woken.
     ///
     /// # Errors
     /// [`Error::Stopped`].
     pub fn stream(self) -> Result<EventStream<T>, Error> {
         let mut kept = None;
-        let registration = self.add_with("stream", |source| {
-            kept = Some(source);
+        let registration = self.add_with("stream", |delivery| {
+            kept = Some(EventFeed::of_stream(delivery));
             None
         })?;
         // The closure runs unless there was an error.
-        let Some(source) = kept else {
+        let Some(feed) = kept else {
             return Err(Error::Stopped { processor: registration.listener.name.clone() });
         };
-        Ok(EventStream::new(registration, source))
+        Ok(EventStream::new(registration, feed))
     }
 
-    fn add_task(self, type_name: &str, task: impl FnOnce(Source<T>) -> Task) -> Result<Registration, Error> {
-        self.add_with(type_name, |mut source| {
-            let listener = source.listener.clone();
-            source.done = Some(DoneGuard(listener.clone()));
-            Some(Box::pin(OwnCode::new(listener, task(source))))
+    fn add_task(
+        self,
+        default_name: &str,
+        task: impl FnOnce(Delivery<T>) -> Task,
+    ) -> Result<Registration, Error> {
+        self.add_with(default_name, |mut delivery| {
+            let listener = delivery.listener.clone();
+            delivery.done = Some(DoneGuard(listener.clone()));
+            Some(Box::pin(OwnCode::new(listener, task(delivery))))
         })
     }
 
     fn add_with(
         self,
-        type_name: &str,
-        task: impl FnOnce(Source<T>) -> Option<Task>,
+        default_name: &str,
+        task: impl FnOnce(Delivery<T>) -> Option<Task>,
     ) -> Result<Registration, Error> {
         let Self { processor, name, resync, buffer, filter } = self;
-        let name = name.unwrap_or_else(|| type_name.into());
-        let bound = match buffer {
-            Buffer::BackPressure(bound) => Some(bound.max(1)),
-            Buffer::EveryEvent | Buffer::Coalesced => None,
-        };
-        processor.join(name, resync, bound, |listener, inbox| {
-            if buffer != Buffer::Coalesced {
-                return task(Source::new(Feed::Log(inbox), filter, listener));
-            }
-            let coalescer = Arc::new(Coalescer::new(listener.clone()));
-            listener.holds(&coalescer);
-            let source = Source::new(Feed::Coalesced(coalescer.clone()), filter, listener);
-            let absorber: Task = Box::pin(async move { coalescer.absorb(inbox).await });
-            // Beside the handler in one task, so that one cannot be left without the other.
-            Some(match task(source) {
-                Some(task) => Box::pin(async move {
-                    if let Either::Right(((), task)) = select(task, absorber).await {
-                        task.await;
-                    }
-                }),
-                None => absorber,
-            })
-        })
+        let name = name.unwrap_or_else(|| default_name.into());
+        processor.join(NewHandler { name, resync, buffer, filter }, task)
     }
 }
 
@@ -203,12 +182,9 @@ impl<T: Object> InlineHandlerBuilder<'_, T> {
     ///
     /// # Errors
     /// [`Error::Stopped`].
-    #[expect(
-        clippy::should_implement_trait,
-        reason = "it is handlers that are added, and nobody adds two of these"
-    )]
-    pub fn add<H: EventHandler<T>>(self, handler: H) -> Result<Registration, Error> {
-        self.0.add_task(type_name::<H>(), |source| Box::pin(run::inline(Runner { handler, source })))
+    #[expect(clippy::should_implement_trait, reason = "it adds a handler, and is no operator")]
+    pub fn add<H: EventHandler<Arc<T>>>(self, handler: H) -> Result<Registration, Error> {
+        self.0.add_task(type_name::<H>(), |delivery| Box::pin(run::inline(handler, delivery)))
     }
 
     /// As [`HandlerBuilder::for_each`].

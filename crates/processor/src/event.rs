@@ -1,4 +1,4 @@
-//! What handlers receive, and how it is kept until they do.
+//! What handlers receive, and what the log holds until they do.
 
 use std::ops::Deref;
 use std::sync::Arc;
@@ -9,9 +9,9 @@ use kinformer_core::{Change, Delta, KeyRef, Object, Tombstone, contain};
 ///
 /// `O` is the handle by which objects are held: `Arc<T>` for objects of a type of one's own.
 ///
-/// Each event carries the revision that the store had after it: whoever takes a
-/// [snapshot](https://docs.rs/kinformer-store/latest/kinformer_store/struct.Snapshot.html) on receiving it finds this
-/// revision or a later one. It is 0 where there is no store.
+/// Each event carries the revision that the store had after it: a
+/// [snapshot](https://docs.rs/kinformer-store/latest/kinformer_store/struct.Snapshot.html) that is taken on receiving
+/// the event has this revision or a later one. It is 0 where there is no store.
 ///
 /// Follows client-go 1.37 (`ResourceEventHandler`).
 #[derive(Clone, Debug)]
@@ -148,10 +148,10 @@ impl<T> Event<Arc<T>> {
     }
 }
 
-/// Drops a reference to an object. If it is the last one, the user's `Drop` runs.
+/// Drops a handle of an object. If it is the last one, the user's `Drop` runs, and a panic of it ends here.
 pub(crate) fn drop_contained<T>(object: Arc<T>) {
     if let Err(error) = contain(|| drop(object)) {
-        tracing::error!(%error, "an object panicked when it was dropped");
+        tracing::error!(%error, "object panicked when it was dropped");
     }
 }
 
@@ -198,5 +198,31 @@ impl<T> Notification<T> {
             Event::Updated { old, .. } => Some(old),
             Event::Deleted { tombstone, .. } => self.old.as_ref().or_else(|| tombstone.object()),
         }
+    }
+}
+
+/// The event that a backlog gave out last, if it owns that event. Panics of its objects end here when it is dropped.
+pub(crate) struct Given<T>(Option<Notification<T>>);
+
+impl<T> Given<T> {
+    pub(crate) fn none() -> Self {
+        Self(None)
+    }
+
+    pub(crate) fn set(&mut self, notification: Notification<T>) -> &Notification<T> {
+        self.clear();
+        self.0.insert(notification)
+    }
+
+    pub(crate) fn clear(&mut self) {
+        if let Some(given) = self.0.take() {
+            given.drop_contained();
+        }
+    }
+}
+
+impl<T> Drop for Given<T> {
+    fn drop(&mut self) {
+        self.clear();
     }
 }

@@ -1,7 +1,7 @@
 //! One stream of events, any number of independent handlers: the `SharedProcessor` of Kubernetes informers.
 //!
-//! Something publishes what has happened to objects; handlers are told, each in order, each at its own pace. Any
-//! type that is an [`Object`](kinformer_core::Object) will do; there is no Kubernetes in it.
+//! A publisher publishes changes of objects; handlers receive them as events, each in order and at its own pace. Any type
+//! that is an [`Object`](kinformer_core::Object) will do; there is no Kubernetes in it.
 //!
 //! ```
 //! use kinformer_core::{Change, Keyed};
@@ -34,55 +34,60 @@
 //!
 //! * **Publishing costs the same for one handler and for a hundred.** There is one log, and each handler has
 //!   its own place in it; nothing is copied for a handler.
-//! * **A slow or stuck handler delays nobody.** What it has not been told waits in the log, visibly; its
-//!   [`Buffer`] says whether all of it waits, only the newest state of each key, or the publisher.
-//! * **A handler that joins late misses nothing and stops nobody.** It takes its place in the log first and looks at the
-//!   state then; revisions tell what is in both.
-//! * **A callback may block.** It is run on a thread for that while there is something to tell, which costs some
-//!   microseconds each time it wakes; a callback that never blocks can do [without](HandlerBuilder::inline). The
-//!   threads are one pool for the process; a callback that runs for longer than a second does not count against its
-//!   size, and [`thread_metrics`] shows it.
+//! * **A slow or stuck handler delays no other.** Its undelivered events wait in the log, visibly; its [`Buffer`] says
+//!   whether all of them wait, only the newest state of each key, or the publisher.
+//! * **A handler that joins late misses nothing and stops no other.** It takes its place in the log first and reads the
+//!   state then; revisions say what is in both.
+//! * **A callback may block.** It runs on a thread for that while there are events, which costs some microseconds each time
+//!   it wakes; a callback that never blocks can do [without](HandlerBuilder::inline). The threads are one pool for the
+//!   process; a callback that runs for longer than a second does not count against its size, and [`thread_metrics`]
+//!   shows it.
 //!
 //! # How it works
 //!
-//! The log is a linked list of frozen batches. It holds its end only: a batch lives until the last handler has left it,
-//! and a handler that has read everything stands on the empty link behind and keeps nothing alive. The publisher
-//! wakes one task, and only if some handler sleeps; that task wakes the handlers.
+//! The log is a linked list of frozen batches. It holds its end only: a batch lives until the last handler has left it, and
+//! a handler that has read everything is at the empty link behind and keeps nothing alive. The publisher wakes one
+//! task, and only if some handler sleeps; that task wakes the handlers.
 
 // The model checker takes the files that it checks one by one: see `tests/loom.rs`.
 #![cfg(not(loom))]
 
-mod back_pressure;
+mod backlog;
 mod bell;
 mod builder;
 mod clock;
-mod coalesce;
+mod delivery;
 mod error;
 mod event;
+mod feed;
 mod handler;
-mod inbox;
+mod limits;
 mod listener;
+mod listeners;
 mod log;
+mod log_reader;
 mod members;
 mod own_code;
 mod processor;
 mod registration;
 mod resync;
 mod run;
-mod source;
 mod stream;
 mod sync;
 mod threads;
 
 pub use self::{
-    builder::{Buffer, HandlerBuilder, InlineHandlerBuilder},
+    backlog::Buffer,
+    builder::{HandlerBuilder, InlineHandlerBuilder},
     error::Error,
     event::Event,
-    handler::{AsyncEventHandler, EventHandler, EventHandlerFuncs},
+    handler::{Added, AsyncEventHandler, EventHandler, EventHandlerFuncs},
     listener::HandlerStats,
-    processor::{SharedProcessor, SharedProcessorBuilder, State},
+    processor::{InitialState, SharedProcessor, SharedProcessorBuilder},
     registration::Registration,
     resync::DueHandlers,
     stream::EventStream,
     threads::{ThreadMetrics, set_base_threads, thread_metrics},
 };
+#[doc(hidden)]
+pub use self::{feed::EventFeed, run::deliver_async};

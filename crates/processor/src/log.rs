@@ -1,14 +1,15 @@
 //! One writer's batches for any number of readers.
 
 use std::sync::Arc;
+use std::task::{Context, Poll, ready};
 
-use crate::bell::Bell;
+use crate::bell::{Bell, Sleeper};
 use crate::sync::{Mutex, OnceLock};
 
 /// A linked list of frozen batches. It holds the end only: a batch lives until the last cursor has left it.
 pub(crate) struct Log<B> {
     tail: Mutex<Arc<Link<B>>>,
-    bell: Bell,
+    bell: Arc<Bell>,
 }
 
 /// Where the next batch will be, or is. The batch is counted by itself, so that a reader can hold one without those
@@ -20,6 +21,7 @@ struct Link<B>(OnceLock<(Arc<B>, Arc<Self>)>);
 pub(crate) struct Cursor<B> {
     log: Arc<Log<B>>,
     place: Arc<Place<B>>,
+    sleeper: Sleeper,
 }
 
 /// The place of a reader in the log, which keeps all batches from there on: until it is released.
@@ -43,7 +45,7 @@ impl<B> Drop for Link<B> {
 
 impl<B> Log<B> {
     pub(crate) fn new() -> Self {
-        Self { tail: Mutex::new(Link::new()), bell: Bell::new() }
+        Self { tail: Mutex::new(Link::new()), bell: Arc::new(Bell::new()) }
     }
 
     /// Appends a batch, which is made under the lock that writers and joiners share.
@@ -59,21 +61,17 @@ impl<B> Log<B> {
         self.bell.ring();
     }
 
-    /// A cursor that will see all that is published from now on, and what `look` sees at the same moment.
-    pub(crate) fn cursor<R>(self: &Arc<Self>, look: impl FnOnce() -> R) -> (Cursor<B>, R) {
+    /// A cursor at the end of the log, and what `read` returns at the same moment.
+    pub(crate) fn cursor<R>(self: &Arc<Self>, read: impl FnOnce() -> R) -> (Cursor<B>, R) {
         let tail = self.tail.lock();
-        let seen = look();
-        (Cursor { log: self.clone(), place: Arc::new(Place(Mutex::new(Some(tail.clone())))) }, seen)
+        let state = read();
+        let place = Arc::new(Place(Mutex::new(Some(tail.clone()))));
+        (Cursor { log: self.clone(), place, sleeper: Sleeper::default() }, state)
     }
 
-    /// Nothing will be published any more; wakes everybody.
-    pub(crate) fn close(&self) {
-        self.bell.close();
-    }
-
-    /// Wakes sleeping readers until the log is closed. One task has to be at it.
-    pub(crate) async fn pump(&self) {
-        while self.bell.pump_once().await {}
+    /// Rung for each batch.
+    pub(crate) fn bell(&self) -> &Arc<Bell> {
+        &self.bell
     }
 }
 
@@ -103,12 +101,14 @@ impl<B> Cursor<B> {
         self.log.bell.is_closed()
     }
 
-    /// Waits until there is a batch under the cursor, its place is released, or the log is closed. Cancel-safe.
-    /// Releasing the place wakes nobody.
-    pub(crate) async fn wait(&self) {
-        while self.place.is_empty() && !self.is_closed() {
-            self.log.bell.wait(|| !self.place.is_empty()).await;
+    /// Ready when there is a batch under the cursor, its place was released, or the log is closed. Releasing the place
+    /// wakes no reader.
+    pub(crate) fn poll_wait(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        let Self { log, place, sleeper } = self;
+        while place.is_empty() && !log.bell.is_closed() {
+            ready!(log.bell.poll_wait(sleeper, || !place.is_empty(), context));
         }
+        Poll::Ready(())
     }
 }
 

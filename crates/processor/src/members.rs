@@ -1,10 +1,10 @@
-//! Who takes part, and whether it has begun or ended.
+//! The members of a processor, and whether it has started or stopped.
 
 use std::collections::BTreeMap;
 
 use crate::sync::Mutex;
 
-/// Where a processor is in its life. It goes through these once, in this order.
+/// The phases of a processor, in this order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Phase {
     NotStarted,
@@ -12,7 +12,7 @@ pub(crate) enum Phase {
     Stopped,
 }
 
-/// The members, under the lock that decides between those who join and the end.
+/// The members, under the lock that orders joining, start and stop.
 pub(crate) struct Members<M> {
     state: Mutex<(Phase, BTreeMap<u64, M>)>,
 }
@@ -26,8 +26,8 @@ impl<M> Members<M> {
         self.state.lock().0
     }
 
-    /// Takes a member in under an id of its own, unless it is too late; gives it back then. `joined` is told the phase
-    /// while nothing can start or stop.
+    /// Adds a member under its id; returns it if the processor has stopped. `joined` receives the phase while nothing can
+    /// start or stop.
     pub(crate) fn join(&self, id: u64, mut member: M, joined: impl FnOnce(&mut M, Phase)) -> Result<(), M> {
         let mut state = self.state.lock();
         let (phase, members) = &mut *state;
@@ -40,7 +40,7 @@ impl<M> Members<M> {
         Ok(())
     }
 
-    /// Begins, if that has not happened; shows the members so far to `begin`. Else says where things are.
+    /// Starts, and passes the members so far to `begin`. Returns the phase if it was started before.
     pub(crate) fn start<R>(&self, begin: impl FnOnce(&mut BTreeMap<u64, M>) -> R) -> Result<R, Phase> {
         let mut state = self.state.lock();
         let (phase, members) = &mut *state;
@@ -51,14 +51,14 @@ impl<M> Members<M> {
         Ok(begin(members))
     }
 
-    /// Ends for good. Whoever is not among what this returns was refused, or had left.
+    /// Stops, and returns the members; any other member was refused, or had left.
     pub(crate) fn stop(&self) -> Vec<M> {
         let mut state = self.state.lock();
         state.0 = Phase::Stopped;
         std::mem::take(&mut state.1).into_values().collect()
     }
 
-    /// Ends for good if nothing has begun, as [`Self::stop`] does.
+    /// Stops as [`Self::stop`] does, if it has not started.
     pub(crate) fn stop_unstarted(&self) -> Option<Vec<M>> {
         let mut state = self.state.lock();
         if state.0 != Phase::NotStarted {
@@ -68,14 +68,14 @@ impl<M> Members<M> {
         Some(std::mem::take(&mut state.1).into_values().collect())
     }
 
-    /// Takes out the member with this id, if it is there and `chosen` agrees. O(log n).
+    /// Takes out the member with this id, if there is one and `chosen` returns true. O(log n).
     pub(crate) fn leave(&self, id: u64, chosen: impl FnOnce(&M) -> bool) -> Option<M> {
         let mut state = self.state.lock();
         if state.1.get(&id).is_some_and(chosen) { state.1.remove(&id) } else { None }
     }
 
-    /// Looks at all of them, in the order of their ids.
-    pub(crate) fn look<R>(&self, look: impl FnOnce(&BTreeMap<u64, M>) -> R) -> R {
-        look(&self.state.lock().1)
+    /// Reads all of them, in the order of their ids.
+    pub(crate) fn read<R>(&self, read: impl FnOnce(&BTreeMap<u64, M>) -> R) -> R {
+        read(&self.state.lock().1)
     }
 }

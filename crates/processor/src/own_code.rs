@@ -7,8 +7,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use crate::builder::Task;
-use crate::listener::Listener;
+use crate::listener::{Listener, Task};
 
 thread_local! {
     /// The listeners whose code runs on this thread, the innermost last.

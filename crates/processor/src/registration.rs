@@ -12,11 +12,6 @@ use tokio::time::Instant;
 use crate::listener::{HandlerStats, Listener};
 use crate::{Error, own_code};
 
-/// Takes a handler off the list of a processor.
-pub(crate) trait Owner: Send + Sync {
-    fn forget(&self, id: u64);
-}
-
 /// A handler that was added: to see how it is doing, to wait for it, to remove it.
 ///
 /// Cheap to clone. Dropping it changes nothing: the handler goes on until it is removed or its processor stops.

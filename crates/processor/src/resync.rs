@@ -12,8 +12,8 @@ const MINIMUM: Duration = Duration::from_secs(1);
 
 /// The handlers that one resync is for.
 ///
-/// Given out by [`take_due`](crate::SharedProcessor::take_due) and consumed by the resync that is published for them, so
-/// that no later check changes which handlers receive it.
+/// Returned by [`take_due_handlers`](crate::SharedProcessor::take_due_handlers) and consumed by the resync that is
+/// published for them, so that no later check changes which handlers receive it.
 #[must_use = "these handlers wait for a resync"]
 pub struct DueHandlers {
     /// In ascending order.
@@ -21,7 +21,7 @@ pub struct DueHandlers {
 }
 
 pub(crate) struct Schedule {
-    /// The period of handlers that do not name one.
+    /// The period of handlers without one of their own.
     default: Option<Duration>,
     /// The check period; fixed at the start.
     check: Option<Duration>,
@@ -37,17 +37,17 @@ struct Entry {
     next: Option<Instant>,
 }
 
-/// The resync period of a handler, beside the one that was asked for.
+/// The resync period of a handler, and the requested one where it differs.
 pub(crate) enum Period {
     Never,
-    AsAsked(Duration),
+    AsRequested(Duration),
     Longer {
-        asked: Duration,
+        requested: Duration,
         period: Duration,
     },
     /// There is no resync before the start, so that none is ever checked for.
     Unchecked {
-        asked: Duration,
+        requested: Duration,
     },
 }
 
@@ -72,23 +72,23 @@ impl Period {
     pub(crate) fn get(&self) -> Option<Duration> {
         match *self {
             Self::Never | Self::Unchecked { .. } => None,
-            Self::AsAsked(period) | Self::Longer { period, .. } => Some(period),
+            Self::AsRequested(period) | Self::Longer { period, .. } => Some(period),
         }
     }
 
     /// Not under a lock: a subscriber is the user's.
     pub(crate) fn log(&self, handler: &str) {
         match self {
-            Self::Never | Self::AsAsked(_) => {}
-            Self::Longer { asked, period } => tracing::warn!(
+            Self::Never | Self::AsRequested(_) => {}
+            Self::Longer { requested, period } => tracing::warn!(
                 handler,
-                ?asked,
+                ?requested,
                 ?period,
-                "the resync period is longer than asked: it was fixed at the start",
+                "resync period longer than requested: the check interval was fixed at the start",
             ),
-            Self::Unchecked { asked } => tracing::warn!(
-                handler, period = ?asked,
-                "no resync for this handler: none was asked for before the start",
+            Self::Unchecked { requested } => tracing::warn!(
+                handler, period = ?requested,
+                "no resyncs for this handler: none were requested before the start",
             ),
         }
     }
@@ -115,19 +115,23 @@ impl Schedule {
         self.check
     }
 
-    /// Takes a handler in. `asked` is its own period, zero for never, `None` for the default.
-    pub(crate) fn add(&mut self, id: u64, asked: Option<Duration>) -> Period {
-        let Some(wanted) = asked.map_or(self.default, finite) else { return Period::Never };
+    /// Takes a handler in. `requested` is its own period, zero for never, `None` for the default.
+    pub(crate) fn add(&mut self, id: u64, requested: Option<Duration>) -> Period {
+        let Some(wanted) = requested.map_or(self.default, finite) else { return Period::Never };
         let period = match (self.started, self.check) {
             (false, check) => {
                 self.check = Some(check.map_or(wanted, |check| check.min(wanted)));
                 wanted
             }
             (true, Some(check)) => wanted.max(check),
-            (true, None) => return Period::Unchecked { asked: wanted },
+            (true, None) => return Period::Unchecked { requested: wanted },
         };
         self.entries.insert(id, Entry { period, next: Instant::now().checked_add(period) });
-        if period > wanted { Period::Longer { asked: wanted, period } } else { Period::AsAsked(period) }
+        if period > wanted {
+            Period::Longer { requested: wanted, period }
+        } else {
+            Period::AsRequested(period)
+        }
     }
 
     pub(crate) fn remove(&mut self, id: u64) {
@@ -135,8 +139,8 @@ impl Schedule {
         self.due.remove(&id);
     }
 
-    /// Marks the handlers whose period is over, and says whether any is marked.
-    pub(crate) fn check(&mut self) -> bool {
+    /// Marks the handlers whose period is over. Returns whether any is marked.
+    pub(crate) fn mark_due(&mut self) -> bool {
         let now = Instant::now();
         for (id, entry) in &mut self.entries {
             if entry.next.is_some_and(|next| next <= now) {

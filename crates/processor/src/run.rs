@@ -1,5 +1,6 @@
-//! Telling a handler, one event after the other.
+//! Delivering to a handler, one event after the other.
 
+use std::future::poll_fn;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -9,145 +10,121 @@ use futures::FutureExt as _;
 use kinformer_core::{Object, contain, panic_error};
 use tokio::runtime::Handle;
 
-use crate::event::Event;
+use crate::delivery::{Delivery, Panicked, Step};
+use crate::feed::EventFeed;
 use crate::handler::{AsyncEventHandler, EventHandler};
-use crate::inbox::Next;
-use crate::source::{Panicked, Source};
 use crate::threads;
 
-/// How long a handler that has panicked is left alone, as upstream.
-const AFTER_PANIC: Duration = Duration::from_secs(1);
+/// How long a handler receives nothing after a panic, as upstream.
+pub(crate) const AFTER_PANIC: Duration = Duration::from_secs(1);
 
-/// How many events are told before others may use the thread.
-const AT_ONCE: usize = 128;
+/// How many events are delivered before other tasks may use the thread.
+pub(crate) const AT_ONCE: usize = 128;
 
 /// Why a run of events has ended.
 enum End {
-    /// There is no more now.
+    /// No event waits.
     Empty,
     /// There may be more.
     Pause,
     Panicked,
 }
 
-/// A handler and what it receives. In this order: a handler has been dropped when its listener is done.
-pub(crate) struct Runner<T: Object, H> {
-    pub(crate) handler: H,
-    pub(crate) source: Source<T>,
+/// A handler and its events. In this order: a handler has been dropped when its listener is done.
+struct Both<T: Object, H> {
+    handler: H,
+    delivery: Delivery<T>,
 }
 
-impl<T: Object, H> Runner<T, H> {
-    /// Drops the handler, then says that it is done.
+impl<T: Object, H> Both<T, H> {
+    /// Drops the handler, then marks its listener as done.
     fn end(self) {
-        discard(&self.source.listener.name, self.handler);
+        drop_contained(&self.delivery.listener.name, self.handler);
     }
 }
 
-/// A handler that may block: on a thread for it while there is something to tell.
-pub(crate) async fn blocking<T: Object, H: EventHandler<T>>(mut runner: Runner<T, H>) {
+/// Runs a handler that may block: on a thread for that while there are events.
+pub(crate) async fn blocking<T: Object, H: EventHandler<Arc<T>>>(handler: H, delivery: Delivery<T>) {
+    let mut both = Both { handler, delivery };
     let runtime = Handle::current();
-    while !runner.source.listener.is_stopped() {
-        let listener = runner.source.listener.clone();
+    while !both.delivery.listener.is_stopped() {
+        let listener = both.delivery.listener.clone();
         let turn = threads::run(&listener, &runtime, move |turn| {
-            let end = tell(&mut runner, || turn.goes_on());
-            (runner, end)
+            let end = deliver(&mut both, || turn.goes_on());
+            (both, end)
         });
         let end;
         match turn.await {
-            Some(back) => (runner, end) = back,
+            Some(back) => (both, end) = back,
             // It panicked outside of all that is contained, and was dropped.
             None => return,
         }
-        after_turn(&mut runner.source, end).await;
+        after_turn(&mut both.delivery, end).await;
     }
-    runner.end();
+    both.end();
 }
 
-/// A handler that never blocks: on the runtime's own thread.
-pub(crate) async fn inline<T: Object, H: EventHandler<T>>(mut runner: Runner<T, H>) {
-    while !runner.source.listener.is_stopped() {
+/// Runs a handler that never blocks: on the runtime's own thread.
+pub(crate) async fn inline<T: Object, H: EventHandler<Arc<T>>>(handler: H, delivery: Delivery<T>) {
+    let mut both = Both { handler, delivery };
+    while !both.delivery.listener.is_stopped() {
         let mut left = AT_ONCE;
-        let end = tell(&mut runner, || {
+        let end = deliver(&mut both, || {
             left -= 1;
             left > 0
         });
-        after_turn(&mut runner.source, end).await;
+        after_turn(&mut both.delivery, end).await;
     }
-    runner.end();
+    both.end();
 }
 
-/// A handler whose callbacks are futures.
-pub(crate) async fn asynchronous<T: Object, H: AsyncEventHandler<T>>(mut runner: Runner<T, H>) {
-    let Runner { handler, source } = &mut runner;
-    'turns: while !source.listener.is_stopped() {
-        for _ in 0..AT_ONCE {
-            if source.listener.is_stopped() {
-                continue 'turns;
-            }
-            let event = match next(source, |event| Ok(event.clone())) {
-                Ok(Next::Empty) => {
-                    after_turn(source, End::Empty).await;
-                    continue 'turns;
-                }
-                Ok(Next::Passed) => continue,
-                Ok(Next::Told(event)) => event,
-                Err(panicked) => {
-                    report(source, &panicked);
-                    after_turn(source, End::Panicked).await;
-                    continue 'turns;
-                }
-            };
-            source.rest();
-            source.listener.busy.store(true, Ordering::Relaxed);
-            let same = event.clone();
-            let told = AssertUnwindSafe(async { handler.on_event(event).await }).catch_unwind().await;
-            source.listener.busy.store(false, Ordering::Relaxed);
-            let told = told.map_err(|panic| Panicked::over(&same, panic_error(panic)));
-            same.drop_contained();
-            if let Err(panicked) = told {
-                report(source, &panicked);
-                after_turn(source, End::Panicked).await;
-                continue 'turns;
-            }
-            source.listener.has_told();
-        }
-        after_turn(source, End::Pause).await;
+/// Runs a handler whose callbacks are futures, until its feed ends. Allocates nothing for an event.
+pub async fn deliver_async<T: Object, H: AsyncEventHandler<Arc<T>>>(feed: EventFeed<T>, handler: H) {
+    // Dropped in the reverse order: the handler before the feed, which marks its listener as done.
+    let mut feed = feed;
+    let mut handler = handler;
+    while let Some(event) = feed.next().await {
+        let same = event.clone();
+        feed.begin();
+        let outcome = AssertUnwindSafe(async { handler.on_event(event).await }).catch_unwind().await;
+        feed.end(same, outcome.map_err(panic_error));
     }
-    runner.end();
+    feed.drop_contained(handler);
 }
 
-/// What there is to wait for before the next turn.
-async fn after_turn<T: Object>(source: &mut Source<T>, end: End) {
+/// Waits before the next turn, as the end of the last one demands.
+async fn after_turn<T: Object>(delivery: &mut Delivery<T>, end: End) {
+    delivery.rest();
     match end {
-        End::Empty => source.wait().await,
+        End::Empty => poll_fn(|context| delivery.poll_ready(context)).await,
         End::Pause => tokio::task::yield_now().await,
         End::Panicked => {
             tokio::select! {
                 () = tokio::time::sleep(AFTER_PANIC) => {}
-                () = source.listener.stop.cancelled() => {}
+                () = delivery.listener.stop.cancelled() => {}
             }
         }
     }
 }
 
-/// Tells one event after the other, until there is none or `goes_on` says that it is enough.
-fn tell<T: Object, H: EventHandler<T>>(
-    Runner { handler, source }: &mut Runner<T, H>,
+/// Delivers one event after the other, until none waits or `goes_on` returns false.
+fn deliver<T: Object, H: EventHandler<Arc<T>>>(
+    Both { handler, delivery }: &mut Both<T, H>,
     mut goes_on: impl FnMut() -> bool,
 ) -> End {
-    let listener = source.listener.clone();
+    let listener = delivery.listener.clone();
     listener.busy.store(true, Ordering::Relaxed);
     let mut end = End::Pause;
     while !listener.is_stopped() {
-        match next(source, |event| Panicked::catch(event, || handler.on_event(event))) {
-            Ok(Next::Empty) => {
+        match delivery.next(|event| Panicked::catch(event, || handler.on_event(event))) {
+            Ok(Step::Empty) => {
                 end = End::Empty;
                 break;
             }
-            Ok(Next::Passed) => {}
-            Ok(Next::Told(())) => listener.has_told(),
+            Ok(Step::Skipped) => {}
+            Ok(Step::Delivered(())) => listener.has_delivered(),
             Err(panicked) => {
-                report(source, &panicked);
+                report(delivery, &panicked);
                 end = End::Panicked;
                 break;
             }
@@ -160,26 +137,18 @@ fn tell<T: Object, H: EventHandler<T>>(
     end
 }
 
-/// As [`Source::next_with`]; whatever else of the user's panics there is contained as well.
-pub(crate) fn next<T: Object, R>(
-    source: &mut Source<T>,
-    tell: impl FnOnce(&Event<Arc<T>>) -> Result<R, Panicked>,
-) -> Result<Next<R>, Panicked> {
-    contain(|| source.next_with(tell))
-        .unwrap_or_else(|error| Err(Panicked { key: "unknown".to_owned(), error }))
-}
-
-pub(crate) fn report<T: Object>(source: &Source<T>, Panicked { key, error }: &Panicked) {
-    source.listener.panics.fetch_add(1, Ordering::Relaxed);
+/// Counts and logs a panic.
+pub(crate) fn report<T: Object>(delivery: &Delivery<T>, Panicked { key, error }: &Panicked) {
+    delivery.listener.panics.fetch_add(1, Ordering::Relaxed);
     tracing::error!(
-        handler = %source.listener.name, key, %error, continues_after = ?AFTER_PANIC,
-        "a handler panicked; this event is skipped for it",
+        handler = %delivery.listener.name, key, %error, continues_after = ?AFTER_PANIC,
+        "handler panicked; skipping event",
     );
 }
 
-/// Drops a handler, or what has it in it. The handler is the user's, and so is its end.
-pub(crate) fn discard<H>(name: &str, handler: H) {
+/// Drops a handler, or what contains it. The handler is the user's, and so is its `Drop`.
+pub(crate) fn drop_contained<H>(name: &str, handler: H) {
     if let Err(error) = contain(|| drop(handler)) {
-        tracing::error!(handler = %name, %error, "a handler panicked when it was dropped");
+        tracing::error!(handler = %name, %error, "handler panicked when it was dropped");
     }
 }

@@ -6,54 +6,33 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use futures::Stream;
-use futures::stream::{BoxStream, FusedStream};
-use kinformer_core::Object;
+use futures::stream::FusedStream;
 
 use crate::Registration;
 use crate::event::Event;
-use crate::inbox::Next;
-use crate::run;
-use crate::source::Source;
+use crate::feed::EventFeed;
 
-/// The events of a processor, to be taken one by one.
+/// The events of a processor as a stream.
 ///
-/// An event counts as finished when the next one is asked for. The stream ends when the processor stops or the
-/// registration is removed, without the events that were not taken by then; polled after its end, it is at its end
-/// again. Dropping it removes the registration. What is not taken waits, visibly, in the
-/// [statistics](Registration::stats).
+/// An event counts as delivered when it is taken, and as processed when the next one is polled for. The stream ends when
+/// the processor stops or the registration is removed, without the events that were not taken by then; polled after its
+/// end, it returns `None` again. Dropping it removes the registration. Events that are not taken wait, visibly, in the
+/// [statistics](Registration::stats). Allocates nothing for an event.
 #[must_use = "streams do nothing unless polled"]
 pub struct EventStream<T> {
     registration: Registration,
     /// Until the end.
-    events: Option<BoxStream<'static, Event<Arc<T>>>>,
+    feed: Option<EventFeed<T>>,
 }
 
-impl<T: Object> EventStream<T> {
-    pub(crate) fn new(registration: Registration, source: Source<T>) -> Self {
-        // Nobody is to wait for a stream: it ends by itself when it is polled again.
+impl<T> EventStream<T> {
+    pub(crate) fn new(registration: Registration, feed: EventFeed<T>) -> Self {
+        // No removal waits for a stream, which ends when it is polled again.
         registration.listener.done.cancel();
-        let events = futures::stream::unfold(source, |mut source| async move {
-            loop {
-                if source.listener.is_stopped() {
-                    return None;
-                }
-                match run::next(&mut source, |event| Ok(event.clone())) {
-                    Ok(Next::Told(event)) => {
-                        source.listener.has_told();
-                        source.rest();
-                        return Some((event, source));
-                    }
-                    Ok(Next::Passed) => {}
-                    Ok(Next::Empty) if source.is_closed() => return None,
-                    Ok(Next::Empty) => source.wait().await,
-                    Err(panicked) => run::report(&source, &panicked),
-                }
-            }
-        });
-        Self { registration, events: Some(Box::pin(events)) }
+        Self { registration, feed: Some(feed) }
     }
 
-    /// To see how far behind it is, and whether it has taken the initial list.
+    /// Its registration: how far behind it is, and whether it has taken the initial list.
     pub fn registration(&self) -> &Registration {
         &self.registration
     }
@@ -63,10 +42,10 @@ impl<T> Stream for EventStream<T> {
     type Item = Event<Arc<T>>;
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Event<Arc<T>>>> {
-        let Some(events) = &mut self.events else { return Poll::Ready(None) };
-        let next = events.as_mut().poll_next(context);
+        let Some(feed) = &mut self.feed else { return Poll::Ready(None) };
+        let next = feed.poll_next(context);
         if let Poll::Ready(None) = next {
-            self.events = None;
+            self.feed = None;
         }
         next
     }
@@ -74,7 +53,7 @@ impl<T> Stream for EventStream<T> {
 
 impl<T> FusedStream for EventStream<T> {
     fn is_terminated(&self) -> bool {
-        self.events.is_none()
+        self.feed.is_none()
     }
 }
 

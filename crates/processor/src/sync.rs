@@ -1,4 +1,4 @@
-//! What the log and the bell are made of, in one place so that a model checker can stand in for it.
+//! The primitives of the log and the bell, in one place so that a model checker can replace them.
 
 #[cfg(not(loom))]
 pub(crate) use std::sync::{
@@ -10,19 +10,20 @@ pub(crate) use std::sync::{
 pub(crate) use parking_lot::Mutex;
 
 #[cfg(not(loom))]
-pub(crate) use tokio::sync::Notify;
+pub(crate) use tokio::sync::{Notify, futures::OwnedNotified};
 
 #[cfg(loom)]
 pub(crate) use loom::sync::atomic::{AtomicBool, Ordering, fence};
 
 #[cfg(loom)]
-pub(crate) use self::model::{Mutex, Notify, OnceLock};
+pub(crate) use self::model::{Mutex, Notify, OnceLock, OwnedNotified};
 
 #[cfg(loom)]
 mod model {
     use std::future::Future;
+    use std::ops::Deref;
     use std::pin::Pin;
-    use std::sync::PoisonError;
+    use std::sync::{Arc, PoisonError};
     use std::task::{Context, Poll, Waker};
 
     use loom::sync::MutexGuard;
@@ -97,17 +98,23 @@ mod model {
             wakers.into_iter().for_each(Waker::wake);
         }
 
-        pub(crate) fn notified(&self) -> Notified<'_> {
-            Notified { notify: self, made_at: self.0.lock().generation }
+        pub(crate) fn notified(&self) -> Notified<&Self> {
+            Notified { made_at: self.0.lock().generation, notify: self }
+        }
+
+        pub(crate) fn notified_owned(self: Arc<Self>) -> OwnedNotified {
+            Notified { made_at: self.0.lock().generation, notify: self }
         }
     }
 
-    pub(crate) struct Notified<'a> {
-        notify: &'a Notify,
+    pub(crate) type OwnedNotified = Notified<Arc<Notify>>;
+
+    pub(crate) struct Notified<N> {
+        notify: N,
         made_at: usize,
     }
 
-    impl Future for Notified<'_> {
+    impl<N: Deref<Target = Notify>> Future for Notified<N> {
         type Output = ();
 
         fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {

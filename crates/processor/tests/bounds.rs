@@ -3,8 +3,9 @@
 
 use kinformer_core::{Change, KeyRef, Object};
 use kinformer_processor::{
-    Buffer, Error, Event, EventHandler, EventHandlerFuncs, EventStream, HandlerBuilder, HandlerStats,
-    InlineHandlerBuilder, Registration, SharedProcessor, SharedProcessorBuilder, State, ThreadMetrics,
+    Added, Buffer, Error, Event, EventFeed, EventHandler, EventHandlerFuncs, EventStream, HandlerBuilder,
+    HandlerStats, InitialState, InlineHandlerBuilder, Registration, SharedProcessor, SharedProcessorBuilder,
+    ThreadMetrics,
 };
 use static_assertions::{assert_impl_all, assert_obj_safe};
 use std::sync::Arc;
@@ -19,21 +20,23 @@ impl Object for Anything {
 
 assert_impl_all!(SharedProcessor<Anything>: Send, Sync, Clone, std::fmt::Debug);
 assert_impl_all!(SharedProcessorBuilder<Anything>: Send, Sync, std::fmt::Debug);
-assert_impl_all!(State<Anything>: Send, std::fmt::Debug);
+assert_impl_all!(InitialState<Anything>: Send, std::fmt::Debug);
 assert_impl_all!(HandlerBuilder<'static, Anything>: Send, std::fmt::Debug);
 assert_impl_all!(InlineHandlerBuilder<'static, Anything>: Send, std::fmt::Debug);
 assert_impl_all!(Registration: Send, Sync, Clone, std::fmt::Debug);
 assert_impl_all!(EventStream<Anything>: Send, Unpin, std::fmt::Debug, futures::Stream);
+assert_impl_all!(EventFeed<Anything>: Send, Unpin, std::fmt::Debug);
+assert_impl_all!(Added<&Arc<Anything>>: Send, Sync, Copy);
 assert_impl_all!(Event<Arc<Anything>>: Send, Sync, Clone);
 assert_impl_all!(Event<u8>: std::fmt::Debug);
 assert_impl_all!(Change<Anything>: Send, Sync);
 assert_impl_all!(Change<u8>: std::fmt::Debug);
-assert_impl_all!(EventHandlerFuncs<Anything>: Send, Default, std::fmt::Debug, EventHandler<Anything>);
+assert_impl_all!(EventHandlerFuncs<Arc<Anything>>: Send, Default, std::fmt::Debug, EventHandler<Arc<Anything>>);
 assert_impl_all!(Buffer: Send, Sync, Copy, Eq, std::hash::Hash, Default, std::fmt::Debug);
 assert_impl_all!(HandlerStats: Send, Sync, Clone, std::fmt::Debug);
 assert_impl_all!(ThreadMetrics: Send, Sync, Copy, Eq, std::fmt::Debug);
 assert_impl_all!(Error: Send, Sync, Clone, std::error::Error);
-assert_obj_safe!(EventHandler<Anything>);
+assert_obj_safe!(EventHandler<Arc<Anything>>);
 
 fn is_send<V: Send>(value: V) -> V {
     value
@@ -44,7 +47,7 @@ fn waits_can_be_spawned() {
     let processor = SharedProcessor::<Anything>::new("test");
     let registration = processor.add_handler(|_: &Event<Arc<Anything>>| ()).unwrap();
     drop(is_send(processor.run(tokio_util::sync::CancellationToken::new())));
-    drop(is_send(processor.send(0, Vec::new())));
+    drop(is_send(processor.send(Vec::new())));
     drop(is_send(processor.ready()));
     drop(is_send(registration.synced()));
     drop(is_send(processor.remove_handler(&registration)));

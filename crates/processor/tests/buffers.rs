@@ -37,7 +37,7 @@ async fn the_publisher_waits_for_a_handler_with_back_pressure() {
     processor.handler().inline().add(fast.handler()).unwrap();
     let running = start(&processor);
 
-    let mut sending = Box::pin(processor.send(0, adds(0..20)));
+    let mut sending = Box::pin(processor.send(adds(0..20)));
     assert!(sending.as_mut().now_or_never().is_none());
     assert_eq!(registration.stats().depth, 3, "no more than the bound waits");
     gate.reached().await;
@@ -66,7 +66,7 @@ async fn a_bound_of_nothing_is_a_bound_of_one() {
     let recorder = Recorder::new();
     processor.handler().buffer(Buffer::BackPressure(0)).inline().add(recorder.handler()).unwrap();
     let running = start(&processor);
-    within(processor.send(0, adds(0..10))).await;
+    within(processor.send(adds(0..10))).await;
     assert_eq!(recorder.told(10).await.len(), 10);
     running.stop().await.unwrap();
 }
@@ -84,7 +84,7 @@ async fn whoever_waits_goes_on_when_the_handler_is_removed_or_all_ends() {
     let sending: Vec<_> = (0..3)
         .map(|_| {
             let processor = processor.clone();
-            tokio::spawn(async move { processor.send(0, adds(0..10)).await })
+            tokio::spawn(async move { processor.send(adds(0..10)).await })
         })
         .collect();
     all_wait().await;
@@ -98,10 +98,10 @@ async fn whoever_waits_goes_on_when_the_handler_is_removed_or_all_ends() {
 
     // Its first event is taken, so that it is in its callback; then one waits.
     let third = stuck();
-    within(processor.send(0, adds(0..1))).await;
+    within(processor.send(adds(0..1))).await;
     all_wait().await;
-    within(processor.send(0, adds(1..2))).await;
-    let mut sending = Box::pin(processor.send(0, adds(2..4)));
+    within(processor.send(adds(1..2))).await;
+    let mut sending = Box::pin(processor.send(adds(2..4)));
     assert!(sending.as_mut().now_or_never().is_none());
     running.cancel.cancel();
     within(sending).await;
@@ -115,9 +115,9 @@ async fn a_send_that_is_dropped_has_published_the_first_part() {
     let processor = SharedProcessor::new("test");
     let recorder = Recorder::new();
     processor.handler().buffer(Buffer::BackPressure(2)).inline().add(recorder.handler()).unwrap();
-    assert!(processor.send(0, adds(0..5)).now_or_never().is_none(), "nobody runs it yet");
+    assert!(processor.send(adds(0..5)).now_or_never().is_none(), "nobody runs it yet");
     let running = start(&processor);
-    within(processor.send(0, adds(5..6))).await;
+    within(processor.send(adds(5..6))).await;
     assert_eq!(recorder.told(3).await, ["+p00", "+p11", "+p55"]);
     running.stop().await.unwrap();
 }

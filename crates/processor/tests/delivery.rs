@@ -11,7 +11,7 @@ use futures::StreamExt as _;
 use futures::stream::FusedStream as _;
 use kinformer_core::{Change, Tombstone};
 use kinformer_processor::{
-    AsyncEventHandler, Buffer, Event, EventHandler, EventHandlerFuncs, SharedProcessor,
+    Added, AsyncEventHandler, Buffer, Event, EventHandler, EventHandlerFuncs, SharedProcessor,
 };
 
 /// Events by the hundred: `p0` to `p9` in versions that rise.
@@ -93,7 +93,7 @@ async fn no_handler_is_told_two_events_at_once() {
         registrations.push(processor.handler().buffer(buffer).add_async(handler).unwrap());
     }
     let running = start(&processor);
-    within(processor.send(0, flow(2000))).await;
+    within(processor.send(flow(2000))).await;
     processor.publish_synced();
     for registration in registrations {
         within(registration.synced()).await.unwrap();
@@ -159,9 +159,9 @@ async fn a_handler_that_is_added_twice_is_two() {
 /// With a method for each kind of event.
 struct Methods(Recorder);
 
-impl EventHandler<Pod> for Methods {
-    fn on_add(&mut self, object: &Arc<Pod>, in_initial_list: bool) {
-        self.0.note(&seen_added(object.clone(), in_initial_list));
+impl EventHandler<Arc<Pod>> for Methods {
+    fn on_add(&mut self, added: Added<&Arc<Pod>>) {
+        self.0.note(&seen_added(added.object.clone(), added.in_initial_list));
     }
 
     fn on_update(&mut self, old: &Arc<Pod>, new: &Arc<Pod>) {
@@ -176,10 +176,10 @@ impl EventHandler<Pod> for Methods {
 /// The same with futures.
 struct AsyncMethods(Recorder);
 
-impl AsyncEventHandler<Pod> for AsyncMethods {
-    async fn on_add(&mut self, object: Arc<Pod>, in_initial_list: bool) {
+impl AsyncEventHandler<Arc<Pod>> for AsyncMethods {
+    async fn on_add(&mut self, added: Added<Arc<Pod>>) {
         tokio::task::yield_now().await;
-        self.0.note(&seen_added(object, in_initial_list));
+        self.0.note(&seen_added(added.object, added.in_initial_list));
     }
 
     async fn on_update(&mut self, old: Arc<Pod>, new: Arc<Pod>) {
@@ -196,8 +196,8 @@ impl AsyncEventHandler<Pod> for AsyncMethods {
 /// Hears of everything and does nothing.
 struct Deaf;
 
-impl EventHandler<Pod> for Deaf {}
-impl AsyncEventHandler<Pod> for Deaf {}
+impl EventHandler<Arc<Pod>> for Deaf {}
+impl AsyncEventHandler<Arc<Pod>> for Deaf {}
 
 // contract: P-12
 #[tokio::test]
@@ -212,8 +212,8 @@ async fn every_kind_of_handler_hears_the_same() {
     let with_funcs = |recorder: &Recorder| {
         let (add, update, delete) = (recorder.clone(), recorder.clone(), recorder.clone());
         EventHandlerFuncs::new()
-            .on_add(move |object: &Arc<Pod>, in_initial_list| {
-                add.note(&seen_added(object.clone(), in_initial_list));
+            .on_add(move |added: Added<&Arc<Pod>>| {
+                add.note(&seen_added(added.object.clone(), added.in_initial_list));
             })
             .on_update(move |old, new| update.note(&Event::updated(old.clone(), new.clone())))
             .on_delete(move |tombstone| delete.note(&Event::deleted(tombstone.clone())))
@@ -236,7 +236,7 @@ async fn every_kind_of_handler_hears_the_same() {
     let deaf = [
         handler().add(Deaf).unwrap(),
         handler().add_async(Deaf).unwrap(),
-        handler().add(EventHandlerFuncs::<Pod>::default()).unwrap(),
+        handler().add(EventHandlerFuncs::<Arc<Pod>>::default()).unwrap(),
     ];
     let stream = handler().stream().unwrap();
     let running = start(&processor);

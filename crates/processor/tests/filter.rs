@@ -5,7 +5,7 @@ mod common;
 
 use std::sync::Arc;
 
-use common::{Pod, Recorder, added, deleted, pod, start, updated, within};
+use common::{Pod, Recorder, added, at, deleted, pod, start, updated, within};
 use kinformer_core::{Change, Tombstone};
 use kinformer_processor::{Buffer, SharedProcessor};
 
@@ -24,7 +24,7 @@ async fn even(buffer: Buffer, published: Vec<Change<Pod>>) -> Vec<String> {
     // One by one and each told before the next, so that nothing is coalesced.
     let n = published.len() as u64;
     for (i, notification) in published.into_iter().enumerate() {
-        processor.publish_at(i as u64, [notification]);
+        processor.publish(at(i as u64, [notification]));
         within(async {
             while registration.stats().depth > 0 {
                 tokio::task::yield_now().await;

@@ -6,10 +6,10 @@ mod common;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use common::{Pod, Recorder, added, gate, pod, start, updated, within};
+use common::{Pod, Recorder, added, at, gate, pod, start, updated, within};
 use futures::FutureExt as _;
 use kinformer_core::Change;
-use kinformer_processor::{Buffer, Event, Registration, SharedProcessor, State};
+use kinformer_processor::{Buffer, Event, InitialState, Registration, SharedProcessor};
 use parking_lot::Mutex;
 use tokio::sync::mpsc;
 
@@ -20,10 +20,10 @@ type Map = BTreeMap<String, Arc<Pod>>;
 struct Store(Mutex<(u64, Map)>);
 
 impl Store {
-    fn state(&self) -> State<Pod> {
+    fn state(&self) -> InitialState<Pod> {
         let state = self.0.lock();
         let objects: Vec<_> = state.1.values().cloned().collect();
-        State::new(state.0, objects.into_iter())
+        InitialState::new(state.0, objects.into_iter())
     }
 
     /// Any change at all, decided by a number; gives the revision and what is to be published.
@@ -121,7 +121,7 @@ async fn joining_under_heavy_flow_loses_nothing_and_tells_nothing_twice() {
     const JOINERS: usize = 40;
     let store = Arc::new(Store::default());
     let state = store.clone();
-    let processor = SharedProcessor::builder("test").state(move || state.state()).build();
+    let processor = SharedProcessor::builder("test").initial_state(move || state.state()).build();
     let (end, mut ended) = mpsc::channel(JOINERS + KINDS.len());
     let early: Vec<_> = KINDS.map(|kind| follow(&processor, kind, end.clone())).into();
     let running = start(&processor);
@@ -135,7 +135,7 @@ async fn joining_under_heavy_flow_loses_nothing_and_tells_nothing_twice() {
                     // What joins here has it from the store, and must not be told again.
                     tokio::task::yield_now().await;
                 }
-                processor.send(revision, vec![notification]).await;
+                processor.send(at(revision, [notification])).await;
             }
         })
     };
@@ -159,7 +159,7 @@ async fn joining_under_heavy_flow_loses_nothing_and_tells_nothing_twice() {
         state.0 += 1;
         let end = pod("end", state.0);
         state.1.insert("end".to_owned(), end.clone());
-        processor.publish_at(state.0, [Change::added(end)]);
+        processor.publish(at(state.0, [Change::added(end)]));
         state.0
     };
     processor.publish_synced();
@@ -181,7 +181,7 @@ async fn joining_under_heavy_flow_loses_nothing_and_tells_nothing_twice() {
 async fn who_joins_is_told_all_there_is_and_stops_nobody() {
     let store = Arc::new(Store::default());
     let state = store.clone();
-    let processor = SharedProcessor::builder("test").state(move || state.state()).build();
+    let processor = SharedProcessor::builder("test").initial_state(move || state.state()).build();
     let first = Recorder::new();
     processor.handler().inline().add(first.handler()).unwrap();
     let running = start(&processor);
@@ -201,8 +201,8 @@ async fn who_joins_is_told_all_there_is_and_stops_nobody() {
 
     // While it is held up in its initial list, the publisher is not.
     assert!(processor.is_ready());
-    within(processor.send(1, vec![added("a", 1)])).await;
-    processor.publish_at(2, [updated("a", 1, 2)]);
+    within(processor.send(at(1, [added("a", 1)]))).await;
+    processor.publish(at(2, [updated("a", 1, 2)]));
     assert_eq!(first.told(2).await, ["+a1", "a1>2"]);
     drop(gate);
     assert_eq!(late.told(2).await, ["+a1!", "a1>2"]);
@@ -212,13 +212,14 @@ async fn who_joins_is_told_all_there_is_and_stops_nobody() {
 // contract: P-05
 #[tokio::test]
 async fn an_initial_list_longer_than_the_bound_does_not_hold_the_publisher_up_for_ever() {
-    let state = || State::new(0, (0..10).map(|i| pod(&format!("p{i}"), 1)).collect::<Vec<_>>().into_iter());
-    let processor = SharedProcessor::builder("test").state(state).build();
+    let state =
+        || InitialState::new(0, (0..10).map(|i| pod(&format!("p{i}"), 1)).collect::<Vec<_>>().into_iter());
+    let processor = SharedProcessor::builder("test").initial_state(state).build();
     let running = start(&processor);
     let recorder = Recorder::new();
     processor.handler().buffer(Buffer::BackPressure(1)).inline().add(recorder.handler()).unwrap();
     for i in 1..=5 {
-        within(processor.send(i, vec![added(&format!("q{i}"), i)])).await;
+        within(processor.send(at(i, [added(&format!("q{i}"), i)]))).await;
     }
     assert_eq!(recorder.told(15).await[9..11], ["+p91!", "+q11"]);
     running.stop().await.unwrap();
@@ -228,7 +229,7 @@ async fn an_initial_list_longer_than_the_bound_does_not_hold_the_publisher_up_fo
 async fn settled(processor: &SharedProcessor<Pod>) {
     let recorder = Recorder::new();
     processor.handler().inline().add(recorder.handler()).unwrap();
-    processor.publish_at(u64::MAX, [added("settled", 1)]);
+    processor.publish(at(u64::MAX, [added("settled", 1)]));
     within(async {
         while !recorder.now().contains(&"+settled1".to_owned())
             || processor.stats().iter().any(|s| s.depth > 0)
@@ -303,8 +304,9 @@ async fn who_is_told_without_a_pause_learns_that_it_has_synced() {
 #[tokio::test]
 async fn an_empty_initial_list_is_finished_with_the_informers_own() {
     for buffer in [Buffer::EveryEvent, Buffer::Coalesced] {
-        let processor =
-            SharedProcessor::builder("test").state(|| State::new(0, Vec::new().into_iter())).build();
+        let processor = SharedProcessor::builder("test")
+            .initial_state(|| InitialState::new(0, Vec::new().into_iter()))
+            .build();
         let without_state = SharedProcessor::new("test");
         let (running, other) = (start(&processor), start(&without_state));
         let early = processor.handler().buffer(buffer).for_each(|_: &Event<Arc<Pod>>| ()).unwrap();
@@ -324,8 +326,9 @@ async fn an_empty_initial_list_is_finished_with_the_informers_own() {
 // contract: P-06
 #[tokio::test]
 async fn a_late_joiner_has_synced_after_its_own_initial_list() {
-    let processor =
-        SharedProcessor::builder("test").state(|| State::new(0, vec![pod("a", 1)].into_iter())).build();
+    let processor = SharedProcessor::builder("test")
+        .initial_state(|| InitialState::new(0, vec![pod("a", 1)].into_iter()))
+        .build();
     let running = start(&processor);
     processor.publish_synced();
     let (gate, mut wait) = gate();

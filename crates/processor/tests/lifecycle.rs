@@ -6,7 +6,7 @@ mod common;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use common::{Pod, Recorder, added, gate, no_task_left, pod, start, within};
+use common::{Pod, Recorder, added, at, gate, no_task_left, pod, start, within};
 use futures::{FutureExt as _, StreamExt as _};
 use kinformer_core::Change;
 use kinformer_processor::{Buffer, Error, Event, Registration, SharedProcessor};
@@ -68,7 +68,7 @@ async fn a_hundred_tasks_add_and_remove_handlers_until_it_stops_in_the_middle() 
     for i in 0..EVENTS {
         let object = pod("a", i);
         all.push(Arc::downgrade(&object));
-        within(processor.send(i, vec![Change::added(object)])).await;
+        within(processor.send(at(i, [Change::added(object)]))).await;
         if i == EVENTS / 2 {
             running.cancel.cancel();
         }
@@ -165,7 +165,7 @@ async fn it_runs_once() {
     // Nobody is there to be told, and nothing is kept.
     let object = pod("a", 1);
     processor.publish([Change::added(object.clone())]);
-    within(processor.send(1, vec![added("b", 1)])).await;
+    within(processor.send(at(1, [added("b", 1)]))).await;
     assert_eq!(Arc::strong_count(&object), 1);
 }
 

@@ -13,6 +13,7 @@ mod members;
 #[path = "../src/sync.rs"]
 mod sync;
 
+use std::future::poll_fn;
 use std::sync::Arc;
 
 use loom::future::block_on;
@@ -22,8 +23,13 @@ use loom::thread;
 use self::log::{Cursor, Log};
 use self::members::{Members, Phase};
 
-/// All that comes until the log is closed.
-fn read(cursor: Cursor<u64>) -> Vec<u64> {
+/// Until there is a batch, or there will be none.
+async fn wait(cursor: &mut Cursor<u64>) {
+    poll_fn(|context| cursor.poll_wait(context)).await;
+}
+
+/// All batches until the log is closed.
+fn read(mut cursor: Cursor<u64>) -> Vec<u64> {
     let mut told = Vec::new();
     loop {
         // Before the last look: what was published before the end is still there.
@@ -35,13 +41,13 @@ fn read(cursor: Cursor<u64>) -> Vec<u64> {
         if closed {
             return told;
         }
-        block_on(cursor.wait());
+        block_on(wait(&mut cursor));
     }
 }
 
 fn pump(log: &Arc<Log<u64>>) -> thread::JoinHandle<()> {
     let log = log.clone();
-    thread::spawn(move || block_on(log.pump()))
+    thread::spawn(move || block_on(log.bell().pump()))
 }
 
 // contract: P-01, P-13
@@ -55,7 +61,7 @@ fn a_sleeping_reader_is_woken_for_every_batch_and_for_the_end() {
         let writing = thread::spawn(move || {
             writer.publish(|| 1);
             writer.publish(|| 2);
-            writer.close();
+            writer.bell().close();
         });
         assert_eq!(read(cursor), [1, 2]);
         writing.join().unwrap();
@@ -68,18 +74,18 @@ fn a_sleeping_reader_is_woken_for_every_batch_and_for_the_end() {
 fn two_sleeping_readers_are_both_woken() {
     loom::model(|| {
         let log = Arc::new(Log::new());
-        let (cursor, ()) = log.cursor(|| ());
-        let (other, ()) = log.cursor(|| ());
+        let (mut cursor, ()) = log.cursor(|| ());
+        let (mut other, ()) = log.cursor(|| ());
         let pumping = pump(&log);
         let reading = thread::spawn(move || {
-            block_on(other.wait());
+            block_on(wait(&mut other));
             other.batch().map(|batch| *batch)
         });
         log.publish(|| 1);
-        block_on(cursor.wait());
+        block_on(wait(&mut cursor));
         assert_eq!(cursor.batch().as_deref(), Some(&1));
         assert_eq!(reading.join().unwrap(), Some(1), "it waits for a batch, and is not woken without one");
-        log.close();
+        log.bell().close();
         pumping.join().unwrap();
     });
 }
@@ -92,7 +98,7 @@ fn the_end_wakes_readers_and_the_pump_without_a_batch() {
         let (cursor, ()) = log.cursor(|| ());
         let pumping = pump(&log);
         let reading = thread::spawn(move || read(cursor));
-        log.close();
+        log.bell().close();
         assert!(reading.join().unwrap().is_empty());
         pumping.join().unwrap();
     });
@@ -142,7 +148,7 @@ fn who_joins_between_store_and_log_is_told_each_change_once() {
         let mut map = store.lock().unwrap().clone();
         let joined = map.last().copied().unwrap_or(0);
         writing.join().unwrap();
-        log.close();
+        log.bell().close();
         map.extend(read(cursor).into_iter().filter(|revision| *revision > joined));
         assert_eq!(map, [1, 2], "joined at {joined}");
     });
@@ -171,7 +177,7 @@ fn who_joins_is_refused_or_started_once_and_ended() {
             Ok(()) => assert!(matches!(ended.as_slice(), [Member(1)]), "{ended:?}"),
             Err(refused) => assert_eq!((refused.0, ended.len()), (0, 0)),
         }
-        assert!(members.look(std::collections::BTreeMap::is_empty));
+        assert!(members.read(std::collections::BTreeMap::is_empty));
         assert!(join(&members, 2).is_err());
     });
 }

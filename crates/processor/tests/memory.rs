@@ -10,7 +10,7 @@ use common::{Gate, Pod, gate, no_task_left, pod, start, within};
 use futures::{FutureExt as _, StreamExt as _};
 use kinformer_core::Change;
 use kinformer_processor::{
-    Buffer, Error, Event, EventStream, HandlerBuilder, Registration, SharedProcessor, State,
+    Buffer, Error, Event, EventStream, HandlerBuilder, InitialState, Registration, SharedProcessor,
 };
 use tokio::sync::Semaphore;
 
@@ -137,10 +137,10 @@ async fn a_removed_handler_that_has_not_returned_keeps_nothing_of_the_initial_li
                 move || {
                     let mut published = published.lock();
                     let objects: Vec<_> = (0..500).map(|_| published.object()).collect();
-                    State::new(1, objects.into_iter())
+                    InitialState::new(1, objects.into_iter())
                 }
             };
-            let processor = SharedProcessor::builder("test").state(state).build();
+            let processor = SharedProcessor::builder("test").initial_state(state).build();
             let running = start(&processor);
             let Stuck { registration, reached, release } = add(processor.handler().buffer(buffer));
             within(reached.acquire()).await.unwrap().forget();

@@ -8,9 +8,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use common::{Pod, Recorder, added, no_task_left, pod, start, within};
+use common::{Pod, Recorder, added, at, no_task_left, pod, start, within};
 use kinformer_core::{Change, KeyRef, Object};
-use kinformer_processor::{Buffer, Event, Registration, SharedProcessor, State};
+use kinformer_processor::{Buffer, Event, InitialState, Registration, SharedProcessor};
 use kinformer_testing::reentrant::AskFromLogCalls;
 use parking_lot::Mutex;
 use tokio::time::Instant;
@@ -135,8 +135,8 @@ async fn the_pause_after_a_panic_does_not_hold_up_the_end_nor_a_removal() {
 async fn an_event_of_the_initial_list_that_panics_is_finished() {
     logged();
     for (kind, add) in KINDS {
-        let state = || State::new(0, vec![pod("bad", 1)].into_iter());
-        let processor = SharedProcessor::builder("test").state(state).build();
+        let state = || InitialState::new(0, vec![pod("bad", 1)].into_iter());
+        let processor = SharedProcessor::builder("test").initial_state(state).build();
         let registration = add(&processor, "initial", Recorder::new());
         let running = start(&processor);
         processor.publish_synced();
@@ -149,7 +149,7 @@ async fn an_event_of_the_initial_list_that_panics_is_finished() {
 /// A handler that does not want to go.
 struct Clinging(Arc<AtomicUsize>);
 
-impl kinformer_processor::EventHandler<Pod> for Clinging {}
+impl kinformer_processor::EventHandler<Arc<Pod>> for Clinging {}
 
 impl Drop for Clinging {
     fn drop(&mut self) {
@@ -218,9 +218,9 @@ async fn objects_that_panic_when_they_are_dropped_harm_nobody() {
     };
     let initial = vec![bomb("initial"), bomb("initial")];
     let initial = Mutex::new(Some(initial));
-    let state = move || State::new(0, initial.lock().take().unwrap_or_default().into_iter());
-    let processor = SharedProcessor::builder("test").state(state).build();
-    processor.publish_at(1, round());
+    let state = move || InitialState::new(0, initial.lock().take().unwrap_or_default().into_iter());
+    let processor = SharedProcessor::builder("test").initial_state(state).build();
+    processor.publish(at(1, round()));
     assert_eq!(exploded.load(Ordering::SeqCst), 5, "nobody listened");
 
     let handlers = [
@@ -230,8 +230,8 @@ async fn objects_that_panic_when_they_are_dropped_harm_nobody() {
         processor.handler().buffer(Buffer::Coalesced).inline().add(|_: &Event<Arc<Bomb>>| ()).unwrap(),
         processor.handler().filter(|_| false).inline().add(|_: &Event<Arc<Bomb>>| ()).unwrap(),
     ];
-    processor.publish_at(2, round());
-    processor.publish_at(3, [Change::updated(bomb("b"), bomb("b"))]);
+    processor.publish(at(2, round()));
+    processor.publish(at(3, [Change::updated(bomb("b"), bomb("b"))]));
     processor.publish_synced();
     let running = start(&processor);
     for handler in &handlers {
@@ -241,7 +241,7 @@ async fn objects_that_panic_when_they_are_dropped_harm_nobody() {
     // What is left at the end.
     let slow =
         processor.handler().add_async(async |_: Event<Arc<Bomb>>| std::future::pending().await).unwrap();
-    processor.publish_at(4, round());
+    processor.publish(at(4, round()));
     while slow.stats().lag.is_zero() && slow.stats().depth == 3 {
         tokio::task::yield_now().await;
     }

@@ -8,9 +8,9 @@ mod common;
 use std::sync::Arc;
 use std::time::Duration;
 
-use common::{Pod, added, no_task_left, pod, start, within};
+use common::{Pod, added, at, no_task_left, pod, start, within};
 use futures::{FutureExt as _, StreamExt as _};
-use kinformer_processor::{Buffer, Error, Event, EventHandler, Registration, SharedProcessor, State};
+use kinformer_processor::{Buffer, Error, Event, EventHandler, InitialState, Registration, SharedProcessor};
 use kinformer_testing::reentrant::{self, AskWhenDropped};
 
 // contract: P-17
@@ -32,7 +32,7 @@ fn handlers(processor: &SharedProcessor<Pod>) -> Vec<Registration> {
     struct Handler {
         _dropped: AskWhenDropped,
     }
-    impl EventHandler<Pod> for Handler {}
+    impl EventHandler<Arc<Pod>> for Handler {}
     let handler = || Handler { _dropped: AskWhenDropped("the drop of a handler") };
     let mut added = Vec::new();
     for buffer in [Buffer::EveryEvent, Buffer::Coalesced, Buffer::BackPressure(1)] {
@@ -57,14 +57,14 @@ fn handlers(processor: &SharedProcessor<Pod>) -> Vec<Registration> {
 }
 
 /// Objects that are taken one by one, with something that asks when it is dropped.
-fn state() -> State<Pod> {
+fn state() -> InitialState<Pod> {
     let dropped = AskWhenDropped("the drop of an initial list");
     let objects = (0..3).map(move |i| {
         let _ = &dropped;
         reentrant::ask_all("the iterator of an initial list");
         pod(&format!("pod-{i}"), 1)
     });
-    State::new(1, objects)
+    InitialState::new(1, objects)
 }
 
 // contract: P-17
@@ -75,14 +75,14 @@ async fn drops_may_ask_however_a_handler_ends() {
         let _ = &last;
         state()
     };
-    let processor = SharedProcessor::builder("test").state(look).grace(Duration::ZERO).build();
+    let processor = SharedProcessor::builder("test").initial_state(look).grace(Duration::ZERO).build();
     let before = handlers(&processor);
     // Before the start, with all of the initial list left.
     within(before[0].remove()).await;
     let running = start(&processor);
     let after = handlers(&processor);
     processor.publish_synced();
-    processor.publish_at(2, [added("pod-3", 2)]);
+    processor.publish(at(2, [added("pod-3", 2)]));
     for registration in before[1..].iter().chain(&after) {
         within(registration.synced()).await.unwrap();
     }

@@ -300,7 +300,7 @@ async fn a_removal_that_is_handed_to_the_callback_ends_there() {
 /// A handler whose end waits for its removal.
 struct RemovedAtItsEnd(Own);
 
-impl EventHandler<Pod> for RemovedAtItsEnd {}
+impl EventHandler<Arc<Pod>> for RemovedAtItsEnd {}
 
 impl Drop for RemovedAtItsEnd {
     fn drop(&mut self) {

@@ -6,8 +6,9 @@ mod common;
 use std::sync::Arc;
 use std::time::Duration;
 
-use common::{Pod, Recorder, added, pod, start, within};
-use kinformer_processor::{Buffer, Event, Registration, SharedProcessor, State};
+use common::{Pod, Recorder, added, at, pod, start, within};
+use kinformer_core::Change;
+use kinformer_processor::{Buffer, Event, InitialState, Registration, SharedProcessor};
 use tokio::time::advance;
 
 fn secs(secs: u64) -> Duration {
@@ -20,8 +21,8 @@ fn every(processor: &SharedProcessor<Pod>, period: Duration, recorder: &Recorder
 
 /// Resyncs one object, if any handler is due.
 fn resync(processor: &SharedProcessor<Pod>) {
-    if let Some(due) = processor.take_due() {
-        processor.publish_resync(due, [pod("a", 1)]);
+    if let Some(due) = processor.take_due_handlers() {
+        processor.publish_resync(due, [Change::unchanged(pod("a", 1))]);
     }
 }
 
@@ -37,14 +38,14 @@ async fn only_those_who_are_due_hear_of_what_has_not_changed() {
     assert_eq!(processor.resync_check_period(), Some(secs(4)));
     let running = start(&processor);
 
-    assert!(!processor.should_resync(), "nobody is due at the start");
+    assert!(!processor.mark_due_handlers(), "nobody is due at the start");
     resync(&processor);
     for step in 1..=5 {
         advance(secs(2)).await;
         // 4 s and 8 s for one of them, 10 s for the other.
-        assert_eq!(processor.should_resync(), [2, 4, 5].contains(&step), "after {step} steps");
+        assert_eq!(processor.mark_due_handlers(), [2, 4, 5].contains(&step), "after {step} steps");
         resync(&processor);
-        assert!(!processor.should_resync(), "asked again at once");
+        assert!(!processor.mark_due_handlers(), "asked again at once");
         resync(&processor);
     }
     processor.publish([added("end", 1)]);
@@ -58,18 +59,18 @@ async fn only_those_who_are_due_hear_of_what_has_not_changed() {
 // contract: P-04, P-05
 #[tokio::test(start_paused = true)]
 async fn one_who_joined_late_is_resynced_although_nothing_has_changed_since() {
-    let state = || State::new(1, vec![pod("a", 1)].into_iter());
-    let processor = SharedProcessor::builder("test").state(state).build();
+    let state = || InitialState::new(1, vec![pod("a", 1)].into_iter());
+    let processor = SharedProcessor::builder("test").initial_state(state).build();
     let [early, late] = [(); 2].map(|()| Recorder::new());
     every(&processor, secs(2), &early);
     let running = start(&processor);
-    processor.publish_at(1, [added("a", 1)]);
+    processor.publish(at(1, [added("a", 1)]));
     every(&processor, secs(2), &late);
     for _ in 0..2 {
         advance(secs(2)).await;
-        assert!(processor.should_resync());
-        let due = processor.take_due().unwrap();
-        processor.send_resync(due, 1, [pod("a", 1)]).await;
+        assert!(processor.mark_due_handlers());
+        let due = processor.take_due_handlers().unwrap();
+        processor.send_resync(due, at(1, [Change::unchanged(pod("a", 1))])).await;
     }
     assert_eq!(late.told(3).await, ["+a1!", "a1>1", "a1>1"]);
     assert_eq!(early.told(3).await, ["+a1!", "a1>1", "a1>1"]);
@@ -91,12 +92,12 @@ async fn a_resync_is_for_those_who_were_due_when_it_began() {
         .add(coalesced.handler())
         .unwrap();
     advance(secs(2)).await;
-    assert!(processor.should_resync());
+    assert!(processor.mark_due_handlers());
     resync(&processor);
     every(&processor, secs(2), &late);
-    assert!(processor.take_due().is_none(), "nobody is due twice");
+    assert!(processor.take_due_handlers().is_none(), "nobody is due twice");
     advance(secs(2)).await;
-    assert!(processor.should_resync());
+    assert!(processor.mark_due_handlers());
     resync(&processor);
     processor.publish([added("end", 1)]);
     // Only now does anybody look at any of it.
@@ -119,29 +120,29 @@ async fn a_check_changes_nothing_about_a_resync_that_is_being_sent() {
     let slow = async |_: Event<Arc<Pod>>| tokio::time::sleep(Duration::from_millis(50)).await;
     let slow = processor.handler().buffer(Buffer::BackPressure(1)).resync(secs(3)).add_async(slow).unwrap();
     let running = start(&processor);
-    let all = || (0..OBJECTS).map(|i| pod(&format!("o{i}"), 1));
+    let all = || (0..OBJECTS).map(|i| Change::unchanged(pod(&format!("o{i}"), 1)));
     let one: Vec<_> = (0..OBJECTS).map(|i| format!("o{i}1>1")).collect();
 
     advance(secs(3)).await;
-    assert!(processor.should_resync());
-    let first = processor.take_due().unwrap();
+    assert!(processor.mark_due_handlers());
+    let first = processor.take_due_handlers().unwrap();
     let sending = tokio::spawn({
         let processor = processor.clone();
-        async move { processor.send_resync(first, 0, all()).await }
+        async move { processor.send_resync(first, all()).await }
     });
     // It takes five seconds.
     for _ in 0..3 {
         advance(secs(1)).await;
-        assert!(processor.should_resync(), "one of them is due again");
+        assert!(processor.mark_due_handlers(), "one of them is due again");
     }
     within(sending).await.unwrap();
     assert_eq!(seldom.told(OBJECTS).await, one);
     assert_eq!(often.told(OBJECTS).await, one);
 
     // What the checks found meanwhile is one resync for each.
-    let second = processor.take_due().unwrap();
-    assert!(processor.take_due().is_none());
-    within(processor.send_resync(second, 0, all())).await;
+    let second = processor.take_due_handlers().unwrap();
+    assert!(processor.take_due_handlers().is_none());
+    within(processor.send_resync(second, all())).await;
     let twice = [&one[..], &one[..]].concat();
     assert_eq!(often.told(2 * OBJECTS).await, twice);
     assert_eq!(seldom.told(2 * OBJECTS).await, twice);
@@ -157,10 +158,10 @@ async fn a_handler_that_was_due_and_left_is_due_no_longer() {
     let processor = SharedProcessor::<Pod>::new("test");
     let registration = every(&processor, secs(5), &Recorder::new());
     advance(secs(5)).await;
-    assert!(processor.should_resync());
+    assert!(processor.mark_due_handlers());
     registration.remove().await;
-    assert!(processor.take_due().is_none());
-    assert!(!processor.should_resync());
+    assert!(processor.take_due_handlers().is_none());
+    assert!(!processor.mark_due_handlers());
 }
 
 // contract: P-04, I-15
@@ -174,7 +175,7 @@ async fn the_longest_period_is_never() {
         assert_eq!(registration.resync_period(), None);
     }
     assert_eq!(processor.resync_check_period(), None);
-    assert!(!processor.should_resync());
+    assert!(!processor.mark_due_handlers());
     // Beside one that has a period, before the start and after it.
     let recorder = Recorder::new();
     every(&processor, secs(10), &recorder);
@@ -183,7 +184,7 @@ async fn the_longest_period_is_never() {
     assert_eq!(every(&processor, Duration::MAX, &Recorder::new()).resync_period(), None);
     assert_eq!(processor.resync_check_period(), Some(secs(10)));
     advance(secs(10)).await;
-    assert!(processor.should_resync());
+    assert!(processor.mark_due_handlers());
     running.stop().await.unwrap();
 }
 
@@ -227,7 +228,7 @@ async fn without_a_resync_before_the_start_there_is_none_after_it() {
     assert_eq!(every(&processor, secs(5), &Recorder::new()).resync_period(), None);
     assert_eq!(processor.resync_check_period(), None);
     advance(secs(60)).await;
-    assert!(!processor.should_resync());
+    assert!(!processor.mark_due_handlers());
     running.stop().await.unwrap();
 }
 
@@ -238,5 +239,5 @@ async fn who_was_removed_is_not_due() {
     let registration = every(&processor, secs(5), &Recorder::new());
     advance(secs(5)).await;
     registration.remove().await;
-    assert!(!processor.should_resync());
+    assert!(!processor.mark_due_handlers());
 }

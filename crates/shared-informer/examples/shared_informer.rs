@@ -9,7 +9,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use futures::{StreamExt, stream};
 use kinformer_core::{KeyRef, Object, ResourceVersion};
-use kinformer_processor::EventHandlerFuncs;
+use kinformer_processor::{Added, EventHandlerFuncs};
 use kinformer_reflector::{
     ApiError, List, ListOptions, ListerWatcher, WatchEvent, WatchOptions, WatchStream,
 };
@@ -103,7 +103,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         .index("service", IndexFunction::by_namespace())
         .build()?;
     let printer = EventHandlerFuncs::new()
-        .on_add(|setting: &Arc<Setting>, _| println!("{} is {}", setting.key(), setting.value))
+        .on_add(|added: Added<&Arc<Setting>>| println!("{} is {}", added.object.key(), added.object.value))
         .on_update(|old, new| println!("{} was {} and is {}", new.key(), old.value, new.value))
         .on_delete(|tombstone| println!("{} is gone", tombstone.key()));
     let printer = informer.handler().named("printer").add(printer)?;

@@ -119,9 +119,9 @@ impl<T: Object> Apply<T> {
         let notifications = changes.into_iter().filter_map(|change| {
             let position = change.position?;
             let origin = origins.get_mut(position)?.take()?;
-            notification(change, origin, in_initial_list)
+            Some(notification(change, origin, in_initial_list)?.at_revision(revision))
         });
-        self.processor.send(revision, notifications).await;
+        self.processor.send(notifications).await;
         origins.clear();
         // Only now: a subscriber is user code, and what is stored has to be delivered.
         self.log(&report);
@@ -137,9 +137,9 @@ impl<T: Object> Apply<T> {
                             (Some(old), None) => Origin::Deleted(last_known(old)),
                             _ => Origin::Changed,
                         };
-                        notification(change, origin, in_initial_list)
+                        Some(notification(change, origin, in_initial_list)?.at_revision(revision))
                     });
-                    self.processor.send(revision, notifications).await;
+                    self.processor.send(notifications).await;
                     self.log(&report);
                 }
                 Err(error) => {
@@ -160,9 +160,11 @@ impl<T: Object> Apply<T> {
     /// single deltas leaves out objects that are queued or in flight, so it may carry nothing at all; but then there is
     /// a batch after which this is done. So this comes after the end of the flight.
     async fn resync(&self) {
-        let Some(due) = self.processor.take_due() else { return };
+        let Some(due) = self.processor.take_due_handlers() else { return };
         let snapshot = self.indexer.snapshot();
-        self.processor.send_resync(due, snapshot.revision(), snapshot.iter().cloned()).await;
+        let revision = snapshot.revision();
+        let unchanged = snapshot.iter().map(|object| kinformer_core::Change::unchanged(object.clone()));
+        self.processor.send_resync(due, unchanged.map(|change| change.at_revision(revision))).await;
     }
 
     fn log(&self, report: &Report) {

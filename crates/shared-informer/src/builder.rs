@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use kinformer_core::{Object, Transform};
 use kinformer_delta_fifo::{Bound, DeltaFifo, Queue, RealFifo};
-use kinformer_processor::{SharedProcessor, State};
+use kinformer_processor::{InitialState, SharedProcessor};
 use kinformer_reflector::{Failure, ListerWatcher, ReflectorOptions};
 use kinformer_store::{IndexFunction, Indexer, IndexerBuilder};
 
@@ -165,9 +165,9 @@ impl<T: Object> SharedIndexInformerBuilder<T> {
         let queue = new_queue(queue, indexer.clone(), transform, bound);
         let state = indexer.clone();
         let processor = SharedProcessor::builder(name.clone())
-            .state(move || {
+            .initial_state(move || {
                 let snapshot = state.snapshot();
-                State::new(snapshot.revision(), Objects::new(snapshot))
+                InitialState::new(snapshot.revision(), Objects::new(snapshot))
             })
             .resync(resync)
             .grace(grace)

@@ -141,7 +141,7 @@ impl<T: Object> SharedIndexInformer<T> {
     /// The informer has stopped.
     pub fn add_handler(
         &self,
-        handler: impl EventHandler<T>,
+        handler: impl EventHandler<Arc<T>>,
     ) -> Result<Registration, kinformer_processor::Error> {
         self.handler().add(handler)
     }
@@ -387,14 +387,14 @@ impl<T: Object> Inner<T> {
     /// queued now is popped later. So neither resyncs nor their single deltas pile up in front of a slow store.
     fn resync_check(self: Arc<Self>) -> impl Fn() -> bool + Send + Sync + 'static {
         move || {
-            if !self.processor.should_resync() {
+            if !self.processor.mark_due_handlers() {
                 return false;
             }
             if self.synced.is_cancelled() && !self.indexer.is_empty() {
                 return self.queue.depth() == 0;
             }
             // There is nothing to resync, or not all of the first list: this time they receive none.
-            let _ = self.processor.take_due();
+            let _ = self.processor.take_due_handlers();
             false
         }
     }

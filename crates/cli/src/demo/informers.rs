@@ -7,7 +7,7 @@ use std::time::Duration;
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{Node, Pod};
 use kinformer::{
-    Buffer, Event, EventHandlerFuncs, IndexFunction, Registration, SharedIndexInformer,
+    Added, Buffer, Event, EventHandlerFuncs, IndexFunction, Registration, SharedIndexInformer,
     SharedInformerFactory, Tombstone,
 };
 use kinformer_apiserver::ApiServer;
@@ -201,7 +201,7 @@ fn tell<K: Told + 'static>(
 fn watch(informer: &SharedIndexInformer<Pod>, trouble: &Arc<Trouble>) -> Result<Registration, Error> {
     let (one_more, one_less) = (trouble.clone(), trouble.clone());
     let handler = EventHandlerFuncs::new()
-        .on_add(move |_: &Arc<Pod>, _| {
+        .on_add(move |_: Added<&Arc<Pod>>| {
             one_more.now.fetch_add(1, Ordering::Relaxed);
             one_more.ever.fetch_add(1, Ordering::Relaxed);
         })

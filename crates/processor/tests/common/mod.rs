@@ -42,6 +42,11 @@ pub fn added(name: &str, version: u64) -> Change<Pod> {
     Change::added(pod(name, version))
 }
 
+/// Changes at a revision of the store.
+pub fn at<T>(revision: u64, changes: impl IntoIterator<Item = Change<T>>) -> Vec<Change<T>> {
+    changes.into_iter().map(|change| change.at_revision(revision)).collect()
+}
+
 pub fn updated(name: &str, old: u64, new: u64) -> Change<Pod> {
     Change::updated(pod(name, old), pod(name, new))
 }

@@ -5,24 +5,31 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use parking_lot::Mutex;
+use tokio::sync::Notify;
 
 use crate::listener::Listener;
 
 /// Kept apart from all other handlers, so that publishing visits none of those.
-pub(crate) struct BackPressure {
+pub(crate) struct Limits {
     listeners: Mutex<BTreeMap<u64, Arc<Listener>>>,
     /// How many there are, to be read without the lock.
     count: AtomicUsize,
+    /// Notified when there may be room again.
+    space: Arc<Notify>,
 }
 
-impl BackPressure {
+impl Limits {
     pub(crate) fn new() -> Self {
-        Self { listeners: Mutex::new(BTreeMap::new()), count: AtomicUsize::new(0) }
+        Self { listeners: Mutex::new(BTreeMap::new()), count: AtomicUsize::new(0), space: Arc::default() }
     }
 
-    /// Takes a listener in, if it has a bound.
+    pub(crate) fn space(&self) -> &Arc<Notify> {
+        &self.space
+    }
+
+    /// Adds a listener, if it can make a publisher wait.
     pub(crate) fn add(&self, listener: &Arc<Listener>) {
-        if listener.bound.is_some() {
+        if listener.room().is_some() {
             let mut listeners = self.listeners.lock();
             listeners.insert(listener.id, listener.clone());
             self.count.store(listeners.len(), Ordering::Relaxed);
@@ -48,5 +55,16 @@ impl BackPressure {
             return None;
         }
         self.listeners.lock().values().filter_map(|listener| listener.room()).min()
+    }
+
+    /// Waits until none of them makes the publisher wait. Cancel-safe.
+    pub(crate) async fn ready(&self) {
+        loop {
+            let changed = self.space.notified();
+            if self.room() != Some(0) {
+                return;
+            }
+            changed.await;
+        }
     }
 }

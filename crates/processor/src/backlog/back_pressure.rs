@@ -1,0 +1,76 @@
+//! Every event waits in the log, and the publisher waits while too many do.
+
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use kinformer_core::Object;
+use tokio::sync::Notify;
+
+use super::{Backlog, Next, Opened, Parts, Undelivered};
+use crate::log_reader::{LogReader, Unread};
+
+pub(super) fn open<T: Object>(parts: Parts<T>, bound: usize) -> Opened<T> {
+    let Parts { reader, space, .. } = parts;
+    let bounded = Bounded { unread: reader.unread().clone(), bound: bound.max(1), space };
+    Opened { backlog: Box::new(BackPressure { reader, bounded: Arc::new(bounded) }), task: None }
+}
+
+struct BackPressure<T> {
+    reader: LogReader<T>,
+    bounded: Arc<Bounded<T>>,
+}
+
+struct Bounded<T> {
+    unread: Arc<Unread<T>>,
+    bound: usize,
+    /// Wakes the publishers that wait.
+    space: Arc<Notify>,
+}
+
+impl<T: Object> Backlog<T> for BackPressure<T> {
+    fn next(&mut self) -> Next<'_, T> {
+        let Self { reader, bounded } = self;
+        let before = bounded.unread.position();
+        let next = reader.next();
+        if bounded.unread.position() != before {
+            bounded.space.notify_waiters();
+        }
+        next
+    }
+
+    fn rest(&mut self) {
+        self.reader.rest();
+    }
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        self.reader.poll_ready(context)
+    }
+
+    fn is_synced(&self) -> bool {
+        self.reader.is_synced()
+    }
+
+    fn is_closed(&self) -> bool {
+        self.reader.is_closed()
+    }
+
+    fn undelivered(&self) -> Arc<dyn Undelivered> {
+        self.bounded.clone()
+    }
+}
+
+impl<T: Send + Sync> Undelivered for Bounded<T> {
+    fn depth(&self) -> usize {
+        self.unread.depth()
+    }
+
+    /// The initial list does not count: the publisher did not bring it.
+    fn room(&self) -> Option<usize> {
+        Some(self.bound.saturating_sub(self.unread.behind()))
+    }
+
+    fn release(&self) {
+        self.unread.release();
+        self.space.notify_waiters();
+    }
+}

@@ -1,0 +1,325 @@
+//! The newest state of each key waits, for handlers that do not need every event.
+
+use std::collections::{BTreeMap, HashMap};
+use std::future::poll_fn;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::task::{Context, Poll};
+
+use foldhash::fast::RandomState;
+use futures::task::AtomicWaker;
+use kinformer_core::{Object, ObjectKey, Tombstone, ask, contain};
+use parking_lot::Mutex;
+
+use super::{Backlog, Next, Opened, Parts, Undelivered};
+use crate::event::{Event, Given, Notification, drop_contained};
+use crate::listener::Moment;
+use crate::log_reader::Unread;
+
+/// How many events are read before other tasks may use the thread.
+const AT_ONCE: usize = 128;
+
+pub(super) fn open<T: Object>(parts: Parts<T>) -> Opened<T> {
+    let pending = Pending {
+        entries: BTreeMap::new(),
+        places: HashMap::default(),
+        next: 0,
+        initial_end: None,
+        closed: false,
+        released: false,
+    };
+    let newest = Arc::new(Newest {
+        pending: Mutex::new(pending),
+        keys: AtomicUsize::new(0),
+        changed: AtomicBool::new(false),
+        waker: AtomicWaker::new(),
+        unread: parts.reader.unread().clone(),
+        name: parts.name.clone(),
+    });
+    let backlog = Coalesced { newest: newest.clone(), given: Given::none() };
+    Opened { backlog: Box::new(backlog), task: Some(Box::pin(async move { newest.read_log(parts).await })) }
+}
+
+struct Coalesced<T> {
+    newest: Arc<Newest<T>>,
+    given: Given<T>,
+}
+
+/// At most one entry for each key, in the order in which the keys began to wait.
+struct Newest<T> {
+    pending: Mutex<Pending<T>>,
+    /// How many keys wait, to be read without the lock.
+    keys: AtomicUsize,
+    /// Whether log or entries have changed since the handler last began to wait.
+    changed: AtomicBool,
+    waker: AtomicWaker,
+    unread: Arc<Unread<T>>,
+    /// The name of the handler.
+    name: Arc<str>,
+}
+
+struct Pending<T> {
+    entries: BTreeMap<u64, Entry<T>>,
+    places: HashMap<ObjectKey, u64, RandomState>,
+    next: u64,
+    /// The place behind the last entry of the initial list, once that has been read.
+    initial_end: Option<u64>,
+    closed: bool,
+    /// Whether nothing is kept any more.
+    released: bool,
+}
+
+/// What the handler knows of a key, and what is to be delivered.
+struct Entry<T> {
+    key: ObjectKey,
+    delivered: Delivered<T>,
+    newest: State<T>,
+    /// The revision of the newest event.
+    revision: u64,
+    /// When the first of the events that it stands for was published.
+    since: Moment,
+}
+
+enum Delivered<T> {
+    /// The handler has received nothing about the key, or a deletion.
+    Nothing,
+    /// The handler knows the object, in this state; `None` if the state is unknown.
+    State(Option<Arc<T>>),
+}
+
+enum State<T> {
+    Present { object: Arc<T>, in_initial_list: bool },
+    Gone(Tombstone<Arc<T>>),
+}
+
+impl<T> State<T> {
+    fn of(event: &Event<Arc<T>>) -> Self {
+        match event {
+            Event::Added { object, in_initial_list, .. } => {
+                Self::Present { object: object.clone(), in_initial_list: *in_initial_list }
+            }
+            Event::Updated { new, .. } => Self::Present { object: new.clone(), in_initial_list: false },
+            Event::Deleted { tombstone, .. } => Self::Gone(tombstone.clone()),
+        }
+    }
+
+    fn drop_contained(self) {
+        match self {
+            Self::Present { object, .. } => drop_contained(object),
+            Self::Gone(tombstone) => tombstone.into_object().into_iter().for_each(drop_contained),
+        }
+    }
+}
+
+impl<T> Entry<T> {
+    fn drop_contained(self) {
+        self.newest.drop_contained();
+        if let Delivered::State(Some(object)) = self.delivered {
+            drop_contained(object);
+        }
+    }
+
+    fn into_notification(self) -> Notification<T> {
+        let Self { delivered, newest, revision, .. } = self;
+        let (event, old) = match (delivered, newest) {
+            (Delivered::State(Some(old)), State::Present { object: new, .. }) => {
+                (Event::Updated { old, new, revision }, None)
+            }
+            (Delivered::State(None), State::Present { object, .. }) => {
+                (Event::Added { object, in_initial_list: false, revision }, None)
+            }
+            (Delivered::Nothing, State::Present { object, in_initial_list }) => {
+                (Event::Added { object, in_initial_list, revision }, None)
+            }
+            (Delivered::State(old), State::Gone(tombstone)) => (Event::Deleted { tombstone, revision }, old),
+            // Not kept: see `fold`.
+            (Delivered::Nothing, State::Gone(tombstone)) => (Event::Deleted { tombstone, revision }, None),
+        };
+        Notification { event, old }
+    }
+}
+
+impl<T> Drop for Pending<T> {
+    fn drop(&mut self) {
+        std::mem::take(&mut self.entries).into_values().for_each(Entry::drop_contained);
+    }
+}
+
+impl<T: Object> Newest<T> {
+    /// Reads the log into the pending entries until it is closed or the handler stops, at its own pace.
+    async fn read_log(&self, parts: Parts<T>) {
+        let Parts { mut reader, stop, .. } = parts;
+        let mut synced = false;
+        loop {
+            let mut more = true;
+            for _ in 0..AT_ONCE {
+                if !synced && reader.is_synced() {
+                    synced = true;
+                    self.end_initial_list();
+                }
+                let step = contain(|| match reader.next() {
+                    Next::Empty => false,
+                    Next::Skipped => true,
+                    Next::Event(notification, published) => {
+                        self.fold(notification, published);
+                        true
+                    }
+                });
+                match step {
+                    Ok(true) => {}
+                    Ok(false) => {
+                        more = false;
+                        break;
+                    }
+                    Err(error) => {
+                        tracing::error!(handler = %self.name, %error, "event left out");
+                    }
+                }
+            }
+            reader.rest();
+            self.wake();
+            if more && !stop.is_cancelled() {
+                tokio::task::yield_now().await;
+                continue;
+            }
+            if reader.is_closed() || stop.is_cancelled() {
+                self.pending.lock().closed = true;
+                self.wake();
+                return;
+            }
+            tokio::select! {
+                () = poll_fn(|context| reader.poll_ready(context)) => {}
+                () = stop.cancelled() => {}
+            }
+        }
+    }
+
+    /// All entries up to now belong to the initial list.
+    fn end_initial_list(&self) {
+        let mut pending = self.pending.lock();
+        let end = pending.next;
+        pending.initial_end.get_or_insert(end);
+    }
+
+    fn fold(&self, notification: &Notification<T>, since: Moment) {
+        let Ok(Ok(key)) = ask(|| ObjectKey::try_from(notification.event.key())) else {
+            tracing::error!(handler = %self.name, "event without a valid key left out");
+            return;
+        };
+        let newest = State::of(&notification.event);
+        let revision = notification.event.revision();
+        let mut guard = self.pending.lock();
+        let pending = &mut *guard;
+        if pending.released {
+            drop(guard);
+            return newest.drop_contained();
+        }
+        let place = pending.places.get(&key).copied();
+        let displaced = match place.and_then(|place| pending.entries.get_mut(&place)) {
+            Some(entry) => {
+                let newest = match (newest, &entry.newest) {
+                    // Still the addition that it was.
+                    (State::Present { object, .. }, &State::Present { in_initial_list, .. }) => {
+                        State::Present { object, in_initial_list }
+                    }
+                    (newest, _) => newest,
+                };
+                entry.revision = revision;
+                let displaced = std::mem::replace(&mut entry.newest, newest);
+                if matches!((&entry.delivered, &entry.newest), (Delivered::Nothing, State::Gone(_))) {
+                    pending.places.remove(&key);
+                    let entry = place.and_then(|place| pending.entries.remove(&place));
+                    (Some(displaced), entry)
+                } else {
+                    (Some(displaced), None)
+                }
+            }
+            None => {
+                let delivered = match &notification.event {
+                    Event::Added { .. } => Delivered::Nothing,
+                    _ => Delivered::State(notification.before().cloned()),
+                };
+                let place = pending.next;
+                pending.next += 1;
+                pending.places.insert(key.clone(), place);
+                pending.entries.insert(place, Entry { key, delivered, newest, revision, since });
+                (None, None)
+            }
+        };
+        self.keys.store(pending.entries.len(), Ordering::Relaxed);
+        drop(guard);
+        // Objects are dropped outside the lock.
+        let (state, entry) = displaced;
+        state.into_iter().for_each(State::drop_contained);
+        entry.into_iter().for_each(Entry::drop_contained);
+    }
+
+    /// Takes out the entry that has waited longest.
+    fn pop(&self) -> Option<Entry<T>> {
+        let mut pending = self.pending.lock();
+        let (_, entry) = pending.entries.pop_first()?;
+        pending.places.remove(&entry.key);
+        self.keys.store(pending.entries.len(), Ordering::Relaxed);
+        Some(entry)
+    }
+
+    /// Wakes the handler, if it waits.
+    fn wake(&self) {
+        self.changed.store(true, Ordering::Release);
+        self.waker.wake();
+    }
+}
+
+impl<T: Object> Backlog<T> for Coalesced<T> {
+    fn next(&mut self) -> Next<'_, T> {
+        self.given.clear();
+        let Some(entry) = self.newest.pop() else {
+            return Next::Empty;
+        };
+        let since = entry.since;
+        Next::Event(self.given.set(entry.into_notification()), since)
+    }
+
+    fn rest(&mut self) {
+        self.given.clear();
+    }
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        // Registered first: a change after the check wakes.
+        self.newest.waker.register(context.waker());
+        if self.newest.changed.swap(false, Ordering::AcqRel) { Poll::Ready(()) } else { Poll::Pending }
+    }
+
+    fn is_synced(&self) -> bool {
+        let pending = self.newest.pending.lock();
+        let first = pending.entries.first_key_value().map(|(place, _)| *place);
+        pending.initial_end.is_some_and(|end| first.is_none_or(|first| first >= end))
+    }
+
+    fn is_closed(&self) -> bool {
+        self.newest.pending.lock().closed
+    }
+
+    fn undelivered(&self) -> Arc<dyn Undelivered> {
+        self.newest.clone()
+    }
+}
+
+impl<T: Send + Sync> Undelivered for Newest<T> {
+    /// The keys that wait, and the events that have not been read into them.
+    fn depth(&self) -> usize {
+        self.unread.depth() + self.keys.load(Ordering::Relaxed)
+    }
+
+    fn release(&self) {
+        let entries = {
+            let mut pending = self.pending.lock();
+            pending.released = true;
+            pending.places = HashMap::default();
+            self.keys.store(0, Ordering::Relaxed);
+            std::mem::take(&mut pending.entries)
+        };
+        entries.into_values().for_each(Entry::drop_contained);
+        self.unread.release();
+    }
+}

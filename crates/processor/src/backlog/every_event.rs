@@ -1,0 +1,39 @@
+//! Every event waits: in the log.
+
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use kinformer_core::Object;
+
+use super::{Backlog, Next, Opened, Parts, Undelivered};
+use crate::log_reader::LogReader;
+
+pub(super) fn open<T: Object>(parts: Parts<T>) -> Opened<T> {
+    Opened { backlog: Box::new(parts.reader), task: None }
+}
+
+impl<T: Object> Backlog<T> for LogReader<T> {
+    fn next(&mut self) -> Next<'_, T> {
+        Self::next(self)
+    }
+
+    fn rest(&mut self) {
+        Self::rest(self);
+    }
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        Self::poll_ready(self, context)
+    }
+
+    fn is_synced(&self) -> bool {
+        Self::is_synced(self)
+    }
+
+    fn is_closed(&self) -> bool {
+        Self::is_closed(self)
+    }
+
+    fn undelivered(&self) -> Arc<dyn Undelivered> {
+        self.unread().clone()
+    }
+}

@@ -1,0 +1,108 @@
+//! The undelivered events of one handler. Each buffer policy is a file of this folder.
+
+mod back_pressure;
+mod coalesced;
+mod every_event;
+
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use kinformer_core::Object;
+use tokio::sync::Notify;
+use tokio_util::sync::CancellationToken;
+
+use crate::event::Notification;
+use crate::listener::{Moment, Task};
+use crate::log_reader::LogReader;
+
+/// What happens to the undelivered events of a handler.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Buffer {
+    /// All of them wait: memory grows with the backlog of the handler, which its
+    /// [statistics](crate::Registration::stats) show. The default, as upstream.
+    #[default]
+    EveryEvent,
+    /// At most one event for each key waits: the newest state replaces the one that waits. `old` stays the state that
+    /// was delivered last; an addition and a deletion that both wait cancel out; a deletion and an addition become one
+    /// update. Keys are delivered in the order in which they began to wait.
+    Coalesced,
+    /// All of them wait, and a publisher that [sends](crate::SharedProcessor::send) waits while this many are
+    /// undelivered (at least 1): a slow handler then slows down everything before it, the store included.
+    BackPressure(usize),
+}
+
+/// Opens the backlog of a handler. Each policy has its line here.
+pub(crate) fn open<T: Object>(buffer: Buffer, parts: Parts<T>) -> Opened<T> {
+    match buffer {
+        Buffer::EveryEvent => every_event::open(parts),
+        Buffer::Coalesced => coalesced::open(parts),
+        Buffer::BackPressure(bound) => back_pressure::open(parts, bound),
+    }
+}
+
+/// What a backlog is made of.
+pub(crate) struct Parts<T> {
+    pub(crate) reader: LogReader<T>,
+    /// The name of the handler.
+    pub(crate) name: Arc<str>,
+    /// Cancelled when the handler is to stop.
+    pub(crate) stop: CancellationToken,
+    /// Wakes the publishers that wait for [room](Undelivered::room).
+    pub(crate) space: Arc<Notify>,
+}
+
+/// A backlog, and what has to run beside its handler, if anything has to.
+pub(crate) struct Opened<T> {
+    pub(crate) backlog: Box<dyn Backlog<T>>,
+    pub(crate) task: Option<Task>,
+}
+
+/// The undelivered events of one handler, as a buffer policy keeps them: the half that delivers. The other half, which
+/// any thread may use, is [`Undelivered`].
+pub(crate) trait Backlog<T>: Send {
+    /// The next event. The one before has been processed, and is dropped.
+    fn next(&mut self) -> Next<'_, T>;
+
+    /// Drops the event that was given out last. To be called wherever the next one may be long in coming, since a
+    /// [release](Undelivered::release) cannot reach that event.
+    fn rest(&mut self);
+
+    /// Ready when there may be an event, or nothing will be published any more. May wake spuriously; a release need not
+    /// wake.
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<()>;
+
+    /// Whether the whole initial list has been processed.
+    fn is_synced(&self) -> bool;
+
+    /// Whether nothing will be published any more, apart from what waits.
+    fn is_closed(&self) -> bool;
+
+    /// The half that is shared.
+    fn undelivered(&self) -> Arc<dyn Undelivered>;
+}
+
+/// An answer of [`Backlog::next`].
+pub(crate) enum Next<'a, T> {
+    /// No event waits.
+    Empty,
+    /// Something was passed that is not delivered: ask again.
+    Skipped,
+    /// An event, and when it was published.
+    Event(&'a Notification<T>, Moment),
+}
+
+/// The undelivered events of one handler, as others see them.
+pub(crate) trait Undelivered: Send + Sync {
+    /// How many there are.
+    fn depth(&self) -> usize;
+
+    /// How many more events may be published before this handler makes the publisher wait; `None` if it never does.
+    /// Whether it does must not change.
+    fn room(&self) -> Option<usize> {
+        None
+    }
+
+    /// Drops them, and keeps none from now on.
+    fn release(&self);
+}

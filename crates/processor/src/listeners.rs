@@ -1,0 +1,312 @@
+//! The handlers of one processor, whatever the type of their objects: how they start, are watched, and end.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use tokio::runtime::Handle;
+use tokio::sync::Notify;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+use tokio_util::task::task_tracker::TaskTrackerToken;
+
+use crate::bell::{Bell, Sleeper};
+use crate::limits::Limits;
+use crate::listener::{HandlerStats, Listener, Task};
+use crate::members::{Members, Phase};
+use crate::resync::{Period, Schedule};
+use crate::{DueHandlers, Error};
+
+/// How often the processor checks for handlers that have not returned from a callback.
+const WATCHDOG: Duration = Duration::from_secs(30);
+
+/// How long aborted tasks may take to end: only those that block a thread do not end at once.
+const ABANDONED: Duration = Duration::from_secs(1);
+
+pub(crate) struct Listeners {
+    pub(crate) name: Arc<str>,
+    members: Members<Arc<Listener>>,
+    schedule: Mutex<Schedule>,
+    /// Whether the schedule has handlers that are due. Written under its lock.
+    due: AtomicBool,
+    pub(crate) limits: Limits,
+    next_id: AtomicU64,
+    /// Notified when a handler was added.
+    joined: Notify,
+    /// The bell of the log.
+    bell: Arc<Bell>,
+    /// How many notifications have been published.
+    published: Arc<AtomicU64>,
+    grace: Duration,
+    pub(crate) epoch: Instant,
+    /// Where handlers run; set at the start.
+    running: Mutex<Option<Running>>,
+    /// Whether the pump runs. Written under the lock of the members.
+    pumped: AtomicBool,
+}
+
+#[derive(Clone)]
+struct Running {
+    runtime: Handle,
+    handlers: TaskTracker,
+    pump: TaskTracker,
+}
+
+/// What is to be started, and the tokens by which an end that comes first waits for it.
+struct Begun {
+    running: Running,
+    task: Option<(Task, TaskTrackerToken)>,
+    pump: Option<TaskTrackerToken>,
+}
+
+impl Running {
+    /// Not under the lock of the members: a runtime that ends drops the task here, and the handler with it.
+    fn spawn(&self, listener: &Listener, task: Task) {
+        listener.runs_as(self.handlers.spawn_on(task, &self.runtime).abort_handle());
+    }
+
+    /// A task of its own, so that handlers are woken however seldom the future of the processor is polled.
+    fn spawn_pump(&self, bell: Arc<Bell>) {
+        self.pump.spawn_on(async move { bell.pump().await }, &self.runtime);
+    }
+}
+
+impl Listeners {
+    pub(crate) fn new(
+        name: Arc<str>,
+        resync: Duration,
+        grace: Duration,
+        bell: Arc<Bell>,
+        published: Arc<AtomicU64>,
+    ) -> Self {
+        Self {
+            name,
+            members: Members::new(),
+            schedule: Mutex::new(Schedule::new(resync)),
+            due: AtomicBool::new(false),
+            limits: Limits::new(),
+            next_id: AtomicU64::new(0),
+            joined: Notify::new(),
+            bell,
+            published,
+            grace,
+            epoch: Instant::now(),
+            running: Mutex::new(None),
+            pumped: AtomicBool::new(false),
+        }
+    }
+
+    pub(crate) fn phase(&self) -> Phase {
+        self.members.phase()
+    }
+
+    pub(crate) fn stopped_error(&self) -> Error {
+        Error::Stopped { processor: self.name.clone() }
+    }
+
+    pub(crate) fn stats(&self) -> Vec<HandlerStats> {
+        self.members.read(|members| members.values().map(|listener| listener.stats()).collect())
+    }
+
+    /// The id of a new handler, and the period of its resyncs.
+    pub(crate) fn enter(&self, resync: Option<Duration>) -> (u64, Period) {
+        let id = self.next_id.fetch_add(1, Ordering::Relaxed);
+        (id, self.schedule.lock().add(id, resync))
+    }
+
+    /// Adds a listener, and starts it if the processor runs.
+    pub(crate) fn join(&self, listener: &Arc<Listener>) -> Result<(), Error> {
+        self.limits.add(listener);
+        let mut begun = None;
+        let joined = self.members.join(listener.id, listener.clone(), |listener, phase| {
+            if phase == Phase::Running
+                && let Some(running) = &*self.running.lock()
+            {
+                begun = Some(Begun {
+                    task: listener.take_task().map(|task| (task, running.handlers.token())),
+                    pump: (!self.pumped.swap(true, Ordering::Relaxed)).then(|| running.pump.token()),
+                    running: running.clone(),
+                });
+            }
+        });
+        if let Err(late) = joined {
+            self.schedule.lock().remove(late.id);
+            self.limits.remove(late.id);
+            late.discard();
+            return Err(self.stopped_error());
+        }
+        if let Some(Begun { running, task, pump }) = begun {
+            if let Some(_token) = pump {
+                running.spawn_pump(self.bell.clone());
+            }
+            if let Some((task, _token)) = task {
+                running.spawn(listener, task);
+            }
+        }
+        self.joined.notify_one();
+        Ok(())
+    }
+
+    /// Takes a listener off the list, unless its callback has not returned yet: it stays visible until then, and the
+    /// end waits for it.
+    pub(crate) fn forget(&self, id: u64) {
+        self.schedule.lock().remove(id);
+        self.limits.remove(id);
+        let gone = self.members.leave(id, |listener| !listener.is_running());
+        gone.into_iter().for_each(|listener| listener.discard());
+    }
+
+    pub(crate) fn mark_due(&self) -> bool {
+        let mut schedule = self.schedule.lock();
+        let any = schedule.mark_due();
+        self.due.store(any, Ordering::Release);
+        any
+    }
+
+    pub(crate) fn take_due(&self) -> Option<DueHandlers> {
+        // The usual answer, without the lock.
+        if !self.due.load(Ordering::Acquire) {
+            return None;
+        }
+        let mut schedule = self.schedule.lock();
+        self.due.store(false, Ordering::Release);
+        schedule.take_due()
+    }
+
+    pub(crate) fn resync_check_period(&self) -> Option<Duration> {
+        self.schedule.lock().check_period()
+    }
+
+    /// Runs the handlers until the token is cancelled.
+    pub(crate) async fn run(&self, cancel: CancellationToken) -> Result<(), Error> {
+        let running =
+            Running { runtime: Handle::current(), handlers: TaskTracker::new(), pump: TaskTracker::new() };
+        let (begun, pump) = self
+            .members
+            .start(|members| {
+                self.schedule.lock().start();
+                *self.running.lock() = Some(running.clone());
+                let begun =
+                    members.values().filter_map(|listener| Some((listener.clone(), listener.take_task()?)));
+                let begun: Vec<_> = begun.collect();
+                let pump = !members.is_empty();
+                self.pumped.store(pump, Ordering::Relaxed);
+                (begun, pump)
+            })
+            .map_err(|phase| match phase {
+                Phase::Stopped => self.stopped_error(),
+                Phase::NotStarted | Phase::Running => Error::Running { processor: self.name.clone() },
+            })?;
+        let ending = EndOnDrop { listeners: self, members: Vec::new() };
+        if pump {
+            running.spawn_pump(self.bell.clone());
+        }
+        begun.into_iter().for_each(|(listener, task)| running.spawn(&listener, task));
+
+        tokio::select! {
+            () = cancel.cancelled() => {}
+            () = self.watch() => {}
+        }
+        let ended = ending.end(&running).await;
+        tracing::debug!(processor = %self.name, ?ended, "processor stopped");
+        ended
+    }
+
+    /// Ends a processor that has not started; false if it has.
+    pub(crate) fn discard(&self) -> bool {
+        let Some(members) = self.members.stop_unstarted() else { return false };
+        self.end_members(members);
+        true
+    }
+
+    /// Ends all handlers.
+    pub(crate) fn stop(&self) -> Vec<Arc<Listener>> {
+        self.end_members(self.members.stop())
+    }
+
+    fn end_members(&self, members: Vec<Arc<Listener>>) -> Vec<Arc<Listener>> {
+        members.iter().for_each(|listener| listener.discard());
+        self.bell.close();
+        self.limits.space().notify_waiters();
+        members
+    }
+
+    /// Reports handlers that do not return from a callback. Sets no timer while no handler has work.
+    async fn watch(&self) {
+        let mut sleeper = Sleeper::default();
+        loop {
+            let published = self.published.load(Ordering::Acquire);
+            if !self.members.read(|members| members.values().any(|listener| listener.has_work())) {
+                tokio::select! {
+                    () = self.joined.notified() => {}
+                    () = self.bell.wait(&mut sleeper, || self.published.load(Ordering::Acquire) != published) => {}
+                }
+            }
+            // At multiples of the period, however long there was no work.
+            let rest = self.epoch.elapsed().as_nanos() % WATCHDOG.as_nanos();
+            tokio::time::sleep(WATCHDOG.saturating_sub(Duration::from_nanos(rest as u64))).await;
+            let stuck: Vec<_> = self.members.read(|members| {
+                members.values().filter(|listener| listener.check_stuck()).cloned().collect()
+            });
+            // Not under the lock: a subscriber may ask for anything.
+            for listener in stuck {
+                tracing::warn!(
+                    handler = %listener.name, depth = listener.depth(), at_least = ?WATCHDOG,
+                    "handler has not returned from an event; its events are waiting",
+                );
+            }
+        }
+    }
+}
+
+/// Ends the handlers when the future of the processor ends or is dropped.
+struct EndOnDrop<'a> {
+    listeners: &'a Listeners,
+    members: Vec<Arc<Listener>>,
+}
+
+impl EndOnDrop<'_> {
+    fn stop(&mut self) {
+        self.members.extend(self.listeners.stop());
+    }
+
+    /// Waits for the handlers, for the grace period.
+    async fn end(mut self, running: &Running) -> Result<(), Error> {
+        self.stop();
+        let Running { handlers, pump, .. } = running;
+        handlers.close();
+        pump.close();
+        let Listeners { name, grace, .. } = self.listeners;
+        let ended = tokio::time::timeout(*grace, handlers.wait()).await.is_ok();
+        // It has nothing to wait for: the bell is closed.
+        pump.wait().await;
+        if ended {
+            return Ok(());
+        }
+        let stuck: Vec<_> = self.unfinished().map(|listener| listener.name.clone()).collect();
+        tracing::error!(
+            processor = %name, handlers = ?stuck, ?grace,
+            "handlers did not return within the grace period; they are dropped at their await points",
+        );
+        self.abort();
+        let _ = tokio::time::timeout(ABANDONED, handlers.wait()).await;
+        Err(Error::Stuck { handlers: stuck })
+    }
+
+    fn unfinished(&self) -> impl Iterator<Item = &Arc<Listener>> {
+        self.members.iter().filter(|listener| !listener.done.is_cancelled())
+    }
+
+    fn abort(&self) {
+        self.unfinished().for_each(|listener| listener.abandon());
+    }
+}
+
+impl Drop for EndOnDrop<'_> {
+    fn drop(&mut self) {
+        self.stop();
+        self.abort();
+    }
+}

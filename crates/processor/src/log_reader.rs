@@ -1,0 +1,264 @@
+//! Reading the log for one handler: the initial list, then the log.
+
+use std::cmp::Ordering;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering as Atomic};
+use std::task::{Context, Poll};
+
+use kinformer_core::{Object, contain};
+use parking_lot::Mutex;
+use smallvec::SmallVec;
+
+use crate::backlog::{Next, Undelivered};
+use crate::event::{Given, Notification};
+use crate::listener::Moment;
+use crate::log::{Cursor, Place};
+use crate::{DueHandlers, InitialState};
+
+/// The notifications that are published at once.
+pub(crate) struct Batch<T> {
+    /// The position of its first notification.
+    pub(crate) first: u64,
+    /// The revision of the store since, which is that of each of them; 0 where there is no store.
+    pub(crate) revision: u64,
+    pub(crate) notifications: SmallVec<[Notification<T>; 1]>,
+    /// The handlers that receive it, if it is (a part of) a resync; else all of them do.
+    pub(crate) due: Option<DueHandlers>,
+    /// Whether the initial list ends with it.
+    pub(crate) synced: bool,
+    pub(crate) published: Moment,
+}
+
+impl<T> Drop for Batch<T> {
+    /// Contained: panics of objects must not reach its last holder, a publisher or a handler.
+    fn drop(&mut self) {
+        std::mem::take(&mut self.notifications).into_iter().for_each(Notification::drop_contained);
+    }
+}
+
+/// Reads the log for one handler.
+pub(crate) struct LogReader<T> {
+    handler: u64,
+    /// Whether objects of the initial list may be left.
+    initial: bool,
+    /// The revision of the initial list: it includes all events up to there.
+    joined: Option<u64>,
+    joined_at: Moment,
+    /// An object of the initial list.
+    given: Given<T>,
+    cursor: Cursor<Batch<T>>,
+    /// The batch under the cursor while it is being read: see [`Self::rest`].
+    batch: Option<Arc<Batch<T>>>,
+    /// The next notification of the batch under the cursor.
+    position: usize,
+    /// Whether the end of the initial list has been passed.
+    synced: bool,
+    unread: Arc<Unread<T>>,
+}
+
+/// Where a reader starts.
+pub(crate) struct Start<T> {
+    pub(crate) handler: u64,
+    pub(crate) cursor: Cursor<Batch<T>>,
+    pub(crate) initial: Option<InitialState<T>>,
+    /// Whether the end of the initial list was published before the cursor was made.
+    pub(crate) synced: bool,
+    /// The position of the cursor.
+    pub(crate) read: u64,
+    /// The position of the end of the log.
+    pub(crate) published: Arc<AtomicU64>,
+    pub(crate) now: Moment,
+}
+
+impl<T: Object> LogReader<T> {
+    pub(crate) fn new(start: Start<T>) -> Self {
+        let Start { handler, cursor, initial, synced, read, published, now } = start;
+        let joined = initial.as_ref().map(|state| state.revision);
+        let unread = Arc::new(Unread {
+            initial_objects: AtomicUsize::new(initial.as_ref().map_or(0, |state| state.objects.len())),
+            initial: Mutex::new(initial.map_or(InitialList::Taken, InitialList::Waits)),
+            place: cursor.place().clone(),
+            read: AtomicU64::new(read),
+            published,
+        });
+        Self {
+            handler,
+            initial: joined.is_some(),
+            joined,
+            joined_at: now,
+            given: Given::none(),
+            cursor,
+            batch: None,
+            position: 0,
+            synced,
+            unread,
+        }
+    }
+
+    /// What others see of it, from any thread.
+    pub(crate) fn unread(&self) -> &Arc<Unread<T>> {
+        &self.unread
+    }
+
+    /// Drops the object or batch that was given out last, which a removal cannot reach. To be called wherever the reader
+    /// may stay for long.
+    pub(crate) fn rest(&mut self) {
+        self.given.clear();
+        self.batch = None;
+    }
+
+    /// The next notification, if there is one. Passes the end of the initial list in a step of its own.
+    pub(crate) fn next(&mut self) -> Next<'_, T> {
+        self.given.clear();
+        if self.initial {
+            let Some(object) = self.unread.next_initial() else {
+                self.initial = false;
+                return Next::Skipped;
+            };
+            let notification = Notification::initial(object, self.joined.unwrap_or_default());
+            return Next::Event(self.given.set(notification), self.joined_at);
+        }
+        let position = loop {
+            if self.batch.is_none() {
+                self.batch = self.cursor.batch();
+            }
+            let Some(batch) = &self.batch else {
+                return Next::Empty;
+            };
+            if !self.concerns(batch) {
+                self.position = batch.notifications.len();
+            }
+            if self.position < batch.notifications.len() {
+                self.position += 1;
+                self.unread.has_read(batch.first + self.position as u64);
+                break self.position - 1;
+            }
+            self.unread.has_read(batch.first + batch.notifications.len() as u64);
+            let synced = batch.synced;
+            self.position = 0;
+            self.batch = None;
+            self.cursor.advance();
+            if synced {
+                self.synced = true;
+                return Next::Skipped;
+            }
+        };
+        let batch = self.batch.as_ref();
+        let next =
+            batch.and_then(|batch| Some(Next::Event(batch.notifications.get(position)?, batch.published)));
+        next.unwrap_or(Next::Empty)
+    }
+
+    /// Whether a batch is for this handler, and not a part of its initial list.
+    fn concerns(&self, batch: &Batch<T>) -> bool {
+        let joined = self.joined.filter(|_| batch.revision > 0);
+        let compared = joined.map(|joined| batch.revision.cmp(&joined));
+        match &batch.due {
+            None => compared.is_none_or(Ordering::is_gt),
+            // A resync changes no state: it may be one of the state of the initial list.
+            Some(due) => compared.is_none_or(Ordering::is_ge) && due.contains(self.handler),
+        }
+    }
+
+    /// Whether the whole initial list has been processed.
+    pub(crate) fn is_synced(&self) -> bool {
+        self.synced && !self.initial
+    }
+
+    /// Whether nothing will be published any more.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.cursor.is_closed()
+    }
+
+    /// Ready when there may be a notification, or the log is closed. A release wakes no reader.
+    pub(crate) fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        if self.initial { Poll::Ready(()) } else { self.cursor.poll_wait(context) }
+    }
+}
+
+/// What one reader has not read, as others see it.
+pub(crate) struct Unread<T> {
+    initial: Mutex<InitialList<T>>,
+    /// How many objects of the initial list are left.
+    initial_objects: AtomicUsize,
+    place: Arc<Place<Batch<T>>>,
+    /// Up to where the log has been read. Only the reader writes it.
+    read: AtomicU64,
+    /// The end of the log.
+    published: Arc<AtomicU64>,
+}
+
+/// The initial list of one handler, out of which a removal takes it.
+enum InitialList<T> {
+    Waits(InitialState<T>),
+    /// The reader has it, there is none, or it is finished.
+    Taken,
+    Released,
+}
+
+impl<T> Unread<T> {
+    fn has_read(&self, position: u64) {
+        self.read.store(position, Atomic::Release);
+    }
+
+    /// How much of the log has not been read. The initial list does not count.
+    pub(crate) fn behind(&self) -> usize {
+        let read = self.read.load(Atomic::Acquire);
+        self.published.load(Atomic::Acquire).saturating_sub(read) as usize
+    }
+
+    /// Up to where the log has been read.
+    pub(crate) fn position(&self) -> u64 {
+        self.read.load(Atomic::Relaxed)
+    }
+
+    /// The next object of the initial list. The iterator is the user's: it runs without the lock.
+    fn next_initial(&self) -> Option<Arc<T>> {
+        let mut initial = self.initial.lock();
+        let InitialList::Waits(state) = std::mem::replace(&mut *initial, InitialList::Taken) else {
+            return None;
+        };
+        drop(initial);
+        let mut taken = PutBack { unread: self, state: Some(state) };
+        let state = taken.state.as_mut()?;
+        let next = state.objects.next();
+        self.initial_objects.store(state.objects.len(), Atomic::Relaxed);
+        next
+    }
+}
+
+/// Puts the initial list back, also when its iterator panics, unless it was released meanwhile.
+struct PutBack<'a, T> {
+    unread: &'a Unread<T>,
+    state: Option<InitialState<T>>,
+}
+
+impl<T> Drop for PutBack<'_, T> {
+    fn drop(&mut self) {
+        let mut initial = self.unread.initial.lock();
+        if let (InitialList::Taken, Some(state)) = (&*initial, self.state.take()) {
+            *initial = InitialList::Waits(state);
+        }
+        drop(initial);
+        drop_contained(self.state.take());
+    }
+}
+
+impl<T: Send + Sync> Undelivered for Unread<T> {
+    fn depth(&self) -> usize {
+        self.behind() + self.initial_objects.load(Atomic::Relaxed)
+    }
+
+    fn release(&self) {
+        let initial = std::mem::replace(&mut *self.initial.lock(), InitialList::Released);
+        drop_contained(initial);
+        self.place.release();
+    }
+}
+
+/// The iterator is the user's.
+fn drop_contained<V>(initial: V) {
+    if let Err(error) = contain(|| drop(initial)) {
+        tracing::error!(%error, "initial list panicked when it was dropped");
+    }
+}
