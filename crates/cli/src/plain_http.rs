@@ -1,7 +1,6 @@
 //! Credentials without TLS, and those of one server at another.
 
 use kube_client::Config;
-use kube_client::config::AuthInfo;
 
 use crate::exit::Error;
 
@@ -16,30 +15,12 @@ pub(crate) fn use_server(config: &mut Config, url: http::Uri) {
     }
 }
 
-/// Drops what a kubeconfig says about the user where there is no TLS, also on this machine. For whom the user acts is no
-/// secret, and stays. Follows client-go 1.37 (`clientcmd.DirectClientConfig.ClientConfig`).
+/// Drops the credentials of a kubeconfig where there is no TLS, also on this machine. Follows client-go 1.37
+/// (`clientcmd.DirectClientConfig.ClientConfig`).
 pub(crate) fn drop_credentials(config: &mut Config) {
-    if config.cluster_url.scheme_str() == Some("https") {
-        return;
+    if config.cluster_url.scheme_str() != Some("https") {
+        kinformer::drop_credentials(config);
     }
-    let before = std::mem::take(&mut config.auth_info);
-    let secret = before.token.is_some()
-        || before.token_file.is_some()
-        || before.username.is_some()
-        || before.client_certificate.is_some()
-        || before.client_certificate_data.is_some()
-        || before.auth_provider.is_some()
-        || before.exec.is_some();
-    if secret {
-        tracing::warn!("the credentials of the kubeconfig are not sent without TLS");
-    }
-    config.auth_info = AuthInfo {
-        impersonate: before.impersonate,
-        impersonate_uid: before.impersonate_uid,
-        impersonate_groups: before.impersonate_groups,
-        impersonate_user_extra: before.impersonate_user_extra,
-        ..AuthInfo::default()
-    };
 }
 
 /// A token given by hand may be sent without TLS within this machine.

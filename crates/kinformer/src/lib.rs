@@ -121,7 +121,7 @@ pub use sync::CacheSync;
 pub use kinformer_core::{KeyError, KeyRef, Object, ObjectKey, ResourceVersion, Tombstone, Transform};
 pub use kinformer_kube::{
     Decoded, Encoding, Error as ClientError, FieldPath, FromWire, KubeListerWatcher, Packed, Params, Typed,
-    client, client_http1, sends_credentials,
+    client, client_http1, drop_credentials, sends_credentials,
 };
 pub use kinformer_processor::{
     Added, AsyncEventHandler, Buffer, Event, EventHandler, EventHandlerFuncs, EventStream, HandlerBuilder,

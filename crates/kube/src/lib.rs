@@ -48,7 +48,7 @@ mod lister_watcher;
 mod params;
 mod path;
 
-pub use client::{client, client_http1, sends_credentials};
+pub use client::{client, client_http1, drop_credentials, sends_credentials};
 pub use error::Error;
 pub use kinformer_wire::{
     DecodeAs, Decoded, DecodedRef, Encoding, FieldPath, FromWire, ManagedFields, Packed, PackedObject, Typed,

@@ -163,9 +163,14 @@ pub(super) fn may_be_sent(config: &Config) -> bool {
 
 /// Drops credentials that would be sent in plain text to another machine.
 pub(super) fn drop_without_tls(config: &mut Config) {
-    if may_be_sent(config) {
-        return;
+    if !may_be_sent(config) {
+        drop_credentials(config);
     }
+}
+
+/// Drops the credentials of a configuration, and logs a warning if there were any. Impersonation stays: it is no secret,
+/// and requests without it might be granted more.
+pub fn drop_credentials(config: &mut Config) {
     let before = std::mem::take(&mut config.auth_info);
     let secret = before.username.is_some()
         || before.password.is_some()
@@ -175,7 +180,6 @@ pub(super) fn drop_without_tls(config: &mut Config) {
         || before.client_certificate_data.is_some()
         || before.auth_provider.is_some()
         || before.exec.is_some();
-    // For whom the user acts is no secret, and to drop it might grant more.
     config.auth_info = AuthInfo {
         impersonate: before.impersonate,
         impersonate_uid: before.impersonate_uid,

@@ -21,6 +21,7 @@ use tower::Layer;
 
 use crate::Error;
 use credentials::Source;
+pub use credentials::drop_credentials;
 use redirect::Redirects;
 use renewal::Renewing;
 use transport::Versions;
