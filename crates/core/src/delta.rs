@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use crate::{KeyRef, Object, ObjectKey, ResourceVersion, Tombstone};
 
-/// What a queue hands to its consumer: one change.
+/// One change, on its way from the source to the store: what a [`Sink`](crate::Sink) applies, and what a queue gives to
+/// its consumer.
 ///
 /// The kinds are those of client-go 1.37, with what belongs to each kind inside it.
 #[derive(Debug)]
@@ -70,6 +71,15 @@ impl<T> Delta<T> {
             Self::ReplacedAll(_) => DeltaType::ReplacedAll,
             Self::SyncAll => DeltaType::SyncAll,
             Self::Bookmark(_) => DeltaType::Bookmark,
+        }
+    }
+
+    /// How many positions this takes in a [`Report`](crate::Report): a list one for each of its objects, everything
+    /// else one.
+    pub fn positions(&self) -> usize {
+        match self {
+            Self::ReplacedAll(all) => all.objects.len(),
+            _ => 1,
         }
     }
 

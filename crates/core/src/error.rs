@@ -107,6 +107,23 @@ pub enum Error {
     Closed,
 }
 
+impl Error {
+    /// Whether an object with this problem is left out, if it is not said otherwise.
+    fn leaves_out(&self) -> bool {
+        match self {
+            Self::Key(_)
+            | Self::Accessor { .. }
+            | Self::Transform { .. }
+            | Self::Duplicate { .. }
+            | Self::Priority { .. }
+            | Self::KnownObjects { .. }
+            | Self::Full { .. }
+            | Self::Closed => true,
+            Self::IndexFunction { .. } | Self::Push { .. } => false,
+        }
+    }
+}
+
 fn named(key: &Option<ObjectKey>) -> &dyn fmt::Display {
     key.as_ref().map_or(&"an object of unknown key", |key| key)
 }
@@ -176,22 +193,39 @@ pub struct Report {
 #[error("entry {position}: {error}")]
 #[non_exhaustive]
 pub struct Problem {
-    /// Where in the list or batch the object was, from 0.
+    /// Where in the operation the object was, from 0. The objects of a list count one by one, so in an operation with
+    /// one list this is the position in that list; see [`Delta::positions`](crate::Delta::positions).
     pub position: usize,
+    /// Whether the object was left out: nothing is stored or queued for it. Otherwise it was applied, with the defect
+    /// that the error describes.
+    pub left_out: bool,
     /// What was wrong with it. Each variant of [`Error`] says what became of the object.
     #[source]
     pub error: Error,
 }
 
 impl Report {
-    /// Notes a problem with the object at `position` of the operation.
+    /// Adds a problem with the object at `position` of the operation. Whether the object was left out follows from
+    /// the error.
     pub fn push(&mut self, position: usize, error: impl Into<Error>) {
-        self.problems.push(Problem { position, error: error.into() });
+        let error = error.into();
+        self.problems.push(Problem { position, left_out: error.leaves_out(), error });
+    }
+
+    /// Adds a problem with the object at `position`, which was applied all the same.
+    pub fn push_applied(&mut self, position: usize, error: impl Into<Error>) {
+        self.problems.push(Problem { position, left_out: false, error: error.into() });
     }
 
     /// Adds the problems of another part of the same operation.
     pub fn extend(&mut self, other: Self) {
         self.problems.extend(other.problems);
+    }
+
+    /// Adds the problems of a part of the same operation that begins at `position`.
+    pub fn extend_at(&mut self, position: usize, other: Self) {
+        let moved = |problem: Problem| Problem { position: position + problem.position, ..problem };
+        self.problems.extend(other.problems.into_iter().map(moved));
     }
 
     /// Whether there was nothing to report.
@@ -210,6 +244,17 @@ impl Report {
     /// The first problem, if there is one. What was applied stays applied.
     pub fn into_result(self) -> Result<(), Problem> {
         self.problems.into_iter().next().map_or(Ok(()), Err)
+    }
+
+    /// The report of an operation with one object, for callers to whom it is a failure that the object was left out.
+    ///
+    /// # Errors
+    /// Why the object was left out. Nothing has changed.
+    pub fn of_one(mut self) -> Result<Self, Error> {
+        match self.problems.iter().position(|problem| problem.left_out) {
+            Some(at) => Err(self.problems.swap_remove(at).error),
+            None => Ok(self),
+        }
     }
 }
 

@@ -53,6 +53,7 @@
 
 mod change;
 mod delta;
+mod deltas;
 mod error;
 mod key;
 #[cfg(feature = "kube")]
@@ -65,6 +66,7 @@ mod version;
 
 pub use change::Change;
 pub use delta::{Delta, DeltaType, Replacement};
+pub use deltas::{Deltas, IntoDeltas};
 pub use error::{
     BoxError, Error, KeyError, KeyProblem, Problem, Report, ask, contain, panic_error, with_causes,
 };

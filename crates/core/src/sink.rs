@@ -4,57 +4,40 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 
-use crate::{Error, KeyRef, Object, ObjectKey, Replacement, Report, ResourceVersion, Tombstone};
+use crate::{Deltas, Error, KeyRef, Object, ObjectKey, Report};
 
 /// What [`Sink::ready`] gives.
 pub type ReadyFuture<'a> = Pin<Box<dyn Future<Output = ()> + Send + 'a>>;
 
 /// What a reflector writes into: a queue, or a store directly.
 ///
-/// Every operation is applied at once and never waits. `Err` means that nothing has changed; `Ok` carries a
-/// [`Report`] of single objects that were left out or need attention, while all others were applied.
+/// A sink applies [`Deltas`], in their order, at once, and never waits. The deltas of one call are one operation: a sink
+/// takes all of them or none.
 ///
-/// Follows client-go 1.37 (`ReflectorStore`).
+/// * `Err` means that nothing has changed: the sink is full or closed, or the known objects of a queue panicked.
+/// * `Ok` means that the deltas were applied. What was wrong with single objects is in the [`Report`], by
+///   [position](crate::Problem::position): an object without a valid key, one whose transform failed and one whose
+///   accessors panic is left out, and all others are applied.
+///
+/// What the variants of [`Delta`](crate::Delta) mean to a sink:
+///
+/// * `Added`, `Updated`, `Replaced`: the object has this state.
+/// * `Deleted`: the object is gone. Deleting what is not there is no error.
+/// * `ReplacedAll`: from now on there is exactly what this list holds, at its version. Of a list that is not
+///   [complete](crate::Replacement::is_complete) the objects are applied and nothing is deleted. What is known of an
+///   object that is left out stays.
+/// * `Sync`, `SyncAll`: the object, or every known object, is to be delivered again. Nothing to do for a sink that
+///   has no consumer.
+/// * `Bookmark`: the source has reached this version without a change.
+///
+/// Queues and stores have these operations by their names in client-go as well (`add`, `update`, `delete`, `replace`,
+/// `resync`). Follows client-go 1.37 (`ReflectorStore`).
 pub trait Sink<T: Object>: Send + Sync {
-    /// The object was added.
+    /// Applies these deltas.
     ///
     /// # Errors
-    /// See [`Error`]; nothing has changed.
-    fn add(&self, object: Arc<T>) -> Result<Report, Error>;
-
-    /// The object was changed.
-    ///
-    /// # Errors
-    /// See [`Error`]; nothing has changed.
-    fn update(&self, object: Arc<T>) -> Result<Report, Error>;
-
-    /// The object is gone. Deleting what is not there is no error.
-    ///
-    /// # Errors
-    /// See [`Error`]; nothing has changed.
-    fn delete(&self, tombstone: Tombstone<Arc<T>>) -> Result<Report, Error>;
-
-    /// From now on there is exactly what this list holds, at its version. Of a list that is not
-    /// [complete](Replacement::is_complete) the objects are applied and nothing is deleted.
-    ///
-    /// # Errors
-    /// See [`Error`]; nothing has changed. Single objects that cannot be taken are in the report instead, and
-    /// whatever was known of them stays.
-    fn replace(&self, replacement: Replacement<T>) -> Result<Report, Error>;
-
-    /// Everything known is to be looked at again. Nothing to do for a sink that keeps no backlog.
-    ///
-    /// # Errors
-    /// See [`Error`]; nothing has changed.
-    fn resync(&self) -> Result<(), Error> {
-        Ok(())
-    }
-
-    /// The source has reached this version without a change.
-    ///
-    /// # Errors
-    /// See [`Error`]; nothing has changed.
-    fn bookmark(&self, version: ResourceVersion) -> Result<(), Error>;
+    /// [`Error::Full`], [`Error::Closed`], [`Error::KnownObjects`]; nothing of the operation has changed.
+    fn apply(&self, deltas: Deltas<T>) -> Result<Report, Error>;
 
     /// Whether the sink wants more now. A producer that respects this never sees [`Error::Full`], as long as
     /// it is the only one.
@@ -89,28 +72,8 @@ pub trait KnownObjects<T: Object>: Send + Sync {
 }
 
 impl<T: Object, S: Sink<T> + ?Sized> Sink<T> for Arc<S> {
-    fn add(&self, object: Arc<T>) -> Result<Report, Error> {
-        (**self).add(object)
-    }
-
-    fn update(&self, object: Arc<T>) -> Result<Report, Error> {
-        (**self).update(object)
-    }
-
-    fn delete(&self, tombstone: Tombstone<Arc<T>>) -> Result<Report, Error> {
-        (**self).delete(tombstone)
-    }
-
-    fn replace(&self, replacement: Replacement<T>) -> Result<Report, Error> {
-        (**self).replace(replacement)
-    }
-
-    fn resync(&self) -> Result<(), Error> {
-        (**self).resync()
-    }
-
-    fn bookmark(&self, version: ResourceVersion) -> Result<(), Error> {
-        (**self).bookmark(version)
+    fn apply(&self, deltas: Deltas<T>) -> Result<Report, Error> {
+        (**self).apply(deltas)
     }
 
     fn is_ready(&self) -> bool {

@@ -4,9 +4,10 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use kinformer_core::{
-    Error as SinkError, KeyRef, Object, ObjectKey, ReadyFuture, Replacement, Report, ResourceVersion, Sink,
+    Delta, Deltas, Error as SinkError, KeyRef, Object, ObjectKey, ReadyFuture, Replacement, Report, Sink,
     Tombstone,
 };
+use smallvec::SmallVec;
 
 use crate::in_flight::{KeyMap, Lookup};
 use crate::incoming::{self, Incoming, Keyed};
@@ -128,7 +129,7 @@ impl<T: Object> Fifo<T> {
     /// # Errors
     /// No valid key, full, closed. Nothing has changed.
     pub fn add(&self, object: impl Into<Arc<T>>) -> Result<Report, SinkError> {
-        Sink::add(self, object.into())
+        Sink::apply(self, Delta::Added(object.into()).into())?.of_one()
     }
 
     /// The same as [`Self::add`].
@@ -136,7 +137,7 @@ impl<T: Object> Fifo<T> {
     /// # Errors
     /// As [`Self::add`].
     pub fn update(&self, object: impl Into<Arc<T>>) -> Result<Report, SinkError> {
-        Sink::update(self, object.into())
+        Sink::apply(self, Delta::Updated(object.into()).into())?.of_one()
     }
 
     /// Queues an object unless its key is queued already: then the queued state stays. For a consumer who
@@ -156,7 +157,7 @@ impl<T: Object> Fifo<T> {
     /// # Errors
     /// No valid key, closed. Nothing has changed.
     pub fn delete(&self, tombstone: impl Into<Tombstone<Arc<T>>>) -> Result<Report, SinkError> {
-        Sink::delete(self, tombstone.into())
+        Sink::apply(self, Delta::Deleted(tombstone.into()).into())?.of_one()
     }
 
     /// Queues exactly this list; what else is queued goes.
@@ -164,7 +165,7 @@ impl<T: Object> Fifo<T> {
     /// # Errors
     /// Closed. Nothing has changed.
     pub fn replace(&self, replacement: Replacement<T>) -> Result<Report, SinkError> {
-        Sink::replace(self, replacement)
+        Sink::apply(self, Delta::ReplacedAll(Box::new(replacement)).into())
     }
 
     /// Waits for the next object. Cancel-safe: dropped while it waits, it has taken nothing.
@@ -310,54 +311,95 @@ impl<T: Object> Fifo<T> {
     }
 }
 
+/// A delta that has asked user code everything and only needs the lock.
+enum Write<T> {
+    Put(ObjectKey, Arc<T>),
+    Remove(ObjectKey),
+    Replace(Keyed<T>),
+}
+
+impl<T: Object> Write<T> {
+    fn of(delta: Delta<T>, position: usize, report: &mut Report) -> Result<Option<Self>, SinkError> {
+        Ok(Some(match delta {
+            Delta::Added(object) | Delta::Updated(object) | Delta::Replaced(object) => {
+                Self::Put(incoming::key(|| object.key())?, object)
+            }
+            Delta::Deleted(tombstone) => Self::Remove(incoming::key(|| tombstone.key())?),
+            Delta::ReplacedAll(list) => {
+                let mut list = Incoming::new(None, *list).keyed();
+                report.extend_at(position, std::mem::take(&mut list.report));
+                Self::Replace(list)
+            }
+            // There is nothing known to deliver again, and no version.
+            _ => return Ok(None),
+        }))
+    }
+}
+
+impl<T: Object> State<T> {
+    /// What is displaced is to be dropped without the lock.
+    fn write(&mut self, write: Write<T>, displaced: &mut Vec<Arc<T>>) {
+        match write {
+            Write::Put(key, object) => {
+                self.populated = true;
+                displaced.extend(self.put(key, object, false));
+            }
+            Write::Remove(key) => {
+                self.populated = true;
+                displaced.extend(self.remove(&key));
+            }
+            Write::Replace(Keyed { objects, all, is_complete, .. }) => {
+                let initial = !std::mem::replace(&mut self.populated, true);
+                let gone = self.items.keys().filter(|key| is_complete && !all.contains_key(*key));
+                let gone: Vec<ObjectKey> = gone.cloned().collect();
+                displaced.extend(gone.iter().filter_map(|key| self.remove(key)));
+                for (key, object) in objects {
+                    displaced.extend(self.put(key, object, initial));
+                }
+            }
+        }
+    }
+}
+
+/// Of a resync and a bookmark there is nothing to queue. A list and a deletion always have room.
 impl<T: Object> Sink<T> for Fifo<T> {
-    fn add(&self, object: Arc<T>) -> Result<Report, SinkError> {
-        self.put(object, |state, key, object| state.put(key, object, false))
-    }
-
-    fn update(&self, object: Arc<T>) -> Result<Report, SinkError> {
-        Sink::add(self, object)
-    }
-
-    fn delete(&self, tombstone: Tombstone<Arc<T>>) -> Result<Report, SinkError> {
-        let key = incoming::key(|| tombstone.key())?;
+    fn apply(&self, deltas: Deltas<T>) -> Result<Report, SinkError> {
+        let (mut writes, mut report) = (SmallVec::<[Write<T>; 1]>::new(), Report::default());
+        let mut position = 0;
+        for delta in deltas {
+            let at = position;
+            position += delta.positions();
+            match Write::of(delta, at, &mut report) {
+                Ok(write) => writes.extend(write),
+                Err(error) => report.push(at, error),
+            }
+        }
+        if writes.is_empty() {
+            return Ok(report);
+        }
         let mut state = self.shared.state.lock();
         if state.closed {
             drop(state);
             return Err(SinkError::Closed);
         }
-        let (was_full, had_synced) = (state.items.len() >= self.shared.limit, state.has_synced());
-        state.populated = true;
-        let dropped = state.remove(&key);
-        self.wake(state, was_full, had_synced);
-        drop(dropped);
-        Ok(Report::default())
-    }
-
-    fn replace(&self, replacement: Replacement<T>) -> Result<Report, SinkError> {
-        let Keyed { objects, all, is_complete, report } = Incoming::new(None, replacement).keyed();
-        let mut dropped = Vec::new();
-        let mut state = self.shared.state.lock();
-        if state.closed {
+        let was_full = state.items.len() >= self.shared.limit;
+        let refused = writes.iter().find_map(|write| match write {
+            Write::Put(key, _) if was_full && !state.items.contains_key(key) => Some(key.to_string()),
+            _ => None,
+        });
+        if let Some(key) = refused {
             drop(state);
-            return Err(SinkError::Closed);
+            return Err(SinkError::Full { key, limit: self.shared.limit });
         }
-        let (was_full, had_synced) = (state.items.len() >= self.shared.limit, state.has_synced());
-        let initial = !std::mem::replace(&mut state.populated, true);
-        let gone = state.items.keys().filter(|key| is_complete && !all.contains_key(*key));
-        let gone: Vec<ObjectKey> = gone.cloned().collect();
-        dropped.extend(gone.iter().filter_map(|key| state.remove(key)));
-        for (key, object) in objects {
-            dropped.extend(state.put(key, object, initial));
+        let had_synced = state.has_synced();
+        let mut displaced = Vec::new();
+        for write in writes {
+            state.write(write, &mut displaced);
         }
         self.wake(state, was_full, had_synced);
         self.shared.items.notify();
-        drop(dropped);
+        drop(displaced);
         Ok(report)
-    }
-
-    fn bookmark(&self, _version: ResourceVersion) -> Result<(), SinkError> {
-        Ok(())
     }
 
     fn is_ready(&self) -> bool {

@@ -21,7 +21,7 @@ impl Equivalent<ObjectKey> for Lookup<'_> {
 }
 
 /// The newest that is known of an object: its state, or that it was deleted.
-pub(crate) enum Newest<T> {
+pub enum Newest<T> {
     State(Option<Arc<T>>),
     Deleted,
 }
@@ -41,7 +41,7 @@ impl<T> Newest<T> {
 /// consumer may finish an object: what the known objects said of that one is out of date, and the queue has
 /// forgotten it. So as long as anyone is asking, what is finished is kept here, and it counts more than what
 /// was said.
-pub(crate) struct InFlight<T> {
+pub struct InFlight<T> {
     keys: KeyMap<Entry<T>>,
     asking: usize,
 }

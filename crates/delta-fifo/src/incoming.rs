@@ -36,13 +36,22 @@ pub(crate) fn object<T: Object>(
     Ok((VersionUpdate::Advance(version), object))
 }
 
-/// A deletion, checked, and the version that it came with. An observed final state comes from the source and passes the
+/// A deletion that was checked.
+pub(crate) struct Deletion<T> {
+    /// The version that it came with.
+    pub(crate) version: VersionUpdate,
+    pub(crate) tombstone: Tombstone<Arc<T>>,
+    /// Why its state was left out.
+    pub(crate) problem: Option<Error>,
+}
+
+/// A deletion. An observed final state comes from the source and passes the
 /// transform as every other state does. A deletion is never left out: if the transform fails, its state is, and the
-/// report says so.
+/// error says so.
 pub(crate) fn deletion<T: Object>(
     transform: Option<&Transform<T>>,
     tombstone: Tombstone<Arc<T>>,
-) -> Result<(VersionUpdate, Tombstone<Arc<T>>, Report), Error> {
+) -> Result<Deletion<T>, Error> {
     let version = asked(
         || tombstone.key(),
         || {
@@ -52,20 +61,20 @@ pub(crate) fn deletion<T: Object>(
             })
         },
     )??;
-    let mut report = Report::default();
+    let mut problem = None;
     let tombstone = match (transform, tombstone) {
         (Some(transform), Tombstone::FinalState(object)) => match transform.apply(object) {
             Ok(object) => Tombstone::FinalState(object),
             Err(Error::Transform { key, source }) => {
                 let tombstone = Tombstone::FinalStateUnknown { key: key.clone(), last_known: None };
-                report.push(0, Error::Transform { key, source });
+                problem = Some(Error::Transform { key, source });
                 tombstone
             }
             Err(error) => return Err(error),
         },
         (_, tombstone) => tombstone,
     };
-    Ok((VersionUpdate::Advance(version), tombstone, report))
+    Ok(Deletion { version: VersionUpdate::Advance(version), tombstone, problem })
 }
 
 /// A list, checked and transformed, with every key once.

@@ -10,7 +10,7 @@
 //! | [`Fifo`] | of the keys | its newest state |
 //! | [`Heap`] | by a priority | its newest state |
 //!
-//! The first two implement [`Queue`], so that a controller can take either. There is no runtime here and no
+//! The first two are one type, [`DeltaQueue`], and implement [`Queue`], so that a controller can take either. There is no runtime here and no
 //! Kubernetes: every wait is async for any executor, or blocking.
 //!
 //! # How it works
@@ -58,8 +58,10 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod backlog;
 mod bound;
 mod delta_fifo;
+mod delta_queue;
 mod error;
 mod fifo;
 mod heap;
@@ -67,7 +69,6 @@ mod in_flight;
 mod incoming;
 mod initial;
 mod known;
-mod methods;
 mod popped;
 mod queue;
 mod real_fifo;
@@ -75,15 +76,17 @@ mod shared;
 mod stats;
 mod sync;
 mod waiting;
+mod writes;
 
 pub use bound::Bound;
-pub use delta_fifo::{DeltaFifo, DeltaFifoBuilder, OnReplace};
+pub use delta_fifo::{DeltaFifo, DeltaFifoBuilder, OnReplace, PerKey};
+pub use delta_queue::{DeltaQueue, DeltaQueueBuilder};
 pub use error::Error;
 pub use fifo::Fifo;
 pub use heap::Heap;
 pub use popped::Popped;
 pub use queue::{BoxFuture, Queue};
-pub use real_fifo::{RealFifo, RealFifoBuilder};
+pub use real_fifo::{InOrder, RealFifo, RealFifoBuilder};
 pub use stats::Stats;
 
 /// Capacity that a queue keeps when it has been drained.

@@ -3,14 +3,14 @@
 use std::ops::Deref;
 use std::sync::Arc;
 
-use kinformer_core::{Delta, KeyError, Object, ObjectKey, VersionUpdate};
+use kinformer_core::{Delta, Deltas, KeyError, Object, ObjectKey, VersionUpdate};
 use smallvec::SmallVec;
 
-pub(crate) type Deltas<T> = SmallVec<[Delta<T>; 1]>;
+use crate::sync::Mutex;
 
 /// Deltas that were popped together, in order, and are being processed for as long as this lives.
 ///
-/// Dropping it says that they have been processed. Until then the queue still counts their keys as known (a
+/// Dropping it marks the deltas as processed. Until then the queue still counts their keys as known (a
 /// replace or a resync would otherwise miss what is neither queued any more nor stored yet), and does not
 /// count them for [`has_synced`](crate::Queue::has_synced). A consumer that is cancelled or panics drops it
 /// as well: a queue has no second delivery.
@@ -21,7 +21,7 @@ pub struct Popped<T: Object> {
     key_error: Option<KeyError>,
     version: VersionUpdate,
     ticket: Ticket,
-    queue: Arc<dyn Finish>,
+    queue: Option<Arc<dyn Finish>>,
 }
 
 /// What the queue needs to know again when the deltas have been processed.
@@ -38,8 +38,20 @@ pub(crate) trait Finish: Send + Sync {
     fn finish(&self, ticket: Ticket);
 }
 
+/// A function that is called once.
+struct Once<F>(Mutex<Option<F>>);
+
+impl<F: FnOnce() + Send + Sync> Finish for Once<F> {
+    fn finish(&self, _: Ticket) {
+        let finish = self.0.lock().take();
+        if let Some(finish) = finish {
+            finish();
+        }
+    }
+}
+
 /// What a pop takes out of a queue under its lock.
-pub(crate) struct Taken<T> {
+pub struct Taken<T> {
     pub(crate) deltas: Deltas<T>,
     pub(crate) in_initial_list: bool,
     pub(crate) key_error: Option<KeyError>,
@@ -63,7 +75,33 @@ impl<T> Taken<T> {
 impl<T: Object> Popped<T> {
     pub(crate) fn new(taken: Taken<T>, queue: Arc<dyn Finish>) -> Self {
         let Taken { deltas, in_initial_list, key_error, version, ticket } = taken;
-        Self { deltas, in_initial_list, key_error, version, ticket, queue }
+        Self { deltas, in_initial_list, key_error, version, ticket, queue: Some(queue) }
+    }
+
+    /// For a [`Queue`](crate::Queue) of your own: deltas in their order, and how the consumer's version moves once they
+    /// and all before them have been processed. See [`Self::version`].
+    pub fn of(deltas: impl Into<Deltas<T>>, version: VersionUpdate) -> Self {
+        Self {
+            deltas: deltas.into(),
+            in_initial_list: false,
+            key_error: None,
+            version,
+            ticket: Ticket::default(),
+            queue: None,
+        }
+    }
+
+    /// For a queue of your own: the first replace brought these.
+    pub fn as_initial_list(mut self) -> Self {
+        self.in_initial_list = true;
+        self
+    }
+
+    /// For a queue of your own: what to do once the deltas have been processed, or their consumer was cancelled or has
+    /// panicked.
+    pub fn on_processed(mut self, finish: impl FnOnce() + Send + Sync + 'static) -> Self {
+        self.queue = Some(Arc::new(Once(Mutex::new(Some(finish)))));
+        self
     }
 
     /// The deltas, in order.
@@ -72,8 +110,8 @@ impl<T: Object> Popped<T> {
     }
 
     /// Takes the deltas out; they still count as being processed until this is dropped.
-    pub fn take(&mut self) -> impl ExactSizeIterator<Item = Delta<T>> + use<T> {
-        std::mem::take(&mut self.deltas).into_iter()
+    pub fn take(&mut self) -> Deltas<T> {
+        std::mem::take(&mut self.deltas)
     }
 
     /// Whether the first replace brought these.
@@ -88,6 +126,11 @@ impl<T: Object> Popped<T> {
     /// still be queued behind it, and so may the rest of a list that was taken apart.
     pub fn version(&self) -> &VersionUpdate {
         &self.version
+    }
+
+    /// Lets the consumer's version move otherwise: for a controller that knows that something is missing.
+    pub fn set_version(&mut self, version: VersionUpdate) {
+        self.version = version;
     }
 
     /// The last delta's object has no valid key any more: it has changed since it was queued. The delta is
@@ -107,7 +150,9 @@ impl<T: Object> Deref for Popped<T> {
 
 impl<T: Object> Drop for Popped<T> {
     fn drop(&mut self) {
-        self.queue.finish(std::mem::take(&mut self.ticket));
+        if let Some(queue) = self.queue.take() {
+            queue.finish(std::mem::take(&mut self.ticket));
+        }
     }
 }
 

@@ -3,33 +3,17 @@
 
 use std::sync::Arc;
 
-use kinformer_core::{Error as SinkError, Object, ResourceVersion, VersionUpdate};
+use kinformer_core::{Error as SinkError, Object, VersionUpdate};
 
+use crate::backlog::{Backlog, Garbage};
 use crate::bound::Bound;
-use crate::in_flight::{InFlight, Newest};
+use crate::in_flight::InFlight;
 use crate::initial::Initial;
 use crate::popped::{Finish, Popped, Taken, Ticket};
 use crate::sync::{Mutex, MutexGuard};
 use crate::waiting::Changes;
+use crate::writes::{Settings, Write, Writes};
 use crate::{Error, Stats};
-
-/// The entries of a queue, in the order of their pops.
-pub(crate) trait Backlog<T>: Send + 'static {
-    /// How many deltas there are.
-    fn depth(&self) -> usize;
-
-    /// How many entries there are: what a pop takes at least one of.
-    fn entries(&self) -> usize;
-
-    /// Notes that everything that was queued up to now leads to a version. Gives it back if nothing is queued.
-    fn reaches(&mut self, version: VersionUpdate) -> Option<VersionUpdate>;
-
-    /// Takes entries of distinct keys, at least one and at most `max`, from the front; says how many.
-    fn take(&mut self, max: usize, flight: &mut InFlight<T>, garbage: &mut Garbage<T>) -> (usize, Taken<T>);
-}
-
-/// What is to be dropped once the lock is released, because dropping may run user code.
-pub(crate) type Garbage<T> = Vec<Newest<T>>;
 
 pub(crate) struct State<T, B> {
     pub(crate) backlog: B,
@@ -93,26 +77,25 @@ impl<T: Object, B: Backlog<T>> Shared<T, B> {
         self.state.lock()
     }
 
-    /// Queues something, if the queue is open and has room. `write` says whether the queue has synced by it.
-    /// What it leaves in the garbage is dropped without the lock, and so is an input that is refused.
-    pub(crate) fn write<I>(
-        &self,
-        input: I,
-        name: impl FnOnce(&I) -> String,
-        write: impl FnOnce(&mut State<T, B>, &mut Garbage<T>, I) -> bool,
-    ) -> Result<(), SinkError> {
+    /// Queues the writes of one operation, if the queue is open and has any room: all of them or none. What is displaced
+    /// is dropped without the lock, and so is what is refused.
+    pub(crate) fn write(&self, settings: &Settings<T>, writes: Writes<T>) -> Result<(), SinkError> {
         let mut garbage = Garbage::new();
         let mut state = self.lock();
         if state.closed {
             drop(state);
             return Err(SinkError::Closed);
         }
-        if state.backlog.depth() >= self.limit {
+        if state.backlog.depth() >= self.limit && writes.iter().any(Write::needs_room) {
             state.refused += 1;
             drop(state);
-            return Err(SinkError::Full { key: name(&input), limit: self.limit });
+            let key = writes.first().map(Write::name).unwrap_or_default();
+            return Err(SinkError::Full { key, limit: self.limit });
         }
-        let synced = write(&mut state, &mut garbage, input);
+        let mut synced = false;
+        for write in writes {
+            synced |= settings.queue(&mut state, write, self.limit, &mut garbage);
+        }
         state.peak_depth = state.peak_depth.max(state.backlog.depth());
         drop(state);
         self.items.notify();
@@ -120,27 +103,6 @@ impl<T: Object, B: Backlog<T>> Shared<T, B> {
             self.synced.notify();
         }
         drop(garbage);
-        Ok(())
-    }
-
-    /// As [`Self::write`], for what is about all objects.
-    pub(crate) fn write_all<I>(
-        &self,
-        input: I,
-        write: impl FnOnce(&mut State<T, B>, &mut Garbage<T>, I) -> bool,
-    ) -> Result<(), SinkError> {
-        self.write(input, |_| "*".into(), write)
-    }
-
-    /// Notes a version that was reached without a delta. It takes no room.
-    pub(crate) fn bookmark(&self, version: ResourceVersion) -> Result<(), SinkError> {
-        let mut state = self.lock();
-        if state.closed {
-            return Err(SinkError::Closed);
-        }
-        state.reaches(VersionUpdate::Advance(version));
-        drop(state);
-        self.items.notify();
         Ok(())
     }
 

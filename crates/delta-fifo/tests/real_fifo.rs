@@ -105,7 +105,7 @@ fn atomic_mode_reports_bad_entries_and_names_what_was_not_delivered() {
     let report = queue.replace(bad).unwrap();
     assert_eq!(report.problems().iter().map(|p| p.position).collect::<Vec<_>>(), [1, 2, 0]);
     let mut popped = queue.try_pop().unwrap().unwrap();
-    let Some(Delta::ReplacedAll(all)) = popped.take().next() else { panic!("no list") };
+    let Some(Delta::ReplacedAll(all)) = popped.take().into_iter().next() else { panic!("no list") };
     assert_eq!(all.objects.len(), 1);
     assert_eq!(all.objects[0].value, 4);
     let names: Vec<_> = all.undelivered.iter().map(|key| key.name()).collect();
@@ -127,7 +127,7 @@ fn an_incomplete_list_deletes_nothing() {
     let atomic = RealFifo::new();
     atomic.replace(incomplete()).unwrap().into_result().unwrap();
     let mut popped = atomic.try_pop().unwrap().unwrap();
-    let Some(Delta::ReplacedAll(all)) = popped.take().next() else { panic!("no list") };
+    let Some(Delta::ReplacedAll(all)) = popped.take().into_iter().next() else { panic!("no list") };
     assert_eq!((all.unreadable, all.is_complete()), (2, false));
 }
 

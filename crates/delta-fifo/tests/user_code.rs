@@ -2,10 +2,13 @@
 #![cfg(not(loom))]
 #![allow(clippy::unwrap_used, clippy::panic)]
 
+mod common;
+
 use std::io::Write;
 use std::sync::Arc;
 
-use kinformer_core::{KeyRef, KnownObjects, Object, ObjectKey, Replacement, Sink};
+use common::WriteOne;
+use kinformer_core::{KeyRef, KnownObjects, Object, ObjectKey, Replacement};
 use kinformer_delta_fifo::{DeltaFifo, Popped, Queue, RealFifo};
 use parking_lot::Mutex;
 

@@ -8,8 +8,8 @@ use std::future::Future;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
-use common::{Consumer, Pod, list, pod, texts};
-use kinformer_core::{Error as SinkError, KeyRef, Object, Sink, Transform};
+use common::{Consumer, Pod, WriteOne, list, pod, texts};
+use kinformer_core::{Error as SinkError, KeyRef, Object, Transform};
 use kinformer_delta_fifo::{Bound, DeltaFifo, Error, Popped, Queue, RealFifo};
 use parking_lot::Mutex;
 
@@ -27,7 +27,7 @@ fn poll<F: Future + Unpin>(future: &mut F) -> Poll<F::Output> {
 }
 
 fn add(queue: &dyn Queue<Pod>, name: &str) {
-    Sink::add(queue, pod(name, 1)).unwrap().into_result().unwrap();
+    queue.add(pod(name, 1)).unwrap().into_result().unwrap();
 }
 
 fn names(popped: &Popped<Pod>) -> Vec<String> {
@@ -66,7 +66,7 @@ async fn a_closed_queue_takes_nothing_and_gives_what_it_has() {
         add(&*queue, "a");
         add(&*queue, "b");
         queue.close();
-        assert!(matches!(Sink::add(&*queue, pod("c", 1)), Err(SinkError::Closed)));
+        assert!(matches!(queue.add(pod("c", 1)), Err(SinkError::Closed)));
         assert!(matches!(queue.delete(pod("a", 1).into()), Err(SinkError::Closed)));
         assert!(matches!(queue.replace(list(&[("c", 1)])), Err(SinkError::Closed)));
         assert_eq!(names(&queue.pop_batch(1).await.unwrap()), ["a"]);
@@ -184,7 +184,7 @@ async fn at_the_bound_producers_wait_until_there_is_room() {
         add(&*queue, "a");
         add(&*queue, "b");
         assert!(!queue.is_ready());
-        let full = Sink::add(&*queue, pod("c", 1)).unwrap_err();
+        let full = queue.add(pod("c", 1)).unwrap_err();
         assert!(matches!(&full, SinkError::Full { key, limit: 2 } if key == "c"), "{full}");
         let list_too = queue.replace(list(&[("d", 1)])).unwrap_err();
         assert!(matches!(&list_too, SinkError::Full { key, .. } if key == "*"));
@@ -210,7 +210,7 @@ async fn close_wakes_producers_who_wait_for_room() {
         assert!(poll(&mut ready).is_pending());
         queue.close();
         ready.await;
-        assert!(matches!(Sink::add(&*queue, pod("b", 1)), Err(SinkError::Closed)));
+        assert!(matches!(queue.add(pod("b", 1)), Err(SinkError::Closed)));
     }
     let queue = DeltaFifo::builder().bound(Bound::Deltas(0)).build();
     queue.ready_blocking();
@@ -255,7 +255,7 @@ fn no_user_code_runs_under_the_lock() {
     ];
     for queue in queues {
         *watched.lock() = Some(queue.clone());
-        Sink::add(&*queue, nosy("a")).unwrap().into_result().unwrap();
+        queue.add(nosy("a")).unwrap().into_result().unwrap();
         // Merged deletions, a list with a double, what is refused, what is popped and dropped.
         queue.delete(nosy("a").into()).unwrap().into_result().unwrap();
         queue.delete(nosy("a").into()).unwrap().into_result().unwrap();
@@ -263,7 +263,7 @@ fn no_user_code_runs_under_the_lock() {
         assert_eq!(queue.replace(double).unwrap().problems().len(), 1);
         drop(queue.try_pop_batch(10).unwrap());
         queue.close();
-        assert!(matches!(Sink::add(&*queue, nosy("c")), Err(SinkError::Closed)));
+        assert!(matches!(queue.add(nosy("c")), Err(SinkError::Closed)));
         while let Ok(popped) = queue.try_pop_batch(10) {
             drop(popped);
         }

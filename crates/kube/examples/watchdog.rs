@@ -9,11 +9,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::ConfigMap;
-use kinformer_core::Delta;
 use kinformer_delta_fifo::DeltaFifo;
 use kinformer_kube::KubeListerWatcher;
 use kinformer_reflector::Reflector;
-use kinformer_store::{Indexer, Transaction};
+use kinformer_store::Indexer;
 use tokio_util::sync::CancellationToken;
 
 #[tokio::main]
@@ -31,23 +30,18 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     // What is quiet for two seconds has ended, as far as this example goes.
     while let Ok(popped) = tokio::time::timeout(Duration::from_secs(2), queue.pop()).await {
         let mut popped = popped?;
-        for delta in popped.take() {
-            let (kind, key) =
-                (delta.delta_type(), delta.key().map(|key| key.to_string()).unwrap_or_default());
-            let change = match delta {
-                Delta::Deleted(tombstone) => store.apply(Transaction::Delete(tombstone))?.0,
-                other => match other.object() {
-                    Some(map) => store.apply(Transaction::Update(map.clone()))?.0,
-                    None => continue,
-                },
-            };
-            match (change.old, change.new) {
+        let applied = store.apply(popped.take());
+        for change in &applied.changes {
+            let kind = change.delta.delta_type();
+            let key = change.key().map(|key| key.to_string()).unwrap_or_default();
+            match (&change.old, change.new_state()) {
                 (None, Some(_)) => println!("{kind}: {key} is new"),
                 (Some(_), Some(_)) => println!("{kind}: {key} was there before"),
                 (Some(_), None) => println!("{kind}: {key} is gone"),
                 (None, None) => println!("{kind}: {key} was never there"),
             }
         }
+        applied.report.into_result()?;
         drop(popped);
         if queue.has_synced() && !alive {
             println!("synced with {} objects", store.len());

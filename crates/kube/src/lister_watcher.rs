@@ -318,15 +318,7 @@ impl<K> KubeListerWatcher<K> {
 
 #[async_trait]
 impl<K: Object + FromWire> ListerWatcher<K> for KubeListerWatcher<K> {
-    async fn list(&self, options: ListOptions) -> Result<List<K>, ApiError> {
-        self.list_each(options, &mut |object| object).await
-    }
-
-    async fn list_each(
-        &self,
-        options: ListOptions,
-        each: &mut (dyn FnMut(Arc<K>) -> Arc<K> + Send),
-    ) -> Result<List<K>, ApiError> {
+    async fn list(&self, options: ListOptions<K>) -> Result<List<K>, ApiError> {
         let answer = self.request(Params::of_list(&options), false).await?;
         let Target { resource: ApiResource { plural, .. }, named, .. } = &self.resource;
         let (encoding, mut body) = answer::body(answer, plural, self.idle).await?;
@@ -339,7 +331,7 @@ impl<K: Object + FromWire> ListerWatcher<K> for KubeListerWatcher<K> {
             let Some(chunk) = chunk.map_err(|_| ApiError::Timeout { after: self.idle })? else { break };
             let fed = decoder.feed(&chunk?, |item| {
                 match decode::item(item, &objects_in, position) {
-                    Ok(Ok(object)) => objects.push(each(object)),
+                    Ok(Ok(object)) => objects.push(options.exchange(object)),
                     Ok(Err(error)) => undecodable.push(error),
                     Err(kind) => other_kind = Some(kind),
                 }

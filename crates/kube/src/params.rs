@@ -32,7 +32,7 @@ impl Params {
         self.get("watch").is_some()
     }
 
-    pub(crate) fn of_list(options: &ListOptions) -> Self {
+    pub(crate) fn of_list<T>(options: &ListOptions<T>) -> Self {
         let mut params = Self::default();
         params.version(&options.resource_version, options.version_match);
         if let Some(limit) = options.limit {

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use futures::{StreamExt, stream};
-use kinformer_core::{Error, KeyRef, Object, Replacement, Report, ResourceVersion, Sink, Tombstone};
+use kinformer_core::{Delta, Deltas, Error, KeyRef, Object, Report, ResourceVersion, Sink};
 use kinformer_reflector::{
     ApiError, Backoff, List, ListOptions, ListerWatcher, Reflector, ReflectorOptions, WatchEvent,
     WatchOptions, WatchStream,
@@ -85,7 +85,7 @@ impl Library {
 
 #[async_trait]
 impl ListerWatcher<Book> for Library {
-    async fn list(&self, _: ListOptions) -> Result<List<Book>, ApiError> {
+    async fn list(&self, _: ListOptions<Book>) -> Result<List<Book>, ApiError> {
         let shelf = self.0.borrow();
         Ok(List::new(shelf.books.values().cloned(), shelf.version() as u64))
     }
@@ -114,13 +114,6 @@ struct Printer {
 }
 
 impl Printer {
-    fn set(&self, what: &str, book: &Book) -> Result<Report, Error> {
-        println!("{what} {} ({} copies)", book.title, book.copies);
-        self.books.lock().insert(book.title.to_owned(), book.copies);
-        self.changed.send_replace(());
-        Ok(Report::default())
-    }
-
     async fn wait_for(&self, title: &str, copies: Option<u32>) {
         let mut changed = self.changed.subscribe();
         while self.books.lock().get(title).copied() != copies && changed.changed().await.is_ok() {}
@@ -128,30 +121,28 @@ impl Printer {
 }
 
 impl Sink<Book> for Printer {
-    fn add(&self, book: Arc<Book>) -> Result<Report, Error> {
-        self.set("added", &book)
-    }
-
-    fn update(&self, book: Arc<Book>) -> Result<Report, Error> {
-        self.set("changed", &book)
-    }
-
-    fn delete(&self, tombstone: Tombstone<Arc<Book>>) -> Result<Report, Error> {
-        println!("removed {}", tombstone.key());
-        self.books.lock().remove(tombstone.key().name());
+    fn apply(&self, deltas: Deltas<Book>) -> Result<Report, Error> {
+        let mut books = self.books.lock();
+        for delta in deltas {
+            match delta {
+                Delta::ReplacedAll(list) => {
+                    println!("listed {} books at version {}", list.objects.len(), list.resource_version);
+                    *books = list.objects.iter().map(|b| (b.title.to_owned(), b.copies)).collect();
+                }
+                Delta::Deleted(tombstone) => {
+                    println!("removed {}", tombstone.key());
+                    books.remove(tombstone.key().name());
+                }
+                delta => {
+                    let Some(book) = delta.object() else { continue };
+                    println!("{} {} ({} copies)", delta.delta_type(), book.title, book.copies);
+                    books.insert(book.title.to_owned(), book.copies);
+                }
+            }
+        }
+        drop(books);
         self.changed.send_replace(());
         Ok(Report::default())
-    }
-
-    fn replace(&self, list: Replacement<Book>) -> Result<Report, Error> {
-        println!("listed {} books at version {}", list.objects.len(), list.resource_version);
-        *self.books.lock() = list.objects.iter().map(|b| (b.title.to_owned(), b.copies)).collect();
-        self.changed.send_replace(());
-        Ok(Report::default())
-    }
-
-    fn bookmark(&self, _: ResourceVersion) -> Result<(), Error> {
-        Ok(())
     }
 }
 

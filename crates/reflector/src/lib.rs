@@ -62,7 +62,7 @@
 //!
 //! #[async_trait::async_trait]
 //! impl ListerWatcher<Host> for Hosts {
-//!     async fn list(&self, _: ListOptions) -> Result<List<Host>, ApiError> {
+//!     async fn list(&self, _: ListOptions<Host>) -> Result<List<Host>, ApiError> {
 //!         let (version, hosts) = &*self.0.borrow();
 //!         Ok(List::new(hosts.iter().cloned(), *version))
 //!     }
@@ -118,7 +118,7 @@ pub use backoff::Backoff;
 pub use error::{ApiError, Status, StatusCause};
 pub use event::{DecodeError, EventType, WatchEvent};
 pub use lister_watcher::{
-    List, ListOptions, ListerWatcher, VersionMatch, WatchListSupport, WatchOptions, WatchStream,
+    Exchange, List, ListOptions, ListerWatcher, VersionMatch, WatchListSupport, WatchOptions, WatchStream,
 };
 pub use options::{Failure, Recovery, ReflectorOptions, WatchListMode};
 pub use probe::ProbeBudget;

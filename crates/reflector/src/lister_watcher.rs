@@ -1,5 +1,6 @@
 //! The source of a reflector.
 
+use std::fmt;
 use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -30,27 +31,12 @@ pub type WatchStream<T> = BoxStream<'static, Result<WatchEvent<T>, ApiError>>;
 pub trait ListerWatcher<T: Object>: Send + Sync {
     /// Every object there is, or one page of them.
     ///
-    /// A source that knows neither versions nor pages ignores the options.
+    /// A source that knows neither versions nor pages ignores the options. One that reads its objects one by one calls
+    /// [`ListOptions::exchange`] with each of them, so that a list that is mostly known is never held twice.
     ///
     /// # Errors
     /// Whatever hindered it. The reflector lists again after a while.
-    async fn list(&self, options: ListOptions) -> Result<List<T>, ApiError>;
-
-    /// As [`Self::list`]; each object passes `each` as soon as it is there, and what that gives is in the list. A source
-    /// that reads its objects one by one shows them one by one, so that a list of which little is kept is never held as a
-    /// whole. By default they are shown when the list is whole.
-    ///
-    /// # Errors
-    /// As [`Self::list`].
-    async fn list_each(
-        &self,
-        options: ListOptions,
-        each: &mut (dyn FnMut(Arc<T>) -> Arc<T> + Send),
-    ) -> Result<List<T>, ApiError> {
-        let mut list = self.list(options).await?;
-        list.objects = list.objects.into_iter().map(each).collect();
-        Ok(list)
-    }
+    async fn list(&self, options: ListOptions<T>) -> Result<List<T>, ApiError>;
 
     /// The changes after `options.resource_version`, in their order.
     ///
@@ -107,16 +93,8 @@ pub trait ListerWatcher<T: Object>: Send + Sync {
 
 #[async_trait]
 impl<T: Object, L: ListerWatcher<T> + ?Sized> ListerWatcher<T> for Arc<L> {
-    async fn list(&self, options: ListOptions) -> Result<List<T>, ApiError> {
+    async fn list(&self, options: ListOptions<T>) -> Result<List<T>, ApiError> {
         (**self).list(options).await
-    }
-
-    async fn list_each(
-        &self,
-        options: ListOptions,
-        each: &mut (dyn FnMut(Arc<T>) -> Arc<T> + Send),
-    ) -> Result<List<T>, ApiError> {
-        (**self).list_each(options, each).await
     }
 
     async fn watch(&self, options: WatchOptions) -> Result<WatchStream<T>, ApiError> {
@@ -147,9 +125,8 @@ pub enum VersionMatch {
 }
 
 /// What a list is to be.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct ListOptions {
+pub struct ListOptions<T> {
     /// Unset: the newest state. `0`: any state. Else a state at least as new, unless `version_match` says
     /// otherwise. Unset on all pages but the first, where the continue token stands for it.
     pub resource_version: ResourceVersion,
@@ -159,12 +136,137 @@ pub struct ListOptions {
     pub limit: Option<NonZeroU32>,
     /// The page to go on with, as the last answer named it.
     pub continue_token: Option<String>,
+    pub(crate) exchange: Exchange<T>,
 }
 
-impl ListOptions {
+impl<T> ListOptions<T> {
     /// Everything in one answer, at this version.
     pub fn at(resource_version: impl Into<ResourceVersion>) -> Self {
         Self { resource_version: resource_version.into(), ..Self::default() }
+    }
+
+    /// With a function that exchanges an object for the identical one that the receiver of the list holds.
+    #[must_use]
+    pub fn with_exchange(mut self, exchange: Exchange<T>) -> Self {
+        self.exchange = exchange;
+        self
+    }
+
+    /// The identical object that the receiver of the list holds already, or else this one.
+    ///
+    /// A source may call this with each object as soon as it is decoded, and put what it gets into the list: then the
+    /// objects that have not changed take no memory while the list is read. Without these calls the list is just as
+    /// correct; the reflector exchanges its objects when the list, or the page, is there.
+    pub fn exchange(&self, object: Arc<T>) -> Arc<T> {
+        self.exchange.apply(object)
+    }
+
+    /// The same request for objects of another type, without the exchange.
+    pub fn retyped<U>(&self) -> ListOptions<U> {
+        ListOptions {
+            resource_version: self.resource_version.clone(),
+            version_match: self.version_match,
+            limit: self.limit,
+            continue_token: self.continue_token.clone(),
+            exchange: Exchange::none(),
+        }
+    }
+}
+
+impl<T> Clone for ListOptions<T> {
+    fn clone(&self) -> Self {
+        Self { exchange: self.exchange.clone(), ..self.retyped() }
+    }
+}
+
+impl<T> Default for ListOptions<T> {
+    fn default() -> Self {
+        Self {
+            resource_version: ResourceVersion::UNSET,
+            version_match: None,
+            limit: None,
+            continue_token: None,
+            exchange: Exchange::none(),
+        }
+    }
+}
+
+/// The exchange does not count.
+impl<T> PartialEq for ListOptions<T> {
+    fn eq(&self, other: &Self) -> bool {
+        let parts = |options: &Self| {
+            let Self { resource_version, version_match, limit, continue_token, .. } = options.clone();
+            (resource_version, version_match, limit, continue_token)
+        };
+        parts(self) == parts(other)
+    }
+}
+
+impl<T> Eq for ListOptions<T> {}
+
+impl<T> fmt::Debug for ListOptions<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ListOptions")
+            .field("resource_version", &self.resource_version)
+            .field("version_match", &self.version_match)
+            .field("limit", &self.limit)
+            .field("continue_token", &self.continue_token)
+            .finish_non_exhaustive()
+    }
+}
+
+/// A function that exchanges an object from the source for the identical one that the receiver holds already, so that
+/// listing everything again takes the memory of what has changed.
+///
+/// Clones share the function.
+pub struct Exchange<T>(Option<Arc<ExchangeFunction<T>>>);
+
+type ExchangeFunction<T> = dyn Fn(Arc<T>) -> Arc<T> + Send + Sync;
+
+impl<T> Exchange<T> {
+    /// Gives back each object as it is.
+    pub fn none() -> Self {
+        Self(None)
+    }
+
+    /// Exchanges objects by this function. It gives back the same object, or one that is identical to it in all that
+    /// its users can see. It must not panic.
+    pub fn new(function: impl Fn(Arc<T>) -> Arc<T> + Send + Sync + 'static) -> Self {
+        Self(Some(Arc::new(function)))
+    }
+
+    /// The identical object that is held already, or else this one.
+    pub fn apply(&self, object: Arc<T>) -> Arc<T> {
+        match &self.0 {
+            Some(function) => function(object),
+            None => object,
+        }
+    }
+
+    /// Exchanges all objects of a list, where there is something to exchange.
+    pub(crate) fn apply_all(&self, objects: &mut [Arc<T>]) {
+        let Some(function) = &self.0 else { return };
+        for object in objects {
+            *object = function(object.clone());
+        }
+    }
+}
+
+impl<T> Clone for Exchange<T> {
+    fn clone(&self) -> Self {
+        Self(self.0.clone())
+    }
+}
+
+impl<T> Default for Exchange<T> {
+    fn default() -> Self {
+        Self::none()
+    }
+}
+
+impl<T> fmt::Debug for Exchange<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if self.0.is_some() { "Exchange" } else { "Exchange::none()" })
     }
 }
 

@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use futures::FutureExt;
-use kinformer_core::{Error, Object, Replacement, Report, ResourceVersion, Sink, contain};
+use kinformer_core::{Delta, Error, Object, Replacement, Report, ResourceVersion, Sink, contain};
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 
@@ -23,8 +23,8 @@ use crate::state::{Shared, count};
 use crate::stream::{Next, OpenWatch, Waker};
 use crate::unreadable::{broken, take_unreadable};
 use crate::{
-    ApiError, Failure, ListOptions, ListerWatcher, NextRequest, Recovery, ReflectorOptions, ReflectorState,
-    StopReason, VersionMatch, WatchEvent, WatchListMode, WatchListSupport, WatchOptions,
+    ApiError, Exchange, Failure, ListOptions, ListerWatcher, NextRequest, Recovery, ReflectorOptions,
+    ReflectorState, StopReason, VersionMatch, WatchEvent, WatchListMode, WatchListSupport, WatchOptions,
 };
 
 /// What may be retried without an end because no request has got through, is; everything else this often.
@@ -41,6 +41,8 @@ pub(crate) const FOREVER: Duration = Duration::from_secs(365 * 24 * 3600);
 pub(crate) struct Machine<T: Object, S> {
     pub(crate) source: Arc<dyn ListerWatcher<T>>,
     pub(crate) sink: S,
+    /// Gives what the sink holds already in place of what a list or watch-list brings again.
+    exchange: Exchange<T>,
     pub(crate) options: ReflectorOptions,
     pub(crate) shared: Arc<Shared>,
     pub(crate) cancel: CancellationToken,
@@ -135,6 +137,7 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
     pub(crate) fn new(
         source: Arc<dyn ListerWatcher<T>>,
         sink: S,
+        exchange: Exchange<T>,
         options: ReflectorOptions,
         shared: Arc<Shared>,
         cancel: CancellationToken,
@@ -143,6 +146,7 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
         Self {
             source,
             sink,
+            exchange,
             requests: RequestWindow::new(options.request_limit),
             probing: Probing::new(budget),
             very_short: 0,
@@ -277,7 +281,7 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
             None => None,
         };
         self.shared.set_state(ReflectorState::Listing { resource_version: version.clone(), pages: 0 });
-        let pager = Pager { source: &*self.source, shared: &self.shared, options: &self.options };
+        let pager = self.pager();
         let asked = version.clone();
         let list = self.or_cancel(pager.list(ListOptions { limit, ..ListOptions::at(version) })).await?;
         let older = |list: &WholeList<T>| went_back(&asked, &list.resource_version);
@@ -316,6 +320,11 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
         Ok(Step::Watch(None))
     }
 
+    fn pager(&self) -> Pager<'_, T> {
+        let Self { source, shared, options, exchange, .. } = self;
+        Pager { source: &**source, shared, options, exchange }
+    }
+
     /// A source that had versions does not lose them.
     fn has_version(&self, version: &ResourceVersion) -> Result<(), ApiError> {
         match version.is_unset() && !self.version.is_unset() {
@@ -342,7 +351,8 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
         self.wait_for_room().await?;
         let (version, is_complete) = (list.resource_version.clone(), list.is_complete());
         drop(self.shared.forget_relist());
-        match contain(|| self.sink.replace(list)) {
+        let deltas = Delta::ReplacedAll(Box::new(list)).into();
+        match contain(|| self.sink.apply(deltas)) {
             Ok(Ok(report)) => self.report_problems("replace", report),
             Ok(Err(Error::Closed)) => return Err(StopReason::SinkClosed),
             Ok(Err(source)) => {
@@ -380,7 +390,7 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
         self.admit(NextRequest::List).await?;
         let exact =
             ListOptions { version_match: Some(VersionMatch::Exact), ..ListOptions::at(version.clone()) };
-        let pager = Pager { source: &*self.source, shared: &self.shared, options: &self.options };
+        let pager = self.pager();
         let difference = match self.or_cancel(pager.list(exact)).await? {
             Ok(second) => consistency::compare(list, &second),
             // That version may be gone by now; the check is not possible then, and that is worth knowing.
@@ -476,6 +486,10 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
                 }
                 WatchEvent::Unexpected { what, .. } => self.unexpected(what),
                 event => {
+                    let event = match event {
+                        WatchEvent::Added(object) => WatchEvent::Added(self.exchange.apply(object)),
+                        event => event,
+                    };
                     if let WatchEvent::Undecodable(error) = &event {
                         count(&self.shared.counters.decode_errors);
                         if let Some(error) = broken(error) {
@@ -605,12 +619,13 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
         if self.resync_at.is_none_or(|due| Instant::now() < due) {
             return Ok(None);
         }
-        let wanted = self.options.should_resync.as_ref().map_or(Ok(true), |ask| contain(|| ask()));
+        let wanted = self.options.take_due_resyncs.as_ref().map_or(Ok(true), |take| contain(|| take()));
         let error = match wanted {
             Ok(true) => {
                 self.wait_for_room().await?;
-                match contain(|| self.sink.resync()) {
-                    Ok(Ok(())) => {
+                match contain(|| self.sink.apply(Delta::SyncAll.into())) {
+                    Ok(Ok(report)) => {
+                        self.report_problems("resync", report);
                         count(&self.shared.counters.resyncs);
                         None
                     }
@@ -621,7 +636,7 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
             }
             Ok(false) => None,
             Err(source) => {
-                self.report_skipped(ApiError::Panic { operation: "should_resync", source });
+                self.report_skipped(ApiError::Panic { operation: "take_due_resyncs", source });
                 None
             }
         };
@@ -631,26 +646,25 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
 
     // ---- sink ----
 
-    pub(crate) fn give(
-        &self,
-        operation: &'static str,
-        call: impl FnOnce(&S) -> Result<Report, Error>,
-    ) -> Result<Given, StopReason> {
-        match contain(|| call(&self.sink)) {
-            Ok(Ok(report)) => self.report_problems(operation, report),
+    pub(crate) fn give(&self, operation: &'static str, delta: Delta<T>) -> Result<Given, StopReason> {
+        let report = match contain(|| self.sink.apply(delta.into())) {
+            Ok(Ok(report)) => report,
             Ok(Err(Error::Closed)) => return Err(StopReason::SinkClosed),
             Ok(Err(Error::Full { .. })) => return Ok(Given::NoRoom),
-            Ok(Err(Error::Key(error))) => {
-                return Ok(Given::Refused(ApiError::BrokenEvent { source: Box::new(error) }));
-            }
             Ok(Err(source)) => {
                 count(&self.shared.counters.sink_problems);
                 self.report_skipped(ApiError::Sink { operation, source });
                 return Ok(Given::LeftOut);
             }
             Err(source) => return Ok(Given::Panicked(ApiError::Panic { operation, source })),
+        };
+        let left_out = report.problems().iter().any(|problem| problem.left_out);
+        // An object without a key may be any object.
+        if let Some(Error::Key(error)) = report.problems().first().map(|problem| &problem.error) {
+            return Ok(Given::Refused(ApiError::BrokenEvent { source: Box::new(error.clone()) }));
         }
-        Ok(Given::Done)
+        self.report_problems(operation, report);
+        Ok(if left_out { Given::LeftOut } else { Given::Done })
     }
 
     fn report_problems(&self, operation: &'static str, report: Report) {

@@ -12,7 +12,7 @@ use crate::{ApiError, Backoff, RequestLimit};
 #[non_exhaustive]
 pub struct ReflectorOptions {
     pub(crate) resync_period: Option<Duration>,
-    pub(crate) should_resync: Option<Arc<ShouldResync>>,
+    pub(crate) take_due_resyncs: Option<Arc<TakeDueResyncs>>,
     pub(crate) page_size: Option<NonZeroU32>,
     pub(crate) watch_list: WatchListMode,
     pub(crate) watch_list_deadline: Duration,
@@ -26,7 +26,7 @@ pub struct ReflectorOptions {
     pub(crate) request_limit: RequestLimit,
 }
 
-pub(crate) type ShouldResync = dyn Fn() -> bool + Send + Sync;
+pub(crate) type TakeDueResyncs = dyn Fn() -> bool + Send + Sync;
 pub(crate) type ErrorHook = dyn Fn(&Failure<'_>) + Send + Sync;
 
 /// Shorter watches would be a burden on the server for nothing.
@@ -89,7 +89,7 @@ impl Default for ReflectorOptions {
     fn default() -> Self {
         Self {
             resync_period: None,
-            should_resync: None,
+            take_due_resyncs: None,
             page_size: None,
             watch_list: WatchListMode::Auto,
             watch_list_deadline: Duration::from_secs(120),
@@ -119,12 +119,13 @@ impl ReflectorOptions {
         self
     }
 
-    /// Asked whenever the resync period is over; no resync if it says no or panics.
+    /// Called whenever the resync period is over: takes the resyncs that have become due, and says whether there are
+    /// any. There is no resync if it says no or panics. Without this, every period ends with a resync.
     ///
     /// Follows client-go 1.37 (`ShouldResync`).
     #[must_use]
-    pub fn should_resync(mut self, ask: impl Fn() -> bool + Send + Sync + 'static) -> Self {
-        self.should_resync = Some(Arc::new(ask));
+    pub fn take_due_resyncs(mut self, take: impl Fn() -> bool + Send + Sync + 'static) -> Self {
+        self.take_due_resyncs = Some(Arc::new(take));
         self
     }
 

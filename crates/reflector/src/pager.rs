@@ -12,7 +12,9 @@ use tokio::time::Instant;
 
 use crate::contained::contained;
 use crate::state::{Shared, count};
-use crate::{ApiError, DecodeError, List, ListOptions, ListerWatcher, ReflectorOptions, ReflectorState};
+use crate::{
+    ApiError, DecodeError, Exchange, List, ListOptions, ListerWatcher, ReflectorOptions, ReflectorState,
+};
 
 pub(crate) const PAGE_SIZE: NonZeroU32 = NonZeroU32::new(500).unwrap();
 
@@ -37,6 +39,7 @@ pub(crate) struct Pager<'a, T: Object> {
     pub(crate) source: &'a dyn ListerWatcher<T>,
     pub(crate) shared: &'a Shared,
     pub(crate) options: &'a ReflectorOptions,
+    pub(crate) exchange: &'a Exchange<T>,
 }
 
 /// Why there is no list.
@@ -52,7 +55,7 @@ impl<T: Object> Pager<'_, T> {
     ///
     /// Follows client-go 1.37 (`ListPager.ListWithAlloc`), which ignores a continue token of the list in one piece, and
     /// the versions of later pages.
-    pub(crate) async fn list(&self, first: ListOptions) -> Result<WholeList<T>, ApiError> {
+    pub(crate) async fn list(&self, first: ListOptions<T>) -> Result<WholeList<T>, ApiError> {
         count(&self.shared.counters.lists);
         let in_one_piece = ListOptions { limit: None, ..first.clone() };
         match self.pages(first).await {
@@ -66,7 +69,7 @@ impl<T: Object> Pager<'_, T> {
         }
     }
 
-    async fn pages(&self, first: ListOptions) -> Result<WholeList<T>, Failed> {
+    async fn pages(&self, first: ListOptions<T>) -> Result<WholeList<T>, Failed> {
         let started = Instant::now();
         let version = first.resource_version.clone();
         let limit = first.limit;
@@ -120,12 +123,14 @@ impl<T: Object> Pager<'_, T> {
         Ok(whole)
     }
 
-    async fn page(&self, options: ListOptions) -> Result<List<T>, ApiError> {
+    async fn page(&self, options: ListOptions<T>) -> Result<List<T>, ApiError> {
         let after = self.options.list_timeout;
+        let options = options.with_exchange(self.exchange.clone());
         let request = contained("list", async { self.source.list(options).await });
         let mut list =
             tokio::time::timeout(after, request).await.unwrap_or(Err(ApiError::Timeout { after }))?;
         count(&self.shared.counters.pages);
+        self.exchange.apply_all(&mut list.objects);
         // An empty token is how the wire says that there is none.
         list.continue_token = list.continue_token.filter(|token| !token.is_empty());
         Ok(list)

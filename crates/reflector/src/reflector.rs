@@ -8,7 +8,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::machine::Machine;
 use crate::state::Shared;
-use crate::{ListerWatcher, ReflectorHandle, ReflectorOptions, StopReason};
+use crate::{Exchange, ListerWatcher, ReflectorHandle, ReflectorOptions, StopReason};
 
 /// Keeps a sink equal to a source: lists it once, then follows its changes, through every failure.
 ///
@@ -16,6 +16,7 @@ use crate::{ListerWatcher, ReflectorHandle, ReflectorOptions, StopReason};
 pub struct Reflector<T: Object, S: Sink<T>> {
     source: Arc<dyn ListerWatcher<T>>,
     sink: S,
+    exchange: Exchange<T>,
     options: ReflectorOptions,
     stop_on_drop: StopOnDrop,
 }
@@ -43,7 +44,15 @@ impl<T: Object, S: Sink<T>> Reflector<T, S> {
         options: ReflectorOptions,
     ) -> Self {
         let shared = Arc::new(Shared::new(name.into()));
-        Self { source: Arc::new(source), sink, options, stop_on_drop: StopOnDrop(shared) }
+        let exchange = Exchange::none();
+        Self { source: Arc::new(source), sink, exchange, options, stop_on_drop: StopOnDrop(shared) }
+    }
+
+    /// Exchanges the objects of lists and watch-lists for identical ones that the sink holds already: see [`Exchange`].
+    #[must_use]
+    pub fn exchange(mut self, exchange: Exchange<T>) -> Self {
+        self.exchange = exchange;
+        self
     }
 
     /// What looks at it from anywhere, before, while and after it runs.
@@ -57,9 +66,9 @@ impl<T: Object, S: Sink<T>> Reflector<T, S> {
     /// every wait at once and closes the watch; cancelled before the start, nothing is asked of the source.
     /// Dropping the future has the same effect as a cancel. In each case the sink stays as it is.
     pub async fn run(self, cancel: CancellationToken) -> StopReason {
-        let Self { source, sink, options, stop_on_drop } = self;
+        let Self { source, sink, exchange, options, stop_on_drop } = self;
         let shared = stop_on_drop.0.clone();
-        let reason = Machine::new(source, sink, options, shared.clone(), cancel).run().await;
+        let reason = Machine::new(source, sink, exchange, options, shared.clone(), cancel).run().await;
         shared.stop(reason);
         tracing::debug!(reflector = %shared.name, ?reason, "reflector stopped");
         reason

@@ -3,7 +3,7 @@
 use std::pin::pin;
 use std::time::Duration;
 
-use kinformer_core::{Object, Report, ResourceVersion, Sink, Tombstone, ask};
+use kinformer_core::{Delta, Object, ResourceVersion, Sink, Tombstone, ask};
 use tokio::time::{Instant, sleep_until, timeout_at};
 
 use crate::contained::contained;
@@ -243,10 +243,10 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
             return Ok(Given::Refused(error));
         }
         let mut given = match event {
-            WatchEvent::Added(object) => self.give("add", |sink| sink.add(object))?,
-            WatchEvent::Modified(object) => self.give("update", |sink| sink.update(object))?,
+            WatchEvent::Added(object) => self.give("add", Delta::Added(object))?,
+            WatchEvent::Modified(object) => self.give("update", Delta::Updated(object))?,
             WatchEvent::Deleted(object) => {
-                self.give("delete", |sink| sink.delete(Tombstone::FinalState(object)))?
+                self.give("delete", Delta::Deleted(Tombstone::FinalState(object)))?
             }
             WatchEvent::Bookmark { .. } => {
                 count(&self.shared.counters.bookmarks);
@@ -261,7 +261,7 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
                     // That it is gone is all there is to know of it.
                     (Some(key), Some(EventType::Deleted)) => {
                         let tombstone = Tombstone::FinalStateUnknown { key: key.clone(), last_known: None };
-                        self.give("delete", |sink| sink.delete(tombstone))?
+                        self.give("delete", Delta::Deleted(tombstone))?
                     }
                     _ => Given::LeftOut,
                 };
@@ -286,7 +286,7 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
     }
 
     fn give_bookmark(&self, version: ResourceVersion) -> Result<Given, StopReason> {
-        self.give("bookmark", |sink| sink.bookmark(version).map(|()| Report::default()))
+        self.give("bookmark", Delta::Bookmark(version))
     }
 
     /// Whether that is anywhere else. Never back: what has been seen would come again.

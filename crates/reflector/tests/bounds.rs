@@ -3,9 +3,9 @@
 use static_assertions::assert_impl_all;
 
 use kinformer_reflector::{
-    ApiError, Backoff, DecodeError, List, ListOptions, Reflector, ReflectorHandle, ReflectorOptions,
-    ReflectorState, Statistics, Status, StatusCause, StopReason, WatchEvent, WatchListSupport, WatchOptions,
-    WatchStream,
+    ApiError, Backoff, DecodeError, Exchange, List, ListOptions, Reflector, ReflectorHandle,
+    ReflectorOptions, ReflectorState, Statistics, Status, StatusCause, StopReason, WatchEvent,
+    WatchListSupport, WatchOptions, WatchStream,
 };
 use kinformer_testing::{FakeSource, Item, RecordingSink, ScriptedSource};
 
@@ -13,7 +13,8 @@ assert_impl_all!(ApiError: Send, Sync, std::error::Error);
 assert_impl_all!(Backoff: Send, Sync, Clone);
 assert_impl_all!(DecodeError: Send, Sync, Clone, std::error::Error);
 assert_impl_all!(List<Item>: Send, Sync);
-assert_impl_all!(ListOptions: Send, Sync, Clone);
+assert_impl_all!(ListOptions<Item>: Send, Sync, Clone);
+assert_impl_all!(Exchange<Item>: Send, Sync, Clone);
 assert_impl_all!(Reflector<Item, RecordingSink<Item>>: Send, Sync);
 assert_impl_all!(ReflectorHandle: Send, Sync, Clone);
 assert_impl_all!(ReflectorOptions: Send, Sync, Clone);

@@ -127,7 +127,7 @@ struct Endless(fn(u64) -> (String, String), AtomicU64);
 
 #[async_trait::async_trait]
 impl ListerWatcher<Item> for Endless {
-    async fn list(&self, _: ListOptions) -> Result<List<Item>, ApiError> {
+    async fn list(&self, _: ListOptions<Item>) -> Result<List<Item>, ApiError> {
         let page = self.1.fetch_add(1, Ordering::Relaxed);
         let (name, token) = (self.0)(page);
         Ok(List::new([Item::new(&name, 1)], 7).continue_token(token))
@@ -167,7 +167,7 @@ async fn a_list_takes_at_most_an_hour() {
     struct Slow(AtomicU64);
     #[async_trait::async_trait]
     impl ListerWatcher<Item> for Slow {
-        async fn list(&self, _: ListOptions) -> Result<List<Item>, ApiError> {
+        async fn list(&self, _: ListOptions<Item>) -> Result<List<Item>, ApiError> {
             tokio::time::sleep(300 * SECOND).await;
             let page = self.0.fetch_add(1, Ordering::Relaxed).to_string();
             Ok(List::new([Item::new(&page, 1)], 7).continue_token(page))

@@ -9,12 +9,11 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use futures::StreamExt;
-use kinformer_core::Object;
+use kinformer_core::{Delta, Object};
 use kinformer_reflector::{
     ApiError, DecodeError, List, ListOptions, ListerWatcher, Reflector, ReflectorOptions, Status, StopReason,
     WatchEvent, WatchListSupport, WatchOptions, WatchStream,
 };
-use kinformer_testing::fake_source::Record;
 use kinformer_testing::{FakeSource, Item, RecordingSink};
 use proptest::prelude::*;
 use tokio_util::sync::CancellationToken;
@@ -96,7 +95,7 @@ fn strikes(left: &AtomicU8) -> bool {
 
 #[async_trait::async_trait]
 impl ListerWatcher<Item> for Damaging {
-    async fn list(&self, options: ListOptions) -> Result<List<Item>, ApiError> {
+    async fn list(&self, options: ListOptions<Item>) -> Result<List<Item>, ApiError> {
         let mut list = self.server.list(options).await?;
         if !list.objects.is_empty() && strikes(&self.lists) {
             let position = list.objects.len() / 2;
@@ -135,7 +134,7 @@ fn server(kind: u8) -> FakeSource<Item> {
 }
 
 /// For one key the versions only rise, as far as they are told by the watch.
-fn check_versions(records: &[Record<Item>]) {
+fn check_versions(records: &[Delta<Item>]) {
     let mut newest: HashMap<String, u64> = HashMap::new();
     let mut see = |item: &Arc<Item>, what: &str| {
         let seen = newest.entry(item.key().to_string()).or_default();
@@ -144,11 +143,11 @@ fn check_versions(records: &[Record<Item>]) {
     };
     for record in records {
         match record {
-            Record::Add(item) => see(item, "add"),
-            Record::Update(item) => see(item, "update"),
-            Record::Replace(list) => list.objects.iter().for_each(|item| see(item, "replace")),
-            Record::Delete(tombstone) => tombstone.object().iter().for_each(|item| see(item, "delete")),
-            Record::Resync | Record::Bookmark(_) => {}
+            Delta::Added(item) => see(item, "add"),
+            Delta::Updated(item) => see(item, "update"),
+            Delta::ReplacedAll(list) => list.objects.iter().for_each(|item| see(item, "replace")),
+            Delta::Deleted(tombstone) => tombstone.object().iter().for_each(|item| see(item, "delete")),
+            other => assert!(matches!(other, Delta::SyncAll | Delta::Bookmark(_)), "{other:?}"),
         }
     }
 }

@@ -98,7 +98,7 @@ impl Tape {
 
 #[async_trait::async_trait]
 impl ListerWatcher<Item> for Tape {
-    async fn list(&self, options: ListOptions) -> Result<List<Item>, ApiError> {
+    async fn list(&self, options: ListOptions<Item>) -> Result<List<Item>, ApiError> {
         let a_part =
             options.continue_token.is_some() || std::mem::take(&mut self.inner.lock().replaces_a_page);
         if !a_part {
@@ -225,7 +225,7 @@ struct OneEvent<F> {
 
 #[async_trait::async_trait]
 impl<F: Fn(u64) -> WatchEvent<Item> + Send + Sync> ListerWatcher<Item> for OneEvent<F> {
-    async fn list(&self, _: ListOptions) -> Result<List<Item>, ApiError> {
+    async fn list(&self, _: ListOptions<Item>) -> Result<List<Item>, ApiError> {
         self.tape.asked().await;
         Ok(List::new([], self.version.clone()))
     }

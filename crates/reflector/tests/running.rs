@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use common::*;
 use futures::{StreamExt, stream};
-use kinformer_core::{Error, Replacement, Report, ResourceVersion, Sink, Tombstone};
+use kinformer_core::{Deltas, Error, Report, ResourceVersion, Sink};
 use kinformer_reflector::{
     ApiError, List, ListOptions, ListerWatcher, Recovery, Reflector, ReflectorOptions, ReflectorState,
     StopReason, WatchEvent, WatchOptions, WatchStream,
@@ -93,7 +93,7 @@ async fn a_dropped_run_closes_the_watch_and_tells_its_handles() {
 async fn the_resync_timer_asks_and_then_resyncs_and_the_watch_goes_on() {
     let asked = Arc::new(AtomicUsize::new(0));
     let counter = asked.clone();
-    let options = steady().resync_period(10 * SECOND).should_resync(move || {
+    let options = steady().resync_period(10 * SECOND).take_due_resyncs(move || {
         match counter.fetch_add(1, Ordering::Relaxed) {
             1 => false,
             2 => std::panic::resume_unwind(Box::new("asked too much")),
@@ -304,7 +304,7 @@ struct OnlyList;
 
 #[async_trait::async_trait]
 impl ListerWatcher<Item> for OnlyList {
-    async fn list(&self, _: ListOptions) -> Result<List<Item>, ApiError> {
+    async fn list(&self, _: ListOptions<Item>) -> Result<List<Item>, ApiError> {
         Ok(List::new([Item::new("a", 0)], ResourceVersion::UNSET))
     }
 }
@@ -330,7 +330,7 @@ struct Flood;
 
 #[async_trait::async_trait]
 impl ListerWatcher<Item> for Flood {
-    async fn list(&self, _: ListOptions) -> Result<List<Item>, ApiError> {
+    async fn list(&self, _: ListOptions<Item>) -> Result<List<Item>, ApiError> {
         Ok(List::new([], 1))
     }
 
@@ -343,24 +343,8 @@ impl ListerWatcher<Item> for Flood {
 struct Drain;
 
 impl Sink<Item> for Drain {
-    fn add(&self, _: Arc<Item>) -> Result<Report, Error> {
+    fn apply(&self, _: Deltas<Item>) -> Result<Report, Error> {
         Ok(Report::default())
-    }
-
-    fn update(&self, _: Arc<Item>) -> Result<Report, Error> {
-        Ok(Report::default())
-    }
-
-    fn delete(&self, _: Tombstone<Arc<Item>>) -> Result<Report, Error> {
-        Ok(Report::default())
-    }
-
-    fn replace(&self, _: Replacement<Item>) -> Result<Report, Error> {
-        Ok(Report::default())
-    }
-
-    fn bookmark(&self, _: ResourceVersion) -> Result<(), Error> {
-        Ok(())
     }
 }
 

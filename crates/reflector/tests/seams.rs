@@ -118,7 +118,7 @@ impl Restless {
 
 #[async_trait::async_trait]
 impl ListerWatcher<Item> for Restless {
-    async fn list(&self, _: ListOptions) -> Result<List<Item>, ApiError> {
+    async fn list(&self, _: ListOptions<Item>) -> Result<List<Item>, ApiError> {
         Ok(List::new([Item::new("a", 1)], self.version()))
     }
 

@@ -414,7 +414,7 @@ struct Unanswered {
 
 #[async_trait::async_trait]
 impl ListerWatcher<Item> for Unanswered {
-    async fn list(&self, options: ListOptions) -> Result<List<Item>, ApiError> {
+    async fn list(&self, options: ListOptions<Item>) -> Result<List<Item>, ApiError> {
         self.source.list(options).await
     }
 
@@ -480,7 +480,7 @@ struct OfMany {
 
 #[async_trait::async_trait]
 impl ListerWatcher<Item> for OfMany {
-    async fn list(&self, options: ListOptions) -> Result<List<Item>, ApiError> {
+    async fn list(&self, options: ListOptions<Item>) -> Result<List<Item>, ApiError> {
         self.source.list(options).await
     }
 

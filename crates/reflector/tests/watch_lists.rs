@@ -258,7 +258,7 @@ const EVENTS: usize = 30_000;
 
 #[async_trait::async_trait]
 impl ListerWatcher<Counted> for Repeating {
-    async fn list(&self, _: ListOptions) -> Result<List<Counted>, ApiError> {
+    async fn list(&self, _: ListOptions<Counted>) -> Result<List<Counted>, ApiError> {
         Err(ApiError::source("there is only a watch-list"))
     }
 

@@ -76,7 +76,7 @@ impl Settings {
 
 #[async_trait]
 impl ListerWatcher<Setting> for Settings {
-    async fn list(&self, _: ListOptions) -> Result<List<Setting>, ApiError> {
+    async fn list(&self, _: ListOptions<Setting>) -> Result<List<Setting>, ApiError> {
         let table = self.0.borrow();
         Ok(List::new(table.settings.values().cloned(), table.version()))
     }

@@ -5,16 +5,16 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use kinformer_core::{Object, Transform};
+use kinformer_core::{KnownObjects, Object, Transform};
 use kinformer_delta_fifo::{Bound, DeltaFifo, Queue, RealFifo};
 use kinformer_processor::{InitialState, SharedProcessor};
-use kinformer_reflector::{Failure, ListerWatcher, ReflectorOptions};
+use kinformer_reflector::{Exchange, Failure, ListerWatcher, ReflectorOptions};
 use kinformer_store::{IndexFunction, Indexer, IndexerBuilder};
 
 use crate::Error;
 use crate::informer::{Parts, SharedIndexInformer};
 use crate::objects::Objects;
-use crate::reuse::Reusing;
+use crate::reuse;
 
 /// Which queue lies between the reflector and the store.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -30,6 +30,55 @@ pub enum QueueKind {
     DeltaFifo,
 }
 
+/// What an informer gives to its queue.
+#[non_exhaustive]
+pub struct QueueParts<T> {
+    /// The informer's store. A queue that takes lists apart asks it which objects are missing in a list.
+    pub known_objects: Arc<dyn KnownObjects<T>>,
+    /// What every object from the source passes once before it is queued: objects that were added, changed or listed,
+    /// and the final states of deleted ones.
+    pub transform: Option<Transform<T>>,
+    /// How much may be queued before the source is not read any further.
+    pub bound: Bound,
+}
+
+impl<T> fmt::Debug for QueueParts<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("QueueParts")
+            .field("transform", &self.transform)
+            .field("bound", &self.bound)
+            .finish_non_exhaustive()
+    }
+}
+
+type NewQueue<T> = Box<dyn FnOnce(QueueParts<T>) -> Arc<dyn Queue<T>> + Send>;
+
+impl QueueKind {
+    /// A queue of this kind, for [`SharedIndexInformerBuilder::queue_with`].
+    pub fn build<T: Object>(self, parts: QueueParts<T>) -> Arc<dyn Queue<T>> {
+        let QueueParts { known_objects, transform, bound } = parts;
+        match self {
+            Self::RealFifo | Self::RealFifoByObject => {
+                let mut queue = RealFifo::builder().bound(bound);
+                if self == Self::RealFifoByObject {
+                    queue = queue.known_objects(known_objects);
+                }
+                if let Some(transform) = transform {
+                    queue = queue.transform(transform);
+                }
+                Arc::new(queue.build())
+            }
+            Self::DeltaFifo => {
+                let mut queue = DeltaFifo::builder().bound(bound).known_objects(known_objects);
+                if let Some(transform) = transform {
+                    queue = queue.transform(transform);
+                }
+                Arc::new(queue.build())
+            }
+        }
+    }
+}
+
 /// Puts a [`SharedIndexInformer`] together. What is set here cannot be changed afterwards.
 #[must_use = "nothing is built yet"]
 pub struct SharedIndexInformerBuilder<T: Object> {
@@ -40,7 +89,7 @@ pub struct SharedIndexInformerBuilder<T: Object> {
     indexer: IndexerBuilder<T>,
     transform: Option<Transform<T>>,
     resync: Duration,
-    queue: QueueKind,
+    queue: NewQueue<T>,
     bound: Bound,
     grace: Duration,
     options: ReflectorOptions,
@@ -56,7 +105,7 @@ impl<T: Object> SharedIndexInformerBuilder<T> {
             indexer: Indexer::builder(),
             transform: None,
             resync: Duration::ZERO,
-            queue: QueueKind::default(),
+            queue: Box::new(|parts| QueueKind::default().build(parts)),
             bound: Bound::default(),
             grace: Duration::from_secs(10),
             options: ReflectorOptions::default(),
@@ -121,8 +170,35 @@ impl<T: Object> SharedIndexInformerBuilder<T> {
     }
 
     /// Which queue lies between the reflector and the store.
-    pub fn queue(mut self, queue: QueueKind) -> Self {
-        self.queue = queue;
+    pub fn queue(self, queue: QueueKind) -> Self {
+        self.queue_with(move |parts| queue.build(parts))
+    }
+
+    /// A queue of your own between the reflector and the store. What it has to do for the informer is in
+    /// [`QueueParts`]; what it has to promise, in [`Queue`].
+    ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// # use kinformer_delta_fifo::{DeltaFifo, OnReplace};
+    /// # use kinformer_shared_informer::SharedIndexInformer;
+    /// # use kinformer_testing::{FakeSource, Item};
+    /// let informer = SharedIndexInformer::builder(FakeSource::<Item>::new())
+    ///     .queue_with(|parts| {
+    ///         let mut queue = DeltaFifo::builder().known_objects(parts.known_objects).bound(parts.bound);
+    ///         if let Some(transform) = parts.transform {
+    ///             queue = queue.transform(transform);
+    ///         }
+    ///         Arc::new(queue.on_replace(OnReplace::Replaced).build())
+    ///     })
+    ///     .build()?;
+    /// # drop(informer);
+    /// # Ok::<(), kinformer_shared_informer::Error>(())
+    /// ```
+    pub fn queue_with(
+        mut self,
+        queue: impl FnOnce(QueueParts<T>) -> Arc<dyn Queue<T>> + Send + 'static,
+    ) -> Self {
+        self.queue = Box::new(queue);
         self
     }
 
@@ -158,11 +234,11 @@ impl<T: Object> SharedIndexInformerBuilder<T> {
             .map_err(|source| Error::Indexers { informer: name.clone(), source: Arc::new(source) })?;
         let indexer = Arc::new(indexer);
         // What is stored has passed the transform, and must not pass it again.
-        let source: Arc<dyn ListerWatcher<T>> = match transform {
-            None => Arc::new(Reusing { source, store: indexer.clone() }),
-            Some(_) => source,
+        let exchange = match transform {
+            None => reuse::exchange(indexer.clone()),
+            Some(_) => Exchange::none(),
         };
-        let queue = new_queue(queue, indexer.clone(), transform, bound);
+        let queue = queue(QueueParts { known_objects: indexer.clone(), transform, bound });
         let state = indexer.clone();
         let processor = SharedProcessor::builder(name.clone())
             .initial_state(move || {
@@ -173,35 +249,9 @@ impl<T: Object> SharedIndexInformerBuilder<T> {
             .grace(grace)
             .build();
         let resource = resource.unwrap_or_else(|| name.clone());
-        let parts = Parts { name, resource, scope, source, indexer, queue, processor, options, grace };
+        let parts =
+            Parts { name, resource, scope, source, exchange, indexer, queue, processor, options, grace };
         Ok(SharedIndexInformer::from_parts(parts))
-    }
-}
-
-fn new_queue<T: Object>(
-    kind: QueueKind,
-    indexer: Arc<Indexer<T>>,
-    transform: Option<Transform<T>>,
-    bound: Bound,
-) -> Arc<dyn Queue<T>> {
-    match kind {
-        QueueKind::RealFifo | QueueKind::RealFifoByObject => {
-            let mut queue = RealFifo::builder().bound(bound);
-            if kind == QueueKind::RealFifoByObject {
-                queue = queue.known_objects(indexer);
-            }
-            if let Some(transform) = transform {
-                queue = queue.transform(transform);
-            }
-            Arc::new(queue.build())
-        }
-        QueueKind::DeltaFifo => {
-            let mut queue = DeltaFifo::builder().bound(bound).known_objects(indexer);
-            if let Some(transform) = transform {
-                queue = queue.transform(transform);
-            }
-            Arc::new(queue.build())
-        }
     }
 }
 
@@ -212,7 +262,6 @@ impl<T: Object> fmt::Debug for SharedIndexInformerBuilder<T> {
             .field("resource", &self.resource)
             .field("indexer", &self.indexer)
             .field("resync", &self.resync)
-            .field("queue", &self.queue)
             .finish_non_exhaustive()
     }
 }

@@ -7,10 +7,10 @@ use std::pin::pin;
 use std::sync::Arc;
 
 use futures::FutureExt as _;
-use kinformer_core::{BoxError, Object, contain, panic_error};
+use kinformer_core::{BoxError, Object, VersionUpdate, contain, panic_error};
 use kinformer_delta_fifo::{Popped, Queue};
 use kinformer_reflector::{
-    ApiError, ListerWatcher, Reflector, ReflectorHandle, ReflectorOptions, StopReason,
+    ApiError, Exchange, ListerWatcher, Reflector, ReflectorHandle, ReflectorOptions, StopReason,
 };
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
@@ -101,6 +101,14 @@ impl<T: Object, P: Process<T>> Controller<T, P> {
         Self { name, reflector, queue, process }
     }
 
+    /// Exchanges the objects of lists and watch-lists for identical ones that the consumer holds already: see
+    /// [`Exchange`].
+    #[must_use]
+    pub fn exchange(mut self, exchange: Exchange<T>) -> Self {
+        self.reflector = self.reflector.exchange(exchange);
+        self
+    }
+
     /// The reflector as seen from outside: its state, its last error, what it has done.
     pub fn reflector(&self) -> ReflectorHandle {
         self.reflector.handle()
@@ -111,7 +119,8 @@ impl<T: Object, P: Process<T>> Controller<T, P> {
     ///
     /// What the process function is at when the token is cancelled is dropped where it waits. A panic of it is
     /// contained and logged, and its batch is lost: so the reflector lists again, after a delay, and as long as that list
-    /// has not been processed the controller has not [synced](Process::synced).
+    /// has not been processed the controller has not [synced](Process::synced), and what is popped moves no
+    /// [version](Popped::version).
     ///
     /// [`StopReason::Dropped`] says that the reflector has ended for no reason of its own: it panicked, or its runtime
     /// ended.
@@ -171,7 +180,7 @@ async fn empty<T: Object, P: Process<T>>(
     let mut synced = false;
     let mut losses = Losses::default();
     loop {
-        let popped = match queue.try_pop_batch(BATCH) {
+        let mut popped = match queue.try_pop_batch(BATCH) {
             Ok(Some(popped)) => popped,
             Ok(None) => {
                 let popped = tokio::select! {
@@ -192,6 +201,10 @@ async fn empty<T: Object, P: Process<T>>(
             Err(_) => return,
         };
         let batch = Batch::of(&popped);
+        if !losses.is_whole_after(batch) {
+            // Not everything up to that version has been processed.
+            popped.set_version(VersionUpdate::NONE);
+        }
         // Called within: it may panic before there is a future.
         match contained(name, async { process.process(popped).await }).await {
             Ok(()) if losses.processed(batch) => {

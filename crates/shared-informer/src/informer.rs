@@ -8,7 +8,7 @@ use std::time::Duration;
 use kinformer_core::{KeyRef, Object, ResourceVersion};
 use kinformer_delta_fifo::Queue;
 use kinformer_processor::{EventHandler, EventStream, HandlerBuilder, Registration, SharedProcessor};
-use kinformer_reflector::{ListerWatcher, ReflectorHandle, ReflectorOptions, StopReason};
+use kinformer_reflector::{Exchange, ListerWatcher, ReflectorHandle, ReflectorOptions, StopReason};
 use kinformer_store::{IndexFunction, Indexer, Reader, Snapshot};
 use parking_lot::Mutex;
 use tokio::task::{JoinHandle, JoinSet};
@@ -16,7 +16,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::Error;
-use crate::apply::{Apply, Completeness};
+use crate::apply::Apply;
 use crate::builder::SharedIndexInformerBuilder;
 use crate::controller::Controller;
 use crate::error::{NotSynced, Reached, WaitEnd};
@@ -54,6 +54,7 @@ pub(crate) struct Inner<T: Object> {
 
 struct Startable<T> {
     source: Arc<dyn ListerWatcher<T>>,
+    exchange: Exchange<T>,
     options: ReflectorOptions,
 }
 
@@ -63,6 +64,7 @@ pub(crate) struct Parts<T: Object> {
     pub(crate) resource: Arc<str>,
     pub(crate) scope: Arc<str>,
     pub(crate) source: Arc<dyn ListerWatcher<T>>,
+    pub(crate) exchange: Exchange<T>,
     pub(crate) indexer: Arc<Indexer<T>>,
     pub(crate) queue: Arc<dyn Queue<T>>,
     pub(crate) processor: SharedProcessor<T>,
@@ -97,7 +99,8 @@ impl<T: Object> SharedIndexInformer<T> {
     }
 
     pub(crate) fn from_parts(parts: Parts<T>) -> Self {
-        let Parts { name, resource, scope, source, indexer, queue, processor, options, grace } = parts;
+        let Parts { name, resource, scope, source, exchange, indexer, queue, processor, options, grace } =
+            parts;
         let inner = Inner {
             name,
             resource,
@@ -107,7 +110,7 @@ impl<T: Object> SharedIndexInformer<T> {
             processor,
             latency: Arc::default(),
             reflector: OnceLock::new(),
-            startable: Mutex::new(Some(Startable { source, options })),
+            startable: Mutex::new(Some(Startable { source, exchange, options })),
             grace,
             synced: CancellationToken::new(),
             stopped: CancellationToken::new(),
@@ -211,7 +214,7 @@ impl<T: Object> SharedIndexInformer<T> {
     /// [`Error::Stuck`] at the end: these handlers did not return in time.
     pub async fn run(&self, cancel: CancellationToken) -> Result<(), Error> {
         let inner = &self.inner;
-        let Some(Startable { source, options }) = inner.startable.lock().take() else {
+        let Some(Startable { source, exchange, options }) = inner.startable.lock().take() else {
             return Err(match self.phase() {
                 Phase::Stopped => self.stopped_error(),
                 Phase::NotStarted | Phase::Running => Error::Running { informer: inner.name.clone() },
@@ -230,17 +233,17 @@ impl<T: Object> SharedIndexInformer<T> {
             Poll::Pending => tasks.spawn(running),
         };
         let check = inner.processor.resync_check_period().unwrap_or_default();
-        let options = options.resync_period(check).should_resync(inner.clone().resync_check());
+        let options = options.resync_period(check).take_due_resyncs(inner.clone().take_due_resyncs());
         let apply = Apply {
             name: inner.name.clone(),
             indexer: inner.indexer.clone(),
             processor: inner.processor.clone(),
             synced: inner.synced.clone(),
             latency: inner.latency.clone(),
-            completeness: Completeness::default(),
         };
         let controller =
-            Controller::with_options(inner.name.clone(), source, inner.queue.clone(), apply, options);
+            Controller::with_options(inner.name.clone(), source, inner.queue.clone(), apply, options)
+                .exchange(exchange);
         let _ = inner.reflector.set(controller.reflector());
         let reason = controller.run(cancel).await;
         tracing::debug!(informer = %inner.name, ?reason, "informer stopping");
@@ -381,11 +384,11 @@ impl<T: Object> Inner<T> {
         self.stopped.is_cancelled()
     }
 
-    /// Checks for due handlers, and says whether the queue is to carry a resync for them.
+    /// Notes which handlers have become due for a resync, and says whether the queue is to carry one for them.
     ///
     /// It has to only if there is nothing queued: the controller looks for due handlers after every batch, and what is
     /// queued now is popped later. So neither resyncs nor their single deltas pile up in front of a slow store.
-    fn resync_check(self: Arc<Self>) -> impl Fn() -> bool + Send + Sync + 'static {
+    fn take_due_resyncs(self: Arc<Self>) -> impl Fn() -> bool + Send + Sync + 'static {
         move || {
             if !self.processor.mark_due_handlers() {
                 return false;

@@ -63,7 +63,7 @@ mod objects;
 pub mod prometheus;
 mod reuse;
 
-pub use builder::{QueueKind, SharedIndexInformerBuilder};
+pub use builder::{QueueKind, QueueParts, SharedIndexInformerBuilder};
 pub use controller::{Controller, Process};
 pub use error::{Error, NotSynced, Reached, WaitEnd};
 pub use informer::{Phase, SharedIndexInformer};

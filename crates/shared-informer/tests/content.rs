@@ -84,17 +84,9 @@ impl Source {
 
 #[async_trait]
 impl ListerWatcher<Thing> for Source {
-    async fn list(&self, options: ListOptions) -> Result<List<Thing>, ApiError> {
-        self.list_each(options, &mut |object| object).await
-    }
-
-    async fn list_each(
-        &self,
-        options: ListOptions,
-        each: &mut (dyn FnMut(Arc<Thing>) -> Arc<Thing> + Send),
-    ) -> Result<List<Thing>, ApiError> {
-        let list = self.items.list(options).await?;
-        let objects: Vec<_> = list.objects.iter().map(|item| each(self.thing(item))).collect();
+    async fn list(&self, options: ListOptions<Thing>) -> Result<List<Thing>, ApiError> {
+        let list = self.items.list(options.retyped()).await?;
+        let objects: Vec<_> = list.objects.iter().map(|item| options.exchange(self.thing(item))).collect();
         Ok(List::new(objects, list.resource_version))
     }
 

@@ -24,7 +24,7 @@ struct Forward(mpsc::Sender<Deltas>, Option<oneshot::Sender<()>>);
 
 impl Process<Item> for Forward {
     async fn process(&mut self, mut popped: Popped<Item>) {
-        let _ = self.0.send(popped.take().collect()).await;
+        let _ = self.0.send(popped.take().to_vec()).await;
     }
 
     fn synced(&mut self) {

@@ -69,19 +69,8 @@ impl Process<Item> for Store {
     async fn process(&mut self, mut popped: Popped<Item>) {
         self.batches += 1;
         assert!(!self.lost.contains(&self.batches), "batch {} is lost", self.batches);
-        let version = popped.version().clone();
-        for delta in popped.take() {
-            use kinformer_core::Delta;
-            match delta {
-                Delta::ReplacedAll(list) => drop(self.indexer.replace(*list).unwrap()),
-                Delta::Added(item) | Delta::Updated(item) | Delta::Replaced(item) => {
-                    drop(self.indexer.add(item).unwrap());
-                }
-                Delta::Deleted(tombstone) => drop(self.indexer.delete(tombstone).unwrap()),
-                _ => {}
-            }
-        }
-        self.indexer.update_version(&version);
+        let applied = self.indexer.apply_at(popped.take(), popped.version());
+        applied.report.into_result().unwrap();
     }
 
     fn synced(&mut self) {
@@ -189,7 +178,7 @@ struct Startled {
 
 #[async_trait]
 impl ListerWatcher<Item> for Startled {
-    async fn list(&self, options: ListOptions) -> Result<List<Item>, ApiError> {
+    async fn list(&self, options: ListOptions<Item>) -> Result<List<Item>, ApiError> {
         self.source.list(options).await
     }
 

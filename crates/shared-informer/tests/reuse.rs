@@ -74,7 +74,16 @@ impl Versioned for Thing {
 
 /// Gives every object anew each time, as what comes over a wire is.
 #[derive(Clone)]
-struct Fresh(FakeSource<Thing>);
+struct Fresh {
+    source: FakeSource<Thing>,
+    exchanges: bool,
+}
+
+impl Fresh {
+    fn exchanged(&self, object: Arc<Thing>, options: &ListOptions<Thing>) -> Arc<Thing> {
+        if self.exchanges { options.exchange(object) } else { object }
+    }
+}
 
 fn fresh(object: &Arc<Thing>) -> Arc<Thing> {
     Arc::new(Thing::clone(object))
@@ -82,20 +91,14 @@ fn fresh(object: &Arc<Thing>) -> Arc<Thing> {
 
 #[async_trait]
 impl ListerWatcher<Thing> for Fresh {
-    async fn list(&self, options: ListOptions) -> Result<List<Thing>, ApiError> {
-        self.list_each(options, &mut |object| object).await
-    }
-
-    async fn list_each(
-        &self,
-        options: ListOptions,
-        each: &mut (dyn FnMut(Arc<Thing>) -> Arc<Thing> + Send),
-    ) -> Result<List<Thing>, ApiError> {
-        self.0.list_each(options, &mut |object| each(fresh(&object))).await
+    async fn list(&self, options: ListOptions<Thing>) -> Result<List<Thing>, ApiError> {
+        let mut list = self.source.list(options.retyped()).await?;
+        list.objects = list.objects.iter().map(|object| self.exchanged(fresh(object), &options)).collect();
+        Ok(list)
     }
 
     async fn watch(&self, options: WatchOptions) -> Result<WatchStream<Thing>, ApiError> {
-        let events = self.0.watch(options).await?;
+        let events = self.source.watch(options).await?;
         let events = events.map(|event| match event {
             Ok(WatchEvent::Added(object)) => Ok(WatchEvent::Added(fresh(&object))),
             Ok(WatchEvent::Modified(object)) => Ok(WatchEvent::Modified(fresh(&object))),
@@ -105,7 +108,7 @@ impl ListerWatcher<Thing> for Fresh {
     }
 
     fn watch_list_support(&self) -> Option<&WatchListSupport> {
-        self.0.watch_list_support()
+        self.source.watch_list_support()
     }
 }
 
@@ -117,12 +120,18 @@ fn thing(name: &str, uid: Option<&str>, alive: &Arc<Alive>) -> Thing {
 type Build = fn(SharedIndexInformerBuilder<Thing>) -> SharedIndexInformerBuilder<Thing>;
 
 /// What a relist left of the objects before it: how many are the very same, and how many were alive at most.
-async fn relisted(queue: QueueKind, mode: WatchListMode, uid: Option<&str>, build: Build) -> (usize, usize) {
+async fn relisted(
+    exchanges: bool,
+    queue: QueueKind,
+    mode: WatchListMode,
+    uid: Option<&str>,
+    build: Build,
+) -> (usize, usize) {
     let (source, alive) = (FakeSource::new(), Arc::new(Alive::default()));
     for n in 0..MANY {
         source.apply(thing(&format!("thing-{n}"), uid, &alive));
     }
-    let builder = SharedIndexInformer::builder(Fresh(source.clone())).queue(queue);
+    let builder = SharedIndexInformer::builder(Fresh { source: source.clone(), exchanges }).queue(queue);
     let informer = build(builder.reflector(move |options| options.watch_list(mode))).build().unwrap();
     let cancel = CancellationToken::new();
     let task = informer.spawn(cancel.clone());
@@ -152,7 +161,7 @@ async fn relisted(queue: QueueKind, mode: WatchListMode, uid: Option<&str>, buil
 async fn a_relist_keeps_what_has_not_changed_and_takes_no_memory_for_it() {
     for queue in [QueueKind::RealFifo, QueueKind::RealFifoByObject, QueueKind::DeltaFifo] {
         for mode in [WatchListMode::Always, WatchListMode::Off] {
-            let (same, most) = relisted(queue, mode, Some("u"), |builder| builder).await;
+            let (same, most) = relisted(true, queue, mode, Some("u"), |builder| builder).await;
             assert_eq!(same, MANY - 2, "{queue:?} {mode:?}");
             // Those of the server, those of the store, two that have changed, and one that is being looked at.
             assert!(most <= 2 * MANY + 10, "{queue:?} {mode:?}: {most}");
@@ -164,10 +173,20 @@ async fn a_relist_keeps_what_has_not_changed_and_takes_no_memory_for_it() {
 #[tokio::test(start_paused = true)]
 async fn what_cannot_be_told_to_be_the_same_is_taken_anew() {
     for mode in [WatchListMode::Always, WatchListMode::Off] {
-        let (same, _) = relisted(QueueKind::RealFifo, mode, None, |builder| builder).await;
+        let (same, _) = relisted(true, QueueKind::RealFifo, mode, None, |builder| builder).await;
         assert_eq!(same, 0, "without a UID a version may mean anything: {mode:?}");
         // What is stored is not what came, and what has passed a transform does not pass it again.
         let transform: Build = |builder| builder.transform(Transform::new(|thing| Ok(fresh(&thing))));
-        assert_eq!(relisted(QueueKind::RealFifo, mode, Some("u"), transform).await.0, 0, "{mode:?}");
+        assert_eq!(relisted(true, QueueKind::RealFifo, mode, Some("u"), transform).await.0, 0, "{mode:?}");
     }
+}
+
+// contract: I-10
+#[tokio::test(start_paused = true)]
+async fn a_source_that_exchanges_nothing_is_listed_just_as_correctly() {
+    let (same, most) =
+        relisted(false, QueueKind::RealFifo, WatchListMode::Off, Some("u"), |builder| builder).await;
+    assert_eq!(same, MANY - 2);
+    // Its list is held beside the store until it is there.
+    assert!(most > 2 * MANY + 10 && most <= 3 * MANY + 10, "{most}");
 }

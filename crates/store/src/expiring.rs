@@ -4,14 +4,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use kinformer_core::{
-    Error, KeyRef, KnownObjects, Labels, Object, ObjectKey, Replacement, Report, ResourceVersion, Sink,
-    Tombstone, contain,
+    Delta, Deltas, Error, KeyRef, KnownObjects, Labels, Object, ObjectKey, Replacement, Report,
+    ResourceVersion, Sink, contain,
 };
 use tokio::time::Instant;
 
 use crate::snapshot::discard;
 use crate::sync::Mutex;
-use crate::{Change, Indexer, Store, Transaction};
+use crate::write::{discard_change, discard_delta};
+use crate::{Indexer, Store};
 
 type Policy<T> = dyn Fn(&T, Duration) -> bool + Send + Sync;
 
@@ -66,6 +67,25 @@ impl<T: Object> Entry<T> {
     }
 }
 
+/// The same change of an entry that is written now.
+fn entry<T: Object>(delta: Delta<T>) -> Delta<Entry<T>> {
+    match delta {
+        Delta::Added(object) => Delta::Added(Entry::now(object)),
+        Delta::Updated(object) => Delta::Updated(Entry::now(object)),
+        Delta::Replaced(object) => Delta::Replaced(Entry::now(object)),
+        Delta::Deleted(tombstone) => Delta::Deleted(tombstone.map(Entry::now)),
+        Delta::ReplacedAll(list) => {
+            let Replacement { objects, resource_version, undelivered, unreadable, .. } = *list;
+            let entries = objects.into_iter().map(Entry::now).collect();
+            let list = Replacement::new(entries, resource_version).undelivered(undelivered);
+            Delta::ReplacedAll(Box::new(list.unreadable(unreadable)))
+        }
+        Delta::Bookmark(version) => Delta::Bookmark(version),
+        // A resync writes nothing, so that it makes no entry young again.
+        _ => Delta::SyncAll,
+    }
+}
+
 impl<T: Object> ExpiringStore<T> {
     /// A store whose entries live that long; zero means for ever.
     pub fn new(time_to_live: Duration) -> Self {
@@ -112,70 +132,19 @@ impl<T: Object> ExpiringStore<T> {
         removed.into_iter().for_each(discard);
         false
     }
-
-    fn put(&self, object: Arc<T>) -> Result<Report, Error> {
-        self.write(Transaction::Update(Entry::now(object.clone())), Some(object))
-    }
-
-    /// `held` is the object of the write: held until the lock is released, so that its `Drop` never runs
-    /// under it.
-    fn write(&self, transaction: Transaction<Entry<T>>, held: Option<Arc<T>>) -> Result<Report, Error> {
-        let writing = self.writing.lock();
-        let written = self.entries.apply(transaction);
-        drop(writing);
-        let written = written.map(|(Change { old, new, .. }, report)| {
-            old.into_iter().chain(new).for_each(discard);
-            report
-        });
-        held.into_iter().for_each(discard);
-        written
-    }
 }
 
 impl<T: Object> Sink<T> for ExpiringStore<T> {
-    fn add(&self, object: Arc<T>) -> Result<Report, Error> {
-        self.put(object)
-    }
-
-    fn update(&self, object: Arc<T>) -> Result<Report, Error> {
-        self.put(object)
-    }
-
-    fn delete(&self, tombstone: Tombstone<Arc<T>>) -> Result<Report, Error> {
-        let held = tombstone.object().cloned();
-        let tombstone = match tombstone {
-            Tombstone::FinalState(object) => Tombstone::FinalState(Entry::now(object)),
-            Tombstone::FinalStateUnknown { key, .. } => {
-                Tombstone::FinalStateUnknown { key, last_known: None }
-            }
-        };
-        self.write(Transaction::Delete(tombstone), held)
-    }
-
-    fn replace(&self, replacement: Replacement<T>) -> Result<Report, Error> {
-        let Replacement { objects, resource_version, undelivered, unreadable, .. } = replacement;
-        let entries = objects.iter().cloned().map(Entry::now).collect();
-        let replacement =
-            Replacement::new(entries, resource_version).undelivered(undelivered).unreadable(unreadable);
+    fn apply(&self, deltas: Deltas<T>) -> Result<Report, Error> {
+        let held = deltas.clone();
+        let entries: Deltas<Entry<T>> = deltas.into_iter().map(entry).collect();
         let writing = self.writing.lock();
-        let applied = self.entries.replace_all(replacement);
+        let applied = self.entries.apply(entries);
         drop(writing);
-        let report = applied.map(|applied| {
-            applied
-                .changes
-                .into_iter()
-                .flat_map(|change| change.old.into_iter().chain(change.new))
-                .for_each(discard);
-            applied.report
-        });
-        // Held until here: what was left out of the list is not dropped under the lock.
-        objects.into_iter().for_each(discard);
-        report
-    }
-
-    fn bookmark(&self, version: ResourceVersion) -> Result<(), Error> {
-        self.entries.bookmark(version);
-        Ok(())
+        applied.changes.into_iter().for_each(discard_change);
+        // Held until here: no object of the deltas is dropped under the lock.
+        held.into_iter().for_each(discard_delta);
+        Ok(applied.report)
     }
 }
 

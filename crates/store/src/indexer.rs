@@ -4,17 +4,14 @@ use std::fmt;
 use std::sync::Arc;
 
 use kinformer_core::{
-    KeyRef, KnownObjects, Object, ObjectKey, Replacement, Report, ResourceVersion, Sink, Tombstone,
-    Transform, VersionUpdate,
+    Deltas, KeyRef, KnownObjects, Object, ObjectKey, Report, ResourceVersion, Sink, Transform, VersionUpdate,
 };
 
 use crate::index::Hasher;
 use crate::index_function::{IndexFunction, Indexers, join};
 use crate::roots::{Functions, Roots, Writer};
-use crate::snapshot::discard;
 use crate::sync::{Mutex, RwLock};
 use crate::wait::Waiters;
-use crate::write::Transaction;
 use crate::{Error, Snapshot, Store};
 
 /// A concurrent collection of objects by key, with indexes and O(1) snapshots.
@@ -212,22 +209,27 @@ impl<T: Object> Indexer<T> {
 
     /// The source has reached this version without a change.
     pub fn bookmark(&self, version: impl Into<ResourceVersion>) {
-        self.update_version(&VersionUpdate::Advance(version.into()));
+        self.move_version(&VersionUpdate::Advance(version.into()));
     }
 
-    /// Moves the version, and changes nothing else.
-    pub fn update_version(&self, update: &VersionUpdate) {
+    /// Moves the version, and changes nothing else. Returns the revision of the state.
+    pub(crate) fn move_version(&self, update: &VersionUpdate) -> u64 {
+        if update.is_none() {
+            return self.roots.read().revision;
+        }
         let writer = self.writer.lock();
         let mut roots = self.roots.write();
+        let revision = roots.revision;
         let mut version = roots.version.clone();
         update.apply_to(&mut version);
         if version == roots.version {
-            return;
+            return revision;
         }
         Arc::make_mut(&mut roots).version = version.clone();
         drop(roots);
         drop(writer);
         self.waiters.published(&version);
+        revision
     }
 
     /// Waits until the store reflects at least this version, for example that of one's own write. An unset
@@ -303,28 +305,8 @@ impl<T: Object> fmt::Debug for Indexer<T> {
 }
 
 impl<T: Object> Sink<T> for Indexer<T> {
-    fn add(&self, object: Arc<T>) -> Result<Report, kinformer_core::Error> {
-        self.write(Transaction::Add(object))
-    }
-
-    fn update(&self, object: Arc<T>) -> Result<Report, kinformer_core::Error> {
-        self.write(Transaction::Update(object))
-    }
-
-    fn delete(&self, tombstone: Tombstone<Arc<T>>) -> Result<Report, kinformer_core::Error> {
-        self.write(Transaction::Delete(tombstone))
-    }
-
-    fn replace(&self, replacement: Replacement<T>) -> Result<Report, kinformer_core::Error> {
-        let mut displaced = Vec::new();
-        let (report, _) = self.replace_with(replacement, |change| displaced.extend(change.old))?;
-        displaced.into_iter().for_each(discard);
-        Ok(report)
-    }
-
-    fn bookmark(&self, version: ResourceVersion) -> Result<(), kinformer_core::Error> {
-        Indexer::bookmark(self, version);
-        Ok(())
+    fn apply(&self, deltas: Deltas<T>) -> Result<Report, kinformer_core::Error> {
+        Ok(self.write_all(deltas).report)
     }
 }
 

@@ -49,8 +49,8 @@
 //! * **A read is consistent.** Objects, point look-ups, every index and the resource version are one state.
 //! * **Order is by slot**, which means nothing. Order by key is offered where it is needed, at the cost of
 //!   sorting references.
-//! * **Writers take turns.** One write takes about half a microsecond, and a transaction publishes many at
-//!   once.
+//! * **Writers take turns.** One write takes about half a microsecond, and one batch of deltas is
+//!   published at once.
 //!
 //! # How it works
 //!
@@ -91,7 +91,7 @@ pub use reader::Reader;
 pub use snapshot::{Cursor, Difference, Page, Snapshot};
 pub use store::Store;
 pub use undelta::UndeltaStore;
-pub use write::{Applied, Change, Transaction};
+pub use write::Applied;
 
 /// The usual name of the index [by namespace](IndexFunction::by_namespace).
 pub const NAMESPACE_INDEX: &str = "namespace";

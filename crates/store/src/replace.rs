@@ -3,14 +3,16 @@
 use std::mem;
 use std::sync::Arc;
 
-use kinformer_core::{Error, Object, ObjectKey, Replacement, Report, ask};
+use kinformer_core::{
+    Change, Delta, Error, Object, ObjectKey, Replacement, Report, Tombstone, VersionUpdate, ask,
+};
 
 use crate::evaluated::Evaluated;
 use crate::indexer::Indexer;
 use crate::points::{MAX_NUMBER, Points};
 use crate::roots::{Edit, Functions, Roots, SLOT_LEAF, full, hash_key};
 use crate::snapshot::discard;
-use crate::write::{Applied, Change, index_error, panicked};
+use crate::write::{Changes, index_error, panicked};
 
 /// The list, and what user code said about it.
 struct List<T> {
@@ -33,11 +35,11 @@ struct List<T> {
 const NEW: u32 = u32::MAX;
 
 /// What is to be done, found without changing anything.
-struct Plan {
+struct Plan<T> {
     /// The hashes of the new objects, in the order of their positions.
     new_hashes: Vec<u32>,
-    /// Slots, and hashes, of the objects that are gone.
-    gone: Vec<(u32, u32)>,
+    /// Slots, and hashes, of the objects that are gone, with their tombstones.
+    gone: Vec<(u32, u32, Tombstone<Arc<T>>)>,
 }
 
 impl<T: Object> Indexer<T> {
@@ -56,32 +58,23 @@ impl<T: Object> Indexer<T> {
     /// # Errors
     /// There are more than 2^32 - 2 objects; nothing has changed.
     pub fn replace(&self, replacement: Replacement<T>) -> Result<Report, crate::Error> {
-        Ok(kinformer_core::Sink::replace(self, replacement)?)
+        let version = VersionUpdate::Set(replacement.resource_version.clone());
+        let (report, _) = self.replace_with(replacement, &version, None)?;
+        Ok(report)
     }
 
-    /// As [`Self::replace`], and says what changed: first each object that is gone, then each object of the
-    /// list, in its order, with the state before and since. An object that is the very same `Arc` as before is
-    /// among them.
-    ///
-    /// # Errors
-    /// As [`Self::replace`].
-    pub fn replace_all(&self, replacement: Replacement<T>) -> Result<Applied<T>, Error> {
-        let mut changes = Vec::with_capacity(replacement.objects.len());
-        let (report, revision) = self.replace_with(replacement, |change| changes.push(change))?;
-        Ok(Applied { changes, report, revision })
-    }
-
-    /// `changed` runs under the writer's lock: it is ours, and drops nothing.
+    /// Moves the version as it is named. First come the changes of the objects that are gone, then those of the list,
+    /// in its order.
     pub(crate) fn replace_with(
         &self,
         replacement: Replacement<T>,
-        mut changed: impl FnMut(Change<T>),
+        at: &VersionUpdate,
+        mut changes: Changes<'_, T>,
     ) -> Result<(Report, u64), Error> {
         if replacement.objects.len() >= MAX_NUMBER as usize {
             return Err(full("*"));
         }
         let is_complete = replacement.is_complete();
-        let version = replacement.resource_version;
         let mut list = List {
             numbers: Vec::with_capacity(replacement.objects.len()),
             objects: replacement.objects.into_iter().map(Some).collect(),
@@ -109,16 +102,17 @@ impl<T: Object> Indexer<T> {
                 drop(writer);
                 return Err(full("*"));
             }
-            list.execute(plan, &mut edit, &mut changed);
+            edit.roots.revision += 1;
+            at.apply_to(&mut edit.roots.version);
+            let displaced = list.execute(plan, &mut edit, changes.as_deref_mut());
             let sparse = edit.is_sparse();
-            after.version = version.clone();
-            after.revision += 1;
-            let revision = after.revision;
+            let (version, revision) = (after.version.clone(), after.revision);
             let replaced = mem::replace(&mut *self.roots.write(), Arc::new(after));
             self.release(writer, sparse);
             // What only the old state held is with the caller, or is dropped there one by one.
             drop((before, replaced));
             self.waiters.published(&version);
+            displaced.into_iter().for_each(discard);
             return Ok((list.into_report(), revision));
         }
     }
@@ -214,7 +208,7 @@ impl<T: Object> List<T> {
 
     /// Finds out what is to be done. Turns the hashes of known objects into their slots; leaves out all but
     /// the last of the objects with one key, and those whose accessors panic.
-    fn plan(&mut self, before: &Roots<T>) -> Plan {
+    fn plan(&mut self, before: &Roots<T>) -> Plan<T> {
         let mut listed = Bits::default();
         let mut new = Points::default();
         let mut new_hashes = Vec::new();
@@ -279,8 +273,15 @@ impl<T: Object> List<T> {
             for (at, object) in leaf_objects.enumerate() {
                 let slot = (leaf * SLOT_LEAF + at) as u32;
                 let Some(object) = object.as_ref().filter(|_| !listed.has(slot)) else { continue };
-                match ask(|| hash_key(&before.hasher, object.key())) {
-                    Ok(hash) => gone.push((slot, hash)),
+                let asked =
+                    ask(|| (hash_key(&before.hasher, object.key()), ObjectKey::try_from(object.key())));
+                match asked {
+                    Ok((hash, Ok(key))) => {
+                        let last_known = Some(object.clone());
+                        gone.push((slot, hash, Tombstone::FinalStateUnknown { key, last_known }));
+                    }
+                    // It does not give its key any more: so it has to stand for itself.
+                    Ok((hash, Err(_))) => gone.push((slot, hash, Tombstone::FinalState(object.clone()))),
                     // It cannot be found any more, and stays.
                     Err(source) => problems.push((objects.len(), Error::Accessor { key: None, source })),
                 }
@@ -289,16 +290,24 @@ impl<T: Object> List<T> {
         Plan { new_hashes, gone }
     }
 
-    /// Does it. Asks objects nothing.
-    fn execute(&mut self, plan: Plan, edit: &mut Edit<'_, T>, changed: &mut impl FnMut(Change<T>)) {
-        for (slot, hash) in &plan.gone {
-            changed(Change { position: None, old: edit.remove_slot(*hash, *slot), new: None });
+    /// Does it. Asks objects nothing, and drops none: gives back what is to be dropped without the lock.
+    fn execute(&mut self, plan: Plan<T>, edit: &mut Edit<'_, T>, mut changes: Changes<'_, T>) -> Vec<Arc<T>> {
+        let revision = edit.roots.revision;
+        let mut displaced = Vec::new();
+        let mut changed = |delta: Delta<T>, old: Option<Arc<T>>| match &mut changes {
+            Some(changes) => changes.push(Change::new(delta, old).at_revision(revision)),
+            // The delta's object is stored, or is the old one.
+            None => displaced.extend(old),
+        };
+        let mut given_back = Vec::with_capacity(plan.gone.len());
+        for (slot, hash, tombstone) in plan.gone {
+            changed(Delta::Deleted(tombstone), edit.remove_slot(hash, slot));
+            given_back.push(slot);
         }
         let mut hashes = plan.new_hashes.into_iter();
         for (position, entry) in self.objects.iter_mut().enumerate() {
             let (Some(object), Some(number)) = (entry.take(), self.numbers.get(position)) else { continue };
-            let new = Some(object.clone());
-            let at = Some(position);
+            let new = Delta::Replaced(object.clone());
             let (slot, old) = match *number {
                 NEW => {
                     let hash = hashes.next().unwrap_or_default();
@@ -307,16 +316,17 @@ impl<T: Object> List<T> {
                     (slot, None)
                 }
                 slot if edit.roots.at(slot).is_some_and(|old| Arc::ptr_eq(old, &object)) => {
-                    changed(Change { position: at, old: Some(object), new });
+                    changed(new, Some(object));
                     continue;
                 }
                 slot => (slot, edit.roots.slots.get_mut(slot).replace(object)),
             };
-            changed(Change { position: at, old, new });
+            changed(new, old);
             edit.set_values(0..self.asked, slot, &self.values, position * self.asked);
         }
         // Only now: so that within one replace no slot passes from one key to another.
-        edit.writer.free.extend(plan.gone.into_iter().map(|(slot, _)| slot));
+        edit.writer.free.extend(given_back);
+        displaced
     }
 
     fn into_report(mut self) -> Report {

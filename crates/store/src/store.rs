@@ -2,11 +2,14 @@
 
 use std::sync::Arc;
 
-use kinformer_core::{KnownObjects, Object, ResourceVersion, Sink};
+use kinformer_core::{
+    Delta, Error, KnownObjects, Object, Replacement, Report, ResourceVersion, Sink, Tombstone,
+};
 
 /// A collection of objects by key that can be written by a reflector and read by anyone.
 ///
-/// Writing is [`Sink`], asking for what is known is [`KnownObjects`]; this adds the rest of reading. The
+/// Writing is [`Sink`], asking for what is known is [`KnownObjects`]; this adds the rest of reading, and client-go's
+/// names for writing one delta. The
 /// promise is the same for every implementation, and one generic test suite holds them all to it: each answer
 /// comes from one consistent state, so that a list shows no key twice and no half of a replace.
 ///
@@ -29,5 +32,46 @@ pub trait Store<T: Object>: Sink<T> + KnownObjects<T> {
     /// Whether there are no objects.
     fn is_empty(&self) -> bool {
         self.len() == 0
+    }
+
+    /// Adds or replaces an object.
+    ///
+    /// # Errors
+    /// Why the object was left out. Nothing has changed.
+    fn add(&self, object: Arc<T>) -> Result<Report, Error> {
+        self.apply(Delta::Added(object).into())?.of_one()
+    }
+
+    /// Adds or replaces an object: to a store the same as [`Self::add`].
+    ///
+    /// # Errors
+    /// As [`Self::add`].
+    fn update(&self, object: Arc<T>) -> Result<Report, Error> {
+        self.apply(Delta::Updated(object).into())?.of_one()
+    }
+
+    /// Removes an object; removing what is not there is no error.
+    ///
+    /// # Errors
+    /// As [`Self::add`].
+    fn delete(&self, tombstone: Tombstone<Arc<T>>) -> Result<Report, Error> {
+        self.apply(Delta::Deleted(tombstone).into())?.of_one()
+    }
+
+    /// From now on there is exactly what the list holds, at its version. Single objects that were left out are in the
+    /// report.
+    ///
+    /// # Errors
+    /// See [`Sink::apply`]. Nothing has changed.
+    fn replace(&self, replacement: Replacement<T>) -> Result<Report, Error> {
+        self.apply(Delta::ReplacedAll(Box::new(replacement)).into())
+    }
+
+    /// The source has reached this version without a change.
+    ///
+    /// # Errors
+    /// See [`Sink::apply`]. Nothing has changed.
+    fn bookmark(&self, version: ResourceVersion) -> Result<Report, Error> {
+        self.apply(Delta::Bookmark(version).into())
     }
 }

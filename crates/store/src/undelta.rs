@@ -3,18 +3,18 @@
 use std::sync::Arc;
 
 use kinformer_core::{
-    BoxError, Error, KeyRef, KnownObjects, Object, ObjectKey, Replacement, Report, ResourceVersion, Sink,
-    Tombstone, contain,
+    BoxError, Deltas, Error, KeyRef, KnownObjects, Object, ObjectKey, Report, ResourceVersion, Sink, contain,
 };
 
 use crate::sync::Mutex;
+use crate::write::Written;
 use crate::{Indexer, Snapshot, Store};
 
 type Push<T> = dyn Fn(Snapshot<T>) + Send + Sync;
 
 /// A store that calls a push function with the whole state after every write, and never for a read.
 ///
-/// There is one call for each write (add, update, delete, replace), one at a time, while no lock is held; the
+/// There is one call for each write (add, update, delete, replace, or several deltas at once), one at a time, while no lock is held; the
 /// state that a call gets is never older than that of the call before, and the last one is the newest there
 /// is. When several threads write at once, one of them makes the calls for all. The push function may write
 /// into the store: that write's call comes after it has returned.
@@ -51,19 +51,6 @@ impl<T: Object> UndeltaStore<T> {
         self.store.snapshot()
     }
 
-    /// Makes the calls that are owed, unless somebody is at it. Notes a push function that panics in the
-    /// report: the write is applied all the same, and so are the other calls.
-    fn pushed(&self, written: Result<Report, Error>) -> Result<Report, Error> {
-        let mut report = written?;
-        self.turns.lock().owed += 1;
-        while self.take_turn() {
-            if let Err(source) = self.call() {
-                report.push(0, Error::Push { source });
-            }
-        }
-        Ok(report)
-    }
-
     /// Whether a call is to be made now, by this caller.
     fn take_turn(&self) -> bool {
         let mut turns = self.turns.lock();
@@ -83,26 +70,21 @@ impl<T: Object> UndeltaStore<T> {
 }
 
 impl<T: Object> Sink<T> for UndeltaStore<T> {
-    fn add(&self, object: Arc<T>) -> Result<Report, Error> {
-        self.pushed(Sink::add(&self.store, object))
-    }
-
-    fn update(&self, object: Arc<T>) -> Result<Report, Error> {
-        self.pushed(Sink::update(&self.store, object))
-    }
-
-    fn delete(&self, tombstone: Tombstone<Arc<T>>) -> Result<Report, Error> {
-        self.pushed(Sink::delete(&self.store, tombstone))
-    }
-
-    fn replace(&self, replacement: Replacement<T>) -> Result<Report, Error> {
-        self.pushed(Sink::replace(&self.store, replacement))
-    }
-
-    /// Moves the version; no object has changed, so nothing is pushed.
-    fn bookmark(&self, version: ResourceVersion) -> Result<(), Error> {
-        self.store.bookmark(version);
-        Ok(())
+    /// Makes the calls that are due, unless another thread is making them. A push function that panics is reported: the
+    /// write is applied all the same, and the other calls are made. A bookmark or resync changes no object, so nothing is
+    /// pushed.
+    fn apply(&self, deltas: Deltas<T>) -> Result<Report, Error> {
+        let Written { mut report, published, .. } = self.store.write_all(deltas);
+        if !published {
+            return Ok(report);
+        }
+        self.turns.lock().owed += 1;
+        while self.take_turn() {
+            if let Err(source) = self.call() {
+                report.push(0, Error::Push { source });
+            }
+        }
+        Ok(report)
     }
 }
 

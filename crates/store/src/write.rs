@@ -1,69 +1,25 @@
-//! Single writes and transactions.
+//! Applying deltas.
 
 use std::sync::Arc;
 
 use kinformer_core::{
-    BoxError, Error, KeyRef, Object, ObjectKey, Report, ResourceVersion, Tombstone, VersionUpdate, ask,
+    BoxError, Change, Delta, Deltas, Error, KeyRef, Object, ObjectKey, Replacement, Report, ResourceVersion,
+    Tombstone, VersionUpdate, ask,
 };
+use smallvec::SmallVec;
 
 use crate::evaluated::Evaluated;
 use crate::indexer::Indexer;
 use crate::roots::{Edit, hash_key};
 use crate::snapshot::discard;
 
-/// One write. Several of them in one go are a transaction.
-#[derive(Debug)]
-pub enum Transaction<T> {
-    /// The object was added.
-    Add(Arc<T>),
-    /// The object was changed. To a store this is the same as an addition.
-    Update(Arc<T>),
-    /// The object is gone.
-    Delete(Tombstone<Arc<T>>),
-}
-
-impl<T> Clone for Transaction<T> {
-    fn clone(&self) -> Self {
-        match self {
-            Self::Add(object) => Self::Add(object.clone()),
-            Self::Update(object) => Self::Update(object.clone()),
-            Self::Delete(tombstone) => Self::Delete(tombstone.clone()),
-        }
-    }
-}
-
-/// What a write made of one object: the states as they were and are stored.
-#[derive(Debug)]
-#[non_exhaustive]
-pub struct Change<T> {
-    /// Where in the batch or list the object was, from 0; `None` for one that a replace found missing in its
-    /// list.
-    pub position: Option<usize>,
-    /// The state before; `None` if the object was not there.
-    pub old: Option<Arc<T>>,
-    /// The state since, after the transform; `None` if the object is not there any more.
-    pub new: Option<Arc<T>>,
-}
-
-impl<T> Change<T> {
-    /// Drops the states; a panic of the user's `Drop` ends there.
-    fn discard(self) {
-        self.old.into_iter().chain(self.new).for_each(discard);
-    }
-}
-
-impl<T> Clone for Change<T> {
-    fn clone(&self) -> Self {
-        Self { position: self.position, old: self.old.clone(), new: self.new.clone() }
-    }
-}
-
-/// What several writes, or a replace, changed.
+/// What deltas did to a store.
 #[derive(Debug)]
 #[must_use = "some of the objects may have been left out"]
 #[non_exhaustive]
 pub struct Applied<T> {
-    /// Each change, in the order in which it was applied.
+    /// Each change, in the order in which it was applied, with the delta that made it. Of a list: first each object
+    /// that is gone, then each object of the list, also one that is the very same `Arc` as before.
     pub changes: Vec<Change<T>>,
     /// What was wrong with single objects.
     pub report: Report,
@@ -71,84 +27,182 @@ pub struct Applied<T> {
     pub revision: u64,
 }
 
-/// A write that has asked user code everything and only needs the locks.
-enum Prepared<T> {
-    Put { hash: u32, object: Arc<T>, version: ResourceVersion, report: Report },
-    Remove { hash: u32, tombstone: Tombstone<Arc<T>>, version: ResourceVersion },
+/// Drops the states of a change; panics of the user's `Drop` are contained.
+pub(crate) fn discard_change<T>(change: Change<T>) {
+    change.old.into_iter().for_each(discard);
+    discard_delta(change.delta);
 }
 
-impl<T: Object> Indexer<T> {
-    /// Applies one write and says what it did.
-    ///
-    /// # Errors
-    /// The key is invalid, the transform failed, or there are more than 2^32 - 2 objects; nothing has
-    /// changed then.
-    pub fn apply(&self, transaction: Transaction<T>) -> Result<(Change<T>, Report), Error> {
-        let mut prepared = self.prepare(transaction)?;
-        let mut values = Evaluated::for_one();
-        let mut functions = self.functions();
-        let mut asked = 0;
-        loop {
-            prepared.ask(&functions.all, asked, 0, &mut values);
-            asked = functions.all.len();
+/// Drops the objects of a delta; panics of the user's `Drop` are contained.
+pub(crate) fn discard_delta<T>(delta: Delta<T>) {
+    match delta {
+        Delta::Added(object) | Delta::Updated(object) | Delta::Replaced(object) | Delta::Sync(object) => {
+            discard(object);
+        }
+        Delta::Deleted(tombstone) => tombstone.into_object().into_iter().for_each(discard),
+        Delta::ReplacedAll(list) => list.objects.into_iter().for_each(discard),
+        _ => {}
+    }
+}
 
-            let mut writer = self.writer.lock();
-            let mut roots = self.roots.write();
-            if roots.functions.all.len() != asked {
-                // An index was added meanwhile. Its function is asked without the locks as well.
-                functions = roots.functions.clone();
-                continue;
+/// What an operation gives beside its changes.
+#[derive(Default)]
+pub(crate) struct Written {
+    pub(crate) report: Report,
+    pub(crate) revision: u64,
+    /// Whether a state was published in which objects may have changed.
+    pub(crate) published: bool,
+}
+
+/// The changes of an operation, for callers who want them.
+pub(crate) type Changes<'a, T> = Option<&'a mut Vec<Change<T>>>;
+
+/// A delta that has asked user code everything and only needs the locks.
+enum Prepared<T> {
+    Put { kind: fn(Arc<T>) -> Delta<T>, hash: u32, object: Arc<T>, version: ResourceVersion, report: Report },
+    Remove { hash: u32, tombstone: Tombstone<Arc<T>>, version: ResourceVersion },
+    Reached { version: ResourceVersion },
+}
+
+/// Deltas about single objects, by position; those that are invalid with what is wrong with them.
+type Batch<T> = SmallVec<[(usize, Result<Prepared<T>, Error>); 1]>;
+
+impl<T: Object> Indexer<T> {
+    /// Applies deltas, in their order, and says what they did.
+    ///
+    /// Added, updated and replaced objects are stored, deleted ones removed, a list replaces everything, a bookmark
+    /// moves the version, and a resync does nothing, since it brings nothing that is not stored. Deltas about single
+    /// objects that follow each other are applied under one publication: a reader sees none of them or all. A list is
+    /// a publication of its own.
+    ///
+    /// An object that is invalid (its key, its transform, its accessors) is left out and reported by its
+    /// [position](kinformer_core::Problem::position); all others are applied. An object for which an index function
+    /// fails is stored, and reported as well. A list with more than 2^32 - 2 objects is left out.
+    ///
+    /// ```
+    /// # use kinformer_core::{Delta, Keyed};
+    /// # use std::sync::Arc;
+    /// # let pod = |value| Ok::<_, kinformer_core::KeyError>(Arc::new(Keyed::new("default/web".parse()?, value)));
+    /// # let indexer = kinformer_store::Indexer::new();
+    /// let applied = indexer.apply([Delta::Added(pod(1)?), Delta::Deleted(pod(2)?.into())]);
+    /// assert_eq!(applied.changes.len(), 2);
+    /// assert!(applied.changes[0].old.is_none() && applied.changes[1].old.is_some());
+    /// assert!(applied.report.is_clean() && indexer.is_empty());
+    /// # Ok::<(), kinformer_core::KeyError>(())
+    /// ```
+    pub fn apply(&self, deltas: impl Into<Deltas<T>>) -> Applied<T> {
+        self.applied(deltas.into(), None)
+    }
+
+    /// As [`Self::apply`], and moves the version as the source of these deltas says, and not to the versions of
+    /// objects, lists and bookmarks: for a source that knows better what is complete, and what was left out.
+    pub fn apply_at(&self, deltas: impl Into<Deltas<T>>, version: &VersionUpdate) -> Applied<T> {
+        self.applied(deltas.into(), Some(version))
+    }
+
+    fn applied(&self, deltas: Deltas<T>, at: Option<&VersionUpdate>) -> Applied<T> {
+        let changes = deltas.iter().map(Delta::positions).sum();
+        let mut changes = Vec::with_capacity(changes);
+        let Written { report, revision, .. } = self.write(deltas, at, Some(&mut changes));
+        Applied { changes, report, revision }
+    }
+
+    /// Applies deltas for callers who do not want to know what changed.
+    pub(crate) fn write_all(&self, deltas: Deltas<T>) -> Written {
+        self.write(deltas, None, None)
+    }
+
+    fn write(&self, deltas: Deltas<T>, at: Option<&VersionUpdate>, mut changes: Changes<'_, T>) -> Written {
+        let mut written = Written::default();
+        let mut position = 0;
+        let mut batch = Batch::new();
+        // The version that is named is reached with the last publication.
+        let early = at.map(|_| &VersionUpdate::NONE);
+        let mut list_at = None;
+        for delta in deltas {
+            if let Some((start, list)) = list_at.take() {
+                self.replace_at(list, start, early, changes.as_deref_mut(), &mut written);
             }
-            let mut edit = Edit { roots: Arc::make_mut(&mut roots), writer: &mut writer };
-            let old = prepared.apply(&mut edit, &values, 0);
-            if old.is_ok() {
-                edit.roots.version.advance(prepared.version());
+            let start = position;
+            position += delta.positions();
+            match delta {
+                Delta::ReplacedAll(list) => {
+                    if !batch.is_empty() {
+                        self.write_batch(
+                            std::mem::take(&mut batch),
+                            early,
+                            changes.as_deref_mut(),
+                            &mut written,
+                        );
+                    }
+                    list_at = Some((start, *list));
+                }
+                delta => batch.extend(self.prepare(delta).map(|prepared| (start, prepared))),
             }
-            edit.roots.revision += 1;
-            let sparse = edit.is_sparse();
-            let version = roots.version.clone();
-            drop(roots);
-            self.release(writer, sparse);
-            self.waiters.published(&version);
-            values.recycle();
-            return prepared.finish(0, old);
+        }
+        match list_at {
+            Some((start, list)) => self.replace_at(list, start, at, changes, &mut written),
+            None => self.write_batch(batch, at, changes, &mut written),
+        }
+        written
+    }
+
+    /// A list, at its own version or as it is named.
+    fn replace_at(
+        &self,
+        list: Replacement<T>,
+        position: usize,
+        at: Option<&VersionUpdate>,
+        changes: Changes<'_, T>,
+        written: &mut Written,
+    ) {
+        let own = VersionUpdate::Set(list.resource_version.clone());
+        match self.replace_with(list, at.unwrap_or(&own), changes) {
+            Ok((report, revision)) => {
+                written.report.extend_at(position, report);
+                written.revision = revision;
+                written.published = true;
+            }
+            Err(error) => {
+                written.report.push(position, error);
+                written.revision = self.move_version(at.unwrap_or(&VersionUpdate::NONE));
+            }
         }
     }
 
-    /// Applies several writes, in their order, under one publication: a reader sees none of them or all.
-    ///
-    /// Those that are invalid are reported by their position, and all others are applied; the changes are
-    /// those of the valid ones.
-    pub fn apply_all(&self, transactions: impl IntoIterator<Item = Transaction<T>>) -> Applied<T> {
-        self.apply_batch(transactions, None)
-    }
-
-    /// As [`Self::apply_all`], and moves the version as the source of these writes says, and not to the versions of the
-    /// objects: for one that knows better what is complete, and what was left out.
-    pub fn apply_all_at(
+    /// One publication.
+    fn write_batch(
         &self,
-        transactions: impl IntoIterator<Item = Transaction<T>>,
-        version: &VersionUpdate,
-    ) -> Applied<T> {
-        self.apply_batch(transactions, Some(version))
-    }
-
-    fn apply_batch(
-        &self,
-        transactions: impl IntoIterator<Item = Transaction<T>>,
+        mut batch: Batch<T>,
         at: Option<&VersionUpdate>,
-    ) -> Applied<T> {
-        let mut prepared: Vec<_> = transactions.into_iter().map(|t| self.prepare(t)).collect();
+        mut changes: Changes<'_, T>,
+        written: &mut Written,
+    ) {
+        let mut version = VersionUpdate::NONE;
+        let mut changes_objects = false;
+        for (_, entry) in &batch {
+            match entry {
+                Ok(Prepared::Reached { version: reached }) => {
+                    version.append(VersionUpdate::Advance(reached.clone()));
+                }
+                Ok(_) => changes_objects = true,
+                Err(_) => {}
+            }
+        }
+        if !changes_objects {
+            for (position, entry) in batch {
+                entry.err().into_iter().for_each(|error| written.report.push(position, error));
+            }
+            written.revision = self.move_version(at.unwrap_or(&version));
+            return;
+        }
         let mut functions = self.functions();
         loop {
-            // Indexes are hardly ever added during a transaction; then all is asked again.
-            let mut values = Evaluated::default();
-            for (position, entry) in prepared.iter_mut().enumerate() {
+            // Indexes are hardly ever added meanwhile; then all is asked again.
+            let mut values = if batch.len() == 1 { Evaluated::for_one() } else { Evaluated::default() };
+            for (position, entry) in &mut batch {
                 match entry {
-                    Ok(entry) => {
-                        entry.forget_report();
-                        entry.ask(&functions.all, 0, position, &mut values);
-                    }
+                    Ok(entry) => entry.ask(&functions.all, *position, &mut values),
                     Err(_) => values.skip(functions.all.len()),
                 }
             }
@@ -159,18 +213,15 @@ impl<T: Object> Indexer<T> {
                 continue;
             }
             let mut edit = Edit { roots: Arc::make_mut(&mut roots), writer: &mut writer };
-            let olds: Vec<_> = prepared
-                .iter()
-                .enumerate()
-                .map(|(position, entry)| {
-                    let Ok(entry) = entry else { return Ok(None) };
-                    let old = entry.apply(&mut edit, &values, position * functions.all.len())?;
-                    if at.is_none() {
-                        edit.roots.version.advance(entry.version());
-                    }
-                    Ok(old)
-                })
-                .collect();
+            let apply = |(number, (_, entry)): (usize, &(usize, Result<Prepared<T>, Error>))| {
+                let Ok(entry) = entry else { return Ok(None) };
+                let old = entry.apply(&mut edit, &values, number * functions.all.len())?;
+                if at.is_none() {
+                    edit.roots.version.advance(entry.version());
+                }
+                Ok(old)
+            };
+            let olds: SmallVec<[_; 1]> = batch.iter().enumerate().map(apply).collect();
             if let Some(at) = at {
                 at.apply_to(&mut edit.roots.version);
             }
@@ -180,60 +231,63 @@ impl<T: Object> Indexer<T> {
             drop(roots);
             self.release(writer, sparse);
             self.waiters.published(&version);
-            let mut applied =
-                Applied { changes: Vec::with_capacity(prepared.len()), report: Report::default(), revision };
-            for (position, (entry, old)) in prepared.into_iter().zip(olds).enumerate() {
-                match entry.and_then(|entry| entry.finish(position, old)) {
+            if batch.len() == 1 {
+                values.recycle();
+            }
+            for ((position, entry), old) in batch.into_iter().zip(olds) {
+                match entry.and_then(|entry| entry.finish(old, revision)) {
                     Ok((change, report)) => {
-                        applied.changes.push(change);
-                        applied.report.extend(report);
+                        written.report.extend(report);
+                        match (&mut changes, change) {
+                            (_, None) => {}
+                            (Some(changes), Some(change)) => changes.push(change),
+                            (None, Some(change)) => discard_change(change),
+                        }
                     }
-                    Err(error) => applied.report.push(position, error),
+                    Err(error) => written.report.push(position, error),
                 }
             }
-            return applied;
+            written.revision = revision;
+            written.published = true;
+            return;
         }
     }
 
-    /// Applies several writes under one publication; reports the invalid ones by position.
+    /// Applies several deltas, as [`Self::apply`], for callers who do not want the changes.
     ///
     /// Follows client-go 1.37 (`ThreadSafeStoreWithTransaction`).
-    pub fn transaction(&self, transactions: impl IntoIterator<Item = Transaction<T>>) -> Report {
-        let Applied { changes, report, .. } = self.apply_all(transactions);
-        changes.into_iter().for_each(Change::discard);
-        report
+    pub fn transaction(&self, deltas: impl IntoIterator<Item = Delta<T>>) -> Report {
+        self.write_all(deltas.into_iter().collect()).report
     }
 
     /// Adds or replaces an object.
     ///
     /// # Errors
-    /// As [`Self::apply`].
+    /// The key is invalid, the transform failed, an accessor panics, or there are 2^32 - 2 objects; nothing has
+    /// changed then.
     pub fn add(&self, object: impl Into<Arc<T>>) -> Result<Report, crate::Error> {
-        Ok(self.write(Transaction::Add(object.into()))?)
+        self.write_one(Delta::Added(object.into()))
     }
 
     /// Adds or replaces an object: to a store the same as [`Self::add`].
     ///
     /// # Errors
-    /// As [`Self::apply`].
+    /// As [`Self::add`].
     pub fn update(&self, object: impl Into<Arc<T>>) -> Result<Report, crate::Error> {
-        Ok(self.write(Transaction::Update(object.into()))?)
+        self.write_one(Delta::Updated(object.into()))
     }
 
     /// Removes an object; removing what is not there is no error. With its final state known, the store's
     /// version moves to that state's.
     ///
     /// # Errors
-    /// As [`Self::apply`].
+    /// The key is invalid, or an accessor panics; nothing has changed then.
     pub fn delete(&self, tombstone: impl Into<Tombstone<Arc<T>>>) -> Result<Report, crate::Error> {
-        Ok(self.write(Transaction::Delete(tombstone.into()))?)
+        self.write_one(Delta::Deleted(tombstone.into()))
     }
 
-    /// For callers who do not need to know what changed.
-    pub(crate) fn write(&self, transaction: Transaction<T>) -> Result<Report, Error> {
-        let (change, report) = self.apply(transaction)?;
-        change.discard();
-        Ok(report)
+    fn write_one(&self, delta: Delta<T>) -> Result<Report, crate::Error> {
+        Ok(self.write_all(delta.into()).report.of_one()?)
     }
 
     /// Removes the object with this key and returns it. The store's version stays as it is.
@@ -251,36 +305,45 @@ impl<T: Object> Indexer<T> {
         old
     }
 
-    fn prepare(&self, transaction: Transaction<T>) -> Result<Prepared<T>, Error> {
-        match transaction {
-            Transaction::Add(object) | Transaction::Update(object) => {
-                let object = self.transformed(object)?;
-                let asked = ask(|| (hash_key(&self.hasher, object.key()), object.resource_version()));
-                match asked {
-                    Ok((hash, version)) => {
-                        Ok(Prepared::Put { hash, object, version, report: Report::default() })
-                    }
-                    Err(source) => Err(panicked(object, source)),
-                }
-            }
-            Transaction::Delete(tombstone) => {
-                let asked = ask(|| {
-                    tombstone.key().check()?;
-                    let version = match &tombstone {
-                        Tombstone::FinalState(object) => object.resource_version(),
-                        Tombstone::FinalStateUnknown { .. } => ResourceVersion::UNSET,
-                    };
-                    Ok((hash_key(&self.hasher, tombstone.key()), version))
-                });
-                let error = match asked {
-                    Ok(Ok((hash, version))) => return Ok(Prepared::Remove { hash, tombstone, version }),
-                    Ok(Err(error)) => Error::Key(error),
-                    Err(source) => Error::Accessor { key: readable_key(|| tombstone.key()), source },
-                };
-                tombstone.into_object().into_iter().for_each(discard);
-                Err(error)
-            }
+    /// `None` for a delta that brings nothing to a store.
+    fn prepare(&self, delta: Delta<T>) -> Option<Result<Prepared<T>, Error>> {
+        match delta {
+            Delta::Added(object) => Some(self.prepare_put(Delta::Added, object)),
+            Delta::Updated(object) => Some(self.prepare_put(Delta::Updated, object)),
+            Delta::Replaced(object) => Some(self.prepare_put(Delta::Replaced, object)),
+            Delta::Deleted(tombstone) => Some(self.prepare_remove(tombstone)),
+            Delta::Bookmark(version) => Some(Ok(Prepared::Reached { version })),
+            // The object of a resync is stored already.
+            _ => None,
         }
+    }
+
+    fn prepare_put(&self, kind: fn(Arc<T>) -> Delta<T>, object: Arc<T>) -> Result<Prepared<T>, Error> {
+        let object = self.transformed(object)?;
+        match ask(|| (hash_key(&self.hasher, object.key()), object.resource_version())) {
+            Ok((hash, version)) => {
+                Ok(Prepared::Put { kind, hash, object, version, report: Report::default() })
+            }
+            Err(source) => Err(panicked(object, source)),
+        }
+    }
+
+    fn prepare_remove(&self, tombstone: Tombstone<Arc<T>>) -> Result<Prepared<T>, Error> {
+        let asked = ask(|| {
+            tombstone.key().check()?;
+            let version = match &tombstone {
+                Tombstone::FinalState(object) => object.resource_version(),
+                Tombstone::FinalStateUnknown { .. } => ResourceVersion::UNSET,
+            };
+            Ok((hash_key(&self.hasher, tombstone.key()), version))
+        });
+        let error = match asked {
+            Ok(Ok((hash, version))) => return Ok(Prepared::Remove { hash, tombstone, version }),
+            Ok(Err(error)) => Error::Key(error),
+            Err(source) => Error::Accessor { key: readable_key(|| tombstone.key()), source },
+        };
+        tombstone.into_object().into_iter().for_each(discard);
+        Err(error)
     }
 
     /// The object as it is to be stored: its key is valid, and the transform, if there is one, was applied.
@@ -300,25 +363,21 @@ impl<T: Object> Indexer<T> {
 }
 
 impl<T: Object> Prepared<T> {
+    /// Asks the index functions. What was asked before is forgotten.
     fn ask(
         &mut self,
         functions: &[(Arc<str>, crate::IndexFunction<T>)],
-        from: usize,
         position: usize,
         values: &mut Evaluated,
     ) {
-        let functions = functions.get(from..).unwrap_or_default();
         match self {
-            Self::Put { object, report, .. } => values.ask(functions, &**object, |index, source| {
-                report.push(position, index_error(&**object, index, source));
-            }),
-            Self::Remove { .. } => values.skip(functions.len()),
-        }
-    }
-
-    fn forget_report(&mut self) {
-        if let Self::Put { report, .. } = self {
-            *report = Report::default();
+            Self::Put { object, report, .. } => {
+                *report = Report::default();
+                values.ask(functions, &**object, |index, source| {
+                    report.push_applied(position, index_error(&**object, index, source));
+                });
+            }
+            Self::Remove { .. } | Self::Reached { .. } => values.skip(functions.len()),
         }
     }
 
@@ -326,12 +385,13 @@ impl<T: Object> Prepared<T> {
         match self {
             Self::Put { object, .. } => readable_key(|| object.key()),
             Self::Remove { tombstone, .. } => readable_key(|| tombstone.key()),
+            Self::Reached { .. } => None,
         }
     }
 
     fn version(&self) -> &ResourceVersion {
         match self {
-            Self::Put { version, .. } | Self::Remove { version, .. } => version,
+            Self::Put { version, .. } | Self::Remove { version, .. } | Self::Reached { version } => version,
         }
     }
 
@@ -346,30 +406,30 @@ impl<T: Object> Prepared<T> {
         let slot = match self {
             Self::Put { hash, object, .. } => ask(|| edit.roots.find(*hash, object.key())),
             Self::Remove { hash, tombstone, .. } => ask(|| edit.roots.find(*hash, tombstone.key())),
+            Self::Reached { .. } => return Ok(None),
         };
         let slot = slot.map_err(|source| Error::Accessor { key: self.key(), source })?;
         match self {
             Self::Put { hash, object, .. } => edit.upsert(slot, *hash, object, values, first),
             Self::Remove { hash, .. } => Ok(slot.and_then(|slot| edit.remove(*hash, slot))),
+            Self::Reached { .. } => Ok(None),
         }
     }
 
     fn finish(
         self,
-        position: usize,
         old: Result<Option<Arc<T>>, Error>,
-    ) -> Result<(Change<T>, Report), Error> {
-        let (new, report) = match self {
-            Self::Put { object, report, .. } => (Some(object), report),
-            Self::Remove { tombstone, .. } => {
-                tombstone.into_object().into_iter().for_each(discard);
-                (None, Report::default())
-            }
+        revision: u64,
+    ) -> Result<(Option<Change<T>>, Report), Error> {
+        let (delta, report) = match self {
+            Self::Put { kind, object, report, .. } => (kind(object), report),
+            Self::Remove { tombstone, .. } => (Delta::Deleted(tombstone), Report::default()),
+            Self::Reached { .. } => return Ok((None, Report::default())),
         };
         match old {
-            Ok(old) => Ok((Change { position: Some(position), old, new }, report)),
+            Ok(old) => Ok((Some(Change::new(delta, old).at_revision(revision)), report)),
             Err(error) => {
-                new.into_iter().for_each(discard);
+                discard_change(Change::new(delta, None));
                 Err(error)
             }
         }

@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 
 use common::{EXPECTED, keys, pod, quiet};
-use kinformer_core::{Error as CoreError, KeyProblem, KeyRef, Object, Replacement, Tombstone};
-use kinformer_store::{Error, IndexFunction, Indexer, NAMESPACE_INDEX, Transaction};
+use kinformer_core::{Delta, Error as CoreError, KeyProblem, KeyRef, Object, Replacement, Tombstone};
+use kinformer_store::{Error, IndexFunction, Indexer, NAMESPACE_INDEX};
 
 fn key_problem(error: &CoreError) -> KeyProblem {
     let CoreError::Key(error) = error else { panic!("{error}") };
@@ -60,7 +60,7 @@ fn a_replace_reports_invalid_and_repeated_keys_by_position() {
         last[0].clone(),
         last[1].clone(),
     ];
-    let applied = indexer.replace_all(Replacement::new(list, 1u64)).unwrap();
+    let applied = indexer.apply(Delta::ReplacedAll(Box::new(Replacement::new(list, 1u64))));
     let report: Vec<_> = applied
         .report
         .problems()
@@ -110,8 +110,7 @@ fn every_write(indexer: &Indexer<Dropper>, new: &dyn Fn(&str) -> Arc<Dropper>) {
     let unknown = Tombstone::FinalStateUnknown { key, last_known: Some(new("y")) };
     indexer.delete(unknown).unwrap().into_result().unwrap();
     indexer.add(new("")).unwrap_err();
-    let batch =
-        [Transaction::Add(new("x")), Transaction::Add(new("x")), Transaction::Delete(new("x").into())];
+    let batch = [Delta::Added(new("x")), Delta::Added(new("x")), Delta::Deleted(new("x").into())];
     indexer.transaction(batch).into_result().unwrap();
     indexer.replace(list(&["x", "y", "z"])).unwrap().into_result().unwrap();
     let report = indexer.replace(list(&["x", "x", "z", ""])).unwrap();

@@ -1,9 +1,9 @@
 //! What threads may do with the public types.
 
-use kinformer_core::{KeyRef, Object};
+use kinformer_core::{Change, Delta, Deltas, KeyRef, Object};
 use kinformer_store::{
-    Applied, Change, Cursor, Difference, Error, IndexFunction, IndexValues, Indexer, IndexerBuilder,
-    Indexers, Page, Reader, Snapshot, Store, Transaction,
+    Applied, Cursor, Difference, Error, IndexFunction, IndexValues, Indexer, IndexerBuilder, Indexers, Page,
+    Reader, Snapshot, Store,
 };
 use static_assertions::{assert_impl_all, assert_obj_safe};
 
@@ -22,7 +22,8 @@ assert_impl_all!(Snapshot<Anything>: Send, Sync, Clone, std::fmt::Debug);
 assert_impl_all!(IndexFunction<Anything>: Send, Sync, Clone, std::fmt::Debug);
 assert_impl_all!(Indexers<Anything>: Send, Sync, Clone, std::fmt::Debug, Default);
 assert_impl_all!(IndexValues: Send, Sync, Clone, std::fmt::Debug, Default);
-assert_impl_all!(Transaction<Anything>: Send, Sync, Clone);
+assert_impl_all!(Delta<Anything>: Send, Sync, Clone);
+assert_impl_all!(Deltas<Anything>: Send, Sync, Clone);
 assert_impl_all!(Applied<Anything>: Send, Sync);
 assert_impl_all!(Change<Anything>: Send, Sync, Clone);
 assert_impl_all!(Difference<'static, Anything>: Send, Sync, Copy);

@@ -8,11 +8,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use common::{EXPECTED, Pod, key, keys, pod, quiet, sorted};
 use kinformer_core::{
-    Error as CoreError, KeyRef, KnownObjects, Object, Replacement, ResourceVersion, Tombstone, Transform,
+    Delta, Error as CoreError, KeyRef, KnownObjects, Object, Replacement, ResourceVersion, Tombstone,
+    Transform,
 };
-use kinformer_store::{
-    Error, IndexFunction, Indexer, Indexers, NAMESPACE_INDEX, Snapshot, Store, Transaction,
-};
+use kinformer_store::{Error, IndexFunction, Indexer, Indexers, NAMESPACE_INDEX, Snapshot, Store};
 
 fn by_nodes() -> IndexFunction<Pod> {
     IndexFunction::new(|pod: &Pod, values| pod.nodes.iter().for_each(|node| values.push(node)))
@@ -46,7 +45,7 @@ fn a_store_adds_updates_deletes_and_replaces() {
     assert_eq!((store.len(), store.is_empty()), (2, false));
     assert_eq!(sorted(store.keys()), [key("y"), key("a/x")]);
     assert_eq!(keys(&store.list()), ["a/x", "y"]);
-    store.resync().unwrap();
+    store.apply(Delta::SyncAll.into()).unwrap().into_result().unwrap();
     assert!(store.is_ready());
 
     store.delete(Tombstone::FinalState(pod("a/x").arc())).unwrap().into_result().unwrap();
@@ -74,12 +73,12 @@ fn a_replace_is_seen_whole_and_keeps_what_was_not_delivered() {
     let before = indexer.snapshot();
     let list = vec![stays.clone(), pod("a/changes").node("new").arc(), pod("a/added").node("new").arc()];
     let replacement = Replacement::new(list, 9u64).undelivered([key("a/undelivered"), key("a/never-known")]);
-    let applied = indexer.replace_all(replacement).unwrap();
+    let applied = indexer.apply(Delta::ReplacedAll(Box::new(replacement)));
     assert!(applied.report.is_clean());
     let changes: Vec<_> = applied
         .changes
         .iter()
-        .map(|change| (keys(&change.old).join(""), keys(&change.new).join("")))
+        .map(|change| (keys(&change.old).join(""), keys(change.new_state()).join("")))
         .collect();
     let text = |old: &str, new: &str| (old.to_owned(), new.to_owned());
     assert_eq!(
@@ -293,18 +292,19 @@ fn a_transaction_applies_the_valid_entries_at_once() {
     let indexer = indexed();
     indexer.add(pod("a/old").node("n")).unwrap().into_result().unwrap();
     let before = indexer.snapshot();
-    let bad = |name: &str| Transaction::Delete(Tombstone::FinalState(pod(name).arc()));
-    let applied = indexer.apply_all([
-        Transaction::Add(pod("a/x").node("n").arc()),
-        Transaction::Add(pod("a/").arc()),
-        Transaction::Update(pod("a/x").node("m").arc()),
+    let bad = |name: &str| Delta::Deleted(Tombstone::FinalState(pod(name).arc()));
+    let applied = indexer.apply([
+        Delta::Added(pod("a/x").node("n").arc()),
+        Delta::Added(pod("a/").arc()),
+        Delta::Updated(pod("a/x").node("m").arc()),
         bad("b/"),
-        Transaction::Delete(Tombstone::FinalState(pod("a/old").arc())),
+        Delta::Deleted(Tombstone::FinalState(pod("a/old").arc())),
     ]);
     let positions: Vec<_> = applied.report.problems().iter().map(|problem| problem.position).collect();
     assert_eq!(positions, [1, 3]);
     assert!(applied.report.problems().iter().all(|problem| matches!(problem.error, CoreError::Key(_))));
-    let changes: Vec<_> = applied.changes.iter().map(|c| (c.old.is_some(), c.new.is_some())).collect();
+    let changes: Vec<_> =
+        applied.changes.iter().map(|c| (c.old.is_some(), c.new_state().is_some())).collect();
     assert_eq!(changes, [(false, true), (true, true), (true, false)]);
     assert_eq!(keys(&indexer.list()), ["a/x"]);
     assert_eq!(values(&indexer, "node"), ["m"]);
@@ -340,7 +340,7 @@ fn the_version_is_that_of_the_newest_change() {
     indexer.bookmark(19u64);
     at("20");
     let batch = [pod("x").version(21u64), pod("y").version(25u64), pod("z").version(23u64)];
-    indexer.transaction(batch.map(|pod| Transaction::Add(pod.arc()))).into_result().unwrap();
+    indexer.transaction(batch.map(|pod| Delta::Added(pod.arc()))).into_result().unwrap();
     at("25");
     // A replace sets it, also backward; what cannot be compared is taken as it comes.
     indexer
@@ -520,7 +520,7 @@ fn a_transform_runs_once_for_each_object_and_never_on_a_tombstone() {
         assert!(Arc::ptr_eq(&indexer.get_by_key(("a", "x")).unwrap(), &old));
         assert_eq!((taken(), indexer.resource_version()), (1, ResourceVersion::UNSET));
     }
-    let batch = [pod("a/y").node("fails"), pod("a/z")].map(|pod| Transaction::Add(pod.arc()));
+    let batch = [pod("a/y").node("fails"), pod("a/z")].map(|pod| Delta::Added(pod.arc()));
     assert_eq!(indexer.transaction(batch).into_result().unwrap_err().position, 0);
     assert_eq!((taken(), keys(&indexer.list())), (2, vec!["a/x".to_owned(), "a/z".into()]));
 

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use kinformer_core::{KeyRef, Keyed, KnownObjects, Object, Replacement, Sink, Tombstone};
+use kinformer_core::{KeyRef, Keyed, KnownObjects, Object, Replacement, Tombstone};
 use kinformer_store::{ExpiringStore, Store};
 use tokio::time::advance;
 

@@ -6,8 +6,8 @@
 
 use std::sync::Arc;
 
-use kinformer_core::{KeyRef, Object, Replacement, ResourceVersion};
-use kinformer_store::{Error, IndexFunction, Indexer, Transaction};
+use kinformer_core::{Delta, KeyRef, Object, Replacement, ResourceVersion};
+use kinformer_store::{Error, IndexFunction, Indexer};
 use loom::future::block_on;
 use loom::thread::{self, JoinHandle};
 
@@ -37,8 +37,8 @@ fn store() -> Arc<Indexer<Item>> {
     Arc::new(Indexer::builder().index("version", by_version).build().unwrap())
 }
 
-fn write(store: &Indexer<Item>, transaction: Transaction<Item>) {
-    store.apply(transaction).unwrap().1.into_result().unwrap();
+fn write(store: &Indexer<Item>, delta: Delta<Item>) {
+    store.apply(delta).report.into_result().unwrap();
 }
 
 fn replace<const N: usize>(store: &Indexer<Item>, objects: [Arc<Item>; N], version: u64) {
@@ -82,8 +82,8 @@ fn no_snapshot_is_torn_by_single_writes() {
         let store = store();
         let writers = [("a", 1), ("b", 2)].map(|(name, version)| {
             meanwhile(&store, move |store| {
-                write(store, Transaction::Add(item(name, version)));
-                write(store, Transaction::Update(item("both", version)));
+                write(store, Delta::Added(item(name, version)));
+                write(store, Delta::Updated(item("both", version)));
             })
         });
         agrees(&store);
@@ -100,9 +100,9 @@ fn no_snapshot_is_torn_by_single_writes() {
 fn a_transaction_and_a_replace_are_seen_whole() {
     loom::model(|| {
         let store = store();
-        write(&store, Transaction::Add(item("a", 1)));
+        write(&store, Delta::Added(item("a", 1)));
         let writer = meanwhile(&store, |store| {
-            let both = [item("a", 2), item("b", 2)].map(Transaction::Add);
+            let both = [item("a", 2), item("b", 2)].map(Delta::Added);
             store.transaction(both).into_result().unwrap();
             replace(store, [item("b", 3), item("c", 3)], 3);
         });
@@ -125,7 +125,7 @@ fn a_write_and_a_replace_lose_nothing_of_each_other() {
     loom::model(|| {
         let store = store();
         let writer = meanwhile(&store, |store| replace(store, [item("a", 5)], 5));
-        write(&store, Transaction::Add(item("b", 6)));
+        write(&store, Delta::Added(item("b", 6)));
         writer.join().unwrap();
         let items = agrees(&store);
         assert!(items == [("a", 5)] || items == [("a", 5), ("b", 6)], "{items:?}");
@@ -137,10 +137,10 @@ fn a_write_and_a_replace_lose_nothing_of_each_other() {
 fn an_index_that_is_added_misses_no_write() {
     loom::model(|| {
         let store = store();
-        write(&store, Transaction::Add(item("a", 1)));
+        write(&store, Delta::Added(item("a", 1)));
         let writer = meanwhile(&store, |store| {
-            write(store, Transaction::Update(item("a", 2)));
-            write(store, Transaction::Add(item("b", 2)));
+            write(store, Delta::Updated(item("a", 2)));
+            write(store, Delta::Added(item("b", 2)));
         });
         let added =
             IndexFunction::new(|item: &Item, values| values.push_fmt(format_args!("{}", item.version)));
@@ -171,7 +171,7 @@ fn no_wake_up_is_lost() {
             })
         });
         Indexer::bookmark(&store, 1u64);
-        write(&store, Transaction::Add(item("a", 2)));
+        write(&store, Delta::Added(item("a", 2)));
         waiters.into_iter().for_each(|waiter| waiter.join().unwrap());
     });
 }

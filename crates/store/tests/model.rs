@@ -4,8 +4,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use kinformer_core::{KeyRef, Labels, Object, ObjectKey, Replacement, ResourceVersion, Tombstone};
-use kinformer_store::{IndexFunction, Indexer, Snapshot, Transaction};
+use kinformer_core::{Delta, KeyRef, Labels, Object, ObjectKey, Replacement, ResourceVersion, Tombstone};
+use kinformer_store::{IndexFunction, Indexer, Snapshot};
 use proptest::prelude::*;
 
 #[derive(Clone, Debug, PartialEq)]
@@ -214,10 +214,11 @@ proptest! {
                 Step::Write(pod) => {
                     let pod = Arc::new(pod);
                     let fails = pod.node >= Some(FAILS) && names.contains("node");
-                    let (change, report) = store.apply(Transaction::Update(pod.clone())).unwrap();
-                    prop_assert_eq!(report.problems().len(), usize::from(fails));
-                    prop_assert_eq!(change.old, model.insert(pod.key().to_string(), pod.clone()));
-                    prop_assert_eq!(change.new.as_ref(), Some(&pod));
+                    let applied = store.apply(Delta::Updated(pod.clone()));
+                    prop_assert_eq!(applied.report.problems().len(), usize::from(fails));
+                    let [change] = &applied.changes[..] else { panic!("{applied:?}") };
+                    prop_assert_eq!(change.old.clone(), model.insert(pod.key().to_string(), pod.clone()));
+                    prop_assert_eq!(change.new_state(), Some(&pod));
                     advance(&mut version, pod.version);
                 }
                 Step::Batch(pods) => {
@@ -229,7 +230,7 @@ proptest! {
                             model.insert(pod.key().to_string(), pod.clone());
                             advance(&mut version, pod.version);
                         }
-                        batch.push(Transaction::Add(pod));
+                        batch.push(Delta::Added(pod));
                     }
                     let report = store.transaction(batch);
                     let refused: Vec<_> = report.problems().iter()
@@ -264,11 +265,11 @@ proptest! {
                     }
                     new.extend(listed.clone());
                     let keys = undelivered.iter().map(|key| key.parse().unwrap());
-                    let applied = store.replace_all(Replacement::new(list, 50u64).undelivered(keys).unreadable(unreadable)).unwrap();
+                    let applied = store.apply(Delta::ReplacedAll(Box::new(Replacement::new(list, 50u64).undelivered(keys).unreadable(unreadable))));
                     prop_assert_eq!(applied.report.problems().iter().filter(|p| matches!(p.error, kinformer_core::Error::Duplicate { .. })).count(), duplicates);
                     let mut changed = Model::new();
                     for change in applied.changes {
-                        match (change.old, change.new) {
+                        match (change.old.clone(), change.new_state().cloned()) {
                             (old, Some(new)) => {
                                 prop_assert_eq!(old.as_ref(), model.get(&new.key().to_string()));
                                 prop_assert!(changed.insert(new.key().to_string(), new).is_none());

@@ -8,8 +8,8 @@ use std::alloc::System;
 use std::collections::BTreeMap;
 
 use common::{Pod, pod};
-use kinformer_core::{KeyRef, Object, Replacement, Tombstone};
-use kinformer_store::{IndexFunction, Indexer, Snapshot, Transaction};
+use kinformer_core::{Delta, KeyRef, Object, Replacement, Tombstone};
+use kinformer_store::{IndexFunction, Indexer, Snapshot};
 use parking_lot::Mutex;
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
 
@@ -92,7 +92,7 @@ fn a_peak_leaves_no_memory_behind() {
             }
         }),
         ("a transaction", |indexer| {
-            let gone = |number| Transaction::Delete(Tombstone::FinalState(nth(number, number).arc()));
+            let gone = |number| Delta::Deleted(Tombstone::FinalState(nth(number, number).arc()));
             indexer.transaction((LEFT..PEAK).map(gone)).into_result().unwrap();
         }),
         ("a replace", |indexer| {

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 
-use kinformer_core::{KeyRef, Object, Replacement, ResourceVersion};
-use kinformer_store::{IndexFunction, Indexer, NAMESPACE_INDEX, Snapshot, Transaction};
+use kinformer_core::{Delta, KeyRef, Object, Replacement, ResourceVersion};
+use kinformer_store::{IndexFunction, Indexer, NAMESPACE_INDEX, Snapshot};
 
 const OBJECTS: u64 = 600;
 const ROUNDS: u64 = 300;
@@ -84,7 +84,7 @@ fn snapshots_agree_under_concurrent_writes() {
                                 1 => {
                                     // Two that come and go together.
                                     let pair = ["left", "right"].map(|name| {
-                                        Transaction::Add(Arc::new(Item {
+                                        Delta::Added(Arc::new(Item {
                                             name: name.into(),
                                             ..item(writer, n, version)
                                         }))

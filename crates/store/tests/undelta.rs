@@ -4,7 +4,7 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use kinformer_core::{Error, KeyRef, Keyed, KnownObjects, Replacement, ResourceVersion, Sink};
+use kinformer_core::{Error, KeyRef, Keyed, KnownObjects, Replacement, ResourceVersion};
 use kinformer_store::{Store, UndeltaStore};
 use parking_lot::Mutex;
 
@@ -29,7 +29,7 @@ fn every_write_pushes_the_whole_state_and_no_read_does() {
     store.replace(Replacement::new(vec![pod("c", 3), pod("d", 4)], "1")).unwrap().into_result().unwrap();
     assert_eq!(*pushed.lock(), [vec![1], vec![1, 2], vec![2], vec![3, 4]]);
     drop((store.list(), store.keys(), store.get_by_key(KeyRef::named("c")), store.len(), store.snapshot()));
-    store.bookmark(ResourceVersion::number(7)).unwrap();
+    store.bookmark(ResourceVersion::number(7)).unwrap().into_result().unwrap();
     assert_eq!(pushed.lock().len(), 4);
 }
 

@@ -11,8 +11,8 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
 use common::{Pod, pod};
-use kinformer_core::{Replacement, ResourceVersion};
-use kinformer_store::{Error, Indexer, Transaction};
+use kinformer_core::{Delta, Replacement, ResourceVersion};
+use kinformer_store::{Error, Indexer};
 use tokio::time::Instant;
 
 #[derive(Default)]
@@ -48,7 +48,7 @@ fn everything_that_moves_the_version_wakes() {
         |indexer| indexer.bookmark(9u64),
         |indexer| indexer.replace(Replacement::new(vec![], 9u64)).unwrap().into_result().unwrap(),
         |indexer| {
-            indexer.transaction([Transaction::Update(pod("x").version(9u64).arc())]).into_result().unwrap();
+            indexer.transaction([Delta::Updated(pod("x").version(9u64).arc())]).into_result().unwrap();
         },
         |indexer| indexer.bookmark(10u64),
     ];

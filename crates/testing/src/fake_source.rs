@@ -13,5 +13,5 @@ mod scripted;
 
 pub use item::{Item, Versioned};
 pub use live::{Backup, FakeSource};
-pub use recording::{Record, RecordingSink};
+pub use recording::{RecordingSink, delta_text};
 pub use scripted::{Call, ScriptedSource, WatchScript};

@@ -11,7 +11,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use kinformer_core::{Error, KeyRef, Object, ObjectKey, Replacement, ResourceVersion, Tombstone};
+use kinformer_core::{Delta, Error, KeyRef, Object, ObjectKey, Replacement, ResourceVersion, Tombstone};
 use kinformer_store::Store;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
@@ -50,6 +50,7 @@ pub fn pod(key: &str, version: u64) -> Arc<Pod> {
 pub fn run<S: Store<Pod>>(make: impl Fn() -> S) {
     starts_empty(&make());
     adds_updates_and_deletes(&make());
+    applies_a_batch_in_its_order(&make());
     keeps_namespaces_apart(&make());
     keeps_text_apart_from_parts(&make());
     replaces_everything(&make());
@@ -115,8 +116,28 @@ fn adds_updates_and_deletes<S: Store<Pod>>(store: &S) {
     is(store, &[]);
     clean(store.add(pod("ns/a", 6)));
     is(store, &[("ns/a", 6)]);
-    store.resync().unwrap();
+    clean(store.apply(Delta::SyncAll.into()));
+    clean(store.apply(Delta::Sync(pod("ns/a", 5)).into()));
     is(store, &[("ns/a", 6)]);
+}
+
+fn applies_a_batch_in_its_order<S: Store<Pod>>(store: &S) {
+    let deltas = [
+        Delta::Added(pod("a", 1)),
+        Delta::Updated(pod("", 2)),
+        Delta::ReplacedAll(Box::new(list(&[("b", 3), ("b", 4), ("c", 4)], 4))),
+        Delta::Deleted(pod("ns/", 5).into()),
+        Delta::Deleted(pod("c", 6).into()),
+        Delta::SyncAll,
+        Delta::Replaced(pod("d", 7)),
+        Delta::Bookmark(ResourceVersion::number(8)),
+    ];
+    let report = store.apply(deltas.into()).unwrap();
+    let positions: Vec<_> = report.problems().iter().map(|problem| problem.position).collect();
+    assert_eq!(positions, [1, 2, 5], "the objects of a list are counted one by one");
+    assert!(report.problems().iter().all(|problem| problem.left_out));
+    is(store, &[("b", 4), ("d", 7)]);
+    assert_eq!(store.resource_version(), ResourceVersion::number(8));
 }
 
 fn keeps_namespaces_apart<S: Store<Pod>>(store: &S) {
@@ -196,9 +217,9 @@ fn knows_the_newest_version<S: Store<Pod>>(store: &S) {
     at(5);
     clean(store.delete(pod("b", 7).into()));
     at(7);
-    store.bookmark(ResourceVersion::number(9)).unwrap();
+    clean(store.bookmark(ResourceVersion::number(9)));
     at(9);
-    store.bookmark(ResourceVersion::number(8)).unwrap();
+    clean(store.bookmark(ResourceVersion::number(8)));
     at(9);
     clean(store.replace(list(&[("a", 10)], 20)));
     at(20);

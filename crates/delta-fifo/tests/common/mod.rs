@@ -7,10 +7,43 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use kinformer_core::{
-    Delta, KeyRef, KnownObjects, Object, ObjectKey, Replacement, ResourceVersion, Tombstone,
+    Delta, Error, KeyRef, KnownObjects, Object, ObjectKey, Replacement, Report, ResourceVersion, Tombstone,
 };
-use kinformer_delta_fifo::Popped;
+use kinformer_delta_fifo::{Popped, Queue};
 use parking_lot::Mutex;
+
+/// Single deltas by client-go's names, on any queue.
+pub trait WriteOne<T: Object> {
+    fn one(&self, delta: Delta<T>) -> Result<Report, Error>;
+
+    fn add(&self, object: Arc<T>) -> Result<Report, Error> {
+        self.one(Delta::Added(object))
+    }
+
+    fn update(&self, object: Arc<T>) -> Result<Report, Error> {
+        self.one(Delta::Updated(object))
+    }
+
+    fn delete(&self, tombstone: Tombstone<Arc<T>>) -> Result<Report, Error> {
+        self.one(Delta::Deleted(tombstone))
+    }
+
+    fn replace(&self, list: Replacement<T>) -> Result<Report, Error>;
+
+    fn resync(&self) -> Result<(), Error> {
+        self.one(Delta::SyncAll).map(drop)
+    }
+}
+
+impl<T: Object> WriteOne<T> for dyn Queue<T> + '_ {
+    fn one(&self, delta: Delta<T>) -> Result<Report, Error> {
+        self.apply(delta.into())?.of_one()
+    }
+
+    fn replace(&self, list: Replacement<T>) -> Result<Report, Error> {
+        self.apply(Delta::ReplacedAll(Box::new(list)).into())
+    }
+}
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct Pod {

@@ -1,6 +1,6 @@
 //! The steps of a random history, and how they are written.
 
-use kinformer_core::{Error, Replacement, Report, Sink};
+use kinformer_core::{Delta, Error, Replacement, Report};
 use kinformer_delta_fifo::Queue;
 use proptest::prelude::*;
 
@@ -58,18 +58,23 @@ pub fn name(key: u8) -> String {
 /// Writes the objects of a step with this value.
 pub fn write<O>(queue: &dyn Queue<Pod>, step: &Step<O>, value: u32) -> Result<Report, Error> {
     match step {
-        Step::Add(key) => Sink::add(queue, pod(&name(*key), value)),
-        Step::Update(key) => queue.update(pod(&name(*key), value)),
-        Step::Delete(key) => queue.delete(pod(&name(*key), value).into()),
-        Step::DeleteUnknown(key) => queue.delete(unknown(&name(*key), None)),
+        Step::Add(key) => one(queue, Delta::Added(pod(&name(*key), value))),
+        Step::Update(key) => one(queue, Delta::Updated(pod(&name(*key), value))),
+        Step::Delete(key) => one(queue, Delta::Deleted(pod(&name(*key), value).into())),
+        Step::DeleteUnknown(key) => one(queue, Delta::Deleted(unknown(&name(*key), None))),
         Step::Replace(keys, undelivered, unreadable) => {
             let objects = keys.iter().map(|key| pod(&name(*key), value)).collect();
             let undelivered = undelivered.iter().map(|key| name(*key).parse().unwrap());
             let list = Replacement::new(objects, value.to_string());
-            queue.replace(list.undelivered(undelivered).unreadable(*unreadable))
+            let list = list.undelivered(undelivered).unreadable(*unreadable);
+            queue.apply(Delta::ReplacedAll(Box::new(list)).into())
         }
-        Step::Resync => queue.resync().map(|()| Report::default()),
-        Step::Bookmark => queue.bookmark(value.to_string().into()).map(|()| Report::default()),
+        Step::Resync => queue.apply(Delta::SyncAll.into()),
+        Step::Bookmark => queue.apply(Delta::Bookmark(value.to_string().into()).into()),
         Step::Other(_) => Ok(Report::default()),
     }
+}
+
+fn one(queue: &dyn Queue<Pod>, delta: Delta<Pod>) -> Result<Report, Error> {
+    queue.apply(delta.into())?.of_one()
 }

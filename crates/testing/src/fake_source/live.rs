@@ -346,7 +346,7 @@ impl<T: Versioned> State<T> {
         Status::new(504, "Timeout", "Too large resource version").cause(cause).into()
     }
 
-    fn list(&mut self, options: &ListOptions) -> Result<List<T>, ApiError> {
+    fn list(&mut self, options: &ListOptions<T>) -> Result<List<T>, ApiError> {
         self.lists += 1;
         if let Some(error) = self.list_errors.pop_front() {
             return Err(error);
@@ -501,7 +501,7 @@ impl<T: Versioned> Cursor<T> {
 
 #[async_trait]
 impl<T: Versioned> ListerWatcher<T> for FakeSource<T> {
-    async fn list(&self, options: ListOptions) -> Result<List<T>, ApiError> {
+    async fn list(&self, options: ListOptions<T>) -> Result<List<T>, ApiError> {
         self.server.state.lock().list(&options)
     }
 

@@ -4,57 +4,39 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use kinformer_core::{
-    Error, Object, ObjectKey, ReadyFuture, Replacement, Report, ResourceVersion, Sink, Tombstone,
+    Delta, Deltas, Error, Object, ObjectKey, ReadyFuture, Report, ResourceVersion, Sink, Tombstone,
 };
 use parking_lot::Mutex;
 use tokio::sync::watch;
 
-/// One call of a sink.
-#[derive(Debug)]
-pub enum Record<T> {
-    /// An addition.
-    Add(Arc<T>),
-    /// A change.
-    Update(Arc<T>),
-    /// A deletion.
-    Delete(Tombstone<Arc<T>>),
-    /// A whole list.
-    Replace(Replacement<T>),
-    /// A resync.
-    Resync,
-    /// A bookmark.
-    Bookmark(ResourceVersion),
-}
-
-impl<T: Object> Record<T> {
-    /// As text: `add ns/a@7`, `delete ns/a`, `replace ns/a@7 ns/b@8 @9`, `resync`, `bookmark @9`. Keys that could
-    /// not be delivered stand in parentheses, and `(2 unreadable)` for two objects without a readable key.
-    pub fn text(&self) -> String {
-        let object = |o: &Arc<T>| format!("{}@{}", o.key(), o.resource_version());
-        match self {
-            Self::Add(o) => format!("add {}", object(o)),
-            Self::Update(o) => format!("update {}", object(o)),
-            Self::Delete(tombstone) => match tombstone {
-                Tombstone::FinalState(o) => format!("delete {}", object(o)),
-                Tombstone::FinalStateUnknown { key, .. } => format!("delete {key}"),
-            },
-            Self::Replace(list) => {
-                let mut words = vec!["replace".to_owned()];
-                words.extend(list.objects.iter().map(object));
-                words.extend(list.undelivered.iter().map(|key| format!("({key})")));
-                if !list.is_complete() {
-                    words.push(format!("({} unreadable)", list.unreadable));
-                }
-                words.push(format!("@{}", list.resource_version));
-                words.join(" ")
+/// A delta as text: `add ns/a@7`, `delete ns/a`, `replace ns/a@7 ns/b@8 @9`, `resync`, `bookmark @9`. Keys that could
+/// not be delivered stand in parentheses, and `(2 unreadable)` for two objects without a readable key.
+pub fn delta_text<T: Object>(delta: &Delta<T>) -> String {
+    let object = |o: &Arc<T>| format!("{}@{}", o.key(), o.resource_version());
+    match delta {
+        Delta::Added(o) => format!("add {}", object(o)),
+        Delta::Updated(o) => format!("update {}", object(o)),
+        Delta::Deleted(Tombstone::FinalState(o)) => format!("delete {}", object(o)),
+        Delta::Deleted(Tombstone::FinalStateUnknown { key, .. }) => format!("delete {key}"),
+        Delta::ReplacedAll(list) => {
+            let mut words = vec!["replace".to_owned()];
+            words.extend(list.objects.iter().map(object));
+            words.extend(list.undelivered.iter().map(|key| format!("({key})")));
+            if !list.is_complete() {
+                words.push(format!("({} unreadable)", list.unreadable));
             }
-            Self::Resync => "resync".to_owned(),
-            Self::Bookmark(version) => format!("bookmark @{version}"),
+            words.push(format!("@{}", list.resource_version));
+            words.join(" ")
         }
+        Delta::SyncAll => "resync".to_owned(),
+        Delta::Bookmark(version) => format!("bookmark @{version}"),
+        Delta::Replaced(o) => format!("replaced {}", object(o)),
+        Delta::Sync(o) => format!("sync {}", object(o)),
+        other => other.delta_type().to_string(),
     }
 }
 
-/// A sink that records every call, holds the map that results, can be full, closed, or made to fail.
+/// A sink that records every delta, holds the map that results, can be full, closed, or made to fail.
 ///
 /// It follows the contract of a sink: a key that a list could not deliver keeps its state, and a list that is not
 /// complete deletes nothing.
@@ -66,7 +48,7 @@ pub struct RecordingSink<T: Object> {
 
 #[derive(Debug)]
 struct Inner<T> {
-    records: Vec<Record<T>>,
+    records: Vec<Delta<T>>,
     objects: BTreeMap<ObjectKey, Arc<T>>,
     version: ResourceVersion,
     room: usize,
@@ -96,13 +78,13 @@ impl<T: Object> RecordingSink<T> {
         Self { inner: Mutex::new(inner), changed: watch::Sender::new(0) }
     }
 
-    /// The calls up to now, as [`Record::text`] writes them.
+    /// The deltas up to now, as [`delta_text`] writes them.
     pub fn texts(&self) -> Vec<String> {
-        self.inner.lock().records.iter().map(Record::text).collect()
+        self.inner.lock().records.iter().map(delta_text).collect()
     }
 
-    /// Takes the calls out.
-    pub fn take(&self) -> Vec<Record<T>> {
+    /// Takes the deltas out.
+    pub fn take(&self) -> Vec<Delta<T>> {
         std::mem::take(&mut self.inner.lock().records)
     }
 
@@ -149,7 +131,7 @@ impl<T: Object> RecordingSink<T> {
         while !wanted(&self.objects()) && changed.changed().await.is_ok() {}
     }
 
-    /// Waits until this call, as [`Record::text`] writes it, has been recorded.
+    /// Waits until this delta, as [`delta_text`] writes it, has been recorded.
     pub async fn wait_for_record(&self, text: &str) {
         let mut changed = self.changed.subscribe();
         while !self.texts().iter().any(|t| t == text) && changed.changed().await.is_ok() {}
@@ -158,13 +140,55 @@ impl<T: Object> RecordingSink<T> {
     fn wake(&self) {
         self.changed.send_modify(|n| *n = n.wrapping_add(1));
     }
+}
 
-    fn record(
-        &self,
-        key: impl FnOnce() -> String,
-        record: Record<T>,
-        apply: impl FnOnce(&mut Inner<T>, &Record<T>),
-    ) -> Result<(), Error> {
+impl<T: Object> Inner<T> {
+    /// Applies one delta. `position` is that of its first object.
+    fn apply(&mut self, delta: &Delta<T>, position: usize, report: &mut Report) {
+        match delta {
+            Delta::Added(object) | Delta::Updated(object) | Delta::Replaced(object) => {
+                if let Ok(key) = ObjectKey::try_from(object.key()) {
+                    self.objects.insert(key, object.clone());
+                }
+            }
+            Delta::Deleted(tombstone) => {
+                self.objects.retain(|key, _| key.as_key() != tombstone.key());
+            }
+            Delta::ReplacedAll(list) => {
+                if list.is_complete() {
+                    let kept: BTreeSet<_> = list.undelivered.iter().collect();
+                    self.objects.retain(|key, _| kept.contains(key));
+                }
+                for (at, object) in list.objects.iter().enumerate() {
+                    match ObjectKey::try_from(object.key()) {
+                        Ok(key) => {
+                            self.objects.insert(key, object.clone());
+                        }
+                        Err(error) => report.push(position + at, error),
+                    }
+                }
+                self.version = list.resource_version.clone();
+            }
+            Delta::Bookmark(version) => self.version = version.clone(),
+            _ => {}
+        }
+    }
+}
+
+impl<T: Object> Sink<T> for RecordingSink<T> {
+    fn apply(&self, deltas: Deltas<T>) -> Result<Report, Error> {
+        let mut report = Report::default();
+        let mut valid = Vec::with_capacity(deltas.len());
+        let mut position = 0;
+        for delta in deltas {
+            let at = position;
+            position += delta.positions();
+            match delta.key().map_or(Ok(()), |key| key.check()) {
+                Ok(()) => valid.push((at, delta)),
+                Err(error) => report.push(at, error),
+            }
+        }
+        let Some((_, first)) = valid.first() else { return Ok(report) };
         let mut inner = self.inner.lock();
         if std::mem::take(&mut inner.panics) {
             drop(inner);
@@ -177,85 +201,19 @@ impl<T: Object> RecordingSink<T> {
             return Err(inner.errors.remove(0));
         }
         let Some(room) = inner.room.checked_sub(1) else {
-            return Err(Error::Full { key: key(), limit: 0 });
+            let key = first.key().map_or_else(|| "*".to_owned(), |key| key.to_string());
+            return Err(Error::Full { key, limit: 0 });
         };
         if inner.room != usize::MAX {
             inner.room = room;
         }
-        apply(&mut inner, &record);
-        inner.records.push(record);
+        for (at, delta) in valid {
+            inner.apply(&delta, at, &mut report);
+            inner.records.push(delta);
+        }
         drop(inner);
         self.wake();
-        Ok(())
-    }
-
-    fn set(&self, object: Arc<T>, record: impl FnOnce(Arc<T>) -> Record<T>) -> Result<Report, Error> {
-        let key = ObjectKey::try_from(object.key())?;
-        self.record(
-            || key.to_string(),
-            record(object.clone()),
-            |inner, _| {
-                inner.objects.insert(key.clone(), object);
-            },
-        )?;
-        Ok(Report::default())
-    }
-}
-
-impl<T: Object> Sink<T> for RecordingSink<T> {
-    fn add(&self, object: Arc<T>) -> Result<Report, Error> {
-        self.set(object, Record::Add)
-    }
-
-    fn update(&self, object: Arc<T>) -> Result<Report, Error> {
-        self.set(object, Record::Update)
-    }
-
-    fn delete(&self, tombstone: Tombstone<Arc<T>>) -> Result<Report, Error> {
-        let key = ObjectKey::try_from(tombstone.key())?;
-        self.record(
-            || key.to_string(),
-            Record::Delete(tombstone),
-            |inner, _| {
-                inner.objects.remove(&key);
-            },
-        )?;
-        Ok(Report::default())
-    }
-
-    fn replace(&self, replacement: Replacement<T>) -> Result<Report, Error> {
-        let mut report = Report::default();
-        self.record(
-            || "*".to_owned(),
-            Record::Replace(replacement),
-            |inner, record| {
-                let Record::Replace(list) = record else { return };
-                let mut objects = std::mem::take(&mut inner.objects);
-                if list.is_complete() {
-                    let kept: BTreeSet<_> = list.undelivered.iter().collect();
-                    objects.retain(|key, _| kept.contains(key));
-                }
-                for (position, object) in list.objects.iter().enumerate() {
-                    match ObjectKey::try_from(object.key()) {
-                        Ok(key) => {
-                            objects.insert(key, object.clone());
-                        }
-                        Err(error) => report.push(position, error),
-                    }
-                }
-                inner.objects = objects;
-                inner.version = list.resource_version.clone();
-            },
-        )?;
         Ok(report)
-    }
-
-    fn resync(&self) -> Result<(), Error> {
-        self.record(|| "*".to_owned(), Record::Resync, |_, _| {})
-    }
-
-    fn bookmark(&self, version: ResourceVersion) -> Result<(), Error> {
-        self.record(|| "*".to_owned(), Record::Bookmark(version.clone()), |inner, _| inner.version = version)
     }
 
     fn is_ready(&self) -> bool {

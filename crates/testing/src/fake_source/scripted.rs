@@ -22,7 +22,7 @@ use tokio::time::Instant;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Call {
     /// A list.
-    List(ListOptions),
+    List(ListOptions<()>),
     /// A watch.
     Watch(WatchOptions),
     /// A question for the newest version.
@@ -355,8 +355,8 @@ impl Drop for Open {
 
 #[async_trait]
 impl<T: Object> ListerWatcher<T> for ScriptedSource<T> {
-    async fn list(&self, options: ListOptions) -> Result<List<T>, ApiError> {
-        match self.answer(Call::List(options)) {
+    async fn list(&self, options: ListOptions<T>) -> Result<List<T>, ApiError> {
+        match self.answer(Call::List(options.retyped())) {
             Some(Answer::List(answer)) => answer,
             Some(Answer::Panic) => std::panic::resume_unwind(Box::new("the list was told to panic")),
             _ => std::future::pending().await,
