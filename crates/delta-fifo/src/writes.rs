@@ -116,7 +116,8 @@ impl<T: Object> Settings<T> {
         at: usize,
         report: &mut Report,
     ) -> Result<Write<T>, Error> {
-        let Deletion { version, tombstone, problem } = incoming::deletion(self.transform.as_ref(), tombstone)?;
+        let Deletion { version, tombstone, problem } =
+            incoming::deletion(self.transform.as_ref(), tombstone)?;
         let entry = self.entry(Delta::Deleted(tombstone))?;
         problem.into_iter().for_each(|problem| report.push_applied(at, problem));
         Ok(match self.checks_deletions {
