@@ -47,8 +47,8 @@
 //!                                                           └─publish─▶ SharedProcessor ─▶ handlers, streams
 //! ```
 //!
-//! The reflector fills a queue; the [`Controller`] empties it in batches. Each batch is one transaction of the store,
-//! and what that says has changed is published to the handlers.
+//! The reflector fills a queue with deltas; the [`Controller`] empties it in batches. The store applies the deltas of a
+//! batch and returns changes, and those that are news are published to the handlers.
 
 mod apply;
 mod builder;

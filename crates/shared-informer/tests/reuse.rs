@@ -181,7 +181,7 @@ async fn what_cannot_be_told_to_be_the_same_is_taken_anew() {
     }
 }
 
-// contract: I-10
+// contract: I-10, I-18
 #[tokio::test(start_paused = true)]
 async fn a_source_that_exchanges_nothing_is_listed_just_as_correctly() {
     let (same, most) =
