@@ -24,8 +24,7 @@ impl<T: Object> Process<T> for Apply<T> {
     async fn process(&mut self, mut popped: Popped<T>) {
         let began = Instant::now();
         let in_initial_list = popped.in_initial_list();
-        let Applied { changes, report, .. } =
-            self.indexer.apply_at(popped.take(), popped.version());
+        let Applied { changes, report, .. } = self.indexer.apply_at(popped.take(), popped.version());
         let changes = changes.into_iter().filter(is_news).map(|change| match in_initial_list {
             true => change.in_initial_list(),
             false => change,
@@ -58,7 +57,7 @@ impl<T: Object> Apply<T> {
         let Some(due) = self.processor.take_due_handlers() else { return };
         let snapshot = self.indexer.snapshot();
         let revision = snapshot.revision();
-        let unchanged = snapshot.iter().map(|object| kinformer_core::Change::unchanged(object.clone()));
+        let unchanged = snapshot.iter().map(|object| Change::unchanged(object.clone()));
         self.processor.send_resync(due, unchanged.map(|change| change.at_revision(revision))).await;
     }
 
