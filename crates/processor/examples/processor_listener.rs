@@ -1,4 +1,4 @@
-//! Events of one's own, told to three kinds of listeners, with no Kubernetes anywhere. Ends by itself.
+//! Events of one's own, delivered to three kinds of handlers, with no Kubernetes anywhere. Ends by itself.
 //!
 //! `cargo run -p kinformer-processor --example processor_listener`
 
@@ -69,7 +69,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     shelf.synced().await?;
     orders.synced().await?;
     for handler in processor.stats() {
-        println!("{}: {} told, {} waiting", handler.name, handler.delivered, handler.depth);
+        println!("{}: {} delivered, {} waiting", handler.name, handler.delivered, handler.depth);
     }
 
     cancel.cancel();

@@ -6,7 +6,7 @@ use std::sync::Arc;
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The processor has stopped: it takes no handlers any more and cannot run again.
+    /// The processor has stopped: it takes no more handlers and cannot run again.
     #[error("the processor {processor:?} has stopped; it takes no more handlers and cannot run again")]
     Stopped {
         /// The name of the processor.
@@ -25,7 +25,7 @@ pub enum Error {
     Ended {
         /// The name of the handler.
         handler: Arc<str>,
-        /// How many events it had not been told.
+        /// How many events were undelivered.
         depth: usize,
     },
     /// The deadline passed before a handler had finished the initial list.
@@ -36,7 +36,7 @@ pub enum Error {
     DeadlineExceeded {
         /// The name of the handler.
         handler: Arc<str>,
-        /// How many events it had not been told.
+        /// How many events were undelivered.
         depth: usize,
         /// Whether it has been in one callback for longer than 30 seconds.
         stuck: bool,

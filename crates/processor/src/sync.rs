@@ -67,7 +67,7 @@ mod model {
         }
     }
 
-    /// As tokio's: `notify_one` leaves a permit if nobody waits, `notify_waiters` wakes all that were made.
+    /// As tokio's: `notify_one` leaves a permit if there is no waiter, `notify_waiters` wakes all futures that were made.
     #[derive(Default)]
     struct State {
         permit: bool,
@@ -103,7 +103,8 @@ mod model {
         }
 
         pub(crate) fn notified_owned(self: Arc<Self>) -> OwnedNotified {
-            Notified { made_at: self.0.lock().generation, notify: self }
+            let made_at = self.0.lock().generation;
+            Notified { made_at, notify: self }
         }
     }
 

@@ -41,21 +41,21 @@ async fn the_publisher_waits_for_a_handler_with_back_pressure() {
     assert!(sending.as_mut().now_or_never().is_none());
     assert_eq!(registration.stats().depth, 3, "no more than the bound waits");
     gate.reached().await;
-    // One is being told by now, and three wait.
+    // One is being delivered by now, and three wait.
     assert!(sending.as_mut().now_or_never().is_none());
     assert!(!processor.is_ready() && processor.ready().now_or_never().is_none());
-    assert_eq!(fast.told(4).await.len(), 4);
-    for told in 1..=16 {
+    assert_eq!(fast.received(4).await.len(), 4);
+    for delivered in 1..=16 {
         gate.let_one_pass();
         gate.reached().await;
         let sent = sending.as_mut().now_or_never().is_some();
-        assert_eq!(sent, told == 16, "after {told}");
+        assert_eq!(sent, delivered == 16, "after {delivered}");
         assert_eq!(registration.stats().depth, 3);
     }
     assert!(!processor.is_ready());
     drop(gate);
     within(processor.ready()).await;
-    assert_eq!(slow.told(20).await, fast.told(20).await);
+    assert_eq!(slow.received(20).await, fast.received(20).await);
     running.stop().await.unwrap();
 }
 
@@ -67,13 +67,13 @@ async fn a_bound_of_nothing_is_a_bound_of_one() {
     processor.handler().buffer(Buffer::BackPressure(0)).inline().add(recorder.handler()).unwrap();
     let running = start(&processor);
     within(processor.send(adds(0..10))).await;
-    assert_eq!(recorder.told(10).await.len(), 10);
+    assert_eq!(recorder.received(10).await.len(), 10);
     running.stop().await.unwrap();
 }
 
 // contract: P-10
 #[tokio::test]
-async fn whoever_waits_goes_on_when_the_handler_is_removed_or_all_ends() {
+async fn publishers_go_on_when_the_handler_is_removed_or_the_processor_ends() {
     let processor = SharedProcessor::new("test");
     let running = start(&processor);
     let stuck = || {
@@ -115,10 +115,10 @@ async fn a_send_that_is_dropped_has_published_the_first_part() {
     let processor = SharedProcessor::new("test");
     let recorder = Recorder::new();
     processor.handler().buffer(Buffer::BackPressure(2)).inline().add(recorder.handler()).unwrap();
-    assert!(processor.send(adds(0..5)).now_or_never().is_none(), "nobody runs it yet");
+    assert!(processor.send(adds(0..5)).now_or_never().is_none(), "it does not run yet");
     let running = start(&processor);
     within(processor.send(adds(5..6))).await;
-    assert_eq!(recorder.told(3).await, ["+p00", "+p11", "+p55"]);
+    assert_eq!(recorder.received(3).await, ["+p00", "+p11", "+p55"]);
     running.stop().await.unwrap();
 }
 
@@ -171,28 +171,28 @@ async fn what_waits_is_the_newest_of_each_key() {
     };
     let registration = processor.handler().buffer(Buffer::Coalesced).for_each(handler).unwrap();
     let running = start(&processor);
-    processor.publish([added("told", 1).in_initial_list()]);
+    processor.publish([added("known", 1).in_initial_list()]);
     gate.reached().await;
 
     processor.publish([
         added("new", 1).in_initial_list(),
-        updated("told", 1, 2),
+        updated("known", 1, 2),
         added("cancelled", 1),
         updated("new", 1, 3),
-        updated("told", 2, 4),
+        updated("known", 2, 4),
         deleted("cancelled", 1),
         // Deleted and created again.
-        deleted("told", 4),
-        added("told", 5),
+        deleted("known", 4),
+        added("known", 5),
     ]);
-    processor.publish([Change::deleted(pod("never heard of", 7)), added("last", 1)]);
+    processor.publish([Change::deleted(pod("unknown", 7)), added("last", 1)]);
     all_wait().await;
     assert_eq!(registration.stats().depth, 4);
     drop(gate);
-    let expected = ["+told1!", "+new3!", "told1>5", "-never heard of7", "+last1"];
-    assert_eq!(recorder.told(5).await, expected);
-    processor.publish([deleted("told", 5), added("end", 1)]);
-    assert_eq!(recorder.told(7).await[5..], ["-told5", "+end1"]);
+    let expected = ["+known1!", "+new3!", "known1>5", "-unknown7", "+last1"];
+    assert_eq!(recorder.received(5).await, expected);
+    processor.publish([deleted("known", 5), added("end", 1)]);
+    assert_eq!(recorder.received(7).await[5..], ["-known5", "+end1"]);
     running.stop().await.unwrap();
 }
 

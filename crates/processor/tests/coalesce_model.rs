@@ -41,7 +41,7 @@ fn step() -> impl Strategy<Value = Step> {
 #[derive(Default)]
 struct Model {
     now: BTreeMap<u8, Arc<Pod>>,
-    told: BTreeMap<u8, Arc<Pod>>,
+    delivered: BTreeMap<u8, Arc<Pod>>,
     waiting: Vec<u8>,
 }
 
@@ -50,7 +50,7 @@ impl Model {
         if !self.waiting.contains(&key) {
             self.waiting.push(key);
         }
-        if !self.now.contains_key(&key) && !self.told.contains_key(&key) {
+        if !self.now.contains_key(&key) && !self.delivered.contains_key(&key) {
             self.waiting.retain(|waiting| *waiting != key);
         }
     }
@@ -90,27 +90,29 @@ impl Model {
         }
         let key = self.waiting.remove(0);
         let now = self.now.get(&key).cloned();
-        let told = self.told.remove(&key);
+        let delivered = self.delivered.remove(&key);
         let event = event.expect("something waits");
-        match (told, &now, &event) {
+        match (delivered, &now, &event) {
             (None, Some(now), Event::Added { object, in_initial_list: false, .. }) => {
                 assert!(Arc::ptr_eq(now, object));
             }
-            (Some(told), Some(now), Event::Updated { old, new, .. }) => {
-                assert!(Arc::ptr_eq(&told, old) && Arc::ptr_eq(now, new));
+            (Some(delivered), Some(now), Event::Updated { old, new, .. }) => {
+                assert!(Arc::ptr_eq(&delivered, old) && Arc::ptr_eq(now, new));
             }
-            (Some(told), None, Event::Deleted { tombstone, .. }) => {
-                assert_eq!(tombstone.key().name(), told.name);
+            (Some(delivered), None, Event::Deleted { tombstone, .. }) => {
+                assert_eq!(tombstone.key().name(), delivered.name);
             }
-            (told, now, event) => unreachable!("{event:?} where {told:?} was told and {now:?} is"),
+            (delivered, now, event) => {
+                unreachable!("{event:?} where {delivered:?} was delivered and {now:?} is")
+            }
         }
         if let Some(now) = now {
-            self.told.insert(key, now);
+            self.delivered.insert(key, now);
         }
     }
 }
 
-/// What the handler is told next, once all that was published has been gathered.
+/// What the handler receives next, once all that was published has been gathered.
 async fn next(stream: &mut EventStream<Pod>) -> Option<Event<Arc<Pod>>> {
     for _ in 0..10 {
         tokio::task::yield_now().await;
@@ -137,7 +139,7 @@ async fn play(steps: Vec<Step>) {
         model.take(event);
     }
     assert!(next(&mut stream).await.is_none());
-    assert_eq!(model.told, model.now);
+    assert_eq!(model.delivered, model.now);
     running.stop().await.unwrap();
 }
 
@@ -146,7 +148,7 @@ proptest! {
 
     // contract: P-10
     #[test]
-    fn the_handler_is_told_what_the_model_says(steps in prop::collection::vec(step(), 0..120)) {
+    fn the_handler_receives_what_the_model_says(steps in prop::collection::vec(step(), 0..120)) {
         tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap().block_on(play(steps));
     }
 }

@@ -1,4 +1,4 @@
-//! Who hears what, in which order, and next to whom.
+//! Which handler receives what, in which order, and beside which others.
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
 
 mod common;
@@ -24,7 +24,7 @@ fn flow(n: u64) -> impl Iterator<Item = Change<Pod>> {
     (0..n).map(|i| updated(&format!("p{}", i % 10), i, i + 1))
 }
 
-async fn slow_ones_delay_nobody() {
+async fn slow_handlers_delay_no_other() {
     let processor = SharedProcessor::new("test");
     let (gate, mut wait) = gate();
     let blocked = Recorder::new();
@@ -47,14 +47,14 @@ async fn slow_ones_delay_nobody() {
         processor.publish([event]);
     }
     let all: Vec<_> = flow(1000).map(|change| words(&Event::of(change).unwrap())).collect();
-    assert_eq!(fast.told(1000).await, all);
-    assert_eq!(inline.told(1000).await, all);
+    assert_eq!(fast.received(1000).await, all);
+    assert_eq!(inline.received(1000).await, all);
     assert_eq!(blocked.now(), [""; 0]);
     gate.reached().await;
     assert_eq!((blocking.stats().depth, pending.stats().depth), (999, 999));
 
     drop(gate);
-    assert_eq!(blocked.told(1000).await, all, "all of it was kept, in order");
+    assert_eq!(blocked.received(1000).await, all, "all of it was kept, in order");
     // Its callback never returns, and the future that waits is dropped with it.
     drop(pending.remove());
     running.cancel.cancel();
@@ -63,19 +63,19 @@ async fn slow_ones_delay_nobody() {
 
 // contract: P-01
 #[tokio::test]
-async fn on_one_thread_a_stuck_handler_delays_nobody() {
-    slow_ones_delay_nobody().await;
+async fn on_one_thread_a_stuck_handler_delays_no_other() {
+    slow_handlers_delay_no_other().await;
 }
 
 // contract: P-01
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn on_several_threads_a_stuck_handler_delays_nobody() {
-    slow_ones_delay_nobody().await;
+async fn on_several_threads_a_stuck_handler_delays_no_other() {
+    slow_handlers_delay_no_other().await;
 }
 
 // contract: P-01
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn no_handler_is_told_two_events_at_once() {
+async fn no_handler_receives_two_events_at_once() {
     let processor = SharedProcessor::new("test");
     let overlap = Arc::new(AtomicBool::new(false));
     let mut registrations = Vec::new();
@@ -110,30 +110,30 @@ async fn events_carry_all_there_is_to_know() {
     let (one, two) = (pod("a", 1), pod("a", 2));
     let unknown = Tombstone::FinalStateUnknown { key: "a".parse().unwrap(), last_known: Some(two.clone()) };
     processor.publish([
-        Change::added(one.clone()).in_initial_list(),
-        Change::added(one.clone()),
-        Change::updated(one.clone(), two.clone()),
-        Change::deleted(two.clone()),
-        Change::deleted(unknown),
+        Change::added(one.clone()).in_initial_list().at_revision(7),
+        Change::added(one.clone()).at_revision(8),
+        Change::updated(one.clone(), two.clone()).at_revision(9),
+        Change::deleted(two.clone()).at_revision(10),
+        Change::deleted(unknown).at_revision(11),
     ]);
     let mut next = async || within(events.next()).await.unwrap();
     assert!(
-        matches!(next().await, Event::Added { object, in_initial_list: true, .. } if Arc::ptr_eq(&object, &one))
+        matches!(next().await, Event::Added { object, in_initial_list: true, revision: 7, .. } if Arc::ptr_eq(&object, &one))
     );
     assert!(
-        matches!(next().await, Event::Added { object, in_initial_list: false, .. } if Arc::ptr_eq(&object, &one))
+        matches!(next().await, Event::Added { object, in_initial_list: false, revision: 8, .. } if Arc::ptr_eq(&object, &one))
     );
     let updated = next().await;
     assert!(
         matches!(&updated, Event::Updated { old, new, .. } if Arc::ptr_eq(old, &one) && Arc::ptr_eq(new, &two))
     );
-    assert_eq!(updated.object(), Some(&two));
+    assert_eq!((updated.object(), updated.revision()), (Some(&two), 9));
     assert!(
-        matches!(next().await, Event::Deleted { tombstone: Tombstone::FinalState(object), .. } if Arc::ptr_eq(&object, &two))
+        matches!(next().await, Event::Deleted { tombstone: Tombstone::FinalState(object), revision: 10, .. } if Arc::ptr_eq(&object, &two))
     );
     let unknown = next().await;
     assert!(matches!(&unknown, Event::Deleted { tombstone, .. } if tombstone.is_final_state_unknown()));
-    assert_eq!((unknown.key().name(), unknown.object()), ("a", Some(&two)));
+    assert_eq!((unknown.key().name(), unknown.object(), unknown.revision()), ("a", Some(&two), 11));
 }
 
 // contract: P-07
@@ -145,7 +145,7 @@ async fn a_handler_that_is_added_twice_is_two() {
     let second = processor.add_handler(recorder.handler()).unwrap();
     let running = start(&processor);
     processor.publish([added("a", 1)]);
-    assert_eq!(recorder.told(2).await, ["+a1", "+a1"]);
+    assert_eq!(recorder.received(2).await, ["+a1", "+a1"]);
 
     assert!(within(processor.remove_handler(&first)).await);
     processor.publish([added("b", 1)]);
@@ -201,7 +201,7 @@ impl AsyncEventHandler<Arc<Pod>> for Deaf {}
 
 // contract: P-12
 #[tokio::test]
-async fn every_kind_of_handler_hears_the_same() {
+async fn every_kind_of_handler_receives_the_same() {
     let processor = SharedProcessor::new("test");
     let recorders: Vec<_> = (0..8).map(|_| Recorder::new()).collect();
     let [sync, inline, futures, closure, inline_closure, async_closure, funcs, inline_funcs] =
@@ -245,7 +245,7 @@ async fn every_kind_of_handler_hears_the_same() {
     processor.publish_synced();
     let expected = ["+a1!", "+b1", "a1>2", "-a2"];
     for recorder in &recorders {
-        assert_eq!(recorder.told(4).await, expected);
+        assert_eq!(recorder.received(4).await, expected);
     }
     assert_eq!(within(stream.take(4).map(|event| words(&event)).collect::<Vec<_>>()).await, expected);
     for deaf in deaf {
@@ -283,7 +283,7 @@ async fn a_stream_ends_with_its_processor_and_takes_its_registration_with_it() {
 
 // contract: P-12
 #[tokio::test(start_paused = true)]
-async fn who_waits_for_a_processor_that_nobody_can_run_any_more_is_told() {
+async fn waits_end_when_the_last_processor_handle_is_dropped() {
     let processor = SharedProcessor::<Pod>::new("test");
     let mut stream = processor.stream().unwrap();
     let registration = processor.add_handler(|_: &Event<Arc<Pod>>| ()).unwrap();
@@ -349,7 +349,7 @@ async fn undelivered_events_are_dropped_at_the_end() {
         let running = start(&processor);
         processor.publish(["a", "b", "c"].map(|name| added(name, 1)));
         gate.reached().await;
-        inline.told(1).await;
+        inline.received(1).await;
         assert_eq!(words(&within(stream.next()).await.unwrap()), "+a1");
 
         running.cancel.cancel();

@@ -1,4 +1,4 @@
-//! What a handler hears of objects that its filter keeps only at times.
+//! Events of objects that cross the filter of a handler.
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
 
 mod common;
@@ -21,7 +21,7 @@ async fn even(buffer: Buffer, published: Vec<Change<Pod>>) -> Vec<String> {
         .add(recorder.handler())
         .unwrap();
     let running = start(&processor);
-    // One by one and each told before the next, so that nothing is coalesced.
+    // One by one and each delivered before the next, so that nothing is coalesced.
     let n = published.len() as u64;
     for (i, notification) in published.into_iter().enumerate() {
         processor.publish(at(i as u64, [notification]));
@@ -35,7 +35,7 @@ async fn even(buffer: Buffer, published: Vec<Change<Pod>>) -> Vec<String> {
     processor.publish_synced();
     within(registration.synced()).await.unwrap();
     let stats = registration.stats();
-    assert_eq!(stats.delivered, recorder.now().len() as u64, "what is held back is not told");
+    assert_eq!(stats.delivered, recorder.now().len() as u64, "what is held back is not delivered");
     assert!(stats.delivered <= n);
     running.stop().await.unwrap();
     recorder.now()
@@ -67,10 +67,10 @@ async fn crossing_the_filter_is_an_addition_or_a_deletion() {
 
 // contract: P-11
 #[tokio::test]
-async fn a_deletion_is_judged_by_what_was_told_last() {
+async fn a_deletion_is_judged_by_the_state_delivered_last() {
     for buffer in [Buffer::EveryEvent, Buffer::Coalesced] {
         let events = vec![
-            // Its final state is held back, but it was told.
+            // Its final state is held back, but it was delivered.
             added("a", 2),
             Change::deleted(pod("a", 3)).with_old(Some(pod("a", 2))),
             // The other way round.

@@ -61,7 +61,7 @@ fn random(seed: u64) -> impl Iterator<Item = u64> {
     .map(|state| state >> 11)
 }
 
-/// What a handler has made of all that it was told.
+/// What a handler has made of its events.
 struct Follower {
     map: Arc<Mutex<Map>>,
     registration: Registration,
@@ -86,18 +86,21 @@ fn follow(processor: &SharedProcessor<Pod>, kind: Kind, end: mpsc::Sender<()>) -
             Event::Added { object, in_initial_list, .. } => {
                 assert!(!(live && *in_initial_list), "the initial list comes first");
                 live |= !in_initial_list;
-                assert!(map.insert(object.name.clone(), object.clone()).is_none(), "told twice");
+                assert!(map.insert(object.name.clone(), object.clone()).is_none(), "delivered twice");
             }
             Event::Updated { old, new, .. } => {
                 live = true;
                 let had =
-                    map.insert(new.name.clone(), new.clone()).expect("an update of what was never told");
-                assert!(Arc::ptr_eq(&had, old), "old is not what was told last");
+                    map.insert(new.name.clone(), new.clone()).expect("an update of what was never delivered");
+                assert!(Arc::ptr_eq(&had, old), "old is not what was delivered last");
                 assert!(had.version < new.version);
             }
             Event::Deleted { tombstone, .. } => {
                 live = true;
-                assert!(map.remove(tombstone.key().name()).is_some(), "a deletion of what was never told");
+                assert!(
+                    map.remove(tombstone.key().name()).is_some(),
+                    "a deletion of what was never delivered"
+                );
             }
             _ => unreachable!("not known to this test"),
         }
@@ -117,7 +120,7 @@ fn follow(processor: &SharedProcessor<Pod>, kind: Kind, end: mpsc::Sender<()>) -
 
 // contract: P-05
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn joining_under_heavy_flow_loses_nothing_and_tells_nothing_twice() {
+async fn joining_under_heavy_flow_loses_nothing_and_delivers_nothing_twice() {
     const JOINERS: usize = 40;
     let store = Arc::new(Store::default());
     let state = store.clone();
@@ -132,7 +135,7 @@ async fn joining_under_heavy_flow_loses_nothing_and_tells_nothing_twice() {
             for (i, seed) in random(88_172_645_463_325_252).take(20_000).enumerate() {
                 let (revision, notification) = store.change(seed);
                 if i % 2 == 0 {
-                    // What joins here has it from the store, and must not be told again.
+                    // What joins here has it from the store, and must not be delivered again.
                     tokio::task::yield_now().await;
                 }
                 processor.send(at(revision, [notification])).await;
@@ -178,7 +181,7 @@ async fn joining_under_heavy_flow_loses_nothing_and_tells_nothing_twice() {
 
 // contract: P-05
 #[tokio::test]
-async fn who_joins_is_told_all_there_is_and_stops_nobody() {
+async fn a_late_handler_receives_every_object_and_stops_no_other() {
     let store = Arc::new(Store::default());
     let state = store.clone();
     let processor = SharedProcessor::builder("test").initial_state(move || state.state()).build();
@@ -203,10 +206,38 @@ async fn who_joins_is_told_all_there_is_and_stops_nobody() {
     assert!(processor.is_ready());
     within(processor.send(at(1, [added("a", 1)]))).await;
     processor.publish(at(2, [updated("a", 1, 2)]));
-    assert_eq!(first.told(2).await, ["+a1", "a1>2"]);
+    assert_eq!(first.received(2).await, ["+a1", "a1>2"]);
     drop(gate);
-    assert_eq!(late.told(2).await, ["+a1!", "a1>2"]);
+    assert_eq!(late.received(2).await, ["+a1!", "a1>2"]);
     running.stop().await.unwrap();
+}
+
+/// Published between the cursor of a handler that joins and the read of its initial state, in one call.
+// contract: P-05, P-21
+#[tokio::test]
+async fn changes_of_several_revisions_at_once_are_split_by_the_initial_state() {
+    for buffer in [Buffer::EveryEvent, Buffer::Coalesced, Buffer::BackPressure(10)] {
+        let to_publish = Arc::new(Mutex::new(None::<SharedProcessor<Pod>>));
+        let publisher = to_publish.clone();
+        let state = move || {
+            if let Some(processor) = publisher.lock().take() {
+                let [first, second] = [at(1, [added("a", 1), added("b", 1)]), at(2, [added("c", 2)])];
+                // Of no revision: no state includes it.
+                processor.publish([first, second, vec![added("d", 3)]].concat());
+                return InitialState::new(1, vec![pod("a", 1), pod("b", 1)].into_iter());
+            }
+            InitialState::new(0, Vec::new().into_iter())
+        };
+        let processor = SharedProcessor::builder("test").initial_state(state).build();
+        let (early, late) = (Recorder::new(), Recorder::new());
+        processor.handler().buffer(buffer).inline().add(early.handler()).unwrap();
+        *to_publish.lock() = Some(processor.clone());
+        processor.handler().buffer(buffer).inline().add(late.handler()).unwrap();
+        let running = start(&processor);
+        assert_eq!(early.received(4).await, ["+a1", "+b1", "+c2", "+d3"], "{buffer:?}");
+        assert_eq!(late.received(4).await, ["+a1!", "+b1!", "+c2", "+d3"], "{buffer:?}");
+        running.stop().await.unwrap();
+    }
 }
 
 // contract: P-05
@@ -221,11 +252,11 @@ async fn an_initial_list_longer_than_the_bound_does_not_hold_the_publisher_up_fo
     for i in 1..=5 {
         within(processor.send(at(i, [added(&format!("q{i}"), i)]))).await;
     }
-    assert_eq!(recorder.told(15).await[9..11], ["+p91!", "+q11"]);
+    assert_eq!(recorder.received(15).await[9..11], ["+p91!", "+q11"]);
     running.stop().await.unwrap();
 }
 
-/// Waits for a handler that has nothing more to do, which tells that it was told everything there was.
+/// Waits until no handler has undelivered events.
 async fn settled(processor: &SharedProcessor<Pod>) {
     let recorder = Recorder::new();
     processor.handler().inline().add(recorder.handler()).unwrap();
@@ -242,7 +273,7 @@ async fn settled(processor: &SharedProcessor<Pod>) {
 
 // contract: P-06
 #[tokio::test]
-async fn a_handler_has_synced_when_the_informer_has_and_it_has_told_all_of_it() {
+async fn a_handler_has_synced_when_the_informer_has_and_its_backlog_is_processed() {
     for buffer in [Buffer::EveryEvent, Buffer::Coalesced, Buffer::BackPressure(10)] {
         let processor = SharedProcessor::new("test");
         let (gate, mut wait) = gate();
@@ -264,7 +295,7 @@ async fn a_handler_has_synced_when_the_informer_has_and_it_has_told_all_of_it() 
         assert!(!slow.has_synced());
         gate.let_one_pass();
         gate.reached().await;
-        assert!(!slow.has_synced(), "the last one is still being told");
+        assert!(!slow.has_synced(), "the last one is still being delivered");
         assert!(slow.synced().now_or_never().is_none());
         drop(gate);
         within(slow.synced()).await.unwrap();
@@ -276,7 +307,7 @@ async fn a_handler_has_synced_when_the_informer_has_and_it_has_told_all_of_it() 
 
 // contract: P-06
 #[tokio::test]
-async fn who_is_told_without_a_pause_learns_that_it_has_synced() {
+async fn a_handler_without_a_pause_is_marked_as_synced() {
     for buffer in [Buffer::EveryEvent, Buffer::Coalesced] {
         let processor = SharedProcessor::new("test");
         let (gate, mut wait) = gate();
@@ -342,7 +373,7 @@ async fn a_late_joiner_has_synced_after_its_own_initial_list() {
 
 // contract: P-06
 #[tokio::test(start_paused = true)]
-async fn who_waits_for_a_handler_is_told_why_it_does_not_sync() {
+async fn a_wait_for_sync_ends_with_the_reason() {
     let processor = SharedProcessor::new("test");
     let handler = processor.handler().named("slow").for_each(|_: &Event<Arc<Pod>>| ()).unwrap();
     processor.publish([added("a", 1).in_initial_list()]);

@@ -3,6 +3,7 @@
 
 mod common;
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -89,7 +90,7 @@ async fn a_hundred_tasks_add_and_remove_handlers_until_it_stops_in_the_middle() 
 
 // contract: P-13
 #[tokio::test]
-async fn what_everybody_was_told_is_gone() {
+async fn events_that_all_handlers_received_are_dropped() {
     let processor = SharedProcessor::new("test");
     let registrations = one_of_each(&processor);
     let running = start(&processor);
@@ -117,7 +118,7 @@ async fn cancelling_ends_every_task() {
     for i in 0..500 {
         processor.publish([added("a", i)]);
     }
-    recorder.told(1).await;
+    recorder.received(1).await;
     assert!(tokio::runtime::Handle::current().metrics().num_alive_tasks() >= 20);
     running.stop().await.unwrap();
     no_task_left().await;
@@ -126,7 +127,7 @@ async fn cancelling_ends_every_task() {
 
 // contract: P-14
 #[tokio::test]
-async fn run_that_is_dropped_leaves_no_task_and_nobody_waiting() {
+async fn run_that_is_dropped_leaves_no_task_and_no_wait() {
     let processor = SharedProcessor::new("test");
     let registrations = one_of_each(&processor);
     let stuck =
@@ -162,7 +163,7 @@ async fn it_runs_once() {
     let error = processor.add_handler(|_: &Event<Arc<Pod>>| ()).unwrap_err();
     assert!(matches!(error, Error::Stopped { .. }) && error.to_string().contains("\"the one\""), "{error}");
     assert!(matches!(processor.stream(), Err(Error::Stopped { .. })));
-    // Nobody is there to be told, and nothing is kept.
+    // There is no handler, and nothing is kept.
     let object = pod("a", 1);
     processor.publish([Change::added(object.clone())]);
     within(processor.send(at(1, [added("b", 1)]))).await;
@@ -270,4 +271,51 @@ fn a_backlog_of_a_million_batches_ends_on_a_small_stack() {
         });
     };
     std::thread::Builder::new().stack_size(256 * 1024).spawn(on_a_small_stack).unwrap().join().unwrap();
+}
+
+/// A future that counts its polls.
+fn polls_of<F: Future>(future: F) -> (Arc<AtomicUsize>, impl Future<Output = F::Output>) {
+    let polls = Arc::new(AtomicUsize::new(0));
+    let count = polls.clone();
+    let mut future = Box::pin(future);
+    let counted = std::future::poll_fn(move |context| {
+        count.fetch_add(1, Ordering::SeqCst);
+        future.as_mut().poll(context)
+    });
+    (polls, counted)
+}
+
+/// The clock is paused, so that a timer would be seen as a poll.
+// contract: P-23
+#[tokio::test(start_paused = true)]
+async fn without_handlers_a_processor_needs_no_task_and_no_timer() {
+    let processor = SharedProcessor::new("test");
+    let tasks = || tokio::runtime::Handle::current().metrics().num_alive_tasks();
+    let cancel = CancellationToken::new();
+    let (polls, run) = polls_of({
+        let (processor, cancel) = (processor.clone(), cancel.clone());
+        async move { processor.run(cancel).await }
+    });
+    let running = tokio::spawn(run);
+    for i in 0..3 {
+        processor.publish([added("a", i)]);
+        tokio::time::sleep(Duration::from_secs(3600)).await;
+    }
+    assert_eq!((tasks(), polls.load(Ordering::SeqCst)), (1, 1), "the task that runs it, polled once");
+
+    // With a handler there are two more: its own, and the one that wakes it.
+    let recorder = Recorder::new();
+    let registration = processor.handler().inline().add(recorder.handler()).unwrap();
+    processor.publish([added("a", 3)]);
+    recorder.received(1).await;
+    assert_eq!(tasks(), 3);
+    tokio::time::sleep(Duration::from_secs(3600)).await;
+    let checked = polls.load(Ordering::SeqCst);
+    assert!(checked < 10, "polled {checked} times");
+    tokio::time::sleep(Duration::from_secs(36_000)).await;
+    assert_eq!(polls.load(Ordering::SeqCst), checked, "the handler is idle");
+    registration.remove().await;
+    cancel.cancel();
+    within(running).await.unwrap().unwrap();
+    assert_eq!(tasks(), 0);
 }

@@ -1,4 +1,4 @@
-//! Every order of events in small scenes: no wake-up is lost, no batch is missed, nobody is forgotten.
+//! Every order of events in small scenes: no wake-up is lost, no batch is missed, no member is forgotten.
 //!
 //! `RUSTFLAGS="--cfg loom" LOOM_MAX_PREEMPTIONS=2 cargo test -p kinformer-processor --release --test loom`
 #![cfg(loom)]
@@ -30,16 +30,16 @@ async fn wait(cursor: &mut Cursor<u64>) {
 
 /// All batches until the log is closed.
 fn read(mut cursor: Cursor<u64>) -> Vec<u64> {
-    let mut told = Vec::new();
+    let mut delivered = Vec::new();
     loop {
         // Before the last look: what was published before the end is still there.
         let closed = cursor.is_closed();
         while let Some(batch) = cursor.batch().map(|batch| *batch) {
-            told.push(batch);
+            delivered.push(batch);
             cursor.advance();
         }
         if closed {
-            return told;
+            return delivered;
         }
         block_on(wait(&mut cursor));
     }
@@ -130,7 +130,7 @@ fn a_place_that_is_released_keeps_nothing_wherever_its_reader_is() {
 
 // contract: P-05
 #[test]
-fn who_joins_between_store_and_log_is_told_each_change_once() {
+fn a_reader_that_joins_between_store_and_log_receives_each_change_once() {
     loom::model(|| {
         // What the store holds: the changes so far, of which the last is the revision.
         let store = Arc::new(Mutex::new(Vec::new()));
@@ -164,7 +164,7 @@ fn join(members: &Members<Member>, id: u64) -> Result<(), Member> {
 
 // contract: P-13, I-05
 #[test]
-fn who_joins_is_refused_or_started_once_and_ended() {
+fn a_member_that_joins_is_refused_or_started_once_and_ended() {
     loom::model(|| {
         let members = Arc::new(Members::new());
         let joining = {
@@ -184,7 +184,7 @@ fn who_joins_is_refused_or_started_once_and_ended() {
 
 // contract: P-08, P-13
 #[test]
-fn who_leaves_is_taken_out_by_one() {
+fn a_member_that_leaves_is_taken_out_by_one() {
     loom::model(|| {
         let members = Arc::new(Members::new());
         join(&members, 1).unwrap();

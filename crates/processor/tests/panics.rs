@@ -1,16 +1,17 @@
-//! User code that panics: it is named, and it harms nobody.
+//! User code that panics: it is named, and it harms no other handler.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
 mod common;
 
 use std::io;
+use std::pin::Pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use common::{Pod, Recorder, added, at, no_task_left, pod, start, within};
 use kinformer_core::{Change, KeyRef, Object};
-use kinformer_processor::{Buffer, Event, InitialState, Registration, SharedProcessor};
+use kinformer_processor::{Buffer, Event, InitialState, Registration, SharedProcessor, deliver_async};
 use kinformer_testing::reentrant::AskFromLogCalls;
 use parking_lot::Mutex;
 use tokio::time::Instant;
@@ -51,7 +52,7 @@ fn note(recorder: &Recorder, event: &Event<Arc<Pod>>) {
 
 type Add = fn(&SharedProcessor<Pod>, &'static str, Recorder) -> Registration;
 
-const KINDS: [(&str, Add); 5] = [
+const KINDS: [(&str, Add); 6] = [
     ("blocking", |processor, name, recorder| {
         processor.handler().named(name).for_each(move |event| note(&recorder, event)).unwrap()
     }),
@@ -67,6 +68,14 @@ const KINDS: [(&str, Add); 5] = [
             }
         };
         processor.handler().named(name).add_async(handler).unwrap()
+    }),
+    ("feed", |processor, name, recorder| {
+        let handler = move |event: Event<Arc<Pod>>| {
+            let recorder = recorder.clone();
+            async move { note(&recorder, &event) }
+        };
+        let task = |feed| Box::pin(deliver_async(feed, handler)) as Pin<Box<dyn Future<Output = ()> + Send>>;
+        processor.handler().named(name).add_feed("by default", task).unwrap()
     }),
     ("coalesced", |processor, name, recorder| {
         let handler = processor.handler().named(name).buffer(Buffer::Coalesced);
@@ -95,9 +104,9 @@ async fn a_panic_is_named_and_costs_one_event_and_a_second() {
         processor.publish([added("a", 1), added("bad", 1)]);
         processor.publish([added("c", 1)]);
 
-        assert_eq!(other.told(3).await, ["+a1", "+bad1", "+c1"], "{kind}: it harms no other");
+        assert_eq!(other.received(3).await, ["+a1", "+bad1", "+c1"], "{kind}: it harms no other");
         assert_eq!(began.elapsed(), Duration::ZERO, "{kind}: nor delays it");
-        assert_eq!(recorder.told(2).await, ["+a1", "+c1"], "{kind}");
+        assert_eq!(recorder.received(2).await, ["+a1", "+c1"], "{kind}");
         // The timer is as fine as a millisecond.
         assert!((1000..=1001).contains(&began.elapsed().as_millis()), "{kind}: {:?}", began.elapsed());
         let [line] = log_of(kind).try_into().unwrap();
@@ -159,7 +168,7 @@ impl Drop for Clinging {
 }
 
 #[tokio::test]
-async fn a_handler_that_panics_when_it_is_dropped_harms_nobody() {
+async fn a_handler_that_panics_when_it_is_dropped_harms_no_other() {
     logged();
     let processor = SharedProcessor::new("test");
     let dropped = Arc::new(AtomicUsize::new(0));
@@ -175,7 +184,7 @@ async fn a_handler_that_panics_when_it_is_dropped_harms_nobody() {
     assert_eq!(dropped.load(Ordering::SeqCst), 1);
     let running = start(&processor);
     processor.publish([added("a", 1)]);
-    assert_eq!(recorder.told(1).await, ["+a1"]);
+    assert_eq!(recorder.received(1).await, ["+a1"]);
     within(removed.remove()).await;
     assert_eq!(dropped.load(Ordering::SeqCst), 2);
     running.stop().await.unwrap();
@@ -207,7 +216,7 @@ impl Drop for Bomb {
 }
 
 #[tokio::test(start_paused = true)]
-async fn objects_that_panic_when_they_are_dropped_harm_nobody() {
+async fn objects_that_panic_when_they_are_dropped_harm_no_handler() {
     logged();
     let exploded = Arc::new(AtomicUsize::new(0));
     let bomb = |name| Arc::new(Bomb { name, exploded: exploded.clone() });
@@ -221,7 +230,7 @@ async fn objects_that_panic_when_they_are_dropped_harm_nobody() {
     let state = move || InitialState::new(0, initial.lock().take().unwrap_or_default().into_iter());
     let processor = SharedProcessor::builder("test").initial_state(state).build();
     processor.publish(at(1, round()));
-    assert_eq!(exploded.load(Ordering::SeqCst), 5, "nobody listened");
+    assert_eq!(exploded.load(Ordering::SeqCst), 5, "without handlers");
 
     let handlers = [
         processor.handler().inline().add(|_: &Event<Arc<Bomb>>| ()).unwrap(),

@@ -55,7 +55,7 @@ async fn a_removal_is_done_by_the_call() {
     let registration = processor.handler().inline().add(recorder.handler()).unwrap();
     let running = start(&processor);
     processor.publish([added("a", 1)]);
-    recorder.told(1).await;
+    recorder.received(1).await;
     drop(registration.remove());
     processor.publish([added("b", 1)]);
     within(registration.remove()).await;
@@ -75,8 +75,8 @@ async fn a_foreign_registration_changes_nothing() {
     assert!(!registration.is_removed());
     processor.publish([added("a", 1)]);
     other.publish([added("b", 1)]);
-    assert_eq!(recorder.told(1).await, ["+a1"]);
-    assert_eq!(foreign.told(1).await, ["+b1"]);
+    assert_eq!(recorder.received(1).await, ["+a1"]);
+    assert_eq!(foreign.received(1).await, ["+b1"]);
     assert!(within(other.remove_handler(&registration)).await);
     running.stop().await.unwrap();
     other_running.stop().await.unwrap();
@@ -89,10 +89,10 @@ async fn before_the_start_and_after_the_end_it_succeeds_as_well() {
     let (never, until_the_end) = (Recorder::new(), Recorder::new());
     let held = Arc::new(());
     let handler = {
-        let (held, mut tell) = (held.clone(), never.handler());
+        let (held, mut deliver) = (held.clone(), never.handler());
         move |event: &Event<Arc<Pod>>| {
             let _ = &held;
-            tell(event);
+            deliver(event);
         }
     };
     let before = processor.add_handler(handler).unwrap();
@@ -102,7 +102,7 @@ async fn before_the_start_and_after_the_end_it_succeeds_as_well() {
     assert_eq!(Arc::strong_count(&held), 1, "the handler has ended with it");
     assert!(matches!(before.synced().await, Err(Error::Ended { depth: 1, .. })));
     let running = start(&processor);
-    assert_eq!(until_the_end.told(1).await, ["+a1"]);
+    assert_eq!(until_the_end.received(1).await, ["+a1"]);
     running.stop().await.unwrap();
     assert!(after.is_removed());
     within(after.remove()).await;
@@ -128,7 +128,7 @@ async fn removes_itself(buffer: Buffer) {
     own.set(registration.clone()).unwrap();
     let running = start(&processor);
     processor.publish([added("a", 1), added("b", 1)]);
-    assert_eq!(recorder.told(1).await, ["+a1"]);
+    assert_eq!(recorder.received(1).await, ["+a1"]);
     within(registration.remove()).await;
     assert_eq!(recorder.now(), ["+a1"], "{buffer:?}");
     running.stop().await.unwrap();
@@ -146,7 +146,7 @@ async fn a_handler_that_removes_itself_does_not_wait_for_itself() {
 
 // contract: P-08
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn of_many_who_remove_one_handler_one_has_removed_it() {
+async fn of_many_removals_of_one_handler_one_has_removed_it() {
     let processor = SharedProcessor::new("test");
     let running = start(&processor);
     for _ in 0..50 {
@@ -251,7 +251,7 @@ async fn waits_for_its_own_removal(kind: &str, add: AddRemoving, buffer: Buffer,
     own.set(registration.clone()).unwrap();
     let running = start(&processor);
     processor.publish([added("a", 1), added("b", 1)]);
-    assert_eq!(recorder.told(1).await, ["+a1"], "{kind}, {buffer:?}");
+    assert_eq!(recorder.received(1).await, ["+a1"], "{kind}, {buffer:?}");
     within(registration.remove()).await;
     assert_eq!(recorder.now(), ["+a1"], "{kind}, {buffer:?}");
     running.stop().await.unwrap();
@@ -293,7 +293,7 @@ async fn a_removal_that_is_handed_to_the_callback_ends_there() {
     assert!(removal.as_mut().now_or_never().is_none());
     hand_over.send(removal).unwrap();
     gate.let_one_pass();
-    assert_eq!(recorder.told(1).await, ["+a1"]);
+    assert_eq!(recorder.received(1).await, ["+a1"]);
     running.stop().await.unwrap();
 }
 

@@ -1,4 +1,4 @@
-//! Who hears of objects that have not changed, and how often.
+//! Resyncs: which handlers receive unchanged objects, and how often.
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
 
 mod common;
@@ -28,7 +28,7 @@ fn resync(processor: &SharedProcessor<Pod>) {
 
 // contract: P-03, P-04
 #[tokio::test(start_paused = true)]
-async fn only_those_who_are_due_hear_of_what_has_not_changed() {
+async fn only_handlers_that_are_due_receive_unchanged_objects() {
     let processor = SharedProcessor::builder("test").resync(secs(10)).build();
     let [default, often, never] = [(); 3].map(|()| Recorder::new());
     let registration = processor.handler().inline().add(default.handler()).unwrap();
@@ -38,7 +38,7 @@ async fn only_those_who_are_due_hear_of_what_has_not_changed() {
     assert_eq!(processor.resync_check_period(), Some(secs(4)));
     let running = start(&processor);
 
-    assert!(!processor.mark_due_handlers(), "nobody is due at the start");
+    assert!(!processor.mark_due_handlers(), "no handler is due at the start");
     resync(&processor);
     for step in 1..=5 {
         advance(secs(2)).await;
@@ -49,16 +49,16 @@ async fn only_those_who_are_due_hear_of_what_has_not_changed() {
         resync(&processor);
     }
     processor.publish([added("end", 1)]);
-    assert_eq!(often.told(3).await, ["a1>1", "a1>1", "+end1"]);
-    assert_eq!(default.told(2).await, ["a1>1", "+end1"]);
-    assert_eq!(never.told(1).await, ["+end1"]);
+    assert_eq!(often.received(3).await, ["a1>1", "a1>1", "+end1"]);
+    assert_eq!(default.received(2).await, ["a1>1", "+end1"]);
+    assert_eq!(never.received(1).await, ["+end1"]);
     running.stop().await.unwrap();
 }
 
 /// Nothing may ever change again: what it is resynced to is the state of its initial list.
 // contract: P-04, P-05
 #[tokio::test(start_paused = true)]
-async fn one_who_joined_late_is_resynced_although_nothing_has_changed_since() {
+async fn a_late_handler_is_resynced_although_nothing_has_changed_since() {
     let state = || InitialState::new(1, vec![pod("a", 1)].into_iter());
     let processor = SharedProcessor::builder("test").initial_state(state).build();
     let [early, late] = [(); 2].map(|()| Recorder::new());
@@ -72,14 +72,14 @@ async fn one_who_joined_late_is_resynced_although_nothing_has_changed_since() {
         let due = processor.take_due_handlers().unwrap();
         processor.send_resync(due, at(1, [Change::unchanged(pod("a", 1))])).await;
     }
-    assert_eq!(late.told(3).await, ["+a1!", "a1>1", "a1>1"]);
-    assert_eq!(early.told(3).await, ["+a1!", "a1>1", "a1>1"]);
+    assert_eq!(late.received(3).await, ["+a1!", "a1>1", "a1>1"]);
+    assert_eq!(early.received(3).await, ["+a1!", "a1>1", "a1>1"]);
     running.stop().await.unwrap();
 }
 
 // contract: P-03, P-18
 #[tokio::test(start_paused = true)]
-async fn a_resync_is_for_those_who_were_due_when_it_began() {
+async fn a_resync_is_for_the_handlers_that_were_due_when_it_began() {
     let processor = SharedProcessor::new("test");
     let [early, late] = [(); 2].map(|()| Recorder::new());
     every(&processor, secs(2), &early);
@@ -95,16 +95,16 @@ async fn a_resync_is_for_those_who_were_due_when_it_began() {
     assert!(processor.mark_due_handlers());
     resync(&processor);
     every(&processor, secs(2), &late);
-    assert!(processor.take_due_handlers().is_none(), "nobody is due twice");
+    assert!(processor.take_due_handlers().is_none(), "no handler is due twice");
     advance(secs(2)).await;
     assert!(processor.mark_due_handlers());
     resync(&processor);
     processor.publish([added("end", 1)]);
     // Only now does anybody look at any of it.
     let running = start(&processor);
-    assert_eq!(early.told(3).await, ["a1>1", "a1>1", "+end1"]);
-    assert_eq!(late.told(2).await, ["a1>1", "+end1"]);
-    assert_eq!(coalesced.told(1).await, ["+end1"]);
+    assert_eq!(early.received(3).await, ["a1>1", "a1>1", "+end1"]);
+    assert_eq!(late.received(2).await, ["a1>1", "+end1"]);
+    assert_eq!(coalesced.received(1).await, ["+end1"]);
     running.stop().await.unwrap();
 }
 
@@ -136,16 +136,16 @@ async fn a_check_changes_nothing_about_a_resync_that_is_being_sent() {
         assert!(processor.mark_due_handlers(), "one of them is due again");
     }
     within(sending).await.unwrap();
-    assert_eq!(seldom.told(OBJECTS).await, one);
-    assert_eq!(often.told(OBJECTS).await, one);
+    assert_eq!(seldom.received(OBJECTS).await, one);
+    assert_eq!(often.received(OBJECTS).await, one);
 
     // What the checks found meanwhile is one resync for each.
     let second = processor.take_due_handlers().unwrap();
     assert!(processor.take_due_handlers().is_none());
     within(processor.send_resync(second, all())).await;
     let twice = [&one[..], &one[..]].concat();
-    assert_eq!(often.told(2 * OBJECTS).await, twice);
-    assert_eq!(seldom.told(2 * OBJECTS).await, twice);
+    assert_eq!(often.received(2 * OBJECTS).await, twice);
+    assert_eq!(seldom.received(2 * OBJECTS).await, twice);
     processor.publish_synced();
     within(slow.synced()).await.unwrap();
     assert_eq!(slow.stats().delivered, 2 * OBJECTS as u64);
@@ -213,7 +213,7 @@ async fn the_check_period_shrinks_before_the_start_and_no_later() {
     assert_eq!(every(&processor, secs(5), &recorder).resync_period(), Some(secs(30)));
     assert_eq!(every(&processor, secs(45), &recorder).resync_period(), Some(secs(45)));
     smallest.remove().await;
-    assert_eq!(processor.resync_check_period(), Some(secs(30)), "it stays, whoever leaves");
+    assert_eq!(processor.resync_check_period(), Some(secs(30)), "it stays when a handler leaves");
     running.stop().await.unwrap();
 }
 
@@ -234,7 +234,7 @@ async fn without_a_resync_before_the_start_there_is_none_after_it() {
 
 // contract: P-04
 #[tokio::test(start_paused = true)]
-async fn who_was_removed_is_not_due() {
+async fn a_removed_handler_is_not_due() {
     let processor = SharedProcessor::<Pod>::new("test");
     let registration = every(&processor, secs(5), &Recorder::new());
     advance(secs(5)).await;

@@ -37,21 +37,21 @@ fn handlers_that_are_never_done_share_the_threads() {
         let _turn = POOL.acquire().await.unwrap();
         threads(THREADS);
         let processor = SharedProcessor::new("test");
-        let told = watch::Sender::new([0; HANDLERS]);
+        let delivered = watch::Sender::new([0; HANDLERS]);
         for handler in 0..HANDLERS {
-            let (publisher, told) = (processor.clone(), told.clone());
+            let (publisher, delivered) = (processor.clone(), delivered.clone());
             let never_done = move |_: &Event<Arc<Pod>>| {
                 // Each event leads to another one, so that there always is one.
                 publisher.publish([updated("a", 1, 2)]);
                 thread::park_timeout(Duration::from_millis(1));
-                told.send_modify(|told| told[handler] += 1);
+                delivered.send_modify(|delivered| delivered[handler] += 1);
             };
             processor.add_handler(never_done).unwrap();
         }
         let running = start(&processor);
         processor.publish([added("a", 1)]);
-        let mut all = told.subscribe();
-        within(all.wait_for(|told| told.iter().all(|told| *told >= 20))).await.unwrap();
+        let mut all = delivered.subscribe();
+        within(all.wait_for(|delivered| delivered.iter().all(|delivered| *delivered >= 20))).await.unwrap();
         assert!(thread_metrics().threads >= THREADS, "{:?}", thread_metrics());
         running.stop().await.unwrap();
     });
@@ -82,9 +82,9 @@ fn a_thousand_stuck_handlers_stop_no_other_and_no_lookup() {
         processor.publish([added("a", 1)]);
         within(reached.subscribe().wait_for(|reached| *reached == STUCK)).await.unwrap();
 
-        assert_eq!(recorder.told(1).await, ["+a1"]);
+        assert_eq!(recorder.received(1).await, ["+a1"]);
         processor.publish([added("b", 1)]);
-        assert_eq!(recorder.told(2).await, ["+a1", "+b1"]);
+        assert_eq!(recorder.received(2).await, ["+a1", "+b1"]);
         assert!(within(tokio::net::lookup_host("localhost:80")).await.unwrap().next().is_some());
         let metrics = thread_metrics();
         assert!(metrics.threads > STUCK && metrics.running >= STUCK, "{metrics:?}");
@@ -119,7 +119,7 @@ async fn a_callback_that_runs_for_long_gives_its_place_to_what_waits() {
         }
     })
     .await;
-    assert_eq!(recorder.told(1).await, ["+b1"], "it got a thread");
+    assert_eq!(recorder.received(1).await, ["+b1"], "it got a thread");
     assert_eq!(thread_metrics().stuck, 1);
     assert!(!waiting.stats().waiting_for_thread && !stuck.stats().waiting_for_thread);
     drop(gate);
@@ -168,7 +168,7 @@ async fn a_callback_may_use_the_runtime_and_block_on_it() {
     processor.add_handler(handler).unwrap();
     let running = start(&processor);
     processor.publish([added("a", 1)]);
-    assert_eq!(recorder.told(1).await, ["+a1"]);
+    assert_eq!(recorder.received(1).await, ["+a1"]);
     running.stop().await.unwrap();
 }
 
@@ -177,12 +177,12 @@ async fn a_callback_may_use_the_runtime_and_block_on_it() {
 fn a_runtime_that_goes_away_ends_turns_and_drops_handlers() {
     let _turn = futures::executor::block_on(POOL.acquire()).unwrap();
     let runtime = runtime(8);
-    let told = Arc::new(AtomicUsize::new(0));
+    let delivered = Arc::new(AtomicUsize::new(0));
     let processor = SharedProcessor::new("test");
     let registration = {
-        let (told, publisher) = (told.clone(), processor.clone());
+        let (delivered, publisher) = (delivered.clone(), processor.clone());
         let never_done = move |event: &Event<Arc<Pod>>| {
-            told.fetch_add(1, Ordering::SeqCst);
+            delivered.fetch_add(1, Ordering::SeqCst);
             let Event::Added { object, .. } = event else { unreachable!() };
             publisher.publish([Change::added(object.clone())]);
         };
@@ -191,14 +191,14 @@ fn a_runtime_that_goes_away_ends_turns_and_drops_handlers() {
     runtime.block_on(async {
         drop(start(&processor));
         processor.publish([added("a", 1)]);
-        while told.load(Ordering::SeqCst) == 0 {
+        while delivered.load(Ordering::SeqCst) == 0 {
             tokio::task::yield_now().await;
         }
     });
     drop(runtime);
     assert!(registration.is_removed());
     futures::executor::block_on(registration.remove());
-    assert_eq!(Arc::strong_count(&told), 1, "the handler was dropped");
+    assert_eq!(Arc::strong_count(&delivered), 1, "the handler was dropped");
     assert_eq!(registration.stats().panics, 0);
 }
 

@@ -1,4 +1,4 @@
-//! What the tests share: objects, a processor that runs, and handlers that write down what they hear.
+//! What the tests share: objects, a processor that runs, and handlers that write down what they receive.
 #![allow(dead_code, unreachable_pub, reason = "each test uses some of it")]
 
 use std::future::Future;
@@ -72,7 +72,7 @@ pub fn words(event: &Event<Arc<Pod>>) -> String {
     }
 }
 
-/// Writes down what handlers hear.
+/// Writes down what handlers receive.
 #[derive(Clone)]
 pub struct Recorder(watch::Sender<Vec<String>>);
 
@@ -82,7 +82,7 @@ impl Recorder {
     }
 
     pub fn note(&self, event: &Event<Arc<Pod>>) {
-        self.0.send_modify(|told| told.push(words(event)));
+        self.0.send_modify(|delivered| delivered.push(words(event)));
     }
 
     pub fn handler(&self) -> impl FnMut(&Event<Arc<Pod>>) + Send + 'static {
@@ -94,10 +94,10 @@ impl Recorder {
         self.0.borrow().clone()
     }
 
-    /// What was told, once it is so much.
-    pub async fn told(&self, n: usize) -> Vec<String> {
-        let mut told = self.0.subscribe();
-        within(told.wait_for(|told| told.len() >= n)).await.unwrap().clone()
+    /// What was received, once it is so much.
+    pub async fn received(&self, n: usize) -> Vec<String> {
+        let mut delivered = self.0.subscribe();
+        within(delivered.wait_for(|delivered| delivered.len() >= n)).await.unwrap().clone()
     }
 }
 
@@ -146,7 +146,7 @@ pub async fn no_task_left() {
     .await;
 }
 
-/// Holds a thread up in a callback. Open for good once it is dropped.
+/// Holds a thread up in a callback. Open once it is dropped.
 pub struct Gate {
     reached: Arc<Notify>,
     open: std::sync::mpsc::Sender<()>,

@@ -1,0 +1,246 @@
+//! What is allocated for an event. A test binary of its own: it counts the allocations of the process.
+#![allow(clippy::unwrap_used, missing_docs)]
+
+use std::alloc::System;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use futures::StreamExt as _;
+use kinformer_core::{Change, KeyRef, Object};
+use kinformer_processor::{
+    AsyncEventHandler, Buffer, Error, Event, EventFeed, HandlerBuilder, SharedProcessor, deliver_async,
+};
+use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
+use tokio::sync::Notify;
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+#[global_allocator]
+static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
+
+const EVENTS: usize = 1000;
+
+struct Pod;
+
+impl Object for Pod {
+    fn key(&self) -> KeyRef<'_> {
+        KeyRef::named("pod")
+    }
+}
+
+fn updates(n: usize) -> Vec<Change<Pod>> {
+    let pod = Arc::new(Pod);
+    (0..n).map(|_| Change::updated(pod.clone(), pod.clone())).collect()
+}
+
+/// How often memory was allocated since the region began.
+fn allocated(region: &Region<'_, System>) -> usize {
+    let change = region.change();
+    change.allocations + change.reallocations
+}
+
+/// What handlers count, and how many allocations there were between their first event and their last.
+#[derive(Default)]
+struct Seen {
+    events: AtomicUsize,
+    first: AtomicUsize,
+    last: AtomicUsize,
+    one: Notify,
+}
+
+impl Seen {
+    fn event(&self) {
+        let now = ALLOCATOR.stats();
+        let now = now.allocations + now.reallocations;
+        if self.events.fetch_add(1, Ordering::SeqCst) == 0 {
+            self.first.store(now, Ordering::SeqCst);
+        }
+        self.last.store(now, Ordering::SeqCst);
+        self.one.notify_one();
+    }
+
+    async fn events(&self, n: usize) {
+        while self.events.load(Ordering::SeqCst) < n {
+            self.one.notified().await;
+        }
+    }
+
+    fn between(&self) -> usize {
+        self.last.load(Ordering::SeqCst) - self.first.load(Ordering::SeqCst)
+    }
+}
+
+/// A handler with events of its own type, as in the crate of a user.
+struct Typed<F>(F);
+
+/// A handle of a user's own.
+struct Handle(#[expect(dead_code, reason = "it holds the object")] Arc<Pod>);
+
+impl<F, Fut> AsyncEventHandler<Arc<Pod>> for Typed<F>
+where
+    F: FnMut(Event<Handle>) -> Fut + Send + 'static,
+    Fut: Future<Output = ()> + Send,
+{
+    fn on_event(&mut self, event: Event<Arc<Pod>>) -> impl Future<Output = ()> + Send {
+        (self.0)(event.map(Handle))
+    }
+}
+
+type Task = Pin<Box<dyn Future<Output = ()> + Send>>;
+type Add = fn(HandlerBuilder<'_, Pod>, Arc<Seen>);
+
+const KINDS: [(&str, Add); 4] = [
+    ("inline", |handler, seen| drop(handler.inline().for_each(move |_| seen.event()).unwrap())),
+    ("blocking", |handler, seen| drop(handler.for_each(move |_| seen.event()).unwrap())),
+    ("async", |handler, seen| {
+        let call = move |event: Event<Arc<Pod>>| {
+            let seen = seen.clone();
+            async move {
+                drop(event);
+                tokio::task::yield_now().await;
+                seen.event();
+            }
+        };
+        drop(handler.add_async(call).unwrap());
+    }),
+    ("a loop over a feed", |handler, seen| {
+        let call = Typed(move |event: Event<Handle>| {
+            let seen = seen.clone();
+            async move {
+                drop(event);
+                seen.event();
+            }
+        });
+        let task = |feed: EventFeed<Pod>| Box::pin(deliver_async(feed, call)) as Task;
+        drop(handler.add_feed("typed", task).unwrap());
+    }),
+];
+
+/// A processor that runs until it is stopped.
+struct Running {
+    processor: SharedProcessor<Pod>,
+    cancel: CancellationToken,
+    task: JoinHandle<Result<(), Error>>,
+}
+
+impl Running {
+    fn new(processor: SharedProcessor<Pod>) -> Self {
+        let cancel = CancellationToken::new();
+        let (run, token) = (processor.clone(), cancel.clone());
+        Self { processor, cancel, task: tokio::spawn(async move { run.run(token).await }) }
+    }
+
+    async fn stop(self) {
+        self.cancel.cancel();
+        self.task.await.unwrap().unwrap();
+    }
+}
+
+/// All events are published before the handler begins: it never waits.
+async fn backlog_of_handler(add: Add, buffer: Buffer) -> usize {
+    let (processor, seen) = (SharedProcessor::new("test"), Arc::new(Seen::default()));
+    add(processor.handler().buffer(buffer), seen.clone());
+    updates(EVENTS).into_iter().for_each(|update| processor.publish([update]));
+    let running = Running::new(processor);
+    seen.events(EVENTS).await;
+    running.stop().await;
+    seen.between()
+}
+
+async fn backlog_of_stream(buffer: Buffer) -> usize {
+    let processor = SharedProcessor::new("test");
+    let mut stream = processor.handler().buffer(buffer).stream().unwrap();
+    updates(EVENTS).into_iter().for_each(|update| processor.publish([update]));
+    let region = Region::new(ALLOCATOR);
+    for _ in 0..EVENTS {
+        drop(stream.next().await.unwrap());
+    }
+    allocated(&region)
+}
+
+/// What the publisher allocates for single events.
+fn publisher() -> usize {
+    let processor = SharedProcessor::new("test");
+    let mut changes = updates(EVENTS);
+    let region = Region::new(ALLOCATOR);
+    changes.drain(..).for_each(|update| processor.publish([update]));
+    allocated(&region)
+}
+
+/// Each event is published when the one before was delivered: the handler sleeps in between. The first ones allocate what
+/// is used again by all others.
+async fn single_events_of_handler(add: Add) -> usize {
+    let (processor, seen) = (SharedProcessor::new("test"), Arc::new(Seen::default()));
+    add(processor.handler(), seen.clone());
+    let running = Running::new(processor);
+    let mut changes = updates(10 + EVENTS);
+    let mut region = Region::new(ALLOCATOR);
+    for (i, update) in changes.drain(..).enumerate() {
+        if i == 10 {
+            region.reset();
+        }
+        running.processor.publish([update]);
+        seen.events(i + 1).await;
+    }
+    let allocated = allocated(&region);
+    running.stop().await;
+    allocated
+}
+
+async fn single_events_of_stream() -> usize {
+    let running = Running::new(SharedProcessor::new("test"));
+    let mut stream = running.processor.stream().unwrap();
+    let mut changes = updates(10 + EVENTS);
+    let mut region = Region::new(ALLOCATOR);
+    for (i, update) in changes.drain(..).enumerate() {
+        if i == 10 {
+            region.reset();
+        }
+        // It waits already when the event comes.
+        let (event, ()) = futures::join!(stream.next(), async { running.processor.publish([update]) });
+        drop(event.unwrap());
+    }
+    let allocated = allocated(&region);
+    running.stop().await;
+    allocated
+}
+
+/// The least of some runs: other threads of the test harness allocate now and then, an event would in each run.
+async fn least<F: Future<Output = usize>>(mut run: impl FnMut() -> F) -> usize {
+    let mut least = usize::MAX;
+    for _ in 0..5 {
+        least = least.min(run().await);
+    }
+    least
+}
+
+async fn check() {
+    // The runtime allocates when a task yields for the first time.
+    tokio::task::yield_now().await;
+    for buffer in [Buffer::EveryEvent, Buffer::BackPressure(EVENTS)] {
+        for (kind, add) in KINDS {
+            let allocated = least(|| backlog_of_handler(add, buffer)).await;
+            assert_eq!(allocated, 0, "{kind}, {buffer:?}: in {EVENTS} events");
+        }
+        let allocated = least(|| backlog_of_stream(buffer)).await;
+        assert_eq!(allocated, 0, "stream, {buffer:?}: in {EVENTS} events");
+    }
+    let publisher = least(|| std::future::ready(publisher())).await;
+    for (kind, add) in KINDS.into_iter().filter(|(kind, _)| *kind != "blocking") {
+        let allocated = least(|| single_events_of_handler(add)).await;
+        assert_eq!(allocated, publisher, "{kind}: in {EVENTS} single events");
+    }
+    let allocated = least(single_events_of_stream).await;
+    assert_eq!(allocated, publisher, "stream: in {EVENTS} single events");
+}
+
+// The only test here, because allocations are counted for the whole program.
+// contract: P-22
+#[test]
+fn delivery_allocates_nothing_for_an_event() {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+    // One timeout for all: it allocates.
+    runtime.block_on(async { tokio::time::timeout(Duration::from_secs(100), check()).await }).unwrap();
+}
