@@ -20,8 +20,6 @@ pub(crate) struct Delivery<T> {
     filter: Option<Filter<T>>,
     pub(crate) listener: Arc<Listener>,
     stop: Pin<Box<WaitForCancellationFutureOwned>>,
-    /// Whether the listener was marked as synced.
-    synced: bool,
     /// Dropped last: this goes wherever the handler runs.
     pub(crate) done: Option<DoneGuard>,
 }
@@ -63,7 +61,7 @@ impl<T: Object> Delivery<T> {
         listener: Arc<Listener>,
     ) -> Self {
         let stop = Box::pin(listener.stop.clone().cancelled_owned());
-        Self { backlog, filter, listener, stop, synced: false, done: None }
+        Self { backlog, filter, listener, stop, done: None }
     }
 
     /// Delivers the next event, if there is one that passes the filter. The previous event has been processed.
@@ -80,17 +78,16 @@ impl<T: Object> Delivery<T> {
         &mut self,
         deliver: impl FnOnce(&Event<Arc<T>>) -> Result<R, Panicked>,
     ) -> Result<Step<R>, Panicked> {
-        let Self { backlog, filter, listener, synced, .. } = self;
-        if !*synced && backlog.is_synced() {
-            *synced = true;
-            listener.synced.cancel();
-        }
+        let Self { backlog, filter, listener, .. } = self;
         let notification = match backlog.next() {
             Next::Event(notification, published) => {
                 listener.delivers(published);
                 notification
             }
-            Next::Skipped => return Ok(Step::Skipped),
+            Next::Synced => {
+                listener.synced.cancel();
+                return Ok(Step::Skipped);
+            }
             Next::Empty => {
                 listener.is_idle();
                 return Ok(Step::Empty);

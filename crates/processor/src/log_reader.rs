@@ -51,9 +51,17 @@ pub(crate) struct LogReader<T> {
     batch: Option<Arc<Batch<T>>>,
     /// The next notification of the batch under the cursor.
     position: usize,
-    /// Whether the end of the initial list has been passed.
-    synced: bool,
+    synced: Synced,
     unread: Arc<Unread<T>>,
+}
+
+/// Where a reader is with the end of the initial list of the informer.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Synced {
+    Ahead,
+    Passed,
+    /// Passed, and its own initial list as well; returned as [`Next::Synced`].
+    Returned,
 }
 
 /// Where a reader starts.
@@ -90,7 +98,7 @@ impl<T: Object> LogReader<T> {
             cursor,
             batch: None,
             position: 0,
-            synced,
+            synced: if synced { Synced::Passed } else { Synced::Ahead },
             unread,
         }
     }
@@ -107,16 +115,19 @@ impl<T: Object> LogReader<T> {
         self.batch = None;
     }
 
-    /// The next notification, if there is one. Passes the end of the initial list in a step of its own.
+    /// The next notification, if there is one.
     pub(crate) fn next(&mut self) -> Next<'_, T> {
         self.given.clear();
         if self.initial {
-            let Some(object) = self.unread.next_initial() else {
-                self.initial = false;
-                return Next::Skipped;
-            };
-            let notification = Notification::initial(object, self.joined.unwrap_or_default());
-            return Next::Event(self.given.set(notification), self.joined_at);
+            if let Some(object) = self.unread.next_initial() {
+                let notification = Notification::initial(object, self.joined.unwrap_or_default());
+                return Next::Event(self.given.set(notification), self.joined_at);
+            }
+            self.initial = false;
+        }
+        if self.synced == Synced::Passed {
+            self.synced = Synced::Returned;
+            return Next::Synced;
         }
         let position = loop {
             if self.batch.is_none() {
@@ -139,8 +150,8 @@ impl<T: Object> LogReader<T> {
             self.batch = None;
             self.cursor.advance();
             if synced {
-                self.synced = true;
-                return Next::Skipped;
+                self.synced = Synced::Returned;
+                return Next::Synced;
             }
         };
         let batch = self.batch.as_ref();
@@ -158,11 +169,6 @@ impl<T: Object> LogReader<T> {
             // A resync changes no state: it may be one of the state of the initial list.
             Some(due) => compared.is_none_or(Ordering::is_ge) && due.contains(self.handler),
         }
-    }
-
-    /// Whether the whole initial list has been processed.
-    pub(crate) fn is_synced(&self) -> bool {
-        self.synced && !self.initial
     }
 
     /// Whether nothing will be published any more.

@@ -46,10 +46,6 @@ impl<T: Object> Backlog<T> for BackPressure<T> {
         self.reader.poll_ready(context)
     }
 
-    fn is_synced(&self) -> bool {
-        self.reader.is_synced()
-    }
-
     fn is_closed(&self) -> bool {
         self.reader.is_closed()
     }

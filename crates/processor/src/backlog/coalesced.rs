@@ -62,7 +62,7 @@ struct Pending<T> {
     entries: BTreeMap<u64, Entry<T>>,
     places: HashMap<ObjectKey, u64, RandomState>,
     next: u64,
-    /// The place behind the last entry of the initial list, once that has been read.
+    /// The place behind the last entry of the initial list: from when that has been read until it has been processed.
     initial_end: Option<u64>,
     closed: bool,
     /// Whether nothing is kept any more.
@@ -78,6 +78,11 @@ struct Entry<T> {
     revision: u64,
     /// When the first of the events that it stands for was published.
     since: Moment,
+}
+
+enum Popped<T> {
+    Entry(Entry<T>),
+    InitialEnd,
 }
 
 enum Delivered<T> {
@@ -149,17 +154,15 @@ impl<T: Object> Newest<T> {
     /// Reads the log into the pending entries until it is closed or the handler stops, at its own pace.
     async fn read_log(&self, parts: Parts<T>) {
         let Parts { mut reader, stop, .. } = parts;
-        let mut synced = false;
         loop {
             let mut more = true;
             for _ in 0..AT_ONCE {
-                if !synced && reader.is_synced() {
-                    synced = true;
-                    self.end_initial_list();
-                }
                 let step = contain(|| match reader.next() {
                     Next::Empty => false,
-                    Next::Skipped => true,
+                    Next::Synced => {
+                        self.end_initial_list();
+                        true
+                    }
                     Next::Event(notification, published) => {
                         self.fold(notification, published);
                         true
@@ -198,7 +201,7 @@ impl<T: Object> Newest<T> {
     fn end_initial_list(&self) {
         let mut pending = self.pending.lock();
         let end = pending.next;
-        pending.initial_end.get_or_insert(end);
+        pending.initial_end = Some(end);
     }
 
     fn fold(&self, notification: &Notification<T>, since: Moment) {
@@ -254,13 +257,18 @@ impl<T: Object> Newest<T> {
         entry.into_iter().for_each(Entry::drop_contained);
     }
 
-    /// Takes out the entry that has waited longest.
-    fn pop(&self) -> Option<Entry<T>> {
+    /// Takes out the entry that has waited longest, or the end of the initial list.
+    fn pop(&self) -> Option<Popped<T>> {
         let mut pending = self.pending.lock();
+        let first = pending.entries.first_key_value().map(|(place, _)| *place);
+        if pending.initial_end.is_some_and(|end| first.is_none_or(|first| first >= end)) {
+            pending.initial_end = None;
+            return Some(Popped::InitialEnd);
+        }
         let (_, entry) = pending.entries.pop_first()?;
         pending.places.remove(&entry.key);
         self.keys.store(pending.entries.len(), Ordering::Relaxed);
-        Some(entry)
+        Some(Popped::Entry(entry))
     }
 
     /// Wakes the handler, if it waits.
@@ -273,11 +281,14 @@ impl<T: Object> Newest<T> {
 impl<T: Object> Backlog<T> for Coalesced<T> {
     fn next(&mut self) -> Next<'_, T> {
         self.given.clear();
-        let Some(entry) = self.newest.pop() else {
-            return Next::Empty;
-        };
-        let since = entry.since;
-        Next::Event(self.given.set(entry.into_notification()), since)
+        match self.newest.pop() {
+            None => Next::Empty,
+            Some(Popped::InitialEnd) => Next::Synced,
+            Some(Popped::Entry(entry)) => {
+                let since = entry.since;
+                Next::Event(self.given.set(entry.into_notification()), since)
+            }
+        }
     }
 
     fn rest(&mut self) {
@@ -288,12 +299,6 @@ impl<T: Object> Backlog<T> for Coalesced<T> {
         // Registered first: a change after the check wakes.
         self.newest.waker.register(context.waker());
         if self.newest.changed.swap(false, Ordering::AcqRel) { Poll::Ready(()) } else { Poll::Pending }
-    }
-
-    fn is_synced(&self) -> bool {
-        let pending = self.newest.pending.lock();
-        let first = pending.entries.first_key_value().map(|(place, _)| *place);
-        pending.initial_end.is_some_and(|end| first.is_none_or(|first| first >= end))
     }
 
     fn is_closed(&self) -> bool {

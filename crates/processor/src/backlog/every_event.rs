@@ -25,10 +25,6 @@ impl<T: Object> Backlog<T> for LogReader<T> {
         Self::poll_ready(self, context)
     }
 
-    fn is_synced(&self) -> bool {
-        Self::is_synced(self)
-    }
-
     fn is_closed(&self) -> bool {
         Self::is_closed(self)
     }

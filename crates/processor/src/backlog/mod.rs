@@ -72,9 +72,6 @@ pub(crate) trait Backlog<T>: Send {
     /// wake.
     fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<()>;
 
-    /// Whether the whole initial list has been processed.
-    fn is_synced(&self) -> bool;
-
     /// Whether nothing will be published any more, apart from what waits.
     fn is_closed(&self) -> bool;
 
@@ -86,8 +83,8 @@ pub(crate) trait Backlog<T>: Send {
 pub(crate) enum Next<'a, T> {
     /// No event waits.
     Empty,
-    /// Something was passed that is not delivered: ask again.
-    Skipped,
+    /// The whole initial list has been processed. Returned once.
+    Synced,
     /// An event, and when it was published.
     Event(&'a Notification<T>, Moment),
 }
