@@ -1,17 +1,18 @@
 //! The informer.
 
 use std::fmt;
+use std::pin::pin;
 use std::sync::{Arc, OnceLock};
-use std::task::Poll;
 use std::time::Duration;
 
+use futures::FutureExt as _;
 use kinformer_core::{KeyRef, Object, ResourceVersion};
 use kinformer_delta_fifo::Queue;
 use kinformer_processor::{EventHandler, EventStream, HandlerBuilder, Registration, SharedProcessor};
 use kinformer_reflector::{Exchange, ListerWatcher, ReflectorHandle, ReflectorOptions, StopReason};
 use kinformer_store::{IndexFunction, Indexer, Reader, Snapshot};
 use parking_lot::Mutex;
-use tokio::task::{JoinHandle, JoinSet};
+use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
@@ -203,7 +204,7 @@ impl<T: Object> SharedIndexInformer<T> {
     }
 
     /// Runs the informer until the token is cancelled, in this future and a few tasks that it owns: one for the
-    /// reflector, one that wakes handlers, and one for each handler.
+    /// reflector and, if it has handlers, one for each of them and one that wakes them.
     ///
     /// When the token is cancelled lists and watches end at once, handlers return from the event they are in, and
     /// none of the tasks is left when this returns, within the grace period and without regard to who does not
@@ -224,14 +225,10 @@ impl<T: Object> SharedIndexInformer<T> {
 
         // The handlers first: so that the shortest period among them is settled when the reflector starts.
         let stop_handlers = CancellationToken::new();
-        let mut tasks = JoinSet::new();
-        let (processor, stop) = (inner.processor.clone(), stop_handlers.clone());
-        let mut running = Box::pin(async move { processor.run(stop).await });
+        // Fused: it ends early if the processor was run before.
+        let mut handlers = pin!(inner.processor.run(stop_handlers.clone()).fuse());
         // Polled once, it has started; and since it has, its end ends the handlers, however soon that comes.
-        match futures::poll!(running.as_mut()) {
-            Poll::Ready(ended) => tasks.spawn(std::future::ready(ended)),
-            Poll::Pending => tasks.spawn(running),
-        };
+        let mut handlers_ended = handlers.as_mut().now_or_never();
         let check = inner.processor.resync_check_period().unwrap_or_default();
         let options = options.resync_period(check).take_due_resyncs(inner.clone().take_due_resyncs());
         let apply = Apply {
@@ -245,7 +242,13 @@ impl<T: Object> SharedIndexInformer<T> {
             Controller::with_options(inner.name.clone(), source, inner.queue.clone(), apply, options)
                 .exchange(exchange);
         let _ = inner.reflector.set(controller.reflector());
-        let reason = controller.run(cancel).await;
+        let mut controlling = pin!(controller.run(cancel));
+        let reason = loop {
+            tokio::select! {
+                reason = &mut controlling => break reason,
+                ended = &mut handlers, if handlers_ended.is_none() => handlers_ended = Some(ended),
+            }
+        };
         tracing::debug!(informer = %inner.name, ?reason, "informer stopping");
         let ended = match reason {
             StopReason::Dropped => Err(Error::ReflectorEnded {
@@ -256,11 +259,15 @@ impl<T: Object> SharedIndexInformer<T> {
         };
 
         stop_handlers.cancel();
-        match tasks.join_next().await {
-            Some(Ok(Err(kinformer_processor::Error::Stuck { handlers }))) => {
+        let handlers_ended = match handlers_ended {
+            Some(ended) => ended,
+            None => handlers.await,
+        };
+        match handlers_ended {
+            Err(kinformer_processor::Error::Stuck { handlers }) => {
                 Err(Error::Stuck { informer: inner.name.clone(), handlers, grace: inner.grace })
             }
-            Some(Ok(_) | Err(_)) | None => ended,
+            Ok(()) | Err(_) => ended,
         }
     }
 
