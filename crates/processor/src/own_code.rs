@@ -1,4 +1,4 @@
-//! Whose code runs on a thread: a handler must not wait for itself.
+//! The handlers whose code runs on a thread: a handler must not wait for itself.
 
 use std::cell::RefCell;
 use std::future::Future;
@@ -14,7 +14,7 @@ thread_local! {
     static RUNNING: RefCell<Vec<*const Listener>> = const { RefCell::new(Vec::new()) };
 }
 
-/// While it lives, what runs on this thread is code of a listener. Not `Send`.
+/// While it exists, this thread runs code of a listener. Not `Send`.
 pub(crate) struct Entered(PhantomData<*const ()>);
 
 pub(crate) fn enter(listener: &Arc<Listener>) -> Entered {
@@ -24,7 +24,7 @@ pub(crate) fn enter(listener: &Arc<Listener>) -> Entered {
 
 /// Whether this is called by code of the listener: its callback, its filter, or a `Drop` of what it holds.
 pub(crate) fn is_of(listener: &Arc<Listener>) -> bool {
-    // While the thread ends there is nothing of it any more.
+    // While the thread ends there is no such code.
     RUNNING.try_with(|running| running.borrow().contains(&Arc::as_ptr(listener))).unwrap_or(false)
 }
 

@@ -1,4 +1,4 @@
-//! What one holds of a handler that was added.
+//! The handle of a handler that was added.
 
 use std::fmt;
 use std::future::{Future, poll_fn};
@@ -12,7 +12,7 @@ use tokio::time::Instant;
 use crate::listener::{HandlerStats, Listener};
 use crate::{Error, own_code};
 
-/// A handler that was added: to see how it is doing, to wait for it, to remove it.
+/// A handler that was added: its statistics, waits for it, its removal.
 ///
 /// Cheap to clone. Dropping it changes nothing: the handler goes on until it is removed or its processor stops.
 ///
@@ -28,8 +28,8 @@ impl Registration {
         &self.listener.name
     }
 
-    /// Whether its processor has synced and the handler has finished everything of the initial list. An event in
-    /// which it panicked is finished.
+    /// Whether its processor has synced and the handler has processed the whole initial list. An event in which it
+    /// panicked is processed.
     pub fn has_synced(&self) -> bool {
         self.listener.synced.is_cancelled()
     }
@@ -65,7 +65,7 @@ impl Registration {
         self.listener.resync_period
     }
 
-    /// How it is doing.
+    /// Its statistics.
     pub fn stats(&self) -> HandlerStats {
         self.listener.stats()
     }
@@ -84,7 +84,7 @@ impl Registration {
         let listener = self.listener.clone();
         async move {
             let mut done = pin!(listener.done.cancelled());
-            // Looked at with each poll: the future may have been handed to the callback.
+            // Checked with each poll: the future may have been passed to the callback.
             let waited = poll_fn(|context| match done.as_mut().poll(context) {
                 Poll::Ready(()) => Poll::Ready(true),
                 Poll::Pending if own_code::is_of(&listener) => Poll::Ready(false),
