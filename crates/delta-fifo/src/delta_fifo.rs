@@ -24,8 +24,8 @@ pub enum OnReplace {
 /// A queue in which each key has one place, and deltas for a key gather there until it is popped.
 ///
 /// So a slow consumer sees everything that happened to an object, but pops the object only once. Two
-/// deletions in a row are one: the later one if it was observed, else the one that carries more. A key that is written while it is queued keeps its place; after its pop it goes
-/// to the tail again.
+/// deletions in a row are one: the later one if it was observed, else the one that carries more. A key that is written
+/// while it is queued keeps its place; after its pop it goes to the tail again.
 ///
 /// With [known objects](DeltaQueueBuilder::known_objects) a replace finds out what is gone, also of what the
 /// queue itself does not hold, and a resync has something to queue; without them only the queued keys are
@@ -36,7 +36,7 @@ pub enum OnReplace {
 /// states on their way. Without known objects it queues nothing.
 ///
 /// A clone is another handle to the same queue. Follows client-go 1.37 (`DeltaFIFO`), which has no bookmarks; here they
-/// are no deltas, and move the [version](Popped::version) of what is popped.
+/// are no deltas, and move the [version](crate::Popped::version) of what is popped.
 pub type DeltaFifo<T> = DeltaQueue<T, PerKey<T>>;
 
 /// Builds a [`DeltaFifo`].

@@ -18,7 +18,7 @@ use crate::{DeltaQueue, DeltaQueueBuilder};
 ///   for the consumer to find out, when it applies the list.
 /// * **With [known objects](DeltaQueueBuilder::known_objects)**: a replace is a [`Delta::Deleted`] for each
 ///   key that is missing, then a [`Delta::Replaced`] for each object; a resync is a [`Delta::Sync`] for each
-///   known object. Bookmarks are no deltas, and only move the [version](Popped::version). The known objects are asked while no lock is held.
+///   known object. Bookmarks are no deltas, and only move the [version](crate::Popped::version). The known objects are asked while no lock is held.
 ///
 /// A clone is another handle to the same queue. Follows client-go 1.37 (`RealFIFO`).
 pub type RealFifo<T> = DeltaQueue<T, InOrder<T>>;
