@@ -90,7 +90,7 @@
 //! handle.wait_for_sync().await.unwrap();
 //! assert_eq!(sink.keys(), ["a"]);
 //! publish.send_replace((2, vec![Arc::new(Host("b".into()))]));
-//! sink.wait_until(|objects| objects.contains_key("b")).await;
+//! sink.wait_until(|objects| objects.keys().any(|key| key.name() == "b")).await;
 //! assert_eq!(sink.keys(), ["b"]);
 //! # running.abort();
 //! # }
