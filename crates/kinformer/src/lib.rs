@@ -37,7 +37,7 @@
 //!
 //! Objects of built-in kinds and of derived types are [`Packed`] unless told otherwise: kept as the bytes that they came
 //! in, with their key, UID, version and labels at hand, and decoded when [`typed`](Packed::typed) asks for it. What was
-//! decoded is shared for as long as anyone holds it, and what was read last stays decoded. [`Packed::at`] reads one
+//! decoded is shared for as long as anyone holds it, and what was read last stays decoded. [`Packed::field`](kinformer_kube::PackedObject::field) reads one
 //! member without the rest, and [`index_by_field`] indexes by one. Where most objects are read all the time, [`SharedInformerFactory::eager`] has
 //! the same informers with objects that are decoded as they arrive: for a whole program
 //! (`builder(client).build().eager()`), or for one kind.

@@ -22,7 +22,7 @@
 //! server adds are skipped and [counted](ObjectDecoder::unknown_fields).
 //!
 //! A [`Packed`] object stays the bytes that it came in, with its key, version and labels ready. The whole, its metadata
-//! or [one field](Packed::field) of it is decoded when it is read.
+//! or [one field](PackedObject::field) of it is decoded when it is read.
 //!
 //! # Trade-offs
 //!

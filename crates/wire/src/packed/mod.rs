@@ -77,8 +77,8 @@ impl<K: DeserializeOwned + Send + Sync + 'static> Typed<K> for Packed<K> {
 /// An object of type `K` kept as the bytes that it came in, JSON or protobuf.
 ///
 /// Key, UID, version and labels are ready. [`typed`](Self::typed) decodes the whole when it is asked for and shares the
-/// result for as long as anyone holds it; [`field`](Self::field) decodes one field without the rest, and
-/// [`metadata`](Self::metadata) and its like only the metadata. A pod takes about a tenth of the memory of its type, and
+/// result for as long as anyone holds it; [`field`](PackedObject::field) decodes one field without the rest, and
+/// [`metadata`](PackedObject::metadata) and its like only the metadata. A pod takes about a tenth of the memory of its type, and
 /// costs nothing to decode if it is never read.
 ///
 /// What is read often stays decoded: of the objects of one [`ObjectDecoder`], which is one informer, those that were read
