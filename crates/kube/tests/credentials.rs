@@ -4,7 +4,6 @@
 
 mod common;
 
-use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,6 +21,7 @@ use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
 
 /// An exec plugin that prints a file and counts its runs.
 struct Plugin {
@@ -42,13 +42,11 @@ impl Plugin {
     }
 
     fn write_script(&self, script: &str) {
-        let path = self.path("plugin");
         let directory = self.directory.path().display();
-        // Renamed, since a script that is being written cannot be run.
+        // Renamed, since a shell may be reading the one before.
         let new = self.path("new");
-        std::fs::write(&new, format!("#!/bin/sh\ncd '{directory}'\n{script}\n")).unwrap();
-        std::fs::set_permissions(&new, std::fs::Permissions::from_mode(0o700)).unwrap();
-        std::fs::rename(new, path).unwrap();
+        std::fs::write(&new, format!("cd '{directory}'\n{script}\n")).unwrap();
+        std::fs::rename(new, self.path("plugin")).unwrap();
     }
 
     fn issues(&self, status: Value) {
@@ -67,7 +65,9 @@ impl Plugin {
     fn configure(&self, mut config: Config) -> Config {
         let exec = json!({
             "apiVersion": "client.authentication.k8s.io/v1",
-            "command": self.path("plugin"),
+            // A script that another thread's fork has open for writing can be read, but not executed.
+            "command": "/bin/sh",
+            "args": [self.path("plugin")],
             "interactiveMode": "Never",
         });
         config.auth_info.exec = Some(serde_json::from_value(exec).unwrap());
@@ -105,6 +105,27 @@ async fn pass(time: Duration) {
     tokio::time::pause();
     tokio::time::advance(time).await;
     tokio::time::resume();
+}
+
+/// Keeps time from passing by itself until it is dropped, for [`PATIENCE`] of real time at most.
+struct Standstill {
+    _held: std::sync::mpsc::Sender<()>,
+}
+
+impl Standstill {
+    fn new() -> Self {
+        let (held, dropped) = std::sync::mpsc::channel::<()>();
+        tokio::time::pause();
+        // A blocking task keeps a paused clock from advancing to the next timer.
+        tokio::task::spawn_blocking(move || dropped.recv_timeout(PATIENCE));
+        Self { _held: held }
+    }
+}
+
+impl Drop for Standstill {
+    fn drop(&mut self) {
+        tokio::time::resume();
+    }
 }
 
 const INTERVAL: Duration = Duration::from_secs(5);
@@ -148,13 +169,16 @@ async fn a_401_that_stays_is_an_error_and_renews_rarely() {
     let (server, _) = taking("another").await;
     let plugin = Plugin::new(json!({"token": "wrong"}));
     let source = source(client(plugin.configure(server.config("http"))).unwrap());
+    let standstill = Standstill::new();
     for _ in 0..10 {
         let listed = list(&source).await;
         assert!(is_401(&listed), "{listed:?}");
     }
     // The first is repeated with what the plugin has issued anew.
     assert_eq!((plugin.runs().len(), server.asked().len()), (2, 11));
+    drop(standstill);
     pass(INTERVAL).await;
+    let _standstill = Standstill::new();
     for _ in 0..10 {
         assert!(is_401(&list(&source).await));
     }
@@ -198,35 +222,63 @@ async fn a_plugin_runs_again_when_its_credentials_have_expired() {
     assert_eq!(tokens, ["first", "second"]);
 }
 
+/// A plugin that hangs in a renewal, and the request that waits for it.
+struct Hanging {
+    server: Scripted,
+    plugin: Plugin,
+    source: KubeListerWatcher<ConfigMap>,
+    waiting: JoinHandle<Result<(), ApiError>>,
+    process: String,
+}
+
+impl Hanging {
+    /// The first credentials are refused from the beginning.
+    async fn new(script: &str) -> Self {
+        let (server, _) = taking("second").await;
+        let plugin = Plugin::new(json!({"token": "first"}));
+        let source = source(client(plugin.configure(server.config("http"))).unwrap());
+        // Only the renewal limits the time of a request.
+        let source = source.idle_timeout(Duration::from_secs(3600));
+        plugin.write_script(script);
+        let waiting = spawn_list(&source);
+        let process = until(|| plugin.runs().get(1).cloned()).await;
+        Self { server, plugin, source, waiting, process }
+    }
+
+    /// Gives the request up, repairs the plugin, and lets the time pass that a plugin may take.
+    async fn give_up(&self) {
+        self.waiting.abort();
+        self.plugin.write_script("echo '{\"status\":{\"token\":\"second\"}}'");
+        pass(Duration::from_secs(5 * 60)).await;
+        assert!(runs_still(&self.process));
+    }
+}
+
+fn spawn_list(source: &KubeListerWatcher<ConfigMap>) -> JoinHandle<Result<(), ApiError>> {
+    let source = source.clone();
+    tokio::spawn(async move { source.list(ListOptions::at("")).await.map(|_| ()) })
+}
+
 // contract: L-19
 #[tokio::test]
 async fn a_plugin_that_hangs_delays_a_request_by_a_minute_at_most_and_ends_with_its_client() {
-    let (server, wanted) = taking("first").await;
-    let plugin = Plugin::new(json!({"token": "first"}));
-    let source = source(client(plugin.configure(server.config("http"))).unwrap());
-    let source = source.idle_timeout(Duration::from_secs(3600));
-    list(&source).await.unwrap();
-    *wanted.lock() = "second".to_owned();
-    plugin.write_script("echo $$ >> runs\nexec sleep 100000");
-    let waiting = tokio::spawn({
-        let source = source.clone();
-        async move { source.list(ListOptions::at("")).await }
-    });
-    let process = until(|| plugin.runs().get(1).cloned()).await;
+    let hanging = Hanging::new("echo $$ >> runs\nexec sleep 100000").await;
+    let Hanging { server, plugin, source, waiting, process } = hanging;
     // Others wait for the same one.
-    let other = tokio::spawn({
-        let source = source.clone();
-        async move { source.list(ListOptions::at("")).await }
-    });
-    until(|| (server.asked().len() == 3).then_some(())).await;
-    let_others_run().await;
+    let other = spawn_list(&source);
+    until(|| (server.asked().len() == 2).then_some(())).await;
     pass(Duration::from_secs(60)).await;
-    for waiting in [waiting, other] {
-        let listed = tokio::time::timeout(PATIENCE, waiting).await.unwrap().unwrap();
-        assert!(is_401(&listed), "{listed:?}");
-    }
-    assert_eq!(plugin.runs().len(), 2);
+    let listed = tokio::time::timeout(PATIENCE, waiting).await.unwrap().unwrap();
+    assert!(is_401(&listed), "{listed:?}");
     assert!(runs_still(&process));
+    // The answer to the other one may have arrived only now.
+    while !other.is_finished() {
+        let_others_run().await;
+        pass(Duration::from_secs(60)).await;
+    }
+    let listed = other.await.unwrap();
+    assert!(is_401(&listed), "{listed:?}");
+    assert_eq!(plugin.runs().len(), 2);
     drop(source);
     until(|| (!runs_still(&process)).then_some(())).await;
 }
@@ -234,48 +286,24 @@ async fn a_plugin_that_hangs_delays_a_request_by_a_minute_at_most_and_ends_with_
 // contract: L-19
 #[tokio::test]
 async fn a_plugin_that_hangs_is_killed_and_run_again() {
-    let (server, wanted) = taking("first").await;
-    let plugin = Plugin::new(json!({"token": "first"}));
-    let source = source(client(plugin.configure(server.config("http"))).unwrap());
-    *wanted.lock() = "second".to_owned();
-    plugin.write_script("echo $$ >> runs\nexec sleep 100000");
-    let given_up = tokio::spawn({
-        let source = source.clone();
-        async move { source.list(ListOptions::at("")).await }
-    });
-    let process = until(|| plugin.runs().get(1).cloned()).await;
-    given_up.abort();
-    plugin.write_script("echo '{\"status\":{\"token\":\"second\"}}'");
-    pass(Duration::from_secs(5 * 60)).await;
-    assert!(runs_still(&process));
-    assert!(is_401(&list(&source).await));
-    assert!(!runs_still(&process));
-    list(&source).await.unwrap();
+    let hanging = Hanging::new("echo $$ >> runs\nexec sleep 100000").await;
+    hanging.give_up().await;
+    let listed = list(&hanging.source).await;
+    assert!(is_401(&listed), "{listed:?}");
+    assert!(!runs_still(&hanging.process));
+    list(&hanging.source).await.unwrap();
 }
 
 // contract: L-19
 #[tokio::test]
 async fn a_plugin_that_closes_its_output_and_hangs_is_killed_and_run_again() {
-    let (server, wanted) = taking("first").await;
-    let plugin = Plugin::new(json!({"token": "first"}));
-    let source = source(client(plugin.configure(server.config("http"))).unwrap());
-    *wanted.lock() = "second".to_owned();
-    plugin.write_script("exec >&-\necho $$ >> runs\nexec sleep 100000");
-    let given_up = tokio::spawn({
-        let source = source.clone();
-        async move { source.list(ListOptions::at("")).await }
-    });
-    let process = until(|| plugin.runs().get(1).cloned()).await;
-    given_up.abort();
-    plugin.write_script("echo '{\"status\":{\"token\":\"second\"}}'");
-    pass(Duration::from_secs(5 * 60)).await;
-    let again = tokio::spawn({
-        let source = source.clone();
-        async move { source.list(ListOptions::at("")).await }
-    });
-    until(|| (!runs_still(&process)).then_some(())).await;
-    assert!(is_401(&again.await.unwrap()));
-    list(&source).await.unwrap();
+    let hanging = Hanging::new("exec >&-\necho $$ >> runs\nexec sleep 100000").await;
+    hanging.give_up().await;
+    let again = spawn_list(&hanging.source);
+    until(|| (!runs_still(&hanging.process)).then_some(())).await;
+    let listed = again.await.unwrap();
+    assert!(is_401(&listed), "{listed:?}");
+    list(&hanging.source).await.unwrap();
 }
 
 /// Whether a process is there.

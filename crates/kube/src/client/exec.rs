@@ -1,7 +1,7 @@
 //! Exec plugins.
 
 use std::io::{IsTerminal, Read};
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
 use std::thread;
 use std::time::Duration;
 
@@ -28,29 +28,59 @@ pub(super) struct Issued {
     pub(super) expires: Option<Timestamp>,
 }
 
-/// The process of a plugin while it runs.
+/// The process of one run of a plugin.
 #[derive(Default)]
-pub(super) struct Process(Mutex<Option<Child>>);
+pub(super) struct Process(Mutex<Run>);
+
+#[derive(Default)]
+struct Run {
+    /// While it runs.
+    child: Option<Child>,
+    killed: bool,
+}
 
 impl Process {
-    /// Ends it. Whoever runs it receives an error.
+    /// Ends it, also when it has not been started yet. Its run fails.
     pub(super) fn kill(&self) {
-        if let Some(child) = &mut *self.0.lock() {
+        let mut run = self.0.lock();
+        run.killed = true;
+        if let Some(child) = &mut run.child {
             // It may have ended by itself.
             let _ = child.kill();
         }
     }
 
+    /// Starts it, unless it has been [killed](Self::kill).
+    fn start(&self, command: &mut Command) -> Result<Option<ChildStdout>, String> {
+        if self.0.lock().killed {
+            return Err("it was stopped before it was started".into());
+        }
+        // Without the lock, since this blocks until the program is loaded.
+        let mut child = command.spawn().map_err(|error| error.to_string())?;
+        let stdout = child.stdout.take();
+        self.started(child);
+        Ok(stdout)
+    }
+
+    fn started(&self, mut child: Child) {
+        let mut run = self.0.lock();
+        if run.killed {
+            // It may have ended by itself.
+            let _ = child.kill();
+        }
+        run.child = Some(child);
+    }
+
     /// Blocks until it has ended. It can be [killed](Self::kill) meanwhile, also when it has closed its output.
     fn wait(&self) -> Result<ExitStatus, String> {
         loop {
-            let mut child = self.0.lock();
-            let Some(running) = &mut *child else { return Err("it is gone".into()) };
-            if let Some(status) = running.try_wait().map_err(|error| error.to_string())? {
-                *child = None;
+            let mut run = self.0.lock();
+            let Some(child) = &mut run.child else { return Err("it is gone".into()) };
+            if let Some(status) = child.try_wait().map_err(|error| error.to_string())? {
+                run.child = None;
                 return Ok(status);
             }
-            drop(child);
+            drop(run);
             #[expect(
                 clippy::disallowed_methods,
                 reason = "std has no event for the end of a process that another thread can kill meanwhile"
@@ -101,9 +131,7 @@ fn output(config: &ExecConfig, command: &str, process: &Process) -> Result<Vec<u
     for name in config.drop_env.iter().flatten() {
         run.env_remove(name);
     }
-    let mut child = run.spawn().map_err(|error| error.to_string())?;
-    let stdout = child.stdout.take();
-    *process.0.lock() = Some(child);
+    let stdout = process.start(&mut run)?;
     let mut output = Vec::new();
     let read = stdout.map(|stdout| stdout.take(OUTPUT).read_to_end(&mut output)).transpose();
     if read.is_err() || output.len() as u64 == OUTPUT {
@@ -158,4 +186,33 @@ fn read(config: &ExecConfig, output: &[u8]) -> Result<Issued, String> {
         return Err("it issued neither a token nor a certificate".into());
     }
     Ok(Issued { token, certificate, expires })
+}
+
+#[cfg(all(test, unix))]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    // contract: L-19
+    #[test]
+    fn a_plugin_that_is_killed_before_its_start_does_not_run() {
+        let config = json!({"command": "echo", "args": [r#"{"status":{"token":"issued"}}"#]});
+        let config = serde_json::from_value(config).unwrap();
+        assert_eq!(run(&config, &Process::default()).unwrap().token.as_deref(), Some("issued"));
+        let process = Process::default();
+        process.kill();
+        let error = run(&config, &process).map(|_| ()).unwrap_err();
+        assert!(error.to_string().contains("stopped before it was started"), "{error}");
+    }
+
+    // contract: L-19
+    #[test]
+    fn a_plugin_that_is_killed_while_it_starts_is_killed_then() {
+        let process = Process::default();
+        let child = Command::new("sleep").arg("60").spawn().unwrap();
+        process.kill();
+        process.started(child);
+        let status = process.wait().unwrap();
+        assert!(!status.success(), "{status}");
+    }
 }
