@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use kinformer_core::BoxError;
+use kinformer_core::{BoxError, KeyError, KeyProblem, KeyRef, Object, ask};
 use kinformer_reflector::{ApiError, DecodeError, EventType, WatchEvent};
 use kinformer_wire::{FromWire, ItemError, ObjectDecoder, RawEvent, Undecodable, WireEvent};
 
@@ -20,19 +20,37 @@ pub(crate) struct Named {
 fn undecodable(Undecodable { identity, error, .. }: Undecodable) -> DecodeError {
     let error = DecodeError::new(error).resource_version(identity.resource_version);
     match identity.key {
-        Some(key) => error.key(key),
-        None => error,
+        Some(key) if check_name(key.as_key()).is_ok() => error.key(key),
+        _ => error,
+    }
+}
+
+/// Names and namespaces of Kubernetes are parts of paths: an object in which one has a `/` is damaged, and may be any. Keys
+/// of other sources may have them.
+fn check_name(key: KeyRef<'_>) -> Result<(), KeyError> {
+    let has_slash = |part: &str| part.contains('/');
+    match has_slash(key.name()) || key.namespace().is_some_and(has_slash) {
+        true => Err(KeyError::new(key.to_string(), KeyProblem::TooManySlashes)),
+        false => Ok(()),
+    }
+}
+
+/// An object whose key is none of Kubernetes does not decode. One that panics is left to the reflector.
+fn checked<K: Object>(object: K) -> Result<Arc<K>, DecodeError> {
+    match ask(|| check_name(object.key())) {
+        Ok(Err(error)) => Err(DecodeError::new(error)),
+        _ => Ok(Arc::new(object)),
     }
 }
 
 /// One item of a list, or why it is none; or the kind that it is of, if that is another.
-pub(crate) fn item<K: FromWire>(
+pub(crate) fn item<K: Object + FromWire>(
     bytes: &[u8],
     decoder: &ObjectDecoder,
     position: usize,
 ) -> Result<Result<Arc<K>, DecodeError>, String> {
     match decoder.decode_item(bytes, position) {
-        Ok(object) => Ok(Ok(Arc::new(object))),
+        Ok(object) => Ok(checked(object).map_err(|error| error.position(position))),
         Err(ItemError::OtherKind(kind)) => Err(kind),
         Err(ItemError::Undecodable(error)) => Ok(Err(undecodable(error).position(position))),
     }
@@ -42,14 +60,17 @@ pub(crate) fn item<K: FromWire>(
 ///
 /// # Errors
 /// The status of an `ERROR` event; [`ApiError::BrokenEvent`] of what may be about any object. Nothing after it counts.
-pub(crate) fn event<K: FromWire>(
+pub(crate) fn event<K: Object + FromWire>(
     event: Result<RawEvent<'_>, kinformer_wire::Error>,
     decoder: &ObjectDecoder,
 ) -> Result<WatchEvent<K>, ApiError> {
     let decoded = event.and_then(|raw| decoder.decode_event(&raw)).map_err(broken)?;
-    let event = |object: Result<K, Undecodable>, event_type, made: fn(Arc<K>) -> WatchEvent<K>| match object {
-        Ok(object) => made(Arc::new(object)),
-        Err(error) => WatchEvent::Undecodable(undecodable(error).event_type(event_type)),
+    let event = |object: Result<K, Undecodable>, event_type, made: fn(Arc<K>) -> WatchEvent<K>| match object
+        .map_err(undecodable)
+        .and_then(checked)
+    {
+        Ok(object) => made(object),
+        Err(error) => WatchEvent::Undecodable(error.event_type(event_type)),
     };
     match decoded {
         WireEvent::Added(object) => Ok(event(object, EventType::Added, WatchEvent::Added)),
