@@ -93,12 +93,8 @@ async fn forward(client: TcpStream, server: TcpStream, from: String, to: String)
 
 /// A server with hostile fields, and the URL under which a pod of it has this name, which it would not let through.
 async fn hostile(name: &str) -> (ApiServer, String) {
-    hostile_in_json(in_json(name)).await
-}
-
-/// The same with a name as it stands in JSON, without the quotes, and whatever follows it.
-async fn hostile_in_json(name: String) -> (ApiServer, String) {
     let server = server(1).await;
+    let name = in_json(name);
     for placeholder in ["fields".to_owned(), "n".repeat(name.len())] {
         server.create(hostile_pod(&placeholder)).unwrap();
     }
@@ -193,9 +189,8 @@ async fn what_a_server_says_is_one_line_on_stderr() {
 async fn logs_keep_to_their_line() {
     const FORGED: &str = "a/b/c\u{1b}[2J\nadd     pods forged";
     const SHOWN: &str = "a/b/c\\u{1b}[2J\\nadd     pods forged";
-    // It does not decode, and what is wrong with it is logged with its key.
-    let name = format!("{}\",\"labels\":\"none", in_json(FORGED));
-    let (_server, url) = hostile_in_json(name).await;
+    // No key can be made of it, and what is wrong with it is logged.
+    let (_server, url) = hostile(FORGED).await;
     let ended = run(&format!("watch pods -A --until-synced --eager -vv --server {url}")).await;
     ended.code(0).said(SHOWN);
     is_safe(&ended);
