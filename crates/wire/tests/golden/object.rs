@@ -9,6 +9,7 @@ use kinformer_wire::{DecodeAs, Encoding, FromWire, ObjectDecoder, PackedObject};
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
+use super::counted::{Counted, decoded};
 use super::paths::message;
 use super::streams::body;
 
@@ -20,22 +21,6 @@ fn pods(cached: usize) -> [PackedObject; 2] {
         (body("pod", Encoding::Json), ObjectDecoder::json()),
     ]
     .map(|(bytes, decoder)| PackedObject::from_wire(bytes, &decoder.decoded_cache_size(cached)).unwrap())
-}
-
-/// Counts how often one of its number was decoded, so that tests do not count each other's.
-struct Counted<const NUMBER: usize>;
-
-static DECODED: [AtomicUsize; 4] = [const { AtomicUsize::new(0) }; 4];
-
-fn decoded<const NUMBER: usize>() -> usize {
-    DECODED[NUMBER].load(Ordering::Relaxed)
-}
-
-impl<'de, const NUMBER: usize> Deserialize<'de> for Counted<NUMBER> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        DECODED[NUMBER].fetch_add(1, Ordering::Relaxed);
-        serde::de::IgnoredAny::deserialize(deserializer).map(|_| Self)
-    }
 }
 
 fn is_same<T>(a: &T, b: &T) -> bool {
@@ -65,31 +50,31 @@ fn of_threads_that_read_an_object_as_two_types_one_decodes_each() {
             let (object, barrier) = (&object, &barrier);
             scope.spawn(move || match number % 2 {
                 0 => {
-                    let read = object.decode_as::<Counted<0>>().unwrap();
+                    let read = object.decode_as::<Counted<4>>().unwrap();
                     barrier.wait();
                     drop(read);
                 }
                 _ => {
-                    let read = object.decode_as::<Counted<1>>().unwrap();
+                    let read = object.decode_as::<Counted<5>>().unwrap();
                     barrier.wait();
                     drop(read);
                 }
             });
         }
     });
-    assert_eq!((decoded::<0>(), decoded::<1>()), (1, 1));
+    assert_eq!((decoded::<4>(), decoded::<5>()), (1, 1));
 }
 
 // contract: L-34
 #[test]
 fn a_value_that_is_kept_is_borrowed_and_lives_as_long_as_its_object() {
     for object in pods(0) {
-        let before = decoded::<2>();
-        object.keep_decoded(DecodeAs::of::<Counted<2>>()).unwrap();
-        object.keep_decoded(DecodeAs::of::<Counted<2>>()).unwrap();
-        let first = std::ptr::from_ref(&*object.decode_as::<Counted<2>>().unwrap());
-        let owned = object.decode_as::<Counted<2>>().unwrap().into_owned();
-        assert_eq!((decoded::<2>() - before, std::ptr::from_ref(&*owned)), (1, first));
+        let before = decoded::<6>();
+        object.keep_decoded(DecodeAs::of::<Counted<6>>()).unwrap();
+        object.keep_decoded(DecodeAs::of::<Counted<6>>()).unwrap();
+        let first = std::ptr::from_ref(&*object.decode_as::<Counted<6>>().unwrap());
+        let owned = object.decode_as::<Counted<6>>().unwrap().into_owned();
+        assert_eq!((decoded::<6>() - before, std::ptr::from_ref(&*owned)), (1, first));
         assert!(object.is_decoded());
         // Another type is decoded when it is read, and is not kept.
         object.keep_decoded(DecodeAs::of::<Value>()).unwrap();
@@ -103,10 +88,10 @@ fn a_value_that_is_kept_is_borrowed_and_lives_as_long_as_its_object() {
 #[test]
 fn a_value_that_was_read_before_is_kept_without_decoding_again() {
     let [object, _] = pods(1);
-    let read = std::ptr::from_ref(&*object.decode_as::<Counted<3>>().unwrap());
-    object.keep_decoded(DecodeAs::of::<Counted<3>>()).unwrap();
-    let kept = std::ptr::from_ref(&*object.decode_as::<Counted<3>>().unwrap());
-    assert_eq!((decoded::<3>(), read), (1, kept));
+    let read = std::ptr::from_ref(&*object.decode_as::<Counted<7>>().unwrap());
+    object.keep_decoded(DecodeAs::of::<Counted<7>>()).unwrap();
+    let kept = std::ptr::from_ref(&*object.decode_as::<Counted<7>>().unwrap());
+    assert_eq!((decoded::<7>(), read), (1, kept));
 }
 
 // contract: L-34

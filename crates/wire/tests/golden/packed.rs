@@ -1,16 +1,15 @@
 //! Objects that stay as they came: the same in both encodings, decoded when they are read.
 
 use std::sync::Barrier;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{OwnerReference, Time};
 use kinformer_core::{Object, ResourceVersion};
 use kinformer_wire::{Encoding, FieldPath, FromWire, ObjectDecoder, Packed, Typed};
 use serde::de::DeserializeOwned;
-use serde::{Deserialize, Deserializer};
 use serde_json::{Value, json};
 
+use super::counted::{Counted, decoded};
 use super::paths::message;
 use super::streams::body;
 use super::{SAMPLES, samples};
@@ -58,22 +57,6 @@ fn what_identifies_an_object_is_ready_and_the_rest_is_the_same_as_if_it_was_deco
         assert_eq!(packed.field::<&str>(&node).unwrap(), eager.spec.as_ref().unwrap().node_name.as_deref());
         assert_eq!(packed.field::<String>(&FieldPath::new(&["spec", "hostname"])).unwrap(), None);
         assert_eq!(*packed.typed().unwrap(), eager);
-    }
-}
-
-/// Counts how often one of its number was decoded, so that tests do not count each other's.
-struct Counted<const NUMBER: usize>;
-
-static DECODED: [AtomicUsize; 4] = [const { AtomicUsize::new(0) }; 4];
-
-fn decoded<const NUMBER: usize>() -> usize {
-    DECODED[NUMBER].load(Ordering::Relaxed)
-}
-
-impl<'de, const NUMBER: usize> Deserialize<'de> for Counted<NUMBER> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        DECODED[NUMBER].fetch_add(1, Ordering::Relaxed);
-        serde::de::IgnoredAny::deserialize(deserializer).map(|_| Self)
     }
 }
 
