@@ -1,4 +1,4 @@
-//! The queue of deltas of which DeltaFIFO and RealFIFO are the two kinds.
+//! The queue of deltas. DeltaFIFO and RealFIFO are its two kinds.
 
 use std::sync::Arc;
 

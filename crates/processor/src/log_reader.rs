@@ -194,7 +194,7 @@ pub(crate) struct Unread<T> {
     published: Arc<AtomicU64>,
 }
 
-/// The initial list of one handler, out of which a removal takes it.
+/// The initial list of one handler. A removal takes it out.
 enum InitialList<T> {
     Waits(InitialState<T>),
     /// The reader has it, there is none, or it is finished.

@@ -168,8 +168,9 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
                         return Ok(End::Resync(error));
                     }
                     // A resync may have waited for the sink.
-                    heard += before.elapsed();
-                    self.probing.received_later(before.elapsed());
+                    let waited = before.elapsed();
+                    heard += waited;
+                    self.probing.received_later(waited);
                     if waker.probe.is_none() && self.probe_at().is_some_and(|due| due <= Instant::now()) {
                         waker.probe = Some(self.probing.admission());
                     }
