@@ -5,7 +5,6 @@ use std::hint::black_box;
 
 use criterion::{Criterion, criterion_group, criterion_main};
 use k8s_openapi::api::core::v1::Pod;
-use kinformer_core::Object;
 use kinformer_wire::{Encoding, FieldPath, FromWire, ListDecoder, ManagedFields, ObjectDecoder, Packed};
 
 const STREAMS: &[u8] = include_bytes!("../../crates/wire/tests/golden/streams.bin");
@@ -121,8 +120,8 @@ fn protobuf(c: &mut Criterion) {
     group.bench_function("its label", |b| b.iter(|| black_box(&packed).label("app").is_some()));
     group.bench_function("its node", |b| b.iter(|| black_box(&packed).field::<&str>(&by_names).unwrap()));
     group.bench_function("its annotations", |b| b.iter(|| black_box(&packed).annotations().unwrap()));
-    group.bench_function("typed, kept", |b| b.iter(|| black_box(&packed).typed().unwrap()));
-    group.bench_function("typed, not kept", |b| b.iter(|| black_box(&forgetful).typed().unwrap()));
+    group.bench_function("typed, kept", |b| b.iter(|| black_box(&packed).decode().unwrap()));
+    group.bench_function("typed, not kept", |b| b.iter(|| black_box(&forgetful).decode_owned().unwrap()));
     group.finish();
 
     let mut group = c.benchmark_group("a list of 500 pods, managed fields cut");

@@ -389,9 +389,7 @@ fn render(kinds: &[Kind], source: &Source) -> BTreeMap<String, String> {
     let index = format!(
         "{head}//! A method for each built-in kind: `factory.core().v1().pods()`.\n//!\n\
          //! Named as client-go names them, in snake case. Which there are depends on the Kubernetes version\n\
-         //! that the program chooses by a feature of `k8s-openapi`.\n//!\n\
-         //! Objects are in the form of the factory that is asked: [packed](crate::PackedObjects), or decoded at once\n\
-         //! ([`factory.eager()`](crate::SharedInformerFactory::eager)).\n\n{}\n",
+         //! that the program chooses by a feature of `k8s-openapi`.\n\n{}\n",
         modules.join("\n\n")
     );
     files.insert("mod.rs".to_owned(), index);
@@ -413,24 +411,24 @@ fn render_group(group: &str, kinds: &[&Kind], present: &BTreeSet<u32>) -> String
             let (method, type_name, doc) = (&version.0, format!("{name}{}", version.type_name()), gate.doc());
             accessors.push(gate.around(&format!(
                 "/// Its version `{method}`.{doc}\n\
-                 pub fn {method}(self) -> {type_name}<'a, O> {{\n    {type_name}(self.0)\n}}"
+                 pub fn {method}(self) -> {type_name}<'a> {{\n    {type_name}(self.0)\n}}"
             )));
             let methods = render_methods(&kinds, &gate, present);
             types.push(gate.around(&format!(
                 "/// Kinds of {about}, version `{method}`.{doc}\n#[derive(Clone, Copy, Debug)]\n\
-                 pub struct {type_name}<'a, O = PackedObjects>(&'a SharedInformerFactory<O>);\n\n\
-                 impl<O: Objects> {type_name}<'_, O> {{\n{}\n}}",
+                 pub struct {type_name}<'a>(&'a SharedInformerFactory);\n\n\
+                 impl {type_name}<'_> {{\n{}\n}}",
                 indented(&methods)
             )));
         }
     }
     format!(
-        "//! Kinds of {about}.\n\nuse crate::{{GenericInformer, Objects, PackedObjects, SharedInformerFactory}};\n\n\
-         impl<O: Objects> SharedInformerFactory<O> {{\n    /// Kinds of {about}.\n    \
-         pub fn {group}(&self) -> {name}<'_, O> {{\n        {name}(self)\n    }}\n}}\n\n\
+        "//! Kinds of {about}.\n\nuse crate::{{Informer, SharedInformerFactory}};\n\n\
+         impl SharedInformerFactory {{\n    /// Kinds of {about}.\n    \
+         pub fn {group}(&self) -> {name}<'_> {{\n        {name}(self)\n    }}\n}}\n\n\
          /// Kinds of {about}, by version.\n#[derive(Clone, Copy, Debug)]\n\
-         pub struct {name}<'a, O = PackedObjects>(&'a SharedInformerFactory<O>);\n\n\
-         impl<'a, O: Objects> {name}<'a, O> {{\n{}\n}}\n\n{}\n",
+         pub struct {name}<'a>(&'a SharedInformerFactory);\n\n\
+         impl<'a> {name}<'a> {{\n{}\n}}\n\n{}\n",
         indented(&accessors.join("\n\n")),
         types.join("\n\n")
     )
@@ -446,8 +444,8 @@ fn render_methods(kinds: &[&Kind], outer: &Gate, present: &BTreeSet<u32>) -> Str
         for gate in Gate::of(&within(&kind.minors), &present) {
             let (method, path, doc) = (&kind.method, &kind.path, kind.doc(&gate.doc()));
             methods.push(gate.around(&format!(
-                "{doc}\npub fn {method}(self) -> GenericInformer<O::Of<{path}>> {{\n    \
-                 self.0.generic::<{path}>()\n}}"
+                "{doc}\npub fn {method}(self) -> Informer<{path}> {{\n    \
+                 self.0.informer::<{path}>()\n}}"
             )));
         }
     }

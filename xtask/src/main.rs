@@ -6,6 +6,7 @@ mod codegen;
 mod contract;
 mod e2e;
 mod files;
+mod kinds;
 mod map;
 mod rules;
 mod source;
@@ -34,6 +35,8 @@ enum Task {
     E2e(e2e::Args),
     /// Our informers against client-go's and kube-runtime's, on such a kube-apiserver, in one run.
     BenchPeers(bench_peers::Args),
+    /// Build programs with one kind and with thirty, and show what each further kind costs.
+    Kinds(kinds::Args),
     /// Check the structure: layers, the map, sizes, lints, banned calls.
     Tidy,
     /// List the contract's promises with the tests that name them.
@@ -46,6 +49,7 @@ fn main() -> ExitCode {
         Task::Codegen(args) => codegen::run(&args),
         Task::E2e(args) => e2e::run(&args),
         Task::BenchPeers(args) => bench_peers::run(&args),
+        Task::Kinds(args) => kinds::run(&args),
         Task::Tidy => tidy::run(),
         Task::Contract(args) => contract::run(&args),
     };

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use jiff::Timestamp;
-use kinformer::{Encoding, KubeListerWatcher, Object, ObjectKey, Snapshot};
+use kinformer::generic::Snapshot;
+use kinformer::{Encoding, KubeListerWatcher, ObjectKey};
 use tokio::time::Instant;
 
 use crate::args::{Format, GetArgs, ReadingArgs};

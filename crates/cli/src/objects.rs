@@ -1,7 +1,7 @@
 //! What `kinformer get` prints: objects and indexes, read from one snapshot.
 
 use jiff::Timestamp;
-use kinformer::{Object, Snapshot};
+use kinformer::generic::Snapshot;
 use serde_json::json;
 
 use crate::args::Format;

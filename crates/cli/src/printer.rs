@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::{FutureExt, StreamExt};
-use kinformer::{Event as Heard, EventStream};
+use kinformer::Event as Heard;
+use kinformer::generic::EventStream;
 use tokio::time::Instant;
 
 use crate::exit::Error;

@@ -4,15 +4,14 @@ use std::borrow::Cow;
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use kinformer::{FieldPath, FromWire, KubeListerWatcher, Object, Packed};
+use kinformer::{FieldPath, FromWire, KubeListerWatcher, Object, PackedObject};
 use kube_client::Client;
-use kube_core::DynamicObject;
 use kube_core::discovery::ApiResource;
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Deserializer};
 
 /// An object of any kind as the server sent it.
-pub(crate) type Whole = Packed<DynamicObject>;
+pub(crate) type Whole = PackedObject;
 
 /// An object of which the program shows something.
 pub(crate) trait Shown: Object + FromWire {

@@ -22,9 +22,10 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
 
     // By kind, or by resource with for_resource: the server is asked what it is.
     let kind = GroupVersionKind::gvk("stable.example.com", "v1", "CronTab");
-    let tabs = factory.for_kind(&kind).await?.informer();
+    let tabs = factory.for_kind(&kind).await?;
     let handler = tabs.handler().for_each(|event| {
-        let spec = event.object().map(|tab| tab.data["spec"].to_string()).unwrap_or_default();
+        let tab = event.object().and_then(|tab| tab.decode().ok());
+        let spec = tab.map(|tab| tab.data["spec"].to_string()).unwrap_or_default();
         match event {
             Event::Added { in_initial_list: true, .. } => println!("there is {}: {spec}", event.key()),
             Event::Added { .. } => println!("new is {}: {spec}", event.key()),
@@ -34,19 +35,19 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         }
     })?;
     // Only names, labels, annotations and owners travel and are kept.
-    let maps = factory.metadata::<ConfigMap>().informer();
+    let maps = factory.metadata::<ConfigMap>();
 
     factory.start()?;
     factory.wait_for_cache_sync().await.into_result()?;
     handler.synced().await?;
-    for map in maps.store().list() {
-        println!("metadata of {:?}", map.metadata.name);
+    for map in maps.snapshot().list() {
+        println!("metadata of {}", map.name());
     }
 
     let hourly = server.create(tab("hourly", "0 * * * *"))?;
     let version = hourly["metadata"]["resourceVersion"].as_str().unwrap_or_default();
     tabs.wait_for(&version.into()).await?;
-    println!("{} cron tabs", tabs.store().len());
+    println!("{} cron tabs", tabs.len());
 
     factory.shutdown().await?;
     server.shutdown().await;

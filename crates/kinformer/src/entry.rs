@@ -7,29 +7,35 @@ use std::sync::Arc;
 
 use kinformer_core::Object;
 use kinformer_shared_informer::{Error, Phase, SharedIndexInformer};
+use kube_core::discovery::ApiResource;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::task_tracker::TaskTrackerToken;
 
-/// What tells informers apart: the type of their objects, and the resource where the type does not say it.
+use crate::engine::Engine;
+use crate::informer::Projection;
+
+/// What tells informers apart.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Key {
-    of: TypeId,
-    resource: Option<Arc<str>>,
+pub(crate) enum Key {
+    /// Objects of Kubernetes: the resource with its version, and what is watched of it.
+    Resource(Arc<str>, Projection),
+    /// Objects of a type of the user's own.
+    Own(TypeId),
 }
 
 impl Key {
     pub(crate) fn of_type<T: 'static>() -> Self {
-        Self { of: TypeId::of::<T>(), resource: None }
+        Self::Own(TypeId::of::<T>())
     }
 
-    pub(crate) fn of_resource<T: 'static>(resource: Arc<str>) -> Self {
-        Self { of: TypeId::of::<T>(), resource: Some(resource) }
+    pub(crate) fn of_resource(resource: &ApiResource, projection: Projection) -> Self {
+        Self::Resource(format!("{}/{}", resource.api_version, resource.plural).into(), projection)
     }
 }
 
-type BoxFuture<'a, R> = Pin<Box<dyn Future<Output = R> + Send + 'a>>;
+pub(crate) type BoxFuture<'a, R> = Pin<Box<dyn Future<Output = R> + Send + 'a>>;
 
 /// An informer, whatever the type of its objects.
 pub(crate) trait Managed: Any + Send + Sync {
@@ -67,7 +73,25 @@ impl<T: Object> Managed for SharedIndexInformer<T> {
     }
 }
 
+/// An informer of the registry.
+#[derive(Clone)]
+pub(crate) enum Registered {
+    Kubernetes(Arc<dyn Engine>),
+    Own(Arc<dyn Managed>),
+}
+
+impl Registered {
+    fn managed(&self) -> Arc<dyn Managed> {
+        match self {
+            Self::Kubernetes(engine) => engine.clone(),
+            Self::Own(informer) => informer.clone(),
+        }
+    }
+}
+
 pub(crate) struct Entry {
+    key: Key,
+    registered: Registered,
     informer: Arc<dyn Managed>,
     holders: Mutex<Holders>,
     /// Cancelled when the run has ended.
@@ -101,8 +125,21 @@ pub(crate) enum Held {
 }
 
 impl Entry {
-    pub(crate) fn new(informer: Arc<dyn Managed>) -> Self {
-        Self { informer, holders: Mutex::default(), done: CancellationToken::new() }
+    pub(crate) fn new(key: Key, registered: Registered) -> Self {
+        let informer = registered.managed();
+        Self { key, registered, informer, holders: Mutex::default(), done: CancellationToken::new() }
+    }
+
+    pub(crate) fn key(&self) -> &Key {
+        &self.key
+    }
+
+    /// None of an informer of the user's own.
+    pub(crate) fn engine(&self) -> Option<Arc<dyn Engine>> {
+        match &self.registered {
+            Registered::Kubernetes(engine) => Some(engine.clone()),
+            Registered::Own(_) => None,
+        }
     }
 
     pub(crate) fn managed(&self) -> Arc<dyn Managed> {

@@ -21,6 +21,14 @@ pub enum Error {
     /// A text that was given for a key is not the key of a Kubernetes object, `namespace/name` or `name`.
     #[error(transparent)]
     Key(#[from] KeyError),
+    /// The store has no such index.
+    #[error("{resource}: {source}")]
+    Index {
+        /// Of which resource.
+        resource: Arc<str>,
+        /// What the store says.
+        source: Arc<kinformer_store::Error>,
+    },
     /// Informers had not synced when they stopped or the deadline passed.
     #[error("not synced: {}", list(informers))]
     NotSynced {

@@ -1,14 +1,14 @@
 //! One informer for each type, shared by all who ask for it.
 
+use std::convert::Infallible;
 use std::fmt;
-use std::marker::PhantomData;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use dashmap::DashMap;
 use dashmap::mapref::entry::Entry as Place;
 use futures::future::join_all;
 use kinformer_core::Object;
-use kinformer_kube::{FromWire, KubeListerWatcher, check_group_version};
+use kinformer_kube::{KubeListerWatcher, PackedObject, check_group_version};
 use kinformer_reflector::ListerWatcher;
 use kinformer_shared_informer::{SharedIndexInformer, SharedIndexInformerBuilder};
 use kinformer_store::{IndexFunction, NAMESPACE_INDEX};
@@ -23,31 +23,29 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::Error;
-use crate::entry::{Entry, Held, Key, Managed, Start};
-use crate::generic_informer::GenericInformer;
-use crate::kind::KnownKind;
-use crate::objects::{EagerObjects, Objects, PackedObjects};
+use crate::engine::{Arrival, Engine, KubeEngine};
+use crate::entry::{Entry, Held, Key, Managed, Registered, Start};
+use crate::informer::{Projection, Target};
+use crate::kind::{resource_name, scope_of, versioned_name};
 use crate::options::{Options, SharedInformerFactoryBuilder};
 use crate::sync::CacheSync;
+use crate::{Error, Informer};
 
-/// Gives out shared informers: one for each type, and for each dynamic resource, however often it is asked for.
+/// Gives out shared informers: one for each resource, however often and as whatever type it is asked for.
 ///
 /// Cheap to clone; all clones are the same factory. Informers run from the next [`start`](Self::start) on until
 /// [`shutdown`](Self::shutdown), until they are [released](crate::InformerLease), or until the last clone is dropped.
 ///
 /// The methods for the built-in kinds are in [`accessors`](crate::accessors).
 ///
-/// Objects of built-in kinds and of derived types are [packed](kinformer_kube::Packed): kept as they come and decoded
-/// when they are read. `O` is the choice, and no more than a view: [`Self::eager`] gives the same factory, with objects
-/// that are decoded at once, for all that is asked of it (`builder(client).build().eager()`) or for one kind
-/// (`factory.eager().core().v1().nodes()`). A kind that is asked for in both forms has two informers, and two watches.
+/// Objects are [packed](kinformer_kube::Packed): kept as they come, and decoded when they are read or when they arrive
+/// ([`Decode`](crate::Decode)).
 ///
 /// Follows client-go 1.37 (`SharedInformerFactory`, `DynamicSharedInformerFactory`, and the metadata one: here they
 /// are one).
-pub struct SharedInformerFactory<O = PackedObjects> {
+#[derive(Clone)]
+pub struct SharedInformerFactory {
     inner: Arc<Inner>,
-    objects: PhantomData<O>,
 }
 
 struct Inner {
@@ -98,69 +96,54 @@ impl SharedInformerFactory {
             stuck: Arc::default(),
             down: Mutex::new(false),
         };
-        Self { inner: Arc::new(inner), objects: PhantomData }
+        Self { inner: Arc::new(inner) }
     }
-}
 
-impl<O: Objects> SharedInformerFactory<O> {
     /// The client that its informers use.
     pub fn client(&self) -> &Client {
         &self.inner.client
     }
 
-    /// The same factory, of which one asks for objects that are decoded as they come: for kinds of which most objects
-    /// are read all the time.
-    pub fn eager(&self) -> SharedInformerFactory<EagerObjects> {
-        SharedInformerFactory { inner: self.inner.clone(), objects: PhantomData }
+    /// The informer of a kind, built in or derived.
+    pub fn informer<K: Resource<DynamicType = (), Scope: 'static>>(&self) -> Informer<K> {
+        self.view(ApiResource::erase::<K>(&()), scope_of::<K>(), Projection::Whole)
     }
 
-    /// The same factory, of which one asks for objects that are kept as they come and decoded when they are read. This
-    /// is what a factory does unless told otherwise.
-    pub fn packed(&self) -> SharedInformerFactory<PackedObjects> {
-        SharedInformerFactory { inner: self.inner.clone(), objects: PhantomData }
-    }
-
-    /// The informer of a type that knows its own kind: built in, or derived.
-    pub fn informer_for<K>(&self) -> SharedIndexInformer<O::Of<K>>
+    /// Only the metadata of a kind. Where the factory has the informer of the whole objects it is a view of that; else only
+    /// metadata is fetched.
+    pub fn metadata<K>(&self) -> Informer<PartialObjectMeta<K>>
     where
-        K: KnownKind<DynamicType = (), Scope: 'static>,
+        K: Resource<DynamicType = (), Scope: 'static>,
     {
-        self.generic::<K>().informer()
+        self.view(ApiResource::erase::<K>(&()), scope_of::<K>(), Projection::Metadata)
     }
 
-    /// As [`Self::informer_for`], with a lister and leases.
-    pub fn generic<K>(&self) -> GenericInformer<O::Of<K>>
-    where
-        K: KnownKind<DynamicType = (), Scope: 'static>,
-    {
-        GenericInformer::of_kind::<K, O>(self)
-    }
-
-    /// Only the metadata of a type that knows its own kind. It is never packed.
-    pub fn metadata<K>(&self) -> GenericInformer<PartialObjectMeta<K>>
-    where
-        K: Resource<DynamicType = (), Scope: 'static> + Send + Sync + 'static,
-    {
-        GenericInformer::of_metadata(self.packed())
-    }
-
-    /// A resource that is named here, with objects of any shape, decoded as they come: see
-    /// [`GenericInformer::packed`]. Nothing is asked of the server.
+    /// A resource that is named here, with objects of any shape. Nothing is asked of the server.
     pub fn dynamic(
         &self,
         resource: ApiResource,
         scope: kube_core::discovery::Scope,
-    ) -> GenericInformer<DynamicObject> {
-        GenericInformer::dynamic(self.packed(), resource, scope)
+    ) -> Informer<DynamicObject> {
+        self.view(resource, scope, Projection::Whole)
     }
 
-    /// Only the metadata of a resource that is named here.
+    /// As [`Self::metadata`], of a resource that is named here.
     pub fn dynamic_metadata(
         &self,
         resource: ApiResource,
         scope: kube_core::discovery::Scope,
-    ) -> GenericInformer<PartialObjectMeta<DynamicObject>> {
-        GenericInformer::dynamic_metadata(self.packed(), resource, scope)
+    ) -> Informer<PartialObjectMeta<DynamicObject>> {
+        self.view(resource, scope, Projection::Metadata)
+    }
+
+    fn view<K>(
+        &self,
+        resource: ApiResource,
+        scope: kube_core::discovery::Scope,
+        projection: Projection,
+    ) -> Informer<K> {
+        let projection = self.projection_of(&resource, projection);
+        Informer::new(self, Target { resource, scope, projection })
     }
 
     /// A resource by its group, version and plural name, with objects of any shape. The server is asked about it.
@@ -173,7 +156,7 @@ impl<O: Objects> SharedInformerFactory<O> {
     pub async fn for_resource(
         &self,
         resource: &GroupVersionResource,
-    ) -> Result<GenericInformer<DynamicObject>, Error> {
+    ) -> Result<Informer<DynamicObject>, Error> {
         check_group_version(&resource.group, &resource.version)
             .map_err(|error| Error::Name(Arc::new(error)))?;
         let group_version = GroupVersion { group: resource.group.clone(), version: resource.version.clone() };
@@ -201,7 +184,7 @@ impl<O: Objects> SharedInformerFactory<O> {
     /// # Errors
     /// [`Error::Discovery`]: the server does not serve it, or does not answer. [`Error::Name`]: its group or version
     /// cannot be part of a path.
-    pub async fn for_kind(&self, kind: &GroupVersionKind) -> Result<GenericInformer<DynamicObject>, Error> {
+    pub async fn for_kind(&self, kind: &GroupVersionKind) -> Result<Informer<DynamicObject>, Error> {
         check_group_version(&kind.group, &kind.version).map_err(|error| Error::Name(Arc::new(error)))?;
         match kube_client::discovery::pinned_kind(self.client(), kind).await {
             Ok((resource, capabilities)) => Ok(self.dynamic(resource, capabilities.scope)),
@@ -224,11 +207,12 @@ impl<O: Objects> SharedInformerFactory<O> {
         &self,
         make: impl Fn(&Self) -> Result<SharedIndexInformer<T>, E>,
     ) -> Result<SharedIndexInformer<T>, E> {
-        let made = || make(self).map(|informer| Arc::new(informer) as Arc<dyn Managed>);
-        self.held(&Key::of_type::<T>(), Entry::keep, made).map(|(_, informer)| informer)
+        let made = || make(self).map(|informer| Registered::Own(Arc::new(informer) as Arc<dyn Managed>));
+        let key = Key::of_type::<T>();
+        self.held(&key, Entry::keep, made, Entry::informer).map(|(_, informer)| informer)
     }
 
-    /// An informer builder with what the factory's options say about this type.
+    /// An informer builder with what the factory's options say about every informer.
     pub fn builder_for<T: Object>(
         &self,
         source: impl ListerWatcher<T> + 'static,
@@ -237,20 +221,57 @@ impl<O: Objects> SharedInformerFactory<O> {
         self.inner.options.builder_for(source, resource, resource)
     }
 
+    /// Which entry serves a request: that of whole objects serves all.
+    fn projection_of(&self, resource: &ApiResource, asked: Projection) -> Projection {
+        let whole = Key::of_resource(resource, Projection::Whole);
+        match self.inner.options.projection(resource, asked) {
+            Projection::Metadata if !self.inner.informers.contains_key(&whole) => Projection::Metadata,
+            _ => Projection::Whole,
+        }
+    }
+
+    /// Makes the informer if there is none. Nobody holds it yet.
+    pub(crate) fn request(&self, target: &Target) {
+        let Ok(_) = self.entry(&target.key(), || Ok::<_, Infallible>(self.make(target)));
+    }
+
+    /// The informer that serves a request, held in the way that `hold` says.
+    pub(crate) fn engine(&self, target: &Target, hold: fn(&Entry) -> Held) -> (Arc<Entry>, Arc<dyn Engine>) {
+        let make = || Ok::<_, Infallible>(self.make(target));
+        let Ok(held) = self.held(&target.key(), hold, make, Entry::engine);
+        held
+    }
+
     /// An informer of Kubernetes objects with the factory's options and the index by namespace.
-    pub(crate) fn kubernetes_informer<T: Object + FromWire>(
-        &self,
-        source: KubeListerWatcher<T>,
-        scope: &kube_core::discovery::Scope,
-        resource: &str,
-        name: &str,
-    ) -> SharedIndexInformer<T> {
-        let options = &self.inner.options;
-        let source = options.restrict(source, scope);
-        let builder = options.builder_for(source, resource, name);
-        let builder = builder.scope(options.namespace_in(scope).unwrap_or_default());
+    fn make(&self, target: &Target) -> Registered {
+        let (options, resource, projection) = (&self.inner.options, &target.resource, target.projection);
+        let (client, mark) =
+            (self.client().clone(), if projection == Projection::Metadata { " (metadata)" } else { "" });
+        let source: KubeListerWatcher<PackedObject> = match projection {
+            Projection::Whole => KubeListerWatcher::packed_dynamic(client, resource.clone()),
+            Projection::Metadata => KubeListerWatcher::packed_metadata(client, resource.clone()),
+        };
+        let name = format!("{}{mark}", versioned_name(resource));
+        let arrival =
+            Arc::new(Arrival::new(options.decode(resource).filter(|_| projection == Projection::Whole)));
+        let (arrives, named) = (arrival.clone(), name.clone());
+        let source = options.restrict(source, resource, &target.scope);
+        let source = source.on_arrival(move |object| arrives.arrived(&named, object));
+        let builder = options.kubernetes_builder(source, resource, &resource_name(resource), &name);
+        let builder = builder.scope(options.namespace_in(&target.scope).unwrap_or_default());
         #[expect(clippy::expect_used, reason = "what fails is two indexes of one name, and there is one")]
-        builder.index(NAMESPACE_INDEX, IndexFunction::by_namespace()).build().expect("one index")
+        let informer =
+            builder.index(NAMESPACE_INDEX, IndexFunction::by_namespace()).build().expect("one index");
+        Registered::Kubernetes(KubeEngine::shared(informer, arrival))
+    }
+
+    /// Stops the informer that serves a request, whoever holds it, and forgets it. Says whether there was one.
+    pub(crate) async fn remove_target(&self, target: &Target) -> bool {
+        self.remove(&target.key()).await
+    }
+
+    pub(crate) fn give_back_entry(&self, entry: &Arc<Entry>) {
+        self.give_back(entry.key(), entry);
     }
 
     /// Starts every informer that does not run yet, on the current runtime. May be called as often as one likes.
@@ -291,7 +312,7 @@ impl<O: Objects> SharedInformerFactory<O> {
     ///
     /// It does not wait for informers that nobody has started, as those that were asked for after the last
     /// [`Self::start`]: they have not synced, by [`InformerError::NotStarted`](crate::InformerError::NotStarted). Informers that are
-    /// [released](crate::InformerLease) or [removed](GenericInformer::remove) meanwhile are left out.
+    /// [released](crate::InformerLease) or [removed](Informer::remove) meanwhile are left out.
     ///
     /// client-go 1.37 (`WaitForCacheSync`) leaves out what was not started, so that a program without a start reads
     /// empty listers.
@@ -337,18 +358,14 @@ impl<O: Objects> SharedInformerFactory<O> {
     }
 
     /// The entry under this key; made if there is none. User code, which `make` may be, runs without a lock.
-    fn entry<E>(
-        &self,
-        key: &Key,
-        make: impl FnOnce() -> Result<Arc<dyn Managed>, E>,
-    ) -> Result<Arc<Entry>, E> {
+    fn entry<E>(&self, key: &Key, make: impl FnOnce() -> Result<Registered, E>) -> Result<Arc<Entry>, E> {
         if let Some(entry) = self.inner.informers.get(key) {
             return Ok(entry.clone());
         }
         let made = make()?;
         let entry = match self.inner.informers.entry(key.clone()) {
             Place::Occupied(place) => place.get().clone(),
-            Place::Vacant(place) => place.insert(Arc::new(Entry::new(made))).clone(),
+            Place::Vacant(place) => place.insert(Arc::new(Entry::new(key.clone(), made))).clone(),
         };
         if self.is_shut_down() {
             entry.managed().discard();
@@ -357,17 +374,18 @@ impl<O: Objects> SharedInformerFactory<O> {
     }
 
     /// As [`Self::entry`], held in the way that `hold` says, with its informer.
-    pub(crate) fn held<T: Object, E>(
+    fn held<I, E>(
         &self,
         key: &Key,
         hold: impl Fn(&Entry) -> Held,
-        make: impl Fn() -> Result<Arc<dyn Managed>, E>,
-    ) -> Result<(Arc<Entry>, SharedIndexInformer<T>), E> {
+        make: impl Fn() -> Result<Registered, E>,
+        informer: impl Fn(&Entry) -> Option<I>,
+    ) -> Result<(Arc<Entry>, I), E> {
         loop {
             let entry = self.entry(key, &make)?;
             // It may have been released since it was found.
             if hold(&entry) == Held::Yes
-                && let Some(informer) = entry.informer()
+                && let Some(informer) = informer(&entry)
             {
                 return Ok((entry, informer));
             }
@@ -375,7 +393,7 @@ impl<O: Objects> SharedInformerFactory<O> {
     }
 
     /// Gives a lease back; the informer stops with the last one, unless it is kept.
-    pub(crate) fn give_back(&self, key: &Key, entry: &Arc<Entry>) {
+    fn give_back(&self, key: &Key, entry: &Arc<Entry>) {
         if entry.give_back() == Held::No {
             self.inner.informers.remove_if(key, |_, there| Arc::ptr_eq(there, entry));
             entry.stop();
@@ -383,7 +401,7 @@ impl<O: Objects> SharedInformerFactory<O> {
     }
 
     /// Stops an informer, whoever holds it, and forgets it. Says whether there was one.
-    pub(crate) async fn remove(&self, key: &Key) -> bool {
+    async fn remove(&self, key: &Key) -> bool {
         let Some((_, entry)) = self.inner.informers.remove(key) else { return false };
         entry.stop();
         entry.ended().await;
@@ -391,14 +409,37 @@ impl<O: Objects> SharedInformerFactory<O> {
     }
 }
 
-impl<O> Clone for SharedInformerFactory<O> {
-    fn clone(&self) -> Self {
-        Self { inner: self.inner.clone(), objects: PhantomData }
+/// A factory that is not kept alive.
+#[derive(Clone)]
+pub(crate) struct WeakFactory {
+    inner: Weak<Inner>,
+    client: Client,
+}
+
+impl SharedInformerFactory {
+    pub(crate) fn downgrade(&self) -> WeakFactory {
+        WeakFactory { inner: Arc::downgrade(&self.inner), client: self.client().clone() }
+    }
+}
+
+impl WeakFactory {
+    pub(crate) fn upgrade(&self) -> Option<SharedInformerFactory> {
+        self.inner.upgrade().map(|inner| SharedInformerFactory { inner })
+    }
+
+    /// As [`SharedInformerFactory::engine`]; one that has stopped if the factory is gone.
+    pub(crate) fn engine(&self, target: &Target, hold: fn(&Entry) -> Held) -> (Arc<Entry>, Arc<dyn Engine>) {
+        if let Some(factory) = self.upgrade() {
+            return factory.engine(target, hold);
+        }
+        let gone = SharedInformerFactory::new(self.client.clone());
+        *gone.inner.down.lock() = true;
+        gone.engine(target, hold)
     }
 }
 
 /// The names of the informers that a factory has.
-impl<O> fmt::Debug for SharedInformerFactory<O> {
+impl fmt::Debug for SharedInformerFactory {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let informers: Vec<_> =
             self.inner.informers.iter().map(|entry| entry.managed().name().to_owned()).collect();

@@ -1,37 +1,17 @@
-//! Indexes of packed objects by one of their fields.
+//! Indexes of objects by one of their fields.
 
 use std::borrow::Cow;
 use std::fmt;
 
-use kinformer_kube::{FieldPath, Packed};
+use kinformer_kube::{FieldPath, PackedObject};
 use kinformer_store::IndexFunction;
 use serde::de::{Error, Visitor};
 use serde::{Deserialize, Deserializer};
 
-/// An index function of packed objects by one field: `index_by_field(&["spec", "nodeName"])`. No object is decoded for
-/// it but for that field.
-///
-/// The field is named by its names in JSON, also where it is in JSON within protobuf, and is a text, a number or a
-/// boolean, the same in both encodings and as in the whole object. An object that does not have it, or has null there, is
-/// in the index under no value. If it is something else, or the object is broken, that object is reported and is not in
-/// the index.
-///
-/// Follows controller-runtime 0.25 (`FieldIndexer`).
-///
-/// ```
-/// use k8s_openapi::api::core::v1::Pod;
-/// use kinformer::{SharedInformerFactory, index_by_field};
-///
-/// # fn example(factory: &SharedInformerFactory) -> Result<(), Box<dyn std::error::Error>> {
-/// let pods = factory.informer_for::<Pod>();
-/// pods.add_indexers([("node", index_by_field(&["spec", "nodeName"]))])?;
-/// println!("{} pods are on it", pods.store().by_index("node", "node-1")?.len());
-/// # Ok(())
-/// # }
-/// ```
-pub fn index_by_field<K: Send + Sync + 'static>(path: &[&str]) -> IndexFunction<Packed<K>> {
+/// An index function by one field; see [`Informer::index_by_field`](crate::Informer::index_by_field).
+pub(crate) fn by_field(path: &[&str]) -> IndexFunction<PackedObject> {
     let path = FieldPath::new(path);
-    IndexFunction::fallible(move |object: &Packed<K>, values| {
+    IndexFunction::fallible(move |object: &PackedObject, values| {
         if let Some(Value(value)) = object.field(&path)? {
             values.push(&value);
         }

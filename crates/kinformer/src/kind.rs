@@ -1,18 +1,13 @@
 //! What the factory needs to know of a kind to make its informer.
 
 use std::any::TypeId;
-use std::fmt::Debug;
 
 use k8s_openapi::ClusterResourceScope;
 use kube_core::Resource;
 use kube_core::discovery::{ApiResource, Scope};
-use serde::de::DeserializeOwned;
 
 /// A Kubernetes object that can be listed and watched: what every built-in kind, every derived custom resource,
 /// `DynamicObject` and `PartialObjectMeta` are.
-pub trait KnownKind: Resource + Clone + Debug + DeserializeOwned + Send + Sync + 'static {}
-
-impl<K: Resource + Clone + Debug + DeserializeOwned + Send + Sync + 'static> KnownKind for K {}
 
 /// Whether objects of a type are in namespaces.
 pub(crate) fn scope_of<K: Resource<Scope: 'static>>() -> Scope {

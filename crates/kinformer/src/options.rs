@@ -1,19 +1,41 @@
 //! What is set of a factory before it gives out informers.
 
-use std::any::{Any, TypeId};
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use kinformer_core::{Object, Transform};
-use kinformer_kube::{Encoding, FieldPath, KubeListerWatcher, Packed, Params};
+use kinformer_core::{BoxError, Object, Transform};
+use kinformer_kube::{
+    DecodeAs, Encoding, FieldPath, KubeListerWatcher, ObjectDecoder, Packed, PackedObject, Params,
+};
 use kinformer_reflector::{Failure, ListerWatcher, ProbeBudget, ReflectorOptions};
 use kinformer_shared_informer::{SharedIndexInformer, SharedIndexInformerBuilder};
 use kube_client::Client;
-use kube_core::discovery::Scope;
+use kube_core::Resource;
+use kube_core::discovery::{ApiResource, Scope};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 
 use crate::SharedInformerFactory;
+use crate::entry::Key;
+use crate::informer::Projection;
+
+type Change = dyn Fn(Arc<PackedObject>) -> Result<Arc<PackedObject>, BoxError> + Send + Sync;
+
+/// When objects are decoded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Decode {
+    /// When they are read. So many stay decoded after that, though nobody holds the value; 256 by default.
+    OnRead {
+        /// How many.
+        keep: usize,
+    },
+    /// When they arrive, and the values are kept: for kinds of which most objects are read all the time. See
+    /// [`Informer::decode_on_arrival`](crate::Informer::decode_on_arrival).
+    OnArrival,
+}
 
 type Tweak = dyn Fn(&mut Params) + Send + Sync;
 type ErrorHook = dyn Fn(&Failure<'_>) + Send + Sync;
@@ -25,13 +47,7 @@ pub(crate) struct Options {
     name: Option<Arc<str>>,
     namespace: Option<String>,
     resync: Duration,
-    resyncs: HashMap<TypeId, Duration>,
-    /// A `Transform<T>` under the id of `T`.
-    transforms: HashMap<TypeId, Arc<dyn Any + Send + Sync>>,
-    /// The packed forms of these types.
-    eager_transforms: HashSet<TypeId>,
-    dropped_fields: HashMap<TypeId, Vec<FieldPath>>,
-    decoded_cache_sizes: HashMap<TypeId, usize>,
+    resources: HashMap<Key, ResourceOptions>,
     tweak: Option<Arc<Tweak>>,
     encoding: Option<Encoding>,
     error_hook: Option<Arc<ErrorHook>>,
@@ -39,6 +55,16 @@ pub(crate) struct Options {
     grace: Option<Duration>,
     /// All sources of the factory talk to one server.
     probes: ProbeBudget,
+}
+
+/// What is set of one resource, for all who ask for it.
+#[derive(Clone, Default)]
+struct ResourceOptions {
+    resync: Option<Duration>,
+    changes: Vec<Arc<Change>>,
+    dropped: Vec<FieldPath>,
+    keep: Option<usize>,
+    decode: Option<DecodeAs>,
 }
 
 /// Puts a [`SharedInformerFactory`] together.
@@ -75,28 +101,73 @@ impl SharedInformerFactoryBuilder {
         self
     }
 
-    /// As [`Self::default_resync`], for one kind, in whichever form its objects are kept.
-    pub fn resync_for<K: Object>(mut self, period: Duration) -> Self {
-        self.options.resyncs.extend(forms::<K>().map(|form| (form, period)));
+    /// As [`Self::default_resync`], for one kind.
+    pub fn resync_for<K: Resource<DynamicType = ()>>(mut self, period: Duration) -> Self {
+        self.of_kind::<K>().resync = Some(period);
         self
     }
 
-    /// Drops these fields as well from every object of a kind as it arrives, in whichever form objects are kept:
+    /// Drops these fields as well from every object of a kind as it arrives:
     /// `drop_fields::<Pod>([FieldPath::new(&["metadata", "annotations"])])`. They are neither decoded nor stored; see
     /// [`KubeListerWatcher::drop_fields`].
-    pub fn drop_fields<K: Object>(mut self, fields: impl IntoIterator<Item = FieldPath>) -> Self {
-        let fields: Vec<FieldPath> = fields.into_iter().collect();
-        for form in forms::<K>() {
-            self.options.dropped_fields.entry(form).or_default().extend_from_slice(&fields);
+    pub fn drop_fields<K: Resource<DynamicType = ()>>(
+        mut self,
+        fields: impl IntoIterator<Item = FieldPath>,
+    ) -> Self {
+        self.of_kind::<K>().dropped.extend(fields);
+        self
+    }
+
+    /// When objects of a kind are decoded as the type `K`.
+    pub fn decode<K>(mut self, decode: Decode) -> Self
+    where
+        K: Resource<DynamicType = ()> + DeserializeOwned + Send + Sync + 'static,
+    {
+        let options = self.of_kind::<K>();
+        match decode {
+            Decode::OnRead { keep } => options.keep = Some(keep),
+            Decode::OnArrival => options.decode = Some(DecodeAs::of::<K>()),
         }
         self
     }
 
-    /// How many packed objects of a kind stay decoded after they were read; 256 by default. See
-    /// [`KubeListerWatcher::decoded_cache_size`].
-    pub fn decoded_cache_size_for<K: Object>(mut self, objects: usize) -> Self {
-        self.options.decoded_cache_sizes.insert(TypeId::of::<Packed<K>>(), objects);
+    /// Changes every object of a kind once, before store and handlers see it. The result is encoded, as JSON, and is what
+    /// is stored: all views of the resource see it. Of several transforms of a kind each takes the result of the one before.
+    ///
+    /// An object that does not decode, or for which the transform fails, is not stored, and the error names it. Dropping
+    /// fields is cheaper: see [`Self::drop_fields`].
+    pub fn transform<K>(self, change: impl Fn(&mut K) -> Result<(), BoxError> + Send + Sync + 'static) -> Self
+    where
+        K: Resource<DynamicType = ()> + DeserializeOwned + Serialize + 'static,
+    {
+        let decoder = ObjectDecoder::json();
+        self.change::<K>(move |object| {
+            let mut value: K = object.decode_new()?;
+            change(&mut value)?;
+            Ok(Arc::new(PackedObject::encode(&value, &decoder)?))
+        })
+    }
+
+    /// As [`Self::transform`], without decoding: for transforms that [drop fields](Packed::without_fields) of some objects, or
+    /// refuse some.
+    pub fn transform_packed<K: Resource<DynamicType = ()> + 'static>(
+        self,
+        change: impl Fn(Packed<K>) -> Result<Packed<K>, BoxError> + Send + Sync + 'static,
+    ) -> Self {
+        self.change::<K>(move |object| change(Packed::new(object)).map(Packed::into_object))
+    }
+
+    fn change<K: Resource<DynamicType = ()>>(
+        mut self,
+        change: impl Fn(Arc<PackedObject>) -> Result<Arc<PackedObject>, BoxError> + Send + Sync + 'static,
+    ) -> Self {
+        self.of_kind::<K>().changes.push(Arc::new(change));
         self
+    }
+
+    fn of_kind<K: Resource<DynamicType = ()>>(&mut self) -> &mut ResourceOptions {
+        let key = Key::of_resource(&ApiResource::erase::<K>(&()), Projection::Whole);
+        self.options.resources.entry(key).or_default()
     }
 
     /// Changes the parameters of every list and watch before it is sent, such as its selectors. Must not block.
@@ -109,15 +180,6 @@ impl SharedInformerFactoryBuilder {
     /// [`KubeListerWatcher::encoding`].
     pub fn encoding(mut self, encoding: Encoding) -> Self {
         self.options.encoding = Some(encoding);
-        self
-    }
-
-    /// What every object of one type passes once, before store and handlers see it. The type is that in which objects
-    /// are kept: a `Transform<Packed<Pod>>` is for the packed ones, and a `Transform<Pod>` for those that are decoded
-    /// at once.
-    pub fn transform<T: Object>(mut self, transform: Transform<T>) -> Self {
-        self.options.transforms.insert(TypeId::of::<T>(), Arc::new(transform));
-        self.options.eager_transforms.insert(TypeId::of::<Packed<T>>());
         self
     }
 
@@ -142,14 +204,53 @@ impl SharedInformerFactoryBuilder {
         self
     }
 
-    /// Builds the factory. It gives out packed objects; `.build().eager()` those that are decoded at once.
+    /// Builds the factory.
     pub fn build(self) -> SharedInformerFactory {
         SharedInformerFactory::from_options(self.client, self.options)
     }
 }
 
 impl Options {
-    /// An informer builder with what these options say about its type. The name has the factory's in front.
+    fn of_resource(&self, resource: &ApiResource) -> Option<&ResourceOptions> {
+        self.resources.get(&Key::of_resource(resource, Projection::Whole))
+    }
+
+    /// What is watched for such a request: a transform is about whole objects.
+    pub(crate) fn projection(&self, resource: &ApiResource, asked: Projection) -> Projection {
+        match self.of_resource(resource) {
+            Some(options) if !options.changes.is_empty() => Projection::Whole,
+            _ => asked,
+        }
+    }
+
+    /// The type as which objects are decoded on arrival.
+    pub(crate) fn decode(&self, resource: &ApiResource) -> Option<DecodeAs> {
+        self.of_resource(resource)?.decode
+    }
+
+    /// An informer builder of Kubernetes objects with what these options say about the resource.
+    pub(crate) fn kubernetes_builder(
+        &self,
+        source: KubeListerWatcher<PackedObject>,
+        resource: &ApiResource,
+        human: &str,
+        name: &str,
+    ) -> SharedIndexInformerBuilder<PackedObject> {
+        let mut builder = self.builder_for(source, human, name);
+        let Some(options) = self.of_resource(resource) else { return builder };
+        if let Some(resync) = options.resync {
+            builder = builder.resync(resync);
+        }
+        if !options.changes.is_empty() {
+            let changes = options.changes.clone();
+            builder = builder.transform(Transform::new(move |object| {
+                changes.iter().try_fold(object, |object, change| change(object))
+            }));
+        }
+        builder
+    }
+
+    /// An informer builder with what these options say about every informer. The name has the factory's in front.
     pub(crate) fn builder_for<T: Object>(
         &self,
         source: impl ListerWatcher<T> + 'static,
@@ -160,15 +261,8 @@ impl Options {
             Some(factory) => format!("{factory}/{name}"),
             None => name.to_owned(),
         };
-        let resync = self.resyncs.get(&TypeId::of::<T>()).copied().unwrap_or(self.resync);
-        let transform = self.transforms.get(&TypeId::of::<T>());
-        if transform.is_none() && self.eager_transforms.contains(&TypeId::of::<T>()) {
-            tracing::warn!(informer = name, "the transform is for decoded objects, and these are packed");
-        }
-        let mut builder = SharedIndexInformer::builder(source).named(name).resource(resource).resync(resync);
-        if let Some(transform) = transform.and_then(|transform| transform.downcast_ref::<Transform<T>>()) {
-            builder = builder.transform(transform.clone());
-        }
+        let mut builder =
+            SharedIndexInformer::builder(source).named(name).resource(resource).resync(self.resync);
         if let Some(change) = self.reflector.clone() {
             builder = builder.reflector(|options| change(options));
         }
@@ -187,11 +281,12 @@ impl Options {
     }
 
     /// Restricts what is listed and watched, and what is kept of it.
-    pub(crate) fn restrict<T: Object>(
+    pub(crate) fn restrict(
         &self,
-        mut source: KubeListerWatcher<T>,
+        mut source: KubeListerWatcher<PackedObject>,
+        resource: &ApiResource,
         scope: &Scope,
-    ) -> KubeListerWatcher<T> {
+    ) -> KubeListerWatcher<PackedObject> {
         if let Some(namespace) = self.namespace_in(scope) {
             source = source.namespace(namespace);
         }
@@ -199,22 +294,17 @@ impl Options {
         if let Some(encoding) = self.encoding {
             source = source.encoding(encoding);
         }
-        if let Some(fields) = self.dropped_fields.get(&TypeId::of::<T>()) {
-            source = source.drop_fields(fields.iter().cloned());
-        }
-        if let Some(objects) = self.decoded_cache_sizes.get(&TypeId::of::<T>()) {
-            source = source.decoded_cache_size(*objects);
+        if let Some(options) = self.of_resource(resource) {
+            source = source.drop_fields(options.dropped.iter().cloned());
+            if let Some(objects) = options.keep {
+                source = source.decoded_cache_size(objects);
+            }
         }
         if let Some(tweak) = self.tweak.clone() {
             source = source.tweak(move |params| tweak(params));
         }
         source
     }
-}
-
-/// The types in which objects of a kind are kept.
-fn forms<K: 'static>() -> [TypeId; 2] {
-    [TypeId::of::<K>(), TypeId::of::<Packed<K>>()]
 }
 
 impl fmt::Debug for Options {

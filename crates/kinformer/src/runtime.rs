@@ -1,38 +1,36 @@
 //! kube-runtime's controllers on shared informers: any number of them, and one watch.
 //!
-//! kube-runtime's events own their objects: each is cloned for them, and decoded before that if it is packed. Of a packed
-//! informer the kind has to be named where nothing else says it: `reflector_store::<Pod, _>(&pods)`.
+//! kube-runtime's events own their objects: each is decoded for them.
 
 use std::collections::VecDeque;
 use std::fmt::Debug;
 use std::hash::Hash;
-use std::sync::Arc;
 
 use futures::stream::{self, FusedStream, StreamExt as _};
-use kinformer_core::Object;
-use kinformer_kube::Typed;
-use kinformer_processor::{Error, Event, EventStream};
-use kinformer_shared_informer::SharedIndexInformer;
+use kinformer_kube::Packed;
+use kinformer_processor::{Error, Event};
 use kube_core::Resource;
 use kube_runtime::reflector::{self, Store, store::Writer};
 use kube_runtime::watcher;
+use serde::de::DeserializeOwned;
+
+use crate::{EventStream, Informer};
 
 /// The events of an informer as those of a kube-runtime watcher: `Init`, an `InitApply` for each object there is,
 /// `InitDone` when the informer has synced and all of them were taken, and then every change. It never fails: the
 /// informer mends what goes wrong, and tells nobody twice.
 ///
 /// It ends with the informer, and polled after its end it is at its end again. Dropping it takes it off the informer. Objects are cloned for it, one by one,
-/// since kube-runtime's events own theirs. A deletion whose last state is not known is left out, and logged; so is a
-/// packed object that does not decode.
+/// since kube-runtime's events own theirs. A deletion whose last state is not known is left out, and logged; so is an
+/// object that does not decode.
 ///
 /// # Errors
 /// The informer has stopped.
-pub fn watcher_events<K, T>(
-    informer: &SharedIndexInformer<T>,
-) -> Result<impl FusedStream<Item = watcher::Result<watcher::Event<K>>> + Send + use<K, T>, Error>
+pub fn watcher_events<K>(
+    informer: &Informer<K>,
+) -> Result<impl FusedStream<Item = watcher::Result<watcher::Event<K>>> + Send + use<K>, Error>
 where
-    K: Resource + Clone + Send + Sync + 'static,
-    T: Object + Typed<K>,
+    K: Resource + DeserializeOwned + Clone + Send + Sync + 'static,
 {
     let events = informer.handler().named("kube-runtime watcher").stream()?;
     let begun = stream::once(async { Ok(watcher::Event::Init) });
@@ -45,9 +43,9 @@ where
 }
 
 /// The object as kube-runtime wants it.
-fn owned<K: Clone, T: Object + Typed<K>>(object: &T) -> Option<K> {
-    match object.typed() {
-        Ok(typed) => Some((*typed).clone()),
+fn owned<K: DeserializeOwned + Clone + Send + Sync + 'static>(object: &Packed<K>) -> Option<K> {
+    match object.decode() {
+        Ok(decoded) => Some((*decoded).clone()),
         Err(error) => {
             tracing::warn!(key = %object.key(), %error, "an object that does not decode was left out");
             None
@@ -55,19 +53,16 @@ fn owned<K: Clone, T: Object + Typed<K>>(object: &T) -> Option<K> {
     }
 }
 
-struct Follow<T> {
-    events: EventStream<T>,
+struct Follow<K> {
+    events: EventStream<K>,
     initial: bool,
     /// What comes after `InitDone`: what made it due, and deletions of objects of the initial list, which
     /// kube-runtime's stores take into account only then.
-    held: VecDeque<Event<Arc<T>>>,
+    held: VecDeque<Event<Packed<K>>>,
 }
 
-impl<T: Object> Follow<T> {
-    async fn next<K: Clone>(&mut self) -> Option<watcher::Event<K>>
-    where
-        T: Typed<K>,
-    {
+impl<K: DeserializeOwned + Clone + Send + Sync + 'static> Follow<K> {
+    async fn next(&mut self) -> Option<watcher::Event<K>> {
         loop {
             let event = if self.initial {
                 let registration = self.events.registration().clone();
@@ -94,17 +89,17 @@ impl<T: Object> Follow<T> {
             let told = match event {
                 Event::Added { object, .. } | Event::Updated { new: object, .. } if self.initial => {
                     self.held.retain(|deleted| deleted.key() != object.key());
-                    owned(&*object).map(watcher::Event::InitApply)
+                    owned(&object).map(watcher::Event::InitApply)
                 }
                 Event::Added { object, .. } | Event::Updated { new: object, .. } => {
-                    owned(&*object).map(watcher::Event::Apply)
+                    owned(&object).map(watcher::Event::Apply)
                 }
                 deleted @ Event::Deleted { .. } if self.initial => {
                     self.held.push_back(deleted);
                     None
                 }
                 Event::Deleted { tombstone, .. } => match tombstone.object() {
-                    Some(object) => owned(&**object).map(watcher::Event::Delete),
+                    Some(object) => owned(object).map(watcher::Event::Delete),
                     None => {
                         tracing::warn!(key = %tombstone.key(), "a deletion without a last state was left out");
                         None
@@ -130,12 +125,17 @@ impl<T: Object> Follow<T> {
 ///
 /// # Errors
 /// The informer has stopped.
-pub fn reflector_store<K, T>(
-    informer: &SharedIndexInformer<T>,
-) -> Result<(Store<K>, impl FusedStream<Item = watcher::Result<watcher::Event<K>>> + Send + use<K, T>), Error>
+pub fn reflector_store<K>(
+    informer: &Informer<K>,
+) -> Result<(Store<K>, impl FusedStream<Item = watcher::Result<watcher::Event<K>>> + Send + use<K>), Error>
 where
-    K: Resource<DynamicType: Clone + Debug + Default + Eq + Hash> + Clone + Debug + Send + Sync + 'static,
-    T: Object + Typed<K>,
+    K: Resource<DynamicType: Clone + Debug + Default + Eq + Hash>
+        + DeserializeOwned
+        + Clone
+        + Debug
+        + Send
+        + Sync
+        + 'static,
 {
     let writer = Writer::<K>::default();
     let store = writer.as_reader();

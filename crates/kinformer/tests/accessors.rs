@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used)]
 
 use k8s_openapi::Resource;
-use kinformer::{GenericInformer, Packed, SharedInformerFactory};
+use kinformer::{Informer, SharedInformerFactory};
 
 /// Nothing is asked of the server.
 fn factory() -> SharedInformerFactory {
@@ -10,7 +10,7 @@ fn factory() -> SharedInformerFactory {
     SharedInformerFactory::new(kinformer::client(config).unwrap())
 }
 
-fn of<K: Resource>(_: GenericInformer<Packed<K>>) -> (&'static str, &'static str) {
+fn of<K: Resource>(_: Informer<K>) -> (&'static str, &'static str) {
     (K::API_VERSION, K::URL_PATH_SEGMENT)
 }
 

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Pod;
 use kinformer::Object;
-use kinformer_kube::{Encoding, FromWire, KubeListerWatcher, Packed};
+use kinformer_kube::{Encoding, FromWire, KubeListerWatcher};
 use kinformer_processor::Event;
 use kinformer_reflector::{Backoff, WatchListMode};
 use kinformer_shared_informer::{QueueKind, SharedIndexInformer};
@@ -131,7 +131,7 @@ async fn a_damaged_event_is_not_lost() {
     for encoding in ENCODINGS {
         for damage in DAMAGES {
             damaged_once(encoding, damage, KubeListerWatcher::<Pod>::new).await;
-            damaged_once(encoding, damage, KubeListerWatcher::<Packed<Pod>>::packed).await;
+            damaged_once(encoding, damage, KubeListerWatcher::packed::<Pod>).await;
         }
     }
 }
@@ -208,7 +208,7 @@ async fn a_list_of_something_else_changes_nothing() {
     for encoding in ENCODINGS {
         for other in others {
             another_list(encoding, other, KubeListerWatcher::<Pod>::new).await;
-            another_list(encoding, other, KubeListerWatcher::<Packed<Pod>>::packed).await;
+            another_list(encoding, other, KubeListerWatcher::packed::<Pod>).await;
         }
     }
 }
@@ -226,7 +226,7 @@ async fn a_page_of_a_proxy_in_the_place_of_a_watch_is_one_error_and_a_list() {
         }
     })
     .await;
-    let run = start(KubeListerWatcher::<Packed<Pod>>::packed(server.client()), QueueKind::RealFifo);
+    let run = start(KubeListerWatcher::packed::<Pod>(server.client()), QueueKind::RealFifo);
     server.requested("watch 20").await;
     assert_eq!(server.requests(), ["list 0 limit", "watch 10", "list 10", "watch 20"]);
     let reflector = run.informer.reflector().unwrap();
@@ -243,7 +243,7 @@ async fn an_unreadable_item_is_not_deleted() {
         for damage in [Damage::Metadata, Damage::Name] {
             damaged_in_a_list(encoding, damage, QueueKind::RealFifo, KubeListerWatcher::<Pod>::new).await;
             for queue in QUEUES {
-                damaged_in_a_list(encoding, damage, queue, KubeListerWatcher::<Packed<Pod>>::packed).await;
+                damaged_in_a_list(encoding, damage, queue, KubeListerWatcher::packed::<Pod>).await;
             }
         }
     }

@@ -6,11 +6,13 @@ mod common;
 use std::sync::Arc;
 use std::time::Duration;
 
-use common::{Form, builder, config_map, factory, node, server, soon, synced, version, watches};
+use common::{
+    POLICIES, builder, config_map, factory, factory_with, node, server, soon, synced, version, watches,
+};
 use k8s_openapi::api::core::v1::{ConfigMap, Node, Pod, Secret};
 use kinformer::{
-    EagerObjects, Error, Event, FieldPath, IndexFunction, IndexValues, LabelSelector, NAMESPACE_INDEX,
-    Object, Packed, PackedObjects, Phase, SharedIndexInformer, SharedInformerFactory, Transform,
+    Decode, Error, FieldPath, IndexFunction, Informer, LabelSelector, NAMESPACE_INDEX, Phase,
+    SharedInformerFactory,
 };
 use kinformer_apiserver::Fault;
 use kinformer_reflector::WatchListMode;
@@ -22,33 +24,36 @@ use serde_json::json;
 // contract: F-01
 #[tokio::test]
 async fn there_is_one_informer_for_each_type() {
-    there_is_one_informer_for_each_type_in::<PackedObjects>().await;
-    there_is_one_informer_for_each_type_in::<EagerObjects>().await;
+    for decode in POLICIES {
+        there_is_one_informer_for_each_type_in(decode).await;
+    }
 }
 
-async fn there_is_one_informer_for_each_type_in<O: Form>() {
+async fn there_is_one_informer_for_each_type_in(decode: Decode) {
     let server = server().await;
     server.create(config_map("default", "a", "1")).unwrap();
-    let factory = O::of(factory(&server));
+    let factory = factory_with(&server, decode);
 
-    let maps = factory.informer_for::<ConfigMap>();
+    let maps = factory.informer::<ConfigMap>();
     let again = factory.core().v1().config_maps();
-    let only_metadata = factory.metadata::<ConfigMap>();
+    let metadata = factory.metadata::<ConfigMap>();
     let kind = GroupVersionKind::gvk("", "v1", "ConfigMap");
     let dynamic = factory.for_kind(&kind).await.unwrap();
-    let (metadata, dynamic) = (only_metadata.informer(), dynamic.informer());
-    let once_more = factory.for_kind(&kind).await.unwrap().informer();
+    let once_more = factory.for_kind(&kind).await.unwrap();
     synced(&factory).await;
 
     // Asked for in any way, it is the same: a handler of one is a handler of the other.
     let handler = maps.handler().for_each(|_| {}).unwrap();
-    assert!(again.informer().remove_handler(&handler).await);
+    assert!(again.remove_handler(&handler).await);
     let handler = dynamic.handler().for_each(|_| {}).unwrap();
-    assert!(!maps.remove_handler(&handler).await, "another type, another informer");
-    assert!(once_more.remove_handler(&handler).await);
+    assert!(maps.remove_handler(&handler).await, "another type, the same informer");
+    assert!(!once_more.remove_handler(&handler).await);
+    let nodes = factory.informer::<Node>();
+    let handler = nodes.handler().for_each(|_| {}).unwrap();
+    assert!(!maps.remove_handler(&handler).await, "another kind, another informer");
 
-    assert_eq!([maps.store().len(), metadata.store().len(), dynamic.store().len()], [1, 1, 1]);
-    watches(&server, 3).await;
+    assert_eq!([maps.len(), metadata.len(), dynamic.len()], [1, 1, 1]);
+    watches(&server, 1).await;
     factory.shutdown().await.unwrap();
     watches(&server, 0).await;
     server.shutdown().await;
@@ -62,10 +67,10 @@ async fn first_asks_at_the_same_time_give_one_informer() {
     let asks: Vec<_> = (0..50)
         .map(|_| {
             let factory = factory.clone();
-            tokio::spawn(async move { factory.core().v1().secrets().informer() })
+            tokio::spawn(async move { factory.core().v1().secrets() })
         })
         .collect();
-    let mut informers: Vec<SharedIndexInformer<Packed<Secret>>> = Vec::new();
+    let mut informers: Vec<Informer<Secret>> = Vec::new();
     for ask in asks {
         informers.push(ask.await.unwrap());
     }
@@ -80,20 +85,21 @@ async fn first_asks_at_the_same_time_give_one_informer() {
 // contract: F-02
 #[tokio::test]
 async fn start_starts_what_is_new() {
-    start_starts_what_is_new_in::<PackedObjects>().await;
-    start_starts_what_is_new_in::<EagerObjects>().await;
+    for decode in POLICIES {
+        start_starts_what_is_new_in(decode).await;
+    }
 }
 
-async fn start_starts_what_is_new_in<O: Form>() {
+async fn start_starts_what_is_new_in(decode: Decode) {
     let server = server().await;
-    let factory = O::of(factory(&server));
+    let factory = factory_with(&server, decode);
     factory.start().unwrap();
-    let maps = factory.informer_for::<ConfigMap>();
+    let maps = factory.informer::<ConfigMap>();
     assert_eq!(maps.phase(), Phase::NotStarted);
     synced(&factory).await;
     assert_eq!(maps.phase(), Phase::Running);
 
-    let nodes = factory.informer_for::<Node>();
+    let nodes = factory.informer::<Node>();
     assert_eq!(nodes.phase(), Phase::NotStarted);
     let sync = factory.wait_for_cache_sync().await;
     let synced_now: Vec<bool> = sync.iter().map(|(_, synced)| synced.is_ok()).collect();
@@ -117,26 +123,26 @@ async fn options_are_for_every_informer() {
     server.create(node("n")).unwrap();
     let failures = Arc::new(Mutex::new(Vec::new()));
     let seen = failures.clone();
-    let cut = Transform::in_place(|map: &mut ConfigMap| {
-        map.data = None;
-        Ok(())
-    });
     let factory = builder(&server)
         .named("mine")
         .namespace("default")
         .default_resync(Duration::from_secs(600))
         .resync_for::<Node>(Duration::from_secs(60))
-        .transform(cut)
+        .transform::<ConfigMap>(|map| {
+            map.data = None;
+            Ok(())
+        })
         .on_error(move |failure| seen.lock().push(failure.reflector.to_owned()))
         .reflector(|options| options.watch_list(WatchListMode::Off))
-        .build()
-        .eager();
-    let (maps, nodes) = (factory.informer_for::<ConfigMap>(), factory.informer_for::<Node>());
+        .build();
+    let (maps, nodes) = (factory.informer::<ConfigMap>(), factory.informer::<Node>());
     let told = Arc::new(Mutex::new(Vec::new()));
     let tell = told.clone();
     let handler = maps
         .handler()
-        .for_each(move |event| tell.lock().push(event.object().and_then(|map| map.data.clone())))
+        .for_each(move |event| {
+            tell.lock().push(event.object().and_then(|map| map.decode().unwrap().data.clone()));
+        })
         .unwrap();
     assert_eq!(handler.resync_period(), Some(Duration::from_secs(600)));
     let handler_of_nodes = nodes.handler().for_each(|_| {}).unwrap();
@@ -145,24 +151,24 @@ async fn options_are_for_every_informer() {
     synced(&factory).await;
     handler.synced_until(soon()).await.unwrap();
 
-    assert_eq!((maps.name(), maps.resource()), ("mine/configmaps (eager)", "configmaps"));
+    assert_eq!((maps.name(), maps.resource()), ("mine/configmaps", "configmaps".to_owned()));
     assert_eq!(nodes.resource(), "nodes");
-    assert_eq!(maps.store().len(), 2, "only the namespace");
-    assert_eq!(nodes.store().len(), 1, "nodes are in no namespace");
+    assert_eq!(maps.len(), 2, "only the namespace");
+    assert_eq!(nodes.len(), 1, "nodes are in no namespace");
     assert!(
-        maps.store().list().iter().all(|map| map.data.is_none()),
+        maps.snapshot().iter().all(|map| map.decode().unwrap().data.is_none()),
         "the store has what the transform made"
     );
     assert_eq!(*told.lock(), [None, None], "and so have the handlers");
-    assert_eq!(failures.lock()[..], ["mine/configmaps (eager)"]);
+    assert_eq!(failures.lock()[..], ["mine/configmaps"]);
     assert_eq!(maps.metrics().reflector.watch_lists, 0, "the reflector's options");
     factory.shutdown().await.unwrap();
 
     let selecting =
         builder(&server).tweak_list_options(|params| params.set("labelSelector", "value=1")).build();
-    let maps = selecting.informer_for::<ConfigMap>();
+    let maps = selecting.informer::<ConfigMap>();
     synced(&selecting).await;
-    let mut keys: Vec<_> = maps.store().keys().iter().map(ToString::to_string).collect();
+    let mut keys: Vec<_> = maps.snapshot().keys().iter().map(ToString::to_string).collect();
     keys.sort();
     assert_eq!(keys, ["default/a", "kube-public/c"]);
     selecting.shutdown().await.unwrap();
@@ -177,7 +183,7 @@ async fn waiting_says_of_each_informer_how_it_went() {
     let (failed, mut failures) = tokio::sync::mpsc::channel(100);
     let factory =
         builder(&server).on_error(move |failure| drop(failed.try_send(failure.reflector.to_owned()))).build();
-    let (maps, secrets) = (factory.informer_for::<ConfigMap>(), factory.informer_for::<Secret>());
+    let (maps, secrets) = (factory.informer::<ConfigMap>(), factory.informer::<Secret>());
     factory.start().unwrap();
     maps.wait_for_sync_until(soon()).await.unwrap();
     // One that is forbidden is of no consequence for the other.
@@ -199,20 +205,21 @@ async fn waiting_says_of_each_informer_how_it_went() {
 // contract: F-04, P-14
 #[tokio::test]
 async fn shutdown_waits_for_every_task_and_is_the_end() {
-    shutdown_waits_for_every_task_and_is_the_end_in::<PackedObjects>().await;
-    shutdown_waits_for_every_task_and_is_the_end_in::<EagerObjects>().await;
+    for decode in POLICIES {
+        shutdown_waits_for_every_task_and_is_the_end_in(decode).await;
+    }
 }
 
-async fn shutdown_waits_for_every_task_and_is_the_end_in<O: Form>() {
+async fn shutdown_waits_for_every_task_and_is_the_end_in(decode: Decode) {
     let server = server().await;
     let before = tokio::runtime::Handle::current().metrics().num_alive_tasks();
-    let factory = O::of(factory(&server));
-    let maps = factory.informer_for::<ConfigMap>();
+    let factory = factory_with(&server, decode);
+    let maps = factory.informer::<ConfigMap>();
     maps.handler().for_each(|_| {}).unwrap();
-    maps.handler().add_async(async |_: Event<Arc<O::Of<ConfigMap>>>| {}).unwrap();
-    factory.informer_for::<Node>();
+    maps.handler().for_each_async(async |_| {}).unwrap();
+    factory.informer::<Node>();
     synced(&factory).await;
-    let never_started = factory.informer_for::<Secret>();
+    let never_started = factory.informer::<Secret>();
 
     let (one, other) = tokio::join!(factory.shutdown(), factory.shutdown());
     one.unwrap();
@@ -223,7 +230,7 @@ async fn shutdown_waits_for_every_task_and_is_the_end_in<O: Form>() {
 
     assert!(never_started.wait_for_sync().await.is_err(), "it will never be in sync");
 
-    let late = factory.informer_for::<Pod>();
+    let late = factory.informer::<Pod>();
     factory.start().unwrap();
     assert_eq!(late.phase(), Phase::Stopped);
     assert!(late.wait_for_sync().await.is_err(), "it will never be in sync");
@@ -243,11 +250,11 @@ async fn a_handler_that_does_not_return_is_named_and_dropped() {
     let server = server().await;
     server.create(config_map("default", "a", "1")).unwrap();
     let factory = builder(&server).grace(Duration::from_millis(100)).build();
-    let maps = factory.informer_for::<ConfigMap>();
+    let maps = factory.informer::<ConfigMap>();
     let (began, mut begun) = tokio::sync::mpsc::channel(1);
     maps.handler()
         .named("stuck")
-        .add_async(move |_: Event<Arc<Packed<ConfigMap>>>| {
+        .for_each_async(move |_| {
             let began = began.clone();
             async move {
                 began.send(()).await.unwrap();
@@ -269,14 +276,15 @@ async fn a_handler_that_does_not_return_is_named_and_dropped() {
 // contract: F-04
 #[tokio::test]
 async fn the_informers_end_with_the_factory() {
-    the_informers_end_with_the_factory_in::<PackedObjects>().await;
-    the_informers_end_with_the_factory_in::<EagerObjects>().await;
+    for decode in POLICIES {
+        the_informers_end_with_the_factory_in(decode).await;
+    }
 }
 
-async fn the_informers_end_with_the_factory_in<O: Form>() {
+async fn the_informers_end_with_the_factory_in(decode: Decode) {
     let server = server().await;
-    let factory = O::of(factory(&server));
-    let maps = factory.informer_for::<ConfigMap>();
+    let factory = factory_with(&server, decode);
+    let maps = factory.informer::<ConfigMap>();
     synced(&factory).await;
     drop(factory);
     tokio::time::timeout_at(soon(), maps.stopped()).await.unwrap();
@@ -292,7 +300,7 @@ fn there_is_no_start_without_a_runtime() {
         let factory = factory(&server);
         (server, factory)
     });
-    factory.informer_for::<ConfigMap>();
+    factory.informer::<ConfigMap>();
     assert!(matches!(factory.start(), Err(Error::NoRuntime)));
     runtime.block_on(async {
         synced(&factory).await;
@@ -327,19 +335,20 @@ async fn kinds_that_only_the_server_knows() {
     let resource = GroupVersionResource::gvr("stable.example.com", "v1", "crontabs");
     let tabs = factory.for_resource(&resource).await.unwrap();
     assert_eq!(tabs.resource(), "crontabs.stable.example.com");
-    let informer = tabs.informer();
+    let informer = tabs.clone();
     let by_kind =
         factory.for_kind(&GroupVersionKind::gvk("stable.example.com", "v1", "CronTab")).await.unwrap();
-    let handler = by_kind.informer().handler().for_each(|_| {}).unwrap();
+    let handler = by_kind.clone().handler().for_each(|_| {}).unwrap();
     assert!(informer.remove_handler(&handler).await, "one resource, one informer");
 
-    let metadata = tabs.metadata().informer();
+    let metadata = tabs.metadata();
     synced(&factory).await;
-    assert_eq!(informer.get_by_key(("default", "nightly")).unwrap().data["spec"]["cron"], "0 0 * * *");
     assert_eq!(
-        metadata.get_by_key(("default", "nightly")).unwrap().metadata.name.as_deref(),
-        Some("nightly")
+        informer.get(("default", "nightly")).unwrap().decode().unwrap().data["spec"]["cron"],
+        "0 0 * * *"
     );
+    let nightly = metadata.get(("default", "nightly")).unwrap();
+    assert_eq!(nightly.decode().unwrap().metadata.name.as_deref(), Some("nightly"));
 
     let unknown = GroupVersionResource::gvr("stable.example.com", "v1", "tabs");
     let error = factory.for_resource(&unknown).await.unwrap_err();
@@ -359,19 +368,19 @@ async fn packed_objects_are_read_when_they_are_wanted() {
     let server = server().await;
     server.create(config_map("default", "a", "1")).unwrap();
     let factory = factory(&server);
-    let packed = factory.informer_for::<ConfigMap>();
+    let packed = factory.informer::<ConfigMap>();
     let value = FieldPath::new(&["data", "key"]);
-    let by_value = move |map: &Packed<ConfigMap>, values: &mut IndexValues| {
-        if let Some(value) = map.field::<&str>(&value)? {
-            values.push(value);
-        }
-        Ok(())
-    };
-    packed.add_indexers([("value", IndexFunction::fallible(by_value))]).unwrap();
+    packed
+        .index("value", move |map, values| {
+            if let Some(value) = map.field::<&str>(&value)? {
+                values.push(value);
+            }
+            Ok(())
+        })
+        .unwrap();
     let (tell, mut told) = tokio::sync::watch::channel(0);
-    let handler = packed.handler().for_each(move |event: &Event<Arc<Packed<ConfigMap>>>| {
-        let typed = event.object().map(|map| map.typed().unwrap());
-        assert!(typed.is_some_and(|map| map.data.is_some()));
+    let handler = packed.handler().for_each(move |event| {
+        assert!(event.object().is_some_and(|map| map.decode().unwrap().data.is_some()));
         tell.send_modify(|told| *told += 1);
     });
     handler.unwrap();
@@ -380,11 +389,12 @@ async fn packed_objects_are_read_when_they_are_wanted() {
     packed.wait_for_until(&version(&written), soon()).await.unwrap();
     tokio::time::timeout_at(soon(), told.wait_for(|told| *told == 2)).await.unwrap().unwrap();
 
-    let two = packed.store().by_index("value", "2").unwrap();
+    let now = packed.snapshot();
+    let two = now.by_index("value", "2").unwrap();
     assert_eq!(two.len(), 1);
     assert_eq!((two[0].key().to_string(), two[0].label("value")), ("kube-public/b".into(), Some("2")));
-    assert_eq!(two[0].typed().unwrap().data.as_ref().unwrap()["key"], "2");
-    assert_eq!(packed.store().by_index(NAMESPACE_INDEX, "default").unwrap().len(), 1);
+    assert_eq!(two[0].decode().unwrap().data.as_ref().unwrap()["key"], "2");
+    assert_eq!(packed.snapshot().by_index(NAMESPACE_INDEX, "default").unwrap().len(), 1);
     factory.shutdown().await.unwrap();
     server.shutdown().await;
 }
@@ -392,19 +402,20 @@ async fn packed_objects_are_read_when_they_are_wanted() {
 // contract: F-06
 #[tokio::test]
 async fn a_lister_reads_what_the_informer_keeps() {
-    a_lister_reads_what_the_informer_keeps_in::<PackedObjects>().await;
-    a_lister_reads_what_the_informer_keeps_in::<EagerObjects>().await;
+    for decode in POLICIES {
+        a_lister_reads_what_the_informer_keeps_in(decode).await;
+    }
 }
 
-async fn a_lister_reads_what_the_informer_keeps_in<O: Form>() {
+async fn a_lister_reads_what_the_informer_keeps_in(decode: Decode) {
     let server = server().await;
     server.create(config_map("default", "a", "1")).unwrap();
-    let factory = O::of(factory(&server));
+    let factory = factory_with(&server, decode);
     let maps = factory.core().v1().config_maps();
     let lister = maps.lister();
     synced(&factory).await;
     let written = server.create(config_map("kube-public", "b", "2")).unwrap();
-    maps.informer().wait_for_until(&version(&written), soon()).await.unwrap();
+    maps.wait_for_until(&version(&written), soon()).await.unwrap();
 
     assert_eq!(lister.list(&LabelSelector::everything()).len(), 2);
     let two: LabelSelector = "value in (2, 3)".parse().unwrap();
@@ -446,7 +457,7 @@ async fn a_server_that_comes_up_late_is_waited_for() {
     let factory =
         builder(&first).on_error(move |failure| drop(failed.try_send(failure.error.to_string()))).build();
     first.shutdown().await;
-    let maps = factory.informer_for::<ConfigMap>();
+    let maps = factory.informer::<ConfigMap>();
     factory.start().unwrap();
     failures.recv().await.unwrap();
     let error = maps.wait_for_sync_until(tokio::time::Instant::now()).await.unwrap_err().to_string();
@@ -486,9 +497,12 @@ async fn a_start_at_the_time_of_a_shutdown_starts_nothing_behind_it() {
 async fn an_informer_that_somebody_else_runs_is_none_of_the_factorys_troubles() {
     let server = server().await;
     let factory = factory(&server);
-    let maps = factory.informer_for::<ConfigMap>();
+    let maps = factory.informer::<ConfigMap>();
     let cancel = tokio_util::sync::CancellationToken::new();
-    let running = maps.spawn(cancel.clone());
+    let running = tokio::spawn({
+        let (maps, cancel) = (maps.clone(), cancel.clone());
+        async move { maps.run(cancel).await }
+    });
     maps.wait_for_sync_until(soon()).await.unwrap();
     factory.start().unwrap();
     factory.shutdown().await.unwrap();
@@ -510,7 +524,7 @@ async fn names_that_are_no_segment_of_a_path_are_errors_and_no_requests() {
         let kind = GroupVersionKind::gvk(bad, "v1", "Pod");
         assert!(matches!(factory.for_kind(&kind).await, Err(Error::Name(_))));
 
-        let pods = factory.core().v1().pods().informer();
+        let pods = factory.core().v1().pods();
         factory.start().unwrap();
         let failed = async {
             loop {

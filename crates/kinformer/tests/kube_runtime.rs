@@ -8,7 +8,7 @@ use std::sync::Arc;
 use futures::stream::{FusedStream, Stream, StreamExt as _};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kinformer::runtime::{reflector_store, watcher_events};
-use kinformer::{Object, SharedIndexInformer, SharedInformerFactory, Typed, client};
+use kinformer::{Informer, SharedInformerFactory, client};
 use kinformer_apiserver::ApiServer;
 use kube_runtime::controller::{Action, Controller};
 use kube_runtime::{WatchStreamExt as _, watcher};
@@ -46,22 +46,19 @@ async fn next(
 #[tokio::test]
 async fn an_informer_is_a_watcher() {
     let (server, factory) = server().await;
-    let informer = factory.informer_for::<ConfigMap>();
+    let informer = factory.informer::<ConfigMap>();
     is_a_watcher(server, factory, informer).await;
 }
 
 #[tokio::test]
 async fn an_eager_informer_is_a_watcher() {
     let (server, factory) = server().await;
-    let informer = factory.eager().informer_for::<ConfigMap>();
+    let informer = factory.informer::<ConfigMap>();
+    informer.decode_on_arrival();
     is_a_watcher(server, factory, informer).await;
 }
 
-async fn is_a_watcher<T: Object + Typed<ConfigMap>>(
-    server: ApiServer,
-    factory: SharedInformerFactory,
-    informer: SharedIndexInformer<T>,
-) {
+async fn is_a_watcher(server: ApiServer, factory: SharedInformerFactory, informer: Informer<ConfigMap>) {
     let mut early = Box::pin(watcher_events(&informer).unwrap());
     factory.start().unwrap();
 
@@ -94,7 +91,7 @@ async fn is_a_watcher<T: Object + Typed<ConfigMap>>(
 #[tokio::test]
 async fn a_watcher_that_is_polled_after_its_end_is_at_its_end() {
     let (server, factory) = server().await;
-    let informer = factory.informer_for::<ConfigMap>();
+    let informer = factory.informer::<ConfigMap>();
     let mut events = Box::pin(watcher_events(&informer).unwrap());
     let (_store, reflected) = reflector_store(&informer).unwrap();
     let mut reflected = Box::pin(reflected);
@@ -113,7 +110,7 @@ async fn a_watcher_that_is_polled_after_its_end_is_at_its_end() {
 #[tokio::test]
 async fn two_controllers_share_one_watch() {
     let (server, factory) = server().await;
-    let informer = factory.informer_for::<ConfigMap>();
+    let informer = factory.informer::<ConfigMap>();
     let (told, mut reconciled) = mpsc::channel(64);
     let mut controllers = Vec::new();
     for number in 0..2 {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use common::{config_map, factory, server, soon, synced, watches};
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
-use kinformer::{Phase, SharedIndexInformer};
+use kinformer::{Informer, Phase};
 
 // contract: F-07
 #[tokio::test]
@@ -20,7 +20,7 @@ async fn an_informer_goes_with_its_last_lease() {
     let third = second.clone();
     synced(&factory).await;
     watches(&server, 1).await;
-    let object = Arc::downgrade(&first.get_by_key(("default", "a")).unwrap());
+    let object = Arc::downgrade(first.get(("default", "a")).unwrap().object());
     // What a handler registers is no holder.
     let handler = first.handler().for_each(|_| {}).unwrap();
     handler.synced_until(soon()).await.unwrap();
@@ -37,7 +37,7 @@ async fn an_informer_goes_with_its_last_lease() {
     let again = maps.lease();
     assert_eq!(again.phase(), Phase::NotStarted);
     synced(&factory).await;
-    assert_eq!(again.store().len(), 1);
+    assert_eq!(again.len(), 1);
     watches(&server, 1).await;
     factory.shutdown().await.unwrap();
     server.shutdown().await;
@@ -50,7 +50,8 @@ async fn what_the_factory_keeps_goes_on_without_leases() {
     let factory = factory(&server);
     let maps = factory.core().v1().config_maps();
     let lease = maps.lease();
-    let kept = maps.informer();
+    let kept = maps.clone();
+    kept.handler().for_each(|_| {}).unwrap();
     synced(&factory).await;
     lease.release().await;
     assert_eq!(kept.phase(), Phase::Running);
@@ -64,7 +65,8 @@ async fn what_the_factory_keeps_goes_on_without_leases() {
     watches(&server, 0).await;
     drop(lease);
 
-    let new = maps.informer();
+    // Asked for again, it is a new one.
+    let new = factory.core().v1().config_maps();
     synced(&factory).await;
     assert_eq!(new.phase(), Phase::Running);
     factory.shutdown().await.unwrap();
@@ -79,7 +81,7 @@ async fn what_was_never_started_is_released_as_well() {
     let lease = factory.core().v1().secrets().lease();
     let informer = lease.clone();
     drop(lease);
-    let clone = SharedIndexInformer::clone(&informer);
+    let clone = Informer::clone(&informer);
     let waiting = tokio::spawn(async move { clone.wait_for_sync().await });
     tokio::time::timeout_at(soon(), informer.release()).await.unwrap();
     let waited = tokio::time::timeout_at(soon(), waiting).await.unwrap().unwrap();
@@ -119,8 +121,8 @@ async fn leases_taken_and_given_back_at_the_same_time() {
     watches(&server, 0).await;
     // No one is left in the registry either.
     assert_eq!(factory.wait_for_cache_sync().await.iter().len(), 0);
-    let informer = factory.informer_for::<Secret>();
-    factory.informer_for::<ConfigMap>();
+    let informer = factory.informer::<Secret>();
+    factory.informer::<ConfigMap>();
     synced(&factory).await;
     assert_eq!(informer.phase(), Phase::Running);
     factory.shutdown().await.unwrap();

@@ -1,27 +1,25 @@
 //! Listers over a store.
 #![allow(clippy::unwrap_used)]
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Pod;
-use kinformer::{Error, LabelSelector, Lister};
-use kinformer_core::{KeyRef, Object, ObjectKey};
+use kinformer::{Error, LabelSelector, Lister, Packed, PackedObject};
+use kinformer_core::{KeyRef, ObjectKey};
+use kinformer_kube::ObjectDecoder;
 use kinformer_store::{IndexFunction, Indexer, NAMESPACE_INDEX, Reader};
 use proptest::prelude::*;
+use serde_json::json;
 
-fn pod(key: &str, labels: &[(&str, &str)]) -> Pod {
-    let (namespace, name) =
-        key.split_once('/').map_or((None, key), |(namespace, name)| (Some(namespace), name));
-    let mut pod = Pod::default();
-    pod.metadata.namespace = namespace.map(str::to_owned);
-    pod.metadata.name = Some(name.to_owned());
-    let labels = labels.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned()));
-    pod.metadata.labels = Some(labels.collect());
-    pod
+fn pod(key: &str, labels: &[(&str, &str)]) -> PackedObject {
+    let (namespace, name) = key.split_once('/').unwrap_or(("", key));
+    let labels: BTreeMap<&str, &str> = labels.iter().copied().collect();
+    let json = json!({"metadata": {"namespace": namespace, "name": name, "labels": labels}});
+    PackedObject::encode(&json, &ObjectDecoder::json()).unwrap()
 }
 
-fn store(indexed: bool, pods: Vec<Pod>) -> Arc<Indexer<Pod>> {
+fn store(indexed: bool, pods: Vec<PackedObject>) -> Arc<Indexer<PackedObject>> {
     let mut builder = Indexer::builder();
     if indexed {
         builder = builder.index(NAMESPACE_INDEX, IndexFunction::by_namespace());
@@ -31,7 +29,7 @@ fn store(indexed: bool, pods: Vec<Pod>) -> Arc<Indexer<Pod>> {
     Arc::new(store)
 }
 
-fn some() -> Vec<Pod> {
+fn some() -> Vec<PackedObject> {
     vec![
         pod("a/web-0", &[("app", "web")]),
         pod("a/db-0", &[("app", "db")]),
@@ -40,7 +38,7 @@ fn some() -> Vec<Pod> {
     ]
 }
 
-fn keys(pods: &[Arc<Pod>]) -> BTreeSet<String> {
+fn keys(pods: &[Packed<Pod>]) -> BTreeSet<String> {
     pods.iter().map(|pod| pod.key().to_string()).collect()
 }
 
@@ -56,17 +54,17 @@ fn selector(text: &str) -> LabelSelector {
 #[test]
 fn objects_are_listed_by_label_in_all_namespaces_and_in_one() {
     for indexed in [true, false] {
-        let pods = Lister::new(Reader::new(store(indexed, some())));
+        let pods = Lister::<Pod>::new(Reader::new(store(indexed, some())));
         let everything = LabelSelector::everything();
         assert_eq!(keys(&pods.list(&everything)), set(&["a/db-0", "a/web-0", "b/web-0", "node"]));
         assert_eq!(keys(&pods.list(&selector("app=web"))), set(&["a/web-0", "b/web-0", "node"]));
         assert_eq!(keys(&pods.list(&selector("app=web,!canary"))), set(&["a/web-0", "node"]));
-        assert_eq!(pods.list(&LabelSelector::nothing()), []);
+        assert!(pods.list(&LabelSelector::nothing()).is_empty());
 
         let a = pods.namespace("a");
         assert_eq!(keys(&a.list(&everything)), set(&["a/db-0", "a/web-0"]));
         assert_eq!(keys(&a.list(&selector("app!=web"))), set(&["a/db-0"]));
-        assert_eq!(pods.namespace("c").list(&everything), []);
+        assert!(pods.namespace("c").list(&everything).is_empty());
         assert_eq!(pods.namespace("").list(&everything).len(), 4, "no namespace is all of them");
         assert_eq!(pods.namespace("").list(&selector("app=web")).len(), 3);
         let mut visited = 0;
@@ -78,12 +76,12 @@ fn objects_are_listed_by_label_in_all_namespaces_and_in_one() {
 // contract: F-06
 #[test]
 fn an_object_is_got_by_its_key_or_told_to_be_missing() {
-    let pods = Lister::new(Reader::new(store(true, some())));
+    let pods = Lister::<Pod>::new(Reader::new(store(true, some())));
     assert_eq!(pods.get("a/web-0").unwrap().key().to_string(), "a/web-0");
     assert_eq!(pods.get("node").unwrap().key().to_string(), "node");
     assert_eq!(pods.namespace("b").get("web-0").unwrap().key().to_string(), "b/web-0");
 
-    let missing = |found: Result<Arc<Pod>, Error>, asked: &str| matches!(found, Err(Error::NotFound { resource, key }) if &*resource == "Pod" && key == asked);
+    let missing = |found: Result<Packed<Pod>, Error>, asked: &str| matches!(found, Err(Error::NotFound { resource, key }) if &*resource == "Pod" && key == asked);
     assert!(missing(pods.get("a/web-1"), "a/web-1"));
     assert!(missing(pods.namespace("c").get("web-0"), "c/web-0"));
     assert!(missing(pods.namespace("a").get("node"), "a/node"));
@@ -94,18 +92,18 @@ fn an_object_is_got_by_its_key_or_told_to_be_missing() {
 // contract: F-06, O-20
 #[test]
 fn a_lister_takes_a_key_in_every_form() {
-    let pods = Lister::new(Reader::new(store(true, some())));
+    let pods = Lister::<Pod>::new(Reader::new(store(true, some())));
     let pod = pods.get("a/web-0").unwrap();
     let key = ObjectKey::new("a", "web-0").unwrap();
     for same in [
         pods.get(&"a/web-0".to_owned()),
-        pods.get(("a", "web-0")),
+        pods.get("a/web-0"),
         pods.get(&key),
         pods.get(KeyRef::new("a", "web-0")),
     ] {
-        assert!(Arc::ptr_eq(&same.unwrap(), &pod));
+        assert!(same.unwrap().ptr_eq(&pod));
     }
-    assert!(Arc::ptr_eq(&pods.get("node").unwrap(), &pods.get(KeyRef::named("node")).unwrap()));
+    assert!(pods.get("node").unwrap().ptr_eq(&pods.get(KeyRef::named("node")).unwrap()));
     for text in ["", "a/", "/web-0", "a/web-0/log"] {
         let error = pods.get(text).unwrap_err();
         assert!(matches!(&error, Error::Key(error) if error.key() == text), "{text:?}: {error}");
@@ -122,15 +120,15 @@ fn a_lister_takes_a_key_in_every_form() {
 #[test]
 fn what_is_listed_is_what_the_store_shares_and_keeps_up_with_it() {
     let store = store(true, some());
-    let pods = Lister::new(Reader::new(store.clone()));
+    let pods = Lister::<Pod>::new(Reader::new(store.clone()));
     let all = pods.list(&selector("app=db"));
-    assert!(Arc::ptr_eq(&all[0], &store.get_by_key(("a", "db-0")).unwrap()), "nothing is copied");
-    assert!(Arc::ptr_eq(&all[0], &pods.namespace("a").get("db-0").unwrap()));
+    assert!(Arc::ptr_eq(all[0].object(), &store.get_by_key(("a", "db-0")).unwrap()), "nothing is copied");
+    assert!(all[0].ptr_eq(&pods.namespace("a").get("db-0").unwrap()));
 
     // A walk shows one state, whatever is written under it.
     let mut seen = Vec::new();
     pods.for_each(&selector("app=web"), |pod| {
-        seen.push(pod.clone());
+        seen.push(pod.to_owned());
         store.delete_by_key(("a", "web-0"));
         store.delete_by_key(("b", "web-0"));
         store.delete_by_key(KeyRef::named("node"));
@@ -151,12 +149,12 @@ proptest! {
         let operator = if negated { "!=" } else { "=" };
         let selector = selector(&format!("app{operator}{value}"));
         for indexed in [true, false] {
-            let all: Vec<Pod> =
+            let all: Vec<PackedObject> =
                 objects.iter().map(|(ns, name, app)| pod(&format!("{ns}/{name}"), &[("app", app)])).collect();
-            let pods = Lister::new(Reader::new(store(indexed, all)));
+            let pods = Lister::<Pod>::new(Reader::new(store(indexed, all)));
             let expected = |namespace: Option<&str>| -> BTreeSet<String> {
-                let all = pods.reader().list();
-                let all = all.iter().filter(|pod| namespace.is_none_or(|ns| pod.key().namespace() == Some(ns)));
+                let all = pods.list(&LabelSelector::everything());
+                let all = all.iter().filter(|pod| namespace.is_none_or(|ns| pod.namespace() == Some(ns)));
                 let chosen = all.filter(|pod| (pod.label("app") == Some(&value)) != negated);
                 chosen.map(|pod| pod.key().to_string()).collect()
             };
@@ -164,7 +162,7 @@ proptest! {
             let there = pods.namespace(namespace.as_str());
             prop_assert_eq!(keys(&there.list(&selector)), expected(Some(&namespace)));
             let mut visited = Vec::new();
-            there.for_each(&selector, |pod| visited.push(pod.clone()));
+            there.for_each(&selector, |pod| visited.push(pod.to_owned()));
             prop_assert_eq!(visited.len(), expected(Some(&namespace)).len());
         }
     }

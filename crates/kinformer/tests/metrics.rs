@@ -4,9 +4,7 @@
 
 use k8s_openapi::api::core::v1::{Node, Pod};
 use kinformer::prometheus::InformerCollector;
-use kinformer::{
-    EagerObjects, Object, SharedIndexInformer, SharedInformerFactory, SharedInformerFactoryBuilder,
-};
+use kinformer::{Informer, SharedInformerFactory, SharedInformerFactoryBuilder};
 use kube_core::discovery::{ApiResource, Scope};
 use prometheus_client::{encoding::text, registry::Registry};
 
@@ -26,29 +24,27 @@ fn labels(collector: &InformerCollector) -> Vec<String> {
     lines.map(str::to_owned).collect()
 }
 
-// contract: I-16, F-08
+// contract: I-16, F-12
 #[tokio::test]
 async fn the_informers_of_one_factory_differ_in_their_names() {
     let factory = builder().build();
     let collector = InformerCollector::new();
     let pods = ApiResource::erase::<Pod>(&());
+    let metadata = factory.metadata::<Pod>();
     let dynamic = factory.dynamic(pods, Scope::Namespaced);
-    let eager: SharedInformerFactory<EagerObjects> = factory.eager();
     let autoscaling = factory.autoscaling();
-    fn add<T: Object>(collector: &InformerCollector, informer: &SharedIndexInformer<T>) {
-        collector.add(informer).unwrap();
+    fn add<K>(collector: &InformerCollector, informer: &Informer<K>) {
+        informer.add_to(collector).unwrap();
     }
-    add(&collector, &factory.informer_for::<Pod>());
-    add(&collector, &factory.informer_for::<Pod>());
-    add(&collector, &eager.informer_for::<Pod>());
-    add(&collector, &factory.metadata::<Pod>().informer());
-    add(&collector, &dynamic.informer());
-    add(&collector, &dynamic.packed().informer());
-    add(&collector, &dynamic.metadata().informer());
-    add(&collector, &autoscaling.v1().horizontal_pod_autoscalers().informer());
-    add(&collector, &autoscaling.v2().horizontal_pod_autoscalers().informer());
+    add(&collector, &factory.informer::<Pod>());
+    add(&collector, &factory.informer::<Pod>());
+    add(&collector, &metadata);
+    add(&collector, &dynamic);
+    add(&collector, &dynamic.metadata());
+    add(&collector, &autoscaling.v1().horizontal_pod_autoscalers());
+    add(&collector, &autoscaling.v2().horizontal_pod_autoscalers());
     let labels = labels(&collector);
-    assert_eq!(labels.len(), 8, "{labels:#?}");
+    assert_eq!(labels.len(), 4, "{labels:#?}");
     let v2 = r#"{name="horizontalpodautoscalers.v2.autoscaling",resource="horizontalpodautoscalers.autoscaling"} 0"#;
     assert!(labels.iter().any(|line| line == v2), "{labels:#?}");
 }
@@ -58,18 +54,18 @@ async fn the_informers_of_one_factory_differ_in_their_names() {
 async fn factories_differ_in_their_namespaces_or_in_their_names() {
     let collector = InformerCollector::new();
     let [a, b] = ["team-a", "team-b"].map(|namespace| builder().namespace(namespace).build());
-    collector.add(&a.informer_for::<Pod>()).unwrap();
-    collector.add(&b.informer_for::<Pod>()).unwrap();
+    a.informer::<Pod>().add_to(&collector).unwrap();
+    b.informer::<Pod>().add_to(&collector).unwrap();
     assert_eq!(
         labels(&collector),
         ["team-a", "team-b"].map(|scope| format!(r#"{{name="pods",resource="pods",scope="{scope}"}} 0"#)),
     );
 
     // Nodes are in no namespace.
-    collector.add(&a.informer_for::<Node>()).unwrap();
-    let refused = collector.add(&b.informer_for::<Node>()).unwrap_err().to_string();
+    a.informer::<Node>().add_to(&collector).unwrap();
+    let refused = b.informer::<Node>().add_to(&collector).unwrap_err().to_string();
     assert!(refused.contains(r#""nodes" of "nodes""#) && refused.contains("another name"), "{refused}");
     let named = builder().named("b").build();
-    collector.add(&named.informer_for::<Node>()).unwrap();
+    named.informer::<Node>().add_to(&collector).unwrap();
     assert_eq!(labels(&collector).len(), 4);
 }

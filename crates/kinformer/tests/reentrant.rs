@@ -3,12 +3,9 @@
 
 mod common;
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use common::{builder, config_map, server, soon};
-use k8s_openapi::api::core::v1::ConfigMap;
-use kinformer::{Event, Packed};
 use kinformer_testing::reentrant::{self, AskWhenDropped};
 
 /// Waits with a waker that asks.
@@ -29,7 +26,7 @@ async fn a_factory_may_be_asked_from_logs_hooks_wakers_and_drops() {
         reentrant::ask_all("the error hook");
     };
     let factory = builder(&server).on_error(on_error).build();
-    let informer = factory.core().v1().config_maps().informer();
+    let informer = factory.core().v1().config_maps();
     let asked = reentrant::on_ask({
         let (factory, informer) = (factory.clone(), informer.clone());
         move || {
@@ -40,7 +37,7 @@ async fn a_factory_may_be_asked_from_logs_hooks_wakers_and_drops() {
     let handler = AskWhenDropped("the drop of a handler");
     let registration = informer
         .handler()
-        .for_each(move |_: &Event<Arc<Packed<ConfigMap>>>| {
+        .for_each(move |_| {
             let _ = &handler;
         })
         .unwrap();

@@ -52,7 +52,7 @@ fn says_that_start_is_missing(text: &str) {
 fn a_runtime_that_ends_before_the_informers_ran_does_not_lose_them() {
     let (lasting, server) = lasting();
     let factory = factory_on(&lasting, &server);
-    let (maps, lease) = (factory.informer_for::<ConfigMap>(), factory.core().v1().secrets().lease());
+    let (maps, lease) = (factory.informer::<ConfigMap>(), factory.core().v1().secrets().lease());
     for _ in 0..3 {
         let brief = brief();
         brief.block_on(async { factory.start().unwrap() });
@@ -73,7 +73,7 @@ fn a_runtime_that_ends_before_the_informers_ran_does_not_lose_them() {
 fn a_runtime_that_is_gone_starts_nothing_and_loses_nothing() {
     let (lasting, server) = lasting();
     let factory = factory_on(&lasting, &server);
-    factory.informer_for::<ConfigMap>();
+    factory.informer::<ConfigMap>();
     let gone = {
         let brief = brief();
         brief.handle().clone()
@@ -88,7 +88,7 @@ fn a_runtime_that_is_gone_starts_nothing_and_loses_nothing() {
     });
     // The same with an end in between.
     let factory = factory_on(&lasting, &server);
-    let maps = factory.informer_for::<ConfigMap>();
+    let maps = factory.informer::<ConfigMap>();
     let lease = factory.core().v1().secrets().lease();
     {
         let _on = gone.enter();
@@ -139,14 +139,14 @@ fn waits_end_when_a_start_comes_to_nothing() {
 async fn informers_that_nobody_started_are_named() {
     let server = server().await;
     let factory = factory(&server);
-    let maps = factory.informer_for::<ConfigMap>();
+    let maps = factory.informer::<ConfigMap>();
     let error = in_time(factory.wait_for_cache_sync()).await.into_result().unwrap_err().to_string();
     says_that_start_is_missing(&error);
     assert!(error.contains("\"configmaps\""), "{error}");
 
     factory.start().unwrap();
-    factory.informer_for::<Secret>();
-    let _lease = factory.eager().core().v1().nodes().lease();
+    factory.informer::<Secret>();
+    let _lease = factory.core().v1().nodes().lease();
     for sync in [
         in_time(factory.wait_for_cache_sync()).await,
         in_time(factory.wait_for_cache_sync_until(soon())).await,
@@ -173,8 +173,11 @@ async fn what_runs_without_the_factory_is_waited_for_like_the_others() {
     let server = server().await;
     let factory = factory(&server);
     let cancel = CancellationToken::new();
-    let nodes = factory.informer_for::<Node>();
-    let task = nodes.spawn(cancel.clone());
+    let nodes = factory.informer::<Node>();
+    let task = tokio::spawn({
+        let (nodes, cancel) = (nodes.clone(), cancel.clone());
+        async move { nodes.run(cancel).await }
+    });
     // As soon as it runs.
     while nodes.phase() == Phase::NotStarted {
         tokio::task::yield_now().await;
@@ -193,10 +196,10 @@ async fn what_runs_without_the_factory_is_waited_for_like_the_others() {
 async fn after_a_shutdown_nothing_is_started_and_no_wait_hangs() {
     let server = server().await;
     let factory = factory(&server);
-    let maps = factory.informer_for::<ConfigMap>();
+    let maps = factory.informer::<ConfigMap>();
     in_time(factory.shutdown()).await.unwrap();
     factory.start().unwrap();
-    let late = factory.informer_for::<Secret>();
+    let late = factory.informer::<Secret>();
     assert!(maps.is_stopped() && late.is_stopped());
     let sync = in_time(factory.wait_for_cache_sync()).await;
     let told = told(&sync);
@@ -217,11 +220,11 @@ async fn what_others_release_is_no_longer_waited_for() {
     let factory = factory(&server);
     let lease = factory.core().v1().secrets().lease();
     let removed = factory.core().v1().nodes();
-    removed.informer();
+    removed.phase();
     // These never sync.
     server.faults().inject(Fault::internal_error().resource("secrets").always());
     server.faults().inject(Fault::internal_error().resource("nodes").always());
-    factory.informer_for::<ConfigMap>();
+    factory.informer::<ConfigMap>();
     factory.start().unwrap();
     let mut waiting = Box::pin(factory.wait_for_cache_sync());
     assert!(waiting.as_mut().now_or_never().is_none());
@@ -239,7 +242,7 @@ async fn what_others_release_is_no_longer_waited_for() {
 async fn waits_hold_while_leases_come_and_go() {
     let server = server().await;
     let factory = builder(&server).grace(Duration::from_secs(30)).build();
-    factory.informer_for::<ConfigMap>();
+    factory.informer::<ConfigMap>();
     for round in 0..100_usize {
         let lease = factory.core().v1().nodes().lease();
         factory.start().unwrap();

@@ -51,7 +51,8 @@ mod path;
 pub use client::{client, client_http1, drop_credentials, sends_credentials};
 pub use error::Error;
 pub use kinformer_wire::{
-    DecodeAs, Decoded, DecodedRef, Encoding, FieldPath, FromWire, ManagedFields, Packed, PackedObject, Typed,
+    DecodeAs, Decoded, DecodedRef, Encoding, FieldPath, FromWire, ManagedFields, ObjectDecoder, Packed,
+    PackedObject, PackedRef,
 };
 pub use lister_watcher::KubeListerWatcher;
 pub use params::Params;

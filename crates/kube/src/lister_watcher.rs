@@ -16,8 +16,8 @@ use kinformer_reflector::{
     WatchStream,
 };
 use kinformer_wire::{
-    Encoding, FieldPath, FromWire, ListDecoder, ManagedFields, ObjectDecoder, Packed, RawEvent, WatchDecoder,
-    is_built_in,
+    Encoding, FieldPath, FromWire, ListDecoder, ManagedFields, ObjectDecoder, PackedObject, RawEvent,
+    WatchDecoder, is_built_in,
 };
 use kube_client::Client;
 use kube_client::client::Body;
@@ -50,8 +50,10 @@ pub struct KubeListerWatcher<K> {
     idle: Duration,
     support: WatchListSupport,
     probes: ProbeBudget,
-    kind: std::marker::PhantomData<fn() -> K>,
+    arrival: Option<Arc<Arrival<K>>>,
 }
+
+type Arrival<K> = dyn Fn(&Arc<K>) + Send + Sync;
 
 /// What asks for the metadata of a list.
 const METADATA_LIST: &str = ";as=PartialObjectMetadataList;g=meta.k8s.io;v=v1";
@@ -98,12 +100,9 @@ impl<K: Resource<DynamicType = ApiResource>> KubeListerWatcher<K> {
     }
 }
 
-impl<K> KubeListerWatcher<Packed<K>> {
+impl KubeListerWatcher<PackedObject> {
     /// All objects of a type that knows its own kind, kept as they come: each is decoded when it is read.
-    pub fn packed(client: Client) -> Self
-    where
-        K: Resource<DynamicType = ()>,
-    {
+    pub fn packed<K: Resource<DynamicType = ()>>(client: Client) -> Self {
         Self::packed_dynamic(client, ApiResource::erase::<K>(&()))
     }
 
@@ -111,6 +110,11 @@ impl<K> KubeListerWatcher<Packed<K>> {
     pub fn packed_dynamic(client: Client, resource: ApiResource) -> Self {
         // What an object is cannot be told by whether it decodes.
         Self::of(client, resource, false, true)
+    }
+
+    /// Only the metadata of a resource that is named here, as `PartialObjectMetadata`.
+    pub fn packed_metadata(client: Client, resource: ApiResource) -> Self {
+        Self::of(client, resource, true, true)
     }
 }
 
@@ -142,7 +146,7 @@ impl<K> KubeListerWatcher<K> {
             idle: IDLE,
             support: WatchListSupport::default(),
             probes: ProbeBudget::default(),
-            kind: std::marker::PhantomData,
+            arrival: None,
         }
     }
 
@@ -253,6 +257,20 @@ impl<K> KubeListerWatcher<K> {
         self
     }
 
+    /// Called with every object that arrives and takes no part of what is held already, before it is delivered. Must not
+    /// block.
+    #[must_use]
+    pub fn on_arrival(mut self, arrival: impl Fn(&Arc<K>) + Send + Sync + 'static) -> Self {
+        self.arrival = Some(Arc::new(arrival));
+        self
+    }
+
+    fn arrived(&self, object: &Arc<K>) {
+        if let Some(arrival) = &self.arrival {
+            arrival(object);
+        }
+    }
+
     /// The resource that is listed and watched.
     pub fn resource(&self) -> &ApiResource {
         &self.resource.resource
@@ -331,7 +349,11 @@ impl<K: Object + FromWire> ListerWatcher<K> for KubeListerWatcher<K> {
             let Some(chunk) = chunk.map_err(|_| ApiError::Timeout { after: self.idle })? else { break };
             let fed = decoder.feed(&chunk?, |item| {
                 match decode::item(item, &objects_in, position) {
-                    Ok(Ok(object)) => objects.push(options.exchange(object)),
+                    Ok(Ok(object)) => {
+                        let object = options.exchange(object);
+                        self.arrived(&object);
+                        objects.push(object);
+                    }
                     Ok(Err(error)) => undecodable.push(error),
                     Err(kind) => other_kind = Some(kind),
                 }
@@ -360,6 +382,7 @@ impl<K: Object + FromWire> ListerWatcher<K> for KubeListerWatcher<K> {
             decoder: Some(WatchDecoder::of(encoding, self.managed_fields)),
             objects: self.decoder(encoding)?,
             ready: VecDeque::new(),
+            arrival: self.arrival.clone(),
         };
         Ok(events.into_stream().boxed())
     }
@@ -428,6 +451,7 @@ struct Events<K> {
     decoder: Option<WatchDecoder>,
     objects: ObjectDecoder,
     ready: VecDeque<Result<WatchEvent<K>, ApiError>>,
+    arrival: Option<Arc<Arrival<K>>>,
 }
 
 impl<K: Object + FromWire> Events<K> {
@@ -446,13 +470,24 @@ impl<K: Object + FromWire> Events<K> {
     }
 
     fn take(&mut self, chunk: Option<Result<Bytes, ApiError>>) {
-        let Self { decoder, objects, ready, .. } = self;
+        let Self { decoder, objects, ready, arrival, .. } = self;
         // Nothing counts after an error.
         let mut ended = false;
         let mut on_event = |event: Result<RawEvent<'_>, kinformer_wire::Error>| {
             if !ended {
                 let event = decode::event(event, objects);
                 ended = event.is_err();
+                if let (
+                    Some(arrival),
+                    Ok(
+                        WatchEvent::Added(object)
+                        | WatchEvent::Modified(object)
+                        | WatchEvent::Deleted(object),
+                    ),
+                ) = (&arrival, &event)
+                {
+                    arrival(object);
+                }
                 ready.push_back(event);
             }
         };
@@ -497,7 +532,7 @@ impl<K> Clone for KubeListerWatcher<K> {
             idle: self.idle,
             support: self.support.clone(),
             probes: self.probes.clone(),
-            kind: std::marker::PhantomData,
+            arrival: self.arrival.clone(),
         }
     }
 }

@@ -12,7 +12,7 @@ use common::{PATIENCE, config_map, follow, kube, labelled, options, server, serv
 use k8s_openapi::api::core::v1::ConfigMap;
 use kinformer_apiserver::ProtobufAnswers;
 use kinformer_core::Object;
-use kinformer_kube::{Encoding, Error, FieldPath, KubeListerWatcher, Packed};
+use kinformer_kube::{Encoding, Error, FieldPath, KubeListerWatcher};
 use kinformer_reflector::{ListOptions, ListerWatcher, WatchListMode, WatchOptions};
 use kube_core::metadata::PartialObjectMeta;
 use kube_core::{DynamicObject, GroupVersionKind};
@@ -97,7 +97,7 @@ async fn packed_objects_are_what_the_others_are() {
         for offered in [ProtobufAnswers::Offered, ProtobufAnswers::Refused] {
             let server = server_that(offered).await;
             server.create(config_map("a", "1")).unwrap();
-            let source = KubeListerWatcher::<Packed<ConfigMap>>::packed(kube(&server));
+            let source = KubeListerWatcher::packed::<ConfigMap>(kube(&server));
             let follower = follow(source.clone(), options(mode));
             follower.caught_up(&server).await;
             server.create(config_map("b", "2")).unwrap();
@@ -108,7 +108,7 @@ async fn packed_objects_are_what_the_others_are() {
             for map in &list.objects {
                 let packed = follower.store.get_by_key(map.key()).unwrap();
                 assert_eq!(packed.resource_version(), map.resource_version(), "{mode:?}");
-                let mut typed = ConfigMap::clone(&packed.typed().unwrap());
+                let mut typed = ConfigMap::clone(&packed.decode_as::<ConfigMap>().unwrap());
                 typed.metadata.managed_fields = None;
                 assert_eq!(typed, **map, "{mode:?} {offered:?}");
             }
@@ -128,7 +128,7 @@ async fn what_is_cut_is_stored_nowhere() {
             let eager = KubeListerWatcher::<ConfigMap>::new(kube(&server))
                 .encoding(encoding)
                 .drop_fields([FieldPath::new(&["data"])]);
-            let packed = KubeListerWatcher::<Packed<ConfigMap>>::packed(kube(&server))
+            let packed = KubeListerWatcher::packed::<ConfigMap>(kube(&server))
                 .drop_fields([FieldPath::new(&["data"])]);
             let packed = packed
                 .encoding(encoding)
@@ -144,7 +144,7 @@ async fn what_is_cut_is_stored_nowhere() {
                 let eager = eager.store.get_by_key(("default", name)).unwrap();
                 let packed = packed.store.get_by_key(("default", name)).unwrap();
                 assert_eq!((Object::label(&*eager, "app"), packed.label("app")), (Some("x"), None));
-                let typed = packed.typed().unwrap();
+                let typed = packed.decode_as::<ConfigMap>().unwrap();
                 assert_eq!((&typed.data, &eager.data), (&None, &None), "{mode:?} {encoding:?}");
                 assert_eq!(typed.metadata.uid, eager.metadata.uid);
             }

@@ -12,7 +12,7 @@ use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kinformer_core::Object;
-use kinformer_kube::{Encoding, FromWire, KubeListerWatcher, Packed};
+use kinformer_kube::{Encoding, FromWire, KubeListerWatcher};
 use kinformer_reflector::{ApiError, List, ListOptions, ListerWatcher, WatchEvent, WatchOptions};
 use kube_client::Client;
 use kube_core::discovery::ApiResource;
@@ -92,7 +92,7 @@ async fn ends_the_watch<K: Object + FromWire>(
 async fn an_event_that_cannot_be_read_ends_the_watch() {
     let pod = ["v1", "Pod"];
     ends_the_watch(KubeListerWatcher::<Pod>::new, pod).await;
-    ends_the_watch(KubeListerWatcher::<Packed<Pod>>::packed, pod).await;
+    ends_the_watch(KubeListerWatcher::packed::<Pod>, pod).await;
     ends_the_watch(dynamic, pod).await;
     let metadata = ["meta.k8s.io/v1", "PartialObjectMetadata"];
     ends_the_watch(KubeListerWatcher::<PartialObjectMeta<Pod>>::new, metadata).await;
@@ -231,7 +231,7 @@ async fn a_list_of_another_kind_is_refused() {
     ];
     for encoding in ENCODINGS {
         kinds_of_lists(KubeListerWatcher::<Pod>::new, pod("a", 1), encoding, &built_in).await;
-        kinds_of_lists(KubeListerWatcher::<Packed<Pod>>::packed, pod("a", 1), encoding, &built_in).await;
+        kinds_of_lists(KubeListerWatcher::packed::<Pod>, pod("a", 1), encoding, &built_in).await;
         kinds_of_lists(dynamic, pod("a", 1), encoding, &built_in).await;
         let metadata: [Case; 4] = [
             ("meta.k8s.io/v1", "PartialObjectMetadataList", true),
@@ -269,7 +269,7 @@ async fn a_custom_resource_may_call_its_list_as_it_likes() {
 #[tokio::test]
 async fn the_items_of_a_list_say_what_it_is_too() {
     let pods = Bench::new(KubeListerWatcher::<Pod>::new).await;
-    let packed = Bench::new(KubeListerWatcher::<Packed<Pod>>::packed).await;
+    let packed = Bench::new(KubeListerWatcher::packed::<Pod>).await;
     let service = pod("a", 1).of("v1", "Service");
     for kind in ["List", "PodList"] {
         let body = || list_of(Encoding::Json, "v1", kind, "9", "", &[service]);

@@ -46,6 +46,14 @@ pub enum Error {
         /// What the type says.
         problem: String,
     },
+    /// A value cannot be written as JSON.
+    #[error("{what} cannot be encoded: {problem}")]
+    Unencodable {
+        /// Its type.
+        what: &'static str,
+        /// What it says.
+        problem: String,
+    },
     /// An object in protobuf of a kind that is not built into Kubernetes, or not into the version whose types are
     /// known here. It can be had as JSON.
     #[error("nothing is known of the protobuf of {api_version} {kind}")]

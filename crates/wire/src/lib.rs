@@ -98,7 +98,7 @@ pub use identity::Identity;
 pub use list::{ListDecoder, ListEnvelope};
 pub use managed_fields::ManagedFields;
 pub use object_decoder::{ObjectDecoder, decode_answer};
-pub use packed::{DecodeAs, Decoded, DecodedRef, FromWire, Packed, PackedObject, Typed};
+pub use packed::{DecodeAs, Decoded, DecodedRef, FromWire, Packed, PackedObject, PackedRef};
 pub use protobuf::{ProtobufProblem, is_built_in};
 pub use received::{ItemError, Undecodable, WireEvent};
 pub use watch::{EventType, RawEvent, TypeMeta, WatchDecoder};

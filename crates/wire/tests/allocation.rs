@@ -5,7 +5,6 @@ use std::alloc::System;
 use std::hint::black_box;
 
 use k8s_openapi::api::core::v1::Pod;
-use kinformer_core::Object;
 use kinformer_wire::{
     Encoding, FieldPath, FromWire, ListDecoder, ManagedFields, ObjectDecoder, Packed, WatchDecoder,
     decode_answer,
@@ -63,7 +62,7 @@ fn decode_all(bytes: &[u8]) {
         .dropping([FieldPath::new(&["spec", "nodeSelector"])])
         .decoded_cache_size(0);
     if let Ok(packed) = Packed::<Pod>::from_wire(bytes, &dropping) {
-        let _ = black_box((packed.annotations(), packed.metadata::<Value>(), packed.typed()));
+        let _ = black_box((packed.annotations(), packed.metadata::<Value>(), packed.decode()));
         black_box((packed.key().name().len(), packed.labels().count()));
         let _ = black_box(packed.field::<&str>(&FieldPath::new(&["spec", "nodeName"])));
         let _ = black_box(packed.without_fields(&[&FieldPath::new(&["status"])]));

@@ -103,7 +103,7 @@ fn fields_of_packed_objects_are_read_at_any_depth() {
         for (decoder, object) in definitions(levels) {
             on_a_small_stack(|| {
                 let packed = Packed::<CustomResourceDefinition>::from_wire(&object, &decoder).unwrap();
-                let typed = decodes(packed.typed(), levels);
+                let typed = decodes(packed.decode(), levels);
                 let versions: Result<Option<Value>, _> = packed.field(&FieldPath::new(&["spec", "versions"]));
                 let at = decodes(versions, levels);
                 assert!(levels > 40 || typed && at, "{levels}");

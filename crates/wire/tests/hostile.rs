@@ -6,7 +6,6 @@ mod common;
 use k8s_openapi::api::apps::v1::ControllerRevision;
 use k8s_openapi::api::core::v1::{Pod, Secret};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-use kinformer_core::Object;
 use kinformer_wire::{
     Encoding, Error, FieldPath, FromWire, ObjectDecoder, Packed, ProtobufProblem, decode_answer,
 };
@@ -165,7 +164,7 @@ fn of_equal_keys_the_last_one_counts_however_they_are_read() {
         assert_eq!((packed.key().name(), packed.label("k")), ("n", Some("2")));
         assert_eq!(decoder.identify(object).key.unwrap().name(), "n");
         assert_eq!(packed.labels().collect::<Vec<_>>(), expected);
-        let typed = packed.typed().unwrap().metadata.labels.clone().unwrap();
+        let typed = packed.decode().unwrap().metadata.labels.clone().unwrap();
         assert_eq!(typed.iter().map(|(key, value)| (&**key, &**value)).collect::<Vec<_>>(), expected);
         let whole: Value = decoder.decode(object).unwrap();
         assert_eq!(whole["metadata"]["labels"], serde_json::json!({"a": "b", "k": "2"}));

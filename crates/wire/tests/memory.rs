@@ -57,7 +57,7 @@ fn all<K: DeserializeOwned + Send + Sync + 'static>(
     let mut packed = None;
     if decodes(what, bytes, || Packed::<K>::from_wire(bytes, decoder).map(|object| packed = Some(object))) {
         let packed = packed.unwrap();
-        assert_eq!(decodes(what, bytes, || packed.typed()), typed, "{what}");
+        assert_eq!(decodes(what, bytes, || packed.decode()), typed, "{what}");
         decodes(what, bytes, || packed.field::<Value>(&FieldPath::new(&["spec"])));
         decodes(what, bytes, || packed.metadata::<Value>());
         decodes(what, bytes, || packed.annotations());

@@ -31,7 +31,7 @@ async fn synced(client: Client, resources: &[(ApiResource, Scope)]) -> SharedInf
     let mut informers = 0;
     for (resource, scope) in resources {
         drop(dynamic(&factory.dynamic(resource.clone(), scope.clone())));
-        drop(factory.dynamic_metadata(resource.clone(), scope.clone()).informer());
+        drop(factory.dynamic_metadata(resource.clone(), scope.clone()));
         informers += 2;
         if informers == INFORMERS {
             break;

@@ -105,10 +105,10 @@ async fn every_kind(options: Options, lists: WatchListMode) -> Vec<(u64, u64)> {
     .await;
     let config_maps = factory.for_resource(&resource("", "v1", "configmaps")).await.unwrap();
     let typed = Told::new(kept!(factory.core().v1().config_maps()), CONFIG_MAPS);
-    let typed_metadata = Told::new(factory.metadata::<ConfigMap>().informer(), CONFIG_MAPS);
-    let dynamic_metadata = Told::new(config_maps.metadata().informer(), CONFIG_MAPS);
+    let typed_metadata = Told::new(factory.metadata::<ConfigMap>(), CONFIG_MAPS);
+    let dynamic_metadata = Told::new(config_maps.metadata(), CONFIG_MAPS);
     let whole = Told::new(dynamic(&config_maps), CONFIG_MAPS);
-    let custom_metadata = Told::new(widgets.metadata().informer(), WIDGETS);
+    let custom_metadata = Told::new(widgets.metadata(), WIDGETS);
     let custom = Told::new(dynamic(&widgets), WIDGETS);
 
     let config_maps = namespaced::<ConfigMap>(&client, "kinds");

@@ -1,6 +1,7 @@
 //! Informers that read the server as the mode of this run says, for tests that are the same in every mode.
 
 use std::collections::{BTreeMap, HashMap};
+use std::fmt::Debug;
 use std::sync::Arc;
 
 use e2e::{Mode, Objects};
@@ -8,15 +9,15 @@ use futures::stream::{BoxStream, StreamExt};
 use http::header::CONTENT_TYPE;
 use http::{Request, Response, Uri};
 use kinformer::{
-    Encoding, Event, GenericInformer, KeyRef, KnownKind, Object, Packed, Phase, ReflectorHandle,
-    ReflectorOptions, ResourceVersion, SharedIndexInformer, SharedInformerFactory,
-    SharedInformerFactoryBuilder, Statistics,
+    Encoding, Event, KeyRef, Object, Packed, Phase, ReflectorHandle, ReflectorOptions, ResourceVersion,
+    SharedInformerFactory, SharedInformerFactoryBuilder, Statistics,
 };
 use kube_client::Client;
 use kube_client::client::Body;
 use kube_core::DynamicObject;
 use parking_lot::Mutex;
 use serde::Serialize;
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 use tower::service_fn;
 
@@ -39,120 +40,91 @@ pub(crate) fn reading(options: ReflectorOptions) -> ReflectorOptions {
 /// The informer that an accessor of a factory gives, by [`Informer`]: `kept!(factory.core().v1().pods())`.
 macro_rules! kept {
     ($factory:ident . $($accessor:tt)+) => {
-        match $crate::mode::mode().objects {
-            ::e2e::Objects::Eager => $crate::mode::Informer::Eager($factory.eager().$($accessor)+.informer()),
-            ::e2e::Objects::Packed => $crate::mode::Informer::Packed($factory.packed().$($accessor)+.informer()),
-        }
+        $crate::mode::Informer::of(&$factory.$($accessor)+)
     };
 }
 pub(crate) use kept;
 
 /// The informer of a resource that is named.
-pub(crate) fn dynamic(resource: &GenericInformer<DynamicObject>) -> Informer<DynamicObject> {
-    match mode().objects {
-        Objects::Eager => Informer::Eager(resource.informer()),
-        Objects::Packed => Informer::Packed(resource.packed().informer()),
-    }
+pub(crate) fn dynamic(resource: &kinformer::Informer<DynamicObject>) -> Informer<DynamicObject> {
+    Informer::of(resource)
 }
 
-/// What an informer can keep in either form.
-pub(crate) trait Kind: Object + KnownKind + Serialize {}
+/// What objects can be read as.
+pub(crate) trait Kind: Object + Debug + DeserializeOwned + Clone + Serialize {}
 
-impl<K: Object + KnownKind + Serialize> Kind for K {}
+impl<K: Object + Debug + DeserializeOwned + Clone + Serialize> Kind for K {}
 
-/// An informer of a kind, whichever way it keeps objects.
+/// An informer of a kind, whenever it decodes objects.
 #[derive(Clone)]
-pub(crate) enum Informer<K: Object> {
-    Eager(SharedIndexInformer<K>),
-    Packed(SharedIndexInformer<Packed<K>>),
-}
+pub(crate) struct Informer<K: Object>(kinformer::Informer<K>);
 
-/// For what has one form only: metadata are never packed.
-impl<K: Object> From<SharedIndexInformer<K>> for Informer<K> {
-    fn from(informer: SharedIndexInformer<K>) -> Self {
-        Self::Eager(informer)
+/// For metadata, which are decoded when they are read.
+impl<K: Object> From<kinformer::Informer<K>> for Informer<K> {
+    fn from(informer: kinformer::Informer<K>) -> Self {
+        Self(informer)
     }
-}
-
-macro_rules! either {
-    ($self:ident, $informer:ident => $answer:expr) => {
-        match $self {
-            Self::Eager($informer) => $answer,
-            Self::Packed($informer) => $answer,
-        }
-    };
 }
 
 impl<K: Kind> Informer<K> {
+    /// The informer with the policy of this mode.
+    pub(crate) fn of(informer: &kinformer::Informer<K>) -> Self {
+        if mode().objects == Objects::Eager {
+            informer.decode_on_arrival();
+        }
+        // From now on the factory keeps it.
+        informer.phase();
+        Self(informer.clone())
+    }
+
     pub(crate) fn len(&self) -> usize {
-        either!(self, informer => informer.snapshot().len())
+        self.0.len()
     }
 
     pub(crate) fn version(&self) -> ResourceVersion {
-        either!(self, informer => informer.snapshot().resource_version().clone())
+        self.0.snapshot().resource_version().clone()
     }
 
     pub(crate) fn phase(&self) -> Phase {
-        either!(self, informer => informer.phase())
+        self.0.phase()
     }
 
     pub(crate) fn reflector(&self) -> &ReflectorHandle {
-        either!(self, informer => informer.reflector().unwrap())
+        self.0.reflector().unwrap()
     }
 
     pub(crate) fn statistics(&self) -> Statistics {
-        either!(self, informer => informer.metrics().reflector)
+        self.0.metrics().reflector
     }
 
     pub(crate) fn get(&self, key: &str) -> Option<Arc<K>> {
-        match self {
-            Self::Eager(informer) => informer.get_by_key(KeyRef::parse(key).unwrap()),
-            Self::Packed(informer) => {
-                informer.get_by_key(KeyRef::parse(key).unwrap()).map(|object| typed(&object))
-            }
-        }
+        self.0.get(KeyRef::parse(key).unwrap()).map(|object| typed(&object))
     }
 
     /// Everything in the store.
     pub(crate) fn objects(&self) -> Vec<Arc<K>> {
-        match self {
-            Self::Eager(informer) => informer.snapshot().iter().cloned().collect(),
-            Self::Packed(informer) => informer.snapshot().iter().map(|object| typed(object)).collect(),
-        }
+        self.0.snapshot().list().iter().map(typed).collect()
     }
 
     /// Adds a handler.
     pub(crate) fn tell(&self, mut hear: impl FnMut(Event<Arc<K>>) + Send + 'static) {
-        match self {
-            Self::Eager(informer) => {
-                informer.handler().named("witness").for_each(move |event: &Event<Arc<K>>| hear(event.clone()))
-            }
-            Self::Packed(informer) => {
-                let mut reader = Reader::default();
-                let handler = informer.handler().named("witness");
-                handler.for_each(move |event: &Event<Arc<Packed<K>>>| hear(reader.read(event)))
-            }
-        }
-        .unwrap();
+        let mut reader = Reader::default();
+        let handler = self.0.handler().named("witness");
+        handler.for_each(move |event| hear(reader.read(event))).unwrap();
     }
 
     pub(crate) fn stream(&self) -> BoxStream<'static, Event<Arc<K>>> {
-        match self {
-            Self::Eager(informer) => informer.stream().unwrap().boxed(),
-            Self::Packed(informer) => {
-                let mut reader = Reader::default();
-                informer.stream().unwrap().map(move |event| reader.read(&event)).boxed()
-            }
-        }
+        let mut reader = Reader::default();
+        self.0.stream().unwrap().map(move |event| reader.read(event)).boxed()
     }
 }
 
 /// What is ready of a packed object is what its type has.
 fn typed<K: Kind>(packed: &Packed<K>) -> Arc<K> {
-    let typed = Arc::new((*packed.typed().unwrap()).clone());
+    let typed = Arc::new((*packed.decode().unwrap()).clone());
     assert_eq!(packed.key(), typed.key());
     assert_eq!(packed.uid(), typed.uid());
-    assert_eq!(Object::resource_version(packed), Object::resource_version(&*typed));
+    assert_eq!(packed.resource_version(), Object::resource_version(&*typed));
     let ready: BTreeMap<&str, &str> = packed.labels().collect();
     assert_eq!(ready, Object::labels(&*typed).collect());
     typed
@@ -161,7 +133,7 @@ fn typed<K: Kind>(packed: &Packed<K>) -> Arc<K> {
 /// Reads events. Of what is told twice, in an update as the new state and then as the old one, the types are the same
 /// object too.
 struct Reader<K> {
-    last: HashMap<String, (Arc<Packed<K>>, Arc<K>)>,
+    last: HashMap<String, (Packed<K>, Arc<K>)>,
 }
 
 impl<K> Default for Reader<K> {
@@ -171,14 +143,14 @@ impl<K> Default for Reader<K> {
 }
 
 impl<K: Kind> Reader<K> {
-    fn read(&mut self, event: &Event<Arc<Packed<K>>>) -> Event<Arc<K>> {
-        event.clone().map(|object| self.object(&object))
+    fn read(&mut self, event: Event<Packed<K>>) -> Event<Arc<K>> {
+        event.map(|object| self.object(&object))
     }
 
-    fn object(&mut self, packed: &Arc<Packed<K>>) -> Arc<K> {
+    fn object(&mut self, packed: &Packed<K>) -> Arc<K> {
         let key = packed.key().to_string();
         match self.last.get(&key) {
-            Some((last, object)) if Arc::ptr_eq(last, packed) => object.clone(),
+            Some((last, object)) if last.ptr_eq(packed) => object.clone(),
             _ => {
                 let object = typed(packed);
                 self.last.insert(key, (packed.clone(), object.clone()));

@@ -7,8 +7,8 @@ use std::time::Duration;
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{Node, Pod};
 use kinformer::{
-    Added, Buffer, Event, EventHandlerFuncs, IndexFunction, Registration, SharedIndexInformer,
-    SharedInformerFactory, Tombstone,
+    Added, Buffer, Event, EventHandlerFuncs, FromWire, IndexFunction, KubeListerWatcher, NAMESPACE_INDEX,
+    Object, Registration, SharedIndexInformer, SharedInformerFactory, Tombstone,
 };
 use kinformer_apiserver::ApiServer;
 use kinformer_core::with_causes;
@@ -73,12 +73,11 @@ impl Informers {
         let client = kinformer::client(server.config()?)
             .map_err(|error| Error::Config { what: server.url(), reason: with_causes(&error) })?;
         let factory = SharedInformerFactory::builder(client).grace(GRACE).build();
-        // Everything is read again and again, and so it is decoded at once; a factory keeps objects packed unless told
-        // so. Each informer is indexed by namespace already.
-        let eager = factory.eager();
-        let pods = eager.core().v1().pods().informer();
-        let nodes = eager.core().v1().nodes().informer();
-        let deployments = eager.apps().v1().deployments().informer();
+        // Everything is read again and again, and so these are informers of typed objects; those of the factory's own are
+        // packed.
+        let pods = typed::<Pod>(&factory, "pods")?;
+        let nodes = typed::<Node>(&factory, "nodes")?;
+        let deployments = typed::<Deployment>(&factory, "deployments.apps")?;
         let node = IndexFunction::new(|pod: &Pod, values| {
             if let Some(node) = pod.spec.as_ref().and_then(|spec| spec.node_name.as_deref()) {
                 values.push(node);
@@ -159,6 +158,19 @@ impl Informers {
             tracing::warn!(%error, "an informer did not end well");
         }
     }
+}
+
+/// An informer of typed objects.
+fn typed<K>(factory: &SharedInformerFactory, resource: &str) -> Result<SharedIndexInformer<K>, Error>
+where
+    K: kube_core::Resource<DynamicType = ()> + Object + FromWire,
+{
+    let make = |factory: &SharedInformerFactory| {
+        let source = KubeListerWatcher::<K>::new(factory.client().clone());
+        let builder = factory.builder_for(source, resource);
+        builder.index(NAMESPACE_INDEX, IndexFunction::by_namespace()).build()
+    };
+    factory.informer_with(make).map_err(mistake)
 }
 
 /// Every event, in order, as a line.

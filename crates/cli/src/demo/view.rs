@@ -2,7 +2,8 @@
 
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{Node, Pod};
-use kinformer::{Object, Snapshot};
+use kinformer::Object;
+use kinformer::generic::Snapshot;
 use kinformer_store::Error;
 
 use super::story;

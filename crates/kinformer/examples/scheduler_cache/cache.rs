@@ -6,7 +6,8 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{Node, Pod};
-use kinformer::{Event, KeyRef, Object, Snapshot};
+use kinformer::generic::Snapshot;
+use kinformer::{Event, KeyRef, Object};
 use serde_json::{Value, json};
 
 use crate::resources::{Resources, allocatable, requests};

@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{Node, Pod};
-use kinformer::{Object, ResourceVersion, SharedIndexInformer, SharedInformerFactory};
+use kinformer::{KubeListerWatcher, Object, ResourceVersion, SharedIndexInformer, SharedInformerFactory};
 use kinformer_apiserver::ApiServer;
 use kube_client::api::PostParams;
 use kube_client::config::{KubeConfigOptions, Kubeconfig};
@@ -40,8 +40,12 @@ impl Scheduler {
     async fn start(client: Client) -> Result<Self, Box<dyn Error>> {
         let factory = SharedInformerFactory::new(client.clone());
         // Every object is read as soon as it is heard of, and kept: decoded at once.
-        let eager = factory.eager();
-        let (nodes, pods) = (eager.core().v1().nodes().informer(), eager.core().v1().pods().informer());
+        let nodes = factory.informer_with(|factory| {
+            factory.builder_for(KubeListerWatcher::<Node>::new(client.clone()), "nodes").build()
+        })?;
+        let pods = factory.informer_with(|factory| {
+            factory.builder_for(KubeListerWatcher::<Pod>::new(client.clone()), "pods").build()
+        })?;
         let (cache, changes) = watch::channel(Cache::default());
         let cache = Arc::new(cache);
         // No order is needed between the two: a pod may come before its node.

@@ -2,140 +2,134 @@
 
 //! Kinds of the group `admissionregistration.k8s.io`.
 
-use crate::{GenericInformer, Objects, PackedObjects, SharedInformerFactory};
+use crate::{Informer, SharedInformerFactory};
 
-impl<O: Objects> SharedInformerFactory<O> {
+impl SharedInformerFactory {
     /// Kinds of the group `admissionregistration.k8s.io`.
-    pub fn admissionregistration(&self) -> Admissionregistration<'_, O> {
+    pub fn admissionregistration(&self) -> Admissionregistration<'_> {
         Admissionregistration(self)
     }
 }
 
 /// Kinds of the group `admissionregistration.k8s.io`, by version.
 #[derive(Clone, Copy, Debug)]
-pub struct Admissionregistration<'a, O = PackedObjects>(&'a SharedInformerFactory<O>);
+pub struct Admissionregistration<'a>(&'a SharedInformerFactory);
 
-impl<'a, O: Objects> Admissionregistration<'a, O> {
+impl<'a> Admissionregistration<'a> {
     /// Its version `v1`.
-    pub fn v1(self) -> AdmissionregistrationV1<'a, O> {
+    pub fn v1(self) -> AdmissionregistrationV1<'a> {
         AdmissionregistrationV1(self.0)
     }
 
     /// Its version `v1beta1`.
-    pub fn v1beta1(self) -> AdmissionregistrationV1beta1<'a, O> {
+    pub fn v1beta1(self) -> AdmissionregistrationV1beta1<'a> {
         AdmissionregistrationV1beta1(self.0)
     }
 
     /// Its version `v1alpha1`.
-    pub fn v1alpha1(self) -> AdmissionregistrationV1alpha1<'a, O> {
+    pub fn v1alpha1(self) -> AdmissionregistrationV1alpha1<'a> {
         AdmissionregistrationV1alpha1(self.0)
     }
 }
 
 /// Kinds of the group `admissionregistration.k8s.io`, version `v1`.
 #[derive(Clone, Copy, Debug)]
-pub struct AdmissionregistrationV1<'a, O = PackedObjects>(&'a SharedInformerFactory<O>);
+pub struct AdmissionregistrationV1<'a>(&'a SharedInformerFactory);
 
-impl<O: Objects> AdmissionregistrationV1<'_, O> {
+impl AdmissionregistrationV1<'_> {
     k8s_openapi::k8s_if_ge_1_36! {
         /// `MutatingAdmissionPolicy` of `admissionregistration.k8s.io/v1`, cluster-scoped. Since Kubernetes 1.36.
-        pub fn mutating_admission_policies(self) -> GenericInformer<O::Of<k8s_openapi::api::admissionregistration::v1::MutatingAdmissionPolicy>> {
-            self.0.generic::<k8s_openapi::api::admissionregistration::v1::MutatingAdmissionPolicy>()
+        pub fn mutating_admission_policies(self) -> Informer<k8s_openapi::api::admissionregistration::v1::MutatingAdmissionPolicy> {
+            self.0.informer::<k8s_openapi::api::admissionregistration::v1::MutatingAdmissionPolicy>()
         }
     }
 
     k8s_openapi::k8s_if_ge_1_36! {
         /// `MutatingAdmissionPolicyBinding` of `admissionregistration.k8s.io/v1`, cluster-scoped. Since Kubernetes 1.36.
-        pub fn mutating_admission_policy_bindings(self) -> GenericInformer<O::Of<k8s_openapi::api::admissionregistration::v1::MutatingAdmissionPolicyBinding>> {
-            self.0.generic::<k8s_openapi::api::admissionregistration::v1::MutatingAdmissionPolicyBinding>()
+        pub fn mutating_admission_policy_bindings(self) -> Informer<k8s_openapi::api::admissionregistration::v1::MutatingAdmissionPolicyBinding> {
+            self.0.informer::<k8s_openapi::api::admissionregistration::v1::MutatingAdmissionPolicyBinding>()
         }
     }
 
     /// `MutatingWebhookConfiguration` of `admissionregistration.k8s.io/v1`, cluster-scoped.
     pub fn mutating_webhook_configurations(
         self,
-    ) -> GenericInformer<O::Of<k8s_openapi::api::admissionregistration::v1::MutatingWebhookConfiguration>>
-    {
-        self.0.generic::<k8s_openapi::api::admissionregistration::v1::MutatingWebhookConfiguration>()
+    ) -> Informer<k8s_openapi::api::admissionregistration::v1::MutatingWebhookConfiguration> {
+        self.0.informer::<k8s_openapi::api::admissionregistration::v1::MutatingWebhookConfiguration>()
     }
 
     /// `ValidatingAdmissionPolicy` of `admissionregistration.k8s.io/v1`, cluster-scoped.
     pub fn validating_admission_policies(
         self,
-    ) -> GenericInformer<O::Of<k8s_openapi::api::admissionregistration::v1::ValidatingAdmissionPolicy>> {
-        self.0.generic::<k8s_openapi::api::admissionregistration::v1::ValidatingAdmissionPolicy>()
+    ) -> Informer<k8s_openapi::api::admissionregistration::v1::ValidatingAdmissionPolicy> {
+        self.0.informer::<k8s_openapi::api::admissionregistration::v1::ValidatingAdmissionPolicy>()
     }
 
     /// `ValidatingAdmissionPolicyBinding` of `admissionregistration.k8s.io/v1`, cluster-scoped.
     pub fn validating_admission_policy_bindings(
         self,
-    ) -> GenericInformer<O::Of<k8s_openapi::api::admissionregistration::v1::ValidatingAdmissionPolicyBinding>>
-    {
-        self.0.generic::<k8s_openapi::api::admissionregistration::v1::ValidatingAdmissionPolicyBinding>()
+    ) -> Informer<k8s_openapi::api::admissionregistration::v1::ValidatingAdmissionPolicyBinding> {
+        self.0.informer::<k8s_openapi::api::admissionregistration::v1::ValidatingAdmissionPolicyBinding>()
     }
 
     /// `ValidatingWebhookConfiguration` of `admissionregistration.k8s.io/v1`, cluster-scoped.
     pub fn validating_webhook_configurations(
         self,
-    ) -> GenericInformer<O::Of<k8s_openapi::api::admissionregistration::v1::ValidatingWebhookConfiguration>>
-    {
-        self.0.generic::<k8s_openapi::api::admissionregistration::v1::ValidatingWebhookConfiguration>()
+    ) -> Informer<k8s_openapi::api::admissionregistration::v1::ValidatingWebhookConfiguration> {
+        self.0.informer::<k8s_openapi::api::admissionregistration::v1::ValidatingWebhookConfiguration>()
     }
 }
 
 /// Kinds of the group `admissionregistration.k8s.io`, version `v1beta1`.
 #[derive(Clone, Copy, Debug)]
-pub struct AdmissionregistrationV1beta1<'a, O = PackedObjects>(&'a SharedInformerFactory<O>);
+pub struct AdmissionregistrationV1beta1<'a>(&'a SharedInformerFactory);
 
-impl<O: Objects> AdmissionregistrationV1beta1<'_, O> {
+impl AdmissionregistrationV1beta1<'_> {
     k8s_openapi::k8s_if_ge_1_34! {
         /// `MutatingAdmissionPolicy` of `admissionregistration.k8s.io/v1beta1`, cluster-scoped. Since Kubernetes 1.34.
-        pub fn mutating_admission_policies(self) -> GenericInformer<O::Of<k8s_openapi::api::admissionregistration::v1beta1::MutatingAdmissionPolicy>> {
-            self.0.generic::<k8s_openapi::api::admissionregistration::v1beta1::MutatingAdmissionPolicy>()
+        pub fn mutating_admission_policies(self) -> Informer<k8s_openapi::api::admissionregistration::v1beta1::MutatingAdmissionPolicy> {
+            self.0.informer::<k8s_openapi::api::admissionregistration::v1beta1::MutatingAdmissionPolicy>()
         }
     }
 
     k8s_openapi::k8s_if_ge_1_34! {
         /// `MutatingAdmissionPolicyBinding` of `admissionregistration.k8s.io/v1beta1`, cluster-scoped. Since Kubernetes 1.34.
-        pub fn mutating_admission_policy_bindings(self) -> GenericInformer<O::Of<k8s_openapi::api::admissionregistration::v1beta1::MutatingAdmissionPolicyBinding>> {
-            self.0.generic::<k8s_openapi::api::admissionregistration::v1beta1::MutatingAdmissionPolicyBinding>()
+        pub fn mutating_admission_policy_bindings(self) -> Informer<k8s_openapi::api::admissionregistration::v1beta1::MutatingAdmissionPolicyBinding> {
+            self.0.informer::<k8s_openapi::api::admissionregistration::v1beta1::MutatingAdmissionPolicyBinding>()
         }
     }
 
     k8s_openapi::k8s_if_le_1_33! {
         /// `ValidatingAdmissionPolicy` of `admissionregistration.k8s.io/v1beta1`, cluster-scoped. Until Kubernetes 1.33.
-        pub fn validating_admission_policies(self) -> GenericInformer<O::Of<k8s_openapi::api::admissionregistration::v1beta1::ValidatingAdmissionPolicy>> {
-            self.0.generic::<k8s_openapi::api::admissionregistration::v1beta1::ValidatingAdmissionPolicy>()
+        pub fn validating_admission_policies(self) -> Informer<k8s_openapi::api::admissionregistration::v1beta1::ValidatingAdmissionPolicy> {
+            self.0.informer::<k8s_openapi::api::admissionregistration::v1beta1::ValidatingAdmissionPolicy>()
         }
     }
 
     k8s_openapi::k8s_if_le_1_33! {
         /// `ValidatingAdmissionPolicyBinding` of `admissionregistration.k8s.io/v1beta1`, cluster-scoped. Until Kubernetes 1.33.
-        pub fn validating_admission_policy_bindings(self) -> GenericInformer<O::Of<k8s_openapi::api::admissionregistration::v1beta1::ValidatingAdmissionPolicyBinding>> {
-            self.0.generic::<k8s_openapi::api::admissionregistration::v1beta1::ValidatingAdmissionPolicyBinding>()
+        pub fn validating_admission_policy_bindings(self) -> Informer<k8s_openapi::api::admissionregistration::v1beta1::ValidatingAdmissionPolicyBinding> {
+            self.0.informer::<k8s_openapi::api::admissionregistration::v1beta1::ValidatingAdmissionPolicyBinding>()
         }
     }
 }
 
 /// Kinds of the group `admissionregistration.k8s.io`, version `v1alpha1`.
 #[derive(Clone, Copy, Debug)]
-pub struct AdmissionregistrationV1alpha1<'a, O = PackedObjects>(&'a SharedInformerFactory<O>);
+pub struct AdmissionregistrationV1alpha1<'a>(&'a SharedInformerFactory);
 
-impl<O: Objects> AdmissionregistrationV1alpha1<'_, O> {
+impl AdmissionregistrationV1alpha1<'_> {
     /// `MutatingAdmissionPolicy` of `admissionregistration.k8s.io/v1alpha1`, cluster-scoped.
     pub fn mutating_admission_policies(
         self,
-    ) -> GenericInformer<O::Of<k8s_openapi::api::admissionregistration::v1alpha1::MutatingAdmissionPolicy>>
-    {
-        self.0.generic::<k8s_openapi::api::admissionregistration::v1alpha1::MutatingAdmissionPolicy>()
+    ) -> Informer<k8s_openapi::api::admissionregistration::v1alpha1::MutatingAdmissionPolicy> {
+        self.0.informer::<k8s_openapi::api::admissionregistration::v1alpha1::MutatingAdmissionPolicy>()
     }
 
     /// `MutatingAdmissionPolicyBinding` of `admissionregistration.k8s.io/v1alpha1`, cluster-scoped.
     pub fn mutating_admission_policy_bindings(
         self,
-    ) -> GenericInformer<
-        O::Of<k8s_openapi::api::admissionregistration::v1alpha1::MutatingAdmissionPolicyBinding>,
-    > {
-        self.0.generic::<k8s_openapi::api::admissionregistration::v1alpha1::MutatingAdmissionPolicyBinding>()
+    ) -> Informer<k8s_openapi::api::admissionregistration::v1alpha1::MutatingAdmissionPolicyBinding> {
+        self.0.informer::<k8s_openapi::api::admissionregistration::v1alpha1::MutatingAdmissionPolicyBinding>()
     }
 }

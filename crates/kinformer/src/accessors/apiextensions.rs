@@ -2,37 +2,36 @@
 
 //! Kinds of the group `apiextensions.k8s.io`.
 
-use crate::{GenericInformer, Objects, PackedObjects, SharedInformerFactory};
+use crate::{Informer, SharedInformerFactory};
 
-impl<O: Objects> SharedInformerFactory<O> {
+impl SharedInformerFactory {
     /// Kinds of the group `apiextensions.k8s.io`.
-    pub fn apiextensions(&self) -> Apiextensions<'_, O> {
+    pub fn apiextensions(&self) -> Apiextensions<'_> {
         Apiextensions(self)
     }
 }
 
 /// Kinds of the group `apiextensions.k8s.io`, by version.
 #[derive(Clone, Copy, Debug)]
-pub struct Apiextensions<'a, O = PackedObjects>(&'a SharedInformerFactory<O>);
+pub struct Apiextensions<'a>(&'a SharedInformerFactory);
 
-impl<'a, O: Objects> Apiextensions<'a, O> {
+impl<'a> Apiextensions<'a> {
     /// Its version `v1`.
-    pub fn v1(self) -> ApiextensionsV1<'a, O> {
+    pub fn v1(self) -> ApiextensionsV1<'a> {
         ApiextensionsV1(self.0)
     }
 }
 
 /// Kinds of the group `apiextensions.k8s.io`, version `v1`.
 #[derive(Clone, Copy, Debug)]
-pub struct ApiextensionsV1<'a, O = PackedObjects>(&'a SharedInformerFactory<O>);
+pub struct ApiextensionsV1<'a>(&'a SharedInformerFactory);
 
-impl<O: Objects> ApiextensionsV1<'_, O> {
+impl ApiextensionsV1<'_> {
     /// `CustomResourceDefinition` of `apiextensions.k8s.io/v1`, cluster-scoped.
     pub fn custom_resource_definitions(
         self,
-    ) -> GenericInformer<
-        O::Of<k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition>,
-    > {
-        self.0.generic::<k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition>()
+    ) -> Informer<k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition>
+    {
+        self.0.informer::<k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition>()
     }
 }

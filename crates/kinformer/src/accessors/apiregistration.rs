@@ -2,36 +2,35 @@
 
 //! Kinds of the group `apiregistration.k8s.io`.
 
-use crate::{GenericInformer, Objects, PackedObjects, SharedInformerFactory};
+use crate::{Informer, SharedInformerFactory};
 
-impl<O: Objects> SharedInformerFactory<O> {
+impl SharedInformerFactory {
     /// Kinds of the group `apiregistration.k8s.io`.
-    pub fn apiregistration(&self) -> Apiregistration<'_, O> {
+    pub fn apiregistration(&self) -> Apiregistration<'_> {
         Apiregistration(self)
     }
 }
 
 /// Kinds of the group `apiregistration.k8s.io`, by version.
 #[derive(Clone, Copy, Debug)]
-pub struct Apiregistration<'a, O = PackedObjects>(&'a SharedInformerFactory<O>);
+pub struct Apiregistration<'a>(&'a SharedInformerFactory);
 
-impl<'a, O: Objects> Apiregistration<'a, O> {
+impl<'a> Apiregistration<'a> {
     /// Its version `v1`.
-    pub fn v1(self) -> ApiregistrationV1<'a, O> {
+    pub fn v1(self) -> ApiregistrationV1<'a> {
         ApiregistrationV1(self.0)
     }
 }
 
 /// Kinds of the group `apiregistration.k8s.io`, version `v1`.
 #[derive(Clone, Copy, Debug)]
-pub struct ApiregistrationV1<'a, O = PackedObjects>(&'a SharedInformerFactory<O>);
+pub struct ApiregistrationV1<'a>(&'a SharedInformerFactory);
 
-impl<O: Objects> ApiregistrationV1<'_, O> {
+impl ApiregistrationV1<'_> {
     /// `APIService` of `apiregistration.k8s.io/v1`, cluster-scoped.
     pub fn api_services(
         self,
-    ) -> GenericInformer<O::Of<k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::APIService>>
-    {
-        self.0.generic::<k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::APIService>()
+    ) -> Informer<k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::APIService> {
+        self.0.informer::<k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::APIService>()
     }
 }

@@ -2,55 +2,53 @@
 
 //! Kinds of the group `apps`.
 
-use crate::{GenericInformer, Objects, PackedObjects, SharedInformerFactory};
+use crate::{Informer, SharedInformerFactory};
 
-impl<O: Objects> SharedInformerFactory<O> {
+impl SharedInformerFactory {
     /// Kinds of the group `apps`.
-    pub fn apps(&self) -> Apps<'_, O> {
+    pub fn apps(&self) -> Apps<'_> {
         Apps(self)
     }
 }
 
 /// Kinds of the group `apps`, by version.
 #[derive(Clone, Copy, Debug)]
-pub struct Apps<'a, O = PackedObjects>(&'a SharedInformerFactory<O>);
+pub struct Apps<'a>(&'a SharedInformerFactory);
 
-impl<'a, O: Objects> Apps<'a, O> {
+impl<'a> Apps<'a> {
     /// Its version `v1`.
-    pub fn v1(self) -> AppsV1<'a, O> {
+    pub fn v1(self) -> AppsV1<'a> {
         AppsV1(self.0)
     }
 }
 
 /// Kinds of the group `apps`, version `v1`.
 #[derive(Clone, Copy, Debug)]
-pub struct AppsV1<'a, O = PackedObjects>(&'a SharedInformerFactory<O>);
+pub struct AppsV1<'a>(&'a SharedInformerFactory);
 
-impl<O: Objects> AppsV1<'_, O> {
+impl AppsV1<'_> {
     /// `ControllerRevision` of `apps/v1`, namespaced.
-    pub fn controller_revisions(
-        self,
-    ) -> GenericInformer<O::Of<k8s_openapi::api::apps::v1::ControllerRevision>> {
-        self.0.generic::<k8s_openapi::api::apps::v1::ControllerRevision>()
+    pub fn controller_revisions(self) -> Informer<k8s_openapi::api::apps::v1::ControllerRevision> {
+        self.0.informer::<k8s_openapi::api::apps::v1::ControllerRevision>()
     }
 
     /// `DaemonSet` of `apps/v1`, namespaced.
-    pub fn daemon_sets(self) -> GenericInformer<O::Of<k8s_openapi::api::apps::v1::DaemonSet>> {
-        self.0.generic::<k8s_openapi::api::apps::v1::DaemonSet>()
+    pub fn daemon_sets(self) -> Informer<k8s_openapi::api::apps::v1::DaemonSet> {
+        self.0.informer::<k8s_openapi::api::apps::v1::DaemonSet>()
     }
 
     /// `Deployment` of `apps/v1`, namespaced.
-    pub fn deployments(self) -> GenericInformer<O::Of<k8s_openapi::api::apps::v1::Deployment>> {
-        self.0.generic::<k8s_openapi::api::apps::v1::Deployment>()
+    pub fn deployments(self) -> Informer<k8s_openapi::api::apps::v1::Deployment> {
+        self.0.informer::<k8s_openapi::api::apps::v1::Deployment>()
     }
 
     /// `ReplicaSet` of `apps/v1`, namespaced.
-    pub fn replica_sets(self) -> GenericInformer<O::Of<k8s_openapi::api::apps::v1::ReplicaSet>> {
-        self.0.generic::<k8s_openapi::api::apps::v1::ReplicaSet>()
+    pub fn replica_sets(self) -> Informer<k8s_openapi::api::apps::v1::ReplicaSet> {
+        self.0.informer::<k8s_openapi::api::apps::v1::ReplicaSet>()
     }
 
     /// `StatefulSet` of `apps/v1`, namespaced.
-    pub fn stateful_sets(self) -> GenericInformer<O::Of<k8s_openapi::api::apps::v1::StatefulSet>> {
-        self.0.generic::<k8s_openapi::api::apps::v1::StatefulSet>()
+    pub fn stateful_sets(self) -> Informer<k8s_openapi::api::apps::v1::StatefulSet> {
+        self.0.informer::<k8s_openapi::api::apps::v1::StatefulSet>()
     }
 }

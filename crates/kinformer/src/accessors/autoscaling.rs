@@ -2,53 +2,53 @@
 
 //! Kinds of the group `autoscaling`.
 
-use crate::{GenericInformer, Objects, PackedObjects, SharedInformerFactory};
+use crate::{Informer, SharedInformerFactory};
 
-impl<O: Objects> SharedInformerFactory<O> {
+impl SharedInformerFactory {
     /// Kinds of the group `autoscaling`.
-    pub fn autoscaling(&self) -> Autoscaling<'_, O> {
+    pub fn autoscaling(&self) -> Autoscaling<'_> {
         Autoscaling(self)
     }
 }
 
 /// Kinds of the group `autoscaling`, by version.
 #[derive(Clone, Copy, Debug)]
-pub struct Autoscaling<'a, O = PackedObjects>(&'a SharedInformerFactory<O>);
+pub struct Autoscaling<'a>(&'a SharedInformerFactory);
 
-impl<'a, O: Objects> Autoscaling<'a, O> {
+impl<'a> Autoscaling<'a> {
     /// Its version `v2`.
-    pub fn v2(self) -> AutoscalingV2<'a, O> {
+    pub fn v2(self) -> AutoscalingV2<'a> {
         AutoscalingV2(self.0)
     }
 
     /// Its version `v1`.
-    pub fn v1(self) -> AutoscalingV1<'a, O> {
+    pub fn v1(self) -> AutoscalingV1<'a> {
         AutoscalingV1(self.0)
     }
 }
 
 /// Kinds of the group `autoscaling`, version `v2`.
 #[derive(Clone, Copy, Debug)]
-pub struct AutoscalingV2<'a, O = PackedObjects>(&'a SharedInformerFactory<O>);
+pub struct AutoscalingV2<'a>(&'a SharedInformerFactory);
 
-impl<O: Objects> AutoscalingV2<'_, O> {
+impl AutoscalingV2<'_> {
     /// `HorizontalPodAutoscaler` of `autoscaling/v2`, namespaced.
     pub fn horizontal_pod_autoscalers(
         self,
-    ) -> GenericInformer<O::Of<k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler>> {
-        self.0.generic::<k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler>()
+    ) -> Informer<k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler> {
+        self.0.informer::<k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler>()
     }
 }
 
 /// Kinds of the group `autoscaling`, version `v1`.
 #[derive(Clone, Copy, Debug)]
-pub struct AutoscalingV1<'a, O = PackedObjects>(&'a SharedInformerFactory<O>);
+pub struct AutoscalingV1<'a>(&'a SharedInformerFactory);
 
-impl<O: Objects> AutoscalingV1<'_, O> {
+impl AutoscalingV1<'_> {
     /// `HorizontalPodAutoscaler` of `autoscaling/v1`, namespaced.
     pub fn horizontal_pod_autoscalers(
         self,
-    ) -> GenericInformer<O::Of<k8s_openapi::api::autoscaling::v1::HorizontalPodAutoscaler>> {
-        self.0.generic::<k8s_openapi::api::autoscaling::v1::HorizontalPodAutoscaler>()
+    ) -> Informer<k8s_openapi::api::autoscaling::v1::HorizontalPodAutoscaler> {
+        self.0.informer::<k8s_openapi::api::autoscaling::v1::HorizontalPodAutoscaler>()
     }
 }

@@ -2,38 +2,38 @@
 
 //! Kinds of the group `batch`.
 
-use crate::{GenericInformer, Objects, PackedObjects, SharedInformerFactory};
+use crate::{Informer, SharedInformerFactory};
 
-impl<O: Objects> SharedInformerFactory<O> {
+impl SharedInformerFactory {
     /// Kinds of the group `batch`.
-    pub fn batch(&self) -> Batch<'_, O> {
+    pub fn batch(&self) -> Batch<'_> {
         Batch(self)
     }
 }
 
 /// Kinds of the group `batch`, by version.
 #[derive(Clone, Copy, Debug)]
-pub struct Batch<'a, O = PackedObjects>(&'a SharedInformerFactory<O>);
+pub struct Batch<'a>(&'a SharedInformerFactory);
 
-impl<'a, O: Objects> Batch<'a, O> {
+impl<'a> Batch<'a> {
     /// Its version `v1`.
-    pub fn v1(self) -> BatchV1<'a, O> {
+    pub fn v1(self) -> BatchV1<'a> {
         BatchV1(self.0)
     }
 }
 
 /// Kinds of the group `batch`, version `v1`.
 #[derive(Clone, Copy, Debug)]
-pub struct BatchV1<'a, O = PackedObjects>(&'a SharedInformerFactory<O>);
+pub struct BatchV1<'a>(&'a SharedInformerFactory);
 
-impl<O: Objects> BatchV1<'_, O> {
+impl BatchV1<'_> {
     /// `CronJob` of `batch/v1`, namespaced.
-    pub fn cron_jobs(self) -> GenericInformer<O::Of<k8s_openapi::api::batch::v1::CronJob>> {
-        self.0.generic::<k8s_openapi::api::batch::v1::CronJob>()
+    pub fn cron_jobs(self) -> Informer<k8s_openapi::api::batch::v1::CronJob> {
+        self.0.informer::<k8s_openapi::api::batch::v1::CronJob>()
     }
 
     /// `Job` of `batch/v1`, namespaced.
-    pub fn jobs(self) -> GenericInformer<O::Of<k8s_openapi::api::batch::v1::Job>> {
-        self.0.generic::<k8s_openapi::api::batch::v1::Job>()
+    pub fn jobs(self) -> Informer<k8s_openapi::api::batch::v1::Job> {
+        self.0.informer::<k8s_openapi::api::batch::v1::Job>()
     }
 }

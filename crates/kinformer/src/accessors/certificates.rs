@@ -2,33 +2,33 @@
 
 //! Kinds of the group `certificates.k8s.io`.
 
-use crate::{GenericInformer, Objects, PackedObjects, SharedInformerFactory};
+use crate::{Informer, SharedInformerFactory};
 
-impl<O: Objects> SharedInformerFactory<O> {
+impl SharedInformerFactory {
     /// Kinds of the group `certificates.k8s.io`.
-    pub fn certificates(&self) -> Certificates<'_, O> {
+    pub fn certificates(&self) -> Certificates<'_> {
         Certificates(self)
     }
 }
 
 /// Kinds of the group `certificates.k8s.io`, by version.
 #[derive(Clone, Copy, Debug)]
-pub struct Certificates<'a, O = PackedObjects>(&'a SharedInformerFactory<O>);
+pub struct Certificates<'a>(&'a SharedInformerFactory);
 
-impl<'a, O: Objects> Certificates<'a, O> {
+impl<'a> Certificates<'a> {
     /// Its version `v1`.
-    pub fn v1(self) -> CertificatesV1<'a, O> {
+    pub fn v1(self) -> CertificatesV1<'a> {
         CertificatesV1(self.0)
     }
 
     /// Its version `v1beta1`.
-    pub fn v1beta1(self) -> CertificatesV1beta1<'a, O> {
+    pub fn v1beta1(self) -> CertificatesV1beta1<'a> {
         CertificatesV1beta1(self.0)
     }
 
     k8s_openapi::k8s_if_le_1_36! {
         /// Its version `v1alpha1`. Until Kubernetes 1.36.
-        pub fn v1alpha1(self) -> CertificatesV1alpha1<'a, O> {
+        pub fn v1alpha1(self) -> CertificatesV1alpha1<'a> {
             CertificatesV1alpha1(self.0)
         }
     }
@@ -36,47 +36,47 @@ impl<'a, O: Objects> Certificates<'a, O> {
 
 /// Kinds of the group `certificates.k8s.io`, version `v1`.
 #[derive(Clone, Copy, Debug)]
-pub struct CertificatesV1<'a, O = PackedObjects>(&'a SharedInformerFactory<O>);
+pub struct CertificatesV1<'a>(&'a SharedInformerFactory);
 
-impl<O: Objects> CertificatesV1<'_, O> {
+impl CertificatesV1<'_> {
     /// `CertificateSigningRequest` of `certificates.k8s.io/v1`, cluster-scoped.
     pub fn certificate_signing_requests(
         self,
-    ) -> GenericInformer<O::Of<k8s_openapi::api::certificates::v1::CertificateSigningRequest>> {
-        self.0.generic::<k8s_openapi::api::certificates::v1::CertificateSigningRequest>()
+    ) -> Informer<k8s_openapi::api::certificates::v1::CertificateSigningRequest> {
+        self.0.informer::<k8s_openapi::api::certificates::v1::CertificateSigningRequest>()
     }
 
     k8s_openapi::k8s_if_ge_1_37! {
         /// `ClusterTrustBundle` of `certificates.k8s.io/v1`, cluster-scoped. Since Kubernetes 1.37.
-        pub fn cluster_trust_bundles(self) -> GenericInformer<O::Of<k8s_openapi::api::certificates::v1::ClusterTrustBundle>> {
-            self.0.generic::<k8s_openapi::api::certificates::v1::ClusterTrustBundle>()
+        pub fn cluster_trust_bundles(self) -> Informer<k8s_openapi::api::certificates::v1::ClusterTrustBundle> {
+            self.0.informer::<k8s_openapi::api::certificates::v1::ClusterTrustBundle>()
         }
     }
 
     k8s_openapi::k8s_if_ge_1_37! {
         /// `PodCertificateRequest` of `certificates.k8s.io/v1`, namespaced. Since Kubernetes 1.37.
-        pub fn pod_certificate_requests(self) -> GenericInformer<O::Of<k8s_openapi::api::certificates::v1::PodCertificateRequest>> {
-            self.0.generic::<k8s_openapi::api::certificates::v1::PodCertificateRequest>()
+        pub fn pod_certificate_requests(self) -> Informer<k8s_openapi::api::certificates::v1::PodCertificateRequest> {
+            self.0.informer::<k8s_openapi::api::certificates::v1::PodCertificateRequest>()
         }
     }
 }
 
 /// Kinds of the group `certificates.k8s.io`, version `v1beta1`.
 #[derive(Clone, Copy, Debug)]
-pub struct CertificatesV1beta1<'a, O = PackedObjects>(&'a SharedInformerFactory<O>);
+pub struct CertificatesV1beta1<'a>(&'a SharedInformerFactory);
 
-impl<O: Objects> CertificatesV1beta1<'_, O> {
+impl CertificatesV1beta1<'_> {
     /// `ClusterTrustBundle` of `certificates.k8s.io/v1beta1`, cluster-scoped.
     pub fn cluster_trust_bundles(
         self,
-    ) -> GenericInformer<O::Of<k8s_openapi::api::certificates::v1beta1::ClusterTrustBundle>> {
-        self.0.generic::<k8s_openapi::api::certificates::v1beta1::ClusterTrustBundle>()
+    ) -> Informer<k8s_openapi::api::certificates::v1beta1::ClusterTrustBundle> {
+        self.0.informer::<k8s_openapi::api::certificates::v1beta1::ClusterTrustBundle>()
     }
 
     k8s_openapi::k8s_if_ge_1_35! {
         /// `PodCertificateRequest` of `certificates.k8s.io/v1beta1`, namespaced. Since Kubernetes 1.35.
-        pub fn pod_certificate_requests(self) -> GenericInformer<O::Of<k8s_openapi::api::certificates::v1beta1::PodCertificateRequest>> {
-            self.0.generic::<k8s_openapi::api::certificates::v1beta1::PodCertificateRequest>()
+        pub fn pod_certificate_requests(self) -> Informer<k8s_openapi::api::certificates::v1beta1::PodCertificateRequest> {
+            self.0.informer::<k8s_openapi::api::certificates::v1beta1::PodCertificateRequest>()
         }
     }
 }
@@ -84,19 +84,19 @@ impl<O: Objects> CertificatesV1beta1<'_, O> {
 k8s_openapi::k8s_if_le_1_36! {
     /// Kinds of the group `certificates.k8s.io`, version `v1alpha1`. Until Kubernetes 1.36.
     #[derive(Clone, Copy, Debug)]
-    pub struct CertificatesV1alpha1<'a, O = PackedObjects>(&'a SharedInformerFactory<O>);
+    pub struct CertificatesV1alpha1<'a>(&'a SharedInformerFactory);
 
-    impl<O: Objects> CertificatesV1alpha1<'_, O> {
+    impl CertificatesV1alpha1<'_> {
         /// `ClusterTrustBundle` of `certificates.k8s.io/v1alpha1`, cluster-scoped.
-        pub fn cluster_trust_bundles(self) -> GenericInformer<O::Of<k8s_openapi::api::certificates::v1alpha1::ClusterTrustBundle>> {
-            self.0.generic::<k8s_openapi::api::certificates::v1alpha1::ClusterTrustBundle>()
+        pub fn cluster_trust_bundles(self) -> Informer<k8s_openapi::api::certificates::v1alpha1::ClusterTrustBundle> {
+            self.0.informer::<k8s_openapi::api::certificates::v1alpha1::ClusterTrustBundle>()
         }
 
         k8s_openapi::k8s_if_ge_1_34! {
             k8s_openapi::k8s_if_le_1_34! {
                 /// `PodCertificateRequest` of `certificates.k8s.io/v1alpha1`, namespaced. Only in Kubernetes 1.34.
-                pub fn pod_certificate_requests(self) -> GenericInformer<O::Of<k8s_openapi::api::certificates::v1alpha1::PodCertificateRequest>> {
-                    self.0.generic::<k8s_openapi::api::certificates::v1alpha1::PodCertificateRequest>()
+                pub fn pod_certificate_requests(self) -> Informer<k8s_openapi::api::certificates::v1alpha1::PodCertificateRequest> {
+                    self.0.informer::<k8s_openapi::api::certificates::v1alpha1::PodCertificateRequest>()
                 }
             }
         }

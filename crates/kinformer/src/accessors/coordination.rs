@@ -2,69 +2,65 @@
 
 //! Kinds of the group `coordination.k8s.io`.
 
-use crate::{GenericInformer, Objects, PackedObjects, SharedInformerFactory};
+use crate::{Informer, SharedInformerFactory};
 
-impl<O: Objects> SharedInformerFactory<O> {
+impl SharedInformerFactory {
     /// Kinds of the group `coordination.k8s.io`.
-    pub fn coordination(&self) -> Coordination<'_, O> {
+    pub fn coordination(&self) -> Coordination<'_> {
         Coordination(self)
     }
 }
 
 /// Kinds of the group `coordination.k8s.io`, by version.
 #[derive(Clone, Copy, Debug)]
-pub struct Coordination<'a, O = PackedObjects>(&'a SharedInformerFactory<O>);
+pub struct Coordination<'a>(&'a SharedInformerFactory);
 
-impl<'a, O: Objects> Coordination<'a, O> {
+impl<'a> Coordination<'a> {
     /// Its version `v1`.
-    pub fn v1(self) -> CoordinationV1<'a, O> {
+    pub fn v1(self) -> CoordinationV1<'a> {
         CoordinationV1(self.0)
     }
 
     /// Its version `v1beta1`.
-    pub fn v1beta1(self) -> CoordinationV1beta1<'a, O> {
+    pub fn v1beta1(self) -> CoordinationV1beta1<'a> {
         CoordinationV1beta1(self.0)
     }
 
     /// Its version `v1alpha2`.
-    pub fn v1alpha2(self) -> CoordinationV1alpha2<'a, O> {
+    pub fn v1alpha2(self) -> CoordinationV1alpha2<'a> {
         CoordinationV1alpha2(self.0)
     }
 }
 
 /// Kinds of the group `coordination.k8s.io`, version `v1`.
 #[derive(Clone, Copy, Debug)]
-pub struct CoordinationV1<'a, O = PackedObjects>(&'a SharedInformerFactory<O>);
+pub struct CoordinationV1<'a>(&'a SharedInformerFactory);
 
-impl<O: Objects> CoordinationV1<'_, O> {
+impl CoordinationV1<'_> {
     /// `Lease` of `coordination.k8s.io/v1`, namespaced.
-    pub fn leases(self) -> GenericInformer<O::Of<k8s_openapi::api::coordination::v1::Lease>> {
-        self.0.generic::<k8s_openapi::api::coordination::v1::Lease>()
+    pub fn leases(self) -> Informer<k8s_openapi::api::coordination::v1::Lease> {
+        self.0.informer::<k8s_openapi::api::coordination::v1::Lease>()
     }
 }
 
 /// Kinds of the group `coordination.k8s.io`, version `v1beta1`.
 #[derive(Clone, Copy, Debug)]
-pub struct CoordinationV1beta1<'a, O = PackedObjects>(&'a SharedInformerFactory<O>);
+pub struct CoordinationV1beta1<'a>(&'a SharedInformerFactory);
 
-impl<O: Objects> CoordinationV1beta1<'_, O> {
+impl CoordinationV1beta1<'_> {
     /// `LeaseCandidate` of `coordination.k8s.io/v1beta1`, namespaced.
-    pub fn lease_candidates(
-        self,
-    ) -> GenericInformer<O::Of<k8s_openapi::api::coordination::v1beta1::LeaseCandidate>> {
-        self.0.generic::<k8s_openapi::api::coordination::v1beta1::LeaseCandidate>()
+    pub fn lease_candidates(self) -> Informer<k8s_openapi::api::coordination::v1beta1::LeaseCandidate> {
+        self.0.informer::<k8s_openapi::api::coordination::v1beta1::LeaseCandidate>()
     }
 }
 
 /// Kinds of the group `coordination.k8s.io`, version `v1alpha2`.
 #[derive(Clone, Copy, Debug)]
-pub struct CoordinationV1alpha2<'a, O = PackedObjects>(&'a SharedInformerFactory<O>);
+pub struct CoordinationV1alpha2<'a>(&'a SharedInformerFactory);
 
-impl<O: Objects> CoordinationV1alpha2<'_, O> {
+impl CoordinationV1alpha2<'_> {
     /// `LeaseCandidate` of `coordination.k8s.io/v1alpha2`, namespaced.
-    pub fn lease_candidates(
-        self,
-    ) -> GenericInformer<O::Of<k8s_openapi::api::coordination::v1alpha2::LeaseCandidate>> {
-        self.0.generic::<k8s_openapi::api::coordination::v1alpha2::LeaseCandidate>()
+    pub fn lease_candidates(self) -> Informer<k8s_openapi::api::coordination::v1alpha2::LeaseCandidate> {
+        self.0.informer::<k8s_openapi::api::coordination::v1alpha2::LeaseCandidate>()
     }
 }

@@ -2,114 +2,110 @@
 
 //! Kinds of the core group.
 
-use crate::{GenericInformer, Objects, PackedObjects, SharedInformerFactory};
+use crate::{Informer, SharedInformerFactory};
 
-impl<O: Objects> SharedInformerFactory<O> {
+impl SharedInformerFactory {
     /// Kinds of the core group.
-    pub fn core(&self) -> Core<'_, O> {
+    pub fn core(&self) -> Core<'_> {
         Core(self)
     }
 }
 
 /// Kinds of the core group, by version.
 #[derive(Clone, Copy, Debug)]
-pub struct Core<'a, O = PackedObjects>(&'a SharedInformerFactory<O>);
+pub struct Core<'a>(&'a SharedInformerFactory);
 
-impl<'a, O: Objects> Core<'a, O> {
+impl<'a> Core<'a> {
     /// Its version `v1`.
-    pub fn v1(self) -> CoreV1<'a, O> {
+    pub fn v1(self) -> CoreV1<'a> {
         CoreV1(self.0)
     }
 }
 
 /// Kinds of the core group, version `v1`.
 #[derive(Clone, Copy, Debug)]
-pub struct CoreV1<'a, O = PackedObjects>(&'a SharedInformerFactory<O>);
+pub struct CoreV1<'a>(&'a SharedInformerFactory);
 
-impl<O: Objects> CoreV1<'_, O> {
+impl CoreV1<'_> {
     /// `ComponentStatus` of `v1`, cluster-scoped.
     ///
     /// API servers list this kind and do not let it be watched.
-    pub fn component_statuses(self) -> GenericInformer<O::Of<k8s_openapi::api::core::v1::ComponentStatus>> {
-        self.0.generic::<k8s_openapi::api::core::v1::ComponentStatus>()
+    pub fn component_statuses(self) -> Informer<k8s_openapi::api::core::v1::ComponentStatus> {
+        self.0.informer::<k8s_openapi::api::core::v1::ComponentStatus>()
     }
 
     /// `ConfigMap` of `v1`, namespaced.
-    pub fn config_maps(self) -> GenericInformer<O::Of<k8s_openapi::api::core::v1::ConfigMap>> {
-        self.0.generic::<k8s_openapi::api::core::v1::ConfigMap>()
+    pub fn config_maps(self) -> Informer<k8s_openapi::api::core::v1::ConfigMap> {
+        self.0.informer::<k8s_openapi::api::core::v1::ConfigMap>()
     }
 
     /// `Endpoints` of `v1`, namespaced.
-    pub fn endpoints(self) -> GenericInformer<O::Of<k8s_openapi::api::core::v1::Endpoints>> {
-        self.0.generic::<k8s_openapi::api::core::v1::Endpoints>()
+    pub fn endpoints(self) -> Informer<k8s_openapi::api::core::v1::Endpoints> {
+        self.0.informer::<k8s_openapi::api::core::v1::Endpoints>()
     }
 
     /// `Event` of `v1`, namespaced.
-    pub fn events(self) -> GenericInformer<O::Of<k8s_openapi::api::core::v1::Event>> {
-        self.0.generic::<k8s_openapi::api::core::v1::Event>()
+    pub fn events(self) -> Informer<k8s_openapi::api::core::v1::Event> {
+        self.0.informer::<k8s_openapi::api::core::v1::Event>()
     }
 
     /// `LimitRange` of `v1`, namespaced.
-    pub fn limit_ranges(self) -> GenericInformer<O::Of<k8s_openapi::api::core::v1::LimitRange>> {
-        self.0.generic::<k8s_openapi::api::core::v1::LimitRange>()
+    pub fn limit_ranges(self) -> Informer<k8s_openapi::api::core::v1::LimitRange> {
+        self.0.informer::<k8s_openapi::api::core::v1::LimitRange>()
     }
 
     /// `Namespace` of `v1`, cluster-scoped.
-    pub fn namespaces(self) -> GenericInformer<O::Of<k8s_openapi::api::core::v1::Namespace>> {
-        self.0.generic::<k8s_openapi::api::core::v1::Namespace>()
+    pub fn namespaces(self) -> Informer<k8s_openapi::api::core::v1::Namespace> {
+        self.0.informer::<k8s_openapi::api::core::v1::Namespace>()
     }
 
     /// `Node` of `v1`, cluster-scoped.
-    pub fn nodes(self) -> GenericInformer<O::Of<k8s_openapi::api::core::v1::Node>> {
-        self.0.generic::<k8s_openapi::api::core::v1::Node>()
+    pub fn nodes(self) -> Informer<k8s_openapi::api::core::v1::Node> {
+        self.0.informer::<k8s_openapi::api::core::v1::Node>()
     }
 
     /// `PersistentVolumeClaim` of `v1`, namespaced.
-    pub fn persistent_volume_claims(
-        self,
-    ) -> GenericInformer<O::Of<k8s_openapi::api::core::v1::PersistentVolumeClaim>> {
-        self.0.generic::<k8s_openapi::api::core::v1::PersistentVolumeClaim>()
+    pub fn persistent_volume_claims(self) -> Informer<k8s_openapi::api::core::v1::PersistentVolumeClaim> {
+        self.0.informer::<k8s_openapi::api::core::v1::PersistentVolumeClaim>()
     }
 
     /// `PersistentVolume` of `v1`, cluster-scoped.
-    pub fn persistent_volumes(self) -> GenericInformer<O::Of<k8s_openapi::api::core::v1::PersistentVolume>> {
-        self.0.generic::<k8s_openapi::api::core::v1::PersistentVolume>()
+    pub fn persistent_volumes(self) -> Informer<k8s_openapi::api::core::v1::PersistentVolume> {
+        self.0.informer::<k8s_openapi::api::core::v1::PersistentVolume>()
     }
 
     /// `PodTemplate` of `v1`, namespaced.
-    pub fn pod_templates(self) -> GenericInformer<O::Of<k8s_openapi::api::core::v1::PodTemplate>> {
-        self.0.generic::<k8s_openapi::api::core::v1::PodTemplate>()
+    pub fn pod_templates(self) -> Informer<k8s_openapi::api::core::v1::PodTemplate> {
+        self.0.informer::<k8s_openapi::api::core::v1::PodTemplate>()
     }
 
     /// `Pod` of `v1`, namespaced.
-    pub fn pods(self) -> GenericInformer<O::Of<k8s_openapi::api::core::v1::Pod>> {
-        self.0.generic::<k8s_openapi::api::core::v1::Pod>()
+    pub fn pods(self) -> Informer<k8s_openapi::api::core::v1::Pod> {
+        self.0.informer::<k8s_openapi::api::core::v1::Pod>()
     }
 
     /// `ReplicationController` of `v1`, namespaced.
-    pub fn replication_controllers(
-        self,
-    ) -> GenericInformer<O::Of<k8s_openapi::api::core::v1::ReplicationController>> {
-        self.0.generic::<k8s_openapi::api::core::v1::ReplicationController>()
+    pub fn replication_controllers(self) -> Informer<k8s_openapi::api::core::v1::ReplicationController> {
+        self.0.informer::<k8s_openapi::api::core::v1::ReplicationController>()
     }
 
     /// `ResourceQuota` of `v1`, namespaced.
-    pub fn resource_quotas(self) -> GenericInformer<O::Of<k8s_openapi::api::core::v1::ResourceQuota>> {
-        self.0.generic::<k8s_openapi::api::core::v1::ResourceQuota>()
+    pub fn resource_quotas(self) -> Informer<k8s_openapi::api::core::v1::ResourceQuota> {
+        self.0.informer::<k8s_openapi::api::core::v1::ResourceQuota>()
     }
 
     /// `Secret` of `v1`, namespaced.
-    pub fn secrets(self) -> GenericInformer<O::Of<k8s_openapi::api::core::v1::Secret>> {
-        self.0.generic::<k8s_openapi::api::core::v1::Secret>()
+    pub fn secrets(self) -> Informer<k8s_openapi::api::core::v1::Secret> {
+        self.0.informer::<k8s_openapi::api::core::v1::Secret>()
     }
 
     /// `ServiceAccount` of `v1`, namespaced.
-    pub fn service_accounts(self) -> GenericInformer<O::Of<k8s_openapi::api::core::v1::ServiceAccount>> {
-        self.0.generic::<k8s_openapi::api::core::v1::ServiceAccount>()
+    pub fn service_accounts(self) -> Informer<k8s_openapi::api::core::v1::ServiceAccount> {
+        self.0.informer::<k8s_openapi::api::core::v1::ServiceAccount>()
     }
 
     /// `Service` of `v1`, namespaced.
-    pub fn services(self) -> GenericInformer<O::Of<k8s_openapi::api::core::v1::Service>> {
-        self.0.generic::<k8s_openapi::api::core::v1::Service>()
+    pub fn services(self) -> Informer<k8s_openapi::api::core::v1::Service> {
+        self.0.informer::<k8s_openapi::api::core::v1::Service>()
     }
 }

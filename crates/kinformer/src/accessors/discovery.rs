@@ -2,33 +2,33 @@
 
 //! Kinds of the group `discovery.k8s.io`.
 
-use crate::{GenericInformer, Objects, PackedObjects, SharedInformerFactory};
+use crate::{Informer, SharedInformerFactory};
 
-impl<O: Objects> SharedInformerFactory<O> {
+impl SharedInformerFactory {
     /// Kinds of the group `discovery.k8s.io`.
-    pub fn discovery(&self) -> Discovery<'_, O> {
+    pub fn discovery(&self) -> Discovery<'_> {
         Discovery(self)
     }
 }
 
 /// Kinds of the group `discovery.k8s.io`, by version.
 #[derive(Clone, Copy, Debug)]
-pub struct Discovery<'a, O = PackedObjects>(&'a SharedInformerFactory<O>);
+pub struct Discovery<'a>(&'a SharedInformerFactory);
 
-impl<'a, O: Objects> Discovery<'a, O> {
+impl<'a> Discovery<'a> {
     /// Its version `v1`.
-    pub fn v1(self) -> DiscoveryV1<'a, O> {
+    pub fn v1(self) -> DiscoveryV1<'a> {
         DiscoveryV1(self.0)
     }
 }
 
 /// Kinds of the group `discovery.k8s.io`, version `v1`.
 #[derive(Clone, Copy, Debug)]
-pub struct DiscoveryV1<'a, O = PackedObjects>(&'a SharedInformerFactory<O>);
+pub struct DiscoveryV1<'a>(&'a SharedInformerFactory);
 
-impl<O: Objects> DiscoveryV1<'_, O> {
+impl DiscoveryV1<'_> {
     /// `EndpointSlice` of `discovery.k8s.io/v1`, namespaced.
-    pub fn endpoint_slices(self) -> GenericInformer<O::Of<k8s_openapi::api::discovery::v1::EndpointSlice>> {
-        self.0.generic::<k8s_openapi::api::discovery::v1::EndpointSlice>()
+    pub fn endpoint_slices(self) -> Informer<k8s_openapi::api::discovery::v1::EndpointSlice> {
+        self.0.informer::<k8s_openapi::api::discovery::v1::EndpointSlice>()
     }
 }

@@ -2,33 +2,33 @@
 
 //! Kinds of the group `events.k8s.io`.
 
-use crate::{GenericInformer, Objects, PackedObjects, SharedInformerFactory};
+use crate::{Informer, SharedInformerFactory};
 
-impl<O: Objects> SharedInformerFactory<O> {
+impl SharedInformerFactory {
     /// Kinds of the group `events.k8s.io`.
-    pub fn events(&self) -> Events<'_, O> {
+    pub fn events(&self) -> Events<'_> {
         Events(self)
     }
 }
 
 /// Kinds of the group `events.k8s.io`, by version.
 #[derive(Clone, Copy, Debug)]
-pub struct Events<'a, O = PackedObjects>(&'a SharedInformerFactory<O>);
+pub struct Events<'a>(&'a SharedInformerFactory);
 
-impl<'a, O: Objects> Events<'a, O> {
+impl<'a> Events<'a> {
     /// Its version `v1`.
-    pub fn v1(self) -> EventsV1<'a, O> {
+    pub fn v1(self) -> EventsV1<'a> {
         EventsV1(self.0)
     }
 }
 
 /// Kinds of the group `events.k8s.io`, version `v1`.
 #[derive(Clone, Copy, Debug)]
-pub struct EventsV1<'a, O = PackedObjects>(&'a SharedInformerFactory<O>);
+pub struct EventsV1<'a>(&'a SharedInformerFactory);
 
-impl<O: Objects> EventsV1<'_, O> {
+impl EventsV1<'_> {
     /// `Event` of `events.k8s.io/v1`, namespaced.
-    pub fn events(self) -> GenericInformer<O::Of<k8s_openapi::api::events::v1::Event>> {
-        self.0.generic::<k8s_openapi::api::events::v1::Event>()
+    pub fn events(self) -> Informer<k8s_openapi::api::events::v1::Event> {
+        self.0.informer::<k8s_openapi::api::events::v1::Event>()
     }
 }

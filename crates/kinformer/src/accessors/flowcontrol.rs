@@ -2,40 +2,40 @@
 
 //! Kinds of the group `flowcontrol.apiserver.k8s.io`.
 
-use crate::{GenericInformer, Objects, PackedObjects, SharedInformerFactory};
+use crate::{Informer, SharedInformerFactory};
 
-impl<O: Objects> SharedInformerFactory<O> {
+impl SharedInformerFactory {
     /// Kinds of the group `flowcontrol.apiserver.k8s.io`.
-    pub fn flowcontrol(&self) -> Flowcontrol<'_, O> {
+    pub fn flowcontrol(&self) -> Flowcontrol<'_> {
         Flowcontrol(self)
     }
 }
 
 /// Kinds of the group `flowcontrol.apiserver.k8s.io`, by version.
 #[derive(Clone, Copy, Debug)]
-pub struct Flowcontrol<'a, O = PackedObjects>(&'a SharedInformerFactory<O>);
+pub struct Flowcontrol<'a>(&'a SharedInformerFactory);
 
-impl<'a, O: Objects> Flowcontrol<'a, O> {
+impl<'a> Flowcontrol<'a> {
     /// Its version `v1`.
-    pub fn v1(self) -> FlowcontrolV1<'a, O> {
+    pub fn v1(self) -> FlowcontrolV1<'a> {
         FlowcontrolV1(self.0)
     }
 }
 
 /// Kinds of the group `flowcontrol.apiserver.k8s.io`, version `v1`.
 #[derive(Clone, Copy, Debug)]
-pub struct FlowcontrolV1<'a, O = PackedObjects>(&'a SharedInformerFactory<O>);
+pub struct FlowcontrolV1<'a>(&'a SharedInformerFactory);
 
-impl<O: Objects> FlowcontrolV1<'_, O> {
+impl FlowcontrolV1<'_> {
     /// `FlowSchema` of `flowcontrol.apiserver.k8s.io/v1`, cluster-scoped.
-    pub fn flow_schemas(self) -> GenericInformer<O::Of<k8s_openapi::api::flowcontrol::v1::FlowSchema>> {
-        self.0.generic::<k8s_openapi::api::flowcontrol::v1::FlowSchema>()
+    pub fn flow_schemas(self) -> Informer<k8s_openapi::api::flowcontrol::v1::FlowSchema> {
+        self.0.informer::<k8s_openapi::api::flowcontrol::v1::FlowSchema>()
     }
 
     /// `PriorityLevelConfiguration` of `flowcontrol.apiserver.k8s.io/v1`, cluster-scoped.
     pub fn priority_level_configurations(
         self,
-    ) -> GenericInformer<O::Of<k8s_openapi::api::flowcontrol::v1::PriorityLevelConfiguration>> {
-        self.0.generic::<k8s_openapi::api::flowcontrol::v1::PriorityLevelConfiguration>()
+    ) -> Informer<k8s_openapi::api::flowcontrol::v1::PriorityLevelConfiguration> {
+        self.0.informer::<k8s_openapi::api::flowcontrol::v1::PriorityLevelConfiguration>()
     }
 }

@@ -2,35 +2,33 @@
 
 //! Kinds of the group `internal.apiserver.k8s.io`.
 
-use crate::{GenericInformer, Objects, PackedObjects, SharedInformerFactory};
+use crate::{Informer, SharedInformerFactory};
 
-impl<O: Objects> SharedInformerFactory<O> {
+impl SharedInformerFactory {
     /// Kinds of the group `internal.apiserver.k8s.io`.
-    pub fn internal(&self) -> Internal<'_, O> {
+    pub fn internal(&self) -> Internal<'_> {
         Internal(self)
     }
 }
 
 /// Kinds of the group `internal.apiserver.k8s.io`, by version.
 #[derive(Clone, Copy, Debug)]
-pub struct Internal<'a, O = PackedObjects>(&'a SharedInformerFactory<O>);
+pub struct Internal<'a>(&'a SharedInformerFactory);
 
-impl<'a, O: Objects> Internal<'a, O> {
+impl<'a> Internal<'a> {
     /// Its version `v1alpha1`.
-    pub fn v1alpha1(self) -> InternalV1alpha1<'a, O> {
+    pub fn v1alpha1(self) -> InternalV1alpha1<'a> {
         InternalV1alpha1(self.0)
     }
 }
 
 /// Kinds of the group `internal.apiserver.k8s.io`, version `v1alpha1`.
 #[derive(Clone, Copy, Debug)]
-pub struct InternalV1alpha1<'a, O = PackedObjects>(&'a SharedInformerFactory<O>);
+pub struct InternalV1alpha1<'a>(&'a SharedInformerFactory);
 
-impl<O: Objects> InternalV1alpha1<'_, O> {
+impl InternalV1alpha1<'_> {
     /// `StorageVersion` of `internal.apiserver.k8s.io/v1alpha1`, cluster-scoped.
-    pub fn storage_versions(
-        self,
-    ) -> GenericInformer<O::Of<k8s_openapi::api::apiserverinternal::v1alpha1::StorageVersion>> {
-        self.0.generic::<k8s_openapi::api::apiserverinternal::v1alpha1::StorageVersion>()
+    pub fn storage_versions(self) -> Informer<k8s_openapi::api::apiserverinternal::v1alpha1::StorageVersion> {
+        self.0.informer::<k8s_openapi::api::apiserverinternal::v1alpha1::StorageVersion>()
     }
 }

@@ -2,40 +2,40 @@
 
 //! Kinds of the group `lifecycle.k8s.io`.
 
-use crate::{GenericInformer, Objects, PackedObjects, SharedInformerFactory};
+use crate::{Informer, SharedInformerFactory};
 
-impl<O: Objects> SharedInformerFactory<O> {
+impl SharedInformerFactory {
     /// Kinds of the group `lifecycle.k8s.io`.
-    pub fn lifecycle(&self) -> Lifecycle<'_, O> {
+    pub fn lifecycle(&self) -> Lifecycle<'_> {
         Lifecycle(self)
     }
 }
 
 /// Kinds of the group `lifecycle.k8s.io`, by version.
 #[derive(Clone, Copy, Debug)]
-pub struct Lifecycle<'a, O = PackedObjects>(&'a SharedInformerFactory<O>);
+pub struct Lifecycle<'a>(&'a SharedInformerFactory);
 
-impl<'a, O: Objects> Lifecycle<'a, O> {
+impl<'a> Lifecycle<'a> {
     /// Its version `v1alpha1`.
-    pub fn v1alpha1(self) -> LifecycleV1alpha1<'a, O> {
+    pub fn v1alpha1(self) -> LifecycleV1alpha1<'a> {
         LifecycleV1alpha1(self.0)
     }
 }
 
 /// Kinds of the group `lifecycle.k8s.io`, version `v1alpha1`.
 #[derive(Clone, Copy, Debug)]
-pub struct LifecycleV1alpha1<'a, O = PackedObjects>(&'a SharedInformerFactory<O>);
+pub struct LifecycleV1alpha1<'a>(&'a SharedInformerFactory);
 
-impl<O: Objects> LifecycleV1alpha1<'_, O> {
+impl LifecycleV1alpha1<'_> {
     /// `EvictionRequest` of `lifecycle.k8s.io/v1alpha1`, namespaced.
     pub fn eviction_requests(
         self,
-    ) -> GenericInformer<O::Of<k8s_openapi::api::lifecycle::v1alpha1::EvictionRequest>> {
-        self.0.generic::<k8s_openapi::api::lifecycle::v1alpha1::EvictionRequest>()
+    ) -> Informer<k8s_openapi::api::lifecycle::v1alpha1::EvictionRequest> {
+        self.0.informer::<k8s_openapi::api::lifecycle::v1alpha1::EvictionRequest>()
     }
 
     /// `Eviction` of `lifecycle.k8s.io/v1alpha1`, namespaced.
-    pub fn evictions(self) -> GenericInformer<O::Of<k8s_openapi::api::lifecycle::v1alpha1::Eviction>> {
-        self.0.generic::<k8s_openapi::api::lifecycle::v1alpha1::Eviction>()
+    pub fn evictions(self) -> Informer<k8s_openapi::api::lifecycle::v1alpha1::Eviction> {
+        self.0.informer::<k8s_openapi::api::lifecycle::v1alpha1::Eviction>()
     }
 }

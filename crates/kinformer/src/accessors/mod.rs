@@ -4,9 +4,6 @@
 //!
 //! Named as client-go names them, in snake case. Which there are depends on the Kubernetes version
 //! that the program chooses by a feature of `k8s-openapi`.
-//!
-//! Objects are in the form of the factory that is asked: [packed](crate::PackedObjects), or decoded at once
-//! ([`factory.eager()`](crate::SharedInformerFactory::eager)).
 
 mod admissionregistration;
 pub use self::admissionregistration::*;

@@ -2,28 +2,28 @@
 
 //! Kinds of the group `networking.k8s.io`.
 
-use crate::{GenericInformer, Objects, PackedObjects, SharedInformerFactory};
+use crate::{Informer, SharedInformerFactory};
 
-impl<O: Objects> SharedInformerFactory<O> {
+impl SharedInformerFactory {
     /// Kinds of the group `networking.k8s.io`.
-    pub fn networking(&self) -> Networking<'_, O> {
+    pub fn networking(&self) -> Networking<'_> {
         Networking(self)
     }
 }
 
 /// Kinds of the group `networking.k8s.io`, by version.
 #[derive(Clone, Copy, Debug)]
-pub struct Networking<'a, O = PackedObjects>(&'a SharedInformerFactory<O>);
+pub struct Networking<'a>(&'a SharedInformerFactory);
 
-impl<'a, O: Objects> Networking<'a, O> {
+impl<'a> Networking<'a> {
     /// Its version `v1`.
-    pub fn v1(self) -> NetworkingV1<'a, O> {
+    pub fn v1(self) -> NetworkingV1<'a> {
         NetworkingV1(self.0)
     }
 
     k8s_openapi::k8s_if_le_1_36! {
         /// Its version `v1beta1`. Until Kubernetes 1.36.
-        pub fn v1beta1(self) -> NetworkingV1beta1<'a, O> {
+        pub fn v1beta1(self) -> NetworkingV1beta1<'a> {
             NetworkingV1beta1(self.0)
         }
     }
@@ -31,49 +31,49 @@ impl<'a, O: Objects> Networking<'a, O> {
 
 /// Kinds of the group `networking.k8s.io`, version `v1`.
 #[derive(Clone, Copy, Debug)]
-pub struct NetworkingV1<'a, O = PackedObjects>(&'a SharedInformerFactory<O>);
+pub struct NetworkingV1<'a>(&'a SharedInformerFactory);
 
-impl<O: Objects> NetworkingV1<'_, O> {
+impl NetworkingV1<'_> {
     /// `IngressClass` of `networking.k8s.io/v1`, cluster-scoped.
-    pub fn ingress_classes(self) -> GenericInformer<O::Of<k8s_openapi::api::networking::v1::IngressClass>> {
-        self.0.generic::<k8s_openapi::api::networking::v1::IngressClass>()
+    pub fn ingress_classes(self) -> Informer<k8s_openapi::api::networking::v1::IngressClass> {
+        self.0.informer::<k8s_openapi::api::networking::v1::IngressClass>()
     }
 
     /// `Ingress` of `networking.k8s.io/v1`, namespaced.
-    pub fn ingresses(self) -> GenericInformer<O::Of<k8s_openapi::api::networking::v1::Ingress>> {
-        self.0.generic::<k8s_openapi::api::networking::v1::Ingress>()
+    pub fn ingresses(self) -> Informer<k8s_openapi::api::networking::v1::Ingress> {
+        self.0.informer::<k8s_openapi::api::networking::v1::Ingress>()
     }
 
     /// `IPAddress` of `networking.k8s.io/v1`, cluster-scoped.
-    pub fn ip_addresses(self) -> GenericInformer<O::Of<k8s_openapi::api::networking::v1::IPAddress>> {
-        self.0.generic::<k8s_openapi::api::networking::v1::IPAddress>()
+    pub fn ip_addresses(self) -> Informer<k8s_openapi::api::networking::v1::IPAddress> {
+        self.0.informer::<k8s_openapi::api::networking::v1::IPAddress>()
     }
 
     /// `NetworkPolicy` of `networking.k8s.io/v1`, namespaced.
-    pub fn network_policies(self) -> GenericInformer<O::Of<k8s_openapi::api::networking::v1::NetworkPolicy>> {
-        self.0.generic::<k8s_openapi::api::networking::v1::NetworkPolicy>()
+    pub fn network_policies(self) -> Informer<k8s_openapi::api::networking::v1::NetworkPolicy> {
+        self.0.informer::<k8s_openapi::api::networking::v1::NetworkPolicy>()
     }
 
     /// `ServiceCIDR` of `networking.k8s.io/v1`, cluster-scoped.
-    pub fn service_cidrs(self) -> GenericInformer<O::Of<k8s_openapi::api::networking::v1::ServiceCIDR>> {
-        self.0.generic::<k8s_openapi::api::networking::v1::ServiceCIDR>()
+    pub fn service_cidrs(self) -> Informer<k8s_openapi::api::networking::v1::ServiceCIDR> {
+        self.0.informer::<k8s_openapi::api::networking::v1::ServiceCIDR>()
     }
 }
 
 k8s_openapi::k8s_if_le_1_36! {
     /// Kinds of the group `networking.k8s.io`, version `v1beta1`. Until Kubernetes 1.36.
     #[derive(Clone, Copy, Debug)]
-    pub struct NetworkingV1beta1<'a, O = PackedObjects>(&'a SharedInformerFactory<O>);
+    pub struct NetworkingV1beta1<'a>(&'a SharedInformerFactory);
 
-    impl<O: Objects> NetworkingV1beta1<'_, O> {
+    impl NetworkingV1beta1<'_> {
         /// `IPAddress` of `networking.k8s.io/v1beta1`, cluster-scoped.
-        pub fn ip_addresses(self) -> GenericInformer<O::Of<k8s_openapi::api::networking::v1beta1::IPAddress>> {
-            self.0.generic::<k8s_openapi::api::networking::v1beta1::IPAddress>()
+        pub fn ip_addresses(self) -> Informer<k8s_openapi::api::networking::v1beta1::IPAddress> {
+            self.0.informer::<k8s_openapi::api::networking::v1beta1::IPAddress>()
         }
 
         /// `ServiceCIDR` of `networking.k8s.io/v1beta1`, cluster-scoped.
-        pub fn service_cidrs(self) -> GenericInformer<O::Of<k8s_openapi::api::networking::v1beta1::ServiceCIDR>> {
-            self.0.generic::<k8s_openapi::api::networking::v1beta1::ServiceCIDR>()
+        pub fn service_cidrs(self) -> Informer<k8s_openapi::api::networking::v1beta1::ServiceCIDR> {
+            self.0.informer::<k8s_openapi::api::networking::v1beta1::ServiceCIDR>()
         }
     }
 }

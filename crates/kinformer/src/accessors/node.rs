@@ -2,33 +2,33 @@
 
 //! Kinds of the group `node.k8s.io`.
 
-use crate::{GenericInformer, Objects, PackedObjects, SharedInformerFactory};
+use crate::{Informer, SharedInformerFactory};
 
-impl<O: Objects> SharedInformerFactory<O> {
+impl SharedInformerFactory {
     /// Kinds of the group `node.k8s.io`.
-    pub fn node(&self) -> Node<'_, O> {
+    pub fn node(&self) -> Node<'_> {
         Node(self)
     }
 }
 
 /// Kinds of the group `node.k8s.io`, by version.
 #[derive(Clone, Copy, Debug)]
-pub struct Node<'a, O = PackedObjects>(&'a SharedInformerFactory<O>);
+pub struct Node<'a>(&'a SharedInformerFactory);
 
-impl<'a, O: Objects> Node<'a, O> {
+impl<'a> Node<'a> {
     /// Its version `v1`.
-    pub fn v1(self) -> NodeV1<'a, O> {
+    pub fn v1(self) -> NodeV1<'a> {
         NodeV1(self.0)
     }
 }
 
 /// Kinds of the group `node.k8s.io`, version `v1`.
 #[derive(Clone, Copy, Debug)]
-pub struct NodeV1<'a, O = PackedObjects>(&'a SharedInformerFactory<O>);
+pub struct NodeV1<'a>(&'a SharedInformerFactory);
 
-impl<O: Objects> NodeV1<'_, O> {
+impl NodeV1<'_> {
     /// `RuntimeClass` of `node.k8s.io/v1`, cluster-scoped.
-    pub fn runtime_classes(self) -> GenericInformer<O::Of<k8s_openapi::api::node::v1::RuntimeClass>> {
-        self.0.generic::<k8s_openapi::api::node::v1::RuntimeClass>()
+    pub fn runtime_classes(self) -> Informer<k8s_openapi::api::node::v1::RuntimeClass> {
+        self.0.informer::<k8s_openapi::api::node::v1::RuntimeClass>()
     }
 }

@@ -2,35 +2,33 @@
 
 //! Kinds of the group `policy`.
 
-use crate::{GenericInformer, Objects, PackedObjects, SharedInformerFactory};
+use crate::{Informer, SharedInformerFactory};
 
-impl<O: Objects> SharedInformerFactory<O> {
+impl SharedInformerFactory {
     /// Kinds of the group `policy`.
-    pub fn policy(&self) -> Policy<'_, O> {
+    pub fn policy(&self) -> Policy<'_> {
         Policy(self)
     }
 }
 
 /// Kinds of the group `policy`, by version.
 #[derive(Clone, Copy, Debug)]
-pub struct Policy<'a, O = PackedObjects>(&'a SharedInformerFactory<O>);
+pub struct Policy<'a>(&'a SharedInformerFactory);
 
-impl<'a, O: Objects> Policy<'a, O> {
+impl<'a> Policy<'a> {
     /// Its version `v1`.
-    pub fn v1(self) -> PolicyV1<'a, O> {
+    pub fn v1(self) -> PolicyV1<'a> {
         PolicyV1(self.0)
     }
 }
 
 /// Kinds of the group `policy`, version `v1`.
 #[derive(Clone, Copy, Debug)]
-pub struct PolicyV1<'a, O = PackedObjects>(&'a SharedInformerFactory<O>);
+pub struct PolicyV1<'a>(&'a SharedInformerFactory);
 
-impl<O: Objects> PolicyV1<'_, O> {
+impl PolicyV1<'_> {
     /// `PodDisruptionBudget` of `policy/v1`, namespaced.
-    pub fn pod_disruption_budgets(
-        self,
-    ) -> GenericInformer<O::Of<k8s_openapi::api::policy::v1::PodDisruptionBudget>> {
-        self.0.generic::<k8s_openapi::api::policy::v1::PodDisruptionBudget>()
+    pub fn pod_disruption_budgets(self) -> Informer<k8s_openapi::api::policy::v1::PodDisruptionBudget> {
+        self.0.informer::<k8s_openapi::api::policy::v1::PodDisruptionBudget>()
     }
 }

@@ -2,50 +2,48 @@
 
 //! Kinds of the group `rbac.authorization.k8s.io`.
 
-use crate::{GenericInformer, Objects, PackedObjects, SharedInformerFactory};
+use crate::{Informer, SharedInformerFactory};
 
-impl<O: Objects> SharedInformerFactory<O> {
+impl SharedInformerFactory {
     /// Kinds of the group `rbac.authorization.k8s.io`.
-    pub fn rbac(&self) -> Rbac<'_, O> {
+    pub fn rbac(&self) -> Rbac<'_> {
         Rbac(self)
     }
 }
 
 /// Kinds of the group `rbac.authorization.k8s.io`, by version.
 #[derive(Clone, Copy, Debug)]
-pub struct Rbac<'a, O = PackedObjects>(&'a SharedInformerFactory<O>);
+pub struct Rbac<'a>(&'a SharedInformerFactory);
 
-impl<'a, O: Objects> Rbac<'a, O> {
+impl<'a> Rbac<'a> {
     /// Its version `v1`.
-    pub fn v1(self) -> RbacV1<'a, O> {
+    pub fn v1(self) -> RbacV1<'a> {
         RbacV1(self.0)
     }
 }
 
 /// Kinds of the group `rbac.authorization.k8s.io`, version `v1`.
 #[derive(Clone, Copy, Debug)]
-pub struct RbacV1<'a, O = PackedObjects>(&'a SharedInformerFactory<O>);
+pub struct RbacV1<'a>(&'a SharedInformerFactory);
 
-impl<O: Objects> RbacV1<'_, O> {
+impl RbacV1<'_> {
     /// `ClusterRoleBinding` of `rbac.authorization.k8s.io/v1`, cluster-scoped.
-    pub fn cluster_role_bindings(
-        self,
-    ) -> GenericInformer<O::Of<k8s_openapi::api::rbac::v1::ClusterRoleBinding>> {
-        self.0.generic::<k8s_openapi::api::rbac::v1::ClusterRoleBinding>()
+    pub fn cluster_role_bindings(self) -> Informer<k8s_openapi::api::rbac::v1::ClusterRoleBinding> {
+        self.0.informer::<k8s_openapi::api::rbac::v1::ClusterRoleBinding>()
     }
 
     /// `ClusterRole` of `rbac.authorization.k8s.io/v1`, cluster-scoped.
-    pub fn cluster_roles(self) -> GenericInformer<O::Of<k8s_openapi::api::rbac::v1::ClusterRole>> {
-        self.0.generic::<k8s_openapi::api::rbac::v1::ClusterRole>()
+    pub fn cluster_roles(self) -> Informer<k8s_openapi::api::rbac::v1::ClusterRole> {
+        self.0.informer::<k8s_openapi::api::rbac::v1::ClusterRole>()
     }
 
     /// `RoleBinding` of `rbac.authorization.k8s.io/v1`, namespaced.
-    pub fn role_bindings(self) -> GenericInformer<O::Of<k8s_openapi::api::rbac::v1::RoleBinding>> {
-        self.0.generic::<k8s_openapi::api::rbac::v1::RoleBinding>()
+    pub fn role_bindings(self) -> Informer<k8s_openapi::api::rbac::v1::RoleBinding> {
+        self.0.informer::<k8s_openapi::api::rbac::v1::RoleBinding>()
     }
 
     /// `Role` of `rbac.authorization.k8s.io/v1`, namespaced.
-    pub fn roles(self) -> GenericInformer<O::Of<k8s_openapi::api::rbac::v1::Role>> {
-        self.0.generic::<k8s_openapi::api::rbac::v1::Role>()
+    pub fn roles(self) -> Informer<k8s_openapi::api::rbac::v1::Role> {
+        self.0.informer::<k8s_openapi::api::rbac::v1::Role>()
     }
 }

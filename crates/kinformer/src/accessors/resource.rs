@@ -2,39 +2,39 @@
 
 //! Kinds of the group `resource.k8s.io`.
 
-use crate::{GenericInformer, Objects, PackedObjects, SharedInformerFactory};
+use crate::{Informer, SharedInformerFactory};
 
-impl<O: Objects> SharedInformerFactory<O> {
+impl SharedInformerFactory {
     /// Kinds of the group `resource.k8s.io`.
-    pub fn resource(&self) -> Resource<'_, O> {
+    pub fn resource(&self) -> Resource<'_> {
         Resource(self)
     }
 }
 
 /// Kinds of the group `resource.k8s.io`, by version.
 #[derive(Clone, Copy, Debug)]
-pub struct Resource<'a, O = PackedObjects>(&'a SharedInformerFactory<O>);
+pub struct Resource<'a>(&'a SharedInformerFactory);
 
-impl<'a, O: Objects> Resource<'a, O> {
+impl<'a> Resource<'a> {
     k8s_openapi::k8s_if_ge_1_34! {
         /// Its version `v1`. Since Kubernetes 1.34.
-        pub fn v1(self) -> ResourceV1<'a, O> {
+        pub fn v1(self) -> ResourceV1<'a> {
             ResourceV1(self.0)
         }
     }
 
     /// Its version `v1beta2`.
-    pub fn v1beta2(self) -> ResourceV1beta2<'a, O> {
+    pub fn v1beta2(self) -> ResourceV1beta2<'a> {
         ResourceV1beta2(self.0)
     }
 
     /// Its version `v1beta1`.
-    pub fn v1beta1(self) -> ResourceV1beta1<'a, O> {
+    pub fn v1beta1(self) -> ResourceV1beta1<'a> {
         ResourceV1beta1(self.0)
     }
 
     /// Its version `v1alpha3`.
-    pub fn v1alpha3(self) -> ResourceV1alpha3<'a, O> {
+    pub fn v1alpha3(self) -> ResourceV1alpha3<'a> {
         ResourceV1alpha3(self.0)
     }
 }
@@ -42,153 +42,143 @@ impl<'a, O: Objects> Resource<'a, O> {
 k8s_openapi::k8s_if_ge_1_34! {
     /// Kinds of the group `resource.k8s.io`, version `v1`. Since Kubernetes 1.34.
     #[derive(Clone, Copy, Debug)]
-    pub struct ResourceV1<'a, O = PackedObjects>(&'a SharedInformerFactory<O>);
+    pub struct ResourceV1<'a>(&'a SharedInformerFactory);
 
-    impl<O: Objects> ResourceV1<'_, O> {
+    impl ResourceV1<'_> {
         /// `DeviceClass` of `resource.k8s.io/v1`, cluster-scoped.
-        pub fn device_classes(self) -> GenericInformer<O::Of<k8s_openapi::api::resource::v1::DeviceClass>> {
-            self.0.generic::<k8s_openapi::api::resource::v1::DeviceClass>()
+        pub fn device_classes(self) -> Informer<k8s_openapi::api::resource::v1::DeviceClass> {
+            self.0.informer::<k8s_openapi::api::resource::v1::DeviceClass>()
         }
 
         k8s_openapi::k8s_if_ge_1_37! {
             /// `DeviceTaintRule` of `resource.k8s.io/v1`, cluster-scoped. Since Kubernetes 1.37.
-            pub fn device_taint_rules(self) -> GenericInformer<O::Of<k8s_openapi::api::resource::v1::DeviceTaintRule>> {
-                self.0.generic::<k8s_openapi::api::resource::v1::DeviceTaintRule>()
+            pub fn device_taint_rules(self) -> Informer<k8s_openapi::api::resource::v1::DeviceTaintRule> {
+                self.0.informer::<k8s_openapi::api::resource::v1::DeviceTaintRule>()
             }
         }
 
         /// `ResourceClaimTemplate` of `resource.k8s.io/v1`, namespaced.
-        pub fn resource_claim_templates(self) -> GenericInformer<O::Of<k8s_openapi::api::resource::v1::ResourceClaimTemplate>> {
-            self.0.generic::<k8s_openapi::api::resource::v1::ResourceClaimTemplate>()
+        pub fn resource_claim_templates(self) -> Informer<k8s_openapi::api::resource::v1::ResourceClaimTemplate> {
+            self.0.informer::<k8s_openapi::api::resource::v1::ResourceClaimTemplate>()
         }
 
         /// `ResourceClaim` of `resource.k8s.io/v1`, namespaced.
-        pub fn resource_claims(self) -> GenericInformer<O::Of<k8s_openapi::api::resource::v1::ResourceClaim>> {
-            self.0.generic::<k8s_openapi::api::resource::v1::ResourceClaim>()
+        pub fn resource_claims(self) -> Informer<k8s_openapi::api::resource::v1::ResourceClaim> {
+            self.0.informer::<k8s_openapi::api::resource::v1::ResourceClaim>()
         }
 
         /// `ResourceSlice` of `resource.k8s.io/v1`, cluster-scoped.
-        pub fn resource_slices(self) -> GenericInformer<O::Of<k8s_openapi::api::resource::v1::ResourceSlice>> {
-            self.0.generic::<k8s_openapi::api::resource::v1::ResourceSlice>()
+        pub fn resource_slices(self) -> Informer<k8s_openapi::api::resource::v1::ResourceSlice> {
+            self.0.informer::<k8s_openapi::api::resource::v1::ResourceSlice>()
         }
     }
 }
 
 /// Kinds of the group `resource.k8s.io`, version `v1beta2`.
 #[derive(Clone, Copy, Debug)]
-pub struct ResourceV1beta2<'a, O = PackedObjects>(&'a SharedInformerFactory<O>);
+pub struct ResourceV1beta2<'a>(&'a SharedInformerFactory);
 
-impl<O: Objects> ResourceV1beta2<'_, O> {
+impl ResourceV1beta2<'_> {
     /// `DeviceClass` of `resource.k8s.io/v1beta2`, cluster-scoped.
-    pub fn device_classes(self) -> GenericInformer<O::Of<k8s_openapi::api::resource::v1beta2::DeviceClass>> {
-        self.0.generic::<k8s_openapi::api::resource::v1beta2::DeviceClass>()
+    pub fn device_classes(self) -> Informer<k8s_openapi::api::resource::v1beta2::DeviceClass> {
+        self.0.informer::<k8s_openapi::api::resource::v1beta2::DeviceClass>()
     }
 
     k8s_openapi::k8s_if_ge_1_36! {
         /// `DeviceTaintRule` of `resource.k8s.io/v1beta2`, cluster-scoped. Since Kubernetes 1.36.
-        pub fn device_taint_rules(self) -> GenericInformer<O::Of<k8s_openapi::api::resource::v1beta2::DeviceTaintRule>> {
-            self.0.generic::<k8s_openapi::api::resource::v1beta2::DeviceTaintRule>()
+        pub fn device_taint_rules(self) -> Informer<k8s_openapi::api::resource::v1beta2::DeviceTaintRule> {
+            self.0.informer::<k8s_openapi::api::resource::v1beta2::DeviceTaintRule>()
         }
     }
 
     /// `ResourceClaimTemplate` of `resource.k8s.io/v1beta2`, namespaced.
     pub fn resource_claim_templates(
         self,
-    ) -> GenericInformer<O::Of<k8s_openapi::api::resource::v1beta2::ResourceClaimTemplate>> {
-        self.0.generic::<k8s_openapi::api::resource::v1beta2::ResourceClaimTemplate>()
+    ) -> Informer<k8s_openapi::api::resource::v1beta2::ResourceClaimTemplate> {
+        self.0.informer::<k8s_openapi::api::resource::v1beta2::ResourceClaimTemplate>()
     }
 
     /// `ResourceClaim` of `resource.k8s.io/v1beta2`, namespaced.
-    pub fn resource_claims(
-        self,
-    ) -> GenericInformer<O::Of<k8s_openapi::api::resource::v1beta2::ResourceClaim>> {
-        self.0.generic::<k8s_openapi::api::resource::v1beta2::ResourceClaim>()
+    pub fn resource_claims(self) -> Informer<k8s_openapi::api::resource::v1beta2::ResourceClaim> {
+        self.0.informer::<k8s_openapi::api::resource::v1beta2::ResourceClaim>()
     }
 
     /// `ResourceSlice` of `resource.k8s.io/v1beta2`, cluster-scoped.
-    pub fn resource_slices(
-        self,
-    ) -> GenericInformer<O::Of<k8s_openapi::api::resource::v1beta2::ResourceSlice>> {
-        self.0.generic::<k8s_openapi::api::resource::v1beta2::ResourceSlice>()
+    pub fn resource_slices(self) -> Informer<k8s_openapi::api::resource::v1beta2::ResourceSlice> {
+        self.0.informer::<k8s_openapi::api::resource::v1beta2::ResourceSlice>()
     }
 }
 
 /// Kinds of the group `resource.k8s.io`, version `v1beta1`.
 #[derive(Clone, Copy, Debug)]
-pub struct ResourceV1beta1<'a, O = PackedObjects>(&'a SharedInformerFactory<O>);
+pub struct ResourceV1beta1<'a>(&'a SharedInformerFactory);
 
-impl<O: Objects> ResourceV1beta1<'_, O> {
+impl ResourceV1beta1<'_> {
     /// `DeviceClass` of `resource.k8s.io/v1beta1`, cluster-scoped.
-    pub fn device_classes(self) -> GenericInformer<O::Of<k8s_openapi::api::resource::v1beta1::DeviceClass>> {
-        self.0.generic::<k8s_openapi::api::resource::v1beta1::DeviceClass>()
+    pub fn device_classes(self) -> Informer<k8s_openapi::api::resource::v1beta1::DeviceClass> {
+        self.0.informer::<k8s_openapi::api::resource::v1beta1::DeviceClass>()
     }
 
     /// `ResourceClaimTemplate` of `resource.k8s.io/v1beta1`, namespaced.
     pub fn resource_claim_templates(
         self,
-    ) -> GenericInformer<O::Of<k8s_openapi::api::resource::v1beta1::ResourceClaimTemplate>> {
-        self.0.generic::<k8s_openapi::api::resource::v1beta1::ResourceClaimTemplate>()
+    ) -> Informer<k8s_openapi::api::resource::v1beta1::ResourceClaimTemplate> {
+        self.0.informer::<k8s_openapi::api::resource::v1beta1::ResourceClaimTemplate>()
     }
 
     /// `ResourceClaim` of `resource.k8s.io/v1beta1`, namespaced.
-    pub fn resource_claims(
-        self,
-    ) -> GenericInformer<O::Of<k8s_openapi::api::resource::v1beta1::ResourceClaim>> {
-        self.0.generic::<k8s_openapi::api::resource::v1beta1::ResourceClaim>()
+    pub fn resource_claims(self) -> Informer<k8s_openapi::api::resource::v1beta1::ResourceClaim> {
+        self.0.informer::<k8s_openapi::api::resource::v1beta1::ResourceClaim>()
     }
 
     /// `ResourceSlice` of `resource.k8s.io/v1beta1`, cluster-scoped.
-    pub fn resource_slices(
-        self,
-    ) -> GenericInformer<O::Of<k8s_openapi::api::resource::v1beta1::ResourceSlice>> {
-        self.0.generic::<k8s_openapi::api::resource::v1beta1::ResourceSlice>()
+    pub fn resource_slices(self) -> Informer<k8s_openapi::api::resource::v1beta1::ResourceSlice> {
+        self.0.informer::<k8s_openapi::api::resource::v1beta1::ResourceSlice>()
     }
 }
 
 /// Kinds of the group `resource.k8s.io`, version `v1alpha3`.
 #[derive(Clone, Copy, Debug)]
-pub struct ResourceV1alpha3<'a, O = PackedObjects>(&'a SharedInformerFactory<O>);
+pub struct ResourceV1alpha3<'a>(&'a SharedInformerFactory);
 
-impl<O: Objects> ResourceV1alpha3<'_, O> {
+impl ResourceV1alpha3<'_> {
     k8s_openapi::k8s_if_le_1_33! {
         /// `DeviceClass` of `resource.k8s.io/v1alpha3`, cluster-scoped. Until Kubernetes 1.33.
-        pub fn device_classes(self) -> GenericInformer<O::Of<k8s_openapi::api::resource::v1alpha3::DeviceClass>> {
-            self.0.generic::<k8s_openapi::api::resource::v1alpha3::DeviceClass>()
+        pub fn device_classes(self) -> Informer<k8s_openapi::api::resource::v1alpha3::DeviceClass> {
+            self.0.informer::<k8s_openapi::api::resource::v1alpha3::DeviceClass>()
         }
     }
 
     /// `DeviceTaintRule` of `resource.k8s.io/v1alpha3`, cluster-scoped.
-    pub fn device_taint_rules(
-        self,
-    ) -> GenericInformer<O::Of<k8s_openapi::api::resource::v1alpha3::DeviceTaintRule>> {
-        self.0.generic::<k8s_openapi::api::resource::v1alpha3::DeviceTaintRule>()
+    pub fn device_taint_rules(self) -> Informer<k8s_openapi::api::resource::v1alpha3::DeviceTaintRule> {
+        self.0.informer::<k8s_openapi::api::resource::v1alpha3::DeviceTaintRule>()
     }
 
     k8s_openapi::k8s_if_le_1_33! {
         /// `ResourceClaimTemplate` of `resource.k8s.io/v1alpha3`, namespaced. Until Kubernetes 1.33.
-        pub fn resource_claim_templates(self) -> GenericInformer<O::Of<k8s_openapi::api::resource::v1alpha3::ResourceClaimTemplate>> {
-            self.0.generic::<k8s_openapi::api::resource::v1alpha3::ResourceClaimTemplate>()
+        pub fn resource_claim_templates(self) -> Informer<k8s_openapi::api::resource::v1alpha3::ResourceClaimTemplate> {
+            self.0.informer::<k8s_openapi::api::resource::v1alpha3::ResourceClaimTemplate>()
         }
     }
 
     k8s_openapi::k8s_if_le_1_33! {
         /// `ResourceClaim` of `resource.k8s.io/v1alpha3`, namespaced. Until Kubernetes 1.33.
-        pub fn resource_claims(self) -> GenericInformer<O::Of<k8s_openapi::api::resource::v1alpha3::ResourceClaim>> {
-            self.0.generic::<k8s_openapi::api::resource::v1alpha3::ResourceClaim>()
+        pub fn resource_claims(self) -> Informer<k8s_openapi::api::resource::v1alpha3::ResourceClaim> {
+            self.0.informer::<k8s_openapi::api::resource::v1alpha3::ResourceClaim>()
         }
     }
 
     k8s_openapi::k8s_if_ge_1_36! {
         /// `ResourcePoolStatusRequest` of `resource.k8s.io/v1alpha3`, cluster-scoped. Since Kubernetes 1.36.
-        pub fn resource_pool_status_requests(self) -> GenericInformer<O::Of<k8s_openapi::api::resource::v1alpha3::ResourcePoolStatusRequest>> {
-            self.0.generic::<k8s_openapi::api::resource::v1alpha3::ResourcePoolStatusRequest>()
+        pub fn resource_pool_status_requests(self) -> Informer<k8s_openapi::api::resource::v1alpha3::ResourcePoolStatusRequest> {
+            self.0.informer::<k8s_openapi::api::resource::v1alpha3::ResourcePoolStatusRequest>()
         }
     }
 
     k8s_openapi::k8s_if_le_1_33! {
         /// `ResourceSlice` of `resource.k8s.io/v1alpha3`, cluster-scoped. Until Kubernetes 1.33.
-        pub fn resource_slices(self) -> GenericInformer<O::Of<k8s_openapi::api::resource::v1alpha3::ResourceSlice>> {
-            self.0.generic::<k8s_openapi::api::resource::v1alpha3::ResourceSlice>()
+        pub fn resource_slices(self) -> Informer<k8s_openapi::api::resource::v1alpha3::ResourceSlice> {
+            self.0.informer::<k8s_openapi::api::resource::v1alpha3::ResourceSlice>()
         }
     }
 }

@@ -2,35 +2,35 @@
 
 //! Kinds of the group `scheduling.k8s.io`.
 
-use crate::{GenericInformer, Objects, PackedObjects, SharedInformerFactory};
+use crate::{Informer, SharedInformerFactory};
 
-impl<O: Objects> SharedInformerFactory<O> {
+impl SharedInformerFactory {
     /// Kinds of the group `scheduling.k8s.io`.
-    pub fn scheduling(&self) -> Scheduling<'_, O> {
+    pub fn scheduling(&self) -> Scheduling<'_> {
         Scheduling(self)
     }
 }
 
 /// Kinds of the group `scheduling.k8s.io`, by version.
 #[derive(Clone, Copy, Debug)]
-pub struct Scheduling<'a, O = PackedObjects>(&'a SharedInformerFactory<O>);
+pub struct Scheduling<'a>(&'a SharedInformerFactory);
 
-impl<'a, O: Objects> Scheduling<'a, O> {
+impl<'a> Scheduling<'a> {
     /// Its version `v1`.
-    pub fn v1(self) -> SchedulingV1<'a, O> {
+    pub fn v1(self) -> SchedulingV1<'a> {
         SchedulingV1(self.0)
     }
 
     k8s_openapi::k8s_if_ge_1_37! {
         /// Its version `v1beta1`. Since Kubernetes 1.37.
-        pub fn v1beta1(self) -> SchedulingV1beta1<'a, O> {
+        pub fn v1beta1(self) -> SchedulingV1beta1<'a> {
             SchedulingV1beta1(self.0)
         }
     }
 
     k8s_openapi::k8s_if_ge_1_37! {
         /// Its version `v1alpha3`. Since Kubernetes 1.37.
-        pub fn v1alpha3(self) -> SchedulingV1alpha3<'a, O> {
+        pub fn v1alpha3(self) -> SchedulingV1alpha3<'a> {
             SchedulingV1alpha3(self.0)
         }
     }
@@ -38,7 +38,7 @@ impl<'a, O: Objects> Scheduling<'a, O> {
     k8s_openapi::k8s_if_ge_1_36! {
         k8s_openapi::k8s_if_le_1_36! {
             /// Its version `v1alpha2`. Only in Kubernetes 1.36.
-            pub fn v1alpha2(self) -> SchedulingV1alpha2<'a, O> {
+            pub fn v1alpha2(self) -> SchedulingV1alpha2<'a> {
                 SchedulingV1alpha2(self.0)
             }
         }
@@ -47,7 +47,7 @@ impl<'a, O: Objects> Scheduling<'a, O> {
     k8s_openapi::k8s_if_ge_1_35! {
         k8s_openapi::k8s_if_le_1_35! {
             /// Its version `v1alpha1`. Only in Kubernetes 1.35.
-            pub fn v1alpha1(self) -> SchedulingV1alpha1<'a, O> {
+            pub fn v1alpha1(self) -> SchedulingV1alpha1<'a> {
                 SchedulingV1alpha1(self.0)
             }
         }
@@ -56,29 +56,29 @@ impl<'a, O: Objects> Scheduling<'a, O> {
 
 /// Kinds of the group `scheduling.k8s.io`, version `v1`.
 #[derive(Clone, Copy, Debug)]
-pub struct SchedulingV1<'a, O = PackedObjects>(&'a SharedInformerFactory<O>);
+pub struct SchedulingV1<'a>(&'a SharedInformerFactory);
 
-impl<O: Objects> SchedulingV1<'_, O> {
+impl SchedulingV1<'_> {
     /// `PriorityClass` of `scheduling.k8s.io/v1`, cluster-scoped.
-    pub fn priority_classes(self) -> GenericInformer<O::Of<k8s_openapi::api::scheduling::v1::PriorityClass>> {
-        self.0.generic::<k8s_openapi::api::scheduling::v1::PriorityClass>()
+    pub fn priority_classes(self) -> Informer<k8s_openapi::api::scheduling::v1::PriorityClass> {
+        self.0.informer::<k8s_openapi::api::scheduling::v1::PriorityClass>()
     }
 }
 
 k8s_openapi::k8s_if_ge_1_37! {
     /// Kinds of the group `scheduling.k8s.io`, version `v1beta1`. Since Kubernetes 1.37.
     #[derive(Clone, Copy, Debug)]
-    pub struct SchedulingV1beta1<'a, O = PackedObjects>(&'a SharedInformerFactory<O>);
+    pub struct SchedulingV1beta1<'a>(&'a SharedInformerFactory);
 
-    impl<O: Objects> SchedulingV1beta1<'_, O> {
+    impl SchedulingV1beta1<'_> {
         /// `PodGroup` of `scheduling.k8s.io/v1beta1`, namespaced.
-        pub fn pod_groups(self) -> GenericInformer<O::Of<k8s_openapi::api::scheduling::v1beta1::PodGroup>> {
-            self.0.generic::<k8s_openapi::api::scheduling::v1beta1::PodGroup>()
+        pub fn pod_groups(self) -> Informer<k8s_openapi::api::scheduling::v1beta1::PodGroup> {
+            self.0.informer::<k8s_openapi::api::scheduling::v1beta1::PodGroup>()
         }
 
         /// `Workload` of `scheduling.k8s.io/v1beta1`, namespaced.
-        pub fn workloads(self) -> GenericInformer<O::Of<k8s_openapi::api::scheduling::v1beta1::Workload>> {
-            self.0.generic::<k8s_openapi::api::scheduling::v1beta1::Workload>()
+        pub fn workloads(self) -> Informer<k8s_openapi::api::scheduling::v1beta1::Workload> {
+            self.0.informer::<k8s_openapi::api::scheduling::v1beta1::Workload>()
         }
     }
 }
@@ -86,22 +86,22 @@ k8s_openapi::k8s_if_ge_1_37! {
 k8s_openapi::k8s_if_ge_1_37! {
     /// Kinds of the group `scheduling.k8s.io`, version `v1alpha3`. Since Kubernetes 1.37.
     #[derive(Clone, Copy, Debug)]
-    pub struct SchedulingV1alpha3<'a, O = PackedObjects>(&'a SharedInformerFactory<O>);
+    pub struct SchedulingV1alpha3<'a>(&'a SharedInformerFactory);
 
-    impl<O: Objects> SchedulingV1alpha3<'_, O> {
+    impl SchedulingV1alpha3<'_> {
         /// `CompositePodGroup` of `scheduling.k8s.io/v1alpha3`, namespaced.
-        pub fn composite_pod_groups(self) -> GenericInformer<O::Of<k8s_openapi::api::scheduling::v1alpha3::CompositePodGroup>> {
-            self.0.generic::<k8s_openapi::api::scheduling::v1alpha3::CompositePodGroup>()
+        pub fn composite_pod_groups(self) -> Informer<k8s_openapi::api::scheduling::v1alpha3::CompositePodGroup> {
+            self.0.informer::<k8s_openapi::api::scheduling::v1alpha3::CompositePodGroup>()
         }
 
         /// `PodGroup` of `scheduling.k8s.io/v1alpha3`, namespaced.
-        pub fn pod_groups(self) -> GenericInformer<O::Of<k8s_openapi::api::scheduling::v1alpha3::PodGroup>> {
-            self.0.generic::<k8s_openapi::api::scheduling::v1alpha3::PodGroup>()
+        pub fn pod_groups(self) -> Informer<k8s_openapi::api::scheduling::v1alpha3::PodGroup> {
+            self.0.informer::<k8s_openapi::api::scheduling::v1alpha3::PodGroup>()
         }
 
         /// `Workload` of `scheduling.k8s.io/v1alpha3`, namespaced.
-        pub fn workloads(self) -> GenericInformer<O::Of<k8s_openapi::api::scheduling::v1alpha3::Workload>> {
-            self.0.generic::<k8s_openapi::api::scheduling::v1alpha3::Workload>()
+        pub fn workloads(self) -> Informer<k8s_openapi::api::scheduling::v1alpha3::Workload> {
+            self.0.informer::<k8s_openapi::api::scheduling::v1alpha3::Workload>()
         }
     }
 }
@@ -110,17 +110,17 @@ k8s_openapi::k8s_if_ge_1_36! {
     k8s_openapi::k8s_if_le_1_36! {
         /// Kinds of the group `scheduling.k8s.io`, version `v1alpha2`. Only in Kubernetes 1.36.
         #[derive(Clone, Copy, Debug)]
-        pub struct SchedulingV1alpha2<'a, O = PackedObjects>(&'a SharedInformerFactory<O>);
+        pub struct SchedulingV1alpha2<'a>(&'a SharedInformerFactory);
 
-        impl<O: Objects> SchedulingV1alpha2<'_, O> {
+        impl SchedulingV1alpha2<'_> {
             /// `PodGroup` of `scheduling.k8s.io/v1alpha2`, namespaced.
-            pub fn pod_groups(self) -> GenericInformer<O::Of<k8s_openapi::api::scheduling::v1alpha2::PodGroup>> {
-                self.0.generic::<k8s_openapi::api::scheduling::v1alpha2::PodGroup>()
+            pub fn pod_groups(self) -> Informer<k8s_openapi::api::scheduling::v1alpha2::PodGroup> {
+                self.0.informer::<k8s_openapi::api::scheduling::v1alpha2::PodGroup>()
             }
 
             /// `Workload` of `scheduling.k8s.io/v1alpha2`, namespaced.
-            pub fn workloads(self) -> GenericInformer<O::Of<k8s_openapi::api::scheduling::v1alpha2::Workload>> {
-                self.0.generic::<k8s_openapi::api::scheduling::v1alpha2::Workload>()
+            pub fn workloads(self) -> Informer<k8s_openapi::api::scheduling::v1alpha2::Workload> {
+                self.0.informer::<k8s_openapi::api::scheduling::v1alpha2::Workload>()
             }
         }
     }
@@ -130,12 +130,12 @@ k8s_openapi::k8s_if_ge_1_35! {
     k8s_openapi::k8s_if_le_1_35! {
         /// Kinds of the group `scheduling.k8s.io`, version `v1alpha1`. Only in Kubernetes 1.35.
         #[derive(Clone, Copy, Debug)]
-        pub struct SchedulingV1alpha1<'a, O = PackedObjects>(&'a SharedInformerFactory<O>);
+        pub struct SchedulingV1alpha1<'a>(&'a SharedInformerFactory);
 
-        impl<O: Objects> SchedulingV1alpha1<'_, O> {
+        impl SchedulingV1alpha1<'_> {
             /// `Workload` of `scheduling.k8s.io/v1alpha1`, namespaced.
-            pub fn workloads(self) -> GenericInformer<O::Of<k8s_openapi::api::scheduling::v1alpha1::Workload>> {
-                self.0.generic::<k8s_openapi::api::scheduling::v1alpha1::Workload>()
+            pub fn workloads(self) -> Informer<k8s_openapi::api::scheduling::v1alpha1::Workload> {
+                self.0.informer::<k8s_openapi::api::scheduling::v1alpha1::Workload>()
             }
         }
     }

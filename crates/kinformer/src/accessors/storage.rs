@@ -2,35 +2,35 @@
 
 //! Kinds of the group `storage.k8s.io`.
 
-use crate::{GenericInformer, Objects, PackedObjects, SharedInformerFactory};
+use crate::{Informer, SharedInformerFactory};
 
-impl<O: Objects> SharedInformerFactory<O> {
+impl SharedInformerFactory {
     /// Kinds of the group `storage.k8s.io`.
-    pub fn storage(&self) -> Storage<'_, O> {
+    pub fn storage(&self) -> Storage<'_> {
         Storage(self)
     }
 }
 
 /// Kinds of the group `storage.k8s.io`, by version.
 #[derive(Clone, Copy, Debug)]
-pub struct Storage<'a, O = PackedObjects>(&'a SharedInformerFactory<O>);
+pub struct Storage<'a>(&'a SharedInformerFactory);
 
-impl<'a, O: Objects> Storage<'a, O> {
+impl<'a> Storage<'a> {
     /// Its version `v1`.
-    pub fn v1(self) -> StorageV1<'a, O> {
+    pub fn v1(self) -> StorageV1<'a> {
         StorageV1(self.0)
     }
 
     k8s_openapi::k8s_if_le_1_36! {
         /// Its version `v1beta1`. Until Kubernetes 1.36.
-        pub fn v1beta1(self) -> StorageV1beta1<'a, O> {
+        pub fn v1beta1(self) -> StorageV1beta1<'a> {
             StorageV1beta1(self.0)
         }
     }
 
     k8s_openapi::k8s_if_le_1_34! {
         /// Its version `v1alpha1`. Until Kubernetes 1.34.
-        pub fn v1alpha1(self) -> StorageV1alpha1<'a, O> {
+        pub fn v1alpha1(self) -> StorageV1alpha1<'a> {
             StorageV1alpha1(self.0)
         }
     }
@@ -38,42 +38,38 @@ impl<'a, O: Objects> Storage<'a, O> {
 
 /// Kinds of the group `storage.k8s.io`, version `v1`.
 #[derive(Clone, Copy, Debug)]
-pub struct StorageV1<'a, O = PackedObjects>(&'a SharedInformerFactory<O>);
+pub struct StorageV1<'a>(&'a SharedInformerFactory);
 
-impl<O: Objects> StorageV1<'_, O> {
+impl StorageV1<'_> {
     /// `CSIDriver` of `storage.k8s.io/v1`, cluster-scoped.
-    pub fn csi_drivers(self) -> GenericInformer<O::Of<k8s_openapi::api::storage::v1::CSIDriver>> {
-        self.0.generic::<k8s_openapi::api::storage::v1::CSIDriver>()
+    pub fn csi_drivers(self) -> Informer<k8s_openapi::api::storage::v1::CSIDriver> {
+        self.0.informer::<k8s_openapi::api::storage::v1::CSIDriver>()
     }
 
     /// `CSINode` of `storage.k8s.io/v1`, cluster-scoped.
-    pub fn csi_nodes(self) -> GenericInformer<O::Of<k8s_openapi::api::storage::v1::CSINode>> {
-        self.0.generic::<k8s_openapi::api::storage::v1::CSINode>()
+    pub fn csi_nodes(self) -> Informer<k8s_openapi::api::storage::v1::CSINode> {
+        self.0.informer::<k8s_openapi::api::storage::v1::CSINode>()
     }
 
     /// `CSIStorageCapacity` of `storage.k8s.io/v1`, namespaced.
-    pub fn csi_storage_capacities(
-        self,
-    ) -> GenericInformer<O::Of<k8s_openapi::api::storage::v1::CSIStorageCapacity>> {
-        self.0.generic::<k8s_openapi::api::storage::v1::CSIStorageCapacity>()
+    pub fn csi_storage_capacities(self) -> Informer<k8s_openapi::api::storage::v1::CSIStorageCapacity> {
+        self.0.informer::<k8s_openapi::api::storage::v1::CSIStorageCapacity>()
     }
 
     /// `StorageClass` of `storage.k8s.io/v1`, cluster-scoped.
-    pub fn storage_classes(self) -> GenericInformer<O::Of<k8s_openapi::api::storage::v1::StorageClass>> {
-        self.0.generic::<k8s_openapi::api::storage::v1::StorageClass>()
+    pub fn storage_classes(self) -> Informer<k8s_openapi::api::storage::v1::StorageClass> {
+        self.0.informer::<k8s_openapi::api::storage::v1::StorageClass>()
     }
 
     /// `VolumeAttachment` of `storage.k8s.io/v1`, cluster-scoped.
-    pub fn volume_attachments(
-        self,
-    ) -> GenericInformer<O::Of<k8s_openapi::api::storage::v1::VolumeAttachment>> {
-        self.0.generic::<k8s_openapi::api::storage::v1::VolumeAttachment>()
+    pub fn volume_attachments(self) -> Informer<k8s_openapi::api::storage::v1::VolumeAttachment> {
+        self.0.informer::<k8s_openapi::api::storage::v1::VolumeAttachment>()
     }
 
     k8s_openapi::k8s_if_ge_1_34! {
         /// `VolumeAttributesClass` of `storage.k8s.io/v1`, cluster-scoped. Since Kubernetes 1.34.
-        pub fn volume_attributes_classes(self) -> GenericInformer<O::Of<k8s_openapi::api::storage::v1::VolumeAttributesClass>> {
-            self.0.generic::<k8s_openapi::api::storage::v1::VolumeAttributesClass>()
+        pub fn volume_attributes_classes(self) -> Informer<k8s_openapi::api::storage::v1::VolumeAttributesClass> {
+            self.0.informer::<k8s_openapi::api::storage::v1::VolumeAttributesClass>()
         }
     }
 }
@@ -81,12 +77,12 @@ impl<O: Objects> StorageV1<'_, O> {
 k8s_openapi::k8s_if_le_1_36! {
     /// Kinds of the group `storage.k8s.io`, version `v1beta1`. Until Kubernetes 1.36.
     #[derive(Clone, Copy, Debug)]
-    pub struct StorageV1beta1<'a, O = PackedObjects>(&'a SharedInformerFactory<O>);
+    pub struct StorageV1beta1<'a>(&'a SharedInformerFactory);
 
-    impl<O: Objects> StorageV1beta1<'_, O> {
+    impl StorageV1beta1<'_> {
         /// `VolumeAttributesClass` of `storage.k8s.io/v1beta1`, cluster-scoped.
-        pub fn volume_attributes_classes(self) -> GenericInformer<O::Of<k8s_openapi::api::storage::v1beta1::VolumeAttributesClass>> {
-            self.0.generic::<k8s_openapi::api::storage::v1beta1::VolumeAttributesClass>()
+        pub fn volume_attributes_classes(self) -> Informer<k8s_openapi::api::storage::v1beta1::VolumeAttributesClass> {
+            self.0.informer::<k8s_openapi::api::storage::v1beta1::VolumeAttributesClass>()
         }
     }
 }
@@ -94,12 +90,12 @@ k8s_openapi::k8s_if_le_1_36! {
 k8s_openapi::k8s_if_le_1_34! {
     /// Kinds of the group `storage.k8s.io`, version `v1alpha1`. Until Kubernetes 1.34.
     #[derive(Clone, Copy, Debug)]
-    pub struct StorageV1alpha1<'a, O = PackedObjects>(&'a SharedInformerFactory<O>);
+    pub struct StorageV1alpha1<'a>(&'a SharedInformerFactory);
 
-    impl<O: Objects> StorageV1alpha1<'_, O> {
+    impl StorageV1alpha1<'_> {
         /// `VolumeAttributesClass` of `storage.k8s.io/v1alpha1`, cluster-scoped.
-        pub fn volume_attributes_classes(self) -> GenericInformer<O::Of<k8s_openapi::api::storage::v1alpha1::VolumeAttributesClass>> {
-            self.0.generic::<k8s_openapi::api::storage::v1alpha1::VolumeAttributesClass>()
+        pub fn volume_attributes_classes(self) -> Informer<k8s_openapi::api::storage::v1alpha1::VolumeAttributesClass> {
+            self.0.informer::<k8s_openapi::api::storage::v1alpha1::VolumeAttributesClass>()
         }
     }
 }

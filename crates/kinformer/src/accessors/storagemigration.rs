@@ -2,37 +2,37 @@
 
 //! Kinds of the group `storagemigration.k8s.io`.
 
-use crate::{GenericInformer, Objects, PackedObjects, SharedInformerFactory};
+use crate::{Informer, SharedInformerFactory};
 
-impl<O: Objects> SharedInformerFactory<O> {
+impl SharedInformerFactory {
     /// Kinds of the group `storagemigration.k8s.io`.
-    pub fn storagemigration(&self) -> Storagemigration<'_, O> {
+    pub fn storagemigration(&self) -> Storagemigration<'_> {
         Storagemigration(self)
     }
 }
 
 /// Kinds of the group `storagemigration.k8s.io`, by version.
 #[derive(Clone, Copy, Debug)]
-pub struct Storagemigration<'a, O = PackedObjects>(&'a SharedInformerFactory<O>);
+pub struct Storagemigration<'a>(&'a SharedInformerFactory);
 
-impl<'a, O: Objects> Storagemigration<'a, O> {
+impl<'a> Storagemigration<'a> {
     k8s_openapi::k8s_if_ge_1_37! {
         /// Its version `v1`. Since Kubernetes 1.37.
-        pub fn v1(self) -> StoragemigrationV1<'a, O> {
+        pub fn v1(self) -> StoragemigrationV1<'a> {
             StoragemigrationV1(self.0)
         }
     }
 
     k8s_openapi::k8s_if_ge_1_35! {
         /// Its version `v1beta1`. Since Kubernetes 1.35.
-        pub fn v1beta1(self) -> StoragemigrationV1beta1<'a, O> {
+        pub fn v1beta1(self) -> StoragemigrationV1beta1<'a> {
             StoragemigrationV1beta1(self.0)
         }
     }
 
     k8s_openapi::k8s_if_le_1_34! {
         /// Its version `v1alpha1`. Until Kubernetes 1.34.
-        pub fn v1alpha1(self) -> StoragemigrationV1alpha1<'a, O> {
+        pub fn v1alpha1(self) -> StoragemigrationV1alpha1<'a> {
             StoragemigrationV1alpha1(self.0)
         }
     }
@@ -41,12 +41,12 @@ impl<'a, O: Objects> Storagemigration<'a, O> {
 k8s_openapi::k8s_if_ge_1_37! {
     /// Kinds of the group `storagemigration.k8s.io`, version `v1`. Since Kubernetes 1.37.
     #[derive(Clone, Copy, Debug)]
-    pub struct StoragemigrationV1<'a, O = PackedObjects>(&'a SharedInformerFactory<O>);
+    pub struct StoragemigrationV1<'a>(&'a SharedInformerFactory);
 
-    impl<O: Objects> StoragemigrationV1<'_, O> {
+    impl StoragemigrationV1<'_> {
         /// `StorageVersionMigration` of `storagemigration.k8s.io/v1`, cluster-scoped.
-        pub fn storage_version_migrations(self) -> GenericInformer<O::Of<k8s_openapi::api::storagemigration::v1::StorageVersionMigration>> {
-            self.0.generic::<k8s_openapi::api::storagemigration::v1::StorageVersionMigration>()
+        pub fn storage_version_migrations(self) -> Informer<k8s_openapi::api::storagemigration::v1::StorageVersionMigration> {
+            self.0.informer::<k8s_openapi::api::storagemigration::v1::StorageVersionMigration>()
         }
     }
 }
@@ -54,12 +54,12 @@ k8s_openapi::k8s_if_ge_1_37! {
 k8s_openapi::k8s_if_ge_1_35! {
     /// Kinds of the group `storagemigration.k8s.io`, version `v1beta1`. Since Kubernetes 1.35.
     #[derive(Clone, Copy, Debug)]
-    pub struct StoragemigrationV1beta1<'a, O = PackedObjects>(&'a SharedInformerFactory<O>);
+    pub struct StoragemigrationV1beta1<'a>(&'a SharedInformerFactory);
 
-    impl<O: Objects> StoragemigrationV1beta1<'_, O> {
+    impl StoragemigrationV1beta1<'_> {
         /// `StorageVersionMigration` of `storagemigration.k8s.io/v1beta1`, cluster-scoped.
-        pub fn storage_version_migrations(self) -> GenericInformer<O::Of<k8s_openapi::api::storagemigration::v1beta1::StorageVersionMigration>> {
-            self.0.generic::<k8s_openapi::api::storagemigration::v1beta1::StorageVersionMigration>()
+        pub fn storage_version_migrations(self) -> Informer<k8s_openapi::api::storagemigration::v1beta1::StorageVersionMigration> {
+            self.0.informer::<k8s_openapi::api::storagemigration::v1beta1::StorageVersionMigration>()
         }
     }
 }
@@ -67,12 +67,12 @@ k8s_openapi::k8s_if_ge_1_35! {
 k8s_openapi::k8s_if_le_1_34! {
     /// Kinds of the group `storagemigration.k8s.io`, version `v1alpha1`. Until Kubernetes 1.34.
     #[derive(Clone, Copy, Debug)]
-    pub struct StoragemigrationV1alpha1<'a, O = PackedObjects>(&'a SharedInformerFactory<O>);
+    pub struct StoragemigrationV1alpha1<'a>(&'a SharedInformerFactory);
 
-    impl<O: Objects> StoragemigrationV1alpha1<'_, O> {
+    impl StoragemigrationV1alpha1<'_> {
         /// `StorageVersionMigration` of `storagemigration.k8s.io/v1alpha1`, cluster-scoped.
-        pub fn storage_version_migrations(self) -> GenericInformer<O::Of<k8s_openapi::api::storagemigration::v1alpha1::StorageVersionMigration>> {
-            self.0.generic::<k8s_openapi::api::storagemigration::v1alpha1::StorageVersionMigration>()
+        pub fn storage_version_migrations(self) -> Informer<k8s_openapi::api::storagemigration::v1alpha1::StorageVersionMigration> {
+            self.0.informer::<k8s_openapi::api::storagemigration::v1alpha1::StorageVersionMigration>()
         }
     }
 }

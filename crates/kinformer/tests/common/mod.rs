@@ -10,7 +10,8 @@
 
 use std::time::Duration;
 
-use kinformer::{EagerObjects, Objects, PackedObjects, SharedInformerFactory, SharedInformerFactoryBuilder};
+use k8s_openapi::api::core::v1::{ConfigMap, Node, Pod, Secret};
+use kinformer::{Decode, SharedInformerFactory, SharedInformerFactoryBuilder};
 use kinformer_apiserver::ApiServer;
 use serde_json::{Value, json};
 use tokio::time::Instant;
@@ -27,22 +28,12 @@ pub fn factory(server: &ApiServer) -> SharedInformerFactory {
     builder(server).build()
 }
 
-/// For tests of factories in both forms.
-pub trait Form: Objects {
-    /// A factory in this form.
-    fn of(factory: SharedInformerFactory) -> SharedInformerFactory<Self>;
-}
+/// Both times at which objects can be decoded.
+pub const POLICIES: [Decode; 2] = [Decode::OnRead { keep: 256 }, Decode::OnArrival];
 
-impl Form for PackedObjects {
-    fn of(factory: SharedInformerFactory) -> SharedInformerFactory<Self> {
-        factory
-    }
-}
-
-impl Form for EagerObjects {
-    fn of(factory: SharedInformerFactory) -> SharedInformerFactory<Self> {
-        factory.eager()
-    }
+pub fn factory_with(server: &ApiServer, decode: Decode) -> SharedInformerFactory {
+    let builder = builder(server).decode::<ConfigMap>(decode).decode::<Node>(decode);
+    builder.decode::<Secret>(decode).decode::<Pod>(decode).build()
 }
 
 pub fn config_map(namespace: &str, name: &str, value: &str) -> Value {
@@ -66,7 +57,7 @@ pub fn soon() -> Instant {
     Instant::now() + Duration::from_secs(60)
 }
 
-pub async fn synced<O: Objects>(factory: &SharedInformerFactory<O>) {
+pub async fn synced(factory: &SharedInformerFactory) {
     factory.start().unwrap();
     factory.wait_for_cache_sync_until(soon()).await.into_result().unwrap();
 }

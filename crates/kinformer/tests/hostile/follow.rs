@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Pod;
-use kinformer::{Event, Object, Packed, SharedIndexInformer};
+use kinformer::{Event, Object, SharedIndexInformer};
 use kinformer_kube::{FromWire, KubeListerWatcher};
 use kinformer_testing::reentrant;
 use kube_client::Client;
@@ -41,7 +41,7 @@ where
     S: Fn() -> F,
     F: FnMut(&Request) -> Answer + Send + 'static,
 {
-    let packed = follow_with::<Packed<Pod>>(time, script(), KubeListerWatcher::packed).await;
+    let packed = follow_with(time, script(), KubeListerWatcher::packed::<Pod>).await;
     let eager = follow_with::<Pod>(time, script(), KubeListerWatcher::new).await;
     assert_eq!(packed.store, eager.store);
     assert_eq!(packed.events, eager.events);
@@ -73,7 +73,7 @@ pub(crate) async fn follow_with<K: Object + FromWire>(
     let entry = |object: &Arc<K>| {
         (object.key().name().to_owned(), (object.resource_version().to_string(), value(&**object)))
     };
-    let store = informer.store().list().iter().map(entry).collect();
+    let store = informer.snapshot().list().iter().map(entry).collect();
     cancel.cancel();
     task.await.unwrap().unwrap();
     assert_eq!(reentrant::unanswered(), [""; 0]);

@@ -5,11 +5,13 @@
 mod follow;
 mod server;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use follow::{follow, follow_with, state};
 use k8s_openapi::api::core::v1::Pod;
-use kinformer::{KubeListerWatcher, Packed};
+use kinformer::{KubeListerWatcher, PackedObject};
+use kinformer_kube::DecodeAs;
 use serde_json::{Value, json};
 use server::{Answer, Request, bookmark, damaged, event, list, pod};
 
@@ -92,7 +94,7 @@ async fn no_versions_and_the_end() {
         move |_| Answer::watch([event("ADDED", without(pod("a", 5, "x")))]),
     );
     // How often it is asked is a matter of chance, and so is how often it says the same.
-    let run = follow_with::<Packed<Pod>>(2 * MINUTE, script, KubeListerWatcher::packed).await;
+    let run = follow_with(2 * MINUTE, script, KubeListerWatcher::packed::<Pod>).await;
     run.was_gentle();
 }
 
@@ -322,15 +324,23 @@ async fn a_bookmark_that_goes_back() {
     assert_eq!(run.store, state(&[("a", 5, "x")]));
 }
 
-/// A relist brings an object at the version that is known, with another content. Typed objects that are decoded on
-/// arrival cannot be compared (I-14): packed ones only.
+/// A relist brings an object at the version that is known, with another content: it is known by the bytes, whenever objects
+/// are decoded.
+// contract: I-14
 #[tokio::test(start_paused = true)]
 async fn the_same_version_with_another_content() {
     let healed = || Answer::list("20", vec![pod("a", 5, "healed"), pod("b", 6, "x")]);
-    let run =
-        follow_with::<Packed<Pod>>(2 * MINUTE, with_second_list(healed), KubeListerWatcher::packed).await;
-    run.was_gentle();
-    assert_eq!(run.events, ["add a@5=x", "add b@6=x", "update a@5=healed"]);
+    let on_arrival = |client| {
+        let decode = |object: &Arc<PackedObject>| object.keep_decoded(DecodeAs::of::<Pod>()).unwrap();
+        KubeListerWatcher::packed::<Pod>(client).on_arrival(decode)
+    };
+    for run in [
+        follow_with(2 * MINUTE, with_second_list(healed), KubeListerWatcher::packed::<Pod>).await,
+        follow_with(2 * MINUTE, with_second_list(healed), on_arrival).await,
+    ] {
+        run.was_gentle();
+        assert_eq!(run.events, ["add a@5=x", "add b@6=x", "update a@5=healed"]);
+    }
 }
 
 /// An object of another kind, an unknown type of event.
@@ -582,7 +592,7 @@ async fn an_empty_bookmark() {
 #[tokio::test(start_paused = true)]
 async fn a_flood_of_events() {
     const EVENTS: u64 = 20_000;
-    let run = follow_with::<Packed<Pod>>(
+    let run = follow_with(
         MINUTE,
         server(
             |_| Answer::list("10", vec![pod("p0", 5, "x")]),
@@ -595,7 +605,7 @@ async fn a_flood_of_events() {
                 _ => silent_watch(),
             },
         ),
-        KubeListerWatcher::packed,
+        KubeListerWatcher::packed::<Pod>,
     )
     .await;
     assert_eq!(run.store.len(), 100);
@@ -622,7 +632,7 @@ async fn many_informers_of_a_server_that_comes_back() {
                 _ => Answer::watch([event("MODIFIED", pod("a", 11, &watch.number.to_string()))]).then_hang(),
             },
         );
-        follow_with::<Packed<Pod>>(MINUTE, script, KubeListerWatcher::packed)
+        follow_with(MINUTE, script, KubeListerWatcher::packed::<Pod>)
     });
     let runs = futures::future::join_all(runs).await;
     let mut requests: Vec<_> =

@@ -5,8 +5,9 @@ mod layout;
 mod metadata;
 mod recent;
 mod slots;
+mod view;
 
-use std::any::Any;
+use std::any::{Any, type_name};
 use std::borrow::Cow;
 use std::fmt;
 use std::marker::PhantomData;
@@ -14,8 +15,8 @@ use std::ops::Deref;
 use std::sync::{Arc, OnceLock};
 
 use kinformer_core::{KeyRef, Labels, Object, ResourceVersion};
-use serde::Deserialize;
 use serde::de::{DeserializeOwned, DeserializeSeed};
+use serde::{Deserialize, Serialize};
 
 use crate::codec::AnyCodec;
 use crate::dropped::Dropped;
@@ -27,6 +28,7 @@ use metadata::Identified;
 pub(crate) use recent::Recent;
 pub use slots::DecodeAs;
 use slots::Slots;
+pub use view::{Packed, PackedRef};
 
 /// What can be made of an object's bytes: every type that serde decodes, at once, and [`Packed`] later.
 pub trait FromWire: Sized {
@@ -52,72 +54,22 @@ impl<K: DeserializeOwned> FromWire for K {
     }
 }
 
-/// What can be read as a `K`: a `K`, and a `K` that is [`Packed`]. For code that is written once for both.
-pub trait Typed<K> {
-    /// The object as its type.
-    ///
-    /// # Errors
-    /// Of what is packed, those of [`Packed::typed`]; else none.
-    fn typed(&self) -> Result<impl Deref<Target = K>, Error>;
-}
-
-// Of what can be decoded: so that an `Arc` of an object is not taken for one itself.
-impl<K: DeserializeOwned> Typed<K> for K {
-    fn typed(&self) -> Result<impl Deref<Target = K>, Error> {
-        Ok(self)
-    }
-}
-
-impl<K: DeserializeOwned + Send + Sync + 'static> Typed<K> for Packed<K> {
-    fn typed(&self) -> Result<impl Deref<Target = K>, Error> {
-        Self::typed(self)
-    }
-}
-
-/// An object of type `K` kept as the bytes that it came in, JSON or protobuf.
+/// An object of any kind kept as the bytes that it came in, JSON or protobuf; as an object of one kind it is a
+/// [`Packed`].
 ///
-/// Key, UID, version and labels are ready. [`typed`](Self::typed) decodes the whole when it is asked for and shares the
-/// result for as long as anyone holds it; [`field`](PackedObject::field) decodes one field without the rest, and
-/// [`metadata`](PackedObject::metadata) and its like only the metadata. A pod takes about a tenth of the memory of its type, and
-/// costs nothing to decode if it is never read.
+/// All objects of Kubernetes are of this one type, so that what stores and delivers them is compiled once.
+///
+/// Key, UID, version and labels are ready. [`decode_as`](Self::decode_as) decodes the whole when it is asked for and
+/// shares the result for as long as anyone holds it; [`field`](Self::field) decodes one field without the rest, and
+/// [`metadata`](Self::metadata) and its like only the metadata. It can be decoded as several types side by side, as its own
+/// and as one that takes any kind. A pod takes about a tenth of the memory of its type, and costs nothing to decode if it
+/// is never read.
 ///
 /// What is read often stays decoded: of the objects of one [`ObjectDecoder`], which is one informer, those that were read
-/// last are [cached](ObjectDecoder::decoded_cache_size), up to a number. So handlers that are told of an object one behind the other
-/// have it decoded once.
+/// last are [cached](ObjectDecoder::decoded_cache_size), up to a number. So handlers that receive an object one after the other
+/// have it decoded once. [`keep_decoded`](Self::keep_decoded) keeps the value of one object for as long as it lives.
 ///
-/// That an object does not make sense beyond its metadata is found by who reads it, and not when it arrives.
-///
-/// ```
-/// use kinformer_core::Object;
-/// use kinformer_wire::{FieldPath, FromWire, ObjectDecoder, Packed};
-///
-/// #[derive(serde::Deserialize)]
-/// struct Pod {
-///     spec: Spec,
-/// }
-/// #[derive(serde::Deserialize)]
-/// struct Spec {
-///     priority: i32,
-/// }
-///
-/// let json = br#"{"metadata":{"name":"a","namespace":"b"},"spec":{"nodeName":"node-1","priority":7}}"#;
-/// let pod: Packed<Pod> = Packed::from_wire(json, &ObjectDecoder::json())?;
-/// assert_eq!(pod.key().to_string(), "b/a");
-/// let node = FieldPath::new(&["spec", "nodeName"]);
-/// assert_eq!(pod.field::<&str>(&node)?, Some("node-1"));
-/// assert!(!pod.is_decoded());
-/// assert_eq!(pod.typed()?.spec.priority, 7);
-/// # Ok::<(), kinformer_wire::Error>(())
-/// ```
-pub struct Packed<K> {
-    object: PackedObject,
-    kind: PhantomData<fn() -> K>,
-}
-
-/// An object of any kind kept as the bytes that it came in: what a [`Packed`] object is without its type.
-///
-/// All objects of Kubernetes are of this one type, so that what stores and delivers them is compiled once. It can be
-/// decoded as several types side by side, as its own and as one that takes any kind; each is decoded once and shared.
+/// That an object does not decode is found when it is read, and not when it arrives.
 pub struct PackedObject {
     layout: Layout,
     version: ResourceVersion,
@@ -138,7 +90,7 @@ enum Read<'a, K> {
     Shared(Decoded<K>),
 }
 
-/// An object that was [decoded](Packed::typed), shared by all who hold it. Cheap to clone.
+/// An object that was [decoded](Packed::decode_owned), shared by all who hold it. Cheap to clone.
 pub struct Decoded<K>(Arc<Apart<K>>);
 
 /// Boxed, so that a `Weak` of the `Arc` around it does not retain the memory of the value.
@@ -149,12 +101,6 @@ const NAMESPACE: usize = 0;
 const NAME: usize = 1;
 const UID: usize = 2;
 const LABELS: usize = 3;
-
-impl<K> FromWire for Packed<K> {
-    fn from_wire(bytes: &[u8], decoder: &ObjectDecoder) -> Result<Self, Error> {
-        PackedObject::from_wire(bytes, decoder).map(Self::new)
-    }
-}
 
 impl FromWire for PackedObject {
     fn from_wire(bytes: &[u8], decoder: &ObjectDecoder) -> Result<Self, Error> {
@@ -177,33 +123,6 @@ impl PackedObject {
             decoder: decoder.clone(),
             decoded: OnceLock::new(),
         })
-    }
-}
-
-impl<K> Packed<K> {
-    /// The object, read as a `K`.
-    pub fn new(object: PackedObject) -> Self {
-        Self { object, kind: PhantomData }
-    }
-
-    /// The same object without these fields; see [`PackedObject::without_fields`].
-    ///
-    /// # Errors
-    /// The bytes are broken, or [`Error::NotRemovable`].
-    pub fn without_fields(&self, fields: &[&FieldPath]) -> Result<Self, Error> {
-        self.object.without_fields(fields).map(Self::new)
-    }
-}
-
-impl<K: DeserializeOwned + Send + Sync + 'static> Packed<K> {
-    /// The object as its type. Decoded if nobody holds what was decoded before; O(size) then, and O(1) else. Of several
-    /// that ask at the same time one decodes, and the others wait for it.
-    ///
-    /// # Errors
-    /// The bytes are broken, or not what the type wants.
-    #[inline]
-    pub fn typed(&self) -> Result<Decoded<K>, Error> {
-        self.object.decode_as::<K>().map(DecodedRef::into_owned)
     }
 }
 
@@ -239,17 +158,36 @@ impl PackedObject {
         self.slots().value(self, to)
     }
 
+    /// The object that is this value, in JSON. The decoder is one of JSON.
+    ///
+    /// # Errors
+    /// The value is not an object with metadata, or cannot be encoded.
+    pub fn encode<K: Serialize>(value: &K, decoder: &ObjectDecoder) -> Result<Self, Error> {
+        let json = serde_json::to_vec(value)
+            .map_err(|error| Error::Unencodable { what: type_name::<K>(), problem: error.to_string() })?;
+        Self::new(&json, decoder, "")
+    }
+
     fn slots(&self) -> &Slots {
         self.decoded.get_or_init(Box::default)
     }
 
-    /// Decodes the whole, whatever is held of it.
-    fn decode_now<'de, K: Deserialize<'de>>(&'de self) -> Result<K, Error> {
+    /// Decodes the whole anew, for a value of one's own.
+    ///
+    /// # Errors
+    /// The bytes are broken, or not what the type wants.
+    pub fn decode_new<'de, K: Deserialize<'de>>(&'de self) -> Result<K, Error> {
         self.decode(PhantomData)
     }
 
     fn recent(&self) -> &Recent {
         self.decoder.recent()
+    }
+
+    /// An equal object, of which nothing is decoded.
+    fn copy(&self) -> Self {
+        let (layout, version) = (self.layout.clone(), self.version.clone());
+        Self { layout, version, decoder: self.decoder.clone(), decoded: OnceLock::new() }
     }
 
     /// One field of the object, decoded without the rest, the same as it is in the whole object. `None` if the object does
@@ -399,41 +337,6 @@ impl Object for PackedObject {
     }
 }
 
-impl<K> Deref for Packed<K> {
-    type Target = PackedObject;
-
-    #[inline]
-    fn deref(&self) -> &PackedObject {
-        &self.object
-    }
-}
-
-impl<K: Send + Sync + 'static> Object for Packed<K> {
-    fn key(&self) -> KeyRef<'_> {
-        self.object.key()
-    }
-
-    fn resource_version(&self) -> ResourceVersion {
-        self.object.resource_version()
-    }
-
-    fn uid(&self) -> Option<&str> {
-        self.object.uid()
-    }
-
-    fn has_same_content(&self, other: &Self) -> Option<bool> {
-        self.object.has_same_content(&other.object)
-    }
-
-    fn labels(&self) -> Labels<'_> {
-        self.object.labels()
-    }
-
-    fn label(&self, key: &str) -> Option<&str> {
-        self.object.label(key)
-    }
-}
-
 impl<K> DecodedRef<'_, K> {
     /// The same value, without the borrow. O(1): the value is shared.
     #[inline]
@@ -494,21 +397,9 @@ impl<K: fmt::Debug> fmt::Debug for Decoded<K> {
     }
 }
 
-impl<K> fmt::Debug for Packed<K> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.object.fmt_as("Packed", f)
-    }
-}
-
 impl fmt::Debug for PackedObject {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.fmt_as("PackedObject", f)
-    }
-}
-
-impl PackedObject {
-    fn fmt_as(&self, name: &str, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct(name)
+        f.debug_struct("Packed")
             .field("namespace", &self.layout.part(NAMESPACE))
             .field("name", &self.layout.part(NAME))
             .field("resource_version", &self.version)

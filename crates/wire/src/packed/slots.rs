@@ -36,7 +36,7 @@ impl DecodeAs {
 
 /// All that is compiled for each type, beside its `Deserialize`.
 fn decode<K: DeserializeOwned + Send + Sync + 'static>(object: &PackedObject) -> Result<AnyValue, Error> {
-    Ok(Arc::new(Apart::<K>(Box::new(object.decode_now()?))))
+    Ok(Arc::new(Apart::<K>(Box::new(object.decode_new()?))))
 }
 
 /// Two are equal if they decode as the same type.

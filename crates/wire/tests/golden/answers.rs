@@ -1,7 +1,6 @@
 //! One answer, however an object is read: as a whole, as its type, field by field, packed, and without some of it. Of what
 //! Go writes, and of what no server sends.
 
-use kinformer_core::Object;
 use kinformer_wire::{Encoding, FieldPath, FromWire, ObjectDecoder, Packed};
 use serde_json::{Map, Value, json};
 

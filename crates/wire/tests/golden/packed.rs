@@ -5,8 +5,7 @@ use std::sync::Barrier;
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{OwnerReference, Time};
 use kinformer_core::{Object, ResourceVersion};
-use kinformer_wire::{Encoding, FieldPath, FromWire, ObjectDecoder, Packed, Typed};
-use serde::de::DeserializeOwned;
+use kinformer_wire::{Encoding, FieldPath, FromWire, ObjectDecoder, Packed};
 use serde_json::{Value, json};
 
 use super::counted::{Counted, decoded};
@@ -56,7 +55,7 @@ fn what_identifies_an_object_is_ready_and_the_rest_is_the_same_as_if_it_was_deco
         assert_eq!(packed.label("not there"), None);
         assert_eq!(packed.field::<&str>(&node).unwrap(), eager.spec.as_ref().unwrap().node_name.as_deref());
         assert_eq!(packed.field::<String>(&FieldPath::new(&["spec", "hostname"])).unwrap(), None);
-        assert_eq!(*packed.typed().unwrap(), eager);
+        assert_eq!(*packed.decode().unwrap(), eager);
     }
 }
 
@@ -66,12 +65,12 @@ fn it_is_decoded_when_it_is_read_and_shared_while_it_is_held() {
     let decoder = ObjectDecoder::json().decoded_cache_size(0);
     let packed = Packed::<Counted<0>>::from_wire(&pod().1, &decoder).unwrap();
     assert_eq!((packed.key().namespace().is_none(), decoded::<0>()), (false, 0));
-    let first = packed.typed().unwrap();
-    assert!(std::ptr::eq(&raw const *first, &raw const *packed.typed().unwrap()));
+    let first = packed.decode_owned().unwrap();
+    assert!(std::ptr::eq(&raw const *first, &raw const *packed.decode().unwrap()));
     assert_eq!((decoded::<0>(), packed.is_decoded()), (1, true));
     drop(first);
     assert!(!packed.is_decoded());
-    packed.typed().unwrap();
+    packed.decode().unwrap();
     assert_eq!(decoded::<0>(), 2, "nobody held it");
 }
 
@@ -82,17 +81,17 @@ fn what_was_read_last_stays_decoded_up_to_a_number() {
     let pack = || Packed::<Counted<1>>::from_wire(&pod().1, &decoder).unwrap();
     let many = [pack(), pack(), pack()];
     let are_decoded = |many: &[Packed<_>]| many.iter().map(|packed| packed.is_decoded()).collect::<Vec<_>>();
-    many.iter().for_each(|packed| drop(packed.typed().unwrap()));
+    many.iter().for_each(|packed| drop(packed.decode().unwrap()));
     assert_eq!((decoded::<1>(), are_decoded(&many)), (3, vec![false, true, true]));
     // Read again, so that the other one goes.
-    many[1].typed().unwrap();
-    many[0].typed().unwrap();
+    many[1].decode().unwrap();
+    many[0].decode().unwrap();
     assert_eq!((decoded::<1>(), are_decoded(&many)), (4, vec![true, true, false]));
     let [first, second, third] = many;
     drop((first, second));
     // What is no more is not kept either: both places are free.
     let others = [third, pack()];
-    others.iter().for_each(|packed| drop(packed.typed().unwrap()));
+    others.iter().for_each(|packed| drop(packed.decode().unwrap()));
     assert_eq!((decoded::<1>(), are_decoded(&others)), (6, vec![true, true]));
 }
 
@@ -105,7 +104,7 @@ fn of_many_that_read_at_the_same_time_one_decodes() {
         for _ in 0..8 {
             scope.spawn(|| {
                 barrier.wait();
-                packed.typed().unwrap();
+                packed.decode().unwrap();
             });
         }
     });
@@ -176,10 +175,10 @@ fn a_transform_takes_members_out_of_some_objects() {
     let (annotations, status) = (FieldPath::new(&["metadata", "annotations"]), FieldPath::new(&["status"]));
     for packed in packed::<Pod>() {
         let less = packed.without_fields(&[&annotations, &status, &FieldPath::new(&["no", "such"])]).unwrap();
-        let mut expected = Pod::clone(&packed.typed().unwrap());
+        let mut expected = Pod::clone(&packed.decode().unwrap());
         expected.metadata.annotations = None;
         expected.status = None;
-        assert_eq!(*less.typed().unwrap(), expected);
+        assert_eq!(*less.decode().unwrap(), expected);
         assert!(less.bytes().len() < packed.bytes().len());
         assert_eq!(
             (less.key(), less.uid(), less.labels().count()),
@@ -203,26 +202,13 @@ fn what_makes_no_sense_is_told_to_who_reads_it() {
     let json = br#"{"metadata":{"name":"a","labels":null},"spec":7}"#;
     let packed = Packed::<Pod>::from_wire(json, &ObjectDecoder::json()).unwrap();
     assert_eq!((packed.key().to_string(), packed.uid(), packed.labels().count()), ("a".into(), None, 0));
-    let problem = packed.typed().unwrap_err().to_string();
+    let problem = packed.decode().unwrap_err().to_string();
     assert!(problem.contains("invalid type"), "{problem}");
     assert!(packed.field::<String>(&FieldPath::new(&["spec", "nodeName"])).is_err());
     assert!(Packed::<Pod>::from_wire(br#"{"metadata":7}"#, &ObjectDecoder::json()).is_err());
     assert!(Packed::<Pod>::from_wire(b"{", &ObjectDecoder::json()).is_err());
     let empty = Packed::<Pod>::from_wire(b"{}", &ObjectDecoder::json()).unwrap();
     assert!(empty.key().name().is_empty(), "the store refuses it by its key");
-}
-
-/// A function that is written once for both.
-fn name_of<K: DeserializeOwned + Clone>(object: &impl Typed<K>) -> Result<K, kinformer_wire::Error> {
-    object.typed().map(|typed| K::clone(&typed))
-}
-
-#[test]
-fn code_for_typed_objects_is_written_once_for_both() {
-    let (_, json) = pod();
-    let eager: Pod = ObjectDecoder::json().decode(&json).unwrap();
-    let packed = Packed::<Pod>::from_wire(&json, &ObjectDecoder::json()).unwrap();
-    assert_eq!(name_of::<Pod>(&packed).unwrap(), name_of::<Pod>(&eager).unwrap());
 }
 
 /// Of every kind, whatever the encoding; and what has changed in one field is not the same.

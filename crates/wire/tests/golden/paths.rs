@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::Container;
-use kinformer_core::Object;
 use kinformer_wire::{Encoding, Error, FieldPath, FromWire, ObjectDecoder, Packed};
 use serde_json::{Value, json};
 
@@ -153,7 +152,7 @@ fn a_path_means_the_same_in_both_encodings() {
                 assert_eq!(less.field::<Value>(path).unwrap(), None, "{name}");
                 let expected = Some(path.clone()).filter(|_| !value.is_null());
                 assert_eq!(less.dropped_fields(), Vec::from_iter(expected), "{name}");
-                Some(Some(pruned(&without_nulls(&less.typed().unwrap()))))
+                Some(Some(pruned(&without_nulls(&less.decode().unwrap()))))
             });
             assert_eq!(ours, json, "without {name}");
             dropped += usize::from(json.flatten().is_some());
@@ -180,25 +179,25 @@ fn each_object_names_the_fields_that_were_dropped_from_it() {
         let decoder = plain.clone().dropping(paths.map(FieldPath::new));
         let packed = Packed::<Value>::from_wire(object, &decoder).unwrap();
         assert_eq!(packed.dropped_fields(), [FieldPath::new(paths[0])], "{encoding:?}: only what it had");
-        assert_eq!(packed.typed().unwrap()["data"], json!({"a": {}, "c": [2]}));
+        assert_eq!(packed.decode().unwrap()["data"], json!({"a": {}, "c": [2]}));
         let less = packed.without_fields(&[&text, &kind, &key, &text]).unwrap();
         let mut names: Vec<String> = less.dropped_fields().iter().map(FieldPath::to_string).collect();
         names.sort();
         assert_eq!(names, ["data.a.b", "data.c", "kind", "metadata.labels.k"], "{encoding:?}");
         assert_eq!(less.dropped_fields()[0].names().collect::<Vec<_>>(), paths[0]);
         assert_eq!((less.labels().count(), less.label("k")), (0, None));
-        let whole = less.typed().unwrap();
+        let whole = less.decode().unwrap();
         assert_eq!((whole.get("kind"), whole["apiVersion"].as_str()), (None, Some("apps/v1")));
         assert_eq!(less.field::<Value>(&kind).unwrap(), None);
         // Again: there is nothing left of them.
         let again = less.without_fields(&[&text, &kind]).unwrap();
         assert_eq!((again.dropped_fields(), again.bytes()), (less.dropped_fields(), less.bytes()));
-        assert_eq!(packed.typed().unwrap()["kind"], "ControllerRevision");
+        assert_eq!(packed.decode().unwrap()["kind"], "ControllerRevision");
         assert_eq!(packed.dropped_fields().len(), 1);
         let dropping = plain.dropping([kind.clone()]);
         let packed = Packed::<Value>::from_wire(object, &dropping).unwrap();
         assert_eq!(
-            (packed.dropped_fields(), packed.typed().unwrap().get("kind")),
+            (packed.dropped_fields(), packed.decode().unwrap().get("kind")),
             (vec![kind.clone()], None)
         );
     }

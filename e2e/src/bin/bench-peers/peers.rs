@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use futures::StreamExt;
 use k8s_openapi::api::core::v1::Pod;
-use kinformer::{Event, KeyRef, Object, SharedIndexInformer, SharedInformerFactory};
+use kinformer::{Informer, KeyRef, SharedInformerFactory};
 use kube_client::config::{KubeConfigOptions, Kubeconfig};
 use kube_client::{Api, Client, Config};
 use kube_runtime::reflector::ObjectRef;
@@ -19,14 +19,15 @@ use crate::process::{ALOUD, Answer, Synced};
 /// Ours as it comes: objects are decoded when they are read, which nobody does here.
 pub(crate) async fn kinformer(kubeconfig: &Path) -> Result<(), Failure> {
     let factory = factory(kubeconfig).await?;
-    let pods = factory.informer_for::<Pod>();
+    let pods = factory.informer::<Pod>();
     measured(&factory, &pods).await
 }
 
 /// Ours with objects that are decoded as they come.
 pub(crate) async fn kinformer_eager(kubeconfig: &Path) -> Result<(), Failure> {
     let factory = factory(kubeconfig).await?;
-    let pods = factory.eager().informer_for::<Pod>();
+    let pods = factory.informer::<Pod>();
+    pods.decode_on_arrival();
     measured(&factory, &pods).await
 }
 
@@ -34,21 +35,16 @@ async fn factory(kubeconfig: &Path) -> Result<SharedInformerFactory, Failure> {
     Ok(SharedInformerFactory::new(kinformer::client(config(kubeconfig).await?)?))
 }
 
-async fn measured<T: Object>(
-    factory: &SharedInformerFactory,
-    pods: &SharedIndexInformer<T>,
-) -> Result<(), Failure> {
+async fn measured(factory: &SharedInformerFactory, pods: &Informer<Pod>) -> Result<(), Failure> {
     let told = Arc::new(Told::default());
     let hears = told.clone();
-    let handler = pods.handler().for_each(move |event: &Event<Arc<T>>| {
+    let handler = pods.handler().for_each(move |event| {
         hears.event(|| Some(event.object()?.resource_version().to_string()));
     })?;
     factory.start()?;
     factory.wait_for_cache_sync().await.into_result()?;
     handler.synced().await?;
-    answer(pods.store().len(), &told, |key| {
-        Some(pods.get_by_key(KeyRef::parse(key).ok()?)?.resource_version().to_string())
-    })
+    answer(pods.len(), &told, |key| Some(pods.get(KeyRef::parse(key).ok()?)?.resource_version().to_string()))
 }
 
 /// kube-runtime's reflector at its best: the list is streamed, and nobody keeps managed fields.

@@ -1,0 +1,127 @@
+//! One state of a store.
+
+use std::fmt;
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+use kinformer_core::{KeyRef, ObjectKey, ResourceVersion};
+use kinformer_kube::{Packed, PackedRef};
+use kinformer_store::Error;
+
+use crate::engine::State;
+
+/// The objects of an [`Informer`](crate::Informer) at one moment. Cheap to clone; it does not change.
+pub struct Snapshot<K> {
+    state: Arc<dyn State>,
+    kind: PhantomData<fn() -> K>,
+}
+
+impl<K> Snapshot<K> {
+    pub(crate) fn new(state: Arc<dyn State>) -> Self {
+        Self { state, kind: PhantomData }
+    }
+
+    /// The object with this key. O(1).
+    pub fn get<'k>(&self, key: impl Into<KeyRef<'k>>) -> Option<PackedRef<'_, K>> {
+        self.state.get(key.into()).map(PackedRef::shared)
+    }
+
+    /// Whether there is an object with this key. O(1).
+    pub fn contains<'k>(&self, key: impl Into<KeyRef<'k>>) -> bool {
+        self.state.get(key.into()).is_some()
+    }
+
+    /// How many objects there are. O(1).
+    pub fn len(&self) -> usize {
+        self.state.len()
+    }
+
+    /// Whether there are no objects.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The newest resource version that it reflects.
+    pub fn resource_version(&self) -> &ResourceVersion {
+        self.state.resource_version()
+    }
+
+    /// The revision of the store: of two snapshots of one store the higher one is the later one.
+    pub fn revision(&self) -> u64 {
+        self.state.revision()
+    }
+
+    /// All objects, in no particular order.
+    pub fn iter(&self) -> impl Iterator<Item = PackedRef<'_, K>> {
+        self.state.iter().map(PackedRef::shared)
+    }
+
+    /// Visits all objects, in no particular order; faster than [`Self::iter`].
+    pub fn for_each<'a>(&'a self, mut visit: impl FnMut(PackedRef<'a, K>)) {
+        self.state.for_each(&mut |object| visit(PackedRef::shared(object)));
+    }
+
+    /// All objects, in no particular order.
+    pub fn list(&self) -> Vec<Packed<K>> {
+        let mut objects = Vec::with_capacity(self.len());
+        self.for_each(|object| objects.push(object.to_owned()));
+        objects
+    }
+
+    /// All objects in the order of their keys.
+    pub fn ordered(&self) -> Vec<PackedRef<'_, K>> {
+        self.state.ordered().into_iter().map(PackedRef::shared).collect()
+    }
+
+    /// The keys of all objects.
+    pub fn keys(&self) -> Vec<ObjectKey> {
+        self.state.keys()
+    }
+
+    /// The objects that have this value in this index.
+    ///
+    /// # Errors
+    /// [`Error::UnknownIndex`].
+    pub fn by_index(&self, index: &str, value: &str) -> Result<Vec<PackedRef<'_, K>>, Error> {
+        let mut objects = Vec::new();
+        self.state.by_index(index, value, &mut |object| objects.push(PackedRef::shared(object)))?;
+        Ok(objects)
+    }
+
+    /// How many objects have this value in this index. O(1).
+    ///
+    /// # Errors
+    /// [`Error::UnknownIndex`].
+    pub fn index_len(&self, index: &str, value: &str) -> Result<usize, Error> {
+        self.state.index_len(index, value)
+    }
+
+    /// All values of this index that some object has.
+    ///
+    /// # Errors
+    /// [`Error::UnknownIndex`].
+    pub fn index_values(&self, index: &str) -> Result<Vec<Arc<str>>, Error> {
+        self.state.index_values(index)
+    }
+
+    /// The names of the indexes.
+    pub fn index_names(&self) -> Vec<Arc<str>> {
+        self.state.index_names()
+    }
+}
+
+impl<K> Clone for Snapshot<K> {
+    fn clone(&self) -> Self {
+        Self::new(self.state.clone())
+    }
+}
+
+impl<K> fmt::Debug for Snapshot<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Snapshot")
+            .field("objects", &self.len())
+            .field("resource_version", self.resource_version())
+            .field("revision", &self.revision())
+            .finish_non_exhaustive()
+    }
+}
