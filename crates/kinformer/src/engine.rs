@@ -24,6 +24,8 @@ use crate::entry::{BoxFuture, Managed};
 use crate::lister::Objects;
 
 pub(crate) type Object = Arc<PackedObject>;
+pub(crate) type Filter = Box<dyn Fn(&Object) -> bool + Send>;
+pub(crate) type Callback = Box<dyn FnMut(&Event<Object>) + Send>;
 
 /// What a [`HandlerBuilder`](crate::HandlerBuilder) has collected.
 #[derive(Default)]
@@ -31,13 +33,13 @@ pub(crate) struct HandlerSpec {
     pub(crate) name: Option<Arc<str>>,
     pub(crate) resync: Option<Duration>,
     pub(crate) buffer: Buffer,
-    pub(crate) filter: Option<Box<dyn Fn(&Object) -> bool + Send>>,
+    pub(crate) filter: Option<Filter>,
 }
 
 /// A handler, without its type.
 pub(crate) enum Handler {
-    Blocking(Box<dyn FnMut(&Event<Object>) + Send>),
-    Inline(Box<dyn FnMut(&Event<Object>) + Send>),
+    Blocking(Callback),
+    Inline(Callback),
     Async(Box<dyn AsyncHandler>),
 }
 

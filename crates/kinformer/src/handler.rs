@@ -14,7 +14,7 @@ use kinformer_kube::{Packed, PackedRef};
 use kinformer_processor::{Buffer, Error, Event, EventHandler, Registration};
 
 use crate::async_handler::Typed;
-use crate::engine::{self, Engine, Events, Handler, HandlerSpec};
+use crate::engine::{self, Callback, Engine, Events, Handler, HandlerSpec};
 
 /// A handler to be added to an [`Informer`](crate::Informer), with what is particular about it.
 ///
@@ -72,8 +72,7 @@ impl<'a, K: 'static> HandlerBuilder<'a, K> {
         self,
         mut handler: F,
     ) -> Result<Registration, Error> {
-        let call: Box<dyn FnMut(&Event<engine::Object>) + Send> =
-            Box::new(move |event| handler(event.clone().map(Packed::new)));
+        let call: Callback = Box::new(move |event| handler(event.clone().map(Packed::new)));
         let handler = if self.inline { Handler::Inline(call) } else { Handler::Blocking(call) };
         self.engine.add(self.spec, type_name::<F>(), handler)
     }
@@ -84,8 +83,7 @@ impl<'a, K: 'static> HandlerBuilder<'a, K> {
     /// [`Error::Stopped`].
     #[expect(clippy::should_implement_trait, reason = "it is handlers that are added, not two of these")]
     pub fn add<H: EventHandler<Packed<K>>>(self, mut handler: H) -> Result<Registration, Error> {
-        let call: Box<dyn FnMut(&Event<engine::Object>) + Send> =
-            Box::new(move |event| handler.on_event(&event.clone().map(Packed::new)));
+        let call: Callback = Box::new(move |event| handler.on_event(&event.clone().map(Packed::new)));
         let handler = if self.inline { Handler::Inline(call) } else { Handler::Blocking(call) };
         self.engine.add(self.spec, type_name::<H>(), handler)
     }

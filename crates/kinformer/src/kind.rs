@@ -6,9 +6,6 @@ use k8s_openapi::ClusterResourceScope;
 use kube_core::Resource;
 use kube_core::discovery::{ApiResource, Scope};
 
-/// A Kubernetes object that can be listed and watched: what every built-in kind, every derived custom resource,
-/// `DynamicObject` and `PartialObjectMeta` are.
-
 /// Whether objects of a type are in namespaces.
 pub(crate) fn scope_of<K: Resource<Scope: 'static>>() -> Scope {
     match TypeId::of::<K::Scope>() == TypeId::of::<ClusterResourceScope>() {

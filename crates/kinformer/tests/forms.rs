@@ -57,7 +57,7 @@ async fn reads(decode: Decode) {
     let changed = server.update(config_map("default", "b", "3")).unwrap();
     maps.wait_for_until(&version(&changed), soon()).await.unwrap();
     assert_eq!(with("2"), ["default/c"]);
-    assert_eq!(maps.get(("default", "a")).unwrap().is_decoded(), true);
+    assert!(maps.get(("default", "a")).unwrap().is_decoded());
     factory.shutdown().await.unwrap();
     server.shutdown().await;
 }

@@ -77,7 +77,8 @@ async fn typed_dynamic_and_metadata_are_views_of_one_informer() {
         handler.synced_until(soon()).await.unwrap();
     }
     for _ in 0..2 {
-        four.lock().push(described(&stream.next().await.unwrap()));
+        let event = stream.next().await.unwrap();
+        four.lock().push(described(&event));
     }
     for received in &received {
         received.lock().sort();
