@@ -28,9 +28,7 @@ pub struct LifecycleV1alpha1<'a>(&'a SharedInformerFactory);
 
 impl LifecycleV1alpha1<'_> {
     /// `EvictionRequest` of `lifecycle.k8s.io/v1alpha1`, namespaced.
-    pub fn eviction_requests(
-        self,
-    ) -> Informer<k8s_openapi::api::lifecycle::v1alpha1::EvictionRequest> {
+    pub fn eviction_requests(self) -> Informer<k8s_openapi::api::lifecycle::v1alpha1::EvictionRequest> {
         self.0.informer::<k8s_openapi::api::lifecycle::v1alpha1::EvictionRequest>()
     }
 
