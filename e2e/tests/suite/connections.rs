@@ -30,8 +30,9 @@ async fn synced(client: Client, resources: &[(ApiResource, Scope)]) -> SharedInf
     let factory = factory(client).build();
     let mut informers = 0;
     for (resource, scope) in resources {
-        drop(dynamic(&factory.dynamic(resource.clone(), scope.clone())));
+        // In this order: metadata that are asked for behind the whole objects are a view of them.
         drop(factory.dynamic_metadata(resource.clone(), scope.clone()));
+        drop(dynamic(&factory.dynamic(resource.clone(), scope.clone())));
         informers += 2;
         if informers == INFORMERS {
             break;
