@@ -98,22 +98,23 @@ async fn every_kind(options: Options, lists: WatchListMode) -> Vec<(u64, u64)> {
     namespaces(&client, &["kinds"]).await;
     define_widgets(&client).await;
     let factory = factory(client.clone()).reflector(move |it| it.watch_list(lists)).build();
-    let gvr = resource("example.com", "v1", "widgets");
-    let widgets = eventually("the server serves widgets", || async {
-        factory.for_resource(&gvr).await.map_err(|error| error.to_string())
+    let group_version_kind = kube_core::GroupVersionKind::gvk("example.com", "v1", "Widget");
+    let (kind, capabilities) = eventually("the server serves widgets", || async {
+        let found = kube_client::discovery::pinned_kind(&client, &group_version_kind).await;
+        found.map_err(|error| error.to_string())
     })
     .await;
+    // Before the whole objects, they have informers of their own; behind them, they are views of theirs.
+    let typed_metadata = Told::new(factory.metadata::<ConfigMap>(), CONFIG_MAPS);
+    let custom_metadata = Told::new(factory.dynamic_metadata(kind.clone(), capabilities.scope), WIDGETS);
+    let widgets = factory.for_resource(&resource("example.com", "v1", "widgets")).await.unwrap();
     let config_maps = factory.for_resource(&resource("", "v1", "configmaps")).await.unwrap();
     let typed = Told::new(kept!(factory.core().v1().config_maps()), CONFIG_MAPS);
-    let typed_metadata = Told::new(factory.metadata::<ConfigMap>(), CONFIG_MAPS);
     let dynamic_metadata = Told::new(config_maps.metadata(), CONFIG_MAPS);
     let whole = Told::new(dynamic(&config_maps), CONFIG_MAPS);
-    let custom_metadata = Told::new(widgets.metadata(), WIDGETS);
     let custom = Told::new(dynamic(&widgets), WIDGETS);
 
     let config_maps = namespaced::<ConfigMap>(&client, "kinds");
-    let group_version_kind = kube_core::GroupVersionKind::gvk("example.com", "v1", "Widget");
-    let (kind, _) = kube_client::discovery::pinned_kind(&client, &group_version_kind).await.unwrap();
     let custom_objects: Api<DynamicObject> = Api::namespaced_with(client.clone(), "kinds", &kind);
     let widget = |number: u32| {
         let metadata = json!({"name": format!("widget-{number}"), "labels": {"number": number.to_string()}});
@@ -126,7 +127,9 @@ async fn every_kind(options: Options, lists: WatchListMode) -> Vec<(u64, u64)> {
     }
     cached(&client, WIDGETS).await;
     factory.start().unwrap();
-    factory.wait_for_cache_sync().await.into_result().unwrap();
+    let waited = factory.wait_for_cache_sync().await;
+    assert_eq!(waited.iter().count(), 4, "whole objects and metadata of two resources");
+    waited.into_result().unwrap();
     for number in 5..10 {
         create(&config_maps, config_map(number)).await;
         create(&custom_objects, widget(number)).await;
