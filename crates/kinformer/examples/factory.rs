@@ -14,7 +14,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let factory = SharedInformerFactory::new(kinformer::client(config)?);
 
     let pods = factory.core().v1().pods();
-    pods.clone().handler().for_each(|event| println!("told of {}", event.key()))?;
+    pods.handler().for_each(|event| println!("told of {}", event.key()))?;
     factory.start()?;
     factory.wait_for_cache_sync().await.into_result()?; // each wait has a form with a deadline
 
@@ -22,7 +22,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": {"nodeName": "node-1"}});
     let written = server.create(pod)?;
     let version = written["metadata"]["resourceVersion"].as_str().unwrap_or_default();
-    pods.clone().wait_for(&version.into()).await?; // from now on the store has what was written
+    pods.wait_for(&version.into()).await?; // from now on the store has what was written
 
     for pod in pods.lister().namespace("default").list(&"app in (web, api), !canary".parse()?) {
         let node = pod.decode()?.spec.as_ref().and_then(|spec| spec.node_name.clone()); // decoded when it is read

@@ -123,7 +123,7 @@ impl<K> Lister<K> {
     /// The objects that have this value in this index.
     ///
     /// # Errors
-    /// [`Error::UnknownIndex`].
+    /// [`Error::Index`].
     pub fn by_index(&self, index: &str, value: &str) -> Result<Vec<Packed<K>>, Error> {
         by_index(&self.objects, index, value).map(typed)
     }
