@@ -20,8 +20,8 @@ pub(crate) struct Named {
 fn undecodable(Undecodable { identity, error, .. }: Undecodable) -> DecodeError {
     let error = DecodeError::new(error).resource_version(identity.resource_version);
     match identity.key {
-        Some(key) => error.key(key),
-        None => error,
+        Some(key) if check_name(key.as_key()).is_ok() => error.key(key),
+        _ => error,
     }
 }
 
