@@ -239,7 +239,7 @@ impl Engine for KubeEngine {
     }
 
     fn get(&self, key: KeyRef<'_>) -> Option<Object> {
-        self.informer.get_by_key(key)
+        self.informer.get(key)
     }
 
     fn objects(&self) -> Objects {

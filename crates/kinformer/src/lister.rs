@@ -27,7 +27,7 @@ pub(crate) trait Store: Send + Sync {
 
 impl Store for Reader<PackedObject> {
     fn get(&self, key: KeyRef<'_>) -> Option<Object> {
-        self.get_by_key(key)
+        self.get(key)
     }
 
     fn list(&self) -> Vec<Object> {

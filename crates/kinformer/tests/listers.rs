@@ -8,7 +8,7 @@ use k8s_openapi::api::core::v1::Pod;
 use kinformer::{Error, LabelSelector, Lister, Packed, PackedObject};
 use kinformer_core::{KeyRef, ObjectKey};
 use kinformer_kube::ObjectDecoder;
-use kinformer_store::{IndexFunction, Indexer, NAMESPACE_INDEX, Reader};
+use kinformer_store::{IndexFunction, Indexer, NAMESPACE_INDEX};
 use proptest::prelude::*;
 use serde_json::json;
 
@@ -54,7 +54,7 @@ fn selector(text: &str) -> LabelSelector {
 #[test]
 fn objects_are_listed_by_label_in_all_namespaces_and_in_one() {
     for indexed in [true, false] {
-        let pods = Lister::<Pod>::new(Reader::new(store(indexed, some())));
+        let pods = Lister::<Pod>::new(store(indexed, some()).reader());
         let everything = LabelSelector::everything();
         assert_eq!(keys(&pods.list(&everything)), set(&["a/db-0", "a/web-0", "b/web-0", "node"]));
         assert_eq!(keys(&pods.list(&selector("app=web"))), set(&["a/web-0", "b/web-0", "node"]));
@@ -76,7 +76,7 @@ fn objects_are_listed_by_label_in_all_namespaces_and_in_one() {
 // contract: F-06
 #[test]
 fn an_object_is_got_by_its_key_or_told_to_be_missing() {
-    let pods = Lister::<Pod>::new(Reader::new(store(true, some())));
+    let pods = Lister::<Pod>::new(store(true, some()).reader());
     assert_eq!(pods.get("a/web-0").unwrap().key().to_string(), "a/web-0");
     assert_eq!(pods.get("node").unwrap().key().to_string(), "node");
     assert_eq!(pods.namespace("b").get("web-0").unwrap().key().to_string(), "b/web-0");
@@ -92,7 +92,7 @@ fn an_object_is_got_by_its_key_or_told_to_be_missing() {
 // contract: F-06, O-20
 #[test]
 fn a_lister_takes_a_key_in_every_form() {
-    let pods = Lister::<Pod>::new(Reader::new(store(true, some())));
+    let pods = Lister::<Pod>::new(store(true, some()).reader());
     let pod = pods.get("a/web-0").unwrap();
     let key = ObjectKey::new("a", "web-0").unwrap();
     for same in [
@@ -120,9 +120,9 @@ fn a_lister_takes_a_key_in_every_form() {
 #[test]
 fn what_is_listed_is_what_the_store_shares_and_keeps_up_with_it() {
     let store = store(true, some());
-    let pods = Lister::<Pod>::new(Reader::new(store.clone()));
+    let pods = Lister::<Pod>::new(store.reader());
     let all = pods.list(&selector("app=db"));
-    assert!(Arc::ptr_eq(all[0].object(), &store.get_by_key(("a", "db-0")).unwrap()), "nothing is copied");
+    assert!(Arc::ptr_eq(all[0].object(), &store.get(("a", "db-0")).unwrap()), "nothing is copied");
     assert!(all[0].ptr_eq(&pods.namespace("a").get("db-0").unwrap()));
 
     // A walk shows one state, whatever is written under it.
@@ -151,7 +151,7 @@ proptest! {
         for indexed in [true, false] {
             let all: Vec<PackedObject> =
                 objects.iter().map(|(ns, name, app)| pod(&format!("{ns}/{name}"), &[("app", app)])).collect();
-            let pods = Lister::<Pod>::new(Reader::new(store(indexed, all)));
+            let pods = Lister::<Pod>::new(store(indexed, all).reader());
             let expected = |namespace: Option<&str>| -> BTreeSet<String> {
                 let all = pods.list(&LabelSelector::everything());
                 let all = all.iter().filter(|pod| namespace.is_none_or(|ns| pod.namespace() == Some(ns)));

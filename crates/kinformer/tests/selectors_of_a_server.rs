@@ -9,7 +9,7 @@ use kinformer::{LabelSelector, Lister, PackedObject};
 use kinformer_apiserver::ApiServer;
 use kinformer_core::Object;
 use kinformer_kube::ObjectDecoder;
-use kinformer_store::{Indexer, Reader};
+use kinformer_store::Indexer;
 use kube_client::api::{Api, ListParams};
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
@@ -65,7 +65,7 @@ async fn listers_and_a_server_select_the_same() {
         store.add(packed).unwrap().into_result().unwrap();
     }
     assert_eq!(store.len(), config_maps().len());
-    let lister = Lister::<ConfigMap>::new(Reader::new(store));
+    let lister = Lister::<ConfigMap>::new(store.reader());
 
     let names = |objects: &mut dyn Iterator<Item = &ConfigMap>| -> BTreeSet<String> {
         objects.map(|object| object.key().name().to_owned()).collect()

@@ -50,7 +50,7 @@ async fn dynamic_objects_by_discovery() {
         server.create(tab("b")).unwrap();
         follower.caught_up(&server).await;
         for name in ["a", "b"] {
-            let tab = follower.store.get_by_key(("default", name)).unwrap();
+            let tab = follower.store.get(("default", name)).unwrap();
             assert_eq!(tab.data["spec"]["image"], "x");
             assert_eq!(tab.types.as_ref().unwrap().kind, "CronTab", "{mode:?}");
         }
@@ -82,7 +82,7 @@ async fn protobuf_is_taken_where_the_server_has_it_and_the_objects_are_the_same(
             assert_eq!(in_json.answered(), Some(Encoding::Json));
             assert_eq!(list.objects.len(), 2);
             for map in &list.objects {
-                assert_eq!(follower.store.get_by_key(map.key()), Some(map.clone()), "{mode:?}");
+                assert_eq!(follower.store.get(map.key()), Some(map.clone()), "{mode:?}");
             }
             follower.stop().await;
             server.shutdown().await;
@@ -106,7 +106,7 @@ async fn packed_objects_are_what_the_others_are() {
             let list = eager.list(ListOptions::at("0")).await.unwrap();
             assert_eq!((list.objects.len(), source.answered()), (2, eager.answered()));
             for map in &list.objects {
-                let packed = follower.store.get_by_key(map.key()).unwrap();
+                let packed = follower.store.get(map.key()).unwrap();
                 assert_eq!(packed.resource_version(), map.resource_version(), "{mode:?}");
                 let mut typed = ConfigMap::clone(&packed.decode_as::<ConfigMap>().unwrap());
                 typed.metadata.managed_fields = None;
@@ -141,8 +141,8 @@ async fn what_is_cut_is_stored_nowhere() {
             eager.caught_up(&server).await;
             packed.caught_up(&server).await;
             for name in ["a", "b"] {
-                let eager = eager.store.get_by_key(("default", name)).unwrap();
-                let packed = packed.store.get_by_key(("default", name)).unwrap();
+                let eager = eager.store.get(("default", name)).unwrap();
+                let packed = packed.store.get(("default", name)).unwrap();
                 assert_eq!((Object::label(&*eager, "app"), packed.label("app")), (Some("x"), None));
                 let typed = packed.decode_as::<ConfigMap>().unwrap();
                 assert_eq!((&typed.data, &eager.data), (&None, &None), "{mode:?} {encoding:?}");
@@ -169,7 +169,7 @@ async fn metadata_only_by_content_negotiation() {
         server.create(config_map("b", "1")).unwrap();
         follower.caught_up(&server).await;
         for name in ["a", "b"] {
-            let meta = follower.store.get_by_key(("default", name)).unwrap();
+            let meta = follower.store.get(("default", name)).unwrap();
             assert_eq!(Object::label(&*meta, "app"), Some("x"));
             assert!(
                 meta.types.as_ref().is_none_or(|types| types.kind == "PartialObjectMetadata"),

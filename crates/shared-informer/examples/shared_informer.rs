@@ -123,7 +123,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     settings.set("mail", "workers", 8);
     settings.unset("web", "port");
     while let Some(event) = events.next().await {
-        if informer.get_by_key(event.key()).is_none() {
+        if informer.get(event.key()).is_none() {
             break;
         }
     }

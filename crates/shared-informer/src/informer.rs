@@ -166,7 +166,7 @@ impl<T: Object> SharedIndexInformer<T> {
 
     /// The store, to be read.
     pub fn store(&self) -> Reader<T> {
-        Reader::new(self.inner.indexer.clone())
+        self.inner.indexer.reader()
     }
 
     /// The whole state of the store as it is now. O(1).
@@ -175,8 +175,8 @@ impl<T: Object> SharedIndexInformer<T> {
     }
 
     /// The object with this key. O(1).
-    pub fn get_by_key<'k>(&self, key: impl Into<KeyRef<'k>>) -> Option<Arc<T>> {
-        self.inner.indexer.get_by_key(key)
+    pub fn get<'k>(&self, key: impl Into<KeyRef<'k>>) -> Option<Arc<T>> {
+        self.inner.indexer.get(key)
     }
 
     /// Adds indexes to the store, whatever it holds; before the start and after it.

@@ -16,7 +16,7 @@ pub(crate) fn exchange<T: Object>(store: Arc<Indexer<T>>) -> Exchange<T> {
 /// version than an API server does.
 fn known<T: Object>(store: &Indexer<T>, object: Arc<T>) -> Arc<T> {
     let known = ask(|| {
-        let known = store.get_by_key(object.key())?;
+        let known = store.get(object.key())?;
         let same = Arc::ptr_eq(&known, &object) || is_same_state(&*known, &*object);
         same.then_some(known)
     });

@@ -231,7 +231,7 @@ async fn what_cannot_be_compared_is_the_same_at_its_version() {
         running.source.default.store(10, Ordering::Relaxed);
         running.relist().await;
         assert_eq!(running.told(), Vec::<String>::new(), "{queue:?}");
-        assert_eq!(running.informer.get_by_key(KeyRef::named("defaulted-1")).unwrap().item.value, 1);
+        assert_eq!(running.informer.get(KeyRef::named("defaulted-1")).unwrap().item.value, 1);
         running.stop().await;
     }
 }
@@ -250,7 +250,7 @@ async fn two_writes_at_one_version_are_two_events() {
                 }
                 items.apply(Item::of("twice", 0, value));
                 running.settle().await;
-                versions.push(running.informer.get_by_key(KeyRef::named("twice")).unwrap().version);
+                versions.push(running.informer.get(KeyRef::named("twice")).unwrap().version);
             }
             assert_eq!(versions[0], versions[1]);
             assert_eq!(running.told(), ["add twice 1", "update twice 1 2"], "{queue:?} {knows:?}");
@@ -273,7 +273,7 @@ async fn another_uid_at_one_version_is_an_event() {
             }
             items.apply(Item::of("reborn", 0, 1));
             running.settle().await;
-            let first = running.informer.get_by_key(KeyRef::named("reborn")).unwrap();
+            let first = running.informer.get(KeyRef::named("reborn")).unwrap();
             if relists {
                 items.break_watches(|| ApiError::expired("compacted"));
             }
@@ -282,7 +282,7 @@ async fn another_uid_at_one_version_is_an_event() {
                 items.compact();
             }
             running.settle().await;
-            let second = running.informer.get_by_key(KeyRef::named("reborn")).unwrap();
+            let second = running.informer.get(KeyRef::named("reborn")).unwrap();
             assert_eq!(first.version, second.version);
             assert_ne!(first.uid, second.uid, "{queue:?} {mode:?} {relists}");
             assert_eq!(running.told(), ["add reborn 1", "update reborn 1 1"], "{queue:?} {mode:?} {relists}");

@@ -58,8 +58,8 @@ fn namespaced(objects: [Thing; 2]) -> Indexer<Thing> {
 fn a_store_and_its_snapshots_separate_parts_from_text() {
     let store = namespaced([thing(PARTS, 1), thing(TEXT, 2)]);
     assert_eq!(store.len(), 2);
-    assert_eq!(store.get_by_key(PARTS).unwrap().version, 1);
-    assert_eq!(store.get_by_key(TEXT).unwrap().version, 2);
+    assert_eq!(store.get(PARTS).unwrap().version, 1);
+    assert_eq!(store.get(TEXT).unwrap().version, 2);
     assert_eq!(store.index_keys(NAMESPACE_INDEX, "a").unwrap(), [ObjectKey::new("a", "b").unwrap()]);
     let before = store.snapshot();
     let ordered: Vec<_> = before.ordered().into_iter().map(|thing| thing.key()).collect();
@@ -112,14 +112,15 @@ fn the_queues_separate_parts_from_text() {
 // contract: O-21
 #[test]
 fn the_mutation_cache_separates_parts_from_text() {
-    let store = Arc::new(namespaced([thing(PARTS, 1), thing(KeyRef::named("c"), 1)]));
-    let cache = MutationCache::with_options(store, MutationCacheOptions::default().adds(Adds::Show));
+    let store = namespaced([thing(PARTS, 1), thing(KeyRef::named("c"), 1)]);
+    let options = MutationCacheOptions::default().adds(Adds::Show);
+    let cache = MutationCache::with_options(store.reader(), options);
     cache.mutation(thing(TEXT, 9)).unwrap();
-    assert_eq!(cache.get_by_key(PARTS).unwrap().version, 1);
-    assert_eq!(cache.get_by_key(TEXT).unwrap().version, 9);
+    assert_eq!(cache.get(PARTS).unwrap().version, 1);
+    assert_eq!(cache.get(TEXT).unwrap().version, 9);
     assert_eq!(cache.list().len(), 3);
     cache.on_delete(&thing(PARTS, 9));
-    assert_eq!(cache.get_by_key(TEXT).unwrap().version, 9);
+    assert_eq!(cache.get(TEXT).unwrap().version, 9);
 }
 
 /// What a handler knows, and the keys of the tombstones of missed deletions.

@@ -83,7 +83,7 @@ async fn an_informer_starts_syncs_and_stops_for_all_to_see() {
     let again = informer.run(CancellationToken::new()).await;
     assert!(matches!(&again, Err(Error::Stopped { informer }) if &**informer == "items"), "{again:?}");
     refuses_handlers(&informer);
-    assert!(informer.get_by_key(KeyRef::named("kettle")).is_some(), "the store can still be read");
+    assert!(informer.get(KeyRef::named("kettle")).is_some(), "the store can still be read");
     assert!(informer.wait_for(&9999.into()).await.is_err(), "nobody waits for what will not come");
     assert!(registration.is_removed());
     registration.remove().await;

@@ -40,7 +40,7 @@ impl<T: Object> Indexer<T> {
     /// Writers keep the indexes from now on; returns the number of the first.
     fn start_filling(&self, indexers: Indexers<T>) -> Result<Option<usize>, Error> {
         let mut writer = self.writer.lock();
-        let mut roots = self.roots.write();
+        let mut roots = self.shared.roots.write();
         let first = roots.functions.all.len();
         let all = join(&roots.functions.all, indexers)?;
         if all.len() == first {
@@ -78,7 +78,7 @@ impl<T: Object> Indexer<T> {
                 }
             }
             let mut writer = self.writer.lock();
-            let mut roots = self.roots.write();
+            let mut roots = self.shared.roots.write();
             let mut edit = Edit { roots: Arc::make_mut(&mut roots), writer: &mut writer };
             for (at, object) in leaf.iter().enumerate() {
                 let slot = (number * SLOT_LEAF + at) as u32;
@@ -96,7 +96,7 @@ impl<T: Object> Indexer<T> {
 
     fn open(&self, first: usize, added: usize) {
         let _writer = self.writer.lock();
-        let mut roots = self.roots.write();
+        let mut roots = self.shared.roots.write();
         let roots = Arc::make_mut(&mut roots);
         let Functions { all, mut ready } = Functions::clone(&roots.functions);
         ready.iter_mut().skip(first).take(added).for_each(|ready| *ready = true);

@@ -44,12 +44,12 @@ impl<T: Object> Indexer<T> {
     ///
     /// Not while indexes are being filled, which goes by the slots.
     fn compact(&self, writer: &mut Writer) -> Option<Arc<Roots<T>>> {
-        let before = self.roots.read().clone();
+        let before = self.shared.roots.read().clone();
         if !before.functions.ready.iter().all(|ready| *ready) {
             return None;
         }
         let after = Arc::new(before.compacted(writer));
-        Some(mem::replace(&mut *self.roots.write(), after))
+        Some(mem::replace(&mut *self.shared.roots.write(), after))
     }
 }
 

@@ -99,8 +99,8 @@ impl<T: Object> ExpiringStore<T> {
     }
 
     /// The object with this key, unless it has expired. O(1).
-    pub fn get_by_key<'k>(&self, key: impl Into<KeyRef<'k>>) -> Option<Arc<T>> {
-        let entry = self.entries.get_by_key(key.into())?;
+    pub fn get<'k>(&self, key: impl Into<KeyRef<'k>>) -> Option<Arc<T>> {
+        let entry = self.entries.get(key)?;
         self.alive(&entry).then(|| entry.object.clone())
     }
 
@@ -123,7 +123,7 @@ impl<T: Object> ExpiringStore<T> {
             return true;
         }
         let writing = self.writing.lock();
-        let stored = self.entries.get_by_key(entry.key());
+        let stored = self.entries.get(entry.key());
         let removed = match stored {
             Some(stored) if Arc::ptr_eq(&stored, entry) => self.entries.delete_by_key(entry.key()),
             other => other,
@@ -154,7 +154,7 @@ impl<T: Object> KnownObjects<T> for ExpiringStore<T> {
     }
 
     fn get_by_key(&self, key: KeyRef<'_>) -> Option<Arc<T>> {
-        self.get_by_key(key)
+        self.get(key)
     }
 
     fn for_each(&self, visit: &mut dyn FnMut(&Arc<T>)) {

@@ -9,7 +9,7 @@ use kinformer_core::{Error as ObjectError, KeyRef, Object, ObjectKey, ResourceVe
 use tokio::time::Instant;
 
 use crate::sync::Mutex;
-use crate::{Error, IndexValues, Indexer, Snapshot};
+use crate::{Error, IndexValues, Reader, Snapshot};
 
 /// How a [`MutationCache`] behaves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,7 +61,7 @@ impl MutationCacheOptions {
     }
 }
 
-/// Shows the caller's own writes over an [`Indexer`] until the informer delivers them.
+/// Shows the caller's own writes over a store until the informer delivers them.
 ///
 /// After a write to the server, the informer's store is behind for a moment. [`mutation`](Self::mutation)
 /// remembers what the server answered, and reading shows that, for each object, until the indexer has the
@@ -73,7 +73,7 @@ impl MutationCacheOptions {
 /// state of the indexer. Follows client-go 1.37 (`MutationCache`), which covers get and one index, and leaves
 /// an object in the index where it was.
 pub struct MutationCache<T> {
-    indexer: Arc<Indexer<T>>,
+    store: Reader<T>,
     options: MutationCacheOptions,
     own: Mutex<Own<T>>,
 }
@@ -148,15 +148,15 @@ impl<T: Object> Own<T> {
 }
 
 impl<T: Object> MutationCache<T> {
-    /// A cache over this indexer with the default options.
-    pub fn new(indexer: Arc<Indexer<T>>) -> Self {
-        Self::with_options(indexer, MutationCacheOptions::default())
+    /// A cache over what this reader reads, with the default options.
+    pub fn new(store: Reader<T>) -> Self {
+        Self::with_options(store, MutationCacheOptions::default())
     }
 
-    /// A cache over this indexer.
-    pub fn with_options(indexer: Arc<Indexer<T>>, options: MutationCacheOptions) -> Self {
+    /// A cache over what this reader reads.
+    pub fn with_options(store: Reader<T>, options: MutationCacheOptions) -> Self {
         let own = Own { entries: HashMap::new(), order: BTreeMap::new(), uses: 0 };
-        Self { indexer, options, own: Mutex::new(own) }
+        Self { store, options, own: Mutex::new(own) }
     }
 
     /// Remembers an own write: the object as the server answered it. Ignored if the object is known to have
@@ -218,11 +218,11 @@ impl<T: Object> MutationCache<T> {
     }
 
     /// The newest state known of an object.
-    pub fn get_by_key<'k>(&self, key: impl Into<KeyRef<'k>>) -> Option<Arc<T>> {
+    pub fn get<'k>(&self, key: impl Into<KeyRef<'k>>) -> Option<Arc<T>> {
         let key = ObjectKey::try_from(key.into()).ok()?;
         let written = self.with_own(|own, _| own.written(&key));
         // After the own write, so that what the informer delivers in between counts.
-        let stored = self.indexer.get_by_key(&key);
+        let stored = self.store.get(&key);
         match written {
             Some(written) if self.shows(&written, stored.as_ref()) => Some(written),
             _ => stored,
@@ -264,7 +264,7 @@ impl<T: Object> MutationCache<T> {
         let (written, snapshot) = self.with_own(|own, _| {
             let keys: Vec<ObjectKey> = own.order.values().cloned().collect();
             let written = keys.into_iter().filter_map(|key| own.written(&key).map(|object| (key, object)));
-            (written.collect::<Vec<_>>(), self.indexer.snapshot())
+            (written.collect::<Vec<_>>(), self.store.snapshot())
         });
         let shown = written
             .into_iter()

@@ -1,145 +1,198 @@
-//! An indexer that can only be read.
+//! What can be read of a store that is being written.
 
 use std::fmt;
 use std::sync::Arc;
 
 use kinformer_core::{KeyRef, Object, ObjectKey, ResourceVersion};
 
-use crate::{Error, IndexFunction, Indexer, Snapshot};
+use crate::roots::Roots;
+use crate::sync::RwLock;
+use crate::wait::Waiters;
+use crate::{Error, IndexFunction, Snapshot};
 
-/// What whoever owns an [`Indexer`] hands to those who may only read it. Cheap to clone.
+/// Reads an [`Indexer`](crate::Indexer), whose state at the moment of each call it gives, owned. Cheap to clone.
 ///
-/// Every method is that of the indexer with the same name.
+/// A [`Snapshot`] has the same methods and more, by reference. Several questions about one state need one, and so does
+/// a walk that is to count no references.
+///
+/// A reader keeps the objects alive, and the indexer not: when that is dropped, nothing is written any more, and waits
+/// for versions end.
 pub struct Reader<T> {
-    indexer: Arc<Indexer<T>>,
+    pub(crate) shared: Arc<Shared<T>>,
+}
+
+/// What an indexer and its readers have in common.
+pub(crate) struct Shared<T> {
+    /// Taken by readers for O(1). No user code but accessors runs while it is held.
+    pub(crate) roots: RwLock<Arc<Roots<T>>>,
+    pub(crate) waiters: Waiters,
 }
 
 impl<T: Object> Reader<T> {
-    /// A reader of this indexer.
-    pub fn new(indexer: Arc<Indexer<T>>) -> Self {
-        Self { indexer }
+    pub(crate) fn new(roots: Roots<T>) -> Self {
+        let shared = Shared { roots: RwLock::new(Arc::new(roots)), waiters: Waiters::new() };
+        Self { shared: Arc::new(shared) }
     }
 
-    /// The whole state as it is now: see [`Indexer::snapshot`]. O(1).
+    /// The whole state as it is now: objects, indexes, version. O(1).
     pub fn snapshot(&self) -> Snapshot<T> {
-        self.indexer.snapshot()
+        Snapshot::new(self.shared.roots.read().clone())
     }
 
-    /// The object with this key: see [`Indexer::get_by_key`]. O(1).
-    pub fn get_by_key<'k>(&self, key: impl Into<KeyRef<'k>>) -> Option<Arc<T>> {
-        self.indexer.get_by_key(key)
+    /// The object with this key. O(1).
+    ///
+    /// ```
+    /// # use kinformer_core::{KeyRef, Keyed, Object};
+    /// # let indexer = kinformer_store::Indexer::new();
+    /// # indexer.add(Keyed::new("default/web".parse()?, ()))?.into_result()?;
+    /// let web = indexer.get(("default", "web")).ok_or("it is stored")?;
+    /// assert!(indexer.get(KeyRef::new("default", "web")).is_some());
+    /// assert!(indexer.get(web.key()).is_some());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// Follows client-go 1.37 (`Store.GetByKey`; `Store.Get(object)` is this with the object's key).
+    pub fn get<'k>(&self, key: impl Into<KeyRef<'k>>) -> Option<Arc<T>> {
+        self.shared.roots.read().get(key.into()).cloned()
     }
 
-    /// The stored state of the object with the key of this one: see [`Indexer::get`]. O(1).
-    pub fn get(&self, object: &T) -> Option<Arc<T>> {
-        self.indexer.get(object)
-    }
-
-    /// Whether there is an object with this key: see [`Indexer::contains`]. O(1).
+    /// Whether there is an object with this key. O(1).
     pub fn contains<'k>(&self, key: impl Into<KeyRef<'k>>) -> bool {
-        self.indexer.contains(key)
+        self.shared.roots.read().get(key.into()).is_some()
     }
 
-    /// All objects, in no particular order: see [`Indexer::list`].
+    /// All objects, each once, in no particular order. O(n).
     pub fn list(&self) -> Vec<Arc<T>> {
-        self.indexer.list()
+        self.snapshot().list()
     }
 
-    /// The keys of all objects: see [`Indexer::keys`].
+    /// The keys of all objects, in no particular order. O(n), one allocation each.
+    ///
+    /// Follows client-go 1.37 (`Store.ListKeys`).
     pub fn keys(&self) -> Vec<ObjectKey> {
-        self.indexer.keys()
+        self.snapshot().keys()
     }
 
-    /// The objects that have this value in this index: see [`Indexer::by_index`].
+    /// The objects that have this value in this index, in no particular order. O(m) for m objects.
     ///
     /// # Errors
     /// [`Error::UnknownIndex`].
     pub fn by_index(&self, index: &str, value: &str) -> Result<Vec<Arc<T>>, Error> {
-        self.indexer.by_index(index, value)
+        let snapshot = self.snapshot();
+        let mut objects = Vec::with_capacity(snapshot.index_len(index, value)?);
+        snapshot.by_index(index, value)?.for_each(|object| objects.push(object.clone()));
+        Ok(objects)
     }
 
-    /// The objects that share a value of this index with the given one: see [`Indexer::index_of`].
+    /// The objects that share a value of this index with the given one, each once. The object need not be stored.
     ///
     /// # Errors
     /// As [`Snapshot::index_of`].
+    ///
+    /// Follows client-go 1.37 (`Indexer.Index`).
     pub fn index_of(&self, index: &str, object: &T) -> Result<Vec<Arc<T>>, Error> {
-        self.indexer.index_of(index, object)
+        Ok(self.snapshot().index_of(index, object)?.into_iter().cloned().collect())
     }
 
-    /// The keys of the objects that have this value in this index: see [`Indexer::index_keys`].
+    /// The keys of the objects that have this value in this index.
     ///
     /// # Errors
     /// [`Error::UnknownIndex`].
     pub fn index_keys(&self, index: &str, value: &str) -> Result<Vec<ObjectKey>, Error> {
-        self.indexer.index_keys(index, value)
+        self.snapshot().index_keys(index, value)
     }
 
-    /// All values of this index that some object has: see [`Indexer::index_values`].
+    /// All values of this index that some object has, in no particular order.
     ///
     /// # Errors
     /// [`Error::UnknownIndex`].
+    ///
+    /// Follows client-go 1.37 (`Indexer.ListIndexFuncValues`).
     pub fn index_values(&self, index: &str) -> Result<Vec<Arc<str>>, Error> {
-        self.indexer.index_values(index)
+        Ok(self.snapshot().index_values(index)?.cloned().collect())
     }
 
-    /// The function of an index: see [`Indexer::index_function`].
+    /// The function of an index, to be asked about objects that are not stored.
     ///
     /// # Errors
     /// [`Error::UnknownIndex`].
     pub fn index_function(&self, index: &str) -> Result<IndexFunction<T>, Error> {
-        self.indexer.index_function(index)
+        self.snapshot().index_function(index)
     }
 
-    /// The names of the indexes: see [`Indexer::index_names`].
+    /// The names of the indexes, in the order in which they were added.
     pub fn index_names(&self) -> Vec<Arc<str>> {
-        self.indexer.index_names()
+        self.snapshot().index_names().cloned().collect()
     }
 
-    /// The newest resource version that the store reflects: see [`Indexer::resource_version`].
+    /// The newest resource version that the store reflects.
     pub fn resource_version(&self) -> ResourceVersion {
-        self.indexer.resource_version()
+        self.shared.roots.read().version.clone()
     }
 
     /// How many objects there are. O(1).
     pub fn len(&self) -> usize {
-        self.indexer.len()
+        self.shared.roots.read().len
     }
 
     /// Whether there are no objects.
     pub fn is_empty(&self) -> bool {
-        self.indexer.is_empty()
+        self.len() == 0
     }
 
-    /// Waits until the store reflects at least this version: see [`Indexer::wait_for`]. Cancel-safe.
+    /// Waits until the store reflects at least this version, for example that of one's own write. An unset
+    /// version is reached at once; a store without a version yet is waited for.
+    ///
+    /// Cancel-safe. Any number of tasks can wait; each is woken once, when its own version is there.
     ///
     /// # Errors
-    /// As [`Indexer::wait_for`].
+    /// [`Error::Stopped`] when the store was [stopped](crate::Indexer::stop) first; [`Error::Incomparable`] when the
+    /// store has a version that cannot be compared with this one.
     pub async fn wait_for(&self, version: &ResourceVersion) -> Result<(), Error> {
-        self.indexer.wait_for(version).await
+        self.shared.waiters.wait(version.clone(), || self.resource_version()).await
     }
 
-    /// As [`Self::wait_for`], until a deadline. Cancel-safe.
+    /// As [`Self::wait_for`], until a deadline. Needs a tokio timer. Cancel-safe.
     ///
     /// # Errors
-    /// As [`Indexer::wait_for_until`].
+    /// [`Error::DeadlineExceeded`] as well.
     #[cfg(not(loom))]
     pub async fn wait_for_until(
         &self,
         version: &ResourceVersion,
         deadline: tokio::time::Instant,
     ) -> Result<(), Error> {
-        self.indexer.wait_for_until(version, deadline).await
+        match tokio::time::timeout_at(deadline, self.wait_for(version)).await {
+            Ok(result) => result,
+            Err(_) => {
+                Err(Error::DeadlineExceeded { wanted: version.clone(), reached: self.resource_version() })
+            }
+        }
+    }
+
+    /// Whether nothing is written any more: the indexer was [stopped](crate::Indexer::stop) or dropped.
+    pub fn is_stopped(&self) -> bool {
+        self.shared.waiters.is_stopped()
+    }
+
+    pub(crate) fn describe(&self, name: &str, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let snapshot = self.snapshot();
+        f.debug_struct(name)
+            .field("len", &snapshot.len())
+            .field("resource_version", snapshot.resource_version())
+            .field("indexes", &snapshot.index_names().collect::<Vec<_>>())
+            .finish()
     }
 }
 
 impl<T> Clone for Reader<T> {
     fn clone(&self) -> Self {
-        Self { indexer: self.indexer.clone() }
+        Self { shared: self.shared.clone() }
     }
 }
 
 impl<T: Object> fmt::Debug for Reader<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Reader").field(&self.indexer).finish()
+        self.describe("Reader", f)
     }
 }

@@ -90,7 +90,7 @@ impl<T: Object> Indexer<T> {
         loop {
             list.ask(self, &functions);
             let mut writer = self.writer.lock();
-            let before = self.roots.read().clone();
+            let before = self.shared.roots.read().clone();
             if before.functions.all.len() != list.asked {
                 functions = before.functions.clone();
                 continue;
@@ -107,11 +107,11 @@ impl<T: Object> Indexer<T> {
             let displaced = list.execute(plan, &mut edit, changes.as_deref_mut());
             let sparse = edit.is_sparse();
             let (version, revision) = (after.version.clone(), after.revision);
-            let replaced = mem::replace(&mut *self.roots.write(), Arc::new(after));
+            let replaced = mem::replace(&mut *self.shared.roots.write(), Arc::new(after));
             self.release(writer, sparse);
             // What only the old state held is with the caller, or is dropped there one by one.
             drop((before, replaced));
-            self.waiters.published(&version);
+            self.shared.waiters.published(&version);
             displaced.into_iter().for_each(discard);
             return Ok((list.into_report(), revision));
         }

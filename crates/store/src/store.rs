@@ -3,14 +3,13 @@
 use std::sync::Arc;
 
 use kinformer_core::{
-    Delta, Error, KnownObjects, Object, Replacement, Report, ResourceVersion, Sink, Tombstone,
+    Delta, Error, KeyRef, KnownObjects, Object, Replacement, Report, ResourceVersion, Sink, Tombstone,
 };
 
 /// A collection of objects by key that can be written by a reflector and read by anyone.
 ///
 /// Writing is [`Sink`], asking for what is known is [`KnownObjects`]; this adds the rest of reading, and client-go's
-/// names for writing one delta. The
-/// promise is the same for every implementation, and one generic test suite holds them all to it: each answer
+/// names for writing one delta. The promise is the same for every implementation, and one generic test suite holds them all to it: each answer
 /// comes from one consistent state, so that a list shows no key twice and no half of a replace.
 ///
 /// Follows client-go 1.37 (`Store`).
@@ -18,9 +17,12 @@ pub trait Store<T: Object>: Sink<T> + KnownObjects<T> {
     /// All objects, each once, in no particular order. O(n).
     fn list(&self) -> Vec<Arc<T>>;
 
-    /// The stored state of the object with the key of this one.
-    fn get(&self, object: &T) -> Option<Arc<T>> {
-        self.get_by_key(object.key())
+    /// The object with this key: [`KnownObjects::get_by_key`], with a key of any form.
+    fn get<'k>(&self, key: impl Into<KeyRef<'k>>) -> Option<Arc<T>>
+    where
+        Self: Sized,
+    {
+        self.get_by_key(key.into())
     }
 
     /// The newest resource version that the store reflects.

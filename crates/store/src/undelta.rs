@@ -1,5 +1,6 @@
 //! A store that hands out its whole state whenever it is written.
 
+use std::ops::Deref;
 use std::sync::Arc;
 
 use kinformer_core::{
@@ -8,11 +9,12 @@ use kinformer_core::{
 
 use crate::sync::Mutex;
 use crate::write::Written;
-use crate::{Indexer, Snapshot, Store};
+use crate::{Indexer, Reader, Snapshot, Store};
 
 type Push<T> = dyn Fn(Snapshot<T>) + Send + Sync;
 
-/// A store that calls a push function with the whole state after every write, and never for a read.
+/// A store that calls a push function with the whole state after every write, and never for a read. It is read by the
+/// methods of [`Reader`].
 ///
 /// There is one call for each write (add, update, delete, replace, or several deltas at once), one at a time, while no lock is held; the
 /// state that a call gets is never older than that of the call before, and the last one is the newest there
@@ -41,16 +43,6 @@ impl<T: Object> UndeltaStore<T> {
         Self { store: Indexer::new(), push: Box::new(push), turns: Mutex::new(Turns::default()) }
     }
 
-    /// The object with this key. O(1).
-    pub fn get_by_key<'k>(&self, key: impl Into<KeyRef<'k>>) -> Option<Arc<T>> {
-        self.store.get_by_key(key.into())
-    }
-
-    /// The whole state at this moment. O(1).
-    pub fn snapshot(&self) -> Snapshot<T> {
-        self.store.snapshot()
-    }
-
     /// Whether a call is to be made now, by this caller.
     fn take_turn(&self) -> bool {
         let mut turns = self.turns.lock();
@@ -66,6 +58,14 @@ impl<T: Object> UndeltaStore<T> {
         let result = contain(|| (self.push)(self.store.snapshot()));
         self.turns.lock().pushing = false;
         result
+    }
+}
+
+impl<T: Object> Deref for UndeltaStore<T> {
+    type Target = Reader<T>;
+
+    fn deref(&self) -> &Reader<T> {
+        &self.store
     }
 }
 
@@ -94,7 +94,7 @@ impl<T: Object> KnownObjects<T> for UndeltaStore<T> {
     }
 
     fn get_by_key(&self, key: KeyRef<'_>) -> Option<Arc<T>> {
-        self.store.get_by_key(key)
+        self.store.get(key)
     }
 
     fn for_each(&self, visit: &mut dyn FnMut(&Arc<T>)) {

@@ -207,7 +207,7 @@ impl<T: Object> Indexer<T> {
                 }
             }
             let mut writer = self.writer.lock();
-            let mut roots = self.roots.write();
+            let mut roots = self.shared.roots.write();
             if roots.functions.all.len() != functions.all.len() {
                 functions = roots.functions.clone();
                 continue;
@@ -230,7 +230,7 @@ impl<T: Object> Indexer<T> {
             let (version, revision) = (roots.version.clone(), roots.revision);
             drop(roots);
             self.release(writer, sparse);
-            self.waiters.published(&version);
+            self.shared.waiters.published(&version);
             if batch.len() == 1 {
                 values.recycle();
             }
@@ -295,7 +295,7 @@ impl<T: Object> Indexer<T> {
         let key = key.into();
         let hash = hash_key(&self.hasher, key);
         let mut writer = self.writer.lock();
-        let mut roots = self.roots.write();
+        let mut roots = self.shared.roots.write();
         let mut edit = Edit { roots: Arc::make_mut(&mut roots), writer: &mut writer };
         edit.roots.revision += 1;
         let old = edit.roots.find(hash, key).and_then(|slot| edit.remove(hash, slot));

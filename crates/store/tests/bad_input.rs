@@ -34,7 +34,7 @@ fn an_invalid_key_is_refused_and_changes_nothing() {
             assert_eq!(key_problem(&error), KeyProblem::EmptyName);
         }
         let key = (name.trim_end_matches('/'), "");
-        assert!(indexer.get_by_key(key).is_none() && indexer.delete_by_key(key).is_none());
+        assert!(indexer.get(key).is_none() && indexer.delete_by_key(key).is_none());
     }
     let after = indexer.snapshot();
     assert_eq!(after.changes_since(&before).count(), 0);
@@ -74,7 +74,7 @@ fn a_replace_reports_invalid_and_repeated_keys_by_position() {
     let text = |position: usize, text: &str| (position, text.to_owned());
     assert_eq!(report, [text(0, "a/new"), text(1, "a/known"), text(2, "invalid"), text(3, "a/new")]);
     assert_eq!(applied.changes.len(), 2);
-    assert!(last.iter().all(|pod| Arc::ptr_eq(&indexer.get(pod).unwrap(), pod)));
+    assert!(last.iter().all(|pod| Arc::ptr_eq(&indexer.get(pod.key()).unwrap(), pod)));
     assert_eq!(indexer.by_index("node", "last").unwrap().len(), 2);
     assert!(indexer.by_index("node", "n").unwrap().is_empty());
     assert_eq!(indexer.len(), 2);
@@ -132,7 +132,7 @@ fn an_object_may_use_the_store_while_it_is_dropped() {
             drops.fetch_add(1, Ordering::Relaxed);
             let quiet = Dropper { name: "from-drop".into(), action: None };
             indexer.add(quiet).unwrap().into_result().unwrap();
-            assert!(indexer.get_by_key(("a", "from-drop")).is_some());
+            assert!(indexer.get(("a", "from-drop")).is_some());
             assert!(!indexer.by_index(NAMESPACE_INDEX, "a").unwrap().is_empty());
             indexer.delete_by_key(("a", "from-drop"));
             indexer.bookmark(1u64);

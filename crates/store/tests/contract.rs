@@ -37,7 +37,7 @@ fn a_store_adds_updates_deletes_and_replaces() {
     let store: Box<dyn Store<Pod>> = Box::new(Indexer::new());
     let first = pod("a/x").arc();
     store.add(first.clone()).unwrap().into_result().unwrap();
-    assert!(Arc::ptr_eq(&store.get(&first).unwrap(), &first));
+    assert!(Arc::ptr_eq(&store.get_by_key(first.key()).unwrap(), &first));
     let second = pod("a/x").node("n").arc();
     store.update(second.clone()).unwrap().into_result().unwrap();
     store.add(pod("y").arc()).unwrap().into_result().unwrap();
@@ -69,7 +69,7 @@ fn a_replace_is_seen_whole_and_keeps_what_was_not_delivered() {
     for name in ["a/stays", "a/goes", "a/undelivered", "a/changes"] {
         indexer.add(pod(name).node("old")).unwrap().into_result().unwrap();
     }
-    let stays = indexer.get_by_key(("a", "stays")).unwrap();
+    let stays = indexer.get(("a", "stays")).unwrap();
     let before = indexer.snapshot();
     let list = vec![stays.clone(), pod("a/changes").node("new").arc(), pod("a/added").node("new").arc()];
     let replacement = Replacement::new(list, 9u64).undelivered([key("a/undelivered"), key("a/never-known")]);
@@ -90,7 +90,7 @@ fn a_replace_is_seen_whole_and_keeps_what_was_not_delivered() {
     assert_eq!(keys(&indexer.list()), ["a/added", "a/changes", "a/stays", "a/undelivered"]);
     assert_eq!(keys(&indexer.by_index("node", "new").unwrap()), ["a/added", "a/changes"]);
     assert_eq!(keys(&indexer.by_index("node", "old").unwrap()), ["a/stays", "a/undelivered"]);
-    assert!(Arc::ptr_eq(&indexer.get_by_key(("a", "stays")).unwrap(), &stays));
+    assert!(Arc::ptr_eq(&indexer.get(("a", "stays")).unwrap(), &stays));
 
     // The slots that were given back are used again, by others.
     indexer.add(pod("a/goes").node("back")).unwrap().into_result().unwrap();
@@ -272,7 +272,7 @@ fn a_failing_index_function_is_reported_and_harms_nobody() {
         assert!(source.to_string().contains(message), "{source}");
         assert!(values(&indexer, "touchy").is_empty());
         assert_eq!(keys(&indexer.by_index(NAMESPACE_INDEX, "a").unwrap()), ["a/x"]);
-        assert_eq!(indexer.get_by_key(("a", "x")).unwrap().nodes[1], node);
+        assert_eq!(indexer.get(("a", "x")).unwrap().nodes[1], node);
         // Asked about an object that it fails for.
         let asked = indexer.index_of("touchy", &pod("b/y").node(node));
         assert!(matches!(asked, Err(Error::Core(CoreError::IndexFunction { .. }))));
@@ -367,7 +367,7 @@ fn a_snapshot_is_complete_and_stays_as_it_is() {
     }
     let snapshot = indexer.snapshot();
     let clone = snapshot.clone();
-    let twin = indexer.get_by_key(("ns0", "p0")).unwrap();
+    let twin = indexer.get(("ns0", "p0")).unwrap();
     for n in 0..3000 {
         let name = format!("ns{}/p{n}", n % 3);
         match n % 4 {
@@ -508,16 +508,16 @@ fn a_transform_runs_once_for_each_object_and_never_on_a_tombstone() {
         Indexer::builder().index("app", IndexFunction::by_label("app")).transform(transform).build().unwrap();
     let taken = || calls.swap(0, Ordering::Relaxed);
     indexer.add(pod("a/x")).unwrap().into_result().unwrap();
-    assert_eq!((taken(), indexer.get_by_key(("a", "x")).unwrap().labels.len()), (1, 1));
+    assert_eq!((taken(), indexer.get(("a", "x")).unwrap().labels.len()), (1, 1));
     assert_eq!(indexer.by_index("app", "transformed").unwrap().len(), 1);
 
-    let old = indexer.get_by_key(("a", "x")).unwrap();
+    let old = indexer.get(("a", "x")).unwrap();
     for node in ["fails", "panics"] {
         let refused = indexer.update(pod("a/x").node(node).version(100u64)).unwrap_err();
         assert!(
             matches!(&refused, Error::Core(CoreError::Transform { key, .. }) if *key == common::key("a/x"))
         );
-        assert!(Arc::ptr_eq(&indexer.get_by_key(("a", "x")).unwrap(), &old));
+        assert!(Arc::ptr_eq(&indexer.get(("a", "x")).unwrap(), &old));
         assert_eq!((taken(), indexer.resource_version()), (1, ResourceVersion::UNSET));
     }
     let batch = [pod("a/y").node("fails"), pod("a/z")].map(|pod| Delta::Added(pod.arc()));
@@ -529,7 +529,7 @@ fn a_transform_runs_once_for_each_object_and_never_on_a_tombstone() {
     let report = indexer.replace(Replacement::new(list, 3u64)).unwrap();
     assert_eq!(report.problems().iter().map(|problem| problem.position).collect::<Vec<_>>(), [1, 2]);
     assert_eq!((taken(), keys(&indexer.list())), (3, vec!["a/x".to_owned(), "a/y".into()]));
-    assert!(Arc::ptr_eq(&indexer.get_by_key(("a", "x")).unwrap(), &old));
+    assert!(Arc::ptr_eq(&indexer.get(("a", "x")).unwrap(), &old));
 
     indexer
         .delete(Tombstone::FinalStateUnknown { key: key("a/x"), last_known: Some(old) })

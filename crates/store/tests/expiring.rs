@@ -26,13 +26,13 @@ async fn an_entry_goes_when_it_is_older_than_its_time_to_live() {
     let store = ExpiringStore::new(10 * SECOND);
     add(&store, "a", 1);
     advance(10 * SECOND).await;
-    assert!(store.get_by_key(KeyRef::named("a")).is_some(), "as old as its time to live is not older");
+    assert!(store.get(KeyRef::named("a")).is_some(), "as old as its time to live is not older");
     add(&store, "b", 1);
     advance(Duration::from_millis(1)).await;
     assert_eq!(store.len(), 1);
     assert_eq!(store.list().len(), 1);
     assert_eq!(store.keys().len(), 1);
-    assert!(store.get_by_key(KeyRef::named("a")).is_none());
+    assert!(store.get(KeyRef::named("a")).is_none());
     assert!(KnownObjects::get_by_key(&store, KeyRef::named("b")).is_some());
 }
 
@@ -44,11 +44,11 @@ async fn writing_again_makes_young_again() {
     advance(8 * SECOND).await;
     store.update(pod("a", 2)).unwrap().into_result().unwrap();
     advance(8 * SECOND).await;
-    assert_eq!(**store.get_by_key(KeyRef::named("a")).unwrap(), 2);
+    assert_eq!(**store.get(KeyRef::named("a")).unwrap(), 2);
     advance(3 * SECOND).await;
-    assert!(store.get_by_key(KeyRef::named("a")).is_none());
+    assert!(store.get(KeyRef::named("a")).is_none());
     add(&store, "a", 3);
-    assert_eq!(**store.get_by_key(KeyRef::named("a")).unwrap(), 3);
+    assert_eq!(**store.get(KeyRef::named("a")).unwrap(), 3);
 }
 
 // contract: S-13
@@ -87,8 +87,8 @@ async fn what_was_written_again_while_its_age_was_judged_stays() {
     };
     let store = store.get_or_init(|| ExpiringStore::with_policy(judge));
     add(store, "a", 1);
-    assert!(store.get_by_key(KeyRef::named("a")).is_none(), "that state has expired");
-    assert_eq!(**store.get_by_key(KeyRef::named("a")).unwrap(), 2, "and what came after it has not");
+    assert!(store.get(KeyRef::named("a")).is_none(), "that state has expired");
+    assert_eq!(**store.get(KeyRef::named("a")).unwrap(), 2, "and what came after it has not");
 }
 
 #[tokio::test(start_paused = true)]

@@ -43,7 +43,7 @@ fn cache(options: MutationCacheOptions) -> (Arc<Indexer<Pod>>, MutationCache<Pod
         }
     });
     let indexer = Arc::new(Indexer::builder().index("node", by_node).build().unwrap());
-    (indexer.clone(), MutationCache::with_options(indexer, options))
+    (indexer.clone(), MutationCache::with_options(indexer.reader(), options))
 }
 
 fn with_adds() -> MutationCacheOptions {
@@ -64,7 +64,7 @@ fn shown(cache: &MutationCache<Pod>, nodes: &[&str]) -> Vec<Vec<String>> {
     let list = text(cache.list());
     for entry in &list {
         let (name, version) = entry.split_once('@').unwrap();
-        assert_eq!(cache.get_by_key(KeyRef::named(name)).unwrap().version, version);
+        assert_eq!(cache.get(KeyRef::named(name)).unwrap().version, version);
     }
     let by_node = nodes.iter().map(|node| text(cache.by_index("node", node).unwrap()));
     std::iter::once(list.clone()).chain(by_node).collect()
@@ -84,7 +84,7 @@ fn an_own_write_shows_everywhere_until_it_is_delivered() {
     assert_eq!(shown(&cache, &["n2", "n3"]), [vec!["a@8", "b@5"], vec![], vec!["a@8"]]);
     indexer.delete_by_key(KeyRef::named("a")).unwrap();
     add(&indexer, pod("a", "1", "n1"));
-    assert_eq!(cache.get_by_key(KeyRef::named("a")).unwrap().version, "1", "what was delivered is forgotten");
+    assert_eq!(cache.get(KeyRef::named("a")).unwrap().version, "1", "what was delivered is forgotten");
 }
 
 // contract: S-15
@@ -104,14 +104,14 @@ fn the_deletion_of_the_same_object_clears_and_a_late_write_does_not_bring_it_bac
     let (_, cache) = cache(with_adds());
     cache.mutation(pod("a", "7", "n1")).unwrap();
     cache.on_delete(&pod("a", "8", "n1"));
-    assert_eq!(cache.get_by_key(KeyRef::named("a")), None);
+    assert_eq!(cache.get(KeyRef::named("a")), None);
     cache.mutation(pod("a", "7", "n1")).unwrap();
     assert_eq!(shown(&cache, &["n1"]), [vec![""; 0], vec![]]);
     cache.mutation(Pod { uid: "u2", ..pod("a", "9", "n1") }).unwrap();
-    assert_eq!(cache.get_by_key(KeyRef::named("a")).unwrap().uid, "u2", "another object of the same name");
+    assert_eq!(cache.get(KeyRef::named("a")).unwrap().uid, "u2", "another object of the same name");
     cache.on_delete(&pod("a", "8", "n1"));
     assert_eq!(
-        cache.get_by_key(KeyRef::named("a")).unwrap().uid,
+        cache.get(KeyRef::named("a")).unwrap().uid,
         "u2",
         "the deletion of the old one does not concern it"
     );
@@ -124,12 +124,12 @@ fn without_uids_the_versions_decide() {
     let anonymous = |version| Pod { uid: "", ..pod("a", version, "n1") };
     cache.mutation(anonymous("7")).unwrap();
     cache.on_delete(&anonymous("6"));
-    assert!(cache.get_by_key(KeyRef::named("a")).is_some(), "deleted before it was written");
+    assert!(cache.get(KeyRef::named("a")).is_some(), "deleted before it was written");
     cache.on_delete(&anonymous("8"));
     cache.mutation(anonymous("8")).unwrap();
-    assert!(cache.get_by_key(KeyRef::named("a")).is_none());
+    assert!(cache.get(KeyRef::named("a")).is_none());
     cache.mutation(anonymous("9")).unwrap();
-    assert!(cache.get_by_key(KeyRef::named("a")).is_some());
+    assert!(cache.get(KeyRef::named("a")).is_some());
 }
 
 // contract: S-15
@@ -138,16 +138,13 @@ fn deliveries_that_are_told_clear_it_at_once() {
     let (_, cache) = cache(with_adds());
     cache.mutation(pod("a", "7", "n1")).unwrap();
     cache.on_add_or_update(&pod("a", "6", "n1"));
-    assert!(cache.get_by_key(KeyRef::named("a")).is_some());
+    assert!(cache.get(KeyRef::named("a")).is_some());
     cache.on_add_or_update(&pod("a", "7", "n1"));
-    assert!(cache.get_by_key(KeyRef::named("a")).is_none());
+    assert!(cache.get(KeyRef::named("a")).is_none());
     cache.on_delete(&pod("a", "8", "n1"));
     cache.on_add_or_update(&Pod { uid: "u2", ..pod("a", "9", "n1") });
     cache.mutation(pod("a", "10", "n1")).unwrap();
-    assert!(
-        cache.get_by_key(KeyRef::named("a")).is_some(),
-        "the deletion is forgotten once the object is back"
-    );
+    assert!(cache.get(KeyRef::named("a")).is_some(), "the deletion is forgotten once the object is back");
 }
 
 // contract: S-15
@@ -157,7 +154,7 @@ async fn it_expires() {
     add(&indexer, pod("a", "5", "n1"));
     cache.mutation(pod("a", "7", "n2")).unwrap();
     advance(Duration::from_secs(9)).await;
-    assert_eq!(cache.get_by_key(KeyRef::named("a")).unwrap().version, "7");
+    assert_eq!(cache.get(KeyRef::named("a")).unwrap().version, "7");
     advance(Duration::from_secs(1)).await;
     assert_eq!(shown(&cache, &["n1", "n2"]), [vec!["a@5"], vec!["a@5"], vec![]]);
 }
@@ -170,7 +167,7 @@ async fn the_longest_time_to_live_is_without_a_limit() {
     cache.mutation(pod("a", "7", "n2")).unwrap();
     advance(Duration::from_secs(1_000_000)).await;
     cache.mutation(pod("b", "8", "n2")).unwrap();
-    assert_eq!(cache.get_by_key(KeyRef::named("a")).unwrap().version, "7");
+    assert_eq!(cache.get(KeyRef::named("a")).unwrap().version, "7");
 }
 
 // contract: S-15
@@ -179,12 +176,12 @@ fn of_too_many_the_least_recently_used_goes() {
     let (_, cache) = cache(with_adds().max_entries(2));
     cache.mutation(pod("a", "1", "n1")).unwrap();
     cache.mutation(pod("b", "2", "n1")).unwrap();
-    assert!(cache.get_by_key(KeyRef::named("a")).is_some());
+    assert!(cache.get(KeyRef::named("a")).is_some());
     cache.mutation(pod("c", "3", "n1")).unwrap();
     assert_eq!(shown(&cache, &["n1"])[0], ["a@1", "c@3"]);
     cache.mutation(pod("c", "2", "n1")).unwrap();
     assert_eq!(
-        cache.get_by_key(KeyRef::named("c")).unwrap().version,
+        cache.get(KeyRef::named("c")).unwrap().version,
         "3",
         "an older write does not replace a newer one"
     );
@@ -196,9 +193,9 @@ fn versions_that_do_not_compare_leave_the_own_write_until_the_same_arrives() {
     let (indexer, cache) = cache(MutationCacheOptions::default());
     add(&indexer, pod("a", "x5", "n1"));
     cache.mutation(pod("a", "x7", "n1")).unwrap();
-    assert_eq!(cache.get_by_key(KeyRef::named("a")).unwrap().version, "x7");
+    assert_eq!(cache.get(KeyRef::named("a")).unwrap().version, "x7");
     add(&indexer, pod("a", "x7", "n2"));
-    assert_eq!(cache.get_by_key(KeyRef::named("a")).unwrap().node, "n2");
+    assert_eq!(cache.get(KeyRef::named("a")).unwrap().node, "n2");
 }
 
 // contract: S-06, S-07
@@ -223,9 +220,9 @@ fn a_newer_deletion_clears_a_write_to_any_earlier_instance() {
     let (_, cache) = cache(with_adds());
     cache.mutation(pod("a", "3", "n1")).unwrap();
     cache.on_delete(&Pod { uid: "u2", ..pod("a", "3", "n1") });
-    assert!(cache.get_by_key(KeyRef::named("a")).is_none());
+    assert!(cache.get(KeyRef::named("a")).is_none());
     cache.mutation(pod("a", "2", "n1")).unwrap();
-    assert!(cache.get_by_key(KeyRef::named("a")).is_none(), "a late write to the instance before that one");
+    assert!(cache.get(KeyRef::named("a")).is_none(), "a late write to the instance before that one");
 }
 
 // contract: S-15
@@ -235,5 +232,5 @@ fn an_older_deletion_does_not_replace_a_newer_one() {
     cache.on_delete(&Pod { uid: "u2", ..pod("a", "9", "n1") });
     cache.on_delete(&pod("a", "5", "n1"));
     cache.mutation(Pod { uid: "u2", ..pod("a", "8", "n1") }).unwrap();
-    assert!(cache.get_by_key(KeyRef::named("a")).is_none());
+    assert!(cache.get(KeyRef::named("a")).is_none());
 }

@@ -7,12 +7,12 @@ use std::sync::Arc;
 
 use common::{key, pod};
 use kinformer_core::{Change, Delta, DeltaType, Deltas, Object, Replacement, Tombstone, VersionUpdate};
-use kinformer_store::{Indexer, Reader};
+use kinformer_store::Indexer;
 
 #[test]
 fn a_change_is_in_every_snapshot_of_its_revision_and_in_none_before() {
     let indexer = Arc::new(Indexer::new());
-    let reader = Reader::new(indexer.clone());
+    let reader = indexer.reader();
     assert_eq!(reader.snapshot().revision(), 0);
 
     let first = indexer.apply([Delta::Added(pod("a/1").arc()), Delta::Added(pod("a/2").arc())]);

@@ -28,7 +28,7 @@ fn every_write_pushes_the_whole_state_and_no_read_does() {
     store.delete(pod("a", 1).into()).unwrap().into_result().unwrap();
     store.replace(Replacement::new(vec![pod("c", 3), pod("d", 4)], "1")).unwrap().into_result().unwrap();
     assert_eq!(*pushed.lock(), [vec![1], vec![1, 2], vec![2], vec![3, 4]]);
-    drop((store.list(), store.keys(), store.get_by_key(KeyRef::named("c")), store.len(), store.snapshot()));
+    drop((store.list(), store.keys(), store.get(KeyRef::named("c")), store.len(), store.snapshot()));
     store.bookmark(ResourceVersion::number(7)).unwrap().into_result().unwrap();
     assert_eq!(pushed.lock().len(), 4);
 }

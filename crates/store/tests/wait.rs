@@ -11,7 +11,7 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
 use common::{Pod, pod};
-use kinformer_core::{Delta, Replacement, ResourceVersion};
+use kinformer_core::{Delta, KeyRef, Replacement, ResourceVersion};
 use kinformer_store::{Error, Indexer};
 use tokio::time::Instant;
 
@@ -220,4 +220,25 @@ fn many_waits_each_end_with_their_own_version() {
         assert!(waits.iter().all(|(_, wakes, ..)| wakes.count() == 0), "at {reached}");
     }
     assert_eq!(waits.len(), 1);
+}
+
+// contract: S-23
+#[test]
+fn a_reader_outlives_its_indexer() {
+    let indexer = Indexer::new();
+    indexer.add(pod("x").version(7u64)).unwrap().into_result().unwrap();
+    let reader = indexer.reader();
+    let (wakes, waker) = Wakes::new();
+    let mut context = Context::from_waker(&waker);
+    let eight = version(8);
+    let mut wait = pin!(reader.wait_for(&eight));
+    assert!(wait.as_mut().poll(&mut context).is_pending() && !reader.is_stopped());
+
+    drop(indexer);
+    assert_eq!(wakes.count(), 1);
+    assert!(matches!(wait.poll(&mut context), Poll::Ready(Err(Error::Stopped { .. }))));
+    let later = pin!(reader.wait_for(&eight)).poll(&mut context);
+    assert!(matches!(later, Poll::Ready(Err(Error::Stopped { .. }))), "nothing is written any more");
+    assert!(matches!(pin!(reader.wait_for(&version(7))).poll(&mut context), Poll::Ready(Ok(()))));
+    assert!(reader.is_stopped() && reader.contains(KeyRef::named("x")));
 }

@@ -189,7 +189,7 @@ async fn story() -> Result<(), Box<dyn Error>> {
     // Another pod takes its name between decision and binding: the room is given back, and taken anew for that one.
     let first = server.create(pod("twice", "500m", None))?;
     scheduler.pods.wait_for(&version(&first)).await?;
-    let first = scheduler.pods.get_by_key(("default", "twice")).ok_or("it is stored")?;
+    let first = scheduler.pods.get(("default", "twice")).ok_or("it is stored")?;
     let decided = scheduler.decide(&first).ok_or("there is room")?;
     server.delete("v1", "Pod", "default", "twice")?;
     let second = server.create(pod("twice", "500m", None))?;
