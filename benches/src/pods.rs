@@ -94,7 +94,7 @@ pub fn index_name(index: usize) -> &'static str {
 pub fn indexer(indexes: usize) -> Indexer<Pod> {
     let mut builder = Indexer::builder();
     for index in 0..indexes {
-        let function = IndexFunction::new(move |pod: &Pod, values| values.push(pod.value(index)));
+        let function = IndexFunction::new(move |pod: &Arc<Pod>, values| values.push(pod.value(index)));
         builder = builder.index(index_name(index), function);
     }
     builder.build().unwrap_or_default()

@@ -1,5 +1,7 @@
 //! The indexes that `kinformer get` offers, on objects of any kind.
 
+use std::sync::Arc;
+
 use kinformer::{IndexFunction, IndexValues, NAMESPACE_INDEX};
 use kinformer_store::Indexers;
 
@@ -15,10 +17,10 @@ const OWNER: &str = "owner";
 /// All of them, for one resource.
 pub(crate) fn all() -> Indexers<Whole> {
     let fields = Fields::default();
-    let node = move |object: &Whole, values: &mut IndexValues| {
+    let node = move |object: &Arc<Whole>, values: &mut IndexValues| {
         object.node(&fields).into_iter().for_each(|node| values.push(&node));
     };
-    let owner = |object: &Whole, values: &mut IndexValues| {
+    let owner = |object: &Arc<Whole>, values: &mut IndexValues| {
         shown::owners(object).iter().for_each(|owner| values.push(owner));
     };
     Indexers::new()

@@ -53,7 +53,7 @@ impl<'a, K: 'static> HandlerBuilder<'a, K> {
     /// Delivers only events about objects that `keep` keeps. An object that comes to be kept is an addition, one that
     /// ceases to be is a deletion.
     pub fn filter(mut self, keep: impl Fn(PackedRef<'_, K>) -> bool + Send + 'static) -> Self {
-        self.spec.filter = Some(Box::new(move |object| keep(PackedRef::shared(object))));
+        self.spec.filter = Some(Box::new(move |object| keep(PackedRef::new(object))));
         self
     }
 

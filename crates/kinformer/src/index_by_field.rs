@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::fmt;
+use std::sync::Arc;
 
 use kinformer_kube::{FieldPath, PackedObject};
 use kinformer_store::IndexFunction;
@@ -11,7 +12,7 @@ use serde::{Deserialize, Deserializer};
 /// An index function by one field; see [`Informer::index_by_field`](crate::Informer::index_by_field).
 pub(crate) fn by_field(path: &[&str]) -> IndexFunction<PackedObject> {
     let path = FieldPath::new(path);
-    IndexFunction::fallible(move |object: &PackedObject, values| {
+    IndexFunction::fallible(move |object: &Arc<PackedObject>, values| {
         if let Some(Value(value)) = object.field(&path)? {
             values.push(&value);
         }

@@ -218,7 +218,7 @@ impl<K> Informer<K> {
     where
         K: 'static,
     {
-        let function = IndexFunction::fallible(move |object: &PackedObject, values| {
+        let function = IndexFunction::fallible(move |object: &Arc<PackedObject>, values| {
             function(PackedRef::new(object), values)
         });
         self.engine().add_index(name.into(), function)

@@ -117,7 +117,7 @@ impl<K> Lister<K> {
 
     /// Visits all objects that the selector selects, by reference, in one state of the store. O(n).
     pub fn for_each(&self, selector: &LabelSelector, mut visit: impl FnMut(PackedRef<'_, K>)) {
-        for_each(&self.objects, "", selector, &mut |object| visit(PackedRef::shared(object)));
+        for_each(&self.objects, "", selector, &mut |object| visit(PackedRef::new(object)));
     }
 
     /// The objects that have this value in this index.
@@ -152,7 +152,7 @@ impl<K> NamespaceLister<K> {
 
     /// Visits all objects of the namespace that the selector selects, by reference, in one state of the store.
     pub fn for_each(&self, selector: &LabelSelector, mut visit: impl FnMut(PackedRef<'_, K>)) {
-        for_each(&self.objects, &self.namespace, selector, &mut |object| visit(PackedRef::shared(object)));
+        for_each(&self.objects, &self.namespace, selector, &mut |object| visit(PackedRef::new(object)));
     }
 }
 

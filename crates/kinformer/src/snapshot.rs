@@ -23,7 +23,7 @@ impl<K> Snapshot<K> {
 
     /// The object with this key. O(1).
     pub fn get<'k>(&self, key: impl Into<KeyRef<'k>>) -> Option<PackedRef<'_, K>> {
-        self.state.get(key.into()).map(PackedRef::shared)
+        self.state.get(key.into()).map(PackedRef::new)
     }
 
     /// Whether there is an object with this key. O(1).
@@ -53,12 +53,12 @@ impl<K> Snapshot<K> {
 
     /// All objects, in no particular order.
     pub fn iter(&self) -> impl Iterator<Item = PackedRef<'_, K>> {
-        self.state.iter().map(PackedRef::shared)
+        self.state.iter().map(PackedRef::new)
     }
 
     /// Visits all objects, in no particular order; faster than [`Self::iter`].
     pub fn for_each<'a>(&'a self, mut visit: impl FnMut(PackedRef<'a, K>)) {
-        self.state.for_each(&mut |object| visit(PackedRef::shared(object)));
+        self.state.for_each(&mut |object| visit(PackedRef::new(object)));
     }
 
     /// All objects, in no particular order.
@@ -70,7 +70,7 @@ impl<K> Snapshot<K> {
 
     /// All objects in the order of their keys.
     pub fn ordered(&self) -> Vec<PackedRef<'_, K>> {
-        self.state.ordered().into_iter().map(PackedRef::shared).collect()
+        self.state.ordered().into_iter().map(PackedRef::new).collect()
     }
 
     /// The keys of all objects.
@@ -84,7 +84,7 @@ impl<K> Snapshot<K> {
     /// [`Error::UnknownIndex`].
     pub fn by_index(&self, index: &str, value: &str) -> Result<Vec<PackedRef<'_, K>>, Error> {
         let mut objects = Vec::new();
-        self.state.by_index(index, value, &mut |object| objects.push(PackedRef::shared(object)))?;
+        self.state.by_index(index, value, &mut |object| objects.push(PackedRef::new(object)))?;
         Ok(objects)
     }
 

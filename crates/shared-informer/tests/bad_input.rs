@@ -255,7 +255,7 @@ async fn an_index_function_that_panics_leaves_one_object_out_of_one_index() {
         let source = FakeSource::new();
         source.apply(Item::of(&format!("{queue:?}/bad"), 0, 1));
         source.apply(Item::of(&format!("{queue:?}/good"), 0, 1));
-        let names = IndexFunction::new(|item: &Item, values: &mut IndexValues| {
+        let names = IndexFunction::new(|item: &Arc<Item>, values: &mut IndexValues| {
             assert!(item.name != "bad", "no such name");
             values.push(&item.name);
         });

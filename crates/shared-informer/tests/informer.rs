@@ -46,7 +46,7 @@ async fn whoever_hears_of_a_state_finds_it_or_a_later_one_in_store_and_index() {
     for queue in QUEUES {
         let source = FakeSource::new();
         let by_value =
-            IndexFunction::new(|item: &Item, values| values.push_fmt(format_args!("{}", item.value)));
+            IndexFunction::new(|item: &Arc<Item>, values| values.push_fmt(format_args!("{}", item.value)));
         let informer = builder(&source, queue).index("value", by_value).build().unwrap();
         let (seen, behind) = (Seen::default(), Arc::new(Mutex::new(Vec::new())));
         let (hear, wrong, reads) = (seen.clone(), behind.clone(), informer.clone());

@@ -127,7 +127,7 @@ async fn a_subscriber_that_panics_loses_nothing() {
         let source = FakeSource::new();
         source.apply(Item::of("bad", 0, 1));
         source.apply(Item::of("good", 0, 1));
-        let fails = IndexFunction::new(|item: &Item, values: &mut IndexValues| {
+        let fails = IndexFunction::new(|item: &Arc<Item>, values: &mut IndexValues| {
             assert!(item.name != "bad", "no such name");
             values.push(&item.name);
         });

@@ -40,12 +40,12 @@ async fn a_subscriber_may_ask_while_the_watchdog_warns() {
 async fn an_index_function_that_is_refused_may_ask_when_it_is_dropped() {
     let source = FakeSource::<Item>::new();
     let informer = SharedIndexInformer::builder(source)
-        .index("value", IndexFunction::new(|_: &Item, _| ()))
+        .index("value", IndexFunction::new(|_: &Arc<Item>, _| ()))
         .build()
         .unwrap();
     let running = Running::start(informer.clone()).await;
     let dropped = AskWhenDropped("the drop of an index function");
-    let function = IndexFunction::new(move |_: &Item, _| {
+    let function = IndexFunction::new(move |_: &Arc<Item>, _| {
         let _ = &dropped;
     });
     let refused = informer.add_indexers([("value", function)]);

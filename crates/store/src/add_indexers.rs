@@ -69,7 +69,7 @@ impl<T: Object> Indexer<T> {
             for object in leaf.iter() {
                 match object {
                     Some(object) => {
-                        values.ask(new, &**object, |index, source| {
+                        values.ask(new, object, |index, source| {
                             report.push(position, index_error(&**object, index, source));
                         });
                         position += 1;

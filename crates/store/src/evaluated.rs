@@ -62,7 +62,7 @@ impl Evaluated {
     pub(crate) fn ask<T: Object>(
         &mut self,
         functions: &[(Arc<str>, IndexFunction<T>)],
-        object: &T,
+        object: &Arc<T>,
         mut failed: impl FnMut(&Arc<str>, BoxError),
     ) {
         for (name, function) in functions {

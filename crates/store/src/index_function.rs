@@ -10,7 +10,7 @@ use crate::{Error, NAMESPACE_INDEX};
 /// An index function with the name of its index.
 pub(crate) type Named<T> = (Arc<str>, IndexFunction<T>);
 
-type Function<T> = dyn Fn(&T, &mut IndexValues) -> Result<(), BoxError> + Send + Sync;
+type Function<T> = dyn Fn(&Arc<T>, &mut IndexValues) -> Result<(), BoxError> + Send + Sync;
 
 /// Gives the values of an object in one index: none, one or several.
 ///
@@ -23,8 +23,8 @@ pub struct IndexFunction<T>(Arc<Function<T>>);
 
 impl<T: Object> IndexFunction<T> {
     /// An index function that cannot fail.
-    pub fn new(function: impl Fn(&T, &mut IndexValues) + Send + Sync + 'static) -> Self {
-        Self::fallible(move |object, values| {
+    pub fn new(function: impl Fn(&Arc<T>, &mut IndexValues) + Send + Sync + 'static) -> Self {
+        Self::fallible(move |object: &Arc<T>, values| {
             function(object, values);
             Ok(())
         })
@@ -32,7 +32,7 @@ impl<T: Object> IndexFunction<T> {
 
     /// An index function that can fail.
     pub fn fallible(
-        function: impl Fn(&T, &mut IndexValues) -> Result<(), BoxError> + Send + Sync + 'static,
+        function: impl Fn(&Arc<T>, &mut IndexValues) -> Result<(), BoxError> + Send + Sync + 'static,
     ) -> Self {
         Self(Arc::new(function))
     }
@@ -62,7 +62,7 @@ impl<T: Object> IndexFunction<T> {
     }
 
     /// Calls the function; contains its panic. What it pushed before it failed is in `values` all the same.
-    pub(crate) fn call(&self, object: &T, values: &mut IndexValues) -> Result<(), BoxError> {
+    pub(crate) fn call(&self, object: &Arc<T>, values: &mut IndexValues) -> Result<(), BoxError> {
         contain(|| (self.0)(object, values)).unwrap_or_else(Err)?;
         if values.too_long { Err("its values are longer than 4 GiB".into()) } else { Ok(()) }
     }
@@ -141,13 +141,14 @@ impl fmt::Debug for IndexValues {
 ///
 /// ```
 /// # use kinformer_core::{KeyRef, Object};
+/// # use std::sync::Arc;
 /// use kinformer_store::{IndexFunction, Indexers};
 /// # struct Pod { node: Option<String> }
 /// # impl Object for Pod { fn key(&self) -> KeyRef<'_> { KeyRef::named("x") } }
 ///
 /// let indexers = Indexers::namespaced().index(
 ///     "node",
-///     IndexFunction::new(|pod: &Pod, values| pod.node.iter().for_each(|node| values.push(node))),
+///     IndexFunction::new(|pod: &Arc<Pod>, values| pod.node.iter().for_each(|node| values.push(node))),
 /// );
 /// # assert_eq!(indexers.names().collect::<Vec<_>>(), ["namespace", "node"]);
 /// ```

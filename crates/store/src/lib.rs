@@ -4,6 +4,8 @@
 //! # Example
 //!
 //! ```
+//! use std::sync::Arc;
+//!
 //! use kinformer_core::{KeyRef, Object};
 //! use kinformer_store::{IndexFunction, Indexer, NAMESPACE_INDEX};
 //!
@@ -21,7 +23,7 @@
 //!
 //! let pods = Indexer::builder()
 //!     .index(NAMESPACE_INDEX, IndexFunction::by_namespace())
-//!     .index("node", IndexFunction::new(|pod: &Pod, values| values.push(&pod.node)))
+//!     .index("node", IndexFunction::new(|pod: &Arc<Pod>, values| values.push(&pod.node)))
 //!     .build()?;
 //!
 //! let pod = |name: &str, node: &str| Pod { namespace: "default".into(), name: name.into(), node: node.into() };

@@ -90,7 +90,7 @@ impl<T: Object> Reader<T> {
     /// As [`Snapshot::index_of`].
     ///
     /// Follows client-go 1.37 (`Indexer.Index`).
-    pub fn index_of(&self, index: &str, object: &T) -> Result<Vec<Arc<T>>, Error> {
+    pub fn index_of(&self, index: &str, object: &Arc<T>) -> Result<Vec<Arc<T>>, Error> {
         Ok(self.snapshot().index_of(index, object)?.into_iter().cloned().collect())
     }
 

@@ -198,7 +198,7 @@ impl<T: Object> List<T> {
         let Self { objects, values, problems, .. } = self;
         for (position, object) in objects.iter().enumerate() {
             match object {
-                Some(object) => values.ask(&functions.all, &**object, |index, source| {
+                Some(object) => values.ask(&functions.all, object, |index, source| {
                     problems.push((position, index_error(&**object, index, source)));
                 }),
                 None => values.skip(functions.all.len()),

@@ -194,7 +194,7 @@ impl<T: Object> Snapshot<T> {
     ///
     /// # Errors
     /// [`Error::UnknownIndex`]; [`Error::Core`] when the index function fails for the object.
-    pub fn index_of(&self, index: &str, object: &T) -> Result<Vec<&Arc<T>>, Error> {
+    pub fn index_of(&self, index: &str, object: &Arc<T>) -> Result<Vec<&Arc<T>>, Error> {
         let number = self.roots.functions.position(index).ok_or_else(|| self.unknown(index))?;
         let functions = self.roots.functions.all.get(number..=number).unwrap_or_default();
         let mut failed = None;

@@ -373,7 +373,7 @@ impl<T: Object> Prepared<T> {
         match self {
             Self::Put { object, report, .. } => {
                 *report = Report::default();
-                values.ask(functions, &**object, |index, source| {
+                values.ask(functions, object, |index, source| {
                     report.push_applied(position, index_error(&**object, index, source));
                 });
             }

@@ -45,7 +45,7 @@ fn an_invalid_key_is_refused_and_changes_nothing() {
 #[test]
 fn a_replace_reports_invalid_and_repeated_keys_by_position() {
     quiet();
-    let fails = IndexFunction::fallible(|pod: &common::Pod, values| {
+    let fails = IndexFunction::fallible(|pod: &Arc<common::Pod>, values| {
         pod.nodes.iter().for_each(|node| values.push(node));
         if pod.nodes.is_empty() { Err("no node".into()) } else { Ok(()) }
     });
@@ -191,7 +191,7 @@ fn a_panicking_accessor_leaves_every_structure_consistent() {
             Arc::new(Moody { name: name.into(), calls_left: calls_left.clone(), armed: armed.clone() })
         };
         // Not by namespace: where the accessor panics in an index function, the object is rightly missing there.
-        let all = IndexFunction::new(|_: &Moody, values| values.push("a"));
+        let all = IndexFunction::new(|_: &Arc<Moody>, values| values.push("a"));
         let indexer = Indexer::builder().index("all", all).build().unwrap();
         for name in ["x", "y", "z"] {
             indexer.add(new(name)).unwrap().into_result().unwrap();
@@ -233,7 +233,7 @@ fn a_panicking_accessor_leaves_every_structure_consistent() {
 fn an_index_function_may_write_to_the_store_it_indexes() {
     let indexer = Arc::new(Indexer::<common::Pod>::new());
     let weak = Arc::downgrade(&indexer);
-    let function = IndexFunction::new(move |pod: &common::Pod, values| {
+    let function = IndexFunction::new(move |pod: &Arc<common::Pod>, values| {
         values.push("before");
         if let (Some(indexer), "outer") = (weak.upgrade(), &*pod.name) {
             Indexer::add(&indexer, common::pod("a/inner")).unwrap().into_result().unwrap();

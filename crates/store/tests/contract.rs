@@ -3,8 +3,8 @@
 
 mod common;
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, mpsc};
 
 use common::{EXPECTED, Pod, key, keys, pod, quiet, sorted};
 use kinformer_core::{
@@ -14,7 +14,7 @@ use kinformer_core::{
 use kinformer_store::{Error, IndexFunction, Indexer, Indexers, NAMESPACE_INDEX, Snapshot, Store};
 
 fn by_nodes() -> IndexFunction<Pod> {
-    IndexFunction::new(|pod: &Pod, values| pod.nodes.iter().for_each(|node| values.push(node)))
+    IndexFunction::new(|pod: &Arc<Pod>, values| pod.nodes.iter().for_each(|node| values.push(node)))
 }
 
 fn indexed() -> Indexer<Pod> {
@@ -105,7 +105,8 @@ fn an_object_has_any_number_of_values() {
     indexer.add(pod("a/none")).unwrap().into_result().unwrap();
     indexer.add(pod("a/one").node("n1").label("app", "web")).unwrap().into_result().unwrap();
     // A value given twice counts once.
-    let several = pod("b/several").node("n2").node("n1").node("n2").label("app", "db").label("tier", "x");
+    let several =
+        pod("b/several").node("n2").node("n1").node("n2").label("app", "db").label("tier", "x").arc();
     indexer.add(several.clone()).unwrap().into_result().unwrap();
     indexer.add(pod("cluster-scoped").node("n3")).unwrap().into_result().unwrap();
 
@@ -119,8 +120,8 @@ fn an_object_has_any_number_of_values() {
     assert_eq!(sorted(indexer.index_keys("node", "n1").unwrap()), [key("a/one"), key("b/several")]);
     // Sharing any of the values, each once, itself included; the object need not be stored.
     assert_eq!(keys(&indexer.index_of("node", &several).unwrap()), ["a/one", "b/several"]);
-    assert_eq!(keys(&indexer.index_of("app", &pod("x/y").label("app", "db")).unwrap()), ["b/several"]);
-    assert!(indexer.index_of("node", &pod("x/y")).unwrap().is_empty());
+    assert_eq!(keys(&indexer.index_of("app", &pod("x/y").label("app", "db").arc()).unwrap()), ["b/several"]);
+    assert!(indexer.index_of("node", &pod("x/y").arc()).unwrap().is_empty());
     let snapshot = indexer.snapshot();
     assert_eq!(snapshot.index_len("node", "n1").unwrap(), 2);
     assert_eq!(snapshot.index_values("node").unwrap().len(), 3);
@@ -161,7 +162,7 @@ fn indexers_are_added_to_a_filled_store() {
         indexer.add(pod(&format!("a/p{n}")).node(&format!("n{}", n % 3))).unwrap().into_result().unwrap();
     }
     let before = indexer.snapshot();
-    let picky = IndexFunction::fallible(|pod: &Pod, values| {
+    let picky = IndexFunction::fallible(|pod: &Arc<Pod>, values| {
         values.push("taken back");
         match &*pod.name {
             "p7" => Err("not this one".into()),
@@ -201,7 +202,7 @@ fn an_index_function_may_write_while_its_index_is_being_filled() {
         indexer.add(pod(&format!("a/p{n}")).node("old")).unwrap().into_result().unwrap();
     }
     let writer = Arc::downgrade(&indexer);
-    let busy = IndexFunction::new(move |pod: &Pod, values| {
+    let busy = IndexFunction::new(move |pod: &Arc<Pod>, values| {
         values.push(&pod.nodes[0]);
         if let (Some(indexer), "old") = (writer.upgrade(), &*pod.nodes[0]) {
             let n: usize = pod.name[1..].parse().unwrap();
@@ -230,7 +231,7 @@ fn an_unknown_index_is_named() {
     let indexer = indexed();
     let errors = [
         indexer.by_index("owner", "x").map(|_| ()).unwrap_err(),
-        indexer.index_of("owner", &pod("a/x")).map(|_| ()).unwrap_err(),
+        indexer.index_of("owner", &pod("a/x").arc()).map(|_| ()).unwrap_err(),
         indexer.index_keys("owner", "x").map(|_| ()).unwrap_err(),
         indexer.index_values("owner").map(|_| ()).unwrap_err(),
         indexer.index_function("owner").map(|_| ()).unwrap_err(),
@@ -247,7 +248,7 @@ fn an_unknown_index_is_named() {
 #[test]
 fn a_failing_index_function_is_reported_and_harms_nobody() {
     quiet();
-    let touchy = IndexFunction::fallible(|pod: &Pod, values| {
+    let touchy = IndexFunction::fallible(|pod: &Arc<Pod>, values| {
         for node in &pod.nodes {
             values.push(node);
             match node.as_str() {
@@ -274,7 +275,7 @@ fn a_failing_index_function_is_reported_and_harms_nobody() {
         assert_eq!(keys(&indexer.by_index(NAMESPACE_INDEX, "a").unwrap()), ["a/x"]);
         assert_eq!(indexer.get(("a", "x")).unwrap().nodes[1], node);
         // Asked about an object that it fails for.
-        let asked = indexer.index_of("touchy", &pod("b/y").node(node));
+        let asked = indexer.index_of("touchy", &pod("b/y").node(node).arc());
         assert!(matches!(asked, Err(Error::Core(CoreError::IndexFunction { .. }))));
         indexer.update(pod("a/x").node("fine")).unwrap().into_result().unwrap();
         assert_eq!(values(&indexer, "touchy"), ["fine"]);
@@ -541,4 +542,26 @@ fn a_transform_runs_once_for_each_object_and_never_on_a_tombstone() {
     indexer.bookmark(9u64);
     indexer.add_indexers([("node", by_nodes())]).unwrap().into_result().unwrap();
     assert_eq!((taken(), indexer.len()), (0, 0));
+}
+
+// contract: S-24
+#[test]
+fn an_index_function_receives_the_object_that_is_stored() {
+    let (sender, receiver) = mpsc::channel();
+    let keeps = IndexFunction::new(move |pod: &Arc<Pod>, values| {
+        sender.send(pod.clone()).unwrap();
+        values.push("kept");
+    });
+    let indexer = Indexer::builder().index("keeps", keeps).build().unwrap();
+    let is_stored = |object: &Arc<Pod>| {
+        let kept: Vec<Arc<Pod>> = receiver.try_iter().collect();
+        kept.len() == 1 && Arc::ptr_eq(&kept[0], object)
+    };
+    indexer.add(pod("a/x")).unwrap().into_result().unwrap();
+    assert!(is_stored(&indexer.get(("a", "x")).unwrap()));
+    indexer.replace(Replacement::new(vec![pod("a/y").arc()], "7")).unwrap().into_result().unwrap();
+    assert!(is_stored(&indexer.get(("a", "y")).unwrap()));
+    let other = pod("a/z").arc();
+    assert_eq!(indexer.index_of("keeps", &other).unwrap().len(), 1);
+    assert!(is_stored(&other));
 }

@@ -33,7 +33,7 @@ fn item(name: &'static str, version: u64) -> Arc<Item> {
 /// Indexed by version.
 fn store() -> Arc<Indexer<Item>> {
     let by_version =
-        IndexFunction::new(|item: &Item, values| values.push_fmt(format_args!("v{}", item.version)));
+        IndexFunction::new(|item: &Arc<Item>, values| values.push_fmt(format_args!("v{}", item.version)));
     Arc::new(Indexer::builder().index("version", by_version).build().unwrap())
 }
 
@@ -143,7 +143,7 @@ fn an_index_that_is_added_misses_no_write() {
             write(store, Delta::Added(item("b", 2)));
         });
         let added =
-            IndexFunction::new(|item: &Item, values| values.push_fmt(format_args!("{}", item.version)));
+            IndexFunction::new(|item: &Arc<Item>, values| values.push_fmt(format_args!("{}", item.version)));
         store.add_indexers([("added", added)]).unwrap().into_result().unwrap();
         let snapshot = store.snapshot();
         let indexed: usize = ["1", "2"]

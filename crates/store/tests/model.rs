@@ -36,7 +36,7 @@ const FAILS: u8 = 250;
 const PANICS: u8 = 251;
 
 fn node() -> IndexFunction<Pod> {
-    IndexFunction::fallible(|pod: &Pod, values| {
+    IndexFunction::fallible(|pod: &Arc<Pod>, values| {
         match pod.node {
             Some(FAILS) => {
                 values.push("taken back");

@@ -35,7 +35,7 @@ fn pod(name: &'static str, version: &'static str, node: &'static str) -> Pod {
 }
 
 fn cache(options: MutationCacheOptions) -> (Arc<Indexer<Pod>>, MutationCache<Pod>) {
-    let by_node = IndexFunction::fallible(|pod: &Pod, values| match pod.node {
+    let by_node = IndexFunction::fallible(|pod: &Arc<Pod>, values| match pod.node {
         "bad" => Err("no such node".into()),
         node => {
             values.push(node);

@@ -6,6 +6,7 @@ mod common;
 
 use std::alloc::System;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use common::{Pod, pod};
 use kinformer_core::{Delta, KeyRef, Object, Replacement, Tombstone};
@@ -23,8 +24,9 @@ const LEFT: usize = 10;
 
 /// One value for each object in one index, one for each namespace in another, several in a third.
 fn indexer() -> Indexer<Pod> {
-    let node = IndexFunction::new(|pod: &Pod, values| pod.nodes.iter().for_each(|node| values.push(node)));
-    let several = IndexFunction::new(|pod: &Pod, values| {
+    let node =
+        IndexFunction::new(|pod: &Arc<Pod>, values| pod.nodes.iter().for_each(|node| values.push(node)));
+    let several = IndexFunction::new(|pod: &Arc<Pod>, values| {
         for number in 0..3 {
             values.push(&format!("{}-{number}", pod.nodes.first().map_or("none", String::as_str)));
         }

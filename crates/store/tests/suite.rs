@@ -16,7 +16,7 @@ fn indexer_without_indexes() {
 #[test]
 fn indexer_with_indexes_behind_an_arc() {
     store_suite::run(|| {
-        let by_version = IndexFunction::new(|pod: &Pod, values| values.push(&pod.version.to_string()));
+        let by_version = IndexFunction::new(|pod: &Arc<Pod>, values| values.push(&pod.version.to_string()));
         let indexer =
             Indexer::builder().index("namespace", IndexFunction::by_namespace()).index("version", by_version);
         indexer.build().unwrap_or_default()

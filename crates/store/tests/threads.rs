@@ -38,7 +38,7 @@ fn item(writer: u64, n: u64, version: u64) -> Item {
 fn store() -> Indexer<Item> {
     Indexer::builder()
         .index(NAMESPACE_INDEX, IndexFunction::by_namespace())
-        .index("colour", IndexFunction::new(|item: &Item, values| values.push(&item.colour)))
+        .index("colour", IndexFunction::new(|item: &Arc<Item>, values| values.push(&item.colour)))
         .build()
         .unwrap()
 }
@@ -146,7 +146,7 @@ fn replaces_are_seen_whole_while_others_write_wait_and_add_indexers() {
         scope.spawn(|| {
             for n in 0..20 {
                 let name = format!("added-{n}");
-                let function = IndexFunction::new(|item: &Item, values| values.push(&item.colour));
+                let function = IndexFunction::new(|item: &Arc<Item>, values| values.push(&item.colour));
                 store.add_indexers([(name.as_str(), function)]).unwrap().into_result().unwrap();
                 let snapshot = store.snapshot();
                 for value in snapshot.index_values("colour").unwrap() {

@@ -78,7 +78,7 @@ impl Informers {
         let pods = typed::<Pod>(&factory, "pods")?;
         let nodes = typed::<Node>(&factory, "nodes")?;
         let deployments = typed::<Deployment>(&factory, "deployments.apps")?;
-        let node = IndexFunction::new(|pod: &Pod, values| {
+        let node = IndexFunction::new(|pod: &Arc<Pod>, values| {
             if let Some(node) = pod.spec.as_ref().and_then(|spec| spec.node_name.as_deref()) {
                 values.push(node);
             }

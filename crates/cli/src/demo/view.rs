@@ -96,7 +96,7 @@ mod tests {
     async fn nodes_and_deployments_have_their_pods() {
         let server = Arc::new(ApiServer::builder().start().await.expect("starts"));
         let _churn = Churn::begin(server.clone(), 1).expect("the server is empty");
-        let node = IndexFunction::new(|pod: &Pod, values| {
+        let node = IndexFunction::new(|pod: &Arc<Pod>, values| {
             values.push(pod.spec.as_ref().and_then(|spec| spec.node_name.as_deref()).unwrap_or(""));
         });
         let indexes = [(NODE_INDEX, node), (APP_INDEX, IndexFunction::by_label("app"))];

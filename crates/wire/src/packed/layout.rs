@@ -4,7 +4,6 @@ use crate::Error;
 
 /// The bytes of an object; behind them texts that do not stand in it as they are, having escapes; behind those, for
 /// each part, where it begins and how long it is.
-#[derive(Clone)]
 pub(super) struct Layout {
     all: Box<[u8]>,
     object: u32,

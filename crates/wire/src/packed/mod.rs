@@ -184,12 +184,6 @@ impl PackedObject {
         self.decoder.recent()
     }
 
-    /// An equal object, of which nothing is decoded.
-    fn copy(&self) -> Self {
-        let (layout, version) = (self.layout.clone(), self.version.clone());
-        Self { layout, version, decoder: self.decoder.clone(), decoded: OnceLock::new() }
-    }
-
     /// One field of the object, decoded without the rest, the same as it is in the whole object. `None` if the object does
     /// not have it, or has null there. In protobuf it takes tens of nanoseconds, in JSON all of the object is looked at.
     ///

@@ -43,9 +43,7 @@ pub struct Packed<K> {
 
 /// A borrowed object of the kind `K`: what a [`Packed`] is without a count of its own. Cheap to copy.
 pub struct PackedRef<'a, K> {
-    object: &'a PackedObject,
-    /// Where it is known.
-    shared: Option<&'a Arc<PackedObject>>,
+    object: &'a Arc<PackedObject>,
     kind: PhantomData<fn() -> K>,
 }
 
@@ -79,7 +77,7 @@ impl<K> Packed<K> {
     /// The object, borrowed.
     #[inline]
     pub fn as_ref(&self) -> PackedRef<'_, K> {
-        PackedRef::shared(&self.object)
+        PackedRef::new(&self.object)
     }
 
     /// Whether both are the same object in memory, and not only equal.
@@ -148,35 +146,25 @@ impl<K> fmt::Debug for Packed<K> {
 impl<'a, K> PackedRef<'a, K> {
     /// The object as one of the kind `K`.
     #[inline]
-    pub fn new(object: &'a PackedObject) -> Self {
-        Self { object, shared: None, kind: PhantomData }
-    }
-
-    /// As [`Self::new`], of an object that is shared.
-    #[inline]
-    pub fn shared(object: &'a Arc<PackedObject>) -> Self {
-        Self { object, shared: Some(object), kind: PhantomData }
+    pub fn new(object: &'a Arc<PackedObject>) -> Self {
+        Self { object, kind: PhantomData }
     }
 
     /// The object without its kind.
     #[inline]
-    pub fn object(self) -> &'a PackedObject {
+    pub fn object(self) -> &'a Arc<PackedObject> {
         self.object
     }
 
-    /// The object to be kept. O(1), but in an index function, which receives no shared object: there its bytes are
-    /// copied.
+    /// The object to be kept. O(1).
     pub fn to_owned(self) -> Packed<K> {
-        Packed::new(match self.shared {
-            Some(shared) => shared.clone(),
-            None => Arc::new(self.object.copy()),
-        })
+        Packed::new(self.object.clone())
     }
 
     /// The same object as one of another kind.
     #[inline]
     pub fn cast<M>(self) -> PackedRef<'a, M> {
-        PackedRef { object: self.object, shared: self.shared, kind: PhantomData }
+        PackedRef::new(self.object)
     }
 }
 
