@@ -12,7 +12,7 @@ use std::time::Duration;
 use futures::{Stream, StreamExt as _};
 use kinformer_core::{KeyRef, ObjectKey, ResourceVersion};
 use kinformer_kube::{DecodeAs, PackedObject};
-use kinformer_processor::{AsyncEventHandler, Buffer, Error as ProcessorError, Event, Registration};
+use kinformer_processor::{AsyncEventHandler, Buffer, Event, Registration};
 use kinformer_reflector::ReflectorHandle;
 use kinformer_shared_informer::{Error, InformerMetrics, SharedIndexInformer};
 use kinformer_store::{Error as StoreError, IndexFunction, Snapshot};
@@ -137,13 +137,8 @@ impl State for Snapshot<PackedObject> {
 /// The boundary between this crate and a program: see the module.
 pub(crate) trait Engine: Managed + fmt::Debug {
     fn scope(&self) -> &str;
-    fn add(
-        &self,
-        spec: HandlerSpec,
-        name: &'static str,
-        handler: Handler,
-    ) -> Result<Registration, ProcessorError>;
-    fn events(&self, spec: HandlerSpec) -> Result<Box<dyn Events>, ProcessorError>;
+    fn add(&self, spec: HandlerSpec, name: &'static str, handler: Handler) -> Result<Registration, Error>;
+    fn events(&self, spec: HandlerSpec) -> Result<Box<dyn Events>, Error>;
     fn remove_handler<'a>(&'a self, registration: &'a Registration) -> BoxFuture<'a, bool>;
     fn add_index(&self, name: Arc<str>, function: IndexFunction<PackedObject>) -> Result<(), Error>;
     fn get(&self, key: KeyRef<'_>) -> Option<Object>;
@@ -156,7 +151,7 @@ pub(crate) trait Engine: Managed + fmt::Debug {
         &'a self,
         version: &'a ResourceVersion,
         deadline: Option<Instant>,
-    ) -> BoxFuture<'a, Result<(), StoreError>>;
+    ) -> BoxFuture<'a, Result<(), Error>>;
     fn stopped(&self) -> BoxFuture<'_, ()>;
     fn reflector(&self) -> Option<&ReflectorHandle>;
     fn metrics(&self) -> InformerMetrics;
@@ -212,21 +207,16 @@ impl Engine for KubeEngine {
         self.informer.scope()
     }
 
-    fn add(
-        &self,
-        spec: HandlerSpec,
-        name: &'static str,
-        handler: Handler,
-    ) -> Result<Registration, ProcessorError> {
+    fn add(&self, spec: HandlerSpec, name: &'static str, handler: Handler) -> Result<Registration, Error> {
         let builder = self.builder(spec, name);
-        match handler {
+        Ok(match handler {
             Handler::Blocking(handler) => builder.add(handler),
             Handler::Inline(handler) => builder.inline().add(handler),
             Handler::Async(handler) => builder.add_async(Polled(handler)),
-        }
+        }?)
     }
 
-    fn events(&self, spec: HandlerSpec) -> Result<Box<dyn Events>, ProcessorError> {
+    fn events(&self, spec: HandlerSpec) -> Result<Box<dyn Events>, Error> {
         Ok(Box::new(self.builder(spec, "stream").stream()?))
     }
 
@@ -266,7 +256,7 @@ impl Engine for KubeEngine {
         &'a self,
         version: &'a ResourceVersion,
         deadline: Option<Instant>,
-    ) -> BoxFuture<'a, Result<(), StoreError>> {
+    ) -> BoxFuture<'a, Result<(), Error>> {
         Box::pin(async move {
             match deadline {
                 Some(deadline) => self.informer.wait_for_until(version, deadline).await,

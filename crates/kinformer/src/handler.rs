@@ -11,7 +11,8 @@ use std::time::Duration;
 use futures::Stream;
 use futures::stream::FusedStream;
 use kinformer_kube::{Packed, PackedRef};
-use kinformer_processor::{Buffer, Error, Event, EventHandler, Registration};
+use kinformer_processor::{Buffer, Event, EventHandler, Registration};
+use kinformer_shared_informer::Error;
 
 use crate::async_handler::Typed;
 use crate::engine::{self, Callback, Engine, Events, Handler, HandlerSpec};

@@ -7,7 +7,7 @@ use std::sync::{Arc, OnceLock};
 
 use kinformer_core::{BoxError, KeyRef, ResourceVersion};
 use kinformer_kube::{DecodeAs, Packed, PackedObject, PackedRef};
-use kinformer_processor::{Error as ProcessorError, Event, Registration};
+use kinformer_processor::{Event, Registration};
 use kinformer_reflector::ReflectorHandle;
 use kinformer_shared_informer::{Error, InformerMetrics, Phase};
 use kinformer_store::{IndexFunction, IndexValues};
@@ -151,11 +151,11 @@ impl<K> Informer<K> {
     /// Adds a handler as it is: see [`HandlerBuilder::for_each`].
     ///
     /// # Errors
-    /// The informer has stopped.
+    /// [`Error::Stopped`].
     pub fn for_each(
         &self,
         handler: impl FnMut(Event<Packed<K>>) + Send + 'static,
-    ) -> Result<Registration, ProcessorError>
+    ) -> Result<Registration, Error>
     where
         K: 'static,
     {
@@ -165,8 +165,8 @@ impl<K> Informer<K> {
     /// All events as a stream: see [`HandlerBuilder::stream`].
     ///
     /// # Errors
-    /// The informer has stopped.
-    pub fn stream(&self) -> Result<EventStream<K>, ProcessorError>
+    /// [`Error::Stopped`].
+    pub fn stream(&self) -> Result<EventStream<K>, Error>
     where
         K: 'static,
     {
@@ -309,8 +309,8 @@ impl<K> Informer<K> {
     /// Waits until the store reflects at least this version, for example that of one's own write. Cancel-safe.
     ///
     /// # Errors
-    /// The informer has stopped, or the versions do not compare.
-    pub async fn wait_for(&self, version: &ResourceVersion) -> Result<(), kinformer_store::Error> {
+    /// [`Error::VersionNotReached`]: it stopped first, or the versions do not compare.
+    pub async fn wait_for(&self, version: &ResourceVersion) -> Result<(), Error> {
         self.engine().wait_for(version, None).await
     }
 
@@ -318,11 +318,7 @@ impl<K> Informer<K> {
     ///
     /// # Errors
     /// As [`Self::wait_for`], and at the deadline.
-    pub async fn wait_for_until(
-        &self,
-        version: &ResourceVersion,
-        deadline: Instant,
-    ) -> Result<(), kinformer_store::Error> {
+    pub async fn wait_for_until(&self, version: &ResourceVersion, deadline: Instant) -> Result<(), Error> {
         self.engine().wait_for(version, Some(deadline)).await
     }
 

@@ -8,7 +8,8 @@ use std::hash::Hash;
 
 use futures::stream::{self, FusedStream, StreamExt as _};
 use kinformer_kube::Packed;
-use kinformer_processor::{Error, Event};
+use kinformer_processor::Event;
+use kinformer_shared_informer::Error;
 use kube_core::Resource;
 use kube_runtime::reflector::{self, Store, store::Writer};
 use kube_runtime::watcher;

@@ -4,9 +4,13 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use kinformer_processor::Error as ProcessorError;
 use kinformer_reflector::ApiError;
 
-/// What an informer refuses, and how waiting for it fails.
+/// What an informer refuses, and how waiting for it fails: the one error of its methods.
+///
+/// Errors of [handlers](kinformer_processor::HandlerBuilder) and of their
+/// [registrations](kinformer_processor::Registration) are converted into it by `?`.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -40,6 +44,19 @@ pub enum Error {
         #[source]
         source: Arc<kinformer_store::Error>,
     },
+    /// The store has not reached the version that was waited for: the informer stopped or the deadline passed first, or
+    /// the versions do not compare.
+    #[error("the informer {informer:?} has not reached a version: {source}")]
+    VersionNotReached {
+        /// The name of the informer.
+        informer: Arc<str>,
+        /// Why, and which version it has reached.
+        #[source]
+        source: Arc<kinformer_store::Error>,
+    },
+    /// A handler has not finished the initial list: it ended or the deadline passed first.
+    #[error(transparent)]
+    Handler(ProcessorError),
     /// An informer with the same name, resource and scope is registered for metrics: every series would be there twice.
     #[error(
         "an informer {informer:?} of {resource:?} with the scope {scope:?} is registered for metrics; \
@@ -72,6 +89,17 @@ pub enum Error {
         /// How long they were given.
         grace: Duration,
     },
+}
+
+impl From<ProcessorError> for Error {
+    fn from(error: ProcessorError) -> Self {
+        // An informer and its processor have one name.
+        match error {
+            ProcessorError::Stopped { processor } => Self::Stopped { informer: processor },
+            ProcessorError::Running { processor } => Self::Running { informer: processor },
+            other => Self::Handler(other),
+        }
+    }
 }
 
 fn last(error: &Option<Arc<ApiError>>) -> String {

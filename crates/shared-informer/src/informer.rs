@@ -134,7 +134,8 @@ impl<T: Object> SharedIndexInformer<T> {
         &self.inner.scope
     }
 
-    /// A handler to be added, with what is particular about it: its name, resync period, buffer, filter.
+    /// A handler to be added, with what is particular about it: its name, resync period, buffer, filter. Adding it
+    /// fails with the processor's error, which `?` converts into [`Error`].
     pub fn handler(&self) -> HandlerBuilder<'_, T> {
         self.inner.processor.handler()
     }
@@ -142,20 +143,17 @@ impl<T: Object> SharedIndexInformer<T> {
     /// Adds a handler as it is: see [`HandlerBuilder::add`].
     ///
     /// # Errors
-    /// The informer has stopped.
-    pub fn add_handler(
-        &self,
-        handler: impl EventHandler<Arc<T>>,
-    ) -> Result<Registration, kinformer_processor::Error> {
-        self.handler().add(handler)
+    /// [`Error::Stopped`].
+    pub fn add_handler(&self, handler: impl EventHandler<Arc<T>>) -> Result<Registration, Error> {
+        Ok(self.handler().add(handler)?)
     }
 
     /// All events as a stream: see [`HandlerBuilder::stream`].
     ///
     /// # Errors
-    /// The informer has stopped.
-    pub fn stream(&self) -> Result<EventStream<T>, kinformer_processor::Error> {
-        self.handler().stream()
+    /// [`Error::Stopped`].
+    pub fn stream(&self) -> Result<EventStream<T>, Error> {
+        Ok(self.handler().stream()?)
     }
 
     /// Removes a handler of this informer, and waits for the callback that is running. Says whether it was one of
@@ -341,21 +339,18 @@ impl<T: Object> SharedIndexInformer<T> {
     /// Waits until the store reflects at least this version, for example that of one's own write. Cancel-safe.
     ///
     /// # Errors
-    /// As [`Indexer::wait_for`].
-    pub async fn wait_for(&self, version: &ResourceVersion) -> Result<(), kinformer_store::Error> {
-        self.inner.indexer.wait_for(version).await
+    /// [`Error::VersionNotReached`]: it stopped first, or the versions do not compare; see [`Reader::wait_for`].
+    pub async fn wait_for(&self, version: &ResourceVersion) -> Result<(), Error> {
+        self.inner.indexer.wait_for(version).await.map_err(|source| self.not_reached(source))
     }
 
     /// As [`Self::wait_for`], until a deadline.
     ///
     /// # Errors
-    /// As [`Indexer::wait_for_until`].
-    pub async fn wait_for_until(
-        &self,
-        version: &ResourceVersion,
-        deadline: Instant,
-    ) -> Result<(), kinformer_store::Error> {
-        self.inner.indexer.wait_for_until(version, deadline).await
+    /// As [`Self::wait_for`], and at the deadline.
+    pub async fn wait_for_until(&self, version: &ResourceVersion, deadline: Instant) -> Result<(), Error> {
+        let waited = self.inner.indexer.wait_for_until(version, deadline).await;
+        waited.map_err(|source| self.not_reached(source))
     }
 
     /// Its reflector as seen from outside, once it was started.
@@ -370,6 +365,10 @@ impl<T: Object> SharedIndexInformer<T> {
 
     fn stopped_error(&self) -> Error {
         Error::Stopped { informer: self.inner.name.clone() }
+    }
+
+    fn not_reached(&self, source: kinformer_store::Error) -> Error {
+        Error::VersionNotReached { informer: self.inner.name.clone(), source: Arc::new(source) }
     }
 
     fn not_synced(&self, end: WaitEnd) -> Error {

@@ -11,7 +11,9 @@ use futures::StreamExt as _;
 use kinformer_core::KeyRef;
 use kinformer_processor::{Buffer, Event};
 use kinformer_shared_informer::{Error, Phase, SharedIndexInformer};
+use kinformer_store::Error as StoreError;
 use kinformer_testing::{FakeSource, Item};
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 fn informer(source: &FakeSource<Item>) -> SharedIndexInformer<Item> {
@@ -88,6 +90,46 @@ async fn an_informer_starts_syncs_and_stops_for_all_to_see() {
     assert!(registration.is_removed());
     registration.remove().await;
     informer.wait_for_sync().await.unwrap();
+}
+
+// contract: I-19
+#[tokio::test(start_paused = true)]
+async fn every_error_names_the_informer_and_has_its_cause() {
+    fn add(informer: &SharedIndexInformer<Item>) -> Result<(), Error> {
+        // What a handler builder returns is converted as well.
+        informer.handler().for_each(|_| {})?;
+        Ok(())
+    }
+    let cause = |error: &Error| match error {
+        Error::VersionNotReached { informer, source } if &**informer == "items" => match &**source {
+            StoreError::Stopped { .. } => "stopped",
+            StoreError::DeadlineExceeded { .. } => "deadline",
+            StoreError::Incomparable { .. } => "incomparable",
+            _ => "another",
+        },
+        Error::Stopped { informer } if &**informer == "items" => "no more handlers",
+        _ => "another",
+    };
+    let source = FakeSource::new();
+    source.apply(Item::of("kettle", 0, 1));
+    let informer = informer(&source);
+    let running = Running::start(informer.clone()).await;
+    let soon = Instant::now() + Duration::from_secs(1);
+    let late = informer.wait_for_until(&9999.into(), soon).await.unwrap_err();
+    let unknown = informer.wait_for(&"x".into()).await.unwrap_err();
+    running.stop().await.unwrap();
+    let ended = informer.wait_for(&9999.into()).await.unwrap_err();
+    let errors = [late, unknown, ended];
+    assert_eq!(errors.each_ref().map(cause), ["deadline", "incomparable", "stopped"]);
+    assert!(errors.iter().all(|error| std::error::Error::source(error).is_some()));
+    assert!(errors.iter().all(|error| error.to_string().contains("\"items\"")));
+
+    let refused = [
+        informer.add_handler(|_: &Event<Arc<Item>>| {}).unwrap_err(),
+        informer.stream().map(drop).unwrap_err(),
+        add(&informer).unwrap_err(),
+    ];
+    assert_eq!(refused.each_ref().map(cause), ["no more handlers"; 3]);
 }
 
 #[tokio::test(start_paused = true)]
