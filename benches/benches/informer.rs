@@ -184,7 +184,7 @@ fn list_once(
     });
     let took = began.elapsed();
     assert_eq!(informer.snapshot().len(), LISTED);
-    assert_eq!(informer.snapshot().resource_version(), version);
+    assert_eq!(&informer.snapshot().resource_versions().lowest(), version);
     cancel.cancel();
     let _ = runtime.block_on(task);
     took

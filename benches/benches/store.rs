@@ -7,7 +7,7 @@ use std::task::{Context, Waker};
 
 use benches::{Locked, filled, indexer, key, moved, pick, pod};
 use criterion::{BatchSize, BenchmarkId, Criterion, criterion_group, criterion_main};
-use kinformer_core::{Replacement, ResourceVersion};
+use kinformer_core::{PartId, Replacement, ResourceVersion};
 
 const SIZES: [usize; 3] = [1_000, 10_000, 160_000];
 
@@ -123,7 +123,7 @@ fn waits(c: &mut Criterion) {
     for waits in [0, 100, 10_000] {
         let store = filled(&keys, 1);
         let far = ResourceVersion::number(u64::MAX);
-        let mut waiting: Vec<_> = (0..waits).map(|_| Box::pin(store.wait_for(&far))).collect();
+        let mut waiting: Vec<_> = (0..waits).map(|_| Box::pin(store.wait_for(PartId::ONLY, &far))).collect();
         waiting.iter_mut().for_each(|wait| assert!(wait.as_mut().poll(&mut context).is_pending()));
         let mut i = 0;
         c.bench_function(&format!("update beside waits/{waits}"), |b| {
@@ -139,7 +139,8 @@ fn waits(c: &mut Criterion) {
                 || filled(&keys, 1),
                 |store| {
                     let far = ResourceVersion::number(u64::MAX);
-                    let mut waiting: Vec<_> = (0..waits).map(|_| Box::pin(store.wait_for(&far))).collect();
+                    let mut waiting: Vec<_> =
+                        (0..waits).map(|_| Box::pin(store.wait_for(PartId::ONLY, &far))).collect();
                     waiting
                         .iter_mut()
                         .for_each(|wait| assert!(wait.as_mut().poll(&mut context).is_pending()));

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use crate::{KeyRef, Object, ObjectKey, ResourceVersion, Tombstone};
+use crate::{KeyRef, Object, ObjectKey, PartId, ResourceVersion, Tombstone};
 
 /// One change, on its way from the source to the store: what a [`Sink`](crate::Sink) applies, and what a queue gives to
 /// its consumer.
@@ -22,13 +22,18 @@ pub enum Delta<T> {
     Sync(Arc<T>),
     /// The object was in a list; whether it changed is not known.
     Replaced(Arc<T>),
-    /// A whole list at once, in place of one `Replaced` for each object and one `Deleted` for each missing
-    /// key.
+    /// A whole list of a part of the collection at once, in place of one `Replaced` for each object and one `Deleted`
+    /// for each missing key.
     ReplacedAll(Box<Replacement<T>>),
     /// A resync of all known objects at once.
     SyncAll,
-    /// The collection has reached this version without a change to any object of it.
-    Bookmark(ResourceVersion),
+    /// A part of the collection has reached this version without a change to any object of it.
+    Bookmark {
+        /// Which part.
+        part: PartId,
+        /// The version.
+        resource_version: ResourceVersion,
+    },
 }
 
 /// The kind of a [`Delta`].
@@ -60,6 +65,11 @@ impl fmt::Display for DeltaType {
 }
 
 impl<T> Delta<T> {
+    /// A bookmark of a collection that is not divided into parts.
+    pub fn bookmark(version: impl Into<ResourceVersion>) -> Self {
+        Self::Bookmark { part: PartId::ONLY, resource_version: version.into() }
+    }
+
     /// Which kind of change this is.
     pub fn delta_type(&self) -> DeltaType {
         match self {
@@ -70,7 +80,7 @@ impl<T> Delta<T> {
             Self::Replaced(_) => DeltaType::Replaced,
             Self::ReplacedAll(_) => DeltaType::ReplacedAll,
             Self::SyncAll => DeltaType::SyncAll,
-            Self::Bookmark(_) => DeltaType::Bookmark,
+            Self::Bookmark { .. } => DeltaType::Bookmark,
         }
     }
 
@@ -88,7 +98,7 @@ impl<T> Delta<T> {
         match self {
             Self::Added(o) | Self::Updated(o) | Self::Sync(o) | Self::Replaced(o) => Some(o),
             Self::Deleted(tombstone) => tombstone.object(),
-            Self::ReplacedAll(_) | Self::SyncAll | Self::Bookmark(_) => None,
+            Self::ReplacedAll(_) | Self::SyncAll | Self::Bookmark { .. } => None,
         }
     }
 }
@@ -99,7 +109,7 @@ impl<T: Object> Delta<T> {
         match self {
             Self::Added(o) | Self::Updated(o) | Self::Sync(o) | Self::Replaced(o) => Some(o.key()),
             Self::Deleted(tombstone) => Some(tombstone.key()),
-            Self::ReplacedAll(_) | Self::SyncAll | Self::Bookmark(_) => None,
+            Self::ReplacedAll(_) | Self::SyncAll | Self::Bookmark { .. } => None,
         }
     }
 }
@@ -114,15 +124,19 @@ impl<T> Clone for Delta<T> {
             Self::Replaced(o) => Self::Replaced(o.clone()),
             Self::ReplacedAll(all) => Self::ReplacedAll(all.clone()),
             Self::SyncAll => Self::SyncAll,
-            Self::Bookmark(version) => Self::Bookmark(version.clone()),
+            Self::Bookmark { part, resource_version } => {
+                Self::Bookmark { part: *part, resource_version: resource_version.clone() }
+            }
         }
     }
 }
 
-/// A whole list: what a sink is to hold from now on.
+/// A whole list: what a sink is to hold from now on, of one part of its collection.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Replacement<T> {
+    /// Which part. Objects of other parts stay as they are.
+    pub part: PartId,
     /// Every object there is, in the order in which the source gave them.
     pub objects: Vec<Arc<T>>,
     /// The version of the list.
@@ -138,7 +152,20 @@ pub struct Replacement<T> {
 impl<T> Replacement<T> {
     /// A list with its version.
     pub fn new(objects: Vec<Arc<T>>, resource_version: impl Into<ResourceVersion>) -> Self {
-        Self { objects, resource_version: resource_version.into(), undelivered: Vec::new(), unreadable: 0 }
+        Self {
+            part: PartId::ONLY,
+            objects,
+            resource_version: resource_version.into(),
+            undelivered: Vec::new(),
+            unreadable: 0,
+        }
+    }
+
+    /// Of this part of a collection that is divided into parts.
+    #[must_use]
+    pub fn part(mut self, part: PartId) -> Self {
+        self.part = part;
+        self
     }
 
     /// Names objects that exist but could not be delivered.
@@ -164,6 +191,7 @@ impl<T> Replacement<T> {
 impl<T> Clone for Replacement<T> {
     fn clone(&self) -> Self {
         Self {
+            part: self.part,
             objects: self.objects.clone(),
             resource_version: self.resource_version.clone(),
             undelivered: self.undelivered.clone(),

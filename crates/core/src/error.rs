@@ -5,7 +5,7 @@ use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-use crate::ObjectKey;
+use crate::{ObjectKey, PartId};
 
 /// An error of user code: whatever it gave, or the message of its panic.
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
@@ -94,6 +94,14 @@ pub enum Error {
         /// The message of the panic.
         source: BoxError,
     },
+    /// The object is not of the part of the collection whose source brought it. It is left out.
+    #[error("{} is not of {}", named(key), part.map_or("any part".into(), |part| format!("{part}, whose source brought it")))]
+    OtherPart {
+        /// Which object, if it gave its key.
+        key: Option<ObjectKey>,
+        /// The part of the source; `None` if the object is in none of the parts.
+        part: Option<PartId>,
+    },
     /// The sink has reached its bound and takes the object later: wait until it is ready.
     #[error("the queue is full ({limit} entries); wait until it is ready, then add {key} again")]
     Full {
@@ -116,6 +124,7 @@ impl Error {
             | Self::Transform { .. }
             | Self::Duplicate { .. }
             | Self::Priority { .. }
+            | Self::OtherPart { .. }
             | Self::KnownObjects { .. }
             | Self::Full { .. }
             | Self::Closed => true,

@@ -10,6 +10,7 @@
 //!   one allocation or borrowed in none.
 //! * [`ResourceVersion`]: an opaque string that compares only when comparing is not a guess.
 //! * [`Delta`], [`DeltaType`], [`Tombstone`], [`Replacement`]: what happened to an object, to all objects.
+//! * [`PartId`], [`Partition`], [`Versions`]: collections that several sources bring, a part each.
 //! * [`Change`]: what a delta did to a stored object.
 //! * [`Sink`]: what a reflector writes into. Queues and stores are sinks.
 //! * [`KnownObjects`]: what a queue asks a store.
@@ -59,6 +60,7 @@ mod key;
 #[cfg(feature = "kube")]
 mod kube;
 mod object;
+mod part;
 mod sink;
 mod tombstone;
 mod transform;
@@ -72,6 +74,7 @@ pub use error::{
 };
 pub use key::{KeyRef, ObjectKey};
 pub use object::{Keyed, Labels, Object};
+pub use part::{ByNamespace, PartId, PartOrKey, Partition, Parts, VersionUpdates, Versions};
 pub use sink::{KnownObjects, ReadyFuture, Sink};
 pub use tombstone::Tombstone;
 pub use transform::Transform;

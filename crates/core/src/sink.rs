@@ -23,12 +23,13 @@ pub type ReadyFuture<'a> = Pin<Box<dyn Future<Output = ()> + Send + 'a>>;
 ///
 /// * `Added`, `Updated`, `Replaced`: the object has this state.
 /// * `Deleted`: the object is gone. Deleting what is not there is no error.
-/// * `ReplacedAll`: from now on there is exactly what this list holds, at its version. Of a list that is not
+/// * `ReplacedAll`: from now on there is exactly what this list holds, at its version. Where the collection is divided into
+///   [parts](crate::Partition), this is about the objects of the list's part only. Of a list that is not
 ///   [complete](crate::Replacement::is_complete) the objects are applied and nothing is deleted. What is known of an
 ///   object that is left out stays.
 /// * `Sync`, `SyncAll`: the object, or every known object, is to be delivered again. Nothing to do for a sink that
 ///   has no consumer.
-/// * `Bookmark`: the source has reached this version without a change.
+/// * `Bookmark`: the source of a part has reached this version without a change.
 ///
 /// Queues and stores have these operations by their names in client-go as well (`add`, `update`, `delete`, `replace`,
 /// `resync`). Follows client-go 1.37 (`ReflectorStore`).

@@ -1,6 +1,6 @@
 //! In which two kinds of delta queues differ: what they keep, and in which order.
 
-use kinformer_core::{Delta, ObjectKey, VersionUpdate};
+use kinformer_core::{Delta, ObjectKey, VersionUpdates};
 
 use crate::in_flight::{InFlight, KeyMap, Newest};
 use crate::popped::Taken;
@@ -34,8 +34,8 @@ pub trait Backlog<T>: Default + Send + 'static {
         delta
     }
 
-    /// Notes that everything that was queued up to now leads to a version. Gives it back if nothing is queued.
-    fn reaches(&mut self, version: VersionUpdate) -> Option<VersionUpdate>;
+    /// Notes that everything that was queued up to now leads to these versions. Gives them back if nothing is queued.
+    fn reaches(&mut self, versions: VersionUpdates) -> Option<VersionUpdates>;
 
     /// Takes entries of distinct keys, at least one and at most `max`, from the front; says how many.
     fn take(&mut self, max: usize, flight: &mut InFlight<T>, garbage: &mut Garbage<T>) -> (usize, Taken<T>);

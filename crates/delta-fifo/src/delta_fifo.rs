@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use kinformer_core::{Delta, Deltas, KeyRef, Object, ObjectKey, Tombstone, VersionUpdate};
+use kinformer_core::{Delta, Deltas, KeyRef, Object, ObjectKey, Tombstone, VersionUpdates};
 
 use crate::backlog::{Backlog, Entry, Garbage, Queued};
 use crate::in_flight::{InFlight, KeyMap, Lookup, Newest};
@@ -36,7 +36,7 @@ pub enum OnReplace {
 /// states on their way. Without known objects it queues nothing.
 ///
 /// A clone is another handle to the same queue. Follows client-go 1.37 (`DeltaFIFO`), which has no bookmarks; here they
-/// are no deltas, and move the [version](crate::Popped::version) of what is popped.
+/// are no deltas, and move the [version](crate::Popped::versions) of what is popped.
 pub type DeltaFifo<T> = DeltaQueue<T, PerKey<T>>;
 
 /// Builds a [`DeltaFifo`].
@@ -86,7 +86,7 @@ pub struct PerKey<T> {
 struct Place {
     key: ObjectKey,
     /// What is reached when this key, and so all before it, has been popped.
-    version: VersionUpdate,
+    versions: VersionUpdates,
 }
 
 impl<T> Default for PerKey<T> {
@@ -111,7 +111,7 @@ impl<T: Object> Backlog<T> for PerKey<T> {
         let Entry { delta, key: Some(key), .. } = entry else { return };
         let Some(deltas) = self.deltas.get_mut(&key) else {
             self.deltas.insert(key.clone(), delta.into());
-            self.queue.push_back(Place { key, version: VersionUpdate::NONE });
+            self.queue.push_back(Place { key, versions: VersionUpdates::NONE });
             self.depth += 1;
             return;
         };
@@ -163,22 +163,22 @@ impl<T: Object> Backlog<T> for PerKey<T> {
         self.queue.len()
     }
 
-    fn reaches(&mut self, version: VersionUpdate) -> Option<VersionUpdate> {
+    fn reaches(&mut self, versions: VersionUpdates) -> Option<VersionUpdates> {
         match self.queue.back_mut() {
-            Some(last) => last.version.append(version),
-            None => return Some(version),
+            Some(last) => last.versions.append_all(versions),
+            None => return Some(versions),
         }
         None
     }
 
     fn take(&mut self, max: usize, flight: &mut InFlight<T>, garbage: &mut Garbage<T>) -> (usize, Taken<T>) {
-        let mut taken = Taken::only(VersionUpdate::NONE);
+        let mut taken = Taken::only(VersionUpdates::NONE);
         let mut entries = 0;
         while entries < max
-            && let Some(Place { key, version }) = self.queue.pop_front()
+            && let Some(Place { key, versions }) = self.queue.pop_front()
         {
             entries += 1;
-            taken.version.append(version);
+            taken.versions.append_all(versions);
             let Some(mut deltas) = self.deltas.remove(&key) else { continue };
             self.depth -= deltas.len();
             if let Some(newest) = deltas.last() {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use foldhash::fast::RandomState;
 use kinformer_core::{
-    Delta, Deltas, Error as SinkError, KnownObjects, Object, ReadyFuture, Replacement, Report,
+    Delta, Deltas, Error as SinkError, KnownObjects, Object, Parts, ReadyFuture, Replacement, Report,
     ResourceVersion, Sink, Tombstone, Transform,
 };
 
@@ -30,6 +30,7 @@ pub struct DeltaQueueBuilder<T, B> {
     known: Option<Known<T>>,
     transform: Option<Transform<T>>,
     bound: Bound,
+    parts: Parts<T>,
     pub(crate) backlog: B,
 }
 
@@ -53,18 +54,27 @@ impl<T: Object, B: Backlog<T>> DeltaQueueBuilder<T, B> {
         self
     }
 
+    /// How what is queued is divided into parts, each with lists and a version of its own; it is not by default. The queue
+    /// has synced when the first list of each part has been processed.
+    pub fn parts(mut self, parts: Parts<T>) -> Self {
+        self.parts = parts;
+        self
+    }
+
     /// The queue, empty.
     pub fn build(self) -> DeltaQueue<T, B> {
-        let Self { known, transform, bound, backlog } = self;
+        let Self { known, transform, bound, parts, backlog } = self;
+        let shared = Shared::new(backlog, bound, parts.count());
         let settings = Settings {
             keyed: B::KEYED || known.is_some(),
             hashed: !B::KEYED,
             checks_deletions: B::KEYED,
             known,
             transform,
+            parts,
             seed: RandomState::default(),
         };
-        DeltaQueue { shared: Shared::new(backlog, bound), settings: Arc::new(settings) }
+        DeltaQueue { shared, settings: Arc::new(settings) }
     }
 }
 
@@ -77,7 +87,13 @@ impl<T: Object, B: Backlog<T>> DeltaQueue<T, B> {
 
     /// A queue with options.
     pub fn builder() -> DeltaQueueBuilder<T, B> {
-        DeltaQueueBuilder { known: None, transform: None, bound: Bound::default(), backlog: B::default() }
+        DeltaQueueBuilder {
+            known: None,
+            transform: None,
+            bound: Bound::default(),
+            parts: Parts::one(),
+            backlog: B::default(),
+        }
     }
 }
 
@@ -99,7 +115,7 @@ impl<T: Object, B: Backlog<T>> DeltaQueue<T, B> {
             Some(known) if writes.iter().any(|write| write.asks()) => self.shared.ask(
                 || {
                     let mut writes = writes;
-                    writes.iter_mut().try_for_each(|write| write.ask(known))?;
+                    writes.iter_mut().try_for_each(|write| write.ask(known, &self.settings.parts))?;
                     Ok(writes)
                 },
                 |writes| self.shared.write(&self.settings, writes),
@@ -149,13 +165,13 @@ impl<T: Object, B: Backlog<T>> DeltaQueue<T, B> {
         self.apply(Delta::SyncAll).map(drop)
     }
 
-    /// The source has reached this version without a change. An atomic [`RealFifo`](crate::RealFifo) queues it in order
-    /// with everything else; any other queue, and one that is full, only moves the [version](Popped::version).
+    /// The source, of a queue that is not divided into parts, has reached this version without a change. An atomic [`RealFifo`](crate::RealFifo) queues it in order
+    /// with everything else; any other queue, and one that is full, only moves the [version](Popped::versions).
     ///
     /// # Errors
     /// Closed. Nothing has changed.
     pub fn bookmark(&self, version: impl Into<ResourceVersion>) -> Result<(), SinkError> {
-        self.apply(Delta::Bookmark(version.into())).map(drop)
+        self.apply(Delta::bookmark(version)).map(drop)
     }
 
     /// Whether there is room, or the queue is closed.
@@ -261,7 +277,7 @@ impl<T: Object, B: Backlog<T>> DeltaQueue<T, B> {
         self.shared.pop_blocking(max, Some(deadline))
     }
 
-    /// Whether everything that the first replace brought has been processed. False while nothing was
+    /// Whether everything that the first replace, of each part, brought has been processed. False while nothing was
     /// written; true at once if an object was written first.
     pub fn has_synced(&self) -> bool {
         self.shared.has_synced()

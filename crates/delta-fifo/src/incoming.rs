@@ -18,7 +18,7 @@ pub(crate) fn key<'a>(key: impl Fn() -> KeyRef<'a>) -> Result<ObjectKey, Error> 
 }
 
 /// Asks an object that has a key for what follows from it. One that panics is left out.
-fn asked<'a, R>(key: impl Fn() -> KeyRef<'a>, accessors: impl Fn() -> R) -> Result<R, Error> {
+pub(crate) fn asked<'a, R>(key: impl Fn() -> KeyRef<'a>, accessors: impl Fn() -> R) -> Result<R, Error> {
     ask(accessors)
         .map_err(|source| Error::Accessor { key: ask(|| key().try_into().ok()).ok().flatten(), source })
 }

@@ -1,71 +1,98 @@
-//! Which entries the first replace brought, and whether they have been processed.
+//! Which entries the first replace of each part brought, and whether they have been processed.
+
+use std::collections::VecDeque;
+
+use kinformer_core::PartId;
 
 /// Follows client-go 1.37 (`HasSynced`), except that an entry counts once it has been processed, not already
 /// when it is popped.
-#[derive(Default)]
 pub(crate) struct Initial {
-    /// Something was written: from then on the initial list is known.
-    populated: bool,
-    /// Entries in front of the initial list that are still queued: a bookmark or a resync may come before it.
-    before: usize,
-    /// Entries of the initial list that are still queued.
-    queued: usize,
-    /// Entries of the initial list that have not been processed.
+    /// For each part, whether something of it was written: from then on its initial list is known.
+    populated: Vec<bool>,
+    /// The entries of initial lists that are still queued, from the front.
+    queued: VecDeque<Run>,
+    /// Entries of initial lists that have not been processed.
     unprocessed: usize,
 }
 
+/// The queued entries of one initial list.
+struct Run {
+    /// Other entries in front of them, behind those of the run before: a bookmark or a resync may come before a list.
+    before: usize,
+    entries: usize,
+}
+
 impl Initial {
-    /// An object was written: without a replace before, there is no initial list. Says whether that made the
-    /// queue synced.
-    pub(crate) fn written(&mut self) -> bool {
-        !std::mem::replace(&mut self.populated, true)
+    pub(crate) fn new(parts: u32) -> Self {
+        Self { populated: vec![false; parts as usize], queued: VecDeque::new(), unprocessed: 0 }
     }
 
-    /// A replace has queued `entries` at the end, behind `before` others. Says whether that made the queue
+    /// Notes that something of a part was written. Returns whether it was the first.
+    fn populate(&mut self, part: PartId) -> bool {
+        let populated = self.populated.get_mut(part.number() as usize);
+        populated.is_some_and(|populated| !std::mem::replace(populated, true))
+    }
+
+    /// An object of this part was written: without a replace before, the part has no initial list. Says whether that made
+    /// the queue synced.
+    pub(crate) fn written(&mut self, part: PartId) -> bool {
+        self.populate(part) && self.has_synced()
+    }
+
+    /// A replace of this part has queued all entries from `before` to `after`, the end. Says whether that made the queue
     /// synced.
-    pub(crate) fn replaced(&mut self, before: usize, entries: usize) -> bool {
-        if std::mem::replace(&mut self.populated, true) {
+    pub(crate) fn replaced(&mut self, part: PartId, before: usize, after: usize) -> bool {
+        if !self.populate(part) {
             return false;
         }
-        self.before = before;
-        self.queued = entries;
-        self.unprocessed = entries;
-        entries == 0
+        let known: usize = self.queued.iter().map(|run| run.before + run.entries).sum();
+        let before = before.saturating_sub(known);
+        let entries = after.saturating_sub(known + before);
+        if entries > 0 {
+            self.queued.push_back(Run { before, entries });
+            self.unprocessed += entries;
+        }
+        self.has_synced()
     }
 
+    /// Whether there is an initial list of every part.
     pub(crate) fn is_populated(&self) -> bool {
-        self.populated
+        self.populated.iter().all(|populated| *populated)
     }
 
     pub(crate) fn has_synced(&self) -> bool {
-        self.populated && self.unprocessed == 0
+        self.unprocessed == 0 && self.is_populated()
     }
 
-    /// How many of the next `max` entries may be popped together, and whether they are of the initial list.
+    /// How many of the next `max` entries may be popped together, and whether they are of an initial list.
     /// A batch begins and ends with that list.
     pub(crate) fn next(&self, max: usize) -> (usize, bool) {
-        match (self.before, self.queued) {
-            (0, 0) => (max, false),
-            (0, queued) => (max.min(queued), true),
-            (before, _) => (max.min(before), false),
+        match self.queued.front() {
+            None => (max, false),
+            Some(Run { before: 0, entries }) => (max.min(*entries), true),
+            Some(Run { before, .. }) => (max.min(*before), false),
         }
     }
 
     /// Entries were popped from the front, no more than [`Self::next`] allowed; says how many of them belong
-    /// to the initial list.
+    /// to an initial list.
     pub(crate) fn popped(&mut self, entries: usize) -> usize {
-        if self.before > 0 {
-            self.before -= entries.min(self.before);
+        let Some(run) = self.queued.front_mut() else { return 0 };
+        if run.before > 0 {
+            run.before -= entries.min(run.before);
             return 0;
         }
-        let initial = entries.min(self.queued);
-        self.queued -= initial;
+        let initial = entries.min(run.entries);
+        run.entries -= initial;
+        if run.entries == 0 {
+            self.queued.pop_front();
+        }
         initial
     }
 
-    /// Entries of the initial list have been processed. Says whether that made the queue synced.
+    /// Entries of initial lists have been processed. Says whether that made the queue synced.
     pub(crate) fn processed(&mut self, initial: usize) -> bool {
         self.unprocessed -= initial;
-        initial > 0 && self.unprocessed == 0
+        initial > 0 && self.has_synced()
     }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use kinformer_core::{Error, KnownObjects, Object, ObjectKey, ask};
+use kinformer_core::{Error, KnownObjects, Object, ObjectKey, PartId, Parts, ask};
 
 use crate::in_flight::KeyMap;
 
@@ -16,16 +16,29 @@ pub(crate) fn is_known<T: Object>(known: &Known<T>, key: &ObjectKey) -> Result<b
     asked(|| known.get_by_key(key.as_key()).is_some())
 }
 
-/// The known objects whose keys are not in a list. An object may have gone between the two questions.
-pub(crate) fn missing<T: Object>(known: &Known<T>, listed: &KeyMap<()>) -> Result<Vec<LastKnown<T>>, Error> {
+/// The known objects of a part whose keys are not in its list. An object may have gone between the two questions.
+pub(crate) fn missing<T: Object>(
+    known: &Known<T>,
+    listed: &KeyMap<()>,
+    (parts, part): (&Parts<T>, PartId),
+) -> Result<Vec<LastKnown<T>>, Error> {
     asked(|| {
         let keys = known.keys().into_iter().filter(|key| !listed.contains_key(key));
         keys.map(|key| {
             let object = known.get_by_key(key.as_key());
             (key, object)
         })
+        .filter(|(key, object)| in_part(parts, part, key, object.as_deref()))
         .collect()
     })
+}
+
+/// Whether an object, whose state may not be known, is of a part.
+pub(crate) fn in_part<T>(parts: &Parts<T>, part: PartId, key: &ObjectKey, object: Option<&T>) -> bool {
+    match object {
+        Some(object) => parts.contains(part, object),
+        None => parts.of_key(key.as_key()) == Some(part),
+    }
 }
 
 /// All known objects, in one question. What has no valid key any more is nobody's to resync.

@@ -3,7 +3,7 @@
 use std::ops::Deref;
 use std::sync::Arc;
 
-use kinformer_core::{Delta, Deltas, KeyError, Object, ObjectKey, VersionUpdate};
+use kinformer_core::{Delta, Deltas, KeyError, Object, ObjectKey, VersionUpdates};
 use smallvec::SmallVec;
 
 use crate::sync::Mutex;
@@ -19,7 +19,7 @@ pub struct Popped<T: Object> {
     deltas: Deltas<T>,
     in_initial_list: bool,
     key_error: Option<KeyError>,
-    version: VersionUpdate,
+    versions: VersionUpdates,
     ticket: Ticket,
     queue: Option<Arc<dyn Finish>>,
 }
@@ -55,18 +55,18 @@ pub struct Taken<T> {
     pub(crate) deltas: Deltas<T>,
     pub(crate) in_initial_list: bool,
     pub(crate) key_error: Option<KeyError>,
-    pub(crate) version: VersionUpdate,
+    pub(crate) versions: VersionUpdates,
     pub(crate) ticket: Ticket,
 }
 
 impl<T> Taken<T> {
-    /// No delta, but a version.
-    pub(crate) fn only(version: VersionUpdate) -> Self {
+    /// No delta, but versions.
+    pub(crate) fn only(versions: VersionUpdates) -> Self {
         Self {
             deltas: Deltas::new(),
             in_initial_list: false,
             key_error: None,
-            version,
+            versions,
             ticket: Ticket::default(),
         }
     }
@@ -74,18 +74,18 @@ impl<T> Taken<T> {
 
 impl<T: Object> Popped<T> {
     pub(crate) fn new(taken: Taken<T>, queue: Arc<dyn Finish>) -> Self {
-        let Taken { deltas, in_initial_list, key_error, version, ticket } = taken;
-        Self { deltas, in_initial_list, key_error, version, ticket, queue: Some(queue) }
+        let Taken { deltas, in_initial_list, key_error, versions, ticket } = taken;
+        Self { deltas, in_initial_list, key_error, versions, ticket, queue: Some(queue) }
     }
 
-    /// For a [`Queue`](crate::Queue) of your own: deltas in their order, and how the consumer's version moves once they
-    /// and all before them have been processed. See [`Self::version`].
-    pub fn of(deltas: impl Into<Deltas<T>>, version: VersionUpdate) -> Self {
+    /// For a [`Queue`](crate::Queue) of your own: deltas in their order, and how the consumer's versions move once
+    /// they and all before them have been processed. See [`Self::versions`].
+    pub fn of(deltas: impl Into<Deltas<T>>, versions: impl Into<VersionUpdates>) -> Self {
         Self {
             deltas: deltas.into(),
             in_initial_list: false,
             key_error: None,
-            version,
+            versions: versions.into(),
             ticket: Ticket::default(),
             queue: None,
         }
@@ -119,18 +119,18 @@ impl<T: Object> Popped<T> {
         self.in_initial_list
     }
 
-    /// How the version of the consumer moves once these deltas, and all that were popped before, have been processed:
-    /// then everything up to that version has been. There may be nothing but a version, and no delta.
+    /// How the versions of the consumer move once these deltas, and all that were popped before, have been processed:
+    /// then everything of a part up to its version has been. There may be nothing but versions, and no delta.
     ///
     /// The version of a single object says less: in a [`DeltaFifo`](crate::DeltaFifo) older deltas of other keys may
     /// still be queued behind it, and so may the rest of a list that was taken apart.
-    pub fn version(&self) -> &VersionUpdate {
-        &self.version
+    pub fn versions(&self) -> &VersionUpdates {
+        &self.versions
     }
 
-    /// Lets the consumer's version move otherwise: for a controller that knows that something is missing.
-    pub fn set_version(&mut self, version: VersionUpdate) {
-        self.version = version;
+    /// Lets the consumer's versions move otherwise: for a controller that knows that something is missing.
+    pub fn set_versions(&mut self, versions: impl Into<VersionUpdates>) {
+        self.versions = versions.into();
     }
 
     /// The last delta's object has no valid key any more: it has changed since it was queued. The delta is

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use hashbrown::HashTable;
 use hashbrown::hash_table::Entry as Place;
-use kinformer_core::{Delta, KeyError, KeyProblem, Object, ObjectKey, VersionUpdate, ask};
+use kinformer_core::{Delta, KeyError, KeyProblem, Object, ObjectKey, VersionUpdates, ask};
 
 use crate::backlog::{Backlog, Entry, Garbage, Queued};
 use crate::in_flight::{InFlight, Newest};
@@ -18,7 +18,7 @@ use crate::{DeltaQueue, DeltaQueueBuilder};
 ///   for the consumer to find out, when it applies the list.
 /// * **With [known objects](DeltaQueueBuilder::known_objects)**: a replace is a [`Delta::Deleted`] for each
 ///   key that is missing, then a [`Delta::Replaced`] for each object; a resync is a [`Delta::Sync`] for each
-///   known object. Bookmarks are no deltas, and only move the [version](crate::Popped::version). The known objects are asked while no lock is held.
+///   known object. Bookmarks are no deltas, and only move the [version](crate::Popped::versions). The known objects are asked while no lock is held.
 ///
 /// A clone is another handle to the same queue. Follows client-go 1.37 (`RealFIFO`).
 pub type RealFifo<T> = DeltaQueue<T, InOrder<T>>;
@@ -48,7 +48,7 @@ struct Item<T> {
     /// The key, where there are known objects.
     key: Option<ObjectKey>,
     /// What is reached when this, and so all before it, has been popped.
-    version: VersionUpdate,
+    versions: VersionUpdates,
 }
 
 impl<T> Default for InOrder<T> {
@@ -71,7 +71,7 @@ impl<T: Object> InOrder<T> {
         let mut size = 0;
         let mut key_error = None;
         for item in items.iter().take(max) {
-            let alone = matches!(item.delta, Delta::ReplacedAll(_) | Delta::SyncAll | Delta::Bookmark(_));
+            let alone = matches!(item.delta, Delta::ReplacedAll(_) | Delta::SyncAll | Delta::Bookmark { .. });
             if alone && size > 0 {
                 break;
             }
@@ -99,7 +99,7 @@ impl<T: Object> Backlog<T> for InOrder<T> {
 
     fn push(&mut self, entry: Entry<T>, _garbage: &mut Garbage<T>) {
         let Entry { delta, key, hash } = entry;
-        self.items.push_back(Item { delta, hash, key, version: VersionUpdate::NONE });
+        self.items.push_back(Item { delta, hash, key, versions: VersionUpdates::NONE });
     }
 
     fn newest(&self, wanted: &dyn Fn(&ObjectKey) -> bool) -> Queued<T> {
@@ -120,21 +120,21 @@ impl<T: Object> Backlog<T> for InOrder<T> {
         self.items.len()
     }
 
-    fn reaches(&mut self, version: VersionUpdate) -> Option<VersionUpdate> {
+    fn reaches(&mut self, versions: VersionUpdates) -> Option<VersionUpdates> {
         match self.items.back_mut() {
-            Some(last) => last.version.append(version),
-            None => return Some(version),
+            Some(last) => last.versions.append_all(versions),
+            None => return Some(versions),
         }
         None
     }
 
     fn take(&mut self, max: usize, flight: &mut InFlight<T>, garbage: &mut Garbage<T>) -> (usize, Taken<T>) {
         let (size, key_error) = self.batch(max);
-        let mut taken = Taken::only(VersionUpdate::NONE);
+        let mut taken = Taken::only(VersionUpdates::NONE);
         taken.deltas.reserve(size);
         taken.key_error = key_error;
-        for Item { delta, key, version, .. } in self.items.drain(..size) {
-            taken.version.append(version);
+        for Item { delta, key, versions, .. } in self.items.drain(..size) {
+            taken.versions.append_all(versions);
             if let Some(key) = key {
                 garbage.push(flight.popped(key.clone(), Newest::of(&delta)));
                 taken.ticket.keys.push(key);

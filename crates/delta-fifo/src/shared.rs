@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use kinformer_core::{Error as SinkError, Object, VersionUpdate};
+use kinformer_core::{Error as SinkError, Object, PartId, VersionUpdate, VersionUpdates};
 
 use crate::backlog::{Backlog, Garbage};
 use crate::bound::Bound;
@@ -20,7 +20,7 @@ pub(crate) struct State<T, B> {
     pub(crate) flight: InFlight<T>,
     pub(crate) initial: Initial,
     /// What was reached while nothing was queued: the next pop gives it out.
-    reached: VersionUpdate,
+    reached: VersionUpdates,
     closed: bool,
     peak_depth: usize,
     popped: u64,
@@ -28,15 +28,22 @@ pub(crate) struct State<T, B> {
 }
 
 impl<T: Object, B: Backlog<T>> State<T, B> {
-    /// Notes how the version moves once all that is queued by now has been popped and processed.
+    /// As [`Self::reaches`], of one part.
+    pub(crate) fn reaches_in(&mut self, part: Option<PartId>, version: VersionUpdate) {
+        if let Some(part) = part {
+            self.reaches(VersionUpdates::of(part, version));
+        }
+    }
+
+    /// Notes how versions move once all that is queued by now has been popped and processed.
     ///
-    /// The entry at the end of the queue carries it: it is the last to be popped of all that is queued, also where a
+    /// The entry at the end of the queue carries that: it is the last to be popped of all that is queued, also where a
     /// delta has joined an earlier entry.
-    pub(crate) fn reaches(&mut self, version: VersionUpdate) {
-        if !version.is_none()
-            && let Some(version) = self.backlog.reaches(version)
+    pub(crate) fn reaches(&mut self, versions: VersionUpdates) {
+        if !versions.is_none()
+            && let Some(versions) = self.backlog.reaches(versions)
         {
-            self.reached.append(version);
+            self.reached.append_all(versions);
         }
     }
 }
@@ -53,12 +60,12 @@ pub(crate) struct Shared<T, B> {
 }
 
 impl<T: Object, B: Backlog<T>> Shared<T, B> {
-    pub(crate) fn new(backlog: B, bound: Bound) -> Arc<Self> {
+    pub(crate) fn new(backlog: B, bound: Bound, parts: u32) -> Arc<Self> {
         let state = State {
             backlog,
             flight: InFlight::new(),
-            initial: Initial::default(),
-            reached: VersionUpdate::NONE,
+            initial: Initial::new(parts),
+            reached: VersionUpdates::NONE,
             closed: false,
             peak_depth: 0,
             popped: 0,
@@ -124,8 +131,8 @@ impl<T: Object, B: Backlog<T>> Shared<T, B> {
         let (max, in_initial_list) = initial.next(max.max(1));
         let (entries, mut taken) = backlog.take(max, flight, &mut garbage);
         taken.in_initial_list = in_initial_list;
-        let version = std::mem::replace(&mut taken.version, reached);
-        taken.version.append(version);
+        let versions = std::mem::replace(&mut taken.versions, reached);
+        taken.versions.append_all(versions);
         taken.ticket.initial = initial.popped(entries);
         *popped += taken.deltas.len() as u64;
         let has_room = was_full && backlog.depth() < self.limit;

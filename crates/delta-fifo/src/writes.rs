@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use foldhash::fast::RandomState;
 use kinformer_core::{
-    Delta, Deltas, Error, KeyRef, Object, ObjectKey, Replacement, Report, ResourceVersion, Tombstone,
-    Transform, VersionUpdate, ask, contain,
+    Delta, Deltas, Error, KeyRef, Object, ObjectKey, PartId, Parts, Replacement, Report, ResourceVersion,
+    Tombstone, Transform, VersionUpdate, VersionUpdates, ask, contain,
 };
 use smallvec::SmallVec;
 
@@ -20,6 +20,7 @@ use crate::shared::State;
 pub(crate) struct Settings<T> {
     pub(crate) known: Option<Known<T>>,
     pub(crate) transform: Option<Transform<T>>,
+    pub(crate) parts: Parts<T>,
     /// Whether entries have keys.
     pub(crate) keyed: bool,
     /// Whether keys are hashed as well, for a queue in which they may be missing.
@@ -36,17 +37,19 @@ pub(crate) type Writes<T> = SmallVec<[Write<T>; 1]>;
 pub(crate) enum Write<T> {
     One {
         entry: Entry<T>,
+        part: Option<PartId>,
         version: VersionUpdate,
     },
     Delete {
         entry: Entry<T>,
+        part: Option<PartId>,
         version: VersionUpdate,
         known: bool,
     },
     /// A whole list as one entry.
     All {
         list: Box<Replacement<T>>,
-        version: VersionUpdate,
+        versions: VersionUpdates,
     },
     Replace(Box<Apart<T>>),
     SyncAll,
@@ -54,6 +57,7 @@ pub(crate) enum Write<T> {
         known: Vec<(ObjectKey, Arc<T>)>,
     },
     Bookmark {
+        part: PartId,
         version: ResourceVersion,
         as_entry: bool,
     },
@@ -61,12 +65,13 @@ pub(crate) enum Write<T> {
 
 /// A list that is taken apart.
 pub(crate) struct Apart<T> {
+    part: PartId,
     objects: Vec<Entry<T>>,
     /// All keys that there are, delivered or not.
     all: KeyMap<()>,
     is_complete: bool,
     version: VersionUpdate,
-    /// Known objects that are not in the list.
+    /// Known objects of the part that are not in the list.
     missing: Vec<LastKnown<T>>,
 }
 
@@ -94,20 +99,24 @@ impl<T: Object> Settings<T> {
             // It is known, and so has passed the transform.
             Delta::Sync(object) => {
                 incoming::object(None, object.clone())?;
-                Write::One { entry: self.entry(Delta::Sync(object))?, version: VersionUpdate::NONE }
+                let part = self.part_of(&object)?;
+                Write::One { entry: self.entry(Delta::Sync(object))?, part, version: VersionUpdate::NONE }
             }
             Delta::Deleted(tombstone) => self.deletion(tombstone, at, report)?,
             Delta::ReplacedAll(list) => self.list(*list, at, report),
             Delta::SyncAll if !self.keyed => Write::SyncAll,
             Delta::SyncAll if self.known.is_some() => Write::Resync { known: Vec::new() },
-            Delta::Bookmark(version) => Write::Bookmark { version, as_entry: !self.keyed },
+            Delta::Bookmark { part, resource_version: version } => {
+                Write::Bookmark { part, version, as_entry: !self.keyed }
+            }
             _ => return Ok(None),
         }))
     }
 
     fn object(&self, kind: fn(Arc<T>) -> Delta<T>, object: Arc<T>) -> Result<Write<T>, Error> {
         let (version, object) = incoming::object(self.transform.as_ref(), object)?;
-        Ok(Write::One { entry: self.entry(kind(object))?, version })
+        let part = self.part_of(&object)?;
+        Ok(Write::One { entry: self.entry(kind(object))?, part, version })
     }
 
     fn deletion(
@@ -118,28 +127,48 @@ impl<T: Object> Settings<T> {
     ) -> Result<Write<T>, Error> {
         let Deletion { version, tombstone, problem } =
             incoming::deletion(self.transform.as_ref(), tombstone)?;
+        let part = match tombstone.object() {
+            Some(object) => self.part_of(object)?,
+            None => ask(|| self.parts.of_key(tombstone.key())).ok().flatten(),
+        };
         let entry = self.entry(Delta::Deleted(tombstone))?;
         problem.into_iter().for_each(|problem| report.push_applied(at, problem));
         Ok(match self.checks_deletions {
-            true => Write::Delete { entry, version, known: false },
-            false => Write::One { entry, version },
+            true => Write::Delete { entry, part, version, known: false },
+            false => Write::One { entry, part, version },
         })
     }
 
+    fn part_of(&self, object: &Arc<T>) -> Result<Option<PartId>, Error> {
+        if !self.parts.is_divided() {
+            return Ok(Some(PartId::ONLY));
+        }
+        let part = incoming::asked(|| object.key(), || self.parts.of(object))?;
+        match part {
+            Some(_) => Ok(part),
+            None => {
+                let key = ask(|| ObjectKey::try_from(object.key())).ok().and_then(Result::ok);
+                Err(Error::OtherPart { key, part: None })
+            }
+        }
+    }
+
     fn list(&self, list: Replacement<T>, at: usize, report: &mut Report) -> Write<T> {
+        let part = list.part;
         let incoming = Incoming::new(self.transform.as_ref(), list);
         let version = VersionUpdate::Set(incoming.resource_version.clone());
         if !self.keyed {
             let Incoming { objects, undelivered, unreadable, resource_version, report: problems } = incoming;
             report.extend_at(at, problems);
-            let list = Replacement::new(objects, resource_version).undelivered(undelivered);
-            return Write::All { list: Box::new(list.unreadable(unreadable)), version };
+            let list = Replacement::new(objects, resource_version).part(part).undelivered(undelivered);
+            let versions = VersionUpdates::of(part, version);
+            return Write::All { list: Box::new(list.unreadable(unreadable)), versions };
         }
         let Keyed { objects, all, is_complete, report: problems } = incoming.keyed();
         report.extend_at(at, problems);
         let entry = |(key, object)| self.keyed_entry(key, Delta::Replaced(object));
         let objects = objects.into_iter().map(entry).collect();
-        Write::Replace(Box::new(Apart { objects, all, is_complete, version, missing: Vec::new() }))
+        Write::Replace(Box::new(Apart { part, objects, all, is_complete, version, missing: Vec::new() }))
     }
 
     fn entry(&self, delta: Delta<T>) -> Result<Entry<T>, Error> {
@@ -168,28 +197,28 @@ impl<T: Object> Settings<T> {
         garbage: &mut Garbage<T>,
     ) -> bool {
         match write {
-            Write::One { entry, version } => {
-                let synced = state.initial.written();
+            Write::One { entry, part, version } => {
+                let synced = part.is_some_and(|part| state.initial.written(part));
                 state.backlog.push(entry, garbage);
-                state.reaches(version);
+                state.reaches_in(part, version);
                 synced
             }
-            Write::Delete { entry, version, known } => {
-                let synced = state.initial.written();
+            Write::Delete { entry, part, version, known } => {
+                let synced = part.is_some_and(|part| state.initial.written(part));
                 let wanted = entry.key.as_ref();
                 let wanted = wanted.is_none_or(|key| state.backlog.wants_deletion(key, &state.flight, known));
                 match wanted {
                     true => state.backlog.push(entry, garbage),
                     false => garbage.push(Newest::State(entry.delta.object().cloned())),
                 }
-                state.reaches(version);
+                state.reaches_in(part, version);
                 synced
             }
-            Write::All { list, version } => {
-                let before = state.backlog.entries();
+            Write::All { list, versions } => {
+                let (part, before) = (list.part, state.backlog.entries());
                 state.backlog.push(Entry::of_all(Delta::ReplacedAll(list)), garbage);
-                state.reaches(version);
-                state.initial.replaced(before, 1)
+                state.reaches(versions);
+                state.initial.replaced(part, before, before + 1)
             }
             Write::Replace(list) => self.queue_apart(state, *list, garbage),
             Write::SyncAll => {
@@ -209,11 +238,12 @@ impl<T: Object> Settings<T> {
                 }
                 false
             }
-            Write::Bookmark { version, as_entry } => {
+            Write::Bookmark { part, version, as_entry } => {
                 if as_entry && state.backlog.depth() < limit {
-                    state.backlog.push(Entry::of_all(Delta::Bookmark(version.clone())), garbage);
+                    let bookmark = Delta::Bookmark { part, resource_version: version.clone() };
+                    state.backlog.push(Entry::of_all(bookmark), garbage);
                 }
-                state.reaches(VersionUpdate::Advance(version));
+                state.reaches(VersionUpdates::of(part, VersionUpdate::Advance(version)));
                 false
             }
         }
@@ -227,18 +257,28 @@ impl<T: Object> Settings<T> {
         list: Apart<T>,
         garbage: &mut Garbage<T>,
     ) -> bool {
-        let Apart { objects, all, is_complete, version, missing } = list;
+        let Apart { part, objects, all, is_complete, version, missing } = list;
         // What is missing in an incomplete list may exist: as if it were listed.
         let listed = |key: &ObjectKey| !is_complete || all.contains_key(key);
         let before = if B::KEYED { 0 } else { state.backlog.entries() };
         let Queued { newest, places } = state.backlog.newest(&|key| !listed(key));
+        let of_part = |key: &ObjectKey, object: &Option<Arc<T>>| {
+            // One that panics is of no part, as far as is known.
+            ask(|| known::in_part(&self.parts, part, key, object.as_deref())).unwrap_or_default()
+        };
         let mut gone: Vec<LastKnown<T>> = Vec::new();
         for (key, newest) in newest {
-            if let Newest::State(object) = newest {
-                gone.push((key, object));
+            match newest {
+                Newest::State(object) if of_part(&key, &object) => gone.push((key, object)),
+                newest => garbage.push(newest),
             }
         }
-        gone.extend(state.flight.existing(|key| !listed(key) && !places.contains_key(key)));
+        for (key, object) in state.flight.existing(|key| !listed(key) && !places.contains_key(key)) {
+            match of_part(&key, &object) {
+                true => gone.push((key, object)),
+                false => garbage.push(Newest::State(object)),
+            }
+        }
         for (key, object) in missing {
             match places.contains_key(&key) || state.flight.newest(&key).is_some() {
                 true => garbage.push(Newest::State(object)),
@@ -259,8 +299,8 @@ impl<T: Object> Settings<T> {
             }
             tombstones.for_each(|entry| state.backlog.push(entry, garbage));
         }
-        state.reaches(version);
-        state.initial.replaced(before, state.backlog.entries() - before)
+        state.reaches(VersionUpdates::of(part, version));
+        state.initial.replaced(part, before, state.backlog.entries())
     }
 }
 
@@ -275,12 +315,14 @@ impl<T: Object> Write<T> {
     }
 
     /// Asks the known objects, without the lock.
-    pub(crate) fn ask(&mut self, objects: &Known<T>) -> Result<(), Error> {
+    pub(crate) fn ask(&mut self, objects: &Known<T>, parts: &Parts<T>) -> Result<(), Error> {
         match self {
             Self::Delete { entry: Entry { key: Some(key), .. }, known, .. } => {
                 *known = known::is_known(objects, key)?;
             }
-            Self::Replace(list) if list.is_complete => list.missing = known::missing(objects, &list.all)?,
+            Self::Replace(list) if list.is_complete => {
+                list.missing = known::missing(objects, &list.all, (parts, list.part))?;
+            }
             Self::Resync { known } => *known = known::all(objects)?,
             _ => {}
         }

@@ -7,7 +7,9 @@ mod common;
 use std::sync::Arc;
 
 use common::{Consumer, Pod, list, pod, texts, unknown};
-use kinformer_core::{Delta, Deltas, Error as SinkError, KeyRef, KnownObjects, ObjectKey, Sink, Transform};
+use kinformer_core::{
+    Delta, Deltas, Error as SinkError, KeyRef, KnownObjects, ObjectKey, Sink, Transform, VersionUpdate,
+};
 use kinformer_delta_fifo::{Bound, DeltaFifo, Error, Fifo, Popped, Queue, RealFifo};
 
 /// A consumer that has stored these.
@@ -43,7 +45,7 @@ fn history() -> Vec<Delta<Pod>> {
         Delta::Updated(pod("b", 3)),
         Delta::Deleted(pod("a", 4).into()),
         Delta::ReplacedAll(Box::new(list(&[("b", 5), ("c", 5)]))),
-        Delta::Bookmark("6".into()),
+        Delta::bookmark("6"),
         Delta::SyncAll,
         Delta::Replaced(pod("a", 7)),
         Delta::Sync(pod("k", 1)),
@@ -55,7 +57,7 @@ fn history() -> Vec<Delta<Pod>> {
 fn drained(queue: &dyn Queue<Pod>) -> Vec<(Vec<String>, bool, String)> {
     let mut popped = Vec::new();
     while let Ok(Some(batch)) = queue.try_pop_batch(1) {
-        popped.push((texts(&batch), batch.in_initial_list(), format!("{:?}", batch.version())));
+        popped.push((texts(&batch), batch.in_initial_list(), format!("{:?}", batch.versions())));
     }
     popped
 }
@@ -115,14 +117,14 @@ fn a_batch_is_taken_whole_or_refused_whole() {
         let refused = queue.apply(added(&["e", "f"]));
         assert!(matches!(refused, Err(SinkError::Full { key, limit: 2 }) if key == "e"));
         let mut with_bookmark = added(&["e"]);
-        with_bookmark.push(Delta::Bookmark("9".into()));
+        with_bookmark.push(Delta::bookmark("9"));
         assert!(matches!(queue.apply(with_bookmark), Err(SinkError::Full { .. })));
         assert_eq!((queue.depth(), queue.stats().refused), (4, 2));
         // A version needs no room.
-        queue.apply(Delta::Bookmark("8".into()).into()).unwrap().into_result().unwrap();
+        queue.apply(Delta::bookmark("8").into()).unwrap().into_result().unwrap();
         let popped: Vec<Popped<Pod>> = std::iter::from_fn(|| queue.try_pop_batch(9).unwrap()).collect();
         assert_eq!(popped.iter().map(|popped| popped.len()).sum::<usize>(), 4);
-        assert_eq!(format!("{:?}", popped.last().unwrap().version()), r#"Advance("8")"#);
+        assert_eq!(popped.last().unwrap().versions(), &VersionUpdate::Advance("8".into()).into());
         assert!(queue.close());
         assert!(matches!(queue.apply(added(&["e", "f"])), Err(SinkError::Closed)));
         assert_eq!(queue.try_pop_batch(1).unwrap_err(), Error::Closed);

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use common::steps::{self, Weights, name};
 use common::{Consumer, Pod, pod, text, texts};
-use kinformer_core::{Delta, Error as SinkError, KeyRef, ResourceVersion};
+use kinformer_core::{Delta, Error as SinkError, KeyRef, PartId, ResourceVersion, VersionUpdate, Versions};
 use kinformer_delta_fifo::{Bound, DeltaFifo, Error, Queue, RealFifo};
 use proptest::prelude::*;
 
@@ -334,7 +334,8 @@ fn play(kind: Kind, steps: &[Step], limit: Option<usize>, stored: u8) -> Result<
         versions: Vec::new(),
         reached: 0,
     };
-    let mut version = ResourceVersion::number(0);
+    let mut version = Versions::unset(1);
+    version.update(PartId::ONLY, &VersionUpdate::Set(ResourceVersion::number(0)));
     let mut guards = VecDeque::new();
     // In the end everything is popped and processed.
     let rest = steps.len() * 10;
@@ -358,7 +359,7 @@ fn play(kind: Kind, steps: &[Step], limit: Option<usize>, stored: u8) -> Result<
                         prop_assert!(!expected.is_empty() || model.complete() > model.reached);
                         let initial = expected.first().is_some_and(|entry| entry.initial);
                         prop_assert_eq!(popped.in_initial_list(), initial);
-                        popped.version().apply_to(&mut version);
+                        popped.versions().apply_to(&mut version);
                         if !expected.is_empty() {
                             guards.push_back(popped);
                         }
@@ -370,7 +371,7 @@ fn play(kind: Kind, steps: &[Step], limit: Option<usize>, stored: u8) -> Result<
                     }
                 }
                 model.reached = model.complete();
-                prop_assert_eq!(version.clone(), ResourceVersion::number(model.reached.into()));
+                prop_assert_eq!(version.lowest(), ResourceVersion::number(model.reached.into()));
             }
             Step::Other(Other::Finish) => {
                 guards.pop_front().into_iter().for_each(|popped| consumer.process(popped));

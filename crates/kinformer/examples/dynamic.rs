@@ -46,7 +46,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
 
     let hourly = server.create(tab("hourly", "0 * * * *"))?;
     let version = hourly["metadata"]["resourceVersion"].as_str().unwrap_or_default();
-    tabs.wait_for(&version.into()).await?;
+    tabs.wait_for(("default", "hourly"), &version.into()).await?;
     println!("{} cron tabs", tabs.len());
 
     factory.shutdown().await?;

@@ -22,7 +22,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": {"nodeName": "node-1"}});
     let written = server.create(pod)?;
     let version = written["metadata"]["resourceVersion"].as_str().unwrap_or_default();
-    pods.wait_for(&version.into()).await?; // from now on the store has what was written
+    pods.wait_for(("default", "web-0"), &version.into()).await?; // from now on the store has what was written
 
     for pod in pods.lister().namespace("default").list(&"app in (web, api), !canary".parse()?) {
         let node = pod.decode()?.spec.as_ref().and_then(|spec| spec.node_name.clone()); // decoded when it is read

@@ -10,11 +10,10 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use futures::{Stream, StreamExt as _};
-use kinformer_core::{KeyRef, ObjectKey, ResourceVersion};
+use kinformer_core::{KeyRef, ObjectKey, PartOrKey, ResourceVersion, Versions};
 use kinformer_kube::{DecodeAs, PackedObject};
 use kinformer_processor::{AsyncEventHandler, Buffer, Event, Registration};
-use kinformer_reflector::ReflectorHandle;
-use kinformer_shared_informer::{Error, InformerMetrics, SharedIndexInformer};
+use kinformer_shared_informer::{Error, InformerMetrics, Part, SharedIndexInformer};
 use kinformer_store::{Error as StoreError, IndexFunction, Snapshot};
 use parking_lot::Mutex;
 use tokio::time::Instant;
@@ -62,7 +61,7 @@ pub(crate) trait State: Send + Sync {
     fn get(&self, key: KeyRef<'_>) -> Option<&Object>;
     fn len(&self) -> usize;
     fn revision(&self) -> u64;
-    fn resource_version(&self) -> &ResourceVersion;
+    fn resource_versions(&self) -> &Versions;
     fn for_each<'a>(&'a self, visit: &mut dyn FnMut(&'a Object));
     fn iter(&self) -> Box<dyn Iterator<Item = &Object> + '_>;
     fn ordered(&self) -> Vec<&Object>;
@@ -91,8 +90,8 @@ impl State for Snapshot<PackedObject> {
         Snapshot::revision(self)
     }
 
-    fn resource_version(&self) -> &ResourceVersion {
-        Snapshot::resource_version(self)
+    fn resource_versions(&self) -> &Versions {
+        Snapshot::resource_versions(self)
     }
 
     fn for_each<'a>(&'a self, visit: &mut dyn FnMut(&'a Object)) {
@@ -149,11 +148,12 @@ pub(crate) trait Engine: Managed + fmt::Debug {
     fn has_synced(&self) -> bool;
     fn wait_for<'a>(
         &'a self,
+        place: PartOrKey<'a>,
         version: &'a ResourceVersion,
         deadline: Option<Instant>,
     ) -> BoxFuture<'a, Result<(), Error>>;
     fn stopped(&self) -> BoxFuture<'_, ()>;
-    fn reflector(&self) -> Option<&ReflectorHandle>;
+    fn parts(&self) -> &[Part];
     fn metrics(&self) -> InformerMetrics;
     fn decode_on_arrival(&self, to: DecodeAs);
     fn undecoded(&self) -> u64;
@@ -254,13 +254,14 @@ impl Engine for KubeEngine {
 
     fn wait_for<'a>(
         &'a self,
+        place: PartOrKey<'a>,
         version: &'a ResourceVersion,
         deadline: Option<Instant>,
     ) -> BoxFuture<'a, Result<(), Error>> {
         Box::pin(async move {
             match deadline {
-                Some(deadline) => self.informer.wait_for_until(version, deadline).await,
-                None => self.informer.wait_for(version).await,
+                Some(deadline) => self.informer.wait_for_until(place, version, deadline).await,
+                None => self.informer.wait_for(place, version).await,
             }
         })
     }
@@ -269,8 +270,8 @@ impl Engine for KubeEngine {
         Box::pin(self.informer.stopped())
     }
 
-    fn reflector(&self) -> Option<&ReflectorHandle> {
-        self.informer.reflector()
+    fn parts(&self) -> &[Part] {
+        self.informer.parts()
     }
 
     fn metrics(&self) -> InformerMetrics {

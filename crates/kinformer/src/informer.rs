@@ -5,11 +5,10 @@ use std::marker::PhantomData;
 use std::ops::Deref;
 use std::sync::{Arc, OnceLock};
 
-use kinformer_core::{BoxError, KeyRef, ResourceVersion};
+use kinformer_core::{BoxError, KeyRef, PartOrKey, ResourceVersion};
 use kinformer_kube::{DecodeAs, Packed, PackedObject, PackedRef};
 use kinformer_processor::{Event, Registration};
-use kinformer_reflector::ReflectorHandle;
-use kinformer_shared_informer::{Error, InformerMetrics, Phase};
+use kinformer_shared_informer::{Error, InformerMetrics, Part, Phase};
 use kinformer_store::{IndexFunction, IndexValues};
 use kube_core::DynamicObject;
 use kube_core::discovery::{ApiResource, Scope};
@@ -310,21 +309,30 @@ impl<K> Informer<K> {
     ///
     /// # Errors
     /// [`Error::VersionNotReached`]: it stopped first, or the versions do not compare.
-    pub async fn wait_for(&self, version: &ResourceVersion) -> Result<(), Error> {
-        self.engine().wait_for(version, None).await
+    pub async fn wait_for<'k>(
+        &self,
+        place: impl Into<PartOrKey<'k>>,
+        version: &ResourceVersion,
+    ) -> Result<(), Error> {
+        self.engine().wait_for(place.into(), version, None).await
     }
 
     /// As [`Self::wait_for`], until a deadline.
     ///
     /// # Errors
     /// As [`Self::wait_for`], and at the deadline.
-    pub async fn wait_for_until(&self, version: &ResourceVersion, deadline: Instant) -> Result<(), Error> {
-        self.engine().wait_for(version, Some(deadline)).await
+    pub async fn wait_for_until<'k>(
+        &self,
+        place: impl Into<PartOrKey<'k>>,
+        version: &ResourceVersion,
+        deadline: Instant,
+    ) -> Result<(), Error> {
+        self.engine().wait_for(place.into(), version, Some(deadline)).await
     }
 
-    /// Its reflector as seen from outside, once it was started.
-    pub fn reflector(&self) -> Option<&ReflectorHandle> {
-        self.engine().reflector()
+    /// Its parts, by number: one for each namespace that it is restricted to, or one. Each has its own reflector.
+    pub fn parts(&self) -> &[Part] {
+        self.engine().parts()
     }
 
     /// Its figures.

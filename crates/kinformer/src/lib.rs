@@ -110,7 +110,9 @@ pub use snapshot::Snapshot;
 pub use sync::CacheSync;
 
 // What one needs of the layers below.
-pub use kinformer_core::{KeyError, KeyRef, Object, ObjectKey, ResourceVersion, Tombstone, Transform};
+pub use kinformer_core::{
+    KeyError, KeyRef, Object, ObjectKey, PartId, PartOrKey, ResourceVersion, Tombstone, Transform, Versions,
+};
 pub use kinformer_kube::{
     Decoded, DecodedRef, Encoding, Error as ClientError, FieldPath, FromWire, KubeListerWatcher, Packed,
     PackedObject, PackedRef, Params, client, client_http1, drop_credentials, sends_credentials,

@@ -4,7 +4,7 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-use kinformer_core::{KeyRef, ObjectKey, ResourceVersion};
+use kinformer_core::{KeyRef, ObjectKey, Versions};
 use kinformer_kube::{Packed, PackedRef};
 use kinformer_store::Error;
 
@@ -41,9 +41,9 @@ impl<K> Snapshot<K> {
         self.len() == 0
     }
 
-    /// The newest resource version that it reflects.
-    pub fn resource_version(&self) -> &ResourceVersion {
-        self.state.resource_version()
+    /// The newest resource version that it reflects, of each part of the informer.
+    pub fn resource_versions(&self) -> &Versions {
+        self.state.resource_versions()
     }
 
     /// The revision of the store: of two snapshots of one store the higher one is the later one.
@@ -120,7 +120,7 @@ impl<K> fmt::Debug for Snapshot<K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Snapshot")
             .field("objects", &self.len())
-            .field("resource_version", self.resource_version())
+            .field("resource_versions", self.resource_versions())
             .field("revision", &self.revision())
             .finish_non_exhaustive()
     }

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Pod;
 use kinformer::Object;
+use kinformer::PartId;
 use kinformer_kube::{Encoding, FromWire, KubeListerWatcher};
 use kinformer_processor::Event;
 use kinformer_reflector::{Backoff, WatchListMode};
@@ -58,9 +59,12 @@ fn start<K: Object + FromWire>(source: KubeListerWatcher<K>, queue: QueueKind) -
 
 impl<K: Object> Run<K> {
     async fn wait_for(&self, version: u64) {
-        let waited =
-            tokio::time::timeout(Duration::from_secs(60), self.informer.wait_for(&version.into())).await;
-        waited.unwrap_or_else(|_| panic!("{:?}, {:?}", self.stored(), self.informer.reflector())).unwrap();
+        let waited = tokio::time::timeout(
+            Duration::from_secs(60),
+            self.informer.wait_for(PartId::ONLY, &version.into()),
+        )
+        .await;
+        waited.unwrap_or_else(|_| panic!("{:?}, {:?}", self.stored(), self.informer.parts())).unwrap();
     }
 
     fn stored(&self) -> BTreeMap<String, String> {
@@ -229,7 +233,7 @@ async fn a_page_of_a_proxy_in_the_place_of_a_watch_is_one_error_and_a_list() {
     let run = start(KubeListerWatcher::packed::<Pod>(server.client()), QueueKind::RealFifo);
     server.requested("watch 20").await;
     assert_eq!(server.requests(), ["list 0 limit", "watch 10", "list 10", "watch 20"]);
-    let reflector = run.informer.reflector().unwrap();
+    let reflector = run.informer.parts()[0].reflector();
     assert_eq!((reflector.statistics().failures, reflector.statistics().decode_errors), (1, 0));
     let error = reflector.last_error().unwrap().to_string();
     assert!(error.contains("\"text/html\"") && error.contains("<html>"), "{error}");

@@ -11,7 +11,7 @@ use common::{
 };
 use k8s_openapi::api::core::v1::{ConfigMap, Node, Pod, Secret};
 use kinformer::{
-    Decode, Error, FieldPath, IndexFunction, Informer, LabelSelector, NAMESPACE_INDEX, Phase,
+    Decode, Error, FieldPath, IndexFunction, Informer, LabelSelector, NAMESPACE_INDEX, PartId, Phase,
     SharedInformerFactory,
 };
 use kinformer_apiserver::Fault;
@@ -386,7 +386,7 @@ async fn packed_objects_are_read_when_they_are_wanted() {
     handler.unwrap();
     synced(&factory).await;
     let written = server.create(config_map("kube-public", "b", "2")).unwrap();
-    packed.wait_for_until(&version(&written), soon()).await.unwrap();
+    packed.wait_for_until(("kube-public", "b"), &version(&written), soon()).await.unwrap();
     tokio::time::timeout_at(soon(), told.wait_for(|told| *told == 2)).await.unwrap().unwrap();
 
     let now = packed.snapshot();
@@ -415,7 +415,7 @@ async fn a_lister_reads_what_the_informer_keeps_in(decode: Decode) {
     let lister = maps.lister();
     synced(&factory).await;
     let written = server.create(config_map("kube-public", "b", "2")).unwrap();
-    maps.wait_for_until(&version(&written), soon()).await.unwrap();
+    maps.wait_for_until(PartId::ONLY, &version(&written), soon()).await.unwrap();
 
     assert_eq!(lister.list(&LabelSelector::everything()).len(), 2);
     let two: LabelSelector = "value in (2, 3)".parse().unwrap();
@@ -528,7 +528,7 @@ async fn names_that_are_no_segment_of_a_path_are_errors_and_no_requests() {
         factory.start().unwrap();
         let failed = async {
             loop {
-                if let Some(error) = pods.reflector().and_then(|reflector| reflector.last_error()) {
+                if let Some(error) = pods.parts()[0].reflector().last_error() {
                     return error;
                 }
                 tokio::task::yield_now().await;

@@ -13,7 +13,7 @@ use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::api::apps::v1::ControllerRevision;
 use k8s_openapi::api::core::v1::{ConfigMap, Node, Pod};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use kinformer::{Decode, Encoding, Event, FieldPath, Packed};
+use kinformer::{Decode, Encoding, Event, FieldPath, Packed, PartId};
 use kinformer_apiserver::{ApiServer, ProtobufAnswers};
 use kube_core::gvk::GroupVersionKind;
 use kube_core::{DynamicObject, Resource};
@@ -55,7 +55,7 @@ async fn reads(decode: Decode) {
     };
     assert_eq!(with("2"), ["default/b", "default/c"]);
     let changed = server.update(config_map("default", "b", "3")).unwrap();
-    maps.wait_for_until(&version(&changed), soon()).await.unwrap();
+    maps.wait_for_until(PartId::ONLY, &version(&changed), soon()).await.unwrap();
     assert_eq!(with("2"), ["default/c"]);
     assert!(maps.get(("default", "a")).unwrap().is_decoded());
     factory.shutdown().await.unwrap();
@@ -208,7 +208,7 @@ async fn an_index_by_a_field_decodes_nothing_else() {
         assert_eq!(store.index_len("host", "true").unwrap(), 1001);
         assert_eq!(store.index_len("priority", "7").unwrap(), 1001);
         let bound = server.create(pod("late", Some("node-3"))).unwrap();
-        pods.wait_for_until(&version(&bound), soon()).await.unwrap();
+        pods.wait_for_until(PartId::ONLY, &version(&bound), soon()).await.unwrap();
         assert_eq!(pods.snapshot().by_index("node", "node-3").unwrap().len(), 101);
         assert_eq!(DECODED[0].load(Ordering::Relaxed), before, "nobody has read a pod");
         let one = pods.get(("default", "p0")).unwrap();

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use common::{builder, config_map, factory, server, soon, synced, version, watches};
 use futures::StreamExt as _;
 use k8s_openapi::api::core::v1::ConfigMap;
-use kinformer::{Decode, Event, LabelSelector, Packed};
+use kinformer::{Decode, Event, LabelSelector, Packed, PartId};
 use kube_core::DynamicObject;
 use kube_core::discovery::{ApiResource, Scope};
 use parking_lot::Mutex;
@@ -105,7 +105,7 @@ async fn typed_dynamic_and_metadata_are_views_of_one_informer() {
     // A handler of one view is one of the informer.
     assert!(metadata.remove_handler(&blocking).await);
     let changed = server.update(config_map("default", "b", "2")).unwrap();
-    dynamic.wait_for_until(&version(&changed), soon()).await.unwrap();
+    dynamic.wait_for_until(PartId::ONLY, &version(&changed), soon()).await.unwrap();
     factory.shutdown().await.unwrap();
     watches(&server, 0).await;
     server.shutdown().await;
@@ -169,7 +169,7 @@ async fn what_does_not_decode_on_arrival_is_counted_stored_and_read_otherwise() 
 
     // What the watch brings is decoded as well.
     let created = server.create(config_map("default", "c", "3")).unwrap();
-    maps.wait_for_until(&version(&created), soon()).await.unwrap();
+    maps.wait_for_until(PartId::ONLY, &version(&created), soon()).await.unwrap();
     assert!(maps.get(("default", "c")).unwrap().is_decoded());
     factory.shutdown().await.unwrap();
     server.shutdown().await;

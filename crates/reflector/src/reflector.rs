@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use kinformer_core::{Object, Sink};
 use tokio_util::sync::CancellationToken;
@@ -52,6 +53,13 @@ impl<T: Object, S: Sink<T>> Reflector<T, S> {
     #[must_use]
     pub fn exchange(mut self, exchange: Exchange<T>) -> Self {
         self.exchange = exchange;
+        self
+    }
+
+    /// Sets the period of its resyncs: see [`ReflectorOptions::resync_period`].
+    #[must_use]
+    pub fn resync_period(mut self, period: Duration) -> Self {
+        self.options = self.options.resync_period(period);
         self
     }
 

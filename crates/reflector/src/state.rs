@@ -168,6 +168,13 @@ macro_rules! counters {
                 Statistics { $($name: self.$name.load(Ordering::Relaxed)),* }
             }
         }
+
+        impl std::iter::Sum for Statistics {
+            /// Of several reflectors together.
+            fn sum<I: Iterator<Item = Self>>(all: I) -> Self {
+                all.fold(Self::default(), |sum, next| Self { $($name: sum.$name.saturating_add(next.$name)),* })
+            }
+        }
     };
 }
 

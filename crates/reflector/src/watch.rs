@@ -287,7 +287,7 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
     }
 
     fn give_bookmark(&self, version: ResourceVersion) -> Result<Given, StopReason> {
-        self.give("bookmark", Delta::Bookmark(version))
+        self.give("bookmark", Delta::bookmark(version))
     }
 
     /// Whether that is anywhere else. Never back: what has been seen would come again.

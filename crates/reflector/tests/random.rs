@@ -147,7 +147,7 @@ fn check_versions(records: &[Delta<Item>]) {
             Delta::Updated(item) => see(item, "update"),
             Delta::ReplacedAll(list) => list.objects.iter().for_each(|item| see(item, "replace")),
             Delta::Deleted(tombstone) => tombstone.object().iter().for_each(|item| see(item, "delete")),
-            other => assert!(matches!(other, Delta::SyncAll | Delta::Bookmark(_)), "{other:?}"),
+            other => assert!(matches!(other, Delta::SyncAll | Delta::Bookmark { .. }), "{other:?}"),
         }
     }
 }

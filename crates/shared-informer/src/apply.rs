@@ -24,7 +24,7 @@ impl<T: Object> Process<T> for Apply<T> {
     async fn process(&mut self, mut popped: Popped<T>) {
         let began = Instant::now();
         let in_initial_list = popped.in_initial_list();
-        let Applied { changes, report, .. } = self.indexer.apply_at(popped.take(), popped.version());
+        let Applied { changes, report, .. } = self.indexer.apply_at(popped.take(), popped.versions());
         let changes = changes.into_iter().filter(is_news).map(|change| match in_initial_list {
             true => change.in_initial_list(),
             false => change,

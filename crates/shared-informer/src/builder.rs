@@ -5,16 +5,21 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use kinformer_core::{KnownObjects, Object, Transform};
+use kinformer_core::{KnownObjects, Object, Parts, Transform};
 use kinformer_delta_fifo::{Bound, DeltaFifo, Queue, RealFifo};
 use kinformer_processor::{InitialState, SharedProcessor};
-use kinformer_reflector::{Exchange, Failure, ListerWatcher, ReflectorOptions};
+use kinformer_reflector::{Exchange, Failure, ReflectorOptions};
 use kinformer_store::{IndexFunction, Indexer, IndexerBuilder};
+use tokio_util::sync::CancellationToken;
 
 use crate::Error;
-use crate::informer::{Parts, SharedIndexInformer};
+use crate::apply::Apply;
+use crate::controller::Controller;
+use crate::informer::{Built, SharedIndexInformer};
+use crate::latency::Latency;
 use crate::objects::Objects;
-use crate::reuse;
+use crate::parts::Sources;
+use crate::{resyncs, reuse};
 
 /// Which queue lies between the reflector and the store.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -40,6 +45,8 @@ pub struct QueueParts<T> {
     pub transform: Option<Transform<T>>,
     /// How much may be queued before the source is not read any further.
     pub bound: Bound,
+    /// How the informer's objects are divided into parts, each with a source of its own.
+    pub parts: Parts<T>,
 }
 
 impl<T> fmt::Debug for QueueParts<T> {
@@ -56,10 +63,10 @@ type NewQueue<T> = Box<dyn FnOnce(QueueParts<T>) -> Arc<dyn Queue<T>> + Send>;
 impl QueueKind {
     /// A queue of this kind, for [`SharedIndexInformerBuilder::queue_with`].
     pub fn build<T: Object>(self, parts: QueueParts<T>) -> Arc<dyn Queue<T>> {
-        let QueueParts { known_objects, transform, bound } = parts;
+        let QueueParts { known_objects, transform, bound, parts } = parts;
         match self {
             Self::RealFifo | Self::RealFifoByObject => {
-                let mut queue = RealFifo::builder().bound(bound);
+                let mut queue = RealFifo::builder().bound(bound).parts(parts);
                 if self == Self::RealFifoByObject {
                     queue = queue.known_objects(known_objects);
                 }
@@ -69,7 +76,7 @@ impl QueueKind {
                 Arc::new(queue.build())
             }
             Self::DeltaFifo => {
-                let mut queue = DeltaFifo::builder().bound(bound).known_objects(known_objects);
+                let mut queue = DeltaFifo::builder().bound(bound).parts(parts).known_objects(known_objects);
                 if let Some(transform) = transform {
                     queue = queue.transform(transform);
                 }
@@ -82,9 +89,10 @@ impl QueueKind {
 /// Puts a [`SharedIndexInformer`] together. What is set here cannot be changed afterwards.
 #[must_use = "nothing is built yet"]
 pub struct SharedIndexInformerBuilder<T: Object> {
-    source: Arc<dyn ListerWatcher<T>>,
+    sources: Sources<T>,
     name: Option<Arc<str>>,
     resource: Option<Arc<str>>,
+    cluster: Arc<str>,
     scope: Arc<str>,
     indexer: IndexerBuilder<T>,
     transform: Option<Transform<T>>,
@@ -96,11 +104,12 @@ pub struct SharedIndexInformerBuilder<T: Object> {
 }
 
 impl<T: Object> SharedIndexInformerBuilder<T> {
-    pub(crate) fn new(source: Arc<dyn ListerWatcher<T>>) -> Self {
+    pub(crate) fn new(sources: Sources<T>) -> Self {
         Self {
-            source,
+            sources,
             name: None,
             resource: None,
+            cluster: Arc::default(),
             scope: Arc::default(),
             indexer: Indexer::builder(),
             transform: None,
@@ -121,6 +130,12 @@ impl<T: Object> SharedIndexInformerBuilder<T> {
     /// What the informer is about, for metrics, such as `deployments.apps`; its name by default.
     pub fn resource(mut self, resource: impl Into<Arc<str>>) -> Self {
         self.resource = Some(resource.into());
+        self
+    }
+
+    /// The cluster of the informer's objects, for metrics; not named by default.
+    pub fn cluster(mut self, cluster: impl Into<Arc<str>>) -> Self {
+        self.cluster = cluster.into();
         self
     }
 
@@ -224,12 +239,30 @@ impl<T: Object> SharedIndexInformerBuilder<T> {
     /// Builds the informer.
     ///
     /// # Errors
-    /// [`Error::Indexers`]: two indexes have the same name.
+    /// [`Error::Indexers`]: two indexes have the same name. [`Error::Sources`]: there is not one source for each part.
     pub fn build(self) -> Result<SharedIndexInformer<T>, Error> {
-        let Self { source, name, resource, scope, indexer, transform, resync, queue, bound, grace, options } =
-            self;
+        let Self {
+            sources,
+            name,
+            resource,
+            cluster,
+            scope,
+            indexer,
+            transform,
+            resync,
+            queue,
+            bound,
+            grace,
+            options,
+        } = self;
         let name = name.unwrap_or_else(|| type_name::<T>().into());
+        let parts = sources.parts.clone();
+        if sources.sources.len() != parts.count() as usize {
+            let (parts, sources) = (parts.count(), sources.sources.len());
+            return Err(Error::Sources { informer: name, parts, sources });
+        }
         let indexer = indexer
+            .parts(parts.clone())
             .build()
             .map_err(|source| Error::Indexers { informer: name.clone(), source: Arc::new(source) })?;
         let indexer = Arc::new(indexer);
@@ -238,7 +271,7 @@ impl<T: Object> SharedIndexInformerBuilder<T> {
             None => reuse::exchange(indexer.clone()),
             Some(_) => Exchange::none(),
         };
-        let queue = queue(QueueParts { known_objects: indexer.clone(), transform, bound });
+        let queue = queue(QueueParts { known_objects: indexer.clone(), transform, bound, parts });
         let state = indexer.clone();
         let processor = SharedProcessor::builder(name.clone())
             .initial_state(move || {
@@ -249,9 +282,32 @@ impl<T: Object> SharedIndexInformerBuilder<T> {
             .grace(grace)
             .build();
         let resource = resource.unwrap_or_else(|| name.clone());
-        let parts =
-            Parts { name, resource, scope, source, exchange, indexer, queue, processor, options, grace };
-        Ok(SharedIndexInformer::from_parts(parts))
+        let (latency, synced) = (Arc::<Latency>::default(), CancellationToken::new());
+        let apply = Apply {
+            name: name.clone(),
+            indexer: indexer.clone(),
+            processor: processor.clone(),
+            synced: synced.clone(),
+            latency: latency.clone(),
+        };
+        let due = resyncs::take_due(processor.clone(), indexer.clone(), queue.clone(), synced.clone());
+        let options = options.take_due_resyncs(due);
+        let controller =
+            Controller::of(name.clone(), sources, queue.clone(), apply, options).exchange(exchange);
+        let built = Built {
+            name,
+            resource,
+            cluster,
+            scope,
+            controller,
+            indexer,
+            queue,
+            processor,
+            latency,
+            synced,
+            grace,
+        };
+        Ok(SharedIndexInformer::from_built(built))
     }
 }
 

@@ -5,17 +5,17 @@ use std::future::Future;
 use std::panic::AssertUnwindSafe;
 use std::pin::pin;
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures::FutureExt as _;
-use kinformer_core::{BoxError, Object, VersionUpdate, contain, panic_error};
+use futures::stream::{FuturesUnordered, StreamExt as _};
+use kinformer_core::{BoxError, Object, PartId, contain, panic_error};
 use kinformer_delta_fifo::{Popped, Queue};
-use kinformer_reflector::{
-    ApiError, Exchange, ListerWatcher, Reflector, ReflectorHandle, ReflectorOptions, StopReason,
-};
-use tokio::task::JoinSet;
+use kinformer_reflector::{ApiError, Exchange, ListerWatcher, Reflector, ReflectorOptions, StopReason};
 use tokio_util::sync::CancellationToken;
 
 use crate::losses::{Batch, Losses};
+use crate::parts::{Named, Part, PartSink, Sources};
 
 /// How many distinct keys are processed at once.
 const BATCH: usize = 128;
@@ -41,8 +41,8 @@ where
     }
 }
 
-/// Follows a source and calls a process function with every change, one batch after the other: a reflector,
-/// a queue and the loop that empties it. Whether there is a store is for the process function to decide.
+/// Follows a source, or one for each part, and calls a process function with every change, one batch after the other: a
+/// reflector for each source, a queue and the loop that empties it. Whether there is a store is for the process function to decide.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -72,7 +72,7 @@ where
 /// Follows client-go 1.37 (`Controller`).
 pub struct Controller<T: Object, P> {
     name: Arc<str>,
-    reflector: Reflector<T, Arc<dyn Queue<T>>>,
+    reflectors: Vec<(Part, Reflector<T, PartSink<T>>)>,
     queue: Arc<dyn Queue<T>>,
     process: P,
 }
@@ -96,51 +96,86 @@ impl<T: Object, P: Process<T>> Controller<T, P> {
         process: P,
         options: ReflectorOptions,
     ) -> Self {
+        Self::of(name, Sources::one(source), queue, process, options)
+    }
+
+    /// A controller of several sources, one for each part. A queue of several parts has to know them, as by
+    /// [`DeltaQueueBuilder::parts`](kinformer_delta_fifo::DeltaQueueBuilder::parts).
+    pub fn of(
+        name: impl Into<Arc<str>>,
+        sources: Sources<T>,
+        queue: Arc<dyn Queue<T>>,
+        process: P,
+        options: ReflectorOptions,
+    ) -> Self {
         let name = name.into();
-        let reflector = Reflector::with_options(name.clone(), source, queue.clone(), options);
-        Self { name, reflector, queue, process }
+        let Sources { parts, sources } = sources;
+        let reflector = |(id, (part, source)): (PartId, Named<T>)| {
+            let name = match part.is_empty() {
+                true => name.clone(),
+                false => format!("{name} ({part})").into(),
+            };
+            let sink = PartSink { queue: queue.clone(), part: id, parts: parts.clone() };
+            let reflector = Reflector::with_options(name, source, sink, options.clone());
+            (Part::new(id, part, reflector.handle()), reflector)
+        };
+        let reflectors = (0..).map(PartId::new).zip(sources).map(reflector).collect();
+        Self { name, reflectors, queue, process }
     }
 
     /// Exchanges the objects of lists and watch-lists for identical ones that the consumer holds already: see
     /// [`Exchange`].
     #[must_use]
     pub fn exchange(mut self, exchange: Exchange<T>) -> Self {
-        self.reflector = self.reflector.exchange(exchange);
+        let each = |(part, reflector): (Part, Reflector<T, PartSink<T>>)| {
+            (part, reflector.exchange(exchange.clone()))
+        };
+        self.reflectors = self.reflectors.into_iter().map(each).collect();
         self
     }
 
-    /// The reflector as seen from outside: its state, its last error, what it has done.
-    pub fn reflector(&self) -> ReflectorHandle {
-        self.reflector.handle()
+    /// Sets how often the reflectors look for due resyncs.
+    pub(crate) fn resync_period(mut self, period: Duration) -> Self {
+        let each =
+            |(part, reflector): (Part, Reflector<T, PartSink<T>>)| (part, reflector.resync_period(period));
+        self.reflectors = self.reflectors.into_iter().map(each).collect();
+        self
     }
 
-    /// Runs until the token is cancelled or the queue is closed by someone else; closes the queue then. The reflector is a
-    /// task of its own, which this future owns; dropping the future ends it.
+    /// Its parts, each with its reflector as seen from outside: its state, its last error, what it has done.
+    pub fn parts(&self) -> Vec<Part> {
+        self.reflectors.iter().map(|(part, _)| part.clone()).collect()
+    }
+
+    /// Runs until the token is cancelled or the queue is closed by someone else; closes the queue then. All of it happens
+    /// in this future, which spawns nothing; dropping it ends everything.
     ///
     /// What the process function is at when the token is cancelled is dropped where it waits. A panic of it is
-    /// contained and logged, and its batch is lost: so the reflector lists again, after a delay, and as long as that list
+    /// contained and logged, and its batch is lost: so the reflectors list again, after a delay, and as long as what they list
     /// has not been processed the controller has not [synced](Process::synced), and what is popped moves no
     /// [version](Popped::version).
     ///
-    /// [`StopReason::Dropped`] says that the reflector has ended for no reason of its own: it panicked, or its runtime
-    /// ended.
+    /// [`StopReason::Dropped`] says that a reflector has panicked.
     pub async fn run(self, cancel: CancellationToken) -> StopReason {
-        let Self { name, reflector, queue, mut process } = self;
-        let handle = reflector.handle();
+        let Self { name, reflectors, queue, mut process } = self;
         let _close = CloseOnDrop(queue.clone());
-        let mut tasks = JoinSet::new();
         // The reflector of an idle source does not find out by itself that the queue was closed.
         let stop = cancel.child_token();
-        tasks.spawn(reflector.run(stop.clone()));
+        let mut parts = Vec::with_capacity(reflectors.len());
+        let mut reflecting = FuturesUnordered::new();
+        for (part, reflector) in reflectors {
+            parts.push(part);
+            reflecting.push(AssertUnwindSafe(reflector.run(stop.clone())).catch_unwind());
+        }
 
-        let mut emptied = pin!(empty(&name, &*queue, &mut process, &handle));
+        let mut emptied = pin!(empty(&name, &*queue, &mut process, &parts));
         let ended = tokio::select! {
             biased;
             () = cancel.cancelled() => None,
-            ended = tasks.join_next() => Some(ended),
+            Some(ended) = reflecting.next() => Some(ended),
             () = &mut emptied => None,
         };
-        if let Some(Some(Ok(StopReason::SinkClosed))) = ended {
+        if let Some(Ok(StopReason::SinkClosed)) = ended {
             // What is still queued is processed.
             tokio::select! {
                 biased;
@@ -151,34 +186,42 @@ impl<T: Object, P: Process<T>> Controller<T, P> {
         let closed = !cancel.is_cancelled();
         queue.close();
         stop.cancel();
-        let ended = match ended {
-            Some(ended) => ended,
-            None => tasks.join_next().await,
-        };
-        match ended {
-            Some(Ok(StopReason::Cancelled)) if closed => StopReason::SinkClosed,
-            Some(Ok(reason)) => reason,
-            Some(Err(error)) => {
-                if let Ok(panic) = error.try_into_panic() {
+        let mut reason = StopReason::Cancelled;
+        let mut next = ended;
+        loop {
+            match next {
+                Some(Err(panic)) => {
                     let error = panic_error(panic);
-                    tracing::error!(controller = %name, %error, "the reflector panicked");
+                    tracing::error!(controller = %name, %error, "a reflector panicked");
+                    reason = StopReason::Dropped;
                 }
-                StopReason::Dropped
+                Some(Ok(ended)) if ended != StopReason::Cancelled && reason != StopReason::Dropped => {
+                    reason = ended
+                }
+                Some(Ok(_)) | None => {}
             }
-            None => StopReason::Dropped,
+            next = reflecting.next().await;
+            if next.is_none() {
+                break;
+            }
+        }
+        match reason {
+            StopReason::Cancelled if closed => StopReason::SinkClosed,
+            reason => reason,
         }
     }
 }
 
 /// Until the queue is closed and drained.
-async fn empty<T: Object, P: Process<T>>(
-    name: &str,
-    queue: &dyn Queue<T>,
-    process: &mut P,
-    reflector: &ReflectorHandle,
-) {
+async fn empty<T: Object, P: Process<T>>(name: &str, queue: &dyn Queue<T>, process: &mut P, parts: &[Part]) {
     let mut synced = false;
-    let mut losses = Losses::default();
+    let mut losses = Losses::new(parts.len());
+    let has_listed = |part: &Part| part.reflector().is_synced();
+    let relist = |source: &str| {
+        for part in parts.iter().filter(|part| has_listed(part)) {
+            part.reflector().relist(ApiError::Panic { operation: "process", source: source.into() });
+        }
+    };
     loop {
         let mut popped = match queue.try_pop_batch(BATCH) {
             Ok(Some(popped)) => popped,
@@ -201,20 +244,17 @@ async fn empty<T: Object, P: Process<T>>(
             Err(_) => return,
         };
         let batch = Batch::of(&popped);
-        if !losses.is_whole_after(batch) {
-            // Not everything up to that version has been processed.
-            popped.set_version(VersionUpdate::NONE);
+        if losses.any() {
+            // Not everything up to the others has been processed.
+            popped.set_versions(losses.reached(&batch, popped.versions()));
         }
         // Called within: it may panic before there is a future.
         match contained(name, async { process.process(popped).await }).await {
-            Ok(()) if losses.processed(batch) => {
-                let source = "a part of the list was lost".into();
-                reflector.relist(ApiError::Panic { operation: "process", source });
-            }
+            Ok(()) if losses.processed(&batch) => relist("something of the list was lost"),
             Ok(()) => {}
             Err(source) => {
-                losses.lost(batch);
-                reflector.relist(ApiError::Panic { operation: "process", source });
+                losses.lost(&batch, |part| parts.get(part).is_some_and(has_listed));
+                relist(&source.to_string());
             }
         }
         if !synced && !losses.any() && queue.has_synced() {
@@ -248,7 +288,7 @@ impl<T: Object, P> fmt::Debug for Controller<T, P> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Controller")
             .field("name", &self.name)
-            .field("reflector", &self.reflector)
+            .field("parts", &self.reflectors.iter().map(|(part, _)| part).collect::<Vec<_>>())
             .finish_non_exhaustive()
     }
 }

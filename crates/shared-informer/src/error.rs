@@ -57,16 +57,30 @@ pub enum Error {
     /// A handler has not finished the initial list: it ended or the deadline passed first.
     #[error(transparent)]
     Handler(ProcessorError),
-    /// An informer with the same name, resource and scope is registered for metrics: every series would be there twice.
+    /// The informer was not given one source for each part.
     #[error(
-        "an informer {informer:?} of {resource:?} with the scope {scope:?} is registered for metrics; \
-         give this one another name, or a scope that says which objects it holds"
+        "the informer {informer:?} has {parts} parts and {sources} sources; give it one source for each part"
+    )]
+    Sources {
+        /// The name of the informer.
+        informer: Arc<str>,
+        /// How many parts there are.
+        parts: u32,
+        /// How many sources were given.
+        sources: usize,
+    },
+    /// An informer with the same name, resource, cluster and scope is registered for metrics: every series would be there twice.
+    #[error(
+        "an informer {informer:?} of {resource:?} with the cluster {cluster:?} and the scope {scope:?} is registered for \
+         metrics; give this one another name, or a scope that says which objects it holds"
     )]
     DuplicateMetrics {
         /// The name of the informer.
         informer: Arc<str>,
         /// Its resource.
         resource: Arc<str>,
+        /// Its cluster; empty if it has none.
+        cluster: Arc<str>,
         /// Its scope; empty if it has none.
         scope: Arc<str>,
     },
@@ -131,13 +145,16 @@ pub enum WaitEnd {
 }
 
 /// How far an informer that has not synced has come.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Reached {
     /// Nobody has started it.
     NotStarted,
-    /// There is no list yet.
-    NoList,
+    /// There is no list yet of these parts.
+    NoList {
+        /// The names of the parts; one empty name for an informer with one source.
+        parts: Vec<Arc<str>>,
+    },
     /// There is a list, which is being processed.
     Processing {
         /// How many deltas are still queued.
@@ -152,9 +169,14 @@ impl fmt::Display for NotSynced {
             WaitEnd::Stopped => "it was stopped",
         };
         write!(f, "the informer {:?} has not synced: {end}, and ", self.informer)?;
-        match self.reached {
+        match &self.reached {
             Reached::NotStarted => f.write_str("it was never started")?,
-            Reached::NoList => f.write_str("there was no list yet")?,
+            Reached::NoList { parts } => {
+                f.write_str("there was no list yet")?;
+                if parts.iter().any(|part| !part.is_empty()) {
+                    write!(f, " of {}", parts.join(", "))?;
+                }
+            }
             Reached::Processing { queued } => write!(f, "{queued} changes were still queued")?,
         }
         f.write_str(&last(&self.last_error))

@@ -2,14 +2,15 @@
 
 use std::fmt;
 use std::pin::pin;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use futures::FutureExt as _;
-use kinformer_core::{KeyRef, Object, ResourceVersion};
+use kinformer_core::{KeyRef, Object, PartId, PartOrKey, ResourceVersion};
 use kinformer_delta_fifo::Queue;
 use kinformer_processor::{EventHandler, EventStream, HandlerBuilder, Registration, SharedProcessor};
-use kinformer_reflector::{Exchange, ListerWatcher, ReflectorHandle, ReflectorOptions, StopReason};
+use kinformer_reflector::{ApiError, ListerWatcher, StopReason};
 use kinformer_store::{IndexFunction, Indexer, Reader, Snapshot};
 use parking_lot::Mutex;
 use tokio::task::JoinHandle;
@@ -23,6 +24,7 @@ use crate::controller::Controller;
 use crate::error::{NotSynced, Reached, WaitEnd};
 use crate::latency::Latency;
 use crate::metrics::InformerMetrics;
+use crate::parts::{Part, Sources};
 
 /// Keeps a store equal to a source, and tells any number of handlers of every change, after the store has it.
 ///
@@ -40,36 +42,33 @@ pub struct SharedIndexInformer<T: Object> {
 pub(crate) struct Inner<T: Object> {
     pub(crate) name: Arc<str>,
     pub(crate) resource: Arc<str>,
+    pub(crate) cluster: Arc<str>,
     pub(crate) scope: Arc<str>,
     pub(crate) indexer: Arc<Indexer<T>>,
     pub(crate) queue: Arc<dyn Queue<T>>,
     pub(crate) processor: SharedProcessor<T>,
     pub(crate) latency: Arc<Latency>,
-    pub(crate) reflector: OnceLock<ReflectorHandle>,
+    pub(crate) parts: Vec<Part>,
     /// What only a run needs, until there is one.
-    startable: Mutex<Option<Startable<T>>>,
+    startable: Mutex<Option<Controller<T, Apply<T>>>>,
+    was_run: AtomicBool,
     grace: Duration,
     synced: CancellationToken,
     pub(crate) stopped: CancellationToken,
 }
 
-struct Startable<T> {
-    source: Arc<dyn ListerWatcher<T>>,
-    exchange: Exchange<T>,
-    options: ReflectorOptions,
-}
-
 /// What a builder gives.
-pub(crate) struct Parts<T: Object> {
+pub(crate) struct Built<T: Object> {
     pub(crate) name: Arc<str>,
     pub(crate) resource: Arc<str>,
+    pub(crate) cluster: Arc<str>,
     pub(crate) scope: Arc<str>,
-    pub(crate) source: Arc<dyn ListerWatcher<T>>,
-    pub(crate) exchange: Exchange<T>,
+    pub(crate) controller: Controller<T, Apply<T>>,
     pub(crate) indexer: Arc<Indexer<T>>,
     pub(crate) queue: Arc<dyn Queue<T>>,
     pub(crate) processor: SharedProcessor<T>,
-    pub(crate) options: ReflectorOptions,
+    pub(crate) latency: Arc<Latency>,
+    pub(crate) synced: CancellationToken,
     pub(crate) grace: Duration,
 }
 
@@ -96,24 +95,42 @@ impl<T: Object> SharedIndexInformer<T> {
 
     /// For an informer with a name, indexes, a transform, resyncs.
     pub fn builder(source: impl ListerWatcher<T> + 'static) -> SharedIndexInformerBuilder<T> {
-        SharedIndexInformerBuilder::new(Arc::new(source))
+        Self::builder_of(Sources::one(source))
     }
 
-    pub(crate) fn from_parts(parts: Parts<T>) -> Self {
-        let Parts { name, resource, scope, source, exchange, indexer, queue, processor, options, grace } =
-            parts;
+    /// As [`Self::builder`], of several sources, each of which brings a part of the objects.
+    pub fn builder_of(sources: Sources<T>) -> SharedIndexInformerBuilder<T> {
+        SharedIndexInformerBuilder::new(sources)
+    }
+
+    pub(crate) fn from_built(built: Built<T>) -> Self {
+        let Built {
+            name,
+            resource,
+            cluster,
+            scope,
+            controller,
+            indexer,
+            queue,
+            processor,
+            latency,
+            synced,
+            grace,
+        } = built;
         let inner = Inner {
             name,
             resource,
+            cluster,
             scope,
             indexer,
             queue,
             processor,
-            latency: Arc::default(),
-            reflector: OnceLock::new(),
-            startable: Mutex::new(Some(Startable { source, exchange, options })),
+            latency,
+            parts: controller.parts(),
+            startable: Mutex::new(Some(controller)),
+            was_run: AtomicBool::new(false),
             grace,
-            synced: CancellationToken::new(),
+            synced,
             stopped: CancellationToken::new(),
         };
         Self { inner: Arc::new(inner) }
@@ -201,8 +218,9 @@ impl<T: Object> SharedIndexInformer<T> {
         Ok(())
     }
 
-    /// Runs the informer until the token is cancelled, in this future and a few tasks that it owns: one for the
-    /// reflector and, if it has handlers, one for each of them and one that wakes them.
+    /// Runs the informer until the token is cancelled, in this future and, if it has handlers, a task for each of them and
+    /// one that wakes them, which this future owns. Without handlers everything happens in this future, which may be
+    /// polled together with those of other informers.
     ///
     /// When the token is cancelled lists and watches end at once, handlers return from the event they are in, and
     /// none of the tasks is left when this returns, within the grace period and without regard to who does not
@@ -213,12 +231,14 @@ impl<T: Object> SharedIndexInformer<T> {
     /// [`Error::Stuck`] at the end: these handlers did not return in time.
     pub async fn run(&self, cancel: CancellationToken) -> Result<(), Error> {
         let inner = &self.inner;
-        let Some(Startable { source, exchange, options }) = inner.startable.lock().take() else {
+        let controller = inner.startable.lock().take();
+        let Some(controller) = controller else {
             return Err(match self.phase() {
                 Phase::Stopped => self.stopped_error(),
                 Phase::NotStarted | Phase::Running => Error::Running { informer: inner.name.clone() },
             });
         };
+        inner.was_run.store(true, Ordering::Relaxed);
         let _stop = StopOnDrop(inner);
 
         // The handlers first: so that the shortest period among them is settled when the reflector starts.
@@ -228,19 +248,7 @@ impl<T: Object> SharedIndexInformer<T> {
         // Polled once, it has started; and since it has, its end ends the handlers, however soon that comes.
         let mut handlers_ended = handlers.as_mut().now_or_never();
         let check = inner.processor.resync_check_period().unwrap_or_default();
-        let options = options.resync_period(check).take_due_resyncs(inner.clone().take_due_resyncs());
-        let apply = Apply {
-            name: inner.name.clone(),
-            indexer: inner.indexer.clone(),
-            processor: inner.processor.clone(),
-            synced: inner.synced.clone(),
-            latency: inner.latency.clone(),
-        };
-        let controller =
-            Controller::with_options(inner.name.clone(), source, inner.queue.clone(), apply, options)
-                .exchange(exchange);
-        let _ = inner.reflector.set(controller.reflector());
-        let mut controlling = pin!(controller.run(cancel));
+        let mut controlling = pin!(controller.resync_period(check).run(cancel));
         let reason = loop {
             tokio::select! {
                 reason = &mut controlling => break reason,
@@ -249,10 +257,9 @@ impl<T: Object> SharedIndexInformer<T> {
         };
         tracing::debug!(informer = %inner.name, ?reason, "informer stopping");
         let ended = match reason {
-            StopReason::Dropped => Err(Error::ReflectorEnded {
-                informer: inner.name.clone(),
-                last_error: inner.reflector.get().and_then(ReflectorHandle::last_error),
-            }),
+            StopReason::Dropped => {
+                Err(Error::ReflectorEnded { informer: inner.name.clone(), last_error: inner.last_error() })
+            }
             _ => Ok(()),
         };
 
@@ -336,26 +343,41 @@ impl<T: Object> SharedIndexInformer<T> {
             .unwrap_or_else(|_| Err(self.not_synced(WaitEnd::DeadlineExceeded)))
     }
 
-    /// Waits until the store reflects at least this version, for example that of one's own write. Cancel-safe.
+    /// Waits until the store reflects at least this version, for example that of one's own write to the object with this
+    /// key, or to an object of this part. Cancel-safe.
     ///
     /// # Errors
-    /// [`Error::VersionNotReached`]: it stopped first, or the versions do not compare; see [`Reader::wait_for`].
-    pub async fn wait_for(&self, version: &ResourceVersion) -> Result<(), Error> {
-        self.inner.indexer.wait_for(version).await.map_err(|source| self.not_reached(source))
+    /// [`Error::VersionNotReached`]: it stopped first, there is no such part, or the versions do not compare; see [`Reader::wait_for`].
+    pub async fn wait_for<'k>(
+        &self,
+        place: impl Into<PartOrKey<'k>>,
+        version: &ResourceVersion,
+    ) -> Result<(), Error> {
+        self.inner.indexer.wait_for(place, version).await.map_err(|source| self.not_reached(source))
     }
 
     /// As [`Self::wait_for`], until a deadline.
     ///
     /// # Errors
     /// As [`Self::wait_for`], and at the deadline.
-    pub async fn wait_for_until(&self, version: &ResourceVersion, deadline: Instant) -> Result<(), Error> {
-        let waited = self.inner.indexer.wait_for_until(version, deadline).await;
+    pub async fn wait_for_until<'k>(
+        &self,
+        place: impl Into<PartOrKey<'k>>,
+        version: &ResourceVersion,
+        deadline: Instant,
+    ) -> Result<(), Error> {
+        let waited = self.inner.indexer.wait_for_until(place, version, deadline).await;
         waited.map_err(|source| self.not_reached(source))
     }
 
-    /// Its reflector as seen from outside, once it was started.
-    pub fn reflector(&self) -> Option<&ReflectorHandle> {
-        self.inner.reflector.get()
+    /// Its parts, by number: one for each source. Each has its own reflector.
+    pub fn parts(&self) -> &[Part] {
+        &self.inner.parts
+    }
+
+    /// The part with this number; [`PartId::ONLY`] of an informer with one source.
+    pub fn part(&self, part: PartId) -> Option<&Part> {
+        self.inner.parts.get(part.number() as usize)
     }
 
     /// Its figures.
@@ -372,15 +394,14 @@ impl<T: Object> SharedIndexInformer<T> {
     }
 
     fn not_synced(&self, end: WaitEnd) -> Error {
-        let reflector = self.inner.reflector.get();
-        let reached = match reflector {
-            None => Reached::NotStarted,
-            Some(reflector) if reflector.is_synced() => {
-                Reached::Processing { queued: self.inner.queue.depth() }
-            }
-            Some(_) => Reached::NoList,
+        let unlisted = self.inner.parts.iter().filter(|part| !part.reflector().is_synced());
+        let unlisted: Vec<Arc<str>> = unlisted.map(|part| part.name().into()).collect();
+        let reached = match self.inner.was_run.load(Ordering::Relaxed) {
+            false => Reached::NotStarted,
+            true if unlisted.is_empty() => Reached::Processing { queued: self.inner.queue.depth() },
+            true => Reached::NoList { parts: unlisted },
         };
-        let last_error = reflector.and_then(ReflectorHandle::last_error);
+        let last_error = self.inner.last_error();
         Error::NotSynced(Box::new(NotSynced { informer: self.inner.name.clone(), end, reached, last_error }))
     }
 }
@@ -390,22 +411,13 @@ impl<T: Object> Inner<T> {
         self.stopped.is_cancelled()
     }
 
-    /// Notes which handlers have become due for a resync, and says whether the queue is to carry one for them.
-    ///
-    /// It has to only if there is nothing queued: the controller looks for due handlers after every batch, and what is
-    /// queued now is popped later. So neither resyncs nor their single deltas pile up in front of a slow store.
-    fn take_due_resyncs(self: Arc<Self>) -> impl Fn() -> bool + Send + Sync + 'static {
-        move || {
-            if !self.processor.mark_due_handlers() {
-                return false;
-            }
-            if self.synced.is_cancelled() && !self.indexer.is_empty() {
-                return self.queue.depth() == 0;
-            }
-            // There is nothing to resync, or not all of the first list: this time they receive none.
-            let _ = self.processor.take_due_handlers();
-            false
-        }
+    /// The last error of a list or a watch: of a part that has not listed, if there is any such error.
+    fn last_error(&self) -> Option<Arc<ApiError>> {
+        let errors = |listed: bool| {
+            let parts = self.parts.iter().filter(move |part| part.reflector().is_synced() == listed);
+            parts.filter_map(|part| part.reflector().last_error())
+        };
+        errors(false).next().or_else(|| errors(true).next())
     }
 }
 
@@ -432,7 +444,7 @@ impl<T: Object> fmt::Debug for SharedIndexInformer<T> {
             .field("name", &self.inner.name)
             .field("phase", &self.phase())
             .field("objects", &self.inner.indexer.len())
-            .field("resource_version", &self.inner.indexer.resource_version())
+            .field("resource_versions", &self.inner.indexer.resource_versions())
             .finish_non_exhaustive()
     }
 }

@@ -59,8 +59,10 @@ mod latency;
 mod losses;
 mod metrics;
 mod objects;
+mod parts;
 #[cfg(feature = "prometheus")]
 pub mod prometheus;
+mod resyncs;
 mod reuse;
 
 pub use builder::{QueueKind, QueueParts, SharedIndexInformerBuilder};
@@ -69,3 +71,4 @@ pub use error::{Error, NotSynced, Reached, WaitEnd};
 pub use informer::{Phase, SharedIndexInformer};
 pub use latency::LatencySummary;
 pub use metrics::InformerMetrics;
+pub use parts::{Part, Sources};

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use kinformer_core::{Object, ResourceVersion};
+use kinformer_core::{Object, Versions};
 use kinformer_delta_fifo::Stats;
 use kinformer_processor::HandlerStats;
-use kinformer_reflector::{ReflectorHandle, Statistics};
+use kinformer_reflector::Statistics;
 
 use crate::informer::Inner;
 use crate::latency::LatencySummary;
@@ -20,17 +20,19 @@ pub struct InformerMetrics {
     pub name: Arc<str>,
     /// What it is about.
     pub resource: Arc<str>,
+    /// The cluster of its objects; empty if it was not named.
+    pub cluster: Arc<str>,
     /// Which of the resource's objects it holds; empty for all.
     pub scope: Arc<str>,
     /// How many objects the store holds.
     pub objects: usize,
-    /// The newest version that the store reflects.
-    pub resource_version: ResourceVersion,
+    /// The version of each part that the store reflects.
+    pub resource_versions: Versions,
     /// What waits between the reflector and the store.
     pub queue: Stats,
     /// How long batches took from the queue to the handlers' log.
     pub processing: LatencySummary,
-    /// Lists, watches, relists, restarts of watches, objects that did not decode.
+    /// Lists, watches, relists, restarts of watches, objects that did not decode: of all parts together.
     pub reflector: Statistics,
     /// How each handler is doing.
     pub handlers: Vec<HandlerStats>,
@@ -42,12 +44,13 @@ impl<T: Object> Inner<T> {
         InformerMetrics {
             name: self.name.clone(),
             resource: self.resource.clone(),
+            cluster: self.cluster.clone(),
             scope: self.scope.clone(),
             objects: snapshot.len(),
-            resource_version: snapshot.resource_version().clone(),
+            resource_versions: snapshot.resource_versions().clone(),
             queue: self.queue.stats(),
             processing: self.latency.summary(),
-            reflector: self.reflector.get().map(ReflectorHandle::statistics).unwrap_or_default(),
+            reflector: self.parts.iter().map(|part| part.reflector().statistics()).sum(),
             handlers: self.processor.stats(),
         }
     }

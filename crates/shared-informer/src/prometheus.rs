@@ -18,8 +18,8 @@ use tokio_util::sync::CancellationToken;
 use crate::informer::Inner;
 use crate::{Error, InformerMetrics, SharedIndexInformer};
 
-/// Shows the [metrics](SharedIndexInformer::metrics) of informers, by `name`, `resource` and, where an informer has one,
-/// `scope`, whenever they are asked for. Those of an informer vanish when it has stopped or was dropped; nothing is
+/// Shows the [metrics](SharedIndexInformer::metrics) of informers, by `name`, `resource` and, where an informer has
+/// them, `cluster` and `scope`, whenever they are asked for. Those of an informer vanish when it has stopped or was dropped; nothing is
 /// kept. Handlers of one name are shown as one: their queues and panics together, the longest lag.
 ///
 /// Cheap to clone; register one clone and add informers to another.
@@ -51,6 +51,7 @@ pub struct InformerCollector {
 struct Identity {
     name: Arc<str>,
     resource: Arc<str>,
+    cluster: Arc<str>,
     scope: Arc<str>,
 }
 
@@ -86,7 +87,7 @@ impl InformerCollector {
     /// Adds an informer, without keeping it alive. Added twice it is there once.
     ///
     /// # Errors
-    /// [`Error::DuplicateMetrics`]: another informer with the same name, resource and
+    /// [`Error::DuplicateMetrics`]: another informer with the same name, resource, cluster and
     /// [scope](crate::SharedIndexInformerBuilder::scope) was added and has neither stopped nor been dropped. Nothing
     /// has changed.
     ///
@@ -98,6 +99,7 @@ impl InformerCollector {
         let identity = Identity {
             name: inner.name.clone(),
             resource: inner.resource.clone(),
+            cluster: inner.cluster.clone(),
             scope: inner.scope.clone(),
         };
         let mut informers = self.informers.lock();
@@ -109,8 +111,8 @@ impl InformerCollector {
             }
             Place::Occupied(place) if Weak::ptr_eq(&place.get().informer, &new.informer) => Ok(()),
             Place::Occupied(place) => {
-                let Identity { name, resource, scope } = place.key().clone();
-                Err(Error::DuplicateMetrics { informer: name, resource, scope })
+                let Identity { name, resource, cluster, scope } = place.key().clone();
+                Err(Error::DuplicateMetrics { informer: name, resource, cluster, scope })
             }
         }
     }
@@ -125,10 +127,11 @@ impl InformerCollector {
 
 /// What all series of an informer are labelled with, and what some are beside it.
 fn labels(metrics: &InformerMetrics, more: Option<(&'static str, &str)>) -> Vec<(&'static str, String)> {
-    let scope = (!metrics.scope.is_empty()).then_some(("scope", &*metrics.scope));
+    let optional = [("cluster", &*metrics.cluster), ("scope", &*metrics.scope)];
+    let optional = optional.into_iter().filter(|(_, value)| !value.is_empty());
     [("name", &*metrics.name), ("resource", &*metrics.resource)]
         .into_iter()
-        .chain(scope)
+        .chain(optional)
         .chain(more)
         .map(|(label, value)| (label, value.to_owned()))
         .collect()
@@ -149,8 +152,8 @@ const GAUGES: [Figure; 4] = [
     ),
     (
         "informer_store_resource_version",
-        "The newest resource version that the store reflects, where versions are numbers",
-        |metrics| metrics.resource_version.to_string().parse().ok(),
+        "The resource version that the store reflects, the lowest of its parts, where versions are numbers",
+        |metrics| metrics.resource_versions.lowest().to_string().parse().ok(),
     ),
 ];
 

@@ -11,7 +11,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use common::{HOUR, QUEUES};
 use futures::StreamExt as _;
-use kinformer_core::{KeyRef, Labels, Object, ResourceVersion, Tombstone};
+use kinformer_core::{KeyRef, Labels, Object, PartId, ResourceVersion, Tombstone};
 use kinformer_processor::{Buffer, Event};
 use kinformer_reflector::{
     ApiError, List, ListOptions, ListerWatcher, WatchEvent, WatchListMode, WatchListSupport, WatchOptions,
@@ -214,7 +214,7 @@ async fn play(case: Case) -> usize {
         Operation::Delete => ["a", "b"].iter().for_each(|name| _ = items.delete(KeyRef::named(name))),
     }
     let last = items.apply(Item::of("z", 0, 3));
-    informer.wait_for_until(&last.into(), Instant::now() + HOUR).await.unwrap();
+    informer.wait_for_until(PartId::ONLY, &last.into(), Instant::now() + HOUR).await.unwrap();
     tokio::time::sleep(Duration::from_secs(1)).await;
 
     // Of an object that always panics nothing can be demanded, and where its key cannot be read nothing of a list

@@ -8,7 +8,7 @@ use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use common::{HOUR, Running, Seen, tasks_fall_to};
-use kinformer_core::Transform;
+use kinformer_core::{PartId, Transform};
 use kinformer_processor::Event;
 use kinformer_reflector::{ApiError, Status};
 use kinformer_shared_informer::{Error, QueueKind, SharedIndexInformer, SharedIndexInformerBuilder};
@@ -239,7 +239,7 @@ async fn a_transform_that_changes_the_key_leaves_the_object_out() {
         let running = Running::start(informer.clone()).await;
         seen.wait(|view| view.map.len() == 1).await;
         let last = source.apply(Item::of(&format!("{queue:?}/renamed"), 0, 2));
-        informer.wait_for_until(&last.into(), soon()).await.unwrap();
+        informer.wait_for_until(PartId::ONLY, &last.into(), soon()).await.unwrap();
         let left: Vec<_> = informer.store().keys().iter().map(ToString::to_string).collect();
         assert_eq!(left, [format!("{queue:?}/good")]);
         assert_eq!(seen.texts(), [format!("add {queue:?}/good 1 initial")]);

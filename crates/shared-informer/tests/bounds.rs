@@ -24,7 +24,7 @@ assert_impl_all!(Error: Send, Sync, Clone, std::error::Error);
 assert_impl_all!(NotSynced: Send, Sync, Clone, std::error::Error);
 assert_impl_all!(Phase: Send, Sync, Copy, Eq, std::hash::Hash, Debug);
 assert_impl_all!(QueueKind: Send, Sync, Copy, Eq, std::hash::Hash, Debug, Default);
-assert_impl_all!(Reached: Send, Sync, Copy, Eq, std::hash::Hash, Debug);
+assert_impl_all!(Reached: Send, Sync, Clone, Eq, std::hash::Hash, Debug);
 assert_impl_all!(WaitEnd: Send, Sync, Copy, Eq, std::hash::Hash, Debug);
 
 fn is_send<V: Send>(value: V) -> V {

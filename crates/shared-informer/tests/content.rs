@@ -10,7 +10,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use common::{HOUR, QUEUES};
 use futures::StreamExt as _;
-use kinformer_core::{KeyRef, Object, ResourceVersion, Transform};
+use kinformer_core::{KeyRef, Object, PartId, ResourceVersion, Transform};
 use kinformer_processor::{Buffer, Event};
 use kinformer_reflector::{
     ApiError, List, ListOptions, ListerWatcher, WatchEvent, WatchListMode, WatchListSupport, WatchOptions,
@@ -159,7 +159,7 @@ impl Running {
     /// Everything written so far has been delivered.
     async fn settle(&self) {
         let version = self.source.items.version();
-        self.informer.wait_for_until(&version.into(), Instant::now() + HOUR).await.unwrap();
+        self.informer.wait_for_until(PartId::ONLY, &version.into(), Instant::now() + HOUR).await.unwrap();
         tokio::time::sleep(Duration::from_secs(60)).await;
     }
 

@@ -39,7 +39,8 @@ async fn a_controller_needs_no_store() {
     let ((deltas, mut got), (synced, is_synced)) = (mpsc::channel(16), oneshot::channel());
     let queue = queue();
     let controller = Controller::new("items", source.clone(), queue.clone(), Forward(deltas, Some(synced)));
-    let reflector = controller.reflector();
+    let [part] = &controller.parts()[..] else { panic!("one source") };
+    let reflector = part.reflector().clone();
     let cancel = CancellationToken::new();
     let running = tokio::spawn(controller.run(cancel.clone()));
 

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use common::{HOUR, Map, QUEUES, Running, Seen, server, stored};
-use kinformer_core::{KeyRef, Tombstone, Transform};
+use kinformer_core::{KeyRef, PartId, Tombstone, Transform};
 use kinformer_processor::{Buffer, Event};
 use kinformer_reflector::{ApiError, Status};
 use kinformer_shared_informer::{
@@ -68,7 +68,8 @@ async fn whoever_hears_of_a_state_finds_it_or_a_later_one_in_store_and_index() {
                         }
                         // Deleted since: then the store is at a later version.
                         None => {
-                            snapshot.resource_version().to_string().parse::<u64>().unwrap() > object.version
+                            snapshot.resource_versions().lowest().to_string().parse::<u64>().unwrap()
+                                > object.version
                         }
                     },
                     _ => unreachable!("not known to this test"),
@@ -182,7 +183,7 @@ async fn the_store_ends_up_equal_to_the_server_whatever_disconnects() {
             source.apply(Item::of("ns/3", 0, 3));
             fault(&source);
             let last = source.apply(Item::of("ns/9", 0, 9));
-            informer.wait_for(&last.into()).await.unwrap();
+            informer.wait_for(PartId::ONLY, &last.into()).await.unwrap();
             let expected = server(&source);
             assert_eq!(stored(&informer), expected, "{queue:?}, fault {number}");
             seen.wait(|view| view.map == expected).await;
@@ -238,7 +239,7 @@ async fn a_relist_tells_of_what_has_changed_and_of_what_is_gone_only() {
         let lists = informer.metrics().reflector.relists;
         source.break_watches(|| ApiError::expired("compacted"));
         let last = source.apply(Item::of("d", 0, 1));
-        informer.wait_for(&last.into()).await.unwrap();
+        informer.wait_for(PartId::ONLY, &last.into()).await.unwrap();
         without.wait(|view| !view.texts.is_empty()).await;
         assert!(informer.metrics().reflector.relists > lists);
         assert_eq!(without.take(), ["add d 1"], "{queue:?}");
@@ -249,7 +250,7 @@ async fn a_relist_tells_of_what_has_changed_and_of_what_is_gone_only() {
         source.apply(Item::of("b", 0, 2));
         let last = source.apply(Item::of("e", 0, 1));
         source.compact();
-        informer.wait_for(&last.into()).await.unwrap();
+        informer.wait_for(PartId::ONLY, &last.into()).await.unwrap();
         without.wait(|view| view.texts.len() >= 3).await;
         let mut heard = without.take();
         heard.sort();
@@ -345,6 +346,11 @@ async fn store_and_handlers_see_what_the_transform_gives() {
     }
 }
 
+/// Of an informer with one source.
+fn no_list() -> Reached {
+    Reached::NoList { parts: vec!["".into()] }
+}
+
 fn not_synced(error: Error) -> NotSynced {
     match error {
         Error::NotSynced(not_synced) => *not_synced,
@@ -364,7 +370,7 @@ async fn whoever_waits_in_vain_for_the_sync_is_told_why() {
         "the informer \"items\" has not synced: the deadline passed, and it was never started"
     );
     let why = not_synced(error);
-    assert_eq!((why.end, why.reached), (WaitEnd::DeadlineExceeded, Reached::NotStarted));
+    assert_eq!((why.end, why.reached.clone()), (WaitEnd::DeadlineExceeded, Reached::NotStarted));
 
     (0..1000).for_each(|_| source.fail_next_list(internal()));
     let running = Running::start_only(informer.clone());
@@ -372,7 +378,7 @@ async fn whoever_waits_in_vain_for_the_sync_is_told_why() {
     let text = error.to_string();
     assert!(text.contains("\"items\"") && text.contains("the disk is full"), "{text}");
     let why = not_synced(error);
-    assert_eq!((why.end, why.reached), (WaitEnd::DeadlineExceeded, Reached::NoList));
+    assert_eq!((why.end, &why.reached), (WaitEnd::DeadlineExceeded, &no_list()));
     assert!(why.last_error.is_some());
     assert!(!informer.has_synced());
 
@@ -382,7 +388,7 @@ async fn whoever_waits_in_vain_for_the_sync_is_told_why() {
     });
     running.stop().await.unwrap();
     let why = not_synced(waits.await.unwrap().unwrap_err());
-    assert_eq!((why.end, why.reached), (WaitEnd::Stopped, Reached::NoList));
+    assert_eq!((why.end, &why.reached), (WaitEnd::Stopped, &no_list()));
     assert!(why.to_string().contains("the disk is full"), "{why}");
 }
 

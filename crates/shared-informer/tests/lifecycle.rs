@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use common::{Running, Seen, tasks_fall_to};
 use futures::StreamExt as _;
-use kinformer_core::KeyRef;
+use kinformer_core::{KeyRef, PartId};
 use kinformer_processor::{Buffer, Event};
 use kinformer_shared_informer::{Error, Phase, SharedIndexInformer};
 use kinformer_store::Error as StoreError;
@@ -69,12 +69,16 @@ async fn an_informer_starts_syncs_and_stops_for_all_to_see() {
     source.apply(Item::of("kettle", 0, 1));
     let informer = informer(&source);
     assert_eq!((informer.phase(), informer.has_synced()), (Phase::NotStarted, false));
-    assert!(informer.reflector().is_none());
+    let [part] = informer.parts() else { panic!("one source") };
+    assert_eq!(
+        (part.id(), part.name(), part.reflector().state()),
+        (PartId::ONLY, "", kinformer_reflector::ReflectorState::Idle)
+    );
     let registration = informer.add_handler(|_: &Event<Arc<Item>>| {}).unwrap();
 
     let running = Running::start(informer.clone()).await;
     assert_eq!((informer.phase(), informer.has_synced()), (Phase::Running, true));
-    assert!(informer.reflector().is_some());
+    assert!(part.reflector().is_synced());
     let second = informer.run(CancellationToken::new()).await;
     assert!(matches!(&second, Err(Error::Running { informer }) if &**informer == "items"), "{second:?}");
     assert_eq!(informer.phase(), Phase::Running, "the second run has ended nothing");
@@ -86,7 +90,10 @@ async fn an_informer_starts_syncs_and_stops_for_all_to_see() {
     assert!(matches!(&again, Err(Error::Stopped { informer }) if &**informer == "items"), "{again:?}");
     refuses_handlers(&informer);
     assert!(informer.get(KeyRef::named("kettle")).is_some(), "the store can still be read");
-    assert!(informer.wait_for(&9999.into()).await.is_err(), "nobody waits for what will not come");
+    assert!(
+        informer.wait_for(PartId::ONLY, &9999.into()).await.is_err(),
+        "nobody waits for what will not come"
+    );
     assert!(registration.is_removed());
     registration.remove().await;
     informer.wait_for_sync().await.unwrap();
@@ -115,10 +122,10 @@ async fn every_error_names_the_informer_and_has_its_cause() {
     let informer = informer(&source);
     let running = Running::start(informer.clone()).await;
     let soon = Instant::now() + Duration::from_secs(1);
-    let late = informer.wait_for_until(&9999.into(), soon).await.unwrap_err();
-    let unknown = informer.wait_for(&"x".into()).await.unwrap_err();
+    let late = informer.wait_for_until(PartId::ONLY, &9999.into(), soon).await.unwrap_err();
+    let unknown = informer.wait_for(PartId::ONLY, &"x".into()).await.unwrap_err();
     running.stop().await.unwrap();
-    let ended = informer.wait_for(&9999.into()).await.unwrap_err();
+    let ended = informer.wait_for(PartId::ONLY, &9999.into()).await.unwrap_err();
     let errors = [late, unknown, ended];
     assert_eq!(errors.each_ref().map(cause), ["deadline", "incomparable", "stopped"]);
     assert!(errors.iter().all(|error| std::error::Error::source(error).is_some()));

@@ -4,6 +4,7 @@
 mod common;
 
 use common::Running;
+use kinformer_core::PartId;
 use kinformer_processor::Event;
 use kinformer_reflector::{ApiError, DecodeError, List, Status};
 use kinformer_shared_informer::SharedIndexInformer;
@@ -28,10 +29,10 @@ async fn eventful() -> (Running, FakeSource<Item>) {
     let running = Running::start(informer).await;
     source.break_watches(|| Status::new(500, "InternalError", "the disk is full").into());
     let version = source.apply(Item::of("kettle", 0, 2));
-    running.informer.wait_for(&version.into()).await.unwrap();
+    running.informer.wait_for(PartId::ONLY, &version.into()).await.unwrap();
     source.break_watches(|| ApiError::expired("compacted"));
     let version = source.apply(Item::of("toaster", 0, 2));
-    running.informer.wait_for(&version.into()).await.unwrap();
+    running.informer.wait_for(PartId::ONLY, &version.into()).await.unwrap();
     // So that the batch was counted and the handlers have been told.
     tokio::time::sleep(common::HOUR).await;
     (running, source)
@@ -44,7 +45,7 @@ async fn an_informer_says_what_it_has_done() {
     let metrics = running.informer.metrics();
     assert_eq!((&*metrics.name, &*metrics.resource), ("items", "items.test"));
     assert_eq!(metrics.objects, 2);
-    assert_eq!(metrics.resource_version, source.version().into());
+    assert_eq!(metrics.resource_versions.lowest(), source.version().into());
     assert_eq!(metrics.queue.depth, 0);
     assert!(metrics.processing.count >= 3, "{:?}", metrics.processing);
     let counted: u64 = metrics.processing.buckets.iter().map(|(_, count)| count).sum();
@@ -88,7 +89,7 @@ async fn a_degraded_informer_says_so_and_deletes_only_what_the_watch_says() {
         seen.wait(|view| view.map.contains_key("pan")).await;
         seen.wait(|view| !view.map.contains_key("toaster")).await;
         assert_eq!(running.informer.store().keys().len(), 2, "{queue:?}: the kettle may be one of the two");
-        let reflector = running.informer.reflector().unwrap();
+        let reflector = running.informer.part(PartId::ONLY).unwrap().reflector();
         assert_eq!(running.informer.metrics().reflector.unreadable_items, 2);
         let error = reflector.degraded().unwrap();
         assert!(matches!(&*error, ApiError::IncompleteList { unreadable: 2, .. }), "{error}");
@@ -198,8 +199,8 @@ async fn no_series_is_on_a_page_twice() {
     collector.add(&first.informer).unwrap();
     let refused = collector.add(&second).unwrap_err();
     assert!(
-        matches!(&refused, Error::DuplicateMetrics { informer, resource, scope }
-            if (&**informer, &**resource, &**scope) == ("items", "items.test", "")),
+        matches!(&refused, Error::DuplicateMetrics { informer, resource, cluster, scope }
+            if (&**informer, &**resource, &**cluster, &**scope) == ("items", "items.test", "", "")),
         "{refused:?}"
     );
     let text = refused.to_string();

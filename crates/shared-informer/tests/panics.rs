@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use async_trait::async_trait;
 use common::{HOUR, Running, Seen};
+use kinformer_core::PartId;
 use kinformer_delta_fifo::{DeltaFifo, Popped, Queue, RealFifo};
 use kinformer_reflector::{
     ApiError, List, ListOptions, ListerWatcher, ReflectorState, Status, StopReason, WatchListSupport,
@@ -69,7 +70,7 @@ impl Process<Item> for Store {
     async fn process(&mut self, mut popped: Popped<Item>) {
         self.batches += 1;
         assert!(!self.lost.contains(&self.batches), "batch {} is lost", self.batches);
-        let applied = self.indexer.apply_at(popped.take(), popped.version());
+        let applied = self.indexer.apply_at(popped.take(), popped.versions());
         applied.report.into_result().unwrap();
     }
 
@@ -97,11 +98,11 @@ async fn a_first_list_that_was_lost_is_listed_again_before_the_controller_has_sy
             let store =
                 Store { indexer: indexer.clone(), lost: lost.clone(), batches: 0, synced: synced.clone() };
             let controller = Controller::new("loses", source.clone(), queue, store);
-            let reflector = controller.reflector();
+            let reflector = controller.parts()[0].reflector().clone();
             let cancel = CancellationToken::new();
             let running = tokio::spawn(controller.run(cancel.clone()));
             let last = source.apply(Item::of("later", 0, 1));
-            indexer.wait_for_until(&last.into(), Instant::now() + HOUR).await.unwrap();
+            indexer.wait_for_until(PartId::ONLY, &last.into(), Instant::now() + HOUR).await.unwrap();
             tokio::time::sleep(HOUR).await;
             assert_eq!(indexer.len(), 301, "queue {kind}, lost {lost:?}");
             let synced = synced.lock().clone().unwrap();
@@ -139,7 +140,7 @@ async fn a_subscriber_that_panics_loses_nothing() {
         let running = Running::start_only(informer.clone());
         informer.wait_for_sync_until(Instant::now() + HOUR).await.unwrap();
         let last = source.apply(Item::of("bad", 0, 2));
-        informer.wait_for_until(&last.into(), Instant::now() + HOUR).await.unwrap();
+        informer.wait_for_until(PartId::ONLY, &last.into(), Instant::now() + HOUR).await.unwrap();
         seen.wait_for_version(last).await;
         assert_eq!(common::stored(&informer), common::server(&source), "{queue:?}");
         assert_eq!(seen.view().map, common::server(&source), "{queue:?}");
@@ -165,7 +166,7 @@ async fn an_informer_whose_reflector_has_ended_says_so() {
         let Err(error @ Error::ReflectorEnded { .. }) = ended else { panic!("{queue:?}: {ended:?}") };
         assert!(error.to_string().contains("left alone"), "{error}");
         assert_eq!(informer.phase(), Phase::Stopped);
-        let state = informer.reflector().unwrap().state();
+        let state = informer.parts()[0].reflector().state();
         assert_eq!(state, ReflectorState::Stopped(StopReason::Dropped));
     }
 }

@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use futures::StreamExt;
 use kinformer_core::{
-    Delta, Deltas, Error as SinkError, KeyRef, Object, ReadyFuture, Report, ResourceVersion, Sink, Tombstone,
-    Transform, VersionUpdate,
+    Delta, Deltas, Error as SinkError, KeyRef, Object, PartId, ReadyFuture, Report, ResourceVersion, Sink,
+    Tombstone, Transform, VersionUpdate,
 };
 use kinformer_delta_fifo::{Bound, BoxFuture, Error, Popped, Queue, Stats};
 use kinformer_processor::Event;
@@ -79,7 +79,7 @@ impl<T: Object> Plain<T> {
 fn version<T: Object>(delta: &Delta<T>) -> VersionUpdate {
     match delta {
         Delta::ReplacedAll(list) => VersionUpdate::Set(list.resource_version.clone()),
-        Delta::Bookmark(version) => VersionUpdate::Advance(version.clone()),
+        Delta::Bookmark { resource_version: version, .. } => VersionUpdate::Advance(version.clone()),
         delta => delta
             .object()
             .map_or(VersionUpdate::NONE, |object| VersionUpdate::Advance(object.resource_version())),
@@ -214,7 +214,7 @@ async fn an_informer_works_with_a_queue_of_the_users_own() {
         source.apply(Item::of("a", 0, value));
     }
     let last = source.apply(Item::of("c", 0, 7));
-    informer.wait_for(&last.into()).await.unwrap();
+    informer.wait_for(PartId::ONLY, &last.into()).await.unwrap();
 
     let mut kinds = Vec::new();
     while let Some(event) = events.next().await {
@@ -231,7 +231,7 @@ async fn an_informer_works_with_a_queue_of_the_users_own() {
     let mut items: Vec<_> = informer.snapshot().iter().map(|item| (item.name.clone(), item.value)).collect();
     items.sort();
     assert_eq!(items, [("a".into(), 119), ("b".into(), 101), ("c".into(), 107)]);
-    assert_eq!(informer.store().resource_version(), ResourceVersion::from(last));
+    assert_eq!(informer.store().resource_versions().lowest(), ResourceVersion::from(last));
     assert_eq!((made.load(Ordering::Relaxed), informer.metrics().queue.depth), (1, 0));
     assert!(informer.metrics().queue.popped > 0);
     cancel.cancel();

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use async_trait::async_trait;
 use futures::StreamExt;
-use kinformer_core::{KeyRef, Object, ResourceVersion, Transform};
+use kinformer_core::{KeyRef, Object, PartId, ResourceVersion, Transform};
 use kinformer_reflector::{
     ApiError, List, ListOptions, ListerWatcher, WatchEvent, WatchListMode, WatchListSupport, WatchOptions,
     WatchStream,
@@ -143,7 +143,7 @@ async fn relisted(
     source.apply(thing("thing-1", Some("another"), &alive));
     let last = source.apply(thing("thing-2", uid, &alive));
     source.compact();
-    informer.wait_for(&last.into()).await.unwrap();
+    informer.wait_for(PartId::ONLY, &last.into()).await.unwrap();
     let most = alive.most.load(Ordering::Relaxed);
     assert_eq!(informer.metrics().reflector.relists, 1);
     let after = informer.snapshot();

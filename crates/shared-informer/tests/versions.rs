@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use common::{HOUR, Map, QUEUES, Running, server, stored};
-use kinformer_core::KeyRef;
+use kinformer_core::{KeyRef, PartId};
 use kinformer_processor::Event;
 use kinformer_reflector::{ApiError, List, ReflectorState, StopReason, WatchListMode};
 use kinformer_shared_informer::{Phase, QueueKind, SharedIndexInformer};
@@ -62,7 +62,7 @@ async fn informer(
         .unwrap();
     let heard = Heard::of(&informer);
     let running = Running::start(informer.clone()).await;
-    let reflector = informer.reflector().unwrap();
+    let reflector = informer.part(PartId::ONLY).unwrap().reflector().clone();
     reflector.state_where(|state| matches!(state, ReflectorState::Watching { .. })).await;
     (informer, heard, running)
 }
@@ -116,8 +116,12 @@ async fn after_the_restore_of_an_older_state_store_and_handlers_end_up_as_the_se
             source.restore(&backup);
             heard.equals(&source).await;
             assert_eq!(stored(&informer), server(&source), "{queue:?} {mode:?}");
-            informer.wait_for(&source.version().into()).await.unwrap();
-            assert_eq!(informer.metrics().resource_version, source.version().into(), "{queue:?} {mode:?}");
+            informer.wait_for(PartId::ONLY, &source.version().into()).await.unwrap();
+            assert_eq!(
+                informer.metrics().resource_versions.lowest(),
+                source.version().into(),
+                "{queue:?} {mode:?}"
+            );
             assert_eq!(informer.metrics().reflector.versions_went_back, 1);
             // Also what is written at versions that were seen in the state before.
             source.apply(Item::of("a", 0, 3));
@@ -146,7 +150,7 @@ fn a_runtime_that_is_dropped_during_a_relist_leaves_the_store_as_it_was() {
         before
     });
     assert_eq!(source.texts()[2..], ["list 7"]);
-    let reflector = informer.reflector().unwrap();
+    let reflector = informer.parts()[0].reflector().clone();
     assert!(matches!(reflector.state(), ReflectorState::Listing { .. }), "{:?}", reflector.state());
     drop(runtime);
     assert_eq!(reflector.state(), ReflectorState::Stopped(StopReason::Dropped));

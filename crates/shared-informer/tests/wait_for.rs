@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use common::{HOUR, QUEUES, Running};
-use kinformer_core::{KeyRef, Object as _, Transform};
+use kinformer_core::{KeyRef, Object as _, PartId, Transform};
 use kinformer_delta_fifo::Bound;
 use kinformer_processor::{Buffer, Event};
 use kinformer_reflector::ApiError;
@@ -110,7 +110,7 @@ async fn history(queue: QueueKind, bound: Bound, initial: u8, steps: Vec<Step>) 
         let (informer, written) = (informer.clone(), written.clone());
         waits.spawn(async move {
             let deadline = Instant::now() + HOUR;
-            informer.wait_for_until(&version.into(), deadline).await.unwrap();
+            informer.wait_for_until(PartId::ONLY, &version.into(), deadline).await.unwrap();
             written.check(&informer, version);
         });
     };
@@ -175,9 +175,9 @@ async fn the_version_of_a_list_is_there_when_all_of_it_is() {
         let slow = |_: Event<Arc<Item>>| tokio::time::sleep(Duration::from_millis(3));
         informer.handler().buffer(Buffer::BackPressure(1)).add_async(slow).unwrap();
         let running = Running::start_only(informer.clone());
-        informer.wait_for(&last.into()).await.unwrap();
+        informer.wait_for(PartId::ONLY, &last.into()).await.unwrap();
         assert_eq!(informer.snapshot().len(), 205, "{queue:?}");
-        assert_eq!(informer.snapshot().resource_version(), &last.into());
+        assert_eq!(informer.snapshot().resource_versions().lowest(), last.into());
         running.stop().await.unwrap();
     }
 }
@@ -206,7 +206,7 @@ async fn a_write_whose_object_is_not_stored_is_waited_for_as_any_other() {
             let running = Running::start(informer.clone()).await;
             let waited = async |version: u64, what: &str| {
                 let deadline = Instant::now() + Duration::from_secs(60);
-                let end = informer.wait_for_until(&version.into(), deadline).await;
+                let end = informer.wait_for_until(PartId::ONLY, &version.into(), deadline).await;
                 assert!(end.is_ok(), "{queue:?} {bound:?} {what}: {end:?}");
             };
             waited(source.apply(Item::of("fails", 0, 2)), "a transform that fails").await;

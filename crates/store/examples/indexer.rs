@@ -42,7 +42,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     ] {
         pods.add(pod)?.into_result()?;
     }
-    println!("{} pods at version {}", pods.len(), pods.resource_version());
+    println!("{} pods at version {}", pods.len(), pods.resource_versions().lowest());
 
     let snapshot = pods.snapshot();
     let mut keys: Vec<_> = snapshot.by_index("app", "web")?.map(|pod| pod.key().to_string()).collect();

@@ -46,6 +46,14 @@ pub enum Error {
         /// Where the store stood.
         reached: ResourceVersion,
     },
+    /// There is no such part, or the part does not follow from the key.
+    #[error("{place} names none of the {parts} parts of the store")]
+    NoPart {
+        /// The part or the key that was named.
+        place: String,
+        /// How many parts there are.
+        parts: u32,
+    },
     /// Something is wrong with an object.
     #[error(transparent)]
     Core(#[from] kinformer_core::Error),

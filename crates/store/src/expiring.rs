@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use kinformer_core::{
     Delta, Deltas, Error, KeyRef, KnownObjects, Labels, Object, ObjectKey, Replacement, Report,
-    ResourceVersion, Sink, contain,
+    ResourceVersion, Sink, Versions, contain,
 };
 use tokio::time::Instant;
 
@@ -75,12 +75,12 @@ fn entry<T: Object>(delta: Delta<T>) -> Delta<Entry<T>> {
         Delta::Replaced(object) => Delta::Replaced(Entry::now(object)),
         Delta::Deleted(tombstone) => Delta::Deleted(tombstone.map(Entry::now)),
         Delta::ReplacedAll(list) => {
-            let Replacement { objects, resource_version, undelivered, unreadable, .. } = *list;
+            let Replacement { part, objects, resource_version, undelivered, unreadable, .. } = *list;
             let entries = objects.into_iter().map(Entry::now).collect();
-            let list = Replacement::new(entries, resource_version).undelivered(undelivered);
+            let list = Replacement::new(entries, resource_version).part(part).undelivered(undelivered);
             Delta::ReplacedAll(Box::new(list.unreadable(unreadable)))
         }
-        Delta::Bookmark(version) => Delta::Bookmark(version),
+        Delta::Bookmark { part, resource_version } => Delta::Bookmark { part, resource_version },
         // A resync writes nothing, so that it makes no entry young again.
         _ => Delta::SyncAll,
     }
@@ -167,8 +167,8 @@ impl<T: Object> Store<T> for ExpiringStore<T> {
         self.all_alive().iter().map(|entry| entry.object.clone()).collect()
     }
 
-    fn resource_version(&self) -> ResourceVersion {
-        self.entries.resource_version()
+    fn resource_versions(&self) -> Versions {
+        self.entries.resource_versions()
     }
 
     /// O(n): it looks at the age of each.

@@ -5,8 +5,8 @@ use std::ops::Deref;
 use std::sync::Arc;
 
 use kinformer_core::{
-    Deltas, KeyRef, KnownObjects, Object, ObjectKey, Report, ResourceVersion, Sink, Transform, VersionUpdate,
-    contain,
+    Deltas, KeyRef, KnownObjects, Object, ObjectKey, Parts, Report, ResourceVersion, Sink, Transform,
+    VersionUpdate, VersionUpdates, Versions, contain,
 };
 
 use crate::index::Hasher;
@@ -26,7 +26,8 @@ use crate::{Error, Reader, Store};
 ///
 /// The store's resource version is that of the newest change it reflects: a replace sets it, as does anything
 /// that cannot be compared with it; everything else only moves it forward, and what has no version leaves
-/// it as it is.
+/// it as it is. A store that is [divided into parts](IndexerBuilder::parts) has a version for each part, and a replace is
+/// about the objects of one part.
 ///
 /// Follows client-go 1.37 (`Indexer`, `ThreadSafeStore`), where a later event with a lower version moves
 /// the version back.
@@ -43,6 +44,7 @@ pub struct Indexer<T> {
 pub struct IndexerBuilder<T> {
     indexers: Indexers<T>,
     transform: Option<Transform<T>>,
+    parts: Parts<T>,
 }
 
 impl<T: Object> IndexerBuilder<T> {
@@ -69,12 +71,18 @@ impl<T: Object> IndexerBuilder<T> {
         self
     }
 
+    /// How the objects are divided into parts, each with lists and a version of its own; they are not by default.
+    pub fn parts(mut self, parts: Parts<T>) -> Self {
+        self.parts = parts;
+        self
+    }
+
     /// Builds the indexer.
     ///
     /// # Errors
     /// [`Error::IndexerConflict`]: two indexes have the same name.
     pub fn build(self) -> Result<Indexer<T>, Error> {
-        Ok(Indexer::with(join(&[], self.indexers)?, self.transform))
+        Ok(Indexer::with(join(&[], self.indexers)?, self.transform, self.parts))
     }
 }
 
@@ -82,18 +90,18 @@ impl<T: Object> Indexer<T> {
     /// An indexer without indexes, which is a plain store.
     #[must_use]
     pub fn new() -> Self {
-        Self::with(Vec::new(), None)
+        Self::with(Vec::new(), None, Parts::one())
     }
 
     /// For an indexer with indexes or a transform.
     pub fn builder() -> IndexerBuilder<T> {
-        IndexerBuilder { indexers: Indexers::new(), transform: None }
+        IndexerBuilder { indexers: Indexers::new(), transform: None, parts: Parts::one() }
     }
 
-    fn with(functions: Vec<Named<T>>, transform: Option<Transform<T>>) -> Self {
+    fn with(functions: Vec<Named<T>>, transform: Option<Transform<T>>, parts: Parts<T>) -> Self {
         let writer = Mutex::new(Writer::new(functions.len()));
-        let roots = Roots::new(functions);
-        Self { writer, hasher: roots.hasher.clone(), reader: Reader::new(roots), transform }
+        let roots = Roots::new(functions, parts.count());
+        Self { writer, hasher: roots.hasher.clone(), reader: Reader::new(roots, parts), transform }
     }
 
     /// What reads this store and cannot write it.
@@ -101,28 +109,27 @@ impl<T: Object> Indexer<T> {
         self.reader.clone()
     }
 
-    /// The source has reached this version without a change.
+    /// The source, of a store that is not divided into parts, has reached this version without a change.
     pub fn bookmark(&self, version: impl Into<ResourceVersion>) {
-        self.move_version(&VersionUpdate::Advance(version.into()));
+        self.move_versions(&VersionUpdate::Advance(version.into()).into());
     }
 
-    /// Moves the version, and changes nothing else. Returns the revision of the state.
-    pub(crate) fn move_version(&self, update: &VersionUpdate) -> u64 {
-        if update.is_none() {
+    /// Moves versions, and changes nothing else. Returns the revision of the state.
+    pub(crate) fn move_versions(&self, updates: &VersionUpdates) -> u64 {
+        if updates.is_none() {
             return self.shared.roots.read().revision;
         }
         let writer = self.writer.lock();
         let mut roots = self.shared.roots.write();
         let revision = roots.revision;
-        let mut version = roots.version.clone();
-        update.apply_to(&mut version);
-        if version == roots.version {
+        let mut versions = roots.versions.clone();
+        if !updates.apply_to(&mut versions) {
             return revision;
         }
-        Arc::make_mut(&mut roots).version = version.clone();
+        Arc::make_mut(&mut roots).versions = versions.clone();
         drop(roots);
         drop(writer);
-        self.shared.waiters.published(&version);
+        self.shared.waiters.published(&versions);
         revision
     }
 
@@ -135,7 +142,7 @@ impl<T> Indexer<T> {
     /// Nothing will be written any more: ends all waits, those to come as well, unless what they wait for
     /// is already there. Reads and writes go on working. Idempotent; dropping the indexer does the same.
     pub fn stop(&self) {
-        let reached = self.shared.roots.read().version.clone();
+        let reached = self.shared.roots.read().versions.clone();
         self.shared.waiters.stop(&reached);
     }
 }
@@ -201,8 +208,8 @@ impl<T: Object> Store<T> for Indexer<T> {
         Reader::list(self)
     }
 
-    fn resource_version(&self) -> ResourceVersion {
-        Reader::resource_version(self)
+    fn resource_versions(&self) -> Versions {
+        Reader::resource_versions(self)
     }
 
     fn len(&self) -> usize {

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use kinformer_core::{KeyRef, Object, ObjectKey, ResourceVersion};
+use kinformer_core::{KeyRef, Object, ObjectKey, PartId, PartOrKey, Parts, ResourceVersion, Versions};
 
 use crate::roots::Roots;
 use crate::sync::RwLock;
@@ -26,11 +26,12 @@ pub(crate) struct Shared<T> {
     /// Taken by readers for O(1). No user code but accessors runs while it is held.
     pub(crate) roots: RwLock<Arc<Roots<T>>>,
     pub(crate) waiters: Waiters,
+    pub(crate) parts: Parts<T>,
 }
 
 impl<T: Object> Reader<T> {
-    pub(crate) fn new(roots: Roots<T>) -> Self {
-        let shared = Shared { roots: RwLock::new(Arc::new(roots)), waiters: Waiters::new() };
+    pub(crate) fn new(roots: Roots<T>, parts: Parts<T>) -> Self {
+        let shared = Shared { roots: RwLock::new(Arc::new(roots)), waiters: Waiters::new(), parts };
         Self { shared: Arc::new(shared) }
     }
 
@@ -125,9 +126,9 @@ impl<T: Object> Reader<T> {
         self.snapshot().index_names().cloned().collect()
     }
 
-    /// The newest resource version that the store reflects.
-    pub fn resource_version(&self) -> ResourceVersion {
-        self.shared.roots.read().version.clone()
+    /// The newest resource version that the store reflects, of each part.
+    pub fn resource_versions(&self) -> Versions {
+        self.shared.roots.read().versions.clone()
     }
 
     /// How many objects there are. O(1).
@@ -140,16 +141,36 @@ impl<T: Object> Reader<T> {
         self.len() == 0
     }
 
-    /// Waits until the store reflects at least this version, for example that of one's own write. An unset
-    /// version is reached at once; a store without a version yet is waited for.
+    /// Waits until a part of the store reflects at least this version, for example that of one's own write to the object
+    /// with this key. An unset version is reached at once; a part without a version yet is waited for. A store that is not
+    /// divided has one part, [`PartId::ONLY`], in which all keys are.
     ///
     /// Cancel-safe. Any number of tasks can wait; each is woken once, when its own version is there.
     ///
     /// # Errors
     /// [`Error::Stopped`] when the store was [stopped](crate::Indexer::stop) first; [`Error::Incomparable`] when the
-    /// store has a version that cannot be compared with this one.
-    pub async fn wait_for(&self, version: &ResourceVersion) -> Result<(), Error> {
-        self.shared.waiters.wait(version.clone(), || self.resource_version()).await
+    /// part has a version that cannot be compared with this one; [`Error::NoPart`] at once if there is no such part, or
+    /// it does not follow from the key.
+    pub async fn wait_for<'k>(
+        &self,
+        place: impl Into<PartOrKey<'k>>,
+        version: &ResourceVersion,
+    ) -> Result<(), Error> {
+        let part = self.part(place.into())?;
+        let current = || self.resource_versions().of(part).clone();
+        self.shared.waiters.wait(part, version.clone(), current).await
+    }
+
+    /// The part that is meant.
+    fn part(&self, place: PartOrKey<'_>) -> Result<PartId, Error> {
+        let parts = &self.shared.parts;
+        let part = match place {
+            PartOrKey::Part(part) => Some(part),
+            PartOrKey::Key(key) => parts.of_key(key),
+            _ => None,
+        };
+        let known = part.filter(|part| part.number() < parts.count());
+        known.ok_or_else(|| Error::NoPart { place: place.to_string(), parts: parts.count() })
     }
 
     /// As [`Self::wait_for`], until a deadline. Needs a tokio timer. Cancel-safe.
@@ -157,15 +178,18 @@ impl<T: Object> Reader<T> {
     /// # Errors
     /// [`Error::DeadlineExceeded`] as well.
     #[cfg(not(loom))]
-    pub async fn wait_for_until(
+    pub async fn wait_for_until<'k>(
         &self,
+        place: impl Into<PartOrKey<'k>>,
         version: &ResourceVersion,
         deadline: tokio::time::Instant,
     ) -> Result<(), Error> {
-        match tokio::time::timeout_at(deadline, self.wait_for(version)).await {
+        let part = self.part(place.into())?;
+        match tokio::time::timeout_at(deadline, self.wait_for(part, version)).await {
             Ok(result) => result,
             Err(_) => {
-                Err(Error::DeadlineExceeded { wanted: version.clone(), reached: self.resource_version() })
+                let reached = self.resource_versions().of(part).clone();
+                Err(Error::DeadlineExceeded { wanted: version.clone(), reached })
             }
         }
     }
@@ -179,7 +203,7 @@ impl<T: Object> Reader<T> {
         let snapshot = self.snapshot();
         f.debug_struct(name)
             .field("len", &snapshot.len())
-            .field("resource_version", snapshot.resource_version())
+            .field("resource_versions", snapshot.resource_versions())
             .field("indexes", &snapshot.index_names().collect::<Vec<_>>())
             .finish()
     }

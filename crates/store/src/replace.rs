@@ -4,7 +4,8 @@ use std::mem;
 use std::sync::Arc;
 
 use kinformer_core::{
-    Change, Delta, Error, Object, ObjectKey, Replacement, Report, Tombstone, VersionUpdate, ask,
+    Change, Delta, Error, Object, ObjectKey, PartId, Parts, Replacement, Report, Tombstone, VersionUpdate,
+    VersionUpdates, ask,
 };
 
 use crate::evaluated::Evaluated;
@@ -12,10 +13,11 @@ use crate::indexer::Indexer;
 use crate::points::{MAX_NUMBER, Points};
 use crate::roots::{Edit, Functions, Roots, SLOT_LEAF, full, hash_key};
 use crate::snapshot::discard;
-use crate::write::{Changes, index_error, panicked};
+use crate::write::{Changes, in_no_part, index_error, panicked};
 
 /// The list, and what user code said about it.
 struct List<T> {
+    part: PartId,
     /// By position; `None` for what is left out.
     objects: Vec<Option<Arc<T>>>,
     /// By position: first the hash of the key, then the slot of the object that is there already, or `NEW`.
@@ -44,7 +46,7 @@ struct Plan<T> {
 
 impl<T: Object> Indexer<T> {
     /// From now on there is exactly what the list holds, at its version, which may be lower than before or
-    /// unset.
+    /// unset. In a store that is [divided](crate::IndexerBuilder::parts) only objects of the list's part are removed.
     ///
     /// What the list names as undelivered stays as it is, and what is missing in a list that is not
     /// [complete](Replacement::is_complete) as well. Where a key occurs more than once the last object
@@ -59,16 +61,17 @@ impl<T: Object> Indexer<T> {
     /// There are more than 2^32 - 2 objects; nothing has changed.
     pub fn replace(&self, replacement: Replacement<T>) -> Result<Report, crate::Error> {
         let version = VersionUpdate::Set(replacement.resource_version.clone());
-        let (report, _) = self.replace_with(replacement, &version, None)?;
+        let versions = VersionUpdates::of(replacement.part, version);
+        let (report, _) = self.replace_with(replacement, &versions, None)?;
         Ok(report)
     }
 
-    /// Moves the version as it is named. First come the changes of the objects that are gone, then those of the list,
+    /// Moves versions as they are named. First come the changes of the objects that are gone, then those of the list,
     /// in its order.
     pub(crate) fn replace_with(
         &self,
         replacement: Replacement<T>,
-        at: &VersionUpdate,
+        at: &VersionUpdates,
         mut changes: Changes<'_, T>,
     ) -> Result<(Report, u64), Error> {
         if replacement.objects.len() >= MAX_NUMBER as usize {
@@ -76,6 +79,7 @@ impl<T: Object> Indexer<T> {
         }
         let is_complete = replacement.is_complete();
         let mut list = List {
+            part: replacement.part,
             numbers: Vec::with_capacity(replacement.objects.len()),
             objects: replacement.objects.into_iter().map(Some).collect(),
             undelivered: replacement.undelivered,
@@ -95,7 +99,7 @@ impl<T: Object> Indexer<T> {
                 functions = before.functions.clone();
                 continue;
             }
-            let plan = list.plan(&before);
+            let plan = list.plan(&before, &self.shared.parts);
             let mut after = Roots::clone(&before);
             let mut edit = Edit { roots: &mut after, writer: &mut writer };
             if !edit.has_room(plan.new_hashes.len()) {
@@ -103,15 +107,15 @@ impl<T: Object> Indexer<T> {
                 return Err(full("*"));
             }
             edit.roots.revision += 1;
-            at.apply_to(&mut edit.roots.version);
+            at.apply_to(&mut edit.roots.versions);
             let displaced = list.execute(plan, &mut edit, changes.as_deref_mut());
             let sparse = edit.is_sparse();
-            let (version, revision) = (after.version.clone(), after.revision);
+            let (versions, revision) = (after.versions.clone(), after.revision);
             let replaced = mem::replace(&mut *self.shared.roots.write(), Arc::new(after));
             self.release(writer, sparse);
             // What only the old state held is with the caller, or is dropped there one by one.
             drop((before, replaced));
-            self.shared.waiters.published(&version);
+            self.shared.waiters.published(&versions);
             displaced.into_iter().for_each(discard);
             return Ok((list.into_report(), revision));
         }
@@ -121,8 +125,9 @@ impl<T: Object> Indexer<T> {
         for (position, entry) in list.objects.iter_mut().enumerate() {
             let Some(object) = entry.take() else { continue };
             let hashed = self.transformed(object).and_then(|object| {
-                match ask(|| hash_key(&self.hasher, object.key())) {
-                    Ok(hash) => Ok((hash, object)),
+                match ask(|| (hash_key(&self.hasher, object.key()), self.shared.parts.of(&object))) {
+                    Ok((_, None)) => Err(in_no_part(object)),
+                    Ok((hash, Some(_))) => Ok((hash, object)),
                     Err(source) => Err(panicked(object, source)),
                 }
             });
@@ -208,7 +213,7 @@ impl<T: Object> List<T> {
 
     /// Finds out what is to be done. Turns the hashes of known objects into their slots; leaves out all but
     /// the last of the objects with one key, and those whose accessors panic.
-    fn plan(&mut self, before: &Roots<T>) -> Plan<T> {
+    fn plan(&mut self, before: &Roots<T>, parts: &Parts<T>) -> Plan<T> {
         let mut listed = Bits::default();
         let mut new = Points::default();
         let mut new_hashes = Vec::new();
@@ -273,15 +278,21 @@ impl<T: Object> List<T> {
             for (at, object) in leaf_objects.enumerate() {
                 let slot = (leaf * SLOT_LEAF + at) as u32;
                 let Some(object) = object.as_ref().filter(|_| !listed.has(slot)) else { continue };
-                let asked =
-                    ask(|| (hash_key(&before.hasher, object.key()), ObjectKey::try_from(object.key())));
+                let asked = ask(|| {
+                    let listed = parts.contains(self.part, object);
+                    listed
+                        .then(|| (hash_key(&before.hasher, object.key()), ObjectKey::try_from(object.key())))
+                });
                 match asked {
-                    Ok((hash, Ok(key))) => {
+                    Ok(None) => {}
+                    Ok(Some((hash, Ok(key)))) => {
                         let last_known = Some(object.clone());
                         gone.push((slot, hash, Tombstone::FinalStateUnknown { key, last_known }));
                     }
                     // It does not give its key any more: so it has to stand for itself.
-                    Ok((hash, Err(_))) => gone.push((slot, hash, Tombstone::FinalState(object.clone()))),
+                    Ok(Some((hash, Err(_)))) => {
+                        gone.push((slot, hash, Tombstone::FinalState(object.clone())))
+                    }
                     // It cannot be found any more, and stays.
                     Err(source) => problems.push((objects.len(), Error::Accessor { key: None, source })),
                 }

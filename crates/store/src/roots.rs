@@ -4,7 +4,7 @@ use std::hash::BuildHasher;
 use std::ops::Range;
 use std::sync::Arc;
 
-use kinformer_core::{Error, KeyRef, Object, ResourceVersion, contain};
+use kinformer_core::{Error, KeyRef, Object, Versions, contain};
 
 use crate::evaluated::Evaluated;
 use crate::index::{Hasher, Index, IndexWriter, NoValues};
@@ -25,7 +25,8 @@ pub(crate) struct Roots<T> {
     /// One for each index function.
     pub(crate) indexes: Arc<Vec<Index>>,
     pub(crate) functions: Arc<Functions<T>>,
-    pub(crate) version: ResourceVersion,
+    /// The resource version of each part.
+    pub(crate) versions: Versions,
     /// How many writes to objects were published up to this state.
     pub(crate) revision: u64,
     pub(crate) hasher: Hasher,
@@ -57,14 +58,14 @@ impl<T> Functions<T> {
 }
 
 impl<T: Object> Roots<T> {
-    pub(crate) fn new(functions: Vec<(Arc<str>, IndexFunction<T>)>) -> Self {
+    pub(crate) fn new(functions: Vec<(Arc<str>, IndexFunction<T>)>, parts: u32) -> Self {
         Self {
             slots: Tree::default(),
             points: Points::default(),
             len: 0,
             indexes: Arc::new(functions.iter().map(|_| Index::default()).collect()),
             functions: Arc::new(Functions { ready: vec![true; functions.len()], all: functions }),
-            version: ResourceVersion::UNSET,
+            versions: Versions::unset(parts),
             revision: 0,
             hasher: Hasher::default(),
         }
@@ -91,7 +92,7 @@ impl<T> Clone for Roots<T> {
             len: self.len,
             indexes: self.indexes.clone(),
             functions: self.functions.clone(),
-            version: self.version.clone(),
+            versions: self.versions.clone(),
             revision: self.revision,
             hasher: self.hasher.clone(),
         }

@@ -6,7 +6,7 @@ use std::iter;
 use std::sync::Arc;
 use std::task::Poll;
 
-use kinformer_core::{KeyRef, KnownObjects, Object, ObjectKey, ResourceVersion, ask, contain};
+use kinformer_core::{KeyRef, KnownObjects, Object, ObjectKey, Versions, ask, contain};
 
 use crate::Error;
 use crate::bucket::SlotSet;
@@ -59,9 +59,9 @@ impl<T: Object> Snapshot<T> {
         self.len() == 0
     }
 
-    /// The newest resource version that this state reflects.
-    pub fn resource_version(&self) -> &ResourceVersion {
-        &self.roots.version
+    /// The newest resource version that this state reflects, of each part.
+    pub fn resource_versions(&self) -> &Versions {
+        &self.roots.versions
     }
 
     /// How many writes the store had published when this was its state: tells whether a change, whose
@@ -407,7 +407,7 @@ impl<T> fmt::Debug for Snapshot<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Snapshot")
             .field("len", &self.roots.len)
-            .field("resource_version", &self.roots.version)
+            .field("resource_versions", &self.roots.versions)
             .finish()
     }
 }

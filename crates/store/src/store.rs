@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use kinformer_core::{
     Delta, Error, KeyRef, KnownObjects, Object, Replacement, Report, ResourceVersion, Sink, Tombstone,
+    Versions,
 };
 
 /// A collection of objects by key that can be written by a reflector and read by anyone.
@@ -25,8 +26,8 @@ pub trait Store<T: Object>: Sink<T> + KnownObjects<T> {
         self.get_by_key(key.into())
     }
 
-    /// The newest resource version that the store reflects.
-    fn resource_version(&self) -> ResourceVersion;
+    /// The newest resource version that the store reflects, of each part.
+    fn resource_versions(&self) -> Versions;
 
     /// How many objects there are.
     fn len(&self) -> usize;
@@ -69,11 +70,11 @@ pub trait Store<T: Object>: Sink<T> + KnownObjects<T> {
         self.apply(Delta::ReplacedAll(Box::new(replacement)).into())
     }
 
-    /// The source has reached this version without a change.
+    /// The source, of a store that is not divided into parts, has reached this version without a change.
     ///
     /// # Errors
     /// See [`Sink::apply`]. Nothing has changed.
     fn bookmark(&self, version: ResourceVersion) -> Result<Report, Error> {
-        self.apply(Delta::Bookmark(version).into())
+        self.apply(Delta::bookmark(version).into())
     }
 }

@@ -4,7 +4,7 @@ use std::ops::Deref;
 use std::sync::Arc;
 
 use kinformer_core::{
-    BoxError, Deltas, Error, KeyRef, KnownObjects, Object, ObjectKey, Report, ResourceVersion, Sink, contain,
+    BoxError, Deltas, Error, KeyRef, KnownObjects, Object, ObjectKey, Report, Sink, Versions, contain,
 };
 
 use crate::sync::Mutex;
@@ -107,8 +107,8 @@ impl<T: Object> Store<T> for UndeltaStore<T> {
         self.store.list()
     }
 
-    fn resource_version(&self) -> ResourceVersion {
-        self.store.resource_version()
+    fn resource_versions(&self) -> Versions {
+        self.store.resource_versions()
     }
 
     fn len(&self) -> usize {

@@ -6,7 +6,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 
-use kinformer_core::ResourceVersion;
+use kinformer_core::{PartId, ResourceVersion, Versions};
 
 use crate::Error;
 use crate::sync::{AtomicUsize, Mutex, atomic};
@@ -23,13 +23,13 @@ pub(crate) struct Waiters {
 struct List {
     stopped: bool,
     next: u64,
-    /// By the version that is waited for, lowest first.
-    waiting: BTreeMap<Place, Waker>,
+    /// By part, then by the version that is waited for, lowest first.
+    waiting: BTreeMap<PartId, BTreeMap<Place, Waker>>,
     /// By number: waits that are over and whose future has not been polled since.
     ended: HashMap<u64, End>,
 }
 
-/// The place of a wait: its version, and its number among all waits.
+/// The place of a wait among those for its part: its version, and its number among all waits.
 #[derive(Clone, PartialEq, Eq)]
 struct Place {
     wanted: ResourceVersion,
@@ -85,60 +85,69 @@ impl Waiters {
         Self { count: AtomicUsize::new(0), list: Mutex::new(List::default()) }
     }
 
-    /// To be called after a version was published and its lock released.
+    /// To be called after versions were published and its lock released.
     ///
     /// No wake-up is lost: a waiter is counted before it looks at the version under the same lock. If it
     /// looked before the writer published, the lock has carried the count to the writer; if it looked after,
     /// it has seen the version.
-    pub(crate) fn published(&self, version: &ResourceVersion) {
+    pub(crate) fn published(&self, versions: &Versions) {
         if self.count.load(atomic::Ordering::Relaxed) > 0 {
-            self.end(|wanted| End::at(version, wanted));
+            self.end(|part, wanted| End::at(versions.of(part), wanted));
         }
     }
 
     /// Ends all waits, now and from now on.
-    pub(crate) fn stop(&self, version: &ResourceVersion) {
+    pub(crate) fn stop(&self, versions: &Versions) {
         self.list.lock().stopped = true;
-        self.end(|wanted| Some(End::at(version, wanted).unwrap_or_else(|| End::Stopped(version.clone()))));
+        self.end(|part, wanted| {
+            let version = versions.of(part);
+            Some(End::at(version, wanted).unwrap_or_else(|| End::Stopped(version.clone())))
+        });
     }
 
     pub(crate) fn is_stopped(&self) -> bool {
         self.list.lock().stopped
     }
 
-    /// Ends waits in the order of their versions, up to the first for which there is no end yet.
-    fn end(&self, end_of: impl Fn(&ResourceVersion) -> Option<End>) {
+    /// Ends the waits of each part in the order of their versions, up to the first for which there is no end yet.
+    fn end(&self, end_of: impl Fn(PartId, &ResourceVersion) -> Option<End>) {
         let mut wakers = Vec::new();
-        let mut list = self.list.lock();
-        while let Some(first) = list.waiting.first_entry()
-            && let Some(end) = end_of(&first.key().wanted)
-        {
-            let (place, waker) = first.remove_entry();
-            list.ended.insert(place.number, end);
-            wakers.push(waker);
+        let mut guard = self.list.lock();
+        let list = &mut *guard;
+        for (part, waiting) in &mut list.waiting {
+            while let Some(first) = waiting.first_entry()
+                && let Some(end) = end_of(*part, &first.key().wanted)
+            {
+                let (place, waker) = first.remove_entry();
+                list.ended.insert(place.number, end);
+                wakers.push(waker);
+            }
         }
-        drop(list);
+        drop(guard);
         // A waker is foreign code: no lock is held any more.
         wakers.into_iter().for_each(Waker::wake);
     }
 
     fn update_count(&self, list: &List) {
-        self.count.store(list.waiting.len(), atomic::Ordering::Relaxed);
+        let waits = list.waiting.values().map(BTreeMap::len).sum();
+        self.count.store(waits, atomic::Ordering::Relaxed);
     }
 
     /// Waits for a version; `current` gives the one that is published now.
     pub(crate) fn wait<F: Fn() -> ResourceVersion>(
         &self,
+        part: PartId,
         wanted: ResourceVersion,
         current: F,
     ) -> Wait<'_, F> {
-        Wait { waiters: self, wanted, current, place: None }
+        Wait { waiters: self, part, wanted, current, place: None }
     }
 }
 
 /// A wait. Dropping it at any time leaves nothing behind.
 pub(crate) struct Wait<'a, F> {
     waiters: &'a Waiters,
+    part: PartId,
     wanted: ResourceVersion,
     current: F,
     /// Once it is registered.
@@ -186,7 +195,8 @@ impl<F> Wait<'_, F> {
         if let Some(end) = list.ended.get(&place.number) {
             return (stopped, Some(end.clone()), Some(waker));
         }
-        let old = list.waiting.insert(place.clone(), waker);
+        let place = place.clone();
+        let old = list.waiting.entry(self.part).or_default().insert(place, waker);
         self.waiters.update_count(&list);
         (stopped, None, old)
     }
@@ -194,7 +204,10 @@ impl<F> Wait<'_, F> {
     fn leave(&mut self) {
         let Some(place) = self.place.take() else { return };
         let mut list = self.waiters.list.lock();
-        let waker = list.waiting.remove(&place);
+        let waker = list.waiting.get_mut(&self.part).and_then(|waiting| waiting.remove(&place));
+        if list.waiting.get(&self.part).is_some_and(BTreeMap::is_empty) {
+            list.waiting.remove(&self.part);
+        }
         list.ended.remove(&place.number);
         if list.ended.is_empty() {
             // What many waits that ended together have taken.

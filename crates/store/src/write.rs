@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use kinformer_core::{
-    BoxError, Change, Delta, Deltas, Error, KeyRef, Object, ObjectKey, Replacement, Report, ResourceVersion,
-    Tombstone, VersionUpdate, ask,
+    BoxError, Change, Delta, Deltas, Error, KeyRef, Object, ObjectKey, PartId, Parts, Replacement, Report,
+    ResourceVersion, Tombstone, VersionUpdate, VersionUpdates, ask,
 };
 use smallvec::SmallVec;
 
@@ -59,10 +59,13 @@ pub(crate) type Changes<'a, T> = Option<&'a mut Vec<Change<T>>>;
 
 /// A delta that has asked user code everything and only needs the locks.
 enum Prepared<T> {
-    Put { kind: fn(Arc<T>) -> Delta<T>, hash: u32, object: Arc<T>, version: ResourceVersion, report: Report },
-    Remove { hash: u32, tombstone: Tombstone<Arc<T>>, version: ResourceVersion },
-    Reached { version: ResourceVersion },
+    Put { kind: fn(Arc<T>) -> Delta<T>, hash: u32, object: Arc<T>, reached: Reached, report: Report },
+    Remove { hash: u32, tombstone: Tombstone<Arc<T>>, reached: Reached },
+    Bookmark(Reached),
 }
+
+/// The version that a part reaches with a delta; no part if the object is in none.
+type Reached = (Option<PartId>, ResourceVersion);
 
 /// Deltas about single objects, by position; those that are invalid with what is wrong with them.
 type Batch<T> = SmallVec<[(usize, Result<Prepared<T>, Error>); 1]>;
@@ -94,13 +97,13 @@ impl<T: Object> Indexer<T> {
         self.applied(deltas.into(), None)
     }
 
-    /// As [`Self::apply`], and moves the version as the source of these deltas says, and not to the versions of
+    /// As [`Self::apply`], and moves versions as the source of these deltas says, and not to the versions of
     /// objects, lists and bookmarks: for a source that knows better what is complete, and what was left out.
-    pub fn apply_at(&self, deltas: impl Into<Deltas<T>>, version: &VersionUpdate) -> Applied<T> {
-        self.applied(deltas.into(), Some(version))
+    pub fn apply_at(&self, deltas: impl Into<Deltas<T>>, versions: &VersionUpdates) -> Applied<T> {
+        self.applied(deltas.into(), Some(versions))
     }
 
-    fn applied(&self, deltas: Deltas<T>, at: Option<&VersionUpdate>) -> Applied<T> {
+    fn applied(&self, deltas: Deltas<T>, at: Option<&VersionUpdates>) -> Applied<T> {
         let changes = deltas.iter().map(Delta::positions).sum();
         let mut changes = Vec::with_capacity(changes);
         let Written { report, revision, .. } = self.write(deltas, at, Some(&mut changes));
@@ -112,12 +115,13 @@ impl<T: Object> Indexer<T> {
         self.write(deltas, None, None)
     }
 
-    fn write(&self, deltas: Deltas<T>, at: Option<&VersionUpdate>, mut changes: Changes<'_, T>) -> Written {
+    fn write(&self, deltas: Deltas<T>, at: Option<&VersionUpdates>, mut changes: Changes<'_, T>) -> Written {
         let mut written = Written::default();
         let mut position = 0;
         let mut batch = Batch::new();
-        // The version that is named is reached with the last publication.
-        let early = at.map(|_| &VersionUpdate::NONE);
+        // The versions that are named are reached with the last publication.
+        let none = VersionUpdates::NONE;
+        let early = at.map(|_| &none);
         let mut list_at = None;
         for delta in deltas {
             if let Some((start, list)) = list_at.take() {
@@ -152,11 +156,11 @@ impl<T: Object> Indexer<T> {
         &self,
         list: Replacement<T>,
         position: usize,
-        at: Option<&VersionUpdate>,
+        at: Option<&VersionUpdates>,
         changes: Changes<'_, T>,
         written: &mut Written,
     ) {
-        let own = VersionUpdate::Set(list.resource_version.clone());
+        let own = VersionUpdates::of(list.part, VersionUpdate::Set(list.resource_version.clone()));
         match self.replace_with(list, at.unwrap_or(&own), changes) {
             Ok((report, revision)) => {
                 written.report.extend_at(position, report);
@@ -165,7 +169,7 @@ impl<T: Object> Indexer<T> {
             }
             Err(error) => {
                 written.report.push(position, error);
-                written.revision = self.move_version(at.unwrap_or(&VersionUpdate::NONE));
+                written.revision = self.move_versions(at.unwrap_or(&VersionUpdates::NONE));
             }
         }
     }
@@ -174,17 +178,18 @@ impl<T: Object> Indexer<T> {
     fn write_batch(
         &self,
         mut batch: Batch<T>,
-        at: Option<&VersionUpdate>,
+        at: Option<&VersionUpdates>,
         mut changes: Changes<'_, T>,
         written: &mut Written,
     ) {
-        let mut version = VersionUpdate::NONE;
+        let mut bookmarks = VersionUpdates::NONE;
         let mut changes_objects = false;
         for (_, entry) in &batch {
             match entry {
-                Ok(Prepared::Reached { version: reached }) => {
-                    version.append(VersionUpdate::Advance(reached.clone()));
+                Ok(Prepared::Bookmark((Some(part), version))) => {
+                    bookmarks.append(*part, VersionUpdate::Advance(version.clone()));
                 }
+                Ok(Prepared::Bookmark(_)) => {}
                 Ok(_) => changes_objects = true,
                 Err(_) => {}
             }
@@ -193,7 +198,7 @@ impl<T: Object> Indexer<T> {
             for (position, entry) in batch {
                 entry.err().into_iter().for_each(|error| written.report.push(position, error));
             }
-            written.revision = self.move_version(at.unwrap_or(&version));
+            written.revision = self.move_versions(at.unwrap_or(&bookmarks));
             return;
         }
         let mut functions = self.functions();
@@ -215,22 +220,25 @@ impl<T: Object> Indexer<T> {
             let mut edit = Edit { roots: Arc::make_mut(&mut roots), writer: &mut writer };
             let apply = |(number, (_, entry)): (usize, &(usize, Result<Prepared<T>, Error>))| {
                 let Ok(entry) = entry else { return Ok(None) };
-                let old = entry.apply(&mut edit, &values, number * functions.all.len())?;
-                if at.is_none() {
-                    edit.roots.version.advance(entry.version());
+                let old =
+                    entry.apply(&mut edit, &self.shared.parts, &values, number * functions.all.len())?;
+                if at.is_none()
+                    && let (Some(part), version) = entry.reached()
+                {
+                    edit.roots.versions.update(*part, &VersionUpdate::Advance(version.clone()));
                 }
                 Ok(old)
             };
             let olds: SmallVec<[_; 1]> = batch.iter().enumerate().map(apply).collect();
             if let Some(at) = at {
-                at.apply_to(&mut edit.roots.version);
+                at.apply_to(&mut edit.roots.versions);
             }
             edit.roots.revision += 1;
             let sparse = edit.is_sparse();
-            let (version, revision) = (roots.version.clone(), roots.revision);
+            let (versions, revision) = (roots.versions.clone(), roots.revision);
             drop(roots);
             self.release(writer, sparse);
-            self.shared.waiters.published(&version);
+            self.shared.waiters.published(&versions);
             if batch.len() == 1 {
                 values.recycle();
             }
@@ -312,7 +320,9 @@ impl<T: Object> Indexer<T> {
             Delta::Updated(object) => Some(self.prepare_put(Delta::Updated, object)),
             Delta::Replaced(object) => Some(self.prepare_put(Delta::Replaced, object)),
             Delta::Deleted(tombstone) => Some(self.prepare_remove(tombstone)),
-            Delta::Bookmark(version) => Some(Ok(Prepared::Reached { version })),
+            Delta::Bookmark { part, resource_version } => {
+                Some(Ok(Prepared::Bookmark((Some(part), resource_version))))
+            }
             // The object of a resync is stored already.
             _ => None,
         }
@@ -320,9 +330,10 @@ impl<T: Object> Indexer<T> {
 
     fn prepare_put(&self, kind: fn(Arc<T>) -> Delta<T>, object: Arc<T>) -> Result<Prepared<T>, Error> {
         let object = self.transformed(object)?;
-        match ask(|| (hash_key(&self.hasher, object.key()), object.resource_version())) {
-            Ok((hash, version)) => {
-                Ok(Prepared::Put { kind, hash, object, version, report: Report::default() })
+        match ask(|| (hash_key(&self.hasher, object.key()), self.reached(&object))) {
+            Ok((_, (None, _))) => Err(in_no_part(object)),
+            Ok((hash, reached)) => {
+                Ok(Prepared::Put { kind, hash, object, reached, report: Report::default() })
             }
             Err(source) => Err(panicked(object, source)),
         }
@@ -331,19 +342,23 @@ impl<T: Object> Indexer<T> {
     fn prepare_remove(&self, tombstone: Tombstone<Arc<T>>) -> Result<Prepared<T>, Error> {
         let asked = ask(|| {
             tombstone.key().check()?;
-            let version = match &tombstone {
-                Tombstone::FinalState(object) => object.resource_version(),
-                Tombstone::FinalStateUnknown { .. } => ResourceVersion::UNSET,
+            let reached = match &tombstone {
+                Tombstone::FinalState(object) => self.reached(object),
+                Tombstone::FinalStateUnknown { .. } => (None, ResourceVersion::UNSET),
             };
-            Ok((hash_key(&self.hasher, tombstone.key()), version))
+            Ok((hash_key(&self.hasher, tombstone.key()), reached))
         });
         let error = match asked {
-            Ok(Ok((hash, version))) => return Ok(Prepared::Remove { hash, tombstone, version }),
+            Ok(Ok((hash, reached))) => return Ok(Prepared::Remove { hash, tombstone, reached }),
             Ok(Err(error)) => Error::Key(error),
             Err(source) => Error::Accessor { key: readable_key(|| tombstone.key()), source },
         };
         tombstone.into_object().into_iter().for_each(discard);
         Err(error)
+    }
+
+    fn reached(&self, object: &T) -> Reached {
+        (self.shared.parts.of(object), object.resource_version())
     }
 
     /// The object as it is to be stored: its key is valid, and the transform, if there is one, was applied.
@@ -377,7 +392,7 @@ impl<T: Object> Prepared<T> {
                     report.push_applied(position, index_error(&**object, index, source));
                 });
             }
-            Self::Remove { .. } | Self::Reached { .. } => values.skip(functions.len()),
+            Self::Remove { .. } | Self::Bookmark(_) => values.skip(functions.len()),
         }
     }
 
@@ -385,13 +400,13 @@ impl<T: Object> Prepared<T> {
         match self {
             Self::Put { object, .. } => readable_key(|| object.key()),
             Self::Remove { tombstone, .. } => readable_key(|| tombstone.key()),
-            Self::Reached { .. } => None,
+            Self::Bookmark(_) => None,
         }
     }
 
-    fn version(&self) -> &ResourceVersion {
+    fn reached(&self) -> &Reached {
         match self {
-            Self::Put { version, .. } | Self::Remove { version, .. } | Self::Reached { version } => version,
+            Self::Put { reached, .. } | Self::Remove { reached, .. } | Self::Bookmark(reached) => reached,
         }
     }
 
@@ -400,19 +415,24 @@ impl<T: Object> Prepared<T> {
     fn apply(
         &self,
         edit: &mut Edit<'_, T>,
+        parts: &Parts<T>,
         values: &Evaluated,
         first: usize,
     ) -> Result<Option<Arc<T>>, Error> {
         let slot = match self {
             Self::Put { hash, object, .. } => ask(|| edit.roots.find(*hash, object.key())),
-            Self::Remove { hash, tombstone, .. } => ask(|| edit.roots.find(*hash, tombstone.key())),
-            Self::Reached { .. } => return Ok(None),
+            Self::Remove { hash, tombstone, .. } => ask(|| {
+                let slot = edit.roots.find(*hash, tombstone.key())?;
+                let stored = edit.roots.at(slot)?;
+                removes(parts, tombstone, stored).then_some(slot)
+            }),
+            Self::Bookmark(_) => return Ok(None),
         };
         let slot = slot.map_err(|source| Error::Accessor { key: self.key(), source })?;
         match self {
             Self::Put { hash, object, .. } => edit.upsert(slot, *hash, object, values, first),
             Self::Remove { hash, .. } => Ok(slot.and_then(|slot| edit.remove(*hash, slot))),
-            Self::Reached { .. } => Ok(None),
+            Self::Bookmark(_) => Ok(None),
         }
     }
 
@@ -424,7 +444,7 @@ impl<T: Object> Prepared<T> {
         let (delta, report) = match self {
             Self::Put { kind, object, report, .. } => (kind(object), report),
             Self::Remove { tombstone, .. } => (Delta::Deleted(tombstone), Report::default()),
-            Self::Reached { .. } => return Ok((None, Report::default())),
+            Self::Bookmark(_) => return Ok((None, Report::default())),
         };
         match old {
             Ok(old) => Ok((Some(Change::new(delta, old).at_revision(revision)), report)),
@@ -434,6 +454,12 @@ impl<T: Object> Prepared<T> {
             }
         }
     }
+}
+
+/// Whether a deletion removes this state: not if another part has brought it since.
+fn removes<T: Object>(parts: &Parts<T>, tombstone: &Tombstone<Arc<T>>, stored: &Arc<T>) -> bool {
+    let deleted = tombstone.object();
+    !parts.is_divided() || deleted.is_none_or(|deleted| parts.of(deleted) == parts.of(stored))
 }
 
 pub(crate) fn index_error<T: Object>(
@@ -446,6 +472,13 @@ pub(crate) fn index_error<T: Object>(
         Ok(Err(error)) => error.into(),
         Err(source) => Error::Accessor { key: None, source },
     }
+}
+
+/// An object of none of the parts, which is left out: no list would ever remove it.
+pub(crate) fn in_no_part<T: Object>(object: Arc<T>) -> Error {
+    let key = readable_key(|| object.key());
+    discard(object);
+    Error::OtherPart { key, part: None }
 }
 
 /// An object whose accessors panic, which is left out.

@@ -1,6 +1,6 @@
 //! What threads may do with the public types.
 
-use kinformer_core::{Change, Delta, Deltas, KeyRef, Object};
+use kinformer_core::{Change, Delta, Deltas, KeyRef, Object, PartId};
 use kinformer_store::{
     Applied, Cursor, Difference, Error, IndexFunction, IndexValues, Indexer, IndexerBuilder, Indexers, Page,
     Reader, Snapshot, Store,
@@ -40,8 +40,8 @@ fn is_send<V: Send>(value: V) -> V {
 fn waits_and_walks_can_be_spawned() {
     let indexer = Indexer::<Anything>::new();
     let snapshot = indexer.snapshot();
-    let version = Default::default();
-    drop(is_send(indexer.wait_for(&version)));
+    let version = kinformer_core::ResourceVersion::UNSET;
+    drop(is_send(indexer.wait_for(PartId::ONLY, &version)));
     drop(is_send(snapshot.for_each_yielding(|_| {})));
     drop(is_send(snapshot.iter()));
     assert!(indexer.is_empty());

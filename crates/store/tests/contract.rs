@@ -59,7 +59,7 @@ fn a_store_adds_updates_deletes_and_replaces() {
     let mut seen = Vec::new();
     store.for_each(&mut |pod| seen.push(pod.clone()));
     assert_eq!(keys(&seen), ["b/1", "b/2"]);
-    assert_eq!(store.resource_version(), "7".into());
+    assert_eq!(store.resource_versions().lowest(), "7".into());
 }
 
 // contract: S-02
@@ -318,7 +318,7 @@ fn a_transaction_applies_the_valid_entries_at_once() {
 #[test]
 fn the_version_is_that_of_the_newest_change() {
     let indexer = Indexer::<Pod>::new();
-    let at = |version: &str| assert_eq!(indexer.resource_version(), version.into());
+    let at = |version: &str| assert_eq!(indexer.resource_versions().lowest(), version.into());
     at("");
     indexer.add(pod("x").version(5u64)).unwrap().into_result().unwrap();
     at("5");
@@ -381,7 +381,7 @@ fn a_snapshot_is_complete_and_stays_as_it_is() {
     indexer.replace(Replacement::new(vec![], 9000u64)).unwrap().into_result().unwrap();
     for snapshot in [snapshot, clone] {
         assert_eq!((snapshot.len(), snapshot.list().len(), snapshot.keys().len()), (3000, 3000, 3000));
-        assert_eq!(snapshot.resource_version(), &2999u64.into());
+        assert_eq!(snapshot.resource_versions().lowest(), 2999u64.into());
         assert!(Arc::ptr_eq(snapshot.get(("ns0", "p0")).unwrap(), &twin));
         assert_eq!(snapshot.index_len("node", "n1").unwrap(), 429);
         assert_eq!(snapshot.by_index("node", "n1").unwrap().count(), 429);
@@ -519,7 +519,7 @@ fn a_transform_runs_once_for_each_object_and_never_on_a_tombstone() {
             matches!(&refused, Error::Core(CoreError::Transform { key, .. }) if *key == common::key("a/x"))
         );
         assert!(Arc::ptr_eq(&indexer.get(("a", "x")).unwrap(), &old));
-        assert_eq!((taken(), indexer.resource_version()), (1, ResourceVersion::UNSET));
+        assert_eq!((taken(), indexer.resource_versions().lowest()), (1, ResourceVersion::UNSET));
     }
     let batch = [pod("a/y").node("fails"), pod("a/z")].map(|pod| Delta::Added(pod.arc()));
     assert_eq!(indexer.transaction(batch).into_result().unwrap_err().position, 0);

@@ -81,7 +81,7 @@ type Model = BTreeMap<String, Arc<Pod>>;
 
 fn check(snapshot: &Snapshot<Pod>, model: &Model, version: &ResourceVersion) {
     assert_eq!(snapshot.len(), model.len());
-    assert_eq!(snapshot.resource_version(), version);
+    assert_eq!(&snapshot.resource_versions().lowest(), version);
     let list = |objects: Vec<&Arc<Pod>>| {
         let found: BTreeMap<_, _> =
             objects.iter().map(|pod| (pod.key().to_string(), (*pod).clone())).collect();

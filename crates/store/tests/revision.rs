@@ -6,7 +6,9 @@ mod common;
 use std::sync::Arc;
 
 use common::{key, pod};
-use kinformer_core::{Change, Delta, DeltaType, Deltas, Object, Replacement, Tombstone, VersionUpdate};
+use kinformer_core::{
+    Change, Delta, DeltaType, Deltas, Object, Replacement, Tombstone, VersionUpdate, VersionUpdates,
+};
 use kinformer_store::Indexer;
 
 #[test]
@@ -68,7 +70,7 @@ fn a_change_carries_its_delta_and_the_revision() {
     assert_eq!(applied.revision, indexer.snapshot().revision(), "one publication");
 
     let list = Replacement::new(vec![pod("a/9").arc(), pod("a/8").arc()], "7");
-    let replaced = indexer.apply([Delta::Bookmark("6".into()), Delta::ReplacedAll(Box::new(list))]);
+    let replaced = indexer.apply([Delta::bookmark("6"), Delta::ReplacedAll(Box::new(list))]);
     assert_eq!(
         replaced.changes.iter().map(text).collect::<Vec<_>>(),
         [change(Deleted, "a/2", "5"), change(Replaced, "a/9", ""), change(Replaced, "a/8", "")]
@@ -84,16 +86,16 @@ fn a_change_carries_its_delta_and_the_revision() {
 fn a_named_version_is_reached_with_the_last_publication() {
     let indexer = Indexer::new();
     let list = |name: &str| Delta::ReplacedAll(Box::new(Replacement::new(vec![pod(name).arc()], 50u64)));
-    let deltas = [Delta::Added(pod("a/1").version(30u64).arc()), list("a/2"), Delta::Bookmark("60".into())];
-    let named = VersionUpdate::Advance("20".into());
+    let deltas = [Delta::Added(pod("a/1").version(30u64).arc()), list("a/2"), Delta::bookmark("60")];
+    let named = VersionUpdate::Advance("20".into()).into();
     let applied = indexer.apply_at(deltas, &named);
     assert!(applied.report.is_clean());
-    assert_eq!(indexer.resource_version(), "20".into());
+    assert_eq!(indexer.resource_versions().lowest(), "20".into());
     assert!(indexer.contains(("a", "2")) && !indexer.contains(("a", "1")));
-    let _ = indexer.apply_at(list("a/3"), &VersionUpdate::NONE);
-    assert_eq!((indexer.resource_version(), indexer.contains(("a", "3"))), ("20".into(), true));
-    let _ = indexer.apply_at(Deltas::new(), &VersionUpdate::Set("7".into()));
-    assert_eq!(indexer.resource_version(), "7".into());
-    let _ = indexer.apply([Delta::Added(pod("a/1").version(30u64).arc()), Delta::Bookmark("31".into())]);
-    assert_eq!(indexer.resource_version(), "31".into());
+    let _ = indexer.apply_at(list("a/3"), &VersionUpdates::NONE);
+    assert_eq!((indexer.resource_versions().lowest(), indexer.contains(("a", "3"))), ("20".into(), true));
+    let _ = indexer.apply_at(Deltas::new(), &VersionUpdate::Set("7".into()).into());
+    assert_eq!(indexer.resource_versions().lowest(), "7".into());
+    let _ = indexer.apply([Delta::Added(pod("a/1").version(30u64).arc()), Delta::bookmark("31")]);
+    assert_eq!(indexer.resource_versions().lowest(), "31".into());
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 
-use kinformer_core::{Delta, KeyRef, Object, Replacement, ResourceVersion};
+use kinformer_core::{Delta, KeyRef, Object, PartId, Replacement, ResourceVersion};
 use kinformer_store::{IndexFunction, Indexer, NAMESPACE_INDEX, Snapshot};
 
 const OBJECTS: u64 = 600;
@@ -158,20 +158,20 @@ fn replaces_are_seen_whole_while_others_write_wait_and_add_indexers() {
         for wanted in [1, last / 2, last] {
             let store = &store;
             scope.spawn(move || {
-                futures::executor::block_on(store.wait_for(&wanted.into())).unwrap();
-                assert!(store.resource_version().reaches(&wanted.into()));
+                futures::executor::block_on(store.wait_for(PartId::ONLY, &wanted.into())).unwrap();
+                assert!(store.resource_versions().lowest().reaches(&wanted.into()));
             });
         }
         scope.spawn(|| {
             loop {
                 let snapshot = store.snapshot();
                 agrees(&snapshot);
-                let at = snapshot.resource_version();
+                let at = snapshot.resource_versions().lowest();
                 assert!(
-                    snapshot.iter().all(|item| ResourceVersion::number(item.version) == *at),
+                    snapshot.iter().all(|item| ResourceVersion::number(item.version) == at),
                     "half a replace"
                 );
-                if *at == last.into() {
+                if at == last.into() {
                     break;
                 }
             }

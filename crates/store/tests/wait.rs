@@ -11,7 +11,7 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
 use common::{Pod, pod};
-use kinformer_core::{Delta, KeyRef, Replacement, ResourceVersion};
+use kinformer_core::{Delta, KeyRef, PartId, Replacement, ResourceVersion};
 use kinformer_store::{Error, Indexer};
 use tokio::time::Instant;
 
@@ -57,7 +57,7 @@ fn everything_that_moves_the_version_wakes() {
         let (wakes, waker) = Wakes::new();
         let mut context = Context::from_waker(&waker);
         let nine = version(9);
-        let mut wait = pin!(indexer.wait_for(&nine));
+        let mut wait = pin!(indexer.wait_for(PartId::ONLY, &nine));
         assert!(wait.as_mut().poll(&mut context).is_pending());
         indexer.bookmark(8u64);
         assert_eq!(wakes.count(), 0, "only its own version wakes a waiter");
@@ -74,7 +74,7 @@ async fn several_waiters_all_wake_in_their_turn() {
     let waits: Vec<_> = (0..20u64)
         .map(|n| {
             let indexer = indexer.clone();
-            tokio::spawn(async move { indexer.wait_for(&version(n / 2)).await })
+            tokio::spawn(async move { indexer.wait_for(PartId::ONLY, &version(n / 2)).await })
         })
         .collect();
     tokio::task::yield_now().await;
@@ -86,8 +86,8 @@ async fn several_waiters_all_wake_in_their_turn() {
         wait.await.unwrap().unwrap();
     }
     // What is there already is not waited for; nor is "any version".
-    indexer.wait_for(&version(3)).await.unwrap();
-    indexer.wait_for(&ResourceVersion::UNSET).await.unwrap();
+    indexer.wait_for(PartId::ONLY, &version(3)).await.unwrap();
+    indexer.wait_for(PartId::ONLY, &ResourceVersion::UNSET).await.unwrap();
 }
 
 // contract: S-12
@@ -97,7 +97,7 @@ fn a_version_that_was_there_and_is_gone_again_still_ends_the_wait() {
     let (_, waker) = Wakes::new();
     let mut context = Context::from_waker(&waker);
     let nine = version(9);
-    let mut wait = pin!(indexer.wait_for(&nine));
+    let mut wait = pin!(indexer.wait_for(PartId::ONLY, &nine));
     assert!(wait.as_mut().poll(&mut context).is_pending());
     indexer.bookmark(9u64);
     indexer.replace(Replacement::new(vec![], 5u64)).unwrap().into_result().unwrap();
@@ -110,12 +110,12 @@ fn a_dropped_or_moved_wait_leaves_nothing_behind() {
     let indexer = Indexer::<Pod>::new();
     let nine = version(9);
     let (dropped, waker) = Wakes::new();
-    let mut wait = Box::pin(indexer.wait_for(&nine));
+    let mut wait = Box::pin(indexer.wait_for(PartId::ONLY, &nine));
     assert!(wait.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
     drop(wait);
     let (first, first_waker) = Wakes::new();
     let (second, second_waker) = Wakes::new();
-    let mut wait = pin!(indexer.wait_for(&nine));
+    let mut wait = pin!(indexer.wait_for(PartId::ONLY, &nine));
     assert!(wait.as_mut().poll(&mut Context::from_waker(&first_waker)).is_pending());
     assert!(wait.as_mut().poll(&mut Context::from_waker(&second_waker)).is_pending());
     indexer.bookmark(9u64);
@@ -132,7 +132,7 @@ fn stopping_ends_what_was_not_reached() {
     let (wakes, waker) = Wakes::new();
     let mut context = Context::from_waker(&waker);
     let nine = version(9);
-    let mut wait = pin!(indexer.wait_for(&nine));
+    let mut wait = pin!(indexer.wait_for(PartId::ONLY, &nine));
     assert!(wait.as_mut().poll(&mut context).is_pending());
     assert!(!indexer.is_stopped());
     indexer.stop();
@@ -142,8 +142,8 @@ fn stopping_ends_what_was_not_reached() {
     let Poll::Ready(Err(Error::Stopped { wanted, reached })) = wait.poll(&mut context) else { panic!() };
     assert_eq!((wanted, reached), (version(9), version(5)));
     let five = version(5);
-    assert!(matches!(pin!(indexer.wait_for(&five)).poll(&mut context), Poll::Ready(Ok(()))));
-    let later = pin!(indexer.wait_for(&nine)).poll(&mut context);
+    assert!(matches!(pin!(indexer.wait_for(PartId::ONLY, &five)).poll(&mut context), Poll::Ready(Ok(()))));
+    let later = pin!(indexer.wait_for(PartId::ONLY, &nine)).poll(&mut context);
     assert!(matches!(later, Poll::Ready(Err(Error::Stopped { .. }))));
 }
 
@@ -154,13 +154,13 @@ fn what_cannot_be_compared_is_not_waited_for() {
     let (_, waker) = Wakes::new();
     let mut context = Context::from_waker(&waker);
     let opaque = ResourceVersion::from("opaque");
-    let mut wait = pin!(indexer.wait_for(&opaque));
+    let mut wait = pin!(indexer.wait_for(PartId::ONLY, &opaque));
     assert!(wait.as_mut().poll(&mut context).is_pending(), "the store has no version yet");
     indexer.bookmark(5u64);
     let Poll::Ready(Err(Error::Incomparable { wanted, reached })) = wait.poll(&mut context) else { panic!() };
     assert_eq!((wanted, reached), (opaque.clone(), version(5)));
     indexer.bookmark("opaque");
-    assert!(matches!(pin!(indexer.wait_for(&opaque)).poll(&mut context), Poll::Ready(Ok(()))));
+    assert!(matches!(pin!(indexer.wait_for(PartId::ONLY, &opaque)).poll(&mut context), Poll::Ready(Ok(()))));
 }
 
 // contract: S-12
@@ -170,16 +170,17 @@ async fn a_deadline_ends_the_wait() {
     indexer.bookmark(5u64);
     let deadline = Instant::now() + Duration::from_secs(30);
     let Err(Error::DeadlineExceeded { wanted, reached }) =
-        indexer.wait_for_until(&version(9), deadline).await
+        indexer.wait_for_until(PartId::ONLY, &version(9), deadline).await
     else {
         panic!()
     };
     assert_eq!((wanted, reached), (version(9), version(5)));
     assert_eq!(Instant::now(), deadline);
-    indexer.wait_for_until(&version(5), deadline).await.unwrap();
+    indexer.wait_for_until(PartId::ONLY, &version(5), deadline).await.unwrap();
     let far = deadline + Duration::from_secs(30);
     let six = version(6);
-    let (reached, ()) = tokio::join!(indexer.wait_for_until(&six, far), async { indexer.bookmark(6u64) });
+    let (reached, ()) =
+        tokio::join!(indexer.wait_for_until(PartId::ONLY, &six, far), async { indexer.bookmark(6u64) });
     reached.unwrap();
     assert_eq!(Instant::now(), deadline);
 }
@@ -197,7 +198,7 @@ fn many_waits_each_end_with_their_own_version() {
         .iter()
         .map(|wanted| {
             let (wakes, waker) = Wakes::new();
-            let mut wait = Box::pin(indexer.wait_for(wanted));
+            let mut wait = Box::pin(indexer.wait_for(PartId::ONLY, wanted));
             assert!(wait.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
             (wanted, wakes, waker, wait)
         })
@@ -231,14 +232,17 @@ fn a_reader_outlives_its_indexer() {
     let (wakes, waker) = Wakes::new();
     let mut context = Context::from_waker(&waker);
     let eight = version(8);
-    let mut wait = pin!(reader.wait_for(&eight));
+    let mut wait = pin!(reader.wait_for(PartId::ONLY, &eight));
     assert!(wait.as_mut().poll(&mut context).is_pending() && !reader.is_stopped());
 
     drop(indexer);
     assert_eq!(wakes.count(), 1);
     assert!(matches!(wait.poll(&mut context), Poll::Ready(Err(Error::Stopped { .. }))));
-    let later = pin!(reader.wait_for(&eight)).poll(&mut context);
+    let later = pin!(reader.wait_for(PartId::ONLY, &eight)).poll(&mut context);
     assert!(matches!(later, Poll::Ready(Err(Error::Stopped { .. }))), "nothing is written any more");
-    assert!(matches!(pin!(reader.wait_for(&version(7))).poll(&mut context), Poll::Ready(Ok(()))));
+    assert!(matches!(
+        pin!(reader.wait_for(PartId::ONLY, &version(7))).poll(&mut context),
+        Poll::Ready(Ok(()))
+    ));
     assert!(reader.is_stopped() && reader.contains(KeyRef::named("x")));
 }

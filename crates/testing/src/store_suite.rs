@@ -100,7 +100,7 @@ fn list(pods: &[(&str, u64)], version: u64) -> Replacement<Pod> {
 
 fn starts_empty<S: Store<Pod>>(store: &S) {
     is(store, &[]);
-    assert!(store.resource_version().is_unset());
+    assert!(store.resource_versions().lowest().is_unset());
     assert!(store.get(KeyRef::new("a", "b")).is_none());
 }
 
@@ -130,14 +130,14 @@ fn applies_a_batch_in_its_order<S: Store<Pod>>(store: &S) {
         Delta::Deleted(pod("c", 6).into()),
         Delta::SyncAll,
         Delta::Replaced(pod("d", 7)),
-        Delta::Bookmark(ResourceVersion::number(8)),
+        Delta::bookmark(ResourceVersion::number(8)),
     ];
     let report = store.apply(deltas.into()).unwrap();
     let positions: Vec<_> = report.problems().iter().map(|problem| problem.position).collect();
     assert_eq!(positions, [1, 2, 5], "the objects of a list are counted one by one");
     assert!(report.problems().iter().all(|problem| problem.left_out));
     is(store, &[("b", 4), ("d", 7)]);
-    assert_eq!(store.resource_version(), ResourceVersion::number(8));
+    assert_eq!(store.resource_versions().lowest(), ResourceVersion::number(8));
 }
 
 fn keeps_namespaces_apart<S: Store<Pod>>(store: &S) {
@@ -189,7 +189,7 @@ fn deletes_nothing_by_an_incomplete_list<S: Store<Pod>>(store: &S) {
     clean(store.replace(list(&[("a", 1), ("b", 1)], 1)));
     clean(store.replace(list(&[("b", 2), ("c", 2)], 2).unreadable(1)));
     is(store, &[("a", 1), ("b", 2), ("c", 2)]);
-    assert_eq!(store.resource_version(), ResourceVersion::number(2));
+    assert_eq!(store.resource_versions().lowest(), ResourceVersion::number(2));
     clean(store.replace(list(&[("c", 2)], 3)));
     is(store, &[("c", 2)]);
 }
@@ -205,11 +205,11 @@ fn refuses_bad_keys_and_changes_nothing<S: Store<Pod>>(store: &S) {
         }
     }
     is(store, &[("a", 1)]);
-    assert_eq!(store.resource_version(), ResourceVersion::number(1));
+    assert_eq!(store.resource_versions().lowest(), ResourceVersion::number(1));
 }
 
 fn knows_the_newest_version<S: Store<Pod>>(store: &S) {
-    let at = |version: u64| assert_eq!(store.resource_version(), ResourceVersion::number(version));
+    let at = |version: u64| assert_eq!(store.resource_versions().lowest(), ResourceVersion::number(version));
     clean(store.add(pod("a", 5)));
     at(5);
     clean(store.update(pod("b", 3)));
@@ -263,7 +263,7 @@ fn follows_any_history<S: Store<Pod>>(make: &impl Fn() -> S) {
                 }
             }
             prop_assert_eq!(&state(&store), &model);
-            prop_assert_eq!(store.resource_version(), ResourceVersion::number(version));
+            prop_assert_eq!(store.resource_versions().lowest(), ResourceVersion::number(version));
         }
         Ok(())
     });

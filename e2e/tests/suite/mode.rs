@@ -82,7 +82,7 @@ impl<K: Kind> Informer<K> {
     }
 
     pub(crate) fn version(&self) -> ResourceVersion {
-        self.0.snapshot().resource_version().clone()
+        self.0.snapshot().resource_versions().lowest().clone()
     }
 
     pub(crate) fn phase(&self) -> Phase {
@@ -90,7 +90,7 @@ impl<K: Kind> Informer<K> {
     }
 
     pub(crate) fn reflector(&self) -> &ReflectorHandle {
-        self.0.reflector().unwrap()
+        self.0.parts()[0].reflector()
     }
 
     pub(crate) fn statistics(&self) -> Statistics {

@@ -89,7 +89,7 @@ pub fn text(delta: &Delta<Pod>) -> String {
             let pods: Vec<_> = all.objects.iter().map(state).collect();
             format!("{kind} {} @{}", pods.join(" "), all.resource_version)
         }
-        Delta::Bookmark(version) => format!("{kind} @{version}"),
+        Delta::Bookmark { resource_version: version, .. } => format!("{kind} @{version}"),
         Delta::SyncAll => kind.to_string(),
         other => format!("{kind} {}", state(other.object().unwrap())),
     }
@@ -154,7 +154,7 @@ impl Consumer {
                 let all: Vec<_> = self.store.lock().values().cloned().collect();
                 all.iter().for_each(|pod| self.set(pod, "sync"));
             }
-            Delta::Bookmark(_) => {}
+            Delta::Bookmark { .. } => {}
             other => panic!("a new kind of delta: {other:?}"),
         }
     }

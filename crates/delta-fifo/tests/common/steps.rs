@@ -70,7 +70,7 @@ pub fn write<O>(queue: &dyn Queue<Pod>, step: &Step<O>, value: u32) -> Result<Re
             queue.apply(Delta::ReplacedAll(Box::new(list)).into())
         }
         Step::Resync => queue.apply(Delta::SyncAll.into()),
-        Step::Bookmark => queue.apply(Delta::Bookmark(value.to_string().into()).into()),
+        Step::Bookmark => queue.apply(Delta::bookmark(value.to_string()).into()),
         Step::Other(_) => Ok(Report::default()),
     }
 }

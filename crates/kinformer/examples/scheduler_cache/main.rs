@@ -174,7 +174,7 @@ async fn story() -> Result<(), Box<dyn Error>> {
         server.create(pod(&format!("web-{n}"), "1500m", None))?;
     }
     let huge = server.create(pod("huge", "16", None))?;
-    scheduler.pods.wait_for(&version(&huge)).await?;
+    scheduler.pods.wait_for(("default", "huge"), &version(&huge)).await?;
     scheduler.until(|cache| cache.knows_node("c").then_some(())).await?;
     // Each node has room for two of the pods. Without assumptions all would go to the first.
     scheduler.schedule().await;
@@ -188,13 +188,13 @@ async fn story() -> Result<(), Box<dyn Error>> {
 
     // Another pod takes its name between decision and binding: the room is given back, and taken anew for that one.
     let first = server.create(pod("twice", "500m", None))?;
-    scheduler.pods.wait_for(&version(&first)).await?;
+    scheduler.pods.wait_for(("default", "twice"), &version(&first)).await?;
     let first = scheduler.pods.get(("default", "twice")).ok_or("it is stored")?;
     let decided = scheduler.decide(&first).ok_or("there is room")?;
     server.delete("v1", "Pod", "default", "twice")?;
     let second = server.create(pod("twice", "500m", None))?;
     scheduler.bind(&first, &decided).await;
-    scheduler.pods.wait_for(&version(&second)).await?;
+    scheduler.pods.wait_for(("default", "twice"), &version(&second)).await?;
     scheduler.schedule().await;
     scheduler.until(|cache| (cache.bound() == 8).then_some(())).await?;
 

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::ConfigMap;
 use kinformer_apiserver::{ApiServer, ProtobufAnswers};
-use kinformer_core::{Object, ResourceVersion};
+use kinformer_core::{Object, PartId, ResourceVersion};
 use kinformer_kube::{FromWire, KubeListerWatcher, client};
 use kinformer_reflector::{
     Backoff, Reflector, ReflectorHandle, ReflectorOptions, RequestLimit, StopReason, WatchListMode,
@@ -98,12 +98,12 @@ impl<K: Object> Follower<K> {
     /// Waits until the store reflects the server's newest version.
     pub async fn caught_up(&self, server: &ApiServer) {
         let version = ResourceVersion::number(server.version());
-        let waited = tokio::time::timeout(PATIENCE, self.store.wait_for(&version)).await;
+        let waited = tokio::time::timeout(PATIENCE, self.store.wait_for(PartId::ONLY, &version)).await;
         match waited {
             Ok(result) => result.unwrap(),
             Err(_) => panic!(
                 "the store is at {} and not at {version}; {:?}, last error {:?}, statistics {:?}",
-                self.store.resource_version(),
+                self.store.resource_versions().lowest(),
                 self.handle.state(),
                 self.handle.last_error(),
                 self.handle.statistics()

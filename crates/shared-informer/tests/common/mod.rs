@@ -131,9 +131,9 @@ pub(crate) fn asked<T: Object>(informer: &SharedIndexInformer<T>) -> reentrant::
             informer.metrics(),
             informer.phase(),
             informer.has_synced(),
-            informer.snapshot().resource_version().clone(),
+            informer.snapshot().resource_versions().lowest(),
         ));
-        if let Some(reflector) = informer.reflector() {
+        for reflector in informer.parts().iter().map(|part| part.reflector()) {
             drop((
                 reflector.statistics(),
                 reflector.state(),

@@ -29,7 +29,7 @@ pub fn delta_text<T: Object>(delta: &Delta<T>) -> String {
             words.join(" ")
         }
         Delta::SyncAll => "resync".to_owned(),
-        Delta::Bookmark(version) => format!("bookmark @{version}"),
+        Delta::Bookmark { resource_version: version, .. } => format!("bookmark @{version}"),
         Delta::Replaced(o) => format!("replaced {}", object(o)),
         Delta::Sync(o) => format!("sync {}", object(o)),
         other => other.delta_type().to_string(),
@@ -169,7 +169,7 @@ impl<T: Object> Inner<T> {
                 }
                 self.version = list.resource_version.clone();
             }
-            Delta::Bookmark(version) => self.version = version.clone(),
+            Delta::Bookmark { resource_version: version, .. } => self.version = version.clone(),
             _ => {}
         }
     }

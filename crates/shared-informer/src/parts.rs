@@ -1,0 +1,202 @@
+//! What an informer lists and watches: one source, or one for each part of its collection.
+
+use std::fmt;
+use std::sync::Arc;
+
+use kinformer_core::{
+    ByNamespace, Delta, Deltas, Error, Object, ObjectKey, PartId, Partition, Parts, ReadyFuture, Report,
+    Sink, ask,
+};
+use kinformer_delta_fifo::Queue;
+use kinformer_reflector::{ListerWatcher, ReflectorHandle};
+
+/// The sources of an informer or a controller: one for each [part](Partition) of what it holds.
+///
+/// ```
+/// use kinformer_shared_informer::{SharedIndexInformer, Sources};
+/// use kinformer_testing::{FakeSource, Item};
+///
+/// let (kitchen, office) = (FakeSource::<Item>::new(), FakeSource::<Item>::new());
+/// let sources = Sources::by_namespace([("kitchen", kitchen), ("office", office)]);
+/// let informer = SharedIndexInformer::builder_of(sources).named("appliances").build()?;
+/// assert_eq!(informer.parts().len(), 2);
+/// # Ok::<(), kinformer_shared_informer::Error>(())
+/// ```
+pub struct Sources<T> {
+    pub(crate) parts: Parts<T>,
+    pub(crate) sources: Vec<Named<T>>,
+}
+
+/// The source of a part, with the name of the part.
+pub(crate) type Named<T> = (Arc<str>, Arc<dyn ListerWatcher<T>>);
+
+impl<T: Object> Sources<T> {
+    /// One source, of everything.
+    pub fn one(source: impl ListerWatcher<T> + 'static) -> Self {
+        Self { parts: Parts::one(), sources: vec![(Arc::default(), Arc::new(source))] }
+    }
+
+    /// A source for each of these namespaces. Each namespace may be there once.
+    pub fn by_namespace<N, S>(sources: impl IntoIterator<Item = (N, S)>) -> Self
+    where
+        N: Into<Arc<str>>,
+        S: ListerWatcher<T> + 'static,
+    {
+        let sources: Vec<(Arc<str>, S)> =
+            sources.into_iter().map(|(namespace, source)| (namespace.into(), source)).collect();
+        let partition = ByNamespace::new(sources.iter().map(|(namespace, _)| namespace.clone()));
+        Self::new(partition, sources)
+    }
+
+    /// A source for each part of this partition, in the order of their numbers, with the name of the part in messages.
+    pub fn new<N, S>(
+        partition: impl Partition<T> + 'static,
+        sources: impl IntoIterator<Item = (N, S)>,
+    ) -> Self
+    where
+        N: Into<Arc<str>>,
+        S: ListerWatcher<T> + 'static,
+    {
+        let each = |(name, source): (N, S)| -> Named<T> { (name.into(), Arc::new(source)) };
+        Self { parts: Parts::new(partition), sources: sources.into_iter().map(each).collect() }
+    }
+}
+
+impl<T> fmt::Debug for Sources<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.sources.iter().map(|(name, _)| name)).finish()
+    }
+}
+
+/// A part of an informer: its source, seen from outside.
+#[derive(Clone)]
+pub struct Part {
+    id: PartId,
+    name: Arc<str>,
+    reflector: ReflectorHandle,
+}
+
+impl Part {
+    pub(crate) fn new(id: PartId, name: Arc<str>, reflector: ReflectorHandle) -> Self {
+        Self { id, name, reflector }
+    }
+
+    /// Its number, by which the [versions](kinformer_core::Versions) of a store are read and waited for.
+    pub fn id(&self) -> PartId {
+        self.id
+    }
+
+    /// What it is called in messages, such as its namespace; empty if the informer has one part.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Its reflector: whether it has listed, at which version it is, its state, its last error, what it has done.
+    pub fn reflector(&self) -> &ReflectorHandle {
+        &self.reflector
+    }
+}
+
+impl fmt::Debug for Part {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Part")
+            .field("id", &self.id.number())
+            .field("name", &self.name)
+            .field("state", &self.reflector.state())
+            .finish_non_exhaustive()
+    }
+}
+
+/// Writes into a queue what the source of one part brings. An object of another part is left out, since no list of this
+/// part would ever delete it.
+pub(crate) struct PartSink<T: Object> {
+    pub(crate) queue: Arc<dyn Queue<T>>,
+    pub(crate) part: PartId,
+    pub(crate) parts: Parts<T>,
+}
+
+impl<T: Object> PartSink<T> {
+    /// What is wrong with an object; `None` if it is of this part.
+    fn foreign(&self, object: &Arc<T>) -> Option<Error> {
+        // One that panics is left out, and reported, by the queue.
+        let is_foreign = ask(|| !self.parts.contains(self.part, object)).unwrap_or_default();
+        let key = || ask(|| ObjectKey::try_from(object.key())).ok().and_then(Result::ok);
+        is_foreign.then(|| Error::OtherPart { key: key(), part: Some(self.part) })
+    }
+
+    /// Names the part in lists and bookmarks, and takes out what is not of it. Gives the position in the operation of each
+    /// position that is left, if any was taken out.
+    fn of_part(&self, deltas: Deltas<T>) -> (Deltas<T>, Option<Vec<usize>>, Report) {
+        let (mut kept, mut positions, mut report) =
+            (Deltas::with_capacity(deltas.len()), Vec::new(), Report::default());
+        let mut position = 0;
+        for mut delta in deltas {
+            let (start, error) = (
+                position,
+                match &delta {
+                    Delta::Added(object) | Delta::Updated(object) | Delta::Replaced(object) => {
+                        self.foreign(object)
+                    }
+                    _ => None,
+                },
+            );
+            position += delta.positions();
+            if let Some(error) = error {
+                report.push(start, error);
+                continue;
+            }
+            match &mut delta {
+                Delta::ReplacedAll(list) => {
+                    list.part = self.part;
+                    let mut at = start;
+                    list.objects.retain(|object| {
+                        let error = self.foreign(object);
+                        match error {
+                            Some(error) => report.push(at, error),
+                            None => positions.push(at),
+                        }
+                        at += 1;
+                        positions.last() == Some(&(at - 1))
+                    });
+                }
+                Delta::Bookmark { part, .. } => {
+                    *part = self.part;
+                    positions.push(start);
+                }
+                _ => positions.push(start),
+            }
+            kept.push(delta);
+        }
+        let positions = (!report.is_clean()).then_some(positions);
+        (kept, positions, report)
+    }
+}
+
+impl<T: Object> Sink<T> for PartSink<T> {
+    fn apply(&self, deltas: Deltas<T>) -> Result<Report, Error> {
+        if !self.parts.is_divided() {
+            return self.queue.apply(deltas);
+        }
+        let (kept, positions, mut report) = self.of_part(deltas);
+        let Some(positions) = positions else { return self.queue.apply(kept) };
+        if kept.is_empty() {
+            return Ok(report);
+        }
+        for problem in self.queue.apply(kept)? {
+            let position = positions.get(problem.position).copied().unwrap_or_default();
+            match problem.left_out {
+                true => report.push(position, problem.error),
+                false => report.push_applied(position, problem.error),
+            }
+        }
+        Ok(report)
+    }
+
+    fn is_ready(&self) -> bool {
+        self.queue.is_ready()
+    }
+
+    fn ready(&self) -> ReadyFuture<'_> {
+        self.queue.ready()
+    }
+}
