@@ -3,7 +3,6 @@
 use std::any::Any;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
 
 use crate::{ObjectKey, PartId};
 
@@ -12,12 +11,6 @@ pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
 /// An error with what caused it, in one line, each part once. For errors that say less than their causes, as those
 /// of connections do.
-///
-/// ```
-/// let refused = std::io::Error::new(std::io::ErrorKind::ConnectionRefused, "nobody listens");
-/// let wrapped = kinformer_core::Error::Push { source: Box::new(refused) };
-/// assert!(kinformer_core::with_causes(&wrapped).ends_with("which is applied: nobody listens"));
-/// ```
 pub fn with_causes(error: &(dyn std::error::Error + 'static)) -> String {
     let mut text = error.to_string();
     let mut next = error.source();
@@ -58,41 +51,11 @@ pub enum Error {
         /// What the transform returned, or the message of its panic.
         source: BoxError,
     },
-    /// An index function failed or panicked. The object is stored and found by everything but this index.
-    #[error("index function {index:?} failed for {key}, which is stored but not in this index: {source}")]
-    IndexFunction {
-        /// Which object.
-        key: ObjectKey,
-        /// The name of the index.
-        index: Arc<str>,
-        /// What the function returned, or the message of its panic.
-        source: BoxError,
-    },
     /// Two objects of one list have the same key; the last one counts.
     #[error("{key} is in the list more than once; the last one counts")]
     Duplicate {
         /// Which key.
         key: ObjectKey,
-    },
-    /// The priority function of a heap panicked. The object is left out.
-    #[error("the priority function failed for {key}: {source}")]
-    Priority {
-        /// Which object.
-        key: ObjectKey,
-        /// The message of the panic.
-        source: BoxError,
-    },
-    /// The push function of a store panicked. The write is applied.
-    #[error("the push function failed after a write, which is applied: {source}")]
-    Push {
-        /// The message of the panic.
-        source: BoxError,
-    },
-    /// The known objects, which a queue asks what is missing in a list, panicked.
-    #[error("the known objects could not be asked: {source}")]
-    KnownObjects {
-        /// The message of the panic.
-        source: BoxError,
     },
     /// The object is not of the part of the collection whose source brought it. It is left out.
     #[error("{} is not of {}", named(key), part.map_or("any part".into(), |part| format!("{part}, whose source brought it")))]
@@ -113,22 +76,29 @@ pub enum Error {
     /// The sink has been closed.
     #[error("closed")]
     Closed,
+    /// An error of the store or the queue that reports it: see [`Self::downcast_ref`].
+    #[error(transparent)]
+    Other(BoxError),
 }
 
 impl Error {
-    /// Whether an object with this problem is left out, if it is not said otherwise.
-    fn leaves_out(&self) -> bool {
+    /// An error of a store's or a queue's own.
+    pub fn other(error: impl Into<BoxError>) -> Self {
+        Self::Other(error.into())
+    }
+
+    /// The error of a store or a queue, if it is an [other](Self::Other) one and of this type: that crate's documentation
+    /// names the type.
+    ///
+    /// ```
+    /// let full = kinformer_core::Error::other(std::io::Error::from(std::io::ErrorKind::StorageFull));
+    /// let error = full.downcast_ref::<std::io::Error>().map(std::io::Error::kind);
+    /// assert_eq!(error, Some(std::io::ErrorKind::StorageFull));
+    /// ```
+    pub fn downcast_ref<E: std::error::Error + 'static>(&self) -> Option<&E> {
         match self {
-            Self::Key(_)
-            | Self::Accessor { .. }
-            | Self::Transform { .. }
-            | Self::Duplicate { .. }
-            | Self::Priority { .. }
-            | Self::OtherPart { .. }
-            | Self::KnownObjects { .. }
-            | Self::Full { .. }
-            | Self::Closed => true,
-            Self::IndexFunction { .. } | Self::Push { .. } => false,
+            Self::Other(error) => error.downcast_ref(),
+            _ => None,
         }
     }
 }
@@ -208,17 +178,15 @@ pub struct Problem {
     /// Whether the object was left out: nothing is stored or queued for it. Otherwise it was applied, with the defect
     /// that the error describes.
     pub left_out: bool,
-    /// What was wrong with it. Each variant of [`Error`] says what became of the object.
+    /// What was wrong with it.
     #[source]
     pub error: Error,
 }
 
 impl Report {
-    /// Adds a problem with the object at `position` of the operation. Whether the object was left out follows from
-    /// the error.
+    /// Adds a problem with the object at `position` of the operation, which was left out.
     pub fn push(&mut self, position: usize, error: impl Into<Error>) {
-        let error = error.into();
-        self.problems.push(Problem { position, left_out: error.leaves_out(), error });
+        self.problems.push(Problem { position, left_out: true, error: error.into() });
     }
 
     /// Adds a problem with the object at `position`, which was applied all the same.

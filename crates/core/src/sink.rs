@@ -14,7 +14,7 @@ pub type ReadyFuture<'a> = Pin<Box<dyn Future<Output = ()> + Send + 'a>>;
 /// A sink applies [`Deltas`], in their order, at once, and never waits. The deltas of one call are one operation: a sink
 /// takes all of them or none.
 ///
-/// * `Err` means that nothing has changed: the sink is full or closed, or the known objects of a queue panicked.
+/// * `Err` means that nothing has changed: the sink is full or closed, or has failed as a whole.
 /// * `Ok` means that the deltas were applied. What was wrong with single objects is in the [`Report`], by
 ///   [position](crate::Problem::position): an object without a valid key, one whose transform failed and one whose
 ///   accessors panic is left out, and all others are applied.
@@ -37,7 +37,7 @@ pub trait Sink<T: Object>: Send + Sync {
     /// Applies these deltas.
     ///
     /// # Errors
-    /// [`Error::Full`], [`Error::Closed`], [`Error::KnownObjects`]; nothing of the operation has changed.
+    /// [`Error::Full`], [`Error::Closed`], or an error of the sink's own; nothing of the operation has changed.
     fn apply(&self, deltas: Deltas<T>) -> Result<Report, Error>;
 
     /// Whether the sink wants more now. A producer that respects this never sees [`Error::Full`], as long as

@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use kinformer_core::{Error as SinkError, KeyRef, Object, ObjectKey, Report, contain};
 
-use crate::Error;
 use crate::in_flight::{KeyMap, Lookup};
 use crate::incoming;
 use crate::sync::Mutex;
 use crate::waiting::Changes;
+use crate::{Error, WriteError};
 
 type PriorityFunction<T, P> = dyn Fn(&T) -> P + Send + Sync;
 
@@ -243,7 +243,7 @@ impl<T: Object, P: Ord + Clone + Send + Sync + 'static> Heap<T, P> {
         let key = incoming::key(|| object.key())?;
         match contain(|| (self.shared.priority)(object)) {
             Ok(priority) => Ok((key, priority)),
-            Err(source) => Err(SinkError::Priority { key, source }),
+            Err(source) => Err(SinkError::other(WriteError::Priority { key, source })),
         }
     }
 }

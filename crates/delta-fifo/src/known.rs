@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use kinformer_core::{Error, KnownObjects, Object, ObjectKey, PartId, Parts, ask};
 
+use crate::WriteError;
 use crate::in_flight::KeyMap;
 
 pub(crate) type Known<T> = Arc<dyn KnownObjects<T>>;
@@ -54,5 +55,5 @@ pub(crate) fn all<T: Object>(known: &Known<T>) -> Result<Vec<(ObjectKey, Arc<T>)
 }
 
 fn asked<R>(question: impl Fn() -> R) -> Result<R, Error> {
-    ask(question).map_err(|source| Error::KnownObjects { source })
+    ask(question).map_err(|source| Error::other(WriteError::KnownObjects { source }))
 }

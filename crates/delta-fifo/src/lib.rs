@@ -81,7 +81,7 @@ mod writes;
 pub use bound::Bound;
 pub use delta_fifo::{DeltaFifo, DeltaFifoBuilder, OnReplace, PerKey};
 pub use delta_queue::{DeltaQueue, DeltaQueueBuilder};
-pub use error::Error;
+pub use error::{Error, WriteError};
 pub use fifo::Fifo;
 pub use heap::Heap;
 pub use popped::Popped;

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use common::{Consumer, Pod, list, pod, text, texts, unknown};
 use kinformer_core::{Delta, Error as SinkError, KeyRef, KnownObjects, ObjectKey, Tombstone, Transform};
-use kinformer_delta_fifo::{Bound, DeltaFifo, OnReplace};
+use kinformer_delta_fifo::{Bound, DeltaFifo, OnReplace, WriteError};
 
 fn queued(queue: &DeltaFifo<Pod>, key: &str) -> Vec<String> {
     queue.get_by_key(KeyRef::parse(key).unwrap()).iter().map(text).collect()
@@ -400,7 +400,8 @@ fn user_code_that_panics_changes_nothing() {
     for result in
         [queue.replace(list(&[("b", 1)])).map(drop), queue.resync(), queue.delete(pod("a", 1)).map(drop)]
     {
-        assert!(matches!(result, Err(SinkError::KnownObjects { .. })));
+        let error = result.unwrap_err();
+        assert!(matches!(error.downcast_ref(), Some(WriteError::KnownObjects { .. })), "{error:?}");
     }
     assert_eq!(drain(&queue), [["Added a=1"]]);
     queue.add(pod("c", 1)).unwrap().into_result().unwrap();

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use common::{Pod, list, pod, unknown};
 use kinformer_core::{Error as SinkError, KeyRef, Sink};
-use kinformer_delta_fifo::{Bound, Error, Fifo, Heap};
+use kinformer_delta_fifo::{Bound, Error, Fifo, Heap, WriteError};
 use proptest::prelude::*;
 
 fn drain(queue: &Fifo<Pod>) -> Vec<(String, u32)> {
@@ -116,7 +116,8 @@ async fn heap_errors_after_close_and_names_what_it_refuses() {
     let report = heap.bulk_add([pod("a", 1), pod("", 2), pod("b", 13), pod("c", 0)]);
     let positions: Vec<_> = report.problems().iter().map(|problem| problem.position).collect();
     assert_eq!((positions, heap.len()), (vec![1, 2], 2));
-    assert!(matches!(heap.add(pod("d", 13)), Err(SinkError::Priority { key, .. }) if key.name() == "d"));
+    let error = heap.add(pod("d", 13)).unwrap_err();
+    assert!(matches!(error.downcast_ref(), Some(WriteError::Priority { key, .. }) if key.name() == "d"));
     assert!(heap.close());
     assert!(!heap.close());
     assert!(matches!(heap.add(pod("a", 1)), Err(SinkError::Closed)));

@@ -70,7 +70,7 @@ impl<T: Object> Indexer<T> {
                 match object {
                     Some(object) => {
                         values.ask(new, object, |index, source| {
-                            report.push(position, index_error(&**object, index, source));
+                            report.push_applied(position, index_error(&**object, index, source));
                         });
                         position += 1;
                     }

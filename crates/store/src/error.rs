@@ -2,9 +2,12 @@
 
 use std::sync::Arc;
 
-use kinformer_core::ResourceVersion;
+use kinformer_core::{BoxError, ObjectKey, ResourceVersion};
 
 /// Why a store did not do what it was asked. Nothing has changed then.
+///
+/// In a [`Report`](kinformer_core::Report) it is what [`downcast_ref`](kinformer_core::Error::downcast_ref) gives of a
+/// problem with an index function or a push function.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -53,6 +56,22 @@ pub enum Error {
         place: String,
         /// How many parts there are.
         parts: u32,
+    },
+    /// An index function failed or panicked. In a report: the object is stored, and found by everything but this index.
+    #[error("index function {index:?} failed for {key}: {source}")]
+    IndexFunction {
+        /// Which object.
+        key: ObjectKey,
+        /// The name of the index.
+        index: Arc<str>,
+        /// What the function returned, or the message of its panic.
+        source: BoxError,
+    },
+    /// The push function of an [`UndeltaStore`](crate::UndeltaStore) panicked. The write is applied.
+    #[error("the push function failed after a write, which is applied: {source}")]
+    Push {
+        /// The message of the panic.
+        source: BoxError,
     },
     /// Something is wrong with an object.
     #[error(transparent)]

@@ -248,7 +248,7 @@ impl<T: Object> MutationCache<T> {
         for (key, object) in shown {
             let mut values = IndexValues::default();
             if let (Some(key), Err(source)) = (key, function.call(&object, &mut values)) {
-                return Err(ObjectError::IndexFunction { key, index: index.into(), source }.into());
+                return Err(Error::IndexFunction { key, index: index.into(), source });
             }
             if values.iter().any(|own| own == value) {
                 list.push(object);

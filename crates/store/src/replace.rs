@@ -30,7 +30,10 @@ struct List<T> {
     values: Evaluated,
     /// How many functions have been asked.
     asked: usize,
+    /// What was wrong with objects that are left out.
     problems: Vec<(usize, Error)>,
+    /// What was wrong with objects that are stored, but are not in an index.
+    unindexed: Vec<(usize, Error)>,
 }
 
 /// No slot has this number.
@@ -88,6 +91,7 @@ impl<T: Object> Indexer<T> {
             values: Evaluated::for_list(self.hasher.clone()),
             asked: 0,
             problems: Vec::new(),
+            unindexed: Vec::new(),
         };
         self.transform_list(&mut list);
         let mut functions = self.functions();
@@ -197,14 +201,14 @@ impl<T: Object> List<T> {
 
     /// Asks all functions, again if there are more of them now, which hardly ever happens.
     fn ask(&mut self, indexer: &Indexer<T>, functions: &Functions<T>) {
-        self.problems.retain(|(_, error)| !matches!(error, Error::IndexFunction { .. }));
+        self.unindexed.clear();
         self.values = Evaluated::for_list(indexer.hasher.clone());
         self.asked = functions.all.len();
-        let Self { objects, values, problems, .. } = self;
+        let Self { objects, values, unindexed, .. } = self;
         for (position, object) in objects.iter().enumerate() {
             match object {
                 Some(object) => values.ask(&functions.all, object, |index, source| {
-                    problems.push((position, index_error(&**object, index, source)));
+                    unindexed.push((position, index_error(&**object, index, source)));
                 }),
                 None => values.skip(functions.all.len()),
             }
@@ -250,17 +254,17 @@ impl<T: Object> List<T> {
         for position in duplicates {
             let object = self.objects.get_mut(position).and_then(Option::take);
             // An object that is not stored has no place in an index to be missing from.
-            self.problems.retain(|(other, _)| *other != position);
+            self.unindexed.retain(|(other, _)| *other != position);
             let key = ask(|| ObjectKey::try_from(object.as_ref()?.key()).ok());
             if let Ok(Some(key)) = key {
                 self.problems.push((position, Error::Duplicate { key }));
             }
             self.repeated.extend(object);
         }
-        let Self { objects, problems, repeated, undelivered, is_complete, .. } = self;
+        let Self { objects, problems, unindexed, repeated, undelivered, is_complete, .. } = self;
         for (position, source) in unplaced {
             let Some(object) = objects.get_mut(position).and_then(Option::take) else { continue };
-            problems.retain(|(other, _)| *other != position);
+            unindexed.retain(|(other, _)| *other != position);
             // Dropped without the lock.
             repeated.push(object.clone());
             left_out(position, panicked(object, source), undelivered, is_complete, problems);
@@ -340,10 +344,18 @@ impl<T: Object> List<T> {
         displaced
     }
 
-    fn into_report(mut self) -> Report {
-        self.problems.sort_by_key(|(position, _)| *position);
+    fn into_report(self) -> Report {
+        let left_out = self.problems.into_iter().map(|problem| (true, problem));
+        let mut problems: Vec<_> =
+            left_out.chain(self.unindexed.into_iter().map(|problem| (false, problem))).collect();
+        problems.sort_by_key(|(_, (position, _))| *position);
         let mut report = Report::default();
-        self.problems.into_iter().for_each(|(position, error)| report.push(position, error));
+        for (left_out, (position, error)) in problems {
+            match left_out {
+                true => report.push(position, error),
+                false => report.push_applied(position, error),
+            }
+        }
         self.repeated.into_iter().for_each(discard);
         report
     }

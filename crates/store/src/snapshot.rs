@@ -193,7 +193,7 @@ impl<T: Object> Snapshot<T> {
     /// be stored: its values are asked from the index function.
     ///
     /// # Errors
-    /// [`Error::UnknownIndex`]; [`Error::Core`] when the index function fails for the object.
+    /// [`Error::UnknownIndex`]; [`Error::IndexFunction`].
     pub fn index_of(&self, index: &str, object: &Arc<T>) -> Result<Vec<&Arc<T>>, Error> {
         let number = self.roots.functions.position(index).ok_or_else(|| self.unknown(index))?;
         let functions = self.roots.functions.all.get(number..=number).unwrap_or_default();
@@ -203,7 +203,7 @@ impl<T: Object> Snapshot<T> {
         if let Some((index, source)) = failed {
             values.recycle();
             let key = ObjectKey::try_from(object.key()).map_err(kinformer_core::Error::from)?;
-            return Err(kinformer_core::Error::IndexFunction { key, index, source }.into());
+            return Err(Error::IndexFunction { key, index, source });
         }
         let mut slots = Vec::new();
         let answer = values.answer(0);

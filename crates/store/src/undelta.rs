@@ -81,7 +81,7 @@ impl<T: Object> Sink<T> for UndeltaStore<T> {
         self.turns.lock().owed += 1;
         while self.take_turn() {
             if let Err(source) = self.call() {
-                report.push(0, Error::Push { source });
+                report.push_applied(0, Error::other(crate::Error::Push { source }));
             }
         }
         Ok(report)

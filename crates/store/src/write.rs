@@ -468,7 +468,7 @@ pub(crate) fn index_error<T: Object>(
     source: kinformer_core::BoxError,
 ) -> Error {
     match ask(|| ObjectKey::try_from(object.key())) {
-        Ok(Ok(key)) => Error::IndexFunction { key, index: index.clone(), source },
+        Ok(Ok(key)) => Error::other(crate::Error::IndexFunction { key, index: index.clone(), source }),
         Ok(Err(error)) => error.into(),
         Err(source) => Error::Accessor { key: None, source },
     }

@@ -164,6 +164,32 @@ fn an_object_whose_drop_panics_harms_nobody() {
     assert!(indexer.is_empty() && indexer.index_values(NAMESPACE_INDEX).unwrap().is_empty());
 }
 
+/// An accessor that panics from some moment on.
+struct Fading(AtomicBool);
+
+impl Object for Fading {
+    fn key(&self) -> KeyRef<'_> {
+        assert!(!self.0.load(Ordering::Relaxed), "{EXPECTED}");
+        KeyRef::named("fading")
+    }
+}
+
+// contract: S-07
+#[test]
+fn an_object_without_its_key_that_is_stored_is_not_reported_as_left_out() {
+    quiet();
+    let indexer = Indexer::new();
+    indexer.add(Fading(AtomicBool::new(false))).unwrap().into_result().unwrap();
+    let fails = IndexFunction::fallible(|object: &Arc<Fading>, _| {
+        object.0.store(true, Ordering::Relaxed);
+        Err("no values".into())
+    });
+    let report = indexer.add_indexers([("fails", fails)]).unwrap();
+    let [problem] = report.problems() else { panic!("{report:?}") };
+    assert!(matches!(problem.error, CoreError::Accessor { key: None, .. }) && !problem.left_out, "{problem}");
+    assert_eq!(indexer.len(), 1);
+}
+
 /// An accessor that panics when it is told to, after so many calls.
 struct Moody {
     name: String,

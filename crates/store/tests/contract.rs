@@ -171,9 +171,10 @@ fn indexers_are_added_to_a_filled_store() {
         }
     });
     let report = indexer.add_indexers([("node", by_nodes()), ("picky", picky)]).unwrap();
-    let failed = report.problems().iter().map(|problem| match &problem.error {
-        CoreError::IndexFunction { key, index, .. } => format!("{key} {index}"),
-        other => panic!("{other}"),
+    assert!(report.problems().iter().all(|problem| !problem.left_out));
+    let failed = report.problems().iter().map(|problem| match problem.error.downcast_ref() {
+        Some(Error::IndexFunction { key, index, .. }) => format!("{key} {index}"),
+        _ => panic!("{problem}"),
     });
     assert_eq!(sorted(failed), ["a/p7 picky", "a/p8 picky"]);
     assert_eq!(indexer.by_index("node", "n1").unwrap().len(), 167);
@@ -268,7 +269,9 @@ fn a_failing_index_function_is_reported_and_harms_nobody() {
     for (node, message) in [("fails", "no such node"), ("panics", EXPECTED)] {
         let report = indexer.update(pod("a/x").node("taken-back").node(node)).unwrap();
         let [problem] = report.problems() else { panic!("{report:?}") };
-        let CoreError::IndexFunction { key: of, index, source } = &problem.error else { panic!("{problem}") };
+        let Some(Error::IndexFunction { key: of, index, source }) = problem.error.downcast_ref() else {
+            panic!("{problem}")
+        };
         assert_eq!((&*of.to_string(), &**index, problem.position), ("a/x", "touchy", 0));
         assert!(source.to_string().contains(message), "{source}");
         assert!(values(&indexer, "touchy").is_empty());
@@ -276,7 +279,7 @@ fn a_failing_index_function_is_reported_and_harms_nobody() {
         assert_eq!(indexer.get(("a", "x")).unwrap().nodes[1], node);
         // Asked about an object that it fails for.
         let asked = indexer.index_of("touchy", &pod("b/y").node(node).arc());
-        assert!(matches!(asked, Err(Error::Core(CoreError::IndexFunction { .. }))));
+        assert!(matches!(asked, Err(Error::IndexFunction { .. })));
         indexer.update(pod("a/x").node("fine")).unwrap().into_result().unwrap();
         assert_eq!(values(&indexer, "touchy"), ["fine"]);
     }
@@ -284,6 +287,7 @@ fn a_failing_index_function_is_reported_and_harms_nobody() {
         vec![pod("a/x").node("panics").arc(), pod("a/y").node("ok").arc(), pod("a/z").node("fails").arc()];
     let report = indexer.replace(Replacement::new(list, 1u64)).unwrap();
     assert_eq!(report.problems().iter().map(|problem| problem.position).collect::<Vec<_>>(), [0, 2]);
+    assert!(report.problems().iter().all(|problem| !problem.left_out), "each is stored");
     assert_eq!((values(&indexer, "touchy"), indexer.len()), (vec!["ok".to_owned()], 3));
 }
 

@@ -207,7 +207,7 @@ fn bad_input_is_named() {
     assert!(matches!(cache.by_index("zone", "z1"), Err(Error::UnknownIndex { name, .. }) if name == "zone"));
     cache.mutation(pod("b", "6", "bad")).unwrap();
     match cache.by_index("node", "n1") {
-        Err(Error::Core(ObjectError::IndexFunction { key, index, .. })) => {
+        Err(Error::IndexFunction { key, index, .. }) => {
             assert_eq!((key.name(), &*index), ("b", "node"));
         }
         other => panic!("{other:?}"),

@@ -4,8 +4,8 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use kinformer_core::{Error, KeyRef, Keyed, KnownObjects, Replacement, ResourceVersion};
-use kinformer_store::{Store, UndeltaStore};
+use kinformer_core::{KeyRef, Keyed, KnownObjects, Replacement, ResourceVersion};
+use kinformer_store::{Error, Store, UndeltaStore};
 use parking_lot::Mutex;
 
 type Pod = Keyed<u32>;
@@ -75,7 +75,9 @@ fn a_push_function_may_write_and_may_panic() {
     store.add(pod("a", 1)).unwrap().into_result().unwrap();
     assert_eq!(*sizes.lock(), [1, 2]);
     let report = store.add(pod("b", 1)).unwrap();
-    assert!(matches!(&report.problems(), [problem] if matches!(problem.error, Error::Push { .. })));
+    assert!(
+        matches!(&report.problems(), [problem] if matches!(problem.error.downcast_ref(), Some(Error::Push { .. })))
+    );
     assert_eq!(store.len(), 3, "the write is applied");
     store.add(pod("c", 1)).unwrap().into_result().unwrap();
     assert_eq!(*sizes.lock(), [1, 2, 3, 4]);
