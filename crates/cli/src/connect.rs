@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use kinformer_core::with_causes;
+use kinformer_core::internal::with_causes;
 use kube_client::config::{AuthInfo, KubeConfigOptions, Kubeconfig, KubeconfigError};
 use kube_client::{Client, Config};
 

@@ -4,7 +4,7 @@ use std::io;
 use std::process::ExitCode;
 
 use anstyle::{AnsiColor, Style};
-use kinformer_core::with_causes;
+use kinformer_core::internal::with_causes;
 
 use crate::text::{self, Line};
 

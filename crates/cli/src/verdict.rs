@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use kinformer::ClientError;
-use kinformer_core::with_causes;
+use kinformer_core::internal::with_causes;
 use kinformer_reflector::{ApiError, Failure, Recovery};
 use parking_lot::Mutex;
 use tokio::sync::oneshot;

@@ -1,28 +1,11 @@
 //! What can go wrong, and how it is told.
 
-use std::any::Any;
 use std::fmt;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use crate::{ObjectKey, PartId};
 
 /// An error of user code: whatever it gave, or the message of its panic.
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
-
-/// An error with what caused it, in one line, each part once. For errors that say less than their causes, as those
-/// of connections do.
-pub fn with_causes(error: &(dyn std::error::Error + 'static)) -> String {
-    let mut text = error.to_string();
-    let mut next = error.source();
-    while let Some(cause) = next {
-        let cause_text = cause.to_string();
-        if !text.contains(&cause_text) {
-            text = format!("{text}: {cause_text}");
-        }
-        next = cause.source();
-    }
-    text
-}
 
 /// What a layer reports of an object or an operation.
 ///
@@ -242,32 +225,4 @@ impl IntoIterator for Report {
     fn into_iter(self) -> Self::IntoIter {
         self.problems.into_iter()
     }
-}
-
-/// Runs user code and turns a panic of it into an error that carries the panic's message.
-///
-/// # Errors
-/// The code panicked.
-pub fn contain<R>(user_code: impl FnOnce() -> R) -> Result<R, BoxError> {
-    // What the code had borrowed mutably is dropped with it or belongs to the user; ours is not in its reach.
-    catch_unwind(AssertUnwindSafe(user_code)).map_err(panic_error)
-}
-
-/// Asks an object something, and asks once more if it panics: a panic that does not repeat loses nothing.
-///
-/// # Errors
-/// It panicked both times.
-pub fn ask<R>(accessors: impl Fn() -> R) -> Result<R, BoxError> {
-    contain(&accessors).or_else(|_| contain(&accessors))
-}
-
-/// What was thrown by a panic, as an error that carries its message: for those who catch one themselves, as code
-/// that awaits has to.
-pub fn panic_error(panic: Box<dyn Any + Send>) -> BoxError {
-    let message = panic
-        .downcast_ref::<&str>()
-        .copied()
-        .or_else(|| panic.downcast_ref::<String>().map(String::as_str))
-        .unwrap_or("no message");
-    format!("panicked: {message}").into()
 }

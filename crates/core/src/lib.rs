@@ -56,6 +56,8 @@ mod change;
 mod delta;
 mod deltas;
 mod error;
+#[doc(hidden)]
+pub mod internal;
 mod key;
 #[cfg(feature = "kube")]
 mod kube;
@@ -69,9 +71,7 @@ mod version;
 pub use change::Change;
 pub use delta::{Delta, DeltaType, Replacement};
 pub use deltas::{Deltas, IntoDeltas};
-pub use error::{
-    BoxError, Error, KeyError, KeyProblem, Problem, Report, ask, contain, panic_error, with_causes,
-};
+pub use error::{BoxError, Error, KeyError, KeyProblem, Problem, Report};
 pub use key::{KeyRef, ObjectKey};
 pub use object::{Keyed, Labels, Object};
 pub use part::{ByNamespace, PartId, PartOrKey, Partition, Parts, VersionUpdates, Versions};

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use crate::error::{ask, contain};
+use crate::internal::{ask, contain};
 use crate::{BoxError, Error, Object, ObjectKey};
 
 type Function<T> = dyn Fn(Arc<T>) -> Result<Arc<T>, BoxError> + Send + Sync;

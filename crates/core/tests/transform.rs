@@ -3,7 +3,8 @@
 
 use std::sync::Arc;
 
-use kinformer_core::{Error, KeyRef, Object, Report, Transform, contain};
+use kinformer_core::internal::contain;
+use kinformer_core::{Error, KeyRef, Object, Report, Transform};
 
 #[derive(Clone, Debug, PartialEq)]
 struct Pod {

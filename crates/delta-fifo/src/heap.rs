@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use kinformer_core::{Error as SinkError, KeyRef, Object, ObjectKey, Report, contain};
+use kinformer_core::internal::contain;
+use kinformer_core::{Error as SinkError, KeyRef, Object, ObjectKey, Report};
 
 use crate::in_flight::{KeyMap, Lookup};
 use crate::incoming;

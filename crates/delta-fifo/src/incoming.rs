@@ -5,9 +5,10 @@ use std::sync::Arc;
 
 use foldhash::fast::RandomState;
 use hashbrown::HashTable;
+use kinformer_core::internal::ask;
 use kinformer_core::{
     Error, KeyRef, Object, ObjectKey, Replacement, Report, ResourceVersion, Tombstone, Transform,
-    VersionUpdate, ask,
+    VersionUpdate,
 };
 
 use crate::in_flight::KeyMap;

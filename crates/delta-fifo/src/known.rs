@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use kinformer_core::{Error, KnownObjects, Object, ObjectKey, PartId, Parts, ask};
+use kinformer_core::internal::ask;
+use kinformer_core::{Error, KnownObjects, Object, ObjectKey, PartId, Parts};
 
 use crate::WriteError;
 use crate::in_flight::KeyMap;

@@ -4,7 +4,8 @@ use std::collections::VecDeque;
 
 use hashbrown::HashTable;
 use hashbrown::hash_table::Entry as Place;
-use kinformer_core::{Delta, KeyError, KeyProblem, Object, ObjectKey, VersionUpdates, ask};
+use kinformer_core::internal::ask;
+use kinformer_core::{Delta, KeyError, KeyProblem, Object, ObjectKey, VersionUpdates};
 
 use crate::backlog::{Backlog, Entry, Garbage, Queued};
 use crate::in_flight::{InFlight, Newest};

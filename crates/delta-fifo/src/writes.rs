@@ -4,9 +4,10 @@ use std::hash::BuildHasher;
 use std::sync::Arc;
 
 use foldhash::fast::RandomState;
+use kinformer_core::internal::{ask, contain};
 use kinformer_core::{
     Delta, Deltas, Error, KeyRef, Object, ObjectKey, PartId, Parts, Replacement, Report, ResourceVersion,
-    Tombstone, Transform, VersionUpdate, VersionUpdates, ask, contain,
+    Tombstone, Transform, VersionUpdate, VersionUpdates,
 };
 use smallvec::SmallVec;
 

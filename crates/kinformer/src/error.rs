@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use kinformer_core::{KeyError, with_causes};
+use kinformer_core::KeyError;
+use kinformer_core::internal::with_causes;
 
 use crate::SelectorError;
 

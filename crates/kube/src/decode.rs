@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use kinformer_core::{BoxError, KeyError, KeyProblem, KeyRef, Object, ask};
+use kinformer_core::internal::ask;
+use kinformer_core::{BoxError, KeyError, KeyProblem, KeyRef, Object};
 use kinformer_reflector::{ApiError, DecodeError, EventType, WatchEvent};
 use kinformer_wire::{FromWire, ItemError, ObjectDecoder, RawEvent, Undecodable, WireEvent};
 

@@ -1,6 +1,7 @@
 //! Why there is no client, no lister-watcher, or no answer.
 
-use kinformer_core::{BoxError, with_causes};
+use kinformer_core::BoxError;
+use kinformer_core::internal::with_causes;
 
 /// Why there is no lister-watcher, or no client.
 ///

@@ -173,7 +173,7 @@ async fn any_other_redirect_is_an_error_that_names_its_target() {
     let server = redirecting(|_| "/to".into()).await;
     let post = http::Request::post("/api/v1/configmaps").body(Vec::new()).unwrap();
     let error = client(server.config("http")).unwrap().request_text(post).await.unwrap_err();
-    assert!(kinformer_core::with_causes(&error).contains("only a GET is redirected"), "{error:?}");
+    assert!(kinformer_core::internal::with_causes(&error).contains("only a GET is redirected"), "{error:?}");
     assert_eq!(server.asked().len(), 1);
 }
 

@@ -4,7 +4,8 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use kinformer_core::{BoxError, Object, Tombstone, ask, contain};
+use kinformer_core::internal::{ask, contain};
+use kinformer_core::{BoxError, Object, Tombstone};
 use tokio_util::sync::WaitForCancellationFutureOwned;
 
 use crate::backlog::{Backlog, Next};

@@ -3,7 +3,8 @@
 use std::ops::Deref;
 use std::sync::Arc;
 
-use kinformer_core::{Change, Delta, KeyRef, Object, Tombstone, contain};
+use kinformer_core::internal::contain;
+use kinformer_core::{Change, Delta, KeyRef, Object, Tombstone};
 
 /// What a handler receives about one object.
 ///

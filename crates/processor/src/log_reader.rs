@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering as Atomic};
 use std::task::{Context, Poll};
 
-use kinformer_core::{Object, contain};
+use kinformer_core::Object;
+use kinformer_core::internal::contain;
 use parking_lot::Mutex;
 use smallvec::SmallVec;
 

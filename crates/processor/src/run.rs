@@ -7,7 +7,8 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use futures::FutureExt as _;
-use kinformer_core::{Object, contain, panic_error};
+use kinformer_core::Object;
+use kinformer_core::internal::{contain, panic_error};
 use tokio::runtime::Handle;
 
 use crate::delivery::{Delivery, Panicked, Step};

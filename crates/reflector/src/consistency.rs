@@ -3,7 +3,8 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use kinformer_core::{Object, ObjectKey, Replacement, ResourceVersion, ask};
+use kinformer_core::internal::ask;
+use kinformer_core::{Object, ObjectKey, Replacement, ResourceVersion};
 
 use crate::ApiError;
 use crate::pager::WholeList;

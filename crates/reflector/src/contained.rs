@@ -5,7 +5,7 @@ use std::future::Future;
 use std::panic::AssertUnwindSafe;
 
 use futures::FutureExt;
-use kinformer_core::panic_error;
+use kinformer_core::internal::panic_error;
 
 use crate::ApiError;
 

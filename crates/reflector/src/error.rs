@@ -3,7 +3,8 @@
 use std::fmt;
 use std::time::Duration;
 
-use kinformer_core::{BoxError, ObjectKey, ResourceVersion, with_causes};
+use kinformer_core::internal::with_causes;
+use kinformer_core::{BoxError, ObjectKey, ResourceVersion};
 
 use crate::DecodeError;
 

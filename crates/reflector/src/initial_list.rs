@@ -7,7 +7,8 @@ use std::sync::Arc;
 use foldhash::fast::RandomState;
 use hashbrown::HashTable;
 use hashbrown::hash_table::Entry;
-use kinformer_core::{BoxError, KeyError, KeyRef, Object, ObjectKey, Replacement, ResourceVersion, ask};
+use kinformer_core::internal::ask;
+use kinformer_core::{BoxError, KeyError, KeyRef, Object, ObjectKey, Replacement, ResourceVersion};
 
 use crate::{DecodeError, EventType, WatchEvent};
 

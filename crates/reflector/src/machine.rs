@@ -7,7 +7,8 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use futures::FutureExt;
-use kinformer_core::{Delta, Error, Object, Replacement, Report, ResourceVersion, Sink, contain};
+use kinformer_core::internal::contain;
+use kinformer_core::{Delta, Error, Object, Replacement, Report, ResourceVersion, Sink};
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 

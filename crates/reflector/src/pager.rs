@@ -7,7 +7,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use foldhash::fast::RandomState;
-use kinformer_core::{Object, ResourceVersion, contain};
+use kinformer_core::internal::contain;
+use kinformer_core::{Object, ResourceVersion};
 use tokio::time::Instant;
 
 use crate::contained::contained;

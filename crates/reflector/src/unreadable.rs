@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use kinformer_core::{Object, Sink, ask};
+use kinformer_core::internal::ask;
+use kinformer_core::{Object, Sink};
 use tokio::time::Instant;
 
 use crate::machine::{FOREVER, Machine, Step};

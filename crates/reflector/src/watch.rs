@@ -3,7 +3,8 @@
 use std::pin::pin;
 use std::time::Duration;
 
-use kinformer_core::{Delta, Object, ResourceVersion, Sink, Tombstone, ask};
+use kinformer_core::internal::ask;
+use kinformer_core::{Delta, Object, ResourceVersion, Sink, Tombstone};
 use tokio::time::{Instant, sleep_until, timeout_at};
 
 use crate::contained::contained;

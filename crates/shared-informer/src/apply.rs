@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use kinformer_core::{Change, Delta, Object, Report, ask};
+use kinformer_core::internal::ask;
+use kinformer_core::{Change, Delta, Object, Report};
 use kinformer_delta_fifo::Popped;
 use kinformer_processor::SharedProcessor;
 use kinformer_store::{Applied, Indexer};

@@ -9,7 +9,8 @@ use std::time::Duration;
 
 use futures::FutureExt as _;
 use futures::stream::{FuturesUnordered, StreamExt as _};
-use kinformer_core::{BoxError, Object, PartId, contain, panic_error};
+use kinformer_core::internal::{contain, panic_error};
+use kinformer_core::{BoxError, Object, PartId};
 use kinformer_delta_fifo::{Popped, Queue};
 use kinformer_reflector::{ApiError, Exchange, ListerWatcher, Reflector, ReflectorOptions, StopReason};
 use tokio_util::sync::CancellationToken;

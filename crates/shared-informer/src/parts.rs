@@ -3,9 +3,9 @@
 use std::fmt;
 use std::sync::Arc;
 
+use kinformer_core::internal::ask;
 use kinformer_core::{
-    ByNamespace, Delta, Deltas, Error, Object, ObjectKey, PartId, Partition, Parts, ReadyFuture, Report,
-    Sink, ask,
+    ByNamespace, Delta, Deltas, Error, Object, ObjectKey, PartId, Partition, Parts, ReadyFuture, Report, Sink,
 };
 use kinformer_delta_fifo::Queue;
 use kinformer_reflector::{ListerWatcher, ReflectorHandle};

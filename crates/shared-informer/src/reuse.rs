@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use kinformer_core::{Object, ask};
+use kinformer_core::Object;
+use kinformer_core::internal::ask;
 use kinformer_reflector::Exchange;
 use kinformer_store::Indexer;
 

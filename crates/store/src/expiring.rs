@@ -3,9 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use kinformer_core::internal::contain;
 use kinformer_core::{
     Delta, Deltas, Error, KeyRef, KnownObjects, Labels, Object, ObjectKey, Replacement, Report,
-    ResourceVersion, Sink, Versions, contain,
+    ResourceVersion, Sink, Versions,
 };
 use tokio::time::Instant;
 

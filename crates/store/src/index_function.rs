@@ -3,7 +3,8 @@
 use std::fmt::{self, Write};
 use std::sync::Arc;
 
-use kinformer_core::{BoxError, Object, contain};
+use kinformer_core::internal::contain;
+use kinformer_core::{BoxError, Object};
 
 use crate::{Error, NAMESPACE_INDEX};
 

@@ -4,9 +4,10 @@ use std::fmt;
 use std::ops::Deref;
 use std::sync::Arc;
 
+use kinformer_core::internal::contain;
 use kinformer_core::{
     Deltas, KeyRef, KnownObjects, Object, ObjectKey, Parts, Report, ResourceVersion, Sink, Transform,
-    VersionUpdate, VersionUpdates, Versions, contain,
+    VersionUpdate, VersionUpdates, Versions,
 };
 
 use crate::index::Hasher;

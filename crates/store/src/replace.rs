@@ -3,9 +3,10 @@
 use std::mem;
 use std::sync::Arc;
 
+use kinformer_core::internal::ask;
 use kinformer_core::{
     Change, Delta, Error, Object, ObjectKey, PartId, Parts, Replacement, Report, Tombstone, VersionUpdate,
-    VersionUpdates, ask,
+    VersionUpdates,
 };
 
 use crate::evaluated::Evaluated;

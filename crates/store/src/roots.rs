@@ -4,7 +4,8 @@ use std::hash::BuildHasher;
 use std::ops::Range;
 use std::sync::Arc;
 
-use kinformer_core::{Error, KeyRef, Object, Versions, contain};
+use kinformer_core::internal::contain;
+use kinformer_core::{Error, KeyRef, Object, Versions};
 
 use crate::evaluated::Evaluated;
 use crate::index::{Hasher, Index, IndexWriter, NoValues};

@@ -6,7 +6,8 @@ use std::iter;
 use std::sync::Arc;
 use std::task::Poll;
 
-use kinformer_core::{KeyRef, KnownObjects, Object, ObjectKey, Versions, ask, contain};
+use kinformer_core::internal::{ask, contain};
+use kinformer_core::{KeyRef, KnownObjects, Object, ObjectKey, Versions};
 
 use crate::Error;
 use crate::bucket::SlotSet;

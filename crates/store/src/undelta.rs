@@ -3,8 +3,9 @@
 use std::ops::Deref;
 use std::sync::Arc;
 
+use kinformer_core::internal::contain;
 use kinformer_core::{
-    BoxError, Deltas, Error, KeyRef, KnownObjects, Object, ObjectKey, Report, Sink, Versions, contain,
+    BoxError, Deltas, Error, KeyRef, KnownObjects, Object, ObjectKey, Report, Sink, Versions,
 };
 
 use crate::sync::Mutex;

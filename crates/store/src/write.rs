@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
+use kinformer_core::internal::ask;
 use kinformer_core::{
     BoxError, Change, Delta, Deltas, Error, KeyRef, Object, ObjectKey, PartId, Parts, Replacement, Report,
-    ResourceVersion, Tombstone, VersionUpdate, VersionUpdates, ask,
+    ResourceVersion, Tombstone, VersionUpdate, VersionUpdates,
 };
 use smallvec::SmallVec;
 

@@ -11,7 +11,7 @@ use kinformer::{
     Object, Registration, SharedIndexInformer, SharedInformerFactory, Tombstone,
 };
 use kinformer_apiserver::ApiServer;
-use kinformer_core::with_causes;
+use kinformer_core::internal::with_causes;
 
 use super::clock::Clock;
 use super::screen::Show;

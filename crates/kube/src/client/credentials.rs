@@ -95,7 +95,7 @@ impl Source {
                 format!(
                     "cannot read the certificates of {}: {}",
                     path.display(),
-                    kinformer_core::with_causes(&*error)
+                    kinformer_core::internal::with_causes(&*error)
                 )
             })?;
             config.root_cert = Some(bundle);

@@ -8,7 +8,8 @@ use std::task::{Context, Poll};
 
 use foldhash::fast::RandomState;
 use futures::task::AtomicWaker;
-use kinformer_core::{Object, ObjectKey, Tombstone, ask, contain};
+use kinformer_core::internal::{ask, contain};
+use kinformer_core::{Object, ObjectKey, Tombstone};
 use parking_lot::Mutex;
 
 use super::{Backlog, Next, Opened, Parts, Undelivered};
