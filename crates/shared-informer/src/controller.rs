@@ -193,7 +193,8 @@ impl<T: Object, P: Process<T>> Controller<T, P> {
             match next {
                 Some(Err(panic)) => {
                     let error = panic_error(panic);
-                    tracing::error!(controller = %name, %error, "a reflector panicked");
+                    // The subscriber may panic as well.
+                    _ = contain(|| tracing::error!(controller = %name, %error, "a reflector panicked"));
                     reason = StopReason::Dropped;
                 }
                 Some(Ok(ended)) if ended != StopReason::Cancelled && reason != StopReason::Dropped => {
