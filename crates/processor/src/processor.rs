@@ -236,6 +236,12 @@ impl<T: Object> SharedProcessor<T> {
         self.inner.synced.load(Ordering::Acquire)
     }
 
+    /// The store is about to receive another initial list: handlers that are added from now on have synced after the next
+    /// [`Self::publish_synced`]. Handlers that were added before are not affected.
+    pub fn expect_initial_list(&self) {
+        let _ = self.inner.log.cursor(|| self.inner.synced.store(false, Ordering::Release));
+    }
+
     /// Marks the handlers that are due for a resync. Returns whether any is marked. A handler that was marked stays so
     /// until [`Self::take_due_handlers`] returns it; one that was found due several times by then receives one resync.
     ///

@@ -69,6 +69,14 @@ pub struct Failure<'a> {
     pub failures: u32,
 }
 
+impl<'a> Failure<'a> {
+    /// One object was affected, for a consumer of the reflector that reports to the same hook.
+    #[doc(hidden)]
+    pub fn skipped(reflector: &'a str, error: &'a ApiError) -> Self {
+        Self { reflector, error, recovery: Recovery::Skip, delay: Duration::ZERO, failures: 0 }
+    }
+}
+
 /// What the reflector does about something that went wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use kinformer_core::internal::ask;
+use kinformer_core::internal::{ask, contain};
 use kinformer_core::{Change, Delta, Object, Report};
 use kinformer_delta_fifo::Popped;
 use kinformer_processor::SharedProcessor;
@@ -10,6 +10,8 @@ use kinformer_store::{Applied, Indexer};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+use crate::awaited::Awaited;
+use crate::builder::Arrival;
 use crate::controller::Process;
 use crate::latency::Latency;
 
@@ -18,6 +20,8 @@ pub(crate) struct Apply<T: Object> {
     pub(crate) indexer: Arc<Indexer<T>>,
     pub(crate) processor: SharedProcessor<T>,
     pub(crate) synced: CancellationToken,
+    pub(crate) awaited: Arc<Awaited<T>>,
+    pub(crate) arrival: Option<Arc<Arrival<T>>>,
     pub(crate) latency: Arc<Latency>,
 }
 
@@ -25,12 +29,15 @@ impl<T: Object> Process<T> for Apply<T> {
     async fn process(&mut self, mut popped: Popped<T>) {
         let began = Instant::now();
         let in_initial_list = popped.in_initial_list();
-        let Applied { changes, report, .. } = self.indexer.apply_at(popped.take(), popped.versions());
+        let deltas = popped.take();
+        self.arrived(&deltas);
+        let Applied { changes, report, .. } = self.indexer.apply_at(deltas, popped.versions());
         let changes = changes.into_iter().filter(is_news).map(|change| match in_initial_list {
             true => change.in_initial_list(),
             false => change,
         });
         self.processor.send(changes).await;
+        self.awaited.check(&self.indexer, &self.processor);
         // Only now: a subscriber is user code, and what is stored has to be delivered.
         self.log(&report);
         if let Some(error) = popped.key_error() {
@@ -43,12 +50,29 @@ impl<T: Object> Process<T> for Apply<T> {
     }
 
     fn synced(&mut self) {
-        self.processor.publish_synced();
+        self.awaited.first_list_is_stored(&self.indexer, &self.processor);
         self.synced.cancel();
     }
 }
 
 impl<T: Object> Apply<T> {
+    /// Passes the objects that are about to be stored to the arrival function.
+    fn arrived(&self, deltas: &[Delta<T>]) {
+        let Some(arrival) = &self.arrival else { return };
+        let arrived = |object: &Arc<T>| {
+            if let Err(error) = contain(|| arrival(object)) {
+                tracing::error!(informer = %self.name, %error, "the arrival function panicked");
+            }
+        };
+        for delta in deltas {
+            match delta {
+                Delta::Added(object) | Delta::Updated(object) | Delta::Replaced(object) => arrived(object),
+                Delta::ReplacedAll(list) => list.objects.iter().for_each(arrived),
+                _ => {}
+            }
+        }
+    }
+
     /// Delivers the whole store to the handlers that are due for a resync, if any is.
     ///
     /// Done after every batch, whatever it brought: a resync that the queue carries only wakes the controller. A queue of

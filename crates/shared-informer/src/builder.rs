@@ -14,6 +14,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::Error;
 use crate::apply::Apply;
+use crate::awaited::Awaited;
 use crate::controller::Controller;
 use crate::informer::{Built, SharedIndexInformer};
 use crate::latency::Latency;
@@ -101,7 +102,11 @@ pub struct SharedIndexInformerBuilder<T: Object> {
     bound: Bound,
     grace: Duration,
     options: ReflectorOptions,
+    arrival: Option<Arc<Arrival<T>>>,
 }
+
+/// A function that is called with each object before it is stored.
+pub(crate) type Arrival<T> = dyn Fn(&Arc<T>) + Send + Sync;
 
 impl<T: Object> SharedIndexInformerBuilder<T> {
     pub(crate) fn new(sources: Sources<T>) -> Self {
@@ -118,6 +123,7 @@ impl<T: Object> SharedIndexInformerBuilder<T> {
             bound: Bound::default(),
             grace: Duration::from_secs(10),
             options: ReflectorOptions::default(),
+            arrival: None,
         }
     }
 
@@ -168,6 +174,14 @@ impl<T: Object> SharedIndexInformerBuilder<T> {
     /// the list; without one, only what has changed.
     pub fn transform(mut self, transform: Transform<T>) -> Self {
         self.transform = Some(transform);
+        self
+    }
+
+    /// Calls a function with each object that is about to be stored, as the [transform](Self::transform) returned it; not
+    /// with the last state of one that is deleted. It runs on the informer's own task, and must not block. If it panics, that is
+    /// logged, and the object is stored.
+    pub fn on_arrival(mut self, function: impl Fn(&Arc<T>) + Send + Sync + 'static) -> Self {
+        self.arrival = Some(Arc::new(function));
         self
     }
 
@@ -254,6 +268,7 @@ impl<T: Object> SharedIndexInformerBuilder<T> {
             bound,
             grace,
             options,
+            arrival,
         } = self;
         let name = name.unwrap_or_else(|| type_name::<T>().into());
         let parts = sources.parts.clone();
@@ -283,11 +298,14 @@ impl<T: Object> SharedIndexInformerBuilder<T> {
             .build();
         let resource = resource.unwrap_or_else(|| name.clone());
         let (latency, synced) = (Arc::<Latency>::default(), CancellationToken::new());
+        let awaited = Arc::<Awaited<T>>::default();
         let apply = Apply {
             name: name.clone(),
             indexer: indexer.clone(),
             processor: processor.clone(),
             synced: synced.clone(),
+            awaited: awaited.clone(),
+            arrival,
             latency: latency.clone(),
         };
         let due = resyncs::take_due(processor.clone(), indexer.clone(), queue.clone(), synced.clone());
@@ -305,6 +323,7 @@ impl<T: Object> SharedIndexInformerBuilder<T> {
             processor,
             latency,
             synced,
+            awaited,
             grace,
         };
         Ok(SharedIndexInformer::from_built(built))

@@ -19,6 +19,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::Error;
 use crate::apply::Apply;
+use crate::awaited::{Awaited, AwaitedList};
 use crate::builder::SharedIndexInformerBuilder;
 use crate::controller::Controller;
 use crate::error::{NotSynced, Reached, WaitEnd};
@@ -54,6 +55,7 @@ pub(crate) struct Inner<T: Object> {
     was_run: AtomicBool,
     grace: Duration,
     synced: CancellationToken,
+    awaited: Arc<Awaited<T>>,
     pub(crate) stopped: CancellationToken,
 }
 
@@ -69,6 +71,7 @@ pub(crate) struct Built<T: Object> {
     pub(crate) processor: SharedProcessor<T>,
     pub(crate) latency: Arc<Latency>,
     pub(crate) synced: CancellationToken,
+    pub(crate) awaited: Arc<Awaited<T>>,
     pub(crate) grace: Duration,
 }
 
@@ -115,6 +118,7 @@ impl<T: Object> SharedIndexInformer<T> {
             processor,
             latency,
             synced,
+            awaited,
             grace,
         } = built;
         let inner = Inner {
@@ -131,6 +135,7 @@ impl<T: Object> SharedIndexInformer<T> {
             was_run: AtomicBool::new(false),
             grace,
             synced,
+            awaited,
             stopped: CancellationToken::new(),
         };
         Self { inner: Arc::new(inner) }
@@ -326,9 +331,13 @@ impl<T: Object> SharedIndexInformer<T> {
     /// # Errors
     /// [`Error::NotSynced`]: it stopped first; with the last error it met.
     pub async fn wait_for_sync(&self) -> Result<(), Error> {
+        self.reaches(&self.inner.synced).await
+    }
+
+    async fn reaches(&self, reached: &CancellationToken) -> Result<(), Error> {
         tokio::select! {
             biased;
-            () = self.inner.synced.cancelled() => Ok(()),
+            () = reached.cancelled() => Ok(()),
             () = self.inner.stopped.cancelled() => Err(self.not_synced(WaitEnd::Stopped)),
         }
     }
@@ -341,6 +350,29 @@ impl<T: Object> SharedIndexInformer<T> {
         tokio::time::timeout_at(deadline, self.wait_for_sync())
             .await
             .unwrap_or_else(|_| Err(self.not_synced(WaitEnd::DeadlineExceeded)))
+    }
+
+    /// The source is about to bring another initial list: handlers that are added from now on have synced after it. The
+    /// store has it from the batch on after which `is_stored` returns true, which is called after each batch until then.
+    /// Of two lists that are awaited at once the later one counts, for the handlers of both.
+    #[doc(hidden)]
+    pub fn await_list(
+        &self,
+        is_stored: impl Fn(&Snapshot<T>) -> bool + Send + Sync + 'static,
+    ) -> AwaitedList {
+        self.inner.awaited.expect(Arc::new(is_stored), &self.inner.processor)
+    }
+
+    /// Waits until the store has that list. Cancel-safe.
+    ///
+    /// # Errors
+    /// As [`Self::wait_for_sync_until`].
+    #[doc(hidden)]
+    pub async fn wait_for_list(&self, list: &AwaitedList, deadline: Option<Instant>) -> Result<(), Error> {
+        let stored = self.reaches(&list.stored);
+        let Some(deadline) = deadline else { return stored.await };
+        let stored = tokio::time::timeout_at(deadline, stored).await;
+        stored.unwrap_or_else(|_| Err(self.not_synced(WaitEnd::DeadlineExceeded)))
     }
 
     /// Waits until the store reflects at least this version, for example that of one's own write to the object with this

@@ -51,6 +51,7 @@
 //! batch and returns changes, and those that are news are published to the handlers.
 
 mod apply;
+mod awaited;
 mod builder;
 mod controller;
 mod error;
@@ -65,6 +66,7 @@ pub mod prometheus;
 mod resyncs;
 mod reuse;
 
+pub use awaited::AwaitedList;
 pub use builder::{QueueKind, QueueParts, SharedIndexInformerBuilder};
 pub use controller::{Controller, Process};
 pub use error::{Error, NotSynced, Reached, WaitEnd};

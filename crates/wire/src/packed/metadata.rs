@@ -13,7 +13,17 @@ use super::PackedObject;
 use crate::Error;
 use crate::json::Within;
 
+/// What a server sends when only the metadata is requested.
+const METADATA_API: &str = "meta.k8s.io/v1";
+const METADATA_KIND: &str = "PartialObjectMetadata";
+
 impl PackedObject {
+    /// Whether it has come as its metadata alone, a `PartialObjectMetadata`, and its other fields are not known.
+    pub fn is_metadata_only(&self) -> bool {
+        let types = self.decoder.types();
+        types.is_some_and(|types| types.api_version == METADATA_API && types.kind == METADATA_KIND)
+    }
+
     /// Its metadata as any type that decodes from it, such as `ObjectMeta`. The rest is not decoded; in JSON it is looked
     /// over. None if it has none.
     ///
