@@ -1,7 +1,10 @@
 //! Callbacks that are futures, without an allocation for each.
 
+use std::any::Any;
+use std::marker::PhantomData;
+use std::panic::resume_unwind;
 use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 
 use kinformer_kube::Packed;
 use kinformer_processor::Event;
@@ -23,12 +26,12 @@ impl<H, F> InPlace<H, F> {
 /// A handler of a kind as one of any kind.
 pub(crate) struct Typed<K, H, F> {
     place: InPlace<H, F>,
-    kind: std::marker::PhantomData<fn() -> K>,
+    kind: PhantomData<fn() -> K>,
 }
 
 impl<K, H, F> Typed<K, H, F> {
     pub(crate) fn new(handler: H) -> Self {
-        Self { place: InPlace::new(handler), kind: std::marker::PhantomData }
+        Self { place: InPlace::new(handler), kind: PhantomData }
     }
 }
 
@@ -48,5 +51,48 @@ where
 
     fn end(&mut self) {
         self.place.running.set(None);
+    }
+}
+
+/// What a callback panicked with.
+type Panic = Box<dyn Any + Send>;
+
+/// A handler with methods: each of its futures takes it along, and gives it back at its end.
+pub(crate) struct Lent<K, H, M, F> {
+    handler: Option<H>,
+    on_event: M,
+    running: Pin<Box<Option<F>>>,
+    kind: PhantomData<fn() -> K>,
+}
+
+impl<K, H, M, F> Lent<K, H, M, F> {
+    pub(crate) fn new(handler: H, on_event: M) -> Self {
+        Self { handler: Some(handler), on_event, running: Box::pin(None), kind: PhantomData }
+    }
+}
+
+impl<K, H, M, F> AsyncHandler for Lent<K, H, M, F>
+where
+    H: Send,
+    M: FnMut(H, Event<Packed<K>>) -> F + Send,
+    F: Future<Output = (H, Result<(), Panic>)> + Send,
+{
+    fn begin(&mut self, event: Event<Object>) {
+        let future = self.handler.take().map(|handler| (self.on_event)(handler, event.map(Packed::new)));
+        self.running.set(future);
+    }
+
+    fn poll(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        let Some(running) = self.running.as_mut().as_pin_mut() else { return Poll::Ready(()) };
+        let (handler, ended) = ready!(running.poll(context));
+        self.handler = Some(handler);
+        // What it panicked with is contained where all panics of handlers are.
+        ended.unwrap_or_else(|panic| resume_unwind(panic));
+        Poll::Ready(())
+    }
+
+    /// A future that has not ended is dropped only with the handler.
+    fn end(&mut self) {
+        self.running.set(None);
     }
 }

@@ -4,26 +4,33 @@
 //! trait, a program that uses them compiles neither their methods nor their drops.
 
 use std::fmt;
-use std::sync::Arc;
+use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::task::{Context, Poll};
+use std::sync::{Arc, OnceLock};
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use futures::{Stream, StreamExt as _};
-use kinformer_core::{KeyRef, ObjectKey, PartOrKey, ResourceVersion, Versions};
+use kinformer_core::{BoxError, KeyRef, ObjectKey, PartOrKey, ResourceVersion, Versions, contain};
 use kinformer_kube::{DecodeAs, PackedObject};
 use kinformer_processor::{AsyncEventHandler, Buffer, Event, Registration};
-use kinformer_shared_informer::{Error, InformerMetrics, Part, SharedIndexInformer};
-use kinformer_store::{Error as StoreError, IndexFunction, Snapshot};
+use kinformer_reflector::{ApiError, DecodeError, Failure};
+use kinformer_shared_informer::{AwaitedList, Error, InformerMetrics, Part, SharedIndexInformer};
+use kinformer_store::{Error as StoreError, IndexFunction, IndexValues, Snapshot};
 use parking_lot::Mutex;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::entry::{BoxFuture, Managed};
 use crate::lister::Objects;
+use crate::options::ErrorHook;
+use crate::projection::{Projection, Switch};
+use crate::whole::WholeObjects;
 
 pub(crate) type Object = Arc<PackedObject>;
 pub(crate) type Filter = Box<dyn Fn(&Object) -> bool + Send>;
+/// A function that gives an object's values in an index.
+pub(crate) type ObjectIndex = Box<dyn Fn(&Object, &mut IndexValues) -> Result<(), BoxError> + Send + Sync>;
 pub(crate) type Callback = Box<dyn FnMut(&Event<Object>) + Send>;
 
 /// What a [`HandlerBuilder`](crate::HandlerBuilder) has collected.
@@ -136,10 +143,12 @@ impl State for Snapshot<PackedObject> {
 /// The boundary between this crate and a program: see the module.
 pub(crate) trait Engine: Managed + fmt::Debug {
     fn scope(&self) -> &str;
+    /// The same informer, of which whole objects are read. They are fetched from now on.
+    fn whole(self: Arc<Self>) -> Arc<dyn Engine>;
     fn add(&self, spec: HandlerSpec, name: &'static str, handler: Handler) -> Result<Registration, Error>;
     fn events(&self, spec: HandlerSpec) -> Result<Box<dyn Events>, Error>;
     fn remove_handler<'a>(&'a self, registration: &'a Registration) -> BoxFuture<'a, bool>;
-    fn add_index(&self, name: Arc<str>, function: IndexFunction<PackedObject>) -> Result<(), Error>;
+    fn add_index(&self, name: Arc<str>, index: ObjectIndex) -> Result<(), Error>;
     fn get(&self, key: KeyRef<'_>) -> Option<Object>;
     fn objects(&self) -> Objects;
     fn len(&self) -> usize;
@@ -165,24 +174,47 @@ pub(crate) trait Engine: Managed + fmt::Debug {
 }
 
 /// What is done with each object that arrives.
-#[derive(Default)]
 pub(crate) struct Arrival {
-    /// The type as which objects are decoded on arrival.
-    decode: Mutex<Option<DecodeAs>>,
+    /// The name of the informer.
+    informer: Arc<str>,
+    /// The type as which objects are decoded on arrival; those of metadata alone too, if the projection says so.
+    decode: OnceLock<(DecodeAs, Projection)>,
     failed: AtomicU64,
+    hook: Option<Arc<ErrorHook>>,
 }
 
 impl Arrival {
-    pub(crate) fn new(decode: Option<DecodeAs>) -> Self {
-        Self { decode: Mutex::new(decode), failed: AtomicU64::new(0) }
+    pub(crate) fn new(informer: Arc<str>, decode: Option<DecodeAs>, hook: Option<Arc<ErrorHook>>) -> Self {
+        let decode = decode.map_or_else(OnceLock::new, |to| OnceLock::from((to, Projection::Whole)));
+        Self { informer, decode, failed: AtomicU64::new(0), hook }
     }
 
     /// Decodes the object if that is the policy. It is stored whatever comes of it.
-    pub(crate) fn arrived(&self, informer: &str, object: &PackedObject) {
-        let Some(to) = *self.decode.lock() else { return };
-        if let Err(error) = object.keep_decoded(to) {
-            self.failed.fetch_add(1, Ordering::Relaxed);
-            tracing::warn!(%informer, key = %object.key(), to = to.type_name(), %error, "object not decoded on arrival");
+    pub(crate) fn arrived(&self, object: &PackedObject) {
+        let Some((to, projection)) = self.decode.get() else { return };
+        if *projection == Projection::Whole && object.is_metadata_only() {
+            return;
+        }
+        // Decoding is the type's own code.
+        let decoded = contain(|| object.keep_decoded(*to));
+        if let Err(error) = decoded.and_then(|decoded| decoded.map_err(BoxError::from)) {
+            self.undecodable(object, *to, error);
+        }
+    }
+
+    fn undecodable(&self, object: &PackedObject, to: DecodeAs, error: BoxError) {
+        self.failed.fetch_add(1, Ordering::Relaxed);
+        let informer = &*self.informer;
+        tracing::warn!(informer, key = %object.key(), to = to.type_name(), %error, "object not decoded on arrival");
+        let Some(hook) = &self.hook else { return };
+        let error = DecodeError::new(error).resource_version(object.resource_version());
+        let error = match ObjectKey::try_from(object.key()) {
+            Ok(key) => error.key(key),
+            Err(_) => error,
+        };
+        let error = ApiError::Undecodable(error);
+        if let Err(panic) = contain(|| hook(&Failure::skipped(informer, &error))) {
+            tracing::error!(informer, %panic, "the error hook panicked");
         }
     }
 }
@@ -191,23 +223,43 @@ impl Arrival {
 pub(crate) struct KubeEngine {
     informer: SharedIndexInformer<PackedObject>,
     arrival: Arc<Arrival>,
+    /// Of an informer that has begun with metadata.
+    switched: Option<Switched>,
+}
+
+struct Switched {
+    switch: Arc<Switch>,
+    /// The list of whole objects, once they are requested.
+    list: Mutex<Option<AwaitedList>>,
+}
+
+impl Switched {
+    fn list(&self) -> Option<AwaitedList> {
+        self.list.lock().clone()
+    }
 }
 
 impl KubeEngine {
     pub(crate) fn shared(
         informer: SharedIndexInformer<PackedObject>,
         arrival: Arc<Arrival>,
+        switch: Option<Arc<Switch>>,
     ) -> Arc<dyn Engine> {
-        Arc::new(Self { informer, arrival })
-    }
-}
-
-impl Engine for KubeEngine {
-    fn scope(&self) -> &str {
-        self.informer.scope()
+        let switched = switch.map(|switch| Switched { switch, list: Mutex::new(None) });
+        Arc::new(Self { informer, arrival, switched })
     }
 
-    fn add(&self, spec: HandlerSpec, name: &'static str, handler: Handler) -> Result<Registration, Error> {
+    pub(crate) fn informer(&self) -> &SharedIndexInformer<PackedObject> {
+        &self.informer
+    }
+
+    /// Adds a handler to which the change from metadata to a whole object is an update.
+    pub(crate) fn add_as_it_is(
+        &self,
+        spec: HandlerSpec,
+        name: &'static str,
+        handler: Handler,
+    ) -> Result<Registration, Error> {
         let builder = self.builder(spec, name);
         Ok(match handler {
             Handler::Blocking(handler) => builder.add(handler),
@@ -216,16 +268,54 @@ impl Engine for KubeEngine {
         }?)
     }
 
-    fn events(&self, spec: HandlerSpec) -> Result<Box<dyn Events>, Error> {
+    /// As [`Self::add_as_it_is`], as a stream.
+    pub(crate) fn events_as_they_are(&self, spec: HandlerSpec) -> Result<Box<dyn Events>, Error> {
         Ok(Box::new(self.builder(spec, "stream").stream()?))
+    }
+
+    pub(crate) fn decode_as_they_arrive(&self, to: DecodeAs, projection: Projection) {
+        if self.arrival.decode.set((to, projection)).is_ok() {
+            self.for_each(&mut |object| self.arrival.arrived(object));
+        }
+    }
+}
+
+impl Engine for KubeEngine {
+    fn scope(&self) -> &str {
+        self.informer.scope()
+    }
+
+    fn whole(self: Arc<Self>) -> Arc<dyn Engine> {
+        let Some(Switched { switch, list }) = &self.switched else { return self };
+        // Under one lock: who finds whole objects requested finds the list awaited.
+        let list = list
+            .lock()
+            .get_or_insert_with(|| {
+                let awaited = switch.clone();
+                let list = self.informer.await_list(move |snapshot| awaited.is_stored(snapshot));
+                switch.request_whole();
+                list
+            })
+            .clone();
+        Arc::new(WholeObjects::new(self.clone(), list))
+    }
+
+    fn add(&self, spec: HandlerSpec, name: &'static str, handler: Handler) -> Result<Registration, Error> {
+        let handler = if self.switched.is_some() { handler.without_switch() } else { handler };
+        self.add_as_it_is(spec, name, handler)
+    }
+
+    fn events(&self, spec: HandlerSpec) -> Result<Box<dyn Events>, Error> {
+        let events = self.events_as_they_are(spec)?;
+        Ok(if self.switched.is_some() { Box::new(WithoutSwitch(events)) } else { events })
     }
 
     fn remove_handler<'a>(&'a self, registration: &'a Registration) -> BoxFuture<'a, bool> {
         Box::pin(self.informer.remove_handler(registration))
     }
 
-    fn add_index(&self, name: Arc<str>, function: IndexFunction<PackedObject>) -> Result<(), Error> {
-        self.informer.add_indexers([(name, function)])
+    fn add_index(&self, name: Arc<str>, index: ObjectIndex) -> Result<(), Error> {
+        self.informer.add_indexers([(name, IndexFunction::fallible(index))])
     }
 
     fn get(&self, key: KeyRef<'_>) -> Option<Object> {
@@ -279,14 +369,7 @@ impl Engine for KubeEngine {
     }
 
     fn decode_on_arrival(&self, to: DecodeAs) {
-        {
-            let mut decode = self.arrival.decode.lock();
-            if decode.is_some() {
-                return;
-            }
-            *decode = Some(to);
-        }
-        self.for_each(&mut |object| self.arrival.arrived(self.informer.name(), object));
+        self.decode_as_they_arrive(to, Projection::Metadata);
     }
 
     fn undecoded(&self) -> u64 {
@@ -341,6 +424,16 @@ impl Managed for KubeEngine {
     fn wait_for_sync(&self, deadline: Option<Instant>) -> BoxFuture<'_, Result<(), Error>> {
         Managed::wait_for_sync(&self.informer, deadline)
     }
+
+    fn wait_for_all(&self, deadline: Option<Instant>) -> BoxFuture<'_, Result<(), Error>> {
+        let Some(list) = self.switched.as_ref().and_then(Switched::list) else {
+            return self.wait_for_sync(deadline);
+        };
+        Box::pin(async move {
+            self.wait_for_sync(deadline).await?;
+            self.informer.wait_for_list(&list, deadline).await
+        })
+    }
 }
 
 impl fmt::Debug for KubeEngine {
@@ -356,6 +449,75 @@ impl Events for kinformer_processor::EventStream<PackedObject> {
 
     fn is_terminated(&self) -> bool {
         futures::stream::FusedStream::is_terminated(self)
+    }
+}
+
+/// Whether the event is no more than that the metadata of an object has become the whole object.
+fn is_switch(event: &Event<Object>) -> bool {
+    let Event::Updated { old, new, .. } = event else { return false };
+    old.is_metadata_only()
+        && !new.is_metadata_only()
+        && old.resource_version() == new.resource_version()
+        && old.uid() == new.uid()
+}
+
+impl Handler {
+    /// The handler of a view of metadata, for which nothing has changed then.
+    fn without_switch(self) -> Self {
+        let passed_on = |mut call: Callback| -> Callback {
+            Box::new(move |event| {
+                if !is_switch(event) {
+                    call(event);
+                }
+            })
+        };
+        match self {
+            Self::Blocking(call) => Self::Blocking(passed_on(call)),
+            Self::Inline(call) => Self::Inline(passed_on(call)),
+            Self::Async(handler) => Self::Async(Box::new(WithoutSwitch(handler))),
+        }
+    }
+}
+
+/// As [`Handler::without_switch`].
+struct WithoutSwitch<H>(H);
+
+impl AsyncHandler for WithoutSwitch<Box<dyn AsyncHandler>> {
+    fn begin(&mut self, event: Event<Object>) {
+        if !is_switch(&event) {
+            self.0.begin(event);
+        }
+    }
+
+    fn poll(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        self.0.poll(context)
+    }
+
+    fn end(&mut self) {
+        self.0.end();
+    }
+}
+
+impl Stream for WithoutSwitch<Box<dyn Events>> {
+    type Item = Event<Object>;
+
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        loop {
+            match ready!(self.0.poll_next_unpin(context)) {
+                Some(event) if is_switch(&event) => {}
+                event => return Poll::Ready(event),
+            }
+        }
+    }
+}
+
+impl Events for WithoutSwitch<Box<dyn Events>> {
+    fn registration(&self) -> &Registration {
+        self.0.registration()
+    }
+
+    fn is_terminated(&self) -> bool {
+        self.0.is_terminated()
     }
 }
 

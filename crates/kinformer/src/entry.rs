@@ -14,13 +14,12 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::task_tracker::TaskTrackerToken;
 
 use crate::engine::Engine;
-use crate::informer::Projection;
 
 /// What tells informers apart.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Key {
-    /// Objects of Kubernetes: the resource with its version, and what is watched of it.
-    Resource(Arc<str>, Projection),
+    /// Objects of Kubernetes: the resource with its version.
+    Resource(Arc<str>),
     /// Objects of a type of the user's own.
     Own(TypeId),
 }
@@ -30,8 +29,12 @@ impl Key {
         Self::Own(TypeId::of::<T>())
     }
 
-    pub(crate) fn of_resource(resource: &ApiResource, projection: Projection) -> Self {
-        Self::Resource(format!("{}/{}", resource.api_version, resource.plural).into(), projection)
+    pub(crate) fn of_resource(resource: &ApiResource) -> Self {
+        Self::resource(&resource.api_version, &resource.plural)
+    }
+
+    pub(crate) fn resource(api_version: &str, plural: &str) -> Self {
+        Self::Resource(format!("{api_version}/{plural}").into())
     }
 }
 
@@ -44,6 +47,10 @@ pub(crate) trait Managed: Any + Send + Sync {
     fn run(&self, cancel: CancellationToken) -> BoxFuture<'_, Result<(), Error>>;
     fn discard(&self);
     fn wait_for_sync(&self, deadline: Option<Instant>) -> BoxFuture<'_, Result<(), Error>>;
+    /// As [`Self::wait_for_sync`], for all who read it.
+    fn wait_for_all(&self, deadline: Option<Instant>) -> BoxFuture<'_, Result<(), Error>> {
+        self.wait_for_sync(deadline)
+    }
 }
 
 impl<T: Object> Managed for SharedIndexInformer<T> {
@@ -197,16 +204,17 @@ impl Entry {
         Some(Start { entry: Some(self.clone()), run, _task: task() })
     }
 
-    pub(crate) fn stop(&self) {
-        let run = {
+    /// Stops it, whoever holds it. Returns whether it had not been released before.
+    pub(crate) fn stop(&self) -> bool {
+        let (first, run) = {
             let mut holders = self.holders.lock();
-            holders.released = true;
-            holders.run.clone()
+            (!std::mem::replace(&mut holders.released, true), holders.run.clone())
         };
         match run {
             Some(run) => run.cancel.cancel(),
             None => self.end(),
         }
+        first
     }
 
     /// Ends what has not run and never will.
@@ -228,11 +236,11 @@ impl Entry {
                 if self.informer.phase() == Phase::NotStarted {
                     return Err(Error::NotStarted { informer: self.informer.name().into() });
                 }
-                return self.informer.wait_for_sync(deadline).await;
+                return self.informer.wait_for_all(deadline).await;
             };
             tokio::select! {
                 biased;
-                synced = self.informer.wait_for_sync(deadline) => return synced,
+                synced = self.informer.wait_for_all(deadline) => return synced,
                 () = lost.cancelled() => {}
             }
         }

@@ -8,7 +8,7 @@ use dashmap::DashMap;
 use dashmap::mapref::entry::Entry as Place;
 use futures::future::join_all;
 use kinformer_core::Object;
-use kinformer_kube::{KubeListerWatcher, PackedObject, check_group_version};
+use kinformer_kube::{KubeListerWatcher, check_group_version};
 use kinformer_reflector::ListerWatcher;
 use kinformer_shared_informer::{SharedIndexInformer, SharedIndexInformerBuilder};
 use kinformer_store::{IndexFunction, NAMESPACE_INDEX};
@@ -25,9 +25,10 @@ use tokio_util::task::TaskTracker;
 
 use crate::engine::{Arrival, Engine, KubeEngine};
 use crate::entry::{Entry, Held, Key, Managed, Registered, Start};
-use crate::informer::{Projection, Target};
+use crate::informer::{Bound, Target};
 use crate::kind::{resource_name, scope_of, versioned_name};
 use crate::options::{Options, SharedInformerFactoryBuilder};
+use crate::projection::{Projection, Switch, SwitchedSource};
 use crate::sync::CacheSync;
 use crate::{Error, Informer};
 
@@ -50,7 +51,7 @@ pub struct SharedInformerFactory {
 
 struct Inner {
     client: Client,
-    options: Options,
+    options: Arc<Options>,
     informers: DashMap<Key, Arc<Entry>>,
     tasks: TaskTracker,
     cancel: CancellationToken,
@@ -89,7 +90,7 @@ impl SharedInformerFactory {
     pub(crate) fn from_options(client: Client, options: Options) -> Self {
         let inner = Inner {
             client,
-            options,
+            options: Arc::new(options),
             informers: DashMap::new(),
             tasks: TaskTracker::new(),
             cancel: CancellationToken::new(),
@@ -105,12 +106,17 @@ impl SharedInformerFactory {
     }
 
     /// The informer of a kind, built in or derived.
+    ///
+    /// If the factory has fetched only [metadata](Self::metadata) of it, whole objects are listed and watched from now on.
+    /// Until they are stored this is as an informer that has not synced: it has no objects, and
+    /// [`Informer::wait_for_sync`] waits.
     pub fn informer<K: Resource<DynamicType = (), Scope: 'static>>(&self) -> Informer<K> {
         self.view(ApiResource::erase::<K>(&()), scope_of::<K>(), Projection::Whole)
     }
 
     /// Only the metadata of a kind. Where the factory has the informer of the whole objects it is a view of that; else only
-    /// metadata is fetched.
+    /// metadata is fetched, until whole objects of the kind are requested. They are then listed, and this view goes on as it
+    /// was: its handlers receive no object again for it.
     pub fn metadata<K>(&self) -> Informer<PartialObjectMeta<K>>
     where
         K: Resource<DynamicType = (), Scope: 'static>,
@@ -142,7 +148,6 @@ impl SharedInformerFactory {
         scope: kube_core::discovery::Scope,
         projection: Projection,
     ) -> Informer<K> {
-        let projection = self.projection_of(&resource, projection);
         Informer::new(self, Target { resource, scope, projection })
     }
 
@@ -221,53 +226,32 @@ impl SharedInformerFactory {
         self.inner.options.builder_for(source, resource, resource)
     }
 
-    /// Which entry serves a request: that of whole objects serves all.
-    fn projection_of(&self, resource: &ApiResource, asked: Projection) -> Projection {
-        let whole = Key::of_resource(resource, Projection::Whole);
-        match self.inner.options.projection(resource, asked) {
-            Projection::Metadata if !self.inner.informers.contains_key(&whole) => Projection::Metadata,
-            _ => Projection::Whole,
+    /// Makes the informer if there is none, which nobody holds yet, and has it fetch whole objects if that is requested.
+    pub(crate) fn request(&self, target: &Target) {
+        let Ok(entry) = self.entry(&target.key(), || Ok::<_, Infallible>(self.make(target)));
+        if let Some(engine) = entry.engine() {
+            target.view_of(engine);
         }
     }
 
-    /// Makes the informer if there is none. Nobody holds it yet.
-    pub(crate) fn request(&self, target: &Target) {
-        let Ok(_) = self.entry(&target.key(), || Ok::<_, Infallible>(self.make(target)));
-    }
-
     /// The informer that serves a request, held in the way that `hold` says.
-    pub(crate) fn engine(&self, target: &Target, hold: fn(&Entry) -> Held) -> (Arc<Entry>, Arc<dyn Engine>) {
+    fn bound(&self, target: &Target, hold: fn(&Entry) -> Held) -> Bound {
         let make = || Ok::<_, Infallible>(self.make(target));
-        let Ok(held) = self.held(&target.key(), hold, make, Entry::engine);
-        held
+        let Ok((entry, engine)) = self.held(&target.key(), hold, make, Entry::engine);
+        Bound { entry, engine: target.view_of(engine) }
     }
 
-    /// An informer of Kubernetes objects with the factory's options and the index by namespace.
     fn make(&self, target: &Target) -> Registered {
-        let (options, resource, projection) = (&self.inner.options, &target.resource, target.projection);
-        let (client, mark) =
-            (self.client().clone(), if projection == Projection::Metadata { " (metadata)" } else { "" });
-        let source: KubeListerWatcher<PackedObject> = match projection {
-            Projection::Whole => KubeListerWatcher::packed_dynamic(client, resource.clone()),
-            Projection::Metadata => KubeListerWatcher::packed_metadata(client, resource.clone()),
-        };
-        let name = format!("{}{mark}", versioned_name(resource));
-        let arrival =
-            Arc::new(Arrival::new(options.decode(resource).filter(|_| projection == Projection::Whole)));
-        let (arrives, named) = (arrival.clone(), name.clone());
-        let source = options.restrict(source, resource, &target.scope);
-        let source = source.on_arrival(move |object| arrives.arrived(&named, object));
-        let builder = options.kubernetes_builder(source, resource, &resource_name(resource), &name);
-        let builder = builder.scope(options.namespace_in(&target.scope).unwrap_or_default());
-        #[expect(clippy::expect_used, reason = "what fails is two indexes of one name, and there is one")]
-        let informer =
-            builder.index(NAMESPACE_INDEX, IndexFunction::by_namespace()).build().expect("one index");
-        Registered::Kubernetes(KubeEngine::shared(informer, arrival))
+        Registered::Kubernetes(make(&self.inner.client, &self.inner.options, target))
     }
 
     /// Stops the informer that serves a request, whoever holds it, and forgets it. Says whether there was one.
     pub(crate) async fn remove_target(&self, target: &Target) -> bool {
-        self.remove(&target.key()).await
+        let entry = self.inner.informers.get(&target.key()).map(|entry| entry.clone());
+        match entry {
+            Some(entry) => self.remove_entry(&entry).await,
+            None => false,
+        }
     }
 
     pub(crate) fn give_back_entry(&self, entry: &Arc<Entry>) {
@@ -400,13 +384,39 @@ impl SharedInformerFactory {
         }
     }
 
-    /// Stops an informer, whoever holds it, and forgets it. Says whether there was one.
-    async fn remove(&self, key: &Key) -> bool {
-        let Some((_, entry)) = self.inner.informers.remove(key) else { return false };
-        entry.stop();
+    /// Stops an informer, whoever holds it, and forgets it. Returns whether it had not been stopped by this before.
+    pub(crate) async fn remove_entry(&self, entry: &Arc<Entry>) -> bool {
+        self.inner.informers.remove_if(entry.key(), |_, there| Arc::ptr_eq(there, entry));
+        let first = entry.stop();
         entry.ended().await;
-        true
+        first
     }
+}
+
+/// An informer of Kubernetes objects with the factory's options and the index by namespace.
+fn make(client: &Client, options: &Options, target: &Target) -> Arc<dyn Engine> {
+    let resource = &target.resource;
+    let restrict = |source| options.restrict(source, resource, &target.scope);
+    let whole = restrict(KubeListerWatcher::packed_dynamic(client.clone(), resource.clone()));
+    let name = versioned_name(resource);
+    let human = resource_name(resource);
+    let (builder, switch) = match options.projection(resource, target.projection) {
+        Projection::Whole => (options.kubernetes_builder(whole, resource, &human, &name), None),
+        Projection::Metadata => {
+            let metadata = KubeListerWatcher::packed_metadata(client.clone(), resource.clone());
+            let switch = Arc::new(Switch::new());
+            let source = SwitchedSource::new(restrict(metadata), whole, switch.clone());
+            (options.kubernetes_builder(source, resource, &human, &name), Some(switch))
+        }
+    };
+    let arrival = Arrival::new(options.named(&name), options.decode(resource), options.error_hook());
+    let arrival = Arc::new(arrival);
+    let arrives = arrival.clone();
+    let builder = builder.on_arrival(move |object| arrives.arrived(object));
+    let builder = builder.scope(options.namespace_in(&target.scope).unwrap_or_default());
+    #[expect(clippy::expect_used, reason = "what fails is two indexes of one name, and there is one")]
+    let informer = builder.index(NAMESPACE_INDEX, IndexFunction::by_namespace()).build().expect("one index");
+    KubeEngine::shared(informer, arrival, switch)
 }
 
 /// A factory that is not kept alive.
@@ -414,11 +424,13 @@ impl SharedInformerFactory {
 pub(crate) struct WeakFactory {
     inner: Weak<Inner>,
     client: Client,
+    options: Arc<Options>,
 }
 
 impl SharedInformerFactory {
     pub(crate) fn downgrade(&self) -> WeakFactory {
-        WeakFactory { inner: Arc::downgrade(&self.inner), client: self.client().clone() }
+        let (client, options) = (self.client().clone(), self.inner.options.clone());
+        WeakFactory { inner: Arc::downgrade(&self.inner), client, options }
     }
 }
 
@@ -427,14 +439,15 @@ impl WeakFactory {
         self.inner.upgrade().map(|inner| SharedInformerFactory { inner })
     }
 
-    /// As [`SharedInformerFactory::engine`]; one that has stopped if the factory is gone.
-    pub(crate) fn engine(&self, target: &Target, hold: fn(&Entry) -> Held) -> (Arc<Entry>, Arc<dyn Engine>) {
+    /// As [`SharedInformerFactory::bound`]; to one that has stopped if the factory is gone.
+    pub(crate) fn bound(&self, target: &Target, hold: fn(&Entry) -> Held) -> Bound {
         if let Some(factory) = self.upgrade() {
-            return factory.engine(target, hold);
+            return factory.bound(target, hold);
         }
-        let gone = SharedInformerFactory::new(self.client.clone());
-        *gone.inner.down.lock() = true;
-        gone.engine(target, hold)
+        let engine = make(&self.client, &self.options, target);
+        let entry = Arc::new(Entry::new(target.key(), Registered::Kubernetes(engine.clone())));
+        entry.stop();
+        Bound { entry, engine }
     }
 }
 

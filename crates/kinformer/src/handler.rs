@@ -3,18 +3,19 @@
 use std::any::type_name;
 use std::fmt;
 use std::marker::PhantomData;
+use std::panic::{AssertUnwindSafe, Location};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use futures::Stream;
 use futures::stream::FusedStream;
+use futures::{FutureExt as _, Stream};
 use kinformer_kube::{Packed, PackedRef};
-use kinformer_processor::{Buffer, Event, EventHandler, Registration};
+use kinformer_processor::{AsyncEventHandler, Buffer, Event, EventHandler, Registration};
 use kinformer_shared_informer::Error;
 
-use crate::async_handler::Typed;
+use crate::async_handler::{Lent, Typed};
 use crate::engine::{self, Callback, Engine, Events, Handler, HandlerSpec};
 
 /// A handler to be added to an [`Informer`](crate::Informer), with what is particular about it.
@@ -103,11 +104,29 @@ impl<'a, K: 'static> HandlerBuilder<'a, K> {
         self.engine.add(self.spec, type_name::<H>(), call)
     }
 
-    /// The events as a stream instead, which begins with every object that there is.
+    /// As [`Self::for_each_async`], for a handler with a method for each kind of event. A handler that panics is called
+    /// again with the next event.
     ///
     /// # Errors
     /// [`Error::Stopped`].
-    pub fn stream(self) -> Result<EventStream<K>, Error> {
+    pub fn add_async<H: AsyncEventHandler<Packed<K>>>(self, handler: H) -> Result<Registration, Error> {
+        let on_event = async |mut handler: H, event| {
+            let ended = AssertUnwindSafe(handler.on_event(event)).catch_unwind().await;
+            (handler, ended)
+        };
+        let call = Handler::Async(Box::new(Lent::<K, H, _, _>::new(handler, on_event)));
+        self.engine.add(self.spec, type_name::<H>(), call)
+    }
+
+    /// The events as a stream instead, which begins with every object that there is. Without a [name](Self::named) its name
+    /// says where this was called.
+    ///
+    /// # Errors
+    /// [`Error::Stopped`].
+    #[track_caller]
+    pub fn stream(mut self) -> Result<EventStream<K>, Error> {
+        let at = Location::caller();
+        self.spec.name.get_or_insert_with(|| format!("stream at {}:{}", at.file(), at.line()).into());
         Ok(EventStream { events: self.engine.events(self.spec)?, kind: PhantomData })
     }
 }

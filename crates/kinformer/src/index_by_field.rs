@@ -2,17 +2,17 @@
 
 use std::borrow::Cow;
 use std::fmt;
-use std::sync::Arc;
 
-use kinformer_kube::{FieldPath, PackedObject};
-use kinformer_store::IndexFunction;
+use kinformer_kube::FieldPath;
 use serde::de::{Error, Visitor};
 use serde::{Deserialize, Deserializer};
 
+use crate::engine::ObjectIndex;
+
 /// An index function by one field; see [`Informer::index_by_field`](crate::Informer::index_by_field).
-pub(crate) fn by_field(path: &[&str]) -> IndexFunction<PackedObject> {
+pub(crate) fn by_field(path: &[&str]) -> ObjectIndex {
     let path = FieldPath::new(path);
-    IndexFunction::fallible(move |object: &Arc<PackedObject>, values| {
+    Box::new(move |object, values| {
         if let Some(Value(value)) = object.field(&path)? {
             values.push(&value);
         }

@@ -9,7 +9,7 @@ use kinformer_core::{BoxError, KeyRef, PartOrKey, ResourceVersion};
 use kinformer_kube::{DecodeAs, Packed, PackedObject, PackedRef};
 use kinformer_processor::{Event, Registration};
 use kinformer_shared_informer::{Error, InformerMetrics, Part, Phase};
-use kinformer_store::{IndexFunction, IndexValues};
+use kinformer_store::IndexValues;
 use kube_core::DynamicObject;
 use kube_core::discovery::{ApiResource, Scope};
 use kube_core::metadata::PartialObjectMeta;
@@ -18,11 +18,12 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::engine::Engine;
-use crate::entry::{Entry, Held, Key};
+use crate::entry::{Entry, Key};
 use crate::factory::WeakFactory;
 use crate::handler::{EventStream, HandlerBuilder};
 use crate::index_by_field::by_field;
 use crate::kind::{resource_name, versioned_name};
+use crate::projection::Projection;
 use crate::{Lister, SharedInformerFactory, Snapshot};
 
 /// The informer of one resource, whose objects are read as `K`.
@@ -32,7 +33,8 @@ use crate::{Lister, SharedInformerFactory, Snapshot};
 /// its indexes. Cheap to clone.
 ///
 /// An informer runs from the factory's next [start](SharedInformerFactory::start) on. With the first use of it, which is
-/// any method but [`lease`](Self::lease) and [`remove`](Self::remove), the factory keeps it until its shutdown.
+/// any method but [`lease`](Self::lease) and [`remove`](Self::remove), the factory keeps it until its shutdown, and this view
+/// and its clones are bound to it: they never become views of another informer, also when it is removed.
 ///
 /// Follows client-go 1.37 (`SharedIndexInformer`, `GenericInformer`, and `PodInformer` and its like).
 pub struct Informer<K> {
@@ -40,19 +42,19 @@ pub struct Informer<K> {
     kind: PhantomData<fn() -> K>,
 }
 
-/// What is fetched of each object.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Projection {
-    Whole,
-    Metadata,
-}
-
 /// An [`Informer`], without its type.
 pub(crate) struct View {
     /// Informers do not keep a factory alive.
     factory: WeakFactory,
     target: Target,
-    bound: OnceLock<Arc<dyn Engine>>,
+    bound: OnceLock<Bound>,
+}
+
+/// The informer to which a view is bound from its first use on.
+#[derive(Clone)]
+pub(crate) struct Bound {
+    pub(crate) entry: Arc<Entry>,
+    pub(crate) engine: Arc<dyn Engine>,
 }
 
 /// What an informer holds.
@@ -65,7 +67,15 @@ pub(crate) struct Target {
 
 impl Target {
     pub(crate) fn key(&self) -> Key {
-        Key::of_resource(&self.resource, self.projection)
+        Key::of_resource(&self.resource)
+    }
+
+    /// What is read for this request of the informer that serves it.
+    pub(crate) fn view_of(&self, engine: Arc<dyn Engine>) -> Arc<dyn Engine> {
+        match self.projection {
+            Projection::Whole => engine.whole(),
+            Projection::Metadata => engine,
+        }
     }
 }
 
@@ -77,22 +87,30 @@ impl View {
 
     /// The engine. From now on the factory keeps it.
     fn engine(&self) -> &Arc<dyn Engine> {
-        self.bound.get_or_init(|| self.held(Entry::keep).1)
-    }
-
-    /// Without its factory, an informer that has stopped.
-    fn held(&self, hold: fn(&Entry) -> Held) -> (Arc<Entry>, Arc<dyn Engine>) {
-        self.factory.engine(&self.target, hold)
+        &self.bound.get_or_init(|| self.factory.bound(&self.target, Entry::keep)).engine
     }
 
     fn lease(&self) -> Lease {
-        let (entry, engine) = self.held(Entry::lease);
-        let view = Self {
-            factory: self.factory.clone(),
-            target: self.target.clone(),
-            bound: OnceLock::from(engine),
+        let bound = match self.bound.get() {
+            Some(bound) => {
+                // One that was removed stays stopped, and is not held by anything.
+                bound.entry.lease();
+                bound.clone()
+            }
+            None => self.factory.bound(&self.target, Entry::lease),
         };
+        let entry = bound.entry.clone();
+        let view =
+            Self { factory: self.factory.clone(), target: self.target.clone(), bound: OnceLock::from(bound) };
         Lease { view: Arc::new(view), entry }
+    }
+
+    async fn remove(&self) -> bool {
+        let Some(factory) = self.factory.upgrade() else { return false };
+        match self.bound.get() {
+            Some(bound) => factory.remove_entry(&bound.entry).await,
+            None => factory.remove_target(&self.target).await,
+        }
     }
 }
 
@@ -119,7 +137,8 @@ impl<K> Informer<K> {
         self.cast()
     }
 
-    /// The same informer, whose objects are read as their metadata.
+    /// The same informer, whose objects are read as their metadata. Whole objects are fetched all the same: see
+    /// [`SharedInformerFactory::metadata`].
     pub fn metadata(&self) -> Informer<PartialObjectMeta<DynamicObject>> {
         self.cast()
     }
@@ -165,6 +184,7 @@ impl<K> Informer<K> {
     ///
     /// # Errors
     /// [`Error::Stopped`].
+    #[track_caller]
     pub fn stream(&self) -> Result<EventStream<K>, Error>
     where
         K: 'static,
@@ -193,7 +213,7 @@ impl<K> Informer<K> {
         self.engine().get(key.into()).map(Packed::new)
     }
 
-    /// How many objects are stored. O(1).
+    /// How many objects are stored. O(1), unless the informer has begun with [metadata](SharedInformerFactory::metadata).
     pub fn len(&self) -> usize {
         self.engine().len()
     }
@@ -217,10 +237,10 @@ impl<K> Informer<K> {
     where
         K: 'static,
     {
-        let function = IndexFunction::fallible(move |object: &Arc<PackedObject>, values| {
+        let index = Box::new(move |object: &Arc<PackedObject>, values: &mut IndexValues| {
             function(PackedRef::new(object), values)
         });
-        self.engine().add_index(name.into(), function)
+        self.engine().add_index(name.into(), index)
     }
 
     /// Adds an index by one field: `index_by_field("node", &["spec", "nodeName"])`. No object is decoded for it but for
@@ -242,10 +262,12 @@ impl<K> Informer<K> {
     /// Decodes every object as a `K` when it arrives, and keeps the value: for kinds of which most objects are read all
     /// the time. Objects that are stored already are decoded now. Without it objects are decoded when they are read.
     ///
-    /// It is the informer's, for all its views, and is not taken back. Of several types the first is decoded on arrival; the
-    /// others are decoded when they are read.
+    /// It is the informer's, for all its views, and is not taken back. One value is kept for each object: it is of the type
+    /// for which this was called first, by any view or [option](crate::SharedInformerFactoryBuilder::decode), and other types
+    /// are decoded when they are read.
     ///
-    /// An object that does not decode is reported in the log and [counted](Self::undecoded), and is stored and delivered all
+    /// An object that does not decode, or over which the type panics, is reported in the log and to the factory's
+    /// [error hook](crate::SharedInformerFactoryBuilder::on_error), [counted](Self::undecoded), and stored and delivered all
     /// the same: other views read it, and [`Packed::decode`] gives the error.
     pub fn decode_on_arrival(&self) -> &Self
     where
@@ -354,18 +376,21 @@ impl<K> Informer<K> {
 
     /// The informer for as long as somebody needs it: when the last lease of it is given back or dropped, it stops,
     /// and its watch and its objects go. If the factory keeps it, since it was used, it goes on.
+    ///
+    /// The lease is of the informer to which this view is bound, though that may have stopped, and else of the one that the
+    /// factory has.
     pub fn lease(&self) -> InformerLease<K> {
         let lease = self.view.lease();
         InformerLease { informer: Self::of(lease.view.clone()), lease }
     }
 
-    /// Stops the informer, whoever holds it, and waits until it has stopped. Asked for again, it is a new one. Says
-    /// whether there was one.
+    /// Stops the informer, whoever holds it, and waits until it has stopped. Returns whether it had not been stopped by this
+    /// before.
+    ///
+    /// All views that are bound to it stay with the informer that has stopped, and so do their leases. An informer that the
+    /// factory is asked for later is a new one.
     pub async fn remove(&self) -> bool {
-        match self.view.factory.upgrade() {
-            Some(factory) => factory.remove_target(&self.view.target).await,
-            None => false,
-        }
+        self.view.remove().await
     }
 }
 
@@ -378,7 +403,7 @@ impl<K> Clone for Informer<K> {
 impl<K> fmt::Debug for Informer<K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.view.bound.get() {
-            Some(engine) => engine.fmt(f),
+            Some(bound) => bound.engine.fmt(f),
             None => f
                 .debug_struct("Informer")
                 .field("resource", &versioned_name(&self.view.target.resource))

@@ -93,11 +93,15 @@ mod informer;
 mod kind;
 mod lister;
 mod options;
+pub mod prelude;
+mod projection;
+mod resource_options;
 #[cfg(feature = "kube-runtime")]
 pub mod runtime;
 mod selector;
 mod snapshot;
 mod sync;
+mod whole;
 
 pub use error::Error;
 pub use factory::SharedInformerFactory;
@@ -105,6 +109,7 @@ pub use handler::{EventStream, HandlerBuilder};
 pub use informer::{Informer, InformerLease};
 pub use lister::{Lister, NamespaceLister};
 pub use options::{Decode, SharedInformerFactoryBuilder};
+pub use resource_options::ResourceOptions;
 pub use selector::{LabelSelector, SelectorError, SelectorProblem};
 pub use snapshot::Snapshot;
 pub use sync::CacheSync;
@@ -118,8 +123,8 @@ pub use kinformer_kube::{
     PackedObject, PackedRef, Params, client, client_http1, drop_credentials, sends_credentials,
 };
 pub use kinformer_processor::{
-    Added, Buffer, Event, EventHandler, EventHandlerFuncs, HandlerStats, Registration, ThreadMetrics,
-    set_base_threads, thread_metrics,
+    Added, AsyncEventHandler, Buffer, Event, EventHandler, EventHandlerFuncs, HandlerStats, Registration,
+    ThreadMetrics, set_base_threads, thread_metrics,
 };
 pub use kinformer_reflector::{
     ApiError, Backoff, Failure, Recovery, ReflectorHandle, ReflectorOptions, ReflectorState, Statistics,
@@ -135,6 +140,6 @@ pub use kinformer_store::{IndexFunction, IndexValues, NAMESPACE_INDEX};
 
 /// What [informers of one's own](SharedInformerFactory::informer_with) have, whose objects are not packed.
 pub mod generic {
-    pub use kinformer_processor::{AsyncEventHandler, EventStream, HandlerBuilder};
+    pub use kinformer_processor::{EventStream, HandlerBuilder};
     pub use kinformer_store::{Reader, Snapshot};
 }

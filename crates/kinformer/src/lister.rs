@@ -60,6 +60,10 @@ impl Objects {
     pub(crate) fn new(reader: Reader<PackedObject>, resource: &str) -> Self {
         Self { store: Arc::new(reader), resource: resource.into() }
     }
+
+    pub(crate) fn map<S: Store + 'static>(self, store: impl FnOnce(Arc<dyn Store>) -> Arc<S>) -> Self {
+        Self { store: store(self.store), resource: self.resource }
+    }
 }
 
 /// Reads the objects of an [`Informer`](crate::Informer) by key and by label. Cheap to clone.

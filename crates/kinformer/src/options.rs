@@ -5,23 +5,20 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use kinformer_core::{BoxError, Object, Transform};
-use kinformer_kube::{
-    DecodeAs, Encoding, FieldPath, KubeListerWatcher, ObjectDecoder, Packed, PackedObject, Params,
-};
+use kinformer_core::{BoxError, Object};
+use kinformer_kube::{DecodeAs, Encoding, FieldPath, KubeListerWatcher, Packed, PackedObject, Params};
 use kinformer_reflector::{Failure, ListerWatcher, ProbeBudget, ReflectorOptions};
 use kinformer_shared_informer::{SharedIndexInformer, SharedIndexInformerBuilder};
 use kube_client::Client;
 use kube_core::Resource;
 use kube_core::discovery::{ApiResource, Scope};
+use kube_core::gvk::{GroupVersion, GroupVersionResource};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::SharedInformerFactory;
 use crate::entry::Key;
-use crate::informer::Projection;
-
-type Change = dyn Fn(Arc<PackedObject>) -> Result<Arc<PackedObject>, BoxError> + Send + Sync;
+use crate::projection::Projection;
+use crate::{ResourceOptions, SharedInformerFactory};
 
 /// When objects are decoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -38,7 +35,7 @@ pub enum Decode {
 }
 
 type Tweak = dyn Fn(&mut Params) + Send + Sync;
-type ErrorHook = dyn Fn(&Failure<'_>) + Send + Sync;
+pub(crate) type ErrorHook = dyn Fn(&Failure<'_>) + Send + Sync;
 type ChangeReflector = dyn Fn(ReflectorOptions) -> ReflectorOptions + Send + Sync;
 
 /// The options of a factory. Defaults: all namespaces, no resync, nothing changed.
@@ -55,16 +52,6 @@ pub(crate) struct Options {
     grace: Option<Duration>,
     /// All sources of the factory talk to one server.
     probes: ProbeBudget,
-}
-
-/// What is set of one resource, for all who ask for it.
-#[derive(Clone, Default)]
-struct ResourceOptions {
-    resync: Option<Duration>,
-    changes: Vec<Arc<Change>>,
-    dropped: Vec<FieldPath>,
-    keep: Option<usize>,
-    decode: Option<DecodeAs>,
 }
 
 /// Puts a [`SharedInformerFactory`] together.
@@ -101,51 +88,56 @@ impl SharedInformerFactoryBuilder {
         self
     }
 
+    /// Changes the options of one resource, which is named here: for custom resources without a type. The methods below do
+    /// the same for kinds with a type.
+    ///
+    /// ```
+    /// # use kinformer::{FieldPath, SharedInformerFactoryBuilder};
+    /// use kube_core::gvk::GroupVersionResource;
+    ///
+    /// # fn example(builder: SharedInformerFactoryBuilder) {
+    /// let widgets = GroupVersionResource::gvr("example.com", "v1", "widgets");
+    /// builder.resource(&widgets, |widgets| widgets.drop_fields([FieldPath::new(&["status"])]));
+    /// # }
+    /// ```
+    pub fn resource(
+        self,
+        resource: &GroupVersionResource,
+        change: impl FnOnce(ResourceOptions) -> ResourceOptions,
+    ) -> Self {
+        let group_version = GroupVersion { group: resource.group.clone(), version: resource.version.clone() };
+        self.changed(Key::resource(&group_version.api_version(), &resource.resource), change)
+    }
+
     /// As [`Self::default_resync`], for one kind.
-    pub fn resync_for<K: Resource<DynamicType = ()>>(mut self, period: Duration) -> Self {
-        self.of_kind::<K>().resync = Some(period);
-        self
+    pub fn resync_for<K: Resource<DynamicType = ()>>(self, period: Duration) -> Self {
+        self.of_kind::<K>(|options| options.resync(period))
     }
 
     /// Drops these fields as well from every object of a kind as it arrives:
-    /// `drop_fields::<Pod>([FieldPath::new(&["metadata", "annotations"])])`. They are neither decoded nor stored; see
-    /// [`KubeListerWatcher::drop_fields`].
+    /// `drop_fields::<Pod>([FieldPath::new(&["metadata", "annotations"])])`. See [`ResourceOptions::drop_fields`].
     pub fn drop_fields<K: Resource<DynamicType = ()>>(
-        mut self,
+        self,
         fields: impl IntoIterator<Item = FieldPath>,
     ) -> Self {
-        self.of_kind::<K>().dropped.extend(fields);
-        self
+        self.of_kind::<K>(|options| options.drop_fields(fields))
     }
 
-    /// When objects of a kind are decoded as the type `K`.
-    pub fn decode<K>(mut self, decode: Decode) -> Self
+    /// When objects of a kind are decoded as the type `K`. See [`ResourceOptions::decode`].
+    pub fn decode<K>(self, decode: Decode) -> Self
     where
         K: Resource<DynamicType = ()> + DeserializeOwned + Send + Sync + 'static,
     {
-        let options = self.of_kind::<K>();
-        match decode {
-            Decode::OnRead { keep } => options.keep = Some(keep),
-            Decode::OnArrival => options.decode = Some(DecodeAs::of::<K>()),
-        }
-        self
+        self.of_kind::<K>(|options| options.decode::<K>(decode))
     }
 
     /// Changes every object of a kind once, before store and handlers see it. The result is encoded, as JSON, and is what
-    /// is stored: all views of the resource see it. Of several transforms of a kind each takes the result of the one before.
-    ///
-    /// An object that does not decode, or for which the transform fails, is not stored, and the error names it. Dropping
-    /// fields is cheaper: see [`Self::drop_fields`].
+    /// is stored: all views of the resource see it. See [`ResourceOptions::transform`].
     pub fn transform<K>(self, change: impl Fn(&mut K) -> Result<(), BoxError> + Send + Sync + 'static) -> Self
     where
         K: Resource<DynamicType = ()> + DeserializeOwned + Serialize + 'static,
     {
-        let decoder = ObjectDecoder::json();
-        self.change::<K>(move |object| {
-            let mut value: K = object.decode_new()?;
-            change(&mut value)?;
-            Ok(Arc::new(PackedObject::encode(&value, &decoder)?))
-        })
+        self.of_kind::<K>(|options| options.transform(change))
     }
 
     /// As [`Self::transform`], without decoding: for transforms that [drop fields](Packed::without_fields) of some objects, or
@@ -154,20 +146,20 @@ impl SharedInformerFactoryBuilder {
         self,
         change: impl Fn(Packed<K>) -> Result<Packed<K>, BoxError> + Send + Sync + 'static,
     ) -> Self {
-        self.change::<K>(move |object| change(Packed::new(object)).map(Packed::into_object))
+        self.of_kind::<K>(|options| options.transform_packed(change))
     }
 
-    fn change<K: Resource<DynamicType = ()>>(
-        mut self,
-        change: impl Fn(Arc<PackedObject>) -> Result<Arc<PackedObject>, BoxError> + Send + Sync + 'static,
+    fn of_kind<K: Resource<DynamicType = ()>>(
+        self,
+        change: impl FnOnce(ResourceOptions) -> ResourceOptions,
     ) -> Self {
-        self.of_kind::<K>().changes.push(Arc::new(change));
-        self
+        self.changed(Key::of_resource(&ApiResource::erase::<K>(&())), change)
     }
 
-    fn of_kind<K: Resource<DynamicType = ()>>(&mut self) -> &mut ResourceOptions {
-        let key = Key::of_resource(&ApiResource::erase::<K>(&()), Projection::Whole);
-        self.options.resources.entry(key).or_default()
+    fn changed(mut self, key: Key, change: impl FnOnce(ResourceOptions) -> ResourceOptions) -> Self {
+        let options = self.options.resources.remove(&key).unwrap_or_default();
+        self.options.resources.insert(key, change(options));
+        self
     }
 
     /// Changes the parameters of every list and watch before it is sent, such as its selectors. Must not block.
@@ -183,7 +175,8 @@ impl SharedInformerFactoryBuilder {
         self
     }
 
-    /// Called with everything that goes wrong with the lists and watches of any informer; it is named.
+    /// Called with everything that goes wrong with the lists and watches of any informer, which is named, and with each object
+    /// that does not decode [on arrival](crate::Decode::OnArrival).
     pub fn on_error(mut self, hook: impl Fn(&Failure<'_>) + Send + Sync + 'static) -> Self {
         self.options.error_hook = Some(Arc::new(hook));
         self
@@ -212,13 +205,13 @@ impl SharedInformerFactoryBuilder {
 
 impl Options {
     fn of_resource(&self, resource: &ApiResource) -> Option<&ResourceOptions> {
-        self.resources.get(&Key::of_resource(resource, Projection::Whole))
+        self.resources.get(&Key::of_resource(resource))
     }
 
-    /// What is watched for such a request: a transform is about whole objects.
+    /// What a new informer fetches for such a request: a transform is about whole objects.
     pub(crate) fn projection(&self, resource: &ApiResource, asked: Projection) -> Projection {
         match self.of_resource(resource) {
-            Some(options) if !options.changes.is_empty() => Projection::Whole,
+            Some(options) if options.has_transform() => Projection::Whole,
             _ => asked,
         }
     }
@@ -231,7 +224,7 @@ impl Options {
     /// An informer builder of Kubernetes objects with what these options say about the resource.
     pub(crate) fn kubernetes_builder(
         &self,
-        source: KubeListerWatcher<PackedObject>,
+        source: impl ListerWatcher<PackedObject> + 'static,
         resource: &ApiResource,
         human: &str,
         name: &str,
@@ -241,11 +234,8 @@ impl Options {
         if let Some(resync) = options.resync {
             builder = builder.resync(resync);
         }
-        if !options.changes.is_empty() {
-            let changes = options.changes.clone();
-            builder = builder.transform(Transform::new(move |object| {
-                changes.iter().try_fold(object, |object, change| change(object))
-            }));
+        if let Some(transform) = options.transforms() {
+            builder = builder.transform(transform);
         }
         builder
     }
@@ -257,12 +247,10 @@ impl Options {
         resource: &str,
         name: &str,
     ) -> SharedIndexInformerBuilder<T> {
-        let name = match &self.name {
-            Some(factory) => format!("{factory}/{name}"),
-            None => name.to_owned(),
-        };
-        let mut builder =
-            SharedIndexInformer::builder(source).named(name).resource(resource).resync(self.resync);
+        let mut builder = SharedIndexInformer::builder(source)
+            .named(self.named(name))
+            .resource(resource)
+            .resync(self.resync);
         if let Some(change) = self.reflector.clone() {
             builder = builder.reflector(|options| change(options));
         }
@@ -273,6 +261,18 @@ impl Options {
             builder = builder.grace(grace);
         }
         builder
+    }
+
+    /// The name of an informer, with the factory's in front.
+    pub(crate) fn named(&self, name: &str) -> Arc<str> {
+        match &self.name {
+            Some(factory) => format!("{factory}/{name}").into(),
+            None => name.into(),
+        }
+    }
+
+    pub(crate) fn error_hook(&self) -> Option<Arc<ErrorHook>> {
+        self.error_hook.clone()
     }
 
     /// The namespace that objects of this scope are restricted to.

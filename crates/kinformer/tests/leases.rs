@@ -5,7 +5,7 @@ mod common;
 
 use std::sync::Arc;
 
-use common::{config_map, factory, server, soon, synced, watches};
+use common::{builder, config_map, factory, server, soon, synced, watches};
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use kinformer::{Informer, Phase};
 
@@ -70,6 +70,52 @@ async fn what_the_factory_keeps_goes_on_without_leases() {
     synced(&factory).await;
     assert_eq!(new.phase(), Phase::Running);
     factory.shutdown().await.unwrap();
+    server.shutdown().await;
+}
+
+// contract: F-07
+#[tokio::test]
+async fn a_view_that_was_used_stays_with_its_informer_when_that_is_removed() {
+    let server = server().await;
+    server.create(config_map("default", "a", "1")).unwrap();
+    let factory = factory(&server);
+    let used = factory.core().v1().config_maps();
+    let unused = factory.core().v1().config_maps();
+    used.handler().for_each(|_| {}).unwrap();
+    synced(&factory).await;
+    assert!(tokio::time::timeout_at(soon(), used.remove()).await.unwrap());
+    let lease = used.lease();
+    assert!(lease.is_stopped() && used.is_stopped());
+    lease.release().await;
+
+    // The view that was not used has a new one, which the others do not stop.
+    let new = unused.lease();
+    assert_eq!(new.phase(), Phase::NotStarted);
+    synced(&factory).await;
+    assert!(!used.remove().await);
+    drop(used.lease());
+    assert_eq!((new.phase(), new.len()), (Phase::Running, 1));
+    assert!(used.is_stopped());
+    watches(&server, 1).await;
+    assert!(tokio::time::timeout_at(soon(), new.remove()).await.unwrap());
+    watches(&server, 0).await;
+    factory.shutdown().await.unwrap();
+    server.shutdown().await;
+}
+
+// contract: F-07
+#[tokio::test]
+async fn a_view_without_its_factory_is_one_of_an_informer_that_has_stopped() {
+    let server = server().await;
+    let factory = builder(&server).named("gone").build();
+    let (maps, metadata) = (factory.core().v1().config_maps(), factory.metadata::<Secret>());
+    drop(factory);
+    assert!(maps.is_stopped() && metadata.lease().is_stopped());
+    assert_eq!(maps.name(), "gone/configmaps");
+    assert!(maps.handler().for_each(|_| {}).is_err());
+    assert!(tokio::time::timeout_at(soon(), maps.wait_for_sync()).await.unwrap().is_err());
+    tokio::time::timeout_at(soon(), maps.lease().release()).await.unwrap();
+    assert!(!maps.remove().await);
     server.shutdown().await;
 }
 

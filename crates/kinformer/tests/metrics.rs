@@ -44,7 +44,7 @@ async fn the_informers_of_one_factory_differ_in_their_names() {
     add(&collector, &autoscaling.v1().horizontal_pod_autoscalers());
     add(&collector, &autoscaling.v2().horizontal_pod_autoscalers());
     let labels = labels(&collector);
-    assert_eq!(labels.len(), 4, "{labels:#?}");
+    assert_eq!(labels.len(), 3, "{labels:#?}");
     let v2 = r#"{name="horizontalpodautoscalers.v2.autoscaling",resource="horizontalpodautoscalers.autoscaling"} 0"#;
     assert!(labels.iter().any(|line| line == v2), "{labels:#?}");
 }

@@ -4,13 +4,15 @@
 mod common;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use common::{builder, config_map, factory, server, soon, synced, version, watches};
 use futures::StreamExt as _;
 use k8s_openapi::api::core::v1::ConfigMap;
-use kinformer::{Decode, Event, LabelSelector, Packed, PartId};
+use kinformer::{Decode, Event, FieldPath, LabelSelector, Packed, PartId};
 use kube_core::DynamicObject;
 use kube_core::discovery::{ApiResource, Scope};
+use kube_core::gvk::GroupVersionResource;
 use parking_lot::Mutex;
 use serde::Deserialize;
 
@@ -234,6 +236,35 @@ async fn an_informer_is_listed_once_whoever_asks() {
     synced(&factory).await;
     assert!(informers.iter().all(|informer| informer.len() == 1));
     watches(&server, 1).await;
+    factory.shutdown().await.unwrap();
+    server.shutdown().await;
+}
+
+// contract: F-03
+#[tokio::test]
+async fn a_resource_without_a_type_has_options_too() {
+    let server = server().await;
+    server.create(config_map("default", "a", "1")).unwrap();
+    let by_name = GroupVersionResource::gvr("", "v1", "configmaps");
+    let factory = builder(&server)
+        .resource(&by_name, |maps| {
+            let maps = maps.drop_fields([FieldPath::new(&["data"])]).resync(Duration::from_secs(3600));
+            maps.decode::<DynamicObject>(Decode::OnArrival)
+        })
+        // The resource has one set of options, by its name and by its type.
+        .transform::<ConfigMap>(|map| {
+            map.immutable = Some(true);
+            Ok(())
+        })
+        .build();
+    let maps = factory.dynamic(maps(), Scope::Namespaced);
+    let handler = maps.handler().for_each(|_| {}).unwrap();
+    synced(&factory).await;
+    handler.synced_until(soon()).await.unwrap();
+    let map = maps.get(("default", "a")).unwrap();
+    assert!(map.is_decoded());
+    let decoded = map.decode().unwrap();
+    assert_eq!((decoded.data.get("data"), &decoded.data["immutable"]), (None, &true.into()));
     factory.shutdown().await.unwrap();
     server.shutdown().await;
 }

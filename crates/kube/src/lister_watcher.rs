@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::fmt;
+use std::marker::PhantomData;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -50,10 +51,8 @@ pub struct KubeListerWatcher<K> {
     idle: Duration,
     support: WatchListSupport,
     probes: ProbeBudget,
-    arrival: Option<Arc<Arrival<K>>>,
+    objects: PhantomData<fn() -> K>,
 }
-
-type Arrival<K> = dyn Fn(&Arc<K>) + Send + Sync;
 
 /// What asks for the metadata of a list.
 const METADATA_LIST: &str = ";as=PartialObjectMetadataList;g=meta.k8s.io;v=v1";
@@ -146,7 +145,7 @@ impl<K> KubeListerWatcher<K> {
             idle: IDLE,
             support: WatchListSupport::default(),
             probes: ProbeBudget::default(),
-            arrival: None,
+            objects: PhantomData,
         }
     }
 
@@ -257,20 +256,6 @@ impl<K> KubeListerWatcher<K> {
         self
     }
 
-    /// Called with every object that arrives and takes no part of what is held already, before it is delivered. Must not
-    /// block.
-    #[must_use]
-    pub fn on_arrival(mut self, arrival: impl Fn(&Arc<K>) + Send + Sync + 'static) -> Self {
-        self.arrival = Some(Arc::new(arrival));
-        self
-    }
-
-    fn arrived(&self, object: &Arc<K>) {
-        if let Some(arrival) = &self.arrival {
-            arrival(object);
-        }
-    }
-
     /// The resource that is listed and watched.
     pub fn resource(&self) -> &ApiResource {
         &self.resource.resource
@@ -350,9 +335,7 @@ impl<K: Object + FromWire> ListerWatcher<K> for KubeListerWatcher<K> {
             let fed = decoder.feed(&chunk?, |item| {
                 match decode::item(item, &objects_in, position) {
                     Ok(Ok(object)) => {
-                        let object = options.exchange(object);
-                        self.arrived(&object);
-                        objects.push(object);
+                        objects.push(options.exchange(object));
                     }
                     Ok(Err(error)) => undecodable.push(error),
                     Err(kind) => other_kind = Some(kind),
@@ -382,7 +365,6 @@ impl<K: Object + FromWire> ListerWatcher<K> for KubeListerWatcher<K> {
             decoder: Some(WatchDecoder::of(encoding, self.managed_fields)),
             objects: self.decoder(encoding)?,
             ready: VecDeque::new(),
-            arrival: self.arrival.clone(),
         };
         Ok(events.into_stream().boxed())
     }
@@ -451,7 +433,6 @@ struct Events<K> {
     decoder: Option<WatchDecoder>,
     objects: ObjectDecoder,
     ready: VecDeque<Result<WatchEvent<K>, ApiError>>,
-    arrival: Option<Arc<Arrival<K>>>,
 }
 
 impl<K: Object + FromWire> Events<K> {
@@ -470,24 +451,13 @@ impl<K: Object + FromWire> Events<K> {
     }
 
     fn take(&mut self, chunk: Option<Result<Bytes, ApiError>>) {
-        let Self { decoder, objects, ready, arrival, .. } = self;
+        let Self { decoder, objects, ready, .. } = self;
         // Nothing counts after an error.
         let mut ended = false;
         let mut on_event = |event: Result<RawEvent<'_>, kinformer_wire::Error>| {
             if !ended {
                 let event = decode::event(event, objects);
                 ended = event.is_err();
-                if let (
-                    Some(arrival),
-                    Ok(
-                        WatchEvent::Added(object)
-                        | WatchEvent::Modified(object)
-                        | WatchEvent::Deleted(object),
-                    ),
-                ) = (&arrival, &event)
-                {
-                    arrival(object);
-                }
                 ready.push_back(event);
             }
         };
@@ -532,7 +502,7 @@ impl<K> Clone for KubeListerWatcher<K> {
             idle: self.idle,
             support: self.support.clone(),
             probes: self.probes.clone(),
-            arrival: self.arrival.clone(),
+            objects: PhantomData,
         }
     }
 }

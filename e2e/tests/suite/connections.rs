@@ -25,24 +25,29 @@ async fn watchable(client: &Client) -> Vec<(ApiResource, Scope)> {
     watchable.map(|(resource, it)| (resource, it.scope)).collect()
 }
 
-/// A factory with so many informers, all begun at once and all synced: whole objects and their metadata.
-async fn synced(client: Client, resources: &[(ApiResource, Scope)]) -> SharedInformerFactory {
-    let factory = factory(client).build();
-    let mut informers = 0;
-    for (resource, scope) in resources {
-        // In this order: metadata that are asked for behind the whole objects are a view of them.
-        drop(factory.dynamic_metadata(resource.clone(), scope.clone()));
-        drop(dynamic(&factory.dynamic(resource.clone(), scope.clone())));
-        informers += 2;
-        if informers == INFORMERS {
-            break;
-        }
+/// Two factories with so many informers, all begun at once and all synced: one of whole objects, one of their metadata.
+async fn synced(client: Client, resources: &[(ApiResource, Scope)]) -> [SharedInformerFactory; 2] {
+    let factories = [factory(client.clone()).build(), factory(client).build()];
+    let [whole, metadata] = &factories;
+    for (resource, scope) in resources.iter().take(INFORMERS / 2) {
+        drop(dynamic(&whole.dynamic(resource.clone(), scope.clone())));
+        drop(metadata.dynamic_metadata(resource.clone(), scope.clone()));
     }
-    factory.start().unwrap();
-    let waited = factory.wait_for_cache_sync().await;
-    assert_eq!(waited.iter().count(), INFORMERS);
-    waited.into_result().unwrap();
-    factory
+    factories.iter().for_each(|factory| factory.start().unwrap());
+    let mut informers = 0;
+    for factory in &factories {
+        let waited = factory.wait_for_cache_sync().await;
+        informers += waited.iter().count();
+        waited.into_result().unwrap();
+    }
+    assert_eq!(informers, INFORMERS);
+    factories
+}
+
+async fn shut_down(factories: [SharedInformerFactory; 2]) {
+    for factory in factories {
+        factory.shutdown().await.unwrap();
+    }
 }
 
 // contract: L-12
@@ -53,16 +58,16 @@ async fn sixty_informers_have_one_connection() {
 
     let proxy = Proxy::start(control_plane.port()).await.unwrap();
     let client = kinformer::client(through(&control_plane, &proxy).await).unwrap();
-    let factory = synced(client, &resources).await;
+    let factories = synced(client, &resources).await;
     // They begin together where there is no connection yet, and still no other was ever begun.
     assert_eq!((proxy.connections(), proxy.open()), (1, 1));
-    factory.shutdown().await.unwrap();
+    shut_down(factories).await;
 
     // With kube-client's own connections, which are of HTTP/1.1, each has one.
     let proxy = Proxy::start(control_plane.port()).await.unwrap();
     let client = Client::try_from(through(&control_plane, &proxy).await).unwrap();
-    let factory = synced(client, &resources).await;
+    let factories = synced(client, &resources).await;
     assert!(proxy.open() >= INFORMERS, "{}", proxy.open());
-    factory.shutdown().await.unwrap();
+    shut_down(factories).await;
     control_plane.stop().await;
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Pod;
-use kinformer::{Event, Object, SharedIndexInformer};
+use kinformer::{Event, Object, SharedIndexInformer, SharedIndexInformerBuilder};
 use kinformer_kube::{FromWire, KubeListerWatcher};
 use kinformer_testing::reentrant;
 use kube_client::Client;
@@ -53,10 +53,20 @@ pub(crate) async fn follow_with<K: Object + FromWire>(
     script: impl FnMut(&Request) -> Answer + Send + 'static,
     source: impl FnOnce(Client) -> KubeListerWatcher<K>,
 ) -> Followed {
+    follow_built(time, script, source, |builder| builder).await
+}
+
+/// As [`follow_with`], with an informer that is built in another way.
+pub(crate) async fn follow_built<K: Object + FromWire>(
+    time: Duration,
+    script: impl FnMut(&Request) -> Answer + Send + 'static,
+    source: impl FnOnce(Client) -> KubeListerWatcher<K>,
+    build: impl FnOnce(SharedIndexInformerBuilder<K>) -> SharedIndexInformerBuilder<K>,
+) -> Followed {
     let (client, log): (Client, Log) = client(script);
     let (events, errors) = (Arc::<Mutex<Vec<String>>>::default(), Arc::<Mutex<Vec<String>>>::default());
     let hook = errors.clone();
-    let informer = SharedIndexInformer::builder(source(client))
+    let informer = build(SharedIndexInformer::builder(source(client)))
         .on_error(move |failure| hook.lock().push(failure.error.to_string()))
         .build()
         .unwrap();

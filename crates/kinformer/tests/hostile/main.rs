@@ -8,7 +8,7 @@ mod server;
 use std::sync::Arc;
 use std::time::Duration;
 
-use follow::{follow, follow_with, state};
+use follow::{follow, follow_built, follow_with, state};
 use k8s_openapi::api::core::v1::Pod;
 use kinformer::{KubeListerWatcher, PackedObject};
 use kinformer_kube::DecodeAs;
@@ -330,13 +330,11 @@ async fn a_bookmark_that_goes_back() {
 #[tokio::test(start_paused = true)]
 async fn the_same_version_with_another_content() {
     let healed = || Answer::list("20", vec![pod("a", 5, "healed"), pod("b", 6, "x")]);
-    let on_arrival = |client| {
-        let decode = |object: &Arc<PackedObject>| object.keep_decoded(DecodeAs::of::<Pod>()).unwrap();
-        KubeListerWatcher::packed::<Pod>(client).on_arrival(decode)
-    };
+    let decode = |object: &Arc<PackedObject>| object.keep_decoded(DecodeAs::of::<Pod>()).unwrap();
+    let (script, packed) = (with_second_list(healed), KubeListerWatcher::packed::<Pod>);
     for run in [
         follow_with(2 * MINUTE, with_second_list(healed), KubeListerWatcher::packed::<Pod>).await,
-        follow_with(2 * MINUTE, with_second_list(healed), on_arrival).await,
+        follow_built(2 * MINUTE, script, packed, |builder| builder.on_arrival(decode)).await,
     ] {
         run.was_gentle();
         assert_eq!(run.events, ["add a@5=x", "add b@6=x", "update a@5=healed"]);

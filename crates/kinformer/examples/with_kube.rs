@@ -1,0 +1,53 @@
+//! Beside kube: both have names, labels and versions of objects, and both are imported here. Ends by itself.
+//!
+//! `cargo run -p kinformer --example with_kube`
+
+use k8s_openapi::api::core::v1::ConfigMap;
+use kinformer::prelude::*;
+use kinformer_apiserver::ApiServer;
+use kube_client::Api;
+use kube_client::api::PostParams;
+use kube_core::{Resource, ResourceExt};
+
+#[tokio::main]
+async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let server = ApiServer::builder().start().await?;
+    let client = kinformer::client(server.config()?)?;
+    let factory = SharedInformerFactory::new(client.clone());
+    let maps = factory.core().v1().config_maps();
+    // An event has a key, whatever it holds.
+    let printer = maps.handler().for_each(|event: Event<Packed<ConfigMap>>| println!("{}", event.key()))?;
+    factory.start()?;
+    factory.wait_for_cache_sync().await.into_result()?;
+
+    // kube writes, and what it returns is one of its own objects: `ResourceExt` has its methods.
+    let mut map = ConfigMap::default();
+    map.meta_mut().name = Some("settings".to_owned());
+    map.labels_mut().insert("app".to_owned(), "web".to_owned());
+    let created: ConfigMap = Api::default_namespaced(client).create(&PostParams::default(), &map).await?;
+    println!("{} has the UID {:?}, and {:?}", created.name_any(), created.uid(), created.labels());
+    let version = ResourceVersion::from(created.resource_version().unwrap_or_default());
+
+    // A stored object has the methods of its own, of which nothing is decoded.
+    maps.wait_for(("default", "settings"), &version).await?;
+    let stored: Packed<ConfigMap> = maps.lister().namespace("default").get(&created.name_any())?;
+    println!("{} has the UID {:?}, and {:?}", stored.name(), stored.uid(), stored.label("app"));
+    assert_eq!(stored.resource_version(), version);
+    assert_eq!(
+        (stored.uid(), stored.namespace()),
+        (created.uid().as_deref(), created.namespace().as_deref())
+    );
+
+    // Decoded, it is one of kube's objects again; and its key is the stored object's.
+    let decoded = stored.decode()?;
+    assert_eq!((decoded.name_any().as_str(), decoded.labels()), (stored.name(), created.labels()));
+    assert_eq!(ObjectKey::try_from(stored.key())?, ObjectKey::try_from(kinformer::Object::key(&*decoded))?);
+
+    for map in maps.snapshot().iter() {
+        println!("{} of {:?}", map.name(), map.decode()?.namespace());
+    }
+    printer.remove().await;
+    factory.shutdown().await?;
+    server.shutdown().await;
+    Ok(())
+}

@@ -1,0 +1,13 @@
+//! What most programs need, to be imported all together, also beside kube's: `use kinformer::prelude::*`.
+//!
+//! The trait [`Object`](crate::Object) is not here. For types of Kubernetes it has methods of the same names as
+//! `kube::ResourceExt`, and [`PackedObject`] has all of them without the trait. Code that is generic over `T: Object` calls
+//! them without an import; elsewhere write `Object::key(&pod)`.
+
+#[doc(no_inline)]
+pub use crate::{
+    Added, AsyncEventHandler, Buffer, Decode, Event, EventHandler, EventHandlerFuncs, FieldPath, Informer,
+    InformerLease, LabelSelector, Lister, NamespaceLister, ObjectKey, Packed, PackedObject, PackedRef,
+    Registration, ResourceOptions, ResourceVersion, SharedInformerFactory, SharedInformerFactoryBuilder,
+    Snapshot, Tombstone,
+};

@@ -1,0 +1,202 @@
+//! What is fetched of each object, and the source that changes it.
+
+use std::future::ready;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use async_trait::async_trait;
+use futures::{StreamExt as _, stream};
+use kinformer_core::ResourceVersion;
+use kinformer_kube::{KubeListerWatcher, PackedObject};
+use kinformer_reflector::{
+    ApiError, List, ListOptions, ListerWatcher, ProbeBudget, WatchEvent, WatchListSupport, WatchOptions,
+    WatchStream,
+};
+use kinformer_store::Snapshot;
+use tokio_util::sync::CancellationToken;
+
+/// What is fetched of each object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Projection {
+    Whole,
+    Metadata,
+}
+
+/// Of no list is it known how many objects it has.
+const NO_LIST: usize = usize::MAX;
+
+/// The projection of one source: metadata until whole objects are requested, and whole objects from then on.
+pub(crate) struct Switch {
+    /// Cancelled when whole objects are requested.
+    whole: CancellationToken,
+    /// How many objects the last complete list of whole objects has.
+    listed: AtomicUsize,
+}
+
+impl Switch {
+    pub(crate) fn new() -> Self {
+        Self { whole: CancellationToken::new(), listed: AtomicUsize::new(NO_LIST) }
+    }
+
+    /// From now on whole objects are listed and watched.
+    pub(crate) fn request_whole(&self) {
+        self.whole.cancel();
+    }
+
+    fn is_whole(&self) -> bool {
+        self.whole.is_cancelled()
+    }
+
+    /// Whether a list of whole objects is stored. Lists are stored as a whole, and a list of nothing leaves nothing that a
+    /// reader of whole objects could miss.
+    pub(crate) fn is_stored(&self, snapshot: &Snapshot<PackedObject>) -> bool {
+        match self.listed.load(Ordering::Acquire) {
+            NO_LIST => false,
+            0 => true,
+            _ => snapshot.iter().any(|object| !object.is_metadata_only()),
+        }
+    }
+
+    fn listed(&self, objects: usize) {
+        self.listed.store(objects, Ordering::Release);
+    }
+
+    fn is_listed(&self) -> bool {
+        self.listed.load(Ordering::Acquire) != NO_LIST
+    }
+}
+
+/// Lists and watches metadata until whole objects are requested. A request then ends what is on its way: the reflector
+/// lists whole objects, and watches these.
+pub(crate) struct SwitchedSource {
+    metadata: KubeListerWatcher<PackedObject>,
+    whole: KubeListerWatcher<PackedObject>,
+    switch: Arc<Switch>,
+    /// How many objects there are on the pages of the list of whole objects that is on its way.
+    on_pages: AtomicUsize,
+}
+
+/// Stands before the continue tokens of lists of metadata.
+const METADATA_PAGE: &str = "metadata ";
+
+/// The watch or the page cannot be continued: a list of whole objects has to come first.
+fn switched() -> ApiError {
+    ApiError::expired("metadata was watched until now, and whole objects are requested")
+}
+
+impl SwitchedSource {
+    pub(crate) fn new(
+        metadata: KubeListerWatcher<PackedObject>,
+        whole: KubeListerWatcher<PackedObject>,
+        switch: Arc<Switch>,
+    ) -> Self {
+        let support = WatchListSupport::default();
+        let (metadata, whole) = (metadata.sharing(support.clone()), whole.sharing(support));
+        Self { metadata, whole, switch, on_pages: AtomicUsize::new(0) }
+    }
+
+    /// `None` if whole objects were requested meanwhile.
+    async fn metadata_list(
+        &self,
+        mut options: ListOptions<PackedObject>,
+    ) -> Option<Result<List<PackedObject>, ApiError>> {
+        if let Some(token) = &mut options.continue_token {
+            *token = token.strip_prefix(METADATA_PAGE).unwrap_or(token).to_owned();
+        }
+        let list = tokio::select! {
+            biased;
+            () = self.switch.whole.cancelled() => return None,
+            list = self.metadata.list(options) => list,
+        };
+        let tagged = |mut list: List<PackedObject>| {
+            let token = list.continue_token.filter(|token| !token.is_empty());
+            list.continue_token = token.map(|token| format!("{METADATA_PAGE}{token}"));
+            list
+        };
+        (!self.switch.is_whole()).then(|| list.map(tagged))
+    }
+
+    async fn whole_list(&self, options: ListOptions<PackedObject>) -> Result<List<PackedObject>, ApiError> {
+        let is_first = options.continue_token.is_none();
+        let list = self.whole.list(options).await?;
+        let before = if is_first { 0 } else { self.on_pages.load(Ordering::Relaxed) };
+        let objects = before.saturating_add(list.objects.len());
+        self.on_pages.store(objects, Ordering::Relaxed);
+        if list.continue_token.is_none() {
+            self.switch.listed(objects);
+        }
+        Ok(list)
+    }
+
+    /// A watch that ends when whole objects are requested.
+    async fn metadata_watch(&self, options: WatchOptions) -> Result<WatchStream<PackedObject>, ApiError> {
+        let watch = tokio::select! {
+            biased;
+            () = self.switch.whole.cancelled() => return Err(switched()),
+            watch = self.metadata.watch(options) => watch?,
+        };
+        let switch = self.switch.clone();
+        let end = stream::once(async move { switch.is_whole().then(|| Err(switched())) }).filter_map(ready);
+        Ok(watch.take_until(self.switch.whole.clone().cancelled_owned()).chain(end).fuse().boxed())
+    }
+
+    async fn whole_watch(&self, options: WatchOptions) -> Result<WatchStream<PackedObject>, ApiError> {
+        let with_list = options.send_initial_events;
+        if !with_list && !self.switch.is_listed() {
+            // The last list was one of metadata.
+            return Err(switched());
+        }
+        let watch = self.whole.watch(options).await?;
+        if !with_list {
+            return Ok(watch);
+        }
+        let (switch, mut objects) = (self.switch.clone(), Some(0));
+        let counted = watch.inspect(move |event| match event {
+            Ok(WatchEvent::Added(_)) => objects = objects.map(|objects: usize| objects + 1),
+            Ok(WatchEvent::Bookmark { initial_events_end: true, .. }) => {
+                if let Some(objects) = objects.take() {
+                    switch.listed(objects);
+                }
+            }
+            _ => {}
+        });
+        Ok(counted.boxed())
+    }
+}
+
+#[async_trait]
+impl ListerWatcher<PackedObject> for SwitchedSource {
+    async fn list(&self, options: ListOptions<PackedObject>) -> Result<List<PackedObject>, ApiError> {
+        let token = options.continue_token.as_deref();
+        let (is_page, of_metadata) =
+            (token.is_some(), token.is_some_and(|token| token.starts_with(METADATA_PAGE)));
+        if !self.switch.is_whole()
+            && let Some(list) = self.metadata_list(options.clone()).await
+        {
+            return list;
+        }
+        match is_page && of_metadata {
+            true => Err(switched()),
+            false => self.whole_list(options).await,
+        }
+    }
+
+    async fn watch(&self, options: WatchOptions) -> Result<WatchStream<PackedObject>, ApiError> {
+        match self.switch.is_whole() {
+            true => self.whole_watch(options).await,
+            false => self.metadata_watch(options).await,
+        }
+    }
+
+    async fn newest_version(&self) -> Result<Option<ResourceVersion>, ApiError> {
+        self.whole.newest_version().await
+    }
+
+    fn probe_budget(&self) -> Option<&ProbeBudget> {
+        ListerWatcher::probe_budget(&self.whole)
+    }
+
+    fn watch_list_support(&self) -> Option<&WatchListSupport> {
+        self.whole.watch_list_support()
+    }
+}

@@ -1,0 +1,110 @@
+//! What is set of one resource.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use kinformer_core::{BoxError, Transform};
+use kinformer_kube::{DecodeAs, FieldPath, ObjectDecoder, Packed, PackedObject};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::Decode;
+
+type Change = dyn Fn(Arc<PackedObject>) -> Result<Arc<PackedObject>, BoxError> + Send + Sync;
+
+/// The options of one resource of a factory, for all who ask for it, by whatever type: see
+/// [`SharedInformerFactoryBuilder::resource`](crate::SharedInformerFactoryBuilder::resource).
+#[derive(Clone, Default)]
+#[must_use = "nothing is set yet"]
+pub struct ResourceOptions {
+    pub(crate) resync: Option<Duration>,
+    changes: Vec<Arc<Change>>,
+    pub(crate) dropped: Vec<FieldPath>,
+    pub(crate) keep: Option<usize>,
+    pub(crate) decode: Option<DecodeAs>,
+}
+
+impl ResourceOptions {
+    /// How often handlers that do not name a period receive every object again. Zero means never. The default is the
+    /// factory's.
+    pub fn resync(mut self, period: Duration) -> Self {
+        self.resync = Some(period);
+        self
+    }
+
+    /// Drops these fields as well from every object as it arrives: `[FieldPath::new(&["metadata", "annotations"])]`. They
+    /// are neither decoded nor stored; see [`KubeListerWatcher::drop_fields`](crate::KubeListerWatcher::drop_fields).
+    pub fn drop_fields(mut self, fields: impl IntoIterator<Item = FieldPath>) -> Self {
+        self.dropped.extend(fields);
+        self
+    }
+
+    /// When objects are decoded as the type `K`. One value is kept for each object: of several types, the last one that is
+    /// named here counts. Metadata alone is never decoded by this.
+    pub fn decode<K: DeserializeOwned + Send + Sync + 'static>(mut self, decode: Decode) -> Self {
+        match decode {
+            Decode::OnRead { keep } => self.keep = Some(keep),
+            Decode::OnArrival => self.decode = Some(DecodeAs::of::<K>()),
+        }
+        self
+    }
+
+    /// Changes every object once, before store and handlers see it. The result is encoded, as JSON, and is what is stored:
+    /// all views of the resource see it. Of several transforms each takes the result of the one before.
+    ///
+    /// An object that does not decode, or for which the transform fails, is not stored, and the error names it. Dropping
+    /// fields is cheaper: see [`Self::drop_fields`].
+    pub fn transform<K: DeserializeOwned + Serialize + 'static>(
+        self,
+        change: impl Fn(&mut K) -> Result<(), BoxError> + Send + Sync + 'static,
+    ) -> Self {
+        let decoder = ObjectDecoder::json();
+        self.change(move |object| {
+            let mut value: K = object.decode_new()?;
+            change(&mut value)?;
+            Ok(Arc::new(PackedObject::encode(&value, &decoder)?))
+        })
+    }
+
+    /// As [`Self::transform`], without decoding: for transforms that [drop fields](Packed::without_fields) of some objects, or
+    /// refuse some.
+    pub fn transform_packed<K: 'static>(
+        self,
+        change: impl Fn(Packed<K>) -> Result<Packed<K>, BoxError> + Send + Sync + 'static,
+    ) -> Self {
+        self.change(move |object| change(Packed::new(object)).map(Packed::into_object))
+    }
+
+    fn change(
+        mut self,
+        change: impl Fn(Arc<PackedObject>) -> Result<Arc<PackedObject>, BoxError> + Send + Sync + 'static,
+    ) -> Self {
+        self.changes.push(Arc::new(change));
+        self
+    }
+
+    pub(crate) fn has_transform(&self) -> bool {
+        !self.changes.is_empty()
+    }
+
+    /// All transforms as one.
+    pub(crate) fn transforms(&self) -> Option<Transform<PackedObject>> {
+        let changes = self.changes.clone();
+        self.has_transform().then(|| {
+            Transform::new(move |object| changes.iter().try_fold(object, |object, change| change(object)))
+        })
+    }
+}
+
+impl fmt::Debug for ResourceOptions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ResourceOptions")
+            .field("resync", &self.resync)
+            .field("transforms", &self.changes.len())
+            .field("dropped", &self.dropped)
+            .field("keep", &self.keep)
+            .field("decode", &self.decode)
+            .finish()
+    }
+}

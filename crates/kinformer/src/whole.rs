@@ -1,0 +1,255 @@
+//! Whole objects of an informer that has begun with metadata.
+
+use std::fmt;
+use std::sync::Arc;
+
+use kinformer_core::{KeyRef, ObjectKey, PartOrKey, ResourceVersion, Versions};
+use kinformer_kube::DecodeAs;
+use kinformer_processor::Registration;
+use kinformer_shared_informer::{AwaitedList, Error, InformerMetrics, Part, Phase};
+use kinformer_store::Error as StoreError;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use crate::engine::{Engine, Events, Filter, Handler, HandlerSpec, KubeEngine, Object, ObjectIndex, State};
+use crate::entry::{BoxFuture, Managed};
+use crate::lister::{Objects, Store};
+use crate::projection::Projection;
+
+/// The view of whole objects. What is stored as metadata alone is not in it: so it has nothing, and has not synced, until
+/// the store has the list of whole objects.
+pub(crate) struct WholeObjects {
+    engine: Arc<KubeEngine>,
+    list: AwaitedList,
+}
+
+impl WholeObjects {
+    pub(crate) fn new(engine: Arc<KubeEngine>, list: AwaitedList) -> Self {
+        Self { engine, list }
+    }
+
+    fn only_whole(mut spec: HandlerSpec) -> HandlerSpec {
+        let also: Option<Filter> = spec.filter.take();
+        spec.filter =
+            Some(Box::new(move |object| is_whole(object) && also.as_ref().is_none_or(|also| also(object))));
+        spec
+    }
+}
+
+fn is_whole(object: &Object) -> bool {
+    !object.is_metadata_only()
+}
+
+impl Engine for WholeObjects {
+    fn scope(&self) -> &str {
+        self.engine.scope()
+    }
+
+    fn whole(self: Arc<Self>) -> Arc<dyn Engine> {
+        self
+    }
+
+    fn add(&self, spec: HandlerSpec, name: &'static str, handler: Handler) -> Result<Registration, Error> {
+        self.engine.add_as_it_is(Self::only_whole(spec), name, handler)
+    }
+
+    fn events(&self, spec: HandlerSpec) -> Result<Box<dyn Events>, Error> {
+        self.engine.events_as_they_are(Self::only_whole(spec))
+    }
+
+    fn remove_handler<'a>(&'a self, registration: &'a Registration) -> BoxFuture<'a, bool> {
+        self.engine.remove_handler(registration)
+    }
+
+    fn add_index(&self, name: Arc<str>, index: ObjectIndex) -> Result<(), Error> {
+        let of_whole: ObjectIndex = Box::new(move |object, values| match object.is_metadata_only() {
+            true => Ok(()),
+            false => index(object, values),
+        });
+        self.engine.add_index(name, of_whole)
+    }
+
+    fn get(&self, key: KeyRef<'_>) -> Option<Object> {
+        self.engine.get(key).filter(is_whole)
+    }
+
+    fn objects(&self) -> Objects {
+        self.engine.objects().map(|store| Arc::new(OnlyWhole(store)))
+    }
+
+    fn len(&self) -> usize {
+        let mut objects = 0;
+        self.for_each(&mut |_| objects += 1);
+        objects
+    }
+
+    fn for_each(&self, visit: &mut dyn FnMut(&Object)) {
+        self.engine.for_each(&mut |object| visit_whole(object, visit));
+    }
+
+    fn snapshot(&self) -> Arc<dyn State> {
+        Arc::new(OnlyWhole(self.engine.snapshot()))
+    }
+
+    fn has_synced(&self) -> bool {
+        self.engine.has_synced() && self.list.is_stored()
+    }
+
+    fn wait_for<'a>(
+        &'a self,
+        place: PartOrKey<'a>,
+        version: &'a ResourceVersion,
+        deadline: Option<Instant>,
+    ) -> BoxFuture<'a, Result<(), Error>> {
+        Box::pin(async move {
+            self.engine.informer().wait_for_list(&self.list, deadline).await?;
+            self.engine.wait_for(place, version, deadline).await
+        })
+    }
+
+    fn stopped(&self) -> BoxFuture<'_, ()> {
+        self.engine.stopped()
+    }
+
+    fn parts(&self) -> &[Part] {
+        self.engine.parts()
+    }
+
+    fn metrics(&self) -> InformerMetrics {
+        self.engine.metrics()
+    }
+
+    fn decode_on_arrival(&self, to: DecodeAs) {
+        self.engine.decode_as_they_arrive(to, Projection::Whole);
+    }
+
+    fn undecoded(&self) -> u64 {
+        self.engine.undecoded()
+    }
+
+    #[cfg(feature = "prometheus")]
+    fn add_to(
+        &self,
+        collector: &kinformer_shared_informer::prometheus::InformerCollector,
+    ) -> Result<(), Error> {
+        self.engine.add_to(collector)
+    }
+}
+
+impl Managed for WholeObjects {
+    fn name(&self) -> &str {
+        self.engine.name()
+    }
+
+    fn phase(&self) -> Phase {
+        self.engine.phase()
+    }
+
+    fn run(&self, cancel: CancellationToken) -> BoxFuture<'_, Result<(), Error>> {
+        self.engine.run(cancel)
+    }
+
+    fn discard(&self) {
+        self.engine.discard();
+    }
+
+    fn wait_for_sync(&self, deadline: Option<Instant>) -> BoxFuture<'_, Result<(), Error>> {
+        self.engine.wait_for_all(deadline)
+    }
+}
+
+impl fmt::Debug for WholeObjects {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.engine.fmt(f)
+    }
+}
+
+fn visit_whole<'a>(object: &'a Object, visit: &mut (dyn FnMut(&'a Object) + '_)) {
+    if is_whole(object) {
+        visit(object);
+    }
+}
+
+/// What is read of a store or of one state of it, without what is metadata alone.
+struct OnlyWhole<S: ?Sized>(Arc<S>);
+
+impl Store for OnlyWhole<dyn Store> {
+    fn get(&self, key: KeyRef<'_>) -> Option<Object> {
+        self.0.get(key).filter(is_whole)
+    }
+
+    fn list(&self) -> Vec<Object> {
+        let mut objects = self.0.list();
+        objects.retain(is_whole);
+        objects
+    }
+
+    fn for_each(&self, visit: &mut dyn FnMut(&Object)) {
+        self.0.for_each(&mut |object| visit_whole(object, visit));
+    }
+
+    fn by_index(&self, index: &str, value: &str, visit: &mut dyn FnMut(&Object)) -> Result<(), StoreError> {
+        self.0.by_index(index, value, &mut |object| visit_whole(object, visit))
+    }
+}
+
+impl State for OnlyWhole<dyn State> {
+    fn get(&self, key: KeyRef<'_>) -> Option<&Object> {
+        self.0.get(key).filter(|object| is_whole(object))
+    }
+
+    fn len(&self) -> usize {
+        self.iter().count()
+    }
+
+    fn revision(&self) -> u64 {
+        self.0.revision()
+    }
+
+    fn resource_versions(&self) -> &Versions {
+        self.0.resource_versions()
+    }
+
+    fn for_each<'a>(&'a self, visit: &mut dyn FnMut(&'a Object)) {
+        self.0.for_each(&mut |object| visit_whole(object, visit));
+    }
+
+    fn iter(&self) -> Box<dyn Iterator<Item = &Object> + '_> {
+        Box::new(self.0.iter().filter(|object| is_whole(object)))
+    }
+
+    fn ordered(&self) -> Vec<&Object> {
+        let mut objects = self.0.ordered();
+        objects.retain(|object| is_whole(object));
+        objects
+    }
+
+    fn keys(&self) -> Vec<ObjectKey> {
+        self.iter().filter_map(|object| ObjectKey::try_from(object.key()).ok()).collect()
+    }
+
+    fn by_index<'a>(
+        &'a self,
+        index: &str,
+        value: &str,
+        visit: &mut dyn FnMut(&'a Object),
+    ) -> Result<(), StoreError> {
+        self.0.by_index(index, value, &mut |object| visit_whole(object, visit))
+    }
+
+    fn index_values(&self, index: &str) -> Result<Vec<Arc<str>>, StoreError> {
+        let mut values = self.0.index_values(index)?;
+        values.retain(|value| self.index_len(index, value).is_ok_and(|objects| objects > 0));
+        Ok(values)
+    }
+
+    fn index_names(&self) -> Vec<Arc<str>> {
+        self.0.index_names()
+    }
+
+    fn index_len(&self, index: &str, value: &str) -> Result<usize, StoreError> {
+        let mut objects = 0;
+        self.by_index(index, value, &mut |_| objects += 1)?;
+        Ok(objects)
+    }
+}
