@@ -50,15 +50,17 @@ impl From<u32> for PartId {
 ///
 /// Every state of an object is in one part at most, which follows from the state alone. So a list of one part replaces
 /// the objects of this part and no others, and a deletion from one part does not remove a state that another part has
-/// brought since.
+/// brought since. Where one key can be in several parts one after the other, as that of an object that moves from one
+/// selector to another, the newer state by its resource version counts, whichever source brings it first: so versions
+/// have to compare across such parts, as those of one server do.
 ///
 /// These methods are accessors, like those of [`Object`](crate::Object): they are called under locks, and so must be
 /// quick and must not block.
 pub trait Partition<T>: Send + Sync {
-    /// How many parts there are, at least one: [`PartId`]s from 0.
+    /// How many parts there are, at least one: [`PartId`]s from 0. Asked once.
     fn parts(&self) -> u32;
 
-    /// The part of an object; `None` if it is in none of them.
+    /// The part of an object; `None` if it is in none of them, and so is one in a part that there is not.
     fn part_of(&self, object: &T) -> Option<PartId>;
 
     /// The part of all objects with this key; `None` if it does not follow from the key.
@@ -68,47 +70,55 @@ pub trait Partition<T>: Send + Sync {
 }
 
 /// The parts of a collection: [one](Self::one) by default, else those of a [`Partition`]. Cheap to clone.
-pub struct Parts<T>(Option<Arc<dyn Partition<T>>>);
+pub struct Parts<T> {
+    partition: Option<Arc<dyn Partition<T>>>,
+    count: u32,
+}
 
 impl<T> Parts<T> {
     /// The collection is not divided: everything is in [`PartId::ONLY`].
     pub const fn one() -> Self {
-        Self(None)
+        Self { partition: None, count: 1 }
     }
 
     /// The parts of this partition.
     pub fn new(partition: impl Partition<T> + 'static) -> Self {
-        Self(Some(Arc::new(partition)))
+        let count = partition.parts().max(1);
+        Self { partition: Some(Arc::new(partition)), count }
     }
 
     /// How many there are, at least one.
     pub fn count(&self) -> u32 {
-        self.0.as_ref().map_or(1, |partition| partition.parts().max(1))
+        self.count
     }
 
     /// All of them.
     pub fn ids(&self) -> impl Iterator<Item = PartId> + use<T> {
-        (0..self.count()).map(PartId)
+        (0..self.count).map(PartId)
     }
 
     /// Whether the collection is divided.
     pub fn is_divided(&self) -> bool {
-        self.0.is_some()
+        self.partition.is_some()
+    }
+
+    fn exists(&self, part: &PartId) -> bool {
+        part.0 < self.count
     }
 
     /// The part of an object; `None` if it is in none of them.
     pub fn of(&self, object: &T) -> Option<PartId> {
-        match &self.0 {
+        match &self.partition {
             None => Some(PartId::ONLY),
-            Some(partition) => partition.part_of(object),
+            Some(partition) => partition.part_of(object).filter(|part| self.exists(part)),
         }
     }
 
     /// The part of all objects with this key; `None` if it does not follow from the key.
     pub fn of_key(&self, key: KeyRef<'_>) -> Option<PartId> {
-        match &self.0 {
+        match &self.partition {
             None => Some(PartId::ONLY),
-            Some(partition) => partition.part_of_key(key),
+            Some(partition) => partition.part_of_key(key).filter(|part| self.exists(part)),
         }
     }
 
@@ -126,7 +136,7 @@ impl<T> Default for Parts<T> {
 
 impl<T> Clone for Parts<T> {
     fn clone(&self) -> Self {
-        Self(self.0.clone())
+        Self { partition: self.partition.clone(), count: self.count }
     }
 }
 
@@ -192,29 +202,19 @@ impl Versions {
         (0u32..).map(PartId).zip(self.all())
     }
 
-    /// Moves the version of a part. Says whether it has changed. A part that was not there is there from now on.
+    /// Moves the version of a part. Says whether it has changed; that of a part that there is not never does.
     pub fn update(&mut self, part: PartId, update: &VersionUpdate) -> bool {
-        let mut version = self.of(part).clone();
+        let Some(current) = self.all().get(part.index()) else { return false };
+        let mut version = current.clone();
         update.apply_to(&mut version);
-        if version == *self.of(part) {
+        if version == *current {
             return false;
         }
-        if let Repr::One(only) = &mut self.0 {
-            if part == PartId::ONLY {
-                *only = version;
-                return true;
-            }
-            self.0 = Repr::Several(Arc::new(vec![only.clone()]));
-        }
-        if let Repr::Several(versions) = &mut self.0 {
-            let versions = Arc::make_mut(versions);
-            if versions.len() <= part.index() {
-                versions.resize(part.index() + 1, ResourceVersion::UNSET);
-            }
-            if let Some(place) = versions.get_mut(part.index()) {
-                *place = version;
-            }
-        }
+        let place = match &mut self.0 {
+            Repr::One(only) => Some(only),
+            Repr::Several(versions) => Arc::make_mut(versions).get_mut(part.index()),
+        };
+        place.into_iter().for_each(|place| *place = version.clone());
         true
     }
 }

@@ -1,6 +1,6 @@
 //! In which two kinds of delta queues differ: what they keep, and in which order.
 
-use kinformer_core::{Delta, ObjectKey, VersionUpdates};
+use kinformer_core::{Delta, ObjectKey, PartId, Parts, VersionUpdates};
 
 use crate::in_flight::{InFlight, KeyMap, Newest};
 use crate::popped::Taken;
@@ -12,6 +12,9 @@ pub trait Backlog<T>: Default + Send + 'static {
     /// Whether every entry has its key, also without known objects: a list is then always taken apart.
     const KEYED: bool;
 
+    /// The parts of what is queued. Called before anything is.
+    fn set_parts(&mut self, _parts: Parts<T>) {}
+
     /// How many deltas there are.
     fn depth(&self) -> usize;
 
@@ -22,12 +25,18 @@ pub trait Backlog<T>: Default + Send + 'static {
     fn push(&mut self, entry: Entry<T>, garbage: &mut Garbage<T>);
 
     /// Whether a deletion is to be queued; `known` says whether the known objects have the key.
-    fn wants_deletion(&self, _key: &ObjectKey, _flight: &InFlight<T>, _known: bool) -> bool {
+    fn wants_deletion(
+        &self,
+        _key: &ObjectKey,
+        _flight: &InFlight<T>,
+        _part: Option<PartId>,
+        _known: bool,
+    ) -> bool {
         true
     }
 
-    /// The newest queued delta of each key that is wanted, in the order of the keys' first deltas.
-    fn newest(&self, wanted: &dyn Fn(&ObjectKey) -> bool) -> Queued<T>;
+    /// The newest queued delta that is wanted of each key that is, in the order of the keys' first deltas.
+    fn newest(&self, keys: &dyn Fn(&ObjectKey) -> bool, deltas: &dyn Fn(&Delta<T>) -> bool) -> Queued<T>;
 
     /// What a list queues in place of the `Replaced` of an object.
     fn listed(&self, delta: Delta<T>) -> Delta<T> {

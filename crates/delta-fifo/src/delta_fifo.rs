@@ -3,10 +3,11 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use kinformer_core::{Delta, Deltas, KeyRef, Object, ObjectKey, Tombstone, VersionUpdates};
+use kinformer_core::{Delta, Deltas, KeyRef, Object, ObjectKey, PartId, Parts, Tombstone, VersionUpdates};
 
 use crate::backlog::{Backlog, Entry, Garbage, Queued};
 use crate::in_flight::{InFlight, KeyMap, Lookup, Newest};
+use crate::known;
 use crate::popped::Taken;
 use crate::{DeltaQueue, DeltaQueueBuilder};
 
@@ -24,7 +25,7 @@ pub enum OnReplace {
 /// A queue in which each key has one place, and deltas for a key gather there until it is popped.
 ///
 /// So a slow consumer sees everything that happened to an object, but pops the object only once. Two
-/// deletions in a row are one: the later one if it was observed, else the one that carries more. A key that is written
+/// deletions in a row are one: the later one if it was observed, else the one that carries more; but not those of two parts. A key that is written
 /// while it is queued keeps its place; after its pop it goes to the tail again.
 ///
 /// With [known objects](DeltaQueueBuilder::known_objects) a replace finds out what is gone, also of what the
@@ -81,6 +82,7 @@ pub struct PerKey<T> {
     deltas: KeyMap<Deltas<T>>,
     queue: VecDeque<Place>,
     depth: usize,
+    parts: Parts<T>,
 }
 
 struct Place {
@@ -91,7 +93,13 @@ struct Place {
 
 impl<T> Default for PerKey<T> {
     fn default() -> Self {
-        Self { on_replace: OnReplace::default(), deltas: KeyMap::default(), queue: VecDeque::new(), depth: 0 }
+        Self {
+            on_replace: OnReplace::default(),
+            deltas: KeyMap::default(),
+            queue: VecDeque::new(),
+            depth: 0,
+            parts: Parts::one(),
+        }
     }
 }
 
@@ -107,6 +115,10 @@ impl<T: Object> Backlog<T> for PerKey<T> {
     const NAME: &'static str = "DeltaFifo";
     const KEYED: bool = true;
 
+    fn set_parts(&mut self, parts: Parts<T>) {
+        self.parts = parts;
+    }
+
     fn push(&mut self, entry: Entry<T>, garbage: &mut Garbage<T>) {
         let Entry { delta, key: Some(key), .. } = entry else { return };
         let Some(deltas) = self.deltas.get_mut(&key) else {
@@ -115,7 +127,15 @@ impl<T: Object> Backlog<T> for PerKey<T> {
             self.depth += 1;
             return;
         };
-        if let (Some(Delta::Deleted(earlier)), Delta::Deleted(later)) = (deltas.last_mut(), &delta) {
+        let parts = &self.parts;
+        // Deletions of two parts each remove a state of their own.
+        let same_part = |earlier: &Delta<T>| {
+            !parts.is_divided() || known::concerned(parts, earlier) == known::concerned(parts, &delta)
+        };
+        if let (Some(last @ Delta::Deleted(_)), Delta::Deleted(later)) = (deltas.last_mut(), &delta)
+            && same_part(last)
+            && let Delta::Deleted(earlier) = last
+        {
             // Of two deletions the one that carries more stays. Of two that were observed that is the newer one.
             if !later.is_final_state_unknown() || weight(later) > weight(earlier) {
                 let dropped = std::mem::replace(earlier, later.clone());
@@ -128,20 +148,26 @@ impl<T: Object> Backlog<T> for PerKey<T> {
         self.depth += 1;
     }
 
-    fn wants_deletion(&self, key: &ObjectKey, flight: &InFlight<T>, known: bool) -> bool {
-        match flight.newest(key) {
+    fn wants_deletion(
+        &self,
+        key: &ObjectKey,
+        flight: &InFlight<T>,
+        part: Option<PartId>,
+        known: bool,
+    ) -> bool {
+        match flight.exists(key, part) {
             _ if self.deltas.contains_key(key) => true,
-            Some(_) if flight.is_processing(key) => true,
-            Some(Newest::Deleted) => false,
-            Some(Newest::State(_)) => true,
+            _ if flight.is_processing(key) => true,
+            Some(exists) => exists,
             None => known,
         }
     }
 
-    fn newest(&self, wanted: &dyn Fn(&ObjectKey) -> bool) -> Queued<T> {
+    fn newest(&self, keys: &dyn Fn(&ObjectKey) -> bool, deltas: &dyn Fn(&Delta<T>) -> bool) -> Queued<T> {
         let mut queued = Queued::new();
-        for Place { key, .. } in self.queue.iter().filter(|place| wanted(&place.key)) {
-            if let Some(newest) = self.deltas.get(key).and_then(|deltas| deltas.last()) {
+        for Place { key, .. } in self.queue.iter().filter(|place| keys(&place.key)) {
+            let of_key = self.deltas.get(key);
+            if let Some(newest) = of_key.and_then(|of_key| of_key.iter().rev().find(|delta| deltas(delta))) {
                 queued.note(key, newest);
             }
         }
@@ -181,9 +207,7 @@ impl<T: Object> Backlog<T> for PerKey<T> {
             taken.versions.append_all(versions);
             let Some(mut deltas) = self.deltas.remove(&key) else { continue };
             self.depth -= deltas.len();
-            if let Some(newest) = deltas.last() {
-                garbage.push(flight.popped(key.clone(), Newest::of(newest)));
-            }
+            flight.popped(key.clone(), &deltas, garbage);
             taken.ticket.keys.push(key);
             match taken.deltas.is_empty() {
                 true => taken.deltas = deltas,

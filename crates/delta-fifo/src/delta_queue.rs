@@ -63,8 +63,9 @@ impl<T: Object, B: Backlog<T>> DeltaQueueBuilder<T, B> {
 
     /// The queue, empty.
     pub fn build(self) -> DeltaQueue<T, B> {
-        let Self { known, transform, bound, parts, backlog } = self;
-        let shared = Shared::new(backlog, bound, parts.count());
+        let Self { known, transform, bound, parts, mut backlog } = self;
+        backlog.set_parts(parts.clone());
+        let shared = Shared::new(backlog, bound, parts.clone());
         let settings = Settings {
             keyed: B::KEYED || known.is_some(),
             hashed: !B::KEYED,

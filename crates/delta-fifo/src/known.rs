@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use kinformer_core::internal::ask;
-use kinformer_core::{Error, KnownObjects, Object, ObjectKey, PartId, Parts};
+use kinformer_core::{Delta, Error, KnownObjects, Object, ObjectKey, PartId, Parts};
 
 use crate::WriteError;
 use crate::in_flight::KeyMap;
@@ -41,6 +41,16 @@ pub(crate) fn in_part<T>(parts: &Parts<T>, part: PartId, key: &ObjectKey, object
         Some(object) => parts.contains(part, object),
         None => parts.of_key(key.as_key()) == Some(part),
     }
+}
+
+/// The part that a delta about one object is about; `None` if it does not follow from it, or the partition panics.
+pub(crate) fn concerned<T: Object>(parts: &Parts<T>, delta: &Delta<T>) -> Option<PartId> {
+    ask(|| match delta.object() {
+        Some(object) => parts.of(object),
+        None => parts.of_key(delta.key()?),
+    })
+    .ok()
+    .flatten()
 }
 
 /// All known objects, in one question. What has no valid key any more is nobody's to resync.

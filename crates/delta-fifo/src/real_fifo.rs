@@ -8,7 +8,7 @@ use kinformer_core::internal::ask;
 use kinformer_core::{Delta, KeyError, KeyProblem, Object, ObjectKey, VersionUpdates};
 
 use crate::backlog::{Backlog, Entry, Garbage, Queued};
-use crate::in_flight::{InFlight, Newest};
+use crate::in_flight::InFlight;
 use crate::popped::Taken;
 use crate::{DeltaQueue, DeltaQueueBuilder};
 
@@ -103,10 +103,10 @@ impl<T: Object> Backlog<T> for InOrder<T> {
         self.items.push_back(Item { delta, hash, key, versions: VersionUpdates::NONE });
     }
 
-    fn newest(&self, wanted: &dyn Fn(&ObjectKey) -> bool) -> Queued<T> {
+    fn newest(&self, keys: &dyn Fn(&ObjectKey) -> bool, deltas: &dyn Fn(&Delta<T>) -> bool) -> Queued<T> {
         let mut queued = Queued::new();
         for Item { delta, key, .. } in &self.items {
-            if let Some(key) = key.as_ref().filter(|key| wanted(key)) {
+            if let Some(key) = key.as_ref().filter(|key| keys(key) && deltas(delta)) {
                 queued.note(key, delta);
             }
         }
@@ -137,7 +137,7 @@ impl<T: Object> Backlog<T> for InOrder<T> {
         for Item { delta, key, versions, .. } in self.items.drain(..size) {
             taken.versions.append_all(versions);
             if let Some(key) = key {
-                garbage.push(flight.popped(key.clone(), Newest::of(&delta)));
+                flight.popped(key.clone(), std::slice::from_ref(&delta), garbage);
                 taken.ticket.keys.push(key);
             }
             taken.deltas.push(delta);

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use kinformer_core::{Error as SinkError, Object, PartId, VersionUpdate, VersionUpdates};
+use kinformer_core::{Error as SinkError, Object, PartId, Parts, VersionUpdate, VersionUpdates};
 
 use crate::backlog::{Backlog, Garbage};
 use crate::bound::Bound;
@@ -60,11 +60,11 @@ pub(crate) struct Shared<T, B> {
 }
 
 impl<T: Object, B: Backlog<T>> Shared<T, B> {
-    pub(crate) fn new(backlog: B, bound: Bound, parts: u32) -> Arc<Self> {
+    pub(crate) fn new(backlog: B, bound: Bound, parts: Parts<T>) -> Arc<Self> {
         let state = State {
             backlog,
-            flight: InFlight::new(),
-            initial: Initial::new(parts),
+            initial: Initial::new(parts.count()),
+            flight: InFlight::new(parts),
             reached: VersionUpdates::NONE,
             closed: false,
             peak_depth: 0,
@@ -254,7 +254,8 @@ impl<T: Object, B: Backlog<T>> Finish for Shared<T, B> {
         }
         let mut state = self.lock();
         let State { flight, initial, .. } = &mut *state;
-        let garbage: Garbage<T> = ticket.keys.iter().filter_map(|key| flight.processed(key)).collect();
+        let garbage: Garbage<T> =
+            ticket.keys.iter().filter_map(|key| flight.processed(key)).flatten().collect();
         let synced = initial.processed(ticket.initial);
         drop(state);
         if synced {

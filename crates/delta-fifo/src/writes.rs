@@ -126,10 +126,17 @@ impl<T: Object> Settings<T> {
         at: usize,
         report: &mut Report,
     ) -> Result<Write<T>, Error> {
-        let Deletion { version, tombstone, problem } =
+        let Deletion { version, mut tombstone, mut problem } =
             incoming::deletion(self.transform.as_ref(), tombstone)?;
-        let part = match tombstone.object() {
-            Some(object) => self.part_of(object)?,
+        let part = match tombstone.object().map(|object| self.part_of(object)) {
+            Some(Ok(part)) => part,
+            // A deletion is never left out: its state is.
+            Some(Err(error)) => {
+                let key = incoming::key(|| tombstone.key())?;
+                tombstone = Tombstone::FinalStateUnknown { key, last_known: None };
+                problem = Some(error);
+                None
+            }
             None => ask(|| self.parts.of_key(tombstone.key())).ok().flatten(),
         };
         let entry = self.entry(Delta::Deleted(tombstone))?;
@@ -207,7 +214,8 @@ impl<T: Object> Settings<T> {
             Write::Delete { entry, part, version, known } => {
                 let synced = part.is_some_and(|part| state.initial.written(part));
                 let wanted = entry.key.as_ref();
-                let wanted = wanted.is_none_or(|key| state.backlog.wants_deletion(key, &state.flight, known));
+                let wanted =
+                    wanted.is_none_or(|key| state.backlog.wants_deletion(key, &state.flight, part, known));
                 match wanted {
                     true => state.backlog.push(entry, garbage),
                     false => garbage.push(Newest::State(entry.delta.object().cloned())),
@@ -227,9 +235,9 @@ impl<T: Object> Settings<T> {
                 false
             }
             Write::Resync { known } => {
-                let queued = state.backlog.newest(&|_| true);
+                let queued = state.backlog.newest(&|_| true, &|_| true);
                 for (key, object) in known {
-                    match queued.has(&key) || state.flight.newest(&key).is_some() {
+                    match queued.has(&key) || state.flight.has(&key) {
                         true => garbage.push(Newest::State(Some(object))),
                         false => {
                             let entry = self.keyed_entry(key, Delta::Sync(object));
@@ -261,27 +269,26 @@ impl<T: Object> Settings<T> {
         let Apart { part, objects, all, is_complete, version, missing } = list;
         // What is missing in an incomplete list may exist: as if it were listed.
         let listed = |key: &ObjectKey| !is_complete || all.contains_key(key);
-        let before = if B::KEYED { 0 } else { state.backlog.entries() };
-        let Queued { newest, places } = state.backlog.newest(&|key| !listed(key));
-        let of_part = |key: &ObjectKey, object: &Option<Arc<T>>| {
-            // One that panics is of no part, as far as is known.
-            ask(|| known::in_part(&self.parts, part, key, object.as_deref())).unwrap_or_default()
+        let before = state.backlog.entries();
+        // What is said of other parts says nothing of this one. A deletion by the key alone is one from all of them.
+        let concerns = |delta: &Delta<T>| {
+            !self.parts.is_divided()
+                || match known::concerned(&self.parts, delta) {
+                    Some(concerned) => concerned == part,
+                    None => delta.object().is_none(),
+                }
         };
+        let Queued { newest, places } = state.backlog.newest(&|key| !listed(key), &concerns);
         let mut gone: Vec<LastKnown<T>> = Vec::new();
         for (key, newest) in newest {
             match newest {
-                Newest::State(object) if of_part(&key, &object) => gone.push((key, object)),
+                Newest::State(object) => gone.push((key, object)),
                 newest => garbage.push(newest),
             }
         }
-        for (key, object) in state.flight.existing(|key| !listed(key) && !places.contains_key(key)) {
-            match of_part(&key, &object) {
-                true => gone.push((key, object)),
-                false => garbage.push(Newest::State(object)),
-            }
-        }
+        gone.extend(state.flight.existing(part, |key| !listed(key) && !places.contains_key(key)));
         for (key, object) in missing {
-            match places.contains_key(&key) || state.flight.newest(&key).is_some() {
+            match places.contains_key(&key) || state.flight.exists(&key, Some(part)).is_some() {
                 true => garbage.push(Newest::State(object)),
                 false => gone.push((key, object)),
             }
@@ -290,6 +297,7 @@ impl<T: Object> Settings<T> {
             let tombstone = Tombstone::FinalStateUnknown { key: key.clone(), last_known };
             self.keyed_entry(key, Delta::Deleted(tombstone))
         });
+        let brought = objects.len() + tombstones.len();
         if !B::KEYED {
             tombstones.for_each(|entry| state.backlog.push(entry, garbage));
             objects.into_iter().for_each(|entry| state.backlog.push(entry, garbage));
@@ -301,7 +309,10 @@ impl<T: Object> Settings<T> {
             tombstones.for_each(|entry| state.backlog.push(entry, garbage));
         }
         state.reaches(VersionUpdates::of(part, version));
-        state.initial.replaced(part, before, state.backlog.entries())
+        let after = state.backlog.entries();
+        // Some of it may have joined what was queued before.
+        let before = if after - before < brought { 0 } else { before };
+        state.initial.replaced(part, before, after)
     }
 }
 

@@ -14,7 +14,7 @@ use crate::indexer::Indexer;
 use crate::points::{MAX_NUMBER, Points};
 use crate::roots::{Edit, Functions, Roots, SLOT_LEAF, full, hash_key};
 use crate::snapshot::discard;
-use crate::write::{Changes, in_no_part, index_error, panicked};
+use crate::write::{Changes, in_no_part, index_error, is_late, panicked};
 
 /// The list, and what user code said about it.
 struct List<T> {
@@ -26,8 +26,8 @@ struct List<T> {
     undelivered: Vec<ObjectKey>,
     /// Whether what is missing is gone.
     is_complete: bool,
-    /// Earlier objects of a repeated key, to be dropped without a lock.
-    repeated: Vec<Arc<T>>,
+    /// Objects that are not stored, to be dropped without a lock.
+    left_over: Vec<Arc<T>>,
     values: Evaluated,
     /// How many functions have been asked.
     asked: usize,
@@ -54,7 +54,8 @@ impl<T: Object> Indexer<T> {
     ///
     /// What the list names as undelivered stays as it is, and what is missing in a list that is not
     /// [complete](Replacement::is_complete) as well. Where a key occurs more than once the last object
-    /// counts, and the earlier ones are reported. An object that is left out because of its transform stays
+    /// counts, and the earlier ones are reported. A state older than the one that another part has brought is left out
+    /// without a report. An object that is left out because of its transform stays
     /// in its old state; one without a valid key is only reported.
     ///
     /// The new state is built aside, while readers read the old one, and shares with it everything that is
@@ -88,7 +89,7 @@ impl<T: Object> Indexer<T> {
             objects: replacement.objects.into_iter().map(Some).collect(),
             undelivered: replacement.undelivered,
             is_complete,
-            repeated: Vec::new(),
+            left_over: Vec::new(),
             values: Evaluated::for_list(self.hasher.clone()),
             asked: 0,
             problems: Vec::new(),
@@ -181,14 +182,26 @@ enum Place {
     New,
     /// Nowhere: a later object of the list has its key.
     Repeated,
+    /// Nowhere: another part has brought a newer state, which is in this slot.
+    Late(u32),
 }
 
 impl<T: Object> List<T> {
     /// Asks objects for their keys, and changes nothing.
-    fn place(&self, object: &T, hash: u32, before: &Roots<T>, listed: &Bits, new: &Points) -> Place {
+    fn place(
+        &self,
+        object: &T,
+        hash: u32,
+        (before, parts): (&Roots<T>, &Parts<T>),
+        listed: &Bits,
+        new: &Points,
+    ) -> Place {
         let key = object.key();
         match before.find(hash, key) {
             Some(slot) if listed.has(slot) => Place::Repeated,
+            Some(slot) if before.at(slot).is_some_and(|stored| is_late(parts, object, stored)) => {
+                Place::Late(slot)
+            }
             Some(slot) => Place::Slot(slot),
             None => {
                 let same = |other: u32| {
@@ -222,12 +235,12 @@ impl<T: Object> List<T> {
         let mut listed = Bits::default();
         let mut new = Points::default();
         let mut new_hashes = Vec::new();
-        let mut duplicates = Vec::new();
+        let (mut duplicates, mut late) = (Vec::new(), Vec::new());
         let mut unplaced = Vec::new();
         for position in (0..self.objects.len()).rev() {
             let object = self.objects.get(position).and_then(Option::as_ref);
             let (Some(object), Some(hash)) = (object, self.numbers.get(position).copied()) else { continue };
-            let place = ask(|| self.place(object, hash, before, &listed, &new));
+            let place = ask(|| self.place(object, hash, (before, parts), &listed, &new));
             let number = match place {
                 Ok(Place::Slot(slot)) => {
                     listed.set(slot);
@@ -240,6 +253,11 @@ impl<T: Object> List<T> {
                 }
                 Ok(Place::Repeated) => {
                     duplicates.push(position);
+                    NEW
+                }
+                Ok(Place::Late(slot)) => {
+                    listed.set(slot);
+                    late.push(position);
                     NEW
                 }
                 Err(source) => {
@@ -260,14 +278,18 @@ impl<T: Object> List<T> {
             if let Ok(Some(key)) = key {
                 self.problems.push((position, Error::Duplicate { key }));
             }
-            self.repeated.extend(object);
+            self.left_over.extend(object);
         }
-        let Self { objects, problems, unindexed, repeated, undelivered, is_complete, .. } = self;
+        for position in late {
+            self.unindexed.retain(|(other, _)| *other != position);
+            self.left_over.extend(self.objects.get_mut(position).and_then(Option::take));
+        }
+        let Self { objects, problems, unindexed, left_over, undelivered, is_complete, .. } = self;
         for (position, source) in unplaced {
             let Some(object) = objects.get_mut(position).and_then(Option::take) else { continue };
             unindexed.retain(|(other, _)| *other != position);
             // Dropped without the lock.
-            repeated.push(object.clone());
+            left_over.push(object.clone());
             left_out(position, panicked(object, source), undelivered, is_complete, problems);
         }
         for key in undelivered.iter() {
@@ -357,7 +379,7 @@ impl<T: Object> List<T> {
                 false => report.push_applied(position, error),
             }
         }
-        self.repeated.into_iter().for_each(discard);
+        self.left_over.into_iter().for_each(discard);
         report
     }
 }

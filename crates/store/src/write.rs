@@ -1,5 +1,6 @@
 //! Applying deltas.
 
+use std::cmp::Ordering;
 use std::sync::Arc;
 
 use kinformer_core::internal::ask;
@@ -65,6 +66,14 @@ enum Prepared<T> {
     Bookmark(Reached),
 }
 
+/// What became of a delta.
+enum Outcome<T> {
+    /// It was applied; with what was stored before.
+    Applied(Option<Arc<T>>),
+    /// A newer state of the object is stored.
+    Late,
+}
+
 /// The version that a part reaches with a delta; no part if the object is in none.
 type Reached = (Option<PartId>, ResourceVersion);
 
@@ -80,7 +89,8 @@ impl<T: Object> Indexer<T> {
     /// a publication of its own.
     ///
     /// An object that is invalid (its key, its transform, its accessors) is left out and reported by its
-    /// [position](kinformer_core::Problem::position); all others are applied. An object for which an index function
+    /// [position](kinformer_core::Problem::position); all others are applied. A state that is older than the one that
+    /// another [part](crate::IndexerBuilder::parts) has brought is left out without a report. An object for which an index function
     /// fails is stored, and reported as well. A list with more than 2^32 - 2 objects is left out.
     ///
     /// ```
@@ -220,7 +230,7 @@ impl<T: Object> Indexer<T> {
             }
             let mut edit = Edit { roots: Arc::make_mut(&mut roots), writer: &mut writer };
             let apply = |(number, (_, entry)): (usize, &(usize, Result<Prepared<T>, Error>))| {
-                let Ok(entry) = entry else { return Ok(None) };
+                let Ok(entry) = entry else { return Ok(Outcome::Applied(None)) };
                 let old =
                     entry.apply(&mut edit, &self.shared.parts, &values, number * functions.all.len())?;
                 if at.is_none()
@@ -419,27 +429,40 @@ impl<T: Object> Prepared<T> {
         parts: &Parts<T>,
         values: &Evaluated,
         first: usize,
-    ) -> Result<Option<Arc<T>>, Error> {
+    ) -> Result<Outcome<T>, Error> {
         let slot = match self {
-            Self::Put { hash, object, .. } => ask(|| edit.roots.find(*hash, object.key())),
+            Self::Put { hash, object, .. } => {
+                let found = ask(|| {
+                    let slot = edit.roots.find(*hash, object.key());
+                    let stored = slot.and_then(|slot| edit.roots.at(slot));
+                    (slot, stored.is_some_and(|stored| is_late(parts, object, stored)))
+                });
+                match found {
+                    Ok((_, true)) => return Ok(Outcome::Late),
+                    Ok((slot, false)) => Ok(slot),
+                    Err(source) => Err(source),
+                }
+            }
             Self::Remove { hash, tombstone, .. } => ask(|| {
                 let slot = edit.roots.find(*hash, tombstone.key())?;
                 let stored = edit.roots.at(slot)?;
                 removes(parts, tombstone, stored).then_some(slot)
             }),
-            Self::Bookmark(_) => return Ok(None),
+            Self::Bookmark(_) => return Ok(Outcome::Applied(None)),
         };
         let slot = slot.map_err(|source| Error::Accessor { key: self.key(), source })?;
         match self {
-            Self::Put { hash, object, .. } => edit.upsert(slot, *hash, object, values, first),
-            Self::Remove { hash, .. } => Ok(slot.and_then(|slot| edit.remove(*hash, slot))),
-            Self::Bookmark(_) => Ok(None),
+            Self::Put { hash, object, .. } => {
+                edit.upsert(slot, *hash, object, values, first).map(Outcome::Applied)
+            }
+            Self::Remove { hash, .. } => Ok(Outcome::Applied(slot.and_then(|slot| edit.remove(*hash, slot)))),
+            Self::Bookmark(_) => Ok(Outcome::Applied(None)),
         }
     }
 
     fn finish(
         self,
-        old: Result<Option<Arc<T>>, Error>,
+        old: Result<Outcome<T>, Error>,
         revision: u64,
     ) -> Result<(Option<Change<T>>, Report), Error> {
         let (delta, report) = match self {
@@ -448,13 +471,25 @@ impl<T: Object> Prepared<T> {
             Self::Bookmark(_) => return Ok((None, Report::default())),
         };
         match old {
-            Ok(old) => Ok((Some(Change::new(delta, old).at_revision(revision)), report)),
+            Ok(Outcome::Applied(old)) => Ok((Some(Change::new(delta, old).at_revision(revision)), report)),
+            Ok(Outcome::Late) => {
+                discard_delta(delta);
+                Ok((None, Report::default()))
+            }
             Err(error) => {
                 discard_change(Change::new(delta, None));
                 Err(error)
             }
         }
     }
+}
+
+/// Whether a newer state of the object is stored, which another part has brought: its source is ahead of that of this
+/// part, whose deletion of the object is still to come.
+pub(crate) fn is_late<T: Object>(parts: &Parts<T>, object: &T, stored: &T) -> bool {
+    parts.is_divided()
+        && parts.of(object) != parts.of(stored)
+        && object.resource_version().compare(&stored.resource_version()).is_some_and(Ordering::is_lt)
 }
 
 /// Whether a deletion removes this state: not if another part has brought it since.
