@@ -120,8 +120,19 @@ impl<T: Object> PartSink<T> {
     fn foreign(&self, object: &Arc<T>) -> Option<Error> {
         // One that panics is left out, and reported, by the queue.
         let is_foreign = ask(|| !self.parts.contains(self.part, object)).unwrap_or_default();
-        let key = || ask(|| ObjectKey::try_from(object.key())).ok().and_then(Result::ok);
-        is_foreign.then(|| Error::OtherPart { key: key(), part: Some(self.part) })
+        is_foreign.then(|| self.other_part(object))
+    }
+
+    /// What is wrong with the final state of a deletion; `None` if it is not of another part.
+    fn deletes_of_another(&self, object: &Arc<T>) -> Option<Error> {
+        // Of one that is of no part, or panics, the queue leaves out the state.
+        let part = ask(|| self.parts.of(object)).ok().flatten()?;
+        (part != self.part).then(|| self.other_part(object))
+    }
+
+    fn other_part(&self, object: &Arc<T>) -> Error {
+        let key = ask(|| ObjectKey::try_from(object.key())).ok().and_then(Result::ok);
+        Error::OtherPart { key, part: Some(self.part) }
     }
 
     /// Names the part in lists and bookmarks, and takes out what is not of it. Gives the position in the operation of each
@@ -136,6 +147,9 @@ impl<T: Object> PartSink<T> {
                 match &delta {
                     Delta::Added(object) | Delta::Updated(object) | Delta::Replaced(object) => {
                         self.foreign(object)
+                    }
+                    Delta::Deleted(tombstone) => {
+                        tombstone.object().and_then(|object| self.deletes_of_another(object))
                     }
                     _ => None,
                 },
@@ -198,5 +212,63 @@ impl<T: Object> Sink<T> for PartSink<T> {
 
     fn ready(&self) -> ReadyFuture<'_> {
         self.queue.ready()
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test fails by a panic")]
+mod tests {
+    use kinformer_core::{Replacement, Tombstone, Transform};
+    use kinformer_delta_fifo::RealFifo;
+    use kinformer_testing::Item;
+
+    use super::*;
+
+    // contract: I-21
+    #[test]
+    fn problems_are_reported_by_their_position_in_the_operation() {
+        let parts = Parts::new(ByNamespace::new(["a", "b"]));
+        let bad =
+            Transform::new(|item: Arc<Item>| if item.name == "bad" { Err("bad".into()) } else { Ok(item) });
+        let queue = Arc::new(RealFifo::builder().parts(parts.clone()).transform(bad).build());
+        let sink = PartSink { queue: queue.clone(), part: PartId::ONLY, parts };
+        let items = |names: &[&str]| names.iter().map(|name| Item::new(name, 1)).collect::<Vec<_>>();
+        let list = items(&["b/0", "a/1", "c/2", "a/bad", "a/4", "b/5"]);
+        let deltas = Deltas::from_iter([
+            Delta::Added(Item::new("b/0", 1)),
+            Delta::Added(Item::new("a/bad", 1)),
+            Delta::ReplacedAll(Box::new(Replacement::new(list, 3).part(PartId::new(1)))),
+            Delta::Deleted(Tombstone::FinalState(Item::new("b/8", 1))),
+            Delta::Bookmark { part: PartId::new(1), resource_version: 9.into() },
+            Delta::Updated(Item::new("a/bad", 1)),
+            Delta::Updated(Item::new("a/11", 1)),
+        ]);
+        let report = sink.apply(deltas).unwrap();
+        let mut problems: Vec<_> = report
+            .problems()
+            .iter()
+            .map(|problem| (problem.position, matches!(problem.error, Error::OtherPart { .. })))
+            .collect();
+        problems.sort_unstable();
+        let (foreign, failed) = (true, false);
+        let expected =
+            [(0, foreign), (1, failed), (2, foreign), (4, foreign), (5, failed), (7, foreign), (8, foreign)];
+        assert_eq!(problems[..7], expected);
+        assert_eq!(problems[7..], [(10, failed)]);
+        let mut queued = Vec::new();
+        while let Some(popped) = queue.try_pop().unwrap() {
+            for delta in popped.deltas() {
+                queued.push(match delta {
+                    Delta::ReplacedAll(list) => format!("{} of {}", list.objects.len(), list.part),
+                    Delta::Bookmark { part, .. } => part.to_string(),
+                    other => other.key().unwrap().to_string(),
+                });
+            }
+        }
+        assert_eq!(queued, ["2 of part 0", "part 0", "a/11"]);
+        // Nothing of it is of this part.
+        let report = sink.apply(Delta::Added(Item::new("b/0", 1)).into()).unwrap();
+        assert_eq!(report.problems().len(), 1);
+        assert!(queue.try_pop().unwrap().is_none());
     }
 }
