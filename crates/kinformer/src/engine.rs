@@ -11,7 +11,8 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use futures::{Stream, StreamExt as _};
-use kinformer_core::{BoxError, KeyRef, ObjectKey, PartOrKey, ResourceVersion, Versions, contain};
+use kinformer_core::internal::contain;
+use kinformer_core::{BoxError, KeyRef, ObjectKey, PartOrKey, ResourceVersion, Versions};
 use kinformer_kube::{DecodeAs, PackedObject};
 use kinformer_processor::{AsyncEventHandler, Buffer, Event, Registration};
 use kinformer_reflector::{ApiError, DecodeError, Failure};
