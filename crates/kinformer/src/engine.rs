@@ -25,7 +25,7 @@ use tokio_util::sync::CancellationToken;
 use crate::entry::{BoxFuture, Managed};
 use crate::lister::Objects;
 use crate::options::ErrorHook;
-use crate::projection::{Projection, Switch};
+use crate::projection::{Projection, Switches};
 use crate::whole::WholeObjects;
 
 pub(crate) type Object = Arc<PackedObject>;
@@ -229,7 +229,7 @@ pub(crate) struct KubeEngine {
 }
 
 struct Switched {
-    switch: Arc<Switch>,
+    switches: Switches,
     /// The list of whole objects, once they are requested.
     list: Mutex<Option<AwaitedList>>,
 }
@@ -244,9 +244,9 @@ impl KubeEngine {
     pub(crate) fn shared(
         informer: SharedIndexInformer<PackedObject>,
         arrival: Arc<Arrival>,
-        switch: Option<Arc<Switch>>,
+        switches: Option<Switches>,
     ) -> Arc<dyn Engine> {
-        let switched = switch.map(|switch| Switched { switch, list: Mutex::new(None) });
+        let switched = switches.map(|switches| Switched { switches, list: Mutex::new(None) });
         Arc::new(Self { informer, arrival, switched })
     }
 
@@ -287,14 +287,14 @@ impl Engine for KubeEngine {
     }
 
     fn whole(self: Arc<Self>) -> Arc<dyn Engine> {
-        let Some(Switched { switch, list }) = &self.switched else { return self };
+        let Some(Switched { switches, list }) = &self.switched else { return self };
         // Under one lock: who finds whole objects requested finds the list awaited.
         let list = list
             .lock()
             .get_or_insert_with(|| {
-                let awaited = switch.clone();
-                let list = self.informer.await_list(move |snapshot| awaited.is_stored(snapshot));
-                switch.request_whole();
+                let awaited = switches.clone();
+                let list = self.informer.await_list(move |snapshot| awaited.are_stored(snapshot));
+                switches.request_whole();
                 list
             })
             .clone();

@@ -10,7 +10,7 @@ use futures::future::join_all;
 use kinformer_core::Object;
 use kinformer_kube::{KubeListerWatcher, check_group_version};
 use kinformer_reflector::ListerWatcher;
-use kinformer_shared_informer::{SharedIndexInformer, SharedIndexInformerBuilder};
+use kinformer_shared_informer::{SharedIndexInformer, SharedIndexInformerBuilder, Sources};
 use kinformer_store::{IndexFunction, NAMESPACE_INDEX};
 use kube_client::Client;
 use kube_core::discovery::{ApiCapabilities, ApiResource};
@@ -28,7 +28,7 @@ use crate::entry::{Entry, Held, Key, Managed, Registered, Start};
 use crate::informer::{Bound, Target};
 use crate::kind::{resource_name, scope_of, versioned_name};
 use crate::options::{Options, SharedInformerFactoryBuilder};
-use crate::projection::{Projection, Switch, SwitchedSource};
+use crate::projection::{Projection, SwitchedSource, Switches};
 use crate::sync::CacheSync;
 use crate::{Error, Informer};
 
@@ -223,7 +223,7 @@ impl SharedInformerFactory {
         source: impl ListerWatcher<T> + 'static,
         resource: &str,
     ) -> SharedIndexInformerBuilder<T> {
-        self.inner.options.builder_for(source, resource, resource)
+        self.inner.options.builder_for(Sources::one(source), resource, resource)
     }
 
     /// Makes the informer if there is none, which nobody holds yet, and has it fetch whole objects if that is requested.
@@ -396,27 +396,37 @@ impl SharedInformerFactory {
 /// An informer of Kubernetes objects with the factory's options and the index by namespace.
 fn make(client: &Client, options: &Options, target: &Target) -> Arc<dyn Engine> {
     let resource = &target.resource;
-    let restrict = |source| options.restrict(source, resource, &target.scope);
-    let whole = restrict(KubeListerWatcher::packed_dynamic(client.clone(), resource.clone()));
+    let whole = |namespace: Option<&Arc<str>>| {
+        let source = KubeListerWatcher::packed_dynamic(client.clone(), resource.clone());
+        options.restrict(source, resource, namespace)
+    };
+    let metadata = |namespace: Option<&Arc<str>>| {
+        let source = KubeListerWatcher::packed_metadata(client.clone(), resource.clone());
+        options.restrict(source, resource, namespace)
+    };
     let name = versioned_name(resource);
     let human = resource_name(resource);
-    let (builder, switch) = match options.projection(resource, target.projection) {
-        Projection::Whole => (options.kubernetes_builder(whole, resource, &human, &name), None),
+    let (sources, switches) = match options.projection(resource, target.projection) {
+        Projection::Whole => (options.sources(&target.scope, whole), None),
         Projection::Metadata => {
-            let metadata = KubeListerWatcher::packed_metadata(client.clone(), resource.clone());
-            let switch = Arc::new(Switch::new());
-            let source = SwitchedSource::new(restrict(metadata), whole, switch.clone());
-            (options.kubernetes_builder(source, resource, &human, &name), Some(switch))
+            let mut switches = Switches::default();
+            let several = options.namespaces_in(&target.scope).len() > 1;
+            let sources = options.sources(&target.scope, |namespace| {
+                let switch = switches.add(namespace.filter(|_| several).cloned());
+                SwitchedSource::new(metadata(namespace), whole(namespace), switch)
+            });
+            (sources, Some(switches))
         }
     };
+    let builder = options.kubernetes_builder(sources, resource, &human, &name);
     let arrival = Arrival::new(options.named(&name), options.decode(resource), options.error_hook());
     let arrival = Arc::new(arrival);
     let arrives = arrival.clone();
     let builder = builder.on_arrival(move |object| arrives.arrived(object));
-    let builder = builder.scope(options.namespace_in(&target.scope).unwrap_or_default());
+    let builder = builder.scope(options.namespaces_in(&target.scope).join(","));
     #[expect(clippy::expect_used, reason = "what fails is two indexes of one name, and there is one")]
     let informer = builder.index(NAMESPACE_INDEX, IndexFunction::by_namespace()).build().expect("one index");
-    KubeEngine::shared(informer, arrival, switch)
+    KubeEngine::shared(informer, arrival, switches)
 }
 
 /// A factory that is not kept alive.

@@ -8,7 +8,7 @@ use std::time::Duration;
 use kinformer_core::{BoxError, Object};
 use kinformer_kube::{DecodeAs, Encoding, FieldPath, KubeListerWatcher, Packed, PackedObject, Params};
 use kinformer_reflector::{Failure, ListerWatcher, ProbeBudget, ReflectorOptions};
-use kinformer_shared_informer::{SharedIndexInformer, SharedIndexInformerBuilder};
+use kinformer_shared_informer::{SharedIndexInformer, SharedIndexInformerBuilder, Sources};
 use kube_client::Client;
 use kube_core::Resource;
 use kube_core::discovery::{ApiResource, Scope};
@@ -42,7 +42,8 @@ type ChangeReflector = dyn Fn(ReflectorOptions) -> ReflectorOptions + Send + Syn
 #[derive(Clone, Default)]
 pub(crate) struct Options {
     name: Option<Arc<str>>,
-    namespace: Option<String>,
+    /// None of them means all.
+    namespaces: Vec<Arc<str>>,
     resync: Duration,
     resources: HashMap<Key, ResourceOptions>,
     tweak: Option<Arc<Tweak>>,
@@ -75,9 +76,32 @@ impl SharedInformerFactoryBuilder {
         self
     }
 
-    /// Only the objects of one namespace. No effect on kinds that are in none.
-    pub fn namespace(mut self, namespace: impl Into<String>) -> Self {
-        self.options.namespace = Some(namespace.into());
+    /// Only the objects of one namespace: see [`Self::namespaces`].
+    pub fn namespace(self, namespace: impl Into<Arc<str>>) -> Self {
+        self.namespaces([namespace])
+    }
+
+    /// Only the objects of these namespaces. None, or an empty name among them, means all namespaces. No effect on kinds that
+    /// are in none.
+    ///
+    /// An informer of several namespaces is one informer with one store, revision and set of handlers. Each namespace is a
+    /// [part](crate::Informer::parts) of it, which is listed and watched by itself and has its own version and errors. The
+    /// informer has synced when all of them have been listed; one that cannot be listed leaves the others working.
+    ///
+    /// Follows controller-runtime 0.25 (`cache.Options.DefaultNamespaces`), where each namespace has an informer and a store
+    /// of its own.
+    pub fn namespaces<N: Into<Arc<str>>>(mut self, namespaces: impl IntoIterator<Item = N>) -> Self {
+        let mut all: Vec<Arc<str>> = Vec::new();
+        for namespace in namespaces {
+            let namespace = namespace.into();
+            if !all.contains(&namespace) {
+                all.push(namespace);
+            }
+        }
+        if all.iter().any(|namespace| namespace.is_empty()) {
+            all.clear();
+        }
+        self.options.namespaces = all;
         self
     }
 
@@ -224,12 +248,12 @@ impl Options {
     /// An informer builder of Kubernetes objects with what these options say about the resource.
     pub(crate) fn kubernetes_builder(
         &self,
-        source: impl ListerWatcher<PackedObject> + 'static,
+        sources: Sources<PackedObject>,
         resource: &ApiResource,
         human: &str,
         name: &str,
     ) -> SharedIndexInformerBuilder<PackedObject> {
-        let mut builder = self.builder_for(source, human, name);
+        let mut builder = self.builder_for(sources, human, name);
         let Some(options) = self.of_resource(resource) else { return builder };
         if let Some(resync) = options.resync {
             builder = builder.resync(resync);
@@ -243,11 +267,11 @@ impl Options {
     /// An informer builder with what these options say about every informer. The name has the factory's in front.
     pub(crate) fn builder_for<T: Object>(
         &self,
-        source: impl ListerWatcher<T> + 'static,
+        sources: Sources<T>,
         resource: &str,
         name: &str,
     ) -> SharedIndexInformerBuilder<T> {
-        let mut builder = SharedIndexInformer::builder(source)
+        let mut builder = SharedIndexInformer::builder_of(sources)
             .named(self.named(name))
             .resource(resource)
             .resync(self.resync);
@@ -275,9 +299,28 @@ impl Options {
         self.error_hook.clone()
     }
 
-    /// The namespace that objects of this scope are restricted to.
-    pub(crate) fn namespace_in(&self, scope: &Scope) -> Option<&str> {
-        self.namespace.as_deref().filter(|_| *scope == Scope::Namespaced)
+    /// The namespaces that objects of this scope are restricted to, if they are.
+    pub(crate) fn namespaces_in(&self, scope: &Scope) -> &[Arc<str>] {
+        match scope {
+            Scope::Namespaced => &self.namespaces,
+            Scope::Cluster => &[],
+        }
+    }
+
+    /// A source for each namespace to which objects of this scope are restricted, or one.
+    pub(crate) fn sources<S: ListerWatcher<PackedObject> + 'static>(
+        &self,
+        scope: &Scope,
+        mut source: impl FnMut(Option<&Arc<str>>) -> S,
+    ) -> Sources<PackedObject> {
+        match self.namespaces_in(scope) {
+            [] => Sources::one(source(None)),
+            [only] => Sources::one(source(Some(only))),
+            several => {
+                let each = several.iter().map(|namespace| (namespace.clone(), source(Some(namespace))));
+                Sources::by_namespace(each)
+            }
+        }
     }
 
     /// Restricts what is listed and watched, and what is kept of it.
@@ -285,10 +328,10 @@ impl Options {
         &self,
         mut source: KubeListerWatcher<PackedObject>,
         resource: &ApiResource,
-        scope: &Scope,
+        namespace: Option<&Arc<str>>,
     ) -> KubeListerWatcher<PackedObject> {
-        if let Some(namespace) = self.namespace_in(scope) {
-            source = source.namespace(namespace);
+        if let Some(namespace) = namespace {
+            source = source.namespace(&**namespace);
         }
         source = source.probe_budget(self.probes.clone());
         if let Some(encoding) = self.encoding {
@@ -311,7 +354,7 @@ impl fmt::Debug for Options {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Options")
             .field("name", &self.name)
-            .field("namespace", &self.namespace)
+            .field("namespaces", &self.namespaces)
             .field("resync", &self.resync)
             .finish_non_exhaustive()
     }

@@ -12,7 +12,7 @@ use kinformer_reflector::{
     ApiError, List, ListOptions, ListerWatcher, ProbeBudget, WatchEvent, WatchListSupport, WatchOptions,
     WatchStream,
 };
-use kinformer_store::Snapshot;
+use kinformer_store::{NAMESPACE_INDEX, Snapshot};
 use tokio_util::sync::CancellationToken;
 
 /// What is fetched of each object.
@@ -29,31 +29,28 @@ const NO_LIST: usize = usize::MAX;
 pub(crate) struct Switch {
     /// Cancelled when whole objects are requested.
     whole: CancellationToken,
+    /// The only namespace of the objects, if the informer has a source for each of several.
+    namespace: Option<Arc<str>>,
     /// How many objects the last complete list of whole objects has.
     listed: AtomicUsize,
 }
 
 impl Switch {
-    pub(crate) fn new() -> Self {
-        Self { whole: CancellationToken::new(), listed: AtomicUsize::new(NO_LIST) }
-    }
-
-    /// From now on whole objects are listed and watched.
-    pub(crate) fn request_whole(&self) {
-        self.whole.cancel();
-    }
-
     fn is_whole(&self) -> bool {
         self.whole.is_cancelled()
     }
 
     /// Whether a list of whole objects is stored. Lists are stored as a whole, and a list of nothing leaves nothing that a
     /// reader of whole objects could miss.
-    pub(crate) fn is_stored(&self, snapshot: &Snapshot<PackedObject>) -> bool {
-        match self.listed.load(Ordering::Acquire) {
-            NO_LIST => false,
-            0 => true,
-            _ => snapshot.iter().any(|object| !object.is_metadata_only()),
+    fn is_stored(&self, snapshot: &Snapshot<PackedObject>) -> bool {
+        let is_whole = |object: &Arc<PackedObject>| !object.is_metadata_only();
+        match (self.listed.load(Ordering::Acquire), &self.namespace) {
+            (NO_LIST, _) => false,
+            (0, _) => true,
+            (_, None) => snapshot.iter().any(is_whole),
+            (_, Some(namespace)) => {
+                snapshot.by_index(NAMESPACE_INDEX, namespace).is_ok_and(|mut objects| objects.any(is_whole))
+            }
         }
     }
 
@@ -63,6 +60,33 @@ impl Switch {
 
     fn is_listed(&self) -> bool {
         self.listed.load(Ordering::Acquire) != NO_LIST
+    }
+}
+
+/// The switches of all sources of an informer.
+#[derive(Clone, Default)]
+pub(crate) struct Switches {
+    whole: CancellationToken,
+    switches: Vec<Arc<Switch>>,
+}
+
+impl Switches {
+    /// The switch of another source: of the objects of this namespace, if the informer has a source for each of several.
+    pub(crate) fn add(&mut self, namespace: Option<Arc<str>>) -> Arc<Switch> {
+        let switch = Switch { whole: self.whole.clone(), namespace, listed: AtomicUsize::new(NO_LIST) };
+        let switch = Arc::new(switch);
+        self.switches.push(switch.clone());
+        switch
+    }
+
+    /// From now on whole objects are listed and watched.
+    pub(crate) fn request_whole(&self) {
+        self.whole.cancel();
+    }
+
+    /// Whether the lists of whole objects of all sources are stored.
+    pub(crate) fn are_stored(&self, snapshot: &Snapshot<PackedObject>) -> bool {
+        self.switches.iter().all(|switch| switch.is_stored(snapshot))
     }
 }
 
