@@ -310,8 +310,10 @@ impl<T: Object> Settings<T> {
         }
         state.reaches(VersionUpdates::of(part, version));
         let after = state.backlog.entries();
-        // Some of it may have joined what was queued before.
-        let before = if after - before < brought { 0 } else { before };
+        // Some of it may have joined what was queued before. What is in front of the only first list of a queue by key counts
+        // as a part of it.
+        let joined = B::KEYED && (after - before < brought || !self.parts.is_divided());
+        let before = if joined { 0 } else { before };
         state.initial.replaced(part, before, after)
     }
 }

@@ -11,11 +11,14 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use kinformer::{Event, LabelSelector, Packed, PartId, SharedInformerFactory};
 use kinformer_apiserver::ApiServer;
 use parking_lot::Mutex;
+use serde_json::json;
 
 /// A map in each of three namespaces.
 async fn three_namespaces() -> ApiServer {
     let server = server().await;
     for namespace in ["team-a", "team-b", "team-c"] {
+        let team = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}});
+        server.create(team).unwrap();
         server.create(config_map(namespace, "map", "1")).unwrap();
     }
     server

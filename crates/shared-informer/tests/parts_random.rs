@@ -6,13 +6,13 @@ mod parts_common;
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
 use futures::StreamExt as _;
 use kinformer_core::{KeyRef, Object as _, PartId, Partition, ResourceVersion};
-use kinformer_processor::Event;
+use kinformer_processor::{Buffer, Event};
 use kinformer_reflector::{
     ApiError, List, ListOptions, ListerWatcher, Status, WatchEvent, WatchOptions, WatchStream,
 };
@@ -38,6 +38,8 @@ enum Step {
     FailWatch(u8),
     /// A part, and by how many milliseconds it is late.
     Delay(u8, u16),
+    /// For how many milliseconds the store waits with each event.
+    Slow(u16),
     /// Milliseconds.
     Pass(u16),
 }
@@ -55,6 +57,7 @@ fn step() -> impl Strategy<Value = Step> {
         1 => n.prop_map(Step::FailList),
         1 => n.prop_map(Step::FailWatch),
         2 => (n, 0..1500_u16).prop_map(|(part, late)| Step::Delay(part, late)),
+        2 => (0..3000_u16).prop_map(Step::Slow),
         6 => (0..3000_u16).prop_map(Step::Pass),
     ]
 }
@@ -258,6 +261,16 @@ async fn history(queue: QueueKind, parts: u8, moves: bool, steps: Vec<Step>) {
     let receiver = (received.clone(), history.clone());
     let receive = move |event: &Event<Arc<Item>>| receiver.0.lock().receive(event, moves, &receiver.1);
     informer.handler().inline().for_each(receive).unwrap();
+    // While the store waits for it, events of all parts gather in the queue.
+    let slow = Arc::new(AtomicU64::new(0));
+    let slowness = slow.clone();
+    let handler = informer.handler().buffer(Buffer::BackPressure(1));
+    handler
+        .add_async(move |_: Event<Arc<Item>>| {
+            let slow = slowness.clone();
+            async move { wait(&slow).await }
+        })
+        .unwrap();
     let cancel = CancellationToken::new();
     let running = informer.spawn(cancel.clone());
     let mut value = 0;
@@ -276,6 +289,7 @@ async fn history(queue: QueueKind, parts: u8, moves: bool, steps: Vec<Step>) {
             Step::FailList(n) => model.source(n).server.fail_next_list(error(n)),
             Step::FailWatch(n) => model.source(n).server.fail_next_watch(error(n)),
             Step::Delay(n, late) => model.source(n).delay.store(late.into(), Ordering::Relaxed),
+            Step::Slow(ms) => slow.store(ms.into(), Ordering::Relaxed),
             Step::Pass(ms) => tokio::time::sleep(Duration::from_millis(ms.into())).await,
         }
     }

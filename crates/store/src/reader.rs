@@ -3,6 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
+use kinformer_core::internal::ask;
 use kinformer_core::{KeyRef, Object, ObjectKey, PartId, PartOrKey, Parts, ResourceVersion, Versions};
 
 use crate::roots::Roots;
@@ -166,7 +167,8 @@ impl<T: Object> Reader<T> {
         let parts = &self.shared.parts;
         let part = match place {
             PartOrKey::Part(part) => Some(part),
-            PartOrKey::Key(key) => parts.of_key(key),
+            // A partition that panics names no part.
+            PartOrKey::Key(key) => ask(|| parts.of_key(key)).ok().flatten(),
             _ => None,
         };
         let known = part.filter(|part| part.number() < parts.count());

@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use kinformer_core::{Delta, KeyRef, Object, Replacement, ResourceVersion};
+use kinformer_core::{Delta, KeyRef, Object, PartId, Replacement, ResourceVersion};
 use kinformer_store::{Error, IndexFunction, Indexer};
 use loom::future::block_on;
 use loom::thread::{self, JoinHandle};
@@ -91,7 +91,7 @@ fn no_snapshot_is_torn_by_single_writes() {
         writers.into_iter().for_each(|writer| writer.join().unwrap());
         let items = agrees(&store);
         assert_eq!(items[..2], [("a", 1), ("b", 2)]);
-        assert_eq!((items.len(), store.resource_version()), (3, 2u64.into()));
+        assert_eq!((items.len(), store.resource_versions().lowest()), (3, 2u64.into()));
     });
 }
 
@@ -166,8 +166,8 @@ fn no_wake_up_is_lost() {
         let store = store();
         let waiters = [1u64, 2].map(|version| {
             meanwhile(&store, move |store| {
-                block_on(store.wait_for(&version.into())).unwrap();
-                assert!(store.resource_version().reaches(&version.into()));
+                block_on(store.wait_for(PartId::ONLY, &version.into())).unwrap();
+                assert!(store.resource_versions().lowest().reaches(&version.into()));
             })
         });
         Indexer::bookmark(&store, 1u64);
@@ -181,7 +181,7 @@ fn no_wake_up_is_lost() {
 fn stopping_ends_every_wait() {
     loom::model(|| {
         let store = store();
-        let waiter = meanwhile(&store, |store| block_on(store.wait_for(&2u64.into())));
+        let waiter = meanwhile(&store, |store| block_on(store.wait_for(PartId::ONLY, &2u64.into())));
         Indexer::bookmark(&store, 1u64);
         store.stop();
         let ended = waiter.join().unwrap();
