@@ -43,6 +43,13 @@ async fn restarted(before: Builder, after: Builder, writes: u32, went_back: u64)
         let options = options(mode).min_watch_timeout_unbounded(PATIENCE);
         let follower = follow(KubeListerWatcher::<ConfigMap>::new(kube(&server)), options);
         follower.caught_up(&server).await;
+        // A watch that is asked for later would begin at the second server, and nothing would break.
+        let watching = tokio::time::timeout(PATIENCE, async {
+            while server.stats().open_watches != 1 {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+        });
+        watching.await.unwrap();
         server.shutdown().await;
 
         let server = again(address, after.clone()).await;
