@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use e2e::{ControlPlane, Options};
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace, ServiceAccount};
-use k8s_openapi::api::rbac::v1::{Role, RoleBinding};
+use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding, Role, RoleBinding};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kinformer::{Backoff, Phase, SharedInformerFactory};
 use kube_client::api::{Api, DeleteParams, PostParams};
@@ -139,6 +139,56 @@ async fn forbidden_then_allowed() {
     bindings.create(&PostParams::default(), &anew).await.unwrap();
     visitor.equal(&client).await;
     visitor.factory.shutdown().await.unwrap();
+    control_plane.stop().await;
+}
+
+/// Of two namespaces of one informer one may not be read: the other one is read all the same.
+#[tokio::test(flavor = "multi_thread")]
+async fn one_of_two_namespaces_is_forbidden() {
+    let (control_plane, client) = prepared().await;
+    let closed = serde_json::from_value(json!({"metadata": {"name": "closed"}})).unwrap();
+    Api::<Namespace>::all(client.clone()).create(&PostParams::default(), &closed).await.unwrap();
+    let nobody = json!({"kind": "User", "name": "nobody", "apiGroup": "rbac.authorization.k8s.io"});
+    allow(&client, nobody.clone()).await;
+    let problems = Problems::default();
+    let factory = factory(kinformer::client(of_user(&control_plane, "nobody-token").await).unwrap())
+        .namespaces([NAMESPACE, "closed"])
+        .reflector(|options| {
+            let backoff = Backoff::exponential(Duration::from_millis(50), Duration::from_millis(500));
+            reading(options).backoff(backoff).min_watch_timeout_unbounded(Duration::from_secs(1))
+        })
+        .on_error(problems.hook())
+        .build();
+    let informer = kept!(factory.core().v1().config_maps());
+    let witness = Witness::of(&informer);
+    factory.start().unwrap();
+    until("the open namespace is read", || {
+        check(informer.len() == 1 && problems.all().len() > 2, (informer.len(), problems.all()))
+    })
+    .await;
+    create(&client, "late").await;
+    until("the open namespace is watched", || check(informer.len() == 2, informer.len())).await;
+    let sync = factory.wait_for_cache_sync_until(Instant::now() + Duration::from_secs(1)).await;
+    let why = sync.into_result().unwrap_err().to_string();
+    assert!(why.contains("no list yet of closed") && why.contains("403 (Forbidden)"), "{why}");
+
+    // Allowed everywhere.
+    let role = json!({"metadata": {"name": "reader"}, "rules": [
+        {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["list", "watch"]},
+    ]});
+    let roles: Api<ClusterRole> = Api::all(client.clone());
+    roles.create(&PostParams::default(), &serde_json::from_value(role).unwrap()).await.unwrap();
+    let binding = json!({
+        "metadata": {"name": "reader"},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "reader"},
+        "subjects": [nobody],
+    });
+    let bindings: Api<ClusterRoleBinding> = Api::all(client.clone());
+    bindings.create(&PostParams::default(), &serde_json::from_value(binding).unwrap()).await.unwrap();
+    let deadline = Instant::now() + Duration::from_secs(60);
+    factory.wait_for_cache_sync_until(deadline).await.into_result().unwrap();
+    equal(&informer, &witness, &client, PATH).await;
+    factory.shutdown().await.unwrap();
     control_plane.stop().await;
 }
 
