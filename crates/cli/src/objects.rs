@@ -14,7 +14,7 @@ use crate::text::Text;
 pub(crate) fn listed(objects: &[&Whole], format: Format, now: Timestamp) -> Text {
     let mut text = Text::default();
     if format == Format::Json {
-        objects.iter().for_each(|object| text.json_text(&String::from_utf8_lossy(object.bytes())));
+        objects.iter().for_each(|object| text.json_text(&String::from_utf8_lossy(&object.encoded())));
         return text;
     }
     let fields = Fields::default();

@@ -220,7 +220,7 @@ async fn what_a_transform_gives_is_what_every_view_reads() {
     assert_eq!(object.label("value"), Some("1"));
     assert_eq!(maps.get(("default", "a")).unwrap().decode().unwrap().data, None);
     assert_eq!(metadata.len(), 1);
-    let bytes = String::from_utf8_lossy(object.bytes()).into_owned();
+    let bytes = String::from_utf8_lossy(&object.encoded()).into_owned();
     assert!(!bytes.contains("\"key\""), "{bytes}");
     factory.shutdown().await.unwrap();
     server.shutdown().await;

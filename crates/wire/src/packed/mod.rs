@@ -237,8 +237,17 @@ impl PackedObject {
         self.decoder.encoding()
     }
 
-    /// Its bytes: its JSON, or its protobuf message.
-    pub fn bytes(&self) -> &[u8] {
+    /// The object as it is encoded: its JSON, or its protobuf message. How it is kept is not promised: today nothing is copied.
+    pub fn encoded(&self) -> Cow<'_, [u8]> {
+        Cow::Borrowed(self.bytes())
+    }
+
+    /// How many bytes [`Self::encoded`] has.
+    pub fn encoded_len(&self) -> usize {
+        self.bytes().len()
+    }
+
+    pub(crate) fn bytes(&self) -> &[u8] {
         self.layout.object()
     }
 

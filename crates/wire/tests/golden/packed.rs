@@ -36,7 +36,7 @@ fn what_identifies_an_object_is_ready_and_the_rest_is_the_same_as_if_it_was_deco
     let node = FieldPath::new(&["spec", "nodeName"]);
     let [protobuf, json] = packed::<Pod>();
     assert_eq!((protobuf.encoding(), json.encoding()), (Encoding::Protobuf, Encoding::Json));
-    assert!(protobuf.bytes().len() < json.bytes().len());
+    assert!(protobuf.encoded_len() < json.encoded_len());
     for packed in [protobuf, json] {
         assert_eq!(packed.key().namespace(), meta.namespace.as_deref());
         assert_eq!(packed.key().name(), meta.name.as_deref().unwrap());
@@ -179,7 +179,7 @@ fn a_transform_takes_members_out_of_some_objects() {
         expected.metadata.annotations = None;
         expected.status = None;
         assert_eq!(*less.decode().unwrap(), expected);
-        assert!(less.bytes().len() < packed.bytes().len());
+        assert!(less.encoded_len() < packed.encoded_len());
         assert_eq!(
             (less.key(), less.uid(), less.labels().count()),
             (packed.key(), packed.uid(), packed.labels().count())
@@ -193,7 +193,7 @@ fn texts_with_escapes_are_ready_too() {
     let packed = Packed::<Pod>::from_wire(json.as_bytes(), &ObjectDecoder::json()).unwrap();
     assert_eq!(packed.key().to_string(), "n/ab");
     assert_eq!(packed.labels().collect::<Vec<_>>(), [("k\"", "v\\"), ("plain", "text")]);
-    assert_eq!(packed.bytes(), json.as_bytes());
+    assert_eq!(packed.encoded(), json.as_bytes());
 }
 
 // contract: L-13

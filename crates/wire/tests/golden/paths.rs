@@ -191,7 +191,7 @@ fn each_object_names_the_fields_that_were_dropped_from_it() {
         assert_eq!(less.field::<Value>(&kind).unwrap(), None);
         // Again: there is nothing left of them.
         let again = less.without_fields(&[&text, &kind]).unwrap();
-        assert_eq!((again.dropped_fields(), again.bytes()), (less.dropped_fields(), less.bytes()));
+        assert_eq!((again.dropped_fields(), again.encoded()), (less.dropped_fields(), less.encoded()));
         assert_eq!(packed.decode().unwrap()["kind"], "ControllerRevision");
         assert_eq!(packed.dropped_fields().len(), 1);
         let dropping = plain.dropping([kind.clone()]);
