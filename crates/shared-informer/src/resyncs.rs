@@ -22,10 +22,12 @@ pub(crate) fn take_due<T: Object>(
         if !processor.mark_due_handlers() {
             return false;
         }
-        if synced.is_cancelled() && !indexer.is_empty() {
+        // A part that cannot be listed holds up no resync of the others.
+        let has_list = || indexer.resource_versions().iter().any(|(_, version)| !version.is_unset());
+        if (synced.is_cancelled() || has_list()) && !indexer.is_empty() {
             return queue.depth() == 0;
         }
-        // There is nothing to resync, or not all of the first lists: this time they receive none.
+        // There is nothing to resync, or not all of a first list: this time they receive none.
         let _ = processor.take_due_handlers();
         false
     }

@@ -287,6 +287,28 @@ async fn a_handler_receives_one_resync_in_each_period() {
     }
 }
 
+// contract: I-25
+#[tokio::test(start_paused = true)]
+async fn handlers_receive_resyncs_while_one_part_cannot_be_listed() {
+    for queue in QUEUES {
+        let (a, b) = (gated(&["a/1"]), gated(&["b/1"]));
+        b.forbidden.store(true, Ordering::Relaxed);
+        let informer = informer(&a, &b, queue);
+        let seen = Seen::default();
+        let hear = seen.clone();
+        let handler = informer.handler().resync(Duration::from_secs(10)).inline();
+        handler.for_each(move |event| hear.hear(event)).unwrap();
+        let running = Running::start_only(informer.clone());
+        seen.wait(|view| view.map.len() == 1).await;
+        seen.take();
+        sleep(Duration::from_secs(100)).await;
+        let resyncs = seen.take();
+        assert!((9..=11).contains(&resyncs.len()), "{queue:?}: {resyncs:?}");
+        assert!(resyncs.iter().all(|text| text.starts_with("update a/1")), "{resyncs:?}");
+        running.stop().await.unwrap();
+    }
+}
+
 /// Its parts are said to be so many.
 struct Announced(u32);
 
