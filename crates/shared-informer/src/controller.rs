@@ -24,7 +24,7 @@ const BATCH: usize = 128;
 /// What a controller does with what its queue gives.
 pub trait Process<T: Object>: Send {
     /// Processes deltas, in their order. They count as processed when the [`Popped`] is dropped. There may be none, but
-    /// a [version](Popped::version).
+    /// a [version](Popped::versions).
     fn process(&mut self, popped: Popped<T>) -> impl Future<Output = ()> + Send;
 
     /// The first list has been processed. Called once, at once when the source is empty.
@@ -154,7 +154,7 @@ impl<T: Object, P: Process<T>> Controller<T, P> {
     /// What the process function is at when the token is cancelled is dropped where it waits. A panic of it is
     /// contained and logged, and its batch is lost: so the reflectors list again, after a delay, and as long as what they list
     /// has not been processed the controller has not [synced](Process::synced), and what is popped moves no
-    /// [version](Popped::version).
+    /// [version](Popped::versions).
     ///
     /// [`StopReason::Dropped`] says that a reflector has panicked.
     pub async fn run(self, cancel: CancellationToken) -> StopReason {
