@@ -1,4 +1,4 @@
-//! One informer for each type, shared by all who ask for it.
+//! One informer for each resource, shared by all who ask for it.
 
 use std::convert::Infallible;
 use std::fmt;
@@ -217,7 +217,9 @@ impl SharedInformerFactory {
         self.held(&key, Entry::keep, made, Entry::informer).map(|(_, informer)| informer)
     }
 
-    /// An informer builder with what the factory's options say about every informer.
+    /// An informer builder with what the factory's options say about every informer, whatever its source: name, cluster,
+    /// resync period, reflector, error hook and grace period. Options of single resources, such as transforms and dropped
+    /// fields, and those about Kubernetes, such as namespaces and the encoding, are the source's and are not applied.
     pub fn builder_for<T: Object>(
         &self,
         source: impl ListerWatcher<T> + 'static,

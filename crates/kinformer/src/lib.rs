@@ -133,8 +133,8 @@ pub use kinformer_reflector::{
 #[cfg(feature = "prometheus")]
 pub use kinformer_shared_informer::prometheus;
 pub use kinformer_shared_informer::{
-    Error as InformerError, InformerMetrics, Part, Phase, QueueKind, SharedIndexInformer,
-    SharedIndexInformerBuilder, Sources,
+    Bound, Error as InformerError, InformerMetrics, Part, Phase, Queue, QueueKind, QueueParts,
+    SharedIndexInformer, SharedIndexInformerBuilder, Sources,
 };
 pub use kinformer_store::{IndexFunction, IndexValues, NAMESPACE_INDEX};
 

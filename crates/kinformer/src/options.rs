@@ -8,7 +8,9 @@ use std::time::Duration;
 use kinformer_core::{BoxError, Object};
 use kinformer_kube::{DecodeAs, Encoding, FieldPath, KubeListerWatcher, Packed, PackedObject, Params};
 use kinformer_reflector::{Failure, ListerWatcher, ProbeBudget, ReflectorOptions};
-use kinformer_shared_informer::{SharedIndexInformer, SharedIndexInformerBuilder, Sources};
+use kinformer_shared_informer::{
+    Queue, QueueKind, QueueParts, SharedIndexInformer, SharedIndexInformerBuilder, Sources,
+};
 use kube_client::Client;
 use kube_core::Resource;
 use kube_core::discovery::{ApiResource, Scope};
@@ -38,6 +40,8 @@ type Tweak = dyn Fn(&mut Params) + Send + Sync;
 pub(crate) type ErrorHook = dyn Fn(&Failure<'_>) + Send + Sync;
 type ChangeReflector = dyn Fn(ReflectorOptions) -> ReflectorOptions + Send + Sync;
 
+type NewQueue = dyn Fn(QueueParts<PackedObject>) -> Arc<dyn Queue<PackedObject>> + Send + Sync;
+
 /// The options of a factory. Defaults: all namespaces, no resync, nothing changed.
 #[derive(Clone, Default)]
 pub(crate) struct Options {
@@ -51,6 +55,8 @@ pub(crate) struct Options {
     error_hook: Option<Arc<ErrorHook>>,
     reflector: Option<Arc<ChangeReflector>>,
     grace: Option<Duration>,
+    queue: Option<Arc<NewQueue>>,
+    cluster: Arc<str>,
     /// All sources of the factory talk to one server.
     probes: ProbeBudget,
 }
@@ -215,6 +221,36 @@ impl SharedInformerFactoryBuilder {
         self
     }
 
+    /// Which queue lies between the reflectors and the store of each informer.
+    pub fn queue(self, queue: QueueKind) -> Self {
+        self.queue_with(move |parts| queue.build(parts))
+    }
+
+    /// A queue of your own between the reflectors and the store of each informer of Kubernetes objects: see
+    /// [`SharedIndexInformerBuilder::queue_with`].
+    ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// # use kinformer::{QueueKind, SharedInformerFactoryBuilder};
+    /// # fn example(builder: SharedInformerFactoryBuilder) {
+    /// // In place of a queue of the library.
+    /// builder.queue_with(|parts| QueueKind::DeltaFifo.build(parts));
+    /// # }
+    /// ```
+    pub fn queue_with(
+        mut self,
+        queue: impl Fn(QueueParts<PackedObject>) -> Arc<dyn Queue<PackedObject>> + Send + Sync + 'static,
+    ) -> Self {
+        self.options.queue = Some(Arc::new(queue));
+        self
+    }
+
+    /// The name of the cluster, for metrics: where factories of several clusters are registered together.
+    pub fn cluster(mut self, cluster: impl Into<Arc<str>>) -> Self {
+        self.options.cluster = cluster.into();
+        self
+    }
+
     /// How long handlers may take to return from their last event when an informer stops; 10 seconds by default.
     pub fn grace(mut self, grace: Duration) -> Self {
         self.options.grace = Some(grace);
@@ -254,6 +290,9 @@ impl Options {
         name: &str,
     ) -> SharedIndexInformerBuilder<PackedObject> {
         let mut builder = self.builder_for(sources, human, name);
+        if let Some(queue) = self.queue.clone() {
+            builder = builder.queue_with(move |parts| queue(parts));
+        }
         let Some(options) = self.of_resource(resource) else { return builder };
         if let Some(resync) = options.resync {
             builder = builder.resync(resync);
@@ -274,6 +313,7 @@ impl Options {
         let mut builder = SharedIndexInformer::builder_of(sources)
             .named(self.named(name))
             .resource(resource)
+            .cluster(self.cluster.clone())
             .resync(self.resync);
         if let Some(change) = self.reflector.clone() {
             builder = builder.reflector(|options| change(options));

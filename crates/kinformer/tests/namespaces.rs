@@ -4,11 +4,12 @@
 mod common;
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use common::{builder, config_map, node, server, soon, synced, version, watches};
 use k8s_openapi::api::core::v1::ConfigMap;
-use kinformer::{Event, LabelSelector, Packed, PartId, SharedInformerFactory};
+use kinformer::{Event, LabelSelector, Packed, PartId, QueueKind, SharedInformerFactory};
 use kinformer_apiserver::ApiServer;
 use parking_lot::Mutex;
 use serde_json::json;
@@ -140,6 +141,33 @@ async fn metadata_of_several_namespaces_becomes_whole_objects() {
     assert_eq!(keys(&whole), ["team-a/map", "team-b/map"]);
     watches(&server, 2).await;
     factory.shutdown().await.unwrap();
+    server.shutdown().await;
+}
+
+// contract: F-03, F-17
+#[tokio::test]
+async fn every_queue_serves_several_namespaces() {
+    let server = three_namespaces().await;
+    for queue in [QueueKind::RealFifo, QueueKind::RealFifoByObject, QueueKind::DeltaFifo] {
+        let made = Arc::new(AtomicUsize::new(0));
+        let count = made.clone();
+        let factory =
+            builder(&server).namespaces(["team-a", "team-b"]).cluster("east").queue_with(move |parts| {
+                count.fetch_add(1, Ordering::Relaxed);
+                queue.build(parts)
+            });
+        let factory = factory.build();
+        let maps = factory.core().v1().config_maps();
+        synced(&factory).await;
+        assert_eq!(keys(&maps), ["team-a/map", "team-b/map"], "{queue:?}");
+        assert_eq!((made.load(Ordering::Relaxed), &*maps.metrics().cluster), (1, "east"));
+        let created = server.create(config_map("team-b", "new", "1")).unwrap();
+        maps.wait_for_until(("team-b", "new"), &version(&created), soon()).await.unwrap();
+        let deleted = server.delete("v1", "ConfigMap", "team-b", "new").unwrap();
+        maps.wait_for_until(PartId::new(1), &version(&deleted), soon()).await.unwrap();
+        assert_eq!(maps.len(), 2, "{queue:?}");
+        factory.shutdown().await.unwrap();
+    }
     server.shutdown().await;
 }
 

@@ -71,6 +71,8 @@ pub use builder::{QueueKind, QueueParts, SharedIndexInformerBuilder};
 pub use controller::{Controller, Process};
 pub use error::{Error, NotSynced, Reached, WaitEnd};
 pub use informer::{Phase, SharedIndexInformer};
+/// What lies between the reflectors and the store.
+pub use kinformer_delta_fifo::{Bound, Queue};
 pub use latency::LatencySummary;
 pub use metrics::InformerMetrics;
 pub use parts::{Part, Sources};
