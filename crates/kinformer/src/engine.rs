@@ -293,11 +293,11 @@ impl Engine for KubeEngine {
             .lock()
             .get_or_insert_with(|| {
                 let awaited = switches.clone();
-                let list = self.informer.await_list(move |snapshot| awaited.are_stored(snapshot));
-                switches.request_whole();
-                list
+                self.informer.await_list(move |snapshot| awaited.are_stored(snapshot))
             })
             .clone();
+        // Without the lock, since it wakes; and once more does no harm.
+        switches.request_whole();
         Arc::new(WholeObjects::new(self.clone(), list))
     }
 

@@ -1,18 +1,20 @@
 //! What is fetched of each object, and the source that changes it.
 
+use std::cmp::Ordering::Greater;
 use std::future::ready;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use async_trait::async_trait;
 use futures::{StreamExt as _, stream};
-use kinformer_core::ResourceVersion;
+use kinformer_core::{PartId, ResourceVersion};
 use kinformer_kube::{KubeListerWatcher, PackedObject};
 use kinformer_reflector::{
     ApiError, List, ListOptions, ListerWatcher, ProbeBudget, WatchEvent, WatchListSupport, WatchOptions,
     WatchStream,
 };
 use kinformer_store::{NAMESPACE_INDEX, Snapshot};
+use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 
 /// What is fetched of each object.
@@ -22,17 +24,16 @@ pub(crate) enum Projection {
     Metadata,
 }
 
-/// Of no list is it known how many objects it has.
-const NO_LIST: usize = usize::MAX;
-
 /// The projection of one source: metadata until whole objects are requested, and whole objects from then on.
 pub(crate) struct Switch {
     /// Cancelled when whole objects are requested.
     whole: CancellationToken,
     /// The only namespace of the objects, if the informer has a source for each of several.
     namespace: Option<Arc<str>>,
-    /// How many objects the last complete list of whole objects has.
-    listed: AtomicUsize,
+    /// How many objects the last complete list of whole objects has, and its version.
+    listed: Mutex<Option<(usize, ResourceVersion)>>,
+    /// A list of whole objects has been stored.
+    stored: AtomicBool,
 }
 
 impl Switch {
@@ -40,26 +41,33 @@ impl Switch {
         self.whole.is_cancelled()
     }
 
-    /// Whether a list of whole objects is stored. Lists are stored as a whole, and a list of nothing leaves nothing that a
-    /// reader of whole objects could miss.
-    fn is_stored(&self, snapshot: &Snapshot<PackedObject>) -> bool {
+    /// Whether a list of whole objects has been stored. Lists are stored as a whole, and a list of nothing leaves nothing that
+    /// a reader of whole objects could miss. Of a list whose objects are all gone again, or were left out, the version of
+    /// the part says so.
+    fn is_stored(&self, part: PartId, snapshot: &Snapshot<PackedObject>) -> bool {
+        if self.stored.load(Ordering::Acquire) {
+            return true;
+        }
+        let Some((objects, version)) = self.listed.lock().clone() else { return false };
         let is_whole = |object: &Arc<PackedObject>| !object.is_metadata_only();
-        match (self.listed.load(Ordering::Acquire), &self.namespace) {
-            (NO_LIST, _) => false,
-            (0, _) => true,
-            (_, None) => snapshot.iter().any(is_whole),
-            (_, Some(namespace)) => {
+        let has_whole = || match &self.namespace {
+            None => snapshot.iter().any(is_whole),
+            Some(namespace) => {
                 snapshot.by_index(NAMESPACE_INDEX, namespace).is_ok_and(|mut objects| objects.any(is_whole))
             }
-        }
+        };
+        let is_past = || snapshot.resource_versions().of(part).compare(&version) == Some(Greater);
+        let stored = objects == 0 || has_whole() || is_past();
+        self.stored.store(stored, Ordering::Release);
+        stored
     }
 
-    fn listed(&self, objects: usize) {
-        self.listed.store(objects, Ordering::Release);
+    fn listed(&self, objects: usize, version: ResourceVersion) {
+        *self.listed.lock() = Some((objects, version));
     }
 
     fn is_listed(&self) -> bool {
-        self.listed.load(Ordering::Acquire) != NO_LIST
+        self.listed.lock().is_some()
     }
 }
 
@@ -73,7 +81,8 @@ pub(crate) struct Switches {
 impl Switches {
     /// The switch of another source: of the objects of this namespace, if the informer has a source for each of several.
     pub(crate) fn add(&mut self, namespace: Option<Arc<str>>) -> Arc<Switch> {
-        let switch = Switch { whole: self.whole.clone(), namespace, listed: AtomicUsize::new(NO_LIST) };
+        let (whole, listed, stored) = (self.whole.clone(), Mutex::default(), AtomicBool::new(false));
+        let switch = Switch { whole, namespace, listed, stored };
         let switch = Arc::new(switch);
         self.switches.push(switch.clone());
         switch
@@ -86,7 +95,9 @@ impl Switches {
 
     /// Whether the lists of whole objects of all sources are stored.
     pub(crate) fn are_stored(&self, snapshot: &Snapshot<PackedObject>) -> bool {
-        self.switches.iter().all(|switch| switch.is_stored(snapshot))
+        // Each is asked, since each notes it.
+        let parts = (0..).map(PartId::new).zip(&self.switches);
+        parts.fold(true, |all, (part, switch)| switch.is_stored(part, snapshot) & all)
     }
 }
 
@@ -147,7 +158,7 @@ impl SwitchedSource {
         let objects = before.saturating_add(list.objects.len());
         self.on_pages.store(objects, Ordering::Relaxed);
         if list.continue_token.is_none() {
-            self.switch.listed(objects);
+            self.switch.listed(objects, list.resource_version.clone());
         }
         Ok(list)
     }
@@ -177,9 +188,10 @@ impl SwitchedSource {
         let (switch, mut objects) = (self.switch.clone(), Some(0));
         let counted = watch.inspect(move |event| match event {
             Ok(WatchEvent::Added(_)) => objects = objects.map(|objects: usize| objects + 1),
-            Ok(WatchEvent::Bookmark { initial_events_end: true, .. }) => {
+            Ok(WatchEvent::Deleted(_)) => objects = objects.map(|objects| objects.saturating_sub(1)),
+            Ok(WatchEvent::Bookmark { initial_events_end: true, version }) => {
                 if let Some(objects) = objects.take() {
-                    switch.listed(objects);
+                    switch.listed(objects, version.clone());
                 }
             }
             _ => {}

@@ -10,10 +10,11 @@ use common::{builder, config_map, factory, server, soon, synced, version, watche
 use futures::StreamExt as _;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kinformer::{
-    Backoff, Decode, Event, LabelSelector, Packed, PartId, Phase, ReflectorOptions, WatchListMode,
+    Backoff, Decode, Encoding, Event, LabelSelector, Packed, PartId, Phase, ReflectorOptions, WatchListMode,
 };
 use kinformer_apiserver::ApiServer;
 use parking_lot::Mutex;
+use serde_json::json;
 
 /// What a test received, in order.
 type Received = Arc<Mutex<Vec<String>>>;
@@ -241,4 +242,32 @@ async fn metadata_is_decoded_on_arrival_as_well() {
     assert!(metadata.snapshot().iter().all(|map| map.is_decoded()));
     factory.shutdown().await.unwrap();
     server.shutdown().await;
+}
+
+/// A whole object without any other field looks like its metadata.
+// contract: F-16
+#[tokio::test]
+async fn whole_objects_that_are_only_metadata_become_whole_as_well() {
+    for encoding in [Encoding::Json, Encoding::Protobuf] {
+        let server = server().await;
+        for name in ["a", "b"] {
+            let metadata = json!({"name": name, "namespace": "default"});
+            server.create(json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata})).unwrap();
+        }
+        let factory = builder(&server).encoding(encoding).build();
+        let metadata = factory.metadata::<ConfigMap>();
+        synced(&factory).await;
+        assert_eq!(metadata.len(), 2);
+        let whole = factory.core().v1().config_maps();
+        let received = Received::default();
+        let to = received.clone();
+        let handler = whole.handler().for_each(move |event| to.lock().push(described(&event))).unwrap();
+        factory.wait_for_cache_sync_until(soon()).await.into_result().unwrap();
+        handler.synced_until(soon()).await.unwrap();
+        received.lock().sort();
+        assert_eq!((received.lock().join(" "), whole.len()), ("+a +b".to_owned(), 2), "{encoding:?}");
+        assert!(whole.get(("default", "a")).is_some());
+        factory.shutdown().await.unwrap();
+        server.shutdown().await;
+    }
 }

@@ -213,7 +213,8 @@ impl<T: Object> SharedIndexInformerBuilder<T> {
     /// # use kinformer_testing::{FakeSource, Item};
     /// let informer = SharedIndexInformer::builder(FakeSource::<Item>::new())
     ///     .queue_with(|parts| {
-    ///         let mut queue = DeltaFifo::builder().known_objects(parts.known_objects).bound(parts.bound);
+    ///         let mut queue = DeltaFifo::builder().known_objects(parts.known_objects);
+    ///         queue = queue.bound(parts.bound).parts(parts.parts);
     ///         if let Some(transform) = parts.transform {
     ///             queue = queue.transform(transform);
     ///         }

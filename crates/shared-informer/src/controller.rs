@@ -173,8 +173,9 @@ impl<T: Object, P: Process<T>> Controller<T, P> {
         let ended = tokio::select! {
             biased;
             () = cancel.cancelled() => None,
-            Some(ended) = reflecting.next() => Some(ended),
+            // Before the reflectors, which could use up what this task may do at once.
             () = &mut emptied => None,
+            Some(ended) = reflecting.next() => Some(ended),
         };
         if let Some(Ok(StopReason::SinkClosed)) = ended {
             // What is still queued is processed.

@@ -10,8 +10,6 @@ pub(crate) struct Batch {
     has_pieces: bool,
     /// The parts whose list ends with it.
     ends_lists: Vec<PartId>,
-    /// It is of a first list.
-    is_initial: bool,
 }
 
 impl Batch {
@@ -22,7 +20,6 @@ impl Batch {
         Self {
             has_pieces: popped.iter().any(|delta| piece(delta.delta_type())),
             ends_lists: popped.versions().iter().filter_map(ended).collect(),
-            is_initial: popped.in_initial_list(),
         }
     }
 }
@@ -70,7 +67,7 @@ impl Losses {
         let mut lacking = false;
         for (number, part) in (0..).zip(&mut self.parts) {
             let id = PartId::new(number);
-            lacking |= batch.ends(id) && !batch.is_initial && part.in_list;
+            lacking |= batch.ends(id) && part.in_list;
             part.missing &= !part.is_replaced_by(batch, id);
             part.in_list &= !batch.ends(id);
         }
@@ -89,7 +86,7 @@ impl Losses {
 impl Loss {
     /// Whether a whole list of the part ends with this batch.
     fn is_replaced_by(&self, batch: &Batch, part: PartId) -> bool {
-        batch.ends(part) && !batch.is_initial && !self.in_list
+        batch.ends(part) && !self.in_list
     }
 }
 

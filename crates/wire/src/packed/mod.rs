@@ -327,8 +327,12 @@ impl Object for PackedObject {
     }
 
     /// By the bytes within protobuf, else by the fields, so that it does not matter in which encoding each has come.
+    /// Metadata alone is never the same as a whole object, even one that has nothing else.
     fn has_same_content(&self, other: &Self) -> Option<bool> {
-        Some(content::is_same((&self.codec(), self.bytes()), (&other.codec(), other.bytes())))
+        Some(
+            self.is_metadata_only() == other.is_metadata_only()
+                && content::is_same((&self.codec(), self.bytes()), (&other.codec(), other.bytes())),
+        )
     }
 
     fn labels(&self) -> Labels<'_> {
