@@ -104,9 +104,10 @@ async fn every_kind(options: Options, lists: WatchListMode) -> Vec<(u64, u64)> {
         found.map_err(|error| error.to_string())
     })
     .await;
-    // Before the whole objects, they have informers of their own; behind them, they are views of theirs.
-    let typed_metadata = Told::new(factory.metadata::<ConfigMap>(), CONFIG_MAPS);
-    let custom_metadata = Told::new(factory.dynamic_metadata(kind.clone(), capabilities.scope), WIDGETS);
+    // A factory has one informer for each resource: metadata alone is fetched by another one.
+    let other = self::factory(client.clone()).reflector(move |it| it.watch_list(lists)).build();
+    let typed_metadata = Told::new(other.metadata::<ConfigMap>(), CONFIG_MAPS);
+    let custom_metadata = Told::new(other.dynamic_metadata(kind.clone(), capabilities.scope), WIDGETS);
     let widgets = factory.for_resource(&resource("example.com", "v1", "widgets")).await.unwrap();
     let config_maps = factory.for_resource(&resource("", "v1", "configmaps")).await.unwrap();
     let typed = Told::new(kept!(factory.core().v1().config_maps()), CONFIG_MAPS);
@@ -126,10 +127,12 @@ async fn every_kind(options: Options, lists: WatchListMode) -> Vec<(u64, u64)> {
         create(&custom_objects, widget(number)).await;
     }
     cached(&client, WIDGETS).await;
-    factory.start().unwrap();
-    let waited = factory.wait_for_cache_sync().await;
-    assert_eq!(waited.iter().count(), 4, "whole objects and metadata of two resources");
-    waited.into_result().unwrap();
+    for factory in [&factory, &other] {
+        factory.start().unwrap();
+        let waited = factory.wait_for_cache_sync().await;
+        assert_eq!(waited.iter().count(), 2, "two resources");
+        waited.into_result().unwrap();
+    }
     for number in 5..10 {
         create(&config_maps, config_map(number)).await;
         create(&custom_objects, widget(number)).await;
@@ -169,6 +172,7 @@ async fn every_kind(options: Options, lists: WatchListMode) -> Vec<(u64, u64)> {
         })
         .collect();
     assert_eq!(sizes, ["added 5", "updated 5 100", "deleted 100"]);
+    other.shutdown().await.unwrap();
     factory.shutdown().await.unwrap();
     control_plane.stop().await;
     statistics.iter().map(|statistics| (statistics.watch_lists, statistics.lists)).collect()
