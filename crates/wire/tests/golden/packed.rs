@@ -240,3 +240,21 @@ fn equal_content_is_known_in_both_encodings() {
     }
     assert!(compared > 100, "{compared}");
 }
+
+/// A whole object that has nothing but metadata looks like its metadata alone, in which the rest is not known.
+// contract: I-14
+#[test]
+fn metadata_alone_is_never_the_same_as_a_whole_object() {
+    let json = br#"{"metadata":{"name":"a","namespace":"b","uid":"u","resourceVersion":"7"}}"#;
+    let decoded = |api_version, kind| {
+        let decoder = ObjectDecoder::new(Encoding::Json, api_version, kind).unwrap();
+        Packed::<Value>::from_wire(json, &decoder).unwrap()
+    };
+    let (whole, metadata) = (decoded("v1", "ConfigMap"), decoded("meta.k8s.io/v1", "PartialObjectMetadata"));
+    assert!(metadata.is_metadata_only() && !whole.is_metadata_only());
+    assert_eq!(
+        (whole.has_same_content(&metadata), metadata.has_same_content(&whole)),
+        (Some(false), Some(false))
+    );
+    assert_eq!(metadata.has_same_content(&metadata), Some(true));
+}
