@@ -219,16 +219,17 @@ fn equal_content_is_known_in_both_encodings() {
     for sample in samples(SAMPLES) {
         let name = format!("{} {}", sample.api_version, sample.kind);
         let of_protobuf = ObjectDecoder::new(Encoding::Protobuf, sample.api_version, sample.kind).unwrap();
+        let of_json = ObjectDecoder::new(Encoding::Json, sample.api_version, sample.kind).unwrap();
         let protobuf = Packed::<Value>::from_wire(message(sample.protobuf), &of_protobuf);
-        let json = Packed::<Value>::from_wire(sample.json, &ObjectDecoder::json());
+        let json = Packed::<Value>::from_wire(sample.json, &of_json);
         let (Ok(protobuf), Ok(json)) = (protobuf, json) else { continue };
         let mut value: Value = serde_json::from_slice(sample.json).unwrap();
         value.as_object_mut().unwrap().remove("kind");
         let item = serde_json::to_vec(&value).unwrap();
-        let item = Packed::<Value>::from_wire(&item, &ObjectDecoder::json()).unwrap();
+        let item = Packed::<Value>::from_wire(&item, &of_json).unwrap();
         value["metadata"]["labels"]["changed"] = json!("yes");
         let changed = serde_json::to_vec(&value).unwrap();
-        let changed = Packed::<Value>::from_wire(&changed, &ObjectDecoder::json()).unwrap();
+        let changed = Packed::<Value>::from_wire(&changed, &of_json).unwrap();
         for same in [&protobuf, &json, &item] {
             for other in [&protobuf, &json, &item] {
                 assert_eq!(same.has_same_content(other), Some(true), "{name}: {same:?} {other:?}");
