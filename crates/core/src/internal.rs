@@ -3,7 +3,7 @@
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use crate::BoxError;
+use crate::{BoxError, KeyRef, ObjectKey};
 
 /// An error with what caused it, in one line, each part once. For errors that say less than their causes, as those
 /// of connections do.
@@ -35,6 +35,11 @@ pub fn contain<R>(user_code: impl FnOnce() -> R) -> Result<R, BoxError> {
 /// It panicked both times.
 pub fn ask<R>(accessors: impl Fn() -> R) -> Result<R, BoxError> {
     contain(&accessors).or_else(|_| contain(&accessors))
+}
+
+/// The key of an object that may panic or have no valid key, for messages.
+pub fn readable_key<'a>(key: impl Fn() -> KeyRef<'a>) -> Option<ObjectKey> {
+    ask(|| ObjectKey::try_from(key()).ok()).ok().flatten()
 }
 
 /// What was thrown by a panic, as an error that carries its message: for those who catch one themselves, as code

@@ -214,7 +214,9 @@ impl Versions {
             Repr::One(only) => Some(only),
             Repr::Several(versions) => Arc::make_mut(versions).get_mut(part.index()),
         };
-        place.into_iter().for_each(|place| *place = version.clone());
+        if let Some(place) = place {
+            *place = version;
+        }
         true
     }
 }

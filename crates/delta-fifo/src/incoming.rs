@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use foldhash::fast::RandomState;
 use hashbrown::HashTable;
-use kinformer_core::internal::ask;
+use kinformer_core::internal::{ask, readable_key};
 use kinformer_core::{
     Error, KeyRef, Object, ObjectKey, Replacement, Report, ResourceVersion, Tombstone, Transform,
     VersionUpdate,
@@ -20,8 +20,7 @@ pub(crate) fn key<'a>(key: impl Fn() -> KeyRef<'a>) -> Result<ObjectKey, Error> 
 
 /// Asks an object that has a key for what follows from it. One that panics is left out.
 pub(crate) fn asked<'a, R>(key: impl Fn() -> KeyRef<'a>, accessors: impl Fn() -> R) -> Result<R, Error> {
-    ask(accessors)
-        .map_err(|source| Error::Accessor { key: ask(|| key().try_into().ok()).ok().flatten(), source })
+    ask(accessors).map_err(|source| Error::Accessor { key: readable_key(&key), source })
 }
 
 /// One object, checked and transformed, and the version that it came with.

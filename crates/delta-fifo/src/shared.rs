@@ -28,18 +28,12 @@ pub(crate) struct State<T, B> {
 }
 
 impl<T: Object, B: Backlog<T>> State<T, B> {
-    /// As [`Self::reaches`], of one part.
-    pub(crate) fn reaches_in(&mut self, part: Option<PartId>, version: VersionUpdate) {
-        if let Some(part) = part {
-            self.reaches(VersionUpdates::of(part, version));
-        }
-    }
-
-    /// Notes how versions move once all that is queued by now has been popped and processed.
+    /// Notes how the version of a part, if it is known, moves once all that is queued by now has been popped and processed.
     ///
     /// The entry at the end of the queue carries that: it is the last to be popped of all that is queued, also where a
     /// delta has joined an earlier entry.
-    pub(crate) fn reaches(&mut self, versions: VersionUpdates) {
+    pub(crate) fn reaches(&mut self, part: Option<PartId>, version: VersionUpdate) {
+        let versions = part.map_or(VersionUpdates::NONE, |part| VersionUpdates::of(part, version));
         if !versions.is_none()
             && let Some(versions) = self.backlog.reaches(versions)
         {

@@ -4,10 +4,10 @@ use std::hash::BuildHasher;
 use std::sync::Arc;
 
 use foldhash::fast::RandomState;
-use kinformer_core::internal::{ask, contain};
+use kinformer_core::internal::{ask, contain, readable_key};
 use kinformer_core::{
     Delta, Deltas, Error, KeyRef, Object, ObjectKey, PartId, Parts, Replacement, Report, ResourceVersion,
-    Tombstone, Transform, VersionUpdate, VersionUpdates,
+    Tombstone, Transform, VersionUpdate,
 };
 use smallvec::SmallVec;
 
@@ -50,7 +50,7 @@ pub(crate) enum Write<T> {
     /// A whole list as one entry.
     All {
         list: Box<Replacement<T>>,
-        versions: VersionUpdates,
+        version: VersionUpdate,
     },
     Replace(Box<Apart<T>>),
     SyncAll,
@@ -151,13 +151,9 @@ impl<T: Object> Settings<T> {
         if !self.parts.is_divided() {
             return Ok(Some(PartId::ONLY));
         }
-        let part = incoming::asked(|| object.key(), || self.parts.of(object))?;
-        match part {
-            Some(_) => Ok(part),
-            None => {
-                let key = ask(|| ObjectKey::try_from(object.key())).ok().and_then(Result::ok);
-                Err(Error::OtherPart { key, part: None })
-            }
+        match incoming::asked(|| object.key(), || self.parts.of(object))? {
+            None => Err(Error::OtherPart { key: readable_key(|| object.key()), part: None }),
+            part => Ok(part),
         }
     }
 
@@ -169,8 +165,7 @@ impl<T: Object> Settings<T> {
             let Incoming { objects, undelivered, unreadable, resource_version, report: problems } = incoming;
             report.extend_at(at, problems);
             let list = Replacement::new(objects, resource_version).part(part).undelivered(undelivered);
-            let versions = VersionUpdates::of(part, version);
-            return Write::All { list: Box::new(list.unreadable(unreadable)), versions };
+            return Write::All { list: Box::new(list.unreadable(unreadable)), version };
         }
         let Keyed { objects, all, is_complete, report: problems } = incoming.keyed();
         report.extend_at(at, problems);
@@ -208,7 +203,7 @@ impl<T: Object> Settings<T> {
             Write::One { entry, part, version } => {
                 let synced = part.is_some_and(|part| state.initial.written(part));
                 state.backlog.push(entry, garbage);
-                state.reaches_in(part, version);
+                state.reaches(part, version);
                 synced
             }
             Write::Delete { entry, part, version, known } => {
@@ -220,13 +215,13 @@ impl<T: Object> Settings<T> {
                     true => state.backlog.push(entry, garbage),
                     false => garbage.push(Newest::State(entry.delta.object().cloned())),
                 }
-                state.reaches_in(part, version);
+                state.reaches(part, version);
                 synced
             }
-            Write::All { list, versions } => {
+            Write::All { list, version } => {
                 let (part, before) = (list.part, state.backlog.entries());
                 state.backlog.push(Entry::of_all(Delta::ReplacedAll(list)), garbage);
-                state.reaches(versions);
+                state.reaches(Some(part), version);
                 state.initial.replaced(part, before, before + 1)
             }
             Write::Replace(list) => self.queue_apart(state, *list, garbage),
@@ -252,7 +247,7 @@ impl<T: Object> Settings<T> {
                     let bookmark = Delta::Bookmark { part, resource_version: version.clone() };
                     state.backlog.push(Entry::of_all(bookmark), garbage);
                 }
-                state.reaches(VersionUpdates::of(part, VersionUpdate::Advance(version)));
+                state.reaches(Some(part), VersionUpdate::Advance(version));
                 false
             }
         }
@@ -308,7 +303,7 @@ impl<T: Object> Settings<T> {
             }
             tombstones.for_each(|entry| state.backlog.push(entry, garbage));
         }
-        state.reaches(VersionUpdates::of(part, version));
+        state.reaches(Some(part), version);
         let after = state.backlog.entries();
         // Some of it may have joined what was queued before. What is in front of the only first list of a queue by key counts
         // as a part of it.

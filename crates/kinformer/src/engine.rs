@@ -144,7 +144,7 @@ impl State for Snapshot<PackedObject> {
 /// The boundary between this crate and a program: see the module.
 pub(crate) trait Engine: Managed + fmt::Debug {
     fn scope(&self) -> &str;
-    /// The same informer, of which whole objects are read. They are fetched from now on.
+    /// A view of the whole objects of the same informer, which fetches them from now on.
     fn whole(self: Arc<Self>) -> Arc<dyn Engine>;
     fn add(&self, spec: HandlerSpec, name: &'static str, handler: Handler) -> Result<Registration, Error>;
     fn events(&self, spec: HandlerSpec) -> Result<Box<dyn Events>, Error>;

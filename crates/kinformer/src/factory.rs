@@ -398,14 +398,15 @@ impl SharedInformerFactory {
 /// An informer of Kubernetes objects with the factory's options and the index by namespace.
 fn make(client: &Client, options: &Options, target: &Target) -> Arc<dyn Engine> {
     let resource = &target.resource;
-    let whole = |namespace: Option<&Arc<str>>| {
-        let source = KubeListerWatcher::packed_dynamic(client.clone(), resource.clone());
+    let source = |projection, namespace: Option<&Arc<str>>| {
+        let (client, of) = (client.clone(), resource.clone());
+        let source = match projection {
+            Projection::Whole => KubeListerWatcher::packed_dynamic(client, of),
+            Projection::Metadata => KubeListerWatcher::packed_metadata(client, of),
+        };
         options.restrict(source, resource, namespace)
     };
-    let metadata = |namespace: Option<&Arc<str>>| {
-        let source = KubeListerWatcher::packed_metadata(client.clone(), resource.clone());
-        options.restrict(source, resource, namespace)
-    };
+    let whole = |namespace: Option<&Arc<str>>| source(Projection::Whole, namespace);
     let name = versioned_name(resource);
     let human = resource_name(resource);
     let (sources, switches) = match options.projection(resource, target.projection) {
@@ -415,7 +416,7 @@ fn make(client: &Client, options: &Options, target: &Target) -> Arc<dyn Engine> 
             let several = options.namespaces_in(&target.scope).len() > 1;
             let sources = options.sources(&target.scope, |namespace| {
                 let switch = switches.add(namespace.filter(|_| several).cloned());
-                SwitchedSource::new(metadata(namespace), whole(namespace), switch)
+                SwitchedSource::new(source(Projection::Metadata, namespace), whole(namespace), switch)
             });
             (sources, Some(switches))
         }

@@ -5,7 +5,7 @@ mod common;
 
 use std::sync::Arc;
 
-use common::{config_map, factory, server, soon, synced, version};
+use common::{config_map, factory, server, soon, synced, until, version};
 use futures::StreamExt as _;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kinformer::{Added, AsyncEventHandler, Packed, PartId, Tombstone};
@@ -57,12 +57,7 @@ async fn an_asynchronous_handler_with_methods_receives_every_event() {
     server.update(config_map("default", "a", "2")).unwrap();
     let deleted = server.delete("v1", "ConfigMap", "default", "b").unwrap();
     maps.wait_for_until(PartId::ONLY, &version(&deleted), soon()).await.unwrap();
-    let all = async {
-        while received.lock().len() < 4 {
-            tokio::task::yield_now().await;
-        }
-    };
-    tokio::time::timeout_at(soon(), all).await.unwrap();
+    until(|| received.lock().len() >= 4).await.unwrap();
     assert_eq!(*received.lock(), ["1 +a", "3 +b", "4 =a", "5 -b"]);
     assert_eq!(registration.stats().panics, 1);
     tokio::time::timeout_at(soon(), registration.remove()).await.unwrap();

@@ -5,9 +5,8 @@ mod common;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
 
-use common::{builder, config_map, node, server, soon, synced, version, watches};
+use common::{builder, config_map, node, server, soon, synced, until, version, watches};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kinformer::{Event, LabelSelector, Packed, PartId, QueueKind, SharedInformerFactory};
 use kinformer_apiserver::ApiServer;
@@ -40,15 +39,6 @@ fn described(event: &Event<Packed<ConfigMap>>) -> String {
         Event::Deleted { tombstone, .. } => format!("-{}", tombstone.key()),
         _ => "?".to_owned(),
     }
-}
-
-async fn until(condition: impl Fn() -> bool) {
-    let waited = async {
-        while !condition() {
-            tokio::task::yield_now().await;
-        }
-    };
-    tokio::time::timeout(Duration::from_secs(60), waited).await.unwrap();
 }
 
 // contract: F-17
@@ -87,7 +77,7 @@ async fn several_namespaces_are_one_informer_with_a_part_for_each() {
     let last = server.delete("v1", "ConfigMap", "team-a", "map").unwrap();
     maps.wait_for_until(PartId::new(0), &version(&last), soon()).await.unwrap();
     assert!(maps.wait_for_until(("team-c", "map"), &version(&last), soon()).await.is_err());
-    until(|| events.lock().len() == 4).await;
+    until(|| events.lock().len() == 4).await.unwrap();
     events.lock()[..2].sort();
     assert_eq!(*events.lock(), ["+team-a/map true", "+team-b/map true", "=team-b/map", "-team-a/map"]);
     assert!(revisions.lock().is_sorted(), "one store: {revisions:?}");
@@ -112,12 +102,12 @@ async fn a_relist_of_one_namespace_delivers_nothing_of_the_others() {
     let replaces = |part: &kinformer::Part| part.reflector().statistics().replaces;
     let before = replaces(second);
     first.reflector().relist(kinformer_reflector::ApiError::expired("on purpose"));
-    until(|| replaces(first) == 2).await;
+    until(|| replaces(first) == 2).await.unwrap();
     let created = server.create(config_map("team-a", "new", "1")).unwrap();
     maps.wait_for_until(("team-a", "new"), &version(&created), soon()).await.unwrap();
     assert_eq!(keys(&maps), ["team-a/map", "team-a/new", "team-b/map"]);
     assert_eq!(replaces(second), before);
-    until(|| events.lock().len() == 3).await;
+    until(|| events.lock().len() == 3).await.unwrap();
     events.lock()[..2].sort();
     assert_eq!(*events.lock(), ["+team-a/map true", "+team-b/map true", "+team-a/new false"]);
     factory.shutdown().await.unwrap();

@@ -6,7 +6,7 @@ mod common;
 use std::sync::Arc;
 use std::time::Duration;
 
-use common::{builder, config_map, factory, server, soon, synced, version, watches};
+use common::{builder, config_map, factory, server, soon, synced, until, version, watches};
 use futures::StreamExt as _;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kinformer::{
@@ -113,13 +113,7 @@ async fn a_request_for_whole_objects_switches_the_informer_of_metadata() {
         let event = stream.next().await.unwrap();
         four.lock().push(described(&event));
         for received in &received {
-            let all = || received.lock().len() >= 4;
-            let waited = async {
-                while !all() {
-                    tokio::task::yield_now().await;
-                }
-            };
-            tokio::time::timeout(Duration::from_secs(60), waited).await.unwrap();
+            until(|| received.lock().len() >= 4).await.unwrap();
             received.lock()[..2].sort();
             assert_eq!(*received.lock(), ["+a", "+b", "=b", "-a"], "nothing is delivered again");
         }

@@ -3,6 +3,7 @@
 use std::any::type_name;
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use kinformer_core::{KnownObjects, Object, Parts, Transform};
@@ -10,13 +11,14 @@ use kinformer_delta_fifo::{Bound, DeltaFifo, Queue, RealFifo};
 use kinformer_processor::{InitialState, SharedProcessor};
 use kinformer_reflector::{Exchange, Failure, ReflectorOptions};
 use kinformer_store::{IndexFunction, Indexer, IndexerBuilder};
+use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 
 use crate::Error;
 use crate::apply::Apply;
 use crate::awaited::Awaited;
 use crate::controller::Controller;
-use crate::informer::{Built, SharedIndexInformer};
+use crate::informer::{Inner, SharedIndexInformer};
 use crate::latency::Latency;
 use crate::objects::Objects;
 use crate::parts::Sources;
@@ -313,21 +315,24 @@ impl<T: Object> SharedIndexInformerBuilder<T> {
         let options = options.take_due_resyncs(due);
         let controller =
             Controller::of(name.clone(), sources, queue.clone(), apply, options).exchange(exchange);
-        let built = Built {
+        let inner = Inner {
             name,
             resource,
             cluster,
             scope,
-            controller,
             indexer,
             queue,
             processor,
             latency,
+            parts: controller.parts(),
+            startable: Mutex::new(Some(controller)),
+            was_run: AtomicBool::new(false),
+            grace,
             synced,
             awaited,
-            grace,
+            stopped: CancellationToken::new(),
         };
-        Ok(SharedIndexInformer::from_built(built))
+        Ok(SharedIndexInformer { inner: Arc::new(inner) })
     }
 }
 

@@ -73,10 +73,13 @@ where
 /// Follows client-go 1.37 (`Controller`).
 pub struct Controller<T: Object, P> {
     name: Arc<str>,
-    reflectors: Vec<(Part, Reflector<T, PartSink<T>>)>,
+    reflectors: Vec<(Part, PartReflector<T>)>,
     queue: Arc<dyn Queue<T>>,
     process: P,
 }
+
+/// The reflector of one part.
+type PartReflector<T> = Reflector<T, PartSink<T>>;
 
 impl<T: Object, P: Process<T>> Controller<T, P> {
     /// A controller with the default options of the reflector. The name is for messages.
@@ -127,19 +130,18 @@ impl<T: Object, P: Process<T>> Controller<T, P> {
     /// Exchanges the objects of lists and watch-lists for identical ones that the consumer holds already: see
     /// [`Exchange`].
     #[must_use]
-    pub fn exchange(mut self, exchange: Exchange<T>) -> Self {
-        let each = |(part, reflector): (Part, Reflector<T, PartSink<T>>)| {
-            (part, reflector.exchange(exchange.clone()))
-        };
-        self.reflectors = self.reflectors.into_iter().map(each).collect();
-        self
+    pub fn exchange(self, exchange: Exchange<T>) -> Self {
+        self.each(|reflector| reflector.exchange(exchange.clone()))
     }
 
     /// Sets how often the reflectors look for due resyncs.
-    pub(crate) fn resync_period(mut self, period: Duration) -> Self {
-        let each =
-            |(part, reflector): (Part, Reflector<T, PartSink<T>>)| (part, reflector.resync_period(period));
-        self.reflectors = self.reflectors.into_iter().map(each).collect();
+    pub(crate) fn resync_period(self, period: Duration) -> Self {
+        self.each(|reflector| reflector.resync_period(period))
+    }
+
+    fn each(mut self, change: impl Fn(PartReflector<T>) -> PartReflector<T>) -> Self {
+        let changed = self.reflectors.into_iter().map(|(part, reflector)| (part, change(reflector)));
+        self.reflectors = changed.collect();
         self
     }
 

@@ -51,28 +51,12 @@ pub(crate) struct Inner<T: Object> {
     pub(crate) latency: Arc<Latency>,
     pub(crate) parts: Vec<Part>,
     /// What only a run needs, until there is one.
-    startable: Mutex<Option<Controller<T, Apply<T>>>>,
-    was_run: AtomicBool,
-    grace: Duration,
-    synced: CancellationToken,
-    awaited: Arc<Awaited<T>>,
-    pub(crate) stopped: CancellationToken,
-}
-
-/// What a builder gives.
-pub(crate) struct Built<T: Object> {
-    pub(crate) name: Arc<str>,
-    pub(crate) resource: Arc<str>,
-    pub(crate) cluster: Arc<str>,
-    pub(crate) scope: Arc<str>,
-    pub(crate) controller: Controller<T, Apply<T>>,
-    pub(crate) indexer: Arc<Indexer<T>>,
-    pub(crate) queue: Arc<dyn Queue<T>>,
-    pub(crate) processor: SharedProcessor<T>,
-    pub(crate) latency: Arc<Latency>,
+    pub(crate) startable: Mutex<Option<Controller<T, Apply<T>>>>,
+    pub(crate) was_run: AtomicBool,
+    pub(crate) grace: Duration,
     pub(crate) synced: CancellationToken,
     pub(crate) awaited: Arc<Awaited<T>>,
-    pub(crate) grace: Duration,
+    pub(crate) stopped: CancellationToken,
 }
 
 /// Where an informer is in its life. It goes through these once, in this order.
@@ -104,41 +88,6 @@ impl<T: Object> SharedIndexInformer<T> {
     /// As [`Self::builder`], of several sources, each of which brings a part of the objects.
     pub fn builder_of(sources: Sources<T>) -> SharedIndexInformerBuilder<T> {
         SharedIndexInformerBuilder::new(sources)
-    }
-
-    pub(crate) fn from_built(built: Built<T>) -> Self {
-        let Built {
-            name,
-            resource,
-            cluster,
-            scope,
-            controller,
-            indexer,
-            queue,
-            processor,
-            latency,
-            synced,
-            awaited,
-            grace,
-        } = built;
-        let inner = Inner {
-            name,
-            resource,
-            cluster,
-            scope,
-            indexer,
-            queue,
-            processor,
-            latency,
-            parts: controller.parts(),
-            startable: Mutex::new(Some(controller)),
-            was_run: AtomicBool::new(false),
-            grace,
-            synced,
-            awaited,
-            stopped: CancellationToken::new(),
-        };
-        Self { inner: Arc::new(inner) }
     }
 
     /// Its name.

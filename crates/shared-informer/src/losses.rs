@@ -22,6 +22,10 @@ impl Batch {
             ends_lists: popped.versions().iter().filter_map(ended).collect(),
         }
     }
+
+    fn ends(&self, part: PartId) -> bool {
+        self.ends_lists.contains(&part)
+    }
 }
 
 /// Whether something is missing because its batch was lost. A batch may hold objects of all parts that have listed, so
@@ -87,11 +91,5 @@ impl Loss {
     /// Whether a whole list of the part ends with this batch.
     fn is_replaced_by(&self, batch: &Batch, part: PartId) -> bool {
         batch.ends(part) && !self.in_list
-    }
-}
-
-impl Batch {
-    fn ends(&self, part: PartId) -> bool {
-        self.ends_lists.contains(&part)
     }
 }

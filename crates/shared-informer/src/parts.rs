@@ -3,9 +3,9 @@
 use std::fmt;
 use std::sync::Arc;
 
-use kinformer_core::internal::ask;
+use kinformer_core::internal::{ask, readable_key};
 use kinformer_core::{
-    ByNamespace, Delta, Deltas, Error, Object, ObjectKey, PartId, Partition, Parts, ReadyFuture, Report, Sink,
+    ByNamespace, Delta, Deltas, Error, Object, PartId, Partition, Parts, ReadyFuture, Report, Sink,
 };
 use kinformer_delta_fifo::Queue;
 use kinformer_reflector::{ListerWatcher, ReflectorHandle};
@@ -131,8 +131,7 @@ impl<T: Object> PartSink<T> {
     }
 
     fn other_part(&self, object: &Arc<T>) -> Error {
-        let key = ask(|| ObjectKey::try_from(object.key())).ok().and_then(Result::ok);
-        Error::OtherPart { key, part: Some(self.part) }
+        Error::OtherPart { key: readable_key(|| object.key()), part: Some(self.part) }
     }
 
     /// Names the part in lists and bookmarks, and takes out what is not of it. Gives the position in the operation of each
@@ -165,12 +164,13 @@ impl<T: Object> PartSink<T> {
                     let mut at = start;
                     list.objects.retain(|object| {
                         let error = self.foreign(object);
+                        let is_kept = error.is_none();
                         match error {
                             Some(error) => report.push(at, error),
                             None => positions.push(at),
                         }
                         at += 1;
-                        positions.last() == Some(&(at - 1))
+                        is_kept
                     });
                 }
                 Delta::Bookmark { part, .. } => {

@@ -6,7 +6,7 @@ use std::iter;
 use std::sync::Arc;
 use std::task::Poll;
 
-use kinformer_core::internal::{ask, contain};
+use kinformer_core::internal::{contain, readable_key};
 use kinformer_core::{KeyRef, KnownObjects, Object, ObjectKey, Versions};
 
 use crate::Error;
@@ -93,7 +93,7 @@ impl<T: Object> Snapshot<T> {
         let mut keys = Vec::with_capacity(self.len());
         // What is stored has a valid key.
         for object in self.iter() {
-            keys.extend(ask(|| ObjectKey::try_from(object.key())).ok().and_then(Result::ok));
+            keys.extend(readable_key(|| object.key()));
         }
         keys
     }

@@ -3,7 +3,7 @@
 use std::cmp::Ordering;
 use std::sync::Arc;
 
-use kinformer_core::internal::ask;
+use kinformer_core::internal::{ask, readable_key};
 use kinformer_core::{
     BoxError, Change, Delta, Deltas, Error, KeyRef, Object, ObjectKey, PartId, Parts, Replacement, Report,
     ResourceVersion, Tombstone, VersionUpdate, VersionUpdates,
@@ -522,9 +522,4 @@ pub(crate) fn panicked<T: Object>(object: Arc<T>, source: BoxError) -> Error {
     let key = readable_key(|| object.key());
     discard(object);
     Error::Accessor { key, source }
-}
-
-/// The key of an object of which it is known that some accessor panics.
-fn readable_key<'a>(key: impl Fn() -> KeyRef<'a>) -> Option<ObjectKey> {
-    ask(|| ObjectKey::try_from(key()).ok()).ok().flatten()
 }

@@ -6,7 +6,7 @@ use e2e::{ControlPlane, Options};
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace, ServiceAccount};
 use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding, Role, RoleBinding};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use kinformer::{Backoff, Phase, SharedInformerFactory};
+use kinformer::{Backoff, Phase, ReflectorOptions, SharedInformerFactory};
 use kube_client::api::{Api, DeleteParams, PostParams};
 use kube_client::config::AuthInfo;
 use kube_client::{Client, Config};
@@ -29,16 +29,18 @@ struct Visitor {
     problems: Problems,
 }
 
+/// The server judges a watch when it begins: so each begins anew before long.
+fn begins_anew(options: ReflectorOptions) -> ReflectorOptions {
+    let backoff = Backoff::exponential(Duration::from_millis(50), Duration::from_millis(500));
+    reading(options).backoff(backoff).min_watch_timeout_unbounded(Duration::from_secs(1))
+}
+
 impl Visitor {
     fn start(config: Config) -> Self {
         let problems = Problems::default();
-        // The server judges a watch when it begins: so each begins anew before long.
         let factory = factory(kinformer::client(config).unwrap())
             .namespace(NAMESPACE)
-            .reflector(|options| {
-                let backoff = Backoff::exponential(Duration::from_millis(50), Duration::from_millis(500));
-                reading(options).backoff(backoff).min_watch_timeout_unbounded(Duration::from_secs(1))
-            })
+            .reflector(begins_anew)
             .on_error(problems.hook())
             .build();
         let informer = kept!(factory.core().v1().config_maps());
@@ -90,13 +92,17 @@ async fn of_user(control_plane: &ControlPlane, token: &str) -> Config {
     config
 }
 
+/// A role, of one namespace or of all, that reads the objects.
+fn reader() -> serde_json::Value {
+    json!({"metadata": {"name": "reader"}, "rules": [
+        {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["list", "watch"]},
+    ]})
+}
+
 /// Lets everybody of these subjects read the objects.
 async fn allow(client: &Client, subject: serde_json::Value) {
-    let role = json!({"metadata": {"name": "reader"}, "rules": [
-        {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["list", "watch"]},
-    ]});
     let roles: Api<Role> = Api::namespaced(client.clone(), NAMESPACE);
-    roles.create(&PostParams::default(), &serde_json::from_value(role).unwrap()).await.unwrap();
+    roles.create(&PostParams::default(), &serde_json::from_value(reader()).unwrap()).await.unwrap();
     let binding = json!({
         "metadata": {"name": "reader"},
         "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "reader"},
@@ -153,10 +159,7 @@ async fn one_of_two_namespaces_is_forbidden() {
     let problems = Problems::default();
     let factory = factory(kinformer::client(of_user(&control_plane, "nobody-token").await).unwrap())
         .namespaces([NAMESPACE, "closed"])
-        .reflector(|options| {
-            let backoff = Backoff::exponential(Duration::from_millis(50), Duration::from_millis(500));
-            reading(options).backoff(backoff).min_watch_timeout_unbounded(Duration::from_secs(1))
-        })
+        .reflector(begins_anew)
         .on_error(problems.hook())
         .build();
     let informer = kept!(factory.core().v1().config_maps());
@@ -173,11 +176,8 @@ async fn one_of_two_namespaces_is_forbidden() {
     assert!(why.contains("no list yet of closed") && why.contains("403 (Forbidden)"), "{why}");
 
     // Allowed everywhere.
-    let role = json!({"metadata": {"name": "reader"}, "rules": [
-        {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["list", "watch"]},
-    ]});
     let roles: Api<ClusterRole> = Api::all(client.clone());
-    roles.create(&PostParams::default(), &serde_json::from_value(role).unwrap()).await.unwrap();
+    roles.create(&PostParams::default(), &serde_json::from_value(reader()).unwrap()).await.unwrap();
     let binding = json!({
         "metadata": {"name": "reader"},
         "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "reader"},

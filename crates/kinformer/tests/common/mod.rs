@@ -15,6 +15,7 @@ use kinformer::{Decode, SharedInformerFactory, SharedInformerFactoryBuilder};
 use kinformer_apiserver::ApiServer;
 use serde_json::{Value, json};
 use tokio::time::Instant;
+use tokio::time::error::Elapsed;
 
 pub async fn server() -> ApiServer {
     ApiServer::builder().start().await.unwrap()
@@ -62,14 +63,19 @@ pub async fn synced(factory: &SharedInformerFactory) {
     factory.wait_for_cache_sync_until(soon()).await.into_result().unwrap();
 }
 
-/// Until the server has so many open watches.
-pub async fn watches(server: &ApiServer, expected: u64) {
-    let waited = tokio::time::timeout(Duration::from_secs(60), async {
-        while server.stats().open_watches != expected {
+/// Until this is true.
+pub async fn until(condition: impl Fn() -> bool) -> Result<(), Elapsed> {
+    let waited = async {
+        while !condition() {
             tokio::task::yield_now().await;
         }
-    });
-    waited.await.unwrap_or_else(|_| {
+    };
+    tokio::time::timeout_at(soon(), waited).await
+}
+
+/// Until the server has so many open watches.
+pub async fn watches(server: &ApiServer, expected: u64) {
+    until(|| server.stats().open_watches == expected).await.unwrap_or_else(|_| {
         panic!("{} watches are open, not {expected}", server.stats().open_watches);
     });
 }
@@ -77,10 +83,7 @@ pub async fn watches(server: &ApiServer, expected: u64) {
 /// Until none of the tasks that were made since is left.
 pub async fn tasks(expected: usize) {
     let alive = || tokio::runtime::Handle::current().metrics().num_alive_tasks();
-    let waited = tokio::time::timeout(Duration::from_secs(60), async {
-        while alive() > expected {
-            tokio::task::yield_now().await;
-        }
-    });
-    waited.await.unwrap_or_else(|_| panic!("{} tasks are alive, not {expected}", alive()));
+    until(|| alive() <= expected)
+        .await
+        .unwrap_or_else(|_| panic!("{} tasks are alive, not {expected}", alive()));
 }
