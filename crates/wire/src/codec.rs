@@ -1,11 +1,15 @@
 //! The encodings. What depends on one is in the folder of its [`Codec`]; all else asks the codec.
 
+use std::borrow::Cow;
 use std::fmt;
 
 use serde::Deserialize;
-use serde::de::DeserializeSeed;
+use serde::de::{DeserializeSeed, Expected};
 
+use crate::decode::{At, Fault, ReadContainer, ReadValue, Run, Text, Token, Trail};
 use crate::dropped::Dropped;
+use crate::json::Within;
+use crate::limits::Limits;
 use crate::{Error, Identity, ListEnvelope, ManagedFields, RawEvent, TypeMeta};
 
 /// Everything that depends on the encoding of an answer. A value is what is known of the objects of one kind.
@@ -17,6 +21,8 @@ pub(crate) trait Codec: Clone + fmt::Debug {
     type Watch: DecodeWatch;
     /// What is looked up once for a [`FieldPath`](crate::FieldPath).
     type Resolved: Clone + Default + Send + Sync;
+    /// Where a field was found.
+    type Found<'de>;
 
     /// For objects of this kind; none if this encoding of the kind is not known.
     fn of_kind(api_version: &str, kind: &str) -> Option<Self>;
@@ -33,19 +39,20 @@ pub(crate) trait Codec: Clone + fmt::Debug {
     /// The object with its version and kind, if it is the bytes that have them.
     fn with_types(object: &[u8], types: TypeMeta<'_>) -> Option<Vec<u8>>;
 
-    /// Decodes an object; says how many of its fields were skipped because they are not known.
-    fn decode<'de, S: DeserializeSeed<'de>>(
-        &self,
-        object: &'de [u8],
-        seed: S,
-    ) -> Result<(S::Value, u64), Error>;
+    /// An object, to be decoded.
+    fn value<'a, 'de>(&'a self, at: At<'a, 'de>, object: &'de [u8]) -> AnyValue<'a, 'de>;
 
-    /// Decodes one field, if the object has it and it is not null.
-    fn decode_field<'de, K: Deserialize<'de>>(
-        &self,
-        object: &'de [u8],
-        path: Path<'_, Self>,
-    ) -> Result<Option<K>, Error>;
+    /// Goes to a field of an object, as far as that can be done without decoding.
+    fn find<'de>(&self, object: &'de [u8], path: Path<'_, Self>) -> Result<Option<Self::Found<'de>>, Fault>;
+
+    /// What was found, to be decoded.
+    fn found<'a, 'de>(&'a self, at: At<'a, 'de>, found: &'a mut Self::Found<'de>) -> Found<'a, 'de>;
+
+    /// Whether nothing that was found has a place of its own.
+    fn is_plain(found: &Self::Found<'_>) -> bool;
+
+    /// The error, when an object or a field of it does not decode.
+    fn failure(&self, run: &Run<'_, '_>, fault: Fault, path: &[Box<str>], object: &[u8]) -> Error;
 
     /// The object without these fields; adds to `dropped` the numbers of the paths to fields that it had.
     fn drop_fields(
@@ -66,6 +73,12 @@ pub(crate) trait Codec: Clone + fmt::Debug {
 pub(crate) struct Path<'a, C: Codec> {
     pub(crate) names: &'a [Box<str>],
     pub(crate) resolved: &'a C::Resolved,
+}
+
+/// A value, and how many names of the path lead on from it.
+pub(crate) struct Found<'a, 'de> {
+    pub(crate) value: AnyValue<'a, 'de>,
+    pub(crate) names: usize,
 }
 
 /// See [`ListDecoder`](crate::ListDecoder).
@@ -180,28 +193,41 @@ macro_rules! codecs {
                 }
             }
 
-            #[inline]
-            pub(crate) fn decode<'de, S: DeserializeSeed<'de>>(
-                &self,
-                object: &'de [u8],
-                seed: S,
-            ) -> Result<(S::Value, u64), Error> {
+            #[inline(never)]
+            fn value<'a, 'de>(&'a self, at: At<'a, 'de>, object: &'de [u8]) -> AnyValue<'a, 'de> {
                 match self {
-                    $(Self::$name(codec) => codec.decode(object, seed),)+
+                    $(Self::$name(codec) => codec.value(at, object),)+
                 }
             }
 
-            #[inline]
-            pub(crate) fn decode_field<'de, K: Deserialize<'de>>(
+            #[inline(never)]
+            fn find<'de>(
                 &self,
                 object: &'de [u8],
                 names: &[Box<str>],
                 resolved: &AnyResolved,
-            ) -> Result<Option<K>, Error> {
+            ) -> Result<Option<AnyFound<'de>>, Fault> {
                 match self {
                     $(Self::$name(codec) => {
-                        codec.decode_field(object, Path { names, resolved: &resolved.$folder })
+                        let found = codec.find(object, Path { names, resolved: &resolved.$folder })?;
+                        Ok(found.map(AnyFound::$name))
                     })+
+                }
+            }
+
+            #[inline(never)]
+            fn found<'a, 'de>(&'a self, at: At<'a, 'de>, found: &'a mut AnyFound<'de>) -> Option<Found<'a, 'de>> {
+                match (self, found) {
+                    $((Self::$name(codec), AnyFound::$name(found)) => Some(codec.found(at, found)),)+
+                    _ => None,
+                }
+            }
+
+            #[cold]
+            #[inline(never)]
+            fn failure(&self, run: &Run<'_, '_>, fault: Fault, path: &[Box<str>], object: &[u8]) -> Error {
+                match self {
+                    $(Self::$name(codec) => codec.failure(run, fault, path, object),)+
                 }
             }
 
@@ -216,6 +242,109 @@ macro_rules! codecs {
                         let paths = paths.iter().map(|(names, resolved)| Path { names, resolved: &resolved.$folder });
                         codec.drop_fields(object, &paths.collect::<Vec<_>>(), dropped)
                     })+
+                }
+            }
+        }
+
+        /// Where a field was found.
+        enum AnyFound<'de> {
+            $($name(<crate::$folder::$name as Codec>::Found<'de>),)+
+        }
+
+        impl AnyFound<'_> {
+            fn is_plain(&self) -> bool {
+                match self {
+                    $(Self::$name(found) => <crate::$folder::$name as Codec>::is_plain(found),)+
+                }
+            }
+        }
+
+        /// A value in any encoding.
+        pub(crate) enum AnyValue<'a, 'de> {
+            $($name(crate::$folder::Value<'a, 'de>),)+
+        }
+
+        impl<'a, 'de> ReadValue<'a, 'de> for AnyValue<'a, 'de> {
+            #[inline(never)]
+            fn take_null(&mut self) -> Result<bool, Fault> {
+                match self {
+                    $(Self::$name(value) => value.take_null(),)+
+                }
+            }
+
+            #[inline(never)]
+            fn token(self, size: usize) -> Result<Token<'a, 'de>, Fault> {
+                match self {
+                    $(Self::$name(value) => value.token(size),)+
+                }
+            }
+
+            #[inline(never)]
+            fn text(self, expected: &dyn Expected) -> Result<Text<'de>, Fault> {
+                match self {
+                    $(Self::$name(value) => value.text(expected),)+
+                }
+            }
+
+            #[inline(never)]
+            fn skip(self) -> Result<(), Fault> {
+                match self {
+                    $(Self::$name(value) => value.skip(),)+
+                }
+            }
+
+            fn raw_json(self) -> Result<Option<&'de str>, Fault> {
+                match self {
+                    $(Self::$name(value) => value.raw_json(),)+
+                }
+            }
+        }
+
+        /// What is in a value in any encoding.
+        pub(crate) enum AnyContainer<'a, 'de> {
+            $($name(crate::$folder::Container<'a, 'de>),)+
+        }
+
+        impl<'a, 'de> ReadContainer<'a, 'de> for AnyContainer<'a, 'de> {
+            #[inline]
+            fn is_list(&self) -> bool {
+                match self {
+                    $(Self::$name(container) => container.is_list(),)+
+                }
+            }
+
+            #[inline]
+            fn count(&self) -> Option<usize> {
+                match self {
+                    $(Self::$name(container) => container.count(),)+
+                }
+            }
+
+            #[inline]
+            fn next_key(&mut self, at: At<'_, 'de>) -> Result<Option<Cow<'de, str>>, Fault> {
+                match self {
+                    $(Self::$name(container) => container.next_key(at),)+
+                }
+            }
+
+            #[inline]
+            fn value<'v>(&'v mut self, at: At<'v, 'de>) -> Result<AnyValue<'v, 'de>, Fault> {
+                match self {
+                    $(Self::$name(container) => container.value(at),)+
+                }
+            }
+
+            #[inline]
+            fn next_element<'v>(&'v mut self, at: At<'v, 'de>) -> Result<Option<AnyValue<'v, 'de>>, Fault> {
+                match self {
+                    $(Self::$name(container) => container.next_element(at),)+
+                }
+            }
+
+            #[inline]
+            fn end(&mut self, at: At<'_, 'de>) -> Result<(), Fault> {
+                match self {
+                    $(Self::$name(container) => container.end(at),)+
                 }
             }
         }
@@ -277,6 +406,46 @@ codecs! {
     Json in json;
     /// Built-in kinds have it; it is a third of the work for the server, and for us.
     Protobuf in protobuf;
+}
+
+impl AnyCodec {
+    /// Decodes an object; says how many of its fields were skipped because they are not known.
+    pub(crate) fn decode<'de, S: DeserializeSeed<'de>>(
+        &self,
+        object: &'de [u8],
+        seed: S,
+    ) -> Result<(S::Value, u64), Error> {
+        let (trail, limits) = (Trail::new(), Limits::of(object.len()));
+        let run = Run::new(&trail, &limits);
+        match seed.deserialize(self.value(At::outermost(&run, size_of::<S::Value>()), object)) {
+            Ok(decoded) => Ok((decoded, run.unknown())),
+            Err(fault) => Err(self.failure(&run, fault, &[], object)),
+        }
+    }
+
+    /// Decodes one field, if the object has it and it is not null.
+    pub(crate) fn decode_field<'de, K: Deserialize<'de>>(
+        &self,
+        object: &'de [u8],
+        names: &[Box<str>],
+        resolved: &AnyResolved,
+    ) -> Result<Option<K>, Error> {
+        let limits = Limits::of(object.len());
+        let decode = |run: &Run<'_, 'de>, mut found: AnyFound<'de>| {
+            let Some(found) = self.found(At::outermost(run, size_of::<K>()), &mut found) else {
+                return Ok(None);
+            };
+            let led = names.len().saturating_sub(found.names);
+            let decoded = Within::new(names.get(led..).unwrap_or_default()).deserialize(found.value);
+            decoded.map_err(|fault| self.failure(run, fault, names, object))
+        };
+        match self.find(object, names, resolved) {
+            Ok(None) => Ok(None),
+            Ok(Some(found)) if found.is_plain() => decode(&Run::without_trail(&limits), found),
+            Ok(Some(found)) => decode(&Run::new(&Trail::new(), &limits), found),
+            Err(fault) => Err(self.failure(&Run::without_trail(&limits), fault, names, object)),
+        }
+    }
 }
 
 impl Encoding {

@@ -77,6 +77,7 @@
 //! ```
 
 mod codec;
+mod decode;
 mod dropped;
 mod error;
 mod field_path;

@@ -2,25 +2,23 @@
 
 mod drop_fields;
 mod field;
-mod guarded;
 mod identity;
 mod list;
 mod same;
 mod scan;
+mod text;
 mod types;
+mod value;
 mod watch;
 
-use serde::Deserialize;
-use serde::de::DeserializeSeed;
-
-use crate::codec::{Codec, Path};
+use crate::codec::{AnyValue, Codec, Found, Path};
+use crate::decode::{At, Fault, Run};
 use crate::dropped::Dropped;
-use crate::limits::{Exceeded, Limits, Place};
 use crate::{Error, Identity, TypeMeta};
 
 pub(crate) use drop_fields::drop_fields_of_value;
 pub(crate) use field::Within;
-pub(crate) use guarded::Guarded;
+pub(crate) use value::{Container, Value};
 
 const OBJECT: &str = "an object";
 
@@ -34,6 +32,7 @@ impl Codec for Json {
     type List = list::ListDecoder;
     type Watch = watch::WatchDecoder;
     type Resolved = ();
+    type Found<'de> = (&'de [u8], usize);
 
     fn of_kind(_: &str, _: &str) -> Option<Self> {
         Some(Self)
@@ -55,22 +54,27 @@ impl Codec for Json {
         types::with_types(object, types)
     }
 
-    #[inline]
-    fn decode<'de, S: DeserializeSeed<'de>>(
-        &self,
-        object: &'de [u8],
-        seed: S,
-    ) -> Result<(S::Value, u64), Error> {
-        decode(object, seed).map(|decoded| (decoded, 0))
+    fn value<'a, 'de>(&'a self, at: At<'a, 'de>, object: &'de [u8]) -> AnyValue<'a, 'de> {
+        AnyValue::Json(Value::of(at, object))
     }
 
-    #[inline]
-    fn decode_field<'de, K: Deserialize<'de>>(
-        &self,
-        object: &'de [u8],
-        path: Path<'_, Self>,
-    ) -> Result<Option<K>, Error> {
-        decode(object, Within::new(path.names))
+    /// The whole object, all of which is looked at.
+    fn find<'de>(&self, object: &'de [u8], path: Path<'_, Self>) -> Result<Option<Self::Found<'de>>, Fault> {
+        Ok(Some((object, path.names.len())))
+    }
+
+    fn found<'a, 'de>(&'a self, at: At<'a, 'de>, found: &'a mut Self::Found<'de>) -> Found<'a, 'de> {
+        Found { value: self.value(at, found.0), names: found.1 }
+    }
+
+    fn is_plain(_: &Self::Found<'_>) -> bool {
+        true
+    }
+
+    #[cold]
+    fn failure(&self, run: &Run<'_, '_>, fault: Fault, _: &[Box<str>], object: &[u8]) -> Error {
+        let limit = run.limits.error(OBJECT, || Self::identify(object).key);
+        limit.unwrap_or_else(|| Error::malformed(OBJECT, run.with_position(&fault), object))
     }
 
     fn drop_fields(
@@ -89,26 +93,4 @@ impl Codec for Json {
     fn has_same_content(a: &[u8], b: &[u8]) -> Option<bool> {
         same::has_same_bytes(a, b).then_some(true)
     }
-}
-
-fn decode<'de, S: DeserializeSeed<'de>>(object: &'de [u8], seed: S) -> Result<S::Value, Error> {
-    let limits = Limits::of(object.len());
-    let mut json = serde_json::Deserializer::from_slice(object);
-    let place = Place::outermost(size_of::<S::Value>());
-    let decoded = seed.deserialize(Guarded::new(&mut json, &limits, place));
-    decoded.and_then(|decoded| json.end().map(|()| decoded)).map_err(|error| failure(&limits, &error, object))
-}
-
-#[cold]
-fn failure(limits: &Limits, error: &serde_json::Error, object: &[u8]) -> Error {
-    if is_too_deep(error) {
-        _ = limits.exceeded::<()>(Exceeded::Depth);
-    }
-    let limit = limits.error(OBJECT, || Json::identify(object).key);
-    limit.unwrap_or_else(|| Error::malformed(OBJECT, error, object))
-}
-
-/// serde_json has a limit of its own, which it says only in words.
-pub(crate) fn is_too_deep(error: &serde_json::Error) -> bool {
-    error.is_syntax() && error.to_string().starts_with("recursion limit exceeded")
 }

@@ -1,27 +1,22 @@
 //! The members of messages and maps, and the entries of lists.
 
-use std::cell::Cell;
-
-use serde::de::value::BorrowedStrDeserializer;
-use serde::de::{DeserializeSeed, MapAccess, SeqAccess};
+use std::borrow::Cow;
 
 use super::reader::{ProtobufProblem, Raw, field, field_if, is_zero, number, tag, value};
-use super::run::{At, Fault, Run, expected};
-use super::schema::{Card, Field, Kind, Rule, Shape, message};
+use super::schema::{Card, Field, Kind, Rule, Schema, Shape, message};
 use super::value::Value;
-use crate::limits::{Growth, Target};
+use crate::codec::AnyValue;
+use crate::decode::{At, Fault, ReadContainer, Run};
 
-/// The members of a message, or of a map; one type for both, so that visitors are compiled once.
-pub(super) struct Access<'a, 'de> {
-    at: At<'a>,
-    members: Members<'a, 'de>,
-    growth: Growth,
-    /// How large the last key is.
-    key: usize,
-}
-
-enum Members<'a, 'de> {
+/// The members of an object, a message or a map, or the entries of a list.
+pub(crate) enum Container<'a, 'de> {
     Message(Fields<'de>),
+    /// An object, which says its version and kind in JSON and not in its message.
+    Object {
+        fields: Fields<'de>,
+        schema: &'a Schema,
+        said: Said,
+    },
     Map {
         first: Option<Raw<'de>>,
         more: &'a mut &'de [u8],
@@ -30,10 +25,20 @@ enum Members<'a, 'de> {
         /// Of the key that was given last.
         value: Raw<'de>,
     },
+    List(Entries<'a, 'de>),
+}
+
+/// Up to where it was given what is not in the message of an object.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Said {
+    Nothing,
+    Version,
+    Kind,
+    Message,
 }
 
 /// The fields of a message that are left.
-struct Fields<'de> {
+pub(crate) struct Fields<'de> {
     /// From the value on of a field whose key was given, else from the next field on.
     rest: &'de [u8],
     /// From the last that was known.
@@ -52,7 +57,7 @@ impl<'de> Fields<'de> {
 
     /// Goes to the value of the next field that JSON has.
     #[inline]
-    fn next(&mut self, run: &Run<'_>) -> Result<Option<&'static Field>, Fault> {
+    fn next(&mut self, run: &Run<'_, '_>) -> Result<Option<&'static Field>, Fault> {
         loop {
             if self.rest.is_empty() {
                 let Some(around) = self.around.take() else { return Ok(None) };
@@ -105,29 +110,87 @@ impl Fields<'_> {
     }
 }
 
-impl<'a, 'de> Access<'a, 'de> {
-    /// Not inlined: in every type that is decoded it would be a third of the code.
-    #[inline(never)]
-    pub(super) fn of(value: Value<'a, 'de>, size: usize, target: Target) -> Result<Self, Fault> {
-        let Value { at, shape, raw, number, more } = value;
-        let at = at.enter(size)?;
-        let members = match (shape.card, shape.kind, more) {
-            (Card::One, Kind::Message, _) => Members::Message(Fields::new(raw.bytes()?, shape.message)),
-            (Card::Map, _, Some(more)) => {
-                let shape = Shape { card: Card::One, ..shape };
-                Members::Map { first: Some(raw), more, number: u32::from(number), shape, value: raw }
+impl<'de> Fields<'de> {
+    /// The value of the field to which it went, which is on this level.
+    #[inline]
+    fn value<'v>(&'v mut self, at: At<'v, 'de>) -> Result<Value<'v, 'de>, Fault> {
+        let field = self.fields.first().ok_or_else(|| Fault::new("a value without a key"))?;
+        at.run.within(at.level, field);
+        // Read here and not with the key, because what was written to memory just before is slow to read.
+        let raw = value(&mut self.rest, self.wire_type)?;
+        let more = (field.shape.card != Card::One).then_some(&mut self.rest);
+        Ok(Value { number: field.number, more, ..Value::new(at.deeper(), field.shape, raw) })
+    }
+}
+
+impl Said {
+    /// What is given next, of what objects of that kind say.
+    fn next(self, schema: &Schema) -> Self {
+        match self {
+            Self::Nothing if schema.says.api_version => Self::Version,
+            Self::Nothing | Self::Version if schema.says.kind => Self::Kind,
+            _ => Self::Message,
+        }
+    }
+}
+
+impl<'a, 'de> Container<'a, 'de> {
+    pub(super) fn of(value: Value<'a, 'de>) -> Result<Self, Fault> {
+        let (schema, Value { shape, raw, number, more, .. }) = (value.schema, value);
+        let of_one = Shape { card: Card::One, ..shape };
+        let number = u32::from(number);
+        match (shape.card, shape.kind, more) {
+            (Card::One, Kind::Message, _) => {
+                let fields = Fields::new(raw.bytes()?, shape.message);
+                Ok(match schema {
+                    Some(schema) => Self::Object { fields, schema, said: Said::Nothing },
+                    None => Self::Message(fields),
+                })
             }
-            _ => return Err(expected("an object")),
-        };
-        Ok(Self { at, members, growth: Growth::new(target), key: 0 })
+            (Card::Map, _, Some(more)) => {
+                Ok(Self::Map { first: Some(raw), more, number, shape: of_one, value: raw })
+            }
+            (Card::Repeated, _, more) => {
+                Ok(Self::List(Entries { first: Some(raw), more, ..Entries::within(of_one, number, &[]) }))
+            }
+            _ => Ok(Self::within(Shape::new(Card::One, Kind::Text, 0), 1, raw.bytes()?)),
+        }
     }
 
-    #[inline(never)]
-    pub(super) fn next_key(&mut self) -> Result<Option<&'de str>, Fault> {
-        self.at.run.between(self.at.level);
-        match &mut self.members {
-            Members::Message(fields) => Ok(fields.next(self.at.run)?.map(|field| field.name.text())),
-            Members::Map { first, more, number, shape, value } => {
+    /// A list with all its entries in bytes of its own.
+    pub(super) fn within(shape: Shape, number: u32, own: &'de [u8]) -> Self {
+        Self::List(Entries::within(shape, number, own))
+    }
+}
+
+impl<'a, 'de> ReadContainer<'a, 'de> for Container<'a, 'de> {
+    #[inline]
+    fn is_list(&self) -> bool {
+        matches!(self, Self::List(_))
+    }
+
+    /// Exact, so that a list is allocated once and has no slack.
+    fn count(&self) -> Option<usize> {
+        match self {
+            Self::List(entries) => Some(entries.count()),
+            _ => None,
+        }
+    }
+
+    #[inline]
+    fn next_key(&mut self, at: At<'_, 'de>) -> Result<Option<Cow<'de, str>>, Fault> {
+        at.run.between(at.level);
+        match self {
+            Self::Message(fields) => Ok(fields.next(at.run)?.map(|field| field.name.text().into())),
+            Self::Object { fields, schema, said } => {
+                *said = said.next(schema);
+                match said {
+                    Said::Version => Ok(Some("apiVersion".into())),
+                    Said::Kind => Ok(Some("kind".into())),
+                    _ => Ok(fields.next(at.run)?.map(|field| field.name.text().into())),
+                }
+            }
+            Self::Map { first, more, number, shape, value } => {
                 let entry = match first.take() {
                     Some(raw) => Some(raw),
                     None => field_if(more, *number)?,
@@ -135,31 +198,41 @@ impl<'a, 'de> Access<'a, 'de> {
                 let Some(entry) = entry else { return Ok(None) };
                 let (key, raw) = map_entry(entry, shape.kind)?;
                 *value = raw;
-                Ok(Some(key))
+                Ok(Some(key.into()))
             }
+            Self::List(_) => Ok(None),
         }
     }
 
-    /// The value of the key that was given last, of which something of that size is built.
-    #[inline(never)]
-    pub(super) fn next_value(&mut self, size: usize) -> Result<Value<'_, 'de>, Fault> {
-        let At { run, level, place } = self.at;
-        self.growth.entry(run.limits, self.key.saturating_add(size))?;
-        let at = At { run, level: level + 1, place: place.within(size) };
-        match &mut self.members {
-            Members::Message(fields) => {
-                let field = fields.fields.first().ok_or_else(|| expected("a key"))?;
-                run.within(level, field);
-                // Read here and not with the key, because what was written to memory just before is slow to read.
-                let raw = value(&mut fields.rest, fields.wire_type)?;
-                let more = (field.shape.card != Card::One).then_some(&mut fields.rest);
-                Ok(Value { at, shape: field.shape, raw, number: field.number, more })
+    #[inline]
+    fn value<'v>(&'v mut self, at: At<'v, 'de>) -> Result<AnyValue<'v, 'de>, Fault> {
+        let value = match self {
+            Self::Message(fields) => fields.value(at)?,
+            Self::Object { fields, schema, said } => match said {
+                Said::Version => Value::text(at, schema.api_version),
+                Said::Kind => Value::text(at, schema.kind),
+                _ => fields.value(at)?,
+            },
+            Self::Map { shape, value, .. } => {
+                at.run.within_entry(at.level);
+                Value::new(at.deeper(), *shape, *value)
             }
-            Members::Map { shape, value, .. } => {
-                run.within_entry(level);
-                Ok(Value { at, shape: *shape, raw: *value, number: 0, more: None })
-            }
-        }
+            Self::List(_) => return Err(Fault::new("a value without a key")),
+        };
+        Ok(AnyValue::Protobuf(value))
+    }
+
+    #[inline]
+    fn next_element<'v>(&'v mut self, at: At<'v, 'de>) -> Result<Option<AnyValue<'v, 'de>>, Fault> {
+        let Self::List(entries) = self else { return Ok(None) };
+        at.run.next_place(at.level);
+        Ok(entries.next()?.map(|raw| AnyValue::Protobuf(Value::new(at, entries.shape, raw))))
+    }
+
+    /// It was known from the beginning where it ends.
+    #[inline]
+    fn end(&mut self, _: At<'_, 'de>) -> Result<(), Fault> {
+        Ok(())
     }
 }
 
@@ -183,31 +256,8 @@ pub(super) fn map_entry(entry: Raw<'_>, kind: Kind) -> Result<(&str, Raw<'_>), F
     Ok((key, value))
 }
 
-impl<'de> MapAccess<'de> for Access<'_, 'de> {
-    type Error = Fault;
-
-    #[inline]
-    fn next_key_seed<K: DeserializeSeed<'de>>(&mut self, seed: K) -> Result<Option<K::Value>, Fault> {
-        self.key = size_of::<K::Value>();
-        self.growth.key(self.at.run.limits, self.key)?;
-        match self.next_key()? {
-            Some(key) => seed.deserialize(BorrowedStrDeserializer::new(key)).map(Some),
-            None => Ok(None),
-        }
-    }
-
-    #[inline]
-    fn next_value_seed<T: DeserializeSeed<'de>>(&mut self, seed: T) -> Result<T::Value, Fault> {
-        seed.deserialize(self.next_value(size_of::<T::Value>())?)
-    }
-}
-
 /// The entries of a list.
-pub(super) struct Entries<'a, 'de> {
-    at: At<'a>,
-    growth: Growth,
-    /// How many there are, once that was asked for.
-    expected: Cell<usize>,
+pub(crate) struct Entries<'a, 'de> {
     shape: Shape,
     number: u32,
     first: Option<Raw<'de>>,
@@ -219,55 +269,15 @@ pub(super) struct Entries<'a, 'de> {
 }
 
 impl<'a, 'de> Entries<'a, 'de> {
-    #[inline(never)]
-    pub(super) fn of(value: Value<'a, 'de>, size: usize, target: Target) -> Result<Self, Fault> {
-        let Value { at, shape, raw, number, more } = value;
-        match (shape.card, shape.kind) {
-            (Card::Repeated, _) => {
-                let shape = Shape { card: Card::One, ..shape };
-                let number = u32::from(number);
-                let entries = Self::within(at, shape, number, &[], size, target)?;
-                Ok(Self { first: Some(raw), more, ..entries })
-            }
-            (Card::One, Kind::TextList) => {
-                let shape = Shape::new(Card::One, Kind::Text, 0);
-                Self::within(at, shape, 1, raw.bytes()?, size, target)
-            }
-            _ => Err(expected("a list")),
-        }
+    fn within(shape: Shape, number: u32, own: &'de [u8]) -> Self {
+        Self { shape, number, first: None, more: None, own, packed: &[] }
     }
 
-    /// A list with all its entries in bytes of its own.
-    pub(super) fn within(
-        at: At<'a>,
-        shape: Shape,
-        number: u32,
-        own: &'de [u8],
-        size: usize,
-        target: Target,
-    ) -> Result<Self, Fault> {
-        let (at, growth) = (at.enter(size)?, Growth::new(target));
-        Ok(Self {
-            at,
-            growth,
-            expected: Cell::new(0),
-            shape,
-            number,
-            first: None,
-            more: None,
-            own,
-            packed: &[],
-        })
-    }
-
-    /// The next entry, of which something of that size is built.
-    #[inline(never)]
-    fn next(&mut self, size: usize) -> Result<Option<Value<'a, 'de>>, Fault> {
-        let At { run, level, place } = self.at;
-        run.next_place(level);
-        let raw = loop {
+    #[inline]
+    fn next(&mut self) -> Result<Option<Raw<'de>>, Fault> {
+        loop {
             if !self.packed.is_empty() {
-                break Raw::Number(number(&mut self.packed)?);
+                return Ok(Some(Raw::Number(number(&mut self.packed)?)));
             }
             let next = match self.first.take() {
                 Some(raw) => Some(raw),
@@ -279,38 +289,17 @@ impl<'a, 'de> Entries<'a, 'de> {
                 {
                     self.packed = packed;
                 }
-                Some(raw) => break raw,
-                None => return Ok(None),
+                next => return Ok(next),
             }
-        };
-        self.growth.element(run.limits, size, self.expected.get())?;
-        let at = At { run, level, place: place.within(size) };
-        Ok(Some(Value::one(at, self.shape.kind, self.shape.message, raw)))
-    }
-}
-
-impl<'de> SeqAccess<'de> for Entries<'_, 'de> {
-    type Error = Fault;
-
-    #[inline]
-    fn next_element_seed<T: DeserializeSeed<'de>>(&mut self, seed: T) -> Result<Option<T::Value>, Fault> {
-        match self.next(size_of::<T::Value>())? {
-            Some(value) => seed.deserialize(value).map(Some),
-            None => Ok(None),
         }
     }
 
-    /// Exact, so that a list is allocated once and has no slack.
-    #[inline(never)]
-    fn size_hint(&self) -> Option<usize> {
+    fn count(&self) -> usize {
         let mut rest = *self.more.as_deref().unwrap_or(&self.own);
         let mut count = usize::from(self.first.is_some());
         while let Ok(Some(_)) = field_if(&mut rest, self.number) {
             count += 1;
         }
-        // Not for more than there is memory for.
-        let count = self.at.run.limits.expected(count);
-        self.expected.set(count);
-        Some(count)
+        count
     }
 }

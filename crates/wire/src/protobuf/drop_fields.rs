@@ -6,9 +6,9 @@ use super::access::map_entry;
 use super::envelope::{Envelope, MAGIC, fields};
 use super::path::{Path, Step};
 use super::reader::{LENGTH, Raw, field, put_number};
-use super::run::Fault;
 use super::schema::{Card, Field, Kind, Rule, Schema};
 use super::value::is_null;
+use crate::decode::Fault;
 use crate::json;
 
 /// The field of an entry of a map that is its value.

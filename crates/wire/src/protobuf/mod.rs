@@ -10,28 +10,27 @@ mod envelope;
 mod gather;
 mod list;
 mod managed_fields;
-mod object;
 mod path;
 mod reader;
-mod run;
 mod schema;
 mod tables;
 mod time;
 mod value;
 mod watch;
 
-use kinformer_core::ObjectKey;
-use serde::Deserialize;
-use serde::de::DeserializeSeed;
-
-use crate::codec::{self, Codec};
+use crate::codec::{self, AnyValue, Codec, Found};
+use crate::decode::{At, Fault, Run, Why};
 use crate::dropped::Dropped;
 use crate::limits::Limits;
 use crate::{Error, Identity, TypeMeta};
+use kinformer_core::ObjectKey;
 
+pub(crate) use access::Container;
 use envelope::Envelope;
 pub use reader::ProtobufProblem;
 use schema::Schema;
+pub(crate) use schema::{Field, Name};
+pub(crate) use value::Value;
 
 /// Protobuf, of one kind.
 #[derive(Clone, Debug)]
@@ -45,6 +44,7 @@ impl Codec for Protobuf {
     type List = list::ListDecoder;
     type Watch = watch::WatchDecoder;
     type Resolved = path::Resolved;
+    type Found<'de> = path::Found<'de>;
 
     fn of_kind(api_version: &str, kind: &str) -> Option<Self> {
         Schema::of(api_version, kind).map(|schema| Self { schema })
@@ -70,43 +70,48 @@ impl Codec for Protobuf {
         None
     }
 
-    fn decode<'de, S: DeserializeSeed<'de>>(
-        &self,
-        message: &'de [u8],
-        seed: S,
-    ) -> Result<(S::Value, u64), Error> {
-        let (trail, limits) = (run::Trail::new(), Limits::of(message.len()));
-        let run = run::Run::new(&trail, &limits);
-        let at = run::At::outermost(&run, size_of::<S::Value>());
-        match seed.deserialize(object::Object::new(at, self.schema, message)) {
-            Ok(object) => Ok((object, run.unknown())),
-            Err(fault) => Err(self.failure(run.path(), fault, &limits, message)),
-        }
+    fn value<'a, 'de>(&'a self, at: At<'a, 'de>, message: &'de [u8]) -> AnyValue<'a, 'de> {
+        AnyValue::Protobuf(Value::object(at, &self.schema, message))
     }
 
     /// Looks at no other field than those that lead to it.
-    fn decode_field<'de, K: Deserialize<'de>>(
+    fn find<'de>(
         &self,
         message: &'de [u8],
         path: codec::Path<'_, Self>,
-    ) -> Result<Option<K>, Error> {
+    ) -> Result<Option<Self::Found<'de>>, Fault> {
         let codec::Path { names, resolved } = path;
-        let Some(path) = resolved.of(self.schema, names) else { return Ok(None) };
-        let limits = Limits::of(message.len());
-        if path.is_to_plain_value() {
-            let run = run::Run::without_trail(&limits);
-            return path::decode(&run, self.schema, &path, message)
-                .map_err(|fault| self.failure(names.join("."), fault, &limits, message));
+        match resolved.of(self.schema, names) {
+            Some(path) => path::find(self.schema, &path, message),
+            None => Ok(None),
         }
-        let trail = run::Trail::new();
-        let run = run::Run::new(&trail, &limits);
-        path::decode(&run, self.schema, &path, message).map_err(|fault| {
-            let (mut path, within) = (names.join("."), run.path());
-            if !path.is_empty() && !within.is_empty() && !within.starts_with('[') {
-                path.push('.');
-            }
-            self.failure(path + &within, fault, &limits, message)
-        })
+    }
+
+    fn found<'a, 'de>(&'a self, at: At<'a, 'de>, found: &'a mut Self::Found<'de>) -> Found<'a, 'de> {
+        let names = found.names;
+        Found { value: AnyValue::Protobuf(found.value(at, &self.schema)), names }
+    }
+
+    fn is_plain(found: &Self::Found<'_>) -> bool {
+        found.is_plain
+    }
+
+    #[cold]
+    fn failure(&self, run: &Run<'_, '_>, fault: Fault, path: &[Box<str>], message: &[u8]) -> Error {
+        let kind = self.schema.kind;
+        if let Some(error) = run.limits.error(kind, || Self::identify(message).key) {
+            return error;
+        }
+        let (mut path, within) = (path.join("."), run.path());
+        if !path.is_empty() && !within.is_empty() && !within.starts_with('[') {
+            path.push('.');
+        }
+        path.push_str(&within);
+        let problem = run.with_position(&fault);
+        match fault.into_why() {
+            Why::Bytes(problem) => Error::protobuf(kind, path, problem),
+            Why::Type(_) => Error::Undecodable { what: kind.to_owned(), path, problem },
+        }
     }
 
     fn drop_fields(
@@ -123,8 +128,9 @@ impl Codec for Protobuf {
         let says = |path: &path::Path| path.is_to_types_of(self.schema);
         dropped.extend(resolved.iter().filter(|(_, path)| says(path)).map(|(number, _)| *number));
         let paths = resolved.iter().map(|(number, path)| (*number, &**path));
-        drop_fields::drop_fields(message, paths, dropped)
-            .map_err(|fault| self.failure(String::new(), fault, &Limits::of(message.len()), message))
+        drop_fields::drop_fields(message, paths, dropped).map_err(|fault| {
+            self.failure(&Run::without_trail(&Limits::of(message.len())), fault, &[], message)
+        })
     }
 
     fn identify(message: &[u8]) -> Identity {
@@ -142,18 +148,4 @@ impl Codec for Protobuf {
 /// Whether a kind is built into Kubernetes 1.37, as far as its objects can be stored or watched.
 pub fn is_built_in(api_version: &str, kind: &str) -> bool {
     Schema::of(api_version, kind).is_some()
-}
-
-impl Protobuf {
-    #[cold]
-    fn failure(&self, path: String, fault: run::Fault, limits: &Limits, message: &[u8]) -> Error {
-        let kind = self.schema.kind;
-        if let Some(error) = limits.error(kind, || Self::identify(message).key) {
-            return error;
-        }
-        match fault.into_why() {
-            run::Why::Bytes(problem) => Error::protobuf(kind, path, problem),
-            run::Why::Type(problem) => Error::Undecodable { what: kind.to_owned(), path, problem },
-        }
-    }
 }

@@ -3,16 +3,11 @@
 use std::borrow::Cow;
 use std::sync::OnceLock;
 
-use serde::Deserialize;
-use serde::de::DeserializeSeed;
-
 use super::access::map_entry;
-use super::object::Object;
 use super::reader::{ProtobufProblem, Raw, field_if, is_zero, skip, tag, value};
-use super::run::{At, Fault, Run};
 use super::schema::{Card, Field, Kind, Rule, Schema, Shape, message};
 use super::value::Value;
-use crate::json::Within;
+use crate::decode::{At, Fault};
 
 /// The way to one field.
 #[derive(Clone, Debug)]
@@ -131,46 +126,65 @@ fn resolve<'n>(index: u16, names: &'n [Box<str>], steps: &mut Vec<Step>) -> Opti
     None
 }
 
-/// Decodes the field, if the object has it.
-pub(super) fn decode<'de, K: Deserialize<'de>>(
-    run: &Run<'_>,
-    schema: Schema,
-    path: &Path,
-    object: &'de [u8],
-) -> Result<Option<K>, Fault> {
-    let at = At::outermost(run, size_of::<K>());
-    let within = Within::new(&path.within);
-    let says = match path.root {
-        Root::ApiVersion => schema.says.api_version.then_some(schema.api_version),
-        Root::Kind => schema.says.kind.then_some(schema.kind),
-        Root::Message if path.steps.is_empty() => {
-            return within.deserialize(Object::new(at, schema, object));
-        }
-        Root::Message => {
-            let mut rest = object;
-            let Some(value) = find(at, path, &mut rest)? else { return Ok(None) };
-            return within.deserialize(value);
-        }
-    };
-    says.map_or(Ok(None), |text| within.deserialize(Value::text(at, text)))
+/// A field of an object.
+pub(crate) struct Found<'de> {
+    what: What<'de>,
+    /// How many names lead on from it.
+    pub(super) names: usize,
+    pub(super) is_plain: bool,
 }
 
-/// Goes to the field; `rest` is the object, and then what follows in the message that has the field.
-fn find<'a, 'de>(at: At<'a>, path: &Path, rest: &'a mut &'de [u8]) -> Result<Option<Value<'a, 'de>>, Fault> {
+enum What<'de> {
+    /// The object itself.
+    Object(&'de [u8]),
+    /// What the object says of itself and its message does not.
+    Text(&'static str),
+    /// A value, and what follows in the message that has the field.
+    Field { shape: Shape, number: u8, raw: Raw<'de>, rest: &'de [u8] },
+}
+
+impl<'de> Found<'de> {
+    #[inline]
+    pub(super) fn value<'a>(&'a mut self, at: At<'a, 'de>, schema: &'a Schema) -> Value<'a, 'de> {
+        match &mut self.what {
+            What::Object(object) => Value::object(at, schema, object),
+            What::Text(text) => Value::text(at, text),
+            What::Field { shape, number, raw, rest } => {
+                let more = (shape.card != Card::One).then_some(rest);
+                Value { number: *number, more, ..Value::new(at, *shape, *raw) }
+            }
+        }
+    }
+}
+
+/// Goes to the field, if the object has it.
+pub(super) fn find<'de>(schema: Schema, path: &Path, object: &'de [u8]) -> Result<Option<Found<'de>>, Fault> {
+    let what = match path.root {
+        Root::ApiVersion if schema.says.api_version => Some(What::Text(schema.api_version)),
+        Root::Kind if schema.says.kind => Some(What::Text(schema.kind)),
+        Root::ApiVersion | Root::Kind => None,
+        Root::Message if path.steps.is_empty() => Some(What::Object(object)),
+        Root::Message => find_value(path, object)?,
+    };
+    Ok(what.map(|what| Found { what, names: path.within.len(), is_plain: path.is_to_plain_value() }))
+}
+
+fn find_value<'de>(path: &Path, object: &'de [u8]) -> Result<Option<What<'de>>, Fault> {
+    let mut rest = object;
     let mut found: Option<(&'static Field, Raw<'de>)> = None;
     let mut shape = None;
     for step in &path.steps {
         match (step, found) {
             (Step::Field(field), within) => {
                 if let Some((_, raw)) = within {
-                    *rest = raw.bytes()?;
+                    rest = raw.bytes()?;
                 }
-                let Some(raw) = find_field(rest, field)? else { return Ok(None) };
+                let Some(raw) = find_field(&mut rest, field)? else { return Ok(None) };
                 found = Some((field, raw));
                 shape = Some(field.shape);
             }
             (Step::Key(key), Some((map, first))) => {
-                let Some(raw) = find_entry(rest, map, first, key)? else { return Ok(None) };
+                let Some(raw) = find_entry(&mut rest, map, first, key)? else { return Ok(None) };
                 found = Some((map, raw));
                 shape = Some(Shape { card: Card::One, ..map.shape });
             }
@@ -178,8 +192,7 @@ fn find<'a, 'de>(at: At<'a>, path: &Path, rest: &'a mut &'de [u8]) -> Result<Opt
         }
     }
     let (Some((field, raw)), Some(shape)) = (found, shape) else { return Ok(None) };
-    let more = (shape.card != Card::One).then_some(rest);
-    Ok(Some(Value { at, shape, raw, number: field.number, more }))
+    Ok(Some(What::Field { shape, number: field.number, raw, rest }))
 }
 
 /// The first value of a field, unless JSON leaves it out. `rest` goes behind it. All of the message is gone through,

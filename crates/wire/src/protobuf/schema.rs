@@ -5,8 +5,8 @@ use crate::dropped::Dropped;
 
 /// One field of a message.
 #[derive(Debug)]
-pub(super) struct Field {
-    pub(super) name: Name,
+pub(crate) struct Field {
+    pub(crate) name: Name,
     pub(super) number: u8,
     pub(super) shape: Shape,
     pub(super) rule: Rule,
@@ -14,11 +14,11 @@ pub(super) struct Field {
 
 /// A name in JSON: where in the names it begins, and how long it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Name(u16, u8);
+pub(crate) struct Name(u16, u8);
 
 /// What is in a field.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Shape {
+pub(crate) struct Shape {
     /// The message, of those kinds that have one.
     pub(super) message: u16,
     pub(super) kind: Kind,
@@ -85,10 +85,10 @@ impl Field {
 }
 
 impl Name {
-    pub(super) const NONE: Self = Self(0, 0);
+    pub(crate) const NONE: Self = Self(0, 0);
 
     #[inline]
-    pub(super) fn text(self) -> &'static str {
+    pub(crate) fn text(self) -> &'static str {
         let from = usize::from(self.0);
         NAMES.get(from..from + usize::from(self.1)).unwrap_or_default()
     }
@@ -132,8 +132,12 @@ impl Schema {
 
     /// What is known of a kind; nothing of one that is not built in.
     pub(crate) fn of(api_version: &str, kind: &str) -> Option<Self> {
+        Self::find(api_version, kind).copied()
+    }
+
+    pub(super) fn find(api_version: &str, kind: &str) -> Option<&'static Self> {
         let at = KINDS.binary_search_by(|known| (known.api_version, known.kind).cmp(&(api_version, kind)));
-        KINDS.get(at.ok()?).copied()
+        KINDS.get(at.ok()?)
     }
 }
 

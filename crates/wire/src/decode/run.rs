@@ -1,50 +1,62 @@
 //! What is known while one object is decoded: how deep it is, where, and what was skipped.
 
 use std::cell::Cell;
-use std::fmt;
 
-use serde::de;
-
-use super::reader::ProtobufProblem;
-use super::schema::{Field, Name};
+use super::Fault;
 use crate::limits::{Exceeded, Limits, Place};
+use crate::protobuf::{Field, Name};
 
-/// How many levels are read: as many as serde_json reads.
-pub(super) const DEPTH: u8 = 128;
+/// How many levels are read.
+const DEPTH: u8 = 127;
 
 /// The decoding of one object.
-pub(crate) struct Run<'a> {
+pub(crate) struct Run<'a, 'de> {
     /// Fields that the tables do not have.
     unknown: Cell<u64>,
     /// How many steps of the trail are of now.
     level: Cell<u8>,
     trail: &'a [Cell<Step>],
-    pub(super) limits: &'a Limits,
+    pub(crate) limits: &'a Limits,
+    /// The text that is being read, and what is left of it, in an encoding that is read from the front to the end.
+    text: Cell<&'de [u8]>,
+    rest: Cell<&'de [u8]>,
 }
 
 /// Where a value is.
 #[derive(Clone, Copy)]
-pub(super) struct At<'a> {
-    pub(super) run: &'a Run<'a>,
+pub(crate) struct At<'a, 'de> {
+    pub(crate) run: &'a Run<'a, 'de>,
     /// How many messages and maps are around it.
-    pub(super) level: u8,
-    pub(super) place: Place,
+    pub(crate) level: u8,
+    pub(crate) place: Place,
 }
 
-impl<'a> At<'a> {
+impl<'a, 'de> At<'a, 'de> {
     /// In no other value; what is built of it has that size.
-    pub(super) fn outermost(run: &'a Run<'a>, size: usize) -> Self {
+    pub(crate) fn outermost(run: &'a Run<'a, 'de>, size: usize) -> Self {
         Self { run, level: 0, place: Place::outermost(size) }
     }
 
     /// Into a value that has others in it, of which one of that size is built.
     #[inline]
-    pub(super) fn enter(self, size: usize) -> Result<Self, Fault> {
+    pub(crate) fn enter(self, size: usize) -> Result<Self, Fault> {
         let place = self.place.enter(self.run.limits, size)?;
         if self.level >= DEPTH {
             return Ok(self.run.limits.exceeded(Exceeded::Depth)?);
         }
         Ok(Self { place, ..self })
+    }
+
+    /// Where something of that size is, within.
+    #[inline]
+    pub(crate) fn within(self, size: usize) -> Self {
+        Self { place: self.place.within(size), ..self }
+    }
+
+    /// One level deeper.
+    #[inline]
+    pub(crate) fn deeper(self) -> Self {
+        Self { level: self.level + 1, ..self }
     }
 }
 
@@ -64,25 +76,58 @@ struct Step {
     place: u32,
 }
 
-impl<'a> Run<'a> {
+impl<'a, 'de> Run<'a, 'de> {
     pub(crate) fn new(trail: &'a Trail, limits: &'a Limits) -> Self {
-        Self { unknown: Cell::new(0), level: Cell::new(0), trail: &trail.0, limits }
+        Self::with(&trail.0, limits)
     }
 
     /// For a value that has nothing in it: it does not say where it was.
     pub(crate) fn without_trail(limits: &'a Limits) -> Self {
-        Self { unknown: Cell::new(0), level: Cell::new(0), trail: &[], limits }
+        Self::with(&[], limits)
+    }
+
+    fn with(trail: &'a [Cell<Step>], limits: &'a Limits) -> Self {
+        let empty: &[u8] = &[];
+        let (text, rest) = (Cell::new(empty), Cell::new(empty));
+        Self { unknown: Cell::new(0), level: Cell::new(0), trail, limits, text, rest }
+    }
+
+    /// Begins to read a text.
+    pub(crate) fn begin(&self, text: &'de [u8]) {
+        self.text.set(text);
+        self.rest.set(text);
+    }
+
+    /// What is left of the text.
+    #[inline]
+    pub(crate) fn rest(&self) -> &'de [u8] {
+        self.rest.get()
+    }
+
+    #[inline]
+    pub(crate) fn set_rest(&self, rest: &'de [u8]) {
+        self.rest.set(rest);
+    }
+
+    /// What is wrong, and up to where the text was read if one is being read.
+    pub(crate) fn with_position(&self, fault: &Fault) -> String {
+        let (text, rest) = (self.text.get(), self.rest.get());
+        let read = text.len().checked_sub(rest.len()).and_then(|read| text.get(..read));
+        let Some(read) = read.filter(|_| !text.is_empty()) else { return fault.to_string() };
+        let line = read.iter().filter(|byte| **byte == b'\n').count() + 1;
+        let column = read.iter().rev().take_while(|byte| **byte != b'\n').count() + 1;
+        format!("{fault}, at line {line} column {column}")
     }
 
     /// On this level, between two fields.
     #[inline]
-    pub(super) fn between(&self, level: u8) {
+    pub(crate) fn between(&self, level: u8) {
         self.level.set(level);
     }
 
     /// In that field of a message on this level.
     #[inline]
-    pub(super) fn within(&self, level: u8, field: &Field) {
+    pub(crate) fn within(&self, level: u8, field: &Field) {
         if let Some(step) = self.trail.get(usize::from(level)) {
             step.set(Step { name: field.name, place: 0 });
         }
@@ -91,7 +136,7 @@ impl<'a> Run<'a> {
 
     /// In an entry of a map on this level.
     #[inline]
-    pub(super) fn within_entry(&self, level: u8) {
+    pub(crate) fn within_entry(&self, level: u8) {
         if let Some(step) = self.trail.get(usize::from(level)) {
             step.set(Step { name: Name::NONE, place: 0 });
         }
@@ -100,7 +145,7 @@ impl<'a> Run<'a> {
 
     /// In the next place of a list, which is a field of a message on the level before this.
     #[inline]
-    pub(super) fn next_place(&self, level: u8) {
+    pub(crate) fn next_place(&self, level: u8) {
         if let Some(step) = level.checked_sub(1).and_then(|level| self.trail.get(usize::from(level))) {
             let Step { name, place } = step.get();
             step.set(Step { name, place: place + 1 });
@@ -109,7 +154,7 @@ impl<'a> Run<'a> {
     }
 
     #[cold]
-    pub(super) fn skipped(&self) {
+    pub(crate) fn skipped(&self) {
         self.unknown.set(self.unknown.get() + 1);
     }
 
@@ -133,66 +178,3 @@ impl<'a> Run<'a> {
         path
     }
 }
-
-/// Why an object does not decode. One word, because every result of decoding holds one.
-#[derive(Debug)]
-pub(crate) struct Fault(Box<Why>);
-
-#[derive(Debug)]
-pub(crate) enum Why {
-    Bytes(ProtobufProblem),
-    /// The bytes are sound, and the type does not take them.
-    Type(String),
-}
-
-impl Fault {
-    pub(crate) fn into_why(self) -> Why {
-        *self.0
-    }
-}
-
-/// Bytes in the place of what the type wants.
-#[cold]
-pub(super) fn expected(what: &str) -> Fault {
-    Fault(Box::new(Why::Type(format!("the type wants {what} here, and the field is none"))))
-}
-
-impl From<&'static ProtobufProblem> for Fault {
-    #[cold]
-    fn from(problem: &'static ProtobufProblem) -> Self {
-        Self(Box::new(Why::Bytes(*problem)))
-    }
-}
-
-/// What was exceeded is in the limits, from where it gets into the error.
-impl From<Exceeded> for Fault {
-    #[cold]
-    fn from(exceeded: Exceeded) -> Self {
-        Self(Box::new(Why::Type(exceeded.text().to_owned())))
-    }
-}
-
-impl From<serde_json::Error> for Fault {
-    #[cold]
-    fn from(error: serde_json::Error) -> Self {
-        de::Error::custom(error)
-    }
-}
-
-impl de::Error for Fault {
-    #[cold]
-    fn custom<T: fmt::Display>(problem: T) -> Self {
-        Self(Box::new(Why::Type(problem.to_string())))
-    }
-}
-
-impl fmt::Display for Fault {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &*self.0 {
-            Why::Bytes(problem) => problem.fmt(f),
-            Why::Type(problem) => f.write_str(problem),
-        }
-    }
-}
-
-impl std::error::Error for Fault {}

@@ -1,0 +1,163 @@
+//! What is in a value: the fields of an object, the entries of a map or list, the content of a variant.
+
+use std::borrow::Cow;
+use std::cell::Cell;
+
+use serde::Deserializer;
+use serde::de::{DeserializeSeed, EnumAccess, MapAccess, SeqAccess, VariantAccess, Visitor};
+
+use super::{At, Fault, Key, ReadContainer};
+use crate::codec::{AnyContainer, AnyValue};
+use crate::limits::{Growth, Target};
+
+/// The entries of a list, map or object, each counted before something is made of it.
+pub(crate) struct Container<'a, 'de> {
+    at: At<'a, 'de>,
+    growth: Growth,
+    /// How large the last key is.
+    key: usize,
+    /// How many entries a list is known to have, once that was asked for.
+    expected: Cell<usize>,
+    entries: AnyContainer<'a, 'de>,
+}
+
+impl<'a, 'de> Container<'a, 'de> {
+    #[inline]
+    pub(super) fn new(at: At<'a, 'de>, entries: AnyContainer<'a, 'de>, target: Target) -> Self {
+        Self { at, growth: Growth::new(target), key: 0, expected: Cell::new(0), entries }
+    }
+
+    #[inline]
+    pub(super) fn visit<V: Visitor<'de>>(mut self, visitor: V) -> Result<V::Value, Fault> {
+        let value = match self.entries.is_list() {
+            true => visitor.visit_seq(&mut self)?,
+            false => visitor.visit_map(&mut self)?,
+        };
+        self.end()?;
+        Ok(value)
+    }
+
+    #[inline(never)]
+    pub(super) fn end(&mut self) -> Result<(), Fault> {
+        self.entries.end(self.at)
+    }
+
+    #[inline(never)]
+    pub(super) fn next_key(&mut self, size: usize) -> Result<Option<Cow<'de, str>>, Fault> {
+        self.key = size;
+        self.growth.key(self.at.run.limits, size)?;
+        self.entries.next_key(self.at)
+    }
+
+    /// The value of the key that was given last, of which something of that size is built.
+    #[inline(never)]
+    fn value(&mut self, size: usize) -> Result<AnyValue<'_, 'de>, Fault> {
+        self.growth.entry(self.at.run.limits, self.key.saturating_add(size))?;
+        self.entries.value(self.at.within(size))
+    }
+
+    /// The next entry of a list, of which something of that size is built.
+    #[inline(never)]
+    fn next_element(&mut self, size: usize) -> Result<Option<AnyValue<'_, 'de>>, Fault> {
+        let value = self.entries.next_element(self.at.within(size))?;
+        if value.is_some() {
+            self.growth.element(self.at.run.limits, size, self.expected.get())?;
+        }
+        Ok(value)
+    }
+
+    #[inline(never)]
+    fn count(&self) -> Option<usize> {
+        // Not for more than there is memory for.
+        let count = self.at.run.limits.expected(self.entries.count()?);
+        self.expected.set(count);
+        Some(count)
+    }
+}
+
+impl<'de> MapAccess<'de> for Container<'_, 'de> {
+    type Error = Fault;
+
+    #[inline]
+    fn next_key_seed<K: DeserializeSeed<'de>>(&mut self, seed: K) -> Result<Option<K::Value>, Fault> {
+        match self.next_key(size_of::<K::Value>())? {
+            Some(key) => seed.deserialize(Key(key)).map(Some),
+            None => Ok(None),
+        }
+    }
+
+    #[inline]
+    fn next_value_seed<T: DeserializeSeed<'de>>(&mut self, seed: T) -> Result<T::Value, Fault> {
+        seed.deserialize(self.value(size_of::<T::Value>())?)
+    }
+}
+
+impl<'de> SeqAccess<'de> for Container<'_, 'de> {
+    type Error = Fault;
+
+    #[inline]
+    fn next_element_seed<T: DeserializeSeed<'de>>(&mut self, seed: T) -> Result<Option<T::Value>, Fault> {
+        match self.next_element(size_of::<T::Value>())? {
+            Some(value) => seed.deserialize(value).map(Some),
+            None => Ok(None),
+        }
+    }
+
+    /// Exact where it is known, so that a list is allocated once and has no slack.
+    #[inline]
+    fn size_hint(&self) -> Option<usize> {
+        self.count()
+    }
+}
+
+/// A variant of an enum: a name, or an object with the name of the variant as its only field.
+pub(super) struct Variant<'v, 'a, 'de> {
+    pub(super) name: Cow<'de, str>,
+    pub(super) content: Option<&'v mut Container<'a, 'de>>,
+}
+
+impl<'v, 'a, 'de> EnumAccess<'de> for Variant<'v, 'a, 'de> {
+    type Error = Fault;
+    type Variant = Content<'v, 'a, 'de>;
+
+    fn variant_seed<T: DeserializeSeed<'de>>(self, seed: T) -> Result<(T::Value, Self::Variant), Fault> {
+        Ok((seed.deserialize(Key(self.name))?, Content(self.content)))
+    }
+}
+
+/// What is in a variant.
+pub(super) struct Content<'v, 'a, 'de>(Option<&'v mut Container<'a, 'de>>);
+
+impl<'de> Content<'_, '_, 'de> {
+    fn value(&mut self, size: usize) -> Result<AnyValue<'_, 'de>, Fault> {
+        let content = self.0.as_mut().ok_or_else(|| Fault::new("a variant has nothing in it"))?;
+        content.value(size)
+    }
+}
+
+impl<'de> VariantAccess<'de> for Content<'_, '_, 'de> {
+    type Error = Fault;
+
+    fn unit_variant(mut self) -> Result<(), Fault> {
+        match self.0 {
+            None => Ok(()),
+            Some(_) => serde::Deserialize::deserialize(self.value(0)?),
+        }
+    }
+
+    fn newtype_variant_seed<T: DeserializeSeed<'de>>(mut self, seed: T) -> Result<T::Value, Fault> {
+        seed.deserialize(self.value(size_of::<T::Value>())?)
+    }
+
+    fn tuple_variant<V: Visitor<'de>>(mut self, len: usize, visitor: V) -> Result<V::Value, Fault> {
+        self.value(size_of::<V::Value>())?.deserialize_tuple(len, visitor)
+    }
+
+    fn struct_variant<V: Visitor<'de>>(
+        mut self,
+        fields: &'static [&'static str],
+        visitor: V,
+    ) -> Result<V::Value, Fault> {
+        self.value(size_of::<V::Value>())?.deserialize_struct("", fields, visitor)
+    }
+}

@@ -1,0 +1,118 @@
+//! From a value in any encoding to a type, by serde.
+//!
+//! There is one deserializer for all encodings, [`AnyValue`], and one access to what is in a value, [`Container`]: so a
+//! program compiles each type that it decodes once, whatever the number of encodings. What reads bytes is generic over
+//! nothing and is compiled here; what is generic only passes on what was read.
+
+mod container;
+mod fault;
+mod key;
+mod run;
+mod value;
+
+use std::borrow::Cow;
+
+use serde::de::{Expected, Unexpected};
+
+use crate::codec::{AnyContainer, AnyValue};
+
+pub(crate) use container::Container;
+pub(crate) use fault::{Fault, Why};
+pub(crate) use key::Key;
+pub(crate) use run::{At, Run, Trail};
+
+/// What reads a value of one encoding.
+pub(crate) trait ReadValue<'a, 'de: 'a>: Sized {
+    /// Whether the value is null, which is taken then.
+    fn take_null(&mut self) -> Result<bool, Fault>;
+
+    /// What is there. If it has others in it, something of that size is built of it.
+    fn token(self, size: usize) -> Result<Token<'a, 'de>, Fault>;
+
+    /// A text.
+    fn text(self, expected: &dyn Expected) -> Result<Text<'de>, Fault> {
+        match self.token(0)? {
+            Token::Text(text) => Ok(text),
+            other => Err(other.unexpected(expected)),
+        }
+    }
+
+    /// Passes over the value.
+    fn skip(self) -> Result<(), Fault>;
+
+    /// The value as it stands, where that is JSON.
+    fn raw_json(self) -> Result<Option<&'de str>, Fault>;
+}
+
+/// What reads the entries of a list, or of a map or object, of one encoding.
+pub(crate) trait ReadContainer<'a, 'de: 'a>: Sized {
+    fn is_list(&self) -> bool;
+
+    /// How many entries a list has, where that is known.
+    fn count(&self) -> Option<usize>;
+
+    fn next_key(&mut self, at: At<'_, 'de>) -> Result<Option<Cow<'de, str>>, Fault>;
+
+    /// The value of the last key.
+    fn value<'v>(&'v mut self, at: At<'v, 'de>) -> Result<AnyValue<'v, 'de>, Fault>;
+
+    /// The next entry of a list.
+    fn next_element<'v>(&'v mut self, at: At<'v, 'de>) -> Result<Option<AnyValue<'v, 'de>>, Fault>;
+
+    /// After a type has taken what it wants: nothing may be left, where the encoding does not say before how much there is.
+    fn end(&mut self, at: At<'_, 'de>) -> Result<(), Fault>;
+}
+
+/// What a value is.
+pub(crate) enum Token<'a, 'de> {
+    Null,
+    Bool(bool),
+    Number(Number<'de>),
+    Text(Text<'de>),
+    Container(At<'a, 'de>, AnyContainer<'a, 'de>),
+}
+
+pub(crate) enum Text<'de> {
+    Whole(Cow<'de, str>),
+    /// A time, written here.
+    Short([u8; 27], usize),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Number<'de> {
+    Unsigned(u64),
+    Signed(i64),
+    Float(f64),
+    /// An integer of more than 64 bits.
+    Large(&'de str, f64),
+}
+
+impl Text<'_> {
+    pub(crate) fn as_str(&self) -> &str {
+        match self {
+            Self::Whole(text) => text,
+            Self::Short(text, length) => {
+                text.get(..*length).and_then(|text| std::str::from_utf8(text).ok()).unwrap_or_default()
+            }
+        }
+    }
+}
+
+impl Token<'_, '_> {
+    /// The error where the type wants something else.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn unexpected(self, expected: &dyn Expected) -> Fault {
+        let unexpected = match &self {
+            Self::Null => Unexpected::Other("null"),
+            Self::Bool(value) => Unexpected::Bool(*value),
+            Self::Number(Number::Unsigned(number)) => Unexpected::Unsigned(*number),
+            Self::Number(Number::Signed(number)) => Unexpected::Signed(*number),
+            Self::Number(Number::Float(number) | Number::Large(_, number)) => Unexpected::Float(*number),
+            Self::Text(text) => Unexpected::Str(text.as_str()),
+            Self::Container(_, container) if container.is_list() => Unexpected::Seq,
+            Self::Container(..) => Unexpected::Map,
+        };
+        serde::de::Error::invalid_type(unexpected, expected)
+    }
+}

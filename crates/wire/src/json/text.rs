@@ -1,0 +1,423 @@
+//! The text of JSON: what values look like. Nothing here knows what is made of them.
+//!
+//! Each function takes what it reads from the front of the bytes. Where it fails, what it has taken is undefined.
+
+use std::borrow::Cow;
+
+use crate::decode::{Fault, Number};
+
+/// What is wrong with the text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub(super) enum JsonProblem {
+    #[error("it ends too early")]
+    End,
+    #[error("a value is expected")]
+    Value,
+    #[error("a key is expected, which is a text")]
+    Key,
+    #[error("a colon is expected")]
+    Colon,
+    #[error("a comma or the end is expected")]
+    Comma,
+    #[error("nothing is expected after the last comma")]
+    TrailingComma,
+    #[error("there is more than the type takes")]
+    More,
+    #[error("something is behind the value")]
+    Trailing,
+    #[error("a control character in a text")]
+    Control,
+    #[error("an escape in a text that there cannot be")]
+    Escape,
+    #[error("a text is not UTF-8")]
+    Utf8,
+    #[error("a number that there cannot be")]
+    Number,
+    #[error("a number is out of range")]
+    Range,
+}
+
+impl From<JsonProblem> for Fault {
+    #[cold]
+    #[inline(never)]
+    fn from(problem: JsonProblem) -> Self {
+        Self::new(&problem.to_string())
+    }
+}
+
+type Result<T> = std::result::Result<T, JsonProblem>;
+
+/// Passes over white space; gives the byte that follows, which it leaves.
+#[inline]
+pub(super) fn space(rest: &mut &[u8]) -> Option<u8> {
+    while let [b' ' | b'\n' | b'\t' | b'\r', tail @ ..] = *rest {
+        *rest = tail;
+    }
+    rest.first().copied()
+}
+
+pub(super) fn colon(rest: &mut &[u8]) -> Result<()> {
+    match space(rest) {
+        Some(b':') => {
+            *rest = rest.get(1..).unwrap_or_default();
+            Ok(())
+        }
+        Some(_) => Err(JsonProblem::Colon),
+        None => Err(JsonProblem::End),
+    }
+}
+
+pub(super) fn literal(rest: &mut &[u8], literal: &[u8]) -> Result<()> {
+    match rest.strip_prefix(literal) {
+        Some(tail) => {
+            *rest = tail;
+            Ok(())
+        }
+        None if literal.starts_with(rest) => Err(JsonProblem::End),
+        None => Err(JsonProblem::Value),
+    }
+}
+
+/// How many bytes there are before the first that ends a text or begins an escape, or that cannot be in one.
+#[inline]
+fn plain(bytes: &[u8]) -> usize {
+    const ONES: u64 = u64::from_ne_bytes([1; 8]);
+    const HIGH: u64 = ONES << 7;
+    let is_zero = |word: u64| word.wrapping_sub(ONES) & !word;
+    let (words, tail) = bytes.as_chunks::<8>();
+    for (number, word) in words.iter().enumerate() {
+        let word = u64::from_le_bytes(*word);
+        // A byte may be found that is none, but only behind one that is.
+        let found = is_zero(word ^ (ONES * b'"' as u64))
+            | is_zero(word ^ (ONES * b'\\' as u64))
+            | word.wrapping_sub(ONES * 0x20) & !word;
+        if found & HIGH != 0 {
+            return number * 8 + (found & HIGH).trailing_zeros() as usize / 8;
+        }
+    }
+    let in_tail = tail.iter().position(|byte| matches!(byte, b'"' | b'\\' | 0..0x20));
+    bytes.len() - tail.len() + in_tail.unwrap_or(tail.len())
+}
+
+/// A text, which begins with its quote; borrowed if there are no escapes in it.
+#[inline]
+pub(super) fn string<'de>(rest: &mut &'de [u8]) -> Result<Cow<'de, str>> {
+    let inner = rest.get(1..).unwrap_or_default();
+    if let Some((text, [b'"', tail @ ..])) = inner.split_at_checked(plain(inner)) {
+        *rest = tail;
+        return std::str::from_utf8(text).map(Cow::Borrowed).map_err(|_| JsonProblem::Utf8);
+    }
+    escaped(rest)
+}
+
+#[cold]
+#[inline(never)]
+fn escaped<'de>(rest: &mut &'de [u8]) -> Result<Cow<'de, str>> {
+    let from = *rest;
+    skip_string(rest)?;
+    let quoted = from.get(..from.len().saturating_sub(rest.len())).unwrap_or_default();
+    match serde_json::from_slice(quoted) {
+        Ok(text) => Ok(Cow::Owned(text)),
+        Err(_) if std::str::from_utf8(quoted).is_err() => Err(JsonProblem::Utf8),
+        Err(_) => Err(JsonProblem::Escape),
+    }
+}
+
+fn skip_string(rest: &mut &[u8]) -> Result<()> {
+    *rest = rest.get(1..).unwrap_or_default();
+    loop {
+        match rest.get(plain(rest)..).unwrap_or_default() {
+            [] => return Err(JsonProblem::End),
+            [b'"', tail @ ..] => {
+                *rest = tail;
+                return Ok(());
+            }
+            [b'\\', b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't', tail @ ..] => *rest = tail,
+            [b'\\', b'u', a, b, c, d, tail @ ..]
+                if [a, b, c, d].iter().all(|digit| digit.is_ascii_hexdigit()) =>
+            {
+                *rest = tail;
+            }
+            [b'\\', ..] => return Err(JsonProblem::Escape),
+            _ => return Err(JsonProblem::Control),
+        }
+    }
+}
+
+/// How many digits there are.
+#[inline]
+fn digits(bytes: &[u8]) -> usize {
+    bytes.iter().take_while(|byte| byte.is_ascii_digit()).count()
+}
+
+/// A number as it stands, and whether it is an integer.
+fn number_text<'de>(rest: &mut &'de [u8]) -> Result<(&'de [u8], bool)> {
+    let from = *rest;
+    let mut length = usize::from(from.first() == Some(&b'-'));
+    let at = |length: usize| from.get(length..).unwrap_or_default();
+    let whole = digits(at(length));
+    if whole == 0 || whole > 1 && at(length).first() == Some(&b'0') {
+        return Err(JsonProblem::Number);
+    }
+    length += whole;
+    let integer = length;
+    if let [b'.', fraction @ ..] = at(length) {
+        match digits(fraction) {
+            0 => return Err(JsonProblem::Number),
+            fraction => length += 1 + fraction,
+        }
+    }
+    if let [b'e' | b'E', exponent @ ..] = at(length) {
+        let sign = usize::from(matches!(exponent, [b'+' | b'-', ..]));
+        match digits(exponent.get(sign..).unwrap_or_default()) {
+            0 => return Err(JsonProblem::Number),
+            exponent => length += 1 + sign + exponent,
+        }
+    }
+    *rest = at(length);
+    Ok((from.get(..length).unwrap_or_default(), length == integer))
+}
+
+pub(super) fn number<'de>(rest: &mut &'de [u8]) -> Result<Number<'de>> {
+    let (text, is_integer) = number_text(rest)?;
+    let text = std::str::from_utf8(text).map_err(|_| JsonProblem::Number)?;
+    if is_integer {
+        // Minus zero is a number with a point.
+        if let Ok(number) = text.parse() {
+            return Ok(Number::Unsigned(number));
+        }
+        if let Ok(number) = text.parse()
+            && text != "-0"
+        {
+            return Ok(Number::Signed(number));
+        }
+    }
+    let float = serde_json::from_str(text).map_err(|_| JsonProblem::Range)?;
+    Ok(if is_integer { Number::Large(text, float) } else { Number::Float(float) })
+}
+
+/// Passes over a value, whose texts need not be UTF-8. It takes no more of the stack for more levels.
+pub(super) fn skip(rest: &mut &[u8]) -> Result<()> {
+    let mut levels = Levels::default();
+    let mut has_begun = false;
+    loop {
+        // Before a value, or at the end of what has just begun.
+        let next = space(rest).ok_or(JsonProblem::End)?;
+        let is_list = levels.is_list();
+        let mut ended = true;
+        match next {
+            b']' if has_begun && is_list => {
+                *rest = rest.get(1..).unwrap_or_default();
+                levels.close();
+            }
+            b'}' if has_begun && !is_list => {
+                *rest = rest.get(1..).unwrap_or_default();
+                levels.close();
+            }
+            _ => {
+                if levels.depth > 0 && !is_list {
+                    skip_key(rest)?;
+                }
+                ended = skip_scalar(rest, &mut levels)?;
+            }
+        }
+        has_begun = !ended;
+        if !ended {
+            continue;
+        }
+        // Behind a value.
+        loop {
+            if levels.depth == 0 {
+                return Ok(());
+            }
+            let close = if levels.is_list() { b']' } else { b'}' };
+            match space(rest) {
+                Some(b',') => {
+                    *rest = rest.get(1..).unwrap_or_default();
+                    if space(rest) == Some(close) {
+                        return Err(JsonProblem::TrailingComma);
+                    }
+                    break;
+                }
+                Some(byte) if byte == close => {
+                    *rest = rest.get(1..).unwrap_or_default();
+                    levels.close();
+                }
+                Some(_) => return Err(JsonProblem::Comma),
+                None => return Err(JsonProblem::End),
+            }
+        }
+    }
+}
+
+fn skip_key(rest: &mut &[u8]) -> Result<()> {
+    match space(rest) {
+        Some(b'"') => skip_string(rest)?,
+        Some(_) => return Err(JsonProblem::Key),
+        None => return Err(JsonProblem::End),
+    }
+    colon(rest)
+}
+
+/// Passes over a value that has no others in it, or opens one; says whether it has ended.
+fn skip_scalar(rest: &mut &[u8], levels: &mut Levels) -> Result<bool> {
+    match space(rest).ok_or(JsonProblem::End)? {
+        b'"' => skip_string(rest)?,
+        open @ (b'{' | b'[') => {
+            *rest = rest.get(1..).unwrap_or_default();
+            levels.open(open == b'[');
+            return Ok(false);
+        }
+        b't' => literal(rest, b"true")?,
+        b'f' => literal(rest, b"false")?,
+        b'n' => literal(rest, b"null")?,
+        b'-' | b'0'..=b'9' => _ = number_text(rest)?,
+        _ => return Err(JsonProblem::Value),
+    }
+    Ok(true)
+}
+
+/// Which levels are lists: a bit for each. Beyond 64 they are allocated, for no more than a bit for each byte of the text.
+#[derive(Default)]
+struct Levels {
+    depth: usize,
+    innermost: u64,
+    outer: Vec<u64>,
+}
+
+impl Levels {
+    fn is_list(&self) -> bool {
+        self.depth > 0 && self.innermost & 1 == 1
+    }
+
+    fn open(&mut self, is_list: bool) {
+        if self.depth > 0 && self.depth % 64 == 0 {
+            self.outer.push(self.innermost);
+        }
+        self.innermost = self.innermost << 1 | u64::from(is_list);
+        self.depth += 1;
+    }
+
+    fn close(&mut self) {
+        self.depth = self.depth.saturating_sub(1);
+        self.innermost >>= 1;
+        if self.depth > 0 && self.depth % 64 == 0 {
+            self.innermost = self.outer.pop().unwrap_or_default();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use serde::de::IgnoredAny;
+
+    /// What serde_json says of the same bytes.
+    fn is_json(bytes: &[u8]) -> bool {
+        serde_json::from_slice::<IgnoredAny>(bytes).is_ok()
+    }
+
+    fn is_skipped(bytes: &[u8]) -> bool {
+        let mut rest = bytes;
+        skip(&mut rest).is_ok() && space(&mut rest).is_none()
+    }
+
+    /// Pieces of JSON, of which some make a value.
+    const PIECES: [&str; 30] = [
+        "{",
+        "}",
+        "[",
+        "]",
+        ",",
+        ":",
+        "\"a\"",
+        "\"\\n\"",
+        "\"\\ud800\"",
+        "\"\\ud83d\\ude00\"",
+        "\"é\"",
+        "1",
+        "-0",
+        "01",
+        "1.5",
+        "1e9",
+        "-",
+        "2.",
+        "1e",
+        "true",
+        "false",
+        "null",
+        "nul",
+        " ",
+        "\n",
+        "\t",
+        "\"",
+        "\\u00",
+        "\u{1}",
+        "18446744073709551616",
+    ];
+
+    proptest! {
+        #[test]
+        fn the_same_is_json_as_for_serde_json(pieces in prop::collection::vec(0..PIECES.len(), 0..12)) {
+            let text: String = pieces.into_iter().map(|piece| PIECES[piece]).collect();
+            prop_assert_eq!(is_skipped(text.as_bytes()), is_json(text.as_bytes()), "{}", text);
+        }
+
+        #[test]
+        fn texts_end_where_they_do(text: String, behind in "[a\"\\\\]{0,12}") {
+            for json in [serde_json::to_string(&text).unwrap(), format!("\"{text}\"")] {
+                let all = json.clone() + &behind;
+                let (mut rest, mut skipped) = (all.as_bytes(), all.as_bytes());
+                let read = string(&mut rest).map(Cow::into_owned);
+                match serde_json::Deserializer::from_str(&all).into_iter::<String>().next() {
+                    Some(Ok(expected)) => {
+                        prop_assert_eq!(read, Ok(expected));
+                        skip(&mut skipped).unwrap();
+                        prop_assert_eq!(rest, skipped);
+                    }
+                    _ => prop_assert!(read.is_err()),
+                }
+            }
+        }
+
+        #[test]
+        fn the_end_of_a_plain_text_is_found(length in 0_usize..40, end in 0_usize..40, byte in 0_u8..0x25) {
+            let mut text = vec![b'a' | 0x80; length];
+            if let Some(found) = text.get_mut(end) {
+                *found = byte;
+            }
+            let ends = |byte: &u8| matches!(byte, b'"' | b'\\' | 0..0x20);
+            prop_assert_eq!(plain(&text), text.iter().position(ends).unwrap_or(length));
+        }
+
+        #[test]
+        fn numbers_are_those_of_serde_json(number in "-?[0-9]{1,25}(\\.[0-9]{1,3})?([eE][+-]?[0-9]{1,3})?") {
+            let read = super::number(&mut number.as_bytes());
+            let expected = serde_json::from_str::<serde_json::Number>(&number).ok();
+            let read = read.ok().map(|read| match read {
+                Number::Unsigned(number) => number.into(),
+                Number::Signed(number) => number.into(),
+                Number::Float(number) | Number::Large(_, number) => serde_json::Number::from_f64(number).unwrap(),
+            });
+            prop_assert_eq!(read, expected);
+        }
+    }
+
+    #[test]
+    fn levels_are_of_what_they_were_opened_as_at_any_depth() {
+        for depth in [1, 63, 64, 65, 128, 129, 1_000] {
+            let open: String = (0..depth).map(|level| if level % 3 == 0 { "[" } else { "{\"a\":" }).collect();
+            let close: String =
+                (0..depth).rev().map(|level| if level % 3 == 0 { "]" } else { "}" }).collect();
+            for (inner, is_sound) in [("1", true), ("[]", true), ("}", false), ("1,]", false)] {
+                assert_eq!(
+                    is_skipped((open.clone() + inner + &close).as_bytes()),
+                    is_sound,
+                    "{depth} {inner}"
+                );
+            }
+            assert!(!is_skipped((open.clone() + "1" + &close[1..]).as_bytes()), "{depth}");
+        }
+    }
+}

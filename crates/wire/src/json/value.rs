@@ -1,0 +1,216 @@
+//! A value in JSON, and what is in it.
+
+use std::borrow::Cow;
+use std::marker::PhantomData;
+
+use serde::de::Expected;
+
+use super::text::{JsonProblem, colon, literal, number, skip, space, string};
+use crate::codec::{AnyContainer, AnyValue};
+use crate::decode::{At, Fault, ReadContainer, ReadValue, Text, Token};
+
+/// The next value of the text that is being read.
+pub(crate) struct Value<'a, 'de> {
+    at: At<'a, 'de>,
+    /// Nothing is behind it.
+    is_whole: bool,
+}
+
+impl<'a, 'de> Value<'a, 'de> {
+    /// Of that text.
+    pub(crate) fn of(at: At<'a, 'de>, json: &'de [u8]) -> Self {
+        at.run.begin(json);
+        Self { at, is_whole: true }
+    }
+
+    /// The value has been read up to there.
+    #[inline]
+    fn end(&self, rest: &'de [u8]) -> Result<(), Fault> {
+        self.at.run.set_rest(rest);
+        if self.is_whole { end(self.at) } else { Ok(()) }
+    }
+
+    #[inline]
+    fn scalar<T>(
+        &self,
+        mut rest: &'de [u8],
+        read: impl FnOnce(&mut &'de [u8]) -> Result<T, JsonProblem>,
+    ) -> Result<T, Fault> {
+        let value = read(&mut rest)?;
+        self.end(rest)?;
+        Ok(value)
+    }
+}
+
+/// The text has ended.
+#[inline(never)]
+fn end(at: At<'_, '_>) -> Result<(), Fault> {
+    let mut rest = at.run.rest();
+    let next = space(&mut rest);
+    at.run.set_rest(rest);
+    match next {
+        None => {
+            // What is wrong from now on is not in this text.
+            at.run.begin(&[]);
+            Ok(())
+        }
+        Some(_) => Err(JsonProblem::Trailing.into()),
+    }
+}
+
+impl<'a, 'de> ReadValue<'a, 'de> for Value<'a, 'de> {
+    #[inline]
+    fn take_null(&mut self) -> Result<bool, Fault> {
+        let mut rest = self.at.run.rest();
+        let is_null = space(&mut rest) == Some(b'n');
+        if is_null {
+            self.scalar(rest, |rest| literal(rest, b"null"))?;
+        }
+        Ok(is_null)
+    }
+
+    fn token(self, size: usize) -> Result<Token<'a, 'de>, Fault> {
+        let mut rest = self.at.run.rest();
+        let next = space(&mut rest);
+        self.at.run.set_rest(rest);
+        match next {
+            Some(open @ (b'{' | b'[')) => {
+                let at = self.at.enter(size)?;
+                at.run.set_rest(rest.get(1..).unwrap_or_default());
+                let is_list = open == b'[';
+                let container =
+                    Container { is_list, state: State::Begun, is_whole: self.is_whole, run: PhantomData };
+                Ok(Token::Container(at, AnyContainer::Json(container)))
+            }
+            Some(b'"') => Ok(Token::Text(Text::Whole(self.scalar(rest, string)?))),
+            Some(b't') => self.scalar(rest, |rest| literal(rest, b"true")).map(|()| Token::Bool(true)),
+            Some(b'f') => self.scalar(rest, |rest| literal(rest, b"false")).map(|()| Token::Bool(false)),
+            Some(b'n') => self.scalar(rest, |rest| literal(rest, b"null")).map(|()| Token::Null),
+            Some(b'-' | b'0'..=b'9') => Ok(Token::Number(self.scalar(rest, number)?)),
+            Some(_) => Err(JsonProblem::Value.into()),
+            None => Err(JsonProblem::End.into()),
+        }
+    }
+
+    #[inline]
+    fn text(self, expected: &dyn Expected) -> Result<Text<'de>, Fault> {
+        let mut rest = self.at.run.rest();
+        if space(&mut rest) == Some(b'"') {
+            return Ok(Text::Whole(self.scalar(rest, string)?));
+        }
+        Err(self.token(0)?.unexpected(expected))
+    }
+
+    #[inline]
+    fn skip(self) -> Result<(), Fault> {
+        self.scalar(self.at.run.rest(), skip)
+    }
+
+    fn raw_json(self) -> Result<Option<&'de str>, Fault> {
+        let mut from = self.at.run.rest();
+        space(&mut from);
+        let mut rest = from;
+        skip(&mut rest)?;
+        let json = from.get(..from.len().saturating_sub(rest.len())).unwrap_or_default();
+        let json = std::str::from_utf8(json).map_err(|_| JsonProblem::Utf8)?;
+        self.end(rest)?;
+        Ok(Some(json))
+    }
+}
+
+/// What is in an object or array.
+pub(crate) struct Container<'a, 'de> {
+    is_list: bool,
+    state: State,
+    /// Nothing is behind it.
+    is_whole: bool,
+    run: PhantomData<At<'a, 'de>>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum State {
+    Begun,
+    Within,
+    Ended,
+}
+
+/// Goes to the next entry; false if there is none.
+#[inline]
+fn next(rest: &mut &[u8], state: &mut State, close: u8) -> Result<bool, JsonProblem> {
+    let before = match *state {
+        State::Ended => return Ok(false),
+        before => before,
+    };
+    match space(rest) {
+        Some(byte) if byte == close => {
+            *rest = rest.get(1..).unwrap_or_default();
+            *state = State::Ended;
+            return Ok(false);
+        }
+        None => return Err(JsonProblem::End),
+        Some(_) if before == State::Begun => {}
+        Some(b',') => {
+            *rest = rest.get(1..).unwrap_or_default();
+            if space(rest) == Some(close) {
+                return Err(JsonProblem::TrailingComma);
+            }
+        }
+        Some(_) => return Err(JsonProblem::Comma),
+    }
+    *state = State::Within;
+    Ok(true)
+}
+
+impl<'a, 'de> ReadContainer<'a, 'de> for Container<'a, 'de> {
+    #[inline]
+    fn is_list(&self) -> bool {
+        self.is_list
+    }
+
+    #[inline]
+    fn count(&self) -> Option<usize> {
+        None
+    }
+
+    #[inline]
+    fn next_key(&mut self, at: At<'_, 'de>) -> Result<Option<Cow<'de, str>>, Fault> {
+        let mut rest = at.run.rest();
+        let key = match next(&mut rest, &mut self.state, b'}') {
+            Ok(true) if rest.first() == Some(&b'"') => string(&mut rest).and_then(|key| {
+                colon(&mut rest)?;
+                Ok(Some(key))
+            }),
+            Ok(true) => Err(JsonProblem::Key),
+            Ok(false) => Ok(None),
+            Err(problem) => Err(problem),
+        };
+        at.run.set_rest(rest);
+        Ok(key?)
+    }
+
+    #[inline]
+    fn value<'v>(&'v mut self, at: At<'v, 'de>) -> Result<AnyValue<'v, 'de>, Fault> {
+        Ok(AnyValue::Json(Value { at: at.deeper(), is_whole: false }))
+    }
+
+    #[inline]
+    fn next_element<'v>(&'v mut self, at: At<'v, 'de>) -> Result<Option<AnyValue<'v, 'de>>, Fault> {
+        let mut rest = at.run.rest();
+        let next = next(&mut rest, &mut self.state, b']');
+        at.run.set_rest(rest);
+        Ok(next?.then_some(AnyValue::Json(Value { at: at.deeper(), is_whole: false })))
+    }
+
+    #[inline]
+    fn end(&mut self, at: At<'_, 'de>) -> Result<(), Fault> {
+        if self.state != State::Ended {
+            let mut rest = at.run.rest();
+            let more = next(&mut rest, &mut self.state, if self.is_list { b']' } else { b'}' })?;
+            at.run.set_rest(rest);
+            if more {
+                return Err(JsonProblem::More.into());
+            }
+        }
+        if self.is_whole { end(at) } else { Ok(()) }
+    }
+}
