@@ -3,7 +3,7 @@
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
-use crate::{codegen, contract, e2e, files, tidy};
+use crate::{codegen, contract, e2e, files, kinds, tidy};
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -36,7 +36,7 @@ enum Done {
 type Step = (&'static str, fn() -> Result<Done, String>);
 
 /// What is quick or often wrong comes first.
-const STEPS: [Step; 15] = [
+const STEPS: [Step; 16] = [
     ("fmt", || cargo(&["fmt", "--all", "--check"])),
     ("tidy", || tidy::run().map(passed)),
     ("contract", || contract::quietly().map(passed)),
@@ -52,6 +52,7 @@ const STEPS: [Step; 15] = [
     ("examples", examples),
     ("end to end", end_to_end),
     ("benches compile", || cargo(&["bench", "--package", "benches", "--no-run"])),
+    ("nothing compiled for each kind", || kinds::symbols().map(passed)),
     ("dependencies", dependencies),
     ("oldest Rust", oldest_rust),
 ];
