@@ -1,5 +1,5 @@
 //! JSON is decoded as serde_json decodes it, into types of every form.
-#![allow(clippy::unwrap_used, missing_docs)]
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, missing_docs)]
 
 mod common;
 

@@ -291,7 +291,7 @@ impl Levels {
     }
 
     fn open(&mut self, is_list: bool) {
-        if self.depth > 0 && self.depth % 64 == 0 {
+        if self.depth > 0 && self.depth.is_multiple_of(64) {
             self.outer.push(self.innermost);
         }
         self.innermost = self.innermost << 1 | u64::from(is_list);
@@ -301,7 +301,7 @@ impl Levels {
     fn close(&mut self) {
         self.depth = self.depth.saturating_sub(1);
         self.innermost >>= 1;
-        if self.depth > 0 && self.depth % 64 == 0 {
+        if self.depth > 0 && self.depth.is_multiple_of(64) {
             self.innermost = self.outer.pop().unwrap_or_default();
         }
     }
