@@ -46,7 +46,7 @@ pub(crate) trait Codec: Clone + fmt::Debug {
     fn find<'de>(&self, object: &'de [u8], path: Path<'_, Self>) -> Result<Option<Self::Found<'de>>, Fault>;
 
     /// What was found, to be decoded.
-    fn found<'a, 'de>(&'a self, at: At<'a, 'de>, found: &'a mut Self::Found<'de>) -> Found<'a, 'de>;
+    fn found<'a, 'de>(&'a self, at: At<'a, 'de>, found: &Self::Found<'de>) -> Found<'a, 'de>;
 
     /// Whether nothing that was found has a place of its own.
     fn is_plain(found: &Self::Found<'_>) -> bool;
@@ -216,7 +216,7 @@ macro_rules! codecs {
             }
 
             #[inline(never)]
-            fn found<'a, 'de>(&'a self, at: At<'a, 'de>, found: &'a mut AnyFound<'de>) -> Option<Found<'a, 'de>> {
+            fn found<'a, 'de>(&'a self, at: At<'a, 'de>, found: &AnyFound<'de>) -> Option<Found<'a, 'de>> {
                 match (self, found) {
                     $((Self::$name(codec), AnyFound::$name(found)) => Some(codec.found(at, found)),)+
                     _ => None,
@@ -265,35 +265,35 @@ macro_rules! codecs {
         }
 
         impl<'a, 'de> ReadValue<'a, 'de> for AnyValue<'a, 'de> {
-            #[inline(never)]
-            fn take_null(&mut self) -> Result<bool, Fault> {
+            #[inline]
+            fn take_null(&self) -> Result<bool, Fault> {
                 match self {
                     $(Self::$name(value) => value.take_null(),)+
                 }
             }
 
-            #[inline(never)]
-            fn token(self, size: usize) -> Result<Token<'a, 'de>, Fault> {
+            #[inline(always)]
+            fn token(&self, size: usize) -> Result<Token<'a, 'de>, Fault> {
                 match self {
                     $(Self::$name(value) => value.token(size),)+
                 }
             }
 
             #[inline(never)]
-            fn text(self, expected: &dyn Expected) -> Result<Text<'de>, Fault> {
+            fn text(&self, expected: &dyn Expected) -> Result<Text<'de>, Fault> {
                 match self {
                     $(Self::$name(value) => value.text(expected),)+
                 }
             }
 
             #[inline(never)]
-            fn skip(self) -> Result<(), Fault> {
+            fn skip(&self) -> Result<(), Fault> {
                 match self {
                     $(Self::$name(value) => value.skip(),)+
                 }
             }
 
-            fn raw_json(self) -> Result<Option<&'de str>, Fault> {
+            fn raw_json(&self) -> Result<Option<&'de str>, Fault> {
                 match self {
                     $(Self::$name(value) => value.raw_json(),)+
                 }
@@ -321,28 +321,28 @@ macro_rules! codecs {
             }
 
             #[inline]
-            fn next_key(&mut self, at: At<'_, 'de>) -> Result<Option<Cow<'de, str>>, Fault> {
+            fn next_key(&mut self, at: At<'a, 'de>) -> Result<Option<Cow<'de, str>>, Fault> {
                 match self {
                     $(Self::$name(container) => container.next_key(at),)+
                 }
             }
 
             #[inline]
-            fn value<'v>(&'v mut self, at: At<'v, 'de>) -> Result<AnyValue<'v, 'de>, Fault> {
+            fn value(&mut self, at: At<'a, 'de>) -> Result<AnyValue<'a, 'de>, Fault> {
                 match self {
                     $(Self::$name(container) => container.value(at),)+
                 }
             }
 
             #[inline]
-            fn next_element<'v>(&'v mut self, at: At<'v, 'de>) -> Result<Option<AnyValue<'v, 'de>>, Fault> {
+            fn next_element(&mut self, at: At<'a, 'de>) -> Result<Option<AnyValue<'a, 'de>>, Fault> {
                 match self {
                     $(Self::$name(container) => container.next_element(at),)+
                 }
             }
 
             #[inline]
-            fn end(&mut self, at: At<'_, 'de>) -> Result<(), Fault> {
+            fn end(&mut self, at: At<'a, 'de>) -> Result<(), Fault> {
                 match self {
                     $(Self::$name(container) => container.end(at),)+
                 }
@@ -417,7 +417,7 @@ impl AnyCodec {
     ) -> Result<(S::Value, u64), Error> {
         let (trail, limits) = (Trail::new(), Limits::of(object.len()));
         let run = Run::new(&trail, &limits);
-        match seed.deserialize(self.value(At::outermost(&run, size_of::<S::Value>()), object)) {
+        match seed.deserialize(&self.value(At::outermost(&run, size_of::<S::Value>()), object)) {
             Ok(decoded) => Ok((decoded, run.unknown())),
             Err(fault) => Err(self.failure(&run, fault, &[], object)),
         }
@@ -431,12 +431,12 @@ impl AnyCodec {
         resolved: &AnyResolved,
     ) -> Result<Option<K>, Error> {
         let limits = Limits::of(object.len());
-        let decode = |run: &Run<'_, 'de>, mut found: AnyFound<'de>| {
-            let Some(found) = self.found(At::outermost(run, size_of::<K>()), &mut found) else {
+        let decode = |run: &Run<'_, 'de>, found: AnyFound<'de>| {
+            let Some(found) = self.found(At::outermost(run, size_of::<K>()), &found) else {
                 return Ok(None);
             };
             let led = names.len().saturating_sub(found.names);
-            let decoded = Within::new(names.get(led..).unwrap_or_default()).deserialize(found.value);
+            let decoded = Within::new(names.get(led..).unwrap_or_default()).deserialize(&found.value);
             decoded.map_err(|fault| self.failure(run, fault, names, object))
         };
         match self.find(object, names, resolved) {

@@ -19,12 +19,14 @@ pub(crate) struct Container<'a, 'de> {
     /// How many entries a list is known to have, once that was asked for.
     expected: Cell<usize>,
     entries: AnyContainer<'a, 'de>,
+    /// What is read now. Types are given a reference to it, because it is large.
+    value: Option<AnyValue<'a, 'de>>,
 }
 
 impl<'a, 'de> Container<'a, 'de> {
     #[inline]
     pub(super) fn new(at: At<'a, 'de>, entries: AnyContainer<'a, 'de>, target: Target) -> Self {
-        Self { at, growth: Growth::new(target), key: 0, expected: Cell::new(0), entries }
+        Self { at, growth: Growth::new(target), key: 0, expected: Cell::new(0), entries, value: None }
     }
 
     #[inline]
@@ -51,19 +53,20 @@ impl<'a, 'de> Container<'a, 'de> {
 
     /// The value of the key that was given last, of which something of that size is built.
     #[inline(never)]
-    fn value(&mut self, size: usize) -> Result<AnyValue<'_, 'de>, Fault> {
+    fn value(&mut self, size: usize) -> Result<&AnyValue<'a, 'de>, Fault> {
         self.growth.entry(self.at.run.limits, self.key.saturating_add(size))?;
-        self.entries.value(self.at.within(size))
+        let value = self.entries.value(self.at.within(size))?;
+        Ok(self.value.insert(value))
     }
 
     /// The next entry of a list, of which something of that size is built.
     #[inline(never)]
-    fn next_element(&mut self, size: usize) -> Result<Option<AnyValue<'_, 'de>>, Fault> {
-        let value = self.entries.next_element(self.at.within(size))?;
-        if value.is_some() {
+    fn next_element(&mut self, size: usize) -> Result<Option<&AnyValue<'a, 'de>>, Fault> {
+        self.value = self.entries.next_element(self.at.within(size))?;
+        if self.value.is_some() {
             self.growth.element(self.at.run.limits, size, self.expected.get())?;
         }
-        Ok(value)
+        Ok(self.value.as_ref())
     }
 
     #[inline(never)]
@@ -128,8 +131,8 @@ impl<'v, 'a, 'de> EnumAccess<'de> for Variant<'v, 'a, 'de> {
 /// What is in a variant.
 pub(super) struct Content<'v, 'a, 'de>(Option<&'v mut Container<'a, 'de>>);
 
-impl<'de> Content<'_, '_, 'de> {
-    fn value(&mut self, size: usize) -> Result<AnyValue<'_, 'de>, Fault> {
+impl<'a, 'de> Content<'_, 'a, 'de> {
+    fn value(&mut self, size: usize) -> Result<&AnyValue<'a, 'de>, Fault> {
         let content = self.0.as_mut().ok_or_else(|| Fault::new("a variant has nothing in it"))?;
         content.value(size)
     }

@@ -24,13 +24,13 @@ pub(crate) use run::{At, Run, Trail};
 /// What reads a value of one encoding.
 pub(crate) trait ReadValue<'a, 'de: 'a>: Sized {
     /// Whether the value is null, which is taken then.
-    fn take_null(&mut self) -> Result<bool, Fault>;
+    fn take_null(&self) -> Result<bool, Fault>;
 
     /// What is there. If it has others in it, something of that size is built of it.
-    fn token(self, size: usize) -> Result<Token<'a, 'de>, Fault>;
+    fn token(&self, size: usize) -> Result<Token<'a, 'de>, Fault>;
 
     /// A text.
-    fn text(self, expected: &dyn Expected) -> Result<Text<'de>, Fault> {
+    fn text(&self, expected: &dyn Expected) -> Result<Text<'de>, Fault> {
         match self.token(0)? {
             Token::Text(text) => Ok(text),
             other => Err(other.unexpected(expected)),
@@ -38,10 +38,10 @@ pub(crate) trait ReadValue<'a, 'de: 'a>: Sized {
     }
 
     /// Passes over the value.
-    fn skip(self) -> Result<(), Fault>;
+    fn skip(&self) -> Result<(), Fault>;
 
     /// The value as it stands, where that is JSON.
-    fn raw_json(self) -> Result<Option<&'de str>, Fault>;
+    fn raw_json(&self) -> Result<Option<&'de str>, Fault>;
 }
 
 /// What reads the entries of a list, or of a map or object, of one encoding.
@@ -51,16 +51,16 @@ pub(crate) trait ReadContainer<'a, 'de: 'a>: Sized {
     /// How many entries a list has, where that is known.
     fn count(&self) -> Option<usize>;
 
-    fn next_key(&mut self, at: At<'_, 'de>) -> Result<Option<Cow<'de, str>>, Fault>;
+    fn next_key(&mut self, at: At<'a, 'de>) -> Result<Option<Cow<'de, str>>, Fault>;
 
     /// The value of the last key.
-    fn value<'v>(&'v mut self, at: At<'v, 'de>) -> Result<AnyValue<'v, 'de>, Fault>;
+    fn value(&mut self, at: At<'a, 'de>) -> Result<AnyValue<'a, 'de>, Fault>;
 
     /// The next entry of a list.
-    fn next_element<'v>(&'v mut self, at: At<'v, 'de>) -> Result<Option<AnyValue<'v, 'de>>, Fault>;
+    fn next_element(&mut self, at: At<'a, 'de>) -> Result<Option<AnyValue<'a, 'de>>, Fault>;
 
     /// After a type has taken what it wants: nothing may be left, where the encoding does not say before how much there is.
-    fn end(&mut self, at: At<'_, 'de>) -> Result<(), Fault>;
+    fn end(&mut self, at: At<'a, 'de>) -> Result<(), Fault>;
 }
 
 /// What a value is.

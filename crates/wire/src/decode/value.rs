@@ -36,7 +36,7 @@ impl<'a, 'de> AnyValue<'a, 'de> {
     /// What is in it, if it is what is wanted.
     #[inline(never)]
     fn container(
-        self,
+        &self,
         size: usize,
         target: Target,
         wanted: Wanted,
@@ -50,8 +50,14 @@ impl<'a, 'de> AnyValue<'a, 'de> {
         }
     }
 
+    /// What is there, where anything is taken.
     #[inline(never)]
-    fn number(self, expected: &dyn Expected) -> Result<Number<'de>, Fault> {
+    fn any(&self, size: usize) -> Result<Token<'a, 'de>, Fault> {
+        self.token(size)
+    }
+
+    #[inline(never)]
+    fn number(&self, expected: &dyn Expected) -> Result<Number<'de>, Fault> {
         match self.token(0)? {
             Token::Number(number) => Ok(number),
             other => Err(other.unexpected(expected)),
@@ -59,7 +65,7 @@ impl<'a, 'de> AnyValue<'a, 'de> {
     }
 
     #[inline(never)]
-    fn bool(self, expected: &dyn Expected) -> Result<bool, Fault> {
+    fn bool(&self, expected: &dyn Expected) -> Result<bool, Fault> {
         match self.token(0)? {
             Token::Bool(value) => Ok(value),
             other => Err(other.unexpected(expected)),
@@ -67,7 +73,7 @@ impl<'a, 'de> AnyValue<'a, 'de> {
     }
 
     #[inline(never)]
-    fn name(self, expected: &dyn Expected) -> Result<Cow<'de, str>, Fault> {
+    fn name(&self, expected: &dyn Expected) -> Result<Cow<'de, str>, Fault> {
         Ok(match self.text(expected)? {
             Text::Whole(text) => text,
             short @ Text::Short(..) => short.as_str().to_owned().into(),
@@ -75,13 +81,13 @@ impl<'a, 'de> AnyValue<'a, 'de> {
     }
 
     #[inline]
-    fn visit_text<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {
+    fn visit_text<V: Visitor<'de>>(&self, visitor: V) -> Result<V::Value, Fault> {
         let text = self.text(&visitor)?;
         visit_text(text, visitor)
     }
 
     #[inline]
-    fn visit_number<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {
+    fn visit_number<V: Visitor<'de>>(&self, visitor: V) -> Result<V::Value, Fault> {
         let number = self.number(&visitor)?;
         visit_number(number, visitor)
     }
@@ -126,11 +132,11 @@ macro_rules! large {
     )* };
 }
 
-impl<'de> Deserializer<'de> for AnyValue<'_, 'de> {
+impl<'de> Deserializer<'de> for &AnyValue<'_, 'de> {
     type Error = Fault;
 
     fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {
-        match self.token(size_of::<V::Value>())? {
+        match self.any(size_of::<V::Value>())? {
             Token::Null => visitor.visit_unit(),
             Token::Bool(value) => visitor.visit_bool(value),
             Token::Number(number) => visit_number(number, visitor),
@@ -140,7 +146,7 @@ impl<'de> Deserializer<'de> for AnyValue<'_, 'de> {
     }
 
     #[inline]
-    fn deserialize_option<V: Visitor<'de>>(mut self, visitor: V) -> Result<V::Value, Fault> {
+    fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {
         if self.take_null()? { visitor.visit_none() } else { visitor.visit_some(self) }
     }
 
@@ -205,7 +211,7 @@ impl<'de> Deserializer<'de> for AnyValue<'_, 'de> {
         _: &'static [&'static str],
         visitor: V,
     ) -> Result<V::Value, Fault> {
-        match self.token(size_of::<V::Value>())? {
+        match self.any(size_of::<V::Value>())? {
             Token::Container(at, entries) if !entries.is_list() => {
                 let mut container = Container::new(at, entries, Target::Struct);
                 let name = container.next_key(0)?.ok_or_else(|| Fault::new("a variant has no name"))?;
@@ -223,10 +229,10 @@ impl<'de> Deserializer<'de> for AnyValue<'_, 'de> {
         visitor.visit_bool(value)
     }
 
-    fn deserialize_unit<V: Visitor<'de>>(mut self, visitor: V) -> Result<V::Value, Fault> {
+    fn deserialize_unit<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {
         match self.take_null()? {
             true => visitor.visit_unit(),
-            false => Err(self.token(0)?.unexpected(&visitor)),
+            false => Err(self.any(0)?.unexpected(&visitor)),
         }
     }
 

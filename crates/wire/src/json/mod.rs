@@ -63,7 +63,7 @@ impl Codec for Json {
         Ok(Some((object, path.names.len())))
     }
 
-    fn found<'a, 'de>(&'a self, at: At<'a, 'de>, found: &'a mut Self::Found<'de>) -> Found<'a, 'de> {
+    fn found<'a, 'de>(&'a self, at: At<'a, 'de>, found: &Self::Found<'de>) -> Found<'a, 'de> {
         Found { value: self.value(at, found.0), names: found.1 }
     }
 

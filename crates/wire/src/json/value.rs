@@ -59,8 +59,8 @@ fn end(at: At<'_, '_>) -> Result<(), Fault> {
 }
 
 impl<'a, 'de> ReadValue<'a, 'de> for Value<'a, 'de> {
-    #[inline]
-    fn take_null(&mut self) -> Result<bool, Fault> {
+    #[inline(never)]
+    fn take_null(&self) -> Result<bool, Fault> {
         let mut rest = self.at.run.rest();
         let is_null = space(&mut rest) == Some(b'n');
         if is_null {
@@ -69,7 +69,8 @@ impl<'a, 'de> ReadValue<'a, 'de> for Value<'a, 'de> {
         Ok(is_null)
     }
 
-    fn token(self, size: usize) -> Result<Token<'a, 'de>, Fault> {
+    #[inline]
+    fn token(&self, size: usize) -> Result<Token<'a, 'de>, Fault> {
         let mut rest = self.at.run.rest();
         let next = space(&mut rest);
         self.at.run.set_rest(rest);
@@ -93,7 +94,7 @@ impl<'a, 'de> ReadValue<'a, 'de> for Value<'a, 'de> {
     }
 
     #[inline]
-    fn text(self, expected: &dyn Expected) -> Result<Text<'de>, Fault> {
+    fn text(&self, expected: &dyn Expected) -> Result<Text<'de>, Fault> {
         let mut rest = self.at.run.rest();
         if space(&mut rest) == Some(b'"') {
             return Ok(Text::Whole(self.scalar(rest, string)?));
@@ -102,11 +103,11 @@ impl<'a, 'de> ReadValue<'a, 'de> for Value<'a, 'de> {
     }
 
     #[inline]
-    fn skip(self) -> Result<(), Fault> {
+    fn skip(&self) -> Result<(), Fault> {
         self.scalar(self.at.run.rest(), skip)
     }
 
-    fn raw_json(self) -> Result<Option<&'de str>, Fault> {
+    fn raw_json(&self) -> Result<Option<&'de str>, Fault> {
         let mut from = self.at.run.rest();
         space(&mut from);
         let mut rest = from;
@@ -173,7 +174,7 @@ impl<'a, 'de> ReadContainer<'a, 'de> for Container<'a, 'de> {
     }
 
     #[inline]
-    fn next_key(&mut self, at: At<'_, 'de>) -> Result<Option<Cow<'de, str>>, Fault> {
+    fn next_key(&mut self, at: At<'a, 'de>) -> Result<Option<Cow<'de, str>>, Fault> {
         let mut rest = at.run.rest();
         let key = match next(&mut rest, &mut self.state, b'}') {
             Ok(true) if rest.first() == Some(&b'"') => string(&mut rest).and_then(|key| {
@@ -189,12 +190,12 @@ impl<'a, 'de> ReadContainer<'a, 'de> for Container<'a, 'de> {
     }
 
     #[inline]
-    fn value<'v>(&'v mut self, at: At<'v, 'de>) -> Result<AnyValue<'v, 'de>, Fault> {
+    fn value(&mut self, at: At<'a, 'de>) -> Result<AnyValue<'a, 'de>, Fault> {
         Ok(AnyValue::Json(Value { at: at.deeper(), is_whole: false }))
     }
 
     #[inline]
-    fn next_element<'v>(&'v mut self, at: At<'v, 'de>) -> Result<Option<AnyValue<'v, 'de>>, Fault> {
+    fn next_element(&mut self, at: At<'a, 'de>) -> Result<Option<AnyValue<'a, 'de>>, Fault> {
         let mut rest = at.run.rest();
         let next = next(&mut rest, &mut self.state, b']');
         at.run.set_rest(rest);
@@ -202,7 +203,7 @@ impl<'a, 'de> ReadContainer<'a, 'de> for Container<'a, 'de> {
     }
 
     #[inline]
-    fn end(&mut self, at: At<'_, 'de>) -> Result<(), Fault> {
+    fn end(&mut self, at: At<'a, 'de>) -> Result<(), Fault> {
         if self.state != State::Ended {
             let mut rest = at.run.rest();
             let more = next(&mut rest, &mut self.state, if self.is_list { b']' } else { b'}' })?;

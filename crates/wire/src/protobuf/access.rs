@@ -10,22 +10,21 @@ use crate::decode::{At, Fault, ReadContainer, Run};
 
 /// The members of an object, a message or a map, or the entries of a list.
 pub(crate) enum Container<'a, 'de> {
-    Message(Fields<'de>),
-    /// An object, which says its version and kind in JSON and not in its message.
-    Object {
+    Message {
         fields: Fields<'de>,
-        schema: &'a Schema,
+        /// Of an object, which says its version and kind in JSON and not in its message.
+        schema: Option<&'a Schema>,
         said: Said,
     },
     Map {
         first: Option<Raw<'de>>,
-        more: &'a mut &'de [u8],
+        more: &'de [u8],
         number: u32,
         shape: Shape,
         /// Of the key that was given last.
         value: Raw<'de>,
     },
-    List(Entries<'a, 'de>),
+    List(Entries<'de>),
 }
 
 /// Up to where it was given what is not in the message of an object.
@@ -56,7 +55,7 @@ impl<'de> Fields<'de> {
     }
 
     /// Goes to the value of the next field that JSON has.
-    #[inline]
+    #[inline(always)]
     fn next(&mut self, run: &Run<'_, '_>) -> Result<Option<&'static Field>, Fault> {
         loop {
             if self.rest.is_empty() {
@@ -112,13 +111,16 @@ impl Fields<'_> {
 
 impl<'de> Fields<'de> {
     /// The value of the field to which it went, which is on this level.
-    #[inline]
-    fn value<'v>(&'v mut self, at: At<'v, 'de>) -> Result<Value<'v, 'de>, Fault> {
+    #[inline(always)]
+    fn value<'a>(&mut self, at: At<'a, 'de>) -> Result<Value<'a, 'de>, Fault> {
         let field = self.fields.first().ok_or_else(|| Fault::new("a value without a key"))?;
         at.run.within(at.level, field);
         // Read here and not with the key, because what was written to memory just before is slow to read.
         let raw = value(&mut self.rest, self.wire_type)?;
-        let more = (field.shape.card != Card::One).then_some(&mut self.rest);
+        let more = match field.shape.card {
+            Card::One => &[],
+            Card::Repeated | Card::Map => entries(&mut self.rest, field.number),
+        };
         Ok(Value { number: field.number, more, ..Value::new(at.deeper(), field.shape, raw) })
     }
 }
@@ -135,23 +137,20 @@ impl Said {
 }
 
 impl<'a, 'de> Container<'a, 'de> {
-    pub(super) fn of(value: Value<'a, 'de>) -> Result<Self, Fault> {
-        let (schema, Value { shape, raw, number, more, .. }) = (value.schema, value);
+    #[inline]
+    pub(super) fn of(value: &Value<'a, 'de>) -> Result<Self, Fault> {
+        let Value { shape, raw, number, more, schema, .. } = *value;
         let of_one = Shape { card: Card::One, ..shape };
         let number = u32::from(number);
-        match (shape.card, shape.kind, more) {
-            (Card::One, Kind::Message, _) => {
+        match (shape.card, shape.kind) {
+            (Card::One, Kind::Message) => {
                 let fields = Fields::new(raw.bytes()?, shape.message);
-                Ok(match schema {
-                    Some(schema) => Self::Object { fields, schema, said: Said::Nothing },
-                    None => Self::Message(fields),
-                })
+                let said = if schema.is_some() { Said::Nothing } else { Said::Message };
+                Ok(Self::Message { fields, schema, said })
             }
-            (Card::Map, _, Some(more)) => {
-                Ok(Self::Map { first: Some(raw), more, number, shape: of_one, value: raw })
-            }
-            (Card::Repeated, _, more) => {
-                Ok(Self::List(Entries { first: Some(raw), more, ..Entries::within(of_one, number, &[]) }))
+            (Card::Map, _) => Ok(Self::Map { first: Some(raw), more, number, shape: of_one, value: raw }),
+            (Card::Repeated, _) => {
+                Ok(Self::List(Entries { first: Some(raw), ..Entries::within(of_one, number, more) }))
             }
             _ => Ok(Self::within(Shape::new(Card::One, Kind::Text, 0), 1, raw.bytes()?)),
         }
@@ -163,7 +162,7 @@ impl<'a, 'de> Container<'a, 'de> {
     }
 }
 
-impl<'a, 'de> ReadContainer<'a, 'de> for Container<'a, 'de> {
+impl<'a, 'de: 'a> ReadContainer<'a, 'de> for Container<'a, 'de> {
     #[inline]
     fn is_list(&self) -> bool {
         matches!(self, Self::List(_))
@@ -178,17 +177,21 @@ impl<'a, 'de> ReadContainer<'a, 'de> for Container<'a, 'de> {
     }
 
     #[inline]
-    fn next_key(&mut self, at: At<'_, 'de>) -> Result<Option<Cow<'de, str>>, Fault> {
+    fn next_key(&mut self, at: At<'a, 'de>) -> Result<Option<Cow<'de, str>>, Fault> {
         at.run.between(at.level);
         match self {
-            Self::Message(fields) => Ok(fields.next(at.run)?.map(|field| field.name.text().into())),
-            Self::Object { fields, schema, said } => {
-                *said = said.next(schema);
-                match said {
-                    Said::Version => Ok(Some("apiVersion".into())),
-                    Said::Kind => Ok(Some("kind".into())),
-                    _ => Ok(fields.next(at.run)?.map(|field| field.name.text().into())),
+            Self::Message { fields, schema, said } => {
+                if let Some(schema) = schema
+                    && *said != Said::Message
+                {
+                    *said = said.next(schema);
+                    match said {
+                        Said::Version => return Ok(Some("apiVersion".into())),
+                        Said::Kind => return Ok(Some("kind".into())),
+                        _ => {}
+                    }
                 }
+                Ok(fields.next(at.run)?.map(|field| field.name.text().into()))
             }
             Self::Map { first, more, number, shape, value } => {
                 let entry = match first.take() {
@@ -205,12 +208,11 @@ impl<'a, 'de> ReadContainer<'a, 'de> for Container<'a, 'de> {
     }
 
     #[inline]
-    fn value<'v>(&'v mut self, at: At<'v, 'de>) -> Result<AnyValue<'v, 'de>, Fault> {
+    fn value(&mut self, at: At<'a, 'de>) -> Result<AnyValue<'a, 'de>, Fault> {
         let value = match self {
-            Self::Message(fields) => fields.value(at)?,
-            Self::Object { fields, schema, said } => match said {
-                Said::Version => Value::text(at, schema.api_version),
-                Said::Kind => Value::text(at, schema.kind),
+            Self::Message { fields, schema, said } => match (schema, said) {
+                (Some(schema), Said::Version) => Value::text(at, schema.api_version),
+                (Some(schema), Said::Kind) => Value::text(at, schema.kind),
                 _ => fields.value(at)?,
             },
             Self::Map { shape, value, .. } => {
@@ -223,7 +225,7 @@ impl<'a, 'de> ReadContainer<'a, 'de> for Container<'a, 'de> {
     }
 
     #[inline]
-    fn next_element<'v>(&'v mut self, at: At<'v, 'de>) -> Result<Option<AnyValue<'v, 'de>>, Fault> {
+    fn next_element(&mut self, at: At<'a, 'de>) -> Result<Option<AnyValue<'a, 'de>>, Fault> {
         let Self::List(entries) = self else { return Ok(None) };
         at.run.next_place(at.level);
         Ok(entries.next()?.map(|raw| AnyValue::Protobuf(Value::new(at, entries.shape, raw))))
@@ -231,9 +233,17 @@ impl<'a, 'de> ReadContainer<'a, 'de> for Container<'a, 'de> {
 
     /// It was known from the beginning where it ends.
     #[inline]
-    fn end(&mut self, _: At<'_, 'de>) -> Result<(), Fault> {
+    fn end(&mut self, _: At<'a, 'de>) -> Result<(), Fault> {
         Ok(())
     }
+}
+
+/// Takes the other entries of a list or map, which follow the first, from the front.
+pub(super) fn entries<'de>(rest: &mut &'de [u8], number: u8) -> &'de [u8] {
+    let from = *rest;
+    // What is broken is left, where it is found next.
+    while let Ok(Some(_)) = field_if(rest, u32::from(number)) {}
+    from.get(..from.len().saturating_sub(rest.len())).unwrap_or_default()
 }
 
 /// The key and the value of an entry of a map. Go writes both, and leaves out neither.
@@ -257,20 +267,19 @@ pub(super) fn map_entry(entry: Raw<'_>, kind: Kind) -> Result<(&str, Raw<'_>), F
 }
 
 /// The entries of a list.
-pub(crate) struct Entries<'a, 'de> {
+pub(crate) struct Entries<'de> {
     shape: Shape,
     number: u32,
     first: Option<Raw<'de>>,
-    /// Where the others are: in the message that the list is a field of, or in bytes of the list's own.
-    more: Option<&'a mut &'de [u8]>,
-    own: &'de [u8],
+    /// The others.
+    more: &'de [u8],
     /// Numbers, one behind the other. Go does not write them so, and reads them.
     packed: &'de [u8],
 }
 
-impl<'a, 'de> Entries<'a, 'de> {
-    fn within(shape: Shape, number: u32, own: &'de [u8]) -> Self {
-        Self { shape, number, first: None, more: None, own, packed: &[] }
+impl<'de> Entries<'de> {
+    fn within(shape: Shape, number: u32, more: &'de [u8]) -> Self {
+        Self { shape, number, first: None, more, packed: &[] }
     }
 
     #[inline]
@@ -281,7 +290,7 @@ impl<'a, 'de> Entries<'a, 'de> {
             }
             let next = match self.first.take() {
                 Some(raw) => Some(raw),
-                None => field_if(self.more.as_deref_mut().unwrap_or(&mut self.own), self.number)?,
+                None => field_if(&mut self.more, self.number)?,
             };
             match next {
                 Some(Raw::Bytes(packed))
@@ -295,7 +304,7 @@ impl<'a, 'de> Entries<'a, 'de> {
     }
 
     fn count(&self) -> usize {
-        let mut rest = *self.more.as_deref().unwrap_or(&self.own);
+        let mut rest = self.more;
         let mut count = usize::from(self.first.is_some());
         while let Ok(Some(_)) = field_if(&mut rest, self.number) {
             count += 1;

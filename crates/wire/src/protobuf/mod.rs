@@ -87,7 +87,7 @@ impl Codec for Protobuf {
         }
     }
 
-    fn found<'a, 'de>(&'a self, at: At<'a, 'de>, found: &'a mut Self::Found<'de>) -> Found<'a, 'de> {
+    fn found<'a, 'de>(&'a self, at: At<'a, 'de>, found: &Self::Found<'de>) -> Found<'a, 'de> {
         let names = found.names;
         Found { value: AnyValue::Protobuf(found.value(at, &self.schema)), names }
     }

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::sync::OnceLock;
 
-use super::access::map_entry;
+use super::access::{entries, map_entry};
 use super::reader::{ProtobufProblem, Raw, field_if, is_zero, skip, tag, value};
 use super::schema::{Card, Field, Kind, Rule, Schema, Shape, message};
 use super::value::Value;
@@ -139,18 +139,17 @@ enum What<'de> {
     Object(&'de [u8]),
     /// What the object says of itself and its message does not.
     Text(&'static str),
-    /// A value, and what follows in the message that has the field.
-    Field { shape: Shape, number: u8, raw: Raw<'de>, rest: &'de [u8] },
+    /// A value, and its other entries if it is a list or map.
+    Field { shape: Shape, number: u8, raw: Raw<'de>, more: &'de [u8] },
 }
 
 impl<'de> Found<'de> {
     #[inline]
-    pub(super) fn value<'a>(&'a mut self, at: At<'a, 'de>, schema: &'a Schema) -> Value<'a, 'de> {
-        match &mut self.what {
+    pub(super) fn value<'a>(&self, at: At<'a, 'de>, schema: &'a Schema) -> Value<'a, 'de> {
+        match &self.what {
             What::Object(object) => Value::object(at, schema, object),
             What::Text(text) => Value::text(at, text),
-            What::Field { shape, number, raw, rest } => {
-                let more = (shape.card != Card::One).then_some(rest);
+            What::Field { shape, number, raw, more } => {
                 Value { number: *number, more, ..Value::new(at, *shape, *raw) }
             }
         }
@@ -192,7 +191,8 @@ fn find_value<'de>(path: &Path, object: &'de [u8]) -> Result<Option<What<'de>>, 
         }
     }
     let (Some((field, raw)), Some(shape)) = (found, shape) else { return Ok(None) };
-    Ok(Some(What::Field { shape, number: field.number, raw, rest }))
+    let more = if shape.card == Card::One { &[] } else { entries(&mut rest, field.number) };
+    Ok(Some(What::Field { shape, number: field.number, raw, more }))
 }
 
 /// The first value of a field, unless JSON leaves it out. `rest` goes behind it. All of the message is gone through,

@@ -6,7 +6,7 @@ use serde::de::{self, Expected};
 
 use super::access::Container;
 use super::envelope::{Envelope, MAGIC};
-use super::reader::{ProtobufProblem, Raw, field, field_if, find_bytes, find_signed, text};
+use super::reader::{ProtobufProblem, Raw, field, find_bytes, find_signed, text};
 use super::schema::{Card, Kind, Schema, Shape};
 use super::time::{Precision, rfc3339};
 use crate::codec::AnyContainer;
@@ -18,9 +18,9 @@ pub(crate) struct Value<'a, 'de> {
     pub(super) at: At<'a, 'de>,
     pub(super) shape: Shape,
     pub(super) raw: Raw<'de>,
-    /// Its field's number, and what follows in the message: the other entries of a list or map are there.
+    /// Of a list or map: the number of its field, and the other entries.
     pub(super) number: u8,
-    pub(super) more: Option<&'a mut &'de [u8]>,
+    pub(super) more: &'de [u8],
     /// Of an object, which says its version and kind in JSON and not in its message.
     pub(super) schema: Option<&'a Schema>,
 }
@@ -28,7 +28,7 @@ pub(crate) struct Value<'a, 'de> {
 impl<'a, 'de> Value<'a, 'de> {
     #[inline]
     pub(super) fn new(at: At<'a, 'de>, shape: Shape, raw: Raw<'de>) -> Self {
-        Self { at, shape, raw, number: 0, more: None, schema: None }
+        Self { at, shape, raw, number: 0, more: &[], schema: None }
     }
 
     #[inline]
@@ -50,6 +50,7 @@ impl<'a, 'de> Value<'a, 'de> {
     }
 
     /// What is text in JSON only.
+    #[inline(never)]
     fn written(&self, bytes: &[u8]) -> Result<Token<'a, 'de>, Fault> {
         if self.shape.kind == Kind::Bytes {
             return Ok(Token::Text(Text::Whole(BASE64.encode(bytes).into())));
@@ -76,6 +77,7 @@ impl<'a, 'de> Value<'a, 'de> {
     }
 
     /// Number or text, by the first field.
+    #[inline(never)]
     fn int_or_string(&self, bytes: &'de [u8]) -> Result<Token<'a, 'de>, Fault> {
         if find_signed(bytes, 1)? == 0 {
             return Ok(Token::Number(Number::Signed(short(find_signed(bytes, 2)?))));
@@ -83,7 +85,8 @@ impl<'a, 'de> Value<'a, 'de> {
         Ok(Token::Text(Text::Whole(text(find_bytes(bytes, 3)?))))
     }
 
-    fn json(self, bytes: &'de [u8], size: usize) -> Result<Token<'a, 'de>, Fault> {
+    #[inline(never)]
+    fn json(&self, bytes: &'de [u8], size: usize) -> Result<Token<'a, 'de>, Fault> {
         let Some(json) = json(bytes)? else { return Ok(Token::Null) };
         if self.shape.kind == Kind::RawExtension && json.starts_with(MAGIC) {
             return self.envelope(json, size);
@@ -107,6 +110,7 @@ impl<'a, 'de> Value<'a, 'de> {
     }
 
     /// The unions of apiextensions: their JSON is that of the one member that is set.
+    #[inline(never)]
     fn union(&self, mut rest: &'de [u8], size: usize) -> Result<Token<'a, 'de>, Fault> {
         let or_bool = self.shape.kind == Kind::SchemaOrBool;
         let schema_number = if or_bool { 2 } else { 1 };
@@ -168,12 +172,12 @@ fn json(bytes: &[u8]) -> Result<Option<&[u8]>, Fault> {
 
 impl<'a, 'de> ReadValue<'a, 'de> for Value<'a, 'de> {
     #[inline]
-    fn take_null(&mut self) -> Result<bool, Fault> {
+    fn take_null(&self) -> Result<bool, Fault> {
         Ok(is_null(self.shape, self.raw))
     }
 
     #[inline]
-    fn token(self, size: usize) -> Result<Token<'a, 'de>, Fault> {
+    fn token(&self, size: usize) -> Result<Token<'a, 'de>, Fault> {
         match (self.shape.card, self.shape.kind) {
             (Card::Map | Card::Repeated, _) | (Card::One, Kind::Message | Kind::TextList) => {
                 let at = self.at.enter(size)?;
@@ -200,7 +204,7 @@ impl<'a, 'de> ReadValue<'a, 'de> for Value<'a, 'de> {
     }
 
     #[inline]
-    fn text(self, expected: &dyn Expected) -> Result<Text<'de>, Fault> {
+    fn text(&self, expected: &dyn Expected) -> Result<Text<'de>, Fault> {
         if self.shape.card == Card::One && self.shape.kind == Kind::Text {
             return Ok(Text::Whole(text(self.raw.bytes()?)));
         }
@@ -210,16 +214,13 @@ impl<'a, 'de> ReadValue<'a, 'de> for Value<'a, 'de> {
         }
     }
 
-    /// The other entries of a list or map must not be taken for something else.
+    /// The message that it is in is behind it already.
     #[inline]
-    fn skip(self) -> Result<(), Fault> {
-        if let Some(more) = self.more {
-            while field_if(more, u32::from(self.number))?.is_some() {}
-        }
+    fn skip(&self) -> Result<(), Fault> {
         Ok(())
     }
 
-    fn raw_json(self) -> Result<Option<&'de str>, Fault> {
+    fn raw_json(&self) -> Result<Option<&'de str>, Fault> {
         match (self.shape.card, self.shape.kind) {
             (Card::One, Kind::RawJson | Kind::RawExtension) => match json(self.raw.bytes()?)? {
                 Some(json) if !json.starts_with(MAGIC) => self.json_value(json).raw_json(),
