@@ -17,6 +17,9 @@ pub(crate) trait Codec: Clone + fmt::Debug {
     /// What a request accepts, and an answer says of itself.
     const MEDIA_TYPE: &'static str;
 
+    /// Whether errors say in which field they are.
+    const HAS_TRAIL: bool;
+
     type List: DecodeList;
     type Watch: DecodeWatch;
     /// What is looked up once for a [`FieldPath`](crate::FieldPath).
@@ -190,6 +193,12 @@ macro_rules! codecs {
             pub(crate) fn without(&self, dropped: Dropped<'_>) -> Self {
                 match self {
                     $(Self::$name(codec) => Self::$name(codec.without(dropped)),)+
+                }
+            }
+
+            fn has_trail(&self) -> bool {
+                match self {
+                    $(Self::$name(_) => <crate::$folder::$name as Codec>::HAS_TRAIL,)+
                 }
             }
 
@@ -415,8 +424,9 @@ impl AnyCodec {
         object: &'de [u8],
         seed: S,
     ) -> Result<(S::Value, u64), Error> {
-        let (trail, limits) = (Trail::new(), Limits::of(object.len()));
-        let run = Run::new(&trail, &limits);
+        let limits = Limits::of(object.len());
+        let trail = self.has_trail().then(Trail::new);
+        let run = Run::new(trail.as_ref(), &limits);
         match seed.deserialize(&self.value(At::outermost(&run, size_of::<S::Value>()), object)) {
             Ok(decoded) => Ok((decoded, run.unknown())),
             Err(fault) => Err(self.failure(&run, fault, &[], object)),
@@ -442,7 +452,7 @@ impl AnyCodec {
         match self.find(object, names, resolved) {
             Ok(None) => Ok(None),
             Ok(Some(found)) if found.is_plain() => decode(&Run::without_trail(&limits), found),
-            Ok(Some(found)) => decode(&Run::new(&Trail::new(), &limits), found),
+            Ok(Some(found)) => decode(&Run::new(Some(&Trail::new()), &limits), found),
             Err(fault) => Err(self.failure(&Run::without_trail(&limits), fault, names, object)),
         }
     }

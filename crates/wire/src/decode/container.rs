@@ -30,10 +30,10 @@ impl<'a, 'de> Container<'a, 'de> {
     }
 
     #[inline]
-    pub(super) fn visit<V: Visitor<'de>>(mut self, visitor: V) -> Result<V::Value, Fault> {
+    pub(super) fn visit<V: Visitor<'de>>(&mut self, visitor: V) -> Result<V::Value, Fault> {
         let value = match self.entries.is_list() {
-            true => visitor.visit_seq(&mut self)?,
-            false => visitor.visit_map(&mut self)?,
+            true => visitor.visit_seq(&mut *self)?,
+            false => visitor.visit_map(&mut *self)?,
         };
         self.end()?;
         Ok(value)

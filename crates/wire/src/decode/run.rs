@@ -77,8 +77,9 @@ struct Step {
 }
 
 impl<'a, 'de> Run<'a, 'de> {
-    pub(crate) fn new(trail: &'a Trail, limits: &'a Limits) -> Self {
-        Self::with(&trail.0, limits)
+    /// Without a trail it does not say where it was.
+    pub(crate) fn new(trail: Option<&'a Trail>, limits: &'a Limits) -> Self {
+        Self::with(trail.map_or(&[], |trail| &trail.0), limits)
     }
 
     /// For a value that has nothing in it: it does not say where it was.

@@ -33,18 +33,19 @@ impl Wanted {
 }
 
 impl<'a, 'de> AnyValue<'a, 'de> {
-    /// What is in it, if it is what is wanted.
+    /// Puts there what is in it, if it is what is wanted. It is too large to be moved.
     #[inline(never)]
-    fn container(
+    fn open<'c>(
         &self,
+        container: &'c mut Option<Container<'a, 'de>>,
         size: usize,
         target: Target,
         wanted: Wanted,
         expected: &dyn Expected,
-    ) -> Result<Container<'a, 'de>, Fault> {
+    ) -> Result<&'c mut Container<'a, 'de>, Fault> {
         match self.token(size)? {
             Token::Container(at, entries) if wanted.is(entries.is_list()) => {
-                Ok(Container::new(at, entries, target))
+                Ok(container.insert(Container::new(at, entries, target)))
             }
             other => Err(other.unexpected(expected)),
         }
@@ -173,21 +174,27 @@ impl<'de> Deserializer<'de> for &AnyValue<'_, 'de> {
         visitor: V,
     ) -> Result<V::Value, Fault> {
         // A list is taken by types that are derived.
-        self.container(size_of::<V::Value>(), Target::Struct, Wanted::Any, &visitor)?.visit(visitor)
+        let mut container = None;
+        let size = size_of::<V::Value>();
+        self.open(&mut container, size, Target::Struct, Wanted::Any, &visitor)?.visit(visitor)
     }
 
     #[inline]
     fn deserialize_map<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {
-        let mut map = self.container(size_of::<V::Value>(), Target::Collection, Wanted::Map, &visitor)?;
-        let value = visitor.visit_map(&mut map)?;
+        let mut container = None;
+        let size = size_of::<V::Value>();
+        let map = self.open(&mut container, size, Target::Collection, Wanted::Map, &visitor)?;
+        let value = visitor.visit_map(&mut *map)?;
         map.end()?;
         Ok(value)
     }
 
     #[inline]
     fn deserialize_seq<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {
-        let mut list = self.container(size_of::<V::Value>(), Target::Collection, Wanted::List, &visitor)?;
-        let value = visitor.visit_seq(&mut list)?;
+        let mut container = None;
+        let size = size_of::<V::Value>();
+        let list = self.open(&mut container, size, Target::Collection, Wanted::List, &visitor)?;
+        let value = visitor.visit_seq(&mut *list)?;
         list.end()?;
         Ok(value)
     }

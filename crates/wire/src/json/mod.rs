@@ -29,6 +29,8 @@ pub(crate) struct Json;
 impl Codec for Json {
     const MEDIA_TYPE: &'static str = "application/json";
 
+    const HAS_TRAIL: bool = false;
+
     type List = list::ListDecoder;
     type Watch = watch::WatchDecoder;
     type Resolved = ();

@@ -41,6 +41,8 @@ pub(crate) struct Protobuf {
 impl Codec for Protobuf {
     const MEDIA_TYPE: &'static str = "application/vnd.kubernetes.protobuf";
 
+    const HAS_TRAIL: bool = true;
+
     type List = list::ListDecoder;
     type Watch = watch::WatchDecoder;
     type Resolved = path::Resolved;
