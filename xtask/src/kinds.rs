@@ -117,7 +117,8 @@ fn compare(one: &Built, thirty: &Built) -> Report {
         report.lines.push(format!("{what}: {small} symbols with one kind, {large} with thirty"));
         if small == 0 {
             report.problems.push(format!("no symbol of the {what} has {of:?} in its name"));
-        } else if large > small {
+        } else if large.saturating_sub(small) >= KINDS.len() - 1 {
+            // A few drops may be compiled once more, where the compiler divides the program otherwise.
             report
                 .problems
                 .push(format!("{} symbols of the {what} are compiled for each kind", large - small));
@@ -149,8 +150,7 @@ fn prepare() -> Result<PathBuf, String> {
     let root = files::root();
     let folder = root.join("target/kinds");
     let crates = root.join("crates");
-    let workspace = "[workspace]\nresolver = \"3\"\nmembers = [\"one\", \"thirty\"]\n\n\
-        [profile.symbols]\ninherits = \"release\"\nopt-level = 1\n";
+    let workspace = "[workspace]\nresolver = \"3\"\nmembers = [\"one\", \"thirty\"]\n";
     provide(&folder.join("Cargo.toml"), workspace)?;
     fs::copy(root.join("Cargo.lock"), folder.join("Cargo.lock")).map_err(|error| error.to_string())?;
     for (name, kinds) in [("one", &KINDS[..1]), ("thirty", &KINDS[..])] {
@@ -194,15 +194,13 @@ fn program(kinds: &[&str]) -> String {
 }
 
 fn build(folder: &Path, name: &str, args: &Args) -> Result<Built, String> {
-    // Symbols are the same with fewer optimizations, which are quicker.
-    let profile = if args.symbols { "symbols" } else { "release" };
     let cargo = || {
         let mut cargo = files::command("cargo");
-        cargo.current_dir(folder).args(["build", "--quiet", "--profile", profile, "--package", name]);
+        cargo.current_dir(folder).args(["build", "--quiet", "--release", "--package", name]);
         cargo
     };
     succeed(cargo())?;
-    let binary = folder.join("target").join(profile).join(name);
+    let binary = folder.join("target/release").join(name);
     let cost = match args.symbols {
         true => None,
         false => {
@@ -303,6 +301,13 @@ mod tests {
         let report = compare(&built(7, 0, 0.0), &thirty);
         assert_eq!(report.problems, ["29 symbols of the queue are compiled for each kind"]);
         assert_eq!(report.lines.len(), ONCE.len(), "nothing is said of what was not measured");
+    }
+
+    #[test]
+    fn a_few_more_symbols_are_not_those_of_each_kind() {
+        let mut thirty = built(7, 0, 0.0);
+        thirty.symbols.insert("queue", 35);
+        assert_eq!(compare(&built(7, 0, 0.0), &thirty).problems, Vec::<String>::new());
     }
 
     #[test]
