@@ -6,7 +6,7 @@ use std::fmt;
 use serde::Deserialize;
 use serde::de::{DeserializeSeed, Expected};
 
-use crate::decode::{At, Fault, ReadContainer, ReadValue, Run, Text, Token, Trail};
+use crate::decode::{At, Fault, ReadContainer, ReadValue, Run, Scratch, Text, Token, Trail};
 use crate::dropped::Dropped;
 use crate::json::Within;
 use crate::limits::Limits;
@@ -273,6 +273,15 @@ macro_rules! codecs {
             $($name(crate::$folder::Value<'a, 'de>),)+
         }
 
+        impl<'a, 'de> AnyValue<'a, 'de> {
+            #[inline]
+            pub(crate) fn at(&self) -> At<'a, 'de> {
+                match self {
+                    $(Self::$name(value) => value.at(),)+
+                }
+            }
+        }
+
         impl<'a, 'de> ReadValue<'a, 'de> for AnyValue<'a, 'de> {
             #[inline]
             fn take_null(&self) -> Result<bool, Fault> {
@@ -281,17 +290,32 @@ macro_rules! codecs {
                 }
             }
 
-            #[inline(always)]
-            fn token(&self, size: usize) -> Result<Token<'a, 'de>, Fault> {
+            #[inline(never)]
+            fn token<'t>(&self, scratch: &'t mut Scratch) -> Result<Token<'t, 'de>, Fault> {
                 match self {
-                    $(Self::$name(value) => value.token(size),)+
+                    $(Self::$name(value) => value.token(scratch),)+
+                }
+            }
+
+            #[inline]
+            fn open(
+                &self,
+                size: usize,
+                entries: &mut AnyContainer<'a, 'de>,
+            ) -> Result<Option<At<'a, 'de>>, Fault> {
+                match self {
+                    $(Self::$name(value) => value.open(size, entries),)+
                 }
             }
 
             #[inline(never)]
-            fn text(&self, expected: &dyn Expected) -> Result<Text<'de>, Fault> {
+            fn text<'t>(
+                &self,
+                scratch: &'t mut Scratch,
+                expected: &dyn Expected,
+            ) -> Result<Text<'t, 'de>, Fault> {
                 match self {
-                    $(Self::$name(value) => value.text(expected),)+
+                    $(Self::$name(value) => value.text(scratch, expected),)+
                 }
             }
 
@@ -311,6 +335,8 @@ macro_rules! codecs {
 
         /// What is in a value in any encoding.
         pub(crate) enum AnyContainer<'a, 'de> {
+            /// Nothing was opened.
+            Closed,
             $($name(crate::$folder::Container<'a, 'de>),)+
         }
 
@@ -318,6 +344,7 @@ macro_rules! codecs {
             #[inline]
             fn is_list(&self) -> bool {
                 match self {
+                    Self::Closed => false,
                     $(Self::$name(container) => container.is_list(),)+
                 }
             }
@@ -325,6 +352,7 @@ macro_rules! codecs {
             #[inline]
             fn count(&self) -> Option<usize> {
                 match self {
+                    Self::Closed => None,
                     $(Self::$name(container) => container.count(),)+
                 }
             }
@@ -332,27 +360,35 @@ macro_rules! codecs {
             #[inline]
             fn next_key(&mut self, at: At<'a, 'de>) -> Result<Option<Cow<'de, str>>, Fault> {
                 match self {
+                    Self::Closed => Ok(None),
                     $(Self::$name(container) => container.next_key(at),)+
                 }
             }
 
             #[inline]
-            fn value(&mut self, at: At<'a, 'de>) -> Result<AnyValue<'a, 'de>, Fault> {
+            fn value(&mut self, at: At<'a, 'de>, value: &mut Option<AnyValue<'a, 'de>>) -> Result<(), Fault> {
                 match self {
-                    $(Self::$name(container) => container.value(at),)+
+                    Self::Closed => Ok(()),
+                    $(Self::$name(container) => container.value(at, value),)+
                 }
             }
 
             #[inline]
-            fn next_element(&mut self, at: At<'a, 'de>) -> Result<Option<AnyValue<'a, 'de>>, Fault> {
+            fn next_element(
+                &mut self,
+                at: At<'a, 'de>,
+                value: &mut Option<AnyValue<'a, 'de>>,
+            ) -> Result<bool, Fault> {
                 match self {
-                    $(Self::$name(container) => container.next_element(at),)+
+                    Self::Closed => Ok(false),
+                    $(Self::$name(container) => container.next_element(at, value),)+
                 }
             }
 
             #[inline]
             fn end(&mut self, at: At<'a, 'de>) -> Result<(), Fault> {
                 match self {
+                    Self::Closed => Ok(()),
                     $(Self::$name(container) => container.end(at),)+
                 }
             }

@@ -6,7 +6,7 @@ use std::cell::Cell;
 use serde::Deserializer;
 use serde::de::{DeserializeSeed, EnumAccess, MapAccess, SeqAccess, VariantAccess, Visitor};
 
-use super::{At, Fault, Key, ReadContainer};
+use super::{At, Fault, Key, ReadContainer, ReadValue};
 use crate::codec::{AnyContainer, AnyValue};
 use crate::limits::{Growth, Target};
 
@@ -24,9 +24,24 @@ pub(crate) struct Container<'a, 'de> {
 }
 
 impl<'a, 'de> Container<'a, 'de> {
+    /// With nothing in it yet.
     #[inline]
-    pub(super) fn new(at: At<'a, 'de>, entries: AnyContainer<'a, 'de>, target: Target) -> Self {
-        Self { at, growth: Growth::new(target), key: 0, expected: Cell::new(0), entries, value: None }
+    pub(super) fn new(at: At<'a, 'de>, target: Target) -> Self {
+        let (growth, entries) = (Growth::new(target), AnyContainer::Closed);
+        Self { at, growth, key: 0, expected: Cell::new(0), entries, value: None }
+    }
+
+    /// Opens a value; false if there is nothing in its kind of values.
+    #[inline]
+    pub(super) fn open(&mut self, value: &AnyValue<'a, 'de>, size: usize) -> Result<bool, Fault> {
+        let Some(at) = value.open(size, &mut self.entries)? else { return Ok(false) };
+        self.at = at;
+        Ok(true)
+    }
+
+    #[inline]
+    pub(super) fn is_list(&self) -> bool {
+        self.entries.is_list()
     }
 
     #[inline]
@@ -55,17 +70,17 @@ impl<'a, 'de> Container<'a, 'de> {
     #[inline(never)]
     fn value(&mut self, size: usize) -> Result<&AnyValue<'a, 'de>, Fault> {
         self.growth.entry(self.at.run.limits, self.key.saturating_add(size))?;
-        let value = self.entries.value(self.at.within(size))?;
-        Ok(self.value.insert(value))
+        self.entries.value(self.at.within(size), &mut self.value)?;
+        self.value.as_ref().ok_or_else(|| Fault::new("a value without a key"))
     }
 
     /// The next entry of a list, of which something of that size is built.
     #[inline(never)]
     fn next_element(&mut self, size: usize) -> Result<Option<&AnyValue<'a, 'de>>, Fault> {
-        self.value = self.entries.next_element(self.at.within(size))?;
-        if self.value.is_some() {
-            self.growth.element(self.at.run.limits, size, self.expected.get())?;
+        if !self.entries.next_element(self.at.within(size), &mut self.value)? {
+            return Ok(None);
         }
+        self.growth.element(self.at.run.limits, size, self.expected.get())?;
         Ok(self.value.as_ref())
     }
 

@@ -26,12 +26,20 @@ pub(crate) trait ReadValue<'a, 'de: 'a>: Sized {
     /// Whether the value is null, which is taken then.
     fn take_null(&self) -> Result<bool, Fault>;
 
-    /// What is there. If it has others in it, something of that size is built of it.
-    fn token(&self, size: usize) -> Result<Token<'a, 'de>, Fault>;
+    /// What is there. What has others in it is not entered by that.
+    fn token<'t>(&self, scratch: &'t mut Scratch) -> Result<Token<'t, 'de>, Fault>;
+
+    /// Enters a value that has others in it, of which something of that size is built; `None` if it is of another kind.
+    /// What is in it is put to where it stays, because it is too large to be moved.
+    fn open(
+        &self,
+        size: usize,
+        entries: &mut AnyContainer<'a, 'de>,
+    ) -> Result<Option<At<'a, 'de>>, Fault>;
 
     /// A text.
-    fn text(&self, expected: &dyn Expected) -> Result<Text<'de>, Fault> {
-        match self.token(0)? {
+    fn text<'t>(&self, scratch: &'t mut Scratch, expected: &dyn Expected) -> Result<Text<'t, 'de>, Fault> {
+        match self.token(scratch)? {
             Token::Text(text) => Ok(text),
             other => Err(other.unexpected(expected)),
         }
@@ -53,29 +61,34 @@ pub(crate) trait ReadContainer<'a, 'de: 'a>: Sized {
 
     fn next_key(&mut self, at: At<'a, 'de>) -> Result<Option<Cow<'de, str>>, Fault>;
 
-    /// The value of the last key.
-    fn value(&mut self, at: At<'a, 'de>) -> Result<AnyValue<'a, 'de>, Fault>;
+    /// Puts the value of the last key there.
+    fn value(&mut self, at: At<'a, 'de>, value: &mut Option<AnyValue<'a, 'de>>) -> Result<(), Fault>;
 
-    /// The next entry of a list.
-    fn next_element(&mut self, at: At<'a, 'de>) -> Result<Option<AnyValue<'a, 'de>>, Fault>;
+    /// Puts the next entry of a list there; false if there is none.
+    fn next_element(&mut self, at: At<'a, 'de>, value: &mut Option<AnyValue<'a, 'de>>) -> Result<bool, Fault>;
 
     /// After a type has taken what it wants: nothing may be left, where the encoding does not say before how much there is.
     fn end(&mut self, at: At<'a, 'de>) -> Result<(), Fault>;
 }
 
 /// What a value is.
-pub(crate) enum Token<'a, 'de> {
+pub(crate) enum Token<'t, 'de> {
     Null,
     Bool(bool),
     Number(Number<'de>),
-    Text(Text<'de>),
-    Container(At<'a, 'de>, AnyContainer<'a, 'de>),
+    Text(Text<'t, 'de>),
+    List,
+    Map,
 }
 
-pub(crate) enum Text<'de> {
-    Whole(Cow<'de, str>),
-    /// A time, written here.
-    Short([u8; 27], usize),
+/// Where a time is written.
+pub(crate) type Scratch = [u8; 27];
+
+pub(crate) enum Text<'t, 'de> {
+    Borrowed(&'de str),
+    Owned(String),
+    /// It is in the scratch.
+    Short(&'t str),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -87,13 +100,22 @@ pub(crate) enum Number<'de> {
     Large(&'de str, f64),
 }
 
-impl Text<'_> {
-    pub(crate) fn as_str(&self) -> &str {
+impl Text<'_, '_> {
+    fn as_str(&self) -> &str {
         match self {
-            Self::Whole(text) => text,
-            Self::Short(text, length) => {
-                text.get(..*length).and_then(|text| std::str::from_utf8(text).ok()).unwrap_or_default()
-            }
+            Self::Borrowed(text) => text,
+            Self::Short(text) => text,
+            Self::Owned(text) => text,
+        }
+    }
+}
+
+impl<'de> From<Cow<'de, str>> for Text<'_, 'de> {
+    #[inline]
+    fn from(text: Cow<'de, str>) -> Self {
+        match text {
+            Cow::Borrowed(text) => Self::Borrowed(text),
+            Cow::Owned(text) => Self::Owned(text),
         }
     }
 }
@@ -110,8 +132,8 @@ impl Token<'_, '_> {
             Self::Number(Number::Signed(number)) => Unexpected::Signed(*number),
             Self::Number(Number::Float(number) | Number::Large(_, number)) => Unexpected::Float(*number),
             Self::Text(text) => Unexpected::Str(text.as_str()),
-            Self::Container(_, container) if container.is_list() => Unexpected::Seq,
-            Self::Container(..) => Unexpected::Map,
+            Self::List => Unexpected::Seq,
+            Self::Map => Unexpected::Map,
         };
         serde::de::Error::invalid_type(unexpected, expected)
     }

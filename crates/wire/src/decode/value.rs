@@ -7,7 +7,7 @@ use serde::de::value::BorrowedStrDeserializer;
 use serde::de::{DeserializeSeed, Expected, MapAccess, Visitor};
 
 use super::container::Variant;
-use super::{Container, Fault, Key, Number, ReadContainer, ReadValue, Text, Token};
+use super::{Container, Fault, Key, Number, ReadValue, Scratch, Text, Token};
 use crate::codec::AnyValue;
 use crate::limits::Target;
 
@@ -43,23 +43,40 @@ impl<'a, 'de> AnyValue<'a, 'de> {
         wanted: Wanted,
         expected: &dyn Expected,
     ) -> Result<&'c mut Container<'a, 'de>, Fault> {
-        match self.token(size)? {
-            Token::Container(at, entries) if wanted.is(entries.is_list()) => {
-                Ok(container.insert(Container::new(at, entries, target)))
-            }
-            other => Err(other.unexpected(expected)),
+        let container = container.insert(Container::new(self.at(), target));
+        if container.open(self, size)? && wanted.is(container.is_list()) {
+            return Ok(container);
         }
+        Err(self.unexpected(expected))
     }
 
-    /// What is there, where anything is taken.
+    /// The same, where anything is taken: what it is, if nothing is in it.
     #[inline(never)]
-    fn any(&self, size: usize) -> Result<Token<'a, 'de>, Fault> {
-        self.token(size)
+    fn any<'t>(
+        &self,
+        container: &mut Option<Container<'a, 'de>>,
+        size: usize,
+        target: Target,
+        scratch: &'t mut Scratch,
+    ) -> Result<Option<Token<'t, 'de>>, Fault> {
+        if container.insert(Container::new(self.at(), target)).open(self, size)? {
+            return Ok(None);
+        }
+        self.token(scratch).map(Some)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn unexpected(&self, expected: &dyn Expected) -> Fault {
+        match self.token(&mut [0; _]) {
+            Ok(token) => token.unexpected(expected),
+            Err(fault) => fault,
+        }
     }
 
     #[inline(never)]
     fn number(&self, expected: &dyn Expected) -> Result<Number<'de>, Fault> {
-        match self.token(0)? {
+        match self.token(&mut [0; _])? {
             Token::Number(number) => Ok(number),
             other => Err(other.unexpected(expected)),
         }
@@ -67,23 +84,16 @@ impl<'a, 'de> AnyValue<'a, 'de> {
 
     #[inline(never)]
     fn bool(&self, expected: &dyn Expected) -> Result<bool, Fault> {
-        match self.token(0)? {
+        match self.token(&mut [0; _])? {
             Token::Bool(value) => Ok(value),
             other => Err(other.unexpected(expected)),
         }
     }
 
-    #[inline(never)]
-    fn name(&self, expected: &dyn Expected) -> Result<Cow<'de, str>, Fault> {
-        Ok(match self.text(expected)? {
-            Text::Whole(text) => text,
-            short @ Text::Short(..) => short.as_str().to_owned().into(),
-        })
-    }
-
     #[inline]
     fn visit_text<V: Visitor<'de>>(&self, visitor: V) -> Result<V::Value, Fault> {
-        let text = self.text(&visitor)?;
+        let mut scratch = [0; _];
+        let text = self.text(&mut scratch, &visitor)?;
         visit_text(text, visitor)
     }
 
@@ -95,11 +105,11 @@ impl<'a, 'de> AnyValue<'a, 'de> {
 }
 
 #[inline]
-fn visit_text<'de, V: Visitor<'de>>(text: Text<'de>, visitor: V) -> Result<V::Value, Fault> {
+fn visit_text<'de, V: Visitor<'de>>(text: Text<'_, 'de>, visitor: V) -> Result<V::Value, Fault> {
     match text {
-        Text::Whole(Cow::Borrowed(text)) => visitor.visit_borrowed_str(text),
-        Text::Whole(Cow::Owned(text)) => visitor.visit_string(text),
-        short @ Text::Short(..) => visitor.visit_str(short.as_str()),
+        Text::Borrowed(text) => visitor.visit_borrowed_str(text),
+        Text::Owned(text) => visitor.visit_string(text),
+        Text::Short(text) => visitor.visit_str(text),
     }
 }
 
@@ -137,12 +147,14 @@ impl<'de> Deserializer<'de> for &AnyValue<'_, 'de> {
     type Error = Fault;
 
     fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {
-        match self.any(size_of::<V::Value>())? {
-            Token::Null => visitor.visit_unit(),
-            Token::Bool(value) => visitor.visit_bool(value),
-            Token::Number(number) => visit_number(number, visitor),
-            Token::Text(text) => visit_text(text, visitor),
-            Token::Container(at, entries) => Container::new(at, entries, Target::Anything).visit(visitor),
+        let (mut container, mut scratch) = (None, [0; _]);
+        let token = self.any(&mut container, size_of::<V::Value>(), Target::Anything, &mut scratch)?;
+        match (token, container) {
+            (None, Some(mut container)) => container.visit(visitor),
+            (Some(Token::Bool(value)), _) => visitor.visit_bool(value),
+            (Some(Token::Number(number)), _) => visit_number(number, visitor),
+            (Some(Token::Text(text)), _) => visit_text(text, visitor),
+            _ => visitor.visit_unit(),
         }
     }
 
@@ -218,17 +230,23 @@ impl<'de> Deserializer<'de> for &AnyValue<'_, 'de> {
         _: &'static [&'static str],
         visitor: V,
     ) -> Result<V::Value, Fault> {
-        match self.any(size_of::<V::Value>())? {
-            Token::Container(at, entries) if !entries.is_list() => {
-                let mut container = Container::new(at, entries, Target::Struct);
-                let name = container.next_key(0)?.ok_or_else(|| Fault::new("a variant has no name"))?;
-                let value = visitor.visit_enum(Variant { name, content: Some(&mut container) })?;
-                container.end()?;
-                Ok(value)
-            }
-            Token::Text(Text::Whole(name)) => visitor.visit_enum(Variant { name, content: None }),
-            other => Err(other.unexpected(&visitor)),
-        }
+        let (mut container, mut scratch) = (None, [0; _]);
+        let name: Cow<'de, str> =
+            match self.any(&mut container, size_of::<V::Value>(), Target::Struct, &mut scratch)? {
+                None => {
+                    let map = container.as_mut().filter(|container| !container.is_list());
+                    let Some(map) = map else { return Err(Token::List.unexpected(&visitor)) };
+                    let name = map.next_key(0)?.ok_or_else(|| Fault::new("a variant has no name"))?;
+                    let value = visitor.visit_enum(Variant { name, content: Some(&mut *map) })?;
+                    map.end()?;
+                    return Ok(value);
+                }
+                Some(Token::Text(Text::Borrowed(name))) => name.into(),
+                Some(Token::Text(Text::Owned(name))) => name.into(),
+                Some(Token::Text(Text::Short(name))) => name.to_owned().into(),
+                Some(other) => return Err(other.unexpected(&visitor)),
+            };
+        visitor.visit_enum(Variant { name, content: None })
     }
 
     fn deserialize_bool<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {
@@ -239,7 +257,7 @@ impl<'de> Deserializer<'de> for &AnyValue<'_, 'de> {
     fn deserialize_unit<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {
         match self.take_null()? {
             true => visitor.visit_unit(),
-            false => Err(self.any(0)?.unexpected(&visitor)),
+            false => Err(self.unexpected(&visitor)),
         }
     }
 
@@ -253,8 +271,7 @@ impl<'de> Deserializer<'de> for &AnyValue<'_, 'de> {
 
     #[inline]
     fn deserialize_identifier<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {
-        let name = self.name(&visitor)?;
-        visit_text(Text::Whole(name), visitor)
+        self.visit_text(visitor)
     }
 
     #[inline]

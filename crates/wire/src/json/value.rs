@@ -7,7 +7,7 @@ use serde::de::Expected;
 
 use super::text::{JsonProblem, colon, literal, number, skip, space, string};
 use crate::codec::{AnyContainer, AnyValue};
-use crate::decode::{At, Fault, ReadContainer, ReadValue, Text, Token};
+use crate::decode::{At, Fault, ReadContainer, ReadValue, Scratch, Text, Token};
 
 /// The next value of the text that is being read.
 pub(crate) struct Value<'a, 'de> {
@@ -21,6 +21,11 @@ impl<'a, 'de> Value<'a, 'de> {
     pub(crate) fn of(at: At<'a, 'de>, json: &'de [u8]) -> Self {
         at.run.begin(json);
         Self { at, is_whole: true }
+    }
+
+    #[inline]
+    pub(crate) fn at(&self) -> At<'a, 'de> {
+        self.at
     }
 
     /// The value has been read up to there.
@@ -70,20 +75,30 @@ impl<'a, 'de> ReadValue<'a, 'de> for Value<'a, 'de> {
     }
 
     #[inline]
-    fn token(&self, size: usize) -> Result<Token<'a, 'de>, Fault> {
+    fn open(
+        &self,
+        size: usize,
+        entries: &mut AnyContainer<'a, 'de>,
+    ) -> Result<Option<At<'a, 'de>>, Fault> {
+        let mut rest = self.at.run.rest();
+        let Some(open @ (b'{' | b'[')) = space(&mut rest) else { return Ok(None) };
+        let at = self.at.enter(size)?;
+        at.run.set_rest(rest.get(1..).unwrap_or_default());
+        let state = State::Begun;
+        let container = Container { is_list: open == b'[', state, is_whole: self.is_whole, run: PhantomData };
+        *entries = AnyContainer::Json(container);
+        Ok(Some(at))
+    }
+
+    #[inline]
+    fn token<'t>(&self, _: &'t mut Scratch) -> Result<Token<'t, 'de>, Fault> {
         let mut rest = self.at.run.rest();
         let next = space(&mut rest);
         self.at.run.set_rest(rest);
         match next {
-            Some(open @ (b'{' | b'[')) => {
-                let at = self.at.enter(size)?;
-                at.run.set_rest(rest.get(1..).unwrap_or_default());
-                let is_list = open == b'[';
-                let container =
-                    Container { is_list, state: State::Begun, is_whole: self.is_whole, run: PhantomData };
-                Ok(Token::Container(at, AnyContainer::Json(container)))
-            }
-            Some(b'"') => Ok(Token::Text(Text::Whole(self.scalar(rest, string)?))),
+            Some(b'{') => Ok(Token::Map),
+            Some(b'[') => Ok(Token::List),
+            Some(b'"') => Ok(Token::Text(self.scalar(rest, string)?.into())),
             Some(b't') => self.scalar(rest, |rest| literal(rest, b"true")).map(|()| Token::Bool(true)),
             Some(b'f') => self.scalar(rest, |rest| literal(rest, b"false")).map(|()| Token::Bool(false)),
             Some(b'n') => self.scalar(rest, |rest| literal(rest, b"null")).map(|()| Token::Null),
@@ -94,12 +109,12 @@ impl<'a, 'de> ReadValue<'a, 'de> for Value<'a, 'de> {
     }
 
     #[inline]
-    fn text(&self, expected: &dyn Expected) -> Result<Text<'de>, Fault> {
+    fn text<'t>(&self, scratch: &'t mut Scratch, expected: &dyn Expected) -> Result<Text<'t, 'de>, Fault> {
         let mut rest = self.at.run.rest();
         if space(&mut rest) == Some(b'"') {
-            return Ok(Text::Whole(self.scalar(rest, string)?));
+            return Ok(self.scalar(rest, string)?.into());
         }
-        Err(self.token(0)?.unexpected(expected))
+        Err(self.token(scratch)?.unexpected(expected))
     }
 
     #[inline]
@@ -190,16 +205,18 @@ impl<'a, 'de> ReadContainer<'a, 'de> for Container<'a, 'de> {
     }
 
     #[inline]
-    fn value(&mut self, at: At<'a, 'de>) -> Result<AnyValue<'a, 'de>, Fault> {
-        Ok(AnyValue::Json(Value { at: at.deeper(), is_whole: false }))
+    fn value(&mut self, at: At<'a, 'de>, value: &mut Option<AnyValue<'a, 'de>>) -> Result<(), Fault> {
+        *value = Some(AnyValue::Json(Value { at: at.deeper(), is_whole: false }));
+        Ok(())
     }
 
     #[inline]
-    fn next_element(&mut self, at: At<'a, 'de>) -> Result<Option<AnyValue<'a, 'de>>, Fault> {
+    fn next_element(&mut self, at: At<'a, 'de>, value: &mut Option<AnyValue<'a, 'de>>) -> Result<bool, Fault> {
         let mut rest = at.run.rest();
         let next = next(&mut rest, &mut self.state, b']');
         at.run.set_rest(rest);
-        Ok(next?.then_some(AnyValue::Json(Value { at: at.deeper(), is_whole: false })))
+        *value = Some(AnyValue::Json(Value { at: at.deeper(), is_whole: false }));
+        Ok(next?)
     }
 
     #[inline]

@@ -208,27 +208,31 @@ impl<'a, 'de: 'a> ReadContainer<'a, 'de> for Container<'a, 'de> {
     }
 
     #[inline]
-    fn value(&mut self, at: At<'a, 'de>) -> Result<AnyValue<'a, 'de>, Fault> {
-        let value = match self {
+    fn value(&mut self, at: At<'a, 'de>, place: &mut Option<AnyValue<'a, 'de>>) -> Result<(), Fault> {
+        match self {
             Self::Message { fields, schema, said } => match (schema, said) {
-                (Some(schema), Said::Version) => Value::text(at, schema.api_version),
-                (Some(schema), Said::Kind) => Value::text(at, schema.kind),
-                _ => fields.value(at)?,
+                (Some(schema), Said::Version) => {
+                    *place = Some(AnyValue::Protobuf(Value::text(at, schema.api_version)));
+                }
+                (Some(schema), Said::Kind) => *place = Some(AnyValue::Protobuf(Value::text(at, schema.kind))),
+                _ => *place = Some(AnyValue::Protobuf(fields.value(at)?)),
             },
             Self::Map { shape, value, .. } => {
                 at.run.within_entry(at.level);
-                Value::new(at.deeper(), *shape, *value)
+                *place = Some(AnyValue::Protobuf(Value::new(at.deeper(), *shape, *value)));
             }
             Self::List(_) => return Err(Fault::new("a value without a key")),
-        };
-        Ok(AnyValue::Protobuf(value))
+        }
+        Ok(())
     }
 
     #[inline]
-    fn next_element(&mut self, at: At<'a, 'de>) -> Result<Option<AnyValue<'a, 'de>>, Fault> {
-        let Self::List(entries) = self else { return Ok(None) };
+    fn next_element(&mut self, at: At<'a, 'de>, value: &mut Option<AnyValue<'a, 'de>>) -> Result<bool, Fault> {
+        let Self::List(entries) = self else { return Ok(false) };
         at.run.next_place(at.level);
-        Ok(entries.next()?.map(|raw| AnyValue::Protobuf(Value::new(at, entries.shape, raw))))
+        let Some(raw) = entries.next()? else { return Ok(false) };
+        *value = Some(AnyValue::Protobuf(Value::new(at, entries.shape, raw)));
+        Ok(true)
     }
 
     /// It was known from the beginning where it ends.

@@ -10,7 +10,7 @@ use super::reader::{ProtobufProblem, Raw, field, find_bytes, find_signed, text};
 use super::schema::{Card, Kind, Schema, Shape};
 use super::time::{Precision, rfc3339};
 use crate::codec::AnyContainer;
-use crate::decode::{At, Fault, Number, ReadValue, Text, Token};
+use crate::decode::{At, Fault, Number, ReadValue, Scratch, Text, Token};
 use crate::json;
 
 /// A value of one field, or an object.
@@ -45,26 +45,25 @@ impl<'a, 'de> Value<'a, 'de> {
         Self { schema: Some(schema), ..value }
     }
 
-    fn container(at: At<'a, 'de>, container: Container<'a, 'de>) -> Token<'a, 'de> {
-        Token::Container(at, AnyContainer::Protobuf(container))
+    #[inline]
+    pub(crate) fn at(&self) -> At<'a, 'de> {
+        self.at
     }
 
     /// What is text in JSON only.
     #[inline(never)]
-    fn written(&self, bytes: &[u8]) -> Result<Token<'a, 'de>, Fault> {
+    fn written<'t>(&self, bytes: &[u8], scratch: &'t mut Scratch) -> Result<Token<'t, 'de>, Fault> {
         if self.shape.kind == Kind::Bytes {
-            return Ok(Token::Text(Text::Whole(BASE64.encode(bytes).into())));
+            return Ok(Token::Text(Text::Owned(BASE64.encode(bytes))));
         }
         if bytes.is_empty() {
             return Ok(Token::Null);
         }
-        let mut text = [0; 27];
-        let length = self.time(bytes, &mut text)?.len();
-        Ok(Token::Text(Text::Short(text, length)))
+        Ok(Token::Text(Text::Short(self.time(bytes, scratch)?)))
     }
 
     #[inline(never)]
-    fn time<'t>(&self, bytes: &[u8], text: &'t mut [u8; 27]) -> Result<&'t str, Fault> {
+    fn time<'t>(&self, bytes: &[u8], text: &'t mut Scratch) -> Result<&'t str, Fault> {
         let precision = match self.shape.kind {
             Kind::MicroTime => {
                 let micros = find_signed(bytes, 2)? / 1000;
@@ -78,20 +77,48 @@ impl<'a, 'de> Value<'a, 'de> {
 
     /// Number or text, by the first field.
     #[inline(never)]
-    fn int_or_string(&self, bytes: &'de [u8]) -> Result<Token<'a, 'de>, Fault> {
+    fn int_or_string<'t>(&self, bytes: &'de [u8]) -> Result<Token<'t, 'de>, Fault> {
         if find_signed(bytes, 1)? == 0 {
             return Ok(Token::Number(Number::Signed(short(find_signed(bytes, 2)?))));
         }
-        Ok(Token::Text(Text::Whole(text(find_bytes(bytes, 3)?))))
+        Ok(Token::Text(text(find_bytes(bytes, 3)?).into()))
     }
 
     #[inline(never)]
-    fn json(&self, bytes: &'de [u8], size: usize) -> Result<Token<'a, 'de>, Fault> {
-        let Some(json) = json(bytes)? else { return Ok(Token::Null) };
-        if self.shape.kind == Kind::RawExtension && json.starts_with(MAGIC) {
-            return self.envelope(json, size);
+    fn open_inner(
+        &self,
+        size: usize,
+        entries: &mut AnyContainer<'a, 'de>,
+    ) -> Result<Option<At<'a, 'de>>, Fault> {
+        match self.inner(&|| self.at.run.skipped())? {
+            Inner::Null | Inner::Bool(_) => Ok(None),
+            Inner::List(shape, bytes) => {
+                let at = self.at.enter(size)?;
+                *entries = AnyContainer::Protobuf(Container::within(shape, 2, bytes));
+                Ok(Some(at))
+            }
+            Inner::Value(value) => value.open(size, entries),
+            Inner::Json(value) => value.open(size, entries),
         }
-        self.json_value(json).token(size)
+    }
+
+    /// What is in a message that is not itself what JSON has.
+    #[inline(never)]
+    fn inner(&self, unknown: &dyn Fn()) -> Result<Inner<'a, 'de>, Fault> {
+        let bytes = self.raw.bytes()?;
+        match self.shape.kind {
+            Kind::RawJson | Kind::RawExtension => self.json(bytes),
+            Kind::SchemaOrBool | Kind::SchemaOrArray | Kind::SchemaOrStrings => self.union(bytes, unknown),
+            _ => Ok(Inner::Null),
+        }
+    }
+
+    fn json(&self, bytes: &'de [u8]) -> Result<Inner<'a, 'de>, Fault> {
+        let Some(json) = json(bytes)? else { return Ok(Inner::Null) };
+        if self.shape.kind == Kind::RawExtension && json.starts_with(MAGIC) {
+            return self.envelope(json);
+        }
+        Ok(Inner::Json(self.json_value(json)))
     }
 
     /// Its levels are counted anew.
@@ -100,18 +127,17 @@ impl<'a, 'de> Value<'a, 'de> {
     }
 
     /// An object within another.
-    fn envelope(&self, bytes: &'de [u8], size: usize) -> Result<Token<'a, 'de>, Fault> {
+    fn envelope(&self, bytes: &'de [u8]) -> Result<Inner<'a, 'de>, Fault> {
         let envelope = Envelope::read(bytes)?;
         let Some(schema) = Schema::find(envelope.api_version, envelope.kind) else {
             let what = format_args!("the kind {} {} is not known", envelope.api_version, envelope.kind);
             return Err(de::Error::custom(what));
         };
-        Self::object(self.at, schema, envelope.object).token(size)
+        Ok(Inner::Value(Self::object(self.at, schema, envelope.object)))
     }
 
     /// The unions of apiextensions: their JSON is that of the one member that is set.
-    #[inline(never)]
-    fn union(&self, mut rest: &'de [u8], size: usize) -> Result<Token<'a, 'de>, Fault> {
+    fn union(&self, mut rest: &'de [u8], unknown: &dyn Fn()) -> Result<Inner<'a, 'de>, Fault> {
         let or_bool = self.shape.kind == Kind::SchemaOrBool;
         let schema_number = if or_bool { 2 } else { 1 };
         let (mut schema, mut allows) = (None, false);
@@ -128,17 +154,27 @@ impl<'a, 'de> Value<'a, 'de> {
                     let or_array = self.shape.kind == Kind::SchemaOrArray;
                     let kind = if or_array { Kind::Message } else { Kind::Text };
                     let shape = Shape::new(Card::One, kind, self.shape.message);
-                    return Ok(Self::container(self.at.enter(size)?, Container::within(shape, 2, here)));
+                    return Ok(Inner::List(shape, here));
                 }
-                _ => self.at.run.skipped(),
+                _ => unknown(),
             }
         }
-        match schema {
-            Some(raw) => Self::one(self.at, Kind::Message, self.shape.message, raw).token(size),
-            None if or_bool => Ok(Token::Bool(allows)),
-            None => Ok(Token::Null),
-        }
+        Ok(match schema {
+            Some(raw) => Inner::Value(Self::one(self.at, Kind::Message, self.shape.message, raw)),
+            None if or_bool => Inner::Bool(allows),
+            None => Inner::Null,
+        })
     }
+}
+
+/// What JSON has for a message that is only around it.
+enum Inner<'a, 'de> {
+    Null,
+    Bool(bool),
+    /// With all its entries in bytes of its own.
+    List(Shape, &'de [u8]),
+    Value(Value<'a, 'de>),
+    Json(json::Value<'a, 'de>),
 }
 
 /// Whether JSON has null for a value.
@@ -177,38 +213,61 @@ impl<'a, 'de> ReadValue<'a, 'de> for Value<'a, 'de> {
     }
 
     #[inline]
-    fn token(&self, size: usize) -> Result<Token<'a, 'de>, Fault> {
+    fn open(
+        &self,
+        size: usize,
+        entries: &mut AnyContainer<'a, 'de>,
+    ) -> Result<Option<At<'a, 'de>>, Fault> {
         match (self.shape.card, self.shape.kind) {
             (Card::Map | Card::Repeated, _) | (Card::One, Kind::Message | Kind::TextList) => {
                 let at = self.at.enter(size)?;
-                Ok(Self::container(at, Container::of(self)?))
+                *entries = AnyContainer::Protobuf(Container::of(self)?);
+                Ok(Some(at))
             }
-            (Card::One, Kind::Text) => Ok(Token::Text(Text::Whole(text(self.raw.bytes()?)))),
-            (Card::One, Kind::Bool) => Ok(Token::Bool(self.raw.number()? != 0)),
-            (Card::One, Kind::Int) => Ok(Token::Number(Number::Signed(self.raw.signed()?))),
-            (Card::One, Kind::Int32) => Ok(Token::Number(Number::Signed(short(self.raw.signed()?)))),
-            (Card::One, Kind::Double) => Ok(Token::Number(Number::Float(self.raw.double()?))),
-            (Card::One, kind) => {
-                let bytes = self.raw.bytes()?;
-                match kind {
-                    Kind::Quantity => Ok(Token::Text(Text::Whole(text(find_bytes(bytes, 1)?)))),
-                    Kind::IntOrString => self.int_or_string(bytes),
-                    Kind::RawJson | Kind::RawExtension => self.json(bytes, size),
-                    Kind::SchemaOrBool | Kind::SchemaOrArray | Kind::SchemaOrStrings => {
-                        self.union(bytes, size)
-                    }
-                    _ => self.written(bytes),
-                }
-            }
+            (
+                Card::One,
+                Kind::RawJson
+                | Kind::RawExtension
+                | Kind::SchemaOrBool
+                | Kind::SchemaOrArray
+                | Kind::SchemaOrStrings,
+            ) => self.open_inner(size, entries),
+            _ => Ok(None),
         }
     }
 
     #[inline]
-    fn text(&self, expected: &dyn Expected) -> Result<Text<'de>, Fault> {
-        if self.shape.card == Card::One && self.shape.kind == Kind::Text {
-            return Ok(Text::Whole(text(self.raw.bytes()?)));
+    fn token<'t>(&self, scratch: &'t mut Scratch) -> Result<Token<'t, 'de>, Fault> {
+        match (self.shape.card, self.shape.kind) {
+            (Card::Map, _) | (Card::One, Kind::Message) => Ok(Token::Map),
+            (Card::Repeated, _) | (Card::One, Kind::TextList) => Ok(Token::List),
+            (Card::One, Kind::Text) => Ok(Token::Text(text(self.raw.bytes()?).into())),
+            (Card::One, Kind::Bool) => Ok(Token::Bool(self.raw.number()? != 0)),
+            (Card::One, Kind::Int) => Ok(Token::Number(Number::Signed(self.raw.signed()?))),
+            (Card::One, Kind::Int32) => Ok(Token::Number(Number::Signed(short(self.raw.signed()?)))),
+            (Card::One, Kind::Double) => Ok(Token::Number(Number::Float(self.raw.double()?))),
+            (Card::One, Kind::Quantity) => Ok(Token::Text(text(find_bytes(self.raw.bytes()?, 1)?).into())),
+            (Card::One, Kind::IntOrString) => self.int_or_string(self.raw.bytes()?),
+            (Card::One, Kind::Bytes | Kind::Time | Kind::MicroTime) => {
+                self.written(self.raw.bytes()?, scratch)
+            }
+            // What is not known was counted when it was opened.
+            (Card::One, _) => match self.inner(&|| ())? {
+                Inner::Null => Ok(Token::Null),
+                Inner::Bool(value) => Ok(Token::Bool(value)),
+                Inner::List(..) => Ok(Token::List),
+                Inner::Value(_) => Ok(Token::Map),
+                Inner::Json(value) => value.token(scratch),
+            },
         }
-        match self.token(0)? {
+    }
+
+    #[inline]
+    fn text<'t>(&self, scratch: &'t mut Scratch, expected: &dyn Expected) -> Result<Text<'t, 'de>, Fault> {
+        if self.shape.card == Card::One && self.shape.kind == Kind::Text {
+            return Ok(text(self.raw.bytes()?).into());
+        }
+        match self.token(scratch)? {
             Token::Text(text) => Ok(text),
             other => Err(other.unexpected(expected)),
         }
