@@ -273,15 +273,6 @@ macro_rules! codecs {
             $($name(crate::$folder::Value<'a, 'de>),)+
         }
 
-        impl<'a, 'de> AnyValue<'a, 'de> {
-            #[inline]
-            pub(crate) fn at(&self) -> At<'a, 'de> {
-                match self {
-                    $(Self::$name(value) => value.at(),)+
-                }
-            }
-        }
-
         impl<'a, 'de> ReadValue<'a, 'de> for AnyValue<'a, 'de> {
             #[inline]
             fn take_null(&self) -> Result<bool, Fault> {
@@ -297,14 +288,14 @@ macro_rules! codecs {
                 }
             }
 
-            #[inline]
-            fn open(
+            #[inline(always)]
+            fn open<R>(
                 &self,
                 size: usize,
-                entries: &mut AnyContainer<'a, 'de>,
-            ) -> Result<Option<At<'a, 'de>>, Fault> {
+                make: impl FnOnce(At<'a, 'de>, AnyContainer<'a, 'de>) -> R,
+            ) -> Result<Option<R>, Fault> {
                 match self {
-                    $(Self::$name(value) => value.open(size, entries),)+
+                    $(Self::$name(value) => value.open(size, make),)+
                 }
             }
 
@@ -335,8 +326,6 @@ macro_rules! codecs {
 
         /// What is in a value in any encoding.
         pub(crate) enum AnyContainer<'a, 'de> {
-            /// Nothing was opened.
-            Closed,
             $($name(crate::$folder::Container<'a, 'de>),)+
         }
 
@@ -344,7 +333,6 @@ macro_rules! codecs {
             #[inline]
             fn is_list(&self) -> bool {
                 match self {
-                    Self::Closed => false,
                     $(Self::$name(container) => container.is_list(),)+
                 }
             }
@@ -352,7 +340,6 @@ macro_rules! codecs {
             #[inline]
             fn count(&self) -> Option<usize> {
                 match self {
-                    Self::Closed => None,
                     $(Self::$name(container) => container.count(),)+
                 }
             }
@@ -360,7 +347,6 @@ macro_rules! codecs {
             #[inline]
             fn next_key(&mut self, at: At<'a, 'de>) -> Result<Option<Cow<'de, str>>, Fault> {
                 match self {
-                    Self::Closed => Ok(None),
                     $(Self::$name(container) => container.next_key(at),)+
                 }
             }
@@ -368,7 +354,6 @@ macro_rules! codecs {
             #[inline]
             fn value(&mut self, at: At<'a, 'de>, value: &mut Option<AnyValue<'a, 'de>>) -> Result<(), Fault> {
                 match self {
-                    Self::Closed => Ok(()),
                     $(Self::$name(container) => container.value(at, value),)+
                 }
             }
@@ -380,7 +365,6 @@ macro_rules! codecs {
                 value: &mut Option<AnyValue<'a, 'de>>,
             ) -> Result<bool, Fault> {
                 match self {
-                    Self::Closed => Ok(false),
                     $(Self::$name(container) => container.next_element(at, value),)+
                 }
             }
@@ -388,7 +372,6 @@ macro_rules! codecs {
             #[inline]
             fn end(&mut self, at: At<'a, 'de>) -> Result<(), Fault> {
                 match self {
-                    Self::Closed => Ok(()),
                     $(Self::$name(container) => container.end(at),)+
                 }
             }

@@ -122,19 +122,19 @@ impl Place {
     /// Of a value of that size within one that was [entered](Self::enter).
     #[inline]
     pub(crate) fn within(self, size: usize) -> Self {
-        let size = short(size);
-        Self { stack: self.stack.saturating_add(size.saturating_mul(COPIES)), room: size }
+        Self { room: short(size), ..self }
     }
 
     /// Into a value of that size which has others in it.
     #[inline]
     pub(crate) fn enter(self, limits: &Limits, size: usize) -> Result<Self> {
         let short = short(size);
-        let mut stack = self.stack.saturating_add(FRAME);
+        let mut copied = self.room;
         if short > self.room {
             limits.allocate(size, 0)?;
-            stack = stack.saturating_add(short.saturating_mul(COPIES));
+            copied = copied.saturating_add(short);
         }
+        let stack = self.stack.saturating_add(FRAME).saturating_add(copied.saturating_mul(COPIES));
         if stack > STACK { limits.exceeded(Exceeded::Depth) } else { Ok(Self { stack, room: short }) }
     }
 }
@@ -210,6 +210,9 @@ impl Growth {
     /// One more entry of that size.
     #[inline]
     pub(crate) fn entry(&mut self, limits: &Limits, size: usize) -> Result<()> {
+        if self.target == Target::Struct {
+            return Ok(());
+        }
         self.free = match self.free.checked_sub(1) {
             Some(free) => free,
             None => self.grow_map(limits, size)?,

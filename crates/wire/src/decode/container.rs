@@ -24,19 +24,19 @@ pub(crate) struct Container<'a, 'de> {
 }
 
 impl<'a, 'de> Container<'a, 'de> {
-    /// With nothing in it yet.
-    #[inline]
-    pub(super) fn new(at: At<'a, 'de>, target: Target) -> Self {
-        let (growth, entries) = (Growth::new(target), AnyContainer::Closed);
-        Self { at, growth, key: 0, expected: Cell::new(0), entries, value: None }
+    #[inline(always)]
+    fn new(at: At<'a, 'de>, entries: AnyContainer<'a, 'de>, target: Target) -> Self {
+        Self { at, growth: Growth::new(target), key: 0, expected: Cell::new(0), entries, value: None }
     }
 
-    /// Opens a value; false if there is nothing in its kind of values.
-    #[inline]
-    pub(super) fn open(&mut self, value: &AnyValue<'a, 'de>, size: usize) -> Result<bool, Fault> {
-        let Some(at) = value.open(size, &mut self.entries)? else { return Ok(false) };
-        self.at = at;
-        Ok(true)
+    /// Opens a value; `None` if there is nothing in its kind of values. Use it where it is: it is too large to be moved.
+    #[inline(never)]
+    pub(super) fn open(
+        value: &AnyValue<'a, 'de>,
+        size: usize,
+        target: Target,
+    ) -> Result<Option<Self>, Fault> {
+        value.open(size, |at, entries| Self::new(at, entries, target))
     }
 
     #[inline]
@@ -46,12 +46,28 @@ impl<'a, 'de> Container<'a, 'de> {
 
     #[inline]
     pub(super) fn visit<V: Visitor<'de>>(&mut self, visitor: V) -> Result<V::Value, Fault> {
-        let value = match self.entries.is_list() {
-            true => visitor.visit_seq(&mut *self)?,
-            false => visitor.visit_map(&mut *self)?,
-        };
-        self.end()?;
-        Ok(value)
+        if self.entries.is_list() { self.visit_list(visitor) } else { self.visit_map(visitor) }
+    }
+
+    #[inline]
+    pub(super) fn visit_list<V: Visitor<'de>>(&mut self, visitor: V) -> Result<V::Value, Fault> {
+        let built = visitor.visit_seq(&mut *self);
+        self.ended(built)
+    }
+
+    #[inline]
+    pub(super) fn visit_map<V: Visitor<'de>>(&mut self, visitor: V) -> Result<V::Value, Fault> {
+        let built = visitor.visit_map(&mut *self);
+        self.ended(built)
+    }
+
+    /// What was built, which may be large and is not moved, if nothing is left.
+    #[inline]
+    fn ended<T>(&mut self, built: Result<T, Fault>) -> Result<T, Fault> {
+        if built.is_ok() {
+            self.end()?;
+        }
+        built
     }
 
     #[inline(never)]

@@ -30,12 +30,12 @@ pub(crate) trait ReadValue<'a, 'de: 'a>: Sized {
     fn token<'t>(&self, scratch: &'t mut Scratch) -> Result<Token<'t, 'de>, Fault>;
 
     /// Enters a value that has others in it, of which something of that size is built; `None` if it is of another kind.
-    /// What is in it is put to where it stays, because it is too large to be moved.
-    fn open(
+    /// What is in it is too large to be moved: `make` is inlined for each kind of container.
+    fn open<R>(
         &self,
         size: usize,
-        entries: &mut AnyContainer<'a, 'de>,
-    ) -> Result<Option<At<'a, 'de>>, Fault>;
+        make: impl FnOnce(At<'a, 'de>, AnyContainer<'a, 'de>) -> R,
+    ) -> Result<Option<R>, Fault>;
 
     /// A text.
     fn text<'t>(&self, scratch: &'t mut Scratch, expected: &dyn Expected) -> Result<Text<'t, 'de>, Fault> {
@@ -65,7 +65,8 @@ pub(crate) trait ReadContainer<'a, 'de: 'a>: Sized {
     fn value(&mut self, at: At<'a, 'de>, value: &mut Option<AnyValue<'a, 'de>>) -> Result<(), Fault>;
 
     /// Puts the next entry of a list there; false if there is none.
-    fn next_element(&mut self, at: At<'a, 'de>, value: &mut Option<AnyValue<'a, 'de>>) -> Result<bool, Fault>;
+    fn next_element(&mut self, at: At<'a, 'de>, value: &mut Option<AnyValue<'a, 'de>>)
+    -> Result<bool, Fault>;
 
     /// After a type has taken what it wants: nothing may be left, where the encoding does not say before how much there is.
     fn end(&mut self, at: At<'a, 'de>) -> Result<(), Fault>;

@@ -20,6 +20,8 @@ pub(crate) struct Run<'a, 'de> {
     /// The text that is being read, and what is left of it, in an encoding that is read from the front to the end.
     text: Cell<&'de [u8]>,
     rest: Cell<&'de [u8]>,
+    /// The text, if it is UTF-8.
+    utf8: Cell<Option<&'de str>>,
 }
 
 /// Where a value is.
@@ -90,13 +92,22 @@ impl<'a, 'de> Run<'a, 'de> {
     fn with(trail: &'a [Cell<Step>], limits: &'a Limits) -> Self {
         let empty: &[u8] = &[];
         let (text, rest) = (Cell::new(empty), Cell::new(empty));
-        Self { unknown: Cell::new(0), level: Cell::new(0), trail, limits, text, rest }
+        let (unknown, level, utf8) = (Cell::new(0), Cell::new(0), Cell::new(None));
+        Self { unknown, level, trail, limits, text, rest, utf8 }
     }
 
     /// Begins to read a text.
     pub(crate) fn begin(&self, text: &'de [u8]) {
         self.text.set(text);
         self.rest.set(text);
+        // Asked once of all of it, which is faster than of each text in it.
+        self.utf8.set(std::str::from_utf8(text).ok());
+    }
+
+    /// The text that is being read, if all of it is UTF-8.
+    #[inline]
+    pub(crate) fn utf8(&self) -> Option<&'de str> {
+        self.utf8.get()
     }
 
     /// What is left of the text.

@@ -7,69 +7,31 @@ use serde::de::value::BorrowedStrDeserializer;
 use serde::de::{DeserializeSeed, Expected, MapAccess, Visitor};
 
 use super::container::Variant;
-use super::{Container, Fault, Key, Number, ReadValue, Scratch, Text, Token};
+use super::{Container, Fault, Key, Number, ReadValue, Text, Token};
 use crate::codec::AnyValue;
 use crate::limits::Target;
 
 /// By this name of a type serde_json's `RawValue` asks for JSON as it stands, and receives it as the only field of an object.
 const RAW_JSON: &str = "$serde_json::private::RawValue";
 
-/// What a type takes.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Wanted {
-    List,
-    Map,
-    Any,
-}
-
-impl Wanted {
-    fn is(self, is_list: bool) -> bool {
-        match self {
-            Self::List => is_list,
-            Self::Map => !is_list,
-            Self::Any => true,
-        }
-    }
-}
-
-impl<'a, 'de> AnyValue<'a, 'de> {
-    /// Puts there what is in it, if it is what is wanted. It is too large to be moved.
-    #[inline(never)]
-    fn open<'c>(
-        &self,
-        container: &'c mut Option<Container<'a, 'de>>,
-        size: usize,
-        target: Target,
-        wanted: Wanted,
-        expected: &dyn Expected,
-    ) -> Result<&'c mut Container<'a, 'de>, Fault> {
-        let container = container.insert(Container::new(self.at(), target));
-        if container.open(self, size)? && wanted.is(container.is_list()) {
-            return Ok(container);
-        }
-        Err(self.unexpected(expected))
-    }
-
-    /// The same, where anything is taken: what it is, if nothing is in it.
-    #[inline(never)]
-    fn any<'t>(
-        &self,
-        container: &mut Option<Container<'a, 'de>>,
-        size: usize,
-        target: Target,
-        scratch: &'t mut Scratch,
-    ) -> Result<Option<Token<'t, 'de>>, Fault> {
-        if container.insert(Container::new(self.at(), target)).open(self, size)? {
-            return Ok(None);
-        }
-        self.token(scratch).map(Some)
-    }
-
+impl<'de> AnyValue<'_, 'de> {
     #[cold]
     #[inline(never)]
     fn unexpected(&self, expected: &dyn Expected) -> Fault {
         match self.token(&mut [0; _]) {
             Ok(token) => token.unexpected(expected),
+            Err(fault) => fault,
+        }
+    }
+
+    /// Why a type does not take what was opened.
+    #[cold]
+    #[inline(never)]
+    fn refused(&self, opened: Result<Option<Container<'_, '_>>, Fault>, expected: &dyn Expected) -> Fault {
+        match opened {
+            Ok(Some(container)) if container.is_list() => Token::List.unexpected(expected),
+            Ok(Some(_)) => Token::Map.unexpected(expected),
+            Ok(None) => self.unexpected(expected),
             Err(fault) => fault,
         }
     }
@@ -147,14 +109,18 @@ impl<'de> Deserializer<'de> for &AnyValue<'_, 'de> {
     type Error = Fault;
 
     fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {
-        let (mut container, mut scratch) = (None, [0; _]);
-        let token = self.any(&mut container, size_of::<V::Value>(), Target::Anything, &mut scratch)?;
-        match (token, container) {
-            (None, Some(mut container)) => container.visit(visitor),
-            (Some(Token::Bool(value)), _) => visitor.visit_bool(value),
-            (Some(Token::Number(number)), _) => visit_number(number, visitor),
-            (Some(Token::Text(text)), _) => visit_text(text, visitor),
-            _ => visitor.visit_unit(),
+        let mut container = Container::open(self, size_of::<V::Value>(), Target::Anything);
+        match &mut container {
+            Ok(Some(container)) => return container.visit(visitor),
+            Ok(None) => {}
+            Err(_) => return Err(self.refused(container, &visitor)),
+        }
+        let mut scratch = [0; _];
+        match self.token(&mut scratch)? {
+            Token::Bool(value) => visitor.visit_bool(value),
+            Token::Number(number) => visit_number(number, visitor),
+            Token::Text(text) => visit_text(text, visitor),
+            Token::Null | Token::List | Token::Map => visitor.visit_unit(),
         }
     }
 
@@ -185,30 +151,30 @@ impl<'de> Deserializer<'de> for &AnyValue<'_, 'de> {
         _: &'static [&'static str],
         visitor: V,
     ) -> Result<V::Value, Fault> {
-        // A list is taken by types that are derived.
-        let mut container = None;
-        let size = size_of::<V::Value>();
-        self.open(&mut container, size, Target::Struct, Wanted::Any, &visitor)?.visit(visitor)
+        let mut container = Container::open(self, size_of::<V::Value>(), Target::Struct);
+        match &mut container {
+            // A list is taken by types that are derived.
+            Ok(Some(container)) => container.visit(visitor),
+            _ => Err(self.refused(container, &visitor)),
+        }
     }
 
     #[inline]
     fn deserialize_map<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {
-        let mut container = None;
-        let size = size_of::<V::Value>();
-        let map = self.open(&mut container, size, Target::Collection, Wanted::Map, &visitor)?;
-        let value = visitor.visit_map(&mut *map)?;
-        map.end()?;
-        Ok(value)
+        let mut container = Container::open(self, size_of::<V::Value>(), Target::Collection);
+        match &mut container {
+            Ok(Some(map)) if !map.is_list() => map.visit_map(visitor),
+            _ => Err(self.refused(container, &visitor)),
+        }
     }
 
     #[inline]
     fn deserialize_seq<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {
-        let mut container = None;
-        let size = size_of::<V::Value>();
-        let list = self.open(&mut container, size, Target::Collection, Wanted::List, &visitor)?;
-        let value = visitor.visit_seq(&mut *list)?;
-        list.end()?;
-        Ok(value)
+        let mut container = Container::open(self, size_of::<V::Value>(), Target::Collection);
+        match &mut container {
+            Ok(Some(list)) if list.is_list() => list.visit_list(visitor),
+            _ => Err(self.refused(container, &visitor)),
+        }
     }
 
     fn deserialize_tuple<V: Visitor<'de>>(self, _: usize, visitor: V) -> Result<V::Value, Fault> {
@@ -230,22 +196,24 @@ impl<'de> Deserializer<'de> for &AnyValue<'_, 'de> {
         _: &'static [&'static str],
         visitor: V,
     ) -> Result<V::Value, Fault> {
-        let (mut container, mut scratch) = (None, [0; _]);
-        let name: Cow<'de, str> =
-            match self.any(&mut container, size_of::<V::Value>(), Target::Struct, &mut scratch)? {
-                None => {
-                    let map = container.as_mut().filter(|container| !container.is_list());
-                    let Some(map) = map else { return Err(Token::List.unexpected(&visitor)) };
-                    let name = map.next_key(0)?.ok_or_else(|| Fault::new("a variant has no name"))?;
-                    let value = visitor.visit_enum(Variant { name, content: Some(&mut *map) })?;
-                    map.end()?;
-                    return Ok(value);
-                }
-                Some(Token::Text(Text::Borrowed(name))) => name.into(),
-                Some(Token::Text(Text::Owned(name))) => name.into(),
-                Some(Token::Text(Text::Short(name))) => name.to_owned().into(),
-                Some(other) => return Err(other.unexpected(&visitor)),
-            };
+        let mut container = Container::open(self, size_of::<V::Value>(), Target::Struct);
+        match &mut container {
+            Ok(Some(map)) if !map.is_list() => {
+                let name = map.next_key(0)?.ok_or_else(|| Fault::new("a variant has no name"))?;
+                let value = visitor.visit_enum(Variant { name, content: Some(&mut *map) })?;
+                map.end()?;
+                return Ok(value);
+            }
+            Ok(None) => {}
+            _ => return Err(self.refused(container, &visitor)),
+        }
+        let mut scratch = [0; _];
+        let name: Cow<'de, str> = match self.token(&mut scratch)? {
+            Token::Text(Text::Borrowed(name)) => name.into(),
+            Token::Text(Text::Owned(name)) => name.into(),
+            Token::Text(Text::Short(name)) => name.to_owned().into(),
+            other => return Err(other.unexpected(&visitor)),
+        };
         visitor.visit_enum(Variant { name, content: None })
     }
 

@@ -99,13 +99,21 @@ fn plain(bytes: &[u8]) -> usize {
     bytes.len() - tail.len() + in_tail.unwrap_or(tail.len())
 }
 
-/// A text, which begins with its quote; borrowed if there are no escapes in it.
+/// A text, which begins with its quote; borrowed if there are no escapes in it. `utf8` is the whole of what is read, of
+/// which `rest` is the end, if that is known to be UTF-8.
 #[inline]
-pub(super) fn string<'de>(rest: &mut &'de [u8]) -> Result<Cow<'de, str>> {
+pub(super) fn string<'de>(rest: &mut &'de [u8], utf8: Option<&'de str>) -> Result<Cow<'de, str>> {
     let inner = rest.get(1..).unwrap_or_default();
     if let Some((text, [b'"', tail @ ..])) = inner.split_at_checked(plain(inner)) {
         *rest = tail;
-        return std::str::from_utf8(text).map(Cow::Borrowed).map_err(|_| JsonProblem::Utf8);
+        let text = match utf8 {
+            Some(utf8) => {
+                let from = utf8.len().saturating_sub(inner.len());
+                utf8.get(from..from.saturating_add(text.len()))
+            }
+            None => std::str::from_utf8(text).ok(),
+        };
+        return text.map(Cow::Borrowed).ok_or(JsonProblem::Utf8);
     }
     escaped(rest)
 }
@@ -123,8 +131,20 @@ fn escaped<'de>(rest: &mut &'de [u8]) -> Result<Cow<'de, str>> {
     }
 }
 
+/// Passes over a text, which begins with its quote.
+#[inline]
 fn skip_string(rest: &mut &[u8]) -> Result<()> {
-    *rest = rest.get(1..).unwrap_or_default();
+    let inner = rest.get(1..).unwrap_or_default();
+    if let Some((_, [b'"', tail @ ..])) = inner.split_at_checked(plain(inner)) {
+        *rest = tail;
+        return Ok(());
+    }
+    *rest = inner;
+    skip_escaped(rest)
+}
+
+#[inline(never)]
+fn skip_escaped(rest: &mut &[u8]) -> Result<()> {
     loop {
         match rest.get(plain(rest)..).unwrap_or_default() {
             [] => return Err(JsonProblem::End),
@@ -197,7 +217,10 @@ pub(super) fn number<'de>(rest: &mut &'de [u8]) -> Result<Number<'de>> {
 }
 
 /// Passes over a value, whose texts need not be UTF-8. It takes no more of the stack for more levels.
-pub(super) fn skip(rest: &mut &[u8]) -> Result<()> {
+pub(super) fn skip(from: &mut &[u8]) -> Result<()> {
+    // A copy, which stays in registers.
+    let mut left = *from;
+    let rest = &mut left;
     let mut levels = Levels::default();
     let mut has_begun = false;
     loop {
@@ -228,6 +251,7 @@ pub(super) fn skip(rest: &mut &[u8]) -> Result<()> {
         // Behind a value.
         loop {
             if levels.depth == 0 {
+                *from = left;
                 return Ok(());
             }
             let close = if levels.is_list() { b']' } else { b'}' };
@@ -368,15 +392,20 @@ mod tests {
         fn texts_end_where_they_do(text: String, behind in "[a\"\\\\]{0,12}") {
             for json in [serde_json::to_string(&text).unwrap(), format!("\"{text}\"")] {
                 let all = json.clone() + &behind;
-                let (mut rest, mut skipped) = (all.as_bytes(), all.as_bytes());
-                let read = string(&mut rest).map(Cow::into_owned);
-                match serde_json::Deserializer::from_str(&all).into_iter::<String>().next() {
-                    Some(Ok(expected)) => {
-                        prop_assert_eq!(read, Ok(expected));
-                        skip(&mut skipped).unwrap();
-                        prop_assert_eq!(rest, skipped);
+                let expected = serde_json::Deserializer::from_str(&all).into_iter::<String>().next();
+                let mut skipped = all.as_bytes();
+                let is_skipped = skip(&mut skipped).is_ok();
+                for utf8 in [None, Some(&*all)] {
+                    let mut rest = all.as_bytes();
+                    let read = string(&mut rest, utf8).map(Cow::into_owned);
+                    match &expected {
+                        Some(Ok(expected)) => {
+                            prop_assert_eq!(read.as_ref(), Ok(expected));
+                            prop_assert!(is_skipped);
+                            prop_assert_eq!(rest, skipped);
+                        }
+                        _ => prop_assert!(read.is_err()),
                     }
-                    _ => prop_assert!(read.is_err()),
                 }
             }
         }

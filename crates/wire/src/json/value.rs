@@ -23,11 +23,6 @@ impl<'a, 'de> Value<'a, 'de> {
         Self { at, is_whole: true }
     }
 
-    #[inline]
-    pub(crate) fn at(&self) -> At<'a, 'de> {
-        self.at
-    }
-
     /// The value has been read up to there.
     #[inline]
     fn end(&self, rest: &'de [u8]) -> Result<(), Fault> {
@@ -74,20 +69,19 @@ impl<'a, 'de> ReadValue<'a, 'de> for Value<'a, 'de> {
         Ok(is_null)
     }
 
-    #[inline]
-    fn open(
+    #[inline(always)]
+    fn open<R>(
         &self,
         size: usize,
-        entries: &mut AnyContainer<'a, 'de>,
-    ) -> Result<Option<At<'a, 'de>>, Fault> {
+        make: impl FnOnce(At<'a, 'de>, AnyContainer<'a, 'de>) -> R,
+    ) -> Result<Option<R>, Fault> {
         let mut rest = self.at.run.rest();
         let Some(open @ (b'{' | b'[')) = space(&mut rest) else { return Ok(None) };
         let at = self.at.enter(size)?;
         at.run.set_rest(rest.get(1..).unwrap_or_default());
         let state = State::Begun;
         let container = Container { is_list: open == b'[', state, is_whole: self.is_whole, run: PhantomData };
-        *entries = AnyContainer::Json(container);
-        Ok(Some(at))
+        Ok(Some(make(at, AnyContainer::Json(container))))
     }
 
     #[inline]
@@ -98,7 +92,7 @@ impl<'a, 'de> ReadValue<'a, 'de> for Value<'a, 'de> {
         match next {
             Some(b'{') => Ok(Token::Map),
             Some(b'[') => Ok(Token::List),
-            Some(b'"') => Ok(Token::Text(self.scalar(rest, string)?.into())),
+            Some(b'"') => Ok(Token::Text(self.scalar(rest, |rest| string(rest, self.at.run.utf8()))?.into())),
             Some(b't') => self.scalar(rest, |rest| literal(rest, b"true")).map(|()| Token::Bool(true)),
             Some(b'f') => self.scalar(rest, |rest| literal(rest, b"false")).map(|()| Token::Bool(false)),
             Some(b'n') => self.scalar(rest, |rest| literal(rest, b"null")).map(|()| Token::Null),
@@ -112,7 +106,7 @@ impl<'a, 'de> ReadValue<'a, 'de> for Value<'a, 'de> {
     fn text<'t>(&self, scratch: &'t mut Scratch, expected: &dyn Expected) -> Result<Text<'t, 'de>, Fault> {
         let mut rest = self.at.run.rest();
         if space(&mut rest) == Some(b'"') {
-            return Ok(self.scalar(rest, string)?.into());
+            return Ok(self.scalar(rest, |rest| string(rest, self.at.run.utf8()))?.into());
         }
         Err(self.token(scratch)?.unexpected(expected))
     }
@@ -192,7 +186,7 @@ impl<'a, 'de> ReadContainer<'a, 'de> for Container<'a, 'de> {
     fn next_key(&mut self, at: At<'a, 'de>) -> Result<Option<Cow<'de, str>>, Fault> {
         let mut rest = at.run.rest();
         let key = match next(&mut rest, &mut self.state, b'}') {
-            Ok(true) if rest.first() == Some(&b'"') => string(&mut rest).and_then(|key| {
+            Ok(true) if rest.first() == Some(&b'"') => string(&mut rest, at.run.utf8()).and_then(|key| {
                 colon(&mut rest)?;
                 Ok(Some(key))
             }),
@@ -211,7 +205,11 @@ impl<'a, 'de> ReadContainer<'a, 'de> for Container<'a, 'de> {
     }
 
     #[inline]
-    fn next_element(&mut self, at: At<'a, 'de>, value: &mut Option<AnyValue<'a, 'de>>) -> Result<bool, Fault> {
+    fn next_element(
+        &mut self,
+        at: At<'a, 'de>,
+        value: &mut Option<AnyValue<'a, 'de>>,
+    ) -> Result<bool, Fault> {
         let mut rest = at.run.rest();
         let next = next(&mut rest, &mut self.state, b']');
         at.run.set_rest(rest);

@@ -68,12 +68,14 @@ impl<'de> Fields<'de> {
             if number <= last && (number < last || !self.repeats(number)) {
                 return Err(Fault::from(&ProtobufProblem::Disordered));
             }
-            while let [first, rest @ ..] = self.fields
+            let mut fields = self.fields;
+            while let [first, rest @ ..] = fields
                 && u32::from(first.number) < number
             {
-                self.fields = rest;
+                fields = rest;
             }
-            let known = self.fields.first().filter(|field| u32::from(field.number) == number);
+            self.fields = fields;
+            let known = fields.first().filter(|field| u32::from(field.number) == number);
             let Some(field) = known else {
                 value(&mut self.rest, wire_type)?;
                 run.skipped();
@@ -137,23 +139,20 @@ impl Said {
 }
 
 impl<'a, 'de> Container<'a, 'de> {
-    #[inline]
-    pub(super) fn of(value: &Value<'a, 'de>) -> Result<Self, Fault> {
-        let Value { shape, raw, number, more, schema, .. } = *value;
-        let of_one = Shape { card: Card::One, ..shape };
-        let number = u32::from(number);
-        match (shape.card, shape.kind) {
-            (Card::One, Kind::Message) => {
-                let fields = Fields::new(raw.bytes()?, shape.message);
-                let said = if schema.is_some() { Said::Nothing } else { Said::Message };
-                Ok(Self::Message { fields, schema, said })
-            }
-            (Card::Map, _) => Ok(Self::Map { first: Some(raw), more, number, shape: of_one, value: raw }),
-            (Card::Repeated, _) => {
-                Ok(Self::List(Entries { first: Some(raw), ..Entries::within(of_one, number, more) }))
-            }
-            _ => Ok(Self::within(Shape::new(Card::One, Kind::Text, 0), 1, raw.bytes()?)),
-        }
+    #[inline(always)]
+    pub(super) fn message(message: &'de [u8], index: u16, schema: Option<&'a Schema>) -> Self {
+        let said = if schema.is_some() { Said::Nothing } else { Said::Message };
+        Self::Message { fields: Fields::new(message, index), schema, said }
+    }
+
+    #[inline(always)]
+    pub(super) fn map(shape: Shape, number: u32, first: Raw<'de>, more: &'de [u8]) -> Self {
+        Self::Map { first: Some(first), more, number, shape, value: first }
+    }
+
+    #[inline(always)]
+    pub(super) fn list(shape: Shape, number: u32, first: Raw<'de>, more: &'de [u8]) -> Self {
+        Self::List(Entries { first: Some(first), ..Entries::within(shape, number, more) })
     }
 
     /// A list with all its entries in bytes of its own.
@@ -227,7 +226,11 @@ impl<'a, 'de: 'a> ReadContainer<'a, 'de> for Container<'a, 'de> {
     }
 
     #[inline]
-    fn next_element(&mut self, at: At<'a, 'de>, value: &mut Option<AnyValue<'a, 'de>>) -> Result<bool, Fault> {
+    fn next_element(
+        &mut self,
+        at: At<'a, 'de>,
+        value: &mut Option<AnyValue<'a, 'de>>,
+    ) -> Result<bool, Fault> {
         let Self::List(entries) = self else { return Ok(false) };
         at.run.next_place(at.level);
         let Some(raw) = entries.next()? else { return Ok(false) };

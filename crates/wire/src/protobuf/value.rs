@@ -45,11 +45,6 @@ impl<'a, 'de> Value<'a, 'de> {
         Self { schema: Some(schema), ..value }
     }
 
-    #[inline]
-    pub(crate) fn at(&self) -> At<'a, 'de> {
-        self.at
-    }
-
     /// What is text in JSON only.
     #[inline(never)]
     fn written<'t>(&self, bytes: &[u8], scratch: &'t mut Scratch) -> Result<Token<'t, 'de>, Fault> {
@@ -84,21 +79,18 @@ impl<'a, 'de> Value<'a, 'de> {
         Ok(Token::Text(text(find_bytes(bytes, 3)?).into()))
     }
 
+    /// Opens what is in a message that is only around it.
     #[inline(never)]
-    fn open_inner(
-        &self,
-        size: usize,
-        entries: &mut AnyContainer<'a, 'de>,
-    ) -> Result<Option<At<'a, 'de>>, Fault> {
+    fn open_inner(&self, size: usize) -> Result<Option<(At<'a, 'de>, AnyContainer<'a, 'de>)>, Fault> {
+        let both = |at, entries| (at, entries);
         match self.inner(&|| self.at.run.skipped())? {
             Inner::Null | Inner::Bool(_) => Ok(None),
             Inner::List(shape, bytes) => {
-                let at = self.at.enter(size)?;
-                *entries = AnyContainer::Protobuf(Container::within(shape, 2, bytes));
-                Ok(Some(at))
+                let entries = AnyContainer::Protobuf(Container::within(shape, 2, bytes));
+                Ok(Some((self.at.enter(size)?, entries)))
             }
-            Inner::Value(value) => value.open(size, entries),
-            Inner::Json(value) => value.open(size, entries),
+            Inner::Value(value) => value.open(size, both),
+            Inner::Json(value) => value.open(size, both),
         }
     }
 
@@ -212,17 +204,20 @@ impl<'a, 'de> ReadValue<'a, 'de> for Value<'a, 'de> {
         Ok(is_null(self.shape, self.raw))
     }
 
-    #[inline]
-    fn open(
+    #[inline(always)]
+    fn open<R>(
         &self,
         size: usize,
-        entries: &mut AnyContainer<'a, 'de>,
-    ) -> Result<Option<At<'a, 'de>>, Fault> {
-        match (self.shape.card, self.shape.kind) {
-            (Card::Map | Card::Repeated, _) | (Card::One, Kind::Message | Kind::TextList) => {
-                let at = self.at.enter(size)?;
-                *entries = AnyContainer::Protobuf(Container::of(self)?);
-                Ok(Some(at))
+        make: impl FnOnce(At<'a, 'de>, AnyContainer<'a, 'de>) -> R,
+    ) -> Result<Option<R>, Fault> {
+        let Self { shape, raw, number, more, schema, .. } = *self;
+        let (of_one, number) = (Shape { card: Card::One, ..shape }, u32::from(number));
+        let entries = match (shape.card, shape.kind) {
+            (Card::One, Kind::Message) => Container::message(raw.bytes()?, shape.message, schema),
+            (Card::Map, _) => Container::map(of_one, number, raw, more),
+            (Card::Repeated, _) => Container::list(of_one, number, raw, more),
+            (Card::One, Kind::TextList) => {
+                Container::within(Shape::new(Card::One, Kind::Text, 0), 1, raw.bytes()?)
             }
             (
                 Card::One,
@@ -231,9 +226,10 @@ impl<'a, 'de> ReadValue<'a, 'de> for Value<'a, 'de> {
                 | Kind::SchemaOrBool
                 | Kind::SchemaOrArray
                 | Kind::SchemaOrStrings,
-            ) => self.open_inner(size, entries),
-            _ => Ok(None),
-        }
+            ) => return Ok(self.open_inner(size)?.map(|(at, entries)| make(at, entries))),
+            _ => return Ok(None),
+        };
+        Ok(Some(make(self.at.enter(size)?, AnyContainer::Protobuf(entries))))
     }
 
     #[inline]
