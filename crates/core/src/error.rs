@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::{ObjectKey, PartId};
+use crate::{KeyError, ObjectKey, PartId};
 
 /// An error of user code: whatever it gave, or the message of its panic.
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
@@ -88,59 +88,6 @@ impl Error {
 
 fn named(key: &Option<ObjectKey>) -> &dyn fmt::Display {
     key.as_ref().map_or(&"an object of unknown key", |key| key)
-}
-
-/// An object without a valid key.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("invalid object key {key:?}: {problem}")]
-pub struct KeyError {
-    key: String,
-    problem: KeyProblem,
-}
-
-/// What is wrong with a key.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum KeyProblem {
-    /// There is no name.
-    EmptyName,
-    /// There is a `/` with no namespace in front of it.
-    EmptyNamespace,
-    /// A text that was to be read as the key of a Kubernetes object has more than one `/`.
-    TooManySlashes,
-    /// The cluster or the namespace has 4 GiB or more.
-    TooLong,
-    /// The object panicked when it was asked for its key.
-    Panicked,
-}
-
-impl KeyError {
-    /// Says what is wrong with a key.
-    pub fn new(key: impl Into<String>, problem: KeyProblem) -> Self {
-        Self { key: key.into(), problem }
-    }
-
-    /// The key as far as there is one.
-    pub fn key(&self) -> &str {
-        &self.key
-    }
-
-    /// What is wrong with it.
-    pub fn problem(&self) -> KeyProblem {
-        self.problem
-    }
-}
-
-impl fmt::Display for KeyProblem {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::EmptyName => "the name is empty",
-            Self::EmptyNamespace => "the namespace is empty",
-            Self::TooManySlashes => "there is more than one '/'; expected namespace/name or name",
-            Self::TooLong => "the cluster or the namespace is longer than 4 GiB",
-            Self::Panicked => "the object panicked when asked for it",
-        })
-    }
 }
 
 /// What was wrong with single objects of an operation that was otherwise applied. Usually nothing.

@@ -1,4 +1,4 @@
-//! Object keys: an optional cluster, an optional namespace and a name.
+//! Object keys: an optional cluster, an optional namespace and a name; and what is wrong with one that is not valid.
 
 use std::cmp::Ordering;
 use std::convert::Infallible;
@@ -6,8 +6,6 @@ use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::str::FromStr;
 use std::sync::Arc;
-
-use crate::{KeyError, KeyProblem};
 
 /// A borrowed object key: an optional cluster, an optional namespace, and a name of any characters.
 ///
@@ -292,6 +290,59 @@ impl fmt::Display for ObjectKey {
 impl fmt::Debug for ObjectKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Debug::fmt(&self.as_key(), f)
+    }
+}
+
+/// An object without a valid key.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("invalid object key {key:?}: {problem}")]
+pub struct KeyError {
+    key: String,
+    problem: KeyProblem,
+}
+
+/// What is wrong with a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum KeyProblem {
+    /// There is no name.
+    EmptyName,
+    /// There is a `/` with no namespace in front of it.
+    EmptyNamespace,
+    /// A text that was to be read as the key of a Kubernetes object has more than one `/`.
+    TooManySlashes,
+    /// The cluster or the namespace has 4 GiB or more.
+    TooLong,
+    /// The object panicked when it was asked for its key.
+    Panicked,
+}
+
+impl KeyError {
+    /// Says what is wrong with a key.
+    pub fn new(key: impl Into<String>, problem: KeyProblem) -> Self {
+        Self { key: key.into(), problem }
+    }
+
+    /// The key as far as there is one.
+    pub fn key(&self) -> &str {
+        &self.key
+    }
+
+    /// What is wrong with it.
+    pub fn problem(&self) -> KeyProblem {
+        self.problem
+    }
+}
+
+impl fmt::Display for KeyProblem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::EmptyName => "the name is empty",
+            Self::EmptyNamespace => "the namespace is empty",
+            Self::TooManySlashes => "there is more than one '/'; expected namespace/name or name",
+            Self::TooLong => "the cluster or the namespace is longer than 4 GiB",
+            Self::Panicked => "the object panicked when asked for it",
+        })
     }
 }
 
