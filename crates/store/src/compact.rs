@@ -8,15 +8,7 @@ use kinformer_core::Object;
 use crate::indexer::Indexer;
 use crate::roots::{Edit, Roots, SLOT_LEAF, Writer};
 use crate::sync::MutexGuard;
-use crate::tree::Tree;
-
-/// What has at most this many numbers is not worth compacting.
-const SMALL: usize = 1024;
-
-/// Whether so few of the numbers given out so far are in use that most of their room is lost.
-pub(crate) fn is_sparse(used: usize, given_out: usize) -> bool {
-    given_out > SMALL && used < given_out / 4
-}
+use crate::tree::{Tree, is_sparse};
 
 impl<T: Object> Edit<'_, T> {
     /// Whether the state is to be compacted. O(number of indexes).

@@ -7,9 +7,8 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 
 use crate::bucket::{Bucket, SlotSet};
-use crate::compact::is_sparse;
 use crate::points::Points;
-use crate::tree::Tree;
+use crate::tree::{Tree, is_sparse};
 
 pub(crate) type Hasher = foldhash::quality::RandomState;
 

@@ -95,6 +95,14 @@ impl<E, const LEAF: usize> Default for Tree<E, LEAF> {
     }
 }
 
+/// A tree for which at most this many numbers have been given out is not worth compacting.
+const SMALL: usize = 1024;
+
+/// Whether so few of the numbers given out so far are in use that most of their room is lost.
+pub(crate) fn is_sparse(used: usize, given_out: usize) -> bool {
+    given_out > SMALL && used < given_out / 4
+}
+
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeMap;
