@@ -2,7 +2,8 @@
 
 use kinformer_core::{Delta, ObjectKey, PartId, Parts, VersionUpdates};
 
-use crate::in_flight::{InFlight, KeyMap, Newest};
+use crate::in_flight::{InFlight, Newest};
+use crate::key_map::KeyMap;
 use crate::popped::Taken;
 
 /// The entries of a queue, in the order of their pops.

@@ -6,7 +6,8 @@ use std::sync::Arc;
 use kinformer_core::{Delta, Deltas, KeyRef, Object, ObjectKey, PartId, Parts, Tombstone, VersionUpdates};
 
 use crate::backlog::{Backlog, Entry, Garbage, Queued};
-use crate::in_flight::{InFlight, KeyMap, Lookup, Newest};
+use crate::in_flight::{InFlight, Newest};
+use crate::key_map::{KEPT, KeyMap, Lookup, shrink};
 use crate::known;
 use crate::popped::Taken;
 use crate::{DeltaQueue, DeltaQueueBuilder};
@@ -215,8 +216,8 @@ impl<T: Object> Backlog<T> for PerKey<T> {
             }
         }
         if self.queue.is_empty() {
-            crate::shrink(&mut self.deltas);
-            self.queue.shrink_to(crate::KEPT);
+            shrink(&mut self.deltas);
+            self.queue.shrink_to(KEPT);
         }
         (entries, taken)
     }

@@ -9,8 +9,8 @@ use kinformer_core::{
 };
 use smallvec::SmallVec;
 
-use crate::in_flight::{KeyMap, Lookup};
 use crate::incoming::{self, Incoming, Keyed};
+use crate::key_map::{KEPT, KeyMap, Lookup, shrink};
 use crate::sync::{Mutex, MutexGuard};
 use crate::waiting::Changes;
 use crate::{Bound, Error};
@@ -68,9 +68,9 @@ impl<T: Object> State<T> {
         self.initial -= usize::from(entry.initial);
         if self.items.is_empty() {
             self.queue.clear();
-            self.queue.shrink_to(crate::KEPT);
-            crate::shrink(&mut self.items);
-        } else if self.queue.len() > 2 * self.items.len() + crate::KEPT {
+            self.queue.shrink_to(KEPT);
+            shrink(&mut self.items);
+        } else if self.queue.len() > 2 * self.items.len() + KEPT {
             let items = &self.items;
             self.queue.retain(|(key, ticket)| items.get(key).is_some_and(|entry| entry.ticket == *ticket));
         }

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use kinformer_core::internal::contain;
 use kinformer_core::{Error as SinkError, KeyRef, Object, ObjectKey, Report};
 
-use crate::in_flight::{KeyMap, Lookup};
 use crate::incoming;
+use crate::key_map::{KeyMap, Lookup, shrink};
 use crate::sync::Mutex;
 use crate::waiting::Changes;
 use crate::{Error, WriteError};
@@ -62,7 +62,7 @@ impl<T: Object, P: Ord + Clone> State<T, P> {
 
     fn remove(&mut self, key: &Lookup<'_>) -> Option<Arc<T>> {
         let place = self.places.remove(key)?;
-        crate::shrink(&mut self.places);
+        shrink(&mut self.places);
         self.order.remove(&place).map(|(_, object)| object)
     }
 }
@@ -135,7 +135,7 @@ impl<T: Object, P: Ord + Clone + Send + Sync + 'static> Heap<T, P> {
             return if state.closed { Err(Error::Closed) } else { Ok(None) };
         };
         state.places.remove(&key);
-        crate::shrink(&mut state.places);
+        shrink(&mut state.places);
         let drained = state.closed && state.order.is_empty();
         drop(state);
         if drained {

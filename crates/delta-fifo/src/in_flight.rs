@@ -2,24 +2,11 @@
 
 use std::sync::Arc;
 
-use foldhash::fast::RandomState;
-use hashbrown::{Equivalent, HashMap};
-use kinformer_core::{Delta, KeyRef, Object, ObjectKey, PartId, Parts};
+use kinformer_core::{Delta, Object, ObjectKey, PartId, Parts};
 use smallvec::SmallVec;
 
+use crate::key_map::{KeyMap, shrink};
 use crate::known::{self, LastKnown};
-
-pub(crate) type KeyMap<V> = HashMap<ObjectKey, V, RandomState>;
-
-/// A key to be looked up in a [`KeyMap`]: a borrowed key has the hash of an owned one.
-#[derive(Hash)]
-pub(crate) struct Lookup<'a>(pub(crate) KeyRef<'a>);
-
-impl Equivalent<ObjectKey> for Lookup<'_> {
-    fn equivalent(&self, key: &ObjectKey) -> bool {
-        key.as_key() == self.0
-    }
-}
 
 /// The newest that is known of an object: its state, or that it was deleted.
 pub enum Newest<T> {
@@ -140,7 +127,7 @@ impl<T: Object> InFlight<T> {
             return None;
         }
         let gone = self.keys.remove(key).map(Entry::garbage);
-        crate::shrink(&mut self.keys);
+        shrink(&mut self.keys);
         gone
     }
 
@@ -156,7 +143,7 @@ impl<T: Object> InFlight<T> {
         }
         let gone = self.keys.extract_if(|_, entry| entry.pops == 0);
         let gone = gone.flat_map(|(_, entry)| entry.garbage()).collect();
-        crate::shrink(&mut self.keys);
+        shrink(&mut self.keys);
         gone
     }
 

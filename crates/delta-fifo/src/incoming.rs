@@ -11,7 +11,7 @@ use kinformer_core::{
     VersionUpdate,
 };
 
-use crate::in_flight::KeyMap;
+use crate::key_map::KeyMap;
 
 /// The key of an object.
 pub(crate) fn key<'a>(key: impl Fn() -> KeyRef<'a>) -> Result<ObjectKey, Error> {

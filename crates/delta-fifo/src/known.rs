@@ -6,7 +6,7 @@ use kinformer_core::internal::ask;
 use kinformer_core::{Delta, Error, KnownObjects, Object, ObjectKey, PartId, Parts};
 
 use crate::WriteError;
-use crate::in_flight::KeyMap;
+use crate::key_map::KeyMap;
 
 pub(crate) type Known<T> = Arc<dyn KnownObjects<T>>;
 

@@ -68,11 +68,13 @@ mod heap;
 mod in_flight;
 mod incoming;
 mod initial;
+mod key_map;
 mod known;
 mod popped;
 mod queue;
 mod real_fifo;
 mod shared;
+mod state;
 mod stats;
 mod sync;
 mod waiting;
@@ -88,13 +90,3 @@ pub use popped::Popped;
 pub use queue::{BoxFuture, Queue};
 pub use real_fifo::{InOrder, RealFifo, RealFifoBuilder};
 pub use stats::Stats;
-
-/// Capacity that a queue keeps when it has been drained.
-const KEPT: usize = 1024;
-
-/// Gives back what a burst has left of an emptied map.
-fn shrink<V>(map: &mut in_flight::KeyMap<V>) {
-    if map.is_empty() && map.capacity() > KEPT {
-        map.shrink_to(KEPT);
-    }
-}

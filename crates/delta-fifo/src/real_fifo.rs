@@ -9,6 +9,7 @@ use kinformer_core::{Delta, KeyError, KeyProblem, Object, ObjectKey, VersionUpda
 
 use crate::backlog::{Backlog, Entry, Garbage, Queued};
 use crate::in_flight::InFlight;
+use crate::key_map::KEPT;
 use crate::popped::Taken;
 use crate::{DeltaQueue, DeltaQueueBuilder};
 
@@ -89,7 +90,7 @@ impl<T: Object> InOrder<T> {
             }
         }
         in_batch.clear();
-        in_batch.shrink_to(crate::KEPT, |hash| *hash);
+        in_batch.shrink_to(KEPT, |hash| *hash);
         (size, key_error)
     }
 }
@@ -143,7 +144,7 @@ impl<T: Object> Backlog<T> for InOrder<T> {
             taken.deltas.push(delta);
         }
         if self.items.is_empty() {
-            self.items.shrink_to(crate::KEPT);
+            self.items.shrink_to(KEPT);
         }
         (size, taken)
     }

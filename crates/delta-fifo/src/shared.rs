@@ -1,46 +1,17 @@
-//! What the two delta queues share: one lock, who waits for what, the bound, and the bookkeeping of what has
-//! been popped. They differ in their [`Backlog`].
+//! What the two delta queues share: one lock, who waits for what, and the bound. They differ in their [`Backlog`].
 
 use std::sync::Arc;
 
-use kinformer_core::{Error as SinkError, Object, PartId, Parts, VersionUpdate, VersionUpdates};
+use kinformer_core::{Error as SinkError, Object, Parts};
 
 use crate::backlog::{Backlog, Garbage};
 use crate::bound::Bound;
-use crate::in_flight::InFlight;
-use crate::initial::Initial;
 use crate::popped::{Finish, Popped, Taken, Ticket};
+use crate::state::State;
 use crate::sync::{Mutex, MutexGuard};
 use crate::waiting::Changes;
 use crate::writes::{Settings, Write, Writes};
 use crate::{Error, Stats};
-
-pub(crate) struct State<T, B> {
-    pub(crate) backlog: B,
-    pub(crate) flight: InFlight<T>,
-    pub(crate) initial: Initial,
-    /// What was reached while nothing was queued: the next pop gives it out.
-    reached: VersionUpdates,
-    closed: bool,
-    peak_depth: usize,
-    popped: u64,
-    refused: u64,
-}
-
-impl<T: Object, B: Backlog<T>> State<T, B> {
-    /// Notes how the version of a part, if it is known, moves once all that is queued by now has been popped and processed.
-    ///
-    /// The entry at the end of the queue carries that: it is the last to be popped of all that is queued, also where a
-    /// delta has joined an earlier entry.
-    pub(crate) fn reaches(&mut self, part: Option<PartId>, version: VersionUpdate) {
-        let versions = part.map_or(VersionUpdates::NONE, |part| VersionUpdates::of(part, version));
-        if !versions.is_none()
-            && let Some(versions) = self.backlog.reaches(versions)
-        {
-            self.reached.append_all(versions);
-        }
-    }
-}
 
 pub(crate) struct Shared<T, B> {
     state: Mutex<State<T, B>>,
@@ -55,18 +26,8 @@ pub(crate) struct Shared<T, B> {
 
 impl<T: Object, B: Backlog<T>> Shared<T, B> {
     pub(crate) fn new(backlog: B, bound: Bound, parts: Parts<T>) -> Arc<Self> {
-        let state = State {
-            backlog,
-            initial: Initial::new(parts.count()),
-            flight: InFlight::new(parts),
-            reached: VersionUpdates::NONE,
-            closed: false,
-            peak_depth: 0,
-            popped: 0,
-            refused: 0,
-        };
         Arc::new(Self {
-            state: Mutex::new(state),
+            state: Mutex::new(State::new(backlog, parts)),
             items: Changes::new(),
             room: Changes::new(),
             synced: Changes::new(),
@@ -222,7 +183,7 @@ impl<T: Object, B: Backlog<T>> Shared<T, B> {
         self.lock().closed
     }
 
-    /// Asks user code without the lock; see [`InFlight`]. The answer is used in `apply`, with the lock.
+    /// Asks user code without the lock; see [`InFlight`](crate::in_flight::InFlight). The answer is used in `apply`, with the lock.
     pub(crate) fn ask<A, R>(
         &self,
         question: impl FnOnce() -> Result<A, SinkError>,

@@ -12,10 +12,11 @@ use kinformer_core::{
 use smallvec::SmallVec;
 
 use crate::backlog::{Backlog, Entry, Garbage, Queued};
-use crate::in_flight::{KeyMap, Newest};
+use crate::in_flight::Newest;
 use crate::incoming::{self, Deletion, Incoming, Keyed};
+use crate::key_map::KeyMap;
 use crate::known::{self, Known, LastKnown};
-use crate::shared::State;
+use crate::state::State;
 
 /// What is set of a queue, and needs no lock.
 pub(crate) struct Settings<T> {
