@@ -8,6 +8,8 @@ use backon::{BackoffBuilder, ExponentialBuilder};
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
+use crate::ApiError;
+
 type Delays = Box<dyn Iterator<Item = Duration> + Send>;
 
 /// The delays between the tries of a reflector.
@@ -92,4 +94,26 @@ impl RunningBackoff {
         self.free_since = now.checked_add(self.last);
         self.last
     }
+}
+
+/// Upper bound on a server's `Retry-After`.
+const MAX_RETRY_AFTER: Duration = Duration::from_secs(600);
+/// By at most so long a delay that the server asked for is lengthened.
+const MAX_JITTER: Duration = Duration::from_secs(30);
+
+/// The delay that an error asks for; zero if it asks for none.
+pub(crate) fn retry_after(error: &ApiError) -> Duration {
+    error.retry_after().unwrap_or_default().min(MAX_RETRY_AFTER)
+}
+
+/// A delay after an error, which may ask for a longer one.
+pub(crate) fn after(error: &ApiError, delay: Duration) -> Duration {
+    let asked = retry_after(error);
+    // On top of what was asked for, or all clients of the server would come back together.
+    delay.max(lengthened(asked, (asked / 2).min(MAX_JITTER)))
+}
+
+/// A delay with jitter: longer by a random time below `most`.
+pub(crate) fn lengthened(delay: Duration, most: Duration) -> Duration {
+    delay.saturating_add(most.mul_f64(fastrand::f64()))
 }

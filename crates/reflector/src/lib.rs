@@ -101,12 +101,14 @@ mod consistency;
 mod contained;
 mod error;
 mod event;
+mod healing;
 mod initial_list;
 mod lister_watcher;
 mod machine;
 mod options;
 mod pager;
 mod probe;
+mod probe_budget;
 mod reflector;
 mod request_limit;
 mod state;
@@ -121,7 +123,7 @@ pub use lister_watcher::{
     Exchange, List, ListOptions, ListerWatcher, VersionMatch, WatchListSupport, WatchOptions, WatchStream,
 };
 pub use options::{Failure, Recovery, ReflectorOptions, WatchListMode};
-pub use probe::ProbeBudget;
+pub use probe_budget::ProbeBudget;
 pub use reflector::Reflector;
 pub use request_limit::RequestLimit;
 pub use state::{NextRequest, ReflectorHandle, ReflectorState, Statistics, StopReason};

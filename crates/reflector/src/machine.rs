@@ -12,7 +12,7 @@ use kinformer_core::{Delta, Error, Object, Replacement, Report, ResourceVersion,
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 
-use crate::backoff::RunningBackoff;
+use crate::backoff::{RunningBackoff, after, lengthened};
 use crate::consistency;
 use crate::contained::panicked;
 use crate::initial_list::InitialList;
@@ -30,10 +30,6 @@ use crate::{
 
 /// What may be retried without an end because no request has got through, is; everything else this often.
 pub(crate) const FRUITLESS_TRIES: u32 = 5;
-/// A server may ask for peace; it does not get it for longer than this.
-pub(crate) const MAX_RETRY_AFTER: Duration = Duration::from_secs(600);
-/// By at most so long a delay that the server asked for is lengthened.
-const MAX_JITTER: Duration = Duration::from_secs(30);
 /// From this many failures in a row on, they are warnings, whatever they are.
 const WARN_FROM: u32 = 3;
 /// Longer than anybody waits, and short enough to be added to any instant.
@@ -101,18 +97,6 @@ enum Purpose {
     Sync,
     /// The last list was incomplete. The watch can go on from where it is.
     Heal,
-}
-
-/// A delay with jitter: longer by a random time below `most`.
-pub(crate) fn lengthened(delay: Duration, most: Duration) -> Duration {
-    delay.saturating_add(most.mul_f64(fastrand::f64()))
-}
-
-/// A delay after an error, which may ask for a longer one.
-fn after(error: &ApiError, delay: Duration) -> Duration {
-    let asked = error.retry_after().unwrap_or_default().min(MAX_RETRY_AFTER);
-    // On top of what was asked for, or all clients of the server would come back together.
-    delay.max(lengthened(asked, (asked / 2).min(MAX_JITTER)))
 }
 
 fn next_delay(backoff: &mut RunningBackoff) -> Duration {

@@ -7,8 +7,9 @@ use kinformer_core::internal::ask;
 use kinformer_core::{Delta, Object, ResourceVersion, Sink, Tombstone};
 use tokio::time::{Instant, sleep_until, timeout_at};
 
+use crate::backoff::lengthened;
 use crate::contained::contained;
-use crate::machine::{FOREVER, FRUITLESS_TRIES, Given, Machine, Step, lengthened};
+use crate::machine::{FOREVER, FRUITLESS_TRIES, Given, Machine, Step};
 use crate::probe::{Probe, ProbeEvent, Probing, went_back};
 use crate::state::count;
 use crate::stream::{GuardedStream, Next, OpenWatch, Waker};
