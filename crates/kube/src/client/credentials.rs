@@ -16,8 +16,9 @@ use tokio::time::Instant;
 use tower::util::BoxCloneSyncService;
 use tower::{ServiceBuilder, ServiceExt};
 
+use super::connecting::Versions;
 use super::exec::{self, Issued, Process};
-use super::transport::{AnswerBody, Transport, Versions};
+use super::transport::{AnswerBody, Transport};
 use crate::Error;
 
 /// Where credentials come from.

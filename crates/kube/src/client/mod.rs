@@ -1,5 +1,6 @@
 //! The client.
 
+mod connecting;
 mod credentials;
 mod exec;
 #[cfg(feature = "rustls-tls")]
@@ -12,22 +13,16 @@ mod transport;
 #[cfg(feature = "rustls-tls")]
 mod validity;
 
-use std::time::Duration;
-
-use http::Request;
-use kube_client::client::{Body, ConfigExt};
+use kube_client::client::ConfigExt;
 use kube_client::{Client, Config};
 use tower::Layer;
 
 use crate::Error;
+use connecting::{CONNECT, Versions};
 use credentials::Source;
 pub use credentials::drop_credentials;
 use redirect::Redirects;
 use renewal::Renewing;
-use transport::Versions;
-
-/// How long connecting may take where the configuration does not say it.
-const CONNECT: Duration = Duration::from_secs(10);
 
 /// A client for reflectors, of any configuration.
 ///
@@ -110,15 +105,4 @@ fn build(mut config: Config, versions: Versions) -> Result<Client, Error> {
     let namespace = config.default_namespace.clone();
     let renewing = Renewing::new(Source::new(config, versions))?;
     Ok(Client::new(base.layer(Redirects::new(renewing)), namespace))
-}
-
-/// The same request, where its body can be sent twice.
-fn copy(request: &Request<Body>) -> Option<Request<Body>> {
-    let mut copy = Request::new(request.body().try_clone()?);
-    *copy.method_mut() = request.method().clone();
-    *copy.uri_mut() = request.uri().clone();
-    *copy.version_mut() = request.version();
-    *copy.headers_mut() = request.headers().clone();
-    *copy.extensions_mut() = request.extensions().clone();
-    Some(copy)
 }

@@ -24,8 +24,8 @@ use parking_lot::Mutex;
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tower::Service;
 
+use super::connecting::{CONNECT, Versions};
 use super::tls;
-use super::transport::Versions;
 
 /// A server that allows fewer at a time on one connection would have the others wait, and a watch does not end.
 /// This is what careful servers and load balancers allow; kube-apiserver allows 1000.
@@ -88,7 +88,7 @@ impl Connections {
     pub(super) fn new(config: &Config, versions: Versions) -> Result<Self, BoxError> {
         Ok(Self {
             connector: connector(config, versions)?,
-            patience: config.connect_timeout.unwrap_or(super::CONNECT),
+            patience: config.connect_timeout.unwrap_or(CONNECT),
             open: Arc::default(),
         })
     }

@@ -10,9 +10,8 @@ use kinformer_core::BoxError;
 use kube_client::client::Body;
 use tower::Service;
 
-use super::copy;
 use super::renewal::Renewing;
-use super::transport::AnswerBody;
+use super::transport::{AnswerBody, copy};
 use crate::Error;
 
 /// As many as Go follows.

@@ -11,10 +11,9 @@ use tokio::runtime::Handle;
 use tokio::sync::watch;
 use tokio::time::{Instant, timeout};
 
-use super::copy;
 use super::credentials::{Generation, Source};
 use super::exec::Process;
-use super::transport::AnswerBody;
+use super::transport::{AnswerBody, copy};
 use crate::Error;
 
 /// The least time between the beginnings of two renewals.

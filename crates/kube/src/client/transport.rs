@@ -11,6 +11,7 @@ use kube_client::config::AuthInfo;
 use kube_client::{Client, Config};
 use tower::Service;
 
+use super::connecting::Versions;
 #[cfg(feature = "rustls-tls")]
 use super::pool::{Connections, Counted};
 
@@ -18,14 +19,6 @@ use super::pool::{Connections, Counted};
 pub(super) type AnswerBody = http_body_util::Either<Counted, Body>;
 #[cfg(not(feature = "rustls-tls"))]
 pub(super) type AnswerBody = Body;
-
-/// Which versions of HTTP may be spoken.
-#[derive(Clone, Copy)]
-#[cfg_attr(not(feature = "rustls-tls"), allow(dead_code))]
-pub(super) enum Versions {
-    All,
-    Http1,
-}
 
 /// Connections of one identity. Adds no credentials but the client certificate, and takes absolute URLs.
 #[derive(Clone)]
@@ -88,4 +81,15 @@ impl Service<Request<Body>> for Transport {
             }
         }
     }
+}
+
+/// The same request, where its body can be sent twice.
+pub(super) fn copy(request: &Request<Body>) -> Option<Request<Body>> {
+    let mut copy = Request::new(request.body().try_clone()?);
+    *copy.method_mut() = request.method().clone();
+    *copy.uri_mut() = request.uri().clone();
+    *copy.version_mut() = request.version();
+    *copy.headers_mut() = request.headers().clone();
+    *copy.extensions_mut() = request.extensions().clone();
+    Some(copy)
 }
