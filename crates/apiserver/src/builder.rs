@@ -51,6 +51,13 @@ impl Default for Builder {
     }
 }
 
+impl ApiServer {
+    /// A server with default settings, to be changed and started.
+    pub fn builder() -> Builder {
+        Builder::default()
+    }
+}
+
 impl Builder {
     /// Where to listen: a loopback address. By default `127.0.0.1` and any free port.
     pub fn listen(mut self, address: SocketAddr) -> Self {

@@ -6,13 +6,13 @@ use std::sync::Arc;
 use serde_json::Value;
 use tokio_util::task::TaskTracker;
 
+use crate::Error;
 use crate::api::{Api, DeleteOptions, Deleted, Object, Write};
 use crate::faults::Faults;
 use crate::http::{Context, TlsAcceptor};
 use crate::registry::Resource;
 use crate::selectors::Selection;
 use crate::stats::Stats;
-use crate::{Builder, Error};
 
 /// The certificate of a server that speaks HTTPS.
 #[derive(Clone)]
@@ -63,11 +63,6 @@ impl std::fmt::Debug for ApiServer {
 }
 
 impl ApiServer {
-    /// A server with default settings, to be changed and started.
-    pub fn builder() -> Builder {
-        Builder::default()
-    }
-
     pub(crate) fn new(
         context: Arc<Context>,
         address: SocketAddr,

@@ -76,7 +76,7 @@ impl Api {
             self.check_namespace_takes(resource, namespace, &name)?;
         }
         if kind.is("", "namespaces") {
-            super::namespaces::complete(&mut object, &name);
+            super::namespace_rules::complete(&mut object, &name);
         }
         if kind.is("apiextensions.k8s.io", "customresourcedefinitions") {
             return self.create_definition(resource, object, write);

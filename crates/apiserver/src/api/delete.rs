@@ -108,7 +108,7 @@ impl Api {
     ) -> Result<Deleted, Status> {
         let is_namespace = resource.kind.is("", "namespaces");
         if is_namespace {
-            super::namespaces::check_deletable(name)?;
+            super::namespace_rules::check_deletable(name)?;
         }
         let is_definition = resource.kind.is("apiextensions.k8s.io", "customresourcedefinitions");
         let _definitions = is_definition.then(|| self.definitions.lock());

@@ -4,6 +4,7 @@ mod create;
 mod definitions;
 mod delete;
 mod metadata;
+mod namespace_rules;
 mod namespaces;
 mod pods;
 mod scale;
@@ -109,9 +110,7 @@ impl Api {
             lifecycle,
             history,
         };
-        for name in namespaces::BUILTIN {
-            api.make_namespace(name)?;
-        }
+        api.make_builtin_namespaces()?;
         Ok(api)
     }
 

@@ -6,39 +6,19 @@ use crate::registry::Resource;
 use crate::status::Status;
 use crate::storage::Change;
 
-use super::{Api, DeleteOptions, NamespaceLifecycle, Object, Write, metadata};
+use super::{Api, DeleteOptions, NamespaceLifecycle, Write, metadata};
 
 /// The namespaces that every cluster has.
-pub(super) const BUILTIN: [&str; 4] = ["default", "kube-node-lease", "kube-public", "kube-system"];
-
-/// What the server sets on a new namespace.
-pub(super) fn complete(object: &mut Object, name: &str) {
-    let labels = metadata::of(object).entry("labels").or_insert_with(|| json!({}));
-    if let Value::Object(labels) = labels {
-        labels.insert("kubernetes.io/metadata.name".into(), name.into());
-    }
-    object.insert("spec".into(), json!({"finalizers": ["kubernetes"]}));
-    object.insert("status".into(), json!({"phase": "Active"}));
-}
-
-/// Whether a terminating object without finalizers may go: a namespace goes when it is empty, not before.
-pub(super) fn may_leave(resource: &Resource, object: &Object) -> bool {
-    let held = || object.get("spec").and_then(|spec| spec.get("finalizers")).and_then(Value::as_array);
-    !resource.kind.is("", "namespaces") || held().is_none_or(Vec::is_empty)
-}
-
-/// # Errors
-/// 403 for the namespaces that a cluster cannot do without.
-pub(super) fn check_deletable(name: &str) -> Result<(), Status> {
-    if matches!(name, "default" | "kube-system" | "kube-public") {
-        let subject = crate::status::Subject { group: "", resource: "namespaces" };
-        return Err(Status::forbidden(subject, name, "this namespace may not be deleted"));
-    }
-    Ok(())
-}
+const BUILTIN: [&str; 4] = ["default", "kube-node-lease", "kube-public", "kube-system"];
 
 impl Api {
-    pub(super) fn make_namespace(&self, name: &str) -> Result<(), Status> {
+    /// # Errors
+    /// What a client would receive that creates them.
+    pub(super) fn make_builtin_namespaces(&self) -> Result<(), Status> {
+        BUILTIN.iter().try_for_each(|name| self.make_namespace(name))
+    }
+
+    fn make_namespace(&self, name: &str) -> Result<(), Status> {
         let registry = self.registry();
         let Some(resource) = registry.get("", "v1", "namespaces") else { return Ok(()) };
         let object = json!({"metadata": {"name": name}});

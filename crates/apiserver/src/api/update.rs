@@ -119,7 +119,7 @@ impl Api {
             }
             let leaves = metadata::is_terminating(&after)
                 && metadata::finalizers(&after).is_empty()
-                && super::namespaces::may_leave(resource, &after);
+                && super::namespace_rules::may_leave(resource, &after);
             self.to_stored(resource, &mut after);
             if write.dry_run == DryRun::All {
                 tried = Some(after);

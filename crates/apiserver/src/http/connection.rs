@@ -16,7 +16,8 @@ use crate::faults::Door;
 use crate::stats::Open;
 
 use super::access::Entrance;
-use super::{Context, handle};
+use super::context::Context;
+use super::handle;
 
 /// How long a connection that is being closed may take to finish its answer.
 const GRACE: Duration = Duration::from_millis(500);

@@ -8,7 +8,8 @@ use crate::registry::{Kind, Registry, Resource};
 use crate::status::Status;
 
 use super::answer::{self, Answer};
-use super::{Context, negotiate, openapi};
+use super::context::Context;
+use super::{negotiate, openapi};
 
 const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
 const ALL_VERBS: [&str; 8] =

@@ -20,9 +20,9 @@ use crate::status::Status;
 use crate::storage::{Key, Snapshot, Stored, write_json};
 use crate::table::{self, IncludeObject};
 
-use super::Context;
 use super::answer::{self, Answer};
 use super::binary;
+use super::context::Context;
 use super::negotiate::{self, Encoding, Form};
 use super::params::{ListParams, Match};
 use super::request::{Query, Target};

@@ -19,9 +19,9 @@ use crate::status::{Cause, Status, Subject, success};
 use crate::storage::{Stored, write_json};
 use crate::table::{self, Columns, IncludeObject};
 
-use super::Context;
 use super::answer::{self, Answer};
 use super::binary;
+use super::context::Context;
 use super::list::{write_malformed, write_metadata};
 use super::negotiate::{self, Encoding, Form};
 use super::params::ListParams;

@@ -24,9 +24,9 @@ use crate::status::Status;
 use crate::storage::{Event, EventKind, FRAME_END, Next, Stored, Watcher, write_json};
 use crate::table::{self, Columns, IncludeObject};
 
-use super::Context;
 use super::answer::{self, Answer};
 use super::binary;
+use super::context::Context;
 use super::list::{write_malformed, write_metadata};
 use super::negotiate::{self, Encoding, Form};
 use super::params::ListParams;

@@ -5,13 +5,15 @@
 //! and read it in batches, so that an event costs the writer the same whatever is stored and however many
 //! watch.
 
+mod event_kind;
 mod log;
 mod object;
 mod resource;
 mod versions;
 mod watcher;
 
-pub(crate) use log::{Event, EventKind};
+pub(crate) use event_kind::EventKind;
+pub(crate) use log::Event;
 pub(crate) use object::{FRAME_END, Key, Stored, write_json};
 pub(crate) use resource::{Change, Outcome, ResourceStore, Snapshot};
 pub(crate) use versions::Versions;

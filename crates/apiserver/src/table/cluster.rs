@@ -3,7 +3,7 @@
 
 use serde_json::Value;
 
-use super::columns::{I, Layout, S, layout};
+use super::layout::{I, Layout, S, layout};
 
 static DEFINITIONS: Layout = layout!(
     [
@@ -139,7 +139,7 @@ static WEBHOOKS: Layout =
     layout!([("Webhooks", I, 0), ("Age", S, 0)], |v| vec![v.name(), v.count("/webhooks").into(), v.age()]);
 
 /// The columns of a kind that has some here.
-pub(super) fn layout(group: &str, plural: &str) -> Option<&'static Layout> {
+pub(super) fn layout_of(group: &str, plural: &str) -> Option<&'static Layout> {
     Some(match (group, plural) {
         ("apiextensions.k8s.io", "customresourcedefinitions") => &DEFINITIONS,
         ("rbac.authorization.k8s.io", "rolebindings" | "clusterrolebindings") => &BINDINGS,

@@ -4,23 +4,9 @@ use serde_json::{Value, json};
 
 use crate::registry::Resource;
 
-use super::View;
-
-/// The columns of a kind (name, type, priority) and how its cells are made.
-pub(super) struct Layout {
-    pub(super) columns: &'static [(&'static str, &'static str, i64)],
-    pub(super) cells: fn(&View<'_>) -> Vec<Value>,
-}
-
-pub(super) const S: &str = "string";
-pub(super) const I: &str = "integer";
-
-macro_rules! layout {
-    ([$($column:expr),* $(,)?], $cells:expr) => {
-        Layout { columns: &[("Name", S, 0), $($column),*], cells: $cells }
-    };
-}
-pub(super) use layout;
+use super::cluster;
+use super::layout::{I, Layout, S, layout};
+use super::view::View;
 
 static PODS: Layout = layout!(
     [
@@ -375,7 +361,7 @@ pub(super) fn layout_of(resource: &Resource) -> Option<&'static Layout> {
         ("networking.k8s.io", "ingresses") => &INGRESSES,
         ("coordination.k8s.io", "leases") => &LEASES,
         ("autoscaling", "horizontalpodautoscalers") => &AUTOSCALERS,
-        (group, plural) => return super::cluster::layout(group, plural),
+        (group, plural) => return cluster::layout_of(group, plural),
     })
 }
 

@@ -1,0 +1,21 @@
+//! What the columns of a kind are, and how its cells are made.
+
+use serde_json::Value;
+
+use super::view::View;
+
+/// The columns of a kind (name, type, priority) and how its cells are made.
+pub(super) struct Layout {
+    pub(super) columns: &'static [(&'static str, &'static str, i64)],
+    pub(super) cells: fn(&View<'_>) -> Vec<Value>,
+}
+
+pub(super) const S: &str = "string";
+pub(super) const I: &str = "integer";
+
+macro_rules! layout {
+    ([$($column:expr),* $(,)?], $cells:expr) => {
+        Layout { columns: &[("Name", S, 0), $($column),*], cells: $cells }
+    };
+}
+pub(super) use layout;
