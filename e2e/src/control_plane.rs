@@ -10,72 +10,13 @@ use nix::sys::signal::Signal;
 use tempfile::TempDir;
 use tokio::time::Instant;
 
-use crate::Etcd;
 use crate::process::Process;
-use crate::programs;
+use crate::{Error, Etcd, programs};
 
 /// How long a component may take to be ready.
 const READY: Duration = Duration::from_secs(120);
 /// How long a component may take to end in good order.
 const GRACE: Duration = Duration::from_secs(5);
-
-/// What can go wrong with it.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum Error {
-    /// A file or a port could not be had.
-    #[error("{what}: {source}")]
-    Prepare {
-        /// What was being done.
-        what: &'static str,
-        /// What went wrong.
-        source: std::io::Error,
-    },
-    /// A component could not be started.
-    #[error("{component} could not be started: {source}")]
-    Start {
-        /// Which one.
-        component: &'static str,
-        /// What went wrong.
-        source: std::io::Error,
-    },
-    /// A program that the suite needs is not named.
-    #[error("{variable} is not set; run this by `cargo xtask e2e`, which builds what it names")]
-    NotNamed {
-        /// The variable.
-        variable: &'static str,
-    },
-    /// A variable that chooses how informers read a server names none of its choices.
-    #[error("{variable} has a value that it does not have; see `cargo xtask e2e --help`")]
-    NoChoice {
-        /// The variable.
-        variable: &'static str,
-    },
-    /// A component has ended by itself.
-    #[error("{component} has ended; the end of its log:\n{log}")]
-    Ended {
-        /// Which one.
-        component: &'static str,
-        /// The last lines of its log.
-        log: String,
-    },
-    /// A component did not become ready.
-    #[error("{component} is not ready after {READY:?}: {last}\nthe end of its log:\n{log}")]
-    NotReady {
-        /// Which one.
-        component: &'static str,
-        /// Its last answer.
-        last: String,
-        /// The last lines of its log.
-        log: String,
-    },
-    /// etcd did not do what it was asked to.
-    #[error("etcd: {0}")]
-    Etcd(String),
-    /// The kubeconfig that was written is none.
-    #[error("the kubeconfig: {0}")]
-    Kubeconfig(String),
-}
 
 /// How a control plane is started.
 #[derive(Clone, Debug, Default)]
@@ -357,7 +298,7 @@ impl ControlPlane {
             // A process of somebody else: there is nothing to be woken by.
             tokio::time::sleep(Duration::from_millis(100)).await;
         }
-        Err(Error::NotReady { component: "kube-apiserver", last, log: self.apiserver.tail() })
+        Err(Error::NotReady { component: "kube-apiserver", after: READY, last, log: self.apiserver.tail() })
     }
 
     fn authority(&self) -> PathBuf {
@@ -396,7 +337,7 @@ impl ControlPlane {
             }
             tokio::time::sleep(Duration::from_millis(100)).await;
         }
-        Err(Error::NotReady { component, last, log: process.tail() })
+        Err(Error::NotReady { component, after: READY, last, log: process.tail() })
     }
 }
 

@@ -7,6 +7,7 @@
 //! The programs are built by `cargo xtask e2e`, which names them in the variables of [`programs`].
 
 mod control_plane;
+mod error;
 mod etcd;
 mod history;
 mod line;
@@ -17,7 +18,8 @@ pub mod programs;
 mod proxy;
 mod workload;
 
-pub use control_plane::{ControlPlane, Error, Options};
+pub use control_plane::{ControlPlane, Options};
+pub use error::Error;
 pub use etcd::{Etcd, Stored};
 pub use history::{History, Unexplained};
 pub use line::{Line, Stopped, Told};

@@ -2,6 +2,7 @@
 //!
 //! Each is a process of its own. They take turns, so that what else the machine does falls on all of them.
 
+mod failure;
 mod peers;
 mod pods;
 mod process;
@@ -10,13 +11,11 @@ mod scene;
 mod updates;
 mod used;
 
-use std::error::Error;
 use std::path::Path;
 
+use failure::Failure;
 use report::{KUBE_RUNTIME, PEERS, Report};
 use scene::Scene;
-
-type Failure = Box<dyn Error + Send + Sync>;
 
 /// What is measured, one after the other.
 const PHASES: [&str; 4] = ["sync", "relist", "updates", "latency"];

@@ -13,7 +13,7 @@ use kube_runtime::reflector::ObjectRef;
 use kube_runtime::{WatchStreamExt, reflector, watcher};
 use serde_json::json;
 
-use crate::Failure;
+use crate::failure::Failure;
 use crate::process::{ALOUD, Answer, Synced};
 
 /// Ours as it comes: objects are decoded when they are read, which nobody does here.

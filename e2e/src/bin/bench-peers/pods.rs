@@ -8,7 +8,7 @@ use kube_client::{Api, Client};
 use kube_core::params::{Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
 
-use crate::Failure;
+use crate::failure::Failure;
 
 const NAMESPACES: usize = 20;
 /// Of each deployment.

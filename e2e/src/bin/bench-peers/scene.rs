@@ -9,7 +9,7 @@ use kube_client::Client;
 use tokio::process::Command;
 use tokio::time::Instant;
 
-use crate::Failure;
+use crate::failure::Failure;
 use crate::pods::{self, Size};
 use crate::process::Program;
 use crate::report::{

@@ -7,7 +7,7 @@ use e2e::{Etcd, Stored};
 use futures::{StreamExt, TryStreamExt, stream};
 use tokio::time::Instant;
 
-use crate::Failure;
+use crate::failure::Failure;
 use crate::pods;
 
 /// Where kube-apiserver has its pods.
