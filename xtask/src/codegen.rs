@@ -4,16 +4,17 @@
 //! Those sources are generated text themselves, one file for each type, in one tree for each version of Kubernetes;
 //! so they are read as text.
 
+mod output;
 mod protobuf;
+mod source;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::io::Write as _;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
 
 use crate::contract::fail;
 use crate::files;
+use output::{COMMAND, difference, format};
+use source::{SOURCE, Source, between, walk};
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -24,8 +25,6 @@ pub(crate) struct Args {
 
 /// The folder that is written, and holds nothing else.
 const FOLDER: &str = "crates/kinformer/src/accessors";
-const SOURCE: &str = "k8s-openapi";
-const COMMAND: &str = "cargo xtask codegen";
 
 /// Resources that can be listed and not watched, which no source says. client-go has informers of them all the same.
 const UNWATCHABLE: [&str; 1] = ["componentstatuses"];
@@ -82,106 +81,32 @@ fn stale(expected: &BTreeMap<String, String>) -> Result<Vec<String>, String> {
     Ok(names.filter(|name| !expected.contains_key(name)).collect())
 }
 
-/// Tells the first line in which a file is not as expected.
-fn difference(committed: &str, expected: &str, path: &str) -> Option<String> {
-    if committed == expected {
-        return None;
-    }
-    let same = committed.lines().zip(expected.lines()).take_while(|(a, b)| a == b).count();
-    Some(format!("{path}:{}: not what is generated; run `{COMMAND}`", same + 1))
-}
-
 /// All files, by name.
 fn generate() -> Result<BTreeMap<String, String>, String> {
     let source = Source::find()?;
-    let files = render(&source.kinds()?, &source);
+    let files = render(&kinds(&source)?, &source);
     files.into_iter().map(|(name, text)| Ok((name, format(&text)?))).collect()
 }
 
-/// As rustfmt formats it.
-fn format(text: &str) -> Result<String, String> {
-    let failed = |error: std::io::Error| format!("rustfmt: {error}");
-    let mut rustfmt = Command::new("rustfmt");
-    rustfmt.args(["--edition", "2024", "--config-path"]).arg(files::root());
-    let mut child = rustfmt
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .current_dir(files::root())
-        .spawn()
-        .map_err(failed)?;
-    if let Some(mut stdin) = child.stdin.take() {
-        stdin.write_all(text.as_bytes()).map_err(failed)?;
-    }
-    let output = child.wait_with_output().map_err(failed)?;
-    if !output.status.success() {
-        return Err(format!("rustfmt: {}", output.status));
-    }
-    String::from_utf8(output.stdout).map_err(|error| format!("rustfmt: {error}"))
-}
-
-/// The sources of k8s-openapi.
-struct Source {
-    folder: PathBuf,
-    version: String,
-    /// The minor versions of Kubernetes 1 that it has.
-    minors: BTreeSet<u32>,
-}
-
-impl Source {
-    fn find() -> Result<Self, String> {
-        let mut command = cargo_metadata::MetadataCommand::new();
-        let metadata = command.manifest_path(files::root().join("Cargo.toml")).exec();
-        let metadata = metadata.map_err(|error| error.to_string())?;
-        let mut found = metadata.packages.iter().filter(|package| package.name.as_str() == SOURCE);
-        let package = found.next().ok_or(format!("no crate needs {SOURCE}"))?;
-        if found.next().is_some() {
-            return Err(format!("the workspace has more than one {SOURCE}; accessors are for one"));
-        }
-        let manifest = package.manifest_path.as_std_path();
-        let folder = manifest.parent().unwrap_or(manifest).join("src");
-        let minors =
-            names(&folder)?.iter().filter_map(|name| name.strip_prefix("v1_")?.parse().ok()).collect();
-        Ok(Self { folder, version: package.version.to_string(), minors })
-    }
-
-    /// Every kind that some version can list.
-    fn kinds(&self) -> Result<Vec<Kind>, String> {
-        let mut kinds: BTreeMap<Kind, BTreeSet<u32>> = BTreeMap::new();
-        for minor in &self.minors {
-            let root = self.folder.join(format!("v1_{minor}"));
-            let mut paths = Vec::new();
-            walk(&root, &mut paths)?;
-            for path in paths {
-                let text =
-                    fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))?;
-                let module = path.strip_prefix(&root).unwrap_or(&path).with_extension("");
-                let module: Vec<&str> = module.iter().filter_map(|part| part.to_str()).collect();
-                let kind = Kind::parse(&module, &text);
-                if let Some(kind) = kind.map_err(|problem| format!("{}: {problem}", path.display()))? {
-                    kinds.entry(kind).or_default().insert(*minor);
-                }
+/// Every kind that some version can list.
+fn kinds(source: &Source) -> Result<Vec<Kind>, String> {
+    let mut kinds: BTreeMap<Kind, BTreeSet<u32>> = BTreeMap::new();
+    for minor in &source.minors {
+        let root = source.folder.join(format!("v1_{minor}"));
+        let mut paths = Vec::new();
+        walk(&root, &mut paths)?;
+        for path in paths {
+            let text = fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))?;
+            let module = path.strip_prefix(&root).unwrap_or(&path).with_extension("");
+            let module: Vec<&str> = module.iter().filter_map(|part| part.to_str()).collect();
+            let kind = Kind::parse(&module, &text);
+            if let Some(kind) = kind.map_err(|problem| format!("{}: {problem}", path.display()))? {
+                kinds.entry(kind).or_default().insert(*minor);
             }
         }
-        let with_minors = |(kind, minors)| Kind { minors, ..kind };
-        Ok(kinds.into_iter().map(with_minors).collect())
     }
-}
-
-fn names(folder: &Path) -> Result<Vec<String>, String> {
-    let entries = fs::read_dir(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
-    Ok(entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok()).collect())
-}
-
-fn walk(folder: &Path, paths: &mut Vec<PathBuf>) -> Result<(), String> {
-    for name in names(folder)? {
-        let path = folder.join(name);
-        if path.is_dir() {
-            walk(&path, paths)?;
-        } else if path.extension().is_some_and(|extension| extension == "rs") {
-            paths.push(path);
-        }
-    }
-    Ok(())
+    let with_minors = |(kind, minors)| Kind { minors, ..kind };
+    Ok(kinds.into_iter().map(with_minors).collect())
 }
 
 /// A kind that can be listed and has the metadata of an object.
@@ -260,11 +185,6 @@ impl Kind {
         };
         format!("/// `{}` of `{api}`, {scope}.{gate}{unwatchable}", self.kind)
     }
-}
-
-/// The first text between two others.
-fn between<'a>(text: &'a str, before: &str, after: &str) -> Option<&'a str> {
-    text.split_once(before)?.1.split_once(after).map(|(found, _)| found)
 }
 
 /// A plural in snake case, from a singular in snake case and the plural in one word: `service_cidr` and
@@ -482,7 +402,7 @@ mod tests {
     #[test]
     fn every_kind_that_can_be_listed_is_found_in_its_versions() {
         let source = Source::find().unwrap();
-        let kinds = source.kinds().unwrap();
+        let kinds = kinds(&source).unwrap();
         for minor in &source.minors {
             let mut paths = Vec::new();
             walk(&source.folder.join(format!("v1_{minor}")), &mut paths).unwrap();
@@ -592,18 +512,8 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_is_not_current_is_told_with_its_line() {
-        assert_eq!(difference("a\nb\n", "a\nb\n", "x.rs"), None);
-        let told = "x.rs:2: not what is generated; run `cargo xtask codegen`";
-        assert_eq!(difference("a\nc\n", "a\nb\n", "x.rs").as_deref(), Some(told));
-        assert_eq!(difference("a\n", "a\nb\n", "x.rs").as_deref(), Some(told));
+    fn a_file_that_is_not_generated_any_more_is_stale() {
         let expected = BTreeMap::from([("mod.rs".to_owned(), String::new())]);
         assert!(stale(&expected).unwrap().contains(&"core.rs".to_owned()));
-    }
-
-    #[test]
-    fn what_is_no_rust_is_told() {
-        assert_eq!(format("fn  f( ) { }").as_deref(), Ok("fn f() {}\n"));
-        assert!(format("fn (").is_err_and(|told| told.starts_with("rustfmt: ")));
     }
 }

@@ -5,7 +5,8 @@ use std::fmt::Write as _;
 use std::fs;
 use std::process::{Command, Stdio};
 
-use super::{COMMAND, SOURCE, Source, between, difference, format, walk};
+use super::output::{COMMAND, difference, format};
+use super::source::{SOURCE, Source, between, walk};
 use crate::{e2e, files};
 
 const FILE: &str = "crates/wire/src/protobuf/tables.rs";

@@ -1,0 +1,59 @@
+//! The sources of k8s-openapi, read as text.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use crate::files;
+
+/// The crate.
+pub(super) const SOURCE: &str = "k8s-openapi";
+
+/// The sources of k8s-openapi.
+pub(super) struct Source {
+    pub(super) folder: PathBuf,
+    pub(super) version: String,
+    /// The minor versions of Kubernetes 1 that it has.
+    pub(super) minors: BTreeSet<u32>,
+}
+
+impl Source {
+    pub(super) fn find() -> Result<Self, String> {
+        let mut command = cargo_metadata::MetadataCommand::new();
+        let metadata = command.manifest_path(files::root().join("Cargo.toml")).exec();
+        let metadata = metadata.map_err(|error| error.to_string())?;
+        let mut found = metadata.packages.iter().filter(|package| package.name.as_str() == SOURCE);
+        let package = found.next().ok_or(format!("no crate needs {SOURCE}"))?;
+        if found.next().is_some() {
+            return Err(format!("the workspace has more than one {SOURCE}; accessors are for one"));
+        }
+        let manifest = package.manifest_path.as_std_path();
+        let folder = manifest.parent().unwrap_or(manifest).join("src");
+        let minors =
+            names(&folder)?.iter().filter_map(|name| name.strip_prefix("v1_")?.parse().ok()).collect();
+        Ok(Self { folder, version: package.version.to_string(), minors })
+    }
+}
+
+fn names(folder: &Path) -> Result<Vec<String>, String> {
+    let entries = fs::read_dir(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+    Ok(entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok()).collect())
+}
+
+/// All Rust files in a folder and those below it.
+pub(super) fn walk(folder: &Path, paths: &mut Vec<PathBuf>) -> Result<(), String> {
+    for name in names(folder)? {
+        let path = folder.join(name);
+        if path.is_dir() {
+            walk(&path, paths)?;
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            paths.push(path);
+        }
+    }
+    Ok(())
+}
+
+/// The first text between two others.
+pub(super) fn between<'a>(text: &'a str, before: &str, after: &str) -> Option<&'a str> {
+    text.split_once(before)?.1.split_once(after).map(|(found, _)| found)
+}
