@@ -2,10 +2,12 @@
 
 mod bench_peers;
 mod ci;
+mod circles;
 mod codegen;
 mod contract;
 mod e2e;
 mod files;
+mod imports;
 mod kinds;
 mod map;
 mod rules;
@@ -37,7 +39,7 @@ enum Task {
     BenchPeers(bench_peers::Args),
     /// Build programs with one kind and with thirty, and show what each further kind costs.
     Kinds(kinds::Args),
-    /// Check the structure: layers, the map, sizes, lints, banned calls.
+    /// Check the structure: layers, the map, circles between files, sizes, lints, banned calls.
     Tidy,
     /// List the contract's promises with the tests that name them.
     Contract(contract::Args),

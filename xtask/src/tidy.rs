@@ -1,4 +1,5 @@
-//! The structure of the workspace: the map, the dependency trees, the manifests, and the house rules.
+//! The structure of the workspace: the map, the dependency trees, the manifests, circles between files, and the house
+//! rules.
 
 use std::collections::BTreeSet;
 
@@ -7,7 +8,7 @@ use cargo_metadata::{Metadata, MetadataCommand};
 use crate::contract::fail;
 use crate::files::{self, File};
 use crate::map::{Crate, MAP, Map};
-use crate::{rules, trees};
+use crate::{circles, rules, trees};
 
 /// Runs every check on the repository.
 pub(crate) fn run() -> Result<(), String> {
@@ -26,6 +27,7 @@ fn problems() -> Result<Vec<String>, String> {
     let mut problems = Map::parse(&files::read(MAP)?).problems(&Crate::of(&metadata));
     problems.extend(trees::problems()?);
     problems.extend(manifests(&metadata)?);
+    problems.extend(circles::problems(&files));
     for file in &files {
         let is_library = libraries.iter().any(|folder| file.path.starts_with(folder.as_str()));
         problems.extend(rules::problems(file, is_library));
