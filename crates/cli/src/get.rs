@@ -3,16 +3,15 @@
 use std::time::Duration;
 
 use jiff::Timestamp;
-use kinformer::generic::Snapshot;
-use kinformer::{Encoding, KubeListerWatcher, ObjectKey};
+use kinformer::{Encoding, ObjectKey, PackedRef, Snapshot};
 use tokio::time::Instant;
 
 use crate::args::{Format, GetArgs, ReadingArgs};
 use crate::exit::Error;
-use crate::informers::{self, Running, Selected};
+use crate::informers::{Informers, Reading};
 use crate::output::Output;
 use crate::session::Session;
-use crate::shown::Whole;
+use crate::shown::Shown;
 use crate::stop::Stop;
 use crate::text::{self, Line, Text};
 use crate::{indexes, objects};
@@ -55,11 +54,10 @@ impl Wanted {
             let (name, value) = index.split_once('=').ok_or_else(|| {
                 Error::Usage(format!("--index {index}: expected NAME=VALUE, such as node=node-1"))
             })?;
-            if !indexes::all().names().any(|known| known == name) {
-                let known: Vec<String> = indexes::all().names().map(str::to_owned).collect();
+            if !indexes::NAMES.contains(&name) {
                 return Err(Error::Usage(format!(
                     "--index {index}: there is no index {name:?}, only {}",
-                    known.join(", ")
+                    indexes::NAMES.join(", ")
                 )));
             }
             return Ok(Self::Index { name: name.to_owned(), value: value.to_owned() });
@@ -90,26 +88,30 @@ async fn get(
             Wanted::Key { name, namespace } => (Some(format!("metadata.name={name}")), namespace.as_deref()),
             _ => (None, None),
         };
-        let namespace = namespace.filter(|_| served.namespaced).or(session.namespace_of(served));
-        let selected = Selected { namespace, labels: None, fields: name.as_deref() };
-        let client = session.connection.client.clone();
-        let source = KubeListerWatcher::packed_dynamic(client, served.resource.clone());
         // What is printed as JSON is what the server wrote.
         let encoding = (args.output == Format::Json).then_some(Encoding::Json);
-        let reading = ReadingArgs { encoding, ..ReadingArgs::default() };
-        let (informer, verdict) =
-            informers::build(session, served, source, selected, reading, indexes::all())?;
-        let running = Running::start(informer);
+        let reading = Reading {
+            namespace: namespace.or(session.namespace.as_deref()),
+            labels: None,
+            fields: name.as_deref(),
+            metadata_only: false,
+            dropped: &[],
+            how: ReadingArgs { encoding, ..ReadingArgs::default() },
+        };
+        let informers = Informers::new(session, [served], reading);
+        let (informer, verdict) = informers.of(served);
+        indexes::add_to(&informer).map_err(|error| Error::Usage(error.to_string()))?;
+        informers.start()?;
         let synced = tokio::select! {
             biased;
             Ok(error) = verdict => Err(error),
-            synced = running.informer.wait_for_sync_until(Instant::now() + SYNC) => {
+            synced = informer.wait_for_sync_until(Instant::now() + SYNC) => {
                 synced.map_err(|error| Error::Late(error.to_string())).map(|()| true)
             }
             () = stop.requested() => Ok(false),
         };
-        let snapshot = running.informer.snapshot();
-        running.stop().await;
+        let snapshot = informer.snapshot();
+        informers.stop().await;
         if !synced? {
             return Ok(());
         }
@@ -124,19 +126,17 @@ async fn print(
     args: &GetArgs,
     wanted: &Wanted,
     resource: &str,
-    snapshot: &Snapshot<Whole>,
+    snapshot: &Snapshot<Shown>,
     output: &Output,
 ) -> Result<(), Error> {
-    let mut found: Vec<&Whole> = match wanted {
+    let mut found: Vec<PackedRef<'_, Shown>> = match wanted {
         Wanted::Indexes => {
             // Whoever does not read any more has had enough; here and below.
             let _ = output.lines(objects::indexed(snapshot, args.output)?).await;
             return Ok(());
         }
-        Wanted::Index { name, value } => {
-            snapshot.by_index(name, value).map_err(objects::unknown)?.map(AsRef::as_ref).collect()
-        }
-        Wanted::All | Wanted::Key { .. } => snapshot.iter().map(AsRef::as_ref).collect(),
+        Wanted::Index { name, value } => snapshot.by_index(name, value).map_err(objects::unknown)?,
+        Wanted::All | Wanted::Key { .. } => snapshot.iter().collect(),
     };
     if let (Wanted::Key { name, .. }, true) = (wanted, found.is_empty()) {
         return Err(Error::NotFound(format!("{resource} {name:?}")));

@@ -1,11 +1,8 @@
 //! The indexes that `kinformer get` offers, on objects of any kind.
 
-use std::sync::Arc;
+use kinformer::{FieldPath, IndexValues, Informer, InformerError, NAMESPACE_INDEX, PackedRef};
 
-use kinformer::{IndexFunction, IndexValues, NAMESPACE_INDEX};
-use kinformer_store::Indexers;
-
-use crate::shown::{self, Fields, Shown, Whole};
+use crate::shown::{self, Shown, Text};
 
 /// By the name of the node that a pod is on.
 const NODE: &str = "node";
@@ -14,18 +11,26 @@ const LABEL: &str = "label";
 /// By each owner, as `Kind/name`.
 const OWNER: &str = "owner";
 
-/// All of them, for one resource.
-pub(crate) fn all() -> Indexers<Whole> {
-    let fields = Fields::default();
-    let node = move |object: &Arc<Whole>, values: &mut IndexValues| {
-        object.node(&fields).into_iter().for_each(|node| values.push(&node));
-    };
-    let owner = |object: &Arc<Whole>, values: &mut IndexValues| {
-        shown::owners(object).iter().for_each(|owner| values.push(owner));
-    };
-    Indexers::new()
-        .index(NAMESPACE_INDEX, IndexFunction::by_namespace())
-        .index(LABEL, IndexFunction::by_any_label())
-        .index(NODE, IndexFunction::new(node))
-        .index(OWNER, IndexFunction::new(owner))
+/// Their names; that by namespace is the informer's own.
+pub(crate) const NAMES: [&str; 4] = [NAMESPACE_INDEX, LABEL, NODE, OWNER];
+
+/// Adds all of them to the informer of one resource.
+///
+/// # Errors
+/// Two indexes have the same name, which would be a mistake of this program.
+pub(crate) fn add_to(informer: &Informer<Shown>) -> Result<(), InformerError> {
+    informer.index(LABEL, |object: PackedRef<'_, Shown>, values: &mut IndexValues| {
+        object.labels().for_each(|(key, value)| values.push_fmt(format_args!("{key}={value}")));
+        Ok(())
+    })?;
+    let node_name = FieldPath::new(&["spec", "nodeName"]);
+    informer.index(NODE, move |object: PackedRef<'_, Shown>, values: &mut IndexValues| {
+        let node = object.field::<Text>(&node_name).ok().flatten();
+        node.and_then(|Text(node)| node).iter().for_each(|node| values.push(node));
+        Ok(())
+    })?;
+    informer.index(OWNER, |object: PackedRef<'_, Shown>, values: &mut IndexValues| {
+        shown::owners(&object).iter().for_each(|owner| values.push(owner));
+        Ok(())
+    })
 }

@@ -1,14 +1,13 @@
 //! What `kinformer watch` prints: one line for each event.
 
-use std::sync::Arc;
 use std::time::Duration;
 
-use kinformer::{KeyRef, Object, ResourceVersion};
+use kinformer::{KeyRef, Packed, ResourceVersion};
 use serde::Serialize;
 use serde::ser::Serializer;
 
 use crate::args::Format;
-use crate::shown::{Fields, Shown};
+use crate::shown::Shown;
 use crate::text::Text;
 use crate::usage::Usage;
 
@@ -23,13 +22,13 @@ pub(crate) enum Happened {
 
 /// One event.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Event<'a, T> {
+pub(crate) struct Event<'a> {
     pub(crate) happened: Happened,
     pub(crate) key: KeyRef<'a>,
     /// As it is now, or was last; `None` only for a deletion of what was never seen.
-    pub(crate) object: Option<&'a T>,
+    pub(crate) object: Option<&'a Packed<Shown>>,
     /// As it was before an update.
-    pub(crate) old: Option<&'a T>,
+    pub(crate) old: Option<&'a Packed<Shown>>,
     /// Whether it was there when watching began.
     pub(crate) initial: bool,
     /// Whether the deletion was missed, so that the object may have changed before it went.
@@ -70,24 +69,23 @@ pub(crate) struct Lines {
     resource: String,
     /// How wide the names of all resources are that are printed side by side.
     width: usize,
-    fields: Arc<Fields>,
 }
 
 impl Lines {
     pub(crate) fn new(format: Format, resource: String, width: usize) -> Self {
-        Self { format, resource, width, fields: Arc::default() }
+        Self { format, resource, width }
     }
 
     /// Appends the line of an event.
-    pub(crate) fn event<T: Shown>(&self, to: &mut Text, event: &Event<'_, T>) {
+    pub(crate) fn event(&self, to: &mut Text, event: &Event<'_>) {
         match self.format {
             Format::Json => to.json(&JsonEvent::new(&self.resource, event)),
             Format::Text => self.text(to, event, ""),
-            Format::Wide => self.text(to, event, &details(event, &self.fields)),
+            Format::Wide => self.text(to, event, &details(event)),
         }
     }
 
-    fn text<T: Shown>(&self, to: &mut Text, event: &Event<'_, T>, more: &str) {
+    fn text(&self, to: &mut Text, event: &Event<'_>, more: &str) {
         let what = match event.happened {
             Happened::Add if event.initial => "initial",
             Happened::Add => "add",
@@ -145,7 +143,7 @@ pub(crate) fn shown(duration: Duration) -> String {
 }
 
 /// What `-o wide` adds: versions, phase, node, labels.
-fn details<T: Shown>(event: &Event<'_, T>, fields: &Fields) -> String {
+fn details(event: &Event<'_>) -> String {
     use std::fmt::Write;
     let mut text = String::new();
     let Some(object) = event.object else { return text };
@@ -154,9 +152,11 @@ fn details<T: Shown>(event: &Event<'_, T>, fields: &Fields) -> String {
     if let Some(old) = event.old {
         let _ = write!(text, " was={}", old.resource_version());
     }
-    for (name, value) in [("phase", object.phase(fields)), ("node", object.node(fields))] {
-        if let Some(value) = value {
-            let _ = write!(text, " {name}={value}");
+    if let Ok(shown) = object.decode() {
+        for (name, value) in [("phase", shown.phase()), ("node", shown.node())] {
+            if let Some(value) = value {
+                let _ = write!(text, " {name}={value}");
+            }
         }
     }
     for (at, (key, value)) in object.labels().enumerate() {
@@ -181,13 +181,13 @@ struct JsonEvent<'a> {
 }
 
 impl<'a> JsonEvent<'a> {
-    fn new<T: Object>(resource: &'a str, event: &Event<'a, T>) -> Self {
+    fn new(resource: &'a str, event: &Event<'a>) -> Self {
         Self {
             event: event.happened,
             resource,
             key: event.key,
-            resource_version: event.object.map(Object::resource_version).unwrap_or_default(),
-            old_resource_version: event.old.map(Object::resource_version).unwrap_or_default(),
+            resource_version: event.object.map(|object| object.resource_version()).unwrap_or_default(),
+            old_resource_version: event.old.map(|old| old.resource_version()).unwrap_or_default(),
             initial: event.initial,
             final_state_unknown: event.final_state_unknown,
         }
@@ -228,17 +228,17 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::brief::Brief;
+    use crate::shown::tests::packed;
 
-    fn pod(version: &str) -> Brief<false> {
-        let text = format!(
-            r#"{{"metadata":{{"name":"a","namespace":"b","resourceVersion":"{version}","labels":{{"app":"x","t":"y"}}}},
-                "spec":{{"nodeName":"n"}},"status":{{"phase":"Running"}}}}"#
-        );
-        serde_json::from_str(&text).expect("a pod")
+    fn pod(version: &str) -> Packed<Shown> {
+        let labels = json!({"app": "x", "t": "y"});
+        packed(&json!({
+            "metadata": {"name": "a", "namespace": "b", "resourceVersion": version, "labels": labels},
+            "spec": {"nodeName": "n"}, "status": {"phase": "Running"},
+        }))
     }
 
-    fn update<'a>(old: &'a Brief<false>, new: &'a Brief<false>) -> Event<'a, Brief<false>> {
+    fn update<'a>(old: &'a Packed<Shown>, new: &'a Packed<Shown>) -> Event<'a> {
         Event {
             happened: Happened::Update,
             key: new.key(),
@@ -249,7 +249,7 @@ mod tests {
         }
     }
 
-    fn line(format: Format, event: &Event<'_, Brief<false>>) -> String {
+    fn line(format: Format, event: &Event<'_>) -> String {
         let mut line = Text::default();
         Lines::new(format, "pods".into(), 6).event(&mut line, event);
         line.as_str().to_owned()

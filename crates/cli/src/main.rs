@@ -2,7 +2,6 @@
 
 mod api_server;
 mod args;
-mod brief;
 mod connect;
 mod demo;
 mod embedded;

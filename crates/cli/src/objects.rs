@@ -1,35 +1,36 @@
 //! What `kinformer get` prints: objects and indexes, read from one snapshot.
 
 use jiff::Timestamp;
-use kinformer::generic::Snapshot;
+use kinformer::{PackedObject, PackedRef, Snapshot};
 use serde_json::json;
 
 use crate::args::Format;
 use crate::exit::Error;
-use crate::shown::{Fields, Shown, Whole};
+use crate::shown::Shown;
 use crate::table::Table;
 use crate::text::Text;
 
 /// Objects of one resource, one a line. In JSON they are as they came, and have to have come in JSON.
-pub(crate) fn listed(objects: &[&Whole], format: Format, now: Timestamp) -> Text {
+pub(crate) fn listed(objects: &[PackedRef<'_, Shown>], format: Format, now: Timestamp) -> Text {
     let mut text = Text::default();
     if format == Format::Json {
         objects.iter().for_each(|object| text.json_text(&String::from_utf8_lossy(&object.encoded())));
         return text;
     }
-    let fields = Fields::default();
     let rows: Vec<[String; 7]> = objects
         .iter()
         .map(|object| {
             let key = object.key();
+            let shown = object.decode().ok();
+            let shown = shown.as_deref();
             let text =
                 |value: Option<&str>| value.filter(|value| !value.is_empty()).unwrap_or("-").to_owned();
             [
                 text(key.namespace()),
                 text(Some(key.name())),
-                text(object.phase(&fields).as_deref()),
-                text(object.node(&fields).as_deref()),
-                text(fields.created(object).map(|created| age(created, now)).as_deref()),
+                text(shown.and_then(Shown::phase)),
+                text(shown.and_then(Shown::node)),
+                text(shown.and_then(Shown::created).map(|created| age(created, now)).as_deref()),
                 text(Some(&object.resource_version().to_string())),
                 labels(object),
             ]
@@ -59,16 +60,16 @@ pub(crate) fn listed(objects: &[&Whole], format: Format, now: Timestamp) -> Text
 ///
 /// # Errors
 /// None, really: the names are the snapshot's own.
-pub(crate) fn indexed(snapshot: &Snapshot<Whole>, format: Format) -> Result<Text, Error> {
+pub(crate) fn indexed(snapshot: &Snapshot<Shown>, format: Format) -> Result<Text, Error> {
     let mut text = Text::default();
     let mut rows = Vec::new();
     for index in snapshot.index_names() {
         let mut values = Vec::new();
-        for value in snapshot.index_values(index).map_err(unknown)? {
-            values.push((snapshot.index_len(index, value).map_err(unknown)?, value));
+        for value in snapshot.index_values(&index).map_err(unknown)? {
+            values.push((snapshot.index_len(&index, &value).map_err(unknown)?, value));
         }
         values.sort_by(|(count, value), (other, than)| other.cmp(count).then_with(|| value.cmp(than)));
-        rows.extend(values.into_iter().map(|(count, value)| (index, value, count)));
+        rows.extend(values.into_iter().map(|(count, value)| (index.clone(), value, count)));
     }
     if format == Format::Json {
         for (index, value, count) in rows {
@@ -89,7 +90,7 @@ pub(crate) fn unknown(error: kinformer_store::Error) -> Error {
     Error::Usage(error.to_string())
 }
 
-fn labels(object: &Whole) -> String {
+fn labels(object: &PackedObject) -> String {
     let labels: Vec<String> = object.labels().map(|(key, value)| format!("{key}={value}")).collect();
     if labels.is_empty() { "-".into() } else { labels.join(",") }
 }
@@ -117,20 +118,27 @@ fn age(created: Timestamp, now: Timestamp) -> String {
 
 #[cfg(test)]
 mod tests {
-    use kinformer_store::Indexer;
+    use kinformer::{Packed, SharedInformerFactory};
+    use kinformer_apiserver::ApiServer;
+    use kube_core::discovery::{ApiResource, Scope};
+    use serde_json::Value;
 
     use super::*;
     use crate::indexes;
-    use crate::shown::tests::whole;
+    use crate::shown::tests::packed;
 
-    fn pod(name: &str, node: &str) -> Whole {
-        whole(&json!({
+    fn pod_json(name: &str, node: &str) -> Value {
+        json!({
             "apiVersion": "v1", "kind": "Pod",
             "metadata": {"name": name, "namespace": "shop", "resourceVersion": "7", "labels": {"app": "web"},
                 "creationTimestamp": "2026-01-01T00:00:00Z",
                 "ownerReferences": [{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": "u"}]},
             "spec": {"nodeName": node}, "status": {"phase": "Running"},
-        }))
+        })
+    }
+
+    fn pod(name: &str, node: &str) -> Packed<Shown> {
+        packed(&pod_json(name, node))
     }
 
     fn now() -> Timestamp {
@@ -141,32 +149,47 @@ mod tests {
     fn objects_are_shown_in_columns_that_they_have() {
         let (one, two) = (pod("a", "n1"), pod("bcd", "n2"));
         assert_eq!(
-            listed(&[&one, &two], Format::Text, now()).as_str(),
+            listed(&[one.as_ref(), two.as_ref()], Format::Text, now()).as_str(),
             "NAMESPACE  NAME  PHASE    NODE  AGE\nshop       a     Running  n1    100m\n\
              shop       bcd   Running  n2    100m\n"
         );
-        let node: Whole = whole(&json!({"metadata": {"name": "n1"}}));
-        assert_eq!(listed(&[&node], Format::Text, now()).as_str(), "NAME  AGE\nn1    -\n");
-        assert!(listed(&[&one], Format::Wide, now()).as_str().contains("app=web"));
+        let node = packed(&json!({"metadata": {"name": "n1"}}));
+        assert_eq!(listed(&[node.as_ref()], Format::Text, now()).as_str(), "NAME  AGE\nn1    -\n");
+        assert!(listed(&[one.as_ref()], Format::Wide, now()).as_str().contains("app=web"));
     }
 
     #[test]
     fn json_has_the_whole_object() {
         let one = pod("a", "n1");
-        let line = listed(&[&one], Format::Json, now());
+        let line = listed(&[one.as_ref()], Format::Json, now());
         let line = line.as_str();
         let object: serde_json::Value = serde_json::from_str(line).expect("JSON");
         assert_eq!(object["spec"]["nodeName"], "n1");
         assert_eq!(line.lines().count(), 1);
     }
 
-    #[test]
-    fn indexes_are_counted() {
-        let store = Indexer::builder().indexers(indexes::all()).build().expect("the names differ");
+    #[tokio::test]
+    async fn indexes_are_counted() {
+        let server = ApiServer::builder().start().await.expect("starts");
+        let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop"}});
+        server.create(namespace).expect("good");
         for (name, node) in [("a", "n1"), ("b", "n2"), ("c", "n2")] {
-            store.add(pod(name, node)).expect("open").into_result().expect("good");
+            server.create(pod_json(name, node)).expect("good");
         }
-        let text = indexed(&store.snapshot(), Format::Text).expect("known");
+        let client = kinformer::client(server.config().expect("a URL")).expect("a client");
+        let factory = SharedInformerFactory::new(client);
+        let pods = ApiResource::erase::<k8s_openapi::api::core::v1::Pod>(&());
+        let pods = factory.dynamic(pods, Scope::Namespaced).cast();
+        indexes::add_to(&pods).expect("the names differ");
+        factory.start().expect("a runtime");
+        pods.wait_for_sync().await.expect("served");
+        let snapshot = pods.snapshot();
+        let mut names = snapshot.index_names();
+        names.sort();
+        let mut known = indexes::NAMES;
+        known.sort_unstable();
+        assert!(names.iter().map(AsRef::as_ref).eq(known), "{names:?}");
+        let text = indexed(&snapshot, Format::Text).expect("known");
         let text = text.as_str();
         let rows: Vec<Vec<&str>> = text.lines().map(|line| line.split_whitespace().collect()).collect();
         for row in [
@@ -178,11 +201,13 @@ mod tests {
         ] {
             assert!(rows.iter().any(|found| *found == row), "{row:?} in {text}");
         }
-        let json = indexed(&store.snapshot(), Format::Json).expect("known");
+        let json = indexed(&snapshot, Format::Json).expect("known");
         let json = json.as_str();
         let lines: Vec<serde_json::Value> =
             json.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
         assert!(lines.contains(&json!({"index": "node", "value": "n2", "objects": 2})), "{json}");
+        factory.shutdown().await.expect("in time");
+        server.shutdown().await;
     }
 
     #[test]

@@ -1,11 +1,9 @@
 //! From the events of one resource to lines on standard output.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use futures::{FutureExt, StreamExt};
-use kinformer::Event as Heard;
-use kinformer::generic::EventStream;
+use kinformer::{Event as Heard, EventStream, Packed};
 use tokio::time::Instant;
 
 use crate::exit::Error;
@@ -29,8 +27,8 @@ pub(crate) enum End {
 }
 
 /// Prints what it hears until its end.
-pub(crate) struct Printer<T> {
-    pub(crate) events: EventStream<T>,
+pub(crate) struct Printer {
+    pub(crate) events: EventStream<Shown>,
     pub(crate) lines: Lines,
     pub(crate) output: Output,
     pub(crate) end: End,
@@ -38,7 +36,7 @@ pub(crate) struct Printer<T> {
     pub(crate) began: Instant,
 }
 
-impl<T: Shown> Printer<T> {
+impl Printer {
     /// Prints until it is told to stop, or its end has come, or nobody reads any more.
     ///
     /// # Errors
@@ -86,7 +84,7 @@ impl<T: Shown> Printer<T> {
         }
     }
 
-    fn take(&self, event: &Heard<Arc<T>>, summary: &mut Summary, lines: &mut Text) {
+    fn take(&self, event: &Heard<Packed<Shown>>, summary: &mut Summary, lines: &mut Text) {
         let event = of(event);
         summary.count(event.happened);
         self.lines.event(lines, &event);
@@ -100,21 +98,14 @@ impl<T: Shown> Printer<T> {
     }
 }
 
-fn of<T: Shown>(event: &Heard<Arc<T>>) -> Event<'_, T> {
+fn of(event: &Heard<Packed<Shown>>) -> Event<'_> {
     let (happened, old, initial, final_state_unknown) = match event {
         Heard::Added { in_initial_list, .. } => (Happened::Add, None, *in_initial_list, false),
-        Heard::Updated { old, .. } => (Happened::Update, Some(old.as_ref()), false, false),
+        Heard::Updated { old, .. } => (Happened::Update, Some(old), false, false),
         Heard::Deleted { tombstone, .. } => {
             (Happened::Delete, None, false, tombstone.is_final_state_unknown())
         }
         _ => (Happened::Update, None, false, false),
     };
-    Event {
-        happened,
-        key: event.key(),
-        object: event.object().map(AsRef::as_ref),
-        old,
-        initial,
-        final_state_unknown,
-    }
+    Event { happened, key: event.key(), object: event.object(), old, initial, final_state_unknown }
 }

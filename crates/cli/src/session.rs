@@ -15,8 +15,8 @@ const DISCOVERY: Duration = Duration::from_secs(30);
 pub(crate) struct Session {
     pub(crate) connection: Connection,
     pub(crate) resources: Vec<Served>,
-    /// `None` for all.
-    namespace: Option<String>,
+    /// That of resources that have one; `None` for all.
+    pub(crate) namespace: Option<String>,
 }
 
 impl Session {
@@ -52,10 +52,5 @@ impl Session {
             "found the resources"
         );
         Ok(Some(Self { connection, resources, namespace }))
-    }
-
-    /// The namespace that is meant, of resources that have one; `None` for all.
-    pub(crate) fn namespace_of(&self, served: &Served) -> Option<&str> {
-        self.namespace.as_deref().filter(|_| served.namespaced)
     }
 }

@@ -1,50 +1,63 @@
-//! What the program shows of an object, and where it stands.
+//! What the program shows of an object beside its identity.
+//!
+//! Everything else is skipped while an object is decoded.
 
-use std::borrow::Cow;
+use std::fmt;
+use std::marker::PhantomData;
 
 use jiff::Timestamp;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use kinformer::{FieldPath, FromWire, KubeListerWatcher, Object, PackedObject};
-use kube_client::Client;
-use kube_core::discovery::ApiResource;
-use serde::de::IgnoredAny;
+use kinformer::PackedObject;
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 
-/// An object of any kind as the server sent it.
-pub(crate) type Whole = PackedObject;
-
-/// An object of which the program shows something.
-pub(crate) trait Shown: Object + FromWire {
-    /// Where they come from to be watched.
-    fn source(client: Client, resource: ApiResource) -> KubeListerWatcher<Self>;
-
-    /// How pods, namespaces and volumes are.
-    fn phase(&self, fields: &Fields) -> Option<Cow<'_, str>>;
-
-    /// Where a pod is.
-    fn node(&self, fields: &Fields) -> Option<Cow<'_, str>>;
+/// An object of any kind, as far as the program shows it. In custom resources a field may be something else than its name
+/// says: that is left out.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct Shown {
+    metadata: Map<Metadata>,
+    spec: Map<Spec>,
+    status: Map<Status>,
 }
 
-/// Where in the objects of one resource stands what is shown.
-#[derive(Debug)]
-pub(crate) struct Fields {
-    phase: FieldPath,
-    node: FieldPath,
-    created: FieldPath,
-}
+impl Shown {
+    /// Since when it exists.
+    pub(crate) fn created(&self) -> Option<Timestamp> {
+        self.metadata.0.creation_timestamp.0.as_deref()?.parse().ok()
+    }
 
-impl Default for Fields {
-    fn default() -> Self {
-        Self {
-            phase: FieldPath::new(&["status", "phase"]),
-            node: FieldPath::new(&["spec", "nodeName"]),
-            created: FieldPath::new(&["metadata", "creationTimestamp"]),
-        }
+    /// The node of a pod.
+    pub(crate) fn node(&self) -> Option<&str> {
+        self.spec.0.node_name.0.as_deref()
+    }
+
+    /// The phase of a pod, namespace or volume.
+    pub(crate) fn phase(&self) -> Option<&str> {
+        self.status.0.phase.0.as_deref()
     }
 }
 
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct Metadata {
+    creation_timestamp: Text,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct Spec {
+    node_name: Text,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Status {
+    phase: Text,
+}
+
 /// What makes objects large and is never shown while they are watched.
-const UNSHOWN: [&[&str]; 10] = [
+pub(crate) const UNSHOWN: [&[&str]; 10] = [
     &["metadata", "annotations"],
     &["spec", "containers"],
     &["spec", "initContainers"],
@@ -57,31 +70,8 @@ const UNSHOWN: [&[&str]; 10] = [
     &["data"],
 ];
 
-/// Nothing is decoded but what is shown, when it is.
-impl Shown for Whole {
-    fn source(client: Client, resource: ApiResource) -> KubeListerWatcher<Self> {
-        let source = KubeListerWatcher::packed_dynamic(client, resource);
-        source.drop_fields(UNSHOWN.map(FieldPath::new))
-    }
-
-    fn phase(&self, fields: &Fields) -> Option<Cow<'_, str>> {
-        text_at(self, &fields.phase)
-    }
-
-    fn node(&self, fields: &Fields) -> Option<Cow<'_, str>> {
-        text_at(self, &fields.node)
-    }
-}
-
-impl Fields {
-    /// Since when it is there.
-    pub(crate) fn created(&self, object: &Whole) -> Option<Timestamp> {
-        object.field::<Time>(&self.created).ok()?.map(|time| time.0)
-    }
-}
-
 /// The owners of an object, each as `Kind/name`.
-pub(crate) fn owners(object: &Whole) -> Vec<String> {
+pub(crate) fn owners(object: &PackedObject) -> Vec<String> {
     let owners = object.owner_references::<Owner>().unwrap_or_default();
     owners.into_iter().map(|Owner { kind, name }| format!("{kind}/{name}")).collect()
 }
@@ -92,70 +82,136 @@ struct Owner {
     name: String,
 }
 
-fn text_at<'a>(object: &Whole, path: &FieldPath) -> Option<Cow<'a, str>> {
-    // Custom resources may have anything there.
-    let Text(text) = object.field(path).ok()??;
-    Some(String::from(text?).into())
-}
-
-/// A text, or nothing where a custom resource has something else under that name.
-#[derive(Default)]
+/// A text; nothing where there is something else.
+#[derive(Debug, Default)]
 pub(crate) struct Text(pub(crate) Option<Box<str>>);
+
+/// A map with some fields; its default where there is something else.
+#[derive(Debug, Default)]
+struct Map<T>(T);
 
 impl<'de> Deserialize<'de> for Text {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        #[derive(Deserialize)]
-        #[serde(untagged)]
-        enum Any {
-            Text(Box<str>),
-            Other(IgnoredAny),
-        }
-        Ok(Self(match Any::deserialize(deserializer)? {
-            Any::Text(text) => Some(text),
-            Any::Other(_) => None,
-        }))
+        deserializer.deserialize_any(Lenient(PhantomData))
+    }
+}
+
+impl<'de, T: Deserialize<'de> + Default> Deserialize<'de> for Map<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(Lenient(PhantomData))
+    }
+}
+
+/// What is made of each shape; by default nothing.
+trait Shape<'de>: Default {
+    fn text(text: &str) -> Self {
+        let _ = text;
+        Self::default()
+    }
+
+    fn map<A: MapAccess<'de>>(mut map: A) -> Result<Self, A::Error> {
+        while map.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
+        Ok(Self::default())
+    }
+}
+
+impl Shape<'_> for Text {
+    fn text(text: &str) -> Self {
+        Self(Some(text.into()))
+    }
+}
+
+impl<'de, T: Deserialize<'de> + Default> Shape<'de> for Map<T> {
+    fn map<A: MapAccess<'de>>(map: A) -> Result<Self, A::Error> {
+        T::deserialize(MapAccessDeserializer::new(map)).map(Self)
+    }
+}
+
+/// Takes any value.
+struct Lenient<S>(PhantomData<S>);
+
+impl<'de, S: Shape<'de>> Visitor<'de> for Lenient<S> {
+    type Value = S;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("any value")
+    }
+
+    fn visit_bool<E>(self, _: bool) -> Result<S, E> {
+        Ok(S::default())
+    }
+
+    fn visit_i64<E>(self, _: i64) -> Result<S, E> {
+        Ok(S::default())
+    }
+
+    fn visit_u64<E>(self, _: u64) -> Result<S, E> {
+        Ok(S::default())
+    }
+
+    fn visit_f64<E>(self, _: f64) -> Result<S, E> {
+        Ok(S::default())
+    }
+
+    fn visit_str<E>(self, text: &str) -> Result<S, E> {
+        Ok(S::text(text))
+    }
+
+    fn visit_unit<E>(self) -> Result<S, E> {
+        Ok(S::default())
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<S, A::Error> {
+        while seq.next_element::<IgnoredAny>()?.is_some() {}
+        Ok(S::default())
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<S, A::Error> {
+        S::map(map)
     }
 }
 
 #[cfg(test)]
 pub(crate) mod tests {
-    use kinformer_wire::ObjectDecoder;
+    use kinformer::Packed;
+    use kinformer_wire::{FromWire, ObjectDecoder};
     use serde_json::{Value, json};
 
     use super::*;
 
-    /// As it comes.
-    pub(crate) fn whole(object: &Value) -> Whole {
-        Whole::from_wire(object.to_string().as_bytes(), &ObjectDecoder::json()).expect("an object")
+    /// As it arrives.
+    pub(crate) fn packed(object: &Value) -> Packed<Shown> {
+        Packed::from_wire(object.to_string().as_bytes(), &ObjectDecoder::json()).expect("an object")
     }
 
     #[test]
     fn what_is_shown_is_found_and_the_rest_is_left() {
-        let fields = Fields::default();
         let owner = json!({"apiVersion": "batch/v1", "kind": "Job", "name": "b", "uid": "u"});
-        let object = whole(&json!({
+        let object = packed(&json!({
             "metadata": {"name": "a", "creationTimestamp": "2026-01-01T00:00:00Z", "ownerReferences": [owner]},
-            "spec": {"nodeName": "n"}, "status": {"phase": "Running"},
+            "spec": {"nodeName": "n", "containers": [{"name": "c"}]}, "status": {"phase": "Running"},
         }));
-        assert_eq!((object.phase(&fields), object.node(&fields)), (Some("Running".into()), Some("n".into())));
+        let shown = object.decode().expect("of any kind");
+        assert_eq!((shown.phase(), shown.node()), (Some("Running"), Some("n")));
         assert_eq!(owners(&object), ["Job/b"]);
-        assert_eq!(
-            fields.created(&object).map(|time| time.to_string()).as_deref(),
-            Some("2026-01-01T00:00:00Z")
-        );
+        assert_eq!(shown.created().map(|time| time.to_string()).as_deref(), Some("2026-01-01T00:00:00Z"));
     }
 
     #[test]
     fn what_is_something_else_is_not_shown() {
-        let fields = Fields::default();
         for object in [
             json!({"metadata": {"name": "a"}}),
             json!({"metadata": {"name": "a"}, "spec": null, "status": {"phase": {"a": 1}}}),
             json!({"metadata": {"name": "a", "ownerReferences": 7}, "spec": {"nodeName": 7}, "status": "good"}),
+            json!({"metadata": {"name": "a", "creationTimestamp": "soon"}, "spec": [1, {}], "status": {"phase": [null]}}),
+            json!({"metadata": {"name": "a", "creationTimestamp": null}, "spec": -1.5, "status": true}),
         ] {
-            let object = whole(&object);
-            assert_eq!((object.phase(&fields), object.node(&fields)), (None, None));
-            assert_eq!((owners(&object), fields.created(&object)), (Vec::new(), None));
+            let object = packed(&object);
+            let shown = object.decode().expect("of any kind");
+            assert_eq!((shown.phase(), shown.node()), (None, None));
+            assert_eq!((owners(&object), shown.created()), (Vec::new(), None));
         }
+        let object = packed(&json!({"metadata": {"name": "a"}, "spec": {"nodeName": "n"}, "status": "good"}));
+        assert_eq!(object.decode().expect("of any kind").node(), Some("n"));
     }
 }

@@ -3,6 +3,7 @@
 //! An informer goes on whatever happens: rights may come back. A person who asks for what they may not see is
 //! better told at once. So until the first sync, and only then, such a failure ends the program.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use kinformer::ClientError;
@@ -13,9 +14,38 @@ use tokio::sync::oneshot;
 
 use crate::exit::Error;
 
+/// Takes the failures of all informers.
+#[derive(Clone, Debug)]
+pub(crate) struct Judges {
+    server: Arc<str>,
+    /// By the name of the informer.
+    judges: Arc<Mutex<HashMap<String, Judge>>>,
+}
+
+impl Judges {
+    pub(crate) fn new(server: &str) -> Self {
+        Self { server: server.into(), judges: Arc::default() }
+    }
+
+    /// From now on those of this informer too, which is to do this: completes "refuses to".
+    pub(crate) fn add(&self, informer: &str, what: &str) -> Verdict {
+        let (judge, verdict) = Judge::new(self.server.clone(), what);
+        self.judges.lock().insert(informer.to_owned(), judge);
+        verdict
+    }
+
+    /// What the error hook is to call.
+    pub(crate) fn hear(&self, failure: &Failure<'_>) {
+        let judge = self.judges.lock().get(failure.reflector).cloned();
+        if let Some(judge) = judge {
+            judge.hear(failure);
+        }
+    }
+}
+
 /// Takes the failures of one reflector.
 #[derive(Clone, Debug)]
-pub(crate) struct Judge {
+struct Judge {
     server: Arc<str>,
     /// What is done when it fails: completes "refuses to".
     what: Arc<str>,
@@ -26,16 +56,12 @@ pub(crate) struct Judge {
 pub(crate) type Verdict = oneshot::Receiver<Error>;
 
 impl Judge {
-    pub(crate) fn new(server: &str, what: &str) -> (Self, Verdict) {
+    fn new(server: Arc<str>, what: &str) -> (Self, Verdict) {
         let (tell, verdict) = oneshot::channel();
-        (
-            Self { server: server.into(), what: what.into(), verdict: Arc::new(Mutex::new(Some(tell))) },
-            verdict,
-        )
+        (Self { server, what: what.into(), verdict: Arc::new(Mutex::new(Some(tell))) }, verdict)
     }
 
-    /// What the reflector's error hook is to call.
-    pub(crate) fn hear(&self, failure: &Failure<'_>) {
+    fn hear(&self, failure: &Failure<'_>) {
         if matches!(failure.recovery, Recovery::Skip | Recovery::FallBackToList) {
             return;
         }
@@ -75,7 +101,7 @@ mod tests {
     use super::*;
 
     fn code(status: u16) -> Option<u8> {
-        let (judge, _verdict) = Judge::new("http://x", "list pods");
+        let (judge, _verdict) = Judge::new("http://x".into(), "list pods");
         judge.finally(&Status::new(status, "", "no").into()).map(|error| error.code())
     }
 
@@ -90,7 +116,7 @@ mod tests {
         for status in [409, 410, 429, 500, 503, 504] {
             assert_eq!(code(status), None, "{status}");
         }
-        let (judge, _verdict) = Judge::new("http://x", "list pods");
+        let (judge, _verdict) = Judge::new("http://x".into(), "list pods");
         assert!(judge.finally(&ApiError::source("connection reset")).is_none());
     }
 }

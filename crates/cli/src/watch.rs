@@ -4,23 +4,20 @@ use std::future::Future;
 use std::pin::Pin;
 use std::time::Duration;
 
-use futures::future::join_all;
 use kinformer::Buffer;
-use kinformer_store::Indexers;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use crate::args::WatchArgs;
-use crate::brief::Brief;
 use crate::exit::Error;
-use crate::informers::{self, Running, Selected};
+use crate::informers::{Informers, Reading};
 use crate::lines::{Lines, Summary};
 use crate::output::Output;
 use crate::printer::{End, Printer};
 use crate::resources::Served;
 use crate::selectors;
 use crate::session::Session;
-use crate::shown::{Shown, Whole};
+use crate::shown::UNSHOWN;
 use crate::stop::Stop;
 use crate::text::Text;
 use crate::usage::Usage;
@@ -38,11 +35,7 @@ pub(crate) async fn run(args: WatchArgs, stop: Stop) -> Result<(), Error> {
     args.field_selector.as_deref().map_or(Ok(()), selectors::check_fields)?;
     let begun = Session::begin(&args.connection, &args.scope, &args.resources, &stop).await?;
     let Some(session) = begun else { return Ok(()) };
-    let result = match (args.metadata_only, args.reading.eager) {
-        (true, _) => watch::<Brief<true>>(&args, &session, &stop).await,
-        (false, true) => watch::<Brief<false>>(&args, &session, &stop).await,
-        (false, false) => watch::<Whole>(&args, &session, &stop).await,
-    };
+    let result = watch(&args, &session, &stop).await;
     session.connection.close().await;
     result
 }
@@ -50,42 +43,43 @@ pub(crate) async fn run(args: WatchArgs, stop: Stop) -> Result<(), Error> {
 /// The task of a printer, by the place of its resource on the command line.
 type Ended = (usize, Result<Summary, Error>);
 
-async fn watch<T: Shown>(args: &WatchArgs, session: &Session, signals: &Stop) -> Result<(), Error> {
+async fn watch(args: &WatchArgs, session: &Session, signals: &Stop) -> Result<(), Error> {
     let (output, written) = Output::stdout()?;
     let stop = signals.child();
     let began = Instant::now();
     let end = if args.until_synced { End::Synced } else { End::Told };
     let width = session.resources.iter().map(|served| served.name().len()).max().unwrap_or(0);
-    let (labels, fields) = (args.selector.as_deref(), args.field_selector.as_deref());
+    let reading = Reading {
+        namespace: session.namespace.as_deref(),
+        labels: args.selector.as_deref(),
+        fields: args.field_selector.as_deref(),
+        metadata_only: args.metadata_only,
+        dropped: &UNSHOWN,
+        how: args.reading,
+    };
+    let informers = Informers::new(session, &session.resources, reading);
 
     let mut running = Vec::new();
     let mut printers = JoinSet::new();
     for (at, served) in session.resources.iter().enumerate() {
-        let source = T::source(session.connection.client.clone(), served.resource.clone());
-        let selected = Selected { namespace: session.namespace_of(served), labels, fields };
-        let (informer, verdict) =
-            informers::build(session, served, source, selected, args.reading, Indexers::new())?;
+        let (informer, verdict) = informers.of(served);
         let handler = informer.handler().named("printer").buffer(Buffer::BackPressure(UNPRINTED));
         let events = handler.stream().map_err(|error| Error::Usage(error.to_string()))?;
         let lines = Lines::new(args.output, served.name(), width);
         let printer = Printer { events, lines: lines.clone(), output: output.clone(), end, began };
         let stop = stop.clone();
         printers.spawn(async move { (at, printer.run(verdict, stop).await) });
-        running.push((lines, Running::start(informer)));
+        running.push((lines, informer));
     }
+    informers.start()?;
     let summaries = until_the_end(args, &session.resources, printers, &output, &stop).await;
 
-    // All at once, since each may take a while to let go of its connection.
     let mut last = Text::default();
-    let ended = join_all(running.into_iter().enumerate().map(async |(at, (lines, running))| {
-        let relists = running.informer.metrics().reflector.relists;
-        running.stop().await;
-        (at, lines, relists)
-    }))
-    .await;
+    informers.stop().await;
     let (summaries, result) = summaries;
     let usage = Usage::now();
-    for (at, lines, relists) in ended {
+    for (at, (lines, informer)) in running.into_iter().enumerate() {
+        let relists = informer.metrics().reflector.relists;
         let summary = summaries.get(at).copied().unwrap_or_default();
         lines.stopped(&mut last, Summary { relists, ..summary }, usage);
     }

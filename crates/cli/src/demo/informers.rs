@@ -7,8 +7,8 @@ use std::time::Duration;
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{Node, Pod};
 use kinformer::{
-    Added, Buffer, Event, EventHandlerFuncs, FromWire, IndexFunction, KubeListerWatcher, NAMESPACE_INDEX,
-    Object, Registration, SharedIndexInformer, SharedInformerFactory, Tombstone,
+    Added, Buffer, Event, EventHandlerFuncs, Informer, InformerError, Packed, PackedRef, Registration,
+    SharedInformerFactory, Tombstone,
 };
 use kinformer_apiserver::ApiServer;
 use kinformer_core::internal::with_causes;
@@ -26,9 +26,9 @@ const GRACE: Duration = Duration::from_secs(2);
 /// A factory with three informers, and their handlers.
 pub(crate) struct Informers {
     factory: SharedInformerFactory,
-    pods: SharedIndexInformer<Pod>,
-    nodes: SharedIndexInformer<Node>,
-    deployments: SharedIndexInformer<Deployment>,
+    pods: Informer<Pod>,
+    nodes: Informer<Node>,
+    deployments: Informer<Deployment>,
     /// One that tells of events, of each informer.
     tellers: Vec<Registration>,
     /// One that counts pods that do not run.
@@ -73,18 +73,14 @@ impl Informers {
         let client = kinformer::client(server.config()?)
             .map_err(|error| Error::Config { what: server.url(), reason: with_causes(&error) })?;
         let factory = SharedInformerFactory::builder(client).grace(GRACE).build();
-        // Everything is read again and again, and so these are informers of typed objects; those of the factory's own are
-        // packed.
-        let pods = typed::<Pod>(&factory, "pods")?;
-        let nodes = typed::<Node>(&factory, "nodes")?;
-        let deployments = typed::<Deployment>(&factory, "deployments.apps")?;
-        let node = IndexFunction::new(|pod: &Arc<Pod>, values| {
-            if let Some(node) = pod.spec.as_ref().and_then(|spec| spec.node_name.as_deref()) {
-                values.push(node);
-            }
-        });
-        pods.add_indexers([(NODE_INDEX, node), (APP_INDEX, IndexFunction::by_label("app"))])
-            .map_err(mistake)?;
+        let pods = factory.core().v1().pods();
+        let nodes = factory.core().v1().nodes();
+        let deployments = factory.apps().v1().deployments();
+        // Every object is read again and again.
+        pods.decode_on_arrival();
+        nodes.decode_on_arrival();
+        deployments.decode_on_arrival();
+        add_indexes(&pods).map_err(mistake)?;
 
         let told = Arc::new(Counts::default());
         let tellers = vec![
@@ -160,29 +156,28 @@ impl Informers {
     }
 }
 
-/// An informer of typed objects.
-fn typed<K>(factory: &SharedInformerFactory, resource: &str) -> Result<SharedIndexInformer<K>, Error>
-where
-    K: kube_core::Resource<DynamicType = ()> + Object + FromWire,
-{
-    let make = |factory: &SharedInformerFactory| {
-        let source = KubeListerWatcher::<K>::new(factory.client().clone());
-        let builder = factory.builder_for(source, resource);
-        builder.index(NAMESPACE_INDEX, IndexFunction::by_namespace()).build()
-    };
-    factory.informer_with(make).map_err(mistake)
+/// The indexes by which the tables find pods.
+///
+/// # Errors
+/// They are there already.
+pub(super) fn add_indexes(pods: &Informer<Pod>) -> Result<(), InformerError> {
+    pods.index_by_field(NODE_INDEX, &["spec", "nodeName"])?;
+    pods.index(APP_INDEX, |pod, values| {
+        pod.label("app").into_iter().for_each(|app| values.push(app));
+        Ok(())
+    })
 }
 
 /// Every event, in order, as a line.
-fn tell<K: Told + 'static>(
-    informer: &SharedIndexInformer<K>,
+fn tell<K: Told>(
+    informer: &Informer<K>,
     screen: &Show,
     clock: &Clock,
     told: &Arc<Counts>,
 ) -> Result<Registration, Error> {
     let (screen, clock, told) = (screen.clone(), clock.clone(), told.clone());
     let colours = screen.has_colours();
-    let handler = move |event: Event<Arc<K>>| {
+    let handler = move |event: Event<Packed<K>>| {
         let counter = match &event {
             Event::Added { in_initial_list: true, .. } => None,
             Event::Added { .. } => Some(&told.adds),
@@ -205,23 +200,25 @@ fn tell<K: Told + 'static>(
             }
         }
     };
-    informer.handler().named("teller").add_async(handler).map_err(mistake)
+    informer.handler().named("teller").for_each_async(handler).map_err(mistake)
 }
 
 /// Pods that do not run: a filter makes additions and deletions of what a pod goes through, and of what happens
 /// between two looks only the end counts.
-fn watch(informer: &SharedIndexInformer<Pod>, trouble: &Arc<Trouble>) -> Result<Registration, Error> {
+fn watch(informer: &Informer<Pod>, trouble: &Arc<Trouble>) -> Result<Registration, Error> {
     let (one_more, one_less) = (trouble.clone(), trouble.clone());
     let handler = EventHandlerFuncs::new()
-        .on_add(move |_: Added<&Arc<Pod>>| {
+        .on_add(move |_: Added<&Packed<Pod>>| {
             one_more.now.fetch_add(1, Ordering::Relaxed);
             one_more.ever.fetch_add(1, Ordering::Relaxed);
         })
-        .on_delete(move |_: &Tombstone<Arc<Pod>>| {
+        .on_delete(move |_: &Tombstone<Packed<Pod>>| {
             one_less.now.fetch_sub(1, Ordering::Relaxed);
         });
     let builder = informer.handler().named("watchman").buffer(Buffer::Coalesced);
-    builder.filter(|pod| story::condition(pod) != "Running").inline().add(handler).map_err(mistake)
+    let does_not_run =
+        |pod: PackedRef<'_, Pod>| pod.decode().is_ok_and(|pod| story::condition(&pod) != "Running");
+    builder.filter(does_not_run).inline().add(handler).map_err(mistake)
 }
 
 /// Nothing that a user could have done.

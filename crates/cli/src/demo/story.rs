@@ -1,13 +1,12 @@
 //! Events of the demo, told in words.
 
-use std::sync::Arc;
-
 use std::fmt;
 
 use anstyle::{AnsiColor, Style};
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{Node, Pod};
-use kinformer::{Event, Object};
+use kinformer::{Event, Packed};
+use serde::de::DeserializeOwned;
 
 use crate::text::Line;
 
@@ -28,7 +27,7 @@ enum Verb {
 }
 
 /// Objects whose changes can be told.
-pub(crate) trait Told: Object {
+pub(crate) trait Told: DeserializeOwned + Send + Sync + 'static {
     /// As it stands in a line.
     const KIND: &'static str;
 
@@ -40,14 +39,16 @@ pub(crate) trait Told: Object {
 }
 
 /// The line for an event; `None` for what was there before, and for changes that nobody wants to know.
-pub(crate) fn line<T: Told>(event: &Event<Arc<T>>) -> Option<Story> {
+pub(crate) fn line<T: Told>(event: &Event<Packed<T>>) -> Option<Story> {
+    let state = |object: &Packed<T>| match object.decode() {
+        Ok(object) => object.state(),
+        Err(error) => error.to_string(),
+    };
     let (verb, what) = match event {
         Event::Added { in_initial_list: true, .. } => return None,
-        Event::Added { object, .. } => (Verb::Add, object.state()),
-        Event::Updated { old, new, .. } => (Verb::Update, new.change(old)?),
-        Event::Deleted { tombstone, .. } => {
-            (Verb::Delete, tombstone.object().map(|last| last.state()).unwrap_or_default())
-        }
+        Event::Added { object, .. } => (Verb::Add, state(object)),
+        Event::Updated { old, new, .. } => (Verb::Update, new.decode().ok()?.change(&*old.decode().ok()?)?),
+        Event::Deleted { tombstone, .. } => (Verb::Delete, tombstone.object().map(state).unwrap_or_default()),
         _ => return None,
     };
     Some(Story { verb, kind: T::KIND, key: event.key().to_string(), what })
@@ -169,35 +170,37 @@ pub(crate) fn is_ready(node: &Node) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
-    use serde::de::DeserializeOwned;
+    use kinformer::Tombstone;
+    use kinformer_wire::{FromWire, ObjectDecoder};
     use serde_json::Value;
 
     use super::*;
     use crate::demo::cluster::{self, Counts, Stage, WORKLOADS};
 
-    fn typed<T: DeserializeOwned>(object: Value) -> Arc<T> {
-        Arc::new(serde_json::from_value(object).expect("of this type"))
+    fn packed<T: Told>(object: &Value) -> Packed<T> {
+        let object = Packed::from_wire(object.to_string().as_bytes(), &ObjectDecoder::json());
+        let object: Packed<T> = object.expect("an object");
+        object.decode().expect("of this type");
+        object
     }
 
-    fn pod(stage: Stage, restarts: u32) -> Arc<Pod> {
+    fn pod(stage: Stage, restarts: u32) -> Packed<Pod> {
         let workload = &WORKLOADS[0];
         let name = "web-1".to_owned();
-        typed(cluster::pod(workload, &cluster::Pod { name, revision: 1, node: 2, ip: 1, stage, restarts }))
+        packed(&cluster::pod(workload, &cluster::Pod { name, revision: 1, node: 2, ip: 1, stage, restarts }))
     }
 
-    fn told<T: Told>(event: &Event<Arc<T>>) -> Option<String> {
+    fn told<T: Told>(event: &Event<Packed<T>>) -> Option<String> {
         line(event).map(|line| line.shown(false).as_str().split_whitespace().collect::<Vec<_>>().join(" "))
     }
 
-    fn change<T: Told>(old: Arc<T>, new: Arc<T>) -> Option<String> {
-        told(&Event::<Arc<T>>::updated(old, new))
+    fn change<T: Told>(old: Packed<T>, new: Packed<T>) -> Option<String> {
+        told(&Event::<Packed<T>>::updated(old, new))
     }
 
     #[test]
     fn pods_are_told_by_what_they_do() {
-        let add = Event::<Arc<Pod>>::added(pod(Stage::Pending, 0));
+        let add = Event::<Packed<Pod>>::added(pod(Stage::Pending, 0));
         assert_eq!(told(&add).as_deref(), Some("add pod shop/web-1 Pending on node-3"));
         assert_eq!(told(&add.in_initial_list()), None);
         let started = change(pod(Stage::Pending, 0), pod(Stage::Running, 0));
@@ -205,29 +208,29 @@ mod tests {
         let crashed = change(pod(Stage::Running, 0), pod(Stage::Crashed, 1));
         assert_eq!(crashed.as_deref(), Some("update pod shop/web-1 Running -> CrashLoopBackOff, 1 restarts"));
         assert_eq!(change(pod(Stage::Running, 0), pod(Stage::Running, 0)), None);
-        let gone = Event::<Arc<Pod>>::deleted(pod(Stage::Running, 0));
+        let gone = Event::<Packed<Pod>>::deleted(Tombstone::FinalState(pod(Stage::Running, 0)));
         assert_eq!(told(&gone).as_deref(), Some("delete pod shop/web-1 Running on node-3"));
     }
 
     #[test]
     fn deployments_and_nodes_are_told_by_what_changed() {
-        let deployment = |revision, wanted, ready| -> Arc<Deployment> {
+        let deployment = |revision, wanted, ready| -> Packed<Deployment> {
             let counts = Counts { wanted, there: wanted, of_this_revision: wanted, ready };
-            typed(cluster::deployment(&WORKLOADS[0], revision, counts))
+            packed(&cluster::deployment(&WORKLOADS[0], revision, counts))
         };
         assert_eq!(
             change(deployment(1, 3, 3), deployment(2, 4, 3)).as_deref(),
             Some("update deployment shop/web image 1.1.0 -> 1.2.0, replicas 3 -> 4, ready 3/3 -> 3/4")
         );
         assert_eq!(change(deployment(1, 3, 3), deployment(1, 3, 3)), None);
-        let node = |ready| -> Arc<Node> { typed(cluster::node(0, ready)) };
+        let node = |ready| -> Packed<Node> { packed(&cluster::node(0, ready)) };
         assert_eq!(change(node(true), node(false)).as_deref(), Some("update node node-1 ready -> not ready"));
         assert_eq!(change(node(true), node(true)), None);
     }
 
     #[test]
     fn colours_are_left_out_on_request() {
-        let line = line(&Event::<Arc<Pod>>::added(pod(Stage::Pending, 0))).expect("told");
+        let line = line(&Event::<Packed<Pod>>::added(pod(Stage::Pending, 0))).expect("told");
         assert!(line.shown(true).as_str().contains('\u{1b}'));
         assert!(!line.shown(false).as_str().contains('\u{1b}'));
     }

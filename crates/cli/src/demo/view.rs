@@ -2,8 +2,7 @@
 
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{Node, Pod};
-use kinformer::Object;
-use kinformer::generic::Snapshot;
+use kinformer::{PackedRef, Snapshot};
 use kinformer_store::Error;
 
 use super::story;
@@ -26,29 +25,30 @@ pub(crate) fn tables(
 ) -> Result<Vec<Line>, Error> {
     let mut by_node = Table::new(["NODE", "READY", "PODS", "RUNNING"]).numbers();
     for node in nodes.ordered() {
-        let name = node.key().name().to_owned();
-        let running = pods.by_index(NODE_INDEX, &name)?.filter(|pod| is_running(pod)).count();
-        let ready = if story::is_ready(node) { "yes" } else { "NO" };
-        let there = pods.index_len(NODE_INDEX, &name)?;
-        by_node.row([name, ready.to_owned(), there.to_string(), running.to_string()]);
+        let name = node.name();
+        let running = pods.by_index(NODE_INDEX, name)?.into_iter().filter(|pod| is_running(*pod)).count();
+        let is_ready = node.decode().is_ok_and(|node| story::is_ready(&node));
+        let there = pods.index_len(NODE_INDEX, name)?;
+        let ready = if is_ready { "yes" } else { "NO" };
+        by_node.row([name.to_owned(), ready.to_owned(), there.to_string(), running.to_string()]);
     }
     let mut by_deployment = Table::new(["DEPLOYMENT", "IMAGE", "READY", "PODS"]).numbers();
     for deployment in deployments.ordered() {
-        let key = deployment.key();
-        let of_it =
-            pods.by_index(APP_INDEX, key.name())?.filter(|pod| pod.key().namespace() == key.namespace());
+        let (name, namespace) = (deployment.name(), deployment.namespace());
+        let of_it = pods.by_index(APP_INDEX, name)?.into_iter().filter(|pod| pod.namespace() == namespace);
+        let decoded = deployment.decode().ok();
         by_deployment.row([
-            key.to_string(),
-            story::tag(deployment).to_owned(),
-            story::ready(deployment),
+            deployment.key().to_string(),
+            decoded.as_deref().map_or("?", story::tag).to_owned(),
+            decoded.as_deref().map_or_else(|| "?".to_owned(), story::ready),
             of_it.count().to_string(),
         ]);
     }
     Ok(beside(&by_node.lines(), &by_deployment.lines()))
 }
 
-fn is_running(pod: &Pod) -> bool {
-    story::condition(pod) == "Running"
+fn is_running(pod: PackedRef<'_, Pod>) -> bool {
+    pod.decode().is_ok_and(|pod| story::condition(&pod) == "Running")
 }
 
 /// Two blocks of lines side by side.
@@ -67,42 +67,27 @@ fn beside(left: &[Line], right: &[Line]) -> Vec<Line> {
 mod tests {
     use std::sync::Arc;
 
-    use kinformer::IndexFunction;
+    use kinformer::SharedInformerFactory;
     use kinformer_apiserver::ApiServer;
-    use kinformer_store::Indexer;
-    use serde::de::DeserializeOwned;
 
     use super::*;
     use crate::demo::churn::Churn;
-
-    fn store<T: Object + DeserializeOwned>(
-        server: &ApiServer,
-        version: &str,
-        kind: &str,
-        indexes: &[(&'static str, IndexFunction<T>)],
-    ) -> Indexer<T> {
-        let builder = indexes
-            .iter()
-            .fold(Indexer::builder(), |builder, (name, function)| builder.index(*name, function.clone()));
-        let store = builder.build().expect("the names differ");
-        for object in server.list(version, kind, "").expect("served") {
-            let object: T = serde_json::from_value(object).expect("of this type");
-            store.add(object).expect("open").into_result().expect("good");
-        }
-        store
-    }
+    use crate::demo::informers::add_indexes;
 
     #[tokio::test]
     async fn nodes_and_deployments_have_their_pods() {
         let server = Arc::new(ApiServer::builder().start().await.expect("starts"));
         let _churn = Churn::begin(server.clone(), 1).expect("the server is empty");
-        let node = IndexFunction::new(|pod: &Arc<Pod>, values| {
-            values.push(pod.spec.as_ref().and_then(|spec| spec.node_name.as_deref()).unwrap_or(""));
-        });
-        let indexes = [(NODE_INDEX, node), (APP_INDEX, IndexFunction::by_label("app"))];
-        let pods = store(&server, "v1", "Pod", &indexes);
-        let nodes = store(&server, "v1", "Node", &[]);
-        let deployments = store(&server, "apps/v1", "Deployment", &[]);
+        let client = kinformer::client(server.config().expect("a URL")).expect("a client");
+        let factory = SharedInformerFactory::new(client.clone());
+        let pods = factory.core().v1().pods();
+        let nodes = factory.core().v1().nodes();
+        let deployments = factory.apps().v1().deployments();
+        add_indexes(&pods).expect("the names differ");
+        nodes.decode_on_arrival();
+        deployments.decode_on_arrival();
+        factory.start().expect("a runtime");
+        factory.wait_for_cache_sync().await.into_result().expect("served");
         let lines = tables(&pods.snapshot(), &nodes.snapshot(), &deployments.snapshot()).expect("indexed");
         let text = lines.iter().map(Line::as_str).collect::<Vec<_>>().join("\n");
         assert_eq!(text.lines().count(), 7, "{text}");
@@ -111,7 +96,8 @@ mod tests {
         let on_nodes: usize = (1..=5).map(|row| rows[row][2].parse::<usize>().expect("a number")).sum();
         assert_eq!(on_nodes, 60, "{text}");
 
-        let bare = Indexer::<Pod>::new();
+        let bare = SharedInformerFactory::new(client).core().v1().pods();
         assert!(tables(&bare.snapshot(), &nodes.snapshot(), &deployments.snapshot()).is_err());
+        factory.shutdown().await.expect("in time");
     }
 }
