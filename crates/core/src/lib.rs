@@ -4,8 +4,7 @@
 //! what is defined here:
 //!
 //! * [`Object`]: anything with a key. Your own `struct Pod { name, value }` is one as soon as it says what
-//!   its key is; a type that is not yours becomes one inside [`Keyed`]; with the feature `kube` every
-//!   `kube_core::Resource` is one.
+//!   its key is; a type that is not yours becomes one inside [`Keyed`].
 //! * [`ObjectKey`] and [`KeyRef`]: an optional cluster, an optional namespace and a name of any characters, owned in
 //!   one allocation or borrowed in none.
 //! * [`ResourceVersion`]: an opaque string that compares only when comparing is not a guess.
@@ -59,8 +58,6 @@ mod error;
 #[doc(hidden)]
 pub mod internal;
 mod key;
-#[cfg(feature = "kube")]
-mod kube;
 mod object;
 mod part;
 mod sink;

@@ -14,9 +14,7 @@ use crate::{KeyError, KeyRef, ObjectKey, ResourceVersion};
 /// their own short locks; so they must not call back into a store or a queue. A panic in one leaves every
 /// structure consistent.
 ///
-/// With the feature `kube`, every `kube_core::Resource` is an object. Some methods have the names of those of kube's
-/// `ResourceExt`: where both traits are imported, calls on a type of Kubernetes are ambiguous. Code that is generic over
-/// `T: Object` needs no import of this trait; elsewhere write `Object::key(&pod)`.
+/// Code that is generic over `T: Object` calls these methods without an import of the trait.
 pub trait Object: Send + Sync + 'static {
     /// The key: what makes two states be states of the same object.
     fn key(&self) -> KeyRef<'_>;

@@ -119,7 +119,7 @@ pub use kinformer_core::{
     KeyError, KeyRef, Object, ObjectKey, PartId, PartOrKey, ResourceVersion, Tombstone, Transform, Versions,
 };
 pub use kinformer_kube::{
-    Decoded, DecodedRef, Encoding, Error as ClientError, FieldPath, FromWire, KubeListerWatcher, Packed,
+    Decoded, DecodedRef, Encoding, Error as ClientError, FieldPath, KubeListerWatcher, KubeObject, Packed,
     PackedObject, PackedRef, Params, client, client_http1, drop_credentials, sends_credentials,
 };
 pub use kinformer_processor::{

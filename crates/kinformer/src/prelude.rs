@@ -1,8 +1,7 @@
 //! What most programs need, to be imported all together, also beside kube's: `use kinformer::prelude::*`.
 //!
-//! The trait [`Object`](crate::Object) is not here. For types of Kubernetes it has methods of the same names as
-//! `kube::ResourceExt`, and [`PackedObject`] has all of them without the trait. Code that is generic over `T: Object` calls
-//! them without an import; elsewhere write `Object::key(&pod)`.
+//! The trait [`Object`](crate::Object) is not here, since it has methods of the same names as `kube::ResourceExt`.
+//! [`PackedObject`] has all of them without the trait, and code that is generic over `T: Object` calls them without an import.
 
 #[doc(no_inline)]
 pub use crate::{

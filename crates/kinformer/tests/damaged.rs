@@ -11,9 +11,9 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::Pod;
 use kinformer::Object;
 use kinformer::PartId;
-use kinformer_kube::{Encoding, FromWire, KubeListerWatcher};
+use kinformer_kube::{Encoding, KubeListerWatcher};
 use kinformer_processor::Event;
-use kinformer_reflector::{Backoff, WatchListMode};
+use kinformer_reflector::{Backoff, ListerWatcher, WatchListMode};
 use kinformer_shared_informer::{QueueKind, SharedIndexInformer};
 use scripted::{Answer, Damage, ENCODINGS, Scripted, event, list, list_of, pod};
 use tokio::sync::watch;
@@ -23,14 +23,14 @@ const DAMAGES: [Damage; 4] = [Damage::Frame, Damage::Type, Damage::Metadata, Dam
 const QUEUES: [QueueKind; 3] = [QueueKind::RealFifo, QueueKind::RealFifoByObject, QueueKind::DeltaFifo];
 
 /// An informer, and what its handler received.
-struct Run<K: Object> {
-    informer: SharedIndexInformer<K>,
+struct Run<T: Object> {
+    informer: SharedIndexInformer<T>,
     events: watch::Receiver<Vec<String>>,
     cancel: CancellationToken,
     task: tokio::task::JoinHandle<Result<(), kinformer_shared_informer::Error>>,
 }
 
-fn start<K: Object + FromWire>(source: KubeListerWatcher<K>, queue: QueueKind) -> Run<K> {
+fn start<T: Object>(source: impl ListerWatcher<T> + 'static, queue: QueueKind) -> Run<T> {
     let informer = SharedIndexInformer::builder(source)
         .queue(queue)
         .reflector(|options| {
@@ -41,7 +41,7 @@ fn start<K: Object + FromWire>(source: KubeListerWatcher<K>, queue: QueueKind) -
         .build()
         .unwrap();
     let (received, events) = watch::channel(Vec::new());
-    let text = |event: &Event<Arc<K>>| match event {
+    let text = |event: &Event<Arc<T>>| match event {
         Event::Added { object, .. } => format!("add {}@{}", object.key(), object.resource_version()),
         Event::Updated { new, .. } => format!("update {}@{}", new.key(), new.resource_version()),
         Event::Deleted { tombstone, .. } => format!("delete {}", tombstone.key()),
@@ -57,7 +57,7 @@ fn start<K: Object + FromWire>(source: KubeListerWatcher<K>, queue: QueueKind) -
     Run { informer, events, cancel, task }
 }
 
-impl<K: Object> Run<K> {
+impl<T: Object> Run<T> {
     async fn wait_for(&self, version: u64) {
         let waited = tokio::time::timeout(
             Duration::from_secs(60),
@@ -96,11 +96,13 @@ fn pods(expected: &[(&str, u64)]) -> BTreeMap<String, String> {
 }
 
 /// A watch brings three events that are damaged and one that is not; asked again, the server sends all of them.
-async fn damaged_once<K: Object + FromWire>(
+async fn damaged_once<K, T: Object>(
     encoding: Encoding,
     damage: Damage,
     source: impl Fn(kube_client::Client) -> KubeListerWatcher<K>,
-) {
+) where
+    KubeListerWatcher<K>: ListerWatcher<T> + 'static,
+{
     let server = Scripted::start(move |request, before| {
         if !request.is_watch() {
             // Without a version it is the question for the newest one, after a watch that ended early.
@@ -146,12 +148,14 @@ fn gone() -> Answer {
 }
 
 /// A relist brings one of two objects damaged; the list after it is complete.
-async fn damaged_in_a_list<K: Object + FromWire>(
+async fn damaged_in_a_list<K, T: Object>(
     encoding: Encoding,
     damage: Damage,
     queue: QueueKind,
     source: impl Fn(kube_client::Client) -> KubeListerWatcher<K>,
-) {
+) where
+    KubeListerWatcher<K>: ListerWatcher<T> + 'static,
+{
     let server = Scripted::start(move |request, before| {
         let lists = before.iter().filter(|request| request.starts_with("list")).count();
         let (a, b, c) = (pod("a", 5), pod("b", 6), pod("c", 7));
@@ -175,11 +179,13 @@ async fn damaged_in_a_list<K: Object + FromWire>(
 }
 
 /// A relist is answered with something else: the store stays, and is right after the next list.
-async fn another_list<K: Object + FromWire>(
+async fn another_list<K, T: Object>(
     encoding: Encoding,
     other: (&'static str, &'static str, &'static str),
     source: impl Fn(kube_client::Client) -> KubeListerWatcher<K>,
-) {
+) where
+    KubeListerWatcher<K>: ListerWatcher<T> + 'static,
+{
     let server = Scripted::start(move |request, before| {
         let lists = before.iter().filter(|request| request.starts_with("list")).count();
         let (a, b) = (pod("a", 5), pod("b", 6));

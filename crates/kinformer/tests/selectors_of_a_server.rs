@@ -7,7 +7,6 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kinformer::{LabelSelector, Lister, PackedObject};
 use kinformer_apiserver::ApiServer;
-use kinformer_core::Object;
 use kinformer_kube::ObjectDecoder;
 use kinformer_store::Indexer;
 use kube_client::api::{Api, ListParams};
@@ -68,7 +67,7 @@ async fn listers_and_a_server_select_the_same() {
     let lister = Lister::<ConfigMap>::new(store.reader());
 
     let names = |objects: &mut dyn Iterator<Item = &ConfigMap>| -> BTreeSet<String> {
-        objects.map(|object| object.key().name().to_owned()).collect()
+        objects.map(|object| object.metadata.name.clone().unwrap()).collect()
     };
     let mut runner = TestRunner::deterministic();
     let (mut selecting, mut refused) = (0, 0);

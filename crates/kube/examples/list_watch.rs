@@ -27,7 +27,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         match event? {
             WatchEvent::Added(map) => println!("added {}", map.key()),
             WatchEvent::Modified(map) => {
-                println!("modified {} to version {}", map.key(), Object::resource_version(&*map))
+                println!("modified {} to version {}", map.key(), map.resource_version());
             }
             WatchEvent::Deleted(map) => println!("deleted {}", map.key()),
             other => println!("{other:?}"),

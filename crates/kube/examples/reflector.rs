@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::ConfigMap;
 use kinformer_core::Object;
-use kinformer_kube::KubeListerWatcher;
+use kinformer_kube::{KubeListerWatcher, KubeObject};
 use kinformer_reflector::Reflector;
 use kinformer_store::{IndexFunction, Indexer, NAMESPACE_INDEX};
 use tokio_util::sync::CancellationToken;
@@ -18,7 +18,7 @@ use tokio_util::sync::CancellationToken;
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let cluster = common::Cluster::connect().await?;
     let store = Indexer::builder().index(NAMESPACE_INDEX, IndexFunction::by_namespace()).build()?;
-    let store: Arc<Indexer<ConfigMap>> = Arc::new(store);
+    let store: Arc<Indexer<KubeObject<ConfigMap>>> = Arc::new(store);
     let reflector =
         Reflector::new("config-maps", KubeListerWatcher::new(cluster.client.clone()), store.clone());
     let (handle, cancel) = (reflector.handle(), CancellationToken::new());
@@ -35,7 +35,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let waited = tokio::time::timeout(Duration::from_secs(1), handle.stopped()).await;
     println!("{}", if waited.is_err() { "after a second:" } else { "the reflector has stopped:" });
     for map in store.snapshot().ordered_in("default") {
-        println!("  {} at version {}", map.key(), Object::resource_version(&**map));
+        println!("  {} at version {}", map.key(), map.resource_version());
     }
     println!("{:?}", handle.statistics());
     cancel.cancel();

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::ConfigMap;
 use kinformer_delta_fifo::DeltaFifo;
-use kinformer_kube::KubeListerWatcher;
+use kinformer_kube::{KubeListerWatcher, KubeObject};
 use kinformer_reflector::Reflector;
 use kinformer_store::Indexer;
 use tokio_util::sync::CancellationToken;
@@ -18,7 +18,7 @@ use tokio_util::sync::CancellationToken;
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let cluster = common::Cluster::connect().await?;
-    let store: Arc<Indexer<ConfigMap>> = Arc::new(Indexer::new());
+    let store: Arc<Indexer<KubeObject<ConfigMap>>> = Arc::new(Indexer::new());
     let queue = DeltaFifo::builder().known_objects(store.clone()).build();
 
     let source = KubeListerWatcher::new(cluster.client.clone()).namespace("default");

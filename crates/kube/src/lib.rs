@@ -2,7 +2,7 @@
 //!
 //! [`KubeListerWatcher`] lists and watches any kind over a `kube_client::Client`:
 //!
-//! * typed objects, [`KubeListerWatcher::new`]: any `K: Resource + DeserializeOwned`;
+//! * typed objects, [`KubeListerWatcher::new`]: any `K: Resource + DeserializeOwned`, in a [`KubeObject`];
 //! * dynamic objects, [`KubeListerWatcher::discover`]: a kind that is known only by its name;
 //! * packed objects, [`KubeListerWatcher::packed`]: the same, decoded only when they are read;
 //! * metadata only: `KubeListerWatcher::<PartialObjectMeta<K>>`, by content negotiation, so that the server
@@ -45,6 +45,7 @@ mod decode;
 mod error;
 mod list_kind;
 mod lister_watcher;
+mod object;
 mod params;
 mod path;
 
@@ -55,5 +56,6 @@ pub use kinformer_wire::{
     PackedObject, PackedRef,
 };
 pub use lister_watcher::KubeListerWatcher;
+pub use object::KubeObject;
 pub use params::Params;
 pub use path::check_group_version;

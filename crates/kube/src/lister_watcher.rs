@@ -24,15 +24,19 @@ use kube_client::Client;
 use kube_client::client::Body;
 use kube_core::discovery::ApiResource;
 use kube_core::{GroupVersionKind, Resource};
+use serde::de::DeserializeOwned;
 
 use crate::answer::{self, failure};
 use crate::decode::Named;
-use crate::{Error, Params, decode, list_kind, path};
+use crate::{Error, KubeObject, Params, decode, list_kind, path};
 
 /// How long a list may be without a byte, unless told otherwise.
 const IDLE: Duration = Duration::from_secs(30);
 
 /// Lists and watches one kind of a Kubernetes API server.
+///
+/// The objects of a `KubeListerWatcher<K>` are [`KubeObject<K>`], decoded when they arrive: it is the source of a
+/// `SharedIndexInformer<KubeObject<K>>`. Those of [`packed`](Self::packed) are [`PackedObject`].
 ///
 /// A clone shares the client. Follows client-go 1.37 (`ListWatch`), except that an object which does not
 /// decode ends neither the list nor the watch.
@@ -319,9 +323,9 @@ impl<K> KubeListerWatcher<K> {
     }
 }
 
-#[async_trait]
-impl<K: Object + FromWire> ListerWatcher<K> for KubeListerWatcher<K> {
-    async fn list(&self, options: ListOptions<K>) -> Result<List<K>, ApiError> {
+/// What the two lister-watchers below have in common, whatever the type of the objects.
+impl<K> KubeListerWatcher<K> {
+    async fn list_as<T: Object + FromWire>(&self, options: ListOptions<T>) -> Result<List<T>, ApiError> {
         let answer = self.request(Params::of_list(&options), false).await?;
         let Target { resource: ApiResource { plural, .. }, named, .. } = &self.resource;
         let (encoding, mut body) = answer::body(answer, plural, self.idle).await?;
@@ -357,7 +361,10 @@ impl<K: Object + FromWire> ListerWatcher<K> for KubeListerWatcher<K> {
         Ok(list)
     }
 
-    async fn watch(&self, options: WatchOptions) -> Result<WatchStream<K>, ApiError> {
+    async fn watch_as<T: Object + FromWire>(
+        &self,
+        options: WatchOptions,
+    ) -> Result<WatchStream<T>, ApiError> {
         let answer = self.request(Params::of_watch(&options), true).await?;
         let (encoding, body) = answer::body(answer, &self.resource.resource.plural, self.idle).await?;
         let events = Events {
@@ -377,7 +384,7 @@ impl<K: Object + FromWire> ListerWatcher<K> for KubeListerWatcher<K> {
     ///
     /// A tweak that sets a resource version asks for an answer of the server's cache, which proves nothing: then the
     /// question is not asked.
-    async fn newest_version(&self) -> Result<Option<ResourceVersion>, ApiError> {
+    async fn newest(&self) -> Result<Option<ResourceVersion>, ApiError> {
         let mut params = self.parameters(Params::default());
         if params.get("resourceVersion").is_some() {
             return Ok(None);
@@ -393,6 +400,48 @@ impl<K: Object + FromWire> ListerWatcher<K> for KubeListerWatcher<K> {
         }
         let version = decoder.finish().map_err(malformed)?.resource_version;
         Ok((!version.is_empty()).then(|| version.as_str().into()))
+    }
+}
+
+/// Objects that are decoded when they arrive.
+#[async_trait]
+impl<K: Resource + DeserializeOwned + Send + Sync + 'static> ListerWatcher<KubeObject<K>>
+    for KubeListerWatcher<K>
+{
+    async fn list(&self, options: ListOptions<KubeObject<K>>) -> Result<List<KubeObject<K>>, ApiError> {
+        self.list_as(options).await
+    }
+
+    async fn watch(&self, options: WatchOptions) -> Result<WatchStream<KubeObject<K>>, ApiError> {
+        self.watch_as(options).await
+    }
+
+    async fn newest_version(&self) -> Result<Option<ResourceVersion>, ApiError> {
+        self.newest().await
+    }
+
+    fn probe_budget(&self) -> Option<&ProbeBudget> {
+        Some(&self.probes)
+    }
+
+    fn watch_list_support(&self) -> Option<&WatchListSupport> {
+        Some(&self.support)
+    }
+}
+
+/// Objects that are decoded when they are read.
+#[async_trait]
+impl ListerWatcher<PackedObject> for KubeListerWatcher<PackedObject> {
+    async fn list(&self, options: ListOptions<PackedObject>) -> Result<List<PackedObject>, ApiError> {
+        self.list_as(options).await
+    }
+
+    async fn watch(&self, options: WatchOptions) -> Result<WatchStream<PackedObject>, ApiError> {
+        self.watch_as(options).await
+    }
+
+    async fn newest_version(&self) -> Result<Option<ResourceVersion>, ApiError> {
+        self.newest().await
     }
 
     fn probe_budget(&self) -> Option<&ProbeBudget> {

@@ -1,14 +1,22 @@
 //! Every public type is Send and Sync.
 
 use k8s_openapi::api::core::v1::Pod;
-use kinformer_kube::{Error, KubeListerWatcher, Params};
+use kinformer_core::Object;
+use kinformer_kube::{Error, KubeListerWatcher, KubeObject, PackedObject, Params};
 use kinformer_reflector::ListerWatcher;
-use kube_core::DynamicObject;
 use kube_core::metadata::PartialObjectMeta;
-use static_assertions::assert_impl_all;
+use kube_core::{DynamicObject, Resource};
+use static_assertions::{assert_impl_all, assert_not_impl_any};
 
-assert_impl_all!(KubeListerWatcher<Pod>: Send, Sync, Clone, Unpin, ListerWatcher<Pod>);
-assert_impl_all!(KubeListerWatcher<DynamicObject>: Send, Sync, ListerWatcher<DynamicObject>);
-assert_impl_all!(KubeListerWatcher<PartialObjectMeta<Pod>>: Send, Sync, ListerWatcher<PartialObjectMeta<Pod>>);
+assert_impl_all!(KubeListerWatcher<Pod>: Send, Sync, Clone, Unpin, ListerWatcher<KubeObject<Pod>>);
+assert_impl_all!(KubeListerWatcher<DynamicObject>: Send, Sync, ListerWatcher<KubeObject<DynamicObject>>);
+assert_impl_all!(KubeListerWatcher<PackedObject>: Send, Sync, ListerWatcher<PackedObject>);
+assert_impl_all!(KubeListerWatcher<PartialObjectMeta<Pod>>: Send, Sync, ListerWatcher<KubeObject<PartialObjectMeta<Pod>>>);
+assert_impl_all!(KubeObject<Pod>: Send, Sync, Unpin, Object, Clone, std::fmt::Debug, Default, PartialEq);
 assert_impl_all!(Params: Send, Sync, Clone);
 assert_impl_all!(Error: Send, Sync, std::error::Error);
+
+// No call is ambiguous where `Object` and `kube::ResourceExt` are imported: no type has the methods of both.
+assert_not_impl_any!(Pod: Object);
+assert_not_impl_any!(DynamicObject: Object);
+assert_not_impl_any!(KubeObject<Pod>: Resource);

@@ -12,7 +12,7 @@ use common::{PATIENCE, config_map};
 use futures::StreamExt;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kinformer_apiserver::ApiServer;
-use kinformer_kube::{KubeListerWatcher, client, client_http1};
+use kinformer_kube::{KubeListerWatcher, KubeObject, client, client_http1};
 use kinformer_reflector::{ListerWatcher, WatchEvent, WatchOptions, WatchStream};
 use kube_client::Client;
 use tokio::io::copy_bidirectional;
@@ -24,7 +24,11 @@ use tokio_rustls::rustls::pki_types::PrivateKeyDer;
 use tokio_rustls::rustls::{self, ServerConfig};
 
 /// So many watches, each of which has been told of something.
-async fn watches(server: &ApiServer, client: Client, count: usize) -> Vec<WatchStream<ConfigMap>> {
+async fn watches(
+    server: &ApiServer,
+    client: Client,
+    count: usize,
+) -> Vec<WatchStream<KubeObject<ConfigMap>>> {
     let source = KubeListerWatcher::<ConfigMap>::new(client);
     let version = server.version();
     server.create(config_map(&format!("at-{version}"), "1")).unwrap();

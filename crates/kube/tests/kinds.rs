@@ -110,7 +110,7 @@ async fn packed_objects_are_what_the_others_are() {
                 assert_eq!(packed.resource_version(), map.resource_version(), "{mode:?}");
                 let mut typed = ConfigMap::clone(&packed.decode_as::<ConfigMap>().unwrap());
                 typed.metadata.managed_fields = None;
-                assert_eq!(typed, **map, "{mode:?} {offered:?}");
+                assert_eq!(typed, map.0, "{mode:?} {offered:?}");
             }
             follower.stop().await;
             server.shutdown().await;

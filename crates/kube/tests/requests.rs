@@ -10,6 +10,7 @@ use common::answers::{Answer, Scripted, answer, empty_list};
 use futures::StreamExt;
 use http_body_util::BodyExt;
 use k8s_openapi::api::core::v1::ConfigMap;
+use kinformer_core::Object;
 use kinformer_kube::{Error, KubeListerWatcher, client, client_http1};
 use kinformer_reflector::{ApiError, ListOptions, ListerWatcher, WatchEvent, WatchOptions};
 use kube_client::client::{Body, ConfigExt};
@@ -22,11 +23,7 @@ use tower_http::decompression::DecompressionLayer;
 
 const JSON: &str = "content-type: application/json\r\n";
 
-async fn list<K>(source: &KubeListerWatcher<K>) -> Result<(), ApiError>
-where
-    KubeListerWatcher<K>: ListerWatcher<K>,
-    K: kinformer_core::Object,
-{
+async fn list<T: Object>(source: &impl ListerWatcher<T>) -> Result<(), ApiError> {
     let listed = tokio::time::timeout(PATIENCE, source.list(ListOptions::at(""))).await;
     listed.unwrap().map(|_| ())
 }

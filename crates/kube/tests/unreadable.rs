@@ -12,7 +12,7 @@ use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kinformer_core::Object;
-use kinformer_kube::{Encoding, FromWire, KubeListerWatcher};
+use kinformer_kube::{Encoding, KubeListerWatcher};
 use kinformer_reflector::{ApiError, List, ListOptions, ListerWatcher, WatchEvent, WatchOptions};
 use kube_client::Client;
 use kube_core::discovery::ApiResource;
@@ -21,14 +21,14 @@ use scripted::{Answer, Damage, ENCODINGS, Scripted, TestPod, bookmark, event, li
 use tokio::sync::watch;
 
 /// A server that answers everything alike, and a source.
-struct Bench<K> {
+struct Bench<S> {
     answer: watch::Sender<(Encoding, Vec<u8>)>,
-    source: KubeListerWatcher<K>,
+    source: S,
     _server: Scripted,
 }
 
-impl<K: Object + FromWire> Bench<K> {
-    async fn new(source: fn(Client) -> KubeListerWatcher<K>) -> Self {
+impl<S> Bench<S> {
+    async fn new(source: fn(Client) -> S) -> Self {
         let (answer, now) = watch::channel((Encoding::Json, Vec::new()));
         let server = Scripted::start(move |_, _| {
             let (encoding, body) = now.borrow().clone();
@@ -39,13 +39,23 @@ impl<K: Object + FromWire> Bench<K> {
     }
 
     /// All events of a watch that is answered with these bytes.
-    async fn watch(&self, encoding: Encoding, body: Vec<u8>) -> Vec<Result<WatchEvent<K>, ApiError>> {
+    async fn watch<T: Object>(
+        &self,
+        encoding: Encoding,
+        body: Vec<u8>,
+    ) -> Vec<Result<WatchEvent<T>, ApiError>>
+    where
+        S: ListerWatcher<T>,
+    {
         self.answer.send_replace((encoding, body));
         let watch = self.source.watch(WatchOptions::from("10", Duration::from_secs(5))).await.unwrap();
         watch.collect().await
     }
 
-    async fn list(&self, encoding: Encoding, body: Vec<u8>) -> Result<List<K>, ApiError> {
+    async fn list<T: Object>(&self, encoding: Encoding, body: Vec<u8>) -> Result<List<T>, ApiError>
+    where
+        S: ListerWatcher<T>,
+    {
         self.answer.send_replace((encoding, body));
         self.source.list(ListOptions::at("")).await
     }
@@ -64,10 +74,7 @@ fn widgets(client: Client) -> KubeListerWatcher<DynamicObject> {
 }
 
 /// It is the first event that counts, and the second one that is broken.
-async fn ends_the_watch<K: Object + FromWire>(
-    source: fn(Client) -> KubeListerWatcher<K>,
-    types: [&'static str; 2],
-) {
+async fn ends_the_watch<T: Object, S: ListerWatcher<T>>(source: fn(Client) -> S, types: [&'static str; 2]) {
     let bench = Bench::new(source).await;
     for encoding in ENCODINGS {
         for damage in [Damage::Frame, Damage::Type, Damage::Metadata] {
@@ -188,8 +195,8 @@ async fn an_item_that_cannot_be_read_says_where_it_is() {
 /// How a list calls itself, and whether it is taken.
 type Case = (&'static str, &'static str, bool);
 
-async fn kinds_of_lists<K: Object + FromWire>(
-    source: fn(Client) -> KubeListerWatcher<K>,
+async fn kinds_of_lists<T: Object, S: ListerWatcher<T>>(
+    source: fn(Client) -> S,
     item: TestPod,
     encoding: Encoding,
     cases: &[Case],

@@ -10,7 +10,7 @@ use e2e::{ControlPlane, Options, Proxy, programs};
 use futures::StreamExt;
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
 use k8s_openapi::api::core::v1::{Node, Pod, ServiceAccount};
-use kinformer::{Event, Object, ResourceVersion};
+use kinformer::{Event, KubeObject, Object, ResourceVersion};
 use kube_client::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use kube_client::{Api, Client, ResourceExt};
 use parking_lot::Mutex;
@@ -20,7 +20,7 @@ use tokio::io::{AsyncBufReadExt, BufReader, Lines};
 use tokio::process::ChildStdout;
 use tokio::time::Instant;
 
-use crate::mode::{Informer, Kind, answers_were_as_asked, factory, kept};
+use crate::mode::{Informer, Kind, KubeEvent, answers_were_as_asked, factory, kept};
 
 const NODES: usize = 20;
 const MANY: usize = 200;
@@ -139,7 +139,11 @@ async fn bound(client: &Client, count: usize) -> BTreeMap<String, BTreeSet<Strin
         let mut bound: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
         for pod in &list.items {
             if let Some(node) = node_of(pod) {
-                bound.entry(node.into()).or_default().insert(pod.key().to_string());
+                bound.entry(node.into()).or_default().insert(format!(
+                    "{}/{}",
+                    pod.namespace().unwrap(),
+                    pod.name_any()
+                ));
             }
         }
         let seen = (list.items.len(), bound.values().map(BTreeSet::len).sum::<usize>());
@@ -160,7 +164,7 @@ impl Cluster {
     async fn has_running(&self, count: usize) {
         eventually(&format!("{count} pods to run and others to go"), async || {
             let pods = self.pods.informer.objects();
-            let runs = |pod: &&Arc<Pod>| {
+            let runs = |pod: &&Arc<KubeObject<Pod>>| {
                 let node = node_of(pod).and_then(|node| self.nodes.informer.get(node));
                 node.is_some() && phase_of(pod) == "Running" && !is_terminating(pod)
             };
@@ -181,7 +185,7 @@ impl Cluster {
 }
 
 /// An informer, and what its handler makes of what it is told.
-struct Followed<K: Object> {
+struct Followed<K> {
     api: Api<K>,
     informer: Informer<K>,
     told: Arc<Mutex<Told<K>>>,
@@ -195,7 +199,7 @@ struct Counts {
 }
 
 struct Told<K> {
-    objects: BTreeMap<String, Arc<K>>,
+    objects: BTreeMap<String, Arc<KubeObject<K>>>,
     counts: Counts,
     /// What no handler should be told.
     wrong: Vec<String>,
@@ -220,7 +224,8 @@ where
         let kind = K::kind(&());
         eventually(&format!("the {kind}s to agree"), async || {
             let list = self.api.list(&ListParams::default()).await.map_err(|error| error.to_string())?;
-            let server = versions(&list.items);
+            let items: Vec<_> = list.items.into_iter().map(KubeObject).collect();
+            let server = versions(&items);
             let store = versions(self.informer.objects().iter().map(|object| &**object));
             let told = self.told.lock();
             let handler = versions(told.objects.values().map(|object| &**object));
@@ -235,8 +240,8 @@ where
     }
 }
 
-impl<K: Object> Told<K> {
-    fn hear(&mut self, event: &Event<Arc<K>>) {
+impl<K: Kind> Told<K> {
+    fn hear(&mut self, event: &KubeEvent<K>) {
         let key = event.key().to_string();
         let version = event.object().map(|object| object.resource_version());
         let known = self.objects.get(&key).map(|object| object.resource_version());

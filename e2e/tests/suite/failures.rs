@@ -4,7 +4,6 @@
 //! How many that is: none where the server still has the version that the informer has reached, and one for each
 //! time that it says that it has not (410).
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use e2e::{ControlPlane, Options, Proxy};
@@ -17,7 +16,7 @@ use kube_client::api::{Api, DeleteParams, Patch, PatchParams, PostParams};
 use kube_client::{Client, Config};
 use serde_json::json;
 
-use crate::mode::{Informer, factory, kept, mode, reading};
+use crate::mode::{Informer, KubeEvent, factory, kept, mode, reading};
 use crate::witness::{Problems, Witness, cached, check, equal, until};
 
 /// Where the objects are that the informer watches.
@@ -285,14 +284,14 @@ async fn found_out(scene: &mut Scene, proxy: &mut Proxy) -> Statistics {
     assert_eq!(scene.problems.expired(), 1, "{:#?}", scene.problems.all());
     // What was deleted meanwhile, nobody saw; what was created again as well is another object.
     let told = scene.witness.events();
-    let unseen = |event: &Event<Arc<ConfigMap>>| {
+    let unseen = |event: &KubeEvent<ConfigMap>| {
         matches!(
             event,
             Event::Deleted { tombstone: Tombstone::FinalStateUnknown { last_known: Some(_), .. }, .. }
         )
     };
     assert!(told.iter().any(unseen), "{told:#?}");
-    let another = |event: &Event<Arc<ConfigMap>>| matches!(event, Event::Updated { old, new, .. } if old.metadata.uid != new.metadata.uid);
+    let another = |event: &KubeEvent<ConfigMap>| matches!(event, Event::Updated { old, new, .. } if old.metadata.uid != new.metadata.uid);
     assert!(told.iter().any(another), "{told:#?}");
     statistics
 }

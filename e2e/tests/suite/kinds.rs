@@ -8,16 +8,16 @@ use e2e::{ControlPlane, Options};
 use futures::stream::{self, StreamExt, TryStreamExt};
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Pod};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-use kinformer::{Event, Object, Statistics, Tombstone, WatchListMode};
+use kinformer::{Event, ResourceVersion, Statistics, Tombstone, WatchListMode};
 use kube_client::Client;
 use kube_client::api::{Api, DeleteParams, DynamicObject, Patch, PatchParams, PostParams};
 use kube_core::gvk::GroupVersionResource;
-use kube_core::{NamespaceResourceScope, Resource};
+use kube_core::{NamespaceResourceScope, Resource, ResourceExt};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-use crate::mode::{Informer, Kind, dynamic, factory, kept, mode, reading};
+use crate::mode::{Informer, Kind, KubeEvent, dynamic, factory, kept, mode, reading};
 use crate::witness::{Witness, cached, check, equal, eventually, until};
 
 const WATCH_CACHE_OFF: &str = "--watch-cache=false";
@@ -51,7 +51,7 @@ fn resource(group: &str, version: &str, resource: &str) -> GroupVersionResource 
 }
 
 /// An informer with what it was told.
-struct Told<K: Object> {
+struct Told<K> {
     informer: Informer<K>,
     witness: Witness<K>,
     path: &'static str,
@@ -156,7 +156,7 @@ async fn every_kind(options: Options, lists: WatchListMode) -> Vec<(u64, u64)> {
     assert_eq!(data.into_iter().collect::<Vec<_>>(), [("a".into(), "b".into()), ("c".into(), "d".into())]);
     assert_eq!(whole.informer.get("kinds/map-7").unwrap().data["data"], json!({"a": "b", "c": "d"}));
     assert_eq!(custom.informer.get("kinds/widget-7").unwrap().data["spec"], json!({"size": 100}));
-    assert_eq!(custom_metadata.informer.get("kinds/widget-7").unwrap().label("number"), Some("7"));
+    assert_eq!(custom_metadata.informer.get("kinds/widget-7").unwrap().labels()["number"], "7");
     let told = custom.witness.events_of("kinds/widget-5");
     let sizes: Vec<_> = told
         .iter()
@@ -229,7 +229,7 @@ async fn one_namespace() {
 }
 
 /// An event in short: what it is, the old and the new value.
-fn in_short<K>(event: &Event<Arc<K>>, value: impl Fn(&K) -> String) -> String {
+fn in_short<K>(event: &KubeEvent<K>, value: impl Fn(&K) -> String) -> String {
     match event {
         Event::Added { object, in_initial_list, .. } => {
             format!("added {}{}", value(object), if *in_initial_list { " initially" } else { "" })
@@ -271,7 +271,7 @@ async fn objects_cross_a_label_selector() {
     told.equal(&client).await;
 
     let seen = |key: &str| -> Vec<String> {
-        let app = |object: &ConfigMap| object.label("app").unwrap_or("none").to_owned();
+        let app = |object: &ConfigMap| object.labels().get("app").map_or("none", String::as_str).to_owned();
         told.witness.events_of(key).iter().map(|event| in_short(event, app)).collect()
     };
     // An object that leaves comes as the server's deletion, in the state in which it was inside.
@@ -281,7 +281,7 @@ async fn objects_cross_a_label_selector() {
     );
     assert_eq!(seen("selected/outside"), ["added web", "updated web to web"]);
     let events = told.witness.events_of("selected/inside");
-    assert_eq!(events[2].object().unwrap().resource_version(), Object::resource_version(&left));
+    assert_eq!(events[2].object().unwrap().resource_version(), left.resource_version());
     factory.shutdown().await.unwrap();
     control_plane.stop().await;
 }
@@ -419,7 +419,7 @@ async fn bookmarks_move_the_version() {
     let before = told.equal(&client).await;
     let elsewhere = namespaced::<ConfigMap>(&client, "elsewhere");
     let written = create(&elsewhere, json!({"metadata": {"name": "loud"}})).await;
-    let version = Object::resource_version(&written);
+    let version = ResourceVersion::from(written.resource_version().unwrap());
     until("the version has moved", || {
         let reflector = told.informer.reflector();
         let reached = (reflector.last_version(), told.informer.version());

@@ -9,12 +9,12 @@ use futures::stream::{BoxStream, StreamExt};
 use http::header::CONTENT_TYPE;
 use http::{Request, Response, Uri};
 use kinformer::{
-    Encoding, Event, KeyRef, Object, Packed, Phase, ReflectorHandle, ReflectorOptions, ResourceVersion,
-    SharedInformerFactory, SharedInformerFactoryBuilder, Statistics,
+    Encoding, Event, KeyRef, KubeObject, Object, Packed, Phase, ReflectorHandle, ReflectorOptions,
+    ResourceVersion, SharedInformerFactory, SharedInformerFactoryBuilder, Statistics,
 };
 use kube_client::Client;
 use kube_client::client::Body;
-use kube_core::DynamicObject;
+use kube_core::{DynamicObject, Resource};
 use parking_lot::Mutex;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -50,17 +50,23 @@ pub(crate) fn dynamic(resource: &kinformer::Informer<DynamicObject>) -> Informer
     Informer::of(resource)
 }
 
-/// What objects can be read as.
-pub(crate) trait Kind: Object + Debug + DeserializeOwned + Clone + Serialize {}
+/// An event about an object that is decoded.
+pub(crate) type KubeEvent<K> = Event<Arc<KubeObject<K>>>;
 
-impl<K: Object + Debug + DeserializeOwned + Clone + Serialize> Kind for K {}
+/// What objects can be read as.
+pub(crate) trait Kind:
+    Resource + Debug + DeserializeOwned + Clone + Serialize + Send + Sync + 'static
+{
+}
+
+impl<K> Kind for K where K: Resource + Debug + DeserializeOwned + Clone + Serialize + Send + Sync + 'static {}
 
 /// An informer of a kind, whenever it decodes objects.
 #[derive(Clone)]
-pub(crate) struct Informer<K: Object>(kinformer::Informer<K>);
+pub(crate) struct Informer<K>(kinformer::Informer<K>);
 
 /// For metadata, which are decoded when they are read.
-impl<K: Object> From<kinformer::Informer<K>> for Informer<K> {
+impl<K> From<kinformer::Informer<K>> for Informer<K> {
     fn from(informer: kinformer::Informer<K>) -> Self {
         Self(informer)
     }
@@ -97,43 +103,43 @@ impl<K: Kind> Informer<K> {
         self.0.metrics().reflector
     }
 
-    pub(crate) fn get(&self, key: &str) -> Option<Arc<K>> {
+    pub(crate) fn get(&self, key: &str) -> Option<Arc<KubeObject<K>>> {
         self.0.get(KeyRef::parse(key).unwrap()).map(|object| typed(&object))
     }
 
     /// Everything in the store.
-    pub(crate) fn objects(&self) -> Vec<Arc<K>> {
+    pub(crate) fn objects(&self) -> Vec<Arc<KubeObject<K>>> {
         self.0.snapshot().list().iter().map(typed).collect()
     }
 
     /// Adds a handler.
-    pub(crate) fn tell(&self, mut hear: impl FnMut(Event<Arc<K>>) + Send + 'static) {
+    pub(crate) fn tell(&self, mut hear: impl FnMut(KubeEvent<K>) + Send + 'static) {
         let mut reader = Reader::default();
         let handler = self.0.handler().named("witness");
         handler.for_each(move |event| hear(reader.read(event))).unwrap();
     }
 
-    pub(crate) fn stream(&self) -> BoxStream<'static, Event<Arc<K>>> {
+    pub(crate) fn stream(&self) -> BoxStream<'static, KubeEvent<K>> {
         let mut reader = Reader::default();
         self.0.stream().unwrap().map(move |event| reader.read(event)).boxed()
     }
 }
 
 /// What is ready of a packed object is what its type has.
-fn typed<K: Kind>(packed: &Packed<K>) -> Arc<K> {
-    let typed = Arc::new((*packed.decode().unwrap()).clone());
+fn typed<K: Kind>(packed: &Packed<K>) -> Arc<KubeObject<K>> {
+    let typed = Arc::new(KubeObject((*packed.decode().unwrap()).clone()));
     assert_eq!(packed.key(), typed.key());
     assert_eq!(packed.uid(), typed.uid());
-    assert_eq!(packed.resource_version(), Object::resource_version(&*typed));
+    assert_eq!(packed.resource_version(), typed.resource_version());
     let ready: BTreeMap<&str, &str> = packed.labels().collect();
-    assert_eq!(ready, Object::labels(&*typed).collect());
+    assert_eq!(ready, typed.labels().collect());
     typed
 }
 
 /// Reads events. Of what is told twice, in an update as the new state and then as the old one, the types are the same
 /// object too.
 struct Reader<K> {
-    last: HashMap<String, (Packed<K>, Arc<K>)>,
+    last: HashMap<String, (Packed<K>, Arc<KubeObject<K>>)>,
 }
 
 impl<K> Default for Reader<K> {
@@ -143,11 +149,11 @@ impl<K> Default for Reader<K> {
 }
 
 impl<K: Kind> Reader<K> {
-    fn read(&mut self, event: Event<Packed<K>>) -> Event<Arc<K>> {
+    fn read(&mut self, event: Event<Packed<K>>) -> KubeEvent<K> {
         event.map(|object| self.object(&object))
     }
 
-    fn object(&mut self, packed: &Packed<K>) -> Arc<K> {
+    fn object(&mut self, packed: &Packed<K>) -> Arc<KubeObject<K>> {
         let key = packed.key().to_string();
         match self.last.get(&key) {
             Some((last, object)) if last.ptr_eq(packed) => object.clone(),
@@ -206,7 +212,7 @@ fn judge(of: &Uri, answer: &Response<Body>) {
 }
 
 /// An object as JSON, without what a list leaves out and what nobody keeps.
-pub(crate) fn whole<K: Kind>(object: &K) -> Value {
+pub(crate) fn whole(object: &impl Serialize) -> Value {
     let mut whole = serde_json::to_value(object).unwrap();
     let members = whole.as_object_mut().unwrap();
     members.retain(|name, _| !matches!(name.as_str(), "apiVersion" | "kind"));

@@ -7,14 +7,14 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use kinformer::{Event, Failure, Object, Recovery, ResourceVersion, Tombstone};
+use kinformer::{Event, Failure, KubeObject, Object, Recovery, ResourceVersion, Tombstone};
 use kube_client::Client;
 use kube_core::{DynamicObject, ObjectList};
 use parking_lot::Mutex;
 use serde_json::Value;
 use tokio::time::Instant;
 
-use crate::mode::{Informer, Kind, answers_were_as_asked, whole};
+use crate::mode::{Informer, Kind, KubeEvent, answers_were_as_asked, whole};
 
 /// How long anything may take.
 pub(crate) const BOUND: Duration = Duration::from_secs(60);
@@ -53,7 +53,7 @@ type Objects = BTreeMap<String, Value>;
 /// What the server has now, under this path; it may have a query.
 async fn server<K: Kind>(client: &Client, path: &str) -> Result<(State, Objects), String> {
     let request = http::Request::get(path).body(Vec::new()).map_err(|error| error.to_string())?;
-    let list = client.request::<ObjectList<K>>(request).await;
+    let list = client.request::<ObjectList<KubeObject<K>>>(request).await;
     Ok(taken_down(&list.map_err(|error| error.to_string())?.items))
 }
 
@@ -69,15 +69,15 @@ pub(crate) async fn cached(client: &Client, path: &str) {
     .await;
 }
 
-fn taken_down<K: Kind>(objects: &[impl Borrow<K>]) -> (State, Objects) {
+fn taken_down<K: Kind>(objects: &[impl Borrow<KubeObject<K>>]) -> (State, Objects) {
     let objects = || objects.iter().map(|object| (object.borrow().key().to_string(), object.borrow()));
-    let state = objects().map(|(key, object)| (key, Object::resource_version(object).to_string())).collect();
+    let state = objects().map(|(key, object)| (key, object.resource_version().to_string())).collect();
     (state, objects().map(|(key, object)| (key, whole(object))).collect())
 }
 
 /// A handler that remembers everything.
 pub(crate) struct Witness<K> {
-    events: Arc<Mutex<Vec<Event<Arc<K>>>>>,
+    events: Arc<Mutex<Vec<KubeEvent<K>>>>,
 }
 
 impl<K: Kind> Witness<K> {
@@ -88,18 +88,18 @@ impl<K: Kind> Witness<K> {
         Self { events }
     }
 
-    pub(crate) fn events(&self) -> Vec<Event<Arc<K>>> {
+    pub(crate) fn events(&self) -> Vec<KubeEvent<K>> {
         self.events.lock().clone()
     }
 
     /// What it was told of one object.
-    pub(crate) fn events_of(&self, key: &str) -> Vec<Event<Arc<K>>> {
+    pub(crate) fn events_of(&self, key: &str) -> Vec<KubeEvent<K>> {
         self.events().into_iter().filter(|event| event.key().to_string() == key).collect()
     }
 
     /// How many objects the first list brought.
     pub(crate) fn initial(&self) -> usize {
-        let initial = |event: &&Event<Arc<K>>| matches!(event, Event::Added { in_initial_list: true, .. });
+        let initial = |event: &&KubeEvent<K>| matches!(event, Event::Added { in_initial_list: true, .. });
         self.events.lock().iter().filter(initial).count()
     }
 
@@ -155,7 +155,7 @@ impl<K: Kind> Witness<K> {
 }
 
 /// What an event says without its objects.
-fn short<K: Object>(event: &Event<Arc<K>>) -> String {
+fn short<T: Object>(event: &Event<Arc<T>>) -> String {
     match event {
         Event::Added { object, in_initial_list, .. } => {
             format!("added {}, in initial list: {in_initial_list}", object.resource_version())

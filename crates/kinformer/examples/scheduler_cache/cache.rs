@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{Node, Pod};
 use kinformer::generic::Snapshot;
-use kinformer::{Event, KeyRef, Object};
+use kinformer::{Event, KeyRef, KubeObject, Object};
 use serde_json::{Value, json};
 
 use crate::resources::{Resources, allocatable, requests};
@@ -16,7 +16,7 @@ use crate::resources::{Resources, allocatable, requests};
 #[derive(Default)]
 struct NodeInfo {
     /// `None` while pods were heard of on a node that was not, or is not any more: the two come by different watches.
-    node: Option<Arc<Node>>,
+    node: Option<Arc<KubeObject<Node>>>,
     allocatable: Resources,
     /// The sum over its pods, assumed ones too: so that a decision need not look at them.
     requested: Resources,
@@ -24,7 +24,7 @@ struct NodeInfo {
 
 /// A pod on a node.
 struct Placed {
-    pod: Arc<Pod>,
+    pod: Arc<KubeObject<Pod>>,
     node: String,
     requests: Resources,
     /// Decided by us, and not yet heard back from the cluster.
@@ -44,7 +44,7 @@ impl Cache {
     /// Counts a pod as on a node from now on, before the cluster knows: the next decision must not take the same
     /// room. [`hear_pod`](Self::hear_pod) confirms it; if the pod could not be bound, [`forget`](Self::forget) it.
     /// Says whether this was possible: not for a pod that is on a node.
-    pub(crate) fn assume(&mut self, pod: &Arc<Pod>, node: &str) -> bool {
+    pub(crate) fn assume(&mut self, pod: &Arc<KubeObject<Pod>>, node: &str) -> bool {
         let possible = !self.knows(pod);
         if possible {
             self.place(pod, node, true);
@@ -53,13 +53,13 @@ impl Cache {
     }
 
     /// Takes an assumption back. What the cluster has said since stands.
-    pub(crate) fn forget(&mut self, pod: &Pod) {
+    pub(crate) fn forget(&mut self, pod: &KubeObject<Pod>) {
         if self.is_assumed(pod) {
             self.remove(pod);
         }
     }
 
-    pub(crate) fn hear_pod(&mut self, event: &Event<Arc<Pod>>) {
+    pub(crate) fn hear_pod(&mut self, event: &Event<Arc<KubeObject<Pod>>>) {
         if let Event::Updated { old, new, .. } = event
             && old.uid() != new.uid()
         {
@@ -87,7 +87,7 @@ impl Cache {
         }
     }
 
-    pub(crate) fn hear_node(&mut self, event: &Event<Arc<Node>>) {
+    pub(crate) fn hear_node(&mut self, event: &Event<Arc<KubeObject<Node>>>) {
         let name = event.key().to_string();
         match event {
             Event::Added { object: node, .. } | Event::Updated { new: node, .. } => {
@@ -149,27 +149,27 @@ impl Cache {
     }
 
     /// Whether the pod is on a node, by what was heard or decided.
-    pub(crate) fn knows(&self, pod: &Pod) -> bool {
+    pub(crate) fn knows(&self, pod: &KubeObject<Pod>) -> bool {
         self.placed(pod).is_some()
     }
 
     /// Whether it is so by what was decided only.
-    pub(crate) fn is_assumed(&self, pod: &Pod) -> bool {
+    pub(crate) fn is_assumed(&self, pod: &KubeObject<Pod>) -> bool {
         self.placed(pod).is_some_and(|placed| placed.assumed)
     }
 
-    fn placed(&self, pod: &Pod) -> Option<&Placed> {
+    fn placed(&self, pod: &KubeObject<Pod>) -> Option<&Placed> {
         self.pods.get(pod.uid()?)
     }
 
-    fn place(&mut self, pod: &Arc<Pod>, node: &str, assumed: bool) {
+    fn place(&mut self, pod: &Arc<KubeObject<Pod>>, node: &str, assumed: bool) {
         let Some(uid) = pod.uid() else { return };
         let requests = requests(pod);
         self.nodes.entry(node.into()).or_default().requested.add(requests, 1);
         self.pods.insert(uid.into(), Placed { pod: pod.clone(), node: node.into(), requests, assumed });
     }
 
-    fn remove(&mut self, pod: &Pod) {
+    fn remove(&mut self, pod: &KubeObject<Pod>) {
         if let Some(placed) = pod.uid().and_then(|uid| self.pods.remove(uid)) {
             if let Some(info) = self.nodes.get_mut(&placed.node) {
                 info.requested.add(placed.requests, -1);
@@ -188,7 +188,11 @@ impl Cache {
     /// Compares the cache with the informers' stores: gives how many pods and nodes it is still to hear of, or what
     /// should never be. A store is written before handlers are told, so with snapshots that are taken while the cache
     /// is held still this is right at any moment, however much is going on.
-    pub(crate) fn audit(&self, nodes: &Snapshot<Node>, pods: &Snapshot<Pod>) -> Result<usize, String> {
+    pub(crate) fn audit(
+        &self,
+        nodes: &Snapshot<KubeObject<Node>>,
+        pods: &Snapshot<KubeObject<Pod>>,
+    ) -> Result<usize, String> {
         let mut behind = 0;
         let mut sums: BTreeMap<&str, Resources> = BTreeMap::new();
         for placed in self.pods.values() {
@@ -215,7 +219,7 @@ impl Cache {
             if sum != info.requested {
                 return Err(format!("the pods of {name} ask for {sum:?}, not for {:?}", info.requested));
             }
-            let version = |node: &Arc<Node>| node.resource_version();
+            let version = |node: &Arc<KubeObject<Node>>| node.resource_version();
             behind +=
                 usize::from(nodes.get(KeyRef::named(name)).map(version) != info.node.as_ref().map(version));
         }

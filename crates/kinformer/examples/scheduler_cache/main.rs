@@ -15,7 +15,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{Node, Pod};
-use kinformer::{KubeListerWatcher, Object, ResourceVersion, SharedIndexInformer, SharedInformerFactory};
+use kinformer::{
+    KubeListerWatcher, KubeObject, Object, ResourceVersion, SharedIndexInformer, SharedInformerFactory,
+};
 use kinformer_apiserver::ApiServer;
 use kube_client::api::PostParams;
 use kube_client::config::{KubeConfigOptions, Kubeconfig};
@@ -29,8 +31,8 @@ use cache::{Cache, is_finished, node_of};
 struct Scheduler {
     bindings: Api<Pod>,
     factory: SharedInformerFactory,
-    nodes: SharedIndexInformer<Node>,
-    pods: SharedIndexInformer<Pod>,
+    nodes: SharedIndexInformer<KubeObject<Node>>,
+    pods: SharedIndexInformer<KubeObject<Pod>>,
     cache: Arc<watch::Sender<Cache>>,
     changes: watch::Receiver<Cache>,
     audits: usize,
@@ -89,7 +91,7 @@ impl Scheduler {
     }
 
     /// Finds a node for a pod and takes the room there.
-    fn decide(&self, pod: &Arc<Pod>) -> Option<String> {
+    fn decide(&self, pod: &Arc<KubeObject<Pod>>) -> Option<String> {
         let mut decided = None;
         self.cache.send_modify(|cache| {
             decided = cache.best_node(pod).filter(|node| cache.assume(pod, node));
@@ -102,7 +104,7 @@ impl Scheduler {
 
     /// Has the cluster bind what was decided: this very pod, not another one of its name. The informer's event is
     /// what confirms it.
-    async fn bind(&self, pod: &Pod, node: &str) {
+    async fn bind(&self, pod: &KubeObject<Pod>, node: &str) {
         let name = pod.key().name();
         let binding = json!({
             "apiVersion": "v1", "kind": "Binding", "metadata": {"name": name, "uid": pod.uid()},

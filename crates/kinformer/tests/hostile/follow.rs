@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Pod;
 use kinformer::{Event, Object, SharedIndexInformer, SharedIndexInformerBuilder};
-use kinformer_kube::{FromWire, KubeListerWatcher};
+use kinformer_kube::KubeListerWatcher;
+use kinformer_reflector::ListerWatcher;
 use kinformer_testing::reentrant;
 use kube_client::Client;
 use parking_lot::Mutex;
@@ -42,26 +43,26 @@ where
     F: FnMut(&Request) -> Answer + Send + 'static,
 {
     let packed = follow_with(time, script(), KubeListerWatcher::packed::<Pod>).await;
-    let eager = follow_with::<Pod>(time, script(), KubeListerWatcher::new).await;
+    let eager = follow_with(time, script(), KubeListerWatcher::<Pod>::new).await;
     assert_eq!(packed.store, eager.store);
     assert_eq!(packed.events, eager.events);
     packed
 }
 
-pub(crate) async fn follow_with<K: Object + FromWire>(
+pub(crate) async fn follow_with<T: Object, S: ListerWatcher<T> + 'static>(
     time: Duration,
     script: impl FnMut(&Request) -> Answer + Send + 'static,
-    source: impl FnOnce(Client) -> KubeListerWatcher<K>,
+    source: impl FnOnce(Client) -> S,
 ) -> Followed {
     follow_built(time, script, source, |builder| builder).await
 }
 
 /// As [`follow_with`], with an informer that is built in another way.
-pub(crate) async fn follow_built<K: Object + FromWire>(
+pub(crate) async fn follow_built<T: Object, S: ListerWatcher<T> + 'static>(
     time: Duration,
     script: impl FnMut(&Request) -> Answer + Send + 'static,
-    source: impl FnOnce(Client) -> KubeListerWatcher<K>,
-    build: impl FnOnce(SharedIndexInformerBuilder<K>) -> SharedIndexInformerBuilder<K>,
+    source: impl FnOnce(Client) -> S,
+    build: impl FnOnce(SharedIndexInformerBuilder<T>) -> SharedIndexInformerBuilder<T>,
 ) -> Followed {
     let (client, log): (Client, Log) = client(script);
     let (events, errors) = (Arc::<Mutex<Vec<String>>>::default(), Arc::<Mutex<Vec<String>>>::default());
@@ -80,7 +81,7 @@ pub(crate) async fn follow_built<K: Object + FromWire>(
     let task = informer.spawn(cancel.clone());
     tokio::time::sleep(time).await;
     let synced = informer.has_synced();
-    let entry = |object: &Arc<K>| {
+    let entry = |object: &Arc<T>| {
         (object.key().name().to_owned(), (object.resource_version().to_string(), value(&**object)))
     };
     let store = informer.snapshot().list().iter().map(entry).collect();

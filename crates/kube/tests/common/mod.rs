@@ -10,9 +10,10 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kinformer_apiserver::{ApiServer, ProtobufAnswers};
 use kinformer_core::{Object, PartId, ResourceVersion};
-use kinformer_kube::{FromWire, KubeListerWatcher, client};
+use kinformer_kube::{KubeObject, client};
 use kinformer_reflector::{
-    Backoff, Reflector, ReflectorHandle, ReflectorOptions, RequestLimit, StopReason, WatchListMode,
+    Backoff, ListerWatcher, Reflector, ReflectorHandle, ReflectorOptions, RequestLimit, StopReason,
+    WatchListMode,
 };
 use kinformer_store::Indexer;
 use kube_client::Client;
@@ -59,8 +60,8 @@ pub fn truth(server: &ApiServer) -> BTreeMap<String, String> {
     maps.iter().map(|map| (text(&map["metadata"]["name"]), text(&map["data"]["key"]))).collect()
 }
 
-pub fn stored(store: &Indexer<ConfigMap>) -> BTreeMap<String, String> {
-    let entry = |map: &Arc<ConfigMap>| {
+pub fn stored(store: &Indexer<KubeObject<ConfigMap>>) -> BTreeMap<String, String> {
+    let entry = |map: &Arc<KubeObject<ConfigMap>>| {
         (map.metadata.name.clone().unwrap(), map.data.as_ref().unwrap()["key"].clone())
     };
     store.list().iter().map(entry).collect()
@@ -86,8 +87,8 @@ pub struct Follower<K: Object> {
     task: JoinHandle<StopReason>,
 }
 
-pub fn follow<K: Object + FromWire>(source: KubeListerWatcher<K>, options: ReflectorOptions) -> Follower<K> {
-    let store = Arc::new(Indexer::<K>::new());
+pub fn follow<T: Object>(source: impl ListerWatcher<T> + 'static, options: ReflectorOptions) -> Follower<T> {
+    let store = Arc::new(Indexer::<T>::new());
     let reflector = Reflector::with_options("test", source, store.clone(), options);
     let (handle, cancel) = (reflector.handle(), CancellationToken::new());
     let task = tokio::spawn(reflector.run(cancel.clone()));
