@@ -645,8 +645,12 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
         };
         let left_out = report.problems().iter().any(|problem| problem.left_out);
         // An object without a key may be any object.
-        if let Some(Error::Key(error)) = report.problems().first().map(|problem| &problem.error) {
-            return Ok(Given::Refused(ApiError::BrokenEvent { source: Box::new(error.clone()) }));
+        let without_key = report.problems().iter().find_map(|problem| match &problem.error {
+            Error::Key(error) => Some(error.clone()),
+            _ => None,
+        });
+        if let Some(error) = without_key {
+            return Ok(Given::Refused(ApiError::BrokenEvent { source: Box::new(error) }));
         }
         self.report_problems(operation, report);
         Ok(if left_out { Given::LeftOut } else { Given::Done })

@@ -7,7 +7,7 @@ mod common;
 use std::sync::Arc;
 
 use common::*;
-use kinformer_core::{KeyRef, Object};
+use kinformer_core::{Delta, Deltas, Error, KeyError, KeyProblem, KeyRef, Object, Report, Sink};
 use kinformer_reflector::{
     ApiError, Backoff, DecodeError, EventType, List, Recovery, Reflector, ReflectorOptions, ReflectorState,
     WatchEvent, WatchListSupport,
@@ -111,6 +111,43 @@ async fn with_progress_in_between_a_broken_event_is_the_first_again() {
     run.finished().await;
     assert_eq!(run.source.texts()[1..], ["watch 7", "watch 8", "watch 9", "watch 10", "list 10", "watch 11"]);
     run.stop().await;
+}
+
+/// Reports that an index failed for each added object, and then that the object has no key.
+struct TwoProblems;
+
+impl Sink<Item> for TwoProblems {
+    fn apply(&self, deltas: Deltas<Item>) -> Result<Report, Error> {
+        let mut report = Report::default();
+        for (at, delta) in deltas.into_iter().enumerate() {
+            if matches!(delta, Delta::Added(_)) {
+                report.push_applied(at, Error::other("an index failed"));
+                report.push(at, KeyError::new("", KeyProblem::EmptyName));
+            }
+        }
+        Ok(report)
+    }
+}
+
+// contract: R-14
+#[tokio::test(start_paused = true)]
+async fn an_object_without_a_key_breaks_the_watch_whatever_else_the_sink_reports_of_it() {
+    let source = Arc::new(
+        listed().watch(WatchScript::new().bookmark(8).added(Item::new("d", 9)).hang()).watch(hang()),
+    );
+    let (failed, mut failures) = tokio::sync::mpsc::channel(8);
+    let options = steady().error_hook(move |failure| {
+        let broken = matches!(failure.error, ApiError::BrokenEvent { .. });
+        failed.try_send((broken, failure.recovery)).unwrap();
+    });
+    let reflector = Reflector::with_options("test", source.clone(), TwoProblems, options);
+    let task = tokio::spawn(reflector.run(Default::default()));
+    source.finished().await;
+    settle().await;
+    assert_eq!(source.texts()[1..], ["watch 7", "watch 8"]);
+    assert_eq!(failures.try_recv().unwrap(), (true, Recovery::Rewatch));
+    assert!(failures.try_recv().is_err());
+    task.abort();
 }
 
 /// How a list may hold an object without a readable key.
