@@ -12,6 +12,7 @@ use crate::{KeyRef, Object, ObjectKey};
 /// Follows client-go 1.37, where the second case is the type `DeletedFinalStateUnknown` in the place of the
 /// object; here no handler can forget that case.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub enum Tombstone<O> {
     /// The deletion was observed; this is the object's final state.
     FinalState(O),
@@ -38,6 +39,16 @@ impl<O> Tombstone<O> {
         match self {
             Self::FinalState(object) => Some(object),
             Self::FinalStateUnknown { last_known, .. } => last_known,
+        }
+    }
+
+    /// The same deletion with its object borrowed. Allocates nothing.
+    pub fn as_ref(&self) -> Tombstone<&O> {
+        match self {
+            Self::FinalState(object) => Tombstone::FinalState(object),
+            Self::FinalStateUnknown { key, last_known } => {
+                Tombstone::FinalStateUnknown { key: key.clone(), last_known: last_known.as_ref() }
+            }
         }
     }
 

@@ -108,7 +108,7 @@ impl<T> Default for PerKey<T> {
 fn weight<T>(tombstone: &Tombstone<Arc<T>>) -> u8 {
     match tombstone {
         Tombstone::FinalState(_) => 2,
-        Tombstone::FinalStateUnknown { last_known, .. } => u8::from(last_known.is_some()),
+        unknown => u8::from(unknown.object().is_some()),
     }
 }
 

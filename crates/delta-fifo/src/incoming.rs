@@ -57,7 +57,7 @@ pub(crate) fn deletion<T: Object>(
         || {
             tombstone.key().check().map(|()| match &tombstone {
                 Tombstone::FinalState(object) => object.resource_version(),
-                Tombstone::FinalStateUnknown { .. } => ResourceVersion::UNSET,
+                _ => ResourceVersion::UNSET,
             })
         },
     )??;

@@ -355,7 +355,7 @@ impl<T: Object> Indexer<T> {
             tombstone.key().check()?;
             let reached = match &tombstone {
                 Tombstone::FinalState(object) => self.reached(object),
-                Tombstone::FinalStateUnknown { .. } => (None, ResourceVersion::UNSET),
+                _ => (None, ResourceVersion::UNSET),
             };
             Ok((hash_key(&self.hasher, tombstone.key()), reached))
         });
