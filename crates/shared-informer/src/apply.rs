@@ -11,9 +11,11 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::awaited::Awaited;
-use crate::builder::Arrival;
 use crate::controller::Process;
 use crate::latency::Latency;
+
+/// A function that is called with each object before it is stored.
+pub(crate) type Arrival<T> = dyn Fn(&Arc<T>) + Send + Sync;
 
 pub(crate) struct Apply<T: Object> {
     pub(crate) name: Arc<str>,

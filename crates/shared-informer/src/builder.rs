@@ -9,13 +9,13 @@ use std::time::Duration;
 use kinformer_core::{KnownObjects, Object, Parts, Transform};
 use kinformer_delta_fifo::{Bound, DeltaFifo, Queue, RealFifo};
 use kinformer_processor::{InitialState, SharedProcessor};
-use kinformer_reflector::{Exchange, Failure, ReflectorOptions};
+use kinformer_reflector::{Exchange, Failure, ListerWatcher, ReflectorOptions};
 use kinformer_store::{IndexFunction, Indexer, IndexerBuilder};
 use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 
 use crate::Error;
-use crate::apply::Apply;
+use crate::apply::{Apply, Arrival};
 use crate::awaited::Awaited;
 use crate::controller::Controller;
 use crate::informer::{Inner, SharedIndexInformer};
@@ -107,11 +107,28 @@ pub struct SharedIndexInformerBuilder<T: Object> {
     arrival: Option<Arc<Arrival<T>>>,
 }
 
-/// A function that is called with each object before it is stored.
-pub(crate) type Arrival<T> = dyn Fn(&Arc<T>) + Send + Sync;
+impl<T: Object> SharedIndexInformer<T> {
+    /// An informer with the defaults.
+    ///
+    /// # Errors
+    /// As [`SharedIndexInformerBuilder::build`].
+    pub fn new(source: impl ListerWatcher<T> + 'static) -> Result<Self, Error> {
+        Self::builder(source).build()
+    }
+
+    /// For an informer with a name, indexes, a transform, resyncs.
+    pub fn builder(source: impl ListerWatcher<T> + 'static) -> SharedIndexInformerBuilder<T> {
+        Self::builder_of(Sources::one(source))
+    }
+
+    /// As [`Self::builder`], of several sources, each of which brings a part of the objects.
+    pub fn builder_of(sources: Sources<T>) -> SharedIndexInformerBuilder<T> {
+        SharedIndexInformerBuilder::new(sources)
+    }
+}
 
 impl<T: Object> SharedIndexInformerBuilder<T> {
-    pub(crate) fn new(sources: Sources<T>) -> Self {
+    fn new(sources: Sources<T>) -> Self {
         Self {
             sources,
             name: None,

@@ -10,7 +10,7 @@ use futures::FutureExt as _;
 use kinformer_core::{KeyRef, Object, PartId, PartOrKey, ResourceVersion};
 use kinformer_delta_fifo::Queue;
 use kinformer_processor::{EventHandler, EventStream, HandlerBuilder, Registration, SharedProcessor};
-use kinformer_reflector::{ApiError, ListerWatcher, StopReason};
+use kinformer_reflector::{ApiError, StopReason};
 use kinformer_store::{IndexFunction, Indexer, Reader, Snapshot};
 use parking_lot::Mutex;
 use tokio::task::JoinHandle;
@@ -20,12 +20,11 @@ use tokio_util::sync::CancellationToken;
 use crate::Error;
 use crate::apply::Apply;
 use crate::awaited::{Awaited, AwaitedList};
-use crate::builder::SharedIndexInformerBuilder;
 use crate::controller::Controller;
 use crate::error::{NotSynced, Reached, WaitEnd};
 use crate::latency::Latency;
 use crate::metrics::InformerMetrics;
-use crate::parts::{Part, Sources};
+use crate::parts::Part;
 
 /// Keeps a store equal to a source, and tells any number of handlers of every change, after the store has it.
 ///
@@ -72,24 +71,6 @@ pub enum Phase {
 }
 
 impl<T: Object> SharedIndexInformer<T> {
-    /// An informer with the defaults.
-    ///
-    /// # Errors
-    /// As [`SharedIndexInformerBuilder::build`].
-    pub fn new(source: impl ListerWatcher<T> + 'static) -> Result<Self, Error> {
-        Self::builder(source).build()
-    }
-
-    /// For an informer with a name, indexes, a transform, resyncs.
-    pub fn builder(source: impl ListerWatcher<T> + 'static) -> SharedIndexInformerBuilder<T> {
-        Self::builder_of(Sources::one(source))
-    }
-
-    /// As [`Self::builder`], of several sources, each of which brings a part of the objects.
-    pub fn builder_of(sources: Sources<T>) -> SharedIndexInformerBuilder<T> {
-        SharedIndexInformerBuilder::new(sources)
-    }
-
     /// Its name.
     pub fn name(&self) -> &str {
         &self.inner.name
@@ -388,6 +369,22 @@ impl<T: Object> SharedIndexInformer<T> {
 }
 
 impl<T: Object> Inner<T> {
+    pub(crate) fn metrics(&self) -> InformerMetrics {
+        let snapshot = self.indexer.snapshot();
+        InformerMetrics {
+            name: self.name.clone(),
+            resource: self.resource.clone(),
+            cluster: self.cluster.clone(),
+            scope: self.scope.clone(),
+            objects: snapshot.len(),
+            resource_versions: snapshot.resource_versions().clone(),
+            queue: self.queue.stats(),
+            processing: self.latency.summary(),
+            reflector: self.parts.iter().map(|part| part.reflector().statistics()).sum(),
+            handlers: self.processor.stats(),
+        }
+    }
+
     pub(crate) fn has_stopped(&self) -> bool {
         self.stopped.is_cancelled()
     }

@@ -2,12 +2,11 @@
 
 use std::sync::Arc;
 
-use kinformer_core::{Object, Versions};
+use kinformer_core::Versions;
 use kinformer_delta_fifo::Stats;
 use kinformer_processor::HandlerStats;
 use kinformer_reflector::Statistics;
 
-use crate::informer::Inner;
 use crate::latency::LatencySummary;
 
 /// What an informer has done and holds, read at one moment.
@@ -36,22 +35,4 @@ pub struct InformerMetrics {
     pub reflector: Statistics,
     /// How each handler is doing.
     pub handlers: Vec<HandlerStats>,
-}
-
-impl<T: Object> Inner<T> {
-    pub(crate) fn metrics(&self) -> InformerMetrics {
-        let snapshot = self.indexer.snapshot();
-        InformerMetrics {
-            name: self.name.clone(),
-            resource: self.resource.clone(),
-            cluster: self.cluster.clone(),
-            scope: self.scope.clone(),
-            objects: snapshot.len(),
-            resource_versions: snapshot.resource_versions().clone(),
-            queue: self.queue.stats(),
-            processing: self.latency.summary(),
-            reflector: self.parts.iter().map(|part| part.reflector().statistics()).sum(),
-            handlers: self.processor.stats(),
-        }
-    }
 }
