@@ -100,10 +100,10 @@ impl Printer {
 
 fn of(event: &Heard<Packed<Shown>>) -> Event<'_> {
     let (happened, old, initial, final_state_unknown) = match event {
-        Heard::Added { in_initial_list, .. } => (Happened::Add, None, *in_initial_list, false),
-        Heard::Updated { old, .. } => (Happened::Update, Some(old), false, false),
-        Heard::Deleted { tombstone, .. } => {
-            (Happened::Delete, None, false, tombstone.is_final_state_unknown())
+        Heard::Added(added) => (Happened::Add, None, added.in_initial_list, false),
+        Heard::Updated(updated) => (Happened::Update, Some(&updated.old), false, false),
+        Heard::Deleted(deleted) => {
+            (Happened::Delete, None, false, deleted.tombstone.is_final_state_unknown())
         }
         _ => (Happened::Update, None, false, false),
     };

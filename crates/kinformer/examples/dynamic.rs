@@ -5,7 +5,7 @@
 #![allow(clippy::indexing_slicing, reason = "JSON gives null for what is not there")]
 
 use k8s_openapi::api::core::v1::ConfigMap;
-use kinformer::{Event, SharedInformerFactory};
+use kinformer::{Added, Event, SharedInformerFactory};
 use kinformer_apiserver::ApiServer;
 use kube_core::gvk::GroupVersionKind;
 use serde_json::json;
@@ -27,10 +27,10 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         let tab = event.object().and_then(|tab| tab.decode().ok());
         let spec = tab.map(|tab| tab.data["spec"].to_string()).unwrap_or_default();
         match event {
-            Event::Added { in_initial_list: true, .. } => println!("there is {}: {spec}", event.key()),
-            Event::Added { .. } => println!("new is {}: {spec}", event.key()),
-            Event::Updated { .. } => println!("{} is now {spec}", event.key()),
-            Event::Deleted { .. } => println!("{} is gone", event.key()),
+            Event::Added(Added { in_initial_list: true, .. }) => println!("there is {}: {spec}", event.key()),
+            Event::Added(_) => println!("new is {}: {spec}", event.key()),
+            Event::Updated(_) => println!("{} is now {spec}", event.key()),
+            Event::Deleted(_) => println!("{} is gone", event.key()),
             _ => {}
         }
     })?;

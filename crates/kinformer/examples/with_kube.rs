@@ -16,7 +16,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let factory = SharedInformerFactory::new(client.clone());
     let maps = factory.core().v1().config_maps();
     // An event has a key, whatever it holds.
-    let printer = maps.handler().for_each(|event: Event<Packed<ConfigMap>>| println!("{}", event.key()))?;
+    let printer = maps.handler().for_each(|event| println!("{}", event.key()))?;
     factory.start()?;
     factory.wait_for_cache_sync().await.into_result()?;
 

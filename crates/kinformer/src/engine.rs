@@ -14,7 +14,7 @@ use futures::{Stream, StreamExt as _};
 use kinformer_core::internal::contain;
 use kinformer_core::{BoxError, KeyRef, ObjectKey, PartOrKey, ResourceVersion, Versions};
 use kinformer_kube::{DecodeAs, PackedObject};
-use kinformer_processor::{AsyncEventHandler, Buffer, Event, Registration};
+use kinformer_processor::{AsyncEventHandler, Buffer, Event, Registration, Updated};
 use kinformer_reflector::{ApiError, DecodeError, Failure};
 use kinformer_shared_informer::{AwaitedList, Error, InformerMetrics, Part, SharedIndexInformer};
 use kinformer_store::{Error as StoreError, IndexFunction, IndexValues, Snapshot};
@@ -455,7 +455,7 @@ impl Events for kinformer_processor::EventStream<PackedObject> {
 
 /// Whether the event is no more than that the metadata of an object has become the whole object.
 fn is_switch(event: &Event<Object>) -> bool {
-    let Event::Updated { old, new, .. } = event else { return false };
+    let Event::Updated(Updated { old, new, .. }) = event else { return false };
     old.is_metadata_only()
         && !new.is_metadata_only()
         && old.resource_version() == new.resource_version()

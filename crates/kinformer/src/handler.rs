@@ -66,15 +66,16 @@ impl<'a, K: 'static> HandlerBuilder<'a, K> {
     }
 
     /// Adds a handler. It receives every object that there is, as additions of the initial list, and then every change,
-    /// one event at a time and in order. It may block, unless it is [inline](Self::inline).
+    /// one event at a time and in order. It may block, unless it is [inline](Self::inline). It borrows the objects, so that
+    /// delivery touches no reference count: [`PackedRef::to_owned`] keeps one.
     ///
     /// # Errors
     /// [`Error::Stopped`].
-    pub fn for_each<F: FnMut(Event<Packed<K>>) + Send + 'static>(
+    pub fn for_each<F: FnMut(Event<PackedRef<'_, K>>) + Send + 'static>(
         self,
         mut handler: F,
     ) -> Result<Registration, Error> {
-        let call: Callback = Box::new(move |event| handler(event.clone().map(Packed::new)));
+        let call: Callback = Box::new(move |event| handler(event.as_ref().map(PackedRef::new)));
         let handler = if self.inline { Handler::Inline(call) } else { Handler::Blocking(call) };
         self.engine.add(self.spec, type_name::<F>(), handler)
     }

@@ -172,7 +172,7 @@ impl<K> Informer<K> {
     /// [`Error::Stopped`].
     pub fn for_each(
         &self,
-        handler: impl FnMut(Event<Packed<K>>) + Send + 'static,
+        handler: impl FnMut(Event<PackedRef<'_, K>>) + Send + 'static,
     ) -> Result<Registration, Error>
     where
         K: 'static,

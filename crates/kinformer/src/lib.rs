@@ -123,8 +123,8 @@ pub use kinformer_kube::{
     PackedObject, PackedRef, Params, client, client_http1, drop_credentials, sends_credentials,
 };
 pub use kinformer_processor::{
-    Added, AsyncEventHandler, Buffer, Event, EventHandler, EventHandlerFuncs, HandlerStats, Registration,
-    ThreadMetrics, set_base_threads, thread_metrics,
+    Added, AsyncEventHandler, Buffer, Deleted, Event, EventHandler, EventHandlerFuncs, HandlerStats,
+    Registration, ThreadMetrics, Updated, set_base_threads, thread_metrics,
 };
 pub use kinformer_reflector::{
     ApiError, Backoff, Failure, Recovery, ReflectorHandle, ReflectorOptions, ReflectorState, Statistics,

@@ -5,8 +5,8 @@
 
 #[doc(no_inline)]
 pub use crate::{
-    Added, AsyncEventHandler, Buffer, Decode, Event, EventHandler, EventHandlerFuncs, FieldPath, Informer,
-    InformerLease, LabelSelector, Lister, NamespaceLister, ObjectKey, Packed, PackedObject, PackedRef,
-    Registration, ResourceOptions, ResourceVersion, SharedInformerFactory, SharedInformerFactoryBuilder,
-    Snapshot, Tombstone,
+    Added, AsyncEventHandler, Buffer, Decode, Deleted, Event, EventHandler, EventHandlerFuncs, FieldPath,
+    Informer, InformerLease, LabelSelector, Lister, NamespaceLister, ObjectKey, Packed, PackedObject,
+    PackedRef, Registration, ResourceOptions, ResourceVersion, SharedInformerFactory,
+    SharedInformerFactoryBuilder, Snapshot, Tombstone, Updated,
 };

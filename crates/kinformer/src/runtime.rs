@@ -8,7 +8,7 @@ use std::hash::Hash;
 
 use futures::stream::{self, FusedStream, StreamExt as _};
 use kinformer_kube::Packed;
-use kinformer_processor::Event;
+use kinformer_processor::{Added, Deleted, Event, Updated};
 use kinformer_shared_informer::Error;
 use kube_core::Resource;
 use kube_runtime::reflector::{self, Store, store::Writer};
@@ -88,18 +88,20 @@ impl<K: DeserializeOwned + Clone + Send + Sync + 'static> Follow<K> {
                 self.events.next().await?
             };
             let told = match event {
-                Event::Added { object, .. } | Event::Updated { new: object, .. } if self.initial => {
+                Event::Added(Added { object, .. }) | Event::Updated(Updated { new: object, .. })
+                    if self.initial =>
+                {
                     self.held.retain(|deleted| deleted.key() != object.key());
                     owned(&object).map(watcher::Event::InitApply)
                 }
-                Event::Added { object, .. } | Event::Updated { new: object, .. } => {
+                Event::Added(Added { object, .. }) | Event::Updated(Updated { new: object, .. }) => {
                     owned(&object).map(watcher::Event::Apply)
                 }
-                deleted @ Event::Deleted { .. } if self.initial => {
+                deleted @ Event::Deleted(_) if self.initial => {
                     self.held.push_back(deleted);
                     None
                 }
-                Event::Deleted { tombstone, .. } => match tombstone.object() {
+                Event::Deleted(Deleted { tombstone, .. }) => match tombstone.object() {
                     Some(object) => owned(object).map(watcher::Event::Delete),
                     None => {
                         tracing::warn!(key = %tombstone.key(), "a deletion without a last state was left out");

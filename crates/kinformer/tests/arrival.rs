@@ -9,7 +9,7 @@ use std::sync::Arc;
 use common::{builder, config_map, factory, server, soon, synced, version};
 use futures::StreamExt as _;
 use k8s_openapi::api::core::v1::ConfigMap;
-use kinformer::{ApiError, Decode, Event, PartId};
+use kinformer::{Added, ApiError, Decode, Deleted, Event, PartId};
 use parking_lot::Mutex;
 use serde::{Deserialize, Deserializer};
 
@@ -48,10 +48,12 @@ async fn the_last_state_of_a_deleted_object_is_not_decoded() {
     let maps = factory.core().v1().config_maps();
     let mut events = maps.stream().unwrap();
     synced(&factory).await;
-    let Some(Event::Added { object, .. }) = events.next().await else { panic!("it was not added") };
+    let Some(Event::Added(Added { object, .. })) = events.next().await else { panic!("it was not added") };
     assert!(object.is_decoded());
     server.delete("v1", "ConfigMap", "default", "a").unwrap();
-    let Some(Event::Deleted { tombstone, .. }) = events.next().await else { panic!("it was not deleted") };
+    let Some(Event::Deleted(Deleted { tombstone, .. })) = events.next().await else {
+        panic!("it was not deleted")
+    };
     assert!(!tombstone.object().unwrap().is_decoded());
     factory.shutdown().await.unwrap();
     server.shutdown().await;

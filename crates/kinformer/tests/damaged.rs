@@ -12,7 +12,7 @@ use k8s_openapi::api::core::v1::Pod;
 use kinformer::Object;
 use kinformer::PartId;
 use kinformer_kube::{Encoding, KubeListerWatcher};
-use kinformer_processor::Event;
+use kinformer_processor::{Added, Deleted, Event, Updated};
 use kinformer_reflector::{Backoff, ListerWatcher, WatchListMode};
 use kinformer_shared_informer::{QueueKind, SharedIndexInformer};
 use scripted::{Answer, Damage, ENCODINGS, Scripted, event, list, list_of, pod};
@@ -42,9 +42,9 @@ fn start<T: Object>(source: impl ListerWatcher<T> + 'static, queue: QueueKind) -
         .unwrap();
     let (received, events) = watch::channel(Vec::new());
     let text = |event: &Event<Arc<T>>| match event {
-        Event::Added { object, .. } => format!("add {}@{}", object.key(), object.resource_version()),
-        Event::Updated { new, .. } => format!("update {}@{}", new.key(), new.resource_version()),
-        Event::Deleted { tombstone, .. } => format!("delete {}", tombstone.key()),
+        Event::Added(Added { object, .. }) => format!("add {}@{}", object.key(), object.resource_version()),
+        Event::Updated(Updated { new, .. }) => format!("update {}@{}", new.key(), new.resource_version()),
+        Event::Deleted(Deleted { tombstone, .. }) => format!("delete {}", tombstone.key()),
         _ => unreachable!("not known to this test"),
     };
     informer

@@ -13,7 +13,7 @@ use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::api::apps::v1::ControllerRevision;
 use k8s_openapi::api::core::v1::{ConfigMap, Node, Pod};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use kinformer::{Decode, Encoding, Event, FieldPath, Packed, PartId};
+use kinformer::{Decode, Encoding, Event, FieldPath, PackedRef, PartId};
 use kinformer_apiserver::{ApiServer, ProtobufAnswers};
 use kube_core::gvk::GroupVersionKind;
 use kube_core::{DynamicObject, Resource};
@@ -39,7 +39,7 @@ async fn reads(decode: Decode) {
     let told = Arc::new(Mutex::new(Vec::new()));
     let tell = told.clone();
     let handler = maps.handler().for_each(move |event| {
-        let map = event.object().unwrap().decode_owned().unwrap();
+        let map = event.object().unwrap().decode().unwrap();
         tell.lock().extend(map.data.as_ref().and_then(|data| data.get("key").cloned()));
     });
     let handler = handler.unwrap();
@@ -237,7 +237,7 @@ async fn an_object_is_decoded_once_for_all_handlers_and_only_if_one_asks() {
     assert_eq!(decoded(), 0, "nobody has asked");
     let readers: Vec<_> = (0..4)
         .map(|_| {
-            let read = |event: Event<Packed<Counted<1>>>| {
+            let read = |event: Event<PackedRef<'_, Counted<1>>>| {
                 let pod = event.object().unwrap().decode().unwrap();
                 assert_eq!(pod.0.spec.as_ref().unwrap().priority, Some(7));
             };

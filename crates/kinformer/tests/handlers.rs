@@ -8,7 +8,7 @@ use std::sync::Arc;
 use common::{config_map, factory, server, soon, synced, until, version};
 use futures::StreamExt as _;
 use k8s_openapi::api::core::v1::ConfigMap;
-use kinformer::{Added, AsyncEventHandler, Packed, PartId, Tombstone};
+use kinformer::{Added, AsyncEventHandler, Deleted, Packed, PartId, Updated};
 use parking_lot::Mutex;
 
 /// Counts what it receives itself, so that it has to be the same handler for every event.
@@ -31,12 +31,12 @@ impl AsyncEventHandler<Packed<ConfigMap>> for Counting {
         self.receive(format!("+{}", added.object.name())).await;
     }
 
-    async fn on_update(&mut self, _: Packed<ConfigMap>, new: Packed<ConfigMap>) {
-        self.receive(format!("={}", new.name())).await;
+    async fn on_update(&mut self, updated: Updated<Packed<ConfigMap>>) {
+        self.receive(format!("={}", updated.new.name())).await;
     }
 
-    async fn on_delete(&mut self, tombstone: Tombstone<Packed<ConfigMap>>) {
-        self.receive(format!("-{}", tombstone.key().name())).await;
+    async fn on_delete(&mut self, deleted: Deleted<Packed<ConfigMap>>) {
+        self.receive(format!("-{}", deleted.tombstone.key().name())).await;
     }
 }
 

@@ -3,12 +3,15 @@
 
 mod common;
 
+use std::ops::Deref;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use common::{builder, config_map, node, server, soon, synced, until, version, watches};
 use k8s_openapi::api::core::v1::ConfigMap;
-use kinformer::{Event, LabelSelector, Packed, PartId, QueueKind, SharedInformerFactory};
+use kinformer::{
+    Added, Deleted, Event, LabelSelector, PackedObject, PartId, QueueKind, SharedInformerFactory, Updated,
+};
 use kinformer_apiserver::ApiServer;
 use parking_lot::Mutex;
 use serde_json::json;
@@ -32,11 +35,11 @@ fn keys(informer: &kinformer::Informer<ConfigMap>) -> Vec<String> {
     informer.snapshot().ordered().iter().map(|map| map.key().to_string()).collect()
 }
 
-fn described(event: &Event<Packed<ConfigMap>>) -> String {
+fn described(event: &Event<impl Deref<Target = PackedObject>>) -> String {
     match event {
-        Event::Added { object, in_initial_list, .. } => format!("+{} {in_initial_list}", object.key()),
-        Event::Updated { new, .. } => format!("={}", new.key()),
-        Event::Deleted { tombstone, .. } => format!("-{}", tombstone.key()),
+        Event::Added(Added { object, in_initial_list, .. }) => format!("+{} {in_initial_list}", object.key()),
+        Event::Updated(Updated { new, .. }) => format!("={}", new.key()),
+        Event::Deleted(Deleted { tombstone, .. }) => format!("-{}", tombstone.key()),
         _ => "?".to_owned(),
     }
 }

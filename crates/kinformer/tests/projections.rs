@@ -3,6 +3,7 @@
 
 mod common;
 
+use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,7 +11,8 @@ use common::{builder, config_map, factory, server, soon, synced, until, version,
 use futures::StreamExt as _;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kinformer::{
-    Backoff, Decode, Encoding, Event, LabelSelector, Packed, PartId, Phase, ReflectorOptions, WatchListMode,
+    Added, Backoff, Decode, Deleted, Encoding, Event, LabelSelector, Packed, PackedObject, PartId, Phase,
+    ReflectorOptions, Updated, WatchListMode,
 };
 use kinformer_apiserver::ApiServer;
 use parking_lot::Mutex;
@@ -19,11 +21,11 @@ use serde_json::json;
 /// What a test received, in order.
 type Received = Arc<Mutex<Vec<String>>>;
 
-fn described<K>(event: &Event<Packed<K>>) -> String {
+fn described(event: &Event<impl Deref<Target = PackedObject>>) -> String {
     match event {
-        Event::Added { object, .. } => format!("+{}", object.name()),
-        Event::Updated { new, .. } => format!("={}", new.name()),
-        Event::Deleted { tombstone, .. } => format!("-{}", tombstone.key().name()),
+        Event::Added(Added { object, .. }) => format!("+{}", object.name()),
+        Event::Updated(Updated { new, .. }) => format!("={}", new.name()),
+        Event::Deleted(Deleted { tombstone, .. }) => format!("-{}", tombstone.key().name()),
         _ => "?".to_owned(),
     }
 }
@@ -82,8 +84,8 @@ async fn a_request_for_whole_objects_switches_the_informer_of_metadata() {
             .for_each({
                 let late = late.clone();
                 move |event| {
-                    let Event::Added { object, .. } = &event else { return };
-                    late.lock().push(value_of(object));
+                    let Event::Added(Added { object, .. }) = &event else { return };
+                    late.lock().push(value_of(&(*object).to_owned()));
                 }
             })
             .unwrap();

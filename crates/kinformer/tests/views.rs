@@ -3,13 +3,16 @@
 
 mod common;
 
+use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Duration;
 
 use common::{builder, config_map, factory, server, soon, synced, version, watches};
 use futures::StreamExt as _;
 use k8s_openapi::api::core::v1::ConfigMap;
-use kinformer::{Decode, Event, FieldPath, LabelSelector, Packed, PartId};
+use kinformer::{
+    Added, Decode, Deleted, Event, FieldPath, LabelSelector, Packed, PackedObject, PartId, Updated,
+};
 use kube_core::DynamicObject;
 use kube_core::discovery::{ApiResource, Scope};
 use kube_core::gvk::GroupVersionResource;
@@ -23,11 +26,13 @@ fn maps() -> ApiResource {
 /// What a test received, in order.
 type Received = Arc<Mutex<Vec<String>>>;
 
-fn described<K>(event: &Event<Packed<K>>) -> String {
+fn described(event: &Event<impl Deref<Target = PackedObject>>) -> String {
     match event {
-        Event::Added { object, in_initial_list, .. } => format!("+{} {in_initial_list}", object.name()),
-        Event::Updated { new, .. } => format!("={}", new.name()),
-        Event::Deleted { tombstone, .. } => format!("-{}", tombstone.key().name()),
+        Event::Added(Added { object, in_initial_list, .. }) => {
+            format!("+{} {in_initial_list}", object.name())
+        }
+        Event::Updated(Updated { new, .. }) => format!("={}", new.name()),
+        Event::Deleted(Deleted { tombstone, .. }) => format!("-{}", tombstone.key().name()),
         _ => "?".to_owned(),
     }
 }

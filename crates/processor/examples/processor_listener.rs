@@ -32,8 +32,8 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     // Callbacks; what has run out is gone for this one.
     let shelf = processor.handler().named("shelf").filter(|stock: &Arc<Stock>| stock.pieces > 0).add(
         EventHandlerFuncs::new()
-            .on_add(|added: Added<&Arc<Stock>>| println!("shelf: {} is on sale", added.object.article))
-            .on_delete(|gone| println!("shelf: {} is sold out", gone.key())),
+            .on_add(|added: &Added<Arc<Stock>>| println!("shelf: {} is on sale", added.object.article))
+            .on_delete(|deleted| println!("shelf: {} is sold out", deleted.tombstone.key())),
     )?;
 
     // A future for each event; of a burst only the newest state counts.

@@ -9,16 +9,22 @@ use kinformer_core::Object;
 
 use crate::backlog::Buffer;
 use crate::delivery::{Delivery, Filter};
-use crate::feed::EventFeed;
+use crate::error::Error;
+use crate::event::Event;
+use crate::feed::{EventFeed, deliver_async};
 use crate::handler::{AsyncEventHandler, EventHandler};
-use crate::listener::{DoneGuard, Task};
+use crate::listener::Task;
+use crate::listeners::DoneGuard;
 use crate::own_code::OwnCode;
-use crate::{Error, Event, EventStream, Registration, SharedProcessor, run};
+use crate::publisher::{NewHandler, Publisher};
+use crate::registration::Registration;
+use crate::run;
+use crate::stream::EventStream;
 
 /// A handler to be added, and its settings.
 #[must_use = "nothing is added yet"]
 pub struct HandlerBuilder<'p, T> {
-    processor: &'p SharedProcessor<T>,
+    publisher: &'p Publisher<T>,
     name: Option<Arc<str>>,
     resync: Option<Duration>,
     buffer: Buffer,
@@ -29,17 +35,9 @@ pub struct HandlerBuilder<'p, T> {
 #[must_use = "nothing is added yet"]
 pub struct InlineHandlerBuilder<'p, T>(HandlerBuilder<'p, T>);
 
-/// The settings of a handler to be added.
-pub(crate) struct NewHandler<T> {
-    pub(crate) name: Arc<str>,
-    pub(crate) resync: Option<Duration>,
-    pub(crate) buffer: Buffer,
-    pub(crate) filter: Option<Filter<T>>,
-}
-
 impl<'p, T: Object> HandlerBuilder<'p, T> {
-    pub(crate) fn new(processor: &'p SharedProcessor<T>) -> Self {
-        Self { processor, name: None, resync: None, buffer: Buffer::default(), filter: None }
+    pub(crate) fn new(publisher: &'p Publisher<T>) -> Self {
+        Self { publisher, name: None, resync: None, buffer: Buffer::default(), filter: None }
     }
 
     /// The name of the handler in messages and metrics; that of its type by default.
@@ -119,21 +117,7 @@ impl<'p, T: Object> HandlerBuilder<'p, T> {
     /// # Errors
     /// [`Error::Stopped`].
     pub fn add_async<H: AsyncEventHandler<Arc<T>>>(self, handler: H) -> Result<Registration, Error> {
-        self.add_feed(type_name::<H>(), |feed| Box::pin(run::deliver_async(feed, handler)))
-    }
-
-    /// As [`Self::add_async`], for a task that is a loop over the events: [`deliver_async`](crate::deliver_async), with a
-    /// handler of any type. So only that loop is compiled for a handler. The name is the default one.
-    ///
-    /// # Errors
-    /// [`Error::Stopped`].
-    #[doc(hidden)]
-    pub fn add_feed(
-        self,
-        name: &str,
-        task: impl FnOnce(EventFeed<T>) -> Task,
-    ) -> Result<Registration, Error> {
-        self.add_task(name, |delivery| task(EventFeed::of_handler(delivery)))
+        self.add_task(type_name::<H>(), |delivery| Box::pin(deliver_async(handler, delivery)))
     }
 
     /// The events as a stream, which begins with every object of the store. The processor has to run for the stream to be
@@ -159,9 +143,10 @@ impl<'p, T: Object> HandlerBuilder<'p, T> {
         default_name: &str,
         task: impl FnOnce(Delivery<T>) -> Task,
     ) -> Result<Registration, Error> {
+        let listeners = Arc::downgrade(self.publisher.listeners());
         self.add_with(default_name, |mut delivery| {
             let listener = delivery.listener.clone();
-            delivery.done = Some(DoneGuard(listener.clone()));
+            delivery.done = Some(DoneGuard { listener: listener.clone(), listeners });
             Some(Box::pin(OwnCode::new(listener, task(delivery))))
         })
     }
@@ -171,9 +156,9 @@ impl<'p, T: Object> HandlerBuilder<'p, T> {
         default_name: &str,
         task: impl FnOnce(Delivery<T>) -> Option<Task>,
     ) -> Result<Registration, Error> {
-        let Self { processor, name, resync, buffer, filter } = self;
+        let Self { publisher, name, resync, buffer, filter } = self;
         let name = name.unwrap_or_else(|| default_name.into());
-        processor.join(NewHandler { name, resync, buffer, filter }, task)
+        publisher.join(NewHandler { name, resync, buffer, filter }, task)
     }
 }
 

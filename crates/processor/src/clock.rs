@@ -1,8 +1,23 @@
-//! Real time, and the clock of a runtime that a test has paused.
+//! Moments in the life of a processor, real time, and the clock of a runtime that a test has paused.
 
 use std::sync::mpsc::{Receiver, Sender, channel};
 
 use tokio::time::Instant;
+
+/// A moment in the life of a processor.
+#[derive(Clone, Copy)]
+pub(crate) struct Moment(u64);
+
+impl Moment {
+    pub(crate) fn now(epoch: Instant) -> Self {
+        Self(epoch.elapsed().as_nanos() as u64 + 1)
+    }
+
+    /// Nanoseconds since the epoch and one more, so that 0 is no moment.
+    pub(crate) fn nanos(self) -> u64 {
+        self.0
+    }
+}
 
 /// The time that threads are blocked for is real, whatever the clock of a runtime says.
 pub(crate) fn real() -> std::time::Instant {

@@ -2,15 +2,25 @@
 
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use kinformer_core::internal::{ask, contain};
 use kinformer_core::{BoxError, Object, Tombstone};
 use tokio_util::sync::WaitForCancellationFutureOwned;
 
-use crate::backlog::{Backlog, Next};
-use crate::event::{Event, Notification};
-use crate::listener::{DoneGuard, Listener};
+use crate::backlog::Backlog;
+use crate::event::{Added, Deleted, Event, LoggedEvent, Updated};
+use crate::listener::Listener;
+use crate::listeners::DoneGuard;
+use crate::undelivered::Next;
+
+/// How long a handler receives nothing after a panic, as upstream.
+pub(crate) const AFTER_PANIC: Duration = Duration::from_secs(1);
+
+/// How many events are delivered before other tasks may use the thread.
+pub(crate) const AT_ONCE: usize = 128;
 
 /// Says whether a handler receives an object.
 pub(crate) type Filter<T> = Box<dyn Fn(&Arc<T>) -> bool + Send>;
@@ -80,10 +90,10 @@ impl<T: Object> Delivery<T> {
         deliver: impl FnOnce(&Event<Arc<T>>) -> Result<R, Panicked>,
     ) -> Result<Step<R>, Panicked> {
         let Self { backlog, filter, listener, .. } = self;
-        let notification = match backlog.next() {
-            Next::Event(notification, published) => {
+        let logged = match backlog.next() {
+            Next::Event(logged, published) => {
                 listener.delivers(published);
-                notification
+                logged
             }
             Next::Synced => {
                 listener.synced.cancel();
@@ -94,11 +104,11 @@ impl<T: Object> Delivery<T> {
                 return Ok(Step::Empty);
             }
         };
-        let event = &notification.event;
+        let event = &logged.event;
         let Some(filter) = filter else {
             return deliver(event).map(Step::Delivered);
         };
-        match Panicked::catch(event, || crossing(filter, notification))? {
+        match Panicked::catch(event, || crossing(filter, logged))? {
             Crossing::None => {
                 listener.has_filtered();
                 Ok(Step::Skipped)
@@ -111,6 +121,15 @@ impl<T: Object> Delivery<T> {
     /// Drops the previous event, which a removal cannot reach, until the next one is delivered.
     pub(crate) fn rest(&mut self) {
         self.backlog.rest();
+    }
+
+    /// Counts and logs a panic.
+    pub(crate) fn report(&self, Panicked { key, error }: &Panicked) {
+        self.listener.panics.fetch_add(1, Ordering::Relaxed);
+        tracing::error!(
+            handler = %self.listener.name, key, %error, continues_after = ?AFTER_PANIC,
+            "handler panicked; skipping event",
+        );
     }
 
     pub(crate) fn is_closed(&self) -> bool {
@@ -138,24 +157,26 @@ enum Crossing<T> {
 ///
 /// A deletion is judged by the state that was delivered last: the final state may differ from it in what the filter
 /// reads.
-fn crossing<T>(filter: &Filter<T>, notification: &Notification<T>) -> Crossing<T> {
-    let before = notification.before().map(filter);
-    let revision = notification.event.revision();
-    match &notification.event {
-        Event::Added { object, .. } if filter(object) => Crossing::AsItIs,
-        Event::Updated { old, new, .. } => match (before.unwrap_or_default(), filter(new)) {
-            (true, true) => Crossing::AsItIs,
-            (false, true) => {
-                Crossing::Becomes(Event::Added { object: new.clone(), in_initial_list: false, revision })
+fn crossing<T>(filter: &Filter<T>, logged: &LoggedEvent<T>) -> Crossing<T> {
+    let before = logged.before().map(filter);
+    match &logged.event {
+        Event::Added(added) if filter(&added.object) => Crossing::AsItIs,
+        &Event::Updated(Updated { ref old, ref new, revision }) => {
+            match (before.unwrap_or_default(), filter(new)) {
+                (true, true) => Crossing::AsItIs,
+                (false, true) => {
+                    let object = new.clone();
+                    Crossing::Becomes(Event::Added(Added { object, in_initial_list: false, revision }))
+                }
+                (true, false) => {
+                    let tombstone = Tombstone::FinalState(old.clone());
+                    Crossing::Becomes(Event::Deleted(Deleted { tombstone, revision }))
+                }
+                (false, false) => Crossing::None,
             }
-            (true, false) => {
-                let tombstone = Tombstone::FinalState(old.clone());
-                Crossing::Becomes(Event::Deleted { tombstone, revision })
-            }
-            (false, false) => Crossing::None,
-        },
+        }
         // The state before is unknown: rather a deletion too many.
-        Event::Deleted { .. } if before.unwrap_or(true) => Crossing::AsItIs,
-        Event::Added { .. } | Event::Deleted { .. } => Crossing::None,
+        Event::Deleted(_) if before.unwrap_or(true) => Crossing::AsItIs,
+        Event::Added(_) | Event::Deleted(_) => Crossing::None,
     }
 }

@@ -3,8 +3,9 @@
 use std::ops::Deref;
 use std::sync::Arc;
 
-use kinformer_core::internal::contain;
 use kinformer_core::{Change, Delta, KeyRef, Object, Tombstone};
+
+use crate::contained::drop_contained;
 
 /// What a handler receives about one object.
 ///
@@ -14,62 +15,106 @@ use kinformer_core::{Change, Delta, KeyRef, Object, Tombstone};
 /// [snapshot](https://docs.rs/kinformer-store/latest/kinformer_store/struct.Snapshot.html) that is taken on receiving
 /// the event has this revision or a later one. It is 0 where there is no store.
 ///
+/// ```
+/// use kinformer_processor::{Added, Event, Updated};
+///
+/// fn describe(event: &Event<&str>) -> String {
+///     match event {
+///         Event::Added(Added { object, in_initial_list: true, .. }) => format!("there is {object}"),
+///         Event::Added(added) => format!("new is {}", added.object),
+///         Event::Updated(Updated { old, new, .. }) => format!("{old} is now {new}"),
+///         _ => "gone".to_owned(),
+///     }
+/// }
+/// assert_eq!(describe(&Event::updated("red", "green")), "red is now green");
+/// ```
+///
 /// Follows client-go 1.37 (`ResourceEventHandler`).
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Event<O> {
-    /// The object is there, and was not before as far as this handler knows.
-    #[non_exhaustive]
-    Added {
-        /// Its state.
-        object: O,
-        /// Whether it was there when the informer, or this handler, began.
-        in_initial_list: bool,
-        /// The revision of the store since.
-        revision: u64,
-    },
-    /// The object has another state; or the same, when this handler is due for a resync. What was deleted
-    /// and created again may come as one update as well: then the UIDs differ.
-    #[non_exhaustive]
-    Updated {
-        /// The state that was delivered last.
-        old: O,
-        /// The state since.
-        new: O,
-        /// The revision of the store since.
-        revision: u64,
-    },
+    /// The object exists, and did not before as far as this handler knows.
+    Added(Added<O>),
+    /// The object has another state; or the same, when this handler is due for a resync.
+    Updated(Updated<O>),
     /// The object is gone.
-    #[non_exhaustive]
-    Deleted {
-        /// What is known of it.
-        tombstone: Tombstone<O>,
-        /// The revision of the store since.
-        revision: u64,
-    },
+    Deleted(Deleted<O>),
+}
+
+/// An addition.
+///
+/// Follows client-go 1.37 (`OnAdd`, with `obj` and `isInInitialList`).
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Added<O> {
+    /// The state of the object.
+    pub object: O,
+    /// Whether the object existed when the informer, or this handler, began.
+    pub in_initial_list: bool,
+    /// The revision of the store after the addition.
+    pub revision: u64,
+}
+
+/// An update.
+///
+/// An object that was deleted and created again may come as one update as well: then the UIDs differ.
+///
+/// Follows client-go 1.37 (`OnUpdate`).
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Updated<O> {
+    /// The state that was delivered before.
+    pub old: O,
+    /// The new state.
+    pub new: O,
+    /// The revision of the store after the update.
+    pub revision: u64,
+}
+
+/// A deletion.
+///
+/// Follows client-go 1.37 (`OnDelete`, whose `obj` is the object or a `DeletedFinalStateUnknown`).
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Deleted<O> {
+    /// What is known of the object.
+    pub tombstone: Tombstone<O>,
+    /// The revision of the store after the deletion.
+    pub revision: u64,
 }
 
 impl<O> Event<O> {
-    /// An addition, at revision 0.
+    /// An addition that is not part of an initial list, at revision 0.
     pub fn added(object: impl Into<O>) -> Self {
-        Self::Added { object: object.into(), in_initial_list: false, revision: 0 }
+        Self::Added(Added { object: object.into(), in_initial_list: false, revision: 0 })
     }
 
     /// An update, at revision 0.
     pub fn updated(old: impl Into<O>, new: impl Into<O>) -> Self {
-        Self::Updated { old: old.into(), new: new.into(), revision: 0 }
+        Self::Updated(Updated { old: old.into(), new: new.into(), revision: 0 })
     }
 
     /// A deletion, at revision 0.
     pub fn deleted(tombstone: impl Into<Tombstone<O>>) -> Self {
-        Self::Deleted { tombstone: tombstone.into(), revision: 0 }
+        Self::Deleted(Deleted { tombstone: tombstone.into(), revision: 0 })
     }
 
     /// Marks an addition as part of the initial list. No effect on anything else.
     #[must_use]
     pub fn in_initial_list(mut self) -> Self {
-        if let Self::Added { in_initial_list, .. } = &mut self {
-            *in_initial_list = true;
+        if let Self::Added(added) = &mut self {
+            added.in_initial_list = true;
+        }
+        self
+    }
+
+    /// The same event at this revision of the store.
+    #[must_use]
+    pub fn at_revision(mut self, revision: u64) -> Self {
+        match &mut self {
+            Self::Added(added) => added.revision = revision,
+            Self::Updated(updated) => updated.revision = revision,
+            Self::Deleted(deleted) => deleted.revision = revision,
         }
         self
     }
@@ -77,32 +122,47 @@ impl<O> Event<O> {
     /// The newest state that the event carries; `None` for a deletion whose last state is not known.
     pub fn object(&self) -> Option<&O> {
         match self {
-            Self::Added { object, .. } => Some(object),
-            Self::Updated { new, .. } => Some(new),
-            Self::Deleted { tombstone, .. } => tombstone.object(),
+            Self::Added(added) => Some(&added.object),
+            Self::Updated(updated) => Some(&updated.new),
+            Self::Deleted(deleted) => deleted.tombstone.object(),
         }
     }
 
     /// The revision of the store after it.
     pub fn revision(&self) -> u64 {
         match self {
-            Self::Added { revision, .. }
-            | Self::Updated { revision, .. }
-            | Self::Deleted { revision, .. } => *revision,
+            Self::Added(added) => added.revision,
+            Self::Updated(updated) => updated.revision,
+            Self::Deleted(deleted) => deleted.revision,
         }
     }
 
     /// The same event with other handles of its objects.
     pub fn map<P>(self, mut handle: impl FnMut(O) -> P) -> Event<P> {
         match self {
-            Self::Added { object, in_initial_list, revision } => {
-                Event::Added { object: handle(object), in_initial_list, revision }
+            Self::Added(Added { object, in_initial_list, revision }) => {
+                Event::Added(Added { object: handle(object), in_initial_list, revision })
             }
-            Self::Updated { old, new, revision } => {
-                Event::Updated { old: handle(old), new: handle(new), revision }
+            Self::Updated(Updated { old, new, revision }) => {
+                Event::Updated(Updated { old: handle(old), new: handle(new), revision })
             }
-            Self::Deleted { tombstone, revision } => {
-                Event::Deleted { tombstone: tombstone.map(handle), revision }
+            Self::Deleted(Deleted { tombstone, revision }) => {
+                Event::Deleted(Deleted { tombstone: tombstone.map(handle), revision })
+            }
+        }
+    }
+
+    /// The same event with its objects borrowed. Copies no object and allocates nothing.
+    pub fn as_ref(&self) -> Event<&O> {
+        match self {
+            Self::Added(Added { object, in_initial_list, revision }) => {
+                Event::Added(Added { object, in_initial_list: *in_initial_list, revision: *revision })
+            }
+            Self::Updated(Updated { old, new, revision }) => {
+                Event::Updated(Updated { old, new, revision: *revision })
+            }
+            Self::Deleted(Deleted { tombstone, revision }) => {
+                Event::Deleted(Deleted { tombstone: tombstone.as_ref(), revision: *revision })
             }
         }
     }
@@ -112,9 +172,9 @@ impl<O: Deref<Target: Object>> Event<O> {
     /// The key of the object.
     pub fn key(&self) -> KeyRef<'_> {
         match self {
-            Self::Added { object, .. } => object.key(),
-            Self::Updated { new, .. } => new.key(),
-            Self::Deleted { tombstone, .. } => tombstone.key(),
+            Self::Added(added) => added.object.key(),
+            Self::Updated(updated) => updated.new.key(),
+            Self::Deleted(deleted) => deleted.tombstone.key(),
         }
     }
 }
@@ -124,105 +184,103 @@ impl<T> Event<Arc<T>> {
     pub fn of(change: Change<T>) -> Option<Self> {
         let Change { delta, old, revision, in_initial_list, .. } = change;
         let object = match delta {
-            Delta::Deleted(tombstone) => return Some(Self::Deleted { tombstone, revision }),
+            Delta::Deleted(tombstone) => return Some(Self::Deleted(Deleted { tombstone, revision })),
             Delta::Added(object) | Delta::Updated(object) | Delta::Replaced(object) | Delta::Sync(object) => {
                 object
             }
             _ => return None,
         };
         Some(match old {
-            Some(old) => Self::Updated { old, new: object, revision },
-            None => Self::Added { object, in_initial_list, revision },
+            Some(old) => Self::Updated(Updated { old, new: object, revision }),
+            None => Self::Added(Added { object, in_initial_list, revision }),
         })
     }
 
     /// Drops it; panics of its objects end there.
     pub(crate) fn drop_contained(self) {
         match self {
-            Self::Added { object, .. } => drop_contained(object),
-            Self::Updated { old, new, .. } => {
-                drop_contained(old);
-                drop_contained(new);
+            Self::Added(added) => drop_object(added.object),
+            Self::Updated(Updated { old, new, .. }) => {
+                drop_object(old);
+                drop_object(new);
             }
-            Self::Deleted { tombstone, .. } => tombstone.into_object().into_iter().for_each(drop_contained),
+            Self::Deleted(deleted) => deleted.tombstone.into_object().into_iter().for_each(drop_object),
         }
     }
 }
 
 /// Drops a handle of an object. If it is the last one, the user's `Drop` runs, and a panic of it ends here.
-pub(crate) fn drop_contained<T>(object: Arc<T>) {
-    if let Err(error) = contain(|| drop(object)) {
-        tracing::error!(%error, "object panicked when it was dropped");
-    }
+pub(crate) fn drop_object<T>(object: Arc<T>) {
+    drop_contained("object", object);
 }
 
-/// What the log holds: an event, and what filters and coalescing need beside it.
+/// An event in the log, with what filters and coalescing need beside it.
 ///
 /// Follows client-go 1.37 (`addNotification`, `updateNotification`, `deleteNotification`).
 #[derive(Debug)]
-pub(crate) struct Notification<T> {
+pub(crate) struct LoggedEvent<T> {
     pub(crate) event: Event<Arc<T>>,
     /// The state before a deletion: filters decide by it, and for handlers that coalesce it is what a re-creation is an
     /// update of.
-    pub(crate) old: Option<Arc<T>>,
+    pub(crate) before_deletion: Option<Arc<T>>,
 }
 
-impl<T> Notification<T> {
+impl<T> LoggedEvent<T> {
     pub(crate) fn new(event: Event<Arc<T>>) -> Self {
-        Self { event, old: None }
+        Self { event, before_deletion: None }
     }
 
     /// An object of the initial list at this revision.
     pub(crate) fn initial(object: Arc<T>, revision: u64) -> Self {
-        Self::new(Event::Added { object, in_initial_list: true, revision })
+        Self::new(Event::Added(Added { object, in_initial_list: true, revision }))
     }
 
-    /// What is published of a change; `None` of a delta that is about all objects.
+    /// The event of a change; `None` of a delta that is about all objects.
     pub(crate) fn of(mut change: Change<T>) -> Option<Self> {
-        let old = match &change.delta {
+        let before_deletion = match &change.delta {
             Delta::Deleted(_) => change.old.take(),
             _ => None,
         };
-        Some(Self { event: Event::of(change)?, old })
+        Some(Self { event: Event::of(change)?, before_deletion })
     }
 
     /// As [`Event::drop_contained`].
     pub(crate) fn drop_contained(self) {
         self.event.drop_contained();
-        self.old.into_iter().for_each(drop_contained);
+        self.before_deletion.into_iter().for_each(drop_object);
     }
 
     /// The state that was delivered before.
     pub(crate) fn before(&self) -> Option<&Arc<T>> {
         match &self.event {
-            Event::Added { .. } => None,
-            Event::Updated { old, .. } => Some(old),
-            Event::Deleted { tombstone, .. } => self.old.as_ref().or_else(|| tombstone.object()),
+            Event::Added(_) => None,
+            Event::Updated(updated) => Some(&updated.old),
+            Event::Deleted(deleted) => self.before_deletion.as_ref().or_else(|| deleted.tombstone.object()),
         }
     }
 }
 
-/// The event that a backlog gave out last, if it owns that event. Panics of its objects end here when it is dropped.
-pub(crate) struct Given<T>(Option<Notification<T>>);
+/// The event that a backlog returned last, if it owns that event. Panics of its objects end here when it is dropped.
+pub(crate) struct LastEvent<T>(Option<LoggedEvent<T>>);
 
-impl<T> Given<T> {
+impl<T> LastEvent<T> {
     pub(crate) fn none() -> Self {
         Self(None)
     }
 
-    pub(crate) fn set(&mut self, notification: Notification<T>) -> &Notification<T> {
+    pub(crate) fn set(&mut self, event: LoggedEvent<T>) -> &LoggedEvent<T> {
         self.clear();
-        self.0.insert(notification)
+        self.0.insert(event)
     }
 
     pub(crate) fn clear(&mut self) {
-        if let Some(given) = self.0.take() {
-            given.drop_contained();
+        if let Some(last) = self.0.take() {
+            last.drop_contained();
         }
     }
 }
 
-impl<T> Drop for Given<T> {
+impl<T> Drop for LastEvent<T> {
     fn drop(&mut self) {
         self.clear();
     }

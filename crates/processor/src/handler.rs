@@ -3,21 +3,7 @@
 use std::fmt;
 use std::future::Future;
 
-use kinformer_core::Tombstone;
-
-use crate::Event;
-
-/// An addition, as [`EventHandler::on_add`] receives it.
-///
-/// Follows client-go 1.37 (`OnAdd`, with `obj` and `isInInitialList`).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Added<O> {
-    /// The state of the object.
-    pub object: O,
-    /// Whether the object existed when the informer, or this handler, began.
-    pub in_initial_list: bool,
-}
+use crate::event::{Added, Deleted, Event, Updated};
 
 /// A handler with synchronous callbacks.
 ///
@@ -31,28 +17,26 @@ pub struct Added<O> {
 /// Follows client-go 1.37 (`ResourceEventHandler`), whose callbacks these are.
 pub trait EventHandler<O>: Send + 'static {
     /// The object was added, as far as this handler knows.
-    fn on_add(&mut self, added: Added<&O>) {
+    fn on_add(&mut self, added: &Added<O>) {
         let _ = added;
     }
 
     /// The object was changed; or was not, at a resync.
-    fn on_update(&mut self, old: &O, new: &O) {
-        let _ = (old, new);
+    fn on_update(&mut self, updated: &Updated<O>) {
+        let _ = updated;
     }
 
     /// The object was deleted.
-    fn on_delete(&mut self, tombstone: &Tombstone<O>) {
-        let _ = tombstone;
+    fn on_delete(&mut self, deleted: &Deleted<O>) {
+        let _ = deleted;
     }
 
     /// Any event. Calls the method for its variant, unless it is implemented otherwise.
     fn on_event(&mut self, event: &Event<O>) {
         match event {
-            Event::Added { object, in_initial_list, .. } => {
-                self.on_add(Added { object, in_initial_list: *in_initial_list });
-            }
-            Event::Updated { old, new, .. } => self.on_update(old, new),
-            Event::Deleted { tombstone, .. } => self.on_delete(tombstone),
+            Event::Added(added) => self.on_add(added),
+            Event::Updated(updated) => self.on_update(updated),
+            Event::Deleted(deleted) => self.on_delete(deleted),
         }
     }
 }
@@ -75,14 +59,14 @@ pub trait AsyncEventHandler<O: Send + Sync + 'static>: Send + 'static {
     }
 
     /// The object was changed; or was not, at a resync.
-    fn on_update(&mut self, old: O, new: O) -> impl Future<Output = ()> + Send {
-        let _ = (old, new);
+    fn on_update(&mut self, updated: Updated<O>) -> impl Future<Output = ()> + Send {
+        let _ = updated;
         async {}
     }
 
     /// The object was deleted.
-    fn on_delete(&mut self, tombstone: Tombstone<O>) -> impl Future<Output = ()> + Send {
-        let _ = tombstone;
+    fn on_delete(&mut self, deleted: Deleted<O>) -> impl Future<Output = ()> + Send {
+        let _ = deleted;
         async {}
     }
 
@@ -90,11 +74,9 @@ pub trait AsyncEventHandler<O: Send + Sync + 'static>: Send + 'static {
     fn on_event(&mut self, event: Event<O>) -> impl Future<Output = ()> + Send {
         async move {
             match event {
-                Event::Added { object, in_initial_list, .. } => {
-                    self.on_add(Added { object, in_initial_list }).await;
-                }
-                Event::Updated { old, new, .. } => self.on_update(old, new).await,
-                Event::Deleted { tombstone, .. } => self.on_delete(tombstone).await,
+                Event::Added(added) => self.on_add(added).await,
+                Event::Updated(updated) => self.on_update(updated).await,
+                Event::Deleted(deleted) => self.on_delete(deleted).await,
             }
         }
     }
@@ -119,8 +101,8 @@ where
 /// use kinformer_processor::EventHandlerFuncs;
 ///
 /// let handler = EventHandlerFuncs::<Arc<String>>::new()
-///     .on_add(|added| println!("{} {}", added.object, added.in_initial_list))
-///     .on_delete(|tombstone| println!("{tombstone:?}"));
+///     .on_add(|added| println!("{} at revision {}", added.object, added.revision))
+///     .on_delete(|deleted| println!("{:?}", deleted.tombstone));
 /// ```
 ///
 /// Follows client-go 1.37 (`ResourceEventHandlerDetailedFuncs`).
@@ -131,9 +113,9 @@ pub struct EventHandlerFuncs<O> {
     on_delete: Option<Box<OnDelete<O>>>,
 }
 
-type OnAdd<O> = dyn FnMut(Added<&O>) + Send;
-type OnUpdate<O> = dyn FnMut(&O, &O) + Send;
-type OnDelete<O> = dyn FnMut(&Tombstone<O>) + Send;
+type OnAdd<O> = dyn FnMut(&Added<O>) + Send;
+type OnUpdate<O> = dyn FnMut(&Updated<O>) + Send;
+type OnDelete<O> = dyn FnMut(&Deleted<O>) + Send;
 
 impl<O> EventHandlerFuncs<O> {
     /// A handler that ignores all events.
@@ -142,19 +124,19 @@ impl<O> EventHandlerFuncs<O> {
     }
 
     /// Called for additions.
-    pub fn on_add(mut self, call: impl FnMut(Added<&O>) + Send + 'static) -> Self {
+    pub fn on_add(mut self, call: impl FnMut(&Added<O>) + Send + 'static) -> Self {
         self.on_add = Some(Box::new(call));
         self
     }
 
-    /// Called for updates, with the state before and since.
-    pub fn on_update(mut self, call: impl FnMut(&O, &O) + Send + 'static) -> Self {
+    /// Called for updates.
+    pub fn on_update(mut self, call: impl FnMut(&Updated<O>) + Send + 'static) -> Self {
         self.on_update = Some(Box::new(call));
         self
     }
 
     /// Called for deletions.
-    pub fn on_delete(mut self, call: impl FnMut(&Tombstone<O>) + Send + 'static) -> Self {
+    pub fn on_delete(mut self, call: impl FnMut(&Deleted<O>) + Send + 'static) -> Self {
         self.on_delete = Some(Box::new(call));
         self
     }
@@ -167,21 +149,21 @@ impl<O> Default for EventHandlerFuncs<O> {
 }
 
 impl<O: 'static> EventHandler<O> for EventHandlerFuncs<O> {
-    fn on_add(&mut self, added: Added<&O>) {
+    fn on_add(&mut self, added: &Added<O>) {
         if let Some(call) = &mut self.on_add {
             call(added);
         }
     }
 
-    fn on_update(&mut self, old: &O, new: &O) {
+    fn on_update(&mut self, updated: &Updated<O>) {
         if let Some(call) = &mut self.on_update {
-            call(old, new);
+            call(updated);
         }
     }
 
-    fn on_delete(&mut self, tombstone: &Tombstone<O>) {
+    fn on_delete(&mut self, deleted: &Deleted<O>) {
         if let Some(call) = &mut self.on_delete {
-            call(tombstone);
+            call(deleted);
         }
     }
 }

@@ -56,6 +56,7 @@ mod backlog;
 mod bell;
 mod builder;
 mod clock;
+mod contained;
 mod delivery;
 mod error;
 mod event;
@@ -69,25 +70,26 @@ mod log_reader;
 mod members;
 mod own_code;
 mod processor;
+mod publisher;
 mod registration;
 mod resync;
 mod run;
 mod stream;
 mod sync;
 mod threads;
+mod undelivered;
 
 pub use self::{
     backlog::Buffer,
     builder::{HandlerBuilder, InlineHandlerBuilder},
     error::Error,
-    event::Event,
-    handler::{Added, AsyncEventHandler, EventHandler, EventHandlerFuncs},
+    event::{Added, Deleted, Event, Updated},
+    handler::{AsyncEventHandler, EventHandler, EventHandlerFuncs},
     listener::HandlerStats,
-    processor::{InitialState, SharedProcessor, SharedProcessorBuilder},
+    log_reader::InitialState,
+    processor::{SharedProcessor, SharedProcessorBuilder},
     registration::Registration,
     resync::DueHandlers,
     stream::EventStream,
     threads::{ThreadMetrics, set_base_threads, thread_metrics},
 };
-#[doc(hidden)]
-pub use self::{feed::EventFeed, run::deliver_async};

@@ -3,9 +3,9 @@
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -13,20 +13,9 @@ use tokio::task::AbortHandle;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use crate::backlog::Undelivered;
-use crate::listeners::Listeners;
-use crate::run::drop_contained;
-
-/// A moment in the life of a processor.
-#[derive(Clone, Copy)]
-pub(crate) struct Moment(u64);
-
-impl Moment {
-    /// Nanoseconds and one more, so that 0 is no moment.
-    pub(crate) fn now(epoch: Instant) -> Self {
-        Self(epoch.elapsed().as_nanos() as u64 + 1)
-    }
-}
+use crate::clock::Moment;
+use crate::contained::drop_handler;
+use crate::undelivered::Undelivered;
 
 /// What runs a handler, until it ends.
 pub(crate) type Task = Pin<Box<dyn Future<Output = ()> + Send>>;
@@ -49,7 +38,6 @@ pub(crate) struct Listener {
     task: Mutex<Option<Task>>,
     abort: OnceLock<AbortHandle>,
     abandoned: AtomicBool,
-    pub(crate) processor: Weak<Listeners>,
     undelivered: Arc<dyn Undelivered>,
     pub(crate) delivered: AtomicU64,
     pub(crate) panics: AtomicU64,
@@ -77,12 +65,11 @@ pub(crate) struct NewListener {
     pub(crate) stop: CancellationToken,
     pub(crate) undelivered: Arc<dyn Undelivered>,
     pub(crate) epoch: Instant,
-    pub(crate) processor: Weak<Listeners>,
 }
 
 impl Listener {
     pub(crate) fn new(new: NewListener) -> Self {
-        let NewListener { id, name, resync_period, stop, undelivered, epoch, processor } = new;
+        let NewListener { id, name, resync_period, stop, undelivered, epoch } = new;
         Self {
             id,
             name,
@@ -94,7 +81,6 @@ impl Listener {
             task: Mutex::new(None),
             abort: OnceLock::new(),
             abandoned: AtomicBool::new(false),
-            processor,
             undelivered,
             delivered: AtomicU64::new(0),
             panics: AtomicU64::new(0),
@@ -127,20 +113,16 @@ impl Listener {
     /// Ends it, if it has not run.
     pub(crate) fn discard(&self) {
         self.remove();
-        drop_contained(&self.name, self.take_task());
+        drop_handler(&self.name, self.take_task());
     }
 
     pub(crate) fn is_stopped(&self) -> bool {
         self.stopped.load(Ordering::Acquire)
     }
 
-    fn now(&self) -> Moment {
-        Moment::now(self.epoch)
-    }
-
     /// An event is being delivered, which was published then.
     pub(crate) fn delivers(&self, published: Moment) {
-        self.since.store(published.0, Ordering::Relaxed);
+        self.since.store(published.nanos(), Ordering::Relaxed);
     }
 
     /// No event waits.
@@ -193,7 +175,7 @@ impl Listener {
         let depth = self.depth();
         let lag = match self.since.load(Ordering::Relaxed) {
             0 => Duration::ZERO,
-            since => Duration::from_nanos(self.now().0.saturating_sub(since)),
+            since => Duration::from_nanos(Moment::now(self.epoch).nanos().saturating_sub(since)),
         };
         HandlerStats {
             name: self.name.clone(),
@@ -235,25 +217,6 @@ impl Listener {
             self.stop.cancel();
         }
         first
-    }
-
-    /// Takes it off the list of its processor, once its task has ended.
-    pub(crate) fn forget(&self) {
-        if let Some(processor) = self.processor.upgrade() {
-            processor.forget(self.id);
-        }
-    }
-}
-
-/// Marks the end of a listener, however it ends.
-pub(crate) struct DoneGuard(pub(crate) Arc<Listener>);
-
-impl Drop for DoneGuard {
-    fn drop(&mut self) {
-        self.0.busy.store(false, Ordering::Relaxed);
-        self.0.done.cancel();
-        self.0.remove();
-        self.0.forget();
     }
 }
 

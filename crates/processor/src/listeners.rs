@@ -1,7 +1,7 @@
 //! The handlers of one processor, whatever the type of their objects: how they start, are watched, and end.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -13,11 +13,11 @@ use tokio_util::task::TaskTracker;
 use tokio_util::task::task_tracker::TaskTrackerToken;
 
 use crate::bell::{Bell, Sleeper};
+use crate::error::Error;
 use crate::limits::Limits;
 use crate::listener::{HandlerStats, Listener, Task};
 use crate::members::{Members, Phase};
-use crate::resync::{Period, Schedule};
-use crate::{DueHandlers, Error};
+use crate::resync::{DueHandlers, Period, Schedule};
 
 /// How often the processor checks for handlers that have not returned from a callback.
 const WATCHDOG: Duration = Duration::from_secs(30);
@@ -37,7 +37,7 @@ pub(crate) struct Listeners {
     joined: Notify,
     /// The bell of the log.
     bell: Arc<Bell>,
-    /// How many notifications have been published.
+    /// How many events have been published.
     published: Arc<AtomicU64>,
     grace: Duration,
     pub(crate) epoch: Instant,
@@ -258,6 +258,29 @@ impl Listeners {
                 );
             }
         }
+    }
+}
+
+/// Marks the end of a listener, however it ends.
+pub(crate) struct DoneGuard {
+    pub(crate) listener: Arc<Listener>,
+    pub(crate) listeners: Weak<Listeners>,
+}
+
+impl Drop for DoneGuard {
+    fn drop(&mut self) {
+        let Self { listener, listeners } = self;
+        listener.busy.store(false, Ordering::Relaxed);
+        listener.done.cancel();
+        listener.remove();
+        forget(listeners, listener);
+    }
+}
+
+/// Takes a listener off the list of its processor, once its task has ended.
+pub(crate) fn forget(listeners: &Weak<Listeners>, listener: &Listener) {
+    if let Some(listeners) = listeners.upgrade() {
+        listeners.forget(listener.id);
     }
 }
 

@@ -1,28 +1,53 @@
 //! Reading the log for one handler: the initial list, then the log.
 
 use std::cmp::Ordering;
+use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering as Atomic};
 use std::task::{Context, Poll};
 
 use kinformer_core::Object;
-use kinformer_core::internal::contain;
 use parking_lot::Mutex;
 use smallvec::SmallVec;
 
-use crate::backlog::{Next, Undelivered};
-use crate::event::{Given, Notification};
-use crate::listener::Moment;
+use crate::clock::Moment;
+use crate::contained::drop_contained;
+use crate::event::{LastEvent, LoggedEvent};
 use crate::log::{Cursor, Place};
-use crate::{DueHandlers, InitialState};
+use crate::resync::DueHandlers;
+use crate::undelivered::{Next, Undelivered};
 
-/// The notifications that are published at once.
+/// What a handler that joins receives first: every object of the store.
+#[must_use]
+pub struct InitialState<T> {
+    revision: u64,
+    objects: Box<dyn ExactSizeIterator<Item = Arc<T>> + Send>,
+}
+
+impl<T> InitialState<T> {
+    /// The state at a revision: it includes all changes of [this revision](kinformer_core::Change::revision) and earlier
+    /// ones. The objects are taken one by one while the handler receives them.
+    pub fn new(revision: u64, objects: impl ExactSizeIterator<Item = Arc<T>> + Send + 'static) -> Self {
+        Self { revision, objects: Box::new(objects) }
+    }
+}
+
+impl<T> fmt::Debug for InitialState<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("InitialState")
+            .field("revision", &self.revision)
+            .field("objects", &self.objects.len())
+            .finish()
+    }
+}
+
+/// The events that are published at once.
 pub(crate) struct Batch<T> {
-    /// The position of its first notification.
+    /// The position of its first event.
     pub(crate) first: u64,
     /// The revision of the store since, which is that of each of them; 0 where there is no store.
     pub(crate) revision: u64,
-    pub(crate) notifications: SmallVec<[Notification<T>; 1]>,
+    pub(crate) events: SmallVec<[LoggedEvent<T>; 1]>,
     /// The handlers that receive it, if it is (a part of) a resync; else all of them do.
     pub(crate) due: Option<DueHandlers>,
     /// Whether the initial list ends with it.
@@ -33,7 +58,7 @@ pub(crate) struct Batch<T> {
 impl<T> Drop for Batch<T> {
     /// Contained: panics of objects must not reach its last holder, a publisher or a handler.
     fn drop(&mut self) {
-        std::mem::take(&mut self.notifications).into_iter().for_each(Notification::drop_contained);
+        std::mem::take(&mut self.events).into_iter().for_each(LoggedEvent::drop_contained);
     }
 }
 
@@ -45,12 +70,12 @@ pub(crate) struct LogReader<T> {
     /// The revision of the initial list: it includes all events up to there.
     joined: Option<u64>,
     joined_at: Moment,
-    /// An object of the initial list.
-    given: Given<T>,
+    /// The last object of the initial list.
+    last: LastEvent<T>,
     cursor: Cursor<Batch<T>>,
     /// The batch under the cursor while it is being read: see [`Self::rest`].
     batch: Option<Arc<Batch<T>>>,
-    /// The next notification of the batch under the cursor.
+    /// The next event of the batch under the cursor.
     position: usize,
     synced: Synced,
     unread: Arc<Unread<T>>,
@@ -95,7 +120,7 @@ impl<T: Object> LogReader<T> {
             initial: joined.is_some(),
             joined,
             joined_at: now,
-            given: Given::none(),
+            last: LastEvent::none(),
             cursor,
             batch: None,
             position: 0,
@@ -109,20 +134,20 @@ impl<T: Object> LogReader<T> {
         &self.unread
     }
 
-    /// Drops the object or batch that was given out last, which a removal cannot reach. To be called wherever the reader
+    /// Drops the object or batch that was returned last, which a removal cannot reach. To be called wherever the reader
     /// may stay for long.
     pub(crate) fn rest(&mut self) {
-        self.given.clear();
+        self.last.clear();
         self.batch = None;
     }
 
-    /// The next notification, if there is one.
+    /// The next event, if there is one.
     pub(crate) fn next(&mut self) -> Next<'_, T> {
-        self.given.clear();
+        self.last.clear();
         if self.initial {
             if let Some(object) = self.unread.next_initial() {
-                let notification = Notification::initial(object, self.joined.unwrap_or_default());
-                return Next::Event(self.given.set(notification), self.joined_at);
+                let event = LoggedEvent::initial(object, self.joined.unwrap_or_default());
+                return Next::Event(self.last.set(event), self.joined_at);
             }
             self.initial = false;
         }
@@ -138,14 +163,14 @@ impl<T: Object> LogReader<T> {
                 return Next::Empty;
             };
             if !self.concerns(batch) {
-                self.position = batch.notifications.len();
+                self.position = batch.events.len();
             }
-            if self.position < batch.notifications.len() {
+            if self.position < batch.events.len() {
                 self.position += 1;
                 self.unread.has_read(batch.first + self.position as u64);
                 break self.position - 1;
             }
-            self.unread.has_read(batch.first + batch.notifications.len() as u64);
+            self.unread.has_read(batch.first + batch.events.len() as u64);
             let synced = batch.synced;
             self.position = 0;
             self.batch = None;
@@ -156,8 +181,7 @@ impl<T: Object> LogReader<T> {
             }
         };
         let batch = self.batch.as_ref();
-        let next =
-            batch.and_then(|batch| Some(Next::Event(batch.notifications.get(position)?, batch.published)));
+        let next = batch.and_then(|batch| Some(Next::Event(batch.events.get(position)?, batch.published)));
         next.unwrap_or(Next::Empty)
     }
 
@@ -177,7 +201,7 @@ impl<T: Object> LogReader<T> {
         self.cursor.is_closed()
     }
 
-    /// Ready when there may be a notification, or the log is closed. A release wakes no reader.
+    /// Ready when there may be an event, or the log is closed. A release wakes no reader.
     pub(crate) fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<()> {
         if self.initial { Poll::Ready(()) } else { self.cursor.poll_wait(context) }
     }
@@ -247,7 +271,7 @@ impl<T> Drop for PutBack<'_, T> {
             *initial = InitialList::Waits(state);
         }
         drop(initial);
-        drop_contained(self.state.take());
+        drop_contained("initial list", self.state.take());
     }
 }
 
@@ -258,14 +282,7 @@ impl<T: Send + Sync> Undelivered for Unread<T> {
 
     fn release(&self) {
         let initial = std::mem::replace(&mut *self.initial.lock(), InitialList::Released);
-        drop_contained(initial);
+        drop_contained("initial list", initial);
         self.place.release();
-    }
-}
-
-/// The iterator is the user's.
-fn drop_contained<V>(initial: V) {
-    if let Err(error) = contain(|| drop(initial)) {
-        tracing::error!(%error, "initial list panicked when it was dropped");
     }
 }

@@ -1,4 +1,5 @@
-//! The members of a processor, and whether it has started or stopped.
+//! The members of a processor, and whether it has started or stopped. Apart from the rest of
+//! `Listeners`, so that the model checker can check it.
 
 use std::collections::BTreeMap;
 

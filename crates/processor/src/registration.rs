@@ -3,14 +3,16 @@
 use std::fmt;
 use std::future::{Future, poll_fn};
 use std::pin::pin;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::task::Poll;
 use std::time::Duration;
 
 use tokio::time::Instant;
 
+use crate::error::Error;
 use crate::listener::{HandlerStats, Listener};
-use crate::{Error, own_code};
+use crate::listeners::{Listeners, forget};
+use crate::own_code;
 
 /// A handler that was added: its statistics, waits for it, its removal.
 ///
@@ -20,6 +22,8 @@ use crate::{Error, own_code};
 #[derive(Clone)]
 pub struct Registration {
     pub(crate) listener: Arc<Listener>,
+    /// Those of its processor.
+    pub(crate) listeners: Weak<Listeners>,
 }
 
 impl Registration {
@@ -79,9 +83,9 @@ impl Registration {
     /// itself. A callback that waits for something else which awaits the removal (another thread or task) does wait for
     /// itself. Cancel-safe.
     pub fn remove(&self) -> impl Future<Output = ()> + Send + 'static {
-        self.listener.remove();
-        self.listener.forget();
-        let listener = self.listener.clone();
+        let Self { listener, listeners } = self.clone();
+        listener.remove();
+        forget(&listeners, &listener);
         async move {
             let mut done = pin!(listener.done.cancelled());
             // Checked with each poll: the future may have been passed to the callback.
@@ -92,7 +96,7 @@ impl Registration {
             });
             if waited.await {
                 // Its own end may not have come to this yet.
-                listener.forget();
+                forget(&listeners, &listener);
             }
         }
     }

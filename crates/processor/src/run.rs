@@ -1,26 +1,16 @@
-//! Delivering to a handler, one event after the other.
+//! Delivering to a handler whose callbacks are functions, one event after the other.
 
 use std::future::poll_fn;
-use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
 
-use futures::FutureExt as _;
 use kinformer_core::Object;
-use kinformer_core::internal::{contain, panic_error};
 use tokio::runtime::Handle;
 
-use crate::delivery::{Delivery, Panicked, Step};
-use crate::feed::EventFeed;
-use crate::handler::{AsyncEventHandler, EventHandler};
+use crate::contained::drop_handler;
+use crate::delivery::{AFTER_PANIC, AT_ONCE, Delivery, Panicked, Step};
+use crate::handler::EventHandler;
 use crate::threads;
-
-/// How long a handler receives nothing after a panic, as upstream.
-pub(crate) const AFTER_PANIC: Duration = Duration::from_secs(1);
-
-/// How many events are delivered before other tasks may use the thread.
-pub(crate) const AT_ONCE: usize = 128;
 
 /// Why a run of events has ended.
 enum End {
@@ -40,7 +30,7 @@ struct Both<T: Object, H> {
 impl<T: Object, H> Both<T, H> {
     /// Drops the handler, then marks its listener as done.
     fn end(self) {
-        drop_contained(&self.delivery.listener.name, self.handler);
+        drop_handler(&self.delivery.listener.name, self.handler);
     }
 }
 
@@ -79,20 +69,6 @@ pub(crate) async fn inline<T: Object, H: EventHandler<Arc<T>>>(handler: H, deliv
     both.end();
 }
 
-/// Runs a handler whose callbacks are futures, until its feed ends. Allocates nothing for an event.
-pub async fn deliver_async<T: Object, H: AsyncEventHandler<Arc<T>>>(feed: EventFeed<T>, handler: H) {
-    // Dropped in the reverse order: the handler before the feed, which marks its listener as done.
-    let mut feed = feed;
-    let mut handler = handler;
-    while let Some(event) = feed.next().await {
-        let same = event.clone();
-        feed.begin();
-        let outcome = AssertUnwindSafe(async { handler.on_event(event).await }).catch_unwind().await;
-        feed.end(same, outcome.map_err(panic_error));
-    }
-    feed.drop_contained(handler);
-}
-
 /// Waits before the next turn, as the end of the last one demands.
 async fn after_turn<T: Object>(delivery: &mut Delivery<T>, end: End) {
     delivery.rest();
@@ -125,7 +101,7 @@ fn deliver<T: Object, H: EventHandler<Arc<T>>>(
             Ok(Step::Skipped) => {}
             Ok(Step::Delivered(())) => listener.has_delivered(),
             Err(panicked) => {
-                report(delivery, &panicked);
+                delivery.report(&panicked);
                 end = End::Panicked;
                 break;
             }
@@ -136,20 +112,4 @@ fn deliver<T: Object, H: EventHandler<Arc<T>>>(
     }
     listener.busy.store(false, Ordering::Relaxed);
     end
-}
-
-/// Counts and logs a panic.
-pub(crate) fn report<T: Object>(delivery: &Delivery<T>, Panicked { key, error }: &Panicked) {
-    delivery.listener.panics.fetch_add(1, Ordering::Relaxed);
-    tracing::error!(
-        handler = %delivery.listener.name, key, %error, continues_after = ?AFTER_PANIC,
-        "handler panicked; skipping event",
-    );
-}
-
-/// Drops a handler, or what contains it. The handler is the user's, and so is its `Drop`.
-pub(crate) fn drop_contained<H>(name: &str, handler: H) {
-    if let Err(error) = contain(|| drop(handler)) {
-        tracing::error!(handler = %name, %error, "handler panicked when it was dropped");
-    }
 }

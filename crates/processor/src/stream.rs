@@ -7,10 +7,11 @@ use std::task::{Context, Poll};
 
 use futures::Stream;
 use futures::stream::FusedStream;
+use kinformer_core::Object;
 
-use crate::Registration;
 use crate::event::Event;
 use crate::feed::EventFeed;
+use crate::registration::Registration;
 
 /// The events of a processor as a stream.
 ///
@@ -38,7 +39,7 @@ impl<T> EventStream<T> {
     }
 }
 
-impl<T> Stream for EventStream<T> {
+impl<T: Object> Stream for EventStream<T> {
     type Item = Event<Arc<T>>;
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Event<Arc<T>>>> {
@@ -51,7 +52,7 @@ impl<T> Stream for EventStream<T> {
     }
 }
 
-impl<T> FusedStream for EventStream<T> {
+impl<T: Object> FusedStream for EventStream<T> {
     fn is_terminated(&self) -> bool {
         self.feed.is_none()
     }

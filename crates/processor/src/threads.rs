@@ -17,6 +17,7 @@ use parking_lot::{Condvar, Mutex, MutexGuard};
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 
+use crate::contained::drop_handler;
 use crate::listener::Listener;
 use crate::{clock, own_code};
 
@@ -229,7 +230,7 @@ impl Drop for Ticket<'_> {
         }
         self.listener.remove();
         if let Some(job) = self.take_back() {
-            drop_contained(job);
+            drop_handler(&self.listener.name, job);
         }
     }
 }
@@ -387,11 +388,4 @@ impl Pool {
 
 fn spawn(name: &str, body: impl FnOnce() + Send + 'static) -> std::io::Result<()> {
     thread::Builder::new().name(name.to_owned()).spawn(body).map(drop)
-}
-
-/// What a turn holds is the user's.
-fn drop_contained(job: Job) {
-    if let Err(error) = contain(|| drop(job)) {
-        tracing::error!(%error, "a handler panicked when it was dropped");
-    }
 }

@@ -2,16 +2,13 @@
 #![allow(clippy::unwrap_used, missing_docs)]
 
 use std::alloc::System;
-use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use futures::StreamExt as _;
 use kinformer_core::{Change, KeyRef, Object};
-use kinformer_processor::{
-    AsyncEventHandler, Buffer, Error, Event, EventFeed, HandlerBuilder, SharedProcessor, deliver_async,
-};
+use kinformer_processor::{AsyncEventHandler, Buffer, Error, Event, HandlerBuilder, SharedProcessor};
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
@@ -88,7 +85,6 @@ where
     }
 }
 
-type Task = Pin<Box<dyn Future<Output = ()> + Send>>;
 type Add = fn(HandlerBuilder<'_, Pod>, Arc<Seen>);
 
 const KINDS: [(&str, Add); 4] = [
@@ -105,7 +101,7 @@ const KINDS: [(&str, Add); 4] = [
         };
         drop(handler.add_async(call).unwrap());
     }),
-    ("a loop over a feed", |handler, seen| {
+    ("async with other handles", |handler, seen| {
         let call = Typed(move |event: Event<Handle>| {
             let seen = seen.clone();
             async move {
@@ -113,8 +109,7 @@ const KINDS: [(&str, Add); 4] = [
                 seen.event();
             }
         });
-        let task = |feed: EventFeed<Pod>| Box::pin(deliver_async(feed, call)) as Task;
-        drop(handler.add_feed("typed", task).unwrap());
+        drop(handler.add_async(call).unwrap());
     }),
 ];
 

@@ -3,9 +3,9 @@
 
 use kinformer_core::{Change, KeyRef, Object};
 use kinformer_processor::{
-    Added, Buffer, Error, Event, EventFeed, EventHandler, EventHandlerFuncs, EventStream, HandlerBuilder,
+    Added, Buffer, Deleted, Error, Event, EventHandler, EventHandlerFuncs, EventStream, HandlerBuilder,
     HandlerStats, InitialState, InlineHandlerBuilder, Registration, SharedProcessor, SharedProcessorBuilder,
-    ThreadMetrics,
+    ThreadMetrics, Updated,
 };
 use static_assertions::{assert_impl_all, assert_obj_safe};
 use std::sync::Arc;
@@ -25,8 +25,9 @@ assert_impl_all!(HandlerBuilder<'static, Anything>: Send, std::fmt::Debug);
 assert_impl_all!(InlineHandlerBuilder<'static, Anything>: Send, std::fmt::Debug);
 assert_impl_all!(Registration: Send, Sync, Clone, std::fmt::Debug);
 assert_impl_all!(EventStream<Anything>: Send, Unpin, std::fmt::Debug, futures::Stream);
-assert_impl_all!(EventFeed<Anything>: Send, Unpin, std::fmt::Debug);
-assert_impl_all!(Added<&Arc<Anything>>: Send, Sync, Copy);
+assert_impl_all!(Added<Arc<Anything>>: Send, Sync, Clone);
+assert_impl_all!(Updated<Arc<Anything>>: Send, Sync, Clone);
+assert_impl_all!(Deleted<Arc<Anything>>: Send, Sync, Clone);
 assert_impl_all!(Event<Arc<Anything>>: Send, Sync, Clone);
 assert_impl_all!(Event<u8>: std::fmt::Debug);
 assert_impl_all!(Change<Anything>: Send, Sync);

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use common::{Pod, pod, start};
 use futures::{FutureExt as _, StreamExt as _};
 use kinformer_core::{Change, Tombstone};
-use kinformer_processor::{Buffer, Event, EventStream, SharedProcessor};
+use kinformer_processor::{Added, Buffer, Deleted, Event, EventStream, SharedProcessor, Updated};
 use proptest::prelude::*;
 
 #[derive(Clone, Copy, Debug)]
@@ -93,13 +93,13 @@ impl Model {
         let delivered = self.delivered.remove(&key);
         let event = event.expect("something waits");
         match (delivered, &now, &event) {
-            (None, Some(now), Event::Added { object, in_initial_list: false, .. }) => {
+            (None, Some(now), Event::Added(Added { object, in_initial_list: false, .. })) => {
                 assert!(Arc::ptr_eq(now, object));
             }
-            (Some(delivered), Some(now), Event::Updated { old, new, .. }) => {
+            (Some(delivered), Some(now), Event::Updated(Updated { old, new, .. })) => {
                 assert!(Arc::ptr_eq(&delivered, old) && Arc::ptr_eq(now, new));
             }
-            (Some(delivered), None, Event::Deleted { tombstone, .. }) => {
+            (Some(delivered), None, Event::Deleted(Deleted { tombstone, .. })) => {
                 assert_eq!(tombstone.key().name(), delivered.name);
             }
             (delivered, now, event) => {

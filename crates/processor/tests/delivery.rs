@@ -11,15 +11,12 @@ use futures::StreamExt as _;
 use futures::stream::FusedStream as _;
 use kinformer_core::{Change, Tombstone};
 use kinformer_processor::{
-    Added, AsyncEventHandler, Buffer, Event, EventHandler, EventHandlerFuncs, SharedProcessor,
+    Added, AsyncEventHandler, Buffer, Deleted, Event, EventHandler, EventHandlerFuncs, SharedProcessor,
+    Updated,
 };
+use tokio::sync::mpsc;
 
 /// Events by the hundred: `p0` to `p9` in versions that rise.
-fn seen_added(object: Arc<Pod>, in_initial_list: bool) -> Event<Arc<Pod>> {
-    let event = Event::added(object);
-    if in_initial_list { event.in_initial_list() } else { event }
-}
-
 fn flow(n: u64) -> impl Iterator<Item = Change<Pod>> {
     (0..n).map(|i| updated(&format!("p{}", i % 10), i, i + 1))
 }
@@ -118,21 +115,23 @@ async fn events_carry_all_there_is_to_know() {
     ]);
     let mut next = async || within(events.next()).await.unwrap();
     assert!(
-        matches!(next().await, Event::Added { object, in_initial_list: true, revision: 7, .. } if Arc::ptr_eq(&object, &one))
+        matches!(next().await, Event::Added(Added { object, in_initial_list: true, revision: 7, .. }) if Arc::ptr_eq(&object, &one))
     );
     assert!(
-        matches!(next().await, Event::Added { object, in_initial_list: false, revision: 8, .. } if Arc::ptr_eq(&object, &one))
+        matches!(next().await, Event::Added(Added { object, in_initial_list: false, revision: 8, .. }) if Arc::ptr_eq(&object, &one))
     );
     let updated = next().await;
     assert!(
-        matches!(&updated, Event::Updated { old, new, .. } if Arc::ptr_eq(old, &one) && Arc::ptr_eq(new, &two))
+        matches!(&updated, Event::Updated(Updated { old, new, .. }) if Arc::ptr_eq(old, &one) && Arc::ptr_eq(new, &two))
     );
     assert_eq!((updated.object(), updated.revision()), (Some(&two), 9));
     assert!(
-        matches!(next().await, Event::Deleted { tombstone: Tombstone::FinalState(object), revision: 10, .. } if Arc::ptr_eq(&object, &two))
+        matches!(next().await, Event::Deleted(Deleted { tombstone: Tombstone::FinalState(object), revision: 10, .. }) if Arc::ptr_eq(&object, &two))
     );
     let unknown = next().await;
-    assert!(matches!(&unknown, Event::Deleted { tombstone, .. } if tombstone.is_final_state_unknown()));
+    assert!(
+        matches!(&unknown, Event::Deleted(Deleted { tombstone, .. }) if tombstone.is_final_state_unknown())
+    );
     assert_eq!((unknown.key().name(), unknown.object(), unknown.revision()), ("a", Some(&two), 11));
 }
 
@@ -160,16 +159,16 @@ async fn a_handler_that_is_added_twice_is_two() {
 struct Methods(Recorder);
 
 impl EventHandler<Arc<Pod>> for Methods {
-    fn on_add(&mut self, added: Added<&Arc<Pod>>) {
-        self.0.note(&seen_added(added.object.clone(), added.in_initial_list));
+    fn on_add(&mut self, added: &Added<Arc<Pod>>) {
+        self.0.note(&Event::Added(added.clone()));
     }
 
-    fn on_update(&mut self, old: &Arc<Pod>, new: &Arc<Pod>) {
-        self.0.note(&Event::updated(old.clone(), new.clone()));
+    fn on_update(&mut self, updated: &Updated<Arc<Pod>>) {
+        self.0.note(&Event::Updated(updated.clone()));
     }
 
-    fn on_delete(&mut self, tombstone: &Tombstone<Arc<Pod>>) {
-        self.0.note(&Event::deleted(tombstone.clone()));
+    fn on_delete(&mut self, deleted: &Deleted<Arc<Pod>>) {
+        self.0.note(&Event::Deleted(deleted.clone()));
     }
 }
 
@@ -179,17 +178,17 @@ struct AsyncMethods(Recorder);
 impl AsyncEventHandler<Arc<Pod>> for AsyncMethods {
     async fn on_add(&mut self, added: Added<Arc<Pod>>) {
         tokio::task::yield_now().await;
-        self.0.note(&seen_added(added.object, added.in_initial_list));
+        self.0.note(&Event::Added(added));
     }
 
-    async fn on_update(&mut self, old: Arc<Pod>, new: Arc<Pod>) {
+    async fn on_update(&mut self, updated: Updated<Arc<Pod>>) {
         tokio::task::yield_now().await;
-        self.0.note(&Event::updated(old, new));
+        self.0.note(&Event::Updated(updated));
     }
 
-    async fn on_delete(&mut self, tombstone: Tombstone<Arc<Pod>>) {
+    async fn on_delete(&mut self, deleted: Deleted<Arc<Pod>>) {
         tokio::task::yield_now().await;
-        self.0.note(&Event::deleted(tombstone));
+        self.0.note(&Event::Deleted(deleted));
     }
 }
 
@@ -212,11 +211,9 @@ async fn every_kind_of_handler_receives_the_same() {
     let with_funcs = |recorder: &Recorder| {
         let (add, update, delete) = (recorder.clone(), recorder.clone(), recorder.clone());
         EventHandlerFuncs::new()
-            .on_add(move |added: Added<&Arc<Pod>>| {
-                add.note(&seen_added(added.object.clone(), added.in_initial_list));
-            })
-            .on_update(move |old, new| update.note(&Event::updated(old.clone(), new.clone())))
-            .on_delete(move |tombstone| delete.note(&Event::deleted(tombstone.clone())))
+            .on_add(move |added: &Added<Arc<Pod>>| add.note(&Event::Added(added.clone())))
+            .on_update(move |updated| update.note(&Event::Updated(updated.clone())))
+            .on_delete(move |deleted| delete.note(&Event::Deleted(deleted.clone())))
     };
     let handler = || processor.handler();
     handler().add(Methods(sync.clone())).unwrap();
@@ -251,6 +248,75 @@ async fn every_kind_of_handler_receives_the_same() {
     for deaf in deaf {
         within(deaf.synced()).await.unwrap();
         assert_eq!((deaf.stats().delivered, deaf.stats().panics), (4, 0));
+    }
+    running.stop().await.unwrap();
+}
+
+/// Writes down the revision that each callback receives.
+struct Revisions(mpsc::UnboundedSender<u64>);
+
+impl EventHandler<Arc<Pod>> for Revisions {
+    fn on_add(&mut self, added: &Added<Arc<Pod>>) {
+        self.0.send(added.revision).unwrap();
+    }
+
+    fn on_update(&mut self, updated: &Updated<Arc<Pod>>) {
+        self.0.send(updated.revision).unwrap();
+    }
+
+    fn on_delete(&mut self, deleted: &Deleted<Arc<Pod>>) {
+        self.0.send(deleted.revision).unwrap();
+    }
+}
+
+impl AsyncEventHandler<Arc<Pod>> for Revisions {
+    async fn on_add(&mut self, added: Added<Arc<Pod>>) {
+        self.0.send(added.revision).unwrap();
+    }
+
+    async fn on_update(&mut self, updated: Updated<Arc<Pod>>) {
+        self.0.send(updated.revision).unwrap();
+    }
+
+    async fn on_delete(&mut self, deleted: Deleted<Arc<Pod>>) {
+        self.0.send(deleted.revision).unwrap();
+    }
+}
+
+// contract: P-02
+#[tokio::test]
+async fn every_callback_receives_the_revision() {
+    let processor = SharedProcessor::new("test");
+    let handler = || processor.handler();
+    let mut received = Vec::new();
+    let mut revisions = || {
+        let (sender, receiver) = mpsc::unbounded_channel();
+        received.push(receiver);
+        sender
+    };
+    handler().inline().add(Revisions(revisions())).unwrap();
+    handler().add(Revisions(revisions())).unwrap();
+    handler().add_async(Revisions(revisions())).unwrap();
+    handler().buffer(Buffer::Coalesced).add(Revisions(revisions())).unwrap();
+    let [add, update, delete] = [(); 3].map({
+        let sender = revisions();
+        move |()| sender.clone()
+    });
+    let funcs = EventHandlerFuncs::new()
+        .on_add(move |added: &Added<Arc<Pod>>| add.send(added.revision).unwrap())
+        .on_update(move |updated| update.send(updated.revision).unwrap())
+        .on_delete(move |deleted| delete.send(deleted.revision).unwrap());
+    handler().add(funcs).unwrap();
+    // What crosses a filter has the revision of the event that it was.
+    let crossing = handler().filter(|pod: &Arc<Pod>| pod.version % 2 == 1);
+    crossing.add(Revisions(revisions())).unwrap();
+    let running = start(&processor);
+    let changes = [added("a", 1), updated("a", 1, 2), updated("a", 2, 3), deleted("a", 3)];
+    for (change, revision) in changes.into_iter().zip(7..) {
+        processor.publish([change.at_revision(revision)]);
+        for receiver in &mut received {
+            assert_eq!(within(receiver.recv()).await, Some(revision));
+        }
     }
     running.stop().await.unwrap();
 }

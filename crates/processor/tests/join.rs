@@ -9,7 +9,9 @@ use std::sync::Arc;
 use common::{Pod, Recorder, added, at, gate, pod, start, updated, within};
 use futures::FutureExt as _;
 use kinformer_core::Change;
-use kinformer_processor::{Buffer, Event, InitialState, Registration, SharedProcessor};
+use kinformer_processor::{
+    Added, Buffer, Deleted, Event, InitialState, Registration, SharedProcessor, Updated,
+};
 use parking_lot::Mutex;
 use tokio::sync::mpsc;
 
@@ -83,19 +85,19 @@ fn follow(processor: &SharedProcessor<Pod>, kind: Kind, end: mpsc::Sender<()>) -
     let handler = move |event: &Event<Arc<Pod>>| {
         let mut map = mine.lock();
         match event {
-            Event::Added { object, in_initial_list, .. } => {
+            Event::Added(Added { object, in_initial_list, .. }) => {
                 assert!(!(live && *in_initial_list), "the initial list comes first");
                 live |= !in_initial_list;
                 assert!(map.insert(object.name.clone(), object.clone()).is_none(), "delivered twice");
             }
-            Event::Updated { old, new, .. } => {
+            Event::Updated(Updated { old, new, .. }) => {
                 live = true;
                 let had =
                     map.insert(new.name.clone(), new.clone()).expect("an update of what was never delivered");
                 assert!(Arc::ptr_eq(&had, old), "old is not what was delivered last");
                 assert!(had.version < new.version);
             }
-            Event::Deleted { tombstone, .. } => {
+            Event::Deleted(Deleted { tombstone, .. }) => {
                 live = true;
                 assert!(
                     map.remove(tombstone.key().name()).is_some(),
@@ -315,7 +317,7 @@ async fn a_handler_without_a_pause_is_marked_as_synced() {
             .handler()
             .buffer(buffer)
             .for_each(move |event: &Event<Arc<Pod>>| {
-                if !matches!(event, Event::Added { in_initial_list: true, .. }) {
+                if !matches!(event, Event::Added(Added { in_initial_list: true, .. })) {
                     wait();
                 }
             })

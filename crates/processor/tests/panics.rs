@@ -4,14 +4,13 @@
 mod common;
 
 use std::io;
-use std::pin::Pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use common::{Pod, Recorder, added, at, no_task_left, pod, start, within};
 use kinformer_core::{Change, KeyRef, Object};
-use kinformer_processor::{Buffer, Event, InitialState, Registration, SharedProcessor, deliver_async};
+use kinformer_processor::{Buffer, Event, InitialState, Registration, SharedProcessor};
 use kinformer_testing::reentrant::AskFromLogCalls;
 use parking_lot::Mutex;
 use tokio::time::Instant;
@@ -52,7 +51,7 @@ fn note(recorder: &Recorder, event: &Event<Arc<Pod>>) {
 
 type Add = fn(&SharedProcessor<Pod>, &'static str, Recorder) -> Registration;
 
-const KINDS: [(&str, Add); 6] = [
+const KINDS: [(&str, Add); 5] = [
     ("blocking", |processor, name, recorder| {
         processor.handler().named(name).for_each(move |event| note(&recorder, event)).unwrap()
     }),
@@ -68,14 +67,6 @@ const KINDS: [(&str, Add); 6] = [
             }
         };
         processor.handler().named(name).add_async(handler).unwrap()
-    }),
-    ("feed", |processor, name, recorder| {
-        let handler = move |event: Event<Arc<Pod>>| {
-            let recorder = recorder.clone();
-            async move { note(&recorder, &event) }
-        };
-        let task = |feed| Box::pin(deliver_async(feed, handler)) as Pin<Box<dyn Future<Output = ()> + Send>>;
-        processor.handler().named(name).add_feed("by default", task).unwrap()
     }),
     ("coalesced", |processor, name, recorder| {
         let handler = processor.handler().named(name).buffer(Buffer::Coalesced);

@@ -20,9 +20,9 @@ fn every(processor: &SharedProcessor<Pod>, period: Duration, recorder: &Recorder
 }
 
 /// Resyncs one object, if any handler is due.
-fn resync(processor: &SharedProcessor<Pod>) {
+async fn resync(processor: &SharedProcessor<Pod>) {
     if let Some(due) = processor.take_due_handlers() {
-        processor.publish_resync(due, [Change::unchanged(pod("a", 1))]);
+        within(processor.send_resync(due, [Change::unchanged(pod("a", 1))])).await;
     }
 }
 
@@ -39,14 +39,14 @@ async fn only_handlers_that_are_due_receive_unchanged_objects() {
     let running = start(&processor);
 
     assert!(!processor.mark_due_handlers(), "no handler is due at the start");
-    resync(&processor);
+    resync(&processor).await;
     for step in 1..=5 {
         advance(secs(2)).await;
         // 4 s and 8 s for one of them, 10 s for the other.
         assert_eq!(processor.mark_due_handlers(), [2, 4, 5].contains(&step), "after {step} steps");
-        resync(&processor);
+        resync(&processor).await;
         assert!(!processor.mark_due_handlers(), "asked again at once");
-        resync(&processor);
+        resync(&processor).await;
     }
     processor.publish([added("end", 1)]);
     assert_eq!(often.received(3).await, ["a1>1", "a1>1", "+end1"]);
@@ -93,12 +93,12 @@ async fn a_resync_is_for_the_handlers_that_were_due_when_it_began() {
         .unwrap();
     advance(secs(2)).await;
     assert!(processor.mark_due_handlers());
-    resync(&processor);
+    resync(&processor).await;
     every(&processor, secs(2), &late);
     assert!(processor.take_due_handlers().is_none(), "no handler is due twice");
     advance(secs(2)).await;
     assert!(processor.mark_due_handlers());
-    resync(&processor);
+    resync(&processor).await;
     processor.publish([added("end", 1)]);
     // Only now does anybody look at any of it.
     let running = start(&processor);

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use common::{Pod, Recorder, added, gate, no_task_left, start, updated, within};
 use kinformer_core::Change;
-use kinformer_processor::{Event, SharedProcessor, set_base_threads, thread_metrics};
+use kinformer_processor::{Added, Event, SharedProcessor, set_base_threads, thread_metrics};
 use tokio::runtime::Handle;
 use tokio::sync::{Semaphore, watch};
 
@@ -183,7 +183,7 @@ fn a_runtime_that_goes_away_ends_turns_and_drops_handlers() {
         let (delivered, publisher) = (delivered.clone(), processor.clone());
         let never_done = move |event: &Event<Arc<Pod>>| {
             delivered.fetch_add(1, Ordering::SeqCst);
-            let Event::Added { object, .. } = event else { unreachable!() };
+            let Event::Added(Added { object, .. }) = event else { unreachable!() };
             publisher.publish([Change::added(object.clone())]);
         };
         processor.add_handler(never_done).unwrap()

@@ -103,9 +103,11 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         .index("service", IndexFunction::by_namespace())
         .build()?;
     let printer = EventHandlerFuncs::new()
-        .on_add(|added: Added<&Arc<Setting>>| println!("{} is {}", added.object.key(), added.object.value))
-        .on_update(|old, new| println!("{} was {} and is {}", new.key(), old.value, new.value))
-        .on_delete(|tombstone| println!("{} is gone", tombstone.key()));
+        .on_add(|added: &Added<Arc<Setting>>| println!("{} is {}", added.object.key(), added.object.value))
+        .on_update(|updated| {
+            println!("{} was {} and is {}", updated.new.key(), updated.old.value, updated.new.value);
+        })
+        .on_delete(|deleted| println!("{} is gone", deleted.tombstone.key()));
     let printer = informer.handler().named("printer").add(printer)?;
     let ports = informer
         .handler()

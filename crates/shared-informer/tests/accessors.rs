@@ -12,7 +12,7 @@ use async_trait::async_trait;
 use common::{HOUR, QUEUES};
 use futures::StreamExt as _;
 use kinformer_core::{KeyRef, Labels, Object, PartId, ResourceVersion, Tombstone};
-use kinformer_processor::{Buffer, Event};
+use kinformer_processor::{Added, Buffer, Deleted, Event, Updated};
 use kinformer_reflector::{
     ApiError, List, ListOptions, ListerWatcher, WatchEvent, WatchListMode, WatchListSupport, WatchOptions,
     WatchStream,
@@ -149,13 +149,13 @@ impl Seen {
     fn hear(&self, event: &Event<Arc<Thing>>) {
         let mut seen = self.0.lock();
         match event {
-            Event::Added { object, .. } | Event::Updated { new: object, .. } => {
+            Event::Added(Added { object, .. }) | Event::Updated(Updated { new: object, .. }) => {
                 seen.insert(object.item.name.clone(), object.item.value);
             }
-            Event::Deleted { tombstone: Tombstone::FinalState(object), .. } => {
+            Event::Deleted(Deleted { tombstone: Tombstone::FinalState(object), .. }) => {
                 seen.remove(&object.item.name);
             }
-            Event::Deleted { tombstone: Tombstone::FinalStateUnknown { key, .. }, .. } => {
+            Event::Deleted(Deleted { tombstone: Tombstone::FinalStateUnknown { key, .. }, .. }) => {
                 seen.remove(key.name());
             }
             _ => unreachable!("not known to this test"),

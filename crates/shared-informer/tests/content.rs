@@ -11,7 +11,7 @@ use async_trait::async_trait;
 use common::{HOUR, QUEUES};
 use futures::StreamExt as _;
 use kinformer_core::{KeyRef, Object, PartId, ResourceVersion, Transform};
-use kinformer_processor::{Buffer, Event};
+use kinformer_processor::{Added, Buffer, Event, Updated};
 use kinformer_reflector::{
     ApiError, List, ListOptions, ListerWatcher, WatchEvent, WatchListMode, WatchListSupport, WatchOptions,
     WatchStream,
@@ -139,9 +139,11 @@ impl Running {
             let hear = move |event: &Event<Arc<Thing>>| {
                 let value = |thing: &Thing| format!("{} {}", thing.item.name, thing.item.value);
                 told.lock().push(match event {
-                    Event::Added { object, .. } => format!("add {}", value(object)),
-                    Event::Updated { old, new, .. } => format!("update {} {}", value(old), new.item.value),
-                    Event::Deleted { .. } => "delete".into(),
+                    Event::Added(Added { object, .. }) => format!("add {}", value(object)),
+                    Event::Updated(Updated { old, new, .. }) => {
+                        format!("update {} {}", value(old), new.item.value)
+                    }
+                    Event::Deleted(_) => "delete".into(),
                     _ => unreachable!("not known to this test"),
                 });
             };

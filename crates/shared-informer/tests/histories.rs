@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use futures::StreamExt as _;
 use kinformer_core::{Object as _, ObjectKey};
-use kinformer_processor::{Buffer, Event, Registration};
+use kinformer_processor::{Added, Buffer, Event, Registration, Updated};
 use kinformer_reflector::{ApiError, Status};
 use kinformer_shared_informer::{QueueKind, SharedIndexInformer};
 use kinformer_store::IndexFunction;
@@ -133,19 +133,19 @@ impl Knows {
             *newest = object.version;
         }
         match event {
-            Event::Added { object, .. } => {
+            Event::Added(Added { object, .. }) => {
                 if self.objects.insert(key.clone(), object.clone()).is_some() {
                     self.wrong.push(format!("{key} was added twice"));
                 }
             }
-            Event::Updated { old, new, .. } => {
+            Event::Updated(Updated { old, new, .. }) => {
                 let known = self.objects.insert(key.clone(), new.clone());
                 if known.as_ref() != Some(old) {
                     self.wrong.push(format!("{key} was {known:?} and not {old:?}"));
                 }
                 self.resyncs += usize::from(old.version == new.version);
             }
-            Event::Deleted { .. } => {
+            Event::Deleted(_) => {
                 if self.objects.remove(&key).is_none() {
                     self.wrong.push(format!("{key} was deleted and not known"));
                 }

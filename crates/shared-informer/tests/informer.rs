@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use common::{HOUR, Map, QUEUES, Running, Seen, server, stored};
 use kinformer_core::{KeyRef, PartId, Tombstone, Transform};
-use kinformer_processor::{Buffer, Event};
+use kinformer_processor::{Added, Buffer, Deleted, Event, Updated};
 use kinformer_reflector::{ApiError, Status};
 use kinformer_shared_informer::{
     Error, NotSynced, QueueKind, Reached, SharedIndexInformer, SharedIndexInformerBuilder, WaitEnd,
@@ -56,22 +56,24 @@ async fn whoever_hears_of_a_state_finds_it_or_a_later_one_in_store_and_index() {
                 let snapshot = reads.snapshot();
                 let found = snapshot.get(event.key());
                 let good = match event {
-                    Event::Deleted { tombstone, .. } => {
+                    Event::Deleted(Deleted { tombstone, .. }) => {
                         found.is_none_or(|now| now.version > tombstone.object().unwrap().version)
                     }
-                    Event::Added { object, .. } | Event::Updated { new: object, .. } => match found {
-                        // The index is of the same state as the object.
-                        Some(now) => {
-                            let value = now.value.to_string();
-                            let mut indexed = snapshot.by_index("value", &value).unwrap();
-                            now.version >= object.version && indexed.any(|other| Arc::ptr_eq(other, now))
+                    Event::Added(Added { object, .. }) | Event::Updated(Updated { new: object, .. }) => {
+                        match found {
+                            // The index is of the same state as the object.
+                            Some(now) => {
+                                let value = now.value.to_string();
+                                let mut indexed = snapshot.by_index("value", &value).unwrap();
+                                now.version >= object.version && indexed.any(|other| Arc::ptr_eq(other, now))
+                            }
+                            // Deleted since: then the store is at a later version.
+                            None => {
+                                snapshot.resource_versions().lowest().to_string().parse::<u64>().unwrap()
+                                    > object.version
+                            }
                         }
-                        // Deleted since: then the store is at a later version.
-                        None => {
-                            snapshot.resource_versions().lowest().to_string().parse::<u64>().unwrap()
-                                > object.version
-                        }
-                    },
+                    }
                     _ => unreachable!("not known to this test"),
                 };
                 if !good {
@@ -109,8 +111,12 @@ async fn the_states_of_an_object_are_a_subsequence_of_the_servers() {
             .handler()
             .inline()
             .for_each(move |event| {
-                let gone = matches!(event, Event::Deleted { tombstone: Tombstone::FinalState(_), .. });
-                if !matches!(event, Event::Deleted { tombstone: Tombstone::FinalStateUnknown { .. }, .. }) {
+                let gone =
+                    matches!(event, Event::Deleted(Deleted { tombstone: Tombstone::FinalState(_), .. }));
+                if !matches!(
+                    event,
+                    Event::Deleted(Deleted { tombstone: Tombstone::FinalStateUnknown { .. }, .. })
+                ) {
                     let object = event.object().unwrap();
                     heard.lock().push((object.version, object.value, gone));
                 }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use common::{HOUR, QUEUES};
 use kinformer_core::{Delta, KeyRef, Object, ObjectKey, Replacement, ResourceVersion, Tombstone};
 use kinformer_delta_fifo::{DeltaFifo, Fifo, Heap, RealFifo};
-use kinformer_processor::Event;
+use kinformer_processor::{Deleted, Event};
 use kinformer_shared_informer::{QueueKind, SharedIndexInformer};
 use kinformer_store::{Adds, IndexFunction, Indexer, MutationCache, MutationCacheOptions, NAMESPACE_INDEX};
 use kinformer_testing::FakeSource;
@@ -147,7 +147,7 @@ impl Informer {
         let handler = informer.handler().for_each(move |event: &Event<Arc<Thing>>| {
             send.send_modify(|known| {
                 let key = ObjectKey::try_from(event.key()).unwrap();
-                if let Event::Deleted { tombstone, .. } = event {
+                if let Event::Deleted(Deleted { tombstone, .. }) = event {
                     assert!(known.objects.remove(&key).is_some(), "{key:?} was not known");
                     if let Tombstone::FinalStateUnknown { key, .. } = tombstone {
                         known.missed.push(key.clone());

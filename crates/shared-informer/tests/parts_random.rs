@@ -12,7 +12,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use futures::StreamExt as _;
 use kinformer_core::{KeyRef, Object as _, PartId, Partition, ResourceVersion};
-use kinformer_processor::{Buffer, Event};
+use kinformer_processor::{Added, Buffer, Event, Updated};
 use kinformer_reflector::{
     ApiError, List, ListOptions, ListerWatcher, Status, WatchEvent, WatchOptions, WatchStream,
 };
@@ -212,7 +212,7 @@ impl Received {
                 self.faults.push(format!("{what}: {event:?}"));
             }
         };
-        if let Event::Added { object, .. } | Event::Updated { new: object, .. } = event {
+        if let Event::Added(Added { object, .. }) | Event::Updated(Updated { new: object, .. }) = event {
             let history = history.lock();
             let written = history.get(&key).and_then(|states| states.get(&object.version));
             check(written == Some(&Some(object.value)), "never written");
@@ -222,14 +222,14 @@ impl Received {
             *newest = object.version;
         }
         match event {
-            Event::Added { object, .. } => {
+            Event::Added(Added { object, .. }) => {
                 check(self.objects.insert(key, object.clone()).is_none(), "added twice");
             }
-            Event::Updated { old, new, .. } => {
+            Event::Updated(Updated { old, new, .. }) => {
                 check(old.version < new.version, "an update to nothing newer");
                 check(self.objects.insert(key, new.clone()).as_ref() == Some(old), "not the old state");
             }
-            Event::Deleted { .. } => check(self.objects.remove(&key).is_some(), "deleted what was not there"),
+            Event::Deleted(_) => check(self.objects.remove(&key).is_some(), "deleted what was not there"),
             _ => unreachable!("not known to this test"),
         }
     }

@@ -219,8 +219,8 @@ async fn an_informer_works_with_a_queue_of_the_users_own() {
     let mut kinds = Vec::new();
     while let Some(event) = events.next().await {
         kinds.push(match event {
-            Event::Added { .. } => 'a',
-            Event::Updated { .. } => 'u',
+            Event::Added(_) => 'a',
+            Event::Updated(_) => 'u',
             _ => 'd',
         });
         if event.key() == KeyRef::named("c") {

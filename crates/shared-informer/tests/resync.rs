@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use common::{QUEUES, Running, Seen};
-use kinformer_processor::{Buffer, Event, Registration};
+use kinformer_processor::{Added, Buffer, Event, Registration};
 use kinformer_reflector::ApiError;
 use kinformer_shared_informer::{QueueKind, SharedIndexInformer};
 use kinformer_testing::{FakeSource, Item};
@@ -42,7 +42,7 @@ fn every(informer: &SharedIndexInformer<Item>, period: Duration) -> (Seen, Regis
 fn slow(informer: &SharedIndexInformer<Item>, period: Duration, each: Duration) {
     let handler = informer.handler().resync(period).buffer(Buffer::BackPressure(1));
     let slow = move |event: Event<Arc<Item>>| async move {
-        if !matches!(event, Event::Added { in_initial_list: true, .. }) {
+        if !matches!(event, Event::Added(Added { in_initial_list: true, .. })) {
             sleep(each).await;
         }
     };

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use common::{HOUR, Map, QUEUES, Running, server, stored};
 use kinformer_core::{KeyRef, PartId};
-use kinformer_processor::Event;
+use kinformer_processor::{Added, Event, Updated};
 use kinformer_reflector::{ApiError, List, ReflectorState, StopReason, WatchListMode};
 use kinformer_shared_informer::{Phase, QueueKind, SharedIndexInformer};
 use kinformer_testing::{FakeSource, Item, ScriptedSource};
@@ -27,13 +27,13 @@ impl Heard {
         let apply = move |event: &Event<Arc<Item>>| {
             let key = event.key().to_string();
             map.send_modify(|map| match event {
-                Event::Added { object, .. } => {
+                Event::Added(Added { object, .. }) => {
                     assert!(map.insert(key, (**object).clone()).is_none(), "{event:?}");
                 }
-                Event::Updated { old, new, .. } => {
+                Event::Updated(Updated { old, new, .. }) => {
                     assert_eq!(map.insert(key, (**new).clone()).as_ref(), Some(&**old));
                 }
-                Event::Deleted { .. } => assert!(map.remove(&key).is_some(), "{event:?}"),
+                Event::Deleted(_) => assert!(map.remove(&key).is_some(), "{event:?}"),
                 _ => unreachable!("not known to this test"),
             });
         };

@@ -10,7 +10,7 @@ use e2e::{ControlPlane, Options, Proxy, programs};
 use futures::StreamExt;
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
 use k8s_openapi::api::core::v1::{Node, Pod, ServiceAccount};
-use kinformer::{Event, KubeObject, Object, ResourceVersion};
+use kinformer::{Added, Event, KubeObject, Object, ResourceVersion, Updated};
 use kube_client::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use kube_client::{Api, Client, ResourceExt};
 use parking_lot::Mutex;
@@ -251,16 +251,16 @@ impl<K: Kind> Told<K> {
             _ => false,
         };
         let expected = match event {
-            Event::Added { object, .. } => {
+            Event::Added(Added { object, .. }) => {
                 self.counts.added += 1;
                 self.objects.insert(key.clone(), object.clone()).is_none()
             }
-            Event::Updated { old, new, .. } => {
+            Event::Updated(Updated { old, new, .. }) => {
                 self.counts.updated += 1;
                 let before = self.objects.insert(key.clone(), new.clone());
                 before.is_some_and(|before| Arc::ptr_eq(&before, old)) && version != known
             }
-            Event::Deleted { .. } => {
+            Event::Deleted(_) => {
                 self.counts.deleted += 1;
                 self.objects.remove(&key).is_some()
             }
@@ -268,9 +268,9 @@ impl<K: Kind> Told<K> {
         };
         if backwards || !expected {
             let event = match event {
-                Event::Added { .. } => "added",
-                Event::Updated { .. } => "updated",
-                Event::Deleted { .. } => "deleted",
+                Event::Added(_) => "added",
+                Event::Updated(_) => "updated",
+                Event::Deleted(_) => "deleted",
                 _ => unreachable!("not known to this test"),
             };
             self.wrong.push(format!("{event} {key} at {version:?}, known at {known:?}"));
@@ -361,7 +361,10 @@ async fn kubelets(client: Client, informer: Informer<Pod>) {
     }}));
     let mut events = informer.stream();
     while let Some(event) = events.next().await {
-        let (Event::Added { object: pod, .. } | Event::Updated { new: pod, .. }) = event else { continue };
+        let (Event::Added(Added { object: pod, .. }) | Event::Updated(Updated { new: pod, .. })) = event
+        else {
+            continue;
+        };
         if node_of(&pod).is_none() {
             continue;
         }

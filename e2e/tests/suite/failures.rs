@@ -9,8 +9,8 @@ use std::time::Duration;
 use e2e::{ControlPlane, Options, Proxy};
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
 use kinformer::{
-    Backoff, Event, Recovery, ReflectorOptions, ReflectorState, SharedInformerFactory, Statistics, Tombstone,
-    WatchListMode,
+    Backoff, Deleted, Event, Recovery, ReflectorOptions, ReflectorState, SharedInformerFactory, Statistics,
+    Tombstone, Updated, WatchListMode,
 };
 use kube_client::api::{Api, DeleteParams, Patch, PatchParams, PostParams};
 use kube_client::{Client, Config};
@@ -287,11 +287,14 @@ async fn found_out(scene: &mut Scene, proxy: &mut Proxy) -> Statistics {
     let unseen = |event: &KubeEvent<ConfigMap>| {
         matches!(
             event,
-            Event::Deleted { tombstone: Tombstone::FinalStateUnknown { last_known: Some(_), .. }, .. }
+            Event::Deleted(Deleted {
+                tombstone: Tombstone::FinalStateUnknown { last_known: Some(_), .. },
+                ..
+            })
         )
     };
     assert!(told.iter().any(unseen), "{told:#?}");
-    let another = |event: &KubeEvent<ConfigMap>| matches!(event, Event::Updated { old, new, .. } if old.metadata.uid != new.metadata.uid);
+    let another = |event: &KubeEvent<ConfigMap>| matches!(event, Event::Updated(Updated { old, new, .. }) if old.metadata.uid != new.metadata.uid);
     assert!(told.iter().any(another), "{told:#?}");
     statistics
 }

@@ -8,7 +8,7 @@ use e2e::{ControlPlane, Options};
 use futures::stream::{self, StreamExt, TryStreamExt};
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Pod};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-use kinformer::{Event, ResourceVersion, Statistics, Tombstone, WatchListMode};
+use kinformer::{Added, Deleted, Event, ResourceVersion, Statistics, Tombstone, Updated, WatchListMode};
 use kube_client::Client;
 use kube_client::api::{Api, DeleteParams, DynamicObject, Patch, PatchParams, PostParams};
 use kube_core::gvk::GroupVersionResource;
@@ -161,11 +161,11 @@ async fn every_kind(options: Options, lists: WatchListMode) -> Vec<(u64, u64)> {
     let sizes: Vec<_> = told
         .iter()
         .map(|event| match event {
-            Event::Added { object, .. } => format!("added {}", object.data["spec"]["size"]),
-            Event::Updated { old, new, .. } => {
+            Event::Added(Added { object, .. }) => format!("added {}", object.data["spec"]["size"]),
+            Event::Updated(Updated { old, new, .. }) => {
                 format!("updated {} {}", old.data["spec"]["size"], new.data["spec"]["size"])
             }
-            Event::Deleted { tombstone, .. } => {
+            Event::Deleted(Deleted { tombstone, .. }) => {
                 format!("deleted {}", tombstone.object().unwrap().data["spec"]["size"])
             }
             _ => unreachable!("not known to this test"),
@@ -231,14 +231,14 @@ async fn one_namespace() {
 /// An event in short: what it is, the old and the new value.
 fn in_short<K>(event: &KubeEvent<K>, value: impl Fn(&K) -> String) -> String {
     match event {
-        Event::Added { object, in_initial_list, .. } => {
+        Event::Added(Added { object, in_initial_list, .. }) => {
             format!("added {}{}", value(object), if *in_initial_list { " initially" } else { "" })
         }
-        Event::Updated { old, new, .. } => format!("updated {} to {}", value(old), value(new)),
-        Event::Deleted { tombstone: Tombstone::FinalState(object), .. } => {
+        Event::Updated(Updated { old, new, .. }) => format!("updated {} to {}", value(old), value(new)),
+        Event::Deleted(Deleted { tombstone: Tombstone::FinalState(object), .. }) => {
             format!("deleted {}", value(object))
         }
-        Event::Deleted { .. } => "deleted unseen".into(),
+        Event::Deleted(_) => "deleted unseen".into(),
         _ => unreachable!("not known to this test"),
     }
 }

@@ -9,7 +9,7 @@ use futures::stream::{BoxStream, StreamExt};
 use http::header::CONTENT_TYPE;
 use http::{Request, Response, Uri};
 use kinformer::{
-    Encoding, Event, KeyRef, KubeObject, Object, Packed, Phase, ReflectorHandle, ReflectorOptions,
+    Encoding, Event, KeyRef, KubeObject, Object, Packed, PackedRef, Phase, ReflectorHandle, ReflectorOptions,
     ResourceVersion, SharedInformerFactory, SharedInformerFactoryBuilder, Statistics,
 };
 use kube_client::Client;
@@ -116,7 +116,7 @@ impl<K: Kind> Informer<K> {
     pub(crate) fn tell(&self, mut hear: impl FnMut(KubeEvent<K>) + Send + 'static) {
         let mut reader = Reader::default();
         let handler = self.0.handler().named("witness");
-        handler.for_each(move |event| hear(reader.read(event))).unwrap();
+        handler.for_each(move |event| hear(reader.read(event.map(PackedRef::to_owned)))).unwrap();
     }
 
     pub(crate) fn stream(&self) -> BoxStream<'static, KubeEvent<K>> {

@@ -7,7 +7,9 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use kinformer::{Event, Failure, KubeObject, Object, Recovery, ResourceVersion, Tombstone};
+use kinformer::{
+    Added, Deleted, Event, Failure, KubeObject, Object, Recovery, ResourceVersion, Tombstone, Updated,
+};
 use kube_client::Client;
 use kube_core::{DynamicObject, ObjectList};
 use parking_lot::Mutex;
@@ -99,7 +101,8 @@ impl<K: Kind> Witness<K> {
 
     /// How many objects the first list brought.
     pub(crate) fn initial(&self) -> usize {
-        let initial = |event: &&KubeEvent<K>| matches!(event, Event::Added { in_initial_list: true, .. });
+        let initial =
+            |event: &&KubeEvent<K>| matches!(event, Event::Added(Added { in_initial_list: true, .. }));
         self.events.lock().iter().filter(initial).count()
     }
 
@@ -117,19 +120,19 @@ impl<K: Kind> Witness<K> {
             };
             let told = present.get(&key).cloned();
             let version = match event {
-                Event::Added { object, .. } => {
+                Event::Added(Added { object, .. }) => {
                     told.is_some().then(|| wrong("an addition of what was there"));
                     object.resource_version()
                 }
-                Event::Updated { old, new, .. } => {
+                Event::Updated(Updated { old, new, .. }) => {
                     (told != Some(old.resource_version())).then(|| wrong("an update of another state"));
                     new.resource_version()
                 }
-                Event::Deleted { tombstone: Tombstone::FinalState(object), .. } => {
+                Event::Deleted(Deleted { tombstone: Tombstone::FinalState(object), .. }) => {
                     told.is_none().then(|| wrong("a deletion of what was not there"));
                     object.resource_version()
                 }
-                Event::Deleted { tombstone, .. } => {
+                Event::Deleted(Deleted { tombstone, .. }) => {
                     let last_known = tombstone.object().map(|object| object.resource_version());
                     (told.is_none() || last_known != told).then(|| wrong("a deletion of another state"));
                     newest.remove(&key);
@@ -145,8 +148,8 @@ impl<K: Kind> Witness<K> {
             }
             newest.insert(key.clone(), version.clone());
             match event {
-                Event::Deleted { .. } => present.remove(&key),
-                Event::Added { .. } | Event::Updated { .. } => present.insert(key, version),
+                Event::Deleted(_) => present.remove(&key),
+                Event::Added(_) | Event::Updated(_) => present.insert(key, version),
                 _ => unreachable!("not known to this test"),
             };
         }
@@ -157,16 +160,16 @@ impl<K: Kind> Witness<K> {
 /// What an event says without its objects.
 fn short<T: Object>(event: &Event<Arc<T>>) -> String {
     match event {
-        Event::Added { object, in_initial_list, .. } => {
+        Event::Added(Added { object, in_initial_list, .. }) => {
             format!("added {}, in initial list: {in_initial_list}", object.resource_version())
         }
-        Event::Updated { old, new, .. } => {
+        Event::Updated(Updated { old, new, .. }) => {
             format!("updated {} -> {}", old.resource_version(), new.resource_version())
         }
-        Event::Deleted { tombstone: Tombstone::FinalState(object), .. } => {
+        Event::Deleted(Deleted { tombstone: Tombstone::FinalState(object), .. }) => {
             format!("deleted {}", object.resource_version())
         }
-        Event::Deleted { .. } => "deleted, final state unknown".into(),
+        Event::Deleted(_) => "deleted, final state unknown".into(),
         _ => unreachable!("not known to this test"),
     }
 }

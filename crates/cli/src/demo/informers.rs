@@ -8,7 +8,7 @@ use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{Node, Pod};
 use kinformer::{
     Added, Buffer, Event, EventHandlerFuncs, Informer, InformerError, Packed, PackedRef, Registration,
-    SharedInformerFactory, Tombstone,
+    SharedInformerFactory,
 };
 use kinformer_apiserver::ApiServer;
 use kinformer_core::internal::with_causes;
@@ -179,10 +179,10 @@ fn tell<K: Told>(
     let colours = screen.has_colours();
     let handler = move |event: Event<Packed<K>>| {
         let counter = match &event {
-            Event::Added { in_initial_list: true, .. } => None,
-            Event::Added { .. } => Some(&told.adds),
-            Event::Updated { .. } => Some(&told.updates),
-            Event::Deleted { .. } => Some(&told.deletes),
+            Event::Added(Added { in_initial_list: true, .. }) => None,
+            Event::Added(_) => Some(&told.adds),
+            Event::Updated(_) => Some(&told.updates),
+            Event::Deleted(_) => Some(&told.deletes),
             _ => None,
         };
         if let Some(counter) = counter {
@@ -208,11 +208,11 @@ fn tell<K: Told>(
 fn watch(informer: &Informer<Pod>, trouble: &Arc<Trouble>) -> Result<Registration, Error> {
     let (one_more, one_less) = (trouble.clone(), trouble.clone());
     let handler = EventHandlerFuncs::new()
-        .on_add(move |_: Added<&Packed<Pod>>| {
+        .on_add(move |_: &Added<Packed<Pod>>| {
             one_more.now.fetch_add(1, Ordering::Relaxed);
             one_more.ever.fetch_add(1, Ordering::Relaxed);
         })
-        .on_delete(move |_: &Tombstone<Packed<Pod>>| {
+        .on_delete(move |_| {
             one_less.now.fetch_sub(1, Ordering::Relaxed);
         });
     let builder = informer.handler().named("watchman").buffer(Buffer::Coalesced);

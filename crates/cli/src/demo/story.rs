@@ -5,7 +5,7 @@ use std::fmt;
 use anstyle::{AnsiColor, Style};
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{Node, Pod};
-use kinformer::{Event, Packed};
+use kinformer::{Added, Deleted, Event, Packed, Updated};
 use serde::de::DeserializeOwned;
 
 use crate::text::Line;
@@ -45,10 +45,14 @@ pub(crate) fn line<T: Told>(event: &Event<Packed<T>>) -> Option<Story> {
         Err(error) => error.to_string(),
     };
     let (verb, what) = match event {
-        Event::Added { in_initial_list: true, .. } => return None,
-        Event::Added { object, .. } => (Verb::Add, state(object)),
-        Event::Updated { old, new, .. } => (Verb::Update, new.decode().ok()?.change(&*old.decode().ok()?)?),
-        Event::Deleted { tombstone, .. } => (Verb::Delete, tombstone.object().map(state).unwrap_or_default()),
+        Event::Added(Added { in_initial_list: true, .. }) => return None,
+        Event::Added(Added { object, .. }) => (Verb::Add, state(object)),
+        Event::Updated(Updated { old, new, .. }) => {
+            (Verb::Update, new.decode().ok()?.change(&*old.decode().ok()?)?)
+        }
+        Event::Deleted(Deleted { tombstone, .. }) => {
+            (Verb::Delete, tombstone.object().map(state).unwrap_or_default())
+        }
         _ => return None,
     };
     Some(Story { verb, kind: T::KIND, key: event.key().to_string(), what })

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{Node, Pod};
 use kinformer::generic::Snapshot;
-use kinformer::{Event, KeyRef, KubeObject, Object};
+use kinformer::{Added, Deleted, Event, KeyRef, KubeObject, Object, Updated};
 use serde_json::{Value, json};
 
 use crate::resources::{Resources, allocatable, requests};
@@ -60,23 +60,25 @@ impl Cache {
     }
 
     pub(crate) fn hear_pod(&mut self, event: &Event<Arc<KubeObject<Pod>>>) {
-        if let Event::Updated { old, new, .. } = event
+        if let Event::Updated(Updated { old, new, .. }) = event
             && old.uid() != new.uid()
         {
             self.remove(old);
         }
         match event {
-            Event::Added { object: pod, .. } | Event::Updated { new: pod, .. } => match node_of(pod) {
-                // Confirms what was assumed, or corrects it: the cluster is right.
-                Some(node) => {
-                    self.remove(pod);
-                    self.place(pod, node, false);
+            Event::Added(Added { object: pod, .. }) | Event::Updated(Updated { new: pod, .. }) => {
+                match node_of(pod) {
+                    // Confirms what was assumed, or corrects it: the cluster is right.
+                    Some(node) => {
+                        self.remove(pod);
+                        self.place(pod, node, false);
+                    }
+                    // It still waits as far as this event goes, so what we have assumed about it stands.
+                    None if self.is_assumed(pod) && !is_finished(pod) => {}
+                    None => self.remove(pod),
                 }
-                // It still waits as far as this event goes, so what we have assumed about it stands.
-                None if self.is_assumed(pod) && !is_finished(pod) => {}
-                None => self.remove(pod),
-            },
-            Event::Deleted { tombstone, .. } => {
+            }
+            Event::Deleted(Deleted { tombstone, .. }) => {
                 self.missed += usize::from(tombstone.is_final_state_unknown());
                 // Even if it was on no node by its last known state: that it was bound may have been missed too.
                 if let Some(pod) = tombstone.object() {
@@ -90,12 +92,12 @@ impl Cache {
     pub(crate) fn hear_node(&mut self, event: &Event<Arc<KubeObject<Node>>>) {
         let name = event.key().to_string();
         match event {
-            Event::Added { object: node, .. } | Event::Updated { new: node, .. } => {
+            Event::Added(Added { object: node, .. }) | Event::Updated(Updated { new: node, .. }) => {
                 let info = self.nodes.entry(name).or_default();
                 info.allocatable = allocatable(node);
                 info.node = Some(node.clone());
             }
-            Event::Deleted { .. } => {
+            Event::Deleted(_) => {
                 if let Some(info) = self.nodes.get_mut(&name) {
                     *info = NodeInfo { requested: info.requested, ..NodeInfo::default() };
                 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Pod;
-use kinformer::{Event, Object, SharedIndexInformer, SharedIndexInformerBuilder};
+use kinformer::{Added, Event, Object, SharedIndexInformer, SharedIndexInformerBuilder, Updated};
 use kinformer_kube::KubeListerWatcher;
 use kinformer_reflector::ListerWatcher;
 use kinformer_testing::reentrant;
@@ -100,9 +100,9 @@ fn described<K: Object>(event: &Event<Arc<K>>) -> String {
     let name = event.key().name().to_owned();
     let is = |object: &K| format!("{name}@{}={}", object.resource_version(), value(object));
     match event {
-        Event::Added { object, .. } => format!("add {}", is(object)),
-        Event::Updated { new, .. } => format!("update {}", is(new)),
-        Event::Deleted { .. } => format!("delete {name}"),
+        Event::Added(Added { object, .. }) => format!("add {}", is(object)),
+        Event::Updated(Updated { new, .. }) => format!("update {}", is(new)),
+        Event::Deleted(_) => format!("delete {name}"),
         _ => unreachable!("not known to this test"),
     }
 }

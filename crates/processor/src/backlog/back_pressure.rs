@@ -6,8 +6,9 @@ use std::task::{Context, Poll};
 use kinformer_core::Object;
 use tokio::sync::Notify;
 
-use super::{Backlog, Next, Opened, Parts, Undelivered};
+use super::{Backlog, Opened, Parts};
 use crate::log_reader::{LogReader, Unread};
+use crate::undelivered::{Next, Undelivered};
 
 pub(super) fn open<T: Object>(parts: Parts<T>, bound: usize) -> Opened<T> {
     let Parts { reader, space, .. } = parts;

@@ -12,10 +12,11 @@ use kinformer_core::internal::{ask, contain};
 use kinformer_core::{Object, ObjectKey, Tombstone};
 use parking_lot::Mutex;
 
-use super::{Backlog, Next, Opened, Parts, Undelivered};
-use crate::event::{Event, Given, Notification, drop_contained};
-use crate::listener::Moment;
+use super::{Backlog, Opened, Parts};
+use crate::clock::Moment;
+use crate::event::{Added, Deleted, Event, LastEvent, LoggedEvent, Updated, drop_object};
 use crate::log_reader::Unread;
+use crate::undelivered::{Next, Undelivered};
 
 /// How many events are read before other tasks may use the thread.
 const AT_ONCE: usize = 128;
@@ -37,13 +38,13 @@ pub(super) fn open<T: Object>(parts: Parts<T>) -> Opened<T> {
         unread: parts.reader.unread().clone(),
         name: parts.name.clone(),
     });
-    let backlog = Coalesced { newest: newest.clone(), given: Given::none() };
+    let backlog = Coalesced { newest: newest.clone(), last: LastEvent::none() };
     Opened { backlog: Box::new(backlog), task: Some(Box::pin(async move { newest.read_log(parts).await })) }
 }
 
 struct Coalesced<T> {
     newest: Arc<Newest<T>>,
-    given: Given<T>,
+    last: LastEvent<T>,
 }
 
 /// At most one entry for each key, in the order in which the keys began to wait.
@@ -101,18 +102,18 @@ enum State<T> {
 impl<T> State<T> {
     fn of(event: &Event<Arc<T>>) -> Self {
         match event {
-            Event::Added { object, in_initial_list, .. } => {
-                Self::Present { object: object.clone(), in_initial_list: *in_initial_list }
+            Event::Added(added) => {
+                Self::Present { object: added.object.clone(), in_initial_list: added.in_initial_list }
             }
-            Event::Updated { new, .. } => Self::Present { object: new.clone(), in_initial_list: false },
-            Event::Deleted { tombstone, .. } => Self::Gone(tombstone.clone()),
+            Event::Updated(updated) => Self::Present { object: updated.new.clone(), in_initial_list: false },
+            Event::Deleted(deleted) => Self::Gone(deleted.tombstone.clone()),
         }
     }
 
     fn drop_contained(self) {
         match self {
-            Self::Present { object, .. } => drop_contained(object),
-            Self::Gone(tombstone) => tombstone.into_object().into_iter().for_each(drop_contained),
+            Self::Present { object, .. } => drop_object(object),
+            Self::Gone(tombstone) => tombstone.into_object().into_iter().for_each(drop_object),
         }
     }
 }
@@ -121,27 +122,31 @@ impl<T> Entry<T> {
     fn drop_contained(self) {
         self.newest.drop_contained();
         if let Delivered::State(Some(object)) = self.delivered {
-            drop_contained(object);
+            drop_object(object);
         }
     }
 
-    fn into_notification(self) -> Notification<T> {
+    fn into_event(self) -> LoggedEvent<T> {
         let Self { delivered, newest, revision, .. } = self;
-        let (event, old) = match (delivered, newest) {
+        let (event, before_deletion) = match (delivered, newest) {
             (Delivered::State(Some(old)), State::Present { object: new, .. }) => {
-                (Event::Updated { old, new, revision }, None)
+                (Event::Updated(Updated { old, new, revision }), None)
             }
             (Delivered::State(None), State::Present { object, .. }) => {
-                (Event::Added { object, in_initial_list: false, revision }, None)
+                (Event::Added(Added { object, in_initial_list: false, revision }), None)
             }
             (Delivered::Nothing, State::Present { object, in_initial_list }) => {
-                (Event::Added { object, in_initial_list, revision }, None)
+                (Event::Added(Added { object, in_initial_list, revision }), None)
             }
-            (Delivered::State(old), State::Gone(tombstone)) => (Event::Deleted { tombstone, revision }, old),
+            (Delivered::State(old), State::Gone(tombstone)) => {
+                (Event::Deleted(Deleted { tombstone, revision }), old)
+            }
             // Not kept: see `fold`.
-            (Delivered::Nothing, State::Gone(tombstone)) => (Event::Deleted { tombstone, revision }, None),
+            (Delivered::Nothing, State::Gone(tombstone)) => {
+                (Event::Deleted(Deleted { tombstone, revision }), None)
+            }
         };
-        Notification { event, old }
+        LoggedEvent { event, before_deletion }
     }
 }
 
@@ -164,8 +169,8 @@ impl<T: Object> Newest<T> {
                         self.end_initial_list();
                         true
                     }
-                    Next::Event(notification, published) => {
-                        self.fold(notification, published);
+                    Next::Event(logged, published) => {
+                        self.fold(logged, published);
                         true
                     }
                 });
@@ -205,13 +210,13 @@ impl<T: Object> Newest<T> {
         pending.initial_end = Some(end);
     }
 
-    fn fold(&self, notification: &Notification<T>, since: Moment) {
-        let Ok(Ok(key)) = ask(|| ObjectKey::try_from(notification.event.key())) else {
+    fn fold(&self, logged: &LoggedEvent<T>, since: Moment) {
+        let Ok(Ok(key)) = ask(|| ObjectKey::try_from(logged.event.key())) else {
             tracing::error!(handler = %self.name, "event without a valid key left out");
             return;
         };
-        let newest = State::of(&notification.event);
-        let revision = notification.event.revision();
+        let newest = State::of(&logged.event);
+        let revision = logged.event.revision();
         let mut guard = self.pending.lock();
         let pending = &mut *guard;
         if pending.released {
@@ -239,9 +244,9 @@ impl<T: Object> Newest<T> {
                 }
             }
             None => {
-                let delivered = match &notification.event {
-                    Event::Added { .. } => Delivered::Nothing,
-                    _ => Delivered::State(notification.before().cloned()),
+                let delivered = match &logged.event {
+                    Event::Added(_) => Delivered::Nothing,
+                    _ => Delivered::State(logged.before().cloned()),
                 };
                 let place = pending.next;
                 pending.next += 1;
@@ -281,19 +286,19 @@ impl<T: Object> Newest<T> {
 
 impl<T: Object> Backlog<T> for Coalesced<T> {
     fn next(&mut self) -> Next<'_, T> {
-        self.given.clear();
+        self.last.clear();
         match self.newest.pop() {
             None => Next::Empty,
             Some(Popped::InitialEnd) => Next::Synced,
             Some(Popped::Entry(entry)) => {
                 let since = entry.since;
-                Next::Event(self.given.set(entry.into_notification()), since)
+                Next::Event(self.last.set(entry.into_event()), since)
             }
         }
     }
 
     fn rest(&mut self) {
-        self.given.clear();
+        self.last.clear();
     }
 
     fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<()> {

@@ -5,8 +5,9 @@ use std::task::{Context, Poll};
 
 use kinformer_core::Object;
 
-use super::{Backlog, Next, Opened, Parts, Undelivered};
+use super::{Backlog, Opened, Parts};
 use crate::log_reader::LogReader;
+use crate::undelivered::{Next, Undelivered};
 
 pub(super) fn open<T: Object>(parts: Parts<T>) -> Opened<T> {
     Opened { backlog: Box::new(parts.reader), task: None }

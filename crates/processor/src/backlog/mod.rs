@@ -11,9 +11,9 @@ use kinformer_core::Object;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
-use crate::event::Notification;
-use crate::listener::{Moment, Task};
+use crate::listener::Task;
 use crate::log_reader::LogReader;
+use crate::undelivered::{Next, Undelivered};
 
 /// What happens to the undelivered events of a handler.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -64,7 +64,7 @@ pub(crate) trait Backlog<T>: Send {
     /// The next event. The one before has been processed, and is dropped.
     fn next(&mut self) -> Next<'_, T>;
 
-    /// Drops the event that was given out last. To be called wherever the next one may be long in coming, since a
+    /// Drops the event that was returned last. To be called wherever the next one may be long in coming, since a
     /// [release](Undelivered::release) cannot reach that event.
     fn rest(&mut self);
 
@@ -77,29 +77,4 @@ pub(crate) trait Backlog<T>: Send {
 
     /// The half that is shared.
     fn undelivered(&self) -> Arc<dyn Undelivered>;
-}
-
-/// An answer of [`Backlog::next`].
-pub(crate) enum Next<'a, T> {
-    /// No event waits.
-    Empty,
-    /// The whole initial list has been processed. Returned once.
-    Synced,
-    /// An event, and when it was published.
-    Event(&'a Notification<T>, Moment),
-}
-
-/// The undelivered events of one handler, as others see them.
-pub(crate) trait Undelivered: Send + Sync {
-    /// How many there are.
-    fn depth(&self) -> usize;
-
-    /// How many more events may be published before this handler makes the publisher wait; `None` if it never does.
-    /// Whether it does must not change.
-    fn room(&self) -> Option<usize> {
-        None
-    }
-
-    /// Drops them, and keeps none from now on.
-    fn release(&self);
 }

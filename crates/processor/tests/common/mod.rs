@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use kinformer_core::{Change, KeyRef, Object, ResourceVersion, Tombstone};
-use kinformer_processor::{Error, Event, SharedProcessor};
+use kinformer_processor::{Added, Deleted, Error, Event, SharedProcessor, Updated};
 use kinformer_testing::reentrant;
 use tokio::sync::{Notify, watch};
 use tokio::task::JoinHandle;
@@ -58,14 +58,14 @@ pub fn deleted(name: &str, version: u64) -> Change<Pod> {
 /// An event in words: `+a1`, `+a1!` (initial list), `a1>2`, `-a2`, `-a2?` (final state unknown).
 pub fn words(event: &Event<Arc<Pod>>) -> String {
     match event {
-        Event::Added { object, in_initial_list, .. } => {
+        Event::Added(Added { object, in_initial_list, .. }) => {
             format!("+{}{}{}", object.name, object.version, if *in_initial_list { "!" } else { "" })
         }
-        Event::Updated { old, new, .. } => format!("{}{}>{}", new.name, old.version, new.version),
-        Event::Deleted { tombstone: Tombstone::FinalState(object), .. } => {
+        Event::Updated(Updated { old, new, .. }) => format!("{}{}>{}", new.name, old.version, new.version),
+        Event::Deleted(Deleted { tombstone: Tombstone::FinalState(object), .. }) => {
             format!("-{}{}", object.name, object.version)
         }
-        Event::Deleted { tombstone: Tombstone::FinalStateUnknown { key, last_known }, .. } => {
+        Event::Deleted(Deleted { tombstone: Tombstone::FinalStateUnknown { key, last_known }, .. }) => {
             format!("-{key}{}?", last_known.as_ref().map_or(0, |pod| pod.version))
         }
         _ => unreachable!("not known to this test"),

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use kinformer_core::{Object, Tombstone};
-use kinformer_processor::Event;
+use kinformer_processor::{Added, Deleted, Event, Updated};
 use kinformer_shared_informer::{Error, QueueKind, SharedIndexInformer};
 use kinformer_testing::{FakeSource, Item, reentrant};
 use tokio::sync::watch;
@@ -43,17 +43,17 @@ impl View {
             *newest = object.version;
         }
         let text = match event {
-            Event::Added { object, in_initial_list, .. } => {
+            Event::Added(Added { object, in_initial_list, .. }) => {
                 check(!self.map.contains_key(&key), "added twice");
                 self.map.insert(key.clone(), (**object).clone());
                 format!("add {key} {}{}", object.value, if *in_initial_list { " initial" } else { "" })
             }
-            Event::Updated { old, new, .. } => {
+            Event::Updated(Updated { old, new, .. }) => {
                 check(self.map.get(&key) == Some(&**old), "old is not what was seen before");
                 self.map.insert(key.clone(), (**new).clone());
                 format!("update {key} {} {}", old.value, new.value)
             }
-            Event::Deleted { tombstone, .. } => {
+            Event::Deleted(Deleted { tombstone, .. }) => {
                 check(self.map.remove(&key).is_some(), "deleted what was not there");
                 let unknown = matches!(tombstone, Tombstone::FinalStateUnknown { .. });
                 format!("delete {key}{}", if unknown { " unknown" } else { "" })

@@ -1,0 +1,218 @@
+//! The log and the handlers of one processor: publishing, and joining.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use futures::future::{Either, select};
+use kinformer_core::{Change, Object};
+use smallvec::SmallVec;
+use tokio_util::sync::CancellationToken;
+
+use crate::backlog::{self, Buffer, Opened, Parts};
+use crate::clock::Moment;
+use crate::contained::drop_handler;
+use crate::delivery::{Delivery, Filter};
+use crate::error::Error;
+use crate::event::LoggedEvent;
+use crate::listener::{Listener, NewListener, Task};
+use crate::listeners::Listeners;
+use crate::log::Log;
+use crate::log_reader::{Batch, InitialState, LogReader, Start};
+use crate::members::Phase;
+use crate::registration::Registration;
+use crate::resync::DueHandlers;
+
+/// How many events are published at once while handlers may make the publisher wait.
+const SENT_AT_ONCE: usize = 64;
+
+/// Reads the initial list of a handler.
+pub(crate) type ReadState<T> = dyn Fn() -> InitialState<T> + Send + Sync;
+
+/// What the clones of a processor share.
+pub(crate) struct Publisher<T> {
+    log: Arc<Log<Batch<T>>>,
+    /// How many events have been published. Written under the log's lock.
+    published: Arc<AtomicU64>,
+    /// Whether the end of the initial list has been published. Written under the log's lock.
+    synced: AtomicBool,
+    initial_state: Option<Box<ReadState<T>>>,
+    listeners: Arc<Listeners>,
+}
+
+/// The settings of a handler to be added.
+pub(crate) struct NewHandler<T> {
+    pub(crate) name: Arc<str>,
+    pub(crate) resync: Option<Duration>,
+    pub(crate) buffer: Buffer,
+    pub(crate) filter: Option<Filter<T>>,
+}
+
+impl<T> Publisher<T> {
+    pub(crate) fn listeners(&self) -> &Arc<Listeners> {
+        &self.listeners
+    }
+}
+
+impl<T: Object> Publisher<T> {
+    pub(crate) fn new(
+        name: Arc<str>,
+        initial_state: Option<Box<ReadState<T>>>,
+        resync: Duration,
+        grace: Duration,
+    ) -> Self {
+        let (log, published) = (Log::new(), Arc::<AtomicU64>::default());
+        let listeners = Listeners::new(name, resync, grace, log.bell().clone(), published.clone());
+        Self {
+            log: Arc::new(log),
+            published,
+            synced: AtomicBool::new(false),
+            initial_state,
+            listeners: Arc::new(listeners),
+        }
+    }
+
+    pub(crate) fn has_synced(&self) -> bool {
+        self.synced.load(Ordering::Acquire)
+    }
+
+    /// See [`SharedProcessor::publish_synced`](crate::SharedProcessor::publish_synced).
+    pub(crate) fn publish_synced(&self) {
+        if !self.has_synced() {
+            self.publish_batch(0, None, true, SmallVec::new());
+        }
+    }
+
+    /// See [`SharedProcessor::expect_initial_list`](crate::SharedProcessor::expect_initial_list).
+    pub(crate) fn expect_initial_list(&self) {
+        let _ = self.log.cursor(|| self.synced.store(false, Ordering::Release));
+    }
+
+    /// How many events may be published before some handler makes the publisher wait, if any does.
+    pub(crate) fn room(&self) -> Option<usize> {
+        self.listeners.limits.room()
+    }
+
+    /// Publishes changes, those of one revision at once.
+    pub(crate) fn publish(&self, due: Option<&DueHandlers>, changes: impl IntoIterator<Item = Change<T>>) {
+        let changes = changes.into_iter();
+        let mut batch = SmallVec::with_capacity(changes.size_hint().0);
+        let mut revision = 0;
+        for change in changes {
+            if change.revision != revision && !batch.is_empty() {
+                self.publish_batch(revision, due, false, std::mem::take(&mut batch));
+            }
+            revision = change.revision;
+            batch.extend(LoggedEvent::of(change));
+        }
+        if !batch.is_empty() {
+            self.publish_batch(revision, due, false, batch);
+        }
+    }
+
+    fn publish_batch(
+        &self,
+        revision: u64,
+        due: Option<&DueHandlers>,
+        synced: bool,
+        events: SmallVec<[LoggedEvent<T>; 1]>,
+    ) {
+        let due = due.map(DueHandlers::share);
+        let published = Moment::now(self.listeners.epoch);
+        self.log.publish(|| {
+            let first = self.published.load(Ordering::Relaxed);
+            self.published.store(first + events.len() as u64, Ordering::Release);
+            if synced {
+                self.synced.store(true, Ordering::Release);
+            }
+            Batch { first, revision, events, due, synced, published }
+        });
+    }
+
+    /// As [`Self::publish`], but waits while handlers make the publisher wait.
+    pub(crate) async fn send(&self, due: Option<DueHandlers>, changes: impl IntoIterator<Item = Change<T>>) {
+        if self.room().is_none() {
+            return self.publish(due.as_ref(), changes);
+        }
+        let mut rest = changes.into_iter().collect::<Vec<_>>().into_iter();
+        while rest.len() > 0 {
+            match self.room() {
+                None => return self.publish(due.as_ref(), rest),
+                Some(0) => self.listeners.limits.ready().await,
+                Some(room) => self.publish(due.as_ref(), rest.by_ref().take(room.min(SENT_AT_ONCE))),
+            }
+        }
+    }
+
+    /// Adds a handler, which `task` makes of its events.
+    pub(crate) fn join(
+        &self,
+        handler: NewHandler<T>,
+        task: impl FnOnce(Delivery<T>) -> Option<Task>,
+    ) -> Result<Registration, Error> {
+        let NewHandler { name, resync, buffer, filter } = handler;
+        let listeners = &self.listeners;
+        if listeners.phase() == Phase::Stopped {
+            drop_handler(&name, task);
+            drop_handler(&name, filter);
+            return Err(listeners.stopped_error());
+        }
+        // The cursor first, and the state after it: what is published in between is in both, and is delivered once, since
+        // its revision says that the state includes it.
+        let (cursor, (read, synced)) =
+            self.log.cursor(|| (self.published.load(Ordering::Acquire), self.synced.load(Ordering::Acquire)));
+        let initial = self.initial_state.as_ref().map(|read| read());
+        let (id, period) = listeners.enter(resync);
+        period.log(&name);
+        let stop = CancellationToken::new();
+        let Opened { backlog, task: beside } = backlog::open(
+            buffer,
+            Parts {
+                reader: LogReader::new(Start {
+                    handler: id,
+                    cursor,
+                    initial,
+                    synced,
+                    read,
+                    published: self.published.clone(),
+                    now: Moment::now(listeners.epoch),
+                }),
+                name: name.clone(),
+                stop: stop.clone(),
+                space: listeners.limits.space().clone(),
+            },
+        );
+        let listener = Arc::new(Listener::new(NewListener {
+            id,
+            name,
+            resync_period: period.get(),
+            stop,
+            undelivered: backlog.undelivered(),
+            epoch: listeners.epoch,
+        }));
+        let task = task(Delivery::new(backlog, filter, listener.clone()));
+        listener.will_run(both(task, beside));
+        listeners.join(&listener)?;
+        Ok(Registration { listener, listeners: Arc::downgrade(listeners) })
+    }
+}
+
+/// What runs a handler and what runs beside it, in one task: so that one cannot be left without the other. It ends with
+/// the handler.
+fn both(handler: Option<Task>, beside: Option<Task>) -> Option<Task> {
+    match (handler, beside) {
+        (Some(handler), Some(beside)) => Some(Box::pin(async move {
+            if let Either::Right(((), handler)) = select(handler, beside).await {
+                handler.await;
+            }
+        })),
+        (handler, beside) => handler.or(beside),
+    }
+}
+
+impl<T> Drop for Publisher<T> {
+    /// It cannot publish or run any more: all waits for its handlers end.
+    fn drop(&mut self) {
+        self.listeners.stop();
+    }
+}
