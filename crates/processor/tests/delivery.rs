@@ -253,33 +253,33 @@ async fn every_kind_of_handler_receives_the_same() {
 }
 
 /// Writes down the revision that each callback receives.
-struct Revisions(mpsc::UnboundedSender<u64>);
+struct Revisions(mpsc::Sender<u64>);
 
 impl EventHandler<Arc<Pod>> for Revisions {
     fn on_add(&mut self, added: &Added<Arc<Pod>>) {
-        self.0.send(added.revision).unwrap();
+        self.0.try_send(added.revision).unwrap();
     }
 
     fn on_update(&mut self, updated: &Updated<Arc<Pod>>) {
-        self.0.send(updated.revision).unwrap();
+        self.0.try_send(updated.revision).unwrap();
     }
 
     fn on_delete(&mut self, deleted: &Deleted<Arc<Pod>>) {
-        self.0.send(deleted.revision).unwrap();
+        self.0.try_send(deleted.revision).unwrap();
     }
 }
 
 impl AsyncEventHandler<Arc<Pod>> for Revisions {
     async fn on_add(&mut self, added: Added<Arc<Pod>>) {
-        self.0.send(added.revision).unwrap();
+        self.0.try_send(added.revision).unwrap();
     }
 
     async fn on_update(&mut self, updated: Updated<Arc<Pod>>) {
-        self.0.send(updated.revision).unwrap();
+        self.0.try_send(updated.revision).unwrap();
     }
 
     async fn on_delete(&mut self, deleted: Deleted<Arc<Pod>>) {
-        self.0.send(deleted.revision).unwrap();
+        self.0.try_send(deleted.revision).unwrap();
     }
 }
 
@@ -290,7 +290,7 @@ async fn every_callback_receives_the_revision() {
     let handler = || processor.handler();
     let mut received = Vec::new();
     let mut revisions = || {
-        let (sender, receiver) = mpsc::unbounded_channel();
+        let (sender, receiver) = mpsc::channel(1);
         received.push(receiver);
         sender
     };
@@ -303,9 +303,9 @@ async fn every_callback_receives_the_revision() {
         move |()| sender.clone()
     });
     let funcs = EventHandlerFuncs::new()
-        .on_add(move |added: &Added<Arc<Pod>>| add.send(added.revision).unwrap())
-        .on_update(move |updated| update.send(updated.revision).unwrap())
-        .on_delete(move |deleted| delete.send(deleted.revision).unwrap());
+        .on_add(move |added: &Added<Arc<Pod>>| add.try_send(added.revision).unwrap())
+        .on_update(move |updated| update.try_send(updated.revision).unwrap())
+        .on_delete(move |deleted| delete.try_send(deleted.revision).unwrap());
     handler().add(funcs).unwrap();
     // What crosses a filter has the revision of the event that it was.
     let crossing = handler().filter(|pod: &Arc<Pod>| pod.version % 2 == 1);
