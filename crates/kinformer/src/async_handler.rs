@@ -9,48 +9,37 @@ use std::task::{Context, Poll, ready};
 use kinformer_kube::Packed;
 use kinformer_processor::Event;
 
-use crate::engine::{AsyncHandler, Object};
+use crate::engine::handlers::{AsyncHandler, Object};
 
-/// A handler and the place of its futures, which is allocated once.
-pub(crate) struct InPlace<H, F> {
+/// A closure. The place of its futures is allocated once.
+pub(crate) struct Closure<K, H, F> {
     handler: H,
     running: Pin<Box<Option<F>>>,
-}
-
-impl<H, F> InPlace<H, F> {
-    pub(crate) fn new(handler: H) -> Self {
-        Self { handler, running: Box::pin(None) }
-    }
-}
-
-/// A handler of a kind as one of any kind.
-pub(crate) struct Typed<K, H, F> {
-    place: InPlace<H, F>,
     kind: PhantomData<fn() -> K>,
 }
 
-impl<K, H, F> Typed<K, H, F> {
+impl<K, H, F> Closure<K, H, F> {
     pub(crate) fn new(handler: H) -> Self {
-        Self { place: InPlace::new(handler), kind: PhantomData }
+        Self { handler, running: Box::pin(None), kind: PhantomData }
     }
 }
 
-impl<K, H, F> AsyncHandler for Typed<K, H, F>
+impl<K, H, F> AsyncHandler for Closure<K, H, F>
 where
     H: FnMut(Event<Packed<K>>) -> F + Send,
     F: Future<Output = ()> + Send,
 {
     fn begin(&mut self, event: Event<Object>) {
-        let future = (self.place.handler)(event.map(Packed::new));
-        self.place.running.set(Some(future));
+        let future = (self.handler)(event.map(Packed::new));
+        self.running.set(Some(future));
     }
 
     fn poll(&mut self, context: &mut Context<'_>) -> Poll<()> {
-        self.place.running.as_mut().as_pin_mut().map_or(Poll::Ready(()), |running| running.poll(context))
+        self.running.as_mut().as_pin_mut().map_or(Poll::Ready(()), |running| running.poll(context))
     }
 
     fn end(&mut self) {
-        self.place.running.set(None);
+        self.running.set(None);
     }
 }
 
@@ -58,20 +47,20 @@ where
 type Panic = Box<dyn Any + Send>;
 
 /// A handler with methods: each of its futures takes it along, and gives it back at its end.
-pub(crate) struct Lent<K, H, M, F> {
+pub(crate) struct Methods<K, H, M, F> {
     handler: Option<H>,
     on_event: M,
     running: Pin<Box<Option<F>>>,
     kind: PhantomData<fn() -> K>,
 }
 
-impl<K, H, M, F> Lent<K, H, M, F> {
+impl<K, H, M, F> Methods<K, H, M, F> {
     pub(crate) fn new(handler: H, on_event: M) -> Self {
         Self { handler: Some(handler), on_event, running: Box::pin(None), kind: PhantomData }
     }
 }
 
-impl<K, H, M, F> AsyncHandler for Lent<K, H, M, F>
+impl<K, H, M, F> AsyncHandler for Methods<K, H, M, F>
 where
     H: Send,
     M: FnMut(H, Event<Packed<K>>) -> F + Send,

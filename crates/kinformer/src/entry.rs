@@ -1,8 +1,6 @@
 //! An informer in the factory's registry: who holds it, and whether it was started.
 
 use std::any::{Any, TypeId};
-use std::future::Future;
-use std::pin::Pin;
 use std::sync::Arc;
 
 use kinformer_core::Object;
@@ -13,7 +11,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::task_tracker::TaskTrackerToken;
 
-use crate::engine::Engine;
+use crate::engine::{Engine, Managed};
 
 /// What tells informers apart.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -35,48 +33,6 @@ impl Key {
 
     pub(crate) fn resource(api_version: &str, plural: &str) -> Self {
         Self::Resource(format!("{api_version}/{plural}").into())
-    }
-}
-
-pub(crate) type BoxFuture<'a, R> = Pin<Box<dyn Future<Output = R> + Send + 'a>>;
-
-/// An informer, whatever the type of its objects.
-pub(crate) trait Managed: Any + Send + Sync {
-    fn name(&self) -> &str;
-    fn phase(&self) -> Phase;
-    fn run(&self, cancel: CancellationToken) -> BoxFuture<'_, Result<(), Error>>;
-    fn discard(&self);
-    fn wait_for_sync(&self, deadline: Option<Instant>) -> BoxFuture<'_, Result<(), Error>>;
-    /// As [`Self::wait_for_sync`], for all who read it.
-    fn wait_for_all(&self, deadline: Option<Instant>) -> BoxFuture<'_, Result<(), Error>> {
-        self.wait_for_sync(deadline)
-    }
-}
-
-impl<T: Object> Managed for SharedIndexInformer<T> {
-    fn name(&self) -> &str {
-        self.name()
-    }
-
-    fn phase(&self) -> Phase {
-        self.phase()
-    }
-
-    fn run(&self, cancel: CancellationToken) -> BoxFuture<'_, Result<(), Error>> {
-        Box::pin(self.run(cancel))
-    }
-
-    fn discard(&self) {
-        self.discard();
-    }
-
-    fn wait_for_sync(&self, deadline: Option<Instant>) -> BoxFuture<'_, Result<(), Error>> {
-        Box::pin(async move {
-            match deadline {
-                Some(deadline) => self.wait_for_sync_until(deadline).await,
-                None => self.wait_for_sync().await,
-            }
-        })
     }
 }
 

@@ -8,29 +8,27 @@ use dashmap::DashMap;
 use dashmap::mapref::entry::Entry as Place;
 use futures::future::join_all;
 use kinformer_core::Object;
-use kinformer_kube::{KubeListerWatcher, check_group_version};
+use kinformer_kube::KubeListerWatcher;
 use kinformer_reflector::ListerWatcher;
 use kinformer_shared_informer::{SharedIndexInformer, SharedIndexInformerBuilder, Sources};
 use kinformer_store::{IndexFunction, NAMESPACE_INDEX};
 use kube_client::Client;
-use kube_core::discovery::{ApiCapabilities, ApiResource};
-use kube_core::gvk::{GroupVersion, GroupVersionKind, GroupVersionResource};
-use kube_core::metadata::PartialObjectMeta;
-use kube_core::{DynamicObject, Resource};
 use parking_lot::Mutex;
 use tokio::runtime::Handle;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::engine::{Arrival, Engine, KubeEngine};
-use crate::entry::{Entry, Held, Key, Managed, Registered, Start};
-use crate::informer::{Bound, Target};
-use crate::kind::{resource_name, scope_of, versioned_name};
+use crate::engine::arrival::Arrival;
+use crate::engine::kube_engine::KubeEngine;
+use crate::engine::projection::{Projection, SwitchedSource, Switches};
+use crate::engine::{Engine, Managed};
+use crate::entry::{Entry, Held, Key, Registered, Start};
+use crate::error::Error;
+use crate::kind::{resource_name, versioned_name};
 use crate::options::{Options, SharedInformerFactoryBuilder};
-use crate::projection::{Projection, SwitchedSource, Switches};
 use crate::sync::CacheSync;
-use crate::{Error, Informer};
+use crate::target::{Bound, Target};
 
 /// Gives out shared informers: one for each resource, however often and as whatever type it is asked for.
 ///
@@ -68,6 +66,13 @@ impl Drop for Inner {
     }
 }
 
+impl SharedInformerFactoryBuilder {
+    /// Builds the factory.
+    pub fn build(self) -> SharedInformerFactory {
+        SharedInformerFactory::from_options(self.client, self.options)
+    }
+}
+
 impl Inner {
     /// Ends what was never started and never will be, so that nobody waits for it.
     fn discard(&self) {
@@ -87,7 +92,7 @@ impl SharedInformerFactory {
         SharedInformerFactoryBuilder::new(client)
     }
 
-    pub(crate) fn from_options(client: Client, options: Options) -> Self {
+    fn from_options(client: Client, options: Options) -> Self {
         let inner = Inner {
             client,
             options: Arc::new(options),
@@ -103,101 +108,6 @@ impl SharedInformerFactory {
     /// The client that its informers use.
     pub fn client(&self) -> &Client {
         &self.inner.client
-    }
-
-    /// The informer of a kind, built in or derived.
-    ///
-    /// If the factory has fetched only [metadata](Self::metadata) of it, whole objects are listed and watched from now on.
-    /// Until they are stored this is as an informer that has not synced: it has no objects, and
-    /// [`Informer::wait_for_sync`] waits.
-    pub fn informer<K: Resource<DynamicType = (), Scope: 'static>>(&self) -> Informer<K> {
-        self.view(ApiResource::erase::<K>(&()), scope_of::<K>(), Projection::Whole)
-    }
-
-    /// Only the metadata of a kind. Where the factory has the informer of the whole objects it is a view of that; else only
-    /// metadata is fetched, until whole objects of the kind are requested. They are then listed, and this view goes on as it
-    /// was: its handlers receive no object again for it.
-    pub fn metadata<K>(&self) -> Informer<PartialObjectMeta<K>>
-    where
-        K: Resource<DynamicType = (), Scope: 'static>,
-    {
-        self.view(ApiResource::erase::<K>(&()), scope_of::<K>(), Projection::Metadata)
-    }
-
-    /// A resource that is named here, with objects of any shape. Nothing is asked of the server.
-    pub fn dynamic(
-        &self,
-        resource: ApiResource,
-        scope: kube_core::discovery::Scope,
-    ) -> Informer<DynamicObject> {
-        self.view(resource, scope, Projection::Whole)
-    }
-
-    /// As [`Self::metadata`], of a resource that is named here.
-    pub fn dynamic_metadata(
-        &self,
-        resource: ApiResource,
-        scope: kube_core::discovery::Scope,
-    ) -> Informer<PartialObjectMeta<DynamicObject>> {
-        self.view(resource, scope, Projection::Metadata)
-    }
-
-    fn view<K>(
-        &self,
-        resource: ApiResource,
-        scope: kube_core::discovery::Scope,
-        projection: Projection,
-    ) -> Informer<K> {
-        Informer::new(self, Target { resource, scope, projection })
-    }
-
-    /// A resource by its group, version and plural name, with objects of any shape. The server is asked about it.
-    ///
-    /// # Errors
-    /// [`Error::NoSuchResource`]: the server serves the group and version, but not this in it. [`Error::Discovery`]:
-    /// it does not serve these either, or does not answer. [`Error::Name`]: they cannot be part of a path.
-    ///
-    /// Follows client-go 1.37 (`ForResource`).
-    pub async fn for_resource(
-        &self,
-        resource: &GroupVersionResource,
-    ) -> Result<Informer<DynamicObject>, Error> {
-        check_group_version(&resource.group, &resource.version)
-            .map_err(|error| Error::Name(Arc::new(error)))?;
-        let group_version = GroupVersion { group: resource.group.clone(), version: resource.version.clone() };
-        let error = |source| Error::Discovery {
-            what: format!("{}.{}.{}", resource.resource, resource.version, resource.group).into(),
-            source: Arc::new(source),
-        };
-        let group =
-            kube_client::discovery::pinned_group(self.client(), &group_version).await.map_err(error)?;
-        let found: Option<(ApiResource, ApiCapabilities)> = group
-            .versioned_resources(&resource.version)
-            .into_iter()
-            .find(|(found, _)| found.plural == resource.resource);
-        match found {
-            Some((found, capabilities)) => Ok(self.dynamic(found, capabilities.scope)),
-            None => Err(Error::NoSuchResource {
-                resource: resource.resource.as_str().into(),
-                group_version: group_version.api_version().into(),
-            }),
-        }
-    }
-
-    /// A resource by its kind, with objects of any shape. The server is asked about it.
-    ///
-    /// # Errors
-    /// [`Error::Discovery`]: the server does not serve it, or does not answer. [`Error::Name`]: its group or version
-    /// cannot be part of a path.
-    pub async fn for_kind(&self, kind: &GroupVersionKind) -> Result<Informer<DynamicObject>, Error> {
-        check_group_version(&kind.group, &kind.version).map_err(|error| Error::Name(Arc::new(error)))?;
-        match kube_client::discovery::pinned_kind(self.client(), kind).await {
-            Ok((resource, capabilities)) => Ok(self.dynamic(resource, capabilities.scope)),
-            Err(source) => Err(Error::Discovery {
-                what: format!("{} of {}", kind.kind, kind.api_version()).into(),
-                source: Arc::new(source),
-            }),
-        }
     }
 
     /// The informer of a type, made by the given function if there is none: for types that are not Kubernetes' own,
@@ -298,7 +208,7 @@ impl SharedInformerFactory {
     ///
     /// It does not wait for informers that nobody has started, as those that were asked for after the last
     /// [`Self::start`]: they have not synced, by [`InformerError::NotStarted`](crate::InformerError::NotStarted). Informers that are
-    /// [released](crate::InformerLease) or [removed](Informer::remove) meanwhile are left out.
+    /// [released](crate::InformerLease) or [removed](crate::Informer::remove) meanwhile are left out.
     ///
     /// client-go 1.37 (`WaitForCacheSync`) leaves out what was not started, so that a program without a start reads
     /// empty listers.

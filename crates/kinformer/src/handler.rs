@@ -15,8 +15,9 @@ use kinformer_kube::{Packed, PackedRef};
 use kinformer_processor::{AsyncEventHandler, Buffer, Event, EventHandler, Registration};
 use kinformer_shared_informer::Error;
 
-use crate::async_handler::{Lent, Typed};
-use crate::engine::{self, Callback, Engine, Events, Handler, HandlerSpec};
+use crate::async_handler::{Closure, Methods};
+use crate::engine::Engine;
+use crate::engine::handlers::{self, Callback, Events, Handler, HandlerSpec};
 
 /// A handler to be added to an [`Informer`](crate::Informer), with what is particular about it.
 ///
@@ -101,7 +102,7 @@ impl<'a, K: 'static> HandlerBuilder<'a, K> {
         H: FnMut(Event<Packed<K>>) -> F + Send + 'static,
         F: Future<Output = ()> + Send + 'static,
     {
-        let call = Handler::Async(Box::new(Typed::<K, H, F>::new(handler)));
+        let call = Handler::Async(Box::new(Closure::<K, H, F>::new(handler)));
         self.engine.add(self.spec, type_name::<H>(), call)
     }
 
@@ -115,7 +116,7 @@ impl<'a, K: 'static> HandlerBuilder<'a, K> {
             let ended = AssertUnwindSafe(handler.on_event(event)).catch_unwind().await;
             (handler, ended)
         };
-        let call = Handler::Async(Box::new(Lent::<K, H, _, _>::new(handler, on_event)));
+        let call = Handler::Async(Box::new(Methods::<K, H, _, _>::new(handler, on_event)));
         self.engine.add(self.spec, type_name::<H>(), call)
     }
 
@@ -161,7 +162,7 @@ impl<K> Stream for EventStream<K> {
     type Item = Event<Packed<K>>;
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        let next = engine::poll_next(&mut self.events, context);
+        let next = handlers::poll_next(&mut self.events, context);
         next.map(|event| event.map(|event| event.map(Packed::new)))
     }
 }

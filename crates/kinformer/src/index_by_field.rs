@@ -7,7 +7,7 @@ use kinformer_kube::FieldPath;
 use serde::de::{Error, Visitor};
 use serde::{Deserialize, Deserializer};
 
-use crate::engine::ObjectIndex;
+use crate::engine::handlers::ObjectIndex;
 
 /// An index function by one field; see [`Informer::index_by_field`](crate::Informer::index_by_field).
 pub(crate) fn by_field(path: &[&str]) -> ObjectIndex {

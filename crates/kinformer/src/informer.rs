@@ -11,20 +11,20 @@ use kinformer_processor::{Event, Registration};
 use kinformer_shared_informer::{Error, InformerMetrics, Part, Phase};
 use kinformer_store::IndexValues;
 use kube_core::DynamicObject;
-use kube_core::discovery::{ApiResource, Scope};
 use kube_core::metadata::PartialObjectMeta;
 use serde::de::DeserializeOwned;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::engine::Engine;
-use crate::entry::{Entry, Key};
-use crate::factory::WeakFactory;
+use crate::entry::Entry;
+use crate::factory::{SharedInformerFactory, WeakFactory};
 use crate::handler::{EventStream, HandlerBuilder};
 use crate::index_by_field::by_field;
 use crate::kind::{resource_name, versioned_name};
-use crate::projection::Projection;
-use crate::{Lister, SharedInformerFactory, Snapshot};
+use crate::lister::Lister;
+use crate::snapshot::Snapshot;
+use crate::target::{Bound, Target};
 
 /// The informer of one resource, whose objects are read as `K`.
 ///
@@ -48,35 +48,6 @@ pub(crate) struct View {
     factory: WeakFactory,
     target: Target,
     bound: OnceLock<Bound>,
-}
-
-/// The informer to which a view is bound from its first use on.
-#[derive(Clone)]
-pub(crate) struct Bound {
-    pub(crate) entry: Arc<Entry>,
-    pub(crate) engine: Arc<dyn Engine>,
-}
-
-/// What an informer holds.
-#[derive(Clone)]
-pub(crate) struct Target {
-    pub(crate) resource: ApiResource,
-    pub(crate) scope: Scope,
-    pub(crate) projection: Projection,
-}
-
-impl Target {
-    pub(crate) fn key(&self) -> Key {
-        Key::of_resource(&self.resource)
-    }
-
-    /// What is read for this request of the informer that serves it.
-    pub(crate) fn view_of(&self, engine: Arc<dyn Engine>) -> Arc<dyn Engine> {
-        match self.projection {
-            Projection::Whole => engine.whole(),
-            Projection::Metadata => engine,
-        }
-    }
 }
 
 impl View {

@@ -94,25 +94,27 @@ mod kind;
 mod lister;
 mod options;
 pub mod prelude;
-mod projection;
+mod requests;
 mod resource_options;
 #[cfg(feature = "kube-runtime")]
 pub mod runtime;
 mod selector;
 mod snapshot;
 mod sync;
-mod whole;
+mod target;
 
-pub use error::Error;
-pub use factory::SharedInformerFactory;
-pub use handler::{EventStream, HandlerBuilder};
-pub use informer::{Informer, InformerLease};
-pub use lister::{Lister, NamespaceLister};
-pub use options::{Decode, SharedInformerFactoryBuilder};
-pub use resource_options::ResourceOptions;
-pub use selector::{LabelSelector, SelectorError, SelectorProblem};
-pub use snapshot::Snapshot;
-pub use sync::CacheSync;
+pub use self::{
+    error::Error,
+    factory::SharedInformerFactory,
+    handler::{EventStream, HandlerBuilder},
+    informer::{Informer, InformerLease},
+    lister::{Lister, NamespaceLister},
+    options::SharedInformerFactoryBuilder,
+    resource_options::{Decode, ResourceOptions},
+    selector::{LabelSelector, SelectorError, SelectorProblem},
+    snapshot::Snapshot,
+    sync::CacheSync,
+};
 
 // What one needs of the layers below.
 pub use kinformer_core::{

@@ -9,62 +9,9 @@ use kinformer_core::{KeyError, KeyRef};
 use kinformer_kube::{Packed, PackedObject, PackedRef};
 use kinformer_store::{NAMESPACE_INDEX, Reader};
 
-use crate::engine::Object;
+use crate::engine::handlers::Object;
+use crate::engine::state::Objects;
 use crate::{Error, LabelSelector};
-
-/// A store, of which nothing is compiled in a program: see [`crate::engine`].
-pub(crate) trait Store: Send + Sync {
-    fn get(&self, key: KeyRef<'_>) -> Option<Object>;
-    fn list(&self) -> Vec<Object>;
-    fn for_each(&self, visit: &mut dyn FnMut(&Object));
-    fn by_index(
-        &self,
-        index: &str,
-        value: &str,
-        visit: &mut dyn FnMut(&Object),
-    ) -> Result<(), kinformer_store::Error>;
-}
-
-impl Store for Reader<PackedObject> {
-    fn get(&self, key: KeyRef<'_>) -> Option<Object> {
-        self.get(key)
-    }
-
-    fn list(&self) -> Vec<Object> {
-        self.list()
-    }
-
-    fn for_each(&self, visit: &mut dyn FnMut(&Object)) {
-        self.snapshot().for_each(visit);
-    }
-
-    fn by_index(
-        &self,
-        index: &str,
-        value: &str,
-        visit: &mut dyn FnMut(&Object),
-    ) -> Result<(), kinformer_store::Error> {
-        self.snapshot().by_index(index, value)?.for_each(visit);
-        Ok(())
-    }
-}
-
-/// A store with the name of its resource.
-#[derive(Clone)]
-pub(crate) struct Objects {
-    store: Arc<dyn Store>,
-    resource: Arc<str>,
-}
-
-impl Objects {
-    pub(crate) fn new(reader: Reader<PackedObject>, resource: &str) -> Self {
-        Self { store: Arc::new(reader), resource: resource.into() }
-    }
-
-    pub(crate) fn map<S: Store + 'static>(self, store: impl FnOnce(Arc<dyn Store>) -> Arc<S>) -> Self {
-        Self { store: store(self.store), resource: self.resource }
-    }
-}
 
 /// Reads the objects of an [`Informer`](crate::Informer) by key and by label. Cheap to clone.
 ///

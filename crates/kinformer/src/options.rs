@@ -18,26 +18,12 @@ use kube_core::gvk::{GroupVersion, GroupVersionResource};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use crate::engine::arrival::ErrorHook;
+use crate::engine::projection::Projection;
 use crate::entry::Key;
-use crate::projection::Projection;
-use crate::{ResourceOptions, SharedInformerFactory};
-
-/// When objects are decoded.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum Decode {
-    /// When they are read. So many stay decoded after that, though nobody holds the value; 256 by default.
-    OnRead {
-        /// How many.
-        keep: usize,
-    },
-    /// When they arrive, and the values are kept: for kinds of which most objects are read all the time. See
-    /// [`Informer::decode_on_arrival`](crate::Informer::decode_on_arrival).
-    OnArrival,
-}
+use crate::resource_options::{Decode, ResourceOptions};
 
 type Tweak = dyn Fn(&mut Params) + Send + Sync;
-pub(crate) type ErrorHook = dyn Fn(&Failure<'_>) + Send + Sync;
 type ChangeReflector = dyn Fn(ReflectorOptions) -> ReflectorOptions + Send + Sync;
 
 type NewQueue = dyn Fn(QueueParts<PackedObject>) -> Arc<dyn Queue<PackedObject>> + Send + Sync;
@@ -61,13 +47,13 @@ pub(crate) struct Options {
     probes: ProbeBudget,
 }
 
-/// Puts a [`SharedInformerFactory`] together.
+/// Puts a [`SharedInformerFactory`](crate::SharedInformerFactory) together.
 ///
 /// Follows client-go 1.37 (`SharedInformerOption`).
 #[must_use = "nothing is built yet"]
 pub struct SharedInformerFactoryBuilder {
-    client: Client,
-    options: Options,
+    pub(crate) client: Client,
+    pub(crate) options: Options,
 }
 
 impl SharedInformerFactoryBuilder {
@@ -255,11 +241,6 @@ impl SharedInformerFactoryBuilder {
     pub fn grace(mut self, grace: Duration) -> Self {
         self.options.grace = Some(grace);
         self
-    }
-
-    /// Builds the factory.
-    pub fn build(self) -> SharedInformerFactory {
-        SharedInformerFactory::from_options(self.client, self.options)
     }
 }
 

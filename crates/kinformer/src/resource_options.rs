@@ -9,7 +9,19 @@ use kinformer_kube::{DecodeAs, FieldPath, ObjectDecoder, Packed, PackedObject};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::Decode;
+/// When objects are decoded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Decode {
+    /// When they are read. So many stay decoded after that, though nobody holds the value; 256 by default.
+    OnRead {
+        /// How many.
+        keep: usize,
+    },
+    /// When they arrive, and the values are kept: for kinds of which most objects are read all the time. See
+    /// [`Informer::decode_on_arrival`](crate::Informer::decode_on_arrival).
+    OnArrival,
+}
 
 type Change = dyn Fn(Arc<PackedObject>) -> Result<Arc<PackedObject>, BoxError> + Send + Sync;
 

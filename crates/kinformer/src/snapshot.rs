@@ -8,7 +8,7 @@ use kinformer_core::{KeyRef, ObjectKey, Versions};
 use kinformer_kube::{Packed, PackedRef};
 use kinformer_store::Error;
 
-use crate::engine::State;
+use crate::engine::state::State;
 
 /// The objects of an [`Informer`](crate::Informer) at one moment. Cheap to clone; it does not change.
 pub struct Snapshot<K> {

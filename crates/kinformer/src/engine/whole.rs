@@ -11,20 +11,43 @@ use kinformer_store::Error as StoreError;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use crate::engine::{Engine, Events, Filter, Handler, HandlerSpec, KubeEngine, Object, ObjectIndex, State};
-use crate::entry::{BoxFuture, Managed};
-use crate::lister::{Objects, Store};
-use crate::projection::Projection;
+use crate::engine::handlers::{BoxFuture, Events, Filter, Handler, HandlerSpec, Object, ObjectIndex};
+use crate::engine::projection::Projection;
+use crate::engine::state::{Objects, State, Store};
+use crate::engine::{Engine, Managed};
+
+/// The informer that this is a view of: one whose metadata become whole objects.
+pub(crate) trait SwitchedEngine: Engine {
+    /// Adds a handler to which the change from metadata to a whole object is an update.
+    fn add_as_it_is(
+        &self,
+        spec: HandlerSpec,
+        name: &'static str,
+        handler: Handler,
+    ) -> Result<Registration, Error>;
+
+    /// As [`Self::add_as_it_is`], as a stream.
+    fn events_as_they_are(&self, spec: HandlerSpec) -> Result<Box<dyn Events>, Error>;
+
+    fn decode_as_they_arrive(&self, to: DecodeAs, projection: Projection);
+
+    /// Waits until the list is stored.
+    fn wait_for_list<'a>(
+        &'a self,
+        list: &'a AwaitedList,
+        deadline: Option<Instant>,
+    ) -> BoxFuture<'a, Result<(), Error>>;
+}
 
 /// The view of whole objects. What is stored as metadata alone is not in it: so it has nothing, and has not synced, until
 /// the store has the list of whole objects.
 pub(crate) struct WholeObjects {
-    engine: Arc<KubeEngine>,
+    engine: Arc<dyn SwitchedEngine>,
     list: AwaitedList,
 }
 
 impl WholeObjects {
-    pub(crate) fn new(engine: Arc<KubeEngine>, list: AwaitedList) -> Self {
+    pub(crate) fn new(engine: Arc<dyn SwitchedEngine>, list: AwaitedList) -> Self {
         Self { engine, list }
     }
 
@@ -102,7 +125,7 @@ impl Engine for WholeObjects {
         deadline: Option<Instant>,
     ) -> BoxFuture<'a, Result<(), Error>> {
         Box::pin(async move {
-            self.engine.informer().wait_for_list(&self.list, deadline).await?;
+            self.engine.wait_for_list(&self.list, deadline).await?;
             self.engine.wait_for(place, version, deadline).await
         })
     }

@@ -1,0 +1,89 @@
+//! Handlers and their events without the types of a program: what passes the boundary of [`crate::engine`].
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use futures::{Stream, StreamExt as _};
+use kinformer_core::BoxError;
+use kinformer_kube::PackedObject;
+use kinformer_processor::{AsyncEventHandler, Buffer, Event, EventStream, Registration};
+use kinformer_store::IndexValues;
+
+pub(crate) type Object = Arc<PackedObject>;
+pub(crate) type Filter = Box<dyn Fn(&Object) -> bool + Send>;
+/// A function that gives an object's values in an index.
+pub(crate) type ObjectIndex = Box<dyn Fn(&Object, &mut IndexValues) -> Result<(), BoxError> + Send + Sync>;
+pub(crate) type Callback = Box<dyn FnMut(&Event<Object>) + Send>;
+
+/// What a [`HandlerBuilder`](crate::HandlerBuilder) has collected.
+#[derive(Default)]
+pub(crate) struct HandlerSpec {
+    pub(crate) name: Option<Arc<str>>,
+    pub(crate) resync: Option<Duration>,
+    pub(crate) buffer: Buffer,
+    pub(crate) filter: Option<Filter>,
+}
+
+/// A handler, without its type.
+pub(crate) enum Handler {
+    Blocking(Callback),
+    Inline(Callback),
+    Async(Box<dyn AsyncHandler>),
+}
+
+/// A handler whose callbacks are futures, kept in one place that is used again for each event.
+pub(crate) trait AsyncHandler: Send {
+    /// Makes the future of the next event.
+    fn begin(&mut self, event: Event<Object>);
+    fn poll(&mut self, context: &mut Context<'_>) -> Poll<()>;
+    /// Drops the future.
+    fn end(&mut self);
+}
+
+pub(crate) trait Events: Stream<Item = Event<Object>> + Send + Unpin {
+    fn registration(&self) -> &Registration;
+    fn is_terminated(&self) -> bool;
+}
+
+/// The future of one informer's method.
+pub(crate) type BoxFuture<'a, R> = Pin<Box<dyn Future<Output = R> + Send + 'a>>;
+
+impl Events for EventStream<PackedObject> {
+    fn registration(&self) -> &Registration {
+        self.registration()
+    }
+
+    fn is_terminated(&self) -> bool {
+        futures::stream::FusedStream::is_terminated(self)
+    }
+}
+
+/// An [`AsyncHandler`] as one of the processor.
+pub(crate) struct Polled(pub(crate) Box<dyn AsyncHandler>);
+
+impl AsyncEventHandler<Object> for Polled {
+    async fn on_event(&mut self, event: Event<Object>) {
+        /// Drops the future of the event, whether it has ended, has panicked or is given up.
+        struct Running<'a>(&'a mut dyn AsyncHandler);
+
+        impl Drop for Running<'_> {
+            fn drop(&mut self) {
+                self.0.end();
+            }
+        }
+
+        let running = Running(&mut *self.0);
+        running.0.begin(event);
+        std::future::poll_fn(|context| running.0.poll(context)).await;
+    }
+}
+
+/// Polls events for a stream of another type.
+pub(crate) fn poll_next(
+    events: &mut Box<dyn Events>,
+    context: &mut Context<'_>,
+) -> Poll<Option<Event<Object>>> {
+    events.poll_next_unpin(context)
+}

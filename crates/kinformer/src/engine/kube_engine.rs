@@ -1,0 +1,242 @@
+//! The only informer of Kubernetes objects.
+
+use std::fmt;
+use std::sync::Arc;
+
+use kinformer_core::{KeyRef, PartOrKey, ResourceVersion};
+use kinformer_kube::{DecodeAs, PackedObject};
+use kinformer_processor::{HandlerBuilder, Registration};
+use kinformer_shared_informer::{AwaitedList, Error, InformerMetrics, Part, Phase, SharedIndexInformer};
+use kinformer_store::IndexFunction;
+use parking_lot::Mutex;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use crate::engine::arrival::Arrival;
+use crate::engine::handlers::{BoxFuture, Events, Handler, HandlerSpec, Object, ObjectIndex, Polled};
+use crate::engine::projection::{Projection, Switches};
+use crate::engine::state::{Objects, State};
+use crate::engine::whole::{SwitchedEngine, WholeObjects};
+use crate::engine::without_switch::WithoutSwitch;
+use crate::engine::{Engine, Managed};
+
+/// The only informer of Kubernetes objects.
+pub(crate) struct KubeEngine {
+    informer: SharedIndexInformer<PackedObject>,
+    arrival: Arc<Arrival>,
+    /// Of an informer that has begun with metadata.
+    switched: Option<Switched>,
+}
+
+struct Switched {
+    switches: Switches,
+    /// The list of whole objects, once they are requested.
+    list: Mutex<Option<AwaitedList>>,
+}
+
+impl Switched {
+    fn list(&self) -> Option<AwaitedList> {
+        self.list.lock().clone()
+    }
+}
+
+impl KubeEngine {
+    pub(crate) fn shared(
+        informer: SharedIndexInformer<PackedObject>,
+        arrival: Arc<Arrival>,
+        switches: Option<Switches>,
+    ) -> Arc<dyn Engine> {
+        let switched = switches.map(|switches| Switched { switches, list: Mutex::new(None) });
+        Arc::new(Self { informer, arrival, switched })
+    }
+
+    fn builder(&self, spec: HandlerSpec, type_name: &'static str) -> HandlerBuilder<'_, PackedObject> {
+        let HandlerSpec { name, resync, buffer, filter } = spec;
+        let builder = self.informer.handler().named(name.unwrap_or_else(|| type_name.into())).buffer(buffer);
+        let builder = match resync {
+            Some(period) => builder.resync(period),
+            None => builder,
+        };
+        match filter {
+            Some(filter) => builder.filter(filter),
+            None => builder,
+        }
+    }
+}
+
+impl Engine for KubeEngine {
+    fn scope(&self) -> &str {
+        self.informer.scope()
+    }
+
+    fn whole(self: Arc<Self>) -> Arc<dyn Engine> {
+        let Some(Switched { switches, list }) = &self.switched else { return self };
+        // Under one lock: who finds whole objects requested finds the list awaited.
+        let list = list
+            .lock()
+            .get_or_insert_with(|| {
+                let awaited = switches.clone();
+                self.informer.await_list(move |snapshot| awaited.are_stored(snapshot))
+            })
+            .clone();
+        // Without the lock, since it wakes; and once more does no harm.
+        switches.request_whole();
+        Arc::new(WholeObjects::new(self.clone(), list))
+    }
+
+    fn add(&self, spec: HandlerSpec, name: &'static str, handler: Handler) -> Result<Registration, Error> {
+        let handler = if self.switched.is_some() { handler.without_switch() } else { handler };
+        self.add_as_it_is(spec, name, handler)
+    }
+
+    fn events(&self, spec: HandlerSpec) -> Result<Box<dyn Events>, Error> {
+        let events = self.events_as_they_are(spec)?;
+        Ok(if self.switched.is_some() { Box::new(WithoutSwitch(events)) } else { events })
+    }
+
+    fn remove_handler<'a>(&'a self, registration: &'a Registration) -> BoxFuture<'a, bool> {
+        Box::pin(self.informer.remove_handler(registration))
+    }
+
+    fn add_index(&self, name: Arc<str>, index: ObjectIndex) -> Result<(), Error> {
+        self.informer.add_indexers([(name, IndexFunction::fallible(index))])
+    }
+
+    fn get(&self, key: KeyRef<'_>) -> Option<Object> {
+        self.informer.get(key)
+    }
+
+    fn objects(&self) -> Objects {
+        Objects::new(self.informer.store(), self.informer.resource())
+    }
+
+    fn len(&self) -> usize {
+        self.informer.store().len()
+    }
+
+    fn for_each(&self, visit: &mut dyn FnMut(&Object)) {
+        self.informer.snapshot().for_each(visit);
+    }
+
+    fn snapshot(&self) -> Arc<dyn State> {
+        Arc::new(self.informer.snapshot())
+    }
+
+    fn has_synced(&self) -> bool {
+        self.informer.has_synced()
+    }
+
+    fn wait_for<'a>(
+        &'a self,
+        place: PartOrKey<'a>,
+        version: &'a ResourceVersion,
+        deadline: Option<Instant>,
+    ) -> BoxFuture<'a, Result<(), Error>> {
+        Box::pin(async move {
+            match deadline {
+                Some(deadline) => self.informer.wait_for_until(place, version, deadline).await,
+                None => self.informer.wait_for(place, version).await,
+            }
+        })
+    }
+
+    fn stopped(&self) -> BoxFuture<'_, ()> {
+        Box::pin(self.informer.stopped())
+    }
+
+    fn parts(&self) -> &[Part] {
+        self.informer.parts()
+    }
+
+    fn metrics(&self) -> InformerMetrics {
+        self.informer.metrics()
+    }
+
+    fn decode_on_arrival(&self, to: DecodeAs) {
+        self.decode_as_they_arrive(to, Projection::Metadata);
+    }
+
+    fn undecoded(&self) -> u64 {
+        self.arrival.failed()
+    }
+
+    #[cfg(feature = "prometheus")]
+    fn add_to(
+        &self,
+        collector: &kinformer_shared_informer::prometheus::InformerCollector,
+    ) -> Result<(), Error> {
+        collector.add(&self.informer)
+    }
+}
+
+impl SwitchedEngine for KubeEngine {
+    fn add_as_it_is(
+        &self,
+        spec: HandlerSpec,
+        name: &'static str,
+        handler: Handler,
+    ) -> Result<Registration, Error> {
+        let builder = self.builder(spec, name);
+        Ok(match handler {
+            Handler::Blocking(handler) => builder.add(handler),
+            Handler::Inline(handler) => builder.inline().add(handler),
+            Handler::Async(handler) => builder.add_async(Polled(handler)),
+        }?)
+    }
+
+    fn events_as_they_are(&self, spec: HandlerSpec) -> Result<Box<dyn Events>, Error> {
+        Ok(Box::new(self.builder(spec, "stream").stream()?))
+    }
+
+    fn decode_as_they_arrive(&self, to: DecodeAs, projection: Projection) {
+        if self.arrival.decode_as(to, projection) {
+            self.for_each(&mut |object| self.arrival.arrived(object));
+        }
+    }
+
+    fn wait_for_list<'a>(
+        &'a self,
+        list: &'a AwaitedList,
+        deadline: Option<Instant>,
+    ) -> BoxFuture<'a, Result<(), Error>> {
+        Box::pin(self.informer.wait_for_list(list, deadline))
+    }
+}
+
+impl Managed for KubeEngine {
+    fn name(&self) -> &str {
+        self.informer.name()
+    }
+
+    fn phase(&self) -> Phase {
+        self.informer.phase()
+    }
+
+    fn run(&self, cancel: CancellationToken) -> BoxFuture<'_, Result<(), Error>> {
+        Box::pin(self.informer.run(cancel))
+    }
+
+    fn discard(&self) {
+        self.informer.discard();
+    }
+
+    fn wait_for_sync(&self, deadline: Option<Instant>) -> BoxFuture<'_, Result<(), Error>> {
+        Managed::wait_for_sync(&self.informer, deadline)
+    }
+
+    fn wait_for_all(&self, deadline: Option<Instant>) -> BoxFuture<'_, Result<(), Error>> {
+        let Some(list) = self.switched.as_ref().and_then(Switched::list) else {
+            return self.wait_for_sync(deadline);
+        };
+        Box::pin(async move {
+            self.wait_for_sync(deadline).await?;
+            self.informer.wait_for_list(&list, deadline).await
+        })
+    }
+}
+
+impl fmt::Debug for KubeEngine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.informer.fmt(f)
+    }
+}

@@ -1,0 +1,38 @@
+//! What is requested of a factory, and the informer that serves it.
+
+use std::sync::Arc;
+
+use kube_core::discovery::{ApiResource, Scope};
+
+use crate::engine::Engine;
+use crate::engine::projection::Projection;
+use crate::entry::{Entry, Key};
+
+/// The informer to which a view is bound from its first use on.
+#[derive(Clone)]
+pub(crate) struct Bound {
+    pub(crate) entry: Arc<Entry>,
+    pub(crate) engine: Arc<dyn Engine>,
+}
+
+/// What an informer holds.
+#[derive(Clone)]
+pub(crate) struct Target {
+    pub(crate) resource: ApiResource,
+    pub(crate) scope: Scope,
+    pub(crate) projection: Projection,
+}
+
+impl Target {
+    pub(crate) fn key(&self) -> Key {
+        Key::of_resource(&self.resource)
+    }
+
+    /// What is read for this request of the informer that serves it.
+    pub(crate) fn view_of(&self, engine: Arc<dyn Engine>) -> Arc<dyn Engine> {
+        match self.projection {
+            Projection::Whole => engine.whole(),
+            Projection::Metadata => engine,
+        }
+    }
+}
