@@ -112,7 +112,7 @@ pub use self::{
     options::SharedInformerFactoryBuilder,
     resource_options::{Decode, ResourceOptions},
     selector::{LabelSelector, SelectorError, SelectorProblem},
-    snapshot::Snapshot,
+    snapshot::{Difference, Snapshot},
     sync::CacheSync,
 };
 

@@ -8,12 +8,21 @@ use kinformer_core::{KeyRef, ObjectKey, Versions};
 use kinformer_kube::{Packed, PackedRef};
 use kinformer_store::Error;
 
-use crate::engine::state::State;
+use crate::engine::state::{State, changes_since};
 
 /// The objects of an [`Informer`](crate::Informer) at one moment. Cheap to clone; it does not change.
 pub struct Snapshot<K> {
     state: Arc<dyn State>,
     kind: PhantomData<fn() -> K>,
+}
+
+/// An object that differs between two [snapshots](Snapshot::changes_since): it was added, changed or deleted.
+#[non_exhaustive]
+pub struct Difference<'a, K> {
+    /// The state in the earlier snapshot; `None` if the object was not in it.
+    pub old: Option<PackedRef<'a, K>>,
+    /// The state in the later snapshot; `None` if the object is not in it any more.
+    pub new: Option<PackedRef<'a, K>>,
 }
 
 impl<K> Snapshot<K> {
@@ -104,6 +113,30 @@ impl<K> Snapshot<K> {
         self.state.index_values(index)
     }
 
+    /// What has become different since an earlier snapshot of the same informer: each object that was added, changed or
+    /// deleted, once and in no particular order.
+    ///
+    /// Takes time in proportion to what was written in between, whatever the number of objects. Of an object that was
+    /// written several times it shows the first and the last state, and nothing of one that was added and deleted again.
+    ///
+    /// ```
+    /// # use k8s_openapi::api::core::v1::Pod;
+    /// # fn example(earlier: kinformer::Snapshot<Pod>, later: kinformer::Snapshot<Pod>) {
+    /// for change in later.changes_since(&earlier) {
+    ///     match (change.old, change.new) {
+    ///         (None, Some(pod)) => println!("{} was added", pod.key()),
+    ///         (Some(_), Some(pod)) => println!("{} was changed", pod.key()),
+    ///         (Some(pod), None) => println!("{} was deleted", pod.key()),
+    ///         (None, None) => {}
+    ///     }
+    /// }
+    /// # }
+    /// ```
+    pub fn changes_since<'a>(&'a self, earlier: &'a Self) -> impl Iterator<Item = Difference<'a, K>> {
+        changes_since(&*self.state, &*earlier.state)
+            .map(|(old, new)| Difference { old: old.map(PackedRef::new), new: new.map(PackedRef::new) })
+    }
+
     /// The names of the indexes.
     pub fn index_names(&self) -> Vec<Arc<str>> {
         self.state.index_names()
@@ -123,5 +156,19 @@ impl<K> fmt::Debug for Snapshot<K> {
             .field("resource_versions", self.resource_versions())
             .field("revision", &self.revision())
             .finish_non_exhaustive()
+    }
+}
+
+impl<K> Clone for Difference<'_, K> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<K> Copy for Difference<'_, K> {}
+
+impl<K> fmt::Debug for Difference<'_, K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Difference").field("old", &self.old).field("new", &self.new).finish()
     }
 }

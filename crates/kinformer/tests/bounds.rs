@@ -5,9 +5,9 @@ use std::fmt::Debug;
 use k8s_openapi::api::core::v1::Pod;
 use kinformer::accessors::{Core, CoreV1};
 use kinformer::{
-    CacheSync, Decode, Error, EventStream, HandlerBuilder, Informer, InformerLease, LabelSelector, Lister,
-    NamespaceLister, Packed, PackedRef, SelectorError, SelectorProblem, SharedInformerFactory,
-    SharedInformerFactoryBuilder, Snapshot,
+    CacheSync, Decode, Difference, Error, EventStream, HandlerBuilder, Informer, InformerLease,
+    LabelSelector, Lister, NamespaceLister, Packed, PackedRef, SelectorError, SelectorProblem,
+    SharedInformerFactory, SharedInformerFactoryBuilder, Snapshot,
 };
 use static_assertions::assert_impl_all;
 
@@ -25,6 +25,7 @@ assert_impl_all!(EventStream<Local>: Send, Unpin, Debug);
 assert_impl_all!(Lister<Local>: Send, Sync, Clone, Debug);
 assert_impl_all!(NamespaceLister<Local>: Send, Sync, Clone, Debug);
 assert_impl_all!(Snapshot<Local>: Send, Sync, Clone, Debug);
+assert_impl_all!(Difference<'static, Local>: Send, Sync, Copy, Debug);
 assert_impl_all!(Packed<Local>: Send, Sync, Clone, Debug);
 assert_impl_all!(PackedRef<'static, Local>: Send, Sync, Copy, Debug);
 assert_impl_all!(Informer<Pod>: Send, Sync, Clone, Debug);

@@ -11,7 +11,8 @@ use common::{builder, config_map, factory, server, soon, synced, version, watche
 use futures::StreamExt as _;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kinformer::{
-    Added, Decode, Deleted, Event, FieldPath, LabelSelector, Packed, PackedObject, PartId, Updated,
+    Added, Decode, Deleted, Event, FieldPath, LabelSelector, Packed, PackedObject, PackedRef, PartId,
+    Snapshot, Updated,
 };
 use kube_core::DynamicObject;
 use kube_core::discovery::{ApiResource, Scope};
@@ -270,6 +271,71 @@ async fn a_resource_without_a_type_has_options_too() {
     assert!(map.is_decoded());
     let decoded = map.decode().unwrap();
     assert_eq!((decoded.data.get("data"), &decoded.data["immutable"]), (None, &true.into()));
+    factory.shutdown().await.unwrap();
+    server.shutdown().await;
+}
+
+/// What has changed, in words and in the order of the keys: `+a`, `=a 1>2`, `-a`.
+fn differences(earlier: &Snapshot<ConfigMap>, later: &Snapshot<ConfigMap>) -> Vec<String> {
+    let value = |map: PackedRef<'_, ConfigMap>| map.decode().unwrap().data.as_ref().unwrap()["key"].clone();
+    let mut found: Vec<_> = later
+        .changes_since(earlier)
+        .map(|change| match (change.old, change.new) {
+            (Some(old), Some(new)) => format!("={} {}>{}", new.name(), value(old), value(new)),
+            (None, Some(new)) => format!("+{}", new.name()),
+            (Some(old), None) => format!("-{}", old.name()),
+            (None, None) => "?".to_owned(),
+        })
+        .collect();
+    found.sort();
+    found
+}
+
+// contract: F-18
+#[tokio::test]
+async fn two_snapshots_differ_in_what_was_written_in_between() {
+    let server = server().await;
+    for name in ["changed", "gone", "same"] {
+        server.create(config_map("default", name, "1")).unwrap();
+    }
+    let factory = factory(&server);
+    let maps = factory.core().v1().config_maps();
+    synced(&factory).await;
+    let earlier = maps.snapshot();
+    for value in ["2", "3"] {
+        server.update(config_map("default", "changed", value)).unwrap();
+    }
+    server.delete("v1", "ConfigMap", "default", "gone").unwrap();
+    server.create(config_map("default", "passing", "1")).unwrap();
+    server.delete("v1", "ConfigMap", "default", "passing").unwrap();
+    let last = server.create(config_map("default", "new", "1")).unwrap();
+    maps.wait_for_until(PartId::ONLY, &version(&last), soon()).await.unwrap();
+    let later = maps.snapshot();
+    assert_eq!(differences(&earlier, &later), ["+new", "-gone", "=changed 1>3"]);
+    assert_eq!(differences(&later, &earlier), ["+gone", "-new", "=changed 3>1"]);
+    assert!(differences(&later, &later.clone()).is_empty());
+    factory.shutdown().await.unwrap();
+    server.shutdown().await;
+}
+
+// contract: F-18
+#[tokio::test]
+async fn snapshots_of_whole_objects_differ_when_metadata_has_become_whole_objects() {
+    let server = server().await;
+    for name in ["a", "b"] {
+        server.create(config_map("default", name, "1")).unwrap();
+    }
+    let factory = factory(&server);
+    let metadata = factory.metadata::<ConfigMap>();
+    synced(&factory).await;
+    watches(&server, 1).await;
+    let whole = factory.informer::<ConfigMap>();
+    let (before, of_metadata) = (whole.snapshot(), metadata.snapshot());
+    whole.wait_for_sync_until(soon()).await.unwrap();
+    let after = whole.snapshot();
+    assert!(differences(&before, &before).is_empty());
+    assert_eq!(differences(&before, &after), ["+a", "+b"]);
+    assert_eq!(metadata.snapshot().changes_since(&of_metadata).count(), 2, "they are other objects");
     factory.shutdown().await.unwrap();
     server.shutdown().await;
 }

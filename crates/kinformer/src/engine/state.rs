@@ -27,6 +27,26 @@ pub(crate) trait State: Send + Sync {
     fn index_values(&self, index: &str) -> Result<Vec<Arc<str>>, StoreError>;
     fn index_names(&self) -> Vec<Arc<str>>;
     fn index_len(&self, index: &str, value: &str) -> Result<usize, StoreError>;
+    /// The state of the store, of which this shows all or some objects.
+    fn stored(&self) -> &Snapshot<PackedObject>;
+    /// Whether this object of the store is shown.
+    fn shows(&self, object: &Object) -> bool;
+}
+
+/// An object as it was and as it is.
+type OldAndNew<'a> = (Option<&'a Object>, Option<&'a Object>);
+
+/// Each object that one state shows otherwise than an earlier one. Takes time in proportion to what was written in between.
+pub(crate) fn changes_since<'a>(
+    state: &'a dyn State,
+    earlier: &'a dyn State,
+) -> Box<dyn Iterator<Item = OldAndNew<'a>> + 'a> {
+    let differences = state.stored().changes_since(earlier.stored());
+    let shown = differences.map(|difference| {
+        let old = difference.old.filter(|object| earlier.shows(object));
+        (old, difference.new.filter(|object| state.shows(object)))
+    });
+    Box::new(shown.filter(|(old, new)| old.is_some() || new.is_some()))
 }
 
 impl State for Snapshot<PackedObject> {
@@ -82,6 +102,14 @@ impl State for Snapshot<PackedObject> {
 
     fn index_len(&self, index: &str, value: &str) -> Result<usize, StoreError> {
         Snapshot::index_len(self, index, value)
+    }
+
+    fn stored(&self) -> &Snapshot<PackedObject> {
+        self
+    }
+
+    fn shows(&self, _: &Object) -> bool {
+        true
     }
 }
 

@@ -4,10 +4,10 @@ use std::fmt;
 use std::sync::Arc;
 
 use kinformer_core::{KeyRef, ObjectKey, PartOrKey, ResourceVersion, Versions};
-use kinformer_kube::DecodeAs;
+use kinformer_kube::{DecodeAs, PackedObject};
 use kinformer_processor::Registration;
 use kinformer_shared_informer::{AwaitedList, Error, InformerMetrics, Part, Phase};
-use kinformer_store::Error as StoreError;
+use kinformer_store::{Error as StoreError, Snapshot};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
@@ -274,5 +274,13 @@ impl State for OnlyWhole<dyn State> {
         let mut objects = 0;
         self.by_index(index, value, &mut |_| objects += 1)?;
         Ok(objects)
+    }
+
+    fn stored(&self) -> &Snapshot<PackedObject> {
+        self.0.stored()
+    }
+
+    fn shows(&self, object: &Object) -> bool {
+        is_whole(object)
     }
 }
