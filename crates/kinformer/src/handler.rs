@@ -68,7 +68,7 @@ impl<'a, K: 'static> HandlerBuilder<'a, K> {
 
     /// Adds a handler. It receives every object that there is, as additions of the initial list, and then every change,
     /// one event at a time and in order. It may block, unless it is [inline](Self::inline). It borrows the objects, so that
-    /// delivery touches no reference count: [`PackedRef::to_owned`] keeps one.
+    /// delivery touches no reference count: [`PackedRef::into_owned`] keeps one.
     ///
     /// # Errors
     /// [`Error::Stopped`].

@@ -73,7 +73,7 @@ impl<K> Snapshot<K> {
     /// All objects, in no particular order.
     pub fn list(&self) -> Vec<Packed<K>> {
         let mut objects = Vec::with_capacity(self.len());
-        self.for_each(|object| objects.push(object.to_owned()));
+        self.for_each(|object| objects.push(object.into_owned()));
         objects
     }
 

@@ -128,7 +128,7 @@ fn what_is_listed_is_what_the_store_shares_and_keeps_up_with_it() {
     // A walk shows one state, whatever is written under it.
     let mut seen = Vec::new();
     pods.for_each(&selector("app=web"), |pod| {
-        seen.push(pod.to_owned());
+        seen.push(pod.into_owned());
         store.delete_by_key(("a", "web-0"));
         store.delete_by_key(("b", "web-0"));
         store.delete_by_key(KeyRef::named("node"));
@@ -162,7 +162,7 @@ proptest! {
             let there = pods.namespace(namespace.as_str());
             prop_assert_eq!(keys(&there.list(&selector)), expected(Some(&namespace)));
             let mut visited = Vec::new();
-            there.for_each(&selector, |pod| visited.push(pod.to_owned()));
+            there.for_each(&selector, |pod| visited.push(pod.into_owned()));
             prop_assert_eq!(visited.len(), expected(Some(&namespace)).len());
         }
     }

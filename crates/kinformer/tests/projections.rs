@@ -68,7 +68,7 @@ async fn a_request_for_whole_objects_switches_the_informer_of_metadata() {
         let whole = factory.informer::<ConfigMap>();
         whole
             .index("value", |map, values| {
-                values.push(&value_of(&map.to_owned()));
+                values.push(&value_of(&map.into_owned()));
                 Ok(())
             })
             .unwrap();
@@ -85,7 +85,7 @@ async fn a_request_for_whole_objects_switches_the_informer_of_metadata() {
                 let late = late.clone();
                 move |event| {
                     let Event::Added(Added { object, .. }) = &event else { return };
-                    late.lock().push(value_of(&(*object).to_owned()));
+                    late.lock().push(value_of(&object.into_owned()));
                 }
             })
             .unwrap();
@@ -165,7 +165,7 @@ async fn whole_objects_may_be_requested_at_any_moment_of_the_first_list() {
         let whole = factory.informer::<ConfigMap>();
         whole.wait_for_sync_until(soon()).await.unwrap();
         let values: Vec<_> =
-            whole.snapshot().ordered().into_iter().map(|map| value_of(&map.to_owned())).collect();
+            whole.snapshot().ordered().into_iter().map(|map| value_of(&map.into_owned())).collect();
         assert_eq!(values, ["1", "2"], "after {steps} steps");
         watches(&server, 1).await;
         factory.shutdown().await.unwrap();

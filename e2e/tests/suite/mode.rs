@@ -116,7 +116,7 @@ impl<K: Kind> Informer<K> {
     pub(crate) fn tell(&self, mut hear: impl FnMut(KubeEvent<K>) + Send + 'static) {
         let mut reader = Reader::default();
         let handler = self.0.handler().named("witness");
-        handler.for_each(move |event| hear(reader.read(event.map(PackedRef::to_owned)))).unwrap();
+        handler.for_each(move |event| hear(reader.read(event.map(PackedRef::into_owned)))).unwrap();
     }
 
     pub(crate) fn stream(&self) -> BoxStream<'static, KubeEvent<K>> {

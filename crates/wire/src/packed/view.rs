@@ -156,8 +156,9 @@ impl<'a, K> PackedRef<'a, K> {
         self.object
     }
 
-    /// The object to be kept. O(1).
-    pub fn to_owned(self) -> Packed<K> {
+    /// The object, to be kept. O(1).
+    #[inline]
+    pub fn into_owned(self) -> Packed<K> {
         Packed::new(self.object.clone())
     }
 
