@@ -2,12 +2,15 @@
 
 mod error;
 mod parse;
+mod requirement;
 
 use std::fmt;
 use std::str::FromStr;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1 as meta;
 use kinformer_core::Object;
+
+use self::requirement::{Operator, Requirement};
 
 pub use error::{SelectorError, SelectorProblem};
 
@@ -41,24 +44,6 @@ pub use error::{SelectorError, SelectorProblem};
 pub struct LabelSelector {
     /// Sorted and without repetition.
     requirements: Vec<Requirement>,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-struct Requirement {
-    key: String,
-    operator: Operator,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-enum Operator {
-    /// Sorted, without repetition, not empty.
-    In(Vec<String>),
-    /// Sorted, without repetition, not empty.
-    NotIn(Vec<String>),
-    Exists,
-    DoesNotExist,
-    GreaterThan(i64),
-    LessThan(i64),
 }
 
 impl LabelSelector {
@@ -98,21 +83,6 @@ impl LabelSelector {
     }
 }
 
-impl Operator {
-    fn holds(&self, value: Option<&str>) -> bool {
-        let one_of = |values: &[String]| value.is_some_and(|value| values.iter().any(|one| one == value));
-        let number = || value.and_then(|value| value.parse::<i64>().ok());
-        match self {
-            Self::In(values) => one_of(values),
-            Self::NotIn(values) => !one_of(values),
-            Self::Exists => value.is_some(),
-            Self::DoesNotExist => value.is_none(),
-            Self::GreaterThan(bound) => number().is_some_and(|number| number > *bound),
-            Self::LessThan(bound) => number().is_some_and(|number| number < *bound),
-        }
-    }
-}
-
 impl FromStr for LabelSelector {
     type Err = SelectorError;
 
@@ -130,26 +100,6 @@ impl fmt::Display for LabelSelector {
             requirement.fmt(f)?;
         }
         Ok(())
-    }
-}
-
-impl fmt::Display for Requirement {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let key = &self.key;
-        match &self.operator {
-            Operator::In(values) => match values.as_slice() {
-                [value] => write!(f, "{key}={value}"),
-                values => write!(f, "{key} in ({})", values.join(",")),
-            },
-            Operator::NotIn(values) => match values.as_slice() {
-                [value] => write!(f, "{key}!={value}"),
-                values => write!(f, "{key} notin ({})", values.join(",")),
-            },
-            Operator::Exists => f.write_str(key),
-            Operator::DoesNotExist => write!(f, "!{key}"),
-            Operator::GreaterThan(bound) => write!(f, "{key}>{bound}"),
-            Operator::LessThan(bound) => write!(f, "{key}<{bound}"),
-        }
     }
 }
 

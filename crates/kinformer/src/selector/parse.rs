@@ -1,6 +1,7 @@
 //! The grammar of label selectors, and what keys and values of labels may be.
 
-use super::{Operator, Requirement, SelectorError, SelectorProblem};
+use super::error::{SelectorError, SelectorProblem};
+use super::requirement::{Operator, Requirement};
 
 /// Reads all of the text.
 pub(super) fn requirements(text: &str) -> Result<Vec<Requirement>, SelectorError> {

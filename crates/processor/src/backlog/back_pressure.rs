@@ -6,7 +6,7 @@ use std::task::{Context, Poll};
 use kinformer_core::Object;
 use tokio::sync::Notify;
 
-use super::{Backlog, Opened, Parts};
+use super::policy::{Backlog, Opened, Parts};
 use crate::log_reader::{LogReader, Unread};
 use crate::undelivered::{Next, Undelivered};
 

@@ -12,7 +12,7 @@ use kinformer_core::internal::{ask, contain};
 use kinformer_core::{Object, ObjectKey, Tombstone};
 use parking_lot::Mutex;
 
-use super::{Backlog, Opened, Parts};
+use super::policy::{Backlog, Opened, Parts};
 use crate::clock::Moment;
 use crate::event::{Added, Deleted, Event, LastEvent, LoggedEvent, Updated, drop_object};
 use crate::log_reader::Unread;

@@ -5,7 +5,7 @@ use std::task::{Context, Poll};
 
 use kinformer_core::Object;
 
-use super::{Backlog, Opened, Parts};
+use super::policy::{Backlog, Opened, Parts};
 use crate::log_reader::LogReader;
 use crate::undelivered::{Next, Undelivered};
 
