@@ -29,6 +29,14 @@ pub fn contain<R>(user_code: impl FnOnce() -> R) -> Result<R, BoxError> {
     catch_unwind(AssertUnwindSafe(user_code)).map_err(panic_error)
 }
 
+/// Drops a value of the user's, whose `Drop` may panic.
+///
+/// # Errors
+/// It panicked.
+pub fn drop_contained<V>(value: V) -> Result<(), BoxError> {
+    contain(|| drop(value))
+}
+
 /// Asks an object something, and asks once more if it panics: a panic that does not repeat loses nothing.
 ///
 /// # Errors

@@ -6,7 +6,7 @@ use std::iter;
 use std::sync::Arc;
 use std::task::Poll;
 
-use kinformer_core::internal::{contain, readable_key};
+use kinformer_core::internal::{drop_contained, readable_key};
 use kinformer_core::{KeyRef, KnownObjects, Object, ObjectKey, Versions};
 
 use crate::Error;
@@ -416,6 +416,6 @@ impl<T> fmt::Debug for Snapshot<T> {
 /// Drops a state of an object; a panic of the user's `Drop` ends there.
 pub(crate) fn discard<T>(object: Arc<T>) {
     if let Some(object) = Arc::into_inner(object) {
-        _ = contain(|| drop(object));
+        _ = drop_contained(object);
     }
 }
