@@ -48,11 +48,12 @@ pub enum Error {
         /// The part of the source; `None` if the object is in none of the parts.
         part: Option<PartId>,
     },
-    /// The sink has reached its bound and takes the object later: wait until it is ready.
-    #[error("the queue is full ({limit} entries); wait until it is ready, then add {key} again")]
+    /// The sink has reached its bound. A queue takes the operation once it is [ready](crate::Sink::ready), a store once
+    /// objects have been deleted.
+    #[error("{} not taken: full (limit {limit})", key.as_ref().map_or("the operation was".into(), |key| format!("{key} was")))]
     Full {
-        /// Which object was not taken (`*` for an operation on all objects).
-        key: String,
+        /// Which object was not taken; `None` for an operation on all objects, and if the object did not give its key.
+        key: Option<ObjectKey>,
         /// The bound.
         limit: usize,
     },

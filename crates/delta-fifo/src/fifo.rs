@@ -286,7 +286,7 @@ impl<T: Object> Fifo<T> {
         }
         if state.items.len() >= self.shared.limit && !state.items.contains_key(&key) {
             drop(state);
-            return Err(SinkError::Full { key: key.to_string(), limit: self.shared.limit });
+            return Err(SinkError::Full { key: Some(key), limit: self.shared.limit });
         }
         let had_synced = state.has_synced();
         state.populated = true;
@@ -384,12 +384,12 @@ impl<T: Object> Sink<T> for Fifo<T> {
         }
         let was_full = state.items.len() >= self.shared.limit;
         let refused = writes.iter().find_map(|write| match write {
-            Write::Put(key, _) if was_full && !state.items.contains_key(key) => Some(key.to_string()),
+            Write::Put(key, _) if was_full && !state.items.contains_key(key) => Some(key.clone()),
             _ => None,
         });
-        if let Some(key) = refused {
+        if refused.is_some() {
             drop(state);
-            return Err(SinkError::Full { key, limit: self.shared.limit });
+            return Err(SinkError::Full { key: refused, limit: self.shared.limit });
         }
         let had_synced = state.has_synced();
         let mut displaced = Vec::new();

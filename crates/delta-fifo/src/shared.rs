@@ -51,7 +51,7 @@ impl<T: Object, B: Backlog<T>> Shared<T, B> {
         if state.backlog.depth() >= self.limit && writes.iter().any(Write::needs_room) {
             state.refused += 1;
             drop(state);
-            let key = writes.first().map(Write::name).unwrap_or_default();
+            let key = writes.first().and_then(Write::key);
             return Err(SinkError::Full { key, limit: self.limit });
         }
         let mut synced = false;

@@ -4,7 +4,7 @@ use std::hash::BuildHasher;
 use std::sync::Arc;
 
 use foldhash::fast::RandomState;
-use kinformer_core::internal::{ask, contain, readable_key};
+use kinformer_core::internal::{ask, readable_key};
 use kinformer_core::{
     Delta, Deltas, Error, KeyRef, Object, ObjectKey, PartId, Parts, Replacement, Report, ResourceVersion,
     Tombstone, Transform, VersionUpdate,
@@ -344,10 +344,10 @@ impl<T: Object> Write<T> {
         !matches!(self, Self::Bookmark { .. })
     }
 
-    /// The key, for messages.
-    pub(crate) fn name(&self) -> String {
-        let (Self::One { entry, .. } | Self::Delete { entry, .. }) = self else { return "*".into() };
-        let named = contain(|| entry.delta.key().map(|key| key.to_string()));
-        named.ok().flatten().unwrap_or_else(|| "*".into())
+    /// The key of the object that it is about, if it is about one that gives its key.
+    pub(crate) fn key(&self) -> Option<ObjectKey> {
+        let (Self::One { entry, .. } | Self::Delete { entry, .. }) = self else { return None };
+        let key = || ObjectKey::try_from(entry.delta.key()?).ok();
+        entry.key.clone().or_else(|| ask(key).ok().flatten())
     }
 }

@@ -115,7 +115,7 @@ fn a_batch_is_taken_whole_or_refused_whole() {
         queue.apply(added(&["b", "c", "d"])).unwrap().into_result().unwrap();
         assert_eq!((queue.depth(), queue.is_ready()), (4, false));
         let refused = queue.apply(added(&["e", "f"]));
-        assert!(matches!(refused, Err(SinkError::Full { key, limit: 2 }) if key == "e"));
+        assert!(matches!(refused, Err(SinkError::Full { key: Some(key), limit: 2 }) if key.name() == "e"));
         let mut with_bookmark = added(&["e"]);
         with_bookmark.push(Delta::bookmark("9"));
         assert!(matches!(queue.apply(with_bookmark), Err(SinkError::Full { .. })));

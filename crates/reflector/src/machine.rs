@@ -111,7 +111,7 @@ pub(crate) enum Given {
     /// Left out and reported: it will not be given again.
     LeftOut,
     /// Nothing has changed; it may be given again.
-    NoRoom,
+    NoRoom(Error),
     /// It was not taken: it cannot be part of the watch.
     Refused(ApiError),
     /// The state of the sink is not known.
@@ -635,7 +635,7 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
         let report = match contain(|| self.sink.apply(delta.into())) {
             Ok(Ok(report)) => report,
             Ok(Err(Error::Closed)) => return Err(StopReason::SinkClosed),
-            Ok(Err(Error::Full { .. })) => return Ok(Given::NoRoom),
+            Ok(Err(full @ Error::Full { .. })) => return Ok(Given::NoRoom(full)),
             Ok(Err(source)) => {
                 count(&self.shared.counters.sink_problems);
                 self.report_skipped(ApiError::Sink { operation, source });

@@ -4,7 +4,7 @@ use std::pin::pin;
 use std::time::Duration;
 
 use kinformer_core::internal::ask;
-use kinformer_core::{Delta, Object, ResourceVersion, Sink, Tombstone};
+use kinformer_core::{Delta, Error, Object, ResourceVersion, Sink, Tombstone};
 use tokio::time::{Instant, sleep_until, timeout_at};
 
 use crate::backoff::lengthened;
@@ -34,7 +34,7 @@ enum End {
     Closed,
     Failed(ApiError),
     /// The sink had no room for an event that is to come again.
-    NoRoom,
+    NoRoom(Error),
     /// The sink could not resync; the watch itself was fine.
     Resync(ApiError),
     /// What the sink holds is not known.
@@ -151,7 +151,7 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
                         Some(Err(error)) => return Ok(End::Failed(error)),
                         Some(Ok(event)) => match self.apply(event, progress)? {
                             Given::Done | Given::LeftOut => {}
-                            Given::NoRoom => return Ok(End::NoRoom),
+                            Given::NoRoom(full) => return Ok(End::NoRoom(full)),
                             Given::Refused(error) => return Ok(End::Failed(error)),
                             Given::Panicked(error) => return Ok(End::SinkPanicked(error)),
                         },
@@ -330,9 +330,8 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
                 let recovery = if alive { Recovery::Rewatch } else { self.rewatch_or_relist() };
                 self.fail(ApiError::VeryShortWatch { lasted, events: progress.events }, recovery)
             }
-            End::NoRoom => {
+            End::NoRoom(source) => {
                 self.wait_for_room().await?;
-                let source = kinformer_core::Error::Full { key: "*".to_owned(), limit: 0 };
                 self.fail(ApiError::Sink { operation: "watch", source }, Recovery::Rewatch)
             }
             End::Resync(error) => self.fail(error, Recovery::Rewatch),

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use common::*;
 use futures::{StreamExt, stream};
-use kinformer_core::{Deltas, Error, Report, ResourceVersion, Sink};
+use kinformer_core::{Deltas, Error, ObjectKey, Report, ResourceVersion, Sink};
 use kinformer_reflector::{
     ApiError, List, ListOptions, ListerWatcher, Recovery, Reflector, ReflectorOptions, ReflectorState,
     StopReason, WatchEvent, WatchOptions, WatchStream,
@@ -116,7 +116,7 @@ async fn the_resync_timer_asks_and_then_resyncs_and_the_watch_goes_on() {
 async fn an_error_of_a_resync_ends_the_watch_and_costs_no_list() {
     let run = start_with(listed().watch(hang()).watch(hang()), steady().resync_period(10 * SECOND));
     run.handle.wait_for_sync().await.unwrap();
-    run.sink.fail_next(Error::Full { key: "*".into(), limit: 9 });
+    run.sink.fail_next(Error::Full { key: None, limit: 9 });
     run.finished().await;
     assert_eq!(run.source.texts()[1..], ["watch 7", "watch 7"]);
     assert_eq!(run.recoveries(), [Recovery::Rewatch]);
@@ -186,10 +186,11 @@ async fn an_event_that_found_no_room_after_all_comes_again() {
         steady(),
     );
     run.sink.wait_for_record("add b@8").await;
-    run.sink.fail_next(Error::Full { key: "c".into(), limit: 1 });
+    run.sink.fail_next(Error::Full { key: ObjectKey::named("c").ok(), limit: 1 });
     run.finished().await;
     assert_eq!(run.source.texts()[1..], ["watch 7", "watch 8"]);
     assert_eq!(run.sink.texts()[1..], ["add b@8", "add c@9"]);
+    assert!(run.errors()[0].contains("c was not taken: full (limit 1)"), "{:?}", run.errors());
     run.stop().await;
 }
 
@@ -225,7 +226,7 @@ async fn a_sink_that_fails_or_panics_is_given_a_new_list() {
             .watch(hang()),
         steady(),
     );
-    run.sink.fail_next(Error::Full { key: "*".into(), limit: 1 });
+    run.sink.fail_next(Error::Full { key: None, limit: 1 });
     run.sink.wait_for_record("replace a@1 @8").await;
     run.sink.panic_next();
     run.handle.state_where(|s| matches!(s, ReflectorState::BackingOff { .. })).await;

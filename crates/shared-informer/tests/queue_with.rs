@@ -101,7 +101,7 @@ impl<T: Object> Sink<T> for Plain<T> {
             return Err(SinkError::Closed);
         }
         if state.operations.len() >= state.limit {
-            return Err(SinkError::Full { key: "*".into(), limit: state.limit });
+            return Err(SinkError::Full { key: None, limit: state.limit });
         }
         state.operations.push_back(operation);
         drop(state);

@@ -80,7 +80,7 @@ impl<T: Object> Indexer<T> {
         mut changes: Changes<'_, T>,
     ) -> Result<(Report, u64), Error> {
         if replacement.objects.len() >= MAX_NUMBER as usize {
-            return Err(full("*"));
+            return Err(full(None));
         }
         let is_complete = replacement.is_complete();
         let mut list = List {
@@ -110,7 +110,7 @@ impl<T: Object> Indexer<T> {
             let mut edit = Edit { roots: &mut after, writer: &mut writer };
             if !edit.has_room(plan.new_hashes.len()) {
                 drop(writer);
-                return Err(full("*"));
+                return Err(full(None));
             }
             edit.roots.revision += 1;
             at.apply_to(&mut edit.roots.versions);

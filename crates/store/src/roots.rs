@@ -4,8 +4,8 @@ use std::hash::BuildHasher;
 use std::ops::Range;
 use std::sync::Arc;
 
-use kinformer_core::internal::contain;
-use kinformer_core::{Error, KeyRef, Object, Versions};
+use kinformer_core::internal::readable_key;
+use kinformer_core::{Error, KeyRef, Object, ObjectKey, Versions};
 
 use crate::evaluated::Evaluated;
 use crate::index::{Hasher, Index, IndexWriter, NoValues};
@@ -100,8 +100,8 @@ impl<T> Clone for Roots<T> {
     }
 }
 
-pub(crate) fn full(key: impl ToString) -> Error {
-    Error::Full { key: key.to_string(), limit: MAX_NUMBER as usize }
+pub(crate) fn full(key: Option<ObjectKey>) -> Error {
+    Error::Full { key, limit: MAX_NUMBER as usize }
 }
 
 /// The hash of a key, without putting its parts together.
@@ -167,7 +167,7 @@ impl<T: Object> Edit<'_, T> {
                 self.writer.next - 1
             }
             None => {
-                return Err(full(contain(|| object.key().to_string()).unwrap_or_default()));
+                return Err(full(readable_key(|| object.key())));
             }
         };
         *self.roots.slots.get_mut(slot) = Some(object);

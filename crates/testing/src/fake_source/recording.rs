@@ -201,7 +201,7 @@ impl<T: Object> Sink<T> for RecordingSink<T> {
             return Err(inner.errors.remove(0));
         }
         let Some(room) = inner.room.checked_sub(1) else {
-            let key = first.key().map_or_else(|| "*".to_owned(), |key| key.to_string());
+            let key = first.key().and_then(|key| key.try_into().ok());
             return Err(Error::Full { key, limit: 0 });
         };
         if inner.room != usize::MAX {
