@@ -5,7 +5,6 @@
 //! their symbols must be in the large program as often as in the small one.
 
 use std::collections::BTreeMap;
-use std::fmt::Write;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -170,6 +169,8 @@ fn prepare() -> Result<PathBuf, String> {
             "[package]\nname = \"{name}\"\nversion = \"0.0.0\"\nedition = \"2024\"\n\n[dependencies]\n\
              kinformer = {{ path = {:?} }}\nkube-client = {{ version = \"*\", default-features = false }}\n\
              k8s-openapi = {{ version = \"*\", features = [\"latest\"] }}\n\
+             futures = {{ version = \"*\", default-features = false }}\n\
+             serde = {{ version = \"1\", features = [\"derive\"] }}\n\
              tokio = {{ version = \"1\", features = [\"rt-multi-thread\"] }}\n",
             crates.join("kinformer")
         );
@@ -181,29 +182,64 @@ fn prepare() -> Result<PathBuf, String> {
 
 /// All that the user of a kind calls.
 fn program(kinds: &[&str]) -> String {
-    let mut calls = String::new();
-    for kind in kinds {
-        let _ = write!(
-            calls,
-            "    {{\n        let informer = factory.{kind};\n        \
-             informer.index_by_field(\"name\", &[\"metadata\", \"name\"])?;\n        \
-             informer.handler().named(\"printer\").for_each(|event| {{\n            \
-             let Some(object) = event.object() else {{ return }};\n            \
-             println!(\"{{}} {{}}\", object.name(), object.decode().is_ok());\n        }})?;\n        \
-             for object in informer.lister().namespace(\"default\").list(&selector) {{\n            \
-             println!(\"{{:?}}\", object.decode_owned()?.metadata.name);\n        }}\n    }}\n"
-        );
-    }
-    format!(
-        "fn main() -> Result<(), Box<dyn std::error::Error>> {{\n    \
-         let runtime = tokio::runtime::Runtime::new()?;\n    let _entered = runtime.enter();\n    \
-         let client = kinformer::client(kube_client::Config::new(\"http://localhost:1\".parse()?))?;\n    \
-         let factory = kinformer::SharedInformerFactory::new(client);\n    \
-         let selector: kinformer::LabelSelector = std::env::args().nth(1).unwrap_or_default().parse()?;\n\
-         {calls}    factory.start()?;\n    \
-         runtime.block_on(factory.wait_for_cache_sync()).into_result()?;\n    Ok(())\n}}\n"
-    )
+    let calls: String = kinds.iter().map(|kind| CALLS.replace("$kind", kind)).collect();
+    PROGRAM.replace("$calls", &calls)
 }
+
+const PROGRAM: &str = r#"use futures::StreamExt as _;
+
+#[derive(serde::Deserialize)]
+struct Own {
+    metadata: Named,
+}
+
+#[derive(serde::Deserialize)]
+struct Named {
+    name: Option<String>,
+}
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let runtime = tokio::runtime::Runtime::new()?;
+    let _entered = runtime.enter();
+    let client = kinformer::client(kube_client::Config::new("http://localhost:1".parse()?))?;
+    let factory = kinformer::SharedInformerFactory::new(client);
+    let selector: kinformer::LabelSelector = std::env::args().nth(1).unwrap_or_default().parse()?;
+$calls    factory.start()?;
+    runtime.block_on(factory.wait_for_cache_sync()).into_result()?;
+    Ok(())
+}
+"#;
+
+const CALLS: &str = r#"    {
+        let informer = factory.$kind;
+        informer.decode_on_arrival();
+        informer.index_by_field("name", &["metadata", "name"])?;
+        informer.index("app", |object, values| {
+            object.label("app").into_iter().for_each(|app| values.push(app));
+            Ok(())
+        })?;
+        informer.handler().named("printer").filter(|object| object.uid().is_some()).for_each(|event| {
+            let Some(object) = event.object() else { return };
+            println!("{} {}", object.name(), object.decode().is_ok());
+        })?;
+        informer.handler().named("waiter").for_each_async(async |event| {
+            tokio::task::yield_now().await;
+            println!("{}", event.key());
+        })?;
+        let mut stream = informer.stream()?;
+        runtime.spawn(async move {
+            while let Some(event) = stream.next().await {
+                println!("{}", event.key());
+            }
+        });
+        for object in informer.lister().namespace("default").list(&selector) {
+            println!("{:?}", object.decode_owned()?.metadata.name);
+        }
+        for object in informer.cast::<Own>().snapshot().iter() {
+            println!("{:?}", object.decode()?.metadata.name);
+        }
+    }
+"#;
 
 fn build(folder: &Path, name: &str, args: &Args) -> Result<Built, String> {
     let profile = if args.symbols { SYMBOLS } else { "release" };
