@@ -1,4 +1,7 @@
-//! The encodings. What depends on one is in the folder of its [`Codec`]; all else asks the codec.
+//! The codecs. What depends on an encoding is in the folder of its [`Codec`]; all else asks the codec.
+//!
+//! This file and those folders need each other: an enum of this file holds a value of each encoding, so that there is one
+//! deserializer for all, and a value of protobuf can be JSON.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -6,11 +9,12 @@ use std::fmt;
 use serde::Deserialize;
 use serde::de::{DeserializeSeed, Expected};
 
-use crate::decode::{At, Fault, ReadContainer, ReadValue, Run, Scratch, Text, Token, Trail};
+use crate::decode::{At, Fault, Run, Scratch, Text, Token, Trail};
 use crate::dropped::Dropped;
+use crate::encoding::encodings;
 use crate::json::Within;
 use crate::limits::Limits;
-use crate::{Error, Identity, ListEnvelope, ManagedFields, RawEvent, TypeMeta};
+use crate::{Encoding, Error, Identity, ListEnvelope, ManagedFields, RawEvent, TypeMeta};
 
 /// Everything that depends on the encoding of an answer. A value is what is known of the objects of one kind.
 pub(crate) trait Codec: Clone + fmt::Debug {
@@ -84,6 +88,57 @@ pub(crate) struct Found<'a, 'de> {
     pub(crate) names: usize,
 }
 
+/// What reads a value of one encoding.
+pub(crate) trait ReadValue<'a, 'de: 'a>: Sized {
+    /// Whether the value is null, which is taken then.
+    fn take_null(&self) -> Result<bool, Fault>;
+
+    /// What is there. What has others in it is not entered by that.
+    fn token<'t>(&self, scratch: &'t mut Scratch) -> Result<Token<'t, 'de>, Fault>;
+
+    /// Enters a value that has others in it, of which something of that size is built; `None` if it is of another kind.
+    /// What is in it is too large to be moved: `make` is inlined for each kind of container.
+    fn open<R>(
+        &self,
+        size: usize,
+        make: impl FnOnce(At<'a, 'de>, AnyContainer<'a, 'de>) -> R,
+    ) -> Result<Option<R>, Fault>;
+
+    /// A text.
+    fn text<'t>(&self, scratch: &'t mut Scratch, expected: &dyn Expected) -> Result<Text<'t, 'de>, Fault> {
+        match self.token(scratch)? {
+            Token::Text(text) => Ok(text),
+            other => Err(other.unexpected(expected)),
+        }
+    }
+
+    /// Passes over the value.
+    fn skip(&self) -> Result<(), Fault>;
+
+    /// The value as it stands, where that is JSON.
+    fn raw_json(&self) -> Result<Option<&'de str>, Fault>;
+}
+
+/// What reads the entries of a list, or of a map or object, of one encoding.
+pub(crate) trait ReadContainer<'a, 'de: 'a>: Sized {
+    fn is_list(&self) -> bool;
+
+    /// How many entries a list has, where that is known.
+    fn count(&self) -> Option<usize>;
+
+    fn next_key(&mut self, at: At<'a, 'de>) -> Result<Option<Cow<'de, str>>, Fault>;
+
+    /// Puts the value of the last key there.
+    fn value(&mut self, at: At<'a, 'de>, value: &mut Option<AnyValue<'a, 'de>>) -> Result<(), Fault>;
+
+    /// Puts the next entry of a list there; false if there is none.
+    fn next_element(&mut self, at: At<'a, 'de>, value: &mut Option<AnyValue<'a, 'de>>)
+    -> Result<bool, Fault>;
+
+    /// After a type has taken what it wants: nothing may be left, where the encoding does not say before how much there is.
+    fn end(&mut self, at: At<'a, 'de>) -> Result<(), Fault>;
+}
+
 /// See [`ListDecoder`](crate::ListDecoder).
 pub(crate) trait DecodeList: fmt::Debug {
     fn new(managed_fields: ManagedFields, limit: usize) -> Self;
@@ -98,27 +153,10 @@ pub(crate) trait DecodeWatch: fmt::Debug {
     fn finish(self, on_event: impl FnMut(Result<RawEvent<'_>, Error>)) -> Result<(), Error>;
 }
 
-/// Makes one of several codecs: an encoding, and what calls the codec of that name in the folder of that name.
+/// Makes one of several codecs: what calls the codec of that name in the folder of that name.
 macro_rules! codecs {
-    ($($(#[$attribute:meta])* $name:ident in $folder:ident;)+) => {
-        /// How a server writes its answers.
-        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-        #[non_exhaustive]
-        pub enum Encoding {
-            $($(#[$attribute])* $name,)+
-        }
-
+    ($($(#[$_:meta])* $name:ident in $folder:ident;)+) => {
         impl Encoding {
-            /// Every encoding.
-            pub const ALL: &[Self] = &[$(Self::$name,)+];
-
-            /// Its name in lower case, for example `json`.
-            pub fn name(self) -> &'static str {
-                match self {
-                    $(Self::$name => stringify!($folder),)+
-                }
-            }
-
             /// What a request accepts, and an answer says of itself.
             pub fn media_type(self) -> &'static str {
                 match self {
@@ -427,14 +465,7 @@ macro_rules! codecs {
     };
 }
 
-// One line for each encoding; nothing outside of its folder says more of it.
-codecs! {
-    /// Every kind has it.
-    #[default]
-    Json in json;
-    /// Built-in kinds have it; it is a third of the work for the server, and for us.
-    Protobuf in protobuf;
-}
+encodings!(codecs);
 
 impl AnyCodec {
     /// Decodes an object; says how many of its fields were skipped because they are not known.

@@ -2,31 +2,29 @@
 
 use std::borrow::Cow;
 
-use crate::FieldPath;
-
 /// The fields that were dropped from one object, as it is kept with the object: for each field its names in an array of
 /// JSON, one array behind the other. Empty for most objects.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Dropped<'a>(pub(crate) &'a str);
 
-impl Dropped<'_> {
+impl<'r> Dropped<'r> {
     /// Whether it is the field of that name of the object itself, which has no characters that JSON escapes.
     pub(crate) fn has(self, name: &str) -> bool {
         !self.0.is_empty() && self.0.contains(&format!("[\"{name}\"]"))
     }
 
-    pub(crate) fn paths(self) -> Vec<FieldPath> {
+    /// The names of each.
+    pub(crate) fn paths(self) -> impl Iterator<Item = Box<[Box<str>]>> + use<'r> {
         let arrays = serde_json::Deserializer::from_str(self.0).into_iter::<Vec<Cow<'_, str>>>();
         let names = |names: Vec<Cow<'_, str>>| names.into_iter().map(|name| name.into()).collect();
-        arrays.map_while(Result::ok).map(|array| FieldPath::of(names(array))).collect()
+        arrays.map_while(Result::ok).map(names)
     }
 
-    /// As it is kept, with these fields as well.
-    pub(crate) fn and(self, fields: &[&FieldPath]) -> String {
+    /// As it is kept, with the fields of these names as well.
+    pub(crate) fn and<'a>(self, fields: impl IntoIterator<Item = &'a [Box<str>]>) -> String {
         let mut record = self.0.to_owned();
-        for field in fields {
-            let names: Vec<&str> = field.names().collect();
-            let array = serde_json::to_string(&names).unwrap_or_default();
+        for names in fields {
+            let array = serde_json::to_string(names).unwrap_or_default();
             if !record.contains(&array) {
                 record.push_str(&array);
             }
@@ -39,20 +37,23 @@ impl Dropped<'_> {
 mod tests {
     use super::*;
 
+    fn names(names: &[&str]) -> Box<[Box<str>]> {
+        names.iter().map(|name| (*name).into()).collect()
+    }
+
     #[test]
     fn a_record_has_each_field_once_whatever_its_name() {
-        let fields =
-            [&["kind"][..], &["data", "a]\"[\n"], &["status"], &["kind"], &["x", "kind"]].map(FieldPath::new);
-        let record = Dropped("").and(&[&fields[1]]);
-        let record = Dropped(&record).and(&fields.each_ref());
+        let fields = [&["kind"][..], &["data", "a]\"[\n"], &["status"], &["kind"], &["x", "kind"]].map(names);
+        let record = Dropped("").and([&*fields[1]]);
+        let record = Dropped(&record).and(fields.iter().map(|names| &**names));
         let dropped = Dropped(&record);
-        assert_eq!(dropped.paths(), [&fields[1], &fields[0], &fields[2], &fields[4]].map(FieldPath::clone));
+        assert!(dropped.paths().eq([1, 0, 2, 4].map(|field: usize| fields[field].clone())));
         assert_eq!(
             ["kind", "status", "apiVersion", "x"].map(|name| dropped.has(name)),
             [true, true, false, false]
         );
-        assert!(Dropped("").paths().is_empty() && !Dropped("").has("kind"));
-        let quoted = FieldPath::new(&["[\"kind\"]"]);
-        assert!(!Dropped(&Dropped("").and(&[&quoted])).has("kind"));
+        assert!(Dropped("").paths().next().is_none() && !Dropped("").has("kind"));
+        let quoted = names(&["[\"kind\"]"]);
+        assert!(!Dropped(&Dropped("").and([&*quoted])).has("kind"));
     }
 }

@@ -76,30 +76,29 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod answer;
 mod codec;
 mod decode;
 mod dropped;
+mod encoding;
 mod error;
 mod field_path;
-mod identity;
 mod json;
 mod limits;
 mod list;
-mod managed_fields;
 mod object_decoder;
 mod packed;
 mod protobuf;
 mod received;
 mod watch;
 
-pub use codec::Encoding;
+pub use answer::{EventType, Identity, ListEnvelope, ManagedFields, RawEvent, TypeMeta};
+pub use encoding::Encoding;
 pub use error::Error;
 pub use field_path::FieldPath;
-pub use identity::Identity;
-pub use list::{ListDecoder, ListEnvelope};
-pub use managed_fields::ManagedFields;
+pub use list::ListDecoder;
 pub use object_decoder::{ObjectDecoder, decode_answer};
 pub use packed::{DecodeAs, Decoded, DecodedRef, FromWire, Packed, PackedObject, PackedRef};
 pub use protobuf::{ProtobufProblem, is_built_in};
 pub use received::{ItemError, Undecodable, WireEvent};
-pub use watch::{EventType, RawEvent, TypeMeta, WatchDecoder};
+pub use watch::WatchDecoder;

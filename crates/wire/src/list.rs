@@ -1,23 +1,7 @@
 //! List answers, item by item.
 
 use crate::codec::AnyList;
-use crate::{Encoding, Error, ManagedFields};
-
-/// What a list says of itself, beside its items.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct ListEnvelope {
-    /// For example `PodList`; empty where the answer has none.
-    pub kind: String,
-    /// For example `v1`; empty where the answer has none.
-    pub api_version: String,
-    /// The version of the list.
-    pub resource_version: String,
-    /// The token for the next page; empty on the last one.
-    pub continue_token: String,
-    /// How many items follow after this page, where the server says so.
-    pub remaining_item_count: Option<i64>,
-}
+use crate::{Encoding, Error, ListEnvelope, ManagedFields};
 
 /// Takes a list answer in chunks and gives out the bytes of each item as soon as it is complete: its JSON, or its
 /// protobuf message, which an [`ObjectDecoder`](crate::ObjectDecoder) decodes.

@@ -201,8 +201,8 @@ pub(crate) fn drop_fields(
     let paths: Vec<_> = fields.iter().map(|field| field.parts()).collect();
     let mut numbers = Vec::new();
     let bytes = codec.drop_fields(object, &paths, &mut numbers)?;
-    let dropped: Vec<&FieldPath> = numbers.iter().filter_map(|number| fields.get(*number).copied()).collect();
-    Ok((bytes, before.and(&dropped)))
+    let dropped = numbers.iter().filter_map(|number| paths.get(*number));
+    Ok((bytes, before.and(dropped.map(|(names, _)| *names))))
 }
 
 /// Decodes an answer that is one object, such as the `Status` that says why there is no list.

@@ -5,61 +5,7 @@ use std::borrow::Cow;
 use serde::Deserialize;
 
 use crate::codec::AnyWatch;
-use crate::{Encoding, Error, ManagedFields, ObjectDecoder};
-
-/// The type of a watch event, as the server names it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum EventType {
-    /// `ADDED`
-    Added,
-    /// `MODIFIED`
-    Modified,
-    /// `DELETED`
-    Deleted,
-    /// `BOOKMARK`
-    Bookmark,
-    /// `ERROR`: the object is a `Status`.
-    Error,
-    /// Anything else.
-    Other(String),
-}
-
-impl From<&str> for EventType {
-    fn from(name: &str) -> Self {
-        match name {
-            "ADDED" => Self::Added,
-            "MODIFIED" => Self::Modified,
-            "DELETED" => Self::Deleted,
-            "BOOKMARK" => Self::Bookmark,
-            "ERROR" => Self::Error,
-            other => Self::Other(other.to_owned()),
-        }
-    }
-}
-
-/// The version and the kind that an object says it is of.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct TypeMeta<'a> {
-    /// For example `apps/v1`.
-    pub api_version: &'a str,
-    /// For example `Deployment`.
-    pub kind: &'a str,
-}
-
-/// One event of a watch, its object not yet decoded.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct RawEvent<'a> {
-    /// What happened.
-    pub event_type: EventType,
-    /// The object, its JSON or its protobuf message, without its managed fields if they are
-    /// [dropped](ManagedFields::Drop).
-    pub object: &'a [u8],
-    /// The version and the kind of the object, if they are beside its bytes: in protobuf. In JSON they are in them.
-    pub types: Option<TypeMeta<'a>>,
-    pub(crate) encoding: Encoding,
-}
+use crate::{Encoding, Error, ManagedFields, ObjectDecoder, RawEvent, TypeMeta};
 
 impl RawEvent<'_> {
     /// The kind of the object, unless nothing says it.

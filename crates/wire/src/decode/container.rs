@@ -6,8 +6,8 @@ use std::cell::Cell;
 use serde::Deserializer;
 use serde::de::{DeserializeSeed, EnumAccess, MapAccess, SeqAccess, VariantAccess, Visitor};
 
-use super::{At, Fault, Key, ReadContainer, ReadValue};
-use crate::codec::{AnyContainer, AnyValue};
+use super::{At, Fault, Key};
+use crate::codec::{AnyContainer, AnyValue, ReadContainer, ReadValue};
 use crate::limits::{Growth, Target};
 
 /// The entries of a list, map or object, each counted before something is made of it.

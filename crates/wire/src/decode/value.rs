@@ -7,8 +7,8 @@ use serde::de::value::BorrowedStrDeserializer;
 use serde::de::{DeserializeSeed, Expected, MapAccess, Visitor};
 
 use super::container::Variant;
-use super::{Container, Fault, Key, Number, ReadValue, Text, Token};
-use crate::codec::AnyValue;
+use super::{Container, Fault, Key, Number, Text, Token};
+use crate::codec::{AnyValue, ReadValue};
 use crate::limits::Target;
 
 /// By this name of a type serde_json's `RawValue` asks for JSON as it stands, and receives it as the only field of an object.

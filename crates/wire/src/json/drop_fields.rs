@@ -7,6 +7,7 @@ use serde::de::{MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
+use super::types::OBJECT;
 use crate::Error;
 
 /// What is left to go of a path, and the number of the path.
@@ -38,7 +39,7 @@ pub(super) fn drop_fields<'a>(
     paths: impl Iterator<Item = &'a [Box<str>]>,
     dropped: &mut Vec<usize>,
 ) -> Result<Vec<u8>, Error> {
-    let malformed = |error| Error::malformed(super::OBJECT, error, object);
+    let malformed = |error| Error::malformed(OBJECT, error, object);
     let ways: Vec<Way<'_>> = paths.enumerate().map(|(number, names)| Way { names, number }).collect();
     let mut out = Vec::with_capacity(object.len());
     let members = serde_json::from_slice(object).map_err(malformed)?;

@@ -6,16 +6,16 @@ use kinformer_core::ObjectKey;
 use serde::de::{IgnoredAny, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 
-use super::{Json, Within};
+use super::field::Within;
 use crate::Identity;
 use crate::codec::AnyCodec;
 
 /// Reads the key and the version from an object's JSON and ignores everything else in it.
 ///
 /// Where even that is not possible, the result is empty: the object stays unnamed.
-pub(super) fn identify(json: &[u8]) -> Identity {
+pub(super) fn identify(codec: &AnyCodec, json: &[u8]) -> Identity {
     let metadata = Within::<_, Meta>::new(&["metadata"]);
-    let Ok((Some(metadata), _)) = AnyCodec::Json(Json).decode(json, metadata) else {
+    let Ok((Some(metadata), _)) = codec.decode(json, metadata) else {
         return Identity::default();
     };
     let namespace = metadata.namespace.unwrap_or_default();

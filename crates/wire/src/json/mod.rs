@@ -11,7 +11,7 @@ mod types;
 mod value;
 mod watch;
 
-use crate::codec::{AnyValue, Codec, Found, Path};
+use crate::codec::{AnyCodec, AnyValue, Codec, Found, Path};
 use crate::decode::{At, Fault, Run};
 use crate::dropped::Dropped;
 use crate::{Error, Identity, TypeMeta};
@@ -19,8 +19,6 @@ use crate::{Error, Identity, TypeMeta};
 pub(crate) use drop_fields::drop_fields_of_value;
 pub(crate) use field::Within;
 pub(crate) use value::{Container, Value};
-
-const OBJECT: &str = "an object";
 
 /// JSON, which says itself what it is.
 #[derive(Clone, Debug)]
@@ -75,8 +73,8 @@ impl Codec for Json {
 
     #[cold]
     fn failure(&self, run: &Run<'_, '_>, fault: Fault, _: &[Box<str>], object: &[u8]) -> Error {
-        let limit = run.limits.error(OBJECT, || Self::identify(object).key);
-        limit.unwrap_or_else(|| Error::malformed(OBJECT, run.with_position(&fault), object))
+        let limit = run.limits.error(types::OBJECT, || Self::identify(object).key);
+        limit.unwrap_or_else(|| Error::malformed(types::OBJECT, run.with_position(&fault), object))
     }
 
     fn drop_fields(
@@ -89,7 +87,7 @@ impl Codec for Json {
     }
 
     fn identify(object: &[u8]) -> Identity {
-        identity::identify(object)
+        identity::identify(&AnyCodec::Json(Self), object)
     }
 
     fn has_same_content(a: &[u8], b: &[u8]) -> Option<bool> {

@@ -4,6 +4,9 @@ use serde::Deserialize;
 
 use crate::TypeMeta;
 
+/// What errors call it.
+pub(super) const OBJECT: &str = "an object";
+
 /// The kind that an object says it is of, unless it is empty.
 pub(super) fn kind(object: &[u8]) -> Option<String> {
     #[derive(Deserialize)]

@@ -7,7 +7,8 @@ use serde::de::Expected;
 
 use super::text::{JsonProblem, colon, literal, number, skip, space, string};
 use crate::codec::{AnyContainer, AnyValue};
-use crate::decode::{At, Fault, ReadContainer, ReadValue, Scratch, Text, Token};
+use crate::codec::{ReadContainer, ReadValue};
+use crate::decode::{At, Fault, Scratch, Text, Token};
 
 /// The next value of the text that is being read.
 pub(crate) struct Value<'a, 'de> {

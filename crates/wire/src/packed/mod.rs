@@ -211,7 +211,7 @@ impl PackedObject {
     /// [arrived](ObjectDecoder::dropping): those that it had, each once. The rest of it is as the server sent it, but for
     /// [managed fields](crate::ManagedFields).
     pub fn dropped_fields(&self) -> Vec<FieldPath> {
-        self.dropped().paths()
+        self.dropped().paths().map(FieldPath::of).collect()
     }
 
     fn dropped(&self) -> Dropped<'_> {

@@ -5,8 +5,8 @@ use std::borrow::Cow;
 use super::reader::{ProtobufProblem, Raw, field, field_if, is_zero, number, tag, value};
 use super::schema::{Card, Field, Kind, Rule, Schema, Shape, message};
 use super::value::Value;
-use crate::codec::AnyValue;
-use crate::decode::{At, Fault, ReadContainer, Run};
+use crate::codec::{AnyValue, ReadContainer};
+use crate::decode::{At, Fault, Run};
 
 /// The members of an object, a message or a map, or the entries of a list.
 pub(crate) enum Container<'a, 'de> {

@@ -9,8 +9,8 @@ use super::envelope::{Envelope, MAGIC};
 use super::reader::{ProtobufProblem, Raw, field, find_bytes, find_signed, text};
 use super::schema::{Card, Kind, Schema, Shape};
 use super::time::{Precision, rfc3339};
-use crate::codec::AnyContainer;
-use crate::decode::{At, Fault, Number, ReadValue, Scratch, Text, Token};
+use crate::codec::{AnyContainer, ReadValue};
+use crate::decode::{At, Fault, Number, Scratch, Text, Token};
 use crate::json;
 
 /// A value of one field, or an object.
