@@ -2,8 +2,9 @@
 
 use std::borrow::Cow;
 
+use super::lookup::message;
 use super::reader::{ProtobufProblem, Raw, field, field_if, is_zero, number, tag, value};
-use super::schema::{Card, Field, Kind, Rule, Schema, Shape, message};
+use super::schema::{Card, Field, Kind, Rule, Schema, Shape};
 use super::value::Value;
 use crate::codec::{AnyValue, ReadContainer};
 use crate::decode::{At, Fault, Run};

@@ -1,0 +1,234 @@
+//! What one value looks like in JSON.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use serde::de::{self, Expected};
+
+use super::access::Container;
+use super::envelope::{Envelope, MAGIC};
+use super::reader::{ProtobufProblem, field, find_bytes, find_signed, text};
+use super::schema::{Card, Kind, Schema, Shape};
+use super::time::{Precision, rfc3339};
+use super::value::{Value, is_null, json};
+use crate::codec::{AnyContainer, ReadValue};
+use crate::decode::{At, Fault, Number, Scratch, Text, Token};
+use crate::json;
+
+impl<'a, 'de> ReadValue<'a, 'de> for Value<'a, 'de> {
+    #[inline]
+    fn take_null(&self) -> Result<bool, Fault> {
+        Ok(is_null(self.shape, self.raw))
+    }
+
+    #[inline(always)]
+    fn open<R>(
+        &self,
+        size: usize,
+        make: impl FnOnce(At<'a, 'de>, AnyContainer<'a, 'de>) -> R,
+    ) -> Result<Option<R>, Fault> {
+        let Self { shape, raw, number, more, schema, .. } = *self;
+        let (of_one, number) = (Shape { card: Card::One, ..shape }, u32::from(number));
+        let entries = match (shape.card, shape.kind) {
+            (Card::One, Kind::Message) => Container::message(raw.bytes()?, shape.message, schema),
+            (Card::Map, _) => Container::map(of_one, number, raw, more),
+            (Card::Repeated, _) => Container::list(of_one, number, raw, more),
+            (Card::One, Kind::TextList) => {
+                Container::within(Shape::new(Card::One, Kind::Text, 0), 1, raw.bytes()?)
+            }
+            (
+                Card::One,
+                Kind::RawJson
+                | Kind::RawExtension
+                | Kind::SchemaOrBool
+                | Kind::SchemaOrArray
+                | Kind::SchemaOrStrings,
+            ) => return Ok(self.open_inner(size)?.map(|(at, entries)| make(at, entries))),
+            _ => return Ok(None),
+        };
+        Ok(Some(make(self.at.enter(size)?, AnyContainer::Protobuf(entries))))
+    }
+
+    #[inline]
+    fn token<'t>(&self, scratch: &'t mut Scratch) -> Result<Token<'t, 'de>, Fault> {
+        match (self.shape.card, self.shape.kind) {
+            (Card::Map, _) | (Card::One, Kind::Message) => Ok(Token::Map),
+            (Card::Repeated, _) | (Card::One, Kind::TextList) => Ok(Token::List),
+            (Card::One, Kind::Text) => Ok(Token::Text(text(self.raw.bytes()?).into())),
+            (Card::One, Kind::Bool) => Ok(Token::Bool(self.raw.number()? != 0)),
+            (Card::One, Kind::Int) => Ok(Token::Number(Number::Signed(self.raw.signed()?))),
+            (Card::One, Kind::Int32) => Ok(Token::Number(Number::Signed(short(self.raw.signed()?)))),
+            (Card::One, Kind::Double) => Ok(Token::Number(Number::Float(self.raw.double()?))),
+            (Card::One, Kind::Quantity) => Ok(Token::Text(text(find_bytes(self.raw.bytes()?, 1)?).into())),
+            (Card::One, Kind::IntOrString) => self.int_or_string(self.raw.bytes()?),
+            (Card::One, Kind::Bytes | Kind::Time | Kind::MicroTime) => {
+                self.written(self.raw.bytes()?, scratch)
+            }
+            // What is not known was counted when it was opened.
+            (Card::One, _) => match self.inner(&|| ())? {
+                Inner::Null => Ok(Token::Null),
+                Inner::Bool(value) => Ok(Token::Bool(value)),
+                Inner::List(..) => Ok(Token::List),
+                Inner::Value(_) => Ok(Token::Map),
+                Inner::Json(value) => value.token(scratch),
+            },
+        }
+    }
+
+    #[inline]
+    fn text<'t>(&self, scratch: &'t mut Scratch, expected: &dyn Expected) -> Result<Text<'t, 'de>, Fault> {
+        if self.shape.card == Card::One && self.shape.kind == Kind::Text {
+            return Ok(text(self.raw.bytes()?).into());
+        }
+        match self.token(scratch)? {
+            Token::Text(text) => Ok(text),
+            other => Err(other.unexpected(expected)),
+        }
+    }
+
+    /// The message that it is in is behind it already.
+    #[inline]
+    fn skip(&self) -> Result<(), Fault> {
+        Ok(())
+    }
+
+    fn raw_json(&self) -> Result<Option<&'de str>, Fault> {
+        match (self.shape.card, self.shape.kind) {
+            (Card::One, Kind::RawJson | Kind::RawExtension) => match json(self.raw.bytes()?)? {
+                Some(json) if !json.starts_with(MAGIC) => self.json_value(json).raw_json(),
+                Some(_) => Ok(None),
+                None => Ok(Some("null")),
+            },
+            _ => Ok(None),
+        }
+    }
+}
+
+impl<'a, 'de> Value<'a, 'de> {
+    /// What is text in JSON only.
+    #[inline(never)]
+    fn written<'t>(&self, bytes: &[u8], scratch: &'t mut Scratch) -> Result<Token<'t, 'de>, Fault> {
+        if self.shape.kind == Kind::Bytes {
+            return Ok(Token::Text(Text::Owned(BASE64.encode(bytes))));
+        }
+        if bytes.is_empty() {
+            return Ok(Token::Null);
+        }
+        Ok(Token::Text(Text::Short(self.time(bytes, scratch)?)))
+    }
+
+    #[inline(never)]
+    fn time<'t>(&self, bytes: &[u8], text: &'t mut Scratch) -> Result<&'t str, Fault> {
+        let precision = match self.shape.kind {
+            Kind::MicroTime => {
+                let micros = find_signed(bytes, 2)? / 1000;
+                let micros = u32::try_from(micros).ok().filter(|micros| *micros < 1_000_000);
+                Precision::Micros(micros.ok_or(&ProtobufProblem::Time)?)
+            }
+            _ => Precision::Seconds,
+        };
+        Ok(rfc3339(find_signed(bytes, 1)?, precision, text)?)
+    }
+
+    /// Number or text, by the first field.
+    #[inline(never)]
+    fn int_or_string<'t>(&self, bytes: &'de [u8]) -> Result<Token<'t, 'de>, Fault> {
+        if find_signed(bytes, 1)? == 0 {
+            return Ok(Token::Number(Number::Signed(short(find_signed(bytes, 2)?))));
+        }
+        Ok(Token::Text(text(find_bytes(bytes, 3)?).into()))
+    }
+
+    /// Opens what is in a message that is only around it.
+    #[inline(never)]
+    fn open_inner(&self, size: usize) -> Result<Option<(At<'a, 'de>, AnyContainer<'a, 'de>)>, Fault> {
+        let both = |at, entries| (at, entries);
+        match self.inner(&|| self.at.run.skipped())? {
+            Inner::Null | Inner::Bool(_) => Ok(None),
+            Inner::List(shape, bytes) => {
+                let entries = AnyContainer::Protobuf(Container::within(shape, 2, bytes));
+                Ok(Some((self.at.enter(size)?, entries)))
+            }
+            Inner::Value(value) => value.open(size, both),
+            Inner::Json(value) => value.open(size, both),
+        }
+    }
+
+    /// What is in a message that is not itself what JSON has.
+    #[inline(never)]
+    fn inner(&self, unknown: &dyn Fn()) -> Result<Inner<'a, 'de>, Fault> {
+        let bytes = self.raw.bytes()?;
+        match self.shape.kind {
+            Kind::RawJson | Kind::RawExtension => self.json(bytes),
+            Kind::SchemaOrBool | Kind::SchemaOrArray | Kind::SchemaOrStrings => self.union(bytes, unknown),
+            _ => Ok(Inner::Null),
+        }
+    }
+
+    fn json(&self, bytes: &'de [u8]) -> Result<Inner<'a, 'de>, Fault> {
+        let Some(json) = json(bytes)? else { return Ok(Inner::Null) };
+        if self.shape.kind == Kind::RawExtension && json.starts_with(MAGIC) {
+            return self.envelope(json);
+        }
+        Ok(Inner::Json(self.json_value(json)))
+    }
+
+    /// Its levels are counted anew.
+    fn json_value(&self, json: &'de [u8]) -> json::Value<'a, 'de> {
+        json::Value::of(At { level: 0, ..self.at }, json)
+    }
+
+    /// An object within another.
+    fn envelope(&self, bytes: &'de [u8]) -> Result<Inner<'a, 'de>, Fault> {
+        let envelope = Envelope::read(bytes)?;
+        let Some(schema) = Schema::find(envelope.api_version, envelope.kind) else {
+            let what = format_args!("the kind {} {} is not known", envelope.api_version, envelope.kind);
+            return Err(de::Error::custom(what));
+        };
+        Ok(Inner::Value(Self::object(self.at, schema, envelope.object)))
+    }
+
+    /// The unions of apiextensions: their JSON is that of the one member that is set.
+    fn union(&self, mut rest: &'de [u8], unknown: &dyn Fn()) -> Result<Inner<'a, 'de>, Fault> {
+        let or_bool = self.shape.kind == Kind::SchemaOrBool;
+        let schema_number = if or_bool { 2 } else { 1 };
+        let (mut schema, mut allows) = (None, false);
+        while !rest.is_empty() {
+            let here = rest;
+            match field(&mut rest)? {
+                (number, raw) if number == schema_number => {
+                    if schema.replace(raw).is_some() {
+                        return Err(Fault::from(&ProtobufProblem::Disordered));
+                    }
+                }
+                (1, raw) => allows = raw.number()? != 0,
+                (2, _) => {
+                    let or_array = self.shape.kind == Kind::SchemaOrArray;
+                    let kind = if or_array { Kind::Message } else { Kind::Text };
+                    let shape = Shape::new(Card::One, kind, self.shape.message);
+                    return Ok(Inner::List(shape, here));
+                }
+                _ => unknown(),
+            }
+        }
+        Ok(match schema {
+            Some(raw) => Inner::Value(Self::one(self.at, Kind::Message, self.shape.message, raw)),
+            None if or_bool => Inner::Bool(allows),
+            None => Inner::Null,
+        })
+    }
+}
+
+/// What JSON has for a message that is only around it.
+enum Inner<'a, 'de> {
+    Null,
+    Bool(bool),
+    /// With all its entries in bytes of its own.
+    List(Shape, &'de [u8]),
+    Value(Value<'a, 'de>),
+    Json(json::Value<'a, 'de>),
+}
+
+/// A number of 32 bits as Go takes it: without what is beyond them.
+fn short(number: i64) -> i64 {
+    i64::from(number as i32)
+}
