@@ -2,47 +2,18 @@
 //!
 //! What is looked at are the paths in `use` and in code. A name counts for the file that defines it, whatever re-exports
 //! it on the way; so neither a re-export nor a `mod` line makes a circle. Methods of a type whose `impl` is in another
-//! file than its use are not seen, since calling them names no path.
+//! file than its use are not seen, since calling them names no path; nor are paths that a macro puts together.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use crate::files::File;
 use crate::imports::{Import, Module, Outline, Path, outline};
 
-/// Files that may be in circles with each other.
-struct Exception {
-    /// What the paths of all files of a circle begin with.
-    files: &'static str,
-    /// What stands in the way of removing it.
-    why: &'static str,
-}
-
-const EXCEPTIONS: [Exception; 1] =
-    [Exception { files: "crates/wire/", why: "its files are being put in order" }];
-
-/// The circles between these files, and the exceptions that none of them needs.
+/// The circles between these files.
 pub(crate) fn problems(files: &[File]) -> Vec<String> {
-    check(files, &EXCEPTIONS)
-}
-
-fn check(files: &[File], exceptions: &[Exception]) -> Vec<String> {
-    let mut problems = Vec::new();
-    let mut needed = BTreeSet::new();
     let edges = edges(files);
-    for group in groups(&edges) {
-        let exception =
-            exceptions.iter().find(|exception| group.iter().all(|file| file.starts_with(exception.files)));
-        match exception {
-            Some(exception) => _ = needed.insert(exception.files),
-            None => problems.extend(shortest_circle(&edges, &group).map(|circle| describe(&edges, &circle))),
-        }
-    }
-    let unneeded = exceptions.iter().filter(|exception| !needed.contains(exception.files));
-    problems.extend(unneeded.map(|exception| {
-        let Exception { files, why } = exception;
-        format!("xtask/src/circles.rs:1: {files} has no circle any more; remove its exception ({why})")
-    }));
-    problems
+    let circles = groups(&edges).into_iter().filter_map(|group| shortest_circle(&edges, &group));
+    circles.map(|circle| describe(&edges, &circle)).collect()
 }
 
 /// The files that each file imports from, with the first line that does.
@@ -278,14 +249,10 @@ mod tests {
     use super::*;
 
     /// The problems of a crate with these files.
-    fn problems_of(files: &[(&str, &str)], exceptions: &[Exception]) -> Vec<String> {
+    fn circles(files: &[(&str, &str)]) -> Vec<String> {
         let file =
             |(path, text): &(&str, &str)| File { path: format!("crates/x/src/{path}"), text: (*text).into() };
-        check(&files.iter().map(file).collect::<Vec<_>>(), exceptions)
-    }
-
-    fn circles(files: &[(&str, &str)]) -> Vec<String> {
-        problems_of(files, &[])
+        problems(&files.iter().map(file).collect::<Vec<_>>())
     }
 
     #[test]
@@ -415,16 +382,5 @@ mod tests {
             found.len() == 1 && found[0].contains(" bin/p/a.rs -> bin/p/main.rs -> bin/p/a.rs "),
             "{found:?}"
         );
-    }
-
-    #[test]
-    fn an_exception_is_for_circles_and_for_nothing_else() {
-        let files = [("lib.rs", "mod a;\nmod b;\n"), ("a.rs", "use crate::b;"), ("b.rs", "use crate::a;")];
-        let exception = |files| [Exception { files, why: "a test" }];
-        assert_eq!(problems_of(&files, &exception("crates/x/")), [""; 0]);
-        let found = problems_of(&files, &exception("crates/x/src/a.rs"));
-        assert_eq!(found.len(), 2, "it is not of all files of the circle, and so not needed: {found:?}");
-        let found = problems_of(&files[..2], &exception("crates/x/"));
-        assert!(found.len() == 1 && found[0].contains("crates/x/ has no circle any more"), "{found:?}");
     }
 }

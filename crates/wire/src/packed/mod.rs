@@ -1,6 +1,9 @@
 //! Objects that stay as they came until somebody reads them.
 
 mod content;
+mod decoded;
+mod encoded;
+mod identified;
 mod layout;
 mod metadata;
 mod recent;
@@ -11,20 +14,21 @@ use std::any::{Any, type_name};
 use std::borrow::Cow;
 use std::fmt;
 use std::marker::PhantomData;
-use std::ops::Deref;
 use std::sync::{Arc, OnceLock};
 
 use kinformer_core::{KeyRef, Labels, Object, ResourceVersion};
-use serde::de::{DeserializeOwned, DeserializeSeed};
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use crate::codec::AnyCodec;
 use crate::dropped::Dropped;
 use crate::json::Within;
 use crate::object_decoder::drop_fields;
 use crate::{Encoding, Error, FieldPath, ObjectDecoder};
+use decoded::{Apart, Read};
+pub use decoded::{Decoded, DecodedRef};
+use encoded::{Encoded, LABELS, NAME, NAMESPACE, UID};
+use identified::Identified;
 use layout::Layout;
-use metadata::Identified;
 pub(crate) use recent::Recent;
 pub use slots::DecodeAs;
 use slots::Slots;
@@ -71,36 +75,11 @@ impl<K: DeserializeOwned> FromWire for K {
 ///
 /// That an object does not decode is found when it is read, and not when it arrives.
 pub struct PackedObject {
-    layout: Layout,
+    encoded: Encoded,
     version: ResourceVersion,
-    decoder: ObjectDecoder,
     /// Empty until the object is decoded for the first time.
     decoded: OnceLock<Box<Slots>>,
 }
-
-/// A decoded object, borrowed from a [`PackedObject`] that keeps it, or shared with others that read it.
-pub struct DecodedRef<'a, K>(Read<'a, K>);
-
-enum Read<'a, K> {
-    /// Decoded on arrival.
-    Kept {
-        value: &'a K,
-        shared: &'a Arc<dyn Any + Send + Sync>,
-    },
-    Shared(Decoded<K>),
-}
-
-/// An object that was [decoded](Packed::decode_owned), shared by all who hold it. Cheap to clone.
-pub struct Decoded<K>(Arc<Apart<K>>);
-
-/// Boxed, so that a `Weak` of the `Arc` around it does not retain the memory of the value.
-struct Apart<K>(Box<K>);
-
-/// The parts that are ready; labels follow, key and value, and behind them the fields that were dropped, if any were.
-const NAMESPACE: usize = 0;
-const NAME: usize = 1;
-const UID: usize = 2;
-const LABELS: usize = 3;
 
 impl FromWire for PackedObject {
     fn from_wire(bytes: &[u8], decoder: &ObjectDecoder) -> Result<Self, Error> {
@@ -118,9 +97,8 @@ impl PackedObject {
         let mut parts = identified.parts();
         parts.extend(Some(dropped).filter(|dropped| !dropped.is_empty()));
         Ok(Self {
-            layout: Layout::new(bytes, &parts)?,
+            encoded: Encoded { layout: Layout::new(bytes, &parts)?, decoder: decoder.clone() },
             version: identified.version(),
-            decoder: decoder.clone(),
             decoded: OnceLock::new(),
         })
     }
@@ -151,11 +129,11 @@ impl PackedObject {
     /// # Errors
     /// The bytes are broken, or not what the type wants. The object stays as it was.
     pub fn keep_decoded(&self, to: DecodeAs) -> Result<(), Error> {
-        self.slots().keep(self, to)
+        self.slots().keep(&self.encoded, to)
     }
 
     fn value(&self, to: DecodeAs) -> Result<Arc<dyn Any + Send + Sync>, Error> {
-        self.slots().value(self, to)
+        self.slots().value(&self.encoded, to)
     }
 
     /// The object that is this value, in JSON. The decoder is one of JSON.
@@ -177,11 +155,7 @@ impl PackedObject {
     /// # Errors
     /// The bytes are broken, or not what the type wants.
     pub fn decode_new<'de, K: Deserialize<'de>>(&'de self) -> Result<K, Error> {
-        self.decode(PhantomData)
-    }
-
-    fn recent(&self) -> &Recent {
-        self.decoder.recent()
+        self.encoded.decode(PhantomData)
     }
 
     /// One field of the object, decoded without the rest, the same as it is in the whole object. `None` if the object does
@@ -191,7 +165,7 @@ impl PackedObject {
     /// Those of [`ObjectDecoder::decode_field`].
     pub fn field<'de, M: Deserialize<'de>>(&'de self, path: &FieldPath) -> Result<Option<M>, Error> {
         let (names, resolved) = path.parts();
-        self.codec().decode_field(self.layout.object(), names, resolved)
+        self.encoded.codec().decode_field(self.bytes(), names, resolved)
     }
 
     /// The same object without these fields, for a transform of some objects only. To drop fields from every object,
@@ -203,38 +177,21 @@ impl PackedObject {
         if let Some(identifies) = fields.iter().find(|field| field.identifies()) {
             return Err(Error::NotRemovable { path: identifies.to_string() });
         }
-        let (bytes, dropped) = drop_fields(&self.codec(), self.layout.object(), self.dropped(), fields)?;
-        Self::new(&bytes, &self.decoder, &dropped)
+        let encoded = &self.encoded;
+        let (bytes, dropped) = drop_fields(&encoded.codec(), encoded.bytes(), encoded.dropped(), fields)?;
+        Self::new(&bytes, &encoded.decoder, &dropped)
     }
 
     /// The fields that were dropped from this object, by [`Self::without_fields`] or when it
     /// [arrived](ObjectDecoder::dropping): those that it had, each once. The rest of it is as the server sent it, but for
     /// [managed fields](crate::ManagedFields).
     pub fn dropped_fields(&self) -> Vec<FieldPath> {
-        self.dropped().paths().map(FieldPath::of).collect()
-    }
-
-    fn dropped(&self) -> Dropped<'_> {
-        // Labels are pairs: one part more is the record.
-        let after_labels = self.layout.parts().saturating_sub(1);
-        Dropped(if after_labels % 2 == LABELS % 2 { self.layout.part(after_labels) } else { "" })
-    }
-
-    /// What decodes this object.
-    fn codec(&self) -> Cow<'_, AnyCodec> {
-        match self.dropped() {
-            Dropped("") => Cow::Borrowed(self.decoder.codec()),
-            dropped => Cow::Owned(self.decoder.codec().without(dropped)),
-        }
-    }
-
-    fn decode<'de, S: DeserializeSeed<'de>>(&'de self, seed: S) -> Result<S::Value, Error> {
-        self.decoder.decode_seed(&self.codec(), self.layout.object(), seed)
+        self.encoded.dropped().paths().map(FieldPath::of).collect()
     }
 
     /// Its encoding.
     pub fn encoding(&self) -> Encoding {
-        self.decoder.encoding()
+        self.encoded.decoder.encoding()
     }
 
     /// The object as it is encoded: its JSON, or its protobuf message. How it is kept is not promised: today nothing is copied.
@@ -248,7 +205,7 @@ impl PackedObject {
     }
 
     pub(crate) fn bytes(&self) -> &[u8] {
-        self.layout.object()
+        self.encoded.bytes()
     }
 
     /// Whether somebody holds it decoded, or it is kept so.
@@ -257,8 +214,8 @@ impl PackedObject {
     }
 
     fn label_pairs(&self) -> impl Iterator<Item = (&str, &str)> {
-        let pairs = (LABELS..self.layout.parts().saturating_sub(1)).step_by(2);
-        pairs.map(|at| (self.layout.part(at), self.layout.part(at + 1)))
+        let pairs = (LABELS..self.encoded.layout.parts().saturating_sub(1)).step_by(2);
+        pairs.map(|at| (self.encoded.part(at), self.encoded.part(at + 1)))
     }
 }
 
@@ -273,19 +230,19 @@ impl PackedObject {
     /// Its name.
     #[inline]
     pub fn name(&self) -> &str {
-        self.layout.part(NAME)
+        self.encoded.part(NAME)
     }
 
     /// Its namespace; `None` if it is cluster-scoped.
     #[inline]
     pub fn namespace(&self) -> Option<&str> {
-        Some(self.layout.part(NAMESPACE)).filter(|namespace| !namespace.is_empty())
+        Some(self.encoded.part(NAMESPACE)).filter(|namespace| !namespace.is_empty())
     }
 
     /// Its UID.
     #[inline]
     pub fn uid(&self) -> Option<&str> {
-        Some(self.layout.part(UID)).filter(|uid| !uid.is_empty())
+        Some(self.encoded.part(UID)).filter(|uid| !uid.is_empty())
     }
 
     /// The version of this state.
@@ -308,14 +265,14 @@ impl PackedObject {
 impl Drop for PackedObject {
     fn drop(&mut self) {
         if let Some(slots) = self.decoded.get_mut() {
-            slots.evict(self.decoder.recent());
+            slots.evict(self.encoded.recent());
         }
     }
 }
 
 impl Object for PackedObject {
     fn key(&self) -> KeyRef<'_> {
-        KeyRef::new(self.layout.part(NAMESPACE), self.layout.part(NAME))
+        KeyRef::new(self.encoded.part(NAMESPACE), self.encoded.part(NAME))
     }
 
     fn resource_version(&self) -> ResourceVersion {
@@ -331,7 +288,10 @@ impl Object for PackedObject {
     fn has_same_content(&self, other: &Self) -> Option<bool> {
         Some(
             self.is_metadata_only() == other.is_metadata_only()
-                && content::is_same((&self.codec(), self.bytes()), (&other.codec(), other.bytes())),
+                && content::is_same(
+                    (&self.encoded.codec(), self.bytes()),
+                    (&other.encoded.codec(), other.bytes()),
+                ),
         )
     }
 
@@ -344,71 +304,11 @@ impl Object for PackedObject {
     }
 }
 
-impl<K> DecodedRef<'_, K> {
-    /// The same value, without the borrow. O(1): the value is shared.
-    #[inline]
-    pub fn into_owned(self) -> Decoded<K>
-    where
-        K: Send + Sync + 'static,
-    {
-        match self.0 {
-            Read::Kept { shared, .. } => Decoded::of(shared.clone()),
-            Read::Shared(shared) => shared,
-        }
-    }
-}
-
-impl<K> Deref for DecodedRef<'_, K> {
-    type Target = K;
-
-    #[inline]
-    fn deref(&self) -> &K {
-        match &self.0 {
-            Read::Kept { value, .. } => value,
-            Read::Shared(shared) => shared,
-        }
-    }
-}
-
-impl<K: fmt::Debug> fmt::Debug for DecodedRef<'_, K> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        K::fmt(self, f)
-    }
-}
-
-impl<K: Send + Sync + 'static> Decoded<K> {
-    #[inline]
-    fn of(value: Arc<dyn Any + Send + Sync>) -> Self {
-        #[expect(clippy::expect_used, reason = "a value is stored with the id of its type")]
-        Self(value.downcast().expect("a value of its own type"))
-    }
-}
-
-impl<K> Deref for Decoded<K> {
-    type Target = K;
-
-    fn deref(&self) -> &K {
-        &self.0.0
-    }
-}
-
-impl<K> Clone for Decoded<K> {
-    fn clone(&self) -> Self {
-        Self(self.0.clone())
-    }
-}
-
-impl<K: fmt::Debug> fmt::Debug for Decoded<K> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        K::fmt(self, f)
-    }
-}
-
 impl fmt::Debug for PackedObject {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Packed")
-            .field("namespace", &self.layout.part(NAMESPACE))
-            .field("name", &self.layout.part(NAME))
+            .field("namespace", &self.encoded.part(NAMESPACE))
+            .field("name", &self.encoded.part(NAME))
             .field("resource_version", &self.version)
             .field("encoding", &self.encoding())
             .field("bytes", &self.bytes().len())

@@ -2,12 +2,15 @@
 
 use std::any::{Any, TypeId, type_name};
 use std::fmt;
+use std::marker::PhantomData;
 use std::sync::{Arc, OnceLock, Weak};
 
 use parking_lot::Mutex;
 use serde::de::DeserializeOwned;
 
-use super::{Apart, PackedObject, Recent};
+use super::decoded::Apart;
+use super::encoded::Encoded;
+use super::recent::Recent;
 use crate::Error;
 
 /// A decoded value of any type.
@@ -19,7 +22,7 @@ type AnyValue = Arc<dyn Any + Send + Sync>;
 pub struct DecodeAs {
     of: TypeId,
     name: &'static str,
-    decode: fn(&PackedObject) -> Result<AnyValue, Error>,
+    decode: fn(&Encoded) -> Result<AnyValue, Error>,
 }
 
 impl DecodeAs {
@@ -35,8 +38,8 @@ impl DecodeAs {
 }
 
 /// All that is compiled for each type, beside its `Deserialize`.
-fn decode<K: DeserializeOwned + Send + Sync + 'static>(object: &PackedObject) -> Result<AnyValue, Error> {
-    Ok(Arc::new(Apart::<K>(Box::new(object.decode_new()?))))
+fn decode<K: DeserializeOwned + Send + Sync + 'static>(object: &Encoded) -> Result<AnyValue, Error> {
+    Ok(Arc::new(Apart::<K>(Box::new(object.decode(PhantomData::<K>)?))))
 }
 
 /// Two are equal if they decode as the same type.
@@ -78,7 +81,7 @@ impl Slots {
     }
 
     /// Decodes the object, unless a value is kept already, and keeps the value.
-    pub(super) fn keep(&self, object: &PackedObject, to: DecodeAs) -> Result<(), Error> {
+    pub(super) fn keep(&self, object: &Encoded, to: DecodeAs) -> Result<(), Error> {
         if self.kept.get().is_none() {
             // The value is cached if the object was read before; the bytes are not decoded again for it.
             let value = self.find(object.recent(), to.of).map_or_else(|| (to.decode)(object), Ok)?;
@@ -88,7 +91,7 @@ impl Slots {
     }
 
     /// The value of that type: the one that is kept or still held, or else decoded now.
-    pub(super) fn value(&self, object: &PackedObject, to: DecodeAs) -> Result<AnyValue, Error> {
+    pub(super) fn value(&self, object: &Encoded, to: DecodeAs) -> Result<AnyValue, Error> {
         if let Some(kept) = self.kept.get().filter(|kept| (***kept).type_id() == to.of) {
             return Ok(kept.clone());
         }

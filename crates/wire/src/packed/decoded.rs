@@ -1,0 +1,84 @@
+//! Values that were decoded of packed objects.
+
+use std::any::Any;
+use std::fmt;
+use std::ops::Deref;
+use std::sync::Arc;
+
+/// A decoded object, borrowed from a [`PackedObject`](crate::PackedObject) that keeps it, or shared with others that read it.
+pub struct DecodedRef<'a, K>(pub(super) Read<'a, K>);
+
+pub(super) enum Read<'a, K> {
+    /// Decoded on arrival.
+    Kept {
+        value: &'a K,
+        shared: &'a Arc<dyn Any + Send + Sync>,
+    },
+    Shared(Decoded<K>),
+}
+
+/// An object that was [decoded](crate::Packed::decode_owned), shared by all who hold it. Cheap to clone.
+pub struct Decoded<K>(Arc<Apart<K>>);
+
+/// Boxed, so that a `Weak` of the `Arc` around it does not retain the memory of the value.
+pub(super) struct Apart<K>(pub(super) Box<K>);
+
+impl<K> DecodedRef<'_, K> {
+    /// The same value, without the borrow. O(1): the value is shared.
+    #[inline]
+    pub fn into_owned(self) -> Decoded<K>
+    where
+        K: Send + Sync + 'static,
+    {
+        match self.0 {
+            Read::Kept { shared, .. } => Decoded::of(shared.clone()),
+            Read::Shared(shared) => shared,
+        }
+    }
+}
+
+impl<K> Deref for DecodedRef<'_, K> {
+    type Target = K;
+
+    #[inline]
+    fn deref(&self) -> &K {
+        match &self.0 {
+            Read::Kept { value, .. } => value,
+            Read::Shared(shared) => shared,
+        }
+    }
+}
+
+impl<K: fmt::Debug> fmt::Debug for DecodedRef<'_, K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        K::fmt(self, f)
+    }
+}
+
+impl<K: Send + Sync + 'static> Decoded<K> {
+    #[inline]
+    pub(super) fn of(value: Arc<dyn Any + Send + Sync>) -> Self {
+        #[expect(clippy::expect_used, reason = "a value is stored with the id of its type")]
+        Self(value.downcast().expect("a value of its own type"))
+    }
+}
+
+impl<K> Deref for Decoded<K> {
+    type Target = K;
+
+    fn deref(&self) -> &K {
+        &self.0.0
+    }
+}
+
+impl<K> Clone for Decoded<K> {
+    fn clone(&self) -> Self {
+        Self(self.0.clone())
+    }
+}
+
+impl<K: fmt::Debug> fmt::Debug for Decoded<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        K::fmt(self, f)
+    }
+}

@@ -1,0 +1,58 @@
+//! The bytes of an object, and what decodes them.
+
+use std::borrow::Cow;
+
+use serde::de::DeserializeSeed;
+
+use super::layout::Layout;
+use super::recent::Recent;
+use crate::codec::AnyCodec;
+use crate::dropped::Dropped;
+use crate::{Error, ObjectDecoder};
+
+/// The parts that are ready; labels follow, key and value, and behind them the fields that were dropped, if any were.
+pub(super) const NAMESPACE: usize = 0;
+pub(super) const NAME: usize = 1;
+pub(super) const UID: usize = 2;
+pub(super) const LABELS: usize = 3;
+
+/// The bytes of an object, with the parts of it that are ready, and what decodes them.
+pub(super) struct Encoded {
+    pub(super) layout: Layout,
+    pub(super) decoder: ObjectDecoder,
+}
+
+impl Encoded {
+    /// The object as it is encoded.
+    pub(super) fn bytes(&self) -> &[u8] {
+        self.layout.object()
+    }
+
+    /// The part of that number; empty where there is none.
+    #[inline]
+    pub(super) fn part(&self, number: usize) -> &str {
+        self.layout.part(number)
+    }
+
+    pub(super) fn recent(&self) -> &Recent {
+        self.decoder.recent()
+    }
+
+    pub(super) fn dropped(&self) -> Dropped<'_> {
+        // Labels are pairs: one part more is the record.
+        let after_labels = self.layout.parts().saturating_sub(1);
+        Dropped(if after_labels % 2 == LABELS % 2 { self.layout.part(after_labels) } else { "" })
+    }
+
+    /// What decodes this object.
+    pub(super) fn codec(&self) -> Cow<'_, AnyCodec> {
+        match self.dropped() {
+            Dropped("") => Cow::Borrowed(self.decoder.codec()),
+            dropped => Cow::Owned(self.decoder.codec().without(dropped)),
+        }
+    }
+
+    pub(super) fn decode<'de, S: DeserializeSeed<'de>>(&'de self, seed: S) -> Result<S::Value, Error> {
+        self.decoder.decode_seed(&self.codec(), self.layout.object(), seed)
+    }
+}
