@@ -14,7 +14,7 @@ use kinformer::{
     Added, Backoff, Decode, Deleted, Encoding, Event, LabelSelector, Packed, PackedObject, PartId, Phase,
     ReflectorOptions, Updated, WatchListMode,
 };
-use kinformer_apiserver::ApiServer;
+use kinformer_apiserver::{ApiServer, Fault, Verb};
 use parking_lot::Mutex;
 use serde_json::json;
 
@@ -266,4 +266,37 @@ async fn whole_objects_that_are_only_metadata_become_whole_as_well() {
         factory.shutdown().await.unwrap();
         server.shutdown().await;
     }
+}
+
+/// The list of one namespace does not come.
+// contract: F-16, F-17
+#[tokio::test]
+async fn a_wait_for_one_namespace_waits_for_its_whole_objects_only() {
+    let server = server().await;
+    let mut versions = Vec::new();
+    for namespace in ["a", "b"] {
+        let team = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}});
+        server.create(team).unwrap();
+        versions.push(version(&server.create(config_map(namespace, "map", "1")).unwrap()));
+    }
+    let factory = builder(&server).namespaces(["a", "b"]);
+    let factory = factory.reflector(|options| options.watch_list(WatchListMode::Off)).build();
+    let metadata = factory.metadata::<ConfigMap>();
+    synced(&factory).await;
+    watches(&server, 2).await;
+    server.faults().inject(Fault::delay(Duration::from_secs(3600)).on(Verb::List).times(1));
+    let whole = factory.informer::<ConfigMap>();
+    let reads = async |part: u32, namespace| {
+        whole.wait_for_until(PartId::new(part), &versions[part as usize], soon()).await.unwrap();
+        assert_eq!(value_of(&whole.get((namespace, "map")).unwrap()), "1");
+    };
+    tokio::select! {
+        () = reads(0, "a") => {}
+        () = reads(1, "b") => {}
+    }
+    assert_eq!((whole.len(), metadata.len(), whole.has_synced()), (1, 2, false));
+    // At once, although the list is not there.
+    whole.wait_for_until(PartId::new(2), &versions[0], soon()).await.unwrap_err();
+    factory.shutdown().await.unwrap();
+    server.shutdown().await;
 }

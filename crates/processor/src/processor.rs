@@ -155,6 +155,13 @@ impl<T: Object> SharedProcessor<T> {
         self.publisher.publish_synced();
     }
 
+    /// As [`Self::publish_synced`], if the initial list is over at the moment of the publication. That is asked under the
+    /// lock that [`Self::expect_initial_list`] takes: so whoever notes another list before that call, and lets this ask for
+    /// the note, holds no lock of its own meanwhile. It must be quick.
+    pub fn publish_synced_if(&self, is_over: impl FnOnce() -> bool) {
+        self.publisher.publish_synced_if(is_over);
+    }
+
     /// Whether the end of the initial list was published.
     pub fn has_synced(&self) -> bool {
         self.publisher.has_synced()

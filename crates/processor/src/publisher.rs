@@ -78,8 +78,13 @@ impl<T: Object> Publisher<T> {
 
     /// See [`SharedProcessor::publish_synced`](crate::SharedProcessor::publish_synced).
     pub(crate) fn publish_synced(&self) {
+        self.publish_synced_if(|| true);
+    }
+
+    /// See [`SharedProcessor::publish_synced_if`](crate::SharedProcessor::publish_synced_if).
+    pub(crate) fn publish_synced_if(&self, is_over: impl FnOnce() -> bool) {
         if !self.has_synced() {
-            self.publish_batch(0, None, true, SmallVec::new());
+            self.publish_batch(0, None, is_over, SmallVec::new());
         }
     }
 
@@ -100,13 +105,13 @@ impl<T: Object> Publisher<T> {
         let mut revision = 0;
         for change in changes {
             if change.revision != revision && !batch.is_empty() {
-                self.publish_batch(revision, due, false, std::mem::take(&mut batch));
+                self.publish_batch(revision, due, || false, std::mem::take(&mut batch));
             }
             revision = change.revision;
             batch.extend(LoggedEvent::of(change));
         }
         if !batch.is_empty() {
-            self.publish_batch(revision, due, false, batch);
+            self.publish_batch(revision, due, || false, batch);
         }
     }
 
@@ -114,7 +119,7 @@ impl<T: Object> Publisher<T> {
         &self,
         revision: u64,
         due: Option<&DueHandlers>,
-        synced: bool,
+        synced: impl FnOnce() -> bool,
         events: SmallVec<[LoggedEvent<T>; 1]>,
     ) {
         let due = due.map(DueHandlers::share);
@@ -122,6 +127,7 @@ impl<T: Object> Publisher<T> {
         self.log.publish(|| {
             let first = self.published.load(Ordering::Relaxed);
             self.published.store(first + events.len() as u64, Ordering::Release);
+            let synced = synced();
             if synced {
                 self.synced.store(true, Ordering::Release);
             }

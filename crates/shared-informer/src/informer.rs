@@ -261,13 +261,13 @@ impl<T: Object> SharedIndexInformer<T> {
     /// # Errors
     /// [`Error::NotSynced`]: it stopped first; with the last error it met.
     pub async fn wait_for_sync(&self) -> Result<(), Error> {
-        self.reaches(&self.inner.synced).await
+        self.reaches(self.inner.synced.cancelled()).await
     }
 
-    async fn reaches(&self, reached: &CancellationToken) -> Result<(), Error> {
+    async fn reaches(&self, reached: impl Future<Output = ()>) -> Result<(), Error> {
         tokio::select! {
             biased;
-            () = reached.cancelled() => Ok(()),
+            () = reached => Ok(()),
             () = self.inner.stopped.cancelled() => Err(self.not_synced(WaitEnd::Stopped)),
         }
     }
@@ -277,20 +277,20 @@ impl<T: Object> SharedIndexInformer<T> {
     /// # Errors
     /// [`Error::NotSynced`], with how far it has come and the last error it met.
     pub async fn wait_for_sync_until(&self, deadline: Instant) -> Result<(), Error> {
-        tokio::time::timeout_at(deadline, self.wait_for_sync())
-            .await
-            .unwrap_or_else(|_| Err(self.not_synced(WaitEnd::DeadlineExceeded)))
+        self.reaches_until(self.inner.synced.cancelled(), Some(deadline)).await
     }
 
     /// The source is about to bring another initial list: handlers that are added from now on have synced after it. The
-    /// store has it from the batch on after which `is_stored` returns true, which is called after each batch until then.
-    /// Of two lists that are awaited at once the later one counts, for the handlers of both.
+    /// store has it of a part from the batch on after which `is_stored` returns true for that part, which is called after
+    /// each batch until then. Several lists may be awaited at once: each ends its
+    /// own waits, and handlers have synced after the last one.
     #[doc(hidden)]
     pub fn await_list(
         &self,
-        is_stored: impl Fn(&Snapshot<T>) -> bool + Send + Sync + 'static,
+        is_stored: impl Fn(PartId, &Snapshot<T>) -> bool + Send + Sync + 'static,
     ) -> AwaitedList {
-        self.inner.awaited.expect(Arc::new(is_stored), &self.inner.processor)
+        let inner = &self.inner;
+        inner.awaited.expect(inner.parts.len(), Arc::new(is_stored), &inner.processor)
     }
 
     /// Waits until the store has that list. Cancel-safe.
@@ -299,10 +299,33 @@ impl<T: Object> SharedIndexInformer<T> {
     /// As [`Self::wait_for_sync_until`].
     #[doc(hidden)]
     pub async fn wait_for_list(&self, list: &AwaitedList, deadline: Option<Instant>) -> Result<(), Error> {
-        let stored = self.reaches(&list.stored);
-        let Some(deadline) = deadline else { return stored.await };
-        let stored = tokio::time::timeout_at(deadline, stored).await;
-        stored.unwrap_or_else(|_| Err(self.not_synced(WaitEnd::DeadlineExceeded)))
+        self.reaches_until(list.stored(None), deadline).await
+    }
+
+    /// As [`Self::wait_for_list`], of one part.
+    ///
+    /// # Errors
+    /// As [`Self::wait_for_list`]; and [`Error::VersionNotReached`] at once: there is no such part.
+    #[doc(hidden)]
+    pub async fn wait_for_list_of<'k>(
+        &self,
+        list: &AwaitedList,
+        place: impl Into<PartOrKey<'k>>,
+        deadline: Option<Instant>,
+    ) -> Result<(), Error> {
+        let part = self.inner.indexer.part_of(place).map_err(|source| self.not_reached(source))?;
+        self.reaches_until(list.stored(Some(part)), deadline).await
+    }
+
+    async fn reaches_until(
+        &self,
+        reached: impl Future<Output = ()>,
+        deadline: Option<Instant>,
+    ) -> Result<(), Error> {
+        let reached = self.reaches(reached);
+        let Some(deadline) = deadline else { return reached.await };
+        let reached = tokio::time::timeout_at(deadline, reached).await;
+        reached.unwrap_or_else(|_| Err(self.not_synced(WaitEnd::DeadlineExceeded)))
     }
 
     /// Waits until the store reflects at least this version, for example that of one's own write to the object with this

@@ -6,7 +6,7 @@ mod common;
 use std::sync::{Arc, Barrier};
 use std::time::Duration;
 
-use common::{Running, Seen, tasks_fall_to};
+use common::{HOUR, Running, Seen, tasks_fall_to};
 use futures::StreamExt as _;
 use kinformer_core::{KeyRef, PartId};
 use kinformer_processor::{Buffer, Event};
@@ -311,4 +311,29 @@ async fn stuck(buffer: Buffer) {
     assert_eq!(handlers, ["never returns".into()]);
     assert_eq!(informer.phase(), Phase::Stopped);
     assert_eq!(alive(), before);
+}
+
+/// Each ends its own waits, whatever the order, and handlers have synced after the last.
+// contract: F-16
+#[tokio::test(start_paused = true)]
+async fn lists_that_are_awaited_at_once_are_each_answered() {
+    for first in [0, 1] {
+        let source = FakeSource::<Item>::new();
+        let informer = SharedIndexInformer::builder(source.clone()).build().unwrap();
+        let awaited = |name: &'static str| {
+            informer.await_list(move |_, snapshot| snapshot.get(KeyRef::new("ns", name)).is_some())
+        };
+        let lists = [awaited("0"), awaited("1")];
+        let registration = informer.handler().for_each(|_| ()).unwrap();
+        let running = Running::start(informer.clone()).await;
+        assert!(!lists[0].is_stored() && !lists[1].is_stored());
+        let deadline = Some(Instant::now() + HOUR);
+        source.apply(Item::of(&format!("ns/{first}"), 0, 1));
+        informer.wait_for_list(&lists[first], deadline).await.unwrap();
+        assert!(!lists[1 - first].is_stored() && !registration.has_synced());
+        source.apply(Item::of(&format!("ns/{}", 1 - first), 0, 1));
+        informer.wait_for_list(&lists[1 - first], deadline).await.unwrap();
+        registration.synced_until(Instant::now() + HOUR).await.unwrap();
+        running.stop().await.unwrap();
+    }
 }

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use common::{HOUR, QUEUES, Running};
+use futures::StreamExt as _;
 use kinformer_core::{KeyRef, Object, ResourceVersion};
 use kinformer_processor::Event;
 use kinformer_shared_informer::{Error, SharedIndexInformer};
@@ -113,5 +114,25 @@ async fn objects_may_ask_when_they_are_dropped() {
         running.await.unwrap().unwrap();
         drop((source, registration));
         assert_eq!(reentrant::unanswered(), [""; 0], "{queue:?}");
+    }
+}
+
+/// Only the end of a first list without objects wakes the stream.
+// contract: P-17
+#[tokio::test(start_paused = true)]
+async fn a_waker_may_ask_while_the_end_of_a_list_is_published() {
+    for is_awaited in [false, true] {
+        let informer = SharedIndexInformer::builder(FakeSource::<Item>::new()).build().unwrap();
+        let mut stream = informer.stream().unwrap();
+        if is_awaited {
+            let _ = informer.await_list(|_, _| true);
+        }
+        let asked = informer.clone();
+        let _asked = reentrant::on_ask(move || drop(asked.await_list(|_, _| false)));
+        let running = Running::start_only(informer.clone());
+        let next = reentrant::ask_when_woken(Box::pin(stream.next()));
+        assert!(tokio::time::timeout(HOUR, next).await.is_err());
+        assert!(informer.has_synced());
+        running.stop().await.unwrap();
     }
 }

@@ -157,14 +157,17 @@ impl<T: Object> Reader<T> {
         place: impl Into<PartOrKey<'k>>,
         version: &ResourceVersion,
     ) -> Result<(), Error> {
-        let part = self.part(place.into())?;
+        let part = self.part_of(place)?;
         let current = || self.resource_versions().of(part).clone();
         self.shared.waiters.wait(part, version.clone(), current).await
     }
 
     /// The part that is meant.
-    fn part(&self, place: PartOrKey<'_>) -> Result<PartId, Error> {
-        let parts = &self.shared.parts;
+    ///
+    /// # Errors
+    /// [`Error::NoPart`].
+    pub fn part_of<'k>(&self, place: impl Into<PartOrKey<'k>>) -> Result<PartId, Error> {
+        let (parts, place) = (&self.shared.parts, place.into());
         let part = match place {
             PartOrKey::Part(part) => Some(part),
             // A partition that panics names no part.
@@ -186,7 +189,7 @@ impl<T: Object> Reader<T> {
         version: &ResourceVersion,
         deadline: tokio::time::Instant,
     ) -> Result<(), Error> {
-        let part = self.part(place.into())?;
+        let part = self.part_of(place)?;
         match tokio::time::timeout_at(deadline, self.wait_for(part, version)).await {
             Ok(result) => result,
             Err(_) => {

@@ -76,7 +76,7 @@ impl Engine for KubeEngine {
             .lock()
             .get_or_insert_with(|| {
                 let awaited = switches.clone();
-                self.informer.await_list(move |snapshot| awaited.are_stored(snapshot))
+                self.informer.await_list(move |part, snapshot| awaited.is_stored(part, snapshot))
             })
             .clone();
         // Without the lock, since it wakes; and once more does no harm.
@@ -197,9 +197,10 @@ impl SwitchedEngine for KubeEngine {
     fn wait_for_list<'a>(
         &'a self,
         list: &'a AwaitedList,
+        place: PartOrKey<'a>,
         deadline: Option<Instant>,
     ) -> BoxFuture<'a, Result<(), Error>> {
-        Box::pin(self.informer.wait_for_list(list, deadline))
+        Box::pin(self.informer.wait_for_list_of(list, place, deadline))
     }
 }
 

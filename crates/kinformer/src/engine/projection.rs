@@ -93,11 +93,10 @@ impl Switches {
         self.whole.cancel();
     }
 
-    /// Whether the lists of whole objects of all sources are stored.
-    pub(crate) fn are_stored(&self, snapshot: &Snapshot<PackedObject>) -> bool {
-        // Each is asked, since each notes it.
-        let parts = (0..).map(PartId::new).zip(&self.switches);
-        parts.fold(true, |all, (part, switch)| switch.is_stored(part, snapshot) & all)
+    /// Whether the list of whole objects of this source is stored.
+    pub(crate) fn is_stored(&self, part: PartId, snapshot: &Snapshot<PackedObject>) -> bool {
+        let switch = self.switches.get(part.number() as usize);
+        switch.is_some_and(|switch| switch.is_stored(part, snapshot))
     }
 }
 

@@ -31,10 +31,11 @@ pub(crate) trait SwitchedEngine: Engine {
 
     fn decode_as_they_arrive(&self, to: DecodeAs, projection: Projection);
 
-    /// Waits until the list is stored.
+    /// Waits until what the list brings of this part is stored.
     fn wait_for_list<'a>(
         &'a self,
         list: &'a AwaitedList,
+        place: PartOrKey<'a>,
         deadline: Option<Instant>,
     ) -> BoxFuture<'a, Result<(), Error>>;
 }
@@ -125,7 +126,8 @@ impl Engine for WholeObjects {
         deadline: Option<Instant>,
     ) -> BoxFuture<'a, Result<(), Error>> {
         Box::pin(async move {
-            self.engine.wait_for_list(&self.list, deadline).await?;
+            // Of that part only: others may be late.
+            self.engine.wait_for_list(&self.list, place, deadline).await?;
             self.engine.wait_for(place, version, deadline).await
         })
     }
