@@ -40,7 +40,8 @@ pub enum Error {
         /// Which key.
         key: ObjectKey,
     },
-    /// The object is not of the part of the collection whose source brought it. It is left out.
+    /// The object is not of the part of the collection whose source brought it, or the transform has given it another
+    /// part. It is left out; of a deletion, its state is.
     #[error("{} is not of {}", named(key), part.map_or("any part".into(), |part| format!("{part}, whose source brought it")))]
     OtherPart {
         /// Which object, if it gave its key.

@@ -102,7 +102,7 @@ impl<T> Parts<T> {
         self.partition.is_some()
     }
 
-    fn exists(&self, part: &PartId) -> bool {
+    pub(crate) fn exists(&self, part: &PartId) -> bool {
         part.0 < self.count
     }
 

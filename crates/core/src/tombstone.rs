@@ -3,7 +3,7 @@
 use std::ops::Deref;
 use std::sync::Arc;
 
-use crate::{KeyRef, Object, ObjectKey};
+use crate::{KeyRef, Object, ObjectKey, PartId, Parts};
 
 /// A deletion: what is known of the object that is gone.
 ///
@@ -22,10 +22,18 @@ pub enum Tombstone<O> {
         key: ObjectKey,
         /// The last state that was seen, which may be out of date; `None` if there never was one.
         last_known: Option<O>,
+        /// The part of the collection from which the deletion comes; `None` if it follows from that state or from the
+        /// key, as it does in a collection that is not divided. See [`Parts::of_deletion`](crate::Parts::of_deletion).
+        part: Option<PartId>,
     },
 }
 
 impl<O> Tombstone<O> {
+    /// A deletion that was missed, from the part that follows from this state or key.
+    pub fn final_state_unknown(key: ObjectKey, last_known: Option<O>) -> Self {
+        Self::FinalStateUnknown { key, last_known, part: None }
+    }
+
     /// The last state known: the final one, or an older one, or none.
     pub fn object(&self) -> Option<&O> {
         match self {
@@ -46,8 +54,9 @@ impl<O> Tombstone<O> {
     pub fn as_ref(&self) -> Tombstone<&O> {
         match self {
             Self::FinalState(object) => Tombstone::FinalState(object),
-            Self::FinalStateUnknown { key, last_known } => {
-                Tombstone::FinalStateUnknown { key: key.clone(), last_known: last_known.as_ref() }
+            Self::FinalStateUnknown { key, last_known, part } => {
+                let (key, last_known) = (key.clone(), last_known.as_ref());
+                Tombstone::FinalStateUnknown { key, last_known, part: *part }
             }
         }
     }
@@ -61,8 +70,8 @@ impl<O> Tombstone<O> {
     pub fn map<P>(self, handle: impl FnOnce(O) -> P) -> Tombstone<P> {
         match self {
             Self::FinalState(object) => Tombstone::FinalState(handle(object)),
-            Self::FinalStateUnknown { key, last_known } => {
-                Tombstone::FinalStateUnknown { key, last_known: last_known.map(handle) }
+            Self::FinalStateUnknown { key, last_known, part } => {
+                Tombstone::FinalStateUnknown { key, last_known: last_known.map(handle), part }
             }
         }
     }
@@ -74,6 +83,21 @@ impl<O: Deref<Target: Object>> Tombstone<O> {
         match self {
             Self::FinalState(object) => object.key(),
             Self::FinalStateUnknown { key, .. } => key.as_key(),
+        }
+    }
+}
+
+impl<T: Object> Parts<T> {
+    /// The part from which a deletion comes, and of whose states it removes one: the part that it names, else that of its
+    /// state, else that of its key. `None` if none of them says it.
+    pub fn of_deletion(&self, tombstone: &Tombstone<Arc<T>>) -> Option<PartId> {
+        match tombstone {
+            Tombstone::FinalStateUnknown { part: Some(part), .. } => {
+                Some(*part).filter(|part| self.exists(part))
+            }
+            Tombstone::FinalStateUnknown { key, last_known: None, part: None } => self.of_key(key.as_key()),
+            Tombstone::FinalStateUnknown { last_known: Some(object), part: None, .. }
+            | Tombstone::FinalState(object) => self.of(object),
         }
     }
 }

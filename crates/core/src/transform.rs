@@ -3,8 +3,8 @@
 use std::fmt;
 use std::sync::Arc;
 
-use crate::internal::{ask, contain};
-use crate::{BoxError, Error, Object, ObjectKey};
+use crate::internal::{ask, contain, readable_key};
+use crate::{BoxError, Error, Object, ObjectKey, Parts};
 
 type Function<T> = dyn Fn(Arc<T>) -> Result<Arc<T>, BoxError> + Send + Sync;
 
@@ -12,7 +12,8 @@ type Function<T> = dyn Fn(Arc<T>) -> Result<Arc<T>, BoxError> + Send + Sync;
 /// cost memory.
 ///
 /// Exactly one layer of a pipeline applies it, to each object exactly once; never to a deletion whose final
-/// state is unknown (that object has passed it already) and never on a resync. It must not change the key.
+/// state is unknown (that object has passed it already) and never on a resync. It must change neither the key nor the
+/// [part](crate::Partition) of the object.
 /// When it fails or panics, the object is not stored and the error names it; others are not affected.
 ///
 /// Follows client-go 1.37 (`TransformFunc`), except that a failure there ends the list or watch.
@@ -54,6 +55,27 @@ impl<T: Object> Transform<T> {
                 Err(Error::Transform { key, source })
             }
             Err(source) => Err(Error::Transform { key, source }),
+        }
+    }
+
+    /// As [`Self::apply`], to an object of a collection that is divided into these parts.
+    ///
+    /// # Errors
+    /// As [`Self::apply`]; [`Error::OtherPart`], with the part that the object had, when the function gave it another one;
+    /// [`Error::Accessor`] when the partition panics.
+    pub fn apply_in(&self, parts: &Parts<T>, object: Arc<T>) -> Result<Arc<T>, Error> {
+        if !parts.is_divided() {
+            return self.apply(object);
+        }
+        let part_of = |object: &Arc<T>| {
+            let part = ask(|| parts.of(object));
+            part.map_err(|source| Error::Accessor { key: readable_key(|| object.key()), source })
+        };
+        let part = part_of(&object)?;
+        let object = self.apply(object)?;
+        match part_of(&object)? == part {
+            true => Ok(object),
+            false => Err(Error::OtherPart { key: readable_key(|| object.key()), part }),
         }
     }
 }

@@ -238,8 +238,8 @@ fn key_and_name_are_known_of_every_deletion() {
     let pod = Arc::new(Pod { name: "web", uid: "1" });
     let observed = Tombstone::from(pod.clone());
     let key: ObjectKey = "default/web".parse().unwrap();
-    let missed = Tombstone::FinalStateUnknown { key: key.clone(), last_known: Some(pod) };
-    let blind: Tombstone<Arc<Pod>> = Tombstone::FinalStateUnknown { key, last_known: None };
+    let missed = Tombstone::final_state_unknown(key.clone(), Some(pod));
+    let blind: Tombstone<Arc<Pod>> = Tombstone::final_state_unknown(key, None);
     for (tombstone, unknown, state) in [(observed, false, true), (missed, true, true), (blind, true, false)] {
         assert_eq!(tombstone.key(), KeyRef::new("default", "web"));
         assert_eq!(tombstone.key().name(), "web");

@@ -112,7 +112,7 @@ impl<T: Object, B: Backlog<T>> DeltaQueue<T, B> {
     pub fn apply(&self, deltas: impl Into<Deltas<T>>) -> Result<Report, SinkError> {
         let (writes, report) = self.settings.prepare(deltas.into());
         match &self.settings.known {
-            _ if writes.is_empty() => {}
+            _ if writes.is_empty() => self.shared.check_open()?,
             Some(known) if writes.iter().any(|write| write.asks()) => self.shared.ask(
                 || {
                     let mut writes = writes;

@@ -4,8 +4,8 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use kinformer_core::{
-    Delta, Deltas, Error as SinkError, KeyRef, Object, ObjectKey, ReadyFuture, Replacement, Report, Sink,
-    Tombstone,
+    Delta, Deltas, Error as SinkError, KeyRef, Object, ObjectKey, Parts, ReadyFuture, Replacement, Report,
+    Sink, Tombstone,
 };
 use smallvec::SmallVec;
 
@@ -326,7 +326,7 @@ impl<T: Object> Write<T> {
             }
             Delta::Deleted(tombstone) => Self::Remove(incoming::key(|| tombstone.key())?),
             Delta::ReplacedAll(list) => {
-                let mut list = Incoming::new(None, *list).keyed();
+                let mut list = Incoming::new((None, &Parts::one()), *list).keyed();
                 report.extend_at(position, std::mem::take(&mut list.report));
                 Self::Replace(list)
             }

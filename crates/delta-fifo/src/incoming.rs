@@ -7,7 +7,7 @@ use foldhash::fast::RandomState;
 use hashbrown::HashTable;
 use kinformer_core::internal::{ask, readable_key};
 use kinformer_core::{
-    Error, KeyRef, Object, ObjectKey, Replacement, Report, ResourceVersion, Tombstone, Transform,
+    Error, KeyRef, Object, ObjectKey, Parts, Replacement, Report, ResourceVersion, Tombstone, Transform,
     VersionUpdate,
 };
 
@@ -25,12 +25,12 @@ pub(crate) fn asked<'a, R>(key: impl Fn() -> KeyRef<'a>, accessors: impl Fn() ->
 
 /// One object, checked and transformed, and the version that it came with.
 pub(crate) fn object<T: Object>(
-    transform: Option<&Transform<T>>,
+    (transform, parts): (Option<&Transform<T>>, &Parts<T>),
     object: Arc<T>,
 ) -> Result<(VersionUpdate, Arc<T>), Error> {
     let version = asked(|| object.key(), || object.key().check().map(|()| object.resource_version()))??;
     let object = match transform {
-        Some(transform) => transform.apply(object)?,
+        Some(transform) => transform.apply_in(parts, object)?,
         None => object,
     };
     Ok((VersionUpdate::Advance(version), object))
@@ -46,10 +46,10 @@ pub(crate) struct Deletion<T> {
 }
 
 /// A deletion. An observed final state comes from the source and passes the
-/// transform as every other state does. A deletion is never left out: if the transform fails, its state is, and the
-/// error says so.
+/// transform as every other state does. A deletion is never left out: if the transform fails, its state is, the error says
+/// so, and the deletion names its part.
 pub(crate) fn deletion<T: Object>(
-    transform: Option<&Transform<T>>,
+    (transform, parts): (Option<&Transform<T>>, &Parts<T>),
     tombstone: Tombstone<Arc<T>>,
 ) -> Result<Deletion<T>, Error> {
     let version = asked(
@@ -63,15 +63,20 @@ pub(crate) fn deletion<T: Object>(
     )??;
     let mut problem = None;
     let tombstone = match (transform, tombstone) {
-        (Some(transform), Tombstone::FinalState(object)) => match transform.apply(object) {
-            Ok(object) => Tombstone::FinalState(object),
-            Err(Error::Transform { key, source }) => {
-                let tombstone = Tombstone::FinalStateUnknown { key: key.clone(), last_known: None };
-                problem = Some(Error::Transform { key, source });
-                tombstone
+        (Some(transform), Tombstone::FinalState(object)) => {
+            let part = ask(|| parts.of(&object)).ok().flatten();
+            match transform.apply_in(parts, object) {
+                Ok(object) => Tombstone::FinalState(object),
+                Err(error) => {
+                    let key = match &error {
+                        Error::Transform { key, .. } | Error::OtherPart { key: Some(key), .. } => key.clone(),
+                        _ => return Err(error),
+                    };
+                    problem = Some(error);
+                    Tombstone::FinalStateUnknown { key, last_known: None, part }
+                }
             }
-            Err(error) => return Err(error),
-        },
+        }
         (_, tombstone) => tombstone,
     };
     Ok(Deletion { version: VersionUpdate::Advance(version), tombstone, problem })
@@ -89,19 +94,20 @@ pub(crate) struct Incoming<T> {
 }
 
 impl<T: Object> Incoming<T> {
-    pub(crate) fn new(transform: Option<&Transform<T>>, replacement: Replacement<T>) -> Self {
+    pub(crate) fn new(transformed: (Option<&Transform<T>>, &Parts<T>), replacement: Replacement<T>) -> Self {
         let Replacement { objects: list, resource_version, mut undelivered, mut unreadable, .. } =
             replacement;
         let mut report = Report::default();
         let mut objects: Vec<Option<Arc<T>>> = Vec::with_capacity(list.len());
         for (position, incoming) in list.into_iter().enumerate() {
-            objects.push(match object(transform, incoming) {
+            objects.push(match object(transformed, incoming) {
                 Ok((_, object)) => Some(object),
                 Err(error) => {
                     match &error {
-                        Error::Transform { key, .. } | Error::Accessor { key: Some(key), .. } => {
-                            undelivered.push(key.clone());
-                        }
+                        // A transform has given it another part.
+                        Error::OtherPart { key: Some(key), part: Some(_) }
+                        | Error::Transform { key, .. }
+                        | Error::Accessor { key: Some(key), .. } => undelivered.push(key.clone()),
                         Error::Accessor { key: None, .. } => unreadable += 1,
                         _ => {}
                     }

@@ -43,11 +43,12 @@ pub(crate) fn in_part<T>(parts: &Parts<T>, part: PartId, key: &ObjectKey, object
     }
 }
 
-/// The part that a delta about one object is about; `None` if it does not follow from it, or the partition panics.
+/// The part that a delta about one object is about, or from which it comes; `None` if it does not follow from it, or the
+/// partition panics.
 pub(crate) fn concerned<T: Object>(parts: &Parts<T>, delta: &Delta<T>) -> Option<PartId> {
-    ask(|| match delta.object() {
-        Some(object) => parts.of(object),
-        None => parts.of_key(delta.key()?),
+    ask(|| match delta {
+        Delta::Deleted(tombstone) => parts.of_deletion(tombstone),
+        delta => parts.of(delta.object()?),
     })
     .ok()
     .flatten()

@@ -68,6 +68,11 @@ impl<T: Object, B: Backlog<T>> Shared<T, B> {
         Ok(())
     }
 
+    /// As [`Self::write`], of nothing.
+    pub(crate) fn check_open(&self) -> Result<(), SinkError> {
+        if self.is_closed() { Err(SinkError::Closed) } else { Ok(()) }
+    }
+
     pub(crate) fn try_pop(self: &Arc<Self>, max: usize) -> Result<Option<Popped<T>>, Error> {
         let mut garbage = Garbage::new();
         let mut state = self.lock();

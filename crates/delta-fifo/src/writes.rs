@@ -100,7 +100,7 @@ impl<T: Object> Settings<T> {
             Delta::Replaced(object) => self.object(Delta::Replaced, object)?,
             // It is known, and so has passed the transform.
             Delta::Sync(object) => {
-                incoming::object(None, object.clone())?;
+                incoming::object((None, &self.parts), object.clone())?;
                 let part = self.part_of(&object)?;
                 Write::One { entry: self.entry(Delta::Sync(object))?, part, version: VersionUpdate::NONE }
             }
@@ -116,7 +116,7 @@ impl<T: Object> Settings<T> {
     }
 
     fn object(&self, kind: fn(Arc<T>) -> Delta<T>, object: Arc<T>) -> Result<Write<T>, Error> {
-        let (version, object) = incoming::object(self.transform.as_ref(), object)?;
+        let (version, object) = incoming::object(self.transformed(), object)?;
         let part = self.part_of(&object)?;
         Ok(Write::One { entry: self.entry(kind(object))?, part, version })
     }
@@ -128,17 +128,19 @@ impl<T: Object> Settings<T> {
         report: &mut Report,
     ) -> Result<Write<T>, Error> {
         let Deletion { version, mut tombstone, mut problem } =
-            incoming::deletion(self.transform.as_ref(), tombstone)?;
-        let part = match tombstone.object().map(|object| self.part_of(object)) {
+            incoming::deletion(self.transformed(), tombstone)?;
+        let named = matches!(tombstone, Tombstone::FinalStateUnknown { part: Some(_), .. });
+        let state = tombstone.object().filter(|_| !named);
+        let part = match state.map(|object| self.part_of(object)) {
             Some(Ok(part)) => part,
             // A deletion is never left out: its state is.
             Some(Err(error)) => {
                 let key = incoming::key(|| tombstone.key())?;
-                tombstone = Tombstone::FinalStateUnknown { key, last_known: None };
+                tombstone = Tombstone::final_state_unknown(key, None);
                 problem = Some(error);
                 None
             }
-            None => ask(|| self.parts.of_key(tombstone.key())).ok().flatten(),
+            None => ask(|| self.parts.of_deletion(&tombstone)).ok().flatten(),
         };
         let entry = self.entry(Delta::Deleted(tombstone))?;
         problem.into_iter().for_each(|problem| report.push_applied(at, problem));
@@ -146,6 +148,11 @@ impl<T: Object> Settings<T> {
             true => Write::Delete { entry, part, version, known: false },
             false => Write::One { entry, part, version },
         })
+    }
+
+    /// What an object passes on its way in.
+    fn transformed(&self) -> (Option<&Transform<T>>, &Parts<T>) {
+        (self.transform.as_ref(), &self.parts)
     }
 
     fn part_of(&self, object: &Arc<T>) -> Result<Option<PartId>, Error> {
@@ -160,7 +167,7 @@ impl<T: Object> Settings<T> {
 
     fn list(&self, list: Replacement<T>, at: usize, report: &mut Report) -> Write<T> {
         let part = list.part;
-        let incoming = Incoming::new(self.transform.as_ref(), list);
+        let incoming = Incoming::new(self.transformed(), list);
         let version = VersionUpdate::Set(incoming.resource_version.clone());
         if !self.keyed {
             let Incoming { objects, undelivered, unreadable, resource_version, report: problems } = incoming;
@@ -290,7 +297,7 @@ impl<T: Object> Settings<T> {
             }
         }
         let tombstones = gone.into_iter().map(|(key, last_known)| {
-            let tombstone = Tombstone::FinalStateUnknown { key: key.clone(), last_known };
+            let tombstone = Tombstone::FinalStateUnknown { key: key.clone(), last_known, part: Some(part) };
             self.keyed_entry(key, Delta::Deleted(tombstone))
         });
         let brought = objects.len() + tombstones.len();

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use kinformer_core::{
     Delta, Error, KeyRef, KnownObjects, Object, ObjectKey, PartId, Partition, Parts, Replacement,
-    ResourceVersion, Tombstone,
+    ResourceVersion, Tombstone, Transform,
 };
 use kinformer_delta_fifo::{DeltaFifo, Popped, Queue, RealFifo};
 use parking_lot::Mutex;
@@ -175,6 +175,109 @@ fn a_deletion_from_another_part_is_no_deletion_from_this_one() {
             assert_eq!(all(&*queue).last().unwrap(), expected, "{name} {late}");
             drop(popped);
         }
+    }
+}
+
+/// By its key alone, queued or in flight.
+// contract: Q-21
+#[test]
+fn a_deletion_that_names_another_part_is_no_deletion_from_this_one() {
+    let gone = |part| {
+        let key = KeyRef::named("a").try_into().unwrap();
+        Delta::Deleted(Tombstone::FinalStateUnknown { key, last_known: None, part: Some(part) })
+    };
+    for in_flight in [false, true] {
+        for (name, queue) in queues(&[thing("a", B, 2)]) {
+            write(&*queue, gone(A));
+            let popped = if in_flight { pop(&*queue) } else { None };
+            write(&*queue, list(B, &[], 4));
+            let last = match name {
+                "RealFifo" => "part 1 = ",
+                _ => "Deleted ?a1@2",
+            };
+            assert_eq!(all(&*queue).last().unwrap(), last, "{name} {in_flight}");
+            drop(popped);
+            // One from this part is.
+            write(&*queue, gone(B));
+            let popped = if in_flight { pop(&*queue) } else { None };
+            write(&*queue, list(B, &[], 5));
+            let after: Vec<_> = popped.iter().flat_map(|popped| popped.iter().map(text)).collect();
+            let after: Vec<_> = after.into_iter().chain(all(&*queue)).collect();
+            let expected: &[&str] = match name {
+                "RealFifo" => &["Deleted ?", "part 1 = "],
+                _ => &["Deleted ?"],
+            };
+            assert_eq!(after, expected, "{name} {in_flight}");
+            drop(popped);
+        }
+    }
+    let queue = DeltaFifo::builder().parts(Parts::new(ByField { parts: 2 })).build();
+    write(&queue, Delta::Added(thing("a", B, 2)));
+    for part in [B, B, A] {
+        write(&queue, gone(part));
+    }
+    assert_eq!(queue.get_by_key(KeyRef::named("a")).len(), 3, "those of one part are one");
+}
+
+// contract: S-16
+#[test]
+fn a_transform_cannot_give_an_object_another_part() {
+    let parts = || Parts::new(ByField { parts: 2 });
+    let moved = || {
+        Transform::new(|thing: Arc<Thing>| match thing.version {
+            2 => Ok(Arc::new(Thing { part: 1, ..Thing::clone(&thing) })),
+            _ => Ok(thing),
+        })
+    };
+    let known = || Arc::new(Store(Mutex::new(vec![thing("a", A, 1)])));
+    let queues: [(&str, Arc<dyn Queue<Thing>>); 3] = [
+        ("RealFifo", Arc::new(RealFifo::builder().parts(parts()).transform(moved()).build())),
+        (
+            "RealFifo by object",
+            Arc::new(RealFifo::builder().parts(parts()).transform(moved()).known_objects(known()).build()),
+        ),
+        (
+            "DeltaFifo",
+            Arc::new(DeltaFifo::builder().parts(parts()).transform(moved()).known_objects(known()).build()),
+        ),
+    ];
+    for (name, queue) in queues {
+        let both = [thing("a", A, 2), thing("b", A, 3)];
+        for deltas in [both.clone().map(Delta::Updated).into(), list(A, &both, 3).into()] {
+            let report = queue.apply(deltas).unwrap();
+            assert_eq!(report.problems().len(), 1, "{name}: {report:?}");
+            let problem = &report.problems()[0];
+            assert!(matches!(problem.error, Error::OtherPart { part: Some(A), .. }), "{name}: {problem:?}");
+            assert!(problem.position == 0 && problem.left_out, "{name}");
+            let Some(popped) = pop(&*queue) else { panic!("{name}: nothing is queued") };
+            match &popped[0] {
+                // What is known of the other stays.
+                Delta::ReplacedAll(list) => {
+                    assert_eq!(list.undelivered, [KeyRef::named("a")]);
+                }
+                delta => assert!(text(delta).ends_with("b0@3"), "{name}: {delta:?}"),
+            }
+            assert!(pop(&*queue).is_none(), "{name}");
+        }
+        // A deletion is never left out: its state is.
+        let report = queue.apply(deleted(thing("a", A, 2)).into()).unwrap();
+        assert!(report.problems().len() == 1 && !report.problems()[0].left_out, "{name}: {report:?}");
+        let popped = pop(&*queue).unwrap();
+        let Delta::Deleted(Tombstone::FinalStateUnknown { last_known: None, part, .. }) = &popped[0] else {
+            panic!("{name}: {popped:?}")
+        };
+        assert_eq!(*part, Some(A), "{name}");
+    }
+}
+
+/// Also if all that comes is left out.
+// contract: Q-20
+#[test]
+fn a_closed_queue_refuses_what_it_would_leave_out() {
+    for (name, queue) in queues(&[]) {
+        queue.close();
+        let refused = queue.apply(Delta::Added(thing("z", 5.into(), 1)).into());
+        assert!(matches!(refused, Err(Error::Closed)), "{name}: {refused:?}");
     }
 }
 

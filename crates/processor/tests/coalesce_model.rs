@@ -72,10 +72,9 @@ impl Model {
                 Some(match seen {
                     // The final state is one that was never published.
                     Seen::Final => Change::deleted(pod(&old.name, version)).with_old(Some(old)),
-                    Seen::Missed => Change::deleted(Tombstone::FinalStateUnknown {
-                        key: old.name.parse().unwrap(),
-                        last_known: Some(old),
-                    }),
+                    Seen::Missed => {
+                        Change::deleted(Tombstone::final_state_unknown(old.name.parse().unwrap(), Some(old)))
+                    }
                 })
             }
             Step::Take => None,

@@ -105,7 +105,7 @@ async fn events_carry_all_there_is_to_know() {
     let processor = SharedProcessor::new("test");
     let mut events = processor.stream().unwrap();
     let (one, two) = (pod("a", 1), pod("a", 2));
-    let unknown = Tombstone::FinalStateUnknown { key: "a".parse().unwrap(), last_known: Some(two.clone()) };
+    let unknown = Tombstone::final_state_unknown("a".parse().unwrap(), Some(two.clone()));
     processor.publish([
         Change::added(one.clone()).in_initial_list().at_revision(7),
         Change::added(one.clone()).at_revision(8),

@@ -42,7 +42,7 @@ async fn even(buffer: Buffer, published: Vec<Change<Pod>>) -> Vec<String> {
 }
 
 fn unknown(last_known: Option<Arc<Pod>>) -> Tombstone<Arc<Pod>> {
-    Tombstone::FinalStateUnknown { key: "a".parse().unwrap(), last_known }
+    Tombstone::final_state_unknown("a".parse().unwrap(), last_known)
 }
 
 // contract: P-11

@@ -263,7 +263,7 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
                 let given = match (&error.key, error.event_type) {
                     // That it is gone is all there is to know of it.
                     (Some(key), Some(EventType::Deleted)) => {
-                        let tombstone = Tombstone::FinalStateUnknown { key: key.clone(), last_known: None };
+                        let tombstone = Tombstone::final_state_unknown(key.clone(), None);
                         self.give("delete", Delta::Deleted(tombstone))?
                     }
                     _ => Given::LeftOut,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use kinformer_core::internal::{ask, readable_key};
 use kinformer_core::{
-    ByNamespace, Delta, Deltas, Error, Object, PartId, Partition, Parts, ReadyFuture, Report, Sink,
+    ByNamespace, Delta, Deltas, Error, Object, PartId, Partition, Parts, ReadyFuture, Report, Sink, Tombstone,
 };
 use kinformer_delta_fifo::Queue;
 use kinformer_reflector::{ListerWatcher, ReflectorHandle};
@@ -107,8 +107,18 @@ impl fmt::Debug for Part {
     }
 }
 
-/// Writes into a queue what the source of one part brings. An object of another part is left out, since no list of this
-/// part would ever delete it.
+/// What a deletion with a final state says of the part whose source brings it.
+enum Deletion<T> {
+    /// The state is of this part.
+    OfPart,
+    /// The key is of another part.
+    Foreign(Error),
+    /// The state is not of this part any more: what to queue instead.
+    Left([Delta<T>; 2], Error),
+}
+
+/// Writes into a queue what the source of one part brings, in the name of the part. An object of another part is left out,
+/// since no list of this part would ever delete it.
 pub(crate) struct PartSink<T: Object> {
     pub(crate) queue: Arc<dyn Queue<T>>,
     pub(crate) part: PartId,
@@ -123,11 +133,25 @@ impl<T: Object> PartSink<T> {
         is_foreign.then(|| self.other_part(object))
     }
 
-    /// What is wrong with the final state of a deletion; `None` if it is not of another part.
-    fn deletes_of_another(&self, object: &Arc<T>) -> Option<Error> {
-        // Of one that is of no part, or panics, the queue leaves out the state.
-        let part = ask(|| self.parts.of(object)).ok().flatten()?;
-        (part != self.part).then(|| self.other_part(object))
+    /// What becomes of a deletion with this final state. One of another part says that the object has left this part with its
+    /// last change: whatever state of this part is stored is to be removed, and the part has reached the version.
+    fn deletion(&self, object: &Arc<T>) -> Deletion<T> {
+        let error = match ask(|| self.parts.contains(self.part, object)) {
+            Ok(true) => return Deletion::OfPart,
+            Ok(false) => self.other_part(object),
+            Err(source) => Error::Accessor { key: readable_key(|| object.key()), source },
+        };
+        // No state of this key was ever in this part.
+        let part = ask(|| self.parts.of_key(object.key())).ok().flatten();
+        if part.is_some_and(|part| part != self.part) {
+            return Deletion::Foreign(error);
+        }
+        // What has no key is reported by the queue.
+        let Some(key) = readable_key(|| object.key()) else { return Deletion::OfPart };
+        let tombstone = Tombstone::FinalStateUnknown { key, last_known: None, part: Some(self.part) };
+        let version = ask(|| object.resource_version()).unwrap_or_default();
+        let reached = Delta::Bookmark { part: self.part, resource_version: version };
+        Deletion::Left([Delta::Deleted(tombstone), reached], error)
     }
 
     fn other_part(&self, object: &Arc<T>) -> Error {
@@ -141,24 +165,33 @@ impl<T: Object> PartSink<T> {
             (Deltas::with_capacity(deltas.len()), Vec::new(), Report::default());
         let mut position = 0;
         for mut delta in deltas {
-            let (start, error) = (
-                position,
-                match &delta {
-                    Delta::Added(object) | Delta::Updated(object) | Delta::Replaced(object) => {
-                        self.foreign(object)
-                    }
-                    Delta::Deleted(tombstone) => {
-                        tombstone.object().and_then(|object| self.deletes_of_another(object))
-                    }
-                    _ => None,
-                },
-            );
+            let start = position;
             position += delta.positions();
-            if let Some(error) = error {
-                report.push(start, error);
-                continue;
-            }
             match &mut delta {
+                Delta::Added(object) | Delta::Updated(object) | Delta::Replaced(object) => {
+                    if let Some(error) = self.foreign(object) {
+                        report.push(start, error);
+                        continue;
+                    }
+                    positions.push(start);
+                }
+                Delta::Deleted(Tombstone::FinalState(object)) => match self.deletion(object) {
+                    Deletion::OfPart => positions.push(start),
+                    Deletion::Foreign(error) => {
+                        report.push(start, error);
+                        continue;
+                    }
+                    Deletion::Left(deltas, error) => {
+                        report.push_applied(start, error);
+                        positions.extend([start; 2]);
+                        kept.extend(deltas);
+                        continue;
+                    }
+                },
+                Delta::Deleted(Tombstone::FinalStateUnknown { part, .. }) => {
+                    *part = Some(self.part);
+                    positions.push(start);
+                }
                 Delta::ReplacedAll(list) => {
                     list.part = self.part;
                     let mut at = start;
@@ -193,9 +226,6 @@ impl<T: Object> Sink<T> for PartSink<T> {
         }
         let (kept, positions, mut report) = self.of_part(deltas);
         let Some(positions) = positions else { return self.queue.apply(kept) };
-        if kept.is_empty() {
-            return Ok(report);
-        }
         for problem in self.queue.apply(kept)? {
             let position = positions.get(problem.position).copied().unwrap_or_default();
             match problem.left_out {
@@ -270,5 +300,55 @@ mod tests {
         let report = sink.apply(Delta::Added(Item::new("b/0", 1)).into()).unwrap();
         assert_eq!(report.problems().len(), 1);
         assert!(queue.try_pop().unwrap().is_none());
+        queue.close();
+        let closed = sink.apply(Delta::Added(Item::new("b/0", 1)).into());
+        assert!(matches!(closed, Err(Error::Closed)), "{closed:?}");
+    }
+
+    /// By the value, which may change.
+    struct ByValue;
+
+    impl Partition<Item> for ByValue {
+        fn parts(&self) -> u32 {
+            2
+        }
+
+        fn part_of(&self, item: &Item) -> Option<PartId> {
+            u32::try_from(item.value).ok().map(PartId::new)
+        }
+    }
+
+    /// By its key alone, or with a final state that another part has, or none.
+    // contract: I-21
+    #[test]
+    fn a_deletion_removes_the_state_of_the_part_whose_source_brings_it() {
+        let item = |value, version| Arc::new(Item::of("ns/a", version, value));
+        let key = || kinformer_core::ObjectKey::try_from(item(0, 0).key()).unwrap();
+        for (deleted, is_reported) in [
+            (Tombstone::FinalState(item(0, 5)), false),
+            (Tombstone::FinalState(item(1, 5)), true),
+            (Tombstone::FinalState(item(9, 5)), true),
+            (Tombstone::final_state_unknown(key(), None), false),
+            (Tombstone::final_state_unknown(key(), Some(item(1, 5))), false),
+        ] {
+            for (stored, is_removed) in [(item(0, 4), true), (item(1, 4), false)] {
+                let parts = Parts::new(ByValue);
+                let queue = Arc::new(RealFifo::builder().parts(parts.clone()).build());
+                let indexer = kinformer_store::Indexer::builder().parts(parts.clone()).build().unwrap();
+                indexer.add(stored).unwrap().into_result().unwrap();
+                let sink = PartSink { queue: queue.clone(), part: PartId::ONLY, parts };
+                let report = sink.apply(Delta::Deleted(deleted.clone()).into()).unwrap();
+                assert_eq!(report.problems().len(), usize::from(is_reported), "{deleted:?}: {report:?}");
+                assert!(report.problems().iter().all(|problem| problem.position == 0 && !problem.left_out));
+                while let Some(mut popped) = queue.try_pop().unwrap() {
+                    let deltas = popped.take();
+                    indexer.apply_at(deltas, popped.versions()).report.into_result().unwrap();
+                }
+                assert_eq!(indexer.is_empty(), is_removed, "{deleted:?}");
+                let version = indexer.resource_versions().of(PartId::ONLY).clone();
+                let knows_version = matches!(deleted, Tombstone::FinalState(_));
+                assert!(!knows_version || version == 5.into(), "{deleted:?}: {version}");
+            }
+        }
     }
 }

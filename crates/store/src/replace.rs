@@ -166,9 +166,10 @@ fn left_out(
     problems: &mut Vec<(usize, Error)>,
 ) {
     match &error {
-        Error::Transform { key, .. } | Error::Accessor { key: Some(key), .. } => {
-            undelivered.push(key.clone())
-        }
+        // A transform has given it another part.
+        Error::OtherPart { key: Some(key), part: Some(_) }
+        | Error::Transform { key, .. }
+        | Error::Accessor { key: Some(key), .. } => undelivered.push(key.clone()),
         Error::Accessor { key: None, .. } => *is_complete = false,
         _ => {}
     }
@@ -314,7 +315,11 @@ impl<T: Object> List<T> {
                     Ok(None) => {}
                     Ok(Some((hash, Ok(key)))) => {
                         let last_known = Some(object.clone());
-                        gone.push((slot, hash, Tombstone::FinalStateUnknown { key, last_known }));
+                        gone.push((
+                            slot,
+                            hash,
+                            Tombstone::FinalStateUnknown { key, last_known, part: Some(self.part) },
+                        ));
                     }
                     // It does not give its key any more: so it has to stand for itself.
                     Ok(Some((hash, Err(_)))) => {

@@ -375,7 +375,7 @@ impl<T: Object> Indexer<T> {
     /// The object as it is to be stored: its key is valid, and the transform, if there is one, was applied.
     pub(crate) fn transformed(&self, object: Arc<T>) -> Result<Arc<T>, Error> {
         match &self.transform {
-            Some(transform) => transform.apply(object),
+            Some(transform) => transform.apply_in(&self.shared.parts, object),
             None => match ask(|| object.key().check()) {
                 Ok(Ok(())) => Ok(object),
                 Ok(Err(error)) => {
@@ -492,10 +492,14 @@ pub(crate) fn is_late<T: Object>(parts: &Parts<T>, object: &T, stored: &T) -> bo
         && object.resource_version().compare(&stored.resource_version()).is_some_and(Ordering::is_lt)
 }
 
-/// Whether a deletion removes this state: not if another part has brought it since.
+/// Whether a deletion removes this state: only one of the part from which it comes. One by the key alone, from a part that
+/// nothing says, comes from all of them.
 fn removes<T: Object>(parts: &Parts<T>, tombstone: &Tombstone<Arc<T>>, stored: &Arc<T>) -> bool {
-    let deleted = tombstone.object();
-    !parts.is_divided() || deleted.is_none_or(|deleted| parts.of(deleted) == parts.of(stored))
+    !parts.is_divided()
+        || match parts.of_deletion(tombstone) {
+            Some(part) => parts.contains(part, stored),
+            None => matches!(tombstone, Tombstone::FinalStateUnknown { last_known: None, part: None, .. }),
+        }
 }
 
 pub(crate) fn index_error<T: Object>(

@@ -107,7 +107,7 @@ fn every_write(indexer: &Indexer<Dropper>, new: &dyn Fn(&str) -> Arc<Dropper>) {
     indexer.update(new("x")).unwrap().into_result().unwrap();
     indexer.delete(new("x")).unwrap().into_result().unwrap();
     let key = common::key("a/y");
-    let unknown = Tombstone::FinalStateUnknown { key, last_known: Some(new("y")) };
+    let unknown = Tombstone::final_state_unknown(key, Some(new("y")));
     indexer.delete(unknown).unwrap().into_result().unwrap();
     indexer.add(new("")).unwrap_err();
     let batch = [Delta::Added(new("x")), Delta::Added(new("x")), Delta::Deleted(new("x").into())];

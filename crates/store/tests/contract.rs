@@ -49,7 +49,7 @@ fn a_store_adds_updates_deletes_and_replaces() {
     assert!(store.is_ready());
 
     store.delete(Tombstone::FinalState(pod("a/x").arc())).unwrap().into_result().unwrap();
-    let unknown = Tombstone::FinalStateUnknown { key: key("y"), last_known: None };
+    let unknown = Tombstone::final_state_unknown(key("y"), None);
     store.delete(unknown.clone()).unwrap().into_result().unwrap();
     store.delete(unknown).unwrap().into_result().unwrap();
     assert!(store.is_empty() && store.get_by_key(KeyRef::named("y")).is_none());
@@ -333,11 +333,7 @@ fn the_version_is_that_of_the_newest_change() {
     indexer.delete(pod("x").version(7u64).arc()).unwrap().into_result().unwrap();
     at("7");
     let last_known = Some(pod("x").version(99u64).arc());
-    indexer
-        .delete(Tombstone::FinalStateUnknown { key: key("x"), last_known })
-        .unwrap()
-        .into_result()
-        .unwrap();
+    indexer.delete(Tombstone::final_state_unknown(key("x"), last_known)).unwrap().into_result().unwrap();
     at("7");
     indexer.delete_by_key(KeyRef::named("x"));
     indexer.bookmark(20u64);
@@ -536,11 +532,7 @@ fn a_transform_runs_once_for_each_object_and_never_on_a_tombstone() {
     assert_eq!((taken(), keys(&indexer.list())), (3, vec!["a/x".to_owned(), "a/y".into()]));
     assert!(Arc::ptr_eq(&indexer.get(("a", "x")).unwrap(), &old));
 
-    indexer
-        .delete(Tombstone::FinalStateUnknown { key: key("a/x"), last_known: Some(old) })
-        .unwrap()
-        .into_result()
-        .unwrap();
+    indexer.delete(Tombstone::final_state_unknown(key("a/x"), Some(old))).unwrap().into_result().unwrap();
     indexer.delete(pod("a/y").arc()).unwrap().into_result().unwrap();
     indexer.delete_by_key(("a", "none"));
     indexer.bookmark(9u64);

@@ -111,10 +111,7 @@ impl Object for Reentrant {
 impl Drop for Reentrant {
     fn drop(&mut self) {
         if let Some(store) = self.1.get() {
-            drop(
-                store
-                    .delete(Tombstone::FinalStateUnknown { key: "other".parse().unwrap(), last_known: None }),
-            );
+            drop(store.delete(Tombstone::final_state_unknown("other".parse().unwrap(), None)));
         }
     }
 }

@@ -247,7 +247,7 @@ proptest! {
                         }
                         _ => {
                             let key: ObjectKey = key.parse().unwrap();
-                            store.delete(Tombstone::FinalStateUnknown { key, last_known: None }).unwrap().into_result().unwrap();
+                            store.delete(Tombstone::final_state_unknown(key, None)).unwrap().into_result().unwrap();
                         }
                     }
                 }

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use kinformer_core::{
-    ByNamespace, Delta, Error as ObjectError, KeyRef, PartId, Partition, Parts, Replacement, ResourceVersion,
-    Tombstone,
+    ByNamespace, Delta, Deltas, Error as ObjectError, KeyRef, PartId, Partition, Parts, Replacement,
+    ResourceVersion, Tombstone, Transform,
 };
 use kinformer_store::{Error, IndexFunction, Indexer};
 use kinformer_testing::Item;
@@ -82,7 +82,7 @@ fn a_deletion_from_a_part_leaves_what_another_part_has_brought_since() {
         let last_known = Some(item("a", A, 1));
         let key = KeyRef::named("a").try_into().unwrap();
         indexer
-            .apply([Delta::Deleted(Tombstone::FinalStateUnknown { key, last_known })])
+            .apply([Delta::Deleted(Tombstone::final_state_unknown(key, last_known))])
             .report
             .into_result()
             .unwrap();
@@ -235,4 +235,61 @@ fn a_partition_that_panics_harms_no_other_object() {
     let applied = indexer.apply(items.map(Delta::Updated).to_vec());
     assert_eq!(applied.report.problems().iter().map(|problem| problem.position).collect::<Vec<_>>(), [1]);
     assert_eq!(applied.changes.len(), 2);
+}
+
+/// Also one by the key alone.
+// contract: S-26
+#[test]
+fn a_deletion_that_names_its_part_removes_a_state_of_that_part_only() {
+    let key = || KeyRef::named("a").try_into().unwrap();
+    let gone = |last_known, part| {
+        let tombstone = Tombstone::FinalStateUnknown { key: key(), last_known, part };
+        [Delta::Deleted(tombstone)]
+    };
+    let indexer = indexer();
+    indexer.add(item("a", B, 2)).unwrap().into_result().unwrap();
+    for part in [A, PartId::new(2)] {
+        for last_known in [None, Some(item("a", B, 1))] {
+            indexer.apply(gone(last_known, Some(part))).report.into_result().unwrap();
+            assert_eq!(names(&indexer), ["a1@2"]);
+        }
+    }
+    indexer.apply(gone(None, Some(B))).report.into_result().unwrap();
+    assert!(indexer.is_empty());
+    // A list names its part in what is missing in it.
+    indexer.add(item("a", B, 3)).unwrap().into_result().unwrap();
+    let applied = indexer.apply([Delta::ReplacedAll(Box::new(list(B, &[], 3)))]);
+    let Delta::Deleted(Tombstone::FinalStateUnknown { part, .. }) = &applied.changes[0].delta else {
+        panic!("{applied:?}")
+    };
+    assert_eq!(*part, Some(B));
+    // Nothing says the part of this one: so it comes from all of them.
+    indexer.add(item("a", B, 4)).unwrap().into_result().unwrap();
+    indexer.apply(gone(None, None)).report.into_result().unwrap();
+    assert!(indexer.is_empty());
+}
+
+// contract: S-16
+#[test]
+fn a_transform_cannot_give_an_object_another_part() {
+    let moved = Transform::new(|item: Arc<Item>| match (&*item.name, item.version) {
+        ("a", 2) => Ok(Arc::new(Item { value: 1, ..Item::clone(&item) })),
+        _ => Ok(item),
+    });
+    let parts = Parts::new(ByValue { parts: 2 });
+    let indexer = Indexer::builder().parts(parts).transform(moved).build().unwrap();
+    indexer.add(item("a", A, 1)).unwrap().into_result().unwrap();
+    let refused = indexer.update(item("a", A, 2)).unwrap_err().to_string();
+    assert!(refused.contains("a is not of part 0"), "{refused}");
+    // What is known of it stays, and others are stored.
+    let both = [item("a", A, 2), item("b", A, 2)];
+    let single = both.clone().map(Delta::Updated);
+    for deltas in [Deltas::from(single), Delta::ReplacedAll(Box::new(list(A, &both, 2))).into()] {
+        let report = indexer.apply(deltas).report;
+        assert_eq!(report.problems().len(), 1, "{report:?}");
+        let problem = &report.problems()[0];
+        assert!(matches!(problem.error, ObjectError::OtherPart { part: Some(A), .. }), "{problem:?}");
+        assert!(problem.position == 0 && problem.left_out);
+        assert_eq!(names(&indexer), ["a0@1", "b0@2"]);
+    }
 }

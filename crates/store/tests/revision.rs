@@ -21,8 +21,7 @@ fn a_change_is_in_every_snapshot_of_its_revision_and_in_none_before() {
     assert_eq!(reader.snapshot().revision(), first.revision);
     let before = reader.snapshot();
 
-    let second =
-        indexer.apply([Delta::Deleted(Tombstone::FinalStateUnknown { key: key("a/1"), last_known: None })]);
+    let second = indexer.apply([Delta::Deleted(Tombstone::final_state_unknown(key("a/1"), None))]);
     assert!(before.revision() < second.revision && before.contains(("a", "1")));
     assert_eq!(reader.snapshot().revision(), second.revision);
     assert!(!reader.contains(("a", "1")));

@@ -112,7 +112,7 @@ fn adds_updates_and_deletes<S: Store<Pod>>(store: &S) {
     clean(store.delete(pod("ns/a", 4).into()));
     clean(store.delete(pod("ns/absent", 5).into()));
     let key: ObjectKey = "ns/b".parse().unwrap();
-    clean(store.delete(Tombstone::FinalStateUnknown { key, last_known: None }));
+    clean(store.delete(Tombstone::final_state_unknown(key, None)));
     is(store, &[]);
     clean(store.add(pod("ns/a", 6)));
     is(store, &[("ns/a", 6)]);

@@ -69,7 +69,7 @@ pub fn pod(name: &str, value: u32) -> Arc<Pod> {
 }
 
 pub fn unknown(name: &str, last_known: Option<Arc<Pod>>) -> Tombstone<Arc<Pod>> {
-    Tombstone::FinalStateUnknown { key: name.parse().unwrap(), last_known }
+    Tombstone::final_state_unknown(name.parse().unwrap(), last_known)
 }
 
 pub fn list(pods: &[(&str, u32)]) -> Replacement<Pod> {
@@ -81,7 +81,9 @@ pub fn text(delta: &Delta<Pod>) -> String {
     let state = |pod: &Arc<Pod>| format!("{}={}", pod.name, pod.value);
     let kind = delta.delta_type();
     match delta {
-        Delta::Deleted(Tombstone::FinalStateUnknown { key, last_known: None }) => format!("{kind} ?{key}"),
+        Delta::Deleted(Tombstone::FinalStateUnknown { key, last_known: None, .. }) => {
+            format!("{kind} ?{key}")
+        }
         Delta::Deleted(Tombstone::FinalStateUnknown { last_known: Some(pod), .. }) => {
             format!("{kind} ?{}", state(pod))
         }
