@@ -1,5 +1,7 @@
 //! In which two kinds of delta queues differ: what they keep, and in which order.
 
+use std::ops::Range;
+
 use kinformer_core::{Delta, ObjectKey, PartId, Parts, VersionUpdates};
 
 use crate::in_flight::{InFlight, Newest};
@@ -38,6 +40,11 @@ pub trait Backlog<T>: Default + Send + 'static {
 
     /// The newest queued delta that is wanted of each key that is, in the order of the keys' first deltas.
     fn newest(&self, keys: &dyn Fn(&ObjectKey) -> bool, deltas: &dyn Fn(&Delta<T>) -> bool) -> Queued<T>;
+
+    /// Where in the queue the entries of these keys are, in a queue in which deltas join those of their keys.
+    fn places(&self, _keys: &dyn Fn(&ObjectKey) -> bool) -> Vec<Range<usize>> {
+        Vec::new()
+    }
 
     /// What a list queues in place of the `Replaced` of an object.
     fn listed(&self, delta: Delta<T>) -> Delta<T> {

@@ -1,6 +1,7 @@
 //! DeltaFIFO: one place per key, with everything that happened to it since.
 
 use std::collections::VecDeque;
+use std::ops::Range;
 use std::sync::Arc;
 
 use kinformer_core::{Delta, Deltas, KeyRef, Object, ObjectKey, PartId, Parts, Tombstone, VersionUpdates};
@@ -173,6 +174,18 @@ impl<T: Object> Backlog<T> for PerKey<T> {
             }
         }
         queued
+    }
+
+    fn places(&self, keys: &dyn Fn(&ObjectKey) -> bool) -> Vec<Range<usize>> {
+        let of_keys = self.queue.iter().enumerate().filter(|(_, place)| keys(&place.key));
+        let mut ranges: Vec<Range<usize>> = Vec::new();
+        for (at, _) in of_keys {
+            match ranges.last_mut() {
+                Some(last) if last.end == at => last.end += 1,
+                _ => ranges.push(at..at + 1),
+            }
+        }
+        ranges
     }
 
     fn listed(&self, delta: Delta<T>) -> Delta<T> {

@@ -1,6 +1,8 @@
 //! Which entries the first replace of each part brought, and whether they have been processed.
 
+use std::cmp::Reverse;
 use std::collections::VecDeque;
+use std::ops::Range;
 
 use kinformer_core::PartId;
 
@@ -27,6 +29,11 @@ impl Initial {
         Self { populated: vec![false; parts as usize], queued: VecDeque::new(), unprocessed: 0 }
     }
 
+    /// Whether the next replace of this part is its first list.
+    pub(crate) fn is_first(&self, part: PartId) -> bool {
+        self.populated.get(part.number() as usize) == Some(&false)
+    }
+
     /// Notes that something of a part was written. Returns whether it was the first.
     fn populate(&mut self, part: PartId) -> bool {
         let populated = self.populated.get_mut(part.number() as usize);
@@ -39,19 +46,33 @@ impl Initial {
         self.populate(part) && self.has_synced()
     }
 
-    /// A replace of this part has queued all entries from `before` to `after`, the end. Says whether that made the queue
-    /// synced.
-    pub(crate) fn replaced(&mut self, part: PartId, before: usize, after: usize) -> bool {
+    /// A replace of this part has queued these entries, or has joined them. Says whether that made the queue synced.
+    /// O(entries log entries), once for each part.
+    pub(crate) fn replaced(&mut self, part: PartId, listed: impl IntoIterator<Item = Range<usize>>) -> bool {
         if !self.populate(part) {
             return false;
         }
-        let known: usize = self.queued.iter().map(|run| run.before + run.entries).sum();
-        let before = before.saturating_sub(known);
-        let entries = after.saturating_sub(known + before);
-        if entries > 0 {
-            self.queued.push_back(Run { before, entries });
-            self.unprocessed += entries;
+        let mut end = 0;
+        let range = |Run { before, entries }: Run| {
+            let start = end + before;
+            end = start + entries;
+            start..end
+        };
+        let mut ranges: Vec<_> = self.queued.drain(..).map(range).collect();
+        let known: usize = ranges.iter().map(Range::len).sum();
+        ranges.extend(listed);
+        // An entry counts once, however many lists have joined it.
+        ranges.sort_unstable_by_key(|range| (range.start, Reverse(range.end)));
+        let (mut end, mut entries) = (0, 0);
+        for range in ranges {
+            let start = range.start.max(end);
+            if start < range.end {
+                entries += range.end - start;
+                self.queued.push_back(Run { before: start - end, entries: range.end - start });
+                end = range.end;
+            }
         }
+        self.unprocessed += entries - known;
         self.has_synced()
     }
 

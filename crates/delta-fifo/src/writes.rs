@@ -1,6 +1,7 @@
 //! From the deltas of one operation to entries of a queue: what needs user code first, then what needs the lock.
 
 use std::hash::BuildHasher;
+use std::iter;
 use std::sync::Arc;
 
 use foldhash::fast::RandomState;
@@ -230,7 +231,7 @@ impl<T: Object> Settings<T> {
                 let (part, before) = (list.part, state.backlog.entries());
                 state.backlog.push(Entry::of_all(Delta::ReplacedAll(list)), garbage);
                 state.reaches(Some(part), version);
-                state.initial.replaced(part, before, before + 1)
+                state.initial.replaced(part, iter::once(before..before + 1))
             }
             Write::Replace(list) => self.queue_apart(state, *list, garbage),
             Write::SyncAll => {
@@ -296,11 +297,22 @@ impl<T: Object> Settings<T> {
                 false => gone.push((key, object)),
             }
         }
+        // What it joins of what is queued by key.
+        let mut initial = match B::KEYED && before > 0 && state.initial.is_first(part) {
+            // What is in front of the only first list counts as a part of it.
+            true if !self.parts.is_divided() => iter::once(0..before).collect(),
+            true => {
+                let there = objects.iter().filter_map(|entry| entry.key.as_ref());
+                let mut keys: Vec<_> = there.chain(gone.iter().map(|(key, _)| key)).collect();
+                keys.sort_unstable();
+                state.backlog.places(&|key| keys.binary_search(&key).is_ok())
+            }
+            false => Vec::new(),
+        };
         let tombstones = gone.into_iter().map(|(key, last_known)| {
             let tombstone = Tombstone::FinalStateUnknown { key: key.clone(), last_known, part: Some(part) };
             self.keyed_entry(key, Delta::Deleted(tombstone))
         });
-        let brought = objects.len() + tombstones.len();
         if !B::KEYED {
             tombstones.for_each(|entry| state.backlog.push(entry, garbage));
             objects.into_iter().for_each(|entry| state.backlog.push(entry, garbage));
@@ -313,11 +325,11 @@ impl<T: Object> Settings<T> {
         }
         state.reaches(Some(part), version);
         let after = state.backlog.entries();
-        // Some of it may have joined what was queued before. What is in front of the only first list of a queue by key counts
-        // as a part of it.
-        let joined = B::KEYED && (after - before < brought || !self.parts.is_divided());
-        let before = if joined { 0 } else { before };
-        state.initial.replaced(part, before, after)
+        match initial.last_mut() {
+            Some(last) if last.end == before => last.end = after,
+            _ => initial.push(before..after),
+        }
+        state.initial.replaced(part, initial)
     }
 }
 

@@ -349,6 +349,49 @@ fn the_last_first_list_brings_nothing_of_its_own() {
     }
 }
 
+/// What a first list joins, by its keys, is popped with it, and nothing else of what is in front of it.
+// contract: Q-23
+#[test]
+fn only_what_a_first_list_joins_counts_as_initial() {
+    let pops = |queue: &DeltaFifo<Thing>| {
+        let mut pops = Vec::new();
+        while let Some(popped) = queue.try_pop_batch(10).unwrap() {
+            assert!(!queue.has_synced() || !popped.in_initial_list(), "{popped:?} has not been processed");
+            pops.push((popped.iter().map(text).collect::<Vec<_>>().join(", "), popped.in_initial_list()));
+        }
+        assert!(queue.has_synced());
+        pops
+    };
+    let two = || DeltaFifo::builder().parts(Parts::new(ByField { parts: 2 })).build();
+    let queue = two();
+    write(&queue, list(A, &[], 1));
+    for name in ["x", "a", "y", "z"] {
+        write(&queue, Delta::Added(thing(name, A, 2)));
+    }
+    // One of its objects has moved, and of another it only says that it is there.
+    let moved = Replacement::new(vec![thing("a", B, 3), thing("b", B, 3)], 3).part(B);
+    let moved = moved.undelivered([KeyRef::named("z").try_into().unwrap()]);
+    write(&queue, Delta::ReplacedAll(Box::new(moved)));
+    let expected = [
+        ("Added x0@2", false),
+        ("Added a0@2, Replaced a1@3", true),
+        ("Added y0@2, Added z0@2", false),
+        ("Replaced b1@3", true),
+    ];
+    assert_eq!(pops(&queue), expected.map(|(text, initial)| (text.to_owned(), initial)));
+    // It joins another first list.
+    let queue = two();
+    write(&queue, list(A, &[thing("a", A, 1), thing("b", A, 1), thing("c", A, 1)], 1));
+    write(&queue, Delta::Added(thing("x", A, 2)));
+    write(&queue, list(B, &[thing("b", B, 3), thing("d", B, 3)], 3));
+    let expected = [
+        ("Replaced a0@1, Replaced b0@1, Replaced b1@3, Replaced c0@1", true),
+        ("Added x0@2", false),
+        ("Replaced d1@3", true),
+    ];
+    assert_eq!(pops(&queue), expected.map(|(text, initial)| (text.to_owned(), initial)));
+}
+
 /// Versions are popped with the parts that have reached them.
 // contract: Q-24
 #[test]
