@@ -126,6 +126,9 @@ pub(crate) trait ReadContainer<'a, 'de: 'a>: Sized {
     /// How many entries a list has, where that is known.
     fn count(&self) -> Option<usize>;
 
+    /// Gives back what was taken of the text to open it, from which nothing else was taken.
+    fn unread(&self, at: At<'a, 'de>);
+
     fn next_key(&mut self, at: At<'a, 'de>) -> Result<Option<Cow<'de, str>>, Fault>;
 
     /// Puts the value of the last key there.
@@ -379,6 +382,12 @@ macro_rules! codecs {
             fn count(&self) -> Option<usize> {
                 match self {
                     $(Self::$name(container) => container.count(),)+
+                }
+            }
+
+            fn unread(&self, at: At<'a, 'de>) {
+                match self {
+                    $(Self::$name(container) => container.unread(at),)+
                 }
             }
 

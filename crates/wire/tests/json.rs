@@ -5,6 +5,7 @@ mod common;
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
+use std::ffi::CString;
 use std::fmt::Debug;
 
 use k8s_openapi::api::apps::v1::ControllerRevision;
@@ -46,6 +47,40 @@ enum Untagged {
 enum Name {
     A,
     B,
+}
+
+/// A type that goes on where what is in it does not decode.
+#[derive(Debug, PartialEq)]
+struct Lenient<T>(Option<T>);
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for Lenient<T> {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Ok(Self(T::deserialize(deserializer).ok()))
+    }
+}
+
+/// A type that takes numbers of 128 bits only.
+#[derive(Debug, PartialEq)]
+struct Wide(i128);
+
+impl<'de> Deserialize<'de> for Wide {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Visit;
+
+        impl serde::de::Visitor<'_> for Visit {
+            type Value = Wide;
+
+            fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str("a number")
+            }
+
+            fn visit_i128<E>(self, number: i128) -> Result<Wide, E> {
+                Ok(Wide(number))
+            }
+        }
+
+        deserializer.deserialize_i128(Visit)
+    }
 }
 
 #[derive(Debug, Deserialize, PartialEq)]
@@ -110,6 +145,7 @@ fn count(json: &str) -> usize {
         same::<Tagged>(json),
         same::<Untagged>(json),
         same::<Result<u8, String>>(json),
+        same::<Wide>(json),
     ];
     let ignored = ObjectDecoder::json().decode::<IgnoredAny>(json.as_bytes()).is_ok();
     assert_eq!(ignored, serde_json::from_str::<IgnoredAny>(json).is_ok(), "{json}");
@@ -157,6 +193,17 @@ fn every_form_of_a_type_decodes_as_it_does_by_serde_json() {
         "{\"1\":2}",
         "{\"-1\":2}",
         "{\"true\":2}",
+        "{\"01\":2}",
+        "{\"+1\":2}",
+        "{\"-0\":2}",
+        "{\" 1\":2}",
+        "{\"1\":2,\"01\":3}",
+        "[{]",
+        "[[1,]",
+        "[1e400]",
+        "[1,{},[2]]",
+        "[\"\\ud800\",1]",
+        "{\"zz\":[,\"a\":1}",
         "{\"b\":2,\"a\":1}",
         "{\"\\u0061\":1}",
         "{\"x\":{\"y\":[null]}}",
@@ -217,6 +264,23 @@ fn every_form_of_a_type_decodes_as_it_does_by_serde_json() {
     );
     let decoded: usize = texts.iter().map(|json| count(json)).sum();
     assert!(decoded > 100, "{decoded}");
+}
+
+#[test]
+fn bytes_are_those_of_a_text_or_a_list() {
+    assert!(same::<CString>("\"a\\n\"") && same::<CString>("\"é\"") && same::<CString>("[97]"));
+    assert!(!same::<CString>("{}") && !same::<CString>("7"));
+}
+
+#[test]
+fn what_a_type_refuses_is_not_taken_from_the_text() {
+    let decoder = ObjectDecoder::json();
+    for json in ["[{]", "[{},1]", "[{\"a\":[}]"] {
+        assert!(decoder.decode::<Vec<Lenient<Vec<u8>>>>(json.as_bytes()).is_err(), "{json}");
+        assert!(decoder.decode::<Vec<Lenient<String>>>(json.as_bytes()).is_err(), "{json}");
+    }
+    let lenient = decoder.decode::<Vec<Lenient<u8>>>(b"[1, \"a\", null]").unwrap();
+    assert_eq!(lenient, [Lenient(Some(1)), Lenient(None), Lenient(None)]);
 }
 
 fn value() -> impl Strategy<Value = Value> {

@@ -151,13 +151,14 @@ fn an_object_that_does_not_decode_still_has_its_key() {
 
 #[test]
 fn what_is_no_list_is_refused_with_its_beginning() {
-    let cases: [(&[u8], &str); 6] = [
+    let cases: [(&[u8], &str); 7] = [
         (b"<html><body>bad gateway</body></html>", "<html>"),
         (b"{\"kind\":\"Status\",\"code\":500}", "Status"),
         (b"{\"items\":[1]}", "not an object"),
         (b"{\"items\":[\"a\"]}", "not an object"),
         (b"[]", "expected"),
         (b"{\"kind\":\"Pod\",\"metadata\":{}}", "no items"),
+        (b"{\"kind\":\"PodList\",\"it\\u0065ms\":[{}]}", "escapes"),
     ];
     for (body, told) in cases {
         let error = decode(body, 1000, ManagedFields::Drop).unwrap_err();

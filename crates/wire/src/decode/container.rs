@@ -39,6 +39,11 @@ impl<'a, 'de> Container<'a, 'de> {
         value.open(size, |at, entries| Self::new(at, entries, target))
     }
 
+    /// Gives back what was taken to open it.
+    pub(super) fn unread(&self) {
+        self.entries.unread(self.at);
+    }
+
     #[inline]
     pub(super) fn is_list(&self) -> bool {
         self.entries.is_list()

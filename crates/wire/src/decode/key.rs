@@ -14,9 +14,10 @@ pub(crate) struct Key<'de>(pub(crate) Cow<'de, str>);
 macro_rules! parsed {
     ($($question:ident: $kind:ty => $visit:ident)*) => { $(
         fn $question<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {
-            match self.0.parse::<$kind>() {
-                Ok(value) => visitor.$visit(value),
-                Err(_) => self.deserialize_any(visitor),
+            match serde_json::from_str::<$kind>(&self.0) {
+                // White space is no part of it, but of the key.
+                Ok(value) if self.0.trim_ascii().len() == self.0.len() => visitor.$visit(value),
+                _ => self.deserialize_any(visitor),
             }
         }
     )* };

@@ -121,6 +121,13 @@ impl<'a, 'de> Run<'a, 'de> {
         self.rest.set(rest);
     }
 
+    /// One byte back in the text.
+    pub(crate) fn step_back(&self) {
+        let (text, rest) = (self.text.get(), self.rest.get());
+        let before = text.len().checked_sub(rest.len() + 1).and_then(|at| text.get(at..));
+        self.rest.set(before.unwrap_or(rest));
+    }
+
     /// What is wrong, and up to where the text was read if one is being read.
     pub(crate) fn with_position(&self, fault: &Fault) -> String {
         let (text, rest) = (self.text.get(), self.rest.get());

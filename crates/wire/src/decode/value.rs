@@ -29,8 +29,12 @@ impl<'de> AnyValue<'_, 'de> {
     #[inline(never)]
     fn refused(&self, opened: Result<Option<Container<'_, '_>>, Fault>, expected: &dyn Expected) -> Fault {
         match opened {
-            Ok(Some(container)) if container.is_list() => Token::List.unexpected(expected),
-            Ok(Some(_)) => Token::Map.unexpected(expected),
+            Ok(Some(container)) => {
+                // It is there as before, for a type that goes on after such an error.
+                container.unread();
+                let token = if container.is_list() { Token::List } else { Token::Map };
+                token.unexpected(expected)
+            }
             Ok(None) => self.unexpected(expected),
             Err(fault) => fault,
         }
@@ -97,10 +101,16 @@ macro_rules! large {
     ($($question:ident: $kind:ty => $visit:ident)*) => { $(
         fn $question<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {
             let number = self.number(&visitor)?;
-            if let Number::Large(text, _) = number && let Ok(number) = text.parse::<$kind>() {
-                return visitor.$visit(number);
+            let large = match number {
+                Number::Unsigned(number) => Some(number.into()),
+                Number::Signed(number) => <$kind>::try_from(number).ok(),
+                Number::Large(text, _) => text.parse::<$kind>().ok(),
+                Number::Float(_) => None,
+            };
+            match large {
+                Some(number) => visitor.$visit(number),
+                None => visit_number(number, visitor),
             }
-            visit_number(number, visitor)
         }
     )* };
 }
@@ -217,6 +227,18 @@ impl<'de> Deserializer<'de> for &AnyValue<'_, 'de> {
         visitor.visit_enum(Variant { name, content: None })
     }
 
+    /// Of a text, its bytes; also a list of numbers.
+    fn deserialize_bytes<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {
+        let mut scratch = [0; _];
+        match self.token(&mut scratch)? {
+            Token::Text(Text::Borrowed(text)) => visitor.visit_borrowed_bytes(text.as_bytes()),
+            Token::Text(Text::Owned(text)) => visitor.visit_byte_buf(text.into_bytes()),
+            Token::Text(Text::Short(text)) => visitor.visit_bytes(text.as_bytes()),
+            Token::List => self.deserialize_seq(visitor),
+            other => Err(other.unexpected(&visitor)),
+        }
+    }
+
     fn deserialize_bool<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {
         let value = self.bool(&visitor)?;
         visitor.visit_bool(value)
@@ -251,7 +273,7 @@ impl<'de> Deserializer<'de> for &AnyValue<'_, 'de> {
     by!(visit_text: deserialize_str deserialize_string deserialize_char);
     by!(visit_number: deserialize_i8 deserialize_i16 deserialize_i32 deserialize_i64 deserialize_u8 deserialize_u16);
     by!(visit_number: deserialize_u32 deserialize_u64 deserialize_f32 deserialize_f64);
-    by!(deserialize_any: deserialize_bytes deserialize_byte_buf);
+    by!(deserialize_bytes: deserialize_byte_buf);
     large!(deserialize_i128: i128 => visit_i128 deserialize_u128: u128 => visit_u128);
 }
 

@@ -74,9 +74,10 @@ fn put(
         }
         serde_json::to_writer(&mut *out, &key.0)?;
         out.push(b':');
-        match serde_json::from_str::<Members<'_>>(value.get()) {
-            Ok(members) if !within.is_empty() => put(out, &members, &within, dropped)?,
-            _ => out.extend_from_slice(value.get().as_bytes()),
+        if !within.is_empty() && value.get().starts_with('{') {
+            put(out, &serde_json::from_str(value.get())?, &within, dropped)?;
+        } else {
+            out.extend_from_slice(value.get().as_bytes());
         }
     }
     out.push(b'}');

@@ -122,6 +122,10 @@ impl DecodeList for ListDecoder {
         let malformed = |problem: String| Error::malformed("the list", problem, &self.envelope);
         let List { kind, api_version, metadata, items } =
             serde_json::from_slice(&self.envelope).map_err(|e| malformed(e.to_string()))?;
+        // The items under their own key went another way.
+        if items.as_ref().is_some_and(|items| !items.is_empty()) {
+            return Err(malformed("its items are under a key that is written with escapes".to_owned()));
+        }
         let list_kind = kind.ends_with("List") && kind != "Status";
         if items.is_none() && !list_kind {
             return Err(malformed(format!("it has no items and its kind is {kind:?}")));

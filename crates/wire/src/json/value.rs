@@ -183,6 +183,11 @@ impl<'a, 'de> ReadContainer<'a, 'de> for Container<'a, 'de> {
         None
     }
 
+    /// The text is in front of the bracket again.
+    fn unread(&self, at: At<'a, 'de>) {
+        at.run.step_back();
+    }
+
     #[inline]
     fn next_key(&mut self, at: At<'a, 'de>) -> Result<Option<Cow<'de, str>>, Fault> {
         let mut rest = at.run.rest();

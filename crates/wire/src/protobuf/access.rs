@@ -176,6 +176,9 @@ impl<'a, 'de: 'a> ReadContainer<'a, 'de> for Container<'a, 'de> {
         }
     }
 
+    /// The value still has it.
+    fn unread(&self, _: At<'a, 'de>) {}
+
     #[inline]
     fn next_key(&mut self, at: At<'a, 'de>) -> Result<Option<Cow<'de, str>>, Fault> {
         at.run.between(at.level);

@@ -187,6 +187,21 @@ fn a_transform_takes_members_out_of_some_objects() {
     }
 }
 
+// contract: L-14
+#[test]
+fn an_object_from_which_a_field_cannot_be_dropped_is_an_error() {
+    let decoder = ObjectDecoder::json().dropping([FieldPath::new(&["spec", "token"])]);
+    let pack = |spec: &str| {
+        let json = format!(r#"{{"metadata":{{"name":"a"}},"spec":{spec}}}"#);
+        Packed::<Pod>::from_wire(json.as_bytes(), &decoder)
+    };
+    assert!(pack(r#"{"token":"secret","\ud800":1}"#).is_err());
+    assert!(pack(r#"{"\ud800":1,"token":"secret"}"#).is_err());
+    let without = pack(r#"{"token":"secret","nodeName":"n"}"#).unwrap();
+    assert!(!String::from_utf8_lossy(&without.encoded()).contains("secret"));
+    assert_eq!(pack("[1]").unwrap().encoded(), pack(" [1] ").unwrap().encoded());
+}
+
 #[test]
 fn texts_with_escapes_are_ready_too() {
     let json = r#"{"metadata":{"name":"a\u0062","namespace":"n","labels":{"k\"":"v\\","plain":"text"}}}"#;
