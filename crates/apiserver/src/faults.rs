@@ -354,11 +354,13 @@ pub(crate) struct RequestFaults {
     own: Vec<Fault>,
     verb: Verb,
     resource: String,
+    /// One of the server's has delayed it: a fault that always happens delays each request once.
+    delayed: bool,
 }
 
 impl RequestFaults {
     pub(crate) fn new(faults: Faults, own: Vec<Fault>, verb: Verb, resource: &str) -> Self {
-        Self { faults, own, verb, resource: resource.into() }
+        Self { faults, own, verb, resource: resource.into(), delayed: false }
     }
 
     fn take(&mut self, events: u64, wanted: impl Fn(Kind) -> bool) -> Option<Kind> {
@@ -372,10 +374,11 @@ impl RequestFaults {
 
     /// What happens to the request before anything else does.
     pub(crate) fn at_start(&mut self) -> Option<Kind> {
-        let watch = self.verb == Verb::Watch;
-        self.take(0, |kind| match kind {
+        let (watch, delayed) = (self.verb == Verb::Watch, self.delayed);
+        let is_own = self.own.iter().any(|fault| matches!(fault.kind, Kind::Delay(_)));
+        let taken = self.take(0, |kind| match kind {
+            Kind::Delay(_) => !delayed,
             Kind::Refuse
-            | Kind::Delay(_)
             | Kind::Expired
             | Kind::Forbidden
             | Kind::TooManyRequests(_)
@@ -383,7 +386,9 @@ impl RequestFaults {
             // These happen within the answer of a watch.
             Kind::Stall => !watch,
             _ => false,
-        })
+        });
+        self.delayed |= !is_own && matches!(taken, Some(Kind::Delay(_)));
+        taken
     }
 
     /// Whether the answer, which is no watch, is cut.

@@ -96,6 +96,17 @@ async fn refused_within_a_connection_and_at_the_door() {
 
 // contract: E-06
 #[tokio::test]
+async fn a_fault_that_always_delays_delays_each_request_once() {
+    let (server, client) = with_maps(1).await;
+    server.faults().inject(Fault::delay(Duration::from_millis(1)).on(Verb::List).always());
+    for requests in 1..=3 {
+        timeout(Duration::from_secs(60), client.get(MAPS)).await.unwrap().ok();
+        assert_eq!(server.faults().fired(), requests);
+    }
+}
+
+// contract: E-06
+#[tokio::test]
 async fn a_delayed_answer_holds_nobody_else_up() {
     let (server, client) = with_maps(1).await;
     server.faults().inject(Fault::delay(Duration::from_secs(3600)).on(Verb::List));

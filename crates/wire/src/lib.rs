@@ -42,6 +42,11 @@
 //! hundreds of levels without descriptions and with one or two properties each. It is stored as [`Packed`] all the same,
 //! and its fields can be read.
 //!
+//! Both limits hold for types whose values are built of the fields as they are read, as those of Kubernetes are. They are not
+//! exact for a type of one's own that holds itself and either has hundreds of fields, whose frames on the stack are larger
+//! than the type, or has serde buffer its fields (`flatten`, `untagged` and internally tagged enums), which copies them on
+//! each level. With such a type a hostile object can exhaust the stack, as it can with serde_json.
+//!
 //! # Example
 //!
 //! ```

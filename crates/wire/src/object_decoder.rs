@@ -140,8 +140,9 @@ impl ObjectDecoder {
     /// Decodes an object. What the type does not know is skipped in every encoding; in protobuf the version and the
     /// kind are given to the type although the message does not have them.
     ///
-    /// Takes at most 64 times the object's bytes and 1 MiB of memory, and at most 1.5 MiB of the stack. Of equal names in an object
-    /// of JSON, and of equal keys in a map of protobuf, the last one counts.
+    /// Takes at most 64 times the object's bytes and 1 MiB of memory, and at most 1.5 MiB of the stack; see the
+    /// [crate](crate) for types of which that is not known. Of equal names in an object of JSON, and of equal keys in a map
+    /// of protobuf, the last one counts.
     ///
     /// # Errors
     /// The bytes are broken, or not what the type wants, and say where in the object; or a limit is exceeded.
