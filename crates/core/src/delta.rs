@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use crate::{KeyRef, Object, ObjectKey, PartId, ResourceVersion, Tombstone};
+use crate::{KeyRef, Object, ObjectKey, PartId, ResourceVersion, Tombstone, VersionUpdate};
 
 /// One change, on its way from the source to the store: what a [`Sink`](crate::Sink) applies, and what a queue gives to
 /// its consumer.
@@ -141,6 +141,9 @@ pub struct Replacement<T> {
     pub objects: Vec<Arc<T>>,
     /// The version of the list.
     pub resource_version: ResourceVersion,
+    /// Which of the source's lists this is: see `ListerWatcher::list_epoch`. It passes through a queue with the version of
+    /// the list ([`VersionUpdate::of_list`](crate::VersionUpdate::of_list)).
+    pub epoch: u32,
     /// Keys of objects that exist but could not be delivered (they did not decode, or their transform
     /// failed): whatever is known of them stays as it is and is not taken for deleted.
     pub undelivered: Vec<ObjectKey>,
@@ -156,6 +159,7 @@ impl<T> Replacement<T> {
             part: PartId::ONLY,
             objects,
             resource_version: resource_version.into(),
+            epoch: 0,
             undelivered: Vec::new(),
             unreadable: 0,
         }
@@ -165,6 +169,13 @@ impl<T> Replacement<T> {
     #[must_use]
     pub fn part(mut self, part: PartId) -> Self {
         self.part = part;
+        self
+    }
+
+    /// Of this epoch of its source.
+    #[must_use]
+    pub fn epoch(mut self, epoch: u32) -> Self {
+        self.epoch = epoch;
         self
     }
 
@@ -188,12 +199,20 @@ impl<T> Replacement<T> {
     }
 }
 
+impl VersionUpdate {
+    /// To the version of this list.
+    pub fn of_list<T>(list: &Replacement<T>) -> Self {
+        Self::Set { version: list.resource_version.clone(), epoch: list.epoch }
+    }
+}
+
 impl<T> Clone for Replacement<T> {
     fn clone(&self) -> Self {
         Self {
             part: self.part,
             objects: self.objects.clone(),
             resource_version: self.resource_version.clone(),
+            epoch: self.epoch,
             undelivered: self.undelivered.clone(),
             unreadable: self.unreadable,
         }

@@ -76,8 +76,13 @@ impl ResourceVersion {
 pub enum VersionUpdate {
     /// As [`ResourceVersion::advance`]: the version of a single change, or of a bookmark.
     Advance(ResourceVersion),
-    /// To this version, which may be lower or unset: that of a list.
-    Set(ResourceVersion),
+    /// To this version, which may be lower or unset: that of a list, which ends here.
+    Set {
+        /// The version.
+        version: ResourceVersion,
+        /// The [epoch](crate::Replacement::epoch) of the list.
+        epoch: u32,
+    },
 }
 
 impl VersionUpdate {
@@ -92,8 +97,10 @@ impl VersionUpdate {
     /// Makes this update do what `next` would do after it.
     pub fn append(&mut self, next: Self) {
         match (&mut *self, next) {
-            (_, next @ Self::Set(_)) => *self = next,
-            (Self::Advance(version) | Self::Set(version), Self::Advance(next)) => version.advance(&next),
+            (_, next @ Self::Set { .. }) => *self = next,
+            (Self::Advance(version) | Self::Set { version, .. }, Self::Advance(next)) => {
+                version.advance(&next)
+            }
         }
     }
 
@@ -101,7 +108,7 @@ impl VersionUpdate {
     pub fn apply_to(&self, version: &mut ResourceVersion) {
         match self {
             Self::Advance(next) => version.advance(next),
-            Self::Set(next) => version.clone_from(next),
+            Self::Set { version: next, .. } => version.clone_from(next),
         }
     }
 }

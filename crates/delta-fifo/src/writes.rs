@@ -167,14 +167,14 @@ impl<T: Object> Settings<T> {
     }
 
     fn list(&self, list: Replacement<T>, at: usize, report: &mut Report) -> Write<T> {
-        let part = list.part;
+        let (part, epoch, version) = (list.part, list.epoch, VersionUpdate::of_list(&list));
         let incoming = Incoming::new(self.transformed(), list);
-        let version = VersionUpdate::Set(incoming.resource_version.clone());
         if !self.keyed {
             let Incoming { objects, undelivered, unreadable, resource_version, report: problems } = incoming;
             report.extend_at(at, problems);
-            let list = Replacement::new(objects, resource_version).part(part).undelivered(undelivered);
-            return Write::All { list: Box::new(list.unreadable(unreadable)), version };
+            let list = Replacement::new(objects, resource_version).part(part).epoch(epoch);
+            let list = list.undelivered(undelivered).unreadable(unreadable);
+            return Write::All { list: Box::new(list), version };
         }
         let Keyed { objects, all, is_complete, report: problems } = incoming.keyed();
         report.extend_at(at, problems);

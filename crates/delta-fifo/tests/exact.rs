@@ -335,7 +335,7 @@ fn play(kind: Kind, steps: &[Step], limit: Option<usize>, stored: u8) -> Result<
         reached: 0,
     };
     let mut version = Versions::unset(1);
-    version.update(PartId::ONLY, &VersionUpdate::Set(ResourceVersion::number(0)));
+    version.update(PartId::ONLY, &VersionUpdate::Set { version: ResourceVersion::number(0), epoch: 0 });
     let mut guards = VecDeque::new();
     // In the end everything is popped and processed.
     let rest = steps.len() * 10;

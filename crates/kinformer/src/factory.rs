@@ -21,7 +21,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::engine::arrival::Arrival;
 use crate::engine::kube_engine::KubeEngine;
-use crate::engine::projection::{Projection, SwitchedSource, Switches};
+use crate::engine::projection::{Projection, Switch, SwitchedSource};
 use crate::engine::{Engine, Managed};
 use crate::entry::{Entry, Held, Key, Registered, Start};
 use crate::error::Error;
@@ -319,16 +319,14 @@ fn make(client: &Client, options: &Options, target: &Target) -> Arc<dyn Engine> 
     let whole = |namespace: Option<&Arc<str>>| source(Projection::Whole, namespace);
     let name = versioned_name(resource);
     let human = resource_name(resource);
-    let (sources, switches) = match options.projection(resource, target.projection) {
+    let (sources, switch) = match options.projection(resource, target.projection) {
         Projection::Whole => (options.sources(&target.scope, whole), None),
         Projection::Metadata => {
-            let mut switches = Switches::default();
-            let several = options.namespaces_in(&target.scope).len() > 1;
+            let switch = Switch::default();
             let sources = options.sources(&target.scope, |namespace| {
-                let switch = switches.add(namespace.filter(|_| several).cloned());
-                SwitchedSource::new(source(Projection::Metadata, namespace), whole(namespace), switch)
+                SwitchedSource::new(source(Projection::Metadata, namespace), whole(namespace), switch.clone())
             });
-            (sources, Some(switches))
+            (sources, Some(switch))
         }
     };
     let builder = options.kubernetes_builder(sources, resource, &human, &name);
@@ -339,7 +337,7 @@ fn make(client: &Client, options: &Options, target: &Target) -> Arc<dyn Engine> 
     let builder = builder.scope(options.namespaces_in(&target.scope).join(","));
     #[expect(clippy::expect_used, reason = "what fails is two indexes of one name, and there is one")]
     let informer = builder.index(NAMESPACE_INDEX, IndexFunction::by_namespace()).build().expect("one index");
-    KubeEngine::shared(informer, arrival, switches)
+    KubeEngine::shared(informer, arrival, switch)
 }
 
 /// A factory that is not kept alive.

@@ -11,8 +11,8 @@ use common::{builder, config_map, factory, server, soon, synced, until, version,
 use futures::StreamExt as _;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kinformer::{
-    Added, Backoff, Decode, Deleted, Encoding, Event, LabelSelector, Packed, PackedObject, PartId, Phase,
-    ReflectorOptions, Updated, WatchListMode,
+    Added, Backoff, Buffer, Decode, Deleted, Encoding, Event, LabelSelector, Packed, PackedObject, PartId,
+    Phase, QueueKind, ReflectorOptions, Updated, WatchListMode,
 };
 use kinformer_apiserver::{ApiServer, Fault, Verb};
 use parking_lot::Mutex;
@@ -176,20 +176,23 @@ async fn whole_objects_may_be_requested_at_any_moment_of_the_first_list() {
 // contract: F-16
 #[tokio::test]
 async fn an_empty_list_switches_as_well() {
-    let server = server().await;
-    let factory = factory(&server);
-    let metadata = factory.metadata::<ConfigMap>();
-    metadata.handler().for_each(|_| {}).unwrap();
-    synced(&factory).await;
-    let whole = factory.informer::<ConfigMap>();
-    let handler = whole.handler().for_each(|_| {}).unwrap();
-    whole.wait_for_sync_until(soon()).await.unwrap();
-    handler.synced_until(soon()).await.unwrap();
-    let created = server.create(config_map("default", "a", "1")).unwrap();
-    whole.wait_for_until(PartId::ONLY, &version(&created), soon()).await.unwrap();
-    assert_eq!(value_of(&whole.get(("default", "a")).unwrap()), "1");
-    factory.shutdown().await.unwrap();
-    server.shutdown().await;
+    for (queue, mode) in each_queue_and_list() {
+        let server = server().await;
+        let factory = builder(&server).queue(queue);
+        let factory = factory.reflector(move |options| options.watch_list(mode)).build();
+        let metadata = factory.metadata::<ConfigMap>();
+        metadata.handler().for_each(|_| {}).unwrap();
+        synced(&factory).await;
+        let whole = factory.informer::<ConfigMap>();
+        let handler = whole.handler().for_each(|_| {}).unwrap();
+        whole.wait_for_sync_until(soon()).await.unwrap();
+        handler.synced_until(soon()).await.unwrap();
+        let created = server.create(config_map("default", "a", "1")).unwrap();
+        whole.wait_for_until(PartId::ONLY, &version(&created), soon()).await.unwrap();
+        assert_eq!(value_of(&whole.get(("default", "a")).unwrap()), "1");
+        factory.shutdown().await.unwrap();
+        server.shutdown().await;
+    }
 }
 
 // contract: F-16
@@ -298,5 +301,85 @@ async fn a_wait_for_one_namespace_waits_for_its_whole_objects_only() {
     // At once, although the list is not there.
     whole.wait_for_until(PartId::new(2), &versions[0], soon()).await.unwrap_err();
     factory.shutdown().await.unwrap();
+    server.shutdown().await;
+}
+
+const QUEUES: [QueueKind; 3] = [QueueKind::RealFifo, QueueKind::RealFifoByObject, QueueKind::DeltaFifo];
+
+fn each_queue_and_list() -> impl Iterator<Item = (QueueKind, WatchListMode)> {
+    let modes = [WatchListMode::Auto, WatchListMode::Off];
+    QUEUES.into_iter().flat_map(move |queue| modes.map(|mode| (queue, mode)))
+}
+
+/// A server with so many objects.
+async fn many_maps(count: usize) -> ApiServer {
+    let server = server().await;
+    for number in 0..count {
+        server.create(config_map("default", &format!("map-{number}"), "1")).unwrap();
+    }
+    server
+}
+
+/// Of a list that a queue takes apart, the last piece counts: also when its version is the one that the metadata have, as
+/// here, where nothing has changed.
+// contract: F-16, P-06
+#[tokio::test]
+async fn views_of_whole_objects_sync_after_the_last_piece_of_their_list() {
+    const MAPS: usize = 2000;
+    let server = many_maps(MAPS).await;
+    for (queue, mode) in each_queue_and_list() {
+        let factory = builder(&server).queue_with(move |parts| queue.build(parts));
+        let factory = factory.reflector(move |options| options.watch_list(mode)).build();
+        let metadata = factory.metadata::<ConfigMap>();
+        synced(&factory).await;
+        watches(&server, 1).await;
+        let whole = factory.informer::<ConfigMap>();
+        let received = Arc::new(Mutex::new(0));
+        let count = received.clone();
+        let handler = whole.handler().inline().for_each(move |_| *count.lock() += 1).unwrap();
+        let wait = async {
+            whole.wait_for_sync_until(soon()).await.unwrap();
+            (whole.len(), whole.has_synced())
+        };
+        let handled = async {
+            handler.synced_until(soon()).await.unwrap();
+            *received.lock()
+        };
+        let (stored, received) = tokio::join!(wait, handled);
+        assert_eq!((stored, received), ((MAPS, true), MAPS), "{queue:?}, {mode:?}");
+        assert_eq!(metadata.len(), MAPS);
+        factory.shutdown().await.unwrap();
+    }
+    server.shutdown().await;
+}
+
+/// Two lists are queued at once, at one version.
+// contract: F-16
+#[tokio::test]
+async fn the_end_of_a_list_of_metadata_is_not_that_of_the_whole_objects() {
+    const MAPS: usize = 300;
+    let server = many_maps(MAPS).await;
+    for (queue, mode) in each_queue_and_list() {
+        let factory = builder(&server).queue(queue);
+        let factory = factory.reflector(move |options| options.watch_list(mode)).build();
+        let metadata = factory.metadata::<ConfigMap>();
+        // Holds up the list of metadata, most of which is in the queue, until the next list is there.
+        let (release, released) = std::sync::mpsc::channel::<()>();
+        let handler = metadata.handler().buffer(Buffer::BackPressure(1));
+        handler.for_each(move |_| _ = released.recv()).unwrap();
+        factory.start().unwrap();
+        let replaces = |lists| {
+            let metadata = &metadata;
+            move || metadata.parts()[0].reflector().statistics().replaces == lists
+        };
+        until(replaces(1)).await.unwrap();
+        let whole = factory.informer::<ConfigMap>();
+        until(replaces(2)).await.unwrap();
+        assert!(!whole.has_synced(), "{queue:?}, {mode:?}");
+        drop(release);
+        whole.wait_for_sync_until(soon()).await.unwrap();
+        assert_eq!(whole.len(), MAPS, "{queue:?}, {mode:?}");
+        factory.shutdown().await.unwrap();
+    }
     server.shutdown().await;
 }

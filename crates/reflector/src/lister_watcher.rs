@@ -89,6 +89,13 @@ pub trait ListerWatcher<T: Object>: Send + Sync {
     fn watch_list_support(&self) -> Option<&WatchListSupport> {
         None
     }
+
+    /// The epoch of the list that was completed last, by [`Self::list`] or by a watch-list: for a source that brings other
+    /// objects from one list on, such as whole ones after metadata. It never goes down. A consumer learns which epoch its
+    /// lists have [reached](kinformer_core::VersionUpdate::Set), whatever their versions are.
+    fn list_epoch(&self) -> u32 {
+        0
+    }
 }
 
 #[async_trait]
@@ -111,6 +118,10 @@ impl<T: Object, L: ListerWatcher<T> + ?Sized> ListerWatcher<T> for Arc<L> {
 
     fn watch_list_support(&self) -> Option<&WatchListSupport> {
         (**self).watch_list_support()
+    }
+
+    fn list_epoch(&self) -> u32 {
+        (**self).list_epoch()
     }
 }
 

@@ -330,6 +330,8 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
 
     /// Gives a whole list to the sink. A step only if that went wrong.
     async fn replace(&mut self, list: Replacement<T>) -> Result<Option<Step<T>>, StopReason> {
+        // Before there is any other list.
+        let list = list.epoch(self.source.list_epoch());
         if self.options.consistency_check == ConsistencyCheck::On {
             self.check_consistency(&list).await?;
         }

@@ -39,7 +39,7 @@ impl<T: Object> Process<T> for Apply<T> {
             false => change,
         });
         self.processor.send(changes).await;
-        self.awaited.check(&self.indexer, &self.processor);
+        self.awaited.check(popped.versions(), &self.indexer, &self.processor);
         // Only now: a subscriber is user code, and what is stored has to be delivered.
         self.log(&report);
         if let Some(error) = popped.key_error() {

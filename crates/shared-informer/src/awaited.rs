@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use kinformer_core::internal::contain;
-use kinformer_core::{Object, PartId};
+use kinformer_core::{Object, PartId, VersionUpdates};
 use kinformer_processor::SharedProcessor;
 use kinformer_store::{Indexer, Snapshot};
 use parking_lot::Mutex;
@@ -40,7 +40,7 @@ impl AwaitedList {
     }
 }
 
-type IsStored<T> = dyn Fn(PartId, &Snapshot<T>) -> bool + Send + Sync;
+type IsStored<T> = dyn Fn(PartId, &Snapshot<T>, &VersionUpdates) -> bool + Send + Sync;
 
 type Expected<T> = (Arc<IsStored<T>>, AwaitedList);
 
@@ -71,12 +71,12 @@ impl<T: Object> Awaited<T> {
 
     /// The first list is stored: handlers have synced after what was published, unless they are to await another list.
     pub(crate) fn first_list_is_stored(&self, indexer: &Indexer<T>, processor: &SharedProcessor<T>) {
-        self.check(indexer, processor);
+        self.check(&VersionUpdates::NONE, indexer, processor);
         self.publish_synced(processor);
     }
 
-    /// Ends the waits for what the store has by now. To be called after each batch.
-    pub(crate) fn check(&self, indexer: &Indexer<T>, processor: &SharedProcessor<T>) {
+    /// Ends the waits for what the store has by now. To be called after each batch, with how it has moved the versions.
+    pub(crate) fn check(&self, moved: &VersionUpdates, indexer: &Indexer<T>, processor: &SharedProcessor<T>) {
         // The usual answer, without the lock.
         if !self.awaits() {
             return;
@@ -90,7 +90,7 @@ impl<T: Object> Awaited<T> {
             let awaited = parts.filter(|(_, stored)| !stored.is_cancelled());
             let awaited: Vec<_> = awaited.collect();
             // One that panics says nothing.
-            let has = |part| contain(|| is_stored(part, &snapshot)).unwrap_or_default();
+            let has = |part| contain(|| is_stored(part, &snapshot, moved)).unwrap_or_default();
             stored.extend(awaited.iter().filter(|(part, _)| has(*part)).map(|(_, stored)| *stored));
             if stored.len() - before == awaited.len() {
                 done.push(is_stored);

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use futures::FutureExt as _;
-use kinformer_core::{KeyRef, Object, PartId, PartOrKey, ResourceVersion};
+use kinformer_core::{KeyRef, Object, PartId, PartOrKey, ResourceVersion, VersionUpdates};
 use kinformer_delta_fifo::Queue;
 use kinformer_processor::{EventHandler, EventStream, HandlerBuilder, Registration, SharedProcessor};
 use kinformer_reflector::{ApiError, StopReason};
@@ -282,12 +282,12 @@ impl<T: Object> SharedIndexInformer<T> {
 
     /// The source is about to bring another initial list: handlers that are added from now on have synced after it. The
     /// store has it of a part from the batch on after which `is_stored` returns true for that part, which is called after
-    /// each batch until then. Several lists may be awaited at once: each ends its
+    /// each batch until then, with the state of the store and with how the batch has moved the versions. Several lists may be awaited at once: each ends its
     /// own waits, and handlers have synced after the last one.
     #[doc(hidden)]
     pub fn await_list(
         &self,
-        is_stored: impl Fn(PartId, &Snapshot<T>) -> bool + Send + Sync + 'static,
+        is_stored: impl Fn(PartId, &Snapshot<T>, &VersionUpdates) -> bool + Send + Sync + 'static,
     ) -> AwaitedList {
         let inner = &self.inner;
         inner.awaited.expect(inner.parts.len(), Arc::new(is_stored), &inner.processor)

@@ -16,7 +16,9 @@ impl Batch {
     /// To be asked before the deltas are taken.
     pub(crate) fn of<T: Object>(popped: &Popped<T>) -> Self {
         let piece = |kind| matches!(kind, DeltaType::Replaced | DeltaType::Sync | DeltaType::Deleted);
-        let ended = |(part, update)| matches!(update, &VersionUpdate::Set(_)).then_some(part);
+        let ended = |(part, update): (PartId, &VersionUpdate)| {
+            matches!(update, VersionUpdate::Set { .. }).then_some(part)
+        };
         Self {
             has_pieces: popped.iter().any(|delta| piece(delta.delta_type())),
             ends_lists: popped.versions().iter().filter_map(ended).collect(),

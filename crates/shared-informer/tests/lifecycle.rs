@@ -321,7 +321,7 @@ async fn lists_that_are_awaited_at_once_are_each_answered() {
         let source = FakeSource::<Item>::new();
         let informer = SharedIndexInformer::builder(source.clone()).build().unwrap();
         let awaited = |name: &'static str| {
-            informer.await_list(move |_, snapshot| snapshot.get(KeyRef::new("ns", name)).is_some())
+            informer.await_list(move |_, snapshot, _| snapshot.get(KeyRef::new("ns", name)).is_some())
         };
         let lists = [awaited("0"), awaited("1")];
         let registration = informer.handler().for_each(|_| ()).unwrap();

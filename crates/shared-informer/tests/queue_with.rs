@@ -78,7 +78,7 @@ impl<T: Object> Plain<T> {
 
 fn version<T: Object>(delta: &Delta<T>) -> VersionUpdate {
     match delta {
-        Delta::ReplacedAll(list) => VersionUpdate::Set(list.resource_version.clone()),
+        Delta::ReplacedAll(list) => VersionUpdate::of_list(list),
         Delta::Bookmark { resource_version: version, .. } => VersionUpdate::Advance(version.clone()),
         delta => delta
             .object()

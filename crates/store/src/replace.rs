@@ -65,7 +65,7 @@ impl<T: Object> Indexer<T> {
     /// # Errors
     /// There are more than 2^32 - 2 objects; nothing has changed.
     pub fn replace(&self, replacement: Replacement<T>) -> Result<Report, crate::Error> {
-        let version = VersionUpdate::Set(replacement.resource_version.clone());
+        let version = VersionUpdate::of_list(&replacement);
         let versions = VersionUpdates::of(replacement.part, version);
         let (report, _) = self.replace_with(replacement, &versions, None)?;
         Ok(report)

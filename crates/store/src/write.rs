@@ -171,7 +171,7 @@ impl<T: Object> Indexer<T> {
         changes: Changes<'_, T>,
         written: &mut Written,
     ) {
-        let own = VersionUpdates::of(list.part, VersionUpdate::Set(list.resource_version.clone()));
+        let own = VersionUpdates::of(list.part, VersionUpdate::of_list(&list));
         match self.replace_with(list, at.unwrap_or(&own), changes) {
             Ok((report, revision)) => {
                 written.report.extend_at(position, report);

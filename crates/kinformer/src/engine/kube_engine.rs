@@ -14,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::engine::arrival::Arrival;
 use crate::engine::handlers::{BoxFuture, Events, Handler, HandlerSpec, Object, ObjectIndex, Polled};
-use crate::engine::projection::{Projection, Switches};
+use crate::engine::projection::{Projection, Switch};
 use crate::engine::state::{Objects, State};
 use crate::engine::whole::{SwitchedEngine, WholeObjects};
 use crate::engine::without_switch::WithoutSwitch;
@@ -29,7 +29,7 @@ pub(crate) struct KubeEngine {
 }
 
 struct Switched {
-    switches: Switches,
+    switch: Switch,
     /// The list of whole objects, once they are requested.
     list: Mutex<Option<AwaitedList>>,
 }
@@ -44,9 +44,9 @@ impl KubeEngine {
     pub(crate) fn shared(
         informer: SharedIndexInformer<PackedObject>,
         arrival: Arc<Arrival>,
-        switches: Option<Switches>,
+        switch: Option<Switch>,
     ) -> Arc<dyn Engine> {
-        let switched = switches.map(|switches| Switched { switches, list: Mutex::new(None) });
+        let switched = switch.map(|switch| Switched { switch, list: Mutex::new(None) });
         Arc::new(Self { informer, arrival, switched })
     }
 
@@ -70,17 +70,14 @@ impl Engine for KubeEngine {
     }
 
     fn whole(self: Arc<Self>) -> Arc<dyn Engine> {
-        let Some(Switched { switches, list }) = &self.switched else { return self };
+        let Some(Switched { switch, list }) = &self.switched else { return self };
         // Under one lock: who finds whole objects requested finds the list awaited.
         let list = list
             .lock()
-            .get_or_insert_with(|| {
-                let awaited = switches.clone();
-                self.informer.await_list(move |part, snapshot| awaited.is_stored(part, snapshot))
-            })
+            .get_or_insert_with(|| self.informer.await_list(|part, _, moved| Switch::is_listed(part, moved)))
             .clone();
         // Without the lock, since it wakes; and once more does no harm.
-        switches.request_whole();
+        switch.request_whole();
         Arc::new(WholeObjects::new(self.clone(), list))
     }
 

@@ -1,20 +1,17 @@
 //! What is fetched of each object, and the source that changes it.
 
-use std::cmp::Ordering::Greater;
 use std::future::ready;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use async_trait::async_trait;
 use futures::{StreamExt as _, stream};
-use kinformer_core::{PartId, ResourceVersion};
+use kinformer_core::{PartId, ResourceVersion, VersionUpdate, VersionUpdates};
 use kinformer_kube::{KubeListerWatcher, PackedObject};
 use kinformer_reflector::{
-    ApiError, List, ListOptions, ListerWatcher, ProbeBudget, WatchEvent, WatchListSupport, WatchOptions,
-    WatchStream,
+    ApiError, List, ListOptions, ListerWatcher, ProbeBudget, VersionMatch, WatchEvent, WatchListSupport,
+    WatchOptions, WatchStream,
 };
-use kinformer_store::{NAMESPACE_INDEX, Snapshot};
-use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 
 /// What is fetched of each object.
@@ -24,90 +21,44 @@ pub(crate) enum Projection {
     Metadata,
 }
 
-/// The projection of one source: metadata until whole objects are requested, and whole objects from then on.
+/// Whether whole objects are requested of an informer, for the sources of all its parts. Cheap to clone.
+#[derive(Clone, Default)]
 pub(crate) struct Switch {
     /// Cancelled when whole objects are requested.
     whole: CancellationToken,
-    /// The only namespace of the objects, if the informer has a source for each of several.
-    namespace: Option<Arc<str>>,
-    /// How many objects the last complete list of whole objects has, and its version.
-    listed: Mutex<Option<(usize, ResourceVersion)>>,
-    /// A list of whole objects has been stored.
-    stored: AtomicBool,
 }
 
 impl Switch {
-    fn is_whole(&self) -> bool {
-        self.whole.is_cancelled()
-    }
-
-    /// Whether a list of whole objects has been stored. Lists are stored as a whole, and a list of nothing leaves nothing that
-    /// a reader of whole objects could miss. Of a list whose objects are all gone again, or were left out, the version of
-    /// the part says so.
-    fn is_stored(&self, part: PartId, snapshot: &Snapshot<PackedObject>) -> bool {
-        if self.stored.load(Ordering::Acquire) {
-            return true;
-        }
-        let Some((objects, version)) = self.listed.lock().clone() else { return false };
-        let is_whole = |object: &Arc<PackedObject>| !object.is_metadata_only();
-        let has_whole = || match &self.namespace {
-            None => snapshot.iter().any(is_whole),
-            Some(namespace) => {
-                snapshot.by_index(NAMESPACE_INDEX, namespace).is_ok_and(|mut objects| objects.any(is_whole))
-            }
-        };
-        let is_past = || snapshot.resource_versions().of(part).compare(&version) == Some(Greater);
-        let stored = objects == 0 || has_whole() || is_past();
-        self.stored.store(stored, Ordering::Release);
-        stored
-    }
-
-    fn listed(&self, objects: usize, version: ResourceVersion) {
-        *self.listed.lock() = Some((objects, version));
-    }
-
-    fn is_listed(&self) -> bool {
-        self.listed.lock().is_some()
-    }
-}
-
-/// The switches of all sources of an informer.
-#[derive(Clone, Default)]
-pub(crate) struct Switches {
-    whole: CancellationToken,
-    switches: Vec<Arc<Switch>>,
-}
-
-impl Switches {
-    /// The switch of another source: of the objects of this namespace, if the informer has a source for each of several.
-    pub(crate) fn add(&mut self, namespace: Option<Arc<str>>) -> Arc<Switch> {
-        let (whole, listed, stored) = (self.whole.clone(), Mutex::default(), AtomicBool::new(false));
-        let switch = Switch { whole, namespace, listed, stored };
-        let switch = Arc::new(switch);
-        self.switches.push(switch.clone());
-        switch
-    }
-
     /// From now on whole objects are listed and watched.
     pub(crate) fn request_whole(&self) {
         self.whole.cancel();
     }
 
-    /// Whether the list of whole objects of this source is stored.
-    pub(crate) fn is_stored(&self, part: PartId, snapshot: &Snapshot<PackedObject>) -> bool {
-        let switch = self.switches.get(part.number() as usize);
-        switch.is_some_and(|switch| switch.is_stored(part, snapshot))
+    fn is_whole(&self) -> bool {
+        self.whole.is_cancelled()
+    }
+
+    /// Whether a list of whole objects of this part ends with a batch that moves the versions so. Everything of the list is
+    /// stored then, in whatever pieces a queue has brought it.
+    pub(crate) fn is_listed(part: PartId, moved: &VersionUpdates) -> bool {
+        matches!(moved.get(part), Some(VersionUpdate::Set { epoch: WHOLE, .. }))
     }
 }
+
+/// The epoch of lists of metadata.
+const METADATA: u32 = 0;
+
+/// The epoch of lists of whole objects.
+const WHOLE: u32 = 1;
 
 /// Lists and watches metadata until whole objects are requested. A request then ends what is on its way: the reflector
 /// lists whole objects, and watches these.
 pub(crate) struct SwitchedSource {
     metadata: KubeListerWatcher<PackedObject>,
     whole: KubeListerWatcher<PackedObject>,
-    switch: Arc<Switch>,
-    /// How many objects there are on the pages of the list of whole objects that is on its way.
-    on_pages: AtomicUsize,
+    switch: Switch,
+    /// The last list that was completed was one of whole objects, and so is every later one.
+    listed: Arc<AtomicBool>,
 }
 
 /// Stands before the continue tokens of lists of metadata.
@@ -122,11 +73,15 @@ impl SwitchedSource {
     pub(crate) fn new(
         metadata: KubeListerWatcher<PackedObject>,
         whole: KubeListerWatcher<PackedObject>,
-        switch: Arc<Switch>,
+        switch: Switch,
     ) -> Self {
         let support = WatchListSupport::default();
         let (metadata, whole) = (metadata.sharing(support.clone()), whole.sharing(support));
-        Self { metadata, whole, switch, on_pages: AtomicUsize::new(0) }
+        Self { metadata, whole, switch, listed: Arc::default() }
+    }
+
+    fn is_listed(&self) -> bool {
+        self.listed.load(Ordering::Acquire)
     }
 
     /// `None` if whole objects were requested meanwhile.
@@ -151,13 +106,11 @@ impl SwitchedSource {
     }
 
     async fn whole_list(&self, options: ListOptions<PackedObject>) -> Result<List<PackedObject>, ApiError> {
-        let is_first = options.continue_token.is_none();
+        // A list of a certain state is for a comparison only.
+        let is_compared = options.version_match == Some(VersionMatch::Exact);
         let list = self.whole.list(options).await?;
-        let before = if is_first { 0 } else { self.on_pages.load(Ordering::Relaxed) };
-        let objects = before.saturating_add(list.objects.len());
-        self.on_pages.store(objects, Ordering::Relaxed);
-        if list.continue_token.is_none() {
-            self.switch.listed(objects, list.resource_version.clone());
+        if list.continue_token.as_deref().is_none_or(str::is_empty) && !is_compared {
+            self.listed.store(true, Ordering::Release);
         }
         Ok(list)
     }
@@ -176,7 +129,7 @@ impl SwitchedSource {
 
     async fn whole_watch(&self, options: WatchOptions) -> Result<WatchStream<PackedObject>, ApiError> {
         let with_list = options.send_initial_events;
-        if !with_list && !self.switch.is_listed() {
+        if !with_list && !self.is_listed() {
             // The last list was one of metadata.
             return Err(switched());
         }
@@ -184,18 +137,13 @@ impl SwitchedSource {
         if !with_list {
             return Ok(watch);
         }
-        let (switch, mut objects) = (self.switch.clone(), Some(0));
-        let counted = watch.inspect(move |event| match event {
-            Ok(WatchEvent::Added(_)) => objects = objects.map(|objects: usize| objects + 1),
-            Ok(WatchEvent::Deleted(_)) => objects = objects.map(|objects| objects.saturating_sub(1)),
-            Ok(WatchEvent::Bookmark { initial_events_end: true, version }) => {
-                if let Some(objects) = objects.take() {
-                    switch.listed(objects, version.clone());
-                }
+        let listed = self.listed.clone();
+        let noted = watch.inspect(move |event| {
+            if let Ok(WatchEvent::Bookmark { initial_events_end: true, .. }) = event {
+                listed.store(true, Ordering::Release);
             }
-            _ => {}
         });
-        Ok(counted.boxed())
+        Ok(noted.boxed())
     }
 }
 
@@ -233,5 +181,9 @@ impl ListerWatcher<PackedObject> for SwitchedSource {
 
     fn watch_list_support(&self) -> Option<&WatchListSupport> {
         self.whole.watch_list_support()
+    }
+
+    fn list_epoch(&self) -> u32 {
+        if self.is_listed() { WHOLE } else { METADATA }
     }
 }
