@@ -337,7 +337,11 @@ fn make(client: &Client, options: &Options, target: &Target) -> Arc<dyn Engine> 
     let builder = builder.scope(options.namespaces_in(&target.scope).join(","));
     #[expect(clippy::expect_used, reason = "what fails is two indexes of one name, and there is one")]
     let informer = builder.index(NAMESPACE_INDEX, IndexFunction::by_namespace()).build().expect("one index");
-    KubeEngine::shared(informer, arrival, switch)
+    let namespace = match options.namespaces_in(&target.scope) {
+        [only] => Some(only.clone()),
+        _ => None,
+    };
+    KubeEngine::shared(informer, arrival, namespace, switch)
 }
 
 /// A factory that is not kept alive.

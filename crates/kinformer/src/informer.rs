@@ -301,7 +301,8 @@ impl<K> Informer<K> {
     /// Waits until the store reflects at least this version, for example that of one's own write. Cancel-safe.
     ///
     /// # Errors
-    /// [`Error::VersionNotReached`]: it stopped first, or the versions do not compare.
+    /// [`Error::VersionNotReached`]: it stopped first, or the versions do not compare; at once for a part that there is not,
+    /// and for a key of a namespace that the informer does not have.
     pub async fn wait_for<'k>(
         &self,
         place: impl Into<PartOrKey<'k>>,

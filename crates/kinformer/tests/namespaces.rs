@@ -10,7 +10,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use common::{builder, config_map, node, server, soon, synced, until, version, watches};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kinformer::{
-    Added, Deleted, Event, LabelSelector, PackedObject, PartId, QueueKind, SharedInformerFactory, Updated,
+    Added, Deleted, Event, InformerError as Error, KeyRef, LabelSelector, PackedObject, PartId, QueueKind,
+    SharedInformerFactory, Updated,
 };
 use kinformer_apiserver::ApiServer;
 use parking_lot::Mutex;
@@ -177,6 +178,39 @@ async fn no_namespace_and_an_empty_one_mean_all() {
         let maps = factory.core().v1().config_maps();
         synced(&factory).await;
         assert_eq!((maps.len(), maps.parts().len()), (3, 1));
+        factory.shutdown().await.unwrap();
+    }
+    server.shutdown().await;
+}
+
+/// As with several.
+// contract: S-27, F-17
+#[tokio::test]
+async fn a_key_of_another_namespace_is_in_no_part_of_the_only_one() {
+    let server = three_namespaces().await;
+    server.create(node("n")).unwrap();
+    for namespaces in [&["team-a"][..], &["team-a", "team-a"], &["team-a", "team-b"]] {
+        let factory = builder(&server).namespaces(namespaces.iter().copied()).build();
+        let metadata = factory.metadata::<ConfigMap>();
+        let nodes = factory.core().v1().nodes();
+        nodes.handler().for_each(|_| {}).unwrap();
+        synced(&factory).await;
+        // Of metadata, then of whole objects while they are listed, then with them.
+        let stored = metadata.get(("team-a", "map")).unwrap().resource_version();
+        for key in [("team-c", "map"), ("", "map")] {
+            let waited = metadata.wait_for_until(key, &stored, soon()).await;
+            assert!(matches!(waited, Err(Error::VersionNotReached { .. })), "{key:?}: {waited:?}");
+        }
+        let whole = factory.core().v1().config_maps();
+        for _ in 0..2 {
+            let waited = whole.wait_for_until(("team-c", "map"), &stored, soon()).await;
+            assert!(matches!(waited, Err(Error::VersionNotReached { .. })), "{waited:?}");
+            whole.wait_for_until(("team-a", "map"), &stored, soon()).await.unwrap();
+            whole.wait_for_until(PartId::ONLY, &stored, soon()).await.unwrap();
+        }
+        // What has no namespace is not restricted.
+        let version = nodes.get(KeyRef::named("n")).unwrap().resource_version();
+        nodes.wait_for_until(KeyRef::named("n"), &version, soon()).await.unwrap();
         factory.shutdown().await.unwrap();
     }
     server.shutdown().await;

@@ -7,7 +7,7 @@ use kinformer_core::{KeyRef, PartOrKey, ResourceVersion};
 use kinformer_kube::{DecodeAs, PackedObject};
 use kinformer_processor::{HandlerBuilder, Registration};
 use kinformer_shared_informer::{AwaitedList, Error, InformerMetrics, Part, Phase, SharedIndexInformer};
-use kinformer_store::IndexFunction;
+use kinformer_store::{Error as StoreError, IndexFunction};
 use parking_lot::Mutex;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -24,6 +24,8 @@ use crate::engine::{Engine, Managed};
 pub(crate) struct KubeEngine {
     informer: SharedIndexInformer<PackedObject>,
     arrival: Arc<Arrival>,
+    /// The only namespace of its objects, if there is one.
+    namespace: Option<Arc<str>>,
     /// Of an informer that has begun with metadata.
     switched: Option<Switched>,
 }
@@ -44,10 +46,21 @@ impl KubeEngine {
     pub(crate) fn shared(
         informer: SharedIndexInformer<PackedObject>,
         arrival: Arc<Arrival>,
+        namespace: Option<Arc<str>>,
         switch: Option<Switch>,
     ) -> Arc<dyn Engine> {
         let switched = switch.map(|switch| Switched { switch, list: Mutex::new(None) });
-        Arc::new(Self { informer, arrival, switched })
+        Arc::new(Self { informer, arrival, namespace, switched })
+    }
+
+    /// A key of another namespace is in no part, as it is of an informer of several namespaces.
+    fn check(&self, place: PartOrKey<'_>) -> Result<(), Error> {
+        let (Some(namespace), PartOrKey::Key(key)) = (&self.namespace, place) else { return Ok(()) };
+        if key.namespace() == Some(&**namespace) {
+            return Ok(());
+        }
+        let source = StoreError::NoPart { place: place.to_string(), parts: 1 };
+        Err(Error::VersionNotReached { informer: self.informer.name().into(), source: Arc::new(source) })
     }
 
     fn builder(&self, spec: HandlerSpec, type_name: &'static str) -> HandlerBuilder<'_, PackedObject> {
@@ -130,6 +143,7 @@ impl Engine for KubeEngine {
         deadline: Option<Instant>,
     ) -> BoxFuture<'a, Result<(), Error>> {
         Box::pin(async move {
+            self.check(place)?;
             match deadline {
                 Some(deadline) => self.informer.wait_for_until(place, version, deadline).await,
                 None => self.informer.wait_for(place, version).await,
@@ -197,7 +211,10 @@ impl SwitchedEngine for KubeEngine {
         place: PartOrKey<'a>,
         deadline: Option<Instant>,
     ) -> BoxFuture<'a, Result<(), Error>> {
-        Box::pin(self.informer.wait_for_list_of(list, place, deadline))
+        Box::pin(async move {
+            self.check(place)?;
+            self.informer.wait_for_list_of(list, place, deadline).await
+        })
     }
 }
 
