@@ -117,7 +117,8 @@ impl<K> Snapshot<K> {
     /// deleted, once and in no particular order.
     ///
     /// Takes time in proportion to what was written in between, whatever the number of objects. Of an object that was
-    /// written several times it shows the first and the last state, and nothing of one that was added and deleted again.
+    /// written several times it shows the first and the last state, and nothing of one that was added and deleted again. In
+    /// snapshots of metadata an object that is fetched as a whole now, at the version that it had, has not changed.
     ///
     /// ```
     /// # use k8s_openapi::api::core::v1::Pod;

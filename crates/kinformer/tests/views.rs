@@ -335,7 +335,16 @@ async fn snapshots_of_whole_objects_differ_when_metadata_has_become_whole_object
     let after = whole.snapshot();
     assert!(differences(&before, &before).is_empty());
     assert_eq!(differences(&before, &after), ["+a", "+b"]);
-    assert_eq!(metadata.snapshot().changes_since(&of_metadata).count(), 2, "they are other objects");
+    assert_eq!(metadata.snapshot().changes_since(&of_metadata).count(), 0, "their metadata are the same");
+    let changed = server.update(config_map("default", "b", "2")).unwrap();
+    whole.wait_for_until(PartId::ONLY, &version(&changed), soon()).await.unwrap();
+    assert_eq!(differences(&after, &whole.snapshot()), ["=b 1>2"]);
+    let of_metadata_now = metadata.snapshot();
+    let changed: Vec<_> = of_metadata_now
+        .changes_since(&of_metadata)
+        .map(|change| change.new.unwrap().name().to_owned())
+        .collect();
+    assert_eq!(changed, ["b"]);
     factory.shutdown().await.unwrap();
     server.shutdown().await;
 }

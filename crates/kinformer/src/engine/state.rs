@@ -7,6 +7,7 @@ use kinformer_kube::PackedObject;
 use kinformer_store::{Error as StoreError, Reader, Snapshot};
 
 use crate::engine::handlers::Object;
+use crate::engine::without_switch::has_become_whole;
 
 /// One state of the store.
 pub(crate) trait State: Send + Sync {
@@ -36,7 +37,8 @@ pub(crate) trait State: Send + Sync {
 /// An object as it was and as it is.
 type OldAndNew<'a> = (Option<&'a Object>, Option<&'a Object>);
 
-/// Each object that one state shows otherwise than an earlier one. Takes time in proportion to what was written in between.
+/// Each object that one state shows otherwise than an earlier one. That metadata has become a whole object is no difference,
+/// where both are shown. Takes time in proportion to what was written in between.
 pub(crate) fn changes_since<'a>(
     state: &'a dyn State,
     earlier: &'a dyn State,
@@ -46,7 +48,11 @@ pub(crate) fn changes_since<'a>(
         let old = difference.old.filter(|object| earlier.shows(object));
         (old, difference.new.filter(|object| state.shows(object)))
     });
-    Box::new(shown.filter(|(old, new)| old.is_some() || new.is_some()))
+    Box::new(shown.filter(|difference| match difference {
+        (None, None) => false,
+        (Some(old), Some(new)) => !has_become_whole(old, new),
+        _ => true,
+    }))
 }
 
 impl State for Snapshot<PackedObject> {

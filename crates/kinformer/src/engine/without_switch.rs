@@ -10,7 +10,11 @@ use crate::engine::handlers::{AsyncHandler, Callback, Events, Handler, Object};
 
 /// Whether the event is no more than that the metadata of an object has become the whole object.
 fn is_switch(event: &Event<Object>) -> bool {
-    let Event::Updated(Updated { old, new, .. }) = event else { return false };
+    matches!(event, Event::Updated(Updated { old, new, .. }) if has_become_whole(old, new))
+}
+
+/// Whether nothing is different but that there was metadata only, and that there is the whole object.
+pub(crate) fn has_become_whole(old: &Object, new: &Object) -> bool {
     old.is_metadata_only()
         && !new.is_metadata_only()
         && old.resource_version() == new.resource_version()
