@@ -13,6 +13,7 @@ use tokio_util::sync::CancellationToken;
 use crate::awaited::Awaited;
 use crate::controller::Process;
 use crate::latency::Latency;
+use crate::same::is_same_version;
 
 /// A function that is called with each object before it is stored.
 pub(crate) type Arrival<T> = dyn Fn(&Arc<T>) + Send + Sync;
@@ -22,7 +23,7 @@ pub(crate) struct Apply<T: Object> {
     pub(crate) indexer: Arc<Indexer<T>>,
     pub(crate) processor: SharedProcessor<T>,
     pub(crate) synced: CancellationToken,
-    pub(crate) awaited: Arc<Awaited<T>>,
+    pub(crate) awaited: Arc<Awaited>,
     pub(crate) arrival: Option<Arc<Arrival<T>>>,
     pub(crate) latency: Arc<Latency>,
 }
@@ -39,7 +40,7 @@ impl<T: Object> Process<T> for Apply<T> {
             false => change,
         });
         self.processor.send(changes).await;
-        self.awaited.check(popped.versions(), &self.indexer, &self.processor);
+        self.awaited.stored(popped.versions(), &self.processor);
         // Only now: a subscriber is user code, and what is stored has to be delivered.
         self.log(&report);
         if let Some(error) = popped.key_error() {
@@ -52,7 +53,7 @@ impl<T: Object> Process<T> for Apply<T> {
     }
 
     fn synced(&mut self) {
-        self.awaited.first_list_is_stored(&self.indexer, &self.processor);
+        self.awaited.publish_synced(&self.processor);
         self.synced.cancel();
     }
 }
@@ -113,10 +114,7 @@ fn is_news<T: Object>(change: &Change<T>) -> bool {
 /// give a version another content, and after a deletion another object.
 fn is_same_state<T: Object>(old: &Arc<T>, new: &Arc<T>, delta: &Delta<T>) -> bool {
     let same = || {
-        let version = new.resource_version();
-        !version.is_unset()
-            && version == old.resource_version()
-            && new.uid() == old.uid()
+        is_same_version(&**old, &**new)
             // Where the objects do not know, a source that says that one was modified does.
             && new.has_same_content(old).unwrap_or(!matches!(delta, Delta::Updated(_)))
     };

@@ -1,22 +1,18 @@
-//! Other initial lists, after the first.
+//! Lists that an informer awaits beside its first one.
 
-use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use kinformer_core::internal::contain;
-use kinformer_core::{Object, PartId, VersionUpdates};
+use kinformer_core::{Object, PartId, VersionUpdate, VersionUpdates};
 use kinformer_processor::SharedProcessor;
-use kinformer_store::{Indexer, Snapshot};
 use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 
-/// Another initial list of an informer: see
-/// [`SharedIndexInformer::await_list`](crate::SharedIndexInformer::await_list).
-#[doc(hidden)]
+/// A list that an informer awaits: see [`SharedIndexInformer::await_list`](crate::SharedIndexInformer::await_list).
+/// Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct AwaitedList {
-    /// For each part, whether the store has what it lists.
+    /// For each part, whether the store has its list.
     parts: Arc<[CancellationToken]>,
 }
 
@@ -25,12 +21,12 @@ impl AwaitedList {
         Self { parts: (0..parts).map(|_| CancellationToken::new()).collect() }
     }
 
-    /// Whether the store has it, of every part.
+    /// Whether the store has the list of every part.
     pub fn is_stored(&self) -> bool {
         self.parts.iter().all(CancellationToken::is_cancelled)
     }
 
-    /// Waits until the store has it: of this part, or of every part. Cancel-safe.
+    /// Waits until the store has the list of this part, or of every part. Cancel-safe.
     pub(crate) async fn stored(&self, part: Option<PartId>) {
         for (id, stored) in (0..).map(PartId::new).zip(&*self.parts) {
             if part.is_none_or(|part| part == id) {
@@ -38,94 +34,91 @@ impl AwaitedList {
             }
         }
     }
+
+    /// The parts whose lists are missing, of those that have reached this epoch.
+    fn reached<'a>(
+        &'a self,
+        epoch: u32,
+        reached: &'a [Option<u32>],
+    ) -> impl Iterator<Item = &'a CancellationToken> {
+        let parts = self.parts.iter().zip(reached);
+        parts
+            .filter(move |(stored, reached)| !stored.is_cancelled() && **reached >= Some(epoch))
+            .map(|(stored, _)| stored)
+    }
 }
 
-type IsStored<T> = dyn Fn(PartId, &Snapshot<T>, &VersionUpdates) -> bool + Send + Sync;
-
-type Expected<T> = (Arc<IsStored<T>>, AwaitedList);
-
-/// The lists that an informer awaits, if it does.
-pub(crate) struct Awaited<T> {
+/// The lists that an informer awaits.
+#[derive(Debug)]
+pub(crate) struct Awaited {
     /// How many there are. Written under the lock.
     count: AtomicUsize,
-    lists: Mutex<Vec<Expected<T>>>,
+    lists: Mutex<Lists>,
 }
 
-impl<T: Object> Awaited<T> {
-    pub(crate) fn expect(
-        &self,
-        parts: usize,
-        is_stored: Arc<IsStored<T>>,
-        processor: &SharedProcessor<T>,
-    ) -> AwaitedList {
-        let awaited = AwaitedList::of(parts);
+#[derive(Debug)]
+struct Lists {
+    /// The epoch of the last list in the store, for each part.
+    epochs: Box<[Option<u32>]>,
+    /// Those that the store does not have yet, each with its epoch.
+    awaited: Vec<(u32, AwaitedList)>,
+}
+
+impl Awaited {
+    pub(crate) fn new(parts: u32) -> Self {
+        let lists = Lists { epochs: (0..parts).map(|_| None).collect(), awaited: Vec::new() };
+        Self { count: AtomicUsize::new(0), lists: Mutex::new(lists) }
+    }
+
+    pub(crate) fn expect<T: Object>(&self, epoch: u32, processor: &SharedProcessor<T>) -> AwaitedList {
         let mut lists = self.lists.lock();
-        lists.push((is_stored, awaited.clone()));
-        // First the number, then the processor: a publication after that finds it.
-        self.count.store(lists.len(), Ordering::Release);
-        // It wakes nothing.
-        processor.expect_initial_list();
-        drop(lists);
-        awaited
+        let list = AwaitedList::of(lists.epochs.len());
+        // Nothing waits for it yet, so that this wakes nothing.
+        list.reached(epoch, &lists.epochs).for_each(CancellationToken::cancel);
+        if !list.is_stored() {
+            lists.awaited.push((epoch, list.clone()));
+            // First the number, then the processor: a publication after that finds it.
+            self.count.store(lists.awaited.len(), Ordering::Release);
+            // It wakes nothing either.
+            processor.expect_initial_list();
+        }
+        list
     }
 
-    /// The first list is stored: handlers have synced after what was published, unless they are to await another list.
-    pub(crate) fn first_list_is_stored(&self, indexer: &Indexer<T>, processor: &SharedProcessor<T>) {
-        self.check(&VersionUpdates::NONE, indexer, processor);
-        self.publish_synced(processor);
-    }
-
-    /// Ends the waits for what the store has by now. To be called after each batch, with how it has moved the versions.
-    pub(crate) fn check(&self, moved: &VersionUpdates, indexer: &Indexer<T>, processor: &SharedProcessor<T>) {
-        // The usual answer, without the lock.
-        if !self.awaits() {
+    /// Ends the waits for the lists that a batch has completed: to be called after each batch that was applied to the store,
+    /// with its version updates.
+    pub(crate) fn stored<T: Object>(&self, updates: &VersionUpdates, processor: &SharedProcessor<T>) {
+        // The usual case, without the lock: no list ends here.
+        if !updates.iter().any(|(_, update)| matches!(update, VersionUpdate::Set { .. })) {
             return;
         }
-        let lists = self.lists.lock().clone();
-        let snapshot = indexer.snapshot();
-        let (mut stored, mut done) = (Vec::new(), Vec::new());
-        for (is_stored, list) in &lists {
-            let before = stored.len();
-            let parts = (0..).map(PartId::new).zip(&*list.parts);
-            let awaited = parts.filter(|(_, stored)| !stored.is_cancelled());
-            let awaited: Vec<_> = awaited.collect();
-            // One that panics says nothing.
-            let has = |part| contain(|| is_stored(part, &snapshot, moved)).unwrap_or_default();
-            stored.extend(awaited.iter().filter(|(part, _)| has(*part)).map(|(_, stored)| *stored));
-            if stored.len() - before == awaited.len() {
-                done.push(is_stored);
+        let mut lists = self.lists.lock();
+        let Lists { epochs, awaited } = &mut *lists;
+        for (part, reached) in (0..).map(PartId::new).zip(epochs.iter_mut()) {
+            if let Some(VersionUpdate::Set { epoch, .. }) = updates.get(part) {
+                *reached = Some(*epoch);
             }
         }
-        if !done.is_empty() {
-            let mut lists = self.lists.lock();
-            lists.retain(|(is_stored, _)| !done.iter().any(|done| Arc::ptr_eq(is_stored, done)));
-            self.count.store(lists.len(), Ordering::Release);
-        }
-        // Without the lock: what is woken is the user's.
-        if !done.is_empty() {
+        let before = awaited.len();
+        let mut stored = Vec::new();
+        awaited.retain(|(epoch, list)| {
+            let missing = list.parts.iter().filter(|stored| !stored.is_cancelled()).count();
+            let from = stored.len();
+            stored.extend(list.reached(*epoch, epochs).cloned());
+            stored.len() - from < missing
+        });
+        let is_over = awaited.len() < before;
+        self.count.store(awaited.len(), Ordering::Release);
+        // Without the lock: user code is woken.
+        drop(lists);
+        if is_over {
             self.publish_synced(processor);
         }
-        stored.into_iter().for_each(CancellationToken::cancel);
+        stored.iter().for_each(CancellationToken::cancel);
     }
 
-    fn awaits(&self) -> bool {
-        self.count.load(Ordering::Acquire) > 0
-    }
-
-    /// Unless another list is awaited.
-    fn publish_synced(&self, processor: &SharedProcessor<T>) {
-        processor.publish_synced_if(|| !self.awaits());
-    }
-}
-
-impl<T> Default for Awaited<T> {
-    fn default() -> Self {
-        Self { count: AtomicUsize::new(0), lists: Mutex::default() }
-    }
-}
-
-impl<T> fmt::Debug for Awaited<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Awaited").field("lists", &self.count).finish_non_exhaustive()
+    /// Publishes the end of the initial list, unless another list is awaited.
+    pub(crate) fn publish_synced<T: Object>(&self, processor: &SharedProcessor<T>) {
+        processor.publish_synced_if(|| self.count.load(Ordering::Acquire) == 0);
     }
 }

@@ -306,6 +306,7 @@ impl<T: Object> SharedIndexInformerBuilder<T> {
             None => reuse::exchange(indexer.clone()),
             Some(_) => Exchange::none(),
         };
+        let awaited = Arc::new(Awaited::new(parts.count()));
         let queue = queue(QueueParts { known_objects: indexer.clone(), transform, bound, parts });
         let state = indexer.clone();
         let processor = SharedProcessor::builder(name.clone())
@@ -318,7 +319,6 @@ impl<T: Object> SharedIndexInformerBuilder<T> {
             .build();
         let resource = resource.unwrap_or_else(|| name.clone());
         let (latency, synced) = (Arc::<Latency>::default(), CancellationToken::new());
-        let awaited = Arc::<Awaited<T>>::default();
         let apply = Apply {
             name: name.clone(),
             indexer: indexer.clone(),

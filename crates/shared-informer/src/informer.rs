@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use futures::FutureExt as _;
-use kinformer_core::{KeyRef, Object, PartId, PartOrKey, ResourceVersion, VersionUpdates};
+use kinformer_core::{KeyRef, Object, PartId, PartOrKey, ResourceVersion};
 use kinformer_delta_fifo::Queue;
 use kinformer_processor::{EventHandler, EventStream, HandlerBuilder, Registration, SharedProcessor};
 use kinformer_reflector::{ApiError, StopReason};
@@ -54,7 +54,7 @@ pub(crate) struct Inner<T: Object> {
     pub(crate) was_run: AtomicBool,
     pub(crate) grace: Duration,
     pub(crate) synced: CancellationToken,
-    pub(crate) awaited: Arc<Awaited<T>>,
+    pub(crate) awaited: Arc<Awaited>,
     pub(crate) stopped: CancellationToken,
 }
 
@@ -280,33 +280,27 @@ impl<T: Object> SharedIndexInformer<T> {
         self.reaches_until(self.inner.synced.cancelled(), Some(deadline)).await
     }
 
-    /// The source is about to bring another initial list: handlers that are added from now on have synced after it. The
-    /// store has it of a part from the batch on after which `is_stored` returns true for that part, which is called after
-    /// each batch until then, with the state of the store and with how the batch has moved the versions. Several lists may be awaited at once: each ends its
-    /// own waits, and handlers have synced after the last one.
-    #[doc(hidden)]
-    pub fn await_list(
-        &self,
-        is_stored: impl Fn(PartId, &Snapshot<T>, &VersionUpdates) -> bool + Send + Sync + 'static,
-    ) -> AwaitedList {
-        let inner = &self.inner;
-        inner.awaited.expect(inner.parts.len(), Arc::new(is_stored), &inner.processor)
+    /// Awaits a list of this [epoch](kinformer_core::Replacement::epoch) or a later one, from a source that is about to list
+    /// other objects under the same keys. Handlers that are added from now on have synced after that list. Several lists
+    /// may be awaited at once: handlers have synced after the last of them.
+    ///
+    /// A list that the store has already is stored at once, and changes nothing for handlers.
+    pub fn await_list(&self, epoch: u32) -> AwaitedList {
+        self.inner.awaited.expect(epoch, &self.inner.processor)
     }
 
-    /// Waits until the store has that list. Cancel-safe.
+    /// Waits until the store has this list of every part, or until the deadline. Cancel-safe.
     ///
     /// # Errors
     /// As [`Self::wait_for_sync_until`].
-    #[doc(hidden)]
     pub async fn wait_for_list(&self, list: &AwaitedList, deadline: Option<Instant>) -> Result<(), Error> {
         self.reaches_until(list.stored(None), deadline).await
     }
 
-    /// As [`Self::wait_for_list`], of one part.
+    /// As [`Self::wait_for_list`], for one part, or for the part of a key.
     ///
     /// # Errors
-    /// As [`Self::wait_for_list`]; and [`Error::VersionNotReached`] at once: there is no such part.
-    #[doc(hidden)]
+    /// As [`Self::wait_for_list`]; and [`Error::VersionNotReached`] at once if there is no such part.
     pub async fn wait_for_list_of<'k>(
         &self,
         list: &AwaitedList,

@@ -65,6 +65,7 @@ mod parts;
 pub mod prometheus;
 mod resyncs;
 mod reuse;
+mod same;
 
 pub use awaited::AwaitedList;
 pub use builder::{QueueKind, QueueParts, SharedIndexInformerBuilder};

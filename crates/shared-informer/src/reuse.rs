@@ -7,6 +7,8 @@ use kinformer_core::internal::ask;
 use kinformer_reflector::Exchange;
 use kinformer_store::Indexer;
 
+use crate::same::is_same_version;
+
 /// Exchanges an object for the store's own wherever it has not changed: so that listing everything again takes the memory
 /// of what has.
 pub(crate) fn exchange<T: Object>(store: Arc<Indexer<T>>) -> Exchange<T> {
@@ -18,19 +20,12 @@ pub(crate) fn exchange<T: Object>(store: Arc<Indexer<T>>) -> Exchange<T> {
 fn known<T: Object>(store: &Indexer<T>, object: Arc<T>) -> Arc<T> {
     let known = ask(|| {
         let known = store.get(object.key())?;
-        let same = Arc::ptr_eq(&known, &object) || is_same_state(&*known, &*object);
+        let same = Arc::ptr_eq(&known, &object)
+            || object.uid().is_some()
+                && is_same_version(&*known, &*object)
+                && known.has_same_content(&object) != Some(false);
         same.then_some(known)
     });
     // One that panics when it is asked is left out where it is stored.
     known.ok().flatten().unwrap_or(object)
-}
-
-/// Whether the two are known to be one state of one object. Without a UID a version may mean anything.
-fn is_same_state<T: Object>(known: &T, object: &T) -> bool {
-    let version = object.resource_version();
-    object.uid().is_some()
-        && object.uid() == known.uid()
-        && !version.is_unset()
-        && version == known.resource_version()
-        && known.has_same_content(object) != Some(false)
 }

@@ -10,7 +10,7 @@ use common::{HOUR, Running, Seen, tasks_fall_to};
 use futures::StreamExt as _;
 use kinformer_core::{KeyRef, PartId};
 use kinformer_processor::{Buffer, Event};
-use kinformer_shared_informer::{Error, Phase, SharedIndexInformer};
+use kinformer_shared_informer::{AwaitedList, Error, Phase, SharedIndexInformer};
 use kinformer_store::Error as StoreError;
 use kinformer_testing::{FakeSource, Item};
 use tokio::time::Instant;
@@ -313,27 +313,34 @@ async fn stuck(buffer: Buffer) {
     assert_eq!(alive(), before);
 }
 
-/// Each ends its own waits, whatever the order, and handlers have synced after the last.
+/// Each ends its own waits, and handlers have synced after the last.
 // contract: F-16
 #[tokio::test(start_paused = true)]
 async fn lists_that_are_awaited_at_once_are_each_answered() {
-    for first in [0, 1] {
-        let source = FakeSource::<Item>::new();
-        let informer = SharedIndexInformer::builder(source.clone()).build().unwrap();
-        let awaited = |name: &'static str| {
-            informer.await_list(move |_, snapshot, _| snapshot.get(KeyRef::new("ns", name)).is_some())
-        };
-        let lists = [awaited("0"), awaited("1")];
-        let registration = informer.handler().for_each(|_| ()).unwrap();
-        let running = Running::start(informer.clone()).await;
-        assert!(!lists[0].is_stored() && !lists[1].is_stored());
-        let deadline = Some(Instant::now() + HOUR);
-        source.apply(Item::of(&format!("ns/{first}"), 0, 1));
-        informer.wait_for_list(&lists[first], deadline).await.unwrap();
-        assert!(!lists[1 - first].is_stored() && !registration.has_synced());
-        source.apply(Item::of(&format!("ns/{}", 1 - first), 0, 1));
-        informer.wait_for_list(&lists[1 - first], deadline).await.unwrap();
-        registration.synced_until(Instant::now() + HOUR).await.unwrap();
-        running.stop().await.unwrap();
-    }
+    let source = FakeSource::<Item>::new();
+    let informer = SharedIndexInformer::builder(source.clone()).build().unwrap();
+    let lists = [2, 1, 0].map(|epoch| informer.await_list(epoch));
+    let registration = informer.handler().for_each(|_| ()).unwrap();
+    let running = Running::start(informer.clone()).await;
+    let stored = || lists.each_ref().map(AwaitedList::is_stored);
+    let deadline = Some(Instant::now() + HOUR);
+    informer.wait_for_list(&lists[2], deadline).await.unwrap();
+    assert_eq!(stored(), [false, false, true]);
+    let relist = |epoch| {
+        source.set_list_epoch(epoch);
+        source.tick();
+        source.compact();
+        source.disconnect();
+    };
+    relist(1);
+    informer.wait_for_list(&lists[1], deadline).await.unwrap();
+    assert_eq!((stored(), registration.has_synced()), ([false, true, true], false));
+    relist(2);
+    informer.wait_for_list(&lists[0], deadline).await.unwrap();
+    registration.synced_until(Instant::now() + HOUR).await.unwrap();
+    // One that the store has changes nothing.
+    assert!(informer.await_list(1).is_stored());
+    let registration = informer.handler().for_each(|_| ()).unwrap();
+    registration.synced_until(Instant::now() + HOUR).await.unwrap();
+    running.stop().await.unwrap();
 }

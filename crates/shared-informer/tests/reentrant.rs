@@ -125,10 +125,10 @@ async fn a_waker_may_ask_while_the_end_of_a_list_is_published() {
         let informer = SharedIndexInformer::builder(FakeSource::<Item>::new()).build().unwrap();
         let mut stream = informer.stream().unwrap();
         if is_awaited {
-            let _ = informer.await_list(|_, _, _| true);
+            let _ = informer.await_list(0);
         }
         let asked = informer.clone();
-        let _asked = reentrant::on_ask(move || drop(asked.await_list(|_, _, _| false)));
+        let _asked = reentrant::on_ask(move || drop(asked.await_list(1)));
         let running = Running::start_only(informer.clone());
         let next = reentrant::ask_when_woken(Box::pin(stream.next()));
         assert!(tokio::time::timeout(HOUR, next).await.is_err());

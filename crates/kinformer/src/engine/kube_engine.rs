@@ -14,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::engine::arrival::Arrival;
 use crate::engine::handlers::{BoxFuture, Events, Handler, HandlerSpec, Object, ObjectIndex, Polled};
-use crate::engine::projection::{Projection, Switch};
+use crate::engine::projection::{Projection, Switch, WHOLE};
 use crate::engine::state::{Objects, State};
 use crate::engine::whole::{SwitchedEngine, WholeObjects};
 use crate::engine::without_switch::WithoutSwitch;
@@ -85,10 +85,7 @@ impl Engine for KubeEngine {
     fn whole(self: Arc<Self>) -> Arc<dyn Engine> {
         let Some(Switched { switch, list }) = &self.switched else { return self };
         // Under one lock: who finds whole objects requested finds the list awaited.
-        let list = list
-            .lock()
-            .get_or_insert_with(|| self.informer.await_list(|part, _, moved| Switch::is_listed(part, moved)))
-            .clone();
+        let list = list.lock().get_or_insert_with(|| self.informer.await_list(WHOLE)).clone();
         // Without the lock, since it wakes; and once more does no harm.
         switch.request_whole();
         Arc::new(WholeObjects::new(self.clone(), list))

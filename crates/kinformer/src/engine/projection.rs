@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use async_trait::async_trait;
 use futures::{StreamExt as _, stream};
-use kinformer_core::{PartId, ResourceVersion, VersionUpdate, VersionUpdates};
+use kinformer_core::ResourceVersion;
 use kinformer_kube::{KubeListerWatcher, PackedObject};
 use kinformer_reflector::{
     ApiError, List, ListOptions, ListerWatcher, ProbeBudget, VersionMatch, WatchEvent, WatchListSupport,
@@ -37,19 +37,13 @@ impl Switch {
     fn is_whole(&self) -> bool {
         self.whole.is_cancelled()
     }
-
-    /// Whether a list of whole objects of this part ends with a batch that moves the versions so. Everything of the list is
-    /// stored then, in whatever pieces a queue has brought it.
-    pub(crate) fn is_listed(part: PartId, moved: &VersionUpdates) -> bool {
-        matches!(moved.get(part), Some(VersionUpdate::Set { epoch: WHOLE, .. }))
-    }
 }
 
 /// The epoch of lists of metadata.
 const METADATA: u32 = 0;
 
 /// The epoch of lists of whole objects.
-const WHOLE: u32 = 1;
+pub(crate) const WHOLE: u32 = 1;
 
 /// Lists and watches metadata until whole objects are requested. A request then ends what is on its way: the reflector
 /// lists whole objects, and watches these.

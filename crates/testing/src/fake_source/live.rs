@@ -58,6 +58,7 @@ struct State<T> {
     lists: u64,
     watches: u64,
     probes: u64,
+    epoch: u32,
 }
 
 /// What the server does wrong until told otherwise.
@@ -118,6 +119,7 @@ impl<T: Versioned> FakeSource<T> {
             lists: 0,
             watches: 0,
             probes: 0,
+            epoch: 0,
         };
         Self {
             server: Arc::new(Server {
@@ -266,6 +268,11 @@ impl<T: Versioned> FakeSource<T> {
     /// Sends a bookmark to all watches that have nothing to catch up with.
     pub fn send_bookmarks(&self) {
         self.change(|state| state.bookmarks += 1);
+    }
+
+    /// From now on lists are of this epoch.
+    pub fn set_list_epoch(&self, epoch: u32) {
+        self.server.state.lock().epoch = epoch;
     }
 
     /// The next list fails; the errors wait in a queue.
@@ -553,6 +560,10 @@ impl<T: Versioned> ListerWatcher<T> for FakeSource<T> {
         })
         .fuse()
         .boxed())
+    }
+
+    fn list_epoch(&self) -> u32 {
+        self.server.state.lock().epoch
     }
 
     async fn newest_version(&self) -> Result<Option<ResourceVersion>, ApiError> {
