@@ -5,7 +5,7 @@ use std::sync::Arc;
 use kinformer_core::internal::ask;
 use kinformer_core::{BoxError, KeyError, KeyProblem, KeyRef, Object};
 use kinformer_reflector::{ApiError, DecodeError, EventType, WatchEvent};
-use kinformer_wire::{FromWire, ItemError, ObjectDecoder, RawEvent, Undecodable, WireEvent};
+use kinformer_wire::{FromWire, ObjectDecoder, RawEvent, Undecodable, WireEvent};
 
 use crate::answer::status_of;
 
@@ -52,8 +52,8 @@ pub(crate) fn item<K: Object + FromWire>(
 ) -> Result<Result<Arc<K>, DecodeError>, String> {
     match decoder.decode_item(bytes, position) {
         Ok(object) => Ok(checked(object).map_err(|error| error.position(position))),
-        Err(ItemError::OtherKind(kind)) => Err(kind),
-        Err(ItemError::Undecodable(error)) => Ok(Err(undecodable(error).position(position))),
+        Err(Undecodable { other_kind: Some(kind), .. }) => Err(kind),
+        Err(error) => Ok(Err(undecodable(error).position(position))),
     }
 }
 

@@ -6,6 +6,7 @@ use crate::Encoding;
 
 /// What becomes of `metadata.managedFields`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum ManagedFields {
     /// Dropped while reading: it costs the layers above nothing.
     #[default]

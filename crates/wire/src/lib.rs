@@ -105,5 +105,5 @@ pub use list::ListDecoder;
 pub use object_decoder::{ObjectDecoder, decode_answer};
 pub use packed::{DecodeAs, Decoded, DecodedRef, FromWire, Packed, PackedObject, PackedRef};
 pub use protobuf::{ProtobufProblem, is_built_in};
-pub use received::{ItemError, Undecodable, WireEvent};
+pub use received::{Undecodable, WireEvent};
 pub use watch::WatchDecoder;

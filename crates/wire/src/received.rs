@@ -17,18 +17,12 @@ pub struct Undecodable {
     pub identity: Identity,
     /// Why.
     pub error: Error,
+    /// The kind that it has, if that is not the kind that was listed.
+    pub other_kind: Option<String>,
 }
 
-/// Why an item of a list is not an object of the kind that was listed.
-#[derive(Debug)]
-pub enum ItemError {
-    /// It does not decode.
-    Undecodable(Undecodable),
-    /// It says that it is of this kind.
-    OtherKind(String),
-}
-
-/// One event of a watch, its object decoded as a `K`, or its status as an `S`.
+/// One event of a watch, its object decoded as a `K`, or its status as an `S`. A consumer has to handle each of them, so
+/// this enum is exhaustive.
 #[derive(Debug)]
 pub enum WireEvent<K, S> {
     /// `ADDED`
@@ -63,24 +57,23 @@ impl ObjectDecoder {
     ///
     /// # Errors
     /// The item does not decode, or is of another kind than the decoder.
-    pub fn decode_item<K: FromWire>(&self, item: &[u8], position: usize) -> Result<K, ItemError> {
+    pub fn decode_item<K: FromWire>(&self, item: &[u8], position: usize) -> Result<K, Undecodable> {
         let mut with_types = None;
         // All items of a list are of one kind.
         if let Some(types) = self.types()
             && (self.checks_kind() || position == 0)
         {
             match self.encoding().kind(item) {
-                Some(kind) if kind != types.kind => return Err(ItemError::OtherKind(kind)),
+                Some(kind) if kind != types.kind => {
+                    let error = Error::malformed("an item", format!("its kind is {kind}"), item);
+                    return Err(self.undecodable(item, error));
+                }
                 None if self.checks_kind() => with_types = self.encoding().with_types(item, types),
                 _ => {}
             }
         }
-        K::from_wire(with_types.as_deref().unwrap_or(item), self).map_err(|error| {
-            match self.other_kind(item) {
-                Some(kind) => ItemError::OtherKind(kind),
-                None => ItemError::Undecodable(self.undecodable(item, error)),
-            }
-        })
+        K::from_wire(with_types.as_deref().unwrap_or(item), self)
+            .map_err(|error| self.undecodable(item, error))
     }
 
     /// Decodes an event of a watch.
@@ -140,7 +133,7 @@ impl ObjectDecoder {
     }
 
     fn undecodable(&self, object: &[u8], error: Error) -> Undecodable {
-        Undecodable { identity: self.identify(object), error }
+        Undecodable { identity: self.identify(object), error, other_kind: self.other_kind(object) }
     }
 
     fn unexpected<K, S>(&self, event: &RawEvent<'_>, what: String) -> WireEvent<K, S> {

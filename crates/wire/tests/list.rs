@@ -117,6 +117,17 @@ proptest! {
 }
 
 #[test]
+fn items_are_separated_by_single_commas() {
+    for items in [",", "{},", ",{}", "{}{}", "{},,{}", "{} 1", "{}}"] {
+        let body = format!(r#"{{"kind":"PodList","metadata":{{}},"items":[{items}]}}"#);
+        for chunk in [1, 100] {
+            let error = decode(body.as_bytes(), chunk, ManagedFields::Drop).unwrap_err();
+            assert!(matches!(error, Error::Malformed { .. }), "{items}: {error}");
+        }
+    }
+}
+
+#[test]
 fn items_decode_into_types_whatever_the_place_of_the_managed_fields() {
     for metadata in [
         r#"{"managedFields":[{"a":"}"}],"name":"web","resourceVersion":"5"}"#,

@@ -28,10 +28,14 @@ pub(crate) struct ListDecoder {
 enum Place {
     /// In the list, outside the items.
     Envelope,
-    /// Between two items.
-    Items,
+    /// Before the first item, or the end.
+    FirstItem,
     /// In an item.
     Item,
+    /// Behind an item: before a comma, or the end.
+    AfterItem,
+    /// Behind a comma.
+    NextItem,
 }
 
 impl DecodeList for ListDecoder {
@@ -59,10 +63,18 @@ impl DecodeList for ListDecoder {
                     rest = after;
                     self.envelope_byte(byte);
                 }
-                Place::Items => match byte {
-                    b'{' => self.place = Place::Item,
-                    b',' | b' ' | b'\n' | b'\r' | b'\t' => rest = after,
-                    b']' => self.place = Place::Envelope,
+                Place::FirstItem | Place::AfterItem | Place::NextItem => match (byte, self.place) {
+                    (b' ' | b'\n' | b'\r' | b'\t', _) => rest = after,
+                    (b'{', Place::FirstItem | Place::NextItem) => self.place = Place::Item,
+                    (b',', Place::AfterItem) => {
+                        rest = after;
+                        self.place = Place::NextItem;
+                    }
+                    (b']', Place::FirstItem | Place::AfterItem) => self.place = Place::Envelope,
+                    (_, Place::AfterItem) => {
+                        let problem = "neither a comma nor the end follows an item";
+                        return Err(Error::malformed("the list", problem, rest));
+                    }
                     _ => return Err(Error::malformed("the list", "an item is not an object", rest)),
                 },
                 Place::Item => {
@@ -72,7 +84,7 @@ impl DecodeList for ListDecoder {
                             rest = rest.get(end..).unwrap_or_default();
                             on_item(self.item.bytes());
                             self.item.reset();
-                            self.place = Place::Items;
+                            self.place = Place::AfterItem;
                         }
                     }
                     if self.item.bytes().len() > self.limit {
@@ -91,7 +103,7 @@ impl DecodeList for ListDecoder {
         let truncated = |place| Error::Truncated { bytes: self.fed, place };
         match self.place {
             Place::Item => return Err(truncated("an item")),
-            Place::Items => return Err(truncated("the items")),
+            Place::FirstItem | Place::AfterItem | Place::NextItem => return Err(truncated("the items")),
             Place::Envelope if self.depth > 0 || self.envelope.trim_ascii().is_empty() => {
                 return Err(truncated("the list"));
             }
@@ -163,7 +175,7 @@ impl ListDecoder {
             }
             b'[' if self.after_items_key => {
                 // The items themselves go another way; here they are an empty array.
-                self.place = Place::Items;
+                self.place = Place::FirstItem;
                 self.after_items_key = false;
                 self.envelope.push(byte);
                 self.depth += 1;

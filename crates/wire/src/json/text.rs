@@ -122,7 +122,8 @@ pub(super) fn string<'de>(rest: &mut &'de [u8], utf8: Option<&'de str>) -> Resul
 #[inline(never)]
 fn escaped<'de>(rest: &mut &'de [u8]) -> Result<Cow<'de, str>> {
     let from = *rest;
-    skip_string(rest)?;
+    *rest = from.get(1..).unwrap_or_default();
+    skip_escaped(rest)?;
     let quoted = from.get(..from.len().saturating_sub(rest.len())).unwrap_or_default();
     match serde_json::from_slice(quoted) {
         Ok(text) => Ok(Cow::Owned(text)),
