@@ -343,6 +343,7 @@ async fn yield_now() {
 }
 
 /// What happened to one key between two states: at least one of the two is there.
+#[non_exhaustive]
 pub struct Difference<'a, T> {
     /// The earlier state; `None` if the object was added.
     pub old: Option<&'a Arc<T>>,
