@@ -1,7 +1,7 @@
 //! User code that asks the processor for everything, wherever it runs: no lock is held there.
 //!
 //! All tests ask so, by `common::start` and `common::within`; here is what they do not come by.
-#![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, missing_docs)]
 
 mod common;
 
