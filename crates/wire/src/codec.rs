@@ -265,7 +265,7 @@ macro_rules! codecs {
                 }
             }
 
-            #[inline(never)]
+            #[inline]
             fn found<'a, 'de>(&'a self, at: At<'a, 'de>, found: &AnyFound<'de>) -> Option<Found<'a, 'de>> {
                 match (self, found) {
                     $((Self::$name(codec), AnyFound::$name(found)) => Some(codec.found(at, found)),)+

@@ -51,12 +51,16 @@ impl<'de: 'a, 'a> Deserialize<'de> for Identified<'a> {
 }
 
 impl Identified<'_> {
-    /// Namespace, name and UID, and the keys and values of labels.
-    pub(super) fn parts(&self) -> Vec<&str> {
+    /// Namespace, name and UID, the keys and values of labels, and one more part if there is one.
+    pub(super) fn parts<'s>(&'s self, last: Option<&'s str>) -> Vec<&'s str> {
         let Self { namespace, name, uid, labels, .. } = self;
-        let first = [namespace, name, uid].map(|part| part.as_ref().map_or("", |part| &*part.0));
-        let labels = labels.0.iter().flat_map(|(key, value)| [&*key.0, &*value.0]);
-        first.into_iter().chain(labels).collect()
+        let mut parts = Vec::with_capacity(4 + 2 * labels.0.len());
+        parts.extend([namespace, name, uid].map(|part| part.as_ref().map_or("", |part| &*part.0)));
+        for (key, value) in &labels.0 {
+            parts.extend([&*key.0, &*value.0]);
+        }
+        parts.extend(last);
+        parts
     }
 
     pub(super) fn version(&self) -> ResourceVersion {

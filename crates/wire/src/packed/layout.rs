@@ -18,15 +18,15 @@ impl Layout {
     ///
     /// # Errors
     /// The object has more than 4 GiB.
-    pub(super) fn new<'a>(object: &[u8], parts: &[&'a str]) -> Result<Self, Error> {
+    pub(super) fn new(object: &[u8], parts: &[&str]) -> Result<Self, Error> {
+        // A text that was borrowed from the object is in its memory.
         let place = |text: &str| {
             let begin = text.as_ptr().addr().wrapping_sub(object.as_ptr().addr());
-            let within = object.get(begin..begin.checked_add(text.len())?)?;
-            (within == text.as_bytes()).then_some(begin)
+            let is_within = begin.checked_add(text.len()).is_some_and(|end| end <= object.len());
+            is_within.then_some(begin)
         };
-        let places: Vec<(Option<usize>, &'a str)> = parts.iter().map(|text| (place(text), *text)).collect();
-        let more: usize =
-            places.iter().filter(|(place, _)| place.is_none()).map(|(_, text)| text.len()).sum();
+        let copied = parts.iter().filter(|text| place(text).is_none());
+        let more: usize = copied.clone().map(|text| text.len()).sum();
         let mut all = Vec::with_capacity(object.len() + more + ENTRY * parts.len());
         let number = |number: usize| {
             u32::try_from(number).map_err(|_| Error::TooLarge { what: "an object", limit: u32::MAX as usize })
@@ -34,16 +34,17 @@ impl Layout {
         // What cannot be numbered is refused before it is copied.
         number(all.capacity())?;
         all.extend_from_slice(object);
-        let mut table = Vec::with_capacity(ENTRY * parts.len());
-        for (place, text) in places {
-            let begin = place.unwrap_or(all.len());
-            if place.is_none() {
-                all.extend_from_slice(text.as_bytes());
-            }
-            table.extend_from_slice(&number(begin)?.to_le_bytes());
-            table.extend_from_slice(&number(text.len())?.to_le_bytes());
+        copied.for_each(|text| all.extend_from_slice(text.as_bytes()));
+        let mut next_copied = object.len();
+        for text in parts {
+            let begin = place(text).unwrap_or_else(|| {
+                let begin = next_copied;
+                next_copied += text.len();
+                begin
+            });
+            all.extend_from_slice(&number(begin)?.to_le_bytes());
+            all.extend_from_slice(&number(text.len())?.to_le_bytes());
         }
-        all.extend_from_slice(&table);
         Ok(Self { all: all.into(), object: number(object.len())?, parts: number(parts.len())? })
     }
 

@@ -94,10 +94,12 @@ impl PackedObject {
     fn new(bytes: &[u8], decoder: &ObjectDecoder, dropped: &str) -> Result<Self, Error> {
         let metadata = Within::<_, Identified<'_>>::new(&["metadata"]);
         let identified = decoder.decode_seed(decoder.codec(), bytes, metadata)?.unwrap_or_default();
-        let mut parts = identified.parts();
-        parts.extend(Some(dropped).filter(|dropped| !dropped.is_empty()));
+        let dropped = Some(dropped).filter(|dropped| !dropped.is_empty());
         Ok(Self {
-            encoded: Encoded { layout: Layout::new(bytes, &parts)?, decoder: decoder.clone() },
+            encoded: Encoded {
+                layout: Layout::new(bytes, &identified.parts(dropped))?,
+                decoder: decoder.clone(),
+            },
             version: identified.version(),
             decoded: OnceLock::new(),
         })

@@ -91,6 +91,7 @@ impl Codec for Protobuf {
         }
     }
 
+    #[inline]
     fn found<'a, 'de>(&'a self, at: At<'a, 'de>, found: &Self::Found<'de>) -> Found<'a, 'de> {
         let names = found.names;
         Found { value: AnyValue::Protobuf(found.value(at, &self.schema)), names }
