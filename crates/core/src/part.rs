@@ -202,6 +202,24 @@ impl Versions {
         (0u32..).map(PartId).zip(self.all())
     }
 
+    /// Moves the version of a part forward to `version`, or to it where the two cannot be compared, as
+    /// [`ResourceVersion::advance`] does. An unset version changes nothing, nor does that of a part that there is not.
+    pub fn advance(&mut self, part: PartId, version: &ResourceVersion) {
+        if version.is_unset() || self.all().get(part.index()).is_none_or(|current| current.reaches(version)) {
+            return;
+        }
+        if let Some(current) = self.get_mut(part) {
+            current.clone_from(version);
+        }
+    }
+
+    fn get_mut(&mut self, part: PartId) -> Option<&mut ResourceVersion> {
+        match &mut self.0 {
+            Repr::One(only) => (part.index() == 0).then_some(only),
+            Repr::Several(versions) => Arc::make_mut(versions).get_mut(part.index()),
+        }
+    }
+
     /// Moves the version of a part. Says whether it has changed; that of a part that there is not never does.
     pub fn update(&mut self, part: PartId, update: &VersionUpdate) -> bool {
         let Some(current) = self.all().get(part.index()) else { return false };
@@ -210,12 +228,8 @@ impl Versions {
         if version == *current {
             return false;
         }
-        let place = match &mut self.0 {
-            Repr::One(only) => Some(only),
-            Repr::Several(versions) => Arc::make_mut(versions).get_mut(part.index()),
-        };
-        if let Some(place) = place {
-            *place = version;
+        if let Some(current) = self.get_mut(part) {
+            *current = version;
         }
         true
     }

@@ -40,6 +40,7 @@ struct Shard {
 
 impl Points {
     /// The number with this hash for which `is_it` says yes.
+    #[inline]
     pub(crate) fn find(&self, hash: u32, is_it: impl FnMut(u32) -> bool) -> Option<u32> {
         let shard = self.shards.get(self.address(hash))?;
         shard.position(hash, is_it).map(|(_, number)| number)
@@ -78,6 +79,7 @@ impl Points {
 
     /// The shard of a hash. Shards from the next power of two on have not been split off yet; until then
     /// their entries are with the shard they will come from.
+    #[inline]
     fn address(&self, hash: u32) -> u32 {
         let mask = self.count.next_power_of_two() - 1;
         let address = hash & mask;
@@ -134,6 +136,7 @@ impl Shard {
         self.cells.iter().copied().filter(|cell| *cell != EMPTY)
     }
 
+    #[inline]
     fn position(&self, hash: u32, mut is_it: impl FnMut(u32) -> bool) -> Option<(usize, u32)> {
         let cells = &*self.cells;
         let mut at = home(hash, cells.len());

@@ -72,14 +72,17 @@ impl<T: Object> Roots<T> {
         }
     }
 
+    #[inline]
     pub(crate) fn at(&self, slot: u32) -> Option<&Arc<T>> {
         self.slots.get(slot)?.as_ref()
     }
 
+    #[inline]
     pub(crate) fn find(&self, hash: u32, key: KeyRef<'_>) -> Option<u32> {
         self.points.find(hash, |slot| self.at(slot).is_some_and(|object| object.key() == key))
     }
 
+    #[inline]
     pub(crate) fn get(&self, key: KeyRef<'_>) -> Option<&Arc<T>> {
         self.at(self.find(hash_key(&self.hasher, key), key)?)
     }
@@ -105,6 +108,7 @@ pub(crate) fn full(key: Option<ObjectKey>) -> Error {
 }
 
 /// The hash of a key, without putting its parts together.
+#[inline]
 pub(crate) fn hash_key(hasher: &Hasher, key: KeyRef<'_>) -> u32 {
     hasher.hash_one(key) as u32
 }

@@ -22,11 +22,13 @@ pub(crate) type Leaf<E, const LEAF: usize> = Arc<[E; LEAF]>;
 struct Node<E, const LEAF: usize>([Option<Leaf<E, LEAF>>; FANOUT]);
 
 impl<E, const LEAF: usize> Tree<E, LEAF> {
+    #[inline]
     pub(crate) fn get(&self, at: u32) -> Option<&E> {
         let at = at as usize;
         self.leaf(at / LEAF)?.get(at % LEAF)
     }
 
+    #[inline]
     pub(crate) fn leaf(&self, number: usize) -> Option<&Leaf<E, LEAF>> {
         self.root.get(number / FANOUT)?.0.get(number % FANOUT)?.as_ref()
     }

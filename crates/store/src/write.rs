@@ -2,6 +2,7 @@
 
 use std::cmp::Ordering;
 use std::sync::Arc;
+use std::{iter, mem};
 
 use kinformer_core::internal::{ask, readable_key};
 use kinformer_core::{
@@ -59,26 +60,35 @@ pub(crate) struct Written {
 /// The changes of an operation, for callers who want them.
 pub(crate) type Changes<'a, T> = Option<&'a mut Vec<Change<T>>>;
 
-/// A delta that has asked user code everything and only needs the locks.
-enum Prepared<T> {
-    Put { kind: fn(Arc<T>) -> Delta<T>, hash: u32, object: Arc<T>, reached: Reached, report: Report },
-    Remove { hash: u32, tombstone: Tombstone<Arc<T>>, reached: Reached },
-    Bookmark(Reached),
+/// One delta of a batch. User code has been asked everything that takes no lock.
+struct Entry<T> {
+    position: usize,
+    /// About one object, or a bookmark.
+    delta: Delta<T>,
+    hash: u32,
+    reached: Reached,
+    /// The index functions that failed.
+    report: Report,
+    outcome: Outcome<T>,
 }
 
 /// What became of a delta.
 enum Outcome<T> {
+    /// It is not applied yet.
+    Pending,
     /// It was applied; with what was stored before.
     Applied(Option<Arc<T>>),
     /// A newer state of the object is stored.
     Late,
+    /// It is invalid.
+    Refused(Box<Error>),
 }
 
 /// The version that a part reaches with a delta; no part if the object is in none.
 type Reached = (Option<PartId>, ResourceVersion);
 
-/// Deltas about single objects, by position; those that are invalid with what is wrong with them.
-type Batch<T> = SmallVec<[(usize, Result<Prepared<T>, Error>); 1]>;
+/// Deltas about single objects that are published together.
+type Batch<T> = SmallVec<[Entry<T>; 1]>;
 
 impl<T: Object> Indexer<T> {
     /// Applies deltas, in their order, and says what they did.
@@ -117,16 +127,21 @@ impl<T: Object> Indexer<T> {
     fn applied(&self, deltas: Deltas<T>, at: Option<&VersionUpdates>) -> Applied<T> {
         let changes = deltas.iter().map(Delta::positions).sum();
         let mut changes = Vec::with_capacity(changes);
-        let Written { report, revision, .. } = self.write(deltas, at, Some(&mut changes));
+        let Written { report, revision, .. } = self.write(deltas.into_iter(), at, Some(&mut changes));
         Applied { changes, report, revision }
     }
 
     /// Applies deltas for callers who do not want to know what changed.
     pub(crate) fn write_all(&self, deltas: Deltas<T>) -> Written {
-        self.write(deltas, None, None)
+        self.write(deltas.into_iter(), None, None)
     }
 
-    fn write(&self, deltas: Deltas<T>, at: Option<&VersionUpdates>, mut changes: Changes<'_, T>) -> Written {
+    fn write(
+        &self,
+        deltas: impl Iterator<Item = Delta<T>>,
+        at: Option<&VersionUpdates>,
+        mut changes: Changes<'_, T>,
+    ) -> Written {
         let mut written = Written::default();
         let mut position = 0;
         let mut batch = Batch::new();
@@ -143,21 +158,21 @@ impl<T: Object> Indexer<T> {
             match delta {
                 Delta::ReplacedAll(list) => {
                     if !batch.is_empty() {
-                        self.write_batch(
-                            std::mem::take(&mut batch),
-                            early,
-                            changes.as_deref_mut(),
-                            &mut written,
-                        );
+                        self.write_batch(&mut batch, early, changes.as_deref_mut(), &mut written);
+                        batch.clear();
                     }
                     list_at = Some((start, *list));
                 }
-                delta => batch.extend(self.prepare(delta).map(|prepared| (start, prepared))),
+                delta => match self.prepare(start, delta) {
+                    Ok(Some(entry)) => batch.push(entry),
+                    Ok(None) => {}
+                    Err(error) => written.report.push(start, error),
+                },
             }
         }
         match list_at {
             Some((start, list)) => self.replace_at(list, start, at, changes, &mut written),
-            None => self.write_batch(batch, at, changes, &mut written),
+            None => self.write_batch(&mut batch, at, changes, &mut written),
         }
         written
     }
@@ -188,40 +203,19 @@ impl<T: Object> Indexer<T> {
     /// One publication.
     fn write_batch(
         &self,
-        mut batch: Batch<T>,
+        batch: &mut [Entry<T>],
         at: Option<&VersionUpdates>,
         mut changes: Changes<'_, T>,
         written: &mut Written,
     ) {
-        let mut bookmarks = VersionUpdates::NONE;
-        let mut changes_objects = false;
-        for (_, entry) in &batch {
-            match entry {
-                Ok(Prepared::Bookmark((Some(part), version))) => {
-                    bookmarks.append(*part, VersionUpdate::Advance(version.clone()));
-                }
-                Ok(Prepared::Bookmark(_)) => {}
-                Ok(_) => changes_objects = true,
-                Err(_) => {}
-            }
-        }
-        if !changes_objects {
-            for (position, entry) in batch {
-                entry.err().into_iter().for_each(|error| written.report.push(position, error));
-            }
-            written.revision = self.move_versions(at.unwrap_or(&bookmarks));
-            return;
+        if !batch.iter().any(Entry::changes_objects) {
+            return self.move_to_bookmarks(batch, at, written);
         }
         let mut functions = self.functions();
         loop {
             // Indexes are hardly ever added meanwhile; then all is asked again.
             let mut values = if batch.len() == 1 { Evaluated::for_one() } else { Evaluated::default() };
-            for (position, entry) in &mut batch {
-                match entry {
-                    Ok(entry) => entry.ask(&functions.all, *position, &mut values),
-                    Err(_) => values.skip(functions.all.len()),
-                }
-            }
+            batch.iter_mut().for_each(|entry| entry.ask(&functions.all, &mut values));
             let mut writer = self.writer.lock();
             let mut roots = self.shared.roots.write();
             if roots.functions.all.len() != functions.all.len() {
@@ -229,18 +223,16 @@ impl<T: Object> Indexer<T> {
                 continue;
             }
             let mut edit = Edit { roots: Arc::make_mut(&mut roots), writer: &mut writer };
-            let apply = |(number, (_, entry)): (usize, &(usize, Result<Prepared<T>, Error>))| {
-                let Ok(entry) = entry else { return Ok(Outcome::Applied(None)) };
-                let old =
-                    entry.apply(&mut edit, &self.shared.parts, &values, number * functions.all.len())?;
+            for (number, entry) in batch.iter_mut().enumerate() {
+                let first = number * functions.all.len();
+                entry.outcome = entry.apply(&mut edit, &self.shared.parts, &values, first);
                 if at.is_none()
-                    && let (Some(part), version) = entry.reached()
+                    && !matches!(entry.outcome, Outcome::Refused(_))
+                    && let (Some(part), version) = &entry.reached
                 {
-                    edit.roots.versions.update(*part, &VersionUpdate::Advance(version.clone()));
+                    edit.roots.versions.advance(*part, version);
                 }
-                Ok(old)
-            };
-            let olds: SmallVec<[_; 1]> = batch.iter().enumerate().map(apply).collect();
+            }
             if let Some(at) = at {
                 at.apply_to(&mut edit.roots.versions);
             }
@@ -253,23 +245,30 @@ impl<T: Object> Indexer<T> {
             if batch.len() == 1 {
                 values.recycle();
             }
-            for ((position, entry), old) in batch.into_iter().zip(olds) {
-                match entry.and_then(|entry| entry.finish(old, revision)) {
-                    Ok((change, report)) => {
-                        written.report.extend(report);
-                        match (&mut changes, change) {
-                            (_, None) => {}
-                            (Some(changes), Some(change)) => changes.push(change),
-                            (None, Some(change)) => discard_change(change),
-                        }
-                    }
-                    Err(error) => written.report.push(position, error),
+            for entry in batch {
+                let change = entry.finish(revision, &mut written.report);
+                match (&mut changes, change) {
+                    (_, None) => {}
+                    (Some(changes), Some(change)) => changes.push(change),
+                    (None, Some(change)) => discard_change(change),
                 }
             }
             written.revision = revision;
             written.published = true;
             return;
         }
+    }
+
+    /// A batch that changes no object.
+    #[cold]
+    fn move_to_bookmarks(&self, batch: &mut [Entry<T>], at: Option<&VersionUpdates>, written: &mut Written) {
+        let mut bookmarks = VersionUpdates::NONE;
+        for Entry { reached: (part, version), .. } in batch {
+            if let Some(part) = part {
+                bookmarks.append(*part, VersionUpdate::Advance(version.clone()));
+            }
+        }
+        written.revision = self.move_versions(at.unwrap_or(&bookmarks));
     }
 
     /// Applies several deltas, as [`Self::apply`], for callers who do not want the changes.
@@ -306,7 +305,7 @@ impl<T: Object> Indexer<T> {
     }
 
     fn write_one(&self, delta: Delta<T>) -> Result<Report, crate::Error> {
-        Ok(self.write_all(delta.into()).report.of_one()?)
+        Ok(self.write(iter::once(delta), None, None).report.of_one()?)
     }
 
     /// Removes the object with this key and returns it. The store's version stays as it is.
@@ -325,32 +324,55 @@ impl<T: Object> Indexer<T> {
     }
 
     /// `None` for a delta that brings nothing to a store.
-    fn prepare(&self, delta: Delta<T>) -> Option<Result<Prepared<T>, Error>> {
-        match delta {
-            Delta::Added(object) => Some(self.prepare_put(Delta::Added, object)),
-            Delta::Updated(object) => Some(self.prepare_put(Delta::Updated, object)),
-            Delta::Replaced(object) => Some(self.prepare_put(Delta::Replaced, object)),
-            Delta::Deleted(tombstone) => Some(self.prepare_remove(tombstone)),
-            Delta::Bookmark { part, resource_version } => {
-                Some(Ok(Prepared::Bookmark((Some(part), resource_version))))
+    fn prepare(&self, position: usize, delta: Delta<T>) -> Result<Option<Entry<T>>, Error> {
+        let (delta, (hash, reached)) = match delta {
+            Delta::Added(object) => self.prepare_put(object, Delta::Added)?,
+            Delta::Updated(object) => self.prepare_put(object, Delta::Updated)?,
+            Delta::Replaced(object) => self.prepare_put(object, Delta::Replaced)?,
+            Delta::Deleted(tombstone) => self.prepare_remove(tombstone)?,
+            Delta::Bookmark { part, ref resource_version } => {
+                let reached = (Some(part), resource_version.clone());
+                (delta, (0, reached))
             }
             // The object of a resync is stored already.
-            _ => None,
-        }
+            _ => return Ok(None),
+        };
+        let (report, outcome) = (Report::default(), Outcome::Pending);
+        Ok(Some(Entry { position, delta, hash, reached, report, outcome }))
     }
 
-    fn prepare_put(&self, kind: fn(Arc<T>) -> Delta<T>, object: Arc<T>) -> Result<Prepared<T>, Error> {
-        let object = self.transformed(object)?;
-        match ask(|| (hash_key(&self.hasher, object.key()), self.reached(&object))) {
-            Ok((_, (None, _))) => Err(in_no_part(object)),
-            Ok((hash, reached)) => {
-                Ok(Prepared::Put { kind, hash, object, reached, report: Report::default() })
+    #[inline]
+    fn prepare_put(
+        &self,
+        object: Arc<T>,
+        delta: impl FnOnce(Arc<T>) -> Delta<T>,
+    ) -> Result<(Delta<T>, (u32, Reached)), Error> {
+        let (object, asked) = self.asked_to_put(object)?;
+        Ok((delta(object), asked))
+    }
+
+    fn asked_to_put(&self, object: Arc<T>) -> Result<(Arc<T>, (u32, Reached)), Error> {
+        let object = match &self.transform {
+            Some(transform) => transform.apply_in(&self.shared.parts, object)?,
+            None => object,
+        };
+        let asked = ask(|| {
+            let key = object.key();
+            key.check()?;
+            Ok((hash_key(&self.hasher, key), self.reached(&object)))
+        });
+        match asked {
+            Ok(Ok((_, (None, _)))) => Err(in_no_part(object)),
+            Ok(Ok(asked)) => Ok((object, asked)),
+            Ok(Err(error)) => {
+                discard(object);
+                Err(Error::Key(error))
             }
             Err(source) => Err(panicked(object, source)),
         }
     }
 
-    fn prepare_remove(&self, tombstone: Tombstone<Arc<T>>) -> Result<Prepared<T>, Error> {
+    fn prepare_remove(&self, tombstone: Tombstone<Arc<T>>) -> Result<(Delta<T>, (u32, Reached)), Error> {
         let asked = ask(|| {
             tombstone.key().check()?;
             let reached = match &tombstone {
@@ -360,7 +382,7 @@ impl<T: Object> Indexer<T> {
             Ok((hash_key(&self.hasher, tombstone.key()), reached))
         });
         let error = match asked {
-            Ok(Ok((hash, reached))) => return Ok(Prepared::Remove { hash, tombstone, reached }),
+            Ok(Ok(asked)) => return Ok((Delta::Deleted(tombstone), asked)),
             Ok(Err(error)) => Error::Key(error),
             Err(source) => Error::Accessor { key: readable_key(|| tombstone.key()), source },
         };
@@ -388,99 +410,90 @@ impl<T: Object> Indexer<T> {
     }
 }
 
-impl<T: Object> Prepared<T> {
+impl<T: Object> Entry<T> {
     /// Asks the index functions. What was asked before is forgotten.
-    fn ask(
-        &mut self,
-        functions: &[(Arc<str>, crate::IndexFunction<T>)],
-        position: usize,
-        values: &mut Evaluated,
-    ) {
-        match self {
-            Self::Put { object, report, .. } => {
+    fn ask(&mut self, functions: &[(Arc<str>, crate::IndexFunction<T>)], values: &mut Evaluated) {
+        let Self { position, delta, report, .. } = self;
+        match delta {
+            Delta::Added(object) | Delta::Updated(object) | Delta::Replaced(object) => {
                 *report = Report::default();
                 values.ask(functions, object, |index, source| {
-                    report.push_applied(position, index_error(&**object, index, source));
+                    report.push_applied(*position, index_error(&**object, index, source));
                 });
             }
-            Self::Remove { .. } | Self::Bookmark(_) => values.skip(functions.len()),
+            _ => values.skip(functions.len()),
         }
     }
 
-    fn key(&self) -> Option<ObjectKey> {
-        match self {
-            Self::Put { object, .. } => readable_key(|| object.key()),
-            Self::Remove { tombstone, .. } => readable_key(|| tombstone.key()),
-            Self::Bookmark(_) => None,
-        }
-    }
-
-    fn reached(&self) -> &Reached {
-        match self {
-            Self::Put { reached, .. } | Self::Remove { reached, .. } | Self::Bookmark(reached) => reached,
-        }
-    }
-
-    /// Under the locks: drops nothing. Returns what was stored before. What it asks objects it asks before it changes
-    /// anything: after a panic of one, nothing has changed.
+    /// Under the locks: drops nothing. What it asks objects it asks before it changes anything: after a panic of one,
+    /// nothing has changed.
     fn apply(
         &self,
         edit: &mut Edit<'_, T>,
         parts: &Parts<T>,
         values: &Evaluated,
         first: usize,
-    ) -> Result<Outcome<T>, Error> {
-        let slot = match self {
-            Self::Put { hash, object, .. } => {
+    ) -> Outcome<T> {
+        let hash = self.hash;
+        match &self.delta {
+            Delta::Added(object) | Delta::Updated(object) | Delta::Replaced(object) => {
                 let found = ask(|| {
-                    let slot = edit.roots.find(*hash, object.key());
+                    let slot = edit.roots.find(hash, object.key());
                     let stored = slot.and_then(|slot| edit.roots.at(slot));
                     (slot, stored.is_some_and(|stored| is_late(parts, object, stored)))
                 });
                 match found {
-                    Ok((_, true)) => return Ok(Outcome::Late),
-                    Ok((slot, false)) => Ok(slot),
-                    Err(source) => Err(source),
+                    Ok((_, true)) => Outcome::Late,
+                    Ok((slot, false)) => match edit.upsert(slot, hash, object, values, first) {
+                        Ok(old) => Outcome::Applied(old),
+                        Err(error) => Outcome::Refused(Box::new(error)),
+                    },
+                    Err(source) => self.panicked(source),
                 }
             }
-            Self::Remove { hash, tombstone, .. } => ask(|| {
-                let slot = edit.roots.find(*hash, tombstone.key())?;
-                let stored = edit.roots.at(slot)?;
-                removes(parts, tombstone, stored).then_some(slot)
-            }),
-            Self::Bookmark(_) => return Ok(Outcome::Applied(None)),
-        };
-        let slot = slot.map_err(|source| Error::Accessor { key: self.key(), source })?;
-        match self {
-            Self::Put { hash, object, .. } => {
-                edit.upsert(slot, *hash, object, values, first).map(Outcome::Applied)
+            Delta::Deleted(tombstone) => {
+                let found = ask(|| {
+                    let slot = edit.roots.find(hash, tombstone.key())?;
+                    let stored = edit.roots.at(slot)?;
+                    removes(parts, tombstone, stored).then_some(slot)
+                });
+                match found {
+                    Ok(slot) => Outcome::Applied(slot.and_then(|slot| edit.remove(hash, slot))),
+                    Err(source) => self.panicked(source),
+                }
             }
-            Self::Remove { hash, .. } => Ok(Outcome::Applied(slot.and_then(|slot| edit.remove(*hash, slot)))),
-            Self::Bookmark(_) => Ok(Outcome::Applied(None)),
+            _ => Outcome::Applied(None),
         }
     }
 
-    fn finish(
-        self,
-        old: Result<Outcome<T>, Error>,
-        revision: u64,
-    ) -> Result<(Option<Change<T>>, Report), Error> {
-        let (delta, report) = match self {
-            Self::Put { kind, object, report, .. } => (kind(object), report),
-            Self::Remove { tombstone, .. } => (Delta::Deleted(tombstone), Report::default()),
-            Self::Bookmark(_) => return Ok((None, Report::default())),
-        };
-        match old {
-            Ok(Outcome::Applied(old)) => Ok((Some(Change::new(delta, old).at_revision(revision)), report)),
-            Ok(Outcome::Late) => {
-                discard_delta(delta);
-                Ok((None, Report::default()))
+    #[cold]
+    fn panicked(&self, source: BoxError) -> Outcome<T> {
+        let key = ask(|| self.delta.key().and_then(|key| key.try_into().ok())).ok().flatten();
+        Outcome::Refused(Box::new(Error::Accessor { key, source }))
+    }
+}
+
+impl<T> Entry<T> {
+    fn changes_objects(&self) -> bool {
+        !matches!(self.delta, Delta::Bookmark { .. })
+    }
+
+    /// Takes out what the delta did to an object, and reports what was wrong.
+    #[inline]
+    fn finish(&mut self, revision: u64, reports: &mut Report) -> Option<Change<T>> {
+        let delta = mem::replace(&mut self.delta, Delta::SyncAll);
+        match mem::replace(&mut self.outcome, Outcome::Pending) {
+            Outcome::Applied(old) if !matches!(delta, Delta::Bookmark { .. }) => {
+                if !self.report.is_clean() {
+                    reports.extend(mem::take(&mut self.report));
+                }
+                return Some(Change::new(delta, old).at_revision(revision));
             }
-            Err(error) => {
-                discard_change(Change::new(delta, None));
-                Err(error)
-            }
+            Outcome::Refused(error) => reports.push(self.position, *error),
+            _ => {}
         }
+        discard_delta(delta);
+        None
     }
 }
 
