@@ -73,6 +73,6 @@ pub use key::{KeyError, KeyProblem, KeyRef, ObjectKey};
 pub use object::{Keyed, Labels, Object};
 pub use part::{ByNamespace, PartId, PartOrKey, Partition, Parts, VersionUpdates, Versions};
 pub use sink::{KnownObjects, ReadyFuture, Sink};
-pub use tombstone::Tombstone;
+pub use tombstone::{FinalStateUnknown, Tombstone};
 pub use transform::Transform;
 pub use version::{ResourceVersion, VersionUpdate};

@@ -1,6 +1,8 @@
-//! The versions of the parts of a collection.
+//! The versions of the parts of a collection, and how large what carries them is.
 
-use kinformer_core::{PartId, ResourceVersion, VersionUpdate, Versions};
+use std::sync::Arc;
+
+use kinformer_core::{Change, Delta, PartId, ResourceVersion, Tombstone, VersionUpdate, Versions};
 use proptest::prelude::*;
 
 proptest! {
@@ -17,4 +19,13 @@ proptest! {
             prop_assert_eq!(&advanced, &updated);
         }
     }
+}
+
+/// Every event is moved several times on its way, and is held by the log.
+#[test]
+fn what_is_moved_for_each_event_is_small() {
+    assert_eq!(size_of::<ResourceVersion>(), 16);
+    assert_eq!(size_of::<Tombstone<Arc<u8>>>(), 16);
+    assert_eq!(size_of::<Delta<u8>>(), 24);
+    assert_eq!(size_of::<Change<u8>>(), 48);
 }

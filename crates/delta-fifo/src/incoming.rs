@@ -73,7 +73,7 @@ pub(crate) fn deletion<T: Object>(
                         _ => return Err(error),
                     };
                     problem = Some(error);
-                    Tombstone::FinalStateUnknown { key, last_known: None, part }
+                    Tombstone::final_state_unknown(key, None).from_part(part)
                 }
             }
         }

@@ -130,7 +130,7 @@ impl<T: Object> Settings<T> {
     ) -> Result<Write<T>, Error> {
         let Deletion { version, mut tombstone, mut problem } =
             incoming::deletion(self.transformed(), tombstone)?;
-        let named = matches!(tombstone, Tombstone::FinalStateUnknown { part: Some(_), .. });
+        let named = matches!(&tombstone, Tombstone::FinalStateUnknown(missed) if missed.part.is_some());
         let state = tombstone.object().filter(|_| !named);
         let part = match state.map(|object| self.part_of(object)) {
             Some(Ok(part)) => part,
@@ -310,7 +310,7 @@ impl<T: Object> Settings<T> {
             false => Vec::new(),
         };
         let tombstones = gone.into_iter().map(|(key, last_known)| {
-            let tombstone = Tombstone::FinalStateUnknown { key: key.clone(), last_known, part: Some(part) };
+            let tombstone = Tombstone::final_state_unknown(key.clone(), last_known).from_part(part);
             self.keyed_entry(key, Delta::Deleted(tombstone))
         });
         if !B::KEYED {

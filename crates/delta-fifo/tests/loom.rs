@@ -150,8 +150,8 @@ fn a_replace_beside_a_consumer_misses_nothing() {
             let mut stored = store.0.lock().unwrap();
             for delta in deltas {
                 match delta {
-                    Delta::Deleted(Tombstone::FinalStateUnknown { key, .. }) => {
-                        stored.retain(|name| *name != key.name());
+                    Delta::Deleted(Tombstone::FinalStateUnknown(missed)) => {
+                        stored.retain(|name| *name != missed.key.name());
                     }
                     other => stored.push(other.object().unwrap().0),
                 }

@@ -148,7 +148,7 @@ impl<T: Object> PartSink<T> {
         }
         // What has no key is reported by the queue.
         let Some(key) = readable_key(|| object.key()) else { return Deletion::OfPart };
-        let tombstone = Tombstone::FinalStateUnknown { key, last_known: None, part: Some(self.part) };
+        let tombstone = Tombstone::final_state_unknown(key, None).from_part(self.part);
         let version = ask(|| object.resource_version()).unwrap_or_default();
         let reached = Delta::Bookmark { part: self.part, resource_version: version };
         Deletion::Left([Delta::Deleted(tombstone), reached], error)
@@ -188,8 +188,8 @@ impl<T: Object> PartSink<T> {
                         continue;
                     }
                 },
-                Delta::Deleted(Tombstone::FinalStateUnknown { part, .. }) => {
-                    *part = Some(self.part);
+                Delta::Deleted(Tombstone::FinalStateUnknown(missed)) => {
+                    missed.part = Some(self.part);
                     positions.push(start);
                 }
                 Delta::ReplacedAll(list) => {

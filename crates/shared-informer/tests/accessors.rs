@@ -155,8 +155,8 @@ impl Seen {
             Event::Deleted(Deleted { tombstone: Tombstone::FinalState(object), .. }) => {
                 seen.remove(&object.item.name);
             }
-            Event::Deleted(Deleted { tombstone: Tombstone::FinalStateUnknown { key, .. }, .. }) => {
-                seen.remove(key.name());
+            Event::Deleted(Deleted { tombstone: Tombstone::FinalStateUnknown(missed), .. }) => {
+                seen.remove(missed.key.name());
             }
             _ => unreachable!("not known to this test"),
         }

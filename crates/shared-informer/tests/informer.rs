@@ -115,7 +115,7 @@ async fn the_states_of_an_object_are_a_subsequence_of_the_servers() {
                     matches!(event, Event::Deleted(Deleted { tombstone: Tombstone::FinalState(_), .. }));
                 if !matches!(
                     event,
-                    Event::Deleted(Deleted { tombstone: Tombstone::FinalStateUnknown { .. }, .. })
+                    Event::Deleted(Deleted { tombstone: Tombstone::FinalStateUnknown(_), .. })
                 ) {
                     let object = event.object().unwrap();
                     heard.lock().push((object.version, object.value, gone));

@@ -149,8 +149,8 @@ impl Informer {
                 let key = ObjectKey::try_from(event.key()).unwrap();
                 if let Event::Deleted(Deleted { tombstone, .. }) = event {
                     assert!(known.objects.remove(&key).is_some(), "{key:?} was not known");
-                    if let Tombstone::FinalStateUnknown { key, .. } = tombstone {
-                        known.missed.push(key.clone());
+                    if let Tombstone::FinalStateUnknown(missed) = tombstone {
+                        known.missed.push(missed.key.clone());
                     }
                 } else {
                     known.objects.insert(key, event.object().unwrap().version);

@@ -318,7 +318,7 @@ impl<T: Object> List<T> {
                         gone.push((
                             slot,
                             hash,
-                            Tombstone::FinalStateUnknown { key, last_known, part: Some(self.part) },
+                            Tombstone::final_state_unknown(key, last_known).from_part(self.part),
                         ));
                     }
                     // It does not give its key any more: so it has to stand for itself.

@@ -511,7 +511,9 @@ fn removes<T: Object>(parts: &Parts<T>, tombstone: &Tombstone<Arc<T>>, stored: &
     !parts.is_divided()
         || match parts.of_deletion(tombstone) {
             Some(part) => parts.contains(part, stored),
-            None => matches!(tombstone, Tombstone::FinalStateUnknown { last_known: None, part: None, .. }),
+            None => {
+                matches!(tombstone, Tombstone::FinalStateUnknown(missed) if missed.last_known.is_none() && missed.part.is_none())
+            }
         }
 }
 

@@ -243,7 +243,7 @@ fn a_partition_that_panics_harms_no_other_object() {
 fn a_deletion_that_names_its_part_removes_a_state_of_that_part_only() {
     let key = || KeyRef::named("a").try_into().unwrap();
     let gone = |last_known, part| {
-        let tombstone = Tombstone::FinalStateUnknown { key: key(), last_known, part };
+        let tombstone = Tombstone::final_state_unknown(key(), last_known).from_part(part);
         [Delta::Deleted(tombstone)]
     };
     let indexer = indexer();
@@ -259,10 +259,10 @@ fn a_deletion_that_names_its_part_removes_a_state_of_that_part_only() {
     // A list names its part in what is missing in it.
     indexer.add(item("a", B, 3)).unwrap().into_result().unwrap();
     let applied = indexer.apply([Delta::ReplacedAll(Box::new(list(B, &[], 3)))]);
-    let Delta::Deleted(Tombstone::FinalStateUnknown { part, .. }) = &applied.changes[0].delta else {
+    let Delta::Deleted(Tombstone::FinalStateUnknown(missed)) = &applied.changes[0].delta else {
         panic!("{applied:?}")
     };
-    assert_eq!(*part, Some(B));
+    assert_eq!(missed.part, Some(B));
     // Nothing says the part of this one: so it comes from all of them.
     indexer.add(item("a", B, 4)).unwrap().into_result().unwrap();
     indexer.apply(gone(None, None)).report.into_result().unwrap();

@@ -288,9 +288,9 @@ async fn found_out(scene: &mut Scene, proxy: &mut Proxy) -> Statistics {
         matches!(
             event,
             Event::Deleted(Deleted {
-                tombstone: Tombstone::FinalStateUnknown { last_known: Some(_), .. },
+                tombstone: Tombstone::FinalStateUnknown(missed),
                 ..
-            })
+            }) if missed.last_known.is_some()
         )
     };
     assert!(told.iter().any(unseen), "{told:#?}");

@@ -81,12 +81,10 @@ pub fn text(delta: &Delta<Pod>) -> String {
     let state = |pod: &Arc<Pod>| format!("{}={}", pod.name, pod.value);
     let kind = delta.delta_type();
     match delta {
-        Delta::Deleted(Tombstone::FinalStateUnknown { key, last_known: None, .. }) => {
-            format!("{kind} ?{key}")
-        }
-        Delta::Deleted(Tombstone::FinalStateUnknown { last_known: Some(pod), .. }) => {
-            format!("{kind} ?{}", state(pod))
-        }
+        Delta::Deleted(Tombstone::FinalStateUnknown(missed)) => match &missed.last_known {
+            Some(pod) => format!("{kind} ?{}", state(pod)),
+            None => format!("{kind} ?{}", missed.key),
+        },
         Delta::ReplacedAll(all) => {
             let pods: Vec<_> = all.objects.iter().map(state).collect();
             format!("{kind} {} @{}", pods.join(" "), all.resource_version)

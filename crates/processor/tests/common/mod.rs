@@ -65,10 +65,8 @@ pub fn words(event: &Event<Arc<Pod>>) -> String {
         Event::Deleted(Deleted { tombstone: Tombstone::FinalState(object), .. }) => {
             format!("-{}{}", object.name, object.version)
         }
-        Event::Deleted(Deleted {
-            tombstone: Tombstone::FinalStateUnknown { key, last_known, .. }, ..
-        }) => {
-            format!("-{key}{}?", last_known.as_ref().map_or(0, |pod| pod.version))
+        Event::Deleted(Deleted { tombstone: Tombstone::FinalStateUnknown(missed), .. }) => {
+            format!("-{}{}?", missed.key, missed.last_known.as_ref().map_or(0, |pod| pod.version))
         }
         _ => unreachable!("not known to this test"),
     }

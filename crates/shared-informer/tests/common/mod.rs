@@ -55,7 +55,7 @@ impl View {
             }
             Event::Deleted(Deleted { tombstone, .. }) => {
                 check(self.map.remove(&key).is_some(), "deleted what was not there");
-                let unknown = matches!(tombstone, Tombstone::FinalStateUnknown { .. });
+                let unknown = matches!(tombstone, Tombstone::FinalStateUnknown(_));
                 format!("delete {key}{}", if unknown { " unknown" } else { "" })
             }
             _ => unreachable!("not known to this test"),

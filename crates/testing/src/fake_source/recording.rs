@@ -17,7 +17,7 @@ pub fn delta_text<T: Object>(delta: &Delta<T>) -> String {
         Delta::Added(o) => format!("add {}", object(o)),
         Delta::Updated(o) => format!("update {}", object(o)),
         Delta::Deleted(Tombstone::FinalState(o)) => format!("delete {}", object(o)),
-        Delta::Deleted(Tombstone::FinalStateUnknown { key, .. }) => format!("delete {key}"),
+        Delta::Deleted(Tombstone::FinalStateUnknown(missed)) => format!("delete {}", missed.key),
         Delta::ReplacedAll(list) => {
             let mut words = vec!["replace".to_owned()];
             words.extend(list.objects.iter().map(object));
