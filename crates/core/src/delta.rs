@@ -1,14 +1,14 @@
-//! Changes: of one object, or of all of them at once.
+//! Deltas: changes of one object or of all objects.
 
 use std::fmt;
 use std::sync::Arc;
 
 use crate::{KeyRef, Object, ObjectKey, PartId, ResourceVersion, Tombstone, VersionUpdate};
 
-/// One change, on its way from the source to the store: what a [`Sink`](crate::Sink) applies, and what a queue gives to
-/// its consumer.
+/// One change on its way from the source to the store: [`Sink`](crate::Sink)s apply it, queues deliver it to their
+/// consumer.
 ///
-/// The kinds are those of client-go 1.37, with what belongs to each kind inside it.
+/// The variants are the delta types of client-go 1.37, each with its own data.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Delta<T> {
@@ -16,27 +16,27 @@ pub enum Delta<T> {
     Added(Arc<T>),
     /// The object was changed.
     Updated(Arc<T>),
-    /// The object is gone.
+    /// The object was deleted.
     Deleted(Tombstone<Arc<T>>),
-    /// A resync of one known object: nothing about it has changed.
+    /// A resync of one known object, which has not changed.
     Sync(Arc<T>),
-    /// The object was in a list; whether it changed is not known.
+    /// The object was in a list; it may or may not have changed.
     Replaced(Arc<T>),
-    /// A whole list of a part of the collection at once, in place of one `Replaced` for each object and one `Deleted`
-    /// for each missing key.
+    /// A whole list of one part of the collection, in place of a `Replaced` for each object and a `Deleted` for each
+    /// missing key.
     ReplacedAll(Box<Replacement<T>>),
     /// A resync of all known objects at once.
     SyncAll,
-    /// A part of the collection has reached this version without a change to any object of it.
+    /// A part of the collection has reached this version, with no change to its objects since the previous delta.
     Bookmark {
-        /// Which part.
+        /// The part.
         part: PartId,
         /// The version.
         resource_version: ResourceVersion,
     },
 }
 
-/// The kind of a [`Delta`].
+/// The type of a [`Delta`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum DeltaType {
@@ -65,12 +65,12 @@ impl fmt::Display for DeltaType {
 }
 
 impl<T> Delta<T> {
-    /// A bookmark of a collection that is not divided into parts.
+    /// Creates a bookmark of an undivided collection.
     pub fn bookmark(version: impl Into<ResourceVersion>) -> Self {
         Self::Bookmark { part: PartId::ONLY, resource_version: version.into() }
     }
 
-    /// Which kind of change this is.
+    /// Returns the type of this delta.
     pub fn delta_type(&self) -> DeltaType {
         match self {
             Self::Added(_) => DeltaType::Added,
@@ -84,8 +84,8 @@ impl<T> Delta<T> {
         }
     }
 
-    /// How many positions this takes in a [`Report`](crate::Report): a list one for each of its objects, everything
-    /// else one.
+    /// Returns the number of positions this delta takes in a [`Report`](crate::Report): one for each object of a list,
+    /// otherwise one.
     pub fn positions(&self) -> usize {
         match self {
             Self::ReplacedAll(all) => all.objects.len(),
@@ -93,7 +93,7 @@ impl<T> Delta<T> {
         }
     }
 
-    /// The state of the one object that this is about, where there is one.
+    /// Returns the state of the object that this delta concerns, if it concerns one and has a state.
     pub fn object(&self) -> Option<&Arc<T>> {
         match self {
             Self::Added(o) | Self::Updated(o) | Self::Sync(o) | Self::Replaced(o) => Some(o),
@@ -104,7 +104,7 @@ impl<T> Delta<T> {
 }
 
 impl<T: Object> Delta<T> {
-    /// The key of the one object that this is about; `None` for what is about all of them.
+    /// Returns the key of the object that this delta concerns; `None` if it concerns all objects.
     pub fn key(&self) -> Option<KeyRef<'_>> {
         match self {
             Self::Added(o) | Self::Updated(o) | Self::Sync(o) | Self::Replaced(o) => Some(o.key()),
@@ -131,29 +131,29 @@ impl<T> Clone for Delta<T> {
     }
 }
 
-/// A whole list: what a sink is to hold from now on, of one part of its collection.
+/// A whole list: all objects of one part of a collection, which replace the previous ones.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Replacement<T> {
-    /// Which part. Objects of other parts stay as they are.
+    /// The part of the collection. Objects of other parts are not affected.
     pub part: PartId,
-    /// Every object there is, in the order in which the source gave them.
+    /// All listed objects, in the order of the source.
     pub objects: Vec<Arc<T>>,
     /// The version of the list.
     pub resource_version: ResourceVersion,
-    /// Which of the source's lists this is: see `ListerWatcher::list_epoch`. It passes through a queue with the version of
-    /// the list ([`VersionUpdate::of_list`](crate::VersionUpdate::of_list)).
+    /// The epoch of the source that this list belongs to: see `ListerWatcher::list_epoch`. A queue passes it on with
+    /// the version of the list ([`VersionUpdate::of_list`](crate::VersionUpdate::of_list)).
     pub epoch: u32,
-    /// Keys of objects that exist but could not be delivered (they did not decode, or their transform
-    /// failed): whatever is known of them stays as it is and is not taken for deleted.
+    /// Keys of objects that exist but could not be delivered, because decoding or their transform failed. Their known
+    /// states are kept and not treated as deleted.
     pub undelivered: Vec<ObjectKey>,
-    /// How many more objects there are, whose keys could not be read. With any of them the list is incomplete: each
-    /// object that is missing in it may be one of them, so that a sink applies the objects and deletes nothing.
+    /// The number of further objects whose keys could not be read. If it is not 0, the list is incomplete: any object
+    /// missing from it may be one of them, so a sink applies the listed objects and deletes nothing.
     pub unreadable: usize,
 }
 
 impl<T> Replacement<T> {
-    /// A list with its version.
+    /// Creates a list at this version.
     pub fn new(objects: Vec<Arc<T>>, resource_version: impl Into<ResourceVersion>) -> Self {
         Self {
             part: PartId::ONLY,
@@ -165,42 +165,43 @@ impl<T> Replacement<T> {
         }
     }
 
-    /// Of this part of a collection that is divided into parts.
+    /// Sets the part, in a collection that is divided into parts.
     #[must_use]
     pub fn part(mut self, part: PartId) -> Self {
         self.part = part;
         self
     }
 
-    /// Of this epoch of its source.
+    /// Sets the epoch of the source.
     #[must_use]
     pub fn epoch(mut self, epoch: u32) -> Self {
         self.epoch = epoch;
         self
     }
 
-    /// Names objects that exist but could not be delivered.
+    /// Adds keys of objects that exist but could not be delivered.
     #[must_use]
     pub fn undelivered(mut self, keys: impl IntoIterator<Item = ObjectKey>) -> Self {
         self.undelivered.extend(keys);
         self
     }
 
-    /// Says how many objects there are whose keys could not be read.
+    /// Sets the number of objects whose keys could not be read.
     #[must_use]
     pub fn unreadable(mut self, objects: usize) -> Self {
         self.unreadable = objects;
         self
     }
 
-    /// Whether what is missing in the list is gone: no object of it was [unreadable](Self::unreadable).
+    /// Returns whether every object missing from this list is deleted, that is, no object was
+    /// [unreadable](Self::unreadable).
     pub fn is_complete(&self) -> bool {
         self.unreadable == 0
     }
 }
 
 impl VersionUpdate {
-    /// To the version of this list.
+    /// Creates the update to the version of this list.
     pub fn of_list<T>(list: &Replacement<T>) -> Self {
         Self::Set { version: list.resource_version.clone(), epoch: list.epoch }
     }

@@ -1,4 +1,4 @@
-//! Several deltas in one operation.
+//! Sequences of deltas.
 
 use std::fmt;
 use std::ops::Deref;
@@ -8,9 +8,9 @@ use smallvec::SmallVec;
 
 use crate::Delta;
 
-/// Deltas in their order: what a [`Sink`](crate::Sink) applies in one operation, and what a pop gives out.
+/// Deltas in order: a [`Sink`](crate::Sink) applies them in one operation, and a pop returns them.
 ///
-/// One delta takes no heap.
+/// A single delta needs no heap allocation.
 ///
 /// ```
 /// use kinformer_core::{Delta, Deltas, Keyed};
@@ -25,32 +25,32 @@ use crate::Delta;
 pub struct Deltas<T>(SmallVec<[Delta<T>; 1]>);
 
 impl<T> Deltas<T> {
-    /// No delta.
+    /// Creates an empty sequence.
     pub fn new() -> Self {
         Self(SmallVec::new())
     }
 
-    /// No delta yet, with room for this many.
+    /// Creates an empty sequence with room for this many deltas.
     pub fn with_capacity(deltas: usize) -> Self {
         Self(SmallVec::with_capacity(deltas))
     }
 
-    /// Adds a delta at the end.
+    /// Appends a delta.
     pub fn push(&mut self, delta: Delta<T>) {
         self.0.push(delta);
     }
 
-    /// Moves all deltas of `other` to the end of this, and leaves `other` empty.
+    /// Moves all deltas of `other` to the end of this sequence, leaving `other` empty.
     pub fn append(&mut self, other: &mut Self) {
         self.0.append(&mut other.0);
     }
 
-    /// The last delta.
+    /// Returns the last delta.
     pub fn last_mut(&mut self) -> Option<&mut Delta<T>> {
         self.0.last_mut()
     }
 
-    /// Makes room for this many more.
+    /// Reserves room for this many more deltas.
     pub fn reserve(&mut self, more: usize) {
         self.0.reserve(more);
     }
@@ -132,7 +132,7 @@ impl<'a, T> IntoIterator for &'a Deltas<T> {
     }
 }
 
-/// The deltas of a [`Deltas`], by value.
+/// An iterator over owned [`Deltas`].
 pub struct IntoDeltas<T>(smallvec::IntoIter<[Delta<T>; 1]>);
 
 impl<T> Iterator for IntoDeltas<T> {

@@ -1,12 +1,12 @@
-//! Helpers that our crates share. They are no part of the API and may change with any version.
+//! Helpers shared by the kinformer crates. Not part of the public API; may change in any version.
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use crate::{BoxError, KeyRef, ObjectKey};
 
-/// An error with what caused it, in one line, each part once. For errors that say less than their causes, as those
-/// of connections do.
+/// Formats an error and its causes in one line, omitting causes whose text is already included. For errors whose own
+/// text omits the cause, such as connection errors.
 pub fn with_causes(error: &(dyn std::error::Error + 'static)) -> String {
     let mut text = error.to_string();
     let mut next = error.source();
@@ -20,38 +20,38 @@ pub fn with_causes(error: &(dyn std::error::Error + 'static)) -> String {
     text
 }
 
-/// Runs user code and turns a panic of it into an error that carries the panic's message.
+/// Runs user code and converts a panic into an error with the panic's message.
 ///
 /// # Errors
 /// The code panicked.
 pub fn contain<R>(user_code: impl FnOnce() -> R) -> Result<R, BoxError> {
-    // What the code had borrowed mutably is dropped with it or belongs to the user; ours is not in its reach.
+    // Values that the code borrowed mutably are dropped with it or belong to the user; ours are out of its reach.
     catch_unwind(AssertUnwindSafe(user_code)).map_err(panic_error)
 }
 
-/// Drops a value of the user's, whose `Drop` may panic.
+/// Drops a value of a user type, whose `Drop` may panic.
 ///
 /// # Errors
-/// It panicked.
+/// `Drop` panicked.
 pub fn drop_contained<V>(value: V) -> Result<(), BoxError> {
     contain(|| drop(value))
 }
 
-/// Asks an object something, and asks once more if it panics: a panic that does not repeat loses nothing.
+/// Calls accessors of an object, and calls them again if they panic, so that a panic that does not repeat has no
+/// effect.
 ///
 /// # Errors
-/// It panicked both times.
+/// The accessors panicked both times.
 pub fn ask<R>(accessors: impl Fn() -> R) -> Result<R, BoxError> {
     contain(&accessors).or_else(|_| contain(&accessors))
 }
 
-/// The key of an object that may panic or have no valid key, for messages.
+/// Returns the key of an object for messages; `None` if its accessor panics or the key is invalid.
 pub fn readable_key<'a>(key: impl Fn() -> KeyRef<'a>) -> Option<ObjectKey> {
     ask(|| ObjectKey::try_from(key()).ok()).ok().flatten()
 }
 
-/// What was thrown by a panic, as an error that carries its message: for those who catch one themselves, as code
-/// that awaits has to.
+/// Converts a panic payload into an error with the panic's message. For async code, which cannot use [`contain`].
 pub fn panic_error(panic: Box<dyn Any + Send>) -> BoxError {
     let message = panic
         .downcast_ref::<&str>()

@@ -1,4 +1,4 @@
-//! Object keys: an optional cluster, an optional namespace and a name; and what is wrong with one that is not valid.
+//! Object keys: an optional cluster, an optional namespace and a name. Errors of invalid keys.
 
 use std::cmp::Ordering;
 use std::convert::Infallible;
@@ -9,16 +9,15 @@ use std::sync::Arc;
 
 /// A borrowed object key: an optional cluster, an optional namespace, and a name of any characters.
 ///
-/// It is made from an object without an allocation and is what every look-up takes. It is not checked when
-/// it is made: a key that no object can have simply finds nothing. Whatever stores or queues an object calls
-/// [`KeyRef::check`] first.
+/// Created from an object without an allocation, and accepted by every look-up. Creation does not validate: a look-up
+/// with an impossible key finds nothing. Everything that stores or queues an object calls [`KeyRef::check`] first.
 ///
-/// Keys are equal, and are hashed, by their parts. They are ordered by cluster, then by namespace, then by name, each
-/// byte by byte; a part that is missing comes before any other. This is the order of a Kubernetes list within one
-/// namespace; across namespaces Kubernetes orders by `namespace/name`, so that `a-b/x` comes before `a/x` there.
+/// Keys are compared and hashed by their parts. They are ordered by cluster, then namespace, then name, each byte by
+/// byte; a missing part sorts first. Within one namespace this is the order of a Kubernetes list; across namespaces
+/// Kubernetes orders by `namespace/name`, where `a-b/x` sorts before `a/x`.
 ///
-/// `namespace/name` is the text form of Kubernetes keys. It is read by [`KeyRef::parse`] only, never by a look-up,
-/// since the name of an object that is not of Kubernetes may contain a `/`:
+/// `namespace/name` is the text form of Kubernetes keys. Only [`KeyRef::parse`] reads it; look-ups never do, because
+/// the name of a non-Kubernetes object may contain a `/`:
 ///
 /// ```
 /// use kinformer_core::KeyRef;
@@ -29,7 +28,7 @@ use std::sync::Arc;
 /// assert_eq!(KeyRef::new("default", "web-0").in_cluster("east").to_string(), "east|default/web-0");
 /// # Ok::<(), kinformer_core::KeyError>(())
 /// ```
-// The order of the fields is the order of keys. An empty text is a part that is missing.
+// The derived order depends on the order of these fields. An empty string is a missing part.
 #[derive(Clone, Copy, Eq, PartialOrd, Ord)]
 pub struct KeyRef<'a> {
     cluster: &'a str,
@@ -38,27 +37,27 @@ pub struct KeyRef<'a> {
 }
 
 impl<'a> KeyRef<'a> {
-    /// The key of a Kubernetes object in `namespace`; an empty namespace means none.
+    /// Creates the key of a Kubernetes object in `namespace`; an empty namespace means none.
     pub const fn new(namespace: &'a str, name: &'a str) -> Self {
         Self { cluster: "", namespace, name }
     }
 
-    /// The key of a cluster-scoped Kubernetes object, or a string of the user's own, whatever is in it: a file path, a
-    /// URL, an S3 key.
+    /// Creates the key of a cluster-scoped Kubernetes object, or a key from any other string: a file path, a URL, an S3
+    /// key.
     pub const fn named(name: &'a str) -> Self {
         Self::new("", name)
     }
 
-    /// The same key in this cluster; an empty cluster means none.
+    /// Returns the same key in this cluster; an empty cluster means none.
     #[must_use]
     pub const fn in_cluster(self, cluster: &'a str) -> Self {
         Self { cluster, ..self }
     }
 
-    /// Reads the text form of Kubernetes keys: `namespace/name` or `name`. The key has no cluster.
+    /// Parses the text form of Kubernetes keys: `namespace/name` or `name`. The key has no cluster.
     ///
     /// # Errors
-    /// More than one `/`, an empty name, or an empty namespace in front of a `/`.
+    /// The text has more than one `/`, an empty name, or an empty namespace before a `/`.
     pub fn parse(text: &'a str) -> Result<Self, KeyError> {
         let problem = match text.split_once('/') {
             Some(("", _)) => KeyProblem::EmptyNamespace,
@@ -70,25 +69,25 @@ impl<'a> KeyRef<'a> {
         Err(KeyError::new(text, problem))
     }
 
-    /// The cluster, if the key has one.
+    /// Returns the cluster, if the key has one.
     pub const fn cluster(self) -> Option<&'a str> {
         if self.cluster.is_empty() { None } else { Some(self.cluster) }
     }
 
-    /// The namespace; `None` for a cluster-scoped object and for a string of the user's own.
+    /// Returns the namespace; `None` for a cluster-scoped object and for a key from any other string.
     pub const fn namespace(self) -> Option<&'a str> {
         if self.namespace.is_empty() { None } else { Some(self.namespace) }
     }
 
-    /// The name.
+    /// Returns the name.
     pub const fn name(self) -> &'a str {
         self.name
     }
 
-    /// Whether an object may be stored or queued under this key.
+    /// Checks that an object may be stored or queued under this key.
     ///
     /// # Errors
-    /// An empty name.
+    /// The name is empty.
     #[inline]
     pub fn check(self) -> Result<(), KeyError> {
         if self.name.is_empty() { Err(self.without_name()) } else { Ok(()) }
@@ -100,7 +99,7 @@ impl<'a> KeyRef<'a> {
     }
 }
 
-// The part that differs most often comes first, and the one that is hardly ever there last.
+// Compares the part that differs most often first, and the one that is usually missing last.
 impl PartialEq for KeyRef<'_> {
     #[inline]
     fn eq(&self, other: &Self) -> bool {
@@ -111,11 +110,12 @@ impl PartialEq for KeyRef<'_> {
     }
 }
 
-/// One pass over the parts, without an allocation. An [`ObjectKey`] has the same hash.
+/// Hashes the parts in one pass, without an allocation. An [`ObjectKey`] has the same hash.
 impl Hash for KeyRef<'_> {
     #[inline]
     fn hash<H: Hasher>(&self, state: &mut H) {
-        // In front of the bytes, so that they are split in one way only. One number costs less than a byte behind each part.
+        // The lengths come before the bytes, so that the bytes can be split in only one way. One number costs less than a
+        // terminator after each part.
         let length = |part: &str| part.len() as u64;
         state.write_u64(
             length(self.cluster).rotate_left(48) ^ length(self.namespace).rotate_left(32) ^ length(self.name),
@@ -130,8 +130,8 @@ impl Hash for KeyRef<'_> {
     }
 }
 
-/// `namespace/name` or `name`, after `cluster|` if the key has a cluster. For people: keys that differ may look the
-/// same.
+/// Writes `namespace/name` or `name`, prefixed with `cluster|` if the key has a cluster. For display only: different
+/// keys may have the same text.
 impl fmt::Display for KeyRef<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (part, separator) in [(self.cluster, "|"), (self.namespace, "/")] {
@@ -144,7 +144,7 @@ impl fmt::Display for KeyRef<'_> {
     }
 }
 
-/// The text form in quotation marks; the parts where that could be another key.
+/// Writes the quoted text form, or the individual parts if that text would be ambiguous.
 impl fmt::Debug for KeyRef<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.cluster.is_empty() && !self.namespace.contains('/') && !self.name.contains('/') {
@@ -158,7 +158,7 @@ impl fmt::Debug for KeyRef<'_> {
     }
 }
 
-/// As [`KeyRef::parse`].
+/// Equivalent to [`KeyRef::parse`].
 impl<'a> TryFrom<&'a str> for KeyRef<'a> {
     type Error = KeyError;
 
@@ -167,7 +167,7 @@ impl<'a> TryFrom<&'a str> for KeyRef<'a> {
     }
 }
 
-/// As [`KeyRef::parse`].
+/// Equivalent to [`KeyRef::parse`].
 impl<'a> TryFrom<&'a String> for KeyRef<'a> {
     type Error = KeyError;
 
@@ -182,42 +182,42 @@ impl<'a> From<&'a ObjectKey> for KeyRef<'a> {
     }
 }
 
-/// The namespace, which may be empty, and the name.
+/// Creates a key from a namespace, which may be empty, and a name.
 impl<'a> From<(&'a str, &'a str)> for KeyRef<'a> {
     fn from((namespace, name): (&'a str, &'a str)) -> Self {
         Self::new(namespace, name)
     }
 }
 
-/// An owned object key, whose name is not empty: one shared allocation, 24 bytes to hold, cheap to clone.
+/// An owned object key with a non-empty name: one shared allocation, 24 bytes in size, cheap to clone.
 ///
-/// Equal, ordered and hashed as the [`KeyRef`] that it gives.
+/// Compared, ordered and hashed like the [`KeyRef`] that it converts to.
 #[derive(Clone, PartialEq, Eq)]
 pub struct ObjectKey {
-    /// The parts, one behind the other.
+    /// The concatenated parts.
     parts: Arc<str>,
     cluster_len: u32,
     namespace_len: u32,
 }
 
 impl ObjectKey {
-    /// The key of a Kubernetes object in `namespace`; an empty namespace means none.
+    /// Creates the key of a Kubernetes object in `namespace`; an empty namespace means none.
     ///
     /// # Errors
-    /// An empty name, or a namespace of 4 GiB or more.
+    /// The name is empty, or the namespace is 4 GiB or longer.
     pub fn new(namespace: &str, name: &str) -> Result<Self, KeyError> {
         Self::try_from(KeyRef::new(namespace, name))
     }
 
-    /// The key of a cluster-scoped Kubernetes object, or a string of the user's own, whatever is in it.
+    /// Creates the key of a cluster-scoped Kubernetes object, or a key from any other string.
     ///
     /// # Errors
-    /// An empty name.
+    /// The name is empty.
     pub fn named(name: &str) -> Result<Self, KeyError> {
         Self::try_from(KeyRef::named(name))
     }
 
-    /// The key as borrowed parts. O(1).
+    /// Returns the key as borrowed parts. O(1).
     #[inline]
     pub fn as_key(&self) -> KeyRef<'_> {
         let split = |text, length| str::split_at_checked(text, length as usize).unwrap_or_default();
@@ -226,24 +226,24 @@ impl ObjectKey {
         KeyRef { cluster, namespace, name }
     }
 
-    /// As [`KeyRef::cluster`].
+    /// See [`KeyRef::cluster`].
     pub fn cluster(&self) -> Option<&str> {
         self.as_key().cluster()
     }
 
-    /// As [`KeyRef::namespace`].
+    /// See [`KeyRef::namespace`].
     pub fn namespace(&self) -> Option<&str> {
         self.as_key().namespace()
     }
 
-    /// The name.
+    /// Returns the name.
     pub fn name(&self) -> &str {
         self.as_key().name
     }
 }
 
 /// # Errors
-/// An empty name, or a cluster or a namespace of 4 GiB or more.
+/// The name is empty, or the cluster or the namespace is 4 GiB or longer.
 impl TryFrom<KeyRef<'_>> for ObjectKey {
     type Error = KeyError;
 
@@ -262,7 +262,7 @@ impl TryFrom<KeyRef<'_>> for ObjectKey {
     }
 }
 
-/// As [`KeyRef::parse`].
+/// Equivalent to [`KeyRef::parse`].
 impl FromStr for ObjectKey {
     type Err = KeyError;
 
@@ -307,7 +307,7 @@ impl fmt::Debug for ObjectKey {
     }
 }
 
-/// An object without a valid key.
+/// The error of an invalid object key.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("invalid object key {key:?}: {problem}")]
 pub struct KeyError {
@@ -315,34 +315,34 @@ pub struct KeyError {
     problem: KeyProblem,
 }
 
-/// What is wrong with a key.
+/// The reason why a key is invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum KeyProblem {
-    /// There is no name.
+    /// The name is empty.
     EmptyName,
-    /// There is a `/` with no namespace in front of it.
+    /// The namespace before a `/` is empty.
     EmptyNamespace,
-    /// A text that was to be read as the key of a Kubernetes object has more than one `/`.
+    /// A text parsed as the key of a Kubernetes object has more than one `/`.
     TooManySlashes,
-    /// The cluster or the namespace has 4 GiB or more.
+    /// The cluster or the namespace is 4 GiB or longer.
     TooLong,
-    /// The object panicked when it was asked for its key.
+    /// `Object::key` panicked.
     Panicked,
 }
 
 impl KeyError {
-    /// Says what is wrong with a key.
+    /// Creates an error for this key.
     pub fn new(key: impl Into<String>, problem: KeyProblem) -> Self {
         Self { key: key.into(), problem }
     }
 
-    /// The key as far as there is one.
+    /// Returns the invalid key, as far as it is known.
     pub fn key(&self) -> &str {
         &self.key
     }
 
-    /// What is wrong with it.
+    /// Returns the reason.
     pub fn problem(&self) -> KeyProblem {
         self.problem
     }
@@ -360,7 +360,7 @@ impl fmt::Display for KeyProblem {
     }
 }
 
-/// For look-ups that take a key or its text form: a key that is one already cannot fail.
+/// Lets look-ups accept either a key or its text form: converting a key to a key cannot fail.
 impl From<Infallible> for KeyError {
     fn from(never: Infallible) -> Self {
         match never {}

@@ -1,26 +1,25 @@
-//! The vocabulary of Kubernetes informers, and the traits through which the layers of kinformer meet.
+//! The shared vocabulary of Kubernetes informers, and the traits that connect the layers of kinformer.
 //!
-//! This crate holds no machinery: no async runtime, no HTTP, no Kubernetes. Everything above it agrees on
-//! what is defined here:
+//! This crate contains data types and traits only: no async runtime, no HTTP, no Kubernetes. It defines:
 //!
-//! * [`Object`]: anything with a key. Your own `struct Pod { name, value }` is one as soon as it says what
-//!   its key is; a type that is not yours becomes one inside [`Keyed`].
-//! * [`ObjectKey`] and [`KeyRef`]: an optional cluster, an optional namespace and a name of any characters, owned in
-//!   one allocation or borrowed in none.
-//! * [`ResourceVersion`]: an opaque string that compares only when comparing is not a guess.
-//! * [`Delta`], [`DeltaType`], [`Tombstone`], [`Replacement`]: what happened to an object, to all objects.
-//! * [`PartId`], [`Partition`], [`Versions`]: collections that several sources bring, a part each.
-//! * [`Change`]: what a delta did to a stored object.
-//! * [`Sink`]: what a reflector writes into. Queues and stores are sinks.
-//! * [`KnownObjects`]: what a queue asks a store.
-//! * [`Error`] and [`Report`]: an `Err` means that nothing changed; a [`Report`] lists what was wrong with
-//!   single objects while everything else was applied.
+//! * [`Object`]: anything with a key. Your own `struct Pod { name, value }` becomes one by implementing `key`; wrap a
+//!   foreign type in [`Keyed`].
+//! * [`ObjectKey`] and [`KeyRef`]: an optional cluster, an optional namespace and a name of any characters; owned in
+//!   one allocation, or borrowed without any.
+//! * [`ResourceVersion`]: an opaque string, compared only where the result is certain.
+//! * [`Delta`], [`DeltaType`], [`Tombstone`], [`Replacement`]: a change of one object or of all objects.
+//! * [`PartId`], [`Partition`], [`Versions`]: collections with several sources, each of which delivers one part.
+//! * [`Change`]: the effect of a delta on a stored object.
+//! * [`Sink`]: the target of a reflector. Queues and stores are sinks.
+//! * [`KnownObjects`]: the objects that a queue looks up in a store.
+//! * [`Error`] and [`Report`]: an `Err` means that nothing changed; a [`Report`] lists the errors of individual objects
+//!   in an operation that was applied to all others.
 //!
 //! # Trade-offs
 //!
-//! Identity is the key, never the UID: an object that was deleted and made again under one name may arrive
-//! as one update, and both UIDs can be read from the two states. Objects travel as `Arc<T>` and are never
-//! copied; so nobody can change what others read.
+//! Identity is the key, never the UID: an object that was deleted and recreated under the same name may arrive as one
+//! update, which carries both states and so both UIDs. Objects are shared as `Arc<T>` and never copied, so a reader
+//! cannot modify what other readers see.
 //!
 //! # Example
 //!
@@ -43,7 +42,7 @@
 //! assert_eq!("default/web-0".parse::<ObjectKey>()?.name(), "web-0");
 //! assert!("a/b/c".parse::<ObjectKey>().is_err());
 //!
-//! // Versions of no known form are not ordered, not even by accident.
+//! // Versions of an unknown format are never ordered.
 //! let (old, new) = (ResourceVersion::from("9"), ResourceVersion::from("10"));
 //! assert_eq!(old.compare(&new), Some(std::cmp::Ordering::Less));
 //! assert_eq!(old.compare(&ResourceVersion::from("x7")), None);

@@ -1,4 +1,4 @@
-//! What can be cached: anything with a key.
+//! Objects: anything with a key.
 
 use std::collections::{BTreeMap, btree_map};
 use std::fmt;
@@ -7,33 +7,33 @@ use std::slice;
 
 use crate::{KeyError, KeyRef, ObjectKey, ResourceVersion};
 
-/// Anything that can be queued, stored and indexed. Only the key is required.
+/// A value that can be queued, stored and indexed. Only the key is required.
 ///
-/// The methods are accessors in the sense in which `Hash` and `Eq` are for a hash map: cheap, without side
-/// effects, the same answer for the same object. Layers call them whenever they like, also while they hold
-/// their own short locks; so they must not call back into a store or a queue. A panic in one leaves every
-/// structure consistent.
+/// All methods are accessors, under the same rules as `Hash` and `Eq` in a hash map: cheap, free of side effects, and
+/// deterministic for the same object. Layers may call them at any time, including while they hold their own short
+/// locks, so an accessor must not call back into a store or a queue. A panic in an accessor leaves every structure
+/// consistent.
 ///
-/// Code that is generic over `T: Object` calls these methods without an import of the trait.
+/// Code that is generic over `T: Object` calls these methods without importing the trait.
 pub trait Object: Send + Sync + 'static {
-    /// The key: what makes two states be states of the same object.
+    /// Returns the key. Two states with the same key are states of the same object.
     fn key(&self) -> KeyRef<'_>;
 
-    /// The version of this state; unset where the objects have no versions.
+    /// Returns the version of this state; unset if the objects have no versions.
     fn resource_version(&self) -> ResourceVersion {
         ResourceVersion::UNSET
     }
 
-    /// What tells two objects apart that had the same key one after the other.
+    /// Returns the UID, which distinguishes an object from an earlier one with the same key.
     fn uid(&self) -> Option<&str> {
         None
     }
 
-    /// Whether the two have the same content, whatever form it is kept in; `None` where that is not known.
+    /// Returns whether both states have the same content, regardless of how they are encoded; `None` if unknown.
     ///
-    /// Only states of one key, UID and version are compared. A server may give such states different content: with a
-    /// default or a conversion that has changed since. What is the same is no event; what is not known to be the same
-    /// is taken for the same where the version is, unless the source says that it was modified.
+    /// Only states with the same key, UID and version are compared. A server may return different content for such
+    /// states, for example after a change of a default or a conversion. States with the same content produce no event.
+    /// If the result is `None`, states with the same version count as equal unless the source reports a modification.
     fn has_same_content(&self, other: &Self) -> Option<bool>
     where
         Self: Sized,
@@ -42,12 +42,12 @@ pub trait Object: Send + Sync + 'static {
         None
     }
 
-    /// All labels, in no particular order.
+    /// Returns all labels, in no particular order.
     fn labels(&self) -> Labels<'_> {
         Labels::default()
     }
 
-    /// The value of one label.
+    /// Returns the value of one label.
     fn label(&self, key: &str) -> Option<&str> {
         self.labels().find_map(|(k, v)| (k == key).then_some(v))
     }
@@ -67,7 +67,7 @@ enum Pairs<'a> {
 }
 
 impl<'a> Labels<'a> {
-    /// Labels from any iterator, at the price of one allocation.
+    /// Creates labels from any iterator. Costs one allocation.
     pub fn from_iterator(pairs: impl Iterator<Item = (&'a str, &'a str)> + 'a) -> Self {
         Self(Pairs::Boxed(Box::new(pairs)))
     }
@@ -110,7 +110,7 @@ impl fmt::Debug for Labels<'_> {
     }
 }
 
-/// Any value as an [`Object`], for types that are not yours: the value with its key beside it.
+/// A value with its key stored beside it: makes an [`Object`] of any type, including foreign ones.
 ///
 /// ```
 /// use kinformer_core::{Keyed, Object};
@@ -127,22 +127,22 @@ pub struct Keyed<T> {
 }
 
 impl<T> Keyed<T> {
-    /// A value under a key.
+    /// Creates a value with this key.
     pub fn new(key: ObjectKey, value: T) -> Self {
         Self { key, value }
     }
 
-    /// A value under the string that the key function gives, whatever is in it: the key is a name, without a
-    /// namespace. With [`Self::new`] a value has a key of several parts.
+    /// Creates a value whose key is the string returned by `key_function`, with any characters. The key is a name
+    /// without a namespace; use [`Self::new`] for a key with several parts.
     ///
     /// # Errors
-    /// The key function gave an empty string.
+    /// `key_function` returned an empty string.
     pub fn by<K: AsRef<str>>(key_function: impl FnOnce(&T) -> K, value: T) -> Result<Self, KeyError> {
         let key = ObjectKey::named(key_function(&value).as_ref())?;
         Ok(Self { key, value })
     }
 
-    /// The value without its key.
+    /// Returns the value without its key.
     pub fn into_inner(self) -> T {
         self.value
     }

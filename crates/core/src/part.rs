@@ -8,23 +8,23 @@ use smallvec::SmallVec;
 
 use crate::{KeyRef, Object, ResourceVersion, VersionUpdate};
 
-/// A part of a collection: what one of its sources lists and watches, such as a namespace, a selector, a shard or a
-/// cluster.
+/// A part of a collection: the objects that one of its sources lists and watches, such as a namespace, a selector, a
+/// shard or a cluster.
 ///
-/// Parts are numbered from 0, in the order of their sources. A collection that is not divided has [one](Self::ONLY).
+/// Parts are numbered from 0, in the order of their sources. An undivided collection has a [single part](Self::ONLY).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PartId(u32);
 
 impl PartId {
-    /// The part of a collection that is not divided; of any other, the first.
+    /// The only part of an undivided collection; the first part of any other.
     pub const ONLY: Self = Self(0);
 
-    /// The part with this number.
+    /// Creates the part with this number.
     pub const fn new(number: u32) -> Self {
         Self(number)
     }
 
-    /// The number of the part.
+    /// Returns the number of the part.
     pub const fn number(self) -> u32 {
         self.0
     }
@@ -46,58 +46,59 @@ impl From<u32> for PartId {
     }
 }
 
-/// How a collection is divided.
+/// The assignment of objects to parts.
 ///
-/// Every state of an object is in one part at most, which follows from the state alone. So a list of one part replaces
-/// the objects of this part and no others, and a deletion from one part does not remove a state that another part has
-/// brought since. Where one key can be in several parts one after the other, as that of an object that moves from one
-/// selector to another, the newer state by its resource version counts, whichever source brings it first: so versions
-/// have to compare across such parts, as those of one server do.
+/// Each state of an object belongs to at most one part, determined by the state alone. A list of one part therefore
+/// replaces only the objects of this part, and a deletion from one part does not remove a state that another part has
+/// delivered since. A key may move between parts, for example when an object stops matching one selector and starts
+/// matching another. The state with the newer resource version wins, regardless of which source delivers first, so
+/// versions must be comparable across such parts, as they are on a single server.
 ///
-/// These methods are accessors, like those of [`Object`](crate::Object): they are called under locks, and so must be
-/// quick and must not block.
+/// These methods are accessors, like those of [`Object`](crate::Object): they are called under locks, so they must be
+/// fast and must not block.
 pub trait Partition<T>: Send + Sync {
-    /// How many parts there are, at least one: [`PartId`]s from 0. Asked once.
+    /// Returns the number of parts, at least 1. Parts have the [`PartId`]s from 0. Called once.
     fn parts(&self) -> u32;
 
-    /// The part of an object; `None` if it is in none of them, and so is one in a part that there is not.
+    /// Returns the part of an object. `None`, or a part outside the range, means that the object belongs to no part.
     fn part_of(&self, object: &T) -> Option<PartId>;
 
-    /// The part of all objects with this key; `None` if it does not follow from the key.
+    /// Returns the part of all objects with this key; `None` if the key does not determine it.
     fn part_of_key(&self, _key: KeyRef<'_>) -> Option<PartId> {
         None
     }
 }
 
-/// The parts of a collection: [one](Self::one) by default, else those of a [`Partition`]. Cheap to clone.
+/// The parts of a collection: a [single part](Self::one) by default, otherwise those of a [`Partition`]. Cheap to
+/// clone.
 pub struct Parts<T> {
     partition: Option<Arc<dyn Partition<T>>>,
     count: u32,
 }
 
 impl<T> Parts<T> {
-    /// The collection is not divided: everything is in [`PartId::ONLY`].
+    /// Creates the parts of an undivided collection: every object is in [`PartId::ONLY`].
     pub const fn one() -> Self {
         Self { partition: None, count: 1 }
     }
 
-    /// The parts of this partition.
+    /// Creates the parts of this partition.
     pub fn new(partition: impl Partition<T> + 'static) -> Self {
         let count = partition.parts().max(1);
         Self { partition: Some(Arc::new(partition)), count }
     }
 
-    /// How many there are, at least one.
+    /// Returns the number of parts, at least 1.
     pub fn count(&self) -> u32 {
         self.count
     }
 
-    /// All of them.
+    /// Returns all parts.
     pub fn ids(&self) -> impl Iterator<Item = PartId> + use<T> {
         (0..self.count).map(PartId)
     }
 
-    /// Whether the collection is divided.
+    /// Returns whether the collection is divided.
     pub fn is_divided(&self) -> bool {
         self.partition.is_some()
     }
@@ -106,7 +107,7 @@ impl<T> Parts<T> {
         part.0 < self.count
     }
 
-    /// The part of an object; `None` if it is in none of them.
+    /// Returns the part of an object; `None` if it belongs to no part.
     pub fn of(&self, object: &T) -> Option<PartId> {
         match &self.partition {
             None => Some(PartId::ONLY),
@@ -114,7 +115,7 @@ impl<T> Parts<T> {
         }
     }
 
-    /// The part of all objects with this key; `None` if it does not follow from the key.
+    /// Returns the part of all objects with this key; `None` if the key does not determine it.
     pub fn of_key(&self, key: KeyRef<'_>) -> Option<PartId> {
         match &self.partition {
             None => Some(PartId::ONLY),
@@ -122,7 +123,7 @@ impl<T> Parts<T> {
         }
     }
 
-    /// Whether an object is in this part.
+    /// Returns whether an object belongs to this part.
     pub fn contains(&self, part: PartId, object: &T) -> bool {
         self.of(object) == Some(part)
     }
@@ -148,20 +149,20 @@ impl<T> fmt::Debug for Parts<T> {
 
 /// The resource version of each part of a collection.
 ///
-/// Versions of different parts may come from different servers, so that one number cannot stand for all: ask for that of
-/// a [part](Self::of), or for the [lowest](Self::lowest).
+/// Versions of different parts may come from different servers, so there is no single version of the collection. Use
+/// the version of one [part](Self::of), or the [lowest](Self::lowest).
 #[derive(Clone, PartialEq, Eq)]
 pub struct Versions(Repr);
 
 #[derive(Clone, PartialEq, Eq)]
 enum Repr {
     One(ResourceVersion),
-    /// By number.
+    /// Indexed by part number.
     Several(Arc<Vec<ResourceVersion>>),
 }
 
 impl Versions {
-    /// Unset versions of so many parts.
+    /// Creates unset versions for this number of parts.
     pub fn unset(parts: u32) -> Self {
         Self(match parts {
             0 | 1 => Repr::One(ResourceVersion::UNSET),
@@ -176,14 +177,14 @@ impl Versions {
         }
     }
 
-    /// The version of a part; unset while it has none, and for a part that there is not.
+    /// Returns the version of a part; unset if the part has no version yet or does not exist.
     pub fn of(&self, part: PartId) -> &ResourceVersion {
         const UNSET: &ResourceVersion = &ResourceVersion::UNSET;
         self.all().get(part.index()).unwrap_or(UNSET)
     }
 
-    /// The version that every part has reached; unset while a part has none, and where versions of different parts
-    /// cannot be compared. O(parts).
+    /// Returns the version that every part has reached; unset if a part has no version yet or the versions cannot be
+    /// compared. O(parts).
     pub fn lowest(&self) -> ResourceVersion {
         let mut versions = self.all().iter();
         let Some(mut lowest) = versions.next() else { return ResourceVersion::UNSET };
@@ -197,13 +198,13 @@ impl Versions {
         lowest.clone()
     }
 
-    /// The version of each part.
+    /// Returns the version of each part.
     pub fn iter(&self) -> impl Iterator<Item = (PartId, &ResourceVersion)> {
         (0u32..).map(PartId).zip(self.all())
     }
 
-    /// Moves the version of a part forward to `version`, or to it where the two cannot be compared, as
-    /// [`ResourceVersion::advance`] does. An unset version changes nothing, nor does that of a part that there is not.
+    /// Advances the version of a part, as [`ResourceVersion::advance`] does: sets it to `version` if `version` is newer or
+    /// cannot be compared. An unset version changes nothing, nor does the version of a part that does not exist.
     pub fn advance(&mut self, part: PartId, version: &ResourceVersion) {
         if version.is_unset() || self.all().get(part.index()).is_none_or(|current| current.reaches(version)) {
             return;
@@ -220,7 +221,8 @@ impl Versions {
         }
     }
 
-    /// Moves the version of a part. Says whether it has changed; that of a part that there is not never does.
+    /// Applies an update to the version of a part. Returns whether the version changed; `false` if the part does not
+    /// exist.
     pub fn update(&mut self, part: PartId, update: &VersionUpdate) -> bool {
         let Some(current) = self.all().get(part.index()) else { return false };
         let mut version = current.clone();
@@ -250,28 +252,28 @@ impl fmt::Debug for Versions {
     }
 }
 
-/// How the versions of the parts of a store move once it has applied what came before: at most one [`VersionUpdate`] for
-/// each part.
+/// How the versions of the parts of a store change after it has applied all preceding deltas: at most one
+/// [`VersionUpdate`] for each part.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct VersionUpdates(SmallVec<[(PartId, VersionUpdate); 1]>);
 
 impl VersionUpdates {
-    /// Leaves every version as it is.
+    /// An update that leaves every version unchanged.
     pub const NONE: Self = Self(SmallVec::new_const());
 
-    /// Moves the version of one part.
+    /// Creates the update of one part's version.
     pub fn of(part: PartId, update: VersionUpdate) -> Self {
         let mut updates = Self::NONE;
         updates.append(part, update);
         updates
     }
 
-    /// Whether this leaves every version as it is.
+    /// Returns whether this leaves every version unchanged.
     pub fn is_none(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Makes these do what `next` would do after them.
+    /// Merges `next` into these updates: applying the result equals applying both in order.
     pub fn append(&mut self, part: PartId, next: VersionUpdate) {
         if next.is_none() {
             return;
@@ -282,7 +284,7 @@ impl VersionUpdates {
         }
     }
 
-    /// Makes these do what all of `next` would do after them.
+    /// Merges all of `next` into these updates: applying the result equals applying both in order.
     pub fn append_all(&mut self, next: Self) {
         match self.is_none() {
             true => *self = next,
@@ -290,41 +292,41 @@ impl VersionUpdates {
         }
     }
 
-    /// Leaves the versions of other parts as they are.
+    /// Drops the updates of the parts for which `parts` returns `false`, leaving their versions unchanged.
     pub fn retain(&mut self, mut parts: impl FnMut(PartId) -> bool) {
         self.0.retain(|(part, _)| parts(*part));
     }
 
-    /// What becomes of the version of a part.
+    /// Returns the update of a part's version.
     pub fn get(&self, part: PartId) -> Option<&VersionUpdate> {
         self.iter().find(|(other, _)| *other == part).map(|(_, update)| update)
     }
 
-    /// The parts whose versions move.
+    /// Returns the updates by part.
     pub fn iter(&self) -> impl Iterator<Item = (PartId, &VersionUpdate)> {
         self.0.iter().map(|(part, update)| (*part, update))
     }
 
-    /// Moves versions. Says whether any has changed.
+    /// Applies the updates. Returns whether any version changed.
     pub fn apply_to(&self, versions: &mut Versions) -> bool {
         self.iter().fold(false, |changed, (part, update)| versions.update(part, update) | changed)
     }
 }
 
 impl From<VersionUpdate> for VersionUpdates {
-    /// Of a collection that is not divided.
+    /// Creates the update of an undivided collection.
     fn from(update: VersionUpdate) -> Self {
         Self::of(PartId::ONLY, update)
     }
 }
 
-/// One of several [parts](Partition), or the part of a key: what to wait for.
+/// A [part](Partition), or a key that determines it: the target of a wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum PartOrKey<'a> {
     /// This part.
     Part(PartId),
-    /// The part in which all objects with this key are.
+    /// The part of all objects with this key.
     Key(KeyRef<'a>),
 }
 
@@ -349,12 +351,12 @@ impl<'a, K: Into<KeyRef<'a>>> From<K> for PartOrKey<'a> {
     }
 }
 
-/// A part for each of these namespaces.
+/// A partition with one part for each of these namespaces.
 #[derive(Clone, Debug)]
 pub struct ByNamespace(HashMap<Arc<str>, PartId>);
 
 impl ByNamespace {
-    /// The parts in the order of the namespaces. A namespace that comes again is left out.
+    /// Creates one part for each namespace, in this order. Repeated namespaces are ignored.
     pub fn new<N: Into<Arc<str>>>(namespaces: impl IntoIterator<Item = N>) -> Self {
         let mut parts = HashMap::default();
         for namespace in namespaces {

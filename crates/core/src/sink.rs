@@ -1,4 +1,4 @@
-//! Where the layers meet.
+//! Traits that connect the layers.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -6,63 +6,65 @@ use std::sync::Arc;
 
 use crate::{Deltas, Error, KeyRef, Object, ObjectKey, Report};
 
-/// What [`Sink::ready`] gives.
+/// The future returned by [`Sink::ready`].
 pub type ReadyFuture<'a> = Pin<Box<dyn Future<Output = ()> + Send + 'a>>;
 
-/// What a reflector writes into: a queue, or a store directly.
+/// The target of a reflector: a queue, or a store directly.
 ///
-/// A sink applies [`Deltas`], in their order, at once, and never waits. The deltas of one call are one operation: a sink
-/// takes all of them or none.
+/// A sink applies [`Deltas`] in order, synchronously, and never waits. The deltas of one call form one operation: a
+/// sink applies all of them or none.
 ///
-/// * `Err` means that nothing has changed: the sink is full or closed, or has failed as a whole.
-/// * `Ok` means that the deltas were applied. What was wrong with single objects is in the [`Report`], by
-///   [position](crate::Problem::position): an object without a valid key, one whose transform failed and one whose
-///   accessors panic is left out, and all others are applied.
+/// * `Err` means that nothing has changed: the sink is full, closed, or has failed as a whole.
+/// * `Ok` means that the deltas were applied. Errors of individual objects are in the [`Report`], by
+///   [position](crate::Problem::position): an object without a valid key, with a failed transform or with a panicking
+///   accessor is left out, and all others are applied.
 ///
-/// What the variants of [`Delta`](crate::Delta) mean to a sink:
+/// The variants of [`Delta`](crate::Delta) mean:
 ///
-/// * `Added`, `Updated`, `Replaced`: the object has this state.
-/// * `Deleted`: the object is gone. Deleting what is not there is no error.
-/// * `ReplacedAll`: from now on there is exactly what this list holds, at its version. Where the collection is divided into
-///   [parts](crate::Partition), this is about the objects of the list's part only. Of a list that is not
-///   [complete](crate::Replacement::is_complete) the objects are applied and nothing is deleted. What is known of an
-///   object that is left out stays.
-/// * `Sync`, `SyncAll`: the object, or every known object, is to be delivered again. Nothing to do for a sink that
-///   has no consumer.
+/// * `Added`, `Updated`, `Replaced`: stores this state of the object.
+/// * `Deleted`: removes the object. Removing an absent object is not an error.
+/// * `ReplacedAll`: replaces all objects with those of the list, and the version with the list's. In a collection that
+///   is divided into [parts](crate::Partition), this affects only the objects of the list's part. If the list is not
+///   [complete](crate::Replacement::is_complete), its objects are applied and nothing is deleted. An object that is
+///   left out keeps its known state.
+/// * `Sync`, `SyncAll`: re-delivers this object, or every known object (resync). A sink without a consumer ignores it.
 /// * `Bookmark`: the source of a part has reached this version without a change.
 ///
-/// Queues and stores have these operations by their names in client-go as well (`add`, `update`, `delete`, `replace`,
+/// Queues and stores also offer these operations under their client-go names (`add`, `update`, `delete`, `replace`,
 /// `resync`). Follows client-go 1.37 (`ReflectorStore`).
 pub trait Sink<T: Object>: Send + Sync {
     /// Applies these deltas.
     ///
     /// # Errors
-    /// [`Error::Full`], [`Error::Closed`], or an error of the sink's own; nothing of the operation has changed.
+    /// [`Error::Full`], [`Error::Closed`], or an error specific to the sink. Nothing has changed.
     fn apply(&self, deltas: Deltas<T>) -> Result<Report, Error>;
 
-    /// Whether the sink wants more now. A producer that respects this never sees [`Error::Full`], as long as
-    /// it is the only one.
+    /// Returns whether the sink has room. A sole producer that writes only while this is `true` never receives
+    /// [`Error::Full`].
     fn is_ready(&self) -> bool {
         true
     }
 
-    /// Waits until [`Self::is_ready`], or until the sink is closed. Cancel-safe: dropping it loses nothing.
+    /// Waits until [`Self::is_ready`] returns `true` or the sink is closed.
+    ///
+    /// # Cancel safety
+    /// Dropping the future only removes the waiter: it reserves no room and holds no data.
     fn ready(&self) -> ReadyFuture<'_> {
         Box::pin(std::future::ready(()))
     }
 }
 
-/// What a queue asks a store: what is known already.
+/// The objects that a consumer already knows, as a queue looks them up in a store.
 ///
 /// Follows client-go 1.37 (`KeyListerGetter`).
 pub trait KnownObjects<T: Object>: Send + Sync {
-    /// The keys of all known objects, each once.
+    /// Returns the keys of all known objects, each once.
     fn keys(&self) -> Vec<ObjectKey>;
 
-    /// The known state of one object.
+    /// Returns the known state of one object.
     fn get_by_key(&self, key: KeyRef<'_>) -> Option<Arc<T>>;
 
-    /// Shows every known object to `visit`, each once.
+    /// Calls `visit` with every known object, each once.
     fn for_each(&self, visit: &mut dyn FnMut(&Arc<T>)) {
         for key in self.keys() {
             if let Some(object) = self.get_by_key(key.as_key()) {

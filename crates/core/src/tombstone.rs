@@ -5,19 +5,19 @@ use std::sync::Arc;
 
 use crate::{KeyRef, Object, ObjectKey, PartId, Parts};
 
-/// A deletion: what is known of the object that is gone.
+/// A deletion, with the last known state of the deleted object.
 ///
-/// `O` is the handle by which the object is held, such as `Arc<Pod>`.
+/// `O` is the handle of the object, such as `Arc<Pod>`.
 ///
-/// Follows client-go 1.37, where the second case is the type `DeletedFinalStateUnknown` in the place of the
-/// object; here no handler can forget that case.
+/// Follows client-go 1.37, which represents the second case by a `DeletedFinalStateUnknown` in place of the object. An
+/// enum forces handlers to cover both cases.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Tombstone<O> {
     /// The deletion was observed; this is the object's final state.
     FinalState(O),
-    /// The deletion was missed (a watch was interrupted) and found out later. Boxed, because it is rare, and larger than
-    /// everything else that an event carries.
+    /// The deletion was missed, for example during an interrupted watch, and detected later. It is boxed because it is
+    /// rare and larger than everything else that an event carries.
     FinalStateUnknown(Box<FinalStateUnknown<O>>),
 }
 
@@ -27,22 +27,22 @@ pub enum Tombstone<O> {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct FinalStateUnknown<O> {
-    /// Which object is gone.
+    /// The key of the deleted object.
     pub key: ObjectKey,
-    /// The last state that was seen, which may be out of date; `None` if there never was one.
+    /// The last observed state, which may be outdated; `None` if no state was observed.
     pub last_known: Option<O>,
-    /// The part of the collection from which the deletion comes; `None` if it follows from that state or from the
-    /// key, as it does in a collection that is not divided. See [`Parts::of_deletion`](crate::Parts::of_deletion).
+    /// The part of the collection that reported the deletion; `None` if the part follows from the state or the key,
+    /// as it does in an undivided collection. See [`Parts::of_deletion`](crate::Parts::of_deletion).
     pub part: Option<PartId>,
 }
 
 impl<O> Tombstone<O> {
-    /// A deletion that was missed, from the part that follows from this state or key.
+    /// Creates a missed deletion whose part follows from its state or key.
     pub fn final_state_unknown(key: ObjectKey, last_known: Option<O>) -> Self {
         Self::FinalStateUnknown(Box::new(FinalStateUnknown { key, last_known, part: None }))
     }
 
-    /// The same deletion from this part, if it was missed. The part of a final state is that of the object.
+    /// Returns the same deletion, reported by this part. Has no effect on a final state, whose part follows from the object.
     #[must_use]
     pub fn from_part(mut self, part: impl Into<Option<PartId>>) -> Self {
         if let Self::FinalStateUnknown(missed) = &mut self {
@@ -51,7 +51,7 @@ impl<O> Tombstone<O> {
         self
     }
 
-    /// The last state known: the final one, or an older one, or none.
+    /// Returns the last known state: the final one, an outdated one, or none.
     pub fn object(&self) -> Option<&O> {
         match self {
             Self::FinalState(object) => Some(object),
@@ -59,7 +59,7 @@ impl<O> Tombstone<O> {
         }
     }
 
-    /// As [`Self::object`], by value.
+    /// Like [`Self::object`], by value.
     pub fn into_object(self) -> Option<O> {
         match self {
             Self::FinalState(object) => Some(object),
@@ -67,7 +67,7 @@ impl<O> Tombstone<O> {
         }
     }
 
-    /// The same deletion with its object borrowed. Allocates only for a deletion that was missed.
+    /// Returns the same deletion with its object borrowed. Allocates only for a missed deletion.
     pub fn as_ref(&self) -> Tombstone<&O> {
         match self {
             Self::FinalState(object) => Tombstone::FinalState(object),
@@ -78,12 +78,12 @@ impl<O> Tombstone<O> {
         }
     }
 
-    /// Whether the deletion itself was not seen.
+    /// Returns whether the deletion was missed.
     pub fn is_final_state_unknown(&self) -> bool {
         matches!(self, Self::FinalStateUnknown(_))
     }
 
-    /// The same deletion with another handle of the object.
+    /// Converts the handle of the object.
     pub fn map<P>(self, handle: impl FnOnce(O) -> P) -> Tombstone<P> {
         match self {
             Self::FinalState(object) => Tombstone::FinalState(handle(object)),
@@ -96,7 +96,7 @@ impl<O> Tombstone<O> {
 }
 
 impl<O: Deref<Target: Object>> Tombstone<O> {
-    /// The key of what is gone, in both cases.
+    /// Returns the key of the deleted object.
     pub fn key(&self) -> KeyRef<'_> {
         match self {
             Self::FinalState(object) => object.key(),
@@ -106,8 +106,8 @@ impl<O: Deref<Target: Object>> Tombstone<O> {
 }
 
 impl<T: Object> Parts<T> {
-    /// The part from which a deletion comes, and of whose states it removes one: the part that it names, else that of its
-    /// state, else that of its key. `None` if none of them says it.
+    /// Returns the part that a deletion comes from, whose state it removes: the part named by the tombstone, else the
+    /// part of its state, else the part of its key. `None` if none of them determines a part.
     pub fn of_deletion(&self, tombstone: &Tombstone<Arc<T>>) -> Option<PartId> {
         match tombstone {
             Tombstone::FinalState(object) => self.of(object),

@@ -1,4 +1,4 @@
-//! Changing objects on their way in.
+//! Transforms: functions applied to objects before they are stored.
 
 use std::fmt;
 use std::sync::Arc;
@@ -8,25 +8,25 @@ use crate::{BoxError, Error, Object, ObjectKey, Parts};
 
 type Function<T> = dyn Fn(Arc<T>) -> Result<Arc<T>, BoxError> + Send + Sync;
 
-/// A function that every object passes once before anyone sees it, for example to drop fields that only
-/// cost memory.
+/// A function applied once to every object before it is stored or delivered, for example to drop fields that only cost
+/// memory.
 ///
-/// Exactly one layer of a pipeline applies it, to each object exactly once; never to a deletion whose final
-/// state is unknown (that object has passed it already) and never on a resync. It must change neither the key nor the
-/// [part](crate::Partition) of the object.
-/// When it fails or panics, the object is not stored and the error names it; others are not affected.
+/// Exactly one layer of a pipeline applies it, exactly once for each object. It is not applied to a deletion whose
+/// final state is unknown, because the last known state has been transformed already, nor on a resync. It must not
+/// change the key or the [part](crate::Partition) of the object. If it fails or panics, the object is not stored and
+/// the error names it; other objects are not affected.
 ///
 /// Follows client-go 1.37 (`TransformFunc`), except that a failure there ends the list or watch.
 pub struct Transform<T>(Arc<Function<T>>);
 
 impl<T: Object> Transform<T> {
-    /// A transform that gives back the object to store: the same, or another one under the same key.
+    /// Creates a transform that returns the object to store: the same one, or another one with the same key.
     pub fn new(function: impl Fn(Arc<T>) -> Result<Arc<T>, BoxError> + Send + Sync + 'static) -> Self {
         Self(Arc::new(function))
     }
 
-    /// A transform that changes the object in place. An object that nobody else holds, as is the rule for
-    /// one that has just been decoded, is not cloned.
+    /// Creates a transform that modifies the object in place. An object without other references, the usual case right
+    /// after decoding, is not cloned.
     pub fn in_place(function: impl Fn(&mut T) -> Result<(), BoxError> + Send + Sync + 'static) -> Self
     where
         T: Clone,
@@ -40,9 +40,9 @@ impl<T: Object> Transform<T> {
     /// Applies the transform.
     ///
     /// # Errors
-    /// [`Error::Transform`] with the object's key when the function failed, panicked or changed the key;
-    /// [`Error::Key`] when the object has no valid key to begin with; [`Error::Accessor`] when it panics when it is asked
-    /// for it.
+    /// * [`Error::Transform`], with the object's key: the function failed, panicked or changed the key.
+    /// * [`Error::Key`]: the object had no valid key before the transform.
+    /// * [`Error::Accessor`]: the object's key accessor panicked.
     pub fn apply(&self, object: Arc<T>) -> Result<Arc<T>, Error> {
         let key = ask(|| ObjectKey::try_from(object.key()));
         let key = key.map_err(|source| Error::Accessor { key: None, source })??;
@@ -51,18 +51,20 @@ impl<T: Object> Transform<T> {
         match result.and_then(|object| Ok((ask(|| changed(&object))?, object))) {
             Ok((None, object)) => Ok(object),
             Ok((Some(other), _)) => {
-                let source = format!("it changed the key to {other}").into();
+                let source = format!("changed the key to {other}").into();
                 Err(Error::Transform { key, source })
             }
             Err(source) => Err(Error::Transform { key, source }),
         }
     }
 
-    /// As [`Self::apply`], to an object of a collection that is divided into these parts.
+    /// Applies the transform to an object of a collection that is divided into these parts.
     ///
     /// # Errors
-    /// As [`Self::apply`]; [`Error::OtherPart`], with the part that the object had, when the function gave it another one;
-    /// [`Error::Accessor`] when the partition panics.
+    /// As [`Self::apply`], and in addition:
+    ///
+    /// * [`Error::OtherPart`], with the object's part before the transform: the function moved it to another part.
+    /// * [`Error::Accessor`]: the partition panicked.
     pub fn apply_in(&self, parts: &Parts<T>, object: Arc<T>) -> Result<Arc<T>, Error> {
         if !parts.is_divided() {
             return self.apply(object);

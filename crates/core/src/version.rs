@@ -1,4 +1,4 @@
-//! Resource versions: opaque on the wire, comparable only where that is not a guess.
+//! Resource versions: opaque on the wire, compared only where the result is certain.
 
 use std::cmp::Ordering;
 use std::fmt;
@@ -6,11 +6,11 @@ use std::sync::Arc;
 
 /// The version of an object or of a whole collection, as the server wrote it.
 ///
-/// The text is opaque and round-trips exactly. Decimal integers without leading zeros, of any length, can be
-/// [compared](Self::compare), as Kubernetes 1.35 and newer promise for their own resources; all others
-/// cannot, and the comparison says so. It has no `<` on purpose: that would have to guess.
+/// The text is opaque and round-trips exactly. Decimal integers of any length without leading zeros can be
+/// [compared](Self::compare), as Kubernetes 1.35 and newer guarantee for their own resources; comparing any other
+/// version returns `None`. There is deliberately no `PartialOrd`: a `<` would have to guess.
 ///
-/// The default is [unset](Self::is_unset), the empty string. A version that fits 64 bits takes no heap.
+/// The default is [unset](Self::is_unset), the empty string. A version that fits into 64 bits needs no heap allocation.
 #[derive(Clone, Default, PartialEq, Eq, Hash)]
 pub struct ResourceVersion(Repr);
 
@@ -18,37 +18,37 @@ pub struct ResourceVersion(Repr);
 enum Repr {
     #[default]
     Unset,
-    /// Canonical decimal: writes back to the very text it came from.
+    /// A canonical decimal number: formats to the original text.
     Number(u64),
     /// Two allocations, so that a version takes 16 bytes: hardly any is a text.
     Text(Arc<Box<str>>),
 }
 
 impl ResourceVersion {
-    /// The empty version: "not known", and in a list request "the newest".
+    /// The empty version: "unknown", and in a list request "the newest".
     pub const UNSET: Self = Self(Repr::Unset);
 
-    /// A numeric version.
+    /// Creates a numeric version.
     pub const fn number(version: u64) -> Self {
         Self(Repr::Number(version))
     }
 
-    /// Whether this is the empty string.
+    /// Returns whether this is the empty string.
     pub fn is_unset(&self) -> bool {
         self.0 == Repr::Unset
     }
 
-    /// Which of two versions is older; `None` where that cannot be known.
+    /// Compares two versions by age; `None` if their order is unknown.
     ///
-    /// Equal texts are equal. Otherwise both must be decimal integers without leading zeros; an unset version
-    /// compares with nothing but itself.
+    /// Equal texts are equal. Otherwise both must be decimal integers without leading zeros. An unset version is
+    /// comparable only to itself.
     pub fn compare(&self, other: &Self) -> Option<Ordering> {
         if self == other {
             return Some(Ordering::Equal);
         }
         match (&self.0, &other.0) {
             (Repr::Number(a), Repr::Number(b)) => Some(a.cmp(b)),
-            // A decimal that is kept as text does not fit 64 bits.
+            // A decimal number stored as text does not fit into 64 bits.
             (Repr::Number(_), Repr::Text(b)) if is_decimal(b) => Some(Ordering::Less),
             (Repr::Text(a), Repr::Number(_)) if is_decimal(a) => Some(Ordering::Greater),
             (Repr::Text(a), Repr::Text(b)) if is_decimal(a) && is_decimal(b) => {
@@ -58,12 +58,12 @@ impl ResourceVersion {
         }
     }
 
-    /// Whether this version is known to be at least `other`.
+    /// Returns whether this version is known to be at least `other`.
     pub fn reaches(&self, other: &Self) -> bool {
         self.compare(other).is_some_and(Ordering::is_ge)
     }
 
-    /// Moves forward to `other`, or to it where the two cannot be compared. An unset `other` changes nothing.
+    /// Sets this version to `other` if `other` is newer or cannot be compared. An unset `other` changes nothing.
     pub fn advance(&mut self, other: &Self) {
         if !other.is_unset() && !self.reaches(other) {
             *self = other.clone();
@@ -71,13 +71,13 @@ impl ResourceVersion {
     }
 }
 
-/// How the version of a store moves once it has applied what came before.
+/// How the version of a store changes after it has applied all preceding deltas.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum VersionUpdate {
-    /// As [`ResourceVersion::advance`]: the version of a single change, or of a bookmark.
+    /// Advances the version as [`ResourceVersion::advance`] does: for single changes and bookmarks.
     Advance(ResourceVersion),
-    /// To this version, which may be lower or unset: that of a list, which ends here.
+    /// Sets the version, which may be lower or unset: for the end of a list.
     Set {
         /// The version.
         version: ResourceVersion,
@@ -87,15 +87,15 @@ pub enum VersionUpdate {
 }
 
 impl VersionUpdate {
-    /// Leaves every version as it is.
+    /// An update that leaves the version unchanged.
     pub const NONE: Self = Self::Advance(ResourceVersion::UNSET);
 
-    /// Whether this leaves every version as it is.
+    /// Returns whether this update leaves the version unchanged.
     pub fn is_none(&self) -> bool {
         *self == Self::NONE
     }
 
-    /// Makes this update do what `next` would do after it.
+    /// Merges `next` into this update: applying the result equals applying both in order.
     pub fn append(&mut self, next: Self) {
         match (&mut *self, next) {
             (_, next @ Self::Set { .. }) => *self = next,
@@ -105,7 +105,7 @@ impl VersionUpdate {
         }
     }
 
-    /// Moves a version.
+    /// Applies this update to a version.
     pub fn apply_to(&self, version: &mut ResourceVersion) {
         match self {
             Self::Advance(next) => version.advance(next),
@@ -120,7 +120,8 @@ impl Default for VersionUpdate {
     }
 }
 
-/// Digits only, no leading zero (which the server never writes, so its meaning would be a guess).
+/// Returns whether the text has only digits and no leading zero. A server never writes a leading zero, so the order of
+/// such a version is unknown.
 fn is_decimal(text: &str) -> bool {
     let digits = text.bytes().all(|b| b.is_ascii_digit());
     digits && !text.is_empty() && (text.len() == 1 || !text.starts_with('0'))

@@ -186,10 +186,10 @@ async fn at_the_bound_producers_wait_until_there_is_room() {
         assert!(!queue.is_ready());
         let full = queue.add(pod("c", 1)).unwrap_err();
         assert!(matches!(&full, SinkError::Full { key: Some(key), limit: 2 } if key.name() == "c"), "{full}");
-        assert_eq!(full.to_string(), "c was not taken: full (limit 2)");
+        assert_eq!(full.to_string(), "c rejected: full (limit 2)");
         let list_too = queue.replace(list(&[("d", 1)])).unwrap_err();
         assert!(matches!(&list_too, SinkError::Full { key: None, .. }), "{list_too}");
-        assert_eq!(list_too.to_string(), "the operation was not taken: full (limit 2)");
+        assert_eq!(list_too.to_string(), "operation rejected: full (limit 2)");
         assert_eq!(queue.depth(), 2, "nothing has changed");
         let mut ready = queue.ready();
         assert!(poll(&mut ready).is_pending());

@@ -190,7 +190,7 @@ async fn an_event_that_found_no_room_after_all_comes_again() {
     run.finished().await;
     assert_eq!(run.source.texts()[1..], ["watch 7", "watch 8"]);
     assert_eq!(run.sink.texts()[1..], ["add b@8", "add c@9"]);
-    assert!(run.errors()[0].contains("c was not taken: full (limit 1)"), "{:?}", run.errors());
+    assert!(run.errors()[0].contains("c rejected: full (limit 1)"), "{:?}", run.errors());
     run.stop().await;
 }
 

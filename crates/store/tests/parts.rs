@@ -280,7 +280,7 @@ fn a_transform_cannot_give_an_object_another_part() {
     let indexer = Indexer::builder().parts(parts).transform(moved).build().unwrap();
     indexer.add(item("a", A, 1)).unwrap().into_result().unwrap();
     let refused = indexer.update(item("a", A, 2)).unwrap_err().to_string();
-    assert!(refused.contains("a is not of part 0"), "{refused}");
+    assert!(refused.contains("a does not belong to part 0"), "{refused}");
     // What is known of it stays, and others are stored.
     let both = [item("a", A, 2), item("b", A, 2)];
     let single = both.clone().map(Delta::Updated);
