@@ -8,7 +8,7 @@
 //!   one allocation, or borrowed without any.
 //! * [`ResourceVersion`]: an opaque string, compared only where the result is certain.
 //! * [`Delta`], [`DeltaType`], [`Tombstone`], [`Replacement`]: a change of one object or of all objects.
-//! * [`PartId`], [`Partition`], [`Versions`]: collections with several sources, each of which delivers one part.
+//! * [`PartId`], [`Partition`], [`Versions`]: collections with several sources, one part per source.
 //! * [`Change`]: the effect of a delta on a stored object.
 //! * [`Sink`]: the target of a reflector. Queues and stores are sinks.
 //! * [`KnownObjects`]: the objects that a queue looks up in a store.

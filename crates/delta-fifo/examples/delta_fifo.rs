@@ -1,4 +1,4 @@
-//! A DeltaFIFO for a type of one's own, with no Kubernetes anywhere near. Ends by itself.
+//! A DeltaFIFO of a custom type, without Kubernetes. Exits when done.
 //!
 //! `cargo run -p kinformer-delta-fifo --example delta_fifo`
 
@@ -14,7 +14,7 @@ struct Pod {
     value: u32,
 }
 
-/// The key function: two states with one key are states of the same object.
+/// The key function: two states with the same key are states of the same object.
 impl Object for Pod {
     fn key(&self) -> KeyRef<'_> {
         KeyRef::new("default", &self.name)
@@ -29,7 +29,7 @@ fn list(pods: Vec<Pod>) -> Replacement<Pod> {
     Replacement::new(pods.into_iter().map(Arc::new).collect(), "1")
 }
 
-/// What the consumer has stored, and so what the queue can ask for when it gets a list.
+/// The consumer's store, which the queue queries when it receives a list.
 #[derive(Default)]
 struct Stored(Mutex<BTreeMap<String, Arc<Pod>>>);
 
@@ -65,7 +65,7 @@ fn print(popped: &Popped<Pod>) {
 }
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    println!("DeltaFIFO without known objects: what happened to a key gathers in one place");
+    println!("DeltaFIFO without known objects: the deltas of a key accumulate in one place");
     let queue = DeltaFifo::new();
     queue.add(pod("web", 1))?.into_result()?;
     queue.update(pod("web", 2))?.into_result()?;
@@ -75,14 +75,14 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         print(&popped);
     }
 
-    println!("Replace without known objects: only what is queued can be found missing");
+    println!("Replace without known objects: only queued objects are detected as deleted");
     queue.add(pod("queued", 1))?.into_result()?;
     queue.replace(list(vec![pod("web", 3)]))?.into_result()?;
     while let Some(popped) = queue.try_pop()? {
         print(&popped);
     }
 
-    println!("Replace with known objects: what is missing in the list was deleted");
+    println!("Replace with known objects: every object missing from the list is detected as deleted");
     let stored = Arc::new(Stored::default());
     let queue = DeltaFifo::builder().known_objects(stored.clone()).build();
     for list in [list(vec![pod("web", 1), pod("db", 1)]), list(vec![pod("web", 2)])] {
@@ -93,13 +93,13 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         }
     }
 
-    println!("Resync: every known object once more");
+    println!("Resync: re-delivers every known object");
     queue.resync()?;
     while let Some(popped) = queue.try_pop()? {
         print(&popped);
     }
 
-    println!("RealFIFO: everything in the order of its arrival, popped in batches of distinct keys");
+    println!("RealFIFO: all deltas in order of arrival, popped in batches of distinct keys");
     let queue = RealFifo::new();
     queue.replace(list(vec![pod("web", 1)]))?.into_result()?;
     queue.update(pod("web", 2))?.into_result()?;

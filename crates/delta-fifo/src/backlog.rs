@@ -1,4 +1,4 @@
-//! In which two kinds of delta queues differ: what they keep, and in which order.
+//! The backlog: how the two kinds of delta queues store and order their deltas.
 
 use std::ops::Range;
 
@@ -8,26 +8,27 @@ use crate::in_flight::{InFlight, Newest};
 use crate::key_map::KeyMap;
 use crate::popped::Taken;
 
-/// The entries of a queue, in the order of their pops.
+/// The entries of a queue, in pop order.
 pub trait Backlog<T>: Default + Send + 'static {
     /// The name of the queue.
     const NAME: &'static str;
-    /// Whether every entry has its key, also without known objects: a list is then always taken apart.
+    /// Whether every entry has its key even without known objects. If `true`, a list is always split into single
+    /// deltas.
     const KEYED: bool;
 
-    /// The parts of what is queued. Called before anything is.
+    /// Sets the parts of the queued objects. Called before the first push.
     fn set_parts(&mut self, _parts: Parts<T>) {}
 
-    /// How many deltas there are.
+    /// Returns the number of deltas.
     fn depth(&self) -> usize;
 
-    /// How many entries there are: what a pop takes at least one of.
+    /// Returns the number of entries, the unit of a pop.
     fn entries(&self) -> usize;
 
-    /// Adds a delta. What it displaces goes into the garbage.
-    fn push(&mut self, entry: Entry<T>, garbage: &mut Garbage<T>);
+    /// Adds a delta. A displaced state is added to `drops`.
+    fn push(&mut self, entry: Entry<T>, drops: &mut DeferredDrops<T>);
 
-    /// Whether a deletion is to be queued; `known` says whether the known objects have the key.
+    /// Returns whether a deletion must be queued; `known` says whether the known objects contain the key.
     fn wants_deletion(
         &self,
         _key: &ObjectKey,
@@ -38,49 +39,55 @@ pub trait Backlog<T>: Default + Send + 'static {
         true
     }
 
-    /// The newest queued delta that is wanted of each key that is, in the order of the keys' first deltas.
+    /// Returns the newest queued delta accepted by `deltas` for each key accepted by `keys`, in the order of the keys'
+    /// first deltas.
     fn newest(&self, keys: &dyn Fn(&ObjectKey) -> bool, deltas: &dyn Fn(&Delta<T>) -> bool) -> Queued<T>;
 
-    /// Where in the queue the entries of these keys are, in a queue in which deltas join those of their keys.
+    /// Returns the positions of these keys' entries, in a queue that merges the deltas of a key into one entry.
     fn places(&self, _keys: &dyn Fn(&ObjectKey) -> bool) -> Vec<Range<usize>> {
         Vec::new()
     }
 
-    /// What a list queues in place of the `Replaced` of an object.
+    /// Converts the `Replaced` of a listed object to the delta that this queue uses.
     fn listed(&self, delta: Delta<T>) -> Delta<T> {
         delta
     }
 
-    /// Notes that everything that was queued up to now leads to these versions. Gives them back if nothing is queued.
-    fn reaches(&mut self, versions: VersionUpdates) -> Option<VersionUpdates>;
+    /// Attaches version updates to everything queued so far. Returns them if nothing is queued.
+    fn attach_versions(&mut self, versions: VersionUpdates) -> Option<VersionUpdates>;
 
-    /// Takes entries of distinct keys, at least one and at most `max`, from the front; says how many.
-    fn take(&mut self, max: usize, flight: &mut InFlight<T>, garbage: &mut Garbage<T>) -> (usize, Taken<T>);
+    /// Takes entries of distinct keys, at least one and at most `max`, from the front. Returns their number.
+    fn take(
+        &mut self,
+        max: usize,
+        flight: &mut InFlight<T>,
+        drops: &mut DeferredDrops<T>,
+    ) -> (usize, Taken<T>);
 }
 
-/// What is to be dropped once the lock is released, because dropping may run user code.
-pub(crate) type Garbage<T> = Vec<Newest<T>>;
+/// States to be dropped after the lock is released, because dropping may run user code.
+pub(crate) type DeferredDrops<T> = Vec<Newest<T>>;
 
-/// A delta that is ready to be queued.
+/// A delta ready to be queued.
 pub struct Entry<T> {
     pub(crate) delta: Delta<T>,
-    /// The key, where keys are tracked beyond their pop.
+    /// The key, if keys are tracked beyond their pop.
     pub(crate) key: Option<ObjectKey>,
-    /// The hash of the key in a queue without keys, made before the lock is taken; else 0.
+    /// The hash of the key, computed before the lock is taken, in a queue that batches by hash; otherwise 0.
     pub(crate) hash: u64,
 }
 
 impl<T> Entry<T> {
-    /// A delta without a key.
+    /// Creates an entry without a key, for a delta that concerns all objects.
     pub(crate) fn of_all(delta: Delta<T>) -> Self {
         Self { delta, key: None, hash: 0 }
     }
 }
 
-/// The newest queued deltas of some keys.
+/// The newest queued deltas of selected keys.
 pub struct Queued<T> {
     pub(crate) newest: Vec<(ObjectKey, Newest<T>)>,
-    /// Where each key is among them.
+    /// The index of each key in `newest`.
     pub(crate) places: KeyMap<usize>,
 }
 
@@ -93,8 +100,8 @@ impl<T> Queued<T> {
         self.places.contains_key(key)
     }
 
-    /// Notes a delta that is newer than those noted before.
-    pub(crate) fn note(&mut self, key: &ObjectKey, delta: &Delta<T>) {
+    /// Records a delta that is newer than all recorded before.
+    pub(crate) fn record(&mut self, key: &ObjectKey, delta: &Delta<T>) {
         let newest = Newest::of(delta);
         match self.places.get(key).and_then(|place| self.newest.get_mut(*place)) {
             Some((_, known)) => *known = newest,

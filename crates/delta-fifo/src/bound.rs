@@ -1,21 +1,21 @@
-//! How long a queue may grow.
+//! The bound of a queue.
 
-/// How many deltas a queue takes before its producers have to wait.
+/// The number of queued deltas at which producers have to wait.
 ///
-/// A queue at its bound takes nothing more: operations fail with `Error::Full`, nothing is changed, and
-/// `ready` waits for room. One operation is taken whole as long as there is any room at all, so the backlog
-/// never exceeds the bound by more than one list.
+/// A queue at its bound rejects writes: operations fail with `Error::Full`, nothing changes, and `ready` waits for
+/// room. While there is any room, an operation is queued as a whole, so the backlog exceeds the bound by at most one
+/// operation, usually one list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Bound {
-    /// At most this many deltas. Zero counts as one.
+    /// At most this many deltas. 0 counts as 1.
     Deltas(usize),
-    /// No bound: for producers that are bounded themselves.
+    /// No bound. For producers that are bounded themselves.
     Unbounded,
 }
 
 impl Default for Bound {
-    /// 10,000 deltas: ten of the largest batches.
+    /// Returns 10,000 deltas: ten of the largest batches.
     fn default() -> Self {
         Self::Deltas(10_000)
     }

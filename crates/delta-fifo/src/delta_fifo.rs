@@ -1,4 +1,4 @@
-//! DeltaFIFO: one place per key, with everything that happened to it since.
+//! DeltaFIFO: one place in the queue per key, with all of the key's deltas.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -6,79 +6,79 @@ use std::sync::Arc;
 
 use kinformer_core::{Delta, Deltas, KeyRef, Object, ObjectKey, PartId, Parts, Tombstone, VersionUpdates};
 
-use crate::backlog::{Backlog, Entry, Garbage, Queued};
+use crate::backlog::{Backlog, DeferredDrops, Entry, Queued};
 use crate::in_flight::{InFlight, Newest};
-use crate::key_map::{KEPT, KeyMap, Lookup, shrink};
+use crate::key_map::{KeyMap, Lookup, RETAINED, shrink};
 use crate::known;
 use crate::popped::Taken;
 use crate::{DeltaQueue, DeltaQueueBuilder};
 
-/// What a replace queues for each object of its list.
+/// The type of delta that a replace queues for each object of its list.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum OnReplace {
-    /// [`Delta::Replaced`]: a consumer can tell a list from a resync.
+    /// [`Delta::Replaced`]: consumers can distinguish a list from a resync.
     #[default]
     Replaced,
-    /// [`Delta::Sync`], as client-go does unless told otherwise.
+    /// [`Delta::Sync`], the default in client-go.
     Sync,
 }
 
-/// A queue in which each key has one place, and deltas for a key gather there until it is popped.
+/// A queue with one place per key, which accumulates the deltas of the key until it is popped.
 ///
-/// So a slow consumer sees everything that happened to an object, but pops the object only once. Two
-/// deletions in a row are one: the later one if it was observed, else the one that carries more; but not those of two parts. A key that is written
-/// while it is queued keeps its place; after its pop it goes to the tail again.
+/// A slow consumer thus receives every change of an object, but pops the object only once. Two consecutive deletions of
+/// the same part are merged: the later one is kept if it was observed, otherwise the one with more information. A key
+/// written while it is queued keeps its place; after its pop it goes to the tail again.
 ///
-/// With [known objects](DeltaQueueBuilder::known_objects) a replace finds out what is gone, also of what the
-/// queue itself does not hold, and a resync has something to queue; without them only the queued keys are
-/// compared. The known objects are asked while no lock is held.
+/// With [known objects](DeltaQueueBuilder::known_objects), a replace also detects deletions of objects that the queue
+/// does not contain, and a resync re-delivers the known objects. Without them, a replace compares only the queued keys.
+/// Known objects are looked up while no lock is held.
 ///
-/// A deletion of a key that neither the queue nor the known objects have is dropped: it has been reported already. A
-/// resync queues a [`Delta::Sync`] for each known object that is neither queued nor being processed: those have newer
-/// states on their way. Without known objects it queues nothing.
+/// A deletion of a key that is neither queued nor known is dropped, because it has been delivered before. A resync
+/// queues a [`Delta::Sync`] for each known object that is neither queued nor being processed; such objects have newer
+/// states on their way. Without known objects a resync queues nothing.
 ///
-/// A clone is another handle to the same queue. Follows client-go 1.37 (`DeltaFIFO`), which has no bookmarks; here they
-/// are no deltas, and move the [version](crate::Popped::versions) of what is popped.
+/// A clone is another handle to the same queue. Follows client-go 1.37 (`DeltaFIFO`), which has no bookmarks. Here a
+/// bookmark is not queued as a delta; it updates the [versions](crate::Popped::versions) of the next pop.
 pub type DeltaFifo<T> = DeltaQueue<T, PerKey<T>>;
 
 /// Builds a [`DeltaFifo`].
 pub type DeltaFifoBuilder<T> = DeltaQueueBuilder<T, PerKey<T>>;
 
-/// Settings of a [`DeltaFifo`] only.
+/// Settings specific to a [`DeltaFifo`].
 impl<T: Object> DeltaQueueBuilder<T, PerKey<T>> {
-    /// What a replace queues for each object.
+    /// Sets the type of delta that a replace queues for each object.
     pub fn on_replace(mut self, on_replace: OnReplace) -> Self {
         self.backlog.on_replace = on_replace;
         self
     }
 }
 
-/// What is queued in a [`DeltaFifo`], by key.
+/// Look-ups by key in a [`DeltaFifo`].
 impl<T: Object> DeltaQueue<T, PerKey<T>> {
-    /// How many keys are queued.
+    /// Returns the number of queued keys.
     pub fn len(&self) -> usize {
         self.shared.lock().backlog.queue.len()
     }
 
-    /// Whether nothing is queued.
+    /// Returns whether the queue is empty.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The queued keys, in the order of their pops.
+    /// Returns the queued keys, in pop order.
     pub fn keys(&self) -> Vec<ObjectKey> {
         self.shared.lock().backlog.queue.iter().map(|place| place.key.clone()).collect()
     }
 
-    /// What is queued for a key, in order; empty if it is not queued.
+    /// Returns the queued deltas of a key, in order; empty if the key is not queued.
     pub fn get_by_key<'k>(&self, key: impl Into<KeyRef<'k>>) -> Vec<Delta<T>> {
         let key = Lookup(key.into());
         self.shared.lock().backlog.deltas.get(&key).map(|deltas| deltas.to_vec()).unwrap_or_default()
     }
 }
 
-/// The deltas of each key, and the keys in the order of their pops. A key is in both or in neither.
+/// The deltas of each key, and the keys in pop order. Each key is in both or in neither.
 pub struct PerKey<T> {
     pub(crate) on_replace: OnReplace,
     deltas: KeyMap<Deltas<T>>,
@@ -89,7 +89,7 @@ pub struct PerKey<T> {
 
 struct Place {
     key: ObjectKey,
-    /// What is reached when this key, and so all before it, has been popped.
+    /// The versions reached once this key, and so every key before it, has been popped.
     versions: VersionUpdates,
 }
 
@@ -105,7 +105,7 @@ impl<T> Default for PerKey<T> {
     }
 }
 
-/// An observed deletion carries the final state; a missed one a state, or nothing.
+/// Ranks how much a tombstone knows: an observed deletion has the final state, a missed one has an older state or none.
 fn weight<T>(tombstone: &Tombstone<Arc<T>>) -> u8 {
     match tombstone {
         Tombstone::FinalState(_) => 2,
@@ -121,7 +121,7 @@ impl<T: Object> Backlog<T> for PerKey<T> {
         self.parts = parts;
     }
 
-    fn push(&mut self, entry: Entry<T>, garbage: &mut Garbage<T>) {
+    fn push(&mut self, entry: Entry<T>, drops: &mut DeferredDrops<T>) {
         let Entry { delta, key: Some(key), .. } = entry else { return };
         let Some(deltas) = self.deltas.get_mut(&key) else {
             self.deltas.insert(key.clone(), delta.into());
@@ -130,20 +130,20 @@ impl<T: Object> Backlog<T> for PerKey<T> {
             return;
         };
         let parts = &self.parts;
-        // Deletions of two parts each remove a state of their own.
+        // Deletions from two parts each remove a state of their own part.
         let same_part = |earlier: &Delta<T>| {
-            !parts.is_divided() || known::concerned(parts, earlier) == known::concerned(parts, &delta)
+            !parts.is_divided() || known::part_of(parts, earlier) == known::part_of(parts, &delta)
         };
         if let (Some(last @ Delta::Deleted(_)), Delta::Deleted(later)) = (deltas.last_mut(), &delta)
             && same_part(last)
             && let Delta::Deleted(earlier) = last
         {
-            // Of two deletions the one that carries more stays. Of two that were observed that is the newer one.
+            // Keeps the tombstone that knows more; the newer one if both were observed.
             if !later.is_final_state_unknown() || weight(later) > weight(earlier) {
                 let dropped = std::mem::replace(earlier, later.clone());
-                garbage.push(Newest::State(dropped.into_object()));
+                drops.push(Newest::State(dropped.into_object()));
             }
-            garbage.push(Newest::State(delta.object().cloned()));
+            drops.push(Newest::State(delta.object().cloned()));
             return;
         }
         deltas.push(delta);
@@ -170,7 +170,7 @@ impl<T: Object> Backlog<T> for PerKey<T> {
         for Place { key, .. } in self.queue.iter().filter(|place| keys(&place.key)) {
             let of_key = self.deltas.get(key);
             if let Some(newest) = of_key.and_then(|of_key| of_key.iter().rev().find(|delta| deltas(delta))) {
-                queued.note(key, newest);
+                queued.record(key, newest);
             }
         }
         queued
@@ -179,10 +179,10 @@ impl<T: Object> Backlog<T> for PerKey<T> {
     fn places(&self, keys: &dyn Fn(&ObjectKey) -> bool) -> Vec<Range<usize>> {
         let of_keys = self.queue.iter().enumerate().filter(|(_, place)| keys(&place.key));
         let mut ranges: Vec<Range<usize>> = Vec::new();
-        for (at, _) in of_keys {
+        for (index, _) in of_keys {
             match ranges.last_mut() {
-                Some(last) if last.end == at => last.end += 1,
-                _ => ranges.push(at..at + 1),
+                Some(last) if last.end == index => last.end += 1,
+                _ => ranges.push(index..index + 1),
             }
         }
         ranges
@@ -203,7 +203,7 @@ impl<T: Object> Backlog<T> for PerKey<T> {
         self.queue.len()
     }
 
-    fn reaches(&mut self, versions: VersionUpdates) -> Option<VersionUpdates> {
+    fn attach_versions(&mut self, versions: VersionUpdates) -> Option<VersionUpdates> {
         match self.queue.back_mut() {
             Some(last) => last.versions.append_all(versions),
             None => return Some(versions),
@@ -211,7 +211,12 @@ impl<T: Object> Backlog<T> for PerKey<T> {
         None
     }
 
-    fn take(&mut self, max: usize, flight: &mut InFlight<T>, garbage: &mut Garbage<T>) -> (usize, Taken<T>) {
+    fn take(
+        &mut self,
+        max: usize,
+        flight: &mut InFlight<T>,
+        drops: &mut DeferredDrops<T>,
+    ) -> (usize, Taken<T>) {
         let mut taken = Taken::only(VersionUpdates::NONE);
         let mut entries = 0;
         while entries < max
@@ -221,7 +226,7 @@ impl<T: Object> Backlog<T> for PerKey<T> {
             taken.versions.append_all(versions);
             let Some(mut deltas) = self.deltas.remove(&key) else { continue };
             self.depth -= deltas.len();
-            flight.popped(key.clone(), &deltas, garbage);
+            flight.popped(key.clone(), &deltas, drops);
             taken.ticket.keys.push(key);
             match taken.deltas.is_empty() {
                 true => taken.deltas = deltas,
@@ -230,7 +235,7 @@ impl<T: Object> Backlog<T> for PerKey<T> {
         }
         if self.queue.is_empty() {
             shrink(&mut self.deltas);
-            self.queue.shrink_to(KEPT);
+            self.queue.shrink_to(RETAINED);
         }
         (entries, taken)
     }

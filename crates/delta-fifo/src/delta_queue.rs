@@ -1,4 +1,4 @@
-//! The queue of deltas. DeltaFIFO and RealFIFO are its two kinds.
+//! The delta queue. DeltaFIFO and RealFIFO are its two kinds.
 
 use std::sync::Arc;
 
@@ -13,10 +13,10 @@ use crate::known::Known;
 use crate::queue::BoxFuture;
 use crate::shared::Shared;
 use crate::writes::Settings;
-use crate::{Bound, Error, Popped, Queue, Stats};
+use crate::{Bound, Error, Popped, Queue, QueueMetrics};
 
-/// A queue of deltas with one consumer or more: a [`DeltaFifo`](crate::DeltaFifo) or a
-/// [`RealFifo`](crate::RealFifo), which differ in what they keep, `B`.
+/// A queue of deltas with one or more consumers: a [`DeltaFifo`](crate::DeltaFifo) or a [`RealFifo`](crate::RealFifo),
+/// depending on its backlog `B`.
 ///
 /// A clone is another handle to the same queue.
 pub struct DeltaQueue<T: Object, B> {
@@ -35,33 +35,33 @@ pub struct DeltaQueueBuilder<T, B> {
 }
 
 impl<T: Object, B: Backlog<T>> DeltaQueueBuilder<T, B> {
-    /// What the consumer knows already, usually the store that it fills. A [`RealFifo`](crate::RealFifo) with known
-    /// objects is not atomic.
+    /// Sets the objects that the consumer already knows, usually the store that it fills. A
+    /// [`RealFifo`](crate::RealFifo) with known objects is not atomic.
     pub fn known_objects(mut self, known: Arc<dyn KnownObjects<T>>) -> Self {
         self.known = Some(known);
         self
     }
 
-    /// Every object passes this once before it is queued.
+    /// Sets a transform, applied once to every object before it is queued.
     pub fn transform(mut self, transform: Transform<T>) -> Self {
         self.transform = Some(transform);
         self
     }
 
-    /// How many deltas the queue takes; 10,000 by default.
+    /// Sets the maximum number of queued deltas; 10,000 by default.
     pub fn bound(mut self, bound: Bound) -> Self {
         self.bound = bound;
         self
     }
 
-    /// How what is queued is divided into parts, each with lists and a version of its own; it is not by default. The queue
-    /// has synced when the first list of each part has been processed.
+    /// Divides the queued objects into parts, each with its own lists and version; undivided by default. The queue has
+    /// synced once the first list of each part has been processed.
     pub fn parts(mut self, parts: Parts<T>) -> Self {
         self.parts = parts;
         self
     }
 
-    /// The queue, empty.
+    /// Builds the queue, which is empty.
     pub fn build(self) -> DeltaQueue<T, B> {
         let Self { known, transform, bound, parts, mut backlog } = self;
         backlog.set_parts(parts.clone());
@@ -79,14 +79,14 @@ impl<T: Object, B: Backlog<T>> DeltaQueueBuilder<T, B> {
     }
 }
 
-/// Making.
+/// Constructors.
 impl<T: Object, B: Backlog<T>> DeltaQueue<T, B> {
-    /// A queue without known objects.
+    /// Creates a queue without known objects.
     pub fn new() -> Self {
         Self::builder().build()
     }
 
-    /// A queue with options.
+    /// Returns a builder for a queue with options.
     pub fn builder() -> DeltaQueueBuilder<T, B> {
         DeltaQueueBuilder {
             known: None,
@@ -98,25 +98,25 @@ impl<T: Object, B: Backlog<T>> DeltaQueue<T, B> {
     }
 }
 
-/// Writing, by client-go's names. Nothing here waits: at the bound, operations fail with `Error::Full` and change
+/// Writes, under their client-go names. None of them waits: a queue at its bound returns `Error::Full` and changes
 /// nothing; [`Self::ready`] waits for room.
 impl<T: Object, B: Backlog<T>> DeltaQueue<T, B> {
     /// Queues several deltas in one operation. See [`Sink::apply`].
     ///
-    /// An operation is queued whole as long as there is any room. What is left out (no valid key, a failed transform,
-    /// accessors that panic) is in the report. The final state in a deletion passes the transform; if that fails, the
-    /// deletion is queued without a state, and the report says so.
+    /// While there is any room, an operation is queued as a whole. Objects that are left out (invalid key, failed
+    /// transform, panicking accessors) are in the report. The final state of a deletion passes the transform as well;
+    /// if the transform fails, the deletion is queued without a state and the error is in the report.
     ///
     /// # Errors
-    /// Full, closed, known objects that panic. Nothing has changed.
+    /// The queue is full or closed, or the known objects panicked. Nothing has changed.
     pub fn apply(&self, deltas: impl Into<Deltas<T>>) -> Result<Report, SinkError> {
         let (writes, report) = self.settings.prepare(deltas.into());
         match &self.settings.known {
             _ if writes.is_empty() => self.shared.check_open()?,
-            Some(known) if writes.iter().any(|write| write.asks()) => self.shared.ask(
+            Some(known) if writes.iter().any(|write| write.needs_known()) => self.shared.query_known(
                 || {
                     let mut writes = writes;
-                    writes.iter_mut().try_for_each(|write| write.ask(known, &self.settings.parts))?;
+                    writes.iter_mut().try_for_each(|write| write.read_known(known, &self.settings.parts))?;
                     Ok(writes)
                 },
                 |writes| self.shared.write(&self.settings, writes),
@@ -126,15 +126,16 @@ impl<T: Object, B: Backlog<T>> DeltaQueue<T, B> {
         Ok(report)
     }
 
-    /// The object was added.
+    /// Queues an added object.
     ///
     /// # Errors
-    /// No valid key, a failed transform, full, closed. Nothing has changed.
+    /// The key is invalid, the transform failed, an accessor panicked, or the queue is full or closed. Nothing has
+    /// changed.
     pub fn add(&self, object: impl Into<Arc<T>>) -> Result<Report, SinkError> {
         self.apply(Delta::Added(object.into()))?.of_one()
     }
 
-    /// The object was changed.
+    /// Queues an updated object.
     ///
     /// # Errors
     /// As [`Self::add`].
@@ -142,23 +143,24 @@ impl<T: Object, B: Backlog<T>> DeltaQueue<T, B> {
         self.apply(Delta::Updated(object.into()))?.of_one()
     }
 
-    /// The object is gone.
+    /// Queues a deletion.
     ///
     /// # Errors
-    /// No valid key, full, closed, known objects that panic. Nothing has changed.
+    /// The key is invalid, an accessor panicked, the queue is full or closed, or the known objects panicked. Nothing
+    /// has changed.
     pub fn delete(&self, tombstone: impl Into<Tombstone<Arc<T>>>) -> Result<Report, SinkError> {
         self.apply(Delta::Deleted(tombstone.into()))?.of_one()
     }
 
-    /// From now on there is exactly what this list holds. See [`Sink`].
+    /// Replaces all objects with those of the list. See [`Sink`].
     ///
     /// # Errors
-    /// Full, closed, known objects that panic. Nothing has changed.
+    /// The queue is full or closed, or the known objects panicked. Nothing has changed.
     pub fn replace(&self, replacement: Replacement<T>) -> Result<Report, SinkError> {
         self.apply(Delta::ReplacedAll(Box::new(replacement)))
     }
 
-    /// Every known object is to be delivered again.
+    /// Re-delivers every known object (resync).
     ///
     /// # Errors
     /// As [`Self::replace`].
@@ -166,109 +168,123 @@ impl<T: Object, B: Backlog<T>> DeltaQueue<T, B> {
         self.apply(Delta::SyncAll).map(drop)
     }
 
-    /// The source, of a queue that is not divided into parts, has reached this version without a change. An atomic [`RealFifo`](crate::RealFifo) queues it in order
-    /// with everything else; any other queue, and one that is full, only moves the [version](Popped::versions).
+    /// Advances the version of an undivided queue: its source has reached this version without a change. An atomic
+    /// [`RealFifo`](crate::RealFifo) queues it in order with all other deltas; any other queue, or a full one, only
+    /// updates the [versions](Popped::versions).
     ///
     /// # Errors
+    /// The queue is closed. Nothing has changed.
     /// Closed. Nothing has changed.
     pub fn bookmark(&self, version: impl Into<ResourceVersion>) -> Result<(), SinkError> {
         self.apply(Delta::bookmark(version)).map(drop)
     }
 
-    /// Whether there is room, or the queue is closed.
+    /// Returns whether there is room, or the queue is closed.
     pub fn is_ready(&self) -> bool {
         self.shared.is_ready()
     }
 
-    /// Waits until there is room, or the queue is closed. Cancel-safe. Another producer may be faster.
+    /// Waits until there is room or the queue is closed. Another producer may use the room first.
+    ///
+    /// # Cancel safety
+    /// Dropping the future only removes the waiter: no room is reserved for it.
     pub async fn ready(&self) {
         self.shared.ready().await;
     }
 
-    /// As [`Self::ready`], blocking the thread.
+    /// Like [`Self::ready`], but blocks the thread.
     #[cfg(not(loom))]
     pub fn ready_blocking(&self) {
         _ = self.shared.ready_blocking(None);
     }
 
-    /// As [`Self::ready_blocking`], but not beyond the deadline.
+    /// Like [`Self::ready_blocking`], with a deadline.
     ///
     /// # Errors
-    /// [`Error::DeadlineExceeded`].
+    /// [`Error::DeadlineExceeded`]: there was no room before the deadline.
     #[cfg(not(loom))]
     pub fn ready_blocking_until(&self, deadline: std::time::Instant) -> Result<(), Error> {
         self.shared.ready_blocking(Some(deadline))
     }
 }
 
-/// Popping. What is popped counts as processed when the [`Popped`] is dropped.
+/// Pops. Deltas count as processed once their [`Popped`] is dropped.
 impl<T: Object, B: Backlog<T>> DeltaQueue<T, B> {
-    /// The next of the queue: the delta at the front of a [`RealFifo`](crate::RealFifo), all deltas of the key at the
-    /// front of a [`DeltaFifo`](crate::DeltaFifo). Waits until there is something. Cancel-safe: dropped while it waits, it has taken nothing; so a
-    /// deadline is `tokio::time::timeout` or the like around it.
+    /// Waits for and pops the next entry: the delta at the front of a [`RealFifo`](crate::RealFifo), or all deltas of
+    /// the key at the front of a [`DeltaFifo`](crate::DeltaFifo).
+    ///
+    /// # Cancel safety
+    /// Nothing is popped before the future completes. Dropping it leaves every delta in the queue, so it can be wrapped
+    /// in `tokio::time::timeout` for a deadline. A completed pop is in the returned [`Popped`]; if that is dropped, its
+    /// deltas count as processed and are not delivered again.
     ///
     /// # Errors
-    /// [`Error::Closed`]: everything has been popped and nothing will come.
+    /// [`Error::Closed`]: the queue is closed and empty.
     pub async fn pop(&self) -> Result<Popped<T>, Error> {
         self.shared.pop(1).await
     }
 
-    /// As [`Self::pop`], for up to `max` distinct keys at once: it ends at a repeated key, at a delta
-    /// that is about all objects, and with the initial list. 1,000 is a good size.
+    /// Waits for and pops up to `max` distinct keys. A batch ends at a repeated key, at a delta that concerns all
+    /// objects, and at the end of the initial list. 1,000 is a good size.
+    ///
+    /// # Cancel safety
+    /// As for [`Self::pop`].
     ///
     /// # Errors
-    /// [`Error::Closed`]: everything has been popped and nothing will come.
+    /// [`Error::Closed`]: the queue is closed and empty.
     pub async fn pop_batch(&self, max: usize) -> Result<Popped<T>, Error> {
         self.shared.pop(max).await
     }
 
-    /// As [`Self::pop`], without waiting; `None` when there is nothing.
+    /// Like [`Self::pop`], without waiting; `None` if there is nothing to pop.
     ///
     /// # Errors
-    /// [`Error::Closed`]: everything has been popped and nothing will come.
+    /// [`Error::Closed`]: the queue is closed and empty.
     pub fn try_pop(&self) -> Result<Option<Popped<T>>, Error> {
         self.shared.try_pop(1)
     }
 
-    /// As [`Self::pop_batch`], without waiting; `None` when there is nothing.
+    /// Like [`Self::pop_batch`], without waiting; `None` if there is nothing to pop.
     ///
     /// # Errors
-    /// [`Error::Closed`]: everything has been popped and nothing will come.
+    /// [`Error::Closed`]: the queue is closed and empty.
     pub fn try_pop_batch(&self, max: usize) -> Result<Option<Popped<T>>, Error> {
         self.shared.try_pop(max)
     }
 
-    /// As [`Self::pop`], blocking the thread.
+    /// Like [`Self::pop`], but blocks the thread.
     ///
     /// # Errors
-    /// [`Error::Closed`]: everything has been popped and nothing will come.
+    /// [`Error::Closed`]: the queue is closed and empty.
     #[cfg(not(loom))]
     pub fn pop_blocking(&self) -> Result<Popped<T>, Error> {
         self.shared.pop_blocking(1, None)
     }
 
-    /// As [`Self::pop_blocking`], but not beyond the deadline.
+    /// Like [`Self::pop_blocking`], with a deadline.
     ///
     /// # Errors
-    /// [`Error::Closed`]; [`Error::DeadlineExceeded`].
+    /// [`Error::Closed`]: the queue is closed and empty. [`Error::DeadlineExceeded`]: nothing was queued before the
+    /// deadline.
     #[cfg(not(loom))]
     pub fn pop_blocking_until(&self, deadline: std::time::Instant) -> Result<Popped<T>, Error> {
         self.shared.pop_blocking(1, Some(deadline))
     }
 
-    /// As [`Self::pop_batch`], blocking the thread.
+    /// Like [`Self::pop_batch`], but blocks the thread.
     ///
     /// # Errors
-    /// [`Error::Closed`]: everything has been popped and nothing will come.
+    /// [`Error::Closed`]: the queue is closed and empty.
     #[cfg(not(loom))]
     pub fn pop_batch_blocking(&self, max: usize) -> Result<Popped<T>, Error> {
         self.shared.pop_blocking(max, None)
     }
 
-    /// As [`Self::pop_batch_blocking`], but not beyond the deadline.
+    /// Like [`Self::pop_batch_blocking`], with a deadline.
     ///
     /// # Errors
-    /// [`Error::Closed`]; [`Error::DeadlineExceeded`].
+    /// [`Error::Closed`]: the queue is closed and empty. [`Error::DeadlineExceeded`]: nothing was queued before the
+    /// deadline.
     #[cfg(not(loom))]
     pub fn pop_batch_blocking_until(
         &self,
@@ -278,57 +294,61 @@ impl<T: Object, B: Backlog<T>> DeltaQueue<T, B> {
         self.shared.pop_blocking(max, Some(deadline))
     }
 
-    /// Whether everything that the first replace, of each part, brought has been processed. False while nothing was
-    /// written; true at once if an object was written first.
+    /// Returns whether everything from the first replace of each part has been processed. `false` before the first
+    /// write; `true` immediately if the first write was a single object.
     pub fn has_synced(&self) -> bool {
         self.shared.has_synced()
     }
 
-    /// Waits for [`Self::has_synced`]. Any number may wait. Cancel-safe.
+    /// Waits until [`Self::has_synced`] returns `true`. Any number of tasks may wait.
+    ///
+    /// # Cancel safety
+    /// Dropping the future only removes the waiter.
     ///
     /// # Errors
-    /// [`Error::Closed`]: it has not synced and will not.
+    /// [`Error::Closed`]: the queue was closed before it could sync.
     pub async fn synced(&self) -> Result<(), Error> {
         self.shared.synced().await
     }
 
-    /// As [`Self::synced`], blocking the thread.
+    /// Like [`Self::synced`], but blocks the thread.
     ///
     /// # Errors
-    /// [`Error::Closed`]: it has not synced and will not.
+    /// [`Error::Closed`]: the queue was closed before it could sync.
     #[cfg(not(loom))]
     pub fn synced_blocking(&self) -> Result<(), Error> {
         self.shared.synced_blocking(None)
     }
 
-    /// As [`Self::synced_blocking`], but not beyond the deadline.
+    /// Like [`Self::synced_blocking`], with a deadline.
     ///
     /// # Errors
-    /// [`Error::Closed`]; [`Error::DeadlineExceeded`].
+    /// [`Error::Closed`]: the queue was closed before it could sync. [`Error::DeadlineExceeded`]: it had not synced
+    /// before the deadline.
     #[cfg(not(loom))]
     pub fn synced_blocking_until(&self, deadline: std::time::Instant) -> Result<(), Error> {
         self.shared.synced_blocking(Some(deadline))
     }
 
-    /// Closes the queue: it takes nothing more, what is in it can still be popped, and everyone who
-    /// waits wakes. Says whether it was open; closing again changes nothing.
+    /// Closes the queue: it rejects writes, its remaining deltas can still be popped, and all waiters wake. Returns
+    /// whether it was open; closing again has no effect.
     pub fn close(&self) -> bool {
         self.shared.close()
     }
 
-    /// Whether the queue was closed.
+    /// Returns whether the queue is closed.
     pub fn is_closed(&self) -> bool {
         self.shared.is_closed()
     }
 
-    /// How many deltas are queued. What the bound is about.
+    /// Returns the number of queued deltas. Limited by the bound.
     pub fn depth(&self) -> usize {
         self.shared.lock().backlog.depth()
     }
 
-    /// What the queue holds and has done.
-    pub fn stats(&self) -> Stats {
-        self.shared.stats()
+    /// Returns the metrics of the queue.
+    pub fn metrics(&self) -> QueueMetrics {
+        self.shared.metrics()
     }
 }
 
@@ -375,8 +395,8 @@ impl<T: Object, B: Backlog<T>> Queue<T> for DeltaQueue<T, B> {
         self.shared.lock().backlog.depth()
     }
 
-    fn stats(&self) -> Stats {
-        self.shared.stats()
+    fn metrics(&self) -> QueueMetrics {
+        self.shared.metrics()
     }
 }
 

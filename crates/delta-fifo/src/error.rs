@@ -1,12 +1,12 @@
-//! How waiting for a queue can end, and how writing can fail.
+//! Errors of waits, pops and writes.
 
 use kinformer_core::{BoxError, ObjectKey};
 
-/// Why there is nothing to pop.
+/// Why a pop or a wait failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The queue has been closed and everything in it has been popped.
+    /// The queue is closed and empty, or was closed before it could sync.
     #[error("the queue is closed")]
     Closed,
     /// The deadline has passed.
@@ -14,21 +14,21 @@ pub enum Error {
     DeadlineExceeded,
 }
 
-/// What a queue reports of a write beside the errors that all sinks have:
-/// [`downcast_ref`](kinformer_core::Error::downcast_ref) gives it.
+/// Errors of a write that are specific to queues, in addition to the errors of all sinks. Returned by
+/// [`downcast_ref`](kinformer_core::Error::downcast_ref).
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum WriteError {
     /// The priority function of a heap panicked. The object is left out.
     #[error("the priority function failed for {key}: {source}")]
     Priority {
-        /// Which object.
+        /// The object's key.
         key: ObjectKey,
         /// The message of the panic.
         source: BoxError,
     },
-    /// The known objects, which a queue asks what is missing in a list, panicked. Nothing has changed.
-    #[error("the known objects could not be asked: {source}")]
+    /// The known objects panicked when the queue looked up what is missing in a list. Nothing has changed.
+    #[error("the known objects could not be read: {source}")]
     KnownObjects {
         /// The message of the panic.
         source: BoxError,

@@ -1,4 +1,4 @@
-//! FIFO: the newest state of each key, once.
+//! FIFO: one place per key, with the newest state.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -10,36 +10,35 @@ use kinformer_core::{
 use smallvec::SmallVec;
 
 use crate::incoming::{self, Incoming, Keyed};
-use crate::key_map::{KEPT, KeyMap, Lookup, shrink};
+use crate::key_map::{KeyMap, Lookup, RETAINED, shrink};
 use crate::sync::{Mutex, MutexGuard};
-use crate::waiting::Changes;
+use crate::waiting::Condition;
 use crate::{Bound, Error};
 
-/// A queue in which each key has one place and only its newest state is popped.
+/// A queue with one place per key, from which only the newest state is popped.
 ///
-/// For consumers who want to process each object once, in its newest state, and do not care about deletions:
-/// a deleted object leaves the queue. A clone is another handle to the same queue. Follows client-go 1.37
-/// (`FIFO`): an object of the initial list counts as processed when it is popped.
+/// For consumers that process each object once, in its newest state, and ignore deletions: a deleted object leaves the
+/// queue. A clone is another handle to the same queue. Follows client-go 1.37 (`FIFO`): an object of the initial list
+/// counts as processed when it is popped.
 pub struct Fifo<T> {
     shared: Arc<Shared<T>>,
 }
 
 struct Shared<T> {
     state: Mutex<State<T>>,
-    items: Changes,
-    room: Changes,
-    synced: Changes,
+    items: Condition,
+    room: Condition,
+    synced: Condition,
     limit: usize,
 }
 
 struct State<T> {
     items: KeyMap<Entry<T>>,
-    /// The keys in the order of their pops. One that is not in `items` any more, or is there under a later
-    /// ticket, is passed over.
+    /// The keys in pop order. An entry is skipped if its key is no longer in `items`, or has a later ticket there.
     queue: VecDeque<(ObjectKey, u64)>,
     tickets: u64,
     populated: bool,
-    /// Objects of the first replace that are still queued.
+    /// Number of objects of the first replace that are still queued.
     initial: usize,
     closed: bool,
 }
@@ -51,7 +50,7 @@ struct Entry<T> {
 }
 
 impl<T: Object> State<T> {
-    /// Gives back the state that was queued before.
+    /// Queues a state. Returns the state previously queued for the key.
     fn put(&mut self, key: ObjectKey, object: Arc<T>, initial: bool) -> Option<Arc<T>> {
         if let Some(entry) = self.items.get_mut(&key) {
             return Some(std::mem::replace(&mut entry.object, object));
@@ -68,9 +67,9 @@ impl<T: Object> State<T> {
         self.initial -= usize::from(entry.initial);
         if self.items.is_empty() {
             self.queue.clear();
-            self.queue.shrink_to(KEPT);
+            self.queue.shrink_to(RETAINED);
             shrink(&mut self.items);
-        } else if self.queue.len() > 2 * self.items.len() + KEPT {
+        } else if self.queue.len() > 2 * self.items.len() + RETAINED {
             let items = &self.items;
             self.queue.retain(|(key, ticket)| items.get(key).is_some_and(|entry| entry.ticket == *ticket));
         }
@@ -104,12 +103,12 @@ impl<T: Object> Default for Fifo<T> {
 }
 
 impl<T: Object> Fifo<T> {
-    /// An empty queue with the default bound, 10,000 keys.
+    /// Creates an empty queue with the default bound, 10,000 keys.
     pub fn new() -> Self {
         Self::with_bound(Bound::default())
     }
 
-    /// An empty queue; the bound counts keys.
+    /// Creates an empty queue with this bound, which counts keys.
     pub fn with_bound(bound: Bound) -> Self {
         let state = State {
             items: KeyMap::default(),
@@ -119,20 +118,20 @@ impl<T: Object> Fifo<T> {
             initial: 0,
             closed: false,
         };
-        let [items, room, synced] = std::array::from_fn(|_| Changes::new());
+        let [items, room, synced] = std::array::from_fn(|_| Condition::new());
         let limit = bound.limit();
         Self { shared: Arc::new(Shared { state: Mutex::new(state), items, room, synced, limit }) }
     }
 
-    /// Queues an object; if its key is queued, the object takes the place of the older state.
+    /// Queues an object. If its key is queued already, the object replaces the older state in its place.
     ///
     /// # Errors
-    /// No valid key, full, closed. Nothing has changed.
+    /// The key is invalid, its accessor panicked, or the queue is full or closed. Nothing has changed.
     pub fn add(&self, object: impl Into<Arc<T>>) -> Result<Report, SinkError> {
         Sink::apply(self, Delta::Added(object.into()).into())?.of_one()
     }
 
-    /// The same as [`Self::add`].
+    /// Equivalent to [`Self::add`].
     ///
     /// # Errors
     /// As [`Self::add`].
@@ -140,8 +139,8 @@ impl<T: Object> Fifo<T> {
         Sink::apply(self, Delta::Updated(object.into()).into())?.of_one()
     }
 
-    /// Queues an object unless its key is queued already: then the queued state stays. For a consumer who
-    /// puts back what it could not process.
+    /// Queues an object unless its key is queued already, in which case the queued state is kept. For a consumer that
+    /// puts back an object it could not process.
     ///
     /// # Errors
     /// As [`Self::add`].
@@ -152,34 +151,37 @@ impl<T: Object> Fifo<T> {
         })
     }
 
-    /// Takes the object out of the queue.
+    /// Removes an object from the queue.
     ///
     /// # Errors
-    /// No valid key, closed. Nothing has changed.
+    /// The key is invalid, its accessor panicked, or the queue is closed. Nothing has changed.
     pub fn delete(&self, tombstone: impl Into<Tombstone<Arc<T>>>) -> Result<Report, SinkError> {
         Sink::apply(self, Delta::Deleted(tombstone.into()).into())?.of_one()
     }
 
-    /// Queues exactly this list; what else is queued goes.
+    /// Replaces all queued objects with those of the list.
     ///
     /// # Errors
-    /// Closed. Nothing has changed.
+    /// The queue is closed. Nothing has changed.
     pub fn replace(&self, replacement: Replacement<T>) -> Result<Report, SinkError> {
         Sink::apply(self, Delta::ReplacedAll(Box::new(replacement)).into())
     }
 
-    /// Waits for the next object. Cancel-safe: dropped while it waits, it has taken nothing.
+    /// Waits for and pops the next object.
+    ///
+    /// # Cancel safety
+    /// Nothing is popped before the future completes. Dropping it leaves every object in the queue.
     ///
     /// # Errors
-    /// [`Error::Closed`]: everything has been popped and nothing will come.
+    /// [`Error::Closed`]: the queue is closed and empty.
     pub async fn pop(&self) -> Result<Arc<T>, Error> {
         self.shared.items.wait(|| self.try_pop().transpose()).await
     }
 
-    /// The next object, without waiting; `None` when there is nothing.
+    /// Pops the next object, without waiting; `None` if the queue is empty.
     ///
     /// # Errors
-    /// [`Error::Closed`]: everything has been popped and nothing will come.
+    /// [`Error::Closed`]: the queue is closed and empty.
     pub fn try_pop(&self) -> Result<Option<Arc<T>>, Error> {
         let mut state = self.shared.state.lock();
         let was_full = state.items.len() >= self.shared.limit;
@@ -195,33 +197,37 @@ impl<T: Object> Fifo<T> {
         Ok(Some(object))
     }
 
-    /// As [`Self::pop`], blocking the thread.
+    /// Like [`Self::pop`], but blocks the thread.
     ///
     /// # Errors
-    /// [`Error::Closed`].
+    /// [`Error::Closed`]: the queue is closed and empty.
     #[cfg(not(loom))]
     pub fn pop_blocking(&self) -> Result<Arc<T>, Error> {
         self.shared.items.wait_blocking(None, || self.try_pop().transpose())
     }
 
-    /// As [`Self::pop_blocking`], but not beyond the deadline.
+    /// Like [`Self::pop_blocking`], with a deadline.
     ///
     /// # Errors
-    /// [`Error::Closed`]; [`Error::DeadlineExceeded`].
+    /// [`Error::Closed`]: the queue is closed and empty. [`Error::DeadlineExceeded`]: nothing was queued before the
+    /// deadline.
     #[cfg(not(loom))]
     pub fn pop_blocking_until(&self, deadline: std::time::Instant) -> Result<Arc<T>, Error> {
         self.shared.items.wait_blocking(Some(deadline), || self.try_pop().transpose())
     }
 
-    /// Whether everything that the first replace brought has been popped, or has left the queue otherwise.
+    /// Returns whether everything from the first replace has been popped or has left the queue otherwise.
     pub fn has_synced(&self) -> bool {
         self.shared.state.lock().has_synced()
     }
 
-    /// Waits for [`Self::has_synced`]. Any number may wait. Cancel-safe.
+    /// Waits until [`Self::has_synced`] returns `true`. Any number of tasks may wait.
+    ///
+    /// # Cancel safety
+    /// Dropping the future only removes the waiter.
     ///
     /// # Errors
-    /// [`Error::Closed`]: it has not synced and will not.
+    /// [`Error::Closed`]: the queue was closed before it could sync.
     pub async fn synced(&self) -> Result<(), Error> {
         let attempt = || {
             let state = self.shared.state.lock();
@@ -233,8 +239,8 @@ impl<T: Object> Fifo<T> {
         self.shared.synced.wait(attempt).await
     }
 
-    /// Closes the queue: it takes nothing more, what is in it can still be popped, and everyone who waits
-    /// wakes. Says whether it was open.
+    /// Closes the queue: it rejects writes, its remaining objects can still be popped, and all waiters wake. Returns
+    /// whether it was open.
     pub fn close(&self) -> bool {
         let was_open = !std::mem::replace(&mut self.shared.state.lock().closed, true);
         self.shared.items.notify();
@@ -243,28 +249,28 @@ impl<T: Object> Fifo<T> {
         was_open
     }
 
-    /// Whether the queue was closed.
+    /// Returns whether the queue is closed.
     pub fn is_closed(&self) -> bool {
         self.shared.state.lock().closed
     }
 
-    /// How many keys are queued.
+    /// Returns the number of queued keys.
     pub fn len(&self) -> usize {
         self.shared.state.lock().items.len()
     }
 
-    /// Whether nothing is queued.
+    /// Returns whether the queue is empty.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The queued state of a key.
+    /// Returns the queued state of a key.
     pub fn get_by_key<'k>(&self, key: impl Into<KeyRef<'k>>) -> Option<Arc<T>> {
         let key = Lookup(key.into());
         self.shared.state.lock().items.get(&key).map(|entry| entry.object.clone())
     }
 
-    /// The queued keys, in the order of their pops.
+    /// Returns the queued keys, in pop order.
     pub fn keys(&self) -> Vec<ObjectKey> {
         let state = self.shared.state.lock();
         let current = |(key, ticket): &&(ObjectKey, u64)| {
@@ -297,7 +303,7 @@ impl<T: Object> Fifo<T> {
         Ok(Report::default())
     }
 
-    /// Releases the lock and wakes those for whom something has changed.
+    /// Releases the lock, then wakes the waiters whose condition has changed.
     fn wake(&self, state: MutexGuard<'_, State<T>>, was_full: bool, had_synced: bool) {
         let room = was_full && state.items.len() < self.shared.limit;
         let synced = !had_synced && state.has_synced();
@@ -311,7 +317,7 @@ impl<T: Object> Fifo<T> {
     }
 }
 
-/// A delta that has asked user code everything and only needs the lock.
+/// A prepared write: all user code has run, only the lock is still needed.
 enum Write<T> {
     Put(ObjectKey, Arc<T>),
     Remove(ObjectKey),
@@ -330,14 +336,14 @@ impl<T: Object> Write<T> {
                 report.extend_at(position, std::mem::take(&mut list.report));
                 Self::Replace(list)
             }
-            // There is nothing known to deliver again, and no version.
+            // A FIFO has no known objects to re-deliver and no version.
             _ => return Ok(None),
         }))
     }
 }
 
 impl<T: Object> State<T> {
-    /// What is displaced is to be dropped without the lock.
+    /// Applies a write. The displaced objects must be dropped after the lock is released.
     fn write(&mut self, write: Write<T>, displaced: &mut Vec<Arc<T>>) {
         match write {
             Write::Put(key, object) => {
@@ -361,17 +367,17 @@ impl<T: Object> State<T> {
     }
 }
 
-/// Of a resync and a bookmark there is nothing to queue. A list and a deletion always have room.
+/// A resync and a bookmark queue nothing. A list and a deletion are accepted even if the queue is full.
 impl<T: Object> Sink<T> for Fifo<T> {
     fn apply(&self, deltas: Deltas<T>) -> Result<Report, SinkError> {
         let (mut writes, mut report) = (SmallVec::<[Write<T>; 1]>::new(), Report::default());
         let mut position = 0;
         for delta in deltas {
-            let at = position;
+            let first = position;
             position += delta.positions();
-            match Write::of(delta, at, &mut report) {
+            match Write::of(delta, first, &mut report) {
                 Ok(write) => writes.extend(write),
-                Err(error) => report.push(at, error),
+                Err(error) => report.push(first, error),
             }
         }
         if writes.is_empty() {

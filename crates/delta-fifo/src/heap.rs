@@ -1,4 +1,4 @@
-//! Heap: the object that comes first by an order of your own.
+//! Heap: a queue ordered by a custom priority.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,16 +9,16 @@ use kinformer_core::{Error as SinkError, KeyRef, Object, ObjectKey, Report};
 use crate::incoming;
 use crate::key_map::{KeyMap, Lookup, shrink};
 use crate::sync::Mutex;
-use crate::waiting::Changes;
+use crate::waiting::Condition;
 use crate::{Error, WriteError};
 
 type PriorityFunction<T, P> = dyn Fn(&T) -> P + Send + Sync;
 
-/// A queue that pops the object with the least priority value first, and among equals the one that was added
-/// first. Each key has one place; adding it again puts the newer object at its own place.
+/// A queue that pops the object with the lowest priority value first, and the earliest added among equals. Each key has
+/// one place; adding it again replaces the object and its priority.
 ///
-/// The priority is asked once for each added object, while no lock is held. `Reverse` turns the order round.
-/// A clone is another handle to the same queue. Follows client-go 1.37 (`Heap`), which compares objects under
+/// The priority function is called once for each added object, while no lock is held. Use `Reverse` for the opposite
+/// order. A clone is another handle to the same queue. Follows client-go 1.37 (`Heap`), which compares objects under
 /// its lock. Adding and popping are O(log n).
 ///
 /// ```
@@ -38,12 +38,12 @@ pub struct Heap<T, P> {
 
 struct Shared<T, P> {
     state: Mutex<State<T, P>>,
-    items: Changes,
+    items: Condition,
     priority: Box<PriorityFunction<T, P>>,
 }
 
 struct State<T, P> {
-    /// By priority, then by the order of adding.
+    /// Ordered by priority, then by insertion.
     order: BTreeMap<(P, u64), (ObjectKey, Arc<T>)>,
     places: KeyMap<(P, u64)>,
     added: u64,
@@ -51,7 +51,7 @@ struct State<T, P> {
 }
 
 impl<T: Object, P: Ord + Clone> State<T, P> {
-    /// Gives back what had this key before.
+    /// Stores an object. Returns the object previously stored under this key.
     fn put(&mut self, key: ObjectKey, priority: P, object: Arc<T>) -> Option<Arc<T>> {
         self.added += 1;
         let place = (priority, self.added);
@@ -74,22 +74,22 @@ impl<T, P> Clone for Heap<T, P> {
 }
 
 impl<T: Object, P: Ord + Clone + Send + Sync + 'static> Heap<T, P> {
-    /// An empty heap, ordered by what this function says of an object.
+    /// Creates an empty heap, ordered by the values of this function.
     pub fn new(priority: impl Fn(&T) -> P + Send + Sync + 'static) -> Self {
         let state = State { order: BTreeMap::new(), places: KeyMap::default(), added: 0, closed: false };
         let priority = Box::new(priority);
-        Self { shared: Arc::new(Shared { state: Mutex::new(state), items: Changes::new(), priority }) }
+        Self { shared: Arc::new(Shared { state: Mutex::new(state), items: Condition::new(), priority }) }
     }
 
-    /// Adds an object, or puts it in the place of the one with its key.
+    /// Adds an object, replacing the one with the same key.
     ///
     /// # Errors
-    /// No valid key, a priority function that panics, closed. Nothing has changed.
+    /// The key is invalid, its accessor or the priority function panicked, or the heap is closed. Nothing has changed.
     pub fn add(&self, object: impl Into<Arc<T>>) -> Result<(), SinkError> {
         self.put_one(object.into(), Present::Replace)
     }
 
-    /// Adds an object unless there is one with its key: then that one stays as it is.
+    /// Adds an object unless its key is present already, in which case the present object is kept.
     ///
     /// # Errors
     /// As [`Self::add`].
@@ -97,17 +97,17 @@ impl<T: Object, P: Ord + Clone + Send + Sync + 'static> Heap<T, P> {
         self.put_one(object.into(), Present::Keep)
     }
 
-    /// Adds objects at once: no pop sees a part of them. Those that cannot be added are reported by their
-    /// position, and the others are added.
+    /// Adds several objects atomically: no pop observes only a part of them. Objects that cannot be added are reported
+    /// by position; all others are added.
     pub fn bulk_add(&self, objects: impl IntoIterator<Item = Arc<T>>) -> Report {
         self.put_all(objects, Present::Replace)
     }
 
-    /// Takes out the object with this key and gives it back; `None` if there is none. In client-go 1.37 (`Heap.Delete`)
-    /// that is an error.
+    /// Removes and returns the object with this key; `None` if there is none. In client-go 1.37 (`Heap.Delete`) an
+    /// absent key is an error.
     ///
     /// # Errors
-    /// [`Error::Closed`].
+    /// [`Error::Closed`]: the heap is closed. Nothing has changed.
     pub fn delete<'k>(&self, key: impl Into<KeyRef<'k>>) -> Result<Option<Arc<T>>, Error> {
         let key = Lookup(key.into());
         let mut state = self.shared.state.lock();
@@ -117,18 +117,21 @@ impl<T: Object, P: Ord + Clone + Send + Sync + 'static> Heap<T, P> {
         Ok(state.remove(&key))
     }
 
-    /// Waits for the next object. Cancel-safe: dropped while it waits, it has taken nothing.
+    /// Waits for and pops the next object.
+    ///
+    /// # Cancel safety
+    /// Nothing is popped before the future completes. Dropping it leaves every object in the heap.
     ///
     /// # Errors
-    /// [`Error::Closed`]: everything has been popped and nothing will come.
+    /// [`Error::Closed`]: the heap is closed and empty.
     pub async fn pop(&self) -> Result<Arc<T>, Error> {
         self.shared.items.wait(|| self.try_pop().transpose()).await
     }
 
-    /// The next object, without waiting; `None` when there is nothing.
+    /// Pops the next object, without waiting; `None` if the heap is empty.
     ///
     /// # Errors
-    /// [`Error::Closed`]: everything has been popped and nothing will come.
+    /// [`Error::Closed`]: the heap is closed and empty.
     pub fn try_pop(&self) -> Result<Option<Arc<T>>, Error> {
         let mut state = self.shared.state.lock();
         let Some((_, (key, object))) = state.order.pop_first() else {
@@ -144,65 +147,66 @@ impl<T: Object, P: Ord + Clone + Send + Sync + 'static> Heap<T, P> {
         Ok(Some(object))
     }
 
-    /// As [`Self::pop`], blocking the thread.
+    /// Like [`Self::pop`], but blocks the thread.
     ///
     /// # Errors
-    /// [`Error::Closed`].
+    /// [`Error::Closed`]: the heap is closed and empty.
     #[cfg(not(loom))]
     pub fn pop_blocking(&self) -> Result<Arc<T>, Error> {
         self.shared.items.wait_blocking(None, || self.try_pop().transpose())
     }
 
-    /// As [`Self::pop_blocking`], but not beyond the deadline.
+    /// Like [`Self::pop_blocking`], with a deadline.
     ///
     /// # Errors
-    /// [`Error::Closed`]; [`Error::DeadlineExceeded`].
+    /// [`Error::Closed`]: the heap is closed and empty. [`Error::DeadlineExceeded`]: nothing was added before the
+    /// deadline.
     #[cfg(not(loom))]
     pub fn pop_blocking_until(&self, deadline: std::time::Instant) -> Result<Arc<T>, Error> {
         self.shared.items.wait_blocking(Some(deadline), || self.try_pop().transpose())
     }
 
-    /// The object that would be popped next.
+    /// Returns the object that would be popped next.
     pub fn peek(&self) -> Option<Arc<T>> {
         self.shared.state.lock().order.first_key_value().map(|(_, (_, object))| object.clone())
     }
 
-    /// The object with this key.
+    /// Returns the object with this key.
     pub fn get_by_key<'k>(&self, key: impl Into<KeyRef<'k>>) -> Option<Arc<T>> {
         let key = Lookup(key.into());
         let state = self.shared.state.lock();
         state.places.get(&key).and_then(|place| state.order.get(place)).map(|(_, object)| object.clone())
     }
 
-    /// All objects, in the order of their pops.
+    /// Returns all objects, in pop order.
     pub fn list(&self) -> Vec<Arc<T>> {
         self.shared.state.lock().order.values().map(|(_, object)| object.clone()).collect()
     }
 
-    /// All keys, in the order of their pops.
+    /// Returns all keys, in pop order.
     pub fn keys(&self) -> Vec<ObjectKey> {
         self.shared.state.lock().order.values().map(|(key, _)| key.clone()).collect()
     }
 
-    /// How many objects there are.
+    /// Returns the number of objects.
     pub fn len(&self) -> usize {
         self.shared.state.lock().order.len()
     }
 
-    /// Whether there are no objects.
+    /// Returns whether the heap is empty.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Closes the heap: it takes nothing more, what is in it can still be popped, and everyone who waits
-    /// wakes. Says whether it was open.
+    /// Closes the heap: it rejects new objects, its remaining objects can still be popped, and all waiters wake.
+    /// Returns whether it was open.
     pub fn close(&self) -> bool {
         let was_open = !std::mem::replace(&mut self.shared.state.lock().closed, true);
         self.shared.items.notify();
         was_open
     }
 
-    /// Whether the heap was closed.
+    /// Returns whether the heap is closed.
     pub fn is_closed(&self) -> bool {
         self.shared.state.lock().closed
     }
@@ -249,7 +253,7 @@ impl<T: Object, P: Ord + Clone + Send + Sync + 'static> Heap<T, P> {
     }
 }
 
-/// What becomes of an object that has its key in the heap already.
+/// How to handle an object whose key is in the heap already.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Present {
     Replace,

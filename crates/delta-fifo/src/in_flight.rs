@@ -1,4 +1,4 @@
-//! What has been popped and not been processed yet.
+//! Keys that were popped and have not been processed yet.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use smallvec::SmallVec;
 use crate::key_map::{KeyMap, shrink};
 use crate::known::{self, LastKnown};
 
-/// The newest that is known of an object: its state, or that it was deleted.
+/// The newest known fact about an object: its state, or its deletion.
 pub enum Newest<T> {
     State(Option<Arc<T>>),
     Deleted,
@@ -23,22 +23,22 @@ impl<T> Newest<T> {
     }
 }
 
-/// Keys that have been popped: those being processed, and for a while those that have been.
+/// Keys that have been popped: those being processed and, during a query of the known objects, those processed since it
+/// began.
 ///
-/// The queue asks the known objects without holding its lock, because they are user code. While it does, a
-/// consumer may finish an object: what the known objects said of that one is out of date, and the queue has
-/// forgotten it. So as long as anyone is asking, what is finished is kept here, and it counts more than what
-/// was said.
+/// The queue queries the known objects without holding its lock, because they are user code. Meanwhile a consumer may
+/// finish processing an object, which makes the answer for it outdated. So while any query is running, processed keys
+/// stay here and take precedence over the answer.
 pub struct InFlight<T> {
     keys: KeyMap<Entry<T>>,
-    asking: usize,
+    queries: usize,
     parts: Parts<T>,
 }
 
 struct Entry<T> {
-    /// How many pops of this key are being processed.
+    /// Number of pops of this key being processed.
     pops: usize,
-    /// Of each part in which it was.
+    /// The newest fact in each part that the object was in.
     newest: SmallVec<[(PartId, Newest<T>); 1]>,
 }
 
@@ -47,22 +47,23 @@ impl<T> Entry<T> {
         self.newest.iter().find(|(other, _)| *other == part).map(|(_, newest)| newest)
     }
 
-    fn garbage(self) -> impl Iterator<Item = Newest<T>> {
+    fn into_states(self) -> impl Iterator<Item = Newest<T>> {
         self.newest.into_iter().map(|(_, newest)| newest)
     }
 }
 
 impl<T: Object> InFlight<T> {
     pub(crate) fn new(parts: Parts<T>) -> Self {
-        Self { keys: KeyMap::default(), asking: 0, parts }
+        Self { keys: KeyMap::default(), queries: 0, parts }
     }
 
-    /// Whether anything is known of a key that was popped.
+    /// Returns whether anything is known about a popped key.
     pub(crate) fn has(&self, key: &ObjectKey) -> bool {
         self.keys.contains_key(key)
     }
 
-    /// Whether the newest delta of a key that was popped, if it was, is not a deletion; of a part, or of any.
+    /// Returns whether the newest delta of a popped key, in a part or in any, is not a deletion; `None` if the key is
+    /// not in flight there.
     pub(crate) fn exists(&self, key: &ObjectKey, part: Option<PartId>) -> Option<bool> {
         let entry = self.keys.get(key)?;
         let exists = |newest: &Newest<T>| matches!(newest, Newest::State(_));
@@ -72,13 +73,13 @@ impl<T: Object> InFlight<T> {
         }
     }
 
-    /// Whether the key is being processed.
+    /// Returns whether the key is being processed.
     pub(crate) fn is_processing(&self, key: &ObjectKey) -> bool {
         self.keys.get(key).is_some_and(|entry| entry.pops > 0)
     }
 
-    /// The objects whose keys are `wanted` and whose newest delta of this part is not a deletion; by key, so that the
-    /// same history always gives the same deltas.
+    /// Returns the objects whose keys are `wanted` and whose newest delta in this part is not a deletion. Sorted by
+    /// key, so that the same history always produces the same deltas.
     pub(crate) fn existing(&self, part: PartId, wanted: impl Fn(&ObjectKey) -> bool) -> Vec<LastKnown<T>> {
         let mut existing: Vec<_> = self
             .keys
@@ -93,64 +94,66 @@ impl<T: Object> InFlight<T> {
         existing
     }
 
-    /// Notes that deltas of a key were popped. What is to be dropped without the lock goes into the garbage.
-    pub(crate) fn popped(&mut self, key: ObjectKey, deltas: &[Delta<T>], garbage: &mut Vec<Newest<T>>) {
+    /// Records that deltas of a key were popped. States to be dropped after the lock is released are added to `drops`.
+    pub(crate) fn popped(&mut self, key: ObjectKey, deltas: &[Delta<T>], drops: &mut Vec<Newest<T>>) {
         let Self { keys, parts, .. } = self;
         let entry = keys.entry(key).or_insert(Entry { pops: 0, newest: SmallVec::new() });
         entry.pops += 1;
-        let mut note = |part: PartId, delta: &Delta<T>| {
+        let mut record = |part: PartId, delta: &Delta<T>| {
             let newest = Newest::of(delta);
             match entry.newest.iter_mut().find(|(other, _)| *other == part) {
-                Some((_, known)) => garbage.push(std::mem::replace(known, newest)),
+                Some((_, known)) => drops.push(std::mem::replace(known, newest)),
                 None => entry.newest.push((part, newest)),
             }
         };
         if !parts.is_divided() {
-            deltas.last().into_iter().for_each(|delta| note(PartId::ONLY, delta));
+            deltas.last().into_iter().for_each(|delta| record(PartId::ONLY, delta));
             return;
         }
         for delta in deltas {
-            match known::concerned(parts, delta) {
-                Some(part) => note(part, delta),
-                // Of no part, as far as is known; a deletion by the key alone is one from all of them.
-                None if matches!(delta, Delta::Deleted(_)) => parts.ids().for_each(|part| note(part, delta)),
+            match known::part_of(parts, delta) {
+                Some(part) => record(part, delta),
+                // The delta determines no part. A deletion by key alone is one in every part.
+                None if matches!(delta, Delta::Deleted(_)) => {
+                    parts.ids().for_each(|part| record(part, delta))
+                }
                 None => {}
             }
         }
     }
 
-    /// Notes that a pop of a key has been processed. Gives back what is to be dropped without the lock.
+    /// Records that a pop of a key has been processed. Returns states to be dropped after the lock is released.
     pub(crate) fn processed(&mut self, key: &ObjectKey) -> Option<impl Iterator<Item = Newest<T>> + use<T>> {
         let entry = self.keys.get_mut(key)?;
         entry.pops = entry.pops.saturating_sub(1);
-        if entry.pops > 0 || self.asking > 0 {
+        if entry.pops > 0 || self.queries > 0 {
             return None;
         }
-        let gone = self.keys.remove(key).map(Entry::garbage);
+        let gone = self.keys.remove(key).map(Entry::into_states);
         shrink(&mut self.keys);
         gone
     }
 
-    pub(crate) fn begin_asking(&mut self) {
-        self.asking += 1;
+    pub(crate) fn begin_query(&mut self) {
+        self.queries += 1;
     }
 
-    /// Gives back what is to be dropped without the lock.
-    pub(crate) fn end_asking(&mut self) -> Vec<Newest<T>> {
-        self.asking -= 1;
-        if self.asking > 0 {
+    /// Returns states to be dropped after the lock is released.
+    pub(crate) fn end_query(&mut self) -> Vec<Newest<T>> {
+        self.queries -= 1;
+        if self.queries > 0 {
             return Vec::new();
         }
         let gone = self.keys.extract_if(|_, entry| entry.pops == 0);
-        let gone = gone.flat_map(|(_, entry)| entry.garbage()).collect();
+        let gone = gone.flat_map(|(_, entry)| entry.into_states()).collect();
         shrink(&mut self.keys);
         gone
     }
 
-    /// How many keys are being processed.
+    /// Returns the number of keys being processed.
     pub(crate) fn processing(&self) -> usize {
-        // What has been processed is kept only while somebody asks, so that counting is rare.
-        match self.asking {
+        // Processed keys are retained only during a query, so counting is rarely needed.
+        match self.queries {
             0 => self.keys.len(),
             _ => self.keys.values().filter(|entry| entry.pops > 0).count(),
         }

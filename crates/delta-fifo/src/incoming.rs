@@ -1,4 +1,4 @@
-//! What comes in, looked at before any lock is taken.
+//! Checks of incoming objects and lists, before any lock is taken.
 
 use std::hash::BuildHasher;
 use std::sync::Arc;
@@ -13,22 +13,26 @@ use kinformer_core::{
 
 use crate::key_map::KeyMap;
 
-/// The key of an object.
+/// Returns the key of an object.
 pub(crate) fn key<'a>(key: impl Fn() -> KeyRef<'a>) -> Result<ObjectKey, Error> {
     Ok(ask(|| ObjectKey::try_from(key())).map_err(|source| Error::Accessor { key: None, source })??)
 }
 
-/// Asks an object that has a key for what follows from it. One that panics is left out.
-pub(crate) fn asked<'a, R>(key: impl Fn() -> KeyRef<'a>, accessors: impl Fn() -> R) -> Result<R, Error> {
+/// Calls accessors of an object that has a key. If they panic, the object is left out.
+pub(crate) fn call_accessors<'a, R>(
+    key: impl Fn() -> KeyRef<'a>,
+    accessors: impl Fn() -> R,
+) -> Result<R, Error> {
     ask(accessors).map_err(|source| Error::Accessor { key: readable_key(&key), source })
 }
 
-/// One object, checked and transformed, and the version that it came with.
+/// Checks and transforms one object. Returns it with the version it arrived with.
 pub(crate) fn object<T: Object>(
     (transform, parts): (Option<&Transform<T>>, &Parts<T>),
     object: Arc<T>,
 ) -> Result<(VersionUpdate, Arc<T>), Error> {
-    let version = asked(|| object.key(), || object.key().check().map(|()| object.resource_version()))??;
+    let version =
+        call_accessors(|| object.key(), || object.key().check().map(|()| object.resource_version()))??;
     let object = match transform {
         Some(transform) => transform.apply_in(parts, object)?,
         None => object,
@@ -36,23 +40,23 @@ pub(crate) fn object<T: Object>(
     Ok((VersionUpdate::Advance(version), object))
 }
 
-/// A deletion that was checked.
+/// A checked deletion.
 pub(crate) struct Deletion<T> {
-    /// The version that it came with.
+    /// The version of the deletion.
     pub(crate) version: VersionUpdate,
     pub(crate) tombstone: Tombstone<Arc<T>>,
-    /// Why its state was left out.
+    /// The reason why the state was left out.
     pub(crate) problem: Option<Error>,
 }
 
-/// A deletion. An observed final state comes from the source and passes the
-/// transform as every other state does. A deletion is never left out: if the transform fails, its state is, the error says
-/// so, and the deletion names its part.
+/// Checks a deletion. An observed final state comes from the source and passes the transform like any other state. A
+/// deletion is never left out: if the transform fails, only the state is left out, the error is reported, and the
+/// tombstone names the part.
 pub(crate) fn deletion<T: Object>(
     (transform, parts): (Option<&Transform<T>>, &Parts<T>),
     tombstone: Tombstone<Arc<T>>,
 ) -> Result<Deletion<T>, Error> {
-    let version = asked(
+    let version = call_accessors(
         || tombstone.key(),
         || {
             tombstone.key().check().map(|()| match &tombstone {
@@ -82,12 +86,12 @@ pub(crate) fn deletion<T: Object>(
     Ok(Deletion { version: VersionUpdate::Advance(version), tombstone, problem })
 }
 
-/// A list, checked and transformed, with every key once.
+/// A checked and transformed list without repeated keys.
 pub(crate) struct Incoming<T> {
     pub(crate) objects: Vec<Arc<T>>,
-    /// Keys of objects that there are, but not in the list.
+    /// Keys of objects that exist but are not in the list.
     pub(crate) undelivered: Vec<ObjectKey>,
-    /// How many more there are, whose keys could not be read.
+    /// Number of further objects whose keys could not be read.
     pub(crate) unreadable: usize,
     pub(crate) resource_version: ResourceVersion,
     pub(crate) report: Report,
@@ -104,7 +108,7 @@ impl<T: Object> Incoming<T> {
                 Ok((_, object)) => Some(object),
                 Err(error) => {
                     match &error {
-                        // A transform has given it another part.
+                        // The transform moved the object to another part.
                         Error::OtherPart { key: Some(key), part: Some(_) }
                         | Error::Transform { key, .. }
                         | Error::Accessor { key: Some(key), .. } => undelivered.push(key.clone()),
@@ -116,7 +120,7 @@ impl<T: Object> Incoming<T> {
                 }
             });
         }
-        // Objects that panic here are found out when they are stored.
+        // Accessors that panic here are reported when the keys are read again.
         for (earlier, key) in ask(|| duplicates(&objects)).unwrap_or_default() {
             report.push(earlier, Error::Duplicate { key });
             if let Some(place) = objects.get_mut(earlier) {
@@ -127,7 +131,7 @@ impl<T: Object> Incoming<T> {
         Self { objects, undelivered, unreadable, resource_version, report }
     }
 
-    /// The list for a queue that tracks keys.
+    /// Reads the keys of all objects, for a queue that tracks keys.
     pub(crate) fn keyed(mut self) -> Keyed<T> {
         let mut all = KeyMap::with_capacity_and_hasher(
             self.objects.len() + self.undelivered.len(),
@@ -140,7 +144,7 @@ impl<T: Object> Incoming<T> {
                     all.insert(key.clone(), ());
                     objects.push((key, object));
                 }
-                // It gave its key before.
+                // The accessor succeeded in an earlier check.
                 Err(error) => {
                     self.unreadable += 1;
                     self.report.push(objects.len(), error);
@@ -155,30 +159,30 @@ impl<T: Object> Incoming<T> {
 /// A list with the keys of its objects.
 pub(crate) struct Keyed<T> {
     pub(crate) objects: Vec<(ObjectKey, Arc<T>)>,
-    /// All keys that there are, delivered or not.
+    /// The keys of all existing objects, delivered or not.
     pub(crate) all: KeyMap<()>,
-    /// Whether what is missing is gone.
+    /// Whether every missing object is deleted.
     pub(crate) is_complete: bool,
     pub(crate) report: Report,
 }
 
-/// Objects whose key comes again later in the list: where they are, and the key.
+/// Returns the position and key of each object whose key is repeated later in the list.
 fn duplicates<T: Object>(objects: &[Option<Arc<T>>]) -> Vec<(usize, ObjectKey)> {
     let seed = RandomState::default();
-    let key = |at: &usize| objects.get(*at).and_then(Option::as_ref).map(|object| object.key());
+    let key = |index: &usize| objects.get(*index).and_then(Option::as_ref).map(|object| object.key());
     let mut newest: HashTable<usize> = HashTable::with_capacity(objects.len());
     let mut earlier = Vec::new();
-    for at in (0..objects.len()).filter(|at| key(at).is_some()) {
-        let mine = key(&at);
+    for index in (0..objects.len()).filter(|index| key(index).is_some()) {
+        let mine = key(&index);
         let entry =
             newest.entry(seed.hash_one(mine), |other| key(other) == mine, |other| seed.hash_one(key(other)));
         match entry {
             hashbrown::hash_table::Entry::Occupied(mut entry) => {
-                let other = std::mem::replace(entry.get_mut(), at);
+                let other = std::mem::replace(entry.get_mut(), index);
                 earlier.extend(mine.and_then(|key| Some((other, ObjectKey::try_from(key).ok()?))));
             }
             hashbrown::hash_table::Entry::Vacant(entry) => {
-                entry.insert(at);
+                entry.insert(index);
             }
         }
     }

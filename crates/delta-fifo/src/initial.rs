@@ -1,4 +1,4 @@
-//! Which entries the first replace of each part brought, and whether they have been processed.
+//! Progress of the initial lists: the entries of each part's first replace, and whether they have been processed.
 
 use std::cmp::Reverse;
 use std::collections::VecDeque;
@@ -6,20 +6,19 @@ use std::ops::Range;
 
 use kinformer_core::PartId;
 
-/// Follows client-go 1.37 (`HasSynced`), except that an entry counts once it has been processed, not already
-/// when it is popped.
+/// Follows client-go 1.37 (`HasSynced`), except that an entry counts once it has been processed, not when it is popped.
 pub(crate) struct Initial {
-    /// For each part, whether something of it was written: from then on its initial list is known.
+    /// For each part, whether it has been written. From then on its initial list is known.
     populated: Vec<bool>,
     /// The entries of initial lists that are still queued, from the front.
     queued: VecDeque<Run>,
-    /// Entries of initial lists that have not been processed.
+    /// Number of entries of initial lists that have not been processed.
     unprocessed: usize,
 }
 
 /// The queued entries of one initial list.
 struct Run {
-    /// Other entries in front of them, behind those of the run before: a bookmark or a resync may come before a list.
+    /// Other entries between the previous run and this one; a bookmark or a resync may precede a list.
     before: usize,
     entries: usize,
 }
@@ -29,25 +28,25 @@ impl Initial {
         Self { populated: vec![false; parts as usize], queued: VecDeque::new(), unprocessed: 0 }
     }
 
-    /// Whether the next replace of this part is its first list.
+    /// Returns whether the next replace of this part is its first list.
     pub(crate) fn is_first(&self, part: PartId) -> bool {
         self.populated.get(part.number() as usize) == Some(&false)
     }
 
-    /// Notes that something of a part was written. Returns whether it was the first.
+    /// Records a write of a part. Returns whether it was the first.
     fn populate(&mut self, part: PartId) -> bool {
         let populated = self.populated.get_mut(part.number() as usize);
         populated.is_some_and(|populated| !std::mem::replace(populated, true))
     }
 
-    /// An object of this part was written: without a replace before, the part has no initial list. Says whether that made
-    /// the queue synced.
+    /// Records the write of an object of this part. Without a previous replace, the part has no initial list. Returns
+    /// whether this made the queue synced.
     pub(crate) fn written(&mut self, part: PartId) -> bool {
         self.populate(part) && self.has_synced()
     }
 
-    /// A replace of this part has queued these entries, or has joined them. Says whether that made the queue synced.
-    /// O(entries log entries), once for each part.
+    /// Records that a replace of this part queued these entries, or merged deltas into them. Returns whether this made
+    /// the queue synced. O(entries log entries), once for each part.
     pub(crate) fn replaced(&mut self, part: PartId, listed: impl IntoIterator<Item = Range<usize>>) -> bool {
         if !self.populate(part) {
             return false;
@@ -61,7 +60,7 @@ impl Initial {
         let mut ranges: Vec<_> = self.queued.drain(..).map(range).collect();
         let known: usize = ranges.iter().map(Range::len).sum();
         ranges.extend(listed);
-        // An entry counts once, however many lists have joined it.
+        // An entry counts once, even if several lists merged deltas into it.
         ranges.sort_unstable_by_key(|range| (range.start, Reverse(range.end)));
         let (mut end, mut entries) = (0, 0);
         for range in ranges {
@@ -76,7 +75,7 @@ impl Initial {
         self.has_synced()
     }
 
-    /// Whether there is an initial list of every part.
+    /// Returns whether every part has an initial list.
     pub(crate) fn is_populated(&self) -> bool {
         self.populated.iter().all(|populated| *populated)
     }
@@ -85,8 +84,8 @@ impl Initial {
         self.unprocessed == 0 && self.is_populated()
     }
 
-    /// How many of the next `max` entries may be popped together, and whether they are of an initial list.
-    /// A batch begins and ends with that list.
+    /// Returns how many of the next `max` entries may be popped together, and whether they belong to an initial list.
+    /// Batches do not cross the boundaries of an initial list.
     pub(crate) fn next(&self, max: usize) -> (usize, bool) {
         match self.queued.front() {
             None => (max, false),
@@ -95,8 +94,8 @@ impl Initial {
         }
     }
 
-    /// Entries were popped from the front, no more than [`Self::next`] allowed; says how many of them belong
-    /// to an initial list.
+    /// Records a pop of entries from the front, at most as many as [`Self::next`] returned. Returns how many of them
+    /// belong to an initial list.
     pub(crate) fn popped(&mut self, entries: usize) -> usize {
         let Some(run) = self.queued.front_mut() else { return 0 };
         if run.before > 0 {
@@ -111,7 +110,7 @@ impl Initial {
         initial
     }
 
-    /// Entries of initial lists have been processed. Says whether that made the queue synced.
+    /// Records that entries of initial lists have been processed. Returns whether this made the queue synced.
     pub(crate) fn processed(&mut self, initial: usize) -> bool {
         self.unprocessed -= initial;
         initial > 0 && self.has_synced()

@@ -1,4 +1,4 @@
-//! Maps from keys.
+//! Maps with object keys.
 
 use foldhash::fast::RandomState;
 use hashbrown::{Equivalent, HashMap};
@@ -6,7 +6,7 @@ use kinformer_core::{KeyRef, ObjectKey};
 
 pub(crate) type KeyMap<V> = HashMap<ObjectKey, V, RandomState>;
 
-/// A key to be looked up in a [`KeyMap`]: a borrowed key has the hash of an owned one.
+/// A borrowed key to look up in a [`KeyMap`]. It has the same hash as the owned key.
 #[derive(Hash)]
 pub(crate) struct Lookup<'a>(pub(crate) KeyRef<'a>);
 
@@ -16,12 +16,12 @@ impl Equivalent<ObjectKey> for Lookup<'_> {
     }
 }
 
-/// Capacity that a queue keeps when it has been drained.
-pub(crate) const KEPT: usize = 1024;
+/// The capacity that a drained queue retains.
+pub(crate) const RETAINED: usize = 1024;
 
-/// Gives back what a burst has left of an emptied map.
+/// Releases the memory of an empty map after a burst.
 pub(crate) fn shrink<V>(map: &mut KeyMap<V>) {
-    if map.is_empty() && map.capacity() > KEPT {
-        map.shrink_to(KEPT);
+    if map.is_empty() && map.capacity() > RETAINED {
+        map.shrink_to(RETAINED);
     }
 }

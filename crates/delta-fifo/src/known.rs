@@ -1,4 +1,4 @@
-//! Asking the known objects, which are user code, without holding a lock.
+//! Queries of the known objects, which are user code, without a lock held.
 
 use std::sync::Arc;
 
@@ -10,21 +10,22 @@ use crate::key_map::KeyMap;
 
 pub(crate) type Known<T> = Arc<dyn KnownObjects<T>>;
 
-/// An object by its key, with the last state known of it.
+/// The key of an object, with its last known state.
 pub(crate) type LastKnown<T> = (ObjectKey, Option<Arc<T>>);
 
-/// Whether the object is known.
+/// Returns whether the object is known.
 pub(crate) fn is_known<T: Object>(known: &Known<T>, key: &ObjectKey) -> Result<bool, Error> {
-    asked(|| known.get_by_key(key.as_key()).is_some())
+    contained(|| known.get_by_key(key.as_key()).is_some())
 }
 
-/// The known objects of a part whose keys are not in its list. An object may have gone between the two questions.
+/// Returns the known objects of a part that are missing from its list. An object may be deleted between reading the
+/// keys and reading its state.
 pub(crate) fn missing<T: Object>(
     known: &Known<T>,
     listed: &KeyMap<()>,
     (parts, part): (&Parts<T>, PartId),
 ) -> Result<Vec<LastKnown<T>>, Error> {
-    asked(|| {
+    contained(|| {
         let keys = known.keys().into_iter().filter(|key| !listed.contains_key(key));
         keys.map(|key| {
             let object = known.get_by_key(key.as_key());
@@ -35,7 +36,7 @@ pub(crate) fn missing<T: Object>(
     })
 }
 
-/// Whether an object, whose state may not be known, is of a part.
+/// Returns whether an object, whose state may be unknown, belongs to a part.
 pub(crate) fn in_part<T>(parts: &Parts<T>, part: PartId, key: &ObjectKey, object: Option<&T>) -> bool {
     match object {
         Some(object) => parts.contains(part, object),
@@ -43,9 +44,9 @@ pub(crate) fn in_part<T>(parts: &Parts<T>, part: PartId, key: &ObjectKey, object
     }
 }
 
-/// The part that a delta about one object is about, or from which it comes; `None` if it does not follow from it, or the
-/// partition panics.
-pub(crate) fn concerned<T: Object>(parts: &Parts<T>, delta: &Delta<T>) -> Option<PartId> {
+/// Returns the part that a delta of one object concerns, or that a deletion comes from; `None` if it is undetermined or
+/// the partition panics.
+pub(crate) fn part_of<T: Object>(parts: &Parts<T>, delta: &Delta<T>) -> Option<PartId> {
     ask(|| match delta {
         Delta::Deleted(tombstone) => parts.of_deletion(tombstone),
         delta => parts.of(delta.object()?),
@@ -54,9 +55,9 @@ pub(crate) fn concerned<T: Object>(parts: &Parts<T>, delta: &Delta<T>) -> Option
     .flatten()
 }
 
-/// All known objects, in one question. What has no valid key any more is nobody's to resync.
+/// Returns all known objects from one query. Objects without a valid key are skipped.
 pub(crate) fn all<T: Object>(known: &Known<T>) -> Result<Vec<(ObjectKey, Arc<T>)>, Error> {
-    asked(|| {
+    contained(|| {
         let mut all = Vec::new();
         known.for_each(&mut |object| {
             let key = ask(|| ObjectKey::try_from(object.key()));
@@ -66,6 +67,6 @@ pub(crate) fn all<T: Object>(known: &Known<T>) -> Result<Vec<(ObjectKey, Arc<T>)
     })
 }
 
-fn asked<R>(question: impl Fn() -> R) -> Result<R, Error> {
-    ask(question).map_err(|source| Error::other(WriteError::KnownObjects { source }))
+fn contained<R>(query: impl Fn() -> R) -> Result<R, Error> {
+    ask(query).map_err(|source| Error::other(WriteError::KnownObjects { source }))
 }

@@ -1,34 +1,32 @@
 //! The queues of Kubernetes informers, for any type of object: DeltaFIFO, RealFIFO, FIFO and a heap.
 //!
-//! A producer says what happened to objects, a consumer pops it, and the queue keeps exactly as much of the
-//! history as its kind promises:
+//! Producers write deltas, a consumer pops them. Each kind of queue retains a different part of the history:
 //!
-//! | queue | order | keeps of a key |
+//! | queue | order | retained for each key |
 //! |---|---|---|
-//! | [`DeltaFifo`] | of the keys, by their first delta | all that happened since its last pop |
-//! | [`RealFifo`] | of everything | everything |
-//! | [`Fifo`] | of the keys | its newest state |
-//! | [`Heap`] | by a priority | its newest state |
+//! | [`DeltaFifo`] | keys, by their first delta | all deltas since the last pop |
+//! | [`RealFifo`] | all deltas, by arrival | all deltas |
+//! | [`Fifo`] | keys | the newest state |
+//! | [`Heap`] | by priority | the newest state |
 //!
-//! The first two are one type, [`DeltaQueue`], and implement [`Queue`], so that a controller can take either. There is no runtime here and no
-//! Kubernetes: every wait is async for any executor, or blocking.
+//! The first two are kinds of one type, [`DeltaQueue`], and implement [`Queue`], so a controller accepts either. The
+//! crate needs no runtime and no Kubernetes: every wait is either async, for any executor, or blocking.
 //!
 //! # How it works
 //!
-//! No user code runs under a queue's lock: the transform and the keys are done before it is taken, objects are
-//! dropped after, and the known objects are asked without it. A pop gives out a [`Popped`], which says when it
-//! is dropped that the deltas were processed. Until then their keys are *in flight*: a list that arrives between
-//! a pop and the store's update neither misses that object nor brings a stale copy of it. In client-go the same
-//! is had by processing under the lock, so that a slow consumer stops its producers.
+//! No user code runs under a queue's lock: transforms and key accessors run before it is taken, objects are dropped
+//! after it is released, and known objects are looked up without it. A pop returns a [`Popped`]; dropping it marks the
+//! deltas as processed. Until then their keys are *in flight*: a list that arrives between a pop and the store's update
+//! neither misses such an object nor brings back a stale copy of it. client-go gets the same guarantee by processing
+//! under the lock, so a slow consumer blocks its producers.
 //!
-//! A queue at its [`Bound`] refuses more (`Error::Full`, nothing changed) and wakes producers who wait with
-//! `ready` once there is room.
+//! A queue at its [`Bound`] rejects writes (`Error::Full`, nothing changed). `ready` waits until there is room.
 //!
 //! # Trade-offs
 //!
-//! There is no second delivery: a consumer that is cancelled with a [`Popped`] in its hands has processed it, as
-//! far as the queue knows. Keys in flight cost an entry in a map each, where there are known objects; the atomic
-//! [`RealFifo`], the default in an informer, has none and tracks none.
+//! Nothing is delivered twice: when a consumer is cancelled while it holds a [`Popped`], the queue treats its deltas as
+//! processed. A [`DeltaFifo`], and a [`RealFifo`] with known objects, stores one map entry for each key in flight; the
+//! atomic [`RealFifo`], the default in an informer, does not track keys.
 //!
 //! # Example
 //!
@@ -89,4 +87,4 @@ pub use heap::Heap;
 pub use popped::Popped;
 pub use queue::{BoxFuture, Queue};
 pub use real_fifo::{InOrder, RealFifo, RealFifoBuilder};
-pub use stats::Stats;
+pub use stats::QueueMetrics;

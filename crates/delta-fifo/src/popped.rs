@@ -1,4 +1,4 @@
-//! What a pop gives: deltas, and the knowledge of when they have been processed.
+//! Popped deltas, and the notification that they have been processed.
 
 use std::ops::Deref;
 use std::sync::Arc;
@@ -8,12 +8,12 @@ use smallvec::SmallVec;
 
 use crate::sync::Mutex;
 
-/// Deltas that were popped together, in order, and are being processed for as long as this lives.
+/// Deltas popped together, in order. They count as being processed while this value exists.
 ///
-/// Dropping it marks the deltas as processed. Until then the queue still counts their keys as known (a
-/// replace or a resync would otherwise miss what is neither queued any more nor stored yet), and does not
-/// count them for [`has_synced`](crate::Queue::has_synced). A consumer that is cancelled or panics drops it
-/// as well: a queue has no second delivery.
+/// Dropping it marks the deltas as processed. Until then the queue counts their keys as known, so that a replace or a
+/// resync does not miss an object that is no longer queued and not yet stored, and does not count them for
+/// [`has_synced`](crate::Queue::has_synced). A consumer that is cancelled or panics drops it as well: nothing is
+/// delivered twice.
 #[must_use = "dropping it means that the deltas have been processed"]
 pub struct Popped<T: Object> {
     deltas: Deltas<T>,
@@ -24,21 +24,21 @@ pub struct Popped<T: Object> {
     queue: Option<Arc<dyn Finish>>,
 }
 
-/// What the queue needs to know again when the deltas have been processed.
+/// The data that the queue needs when the deltas have been processed.
 #[derive(Default)]
 pub(crate) struct Ticket {
-    /// How many entries of the initial list these are.
+    /// The number of popped entries that belong to an initial list.
     pub(crate) initial: usize,
-    /// The keys that are in flight, where the queue tracks them.
+    /// The keys in flight, if the queue tracks keys.
     pub(crate) keys: SmallVec<[ObjectKey; 1]>,
 }
 
-/// The queue's side of the end of a [`Popped`].
+/// Notifies a queue that popped deltas have been processed.
 pub(crate) trait Finish: Send + Sync {
     fn finish(&self, ticket: Ticket);
 }
 
-/// A function that is called once.
+/// A callback that is called once.
 struct Once<F>(Mutex<Option<F>>);
 
 impl<F: FnOnce() + Send + Sync> Finish for Once<F> {
@@ -50,7 +50,7 @@ impl<F: FnOnce() + Send + Sync> Finish for Once<F> {
     }
 }
 
-/// What a pop takes out of a queue under its lock.
+/// The result of a pop, taken out of a queue under its lock.
 pub struct Taken<T> {
     pub(crate) deltas: Deltas<T>,
     pub(crate) in_initial_list: bool,
@@ -60,7 +60,7 @@ pub struct Taken<T> {
 }
 
 impl<T> Taken<T> {
-    /// No delta, but versions.
+    /// Versions without deltas.
     pub(crate) fn only(versions: VersionUpdates) -> Self {
         Self {
             deltas: Deltas::new(),
@@ -78,8 +78,8 @@ impl<T: Object> Popped<T> {
         Self { deltas, in_initial_list, key_error, versions, ticket, queue: Some(queue) }
     }
 
-    /// For a [`Queue`](crate::Queue) of your own: deltas in their order, and how the consumer's versions move once
-    /// they and all before them have been processed. See [`Self::versions`].
+    /// Creates the result of a pop from a custom [`Queue`](crate::Queue): deltas in order, and the updates of the
+    /// consumer's versions once these and all previous deltas have been processed. See [`Self::versions`].
     pub fn of(deltas: impl Into<Deltas<T>>, versions: impl Into<VersionUpdates>) -> Self {
         Self {
             deltas: deltas.into(),
@@ -91,50 +91,50 @@ impl<T: Object> Popped<T> {
         }
     }
 
-    /// For a queue of your own: the first replace brought these.
+    /// Marks the deltas as part of the initial list. For custom queues.
     pub fn as_initial_list(mut self) -> Self {
         self.in_initial_list = true;
         self
     }
 
-    /// For a queue of your own: what to do once the deltas have been processed, or their consumer was cancelled or has
-    /// panicked.
+    /// Sets a callback for when the deltas have been processed, or their consumer was cancelled or panicked. For custom
+    /// queues.
     pub fn on_processed(mut self, finish: impl FnOnce() + Send + Sync + 'static) -> Self {
         self.queue = Some(Arc::new(Once(Mutex::new(Some(finish)))));
         self
     }
 
-    /// The deltas, in order.
+    /// Returns the deltas, in order.
     pub fn deltas(&self) -> &[Delta<T>] {
         &self.deltas
     }
 
-    /// Takes the deltas out; they still count as being processed until this is dropped.
+    /// Takes the deltas out. They count as being processed until `self` is dropped.
     pub fn take(&mut self) -> Deltas<T> {
         std::mem::take(&mut self.deltas)
     }
 
-    /// Whether the first replace brought these.
+    /// Returns whether the deltas are part of the initial list.
     pub fn in_initial_list(&self) -> bool {
         self.in_initial_list
     }
 
-    /// How the versions of the consumer move once these deltas, and all that were popped before, have been processed:
-    /// then everything of a part up to its version has been. There may be nothing but versions, and no delta.
+    /// Returns the updates of the consumer's versions after these and all previously popped deltas have been processed:
+    /// from then on, everything in a part up to its version has been processed. There may be updates without any delta.
     ///
-    /// The version of a single object says less: in a [`DeltaFifo`](crate::DeltaFifo) older deltas of other keys may
-    /// still be queued behind it, and so may the rest of a list that was taken apart.
+    /// The version of an individual object guarantees less: older deltas of other keys, or the rest of a list that was
+    /// split, may still be queued.
     pub fn versions(&self) -> &VersionUpdates {
         &self.versions
     }
 
-    /// Lets the consumer's versions move otherwise: for a controller that knows that something is missing.
+    /// Replaces the version updates, for a controller that has detected missing data.
     pub fn set_versions(&mut self, versions: impl Into<VersionUpdates>) {
         self.versions = versions.into();
     }
 
-    /// The last delta's object has no valid key any more: it has changed since it was queued. The delta is
-    /// here all the same; what to do with it is for the consumer to decide.
+    /// Returns the key error of the last delta's object, if its key became invalid after the delta was queued. The
+    /// delta is included anyway; the consumer decides how to handle it.
     pub fn key_error(&self) -> Option<&KeyError> {
         self.key_error.as_ref()
     }

@@ -1,56 +1,61 @@
-//! What all delta queues have in common, for code that takes either.
+//! The interface that all delta queues share.
 
 use std::future::Future;
 use std::pin::Pin;
 
 use kinformer_core::{Object, Sink};
 
-use crate::{Error, Popped, Stats};
+use crate::{Error, Popped, QueueMetrics};
 
-/// A boxed future, as methods of a trait object return it.
+/// A boxed future, the return type of async methods of a trait object.
 pub type BoxFuture<'a, R> = Pin<Box<dyn Future<Output = R> + Send + 'a>>;
 
 /// A queue of deltas: producers write into it as a [`Sink`], a consumer pops.
 ///
-/// Object-safe, so that a controller can take a [`DeltaFifo`](crate::DeltaFifo) or a
-/// [`RealFifo`](crate::RealFifo) as the same `Arc<dyn Queue<T>>`. Follows client-go 1.37 (`QueueWithBatch`),
-/// except that a pop gives out what it popped instead of processing it under the queue's lock.
+/// Object-safe, so that a controller can take a [`DeltaFifo`](crate::DeltaFifo) or a [`RealFifo`](crate::RealFifo) as
+/// the same `Arc<dyn Queue<T>>`. Follows client-go 1.37 (`QueueWithBatch`), except that a pop returns the deltas
+/// instead of processing them under the queue's lock.
 pub trait Queue<T: Object>: Sink<T> {
-    /// Pops what is there for up to `max` distinct keys, without waiting; `None` when there is nothing.
+    /// Pops queued deltas of up to `max` distinct keys, without waiting; `None` if there is nothing to pop.
     ///
     /// # Errors
-    /// [`Error::Closed`]: nothing is there and nothing will come.
+    /// [`Error::Closed`]: the queue is closed and empty.
     fn try_pop_batch(&self, max: usize) -> Result<Option<Popped<T>>, Error>;
 
-    /// As [`Self::try_pop_batch`], waiting until there is something. Cancel-safe: dropped while it waits, it
-    /// has taken nothing.
+    /// Waits until the queue is not empty, then pops like [`Self::try_pop_batch`].
     ///
-    /// The future is boxed; a consumer that tries first pays for that only when it has to wait.
+    /// The future is boxed. A consumer that calls [`Self::try_pop_batch`] first allocates only when it has to wait.
+    ///
+    /// # Cancel safety
+    /// Nothing is popped before the future completes. Dropping it leaves every delta in the queue.
     ///
     /// # Errors
-    /// [`Error::Closed`]: nothing is there and nothing will come.
+    /// [`Error::Closed`]: the queue is closed and empty.
     fn pop_batch(&self, max: usize) -> BoxFuture<'_, Result<Popped<T>, Error>>;
 
-    /// Whether everything that the first replace brought has been processed. False while nothing was written;
-    /// true at once if an object was written first.
+    /// Returns whether everything from the first replace has been processed. `false` before the first write; `true`
+    /// immediately if the first write was a single object.
     fn has_synced(&self) -> bool;
 
-    /// Waits for [`Self::has_synced`]. Any number may wait. Cancel-safe.
+    /// Waits until [`Self::has_synced`] returns `true`. Any number of tasks may wait.
+    ///
+    /// # Cancel safety
+    /// Dropping the future only removes the waiter.
     ///
     /// # Errors
-    /// [`Error::Closed`]: it has not synced and will not.
+    /// [`Error::Closed`]: the queue was closed before it could sync.
     fn synced(&self) -> BoxFuture<'_, Result<(), Error>>;
 
-    /// Closes the queue: it takes nothing more, what is in it can still be popped, and everyone who waits
-    /// wakes. Says whether it was open; closing again changes nothing.
+    /// Closes the queue: it rejects writes, its remaining deltas can still be popped, and all waiters wake. Returns
+    /// whether it was open; closing again has no effect.
     fn close(&self) -> bool;
 
-    /// Whether the queue was closed.
+    /// Returns whether the queue is closed.
     fn is_closed(&self) -> bool;
 
-    /// How many deltas are queued.
+    /// Returns the number of queued deltas.
     fn depth(&self) -> usize;
 
-    /// What the queue holds and has done, for metrics.
-    fn stats(&self) -> Stats;
+    /// Returns the metrics of the queue.
+    fn metrics(&self) -> QueueMetrics;
 }

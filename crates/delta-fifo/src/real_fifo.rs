@@ -1,4 +1,4 @@
-//! RealFIFO: everything in the order in which it arrived.
+//! RealFIFO: all deltas in order of arrival.
 
 use std::collections::VecDeque;
 
@@ -7,20 +7,21 @@ use hashbrown::hash_table::Entry as Place;
 use kinformer_core::internal::ask;
 use kinformer_core::{Delta, KeyError, KeyProblem, Object, ObjectKey, VersionUpdates};
 
-use crate::backlog::{Backlog, Entry, Garbage, Queued};
+use crate::backlog::{Backlog, DeferredDrops, Entry, Queued};
 use crate::in_flight::InFlight;
-use crate::key_map::KEPT;
+use crate::key_map::RETAINED;
 use crate::popped::Taken;
 use crate::{DeltaQueue, DeltaQueueBuilder};
 
-/// A queue that gives out everything that happened, across all keys, in the order of its arrival.
+/// A queue that delivers all deltas of all keys in order of arrival.
 ///
-/// * **Atomic** (the default): a replace is one [`Delta::ReplacedAll`], a resync one [`Delta::SyncAll`], and
-///   bookmarks come in order with everything else. It needs no known objects: what is missing in a list is
-///   for the consumer to find out, when it applies the list.
-/// * **With [known objects](DeltaQueueBuilder::known_objects)**: a replace is a [`Delta::Deleted`] for each
-///   key that is missing, then a [`Delta::Replaced`] for each object; a resync is a [`Delta::Sync`] for each
-///   known object. Bookmarks are no deltas, and only move the [version](crate::Popped::versions). The known objects are asked while no lock is held.
+/// * **Atomic** (the default): a replace is queued as one [`Delta::ReplacedAll`], a resync as one [`Delta::SyncAll`],
+///   and bookmarks are queued in order with all other deltas. It needs no known objects: the consumer detects missing
+///   objects when it applies the list.
+/// * **With [known objects](DeltaQueueBuilder::known_objects)**: a replace is queued as a [`Delta::Deleted`] for each
+///   missing key, followed by a [`Delta::Replaced`] for each object; a resync as a [`Delta::Sync`] for each known
+///   object. Bookmarks are not queued; they only update the [versions](crate::Popped::versions). Known objects are
+///   looked up while no lock is held.
 ///
 /// A clone is another handle to the same queue. Follows client-go 1.37 (`RealFIFO`).
 pub type RealFifo<T> = DeltaQueue<T, InOrder<T>>;
@@ -28,28 +29,28 @@ pub type RealFifo<T> = DeltaQueue<T, InOrder<T>>;
 /// Builds a [`RealFifo`].
 pub type RealFifoBuilder<T> = DeltaQueueBuilder<T, InOrder<T>>;
 
-/// Of a [`RealFifo`] only.
+/// Methods specific to a [`RealFifo`].
 impl<T: Object> DeltaQueue<T, InOrder<T>> {
-    /// Whether a replace and a resync are one delta each.
+    /// Returns whether a replace and a resync are one delta each.
     pub fn is_atomic(&self) -> bool {
         !self.settings.keyed
     }
 }
 
-/// What a [`RealFifo`] keeps: every delta in the order of its arrival.
+/// The backlog of a [`RealFifo`]: all deltas in order of arrival.
 pub struct InOrder<T> {
     items: VecDeque<Item<T>>,
-    /// The hashes of the keys of one batch; kept between batches for its memory only.
+    /// The key hashes of one batch. Retained between batches only to reuse the memory.
     in_batch: HashTable<u64>,
 }
 
 struct Item<T> {
     delta: Delta<T>,
-    /// Two keys with one hash only end a batch early.
+    /// The hash of the key. A collision only ends a batch early.
     hash: u64,
-    /// The key, where there are known objects.
+    /// The key, if the queue has known objects.
     key: Option<ObjectKey>,
-    /// What is reached when this, and so all before it, has been popped.
+    /// The versions reached once this delta, and so every delta before it, has been popped.
     versions: VersionUpdates,
 }
 
@@ -60,14 +61,14 @@ impl<T> Default for InOrder<T> {
 }
 
 impl<T: Object> InOrder<T> {
-    /// The key of an item, if it still is one; an object may have changed inside since it was queued.
+    /// Returns the key error of an item: an object may have changed internally since it was queued.
     fn check(item: &Item<T>) -> Option<KeyError> {
         let checked = ask(|| item.delta.key().map_or(Ok(()), |key| key.check()));
         let panicked = |_| Err(KeyError::new("", KeyProblem::Panicked));
         checked.unwrap_or_else(panicked).err()
     }
 
-    /// How many items at the front make a batch, and what is wrong with the key of the last one.
+    /// Returns the number of items at the front that form a batch, and the key error of the last one.
     fn batch(&mut self, max: usize) -> (usize, Option<KeyError>) {
         let Self { items, in_batch, .. } = self;
         let mut size = 0;
@@ -90,7 +91,7 @@ impl<T: Object> InOrder<T> {
             }
         }
         in_batch.clear();
-        in_batch.shrink_to(KEPT, |hash| *hash);
+        in_batch.shrink_to(RETAINED, |hash| *hash);
         (size, key_error)
     }
 }
@@ -99,7 +100,7 @@ impl<T: Object> Backlog<T> for InOrder<T> {
     const NAME: &'static str = "RealFifo";
     const KEYED: bool = false;
 
-    fn push(&mut self, entry: Entry<T>, _garbage: &mut Garbage<T>) {
+    fn push(&mut self, entry: Entry<T>, _drops: &mut DeferredDrops<T>) {
         let Entry { delta, key, hash } = entry;
         self.items.push_back(Item { delta, hash, key, versions: VersionUpdates::NONE });
     }
@@ -108,7 +109,7 @@ impl<T: Object> Backlog<T> for InOrder<T> {
         let mut queued = Queued::new();
         for Item { delta, key, .. } in &self.items {
             if let Some(key) = key.as_ref().filter(|key| keys(key) && deltas(delta)) {
-                queued.note(key, delta);
+                queued.record(key, delta);
             }
         }
         queued
@@ -122,7 +123,7 @@ impl<T: Object> Backlog<T> for InOrder<T> {
         self.items.len()
     }
 
-    fn reaches(&mut self, versions: VersionUpdates) -> Option<VersionUpdates> {
+    fn attach_versions(&mut self, versions: VersionUpdates) -> Option<VersionUpdates> {
         match self.items.back_mut() {
             Some(last) => last.versions.append_all(versions),
             None => return Some(versions),
@@ -130,7 +131,12 @@ impl<T: Object> Backlog<T> for InOrder<T> {
         None
     }
 
-    fn take(&mut self, max: usize, flight: &mut InFlight<T>, garbage: &mut Garbage<T>) -> (usize, Taken<T>) {
+    fn take(
+        &mut self,
+        max: usize,
+        flight: &mut InFlight<T>,
+        drops: &mut DeferredDrops<T>,
+    ) -> (usize, Taken<T>) {
         let (size, key_error) = self.batch(max);
         let mut taken = Taken::only(VersionUpdates::NONE);
         taken.deltas.reserve(size);
@@ -138,13 +144,13 @@ impl<T: Object> Backlog<T> for InOrder<T> {
         for Item { delta, key, versions, .. } in self.items.drain(..size) {
             taken.versions.append_all(versions);
             if let Some(key) = key {
-                flight.popped(key.clone(), std::slice::from_ref(&delta), garbage);
+                flight.popped(key.clone(), std::slice::from_ref(&delta), drops);
                 taken.ticket.keys.push(key);
             }
             taken.deltas.push(delta);
         }
         if self.items.is_empty() {
-            self.items.shrink_to(KEPT);
+            self.items.shrink_to(RETAINED);
         }
         (size, taken)
     }

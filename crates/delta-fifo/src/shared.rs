@@ -1,26 +1,26 @@
-//! What the two delta queues share: one lock, who waits for what, and the bound. They differ in their [`Backlog`].
+//! The parts of a delta queue that do not depend on its [`Backlog`]: the lock, the waiters and the bound.
 
 use std::sync::Arc;
 
 use kinformer_core::{Error as SinkError, Object, Parts};
 
-use crate::backlog::{Backlog, Garbage};
+use crate::backlog::{Backlog, DeferredDrops};
 use crate::bound::Bound;
 use crate::popped::{Finish, Popped, Taken, Ticket};
 use crate::state::State;
 use crate::sync::{Mutex, MutexGuard};
-use crate::waiting::Changes;
+use crate::waiting::Condition;
 use crate::writes::{Settings, Write, Writes};
-use crate::{Error, Stats};
+use crate::{Error, QueueMetrics};
 
 pub(crate) struct Shared<T, B> {
     state: Mutex<State<T, B>>,
-    /// Something was queued, or the queue was closed.
-    items: Changes,
-    /// There is room again, or the queue was closed.
-    room: Changes,
-    /// The queue has synced, or will not any more.
-    synced: Changes,
+    /// Notified when something was queued, or the queue was closed.
+    items: Condition,
+    /// Notified when there is room again, or the queue was closed.
+    room: Condition,
+    /// Notified when the queue has synced, or no longer can.
+    synced: Condition,
     limit: usize,
 }
 
@@ -28,9 +28,9 @@ impl<T: Object, B: Backlog<T>> Shared<T, B> {
     pub(crate) fn new(backlog: B, bound: Bound, parts: Parts<T>) -> Arc<Self> {
         Arc::new(Self {
             state: Mutex::new(State::new(backlog, parts)),
-            items: Changes::new(),
-            room: Changes::new(),
-            synced: Changes::new(),
+            items: Condition::new(),
+            room: Condition::new(),
+            synced: Condition::new(),
             limit: bound.limit(),
         })
     }
@@ -39,10 +39,10 @@ impl<T: Object, B: Backlog<T>> Shared<T, B> {
         self.state.lock()
     }
 
-    /// Queues the writes of one operation, if the queue is open and has any room: all of them or none. What is displaced
-    /// is dropped without the lock, and so is what is refused.
+    /// Queues all writes of one operation if the queue is open and has any room, otherwise none. Displaced and rejected
+    /// objects are dropped after the lock is released.
     pub(crate) fn write(&self, settings: &Settings<T>, writes: Writes<T>) -> Result<(), SinkError> {
-        let mut garbage = Garbage::new();
+        let mut drops = DeferredDrops::new();
         let mut state = self.lock();
         if state.closed {
             drop(state);
@@ -56,7 +56,7 @@ impl<T: Object, B: Backlog<T>> Shared<T, B> {
         }
         let mut synced = false;
         for write in writes {
-            synced |= settings.queue(&mut state, write, self.limit, &mut garbage);
+            synced |= settings.queue(&mut state, write, self.limit, &mut drops);
         }
         state.peak_depth = state.peak_depth.max(state.backlog.depth());
         drop(state);
@@ -64,17 +64,17 @@ impl<T: Object, B: Backlog<T>> Shared<T, B> {
         if synced {
             self.synced.notify();
         }
-        drop(garbage);
+        drop(drops);
         Ok(())
     }
 
-    /// As [`Self::write`], of nothing.
+    /// The check of [`Self::write`], for an operation without writes.
     pub(crate) fn check_open(&self) -> Result<(), SinkError> {
         if self.is_closed() { Err(SinkError::Closed) } else { Ok(()) }
     }
 
     pub(crate) fn try_pop(self: &Arc<Self>, max: usize) -> Result<Option<Popped<T>>, Error> {
-        let mut garbage = Garbage::new();
+        let mut drops = DeferredDrops::new();
         let mut state = self.lock();
         let State { backlog, flight, initial, reached, closed, popped, .. } = &mut *state;
         let reached = std::mem::take(reached);
@@ -89,7 +89,7 @@ impl<T: Object, B: Backlog<T>> Shared<T, B> {
         }
         let was_full = backlog.depth() >= self.limit;
         let (max, in_initial_list) = initial.next(max.max(1));
-        let (entries, mut taken) = backlog.take(max, flight, &mut garbage);
+        let (entries, mut taken) = backlog.take(max, flight, &mut drops);
         taken.in_initial_list = in_initial_list;
         let versions = std::mem::replace(&mut taken.versions, reached);
         taken.versions.append_all(versions);
@@ -102,14 +102,14 @@ impl<T: Object, B: Backlog<T>> Shared<T, B> {
             self.room.notify();
         }
         if drained {
-            // Others who wait to pop have nothing to wait for.
+            // Other waiters for a pop have nothing to wait for.
             self.items.notify();
         }
-        drop(garbage);
+        drop(drops);
         Ok(Some(Popped::new(taken, self.clone())))
     }
 
-    /// One attempt to pop, for a wait.
+    /// Tries to pop once, for a wait.
     fn attempt(self: &Arc<Self>, max: usize) -> Option<Result<Popped<T>, Error>> {
         self.try_pop(max).transpose()
     }
@@ -145,28 +145,28 @@ impl<T: Object, B: Backlog<T>> Shared<T, B> {
         self.lock().initial.has_synced()
     }
 
-    /// One look at whether the queue has synced, for a wait.
-    fn look_synced(&self) -> Option<Result<(), Error>> {
+    /// Checks once whether the queue has synced, for a wait.
+    fn check_synced(&self) -> Option<Result<(), Error>> {
         let state = self.lock();
         if state.initial.has_synced() {
             return Some(Ok(()));
         }
-        // A closed queue still syncs if there is an initial list on its way.
+        // A closed queue still syncs if its initial lists are queued or in flight.
         (state.closed && !state.initial.is_populated()).then_some(Err(Error::Closed))
     }
 
     pub(crate) async fn synced(&self) -> Result<(), Error> {
-        self.synced.wait(|| self.look_synced()).await
+        self.synced.wait(|| self.check_synced()).await
     }
 
     #[cfg(not(loom))]
     pub(crate) fn synced_blocking(&self, deadline: Option<std::time::Instant>) -> Result<(), Error> {
-        self.synced.wait_blocking(deadline, || self.look_synced())
+        self.synced.wait_blocking(deadline, || self.check_synced())
     }
 
-    pub(crate) fn stats(&self) -> Stats {
+    pub(crate) fn metrics(&self) -> QueueMetrics {
         let state = self.lock();
-        Stats {
+        QueueMetrics {
             depth: state.backlog.depth(),
             peak_depth: state.peak_depth,
             entries: state.backlog.entries(),
@@ -188,22 +188,23 @@ impl<T: Object, B: Backlog<T>> Shared<T, B> {
         self.lock().closed
     }
 
-    /// Asks user code without the lock; see [`InFlight`](crate::in_flight::InFlight). The answer is used in `apply`, with the lock.
-    pub(crate) fn ask<A, R>(
+    /// Runs a query of known objects without the lock; see [`InFlight`](crate::in_flight::InFlight). `apply` uses the
+    /// answer, under the lock.
+    pub(crate) fn query_known<A, R>(
         &self,
-        question: impl FnOnce() -> Result<A, SinkError>,
+        query: impl FnOnce() -> Result<A, SinkError>,
         apply: impl FnOnce(A) -> Result<R, SinkError>,
     ) -> Result<R, SinkError> {
-        struct Asking<'a, T: Object, B: Backlog<T>>(&'a Shared<T, B>);
-        impl<T: Object, B: Backlog<T>> Drop for Asking<'_, T, B> {
+        struct Query<'a, T: Object, B: Backlog<T>>(&'a Shared<T, B>);
+        impl<T: Object, B: Backlog<T>> Drop for Query<'_, T, B> {
             fn drop(&mut self) {
-                let garbage = self.0.lock().flight.end_asking();
-                drop(garbage);
+                let drops = self.0.lock().flight.end_query();
+                drop(drops);
             }
         }
-        self.lock().flight.begin_asking();
-        let _asking = Asking(self);
-        apply(question()?)
+        self.lock().flight.begin_query();
+        let _query = Query(self);
+        apply(query()?)
     }
 }
 
@@ -214,13 +215,13 @@ impl<T: Object, B: Backlog<T>> Finish for Shared<T, B> {
         }
         let mut state = self.lock();
         let State { flight, initial, .. } = &mut *state;
-        let garbage: Garbage<T> =
+        let drops: DeferredDrops<T> =
             ticket.keys.iter().filter_map(|key| flight.processed(key)).flatten().collect();
         let synced = initial.processed(ticket.initial);
         drop(state);
         if synced {
             self.synced.notify();
         }
-        drop(garbage);
+        drop(drops);
     }
 }

@@ -1,4 +1,4 @@
-//! What a delta queue keeps behind its lock.
+//! The state of a delta queue behind its lock.
 
 use kinformer_core::{Object, PartId, Parts, VersionUpdate, VersionUpdates};
 
@@ -6,12 +6,12 @@ use crate::backlog::Backlog;
 use crate::in_flight::InFlight;
 use crate::initial::Initial;
 
-/// What is queued, what has been popped and not processed yet, and the figures of both.
+/// The queued deltas, the keys in flight, and the counters of both.
 pub(crate) struct State<T, B> {
     pub(crate) backlog: B,
     pub(crate) flight: InFlight<T>,
     pub(crate) initial: Initial,
-    /// What was reached while nothing was queued: the next pop gives it out.
+    /// Versions reached while nothing was queued; returned by the next pop.
     pub(crate) reached: VersionUpdates,
     pub(crate) closed: bool,
     pub(crate) peak_depth: usize,
@@ -33,14 +33,15 @@ impl<T: Object, B: Backlog<T>> State<T, B> {
         }
     }
 
-    /// Notes how the version of a part, if it is known, moves once all that is queued by now has been popped and processed.
+    /// Records the version update of a part, if known, that takes effect once everything queued so far has been popped
+    /// and processed.
     ///
-    /// The entry at the end of the queue carries that: it is the last to be popped of all that is queued, also where a
-    /// delta has joined an earlier entry.
-    pub(crate) fn reaches(&mut self, part: Option<PartId>, version: VersionUpdate) {
+    /// It is attached to the last entry of the queue, which is popped after everything else queued so far, even if a
+    /// delta was merged into an earlier entry.
+    pub(crate) fn attach_version(&mut self, part: Option<PartId>, version: VersionUpdate) {
         let versions = part.map_or(VersionUpdates::NONE, |part| VersionUpdates::of(part, version));
         if !versions.is_none()
-            && let Some(versions) = self.backlog.reaches(versions)
+            && let Some(versions) = self.backlog.attach_versions(versions)
         {
             self.reached.append_all(versions);
         }

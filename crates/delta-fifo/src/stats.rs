@@ -1,23 +1,22 @@
-//! Figures of a queue, for metrics and for people.
+//! Metrics of a delta queue.
 
-/// What a delta queue holds and has done, read at one moment.
+/// Metrics of a delta queue, read at one moment.
 ///
-/// What was ever queued is `popped + depth`, in deltas.
+/// The total number of deltas ever queued is `popped + depth`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Stats {
-    /// Deltas that are queued. What the [bound](crate::Bound) is about.
+pub struct QueueMetrics {
+    /// Number of queued deltas. Limited by the [bound](crate::Bound).
     pub depth: usize,
-    /// The most deltas that were ever queued at once.
+    /// Highest number of deltas queued at the same time.
     pub peak_depth: usize,
-    /// Entries that are queued: keys in a [`DeltaFifo`](crate::DeltaFifo), deltas in a
-    /// [`RealFifo`](crate::RealFifo).
+    /// Number of queued entries: keys in a [`DeltaFifo`](crate::DeltaFifo), deltas in a [`RealFifo`](crate::RealFifo).
     pub entries: usize,
-    /// Keys that were popped and have not been processed. An atomic [`RealFifo`](crate::RealFifo) does not
-    /// track them, and says 0.
+    /// Number of keys popped but not yet processed. Always 0 for an atomic [`RealFifo`](crate::RealFifo), which does
+    /// not track keys.
     pub in_flight: usize,
-    /// Deltas that were ever popped.
+    /// Total number of deltas popped.
     pub popped: u64,
-    /// Operations that were refused because the queue was full.
+    /// Total number of operations rejected because the queue was full.
     pub refused: u64,
 }

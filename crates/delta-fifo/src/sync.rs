@@ -1,4 +1,4 @@
-//! The lock, so that a model checker can put its own in its place.
+//! The lock, replaceable by the model checker's.
 
 #[cfg(not(loom))]
 pub(crate) use parking_lot::{Mutex, MutexGuard};

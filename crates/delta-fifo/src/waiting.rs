@@ -1,4 +1,4 @@
-//! Waiting for something to change: async, blocking, or up to a deadline, all on one event.
+//! Waiting for a condition: async, blocking, or with a deadline, all on one event.
 
 #[cfg(not(loom))]
 use event_listener::Listener;
@@ -7,29 +7,33 @@ use event_listener::{Event, IntoNotification};
 #[cfg(not(loom))]
 use crate::Error;
 
-/// An event on which any number can wait for a condition that a lock guards.
-pub(crate) struct Changes(Event);
+/// A condition guarded by a lock, for any number of waiters.
+pub(crate) struct Condition(Event);
 
-impl Changes {
+impl Condition {
     pub(crate) fn new() -> Self {
         Self(Event::new())
     }
 
-    /// Wakes everyone who waits; called after the lock under which the condition changed was released.
+    /// Wakes all waiters. Called after the lock under which the condition changed was released.
     ///
-    /// Everyone, so that it does not matter who takes what, and a waiter who gives up takes no wake-up with
-    /// him. Relaxed is enough, because a waiter registers before he looks, and looking takes the lock.
+    /// All of them, because it does not matter which waiter succeeds, and a waiter that gives up then consumes no
+    /// wake-up. A relaxed notification is enough: a waiter registers before it checks the condition, and the check
+    /// takes the lock.
     pub(crate) fn notify(&self) {
         self.0.notify(usize::MAX.relaxed());
     }
 
-    /// Waits until `attempt` gives something. Cancel-safe: what `attempt` has given is returned at once.
+    /// Waits until `attempt` returns a value.
+    ///
+    /// # Cancel safety
+    /// A value returned by `attempt` is returned without a further await, so dropping the future loses nothing.
     pub(crate) async fn wait<R>(&self, mut attempt: impl FnMut() -> Option<R>) -> R {
         loop {
             if let Some(result) = attempt() {
                 return result;
             }
-            // Registered before the last look, so that nothing that happens after the look is missed.
+            // Registered before the last check, so that no later change is missed.
             let changed = self.0.listen();
             if let Some(result) = attempt() {
                 return result;
@@ -38,7 +42,7 @@ impl Changes {
         }
     }
 
-    /// As [`Self::wait`], blocking the thread, but not beyond the deadline.
+    /// Like [`Self::wait`], but blocks the thread until the deadline at most.
     #[cfg(not(loom))]
     pub(crate) fn wait_blocking<R>(
         &self,

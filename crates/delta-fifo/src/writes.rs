@@ -1,4 +1,4 @@
-//! From the deltas of one operation to entries of a queue: what needs user code first, then what needs the lock.
+//! Conversion of an operation's deltas to queue entries: first the steps that run user code, then those under the lock.
 
 use std::hash::BuildHasher;
 use std::iter;
@@ -12,31 +12,31 @@ use kinformer_core::{
 };
 use smallvec::SmallVec;
 
-use crate::backlog::{Backlog, Entry, Garbage, Queued};
+use crate::backlog::{Backlog, DeferredDrops, Entry, Queued};
 use crate::in_flight::Newest;
 use crate::incoming::{self, Deletion, Incoming, Keyed};
 use crate::key_map::KeyMap;
 use crate::known::{self, Known, LastKnown};
 use crate::state::State;
 
-/// What is set of a queue, and needs no lock.
+/// Settings of a queue, which need no lock.
 pub(crate) struct Settings<T> {
     pub(crate) known: Option<Known<T>>,
     pub(crate) transform: Option<Transform<T>>,
     pub(crate) parts: Parts<T>,
     /// Whether entries have keys.
     pub(crate) keyed: bool,
-    /// Whether keys are hashed as well, for a queue in which they may be missing.
+    /// Whether entries have a key hash, for a queue whose entries may have no key.
     pub(crate) hashed: bool,
-    /// Whether a deletion is queued only of what is known.
+    /// Whether deletions are queued only for known objects.
     pub(crate) checks_deletions: bool,
     pub(crate) seed: RandomState,
 }
 
-/// The writes of one operation.
+/// The prepared writes of one operation.
 pub(crate) type Writes<T> = SmallVec<[Write<T>; 1]>;
 
-/// A delta that has asked user code everything and only needs the lock.
+/// A prepared write: all user code has run, only the lock is still needed.
 pub(crate) enum Write<T> {
     One {
         entry: Entry<T>,
@@ -54,7 +54,7 @@ pub(crate) enum Write<T> {
         list: Box<Replacement<T>>,
         version: VersionUpdate,
     },
-    Replace(Box<Apart<T>>),
+    Replace(Box<SplitList<T>>),
     SyncAll,
     Resync {
         known: Vec<(ObjectKey, Arc<T>)>,
@@ -66,47 +66,52 @@ pub(crate) enum Write<T> {
     },
 }
 
-/// A list that is taken apart.
-pub(crate) struct Apart<T> {
+/// A list that is split into single deltas.
+pub(crate) struct SplitList<T> {
     part: PartId,
     objects: Vec<Entry<T>>,
-    /// All keys that there are, delivered or not.
+    /// The keys of all existing objects, delivered or not.
     all: KeyMap<()>,
     is_complete: bool,
     version: VersionUpdate,
-    /// Known objects of the part that are not in the list.
+    /// Known objects of the part that are missing from the list.
     missing: Vec<LastKnown<T>>,
 }
 
 impl<T: Object> Settings<T> {
-    /// Checks and transforms deltas. What cannot be queued is left out and reported.
+    /// Checks and transforms deltas. Objects that cannot be queued are left out and reported.
     pub(crate) fn prepare(&self, deltas: Deltas<T>) -> (Writes<T>, Report) {
         let (mut writes, mut report) = (Writes::new(), Report::default());
         let mut position = 0;
         for delta in deltas {
-            let at = position;
+            let first = position;
             position += delta.positions();
-            match self.write(delta, at, &mut report) {
+            match self.write(delta, first, &mut report) {
                 Ok(write) => writes.extend(write),
-                Err(error) => report.push(at, error),
+                Err(error) => report.push(first, error),
             }
         }
         (writes, report)
     }
 
-    fn write(&self, delta: Delta<T>, at: usize, report: &mut Report) -> Result<Option<Write<T>>, Error> {
+    fn write(
+        &self,
+        delta: Delta<T>,
+        position: usize,
+        report: &mut Report,
+    ) -> Result<Option<Write<T>>, Error> {
         Ok(Some(match delta {
             Delta::Added(object) => self.object(Delta::Added, object)?,
             Delta::Updated(object) => self.object(Delta::Updated, object)?,
             Delta::Replaced(object) => self.object(Delta::Replaced, object)?,
-            // It is known, and so has passed the transform.
+            // A resynced object is known, so it has passed the transform already.
             Delta::Sync(object) => {
                 incoming::object((None, &self.parts), object.clone())?;
                 let part = self.part_of(&object)?;
                 Write::One { entry: self.entry(Delta::Sync(object))?, part, version: VersionUpdate::NONE }
             }
-            Delta::Deleted(tombstone) => self.deletion(tombstone, at, report)?,
-            Delta::ReplacedAll(list) => self.list(*list, at, report),
+            Delta::Deleted(tombstone) => self.deletion(tombstone, position, report)?,
+            Delta::ReplacedAll(list) => self.list(*list, position, report),
             Delta::SyncAll if !self.keyed => Write::SyncAll,
             Delta::SyncAll if self.known.is_some() => Write::Resync { known: Vec::new() },
             Delta::Bookmark { part, resource_version: version } => {
@@ -125,7 +130,7 @@ impl<T: Object> Settings<T> {
     fn deletion(
         &self,
         tombstone: Tombstone<Arc<T>>,
-        at: usize,
+        position: usize,
         report: &mut Report,
     ) -> Result<Write<T>, Error> {
         let Deletion { version, mut tombstone, mut problem } =
@@ -134,7 +139,7 @@ impl<T: Object> Settings<T> {
         let state = tombstone.object().filter(|_| !named);
         let part = match state.map(|object| self.part_of(object)) {
             Some(Ok(part)) => part,
-            // A deletion is never left out: its state is.
+            // A deletion is never left out; only its state is.
             Some(Err(error)) => {
                 let key = incoming::key(|| tombstone.key())?;
                 tombstone = Tombstone::final_state_unknown(key, None);
@@ -144,14 +149,14 @@ impl<T: Object> Settings<T> {
             None => ask(|| self.parts.of_deletion(&tombstone)).ok().flatten(),
         };
         let entry = self.entry(Delta::Deleted(tombstone))?;
-        problem.into_iter().for_each(|problem| report.push_applied(at, problem));
+        problem.into_iter().for_each(|problem| report.push_applied(position, problem));
         Ok(match self.checks_deletions {
             true => Write::Delete { entry, part, version, known: false },
             false => Write::One { entry, part, version },
         })
     }
 
-    /// What an object passes on its way in.
+    /// Returns the transform and the parts that apply to incoming objects.
     fn transformed(&self) -> (Option<&Transform<T>>, &Parts<T>) {
         (self.transform.as_ref(), &self.parts)
     }
@@ -160,27 +165,27 @@ impl<T: Object> Settings<T> {
         if !self.parts.is_divided() {
             return Ok(Some(PartId::ONLY));
         }
-        match incoming::asked(|| object.key(), || self.parts.of(object))? {
+        match incoming::call_accessors(|| object.key(), || self.parts.of(object))? {
             None => Err(Error::OtherPart { key: readable_key(|| object.key()), part: None }),
             part => Ok(part),
         }
     }
 
-    fn list(&self, list: Replacement<T>, at: usize, report: &mut Report) -> Write<T> {
+    fn list(&self, list: Replacement<T>, position: usize, report: &mut Report) -> Write<T> {
         let (part, epoch, version) = (list.part, list.epoch, VersionUpdate::of_list(&list));
         let incoming = Incoming::new(self.transformed(), list);
         if !self.keyed {
             let Incoming { objects, undelivered, unreadable, resource_version, report: problems } = incoming;
-            report.extend_at(at, problems);
+            report.extend_at(position, problems);
             let list = Replacement::new(objects, resource_version).part(part).epoch(epoch);
             let list = list.undelivered(undelivered).unreadable(unreadable);
             return Write::All { list: Box::new(list), version };
         }
         let Keyed { objects, all, is_complete, report: problems } = incoming.keyed();
-        report.extend_at(at, problems);
+        report.extend_at(position, problems);
         let entry = |(key, object)| self.keyed_entry(key, Delta::Replaced(object));
         let objects = objects.into_iter().map(entry).collect();
-        Write::Replace(Box::new(Apart { part, objects, all, is_complete, version, missing: Vec::new() }))
+        Write::Replace(Box::new(SplitList { part, objects, all, is_complete, version, missing: Vec::new() }))
     }
 
     fn entry(&self, delta: Delta<T>) -> Result<Entry<T>, Error> {
@@ -194,25 +199,25 @@ impl<T: Object> Settings<T> {
         Ok(Entry { delta, key: None, hash })
     }
 
-    /// An entry whose key is known already, so that the object need not be asked.
+    /// Creates an entry with a key that was read before, so that the object's accessor is not called again.
     fn keyed_entry(&self, key: ObjectKey, delta: Delta<T>) -> Entry<T> {
         let hash = if self.hashed { self.seed.hash_one(key.as_key()) } else { 0 };
         Entry { delta, key: Some(key), hash }
     }
 
-    /// Queues one write, with the lock. Says whether the queue has synced by it.
+    /// Queues one write, under the lock. Returns whether this made the queue synced.
     pub(crate) fn queue<B: Backlog<T>>(
         &self,
         state: &mut State<T, B>,
         write: Write<T>,
         limit: usize,
-        garbage: &mut Garbage<T>,
+        drops: &mut DeferredDrops<T>,
     ) -> bool {
         match write {
             Write::One { entry, part, version } => {
                 let synced = part.is_some_and(|part| state.initial.written(part));
-                state.backlog.push(entry, garbage);
-                state.reaches(part, version);
+                state.backlog.push(entry, drops);
+                state.attach_version(part, version);
                 synced
             }
             Write::Delete { entry, part, version, known } => {
@@ -221,31 +226,31 @@ impl<T: Object> Settings<T> {
                 let wanted =
                     wanted.is_none_or(|key| state.backlog.wants_deletion(key, &state.flight, part, known));
                 match wanted {
-                    true => state.backlog.push(entry, garbage),
-                    false => garbage.push(Newest::State(entry.delta.object().cloned())),
+                    true => state.backlog.push(entry, drops),
+                    false => drops.push(Newest::State(entry.delta.object().cloned())),
                 }
-                state.reaches(part, version);
+                state.attach_version(part, version);
                 synced
             }
             Write::All { list, version } => {
                 let (part, before) = (list.part, state.backlog.entries());
-                state.backlog.push(Entry::of_all(Delta::ReplacedAll(list)), garbage);
-                state.reaches(Some(part), version);
+                state.backlog.push(Entry::of_all(Delta::ReplacedAll(list)), drops);
+                state.attach_version(Some(part), version);
                 state.initial.replaced(part, iter::once(before..before + 1))
             }
-            Write::Replace(list) => self.queue_apart(state, *list, garbage),
+            Write::Replace(list) => self.queue_split_list(state, *list, drops),
             Write::SyncAll => {
-                state.backlog.push(Entry::of_all(Delta::SyncAll), garbage);
+                state.backlog.push(Entry::of_all(Delta::SyncAll), drops);
                 false
             }
             Write::Resync { known } => {
                 let queued = state.backlog.newest(&|_| true, &|_| true);
                 for (key, object) in known {
                     match queued.has(&key) || state.flight.has(&key) {
-                        true => garbage.push(Newest::State(Some(object))),
+                        true => drops.push(Newest::State(Some(object))),
                         false => {
                             let entry = self.keyed_entry(key, Delta::Sync(object));
-                            state.backlog.push(entry, garbage);
+                            state.backlog.push(entry, drops);
                         }
                     }
                 }
@@ -254,31 +259,31 @@ impl<T: Object> Settings<T> {
             Write::Bookmark { part, version, as_entry } => {
                 if as_entry && state.backlog.depth() < limit {
                     let bookmark = Delta::Bookmark { part, resource_version: version.clone() };
-                    state.backlog.push(Entry::of_all(bookmark), garbage);
+                    state.backlog.push(Entry::of_all(bookmark), drops);
                 }
-                state.reaches(Some(part), VersionUpdate::Advance(version));
+                state.attach_version(Some(part), VersionUpdate::Advance(version));
                 false
             }
         }
     }
 
-    /// A list as single deltas. A queue in order has what is gone first; where the list merges into what is queued, it
-    /// comes last.
-    fn queue_apart<B: Backlog<T>>(
+    /// Queues a list as single deltas. In an ordered queue the deletions come first; in a queue that merges by key, the
+    /// objects come first.
+    fn queue_split_list<B: Backlog<T>>(
         &self,
         state: &mut State<T, B>,
-        list: Apart<T>,
-        garbage: &mut Garbage<T>,
+        list: SplitList<T>,
+        drops: &mut DeferredDrops<T>,
     ) -> bool {
-        let Apart { part, objects, all, is_complete, version, missing } = list;
-        // What is missing in an incomplete list may exist: as if it were listed.
+        let SplitList { part, objects, all, is_complete, version, missing } = list;
+        // An object missing from an incomplete list may exist, so it is treated as listed.
         let listed = |key: &ObjectKey| !is_complete || all.contains_key(key);
         let before = state.backlog.entries();
-        // What is said of other parts says nothing of this one. A deletion by the key alone is one from all of them.
+        // Deltas of other parts do not concern this one. A deletion by key alone concerns all parts.
         let concerns = |delta: &Delta<T>| {
             !self.parts.is_divided()
-                || match known::concerned(&self.parts, delta) {
-                    Some(concerned) => concerned == part,
+                || match known::part_of(&self.parts, delta) {
+                    Some(other) => other == part,
                     None => delta.object().is_none(),
                 }
         };
@@ -287,19 +292,19 @@ impl<T: Object> Settings<T> {
         for (key, newest) in newest {
             match newest {
                 Newest::State(object) => gone.push((key, object)),
-                newest => garbage.push(newest),
+                newest => drops.push(newest),
             }
         }
         gone.extend(state.flight.existing(part, |key| !listed(key) && !places.contains_key(key)));
         for (key, object) in missing {
             match places.contains_key(&key) || state.flight.exists(&key, Some(part)).is_some() {
-                true => garbage.push(Newest::State(object)),
+                true => drops.push(Newest::State(object)),
                 false => gone.push((key, object)),
             }
         }
-        // What it joins of what is queued by key.
+        // The queued entries that the list's deltas are merged into.
         let mut initial = match B::KEYED && before > 0 && state.initial.is_first(part) {
-            // What is in front of the only first list counts as a part of it.
+            // In an undivided queue, everything before the first list counts as part of it.
             true if !self.parts.is_divided() => iter::once(0..before).collect(),
             true => {
                 let there = objects.iter().filter_map(|entry| entry.key.as_ref());
@@ -314,16 +319,16 @@ impl<T: Object> Settings<T> {
             self.keyed_entry(key, Delta::Deleted(tombstone))
         });
         if !B::KEYED {
-            tombstones.for_each(|entry| state.backlog.push(entry, garbage));
-            objects.into_iter().for_each(|entry| state.backlog.push(entry, garbage));
+            tombstones.for_each(|entry| state.backlog.push(entry, drops));
+            objects.into_iter().for_each(|entry| state.backlog.push(entry, drops));
         } else {
             for Entry { delta, key, hash } in objects {
                 let delta = state.backlog.listed(delta);
-                state.backlog.push(Entry { delta, key, hash }, garbage);
+                state.backlog.push(Entry { delta, key, hash }, drops);
             }
-            tombstones.for_each(|entry| state.backlog.push(entry, garbage));
+            tombstones.for_each(|entry| state.backlog.push(entry, drops));
         }
-        state.reaches(Some(part), version);
+        state.attach_version(Some(part), version);
         let after = state.backlog.entries();
         match initial.last_mut() {
             Some(last) if last.end == before => last.end = after,
@@ -334,8 +339,8 @@ impl<T: Object> Settings<T> {
 }
 
 impl<T: Object> Write<T> {
-    /// Whether the known objects have to be asked first.
-    pub(crate) fn asks(&self) -> bool {
+    /// Returns whether the known objects must be read first.
+    pub(crate) fn needs_known(&self) -> bool {
         match self {
             Self::Delete { .. } | Self::Resync { .. } => true,
             Self::Replace(list) => list.is_complete,
@@ -343,8 +348,8 @@ impl<T: Object> Write<T> {
         }
     }
 
-    /// Asks the known objects, without the lock.
-    pub(crate) fn ask(&mut self, objects: &Known<T>, parts: &Parts<T>) -> Result<(), Error> {
+    /// Reads the known objects, without the lock.
+    pub(crate) fn read_known(&mut self, objects: &Known<T>, parts: &Parts<T>) -> Result<(), Error> {
         match self {
             Self::Delete { entry: Entry { key: Some(key), .. }, known, .. } => {
                 *known = known::is_known(objects, key)?;
@@ -358,12 +363,12 @@ impl<T: Object> Write<T> {
         Ok(())
     }
 
-    /// Whether it needs room in the queue.
+    /// Returns whether this write needs room in the queue.
     pub(crate) fn needs_room(&self) -> bool {
         !matches!(self, Self::Bookmark { .. })
     }
 
-    /// The key of the object that it is about, if it is about one that gives its key.
+    /// Returns the object's key, if this write concerns one object and its accessor returns a key.
     pub(crate) fn key(&self) -> Option<ObjectKey> {
         let (Self::One { entry, .. } | Self::Delete { entry, .. }) = self else { return None };
         let key = || ObjectKey::try_from(entry.delta.key()?).ok();

@@ -72,7 +72,7 @@ fn a_batch_is_queued_as_if_its_deltas_had_come_one_by_one() {
             single.apply(delta.into()).unwrap().into_result().unwrap();
         }
         batch.apply(history().into()).unwrap().into_result().unwrap();
-        assert_eq!(single.stats(), batch.stats());
+        assert_eq!(single.metrics(), batch.metrics());
         let drained = drained(&**single);
         assert!(drained.len() > 2, "{drained:?}");
         assert_eq!(self::drained(&**batch), drained);
@@ -119,7 +119,7 @@ fn a_batch_is_taken_whole_or_refused_whole() {
         let mut with_bookmark = added(&["e"]);
         with_bookmark.push(Delta::bookmark("9"));
         assert!(matches!(queue.apply(with_bookmark), Err(SinkError::Full { .. })));
-        assert_eq!((queue.depth(), queue.stats().refused), (4, 2));
+        assert_eq!((queue.depth(), queue.metrics().refused), (4, 2));
         // A version needs no room.
         queue.apply(Delta::bookmark("8").into()).unwrap().into_result().unwrap();
         let popped: Vec<Popped<Pod>> = std::iter::from_fn(|| queue.try_pop_batch(9).unwrap()).collect();

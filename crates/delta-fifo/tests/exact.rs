@@ -383,14 +383,14 @@ fn play(kind: Kind, steps: &[Step], limit: Option<usize>, stored: u8) -> Result<
             }
             _ => {}
         }
-        let stats = queue.stats();
-        prop_assert_eq!(stats.depth, model.depth());
-        prop_assert_eq!(stats.entries, model.queue.len());
-        prop_assert_eq!(stats.popped, model.popped as u64);
-        prop_assert_eq!(stats.refused, model.refused);
-        prop_assert!(stats.peak_depth >= stats.depth);
+        let metrics = queue.metrics();
+        prop_assert_eq!(metrics.depth, model.depth());
+        prop_assert_eq!(metrics.entries, model.queue.len());
+        prop_assert_eq!(metrics.popped, model.popped as u64);
+        prop_assert_eq!(metrics.refused, model.refused);
+        prop_assert!(metrics.peak_depth >= metrics.depth);
         let tracked = if kind == Kind::Atomic { 0 } else { model.in_flight().len() };
-        prop_assert_eq!(stats.in_flight, tracked);
+        prop_assert_eq!(metrics.in_flight, tracked);
         prop_assert_eq!(queue.has_synced(), model.has_synced(), "after {:?}", step);
         prop_assert_eq!(queue.is_ready(), model.closed || model.depth() < model.limit);
         if kind == Kind::Delta {

@@ -116,7 +116,7 @@ fn what_was_processed_while_the_queue_asked_is_forgotten_afterwards() {
         assert_eq!(queue.depth(), 0);
         *watched.queue.lock() = None;
         assert!(held.upgrade().is_none(), "the queue keeps nothing of what was processed");
-        assert_eq!(queue.stats().in_flight, 0);
+        assert_eq!(queue.metrics().in_flight, 0);
         queue.resync().unwrap();
         assert_eq!(queue.depth(), 1, "what is processed is resynced again");
     }

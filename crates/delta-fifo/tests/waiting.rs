@@ -117,11 +117,11 @@ fn the_backlog_can_be_read() {
     }
     assert!(matches!(queue.add(pod("c", 1)), Err(SinkError::Full { .. })));
     let popped = queue.try_pop().unwrap();
-    let stats = queue.stats();
-    assert_eq!((stats.depth, stats.entries, stats.in_flight), (1, 1, 1));
-    assert_eq!((stats.peak_depth, stats.popped, stats.refused), (3, 2, 1));
+    let metrics = queue.metrics();
+    assert_eq!((metrics.depth, metrics.entries, metrics.in_flight), (1, 1, 1));
+    assert_eq!((metrics.peak_depth, metrics.popped, metrics.refused), (3, 2, 1));
     drop(popped);
-    assert_eq!(queue.stats().in_flight, 0);
+    assert_eq!(queue.metrics().in_flight, 0);
 }
 
 #[tokio::test]

@@ -395,7 +395,7 @@ impl<T: Object> Inner<T> {
             scope: self.scope.clone(),
             objects: snapshot.len(),
             resource_versions: snapshot.resource_versions().clone(),
-            queue: self.queue.stats(),
+            queue: self.queue.metrics(),
             processing: self.latency.summary(),
             reflector: self.parts.iter().map(|part| part.reflector().statistics()).sum(),
             handlers: self.processor.stats(),

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use kinformer_core::Versions;
-use kinformer_delta_fifo::Stats;
+use kinformer_delta_fifo::QueueMetrics;
 use kinformer_processor::HandlerStats;
 use kinformer_reflector::Statistics;
 
@@ -28,7 +28,7 @@ pub struct InformerMetrics {
     /// The version of each part that the store reflects.
     pub resource_versions: Versions,
     /// What waits between the reflector and the store.
-    pub queue: Stats,
+    pub queue: QueueMetrics,
     /// How long batches took from the queue to the handlers' log.
     pub processing: LatencySummary,
     /// Lists, watches, relists, restarts of watches, objects that did not decode: of all parts together.

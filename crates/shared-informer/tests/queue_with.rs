@@ -11,7 +11,7 @@ use kinformer_core::{
     Delta, Deltas, Error as SinkError, KeyRef, Object, PartId, ReadyFuture, Report, ResourceVersion, Sink,
     Tombstone, Transform, VersionUpdate,
 };
-use kinformer_delta_fifo::{Bound, BoxFuture, Error, Popped, Queue, Stats};
+use kinformer_delta_fifo::{Bound, BoxFuture, Error, Popped, Queue, QueueMetrics};
 use kinformer_processor::Event;
 use kinformer_shared_informer::{Controller, QueueParts, SharedIndexInformer};
 use kinformer_testing::{FakeSource, Item};
@@ -174,10 +174,10 @@ impl<T: Object> Queue<T> for Plain<T> {
         self.state.lock().operations.len()
     }
 
-    fn stats(&self) -> Stats {
-        let mut stats = Stats::default();
-        (stats.depth, stats.popped) = (self.depth(), self.state.lock().popped);
-        stats
+    fn metrics(&self) -> QueueMetrics {
+        let mut metrics = QueueMetrics::default();
+        (metrics.depth, metrics.popped) = (self.depth(), self.state.lock().popped);
+        metrics
     }
 }
 
