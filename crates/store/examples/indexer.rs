@@ -1,4 +1,4 @@
-//! A type of one's own, indexed by namespace and by a label. Ends by itself.
+//! Indexes a custom type by namespace and by a label. Exits when done.
 
 use kinformer_core::{KeyRef, Labels, Object, ResourceVersion};
 use kinformer_store::{IndexFunction, Indexer, NAMESPACE_INDEX};

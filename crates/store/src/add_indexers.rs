@@ -1,4 +1,4 @@
-//! Adding indexes to a store that holds objects.
+//! Adding indexes to a store that contains objects.
 
 use std::sync::Arc;
 
@@ -13,15 +13,15 @@ use crate::roots::{Edit, Functions, SLOT_LEAF};
 use crate::write::index_error;
 
 impl<T: Object> Indexer<T> {
-    /// Adds indexes, at any time. All objects are in them when this returns; the indexes can be asked from
-    /// then on, all at once.
+    /// Adds indexes, at any time. When this returns, the indexes contain all objects; they become available to readers
+    /// all at once.
     ///
-    /// From the start every write keeps the new indexes up to date, while the objects that were there before
-    /// are brought in a few at a time: so this ends however much is written meanwhile, and holds up nobody. The
-    /// report names objects for which a function failed; its positions count the objects that were there.
+    /// Every write updates the new indexes from the start, while objects stored before are added in small steps. So
+    /// this terminates regardless of concurrent writes, and blocks other writers only briefly. The report contains the
+    /// objects for which a function failed; positions count the objects stored at the start.
     ///
     /// # Errors
-    /// [`Error::IndexerConflict`] when a name occurs twice or is taken; nothing has changed.
+    /// [`Error::IndexerConflict`]: a name is repeated or in use. Nothing has changed.
     ///
     /// Follows client-go 1.37 (`AddIndexers`).
     pub fn add_indexers(
@@ -30,14 +30,14 @@ impl<T: Object> Indexer<T> {
     ) -> Result<Report, Error> {
         let indexers: Indexers<T> = indexers.into_iter().collect();
         let added = indexers.as_slice().len();
-        // Also held here: functions that are refused are dropped without the locks.
+        // Kept here as well, so that rejected functions are dropped without the locks.
         let Some(first) = self.start_filling(indexers.clone())? else { return Ok(Report::default()) };
         let report = self.fill(first, added);
-        self.open(first, added);
+        self.publish(first, added);
         Ok(report)
     }
 
-    /// Writers keep the indexes from now on; returns the number of the first.
+    /// Makes writers maintain the indexes from now on. Returns the number of the first new index.
     fn start_filling(&self, indexers: Indexers<T>) -> Result<Option<usize>, Error> {
         let mut writer = self.writer.lock();
         let mut roots = self.shared.roots.write();
@@ -55,7 +55,7 @@ impl<T: Object> Indexer<T> {
         Ok(Some(first))
     }
 
-    /// Brings in what was there before, one leaf of slots at a time.
+    /// Adds the objects stored before, one leaf of slots at a time.
     fn fill(&self, first: usize, added: usize) -> Report {
         let mut report = Report::default();
         let snapshot = self.snapshot();
@@ -80,21 +80,21 @@ impl<T: Object> Indexer<T> {
             let mut writer = self.writer.lock();
             let mut roots = self.shared.roots.write();
             let mut edit = Edit { roots: Arc::make_mut(&mut roots), writer: &mut writer };
-            for (at, object) in leaf.iter().enumerate() {
-                let slot = (number * SLOT_LEAF + at) as u32;
-                // What has been written since then has brought its values along.
-                let as_before = object.as_ref().is_some_and(|object| {
+            for (offset, object) in leaf.iter().enumerate() {
+                let slot = (number * SLOT_LEAF + offset) as u32;
+                // Objects written since then have updated their values themselves.
+                let unchanged = object.as_ref().is_some_and(|object| {
                     edit.roots.at(slot).is_some_and(|current| Arc::ptr_eq(current, object))
                 });
-                if as_before {
-                    edit.set_values(first..first + added, slot, &values, at * added);
+                if unchanged {
+                    edit.set_values(first..first + added, slot, &values, offset * added);
                 }
             }
         }
         report
     }
 
-    fn open(&self, first: usize, added: usize) {
+    fn publish(&self, first: usize, added: usize) {
         let _writer = self.writer.lock();
         let mut roots = self.shared.roots.write();
         let roots = Arc::make_mut(&mut roots);

@@ -1,21 +1,21 @@
-//! What one index value leads to: the slots of its objects.
+//! Buckets: the slots of the objects with one index value.
 
 use std::iter;
 use std::sync::Arc;
 
 use crate::tree::Tree;
 
-/// An index value with the slots of its objects. The default is a number that is not in use.
+/// An index value with the slots of its objects. An unused bucket has the default value.
 #[derive(Clone, Default)]
 pub(crate) struct Bucket {
     pub(crate) value: Option<Arc<str>>,
     pub(crate) slots: SlotSet,
 }
 
-/// A persistent, unordered set of slots that knows them by their place.
+/// A persistent, unordered set of slots, addressed by their place.
 ///
-/// Many indexes have one object per value, others a hundred thousand; so a handful is kept inline, up to one
-/// leaf in one array that fits, and more in a tree.
+/// Many indexes have one object per value, others 100,000. A few slots are stored inline, up to one leaf in an array of
+/// fitting size, more in a tree.
 #[derive(Clone)]
 pub(crate) enum SlotSet {
     Few { len: u8, slots: [u32; FEW] },
@@ -48,7 +48,7 @@ impl SlotSet {
         }
     }
 
-    /// The slots in pieces, in the order of their places.
+    /// Returns the slots in chunks, in place order.
     pub(crate) fn chunks(&self) -> impl Iterator<Item = &[u32]> {
         let (one, tree, len) = match self {
             Self::Few { len, slots } => (slots.get(..usize::from(*len)), None, 0),
@@ -62,9 +62,9 @@ impl SlotSet {
         one.into_iter().chain(leaves)
     }
 
-    /// Adds a slot; returns its place.
+    /// Adds a slot. Returns its place.
     pub(crate) fn push(&mut self, slot: u32) -> u32 {
-        self.make_room();
+        self.grow();
         let place = self.len() as u32;
         self.set(place, slot);
         match self {
@@ -74,7 +74,7 @@ impl SlotSet {
         place
     }
 
-    /// Removes what is at a place; the last one moves there, and is returned if it was another one.
+    /// Removes the slot at a place and moves the last slot there. Returns the moved slot, if there is one.
     pub(crate) fn swap_remove(&mut self, place: u32) -> Option<u32> {
         let last_place = self.len().checked_sub(1)? as u32;
         let last = self.get(last_place)?;
@@ -91,28 +91,28 @@ impl SlotSet {
                 }
             }
         }
-        self.give_room_back();
+        self.shrink();
         (place != last_place).then_some(last)
     }
 
     fn set(&mut self, place: u32, slot: u32) {
-        let at = match self {
+        let entry = match self {
             Self::Few { slots, .. } => slots.get_mut(place as usize),
             Self::Some { slots, .. } => Arc::make_mut(slots).get_mut(place as usize),
             Self::Many { slots, .. } => Some(slots.get_mut(place)),
         };
-        debug_assert!(at.is_some(), "there is room for the place");
-        if let Some(at) = at {
-            *at = slot;
+        debug_assert!(entry.is_some(), "there is room for the place");
+        if let Some(entry) = entry {
+            *entry = slot;
         }
     }
 
-    fn make_room(&mut self) {
+    fn grow(&mut self) {
         let len = self.len();
         match self {
-            Self::Few { .. } if len == FEW => *self = self.in_one_array(8),
+            Self::Few { .. } if len == FEW => *self = self.to_array(8),
             Self::Some { slots, .. } if len == slots.len() && len < LEAF => {
-                *self = self.in_one_array((len + len / 2).next_multiple_of(8).min(LEAF));
+                *self = self.to_array((len + len / 2).next_multiple_of(8).min(LEAF));
             }
             Self::Some { slots, .. } if len == slots.len() => {
                 let mut tree = Tree::default();
@@ -125,24 +125,24 @@ impl SlotSet {
         }
     }
 
-    /// With a margin to what [`Self::make_room`] does, so that one slot coming and going copies nothing.
-    fn give_room_back(&mut self) {
+    /// Shrinks with hysteresis to [`Self::grow`], so that repeatedly adding and removing one slot copies nothing.
+    fn shrink(&mut self) {
         let len = self.len();
         match self {
-            Self::Many { .. } if len <= LEAF / 2 => *self = self.in_one_array(LEAF * 3 / 4),
+            Self::Many { .. } if len <= LEAF / 2 => *self = self.to_array(LEAF * 3 / 4),
             Self::Some { .. } if len + 2 <= FEW => {
                 let mut few = [0; FEW];
                 few.iter_mut().zip(self.chunks().flatten()).for_each(|(to, from)| *to = *from);
                 *self = Self::Few { len: len as u8, slots: few };
             }
             Self::Some { slots, .. } if len * 2 < slots.len() && slots.len() > 16 => {
-                *self = self.in_one_array((len + len / 2).next_multiple_of(8));
+                *self = self.to_array((len + len / 2).next_multiple_of(8));
             }
             _ => {}
         }
     }
 
-    fn in_one_array(&self, capacity: usize) -> Self {
+    fn to_array(&self, capacity: usize) -> Self {
         let len = self.len() as u32;
         let mut slots: Arc<[u32]> = iter::repeat_n(0, capacity).collect();
         Arc::make_mut(&mut slots).iter_mut().zip(self.chunks().flatten()).for_each(|(to, from)| *to = *from);

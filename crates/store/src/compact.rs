@@ -1,4 +1,4 @@
-//! Giving back what a peak has left behind.
+//! Compaction: releasing memory after a peak.
 
 use std::mem;
 use std::sync::Arc;
@@ -11,10 +11,10 @@ use crate::sync::MutexGuard;
 use crate::tree::{Tree, is_sparse};
 
 impl<T: Object> Edit<'_, T> {
-    /// Whether the state is to be compacted. O(number of indexes).
+    /// Returns whether the state should be compacted. O(number of indexes).
     ///
-    /// An index alone is a reason only if it has at least a quarter as many numbers as there are objects: so a
-    /// compaction, which is O(objects), comes after a number of writes in proportion to it.
+    /// A sparse index alone triggers a compaction only if it has at least a quarter as many numbers as there are
+    /// objects. A compaction, which is O(objects), is thus amortized over a proportional number of writes.
     pub(crate) fn is_sparse(&self) -> bool {
         let objects = self.roots.len;
         is_sparse(objects, self.writer.next as usize)
@@ -24,17 +24,17 @@ impl<T: Object> Edit<'_, T> {
 }
 
 impl<T: Object> Indexer<T> {
-    /// Ends a write whose state is published. Compacts that state if it is sparse.
+    /// Ends a write whose state has been published. Compacts that state if it is sparse.
     pub(crate) fn release(&self, mut writer: MutexGuard<'_, Writer>, sparse: bool) {
         let old = if sparse { self.compact(&mut writer) } else { None };
         drop(writer);
         drop(old);
     }
 
-    /// Builds the same state with slots and buckets numbered from 0 and publishes it in place of the one there is, with
-    /// the writer's lock held and readers undisturbed. Returns the old state, to be dropped without a lock.
+    /// Builds the same state with slots and buckets numbered from 0, and publishes it in place of the current one. The
+    /// writer's lock is held; readers are not affected. Returns the old state, to be dropped without a lock.
     ///
-    /// Not while indexes are being filled, which goes by the slots.
+    /// Does nothing while indexes are being filled, because filling iterates over the slots.
     fn compact(&self, writer: &mut Writer) -> Option<Arc<Roots<T>>> {
         let before = self.shared.roots.read().clone();
         if !before.functions.ready.iter().all(|ready| *ready) {
@@ -46,16 +46,16 @@ impl<T: Object> Indexer<T> {
 }
 
 impl<T: Object> Roots<T> {
-    /// The same state without gaps between its numbers. Asks objects nothing.
+    /// Returns the same state without gaps between slot numbers. Calls no accessor.
     fn compacted(&self, writer: &mut Writer) -> Self {
         let mut slots = Tree::default();
         let mut next = 0;
-        // By old slot: the new one. What is at the place of an empty slot is never looked up.
+        // Maps old slots to new ones. Entries of empty slots are never read.
         let mut moved = vec![0; writer.next as usize];
         for leaf in 0..self.slots.leaves() {
             let objects = self.slots.leaf(leaf).into_iter().flat_map(|leaf| leaf.iter()).enumerate();
-            for (at, object) in objects {
-                let (Some(object), Some(to)) = (object, moved.get_mut(leaf * SLOT_LEAF + at)) else {
+            for (offset, object) in objects {
+                let (Some(object), Some(to)) = (object, moved.get_mut(leaf * SLOT_LEAF + offset)) else {
                     continue;
                 };
                 *slots.get_mut(next) = Some(object.clone());

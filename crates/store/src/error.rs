@@ -1,79 +1,80 @@
-//! What can go wrong in a store.
+//! Errors of a store.
 
 use std::sync::Arc;
 
 use kinformer_core::{BoxError, ObjectKey, ResourceVersion};
 
-/// Why a store did not do what it was asked. Nothing has changed then.
+/// Why an operation of a store failed. Nothing has changed, except where a variant says otherwise.
 ///
-/// In a [`Report`](kinformer_core::Report) it is what [`downcast_ref`](kinformer_core::Error::downcast_ref) gives of a
-/// problem with an index function or a push function.
+/// In a [`Report`](kinformer_core::Report), [`downcast_ref`](kinformer_core::Error::downcast_ref) returns it for errors
+/// of index functions and push functions.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// There is no index of this name.
-    #[error("there is no index {name:?}; there are {known:?}")]
+    #[error("no index {name:?}; available: {known:?}")]
     UnknownIndex {
-        /// What was asked for.
+        /// The requested name.
         name: String,
-        /// The names of the indexes that there are.
+        /// The names of all indexes.
         known: Vec<Arc<str>>,
     },
-    /// There is an index of this name already.
-    #[error("there is an index {name:?} already")]
+    /// There already is an index of this name.
+    #[error("index {name:?} already exists")]
     IndexerConflict {
-        /// Which name.
+        /// The name.
         name: Arc<str>,
     },
-    /// The store was stopped: what was waited for will not come.
-    #[error("the store was stopped at resource version \"{reached}\" before it reached \"{wanted}\"")]
+    /// The store was stopped before it reached the version.
+    #[error("the store was stopped at resource version \"{reached}\" before reaching \"{wanted}\"")]
     Stopped {
-        /// What was waited for.
+        /// The version waited for.
         wanted: ResourceVersion,
-        /// Where the store stood.
+        /// The version of the store.
         reached: ResourceVersion,
     },
-    /// The deadline has passed.
-    #[error("the deadline passed at resource version \"{reached}\" before the store reached \"{wanted}\"")]
+    /// The deadline passed before the store reached the version.
+    #[error("deadline exceeded at resource version \"{reached}\" before reaching \"{wanted}\"")]
     DeadlineExceeded {
-        /// What was waited for.
+        /// The version waited for.
         wanted: ResourceVersion,
-        /// Where the store stood.
+        /// The version of the store.
         reached: ResourceVersion,
     },
-    /// Whether the store has reached the version cannot be known.
-    #[error("resource version \"{reached}\" of the store cannot be compared with \"{wanted}\"")]
+    /// The versions cannot be compared, so it is unknown whether the store has reached the wanted one.
+    #[error("the store's resource version \"{reached}\" cannot be compared with \"{wanted}\"")]
     Incomparable {
-        /// What was waited for.
+        /// The version waited for.
         wanted: ResourceVersion,
-        /// Where the store stood.
+        /// The version of the store.
         reached: ResourceVersion,
     },
-    /// There is no such part, or the part does not follow from the key.
-    #[error("{place} names none of the {parts} parts of the store")]
+    /// There is no such part, or the key does not determine one.
+    #[error("{place} does not name one of the store's parts ({parts})")]
     NoPart {
-        /// The part or the key that was named.
+        /// The requested part or key.
         place: String,
-        /// How many parts there are.
+        /// The number of parts.
         parts: u32,
     },
-    /// An index function failed or panicked. In a report: the object is stored, and found by everything but this index.
+    /// An index function failed or panicked. In a report: the object is stored and found by every look-up except this
+    /// index.
     #[error("index function {index:?} failed for {key}: {source}")]
     IndexFunction {
-        /// Which object.
+        /// The object's key.
         key: ObjectKey,
         /// The name of the index.
         index: Arc<str>,
-        /// What the function returned, or the message of its panic.
+        /// The error returned by the function, or the message of its panic.
         source: BoxError,
     },
     /// The push function of an [`UndeltaStore`](crate::UndeltaStore) panicked. The write is applied.
-    #[error("the push function failed after a write, which is applied: {source}")]
+    #[error("the push function failed; the write is applied: {source}")]
     Push {
         /// The message of the panic.
         source: BoxError,
     },
-    /// Something is wrong with an object.
+    /// An error of an object.
     #[error(transparent)]
     Core(#[from] kinformer_core::Error),
 }

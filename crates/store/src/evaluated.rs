@@ -1,4 +1,4 @@
-//! The values that index functions gave, kept until the locks are held.
+//! The results of index functions, kept until the locks are taken.
 
 use std::cell::Cell;
 use std::sync::Arc;
@@ -9,13 +9,13 @@ use crate::index::{Hasher, Values, hash_text};
 use crate::index_function::{IndexFunction, IndexValues};
 use crate::points::Points;
 
-/// The values of one or many objects, in one text: no allocation per object or value.
+/// The values of one or more objects in one string: no allocation per object or value.
 #[derive(Default)]
 pub(crate) struct Evaluated {
     values: IndexValues,
-    /// Where the ranges of each evaluation end.
+    /// The end of each evaluation's ranges.
     ends: Vec<u32>,
-    /// For large lists: keeps every distinct value once.
+    /// For large lists: deduplicates values.
     distinct: Option<Distinct>,
 }
 
@@ -26,21 +26,21 @@ struct Distinct {
 }
 
 thread_local! {
-    /// The buffer of the last write, for the next one.
+    /// The buffers of this thread's last write, for the next one.
     static SPARE: Cell<Option<Evaluated>> = const { Cell::new(None) };
 }
 
-/// Above this a buffer is not kept for the next write.
+/// The largest capacity retained for the next write.
 const KEEP_BELOW: usize = 4096;
 
 impl Evaluated {
     /// For one object.
     pub(crate) fn for_one() -> Self {
-        // A thread that is ending has none any more.
+        // Thread-local storage may be destroyed already on a thread that is ending.
         SPARE.try_with(Cell::take).ok().flatten().unwrap_or_default()
     }
 
-    /// Gives the buffers to the next write of this thread.
+    /// Returns the buffers for reuse by this thread's next write.
     pub(crate) fn recycle(mut self) {
         if self.values.text.capacity() + self.values.ranges.capacity() + self.ends.capacity() < KEEP_BELOW {
             self.values.text.clear();
@@ -51,14 +51,14 @@ impl Evaluated {
         }
     }
 
-    /// For a list, where most values occur many times.
+    /// For a list, in which most values are repeated.
     pub(crate) fn for_list(hasher: Hasher) -> Self {
         let distinct = Distinct { hasher, points: Points::default(), ranges: Vec::new() };
         Self { distinct: Some(distinct), ..Self::default() }
     }
 
-    /// Asks the functions, one after the other; the answer of each gets the next number. What failed is
-    /// reported, and counts as no values.
+    /// Calls the functions in order; the answer of each gets the next number. A failed function is reported and has no
+    /// values.
     pub(crate) fn ask<T: Object>(
         &mut self,
         functions: &[(Arc<str>, IndexFunction<T>)],
@@ -79,13 +79,13 @@ impl Evaluated {
         }
     }
 
-    /// Notes an empty answer of so many functions.
+    /// Records empty answers of this many functions.
     pub(crate) fn skip(&mut self, functions: usize) {
         let end = self.values.ranges.len() as u32;
         self.ends.extend(std::iter::repeat_n(end, functions));
     }
 
-    /// What the function that got this number answered.
+    /// Returns the answer with this number.
     pub(crate) fn answer(&self, number: usize) -> Answer<'_> {
         let end = |number: usize| self.ends.get(number).map_or(0, |end| *end as usize);
         let start = number.checked_sub(1).map_or(0, end);
@@ -93,7 +93,7 @@ impl Evaluated {
         Answer { values: &self.values, ranges }
     }
 
-    /// Sorts the values of the last answer and drops repeated ones.
+    /// Sorts the values of the last answer and removes duplicates.
     fn once_each(&mut self, start: usize) {
         let IndexValues { text, ranges, .. } = &mut self.values;
         let Some(answer) = ranges.get_mut(start..).filter(|answer| answer.len() > 1) else { return };
@@ -112,7 +112,7 @@ impl Evaluated {
         ranges.truncate(kept);
     }
 
-    /// Lets the last answer refer to texts that are there already.
+    /// Makes the last answer refer to equal values that are stored already.
     fn share(&mut self, text_start: usize, start: usize) {
         let Some(distinct) = &mut self.distinct else { return };
         let mut all_known = true;

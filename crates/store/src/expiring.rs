@@ -1,4 +1,4 @@
-//! A store whose entries expire.
+//! A store with expiring entries.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,24 +17,24 @@ use crate::{Indexer, Store};
 
 type Policy<T> = dyn Fn(&T, Duration) -> bool + Send + Sync;
 
-/// A store that forgets an entry some time after it was last written.
+/// A store that drops an entry some time after it was last written.
 ///
-/// An entry has expired once it is *older* than the time to live, not when it has just reached it. Reading
-/// never shows an expired entry, and removes it; writing an object again makes it young again. A time to live
-/// of zero means that nothing expires. What nobody reads is not removed by itself:
-/// [`remove_expired`](Self::remove_expired) does that, for whoever wants to bound the memory.
+/// An entry has expired once it is *older* than the time to live, not when it has just reached it. Reads never return
+/// an expired entry, and remove it; writing an object again resets its age. With a time to live of zero, nothing
+/// expires. Entries that are never read are not removed automatically; call [`remove_expired`](Self::remove_expired) to
+/// bound the memory.
 ///
-/// Follows client-go 1.37 (`ExpirationCache`), except that the keys and the length leave out what has expired,
-/// too, so that all answers agree. Time is tokio's: it needs no runtime and can be paused in tests.
+/// Follows client-go 1.37 (`ExpirationCache`), except that the keys and the length exclude expired entries as well, so
+/// that all answers agree. Uses tokio's clock, which needs no runtime and can be paused in tests.
 pub struct ExpiringStore<T> {
     entries: Indexer<Entry<T>>,
-    /// Held while something is written or removed as expired, so that what has just been written again is
-    /// never removed for the age of what it replaced.
+    /// Held while entries are written or removed as expired, so that an entry that was just rewritten is never removed
+    /// because of the age of its predecessor.
     writing: Mutex<()>,
     has_expired: Box<Policy<T>>,
 }
 
-/// An object and when it was written.
+/// An object and the time it was written.
 struct Entry<T> {
     object: Arc<T>,
     written: Instant,
@@ -68,7 +68,7 @@ impl<T: Object> Entry<T> {
     }
 }
 
-/// The same change of an entry that is written now.
+/// Converts a delta to one of an entry written now.
 fn entry<T: Object>(delta: Delta<T>) -> Delta<Entry<T>> {
     match delta {
         Delta::Added(object) => Delta::Added(Entry::now(object)),
@@ -82,30 +82,30 @@ fn entry<T: Object>(delta: Delta<T>) -> Delta<Entry<T>> {
             Delta::ReplacedAll(Box::new(list.unreadable(unreadable)))
         }
         Delta::Bookmark { part, resource_version } => Delta::Bookmark { part, resource_version },
-        // A resync writes nothing, so that it makes no entry young again.
+        // A resync writes nothing, so it does not reset the age of any entry.
         _ => Delta::SyncAll,
     }
 }
 
 impl<T: Object> ExpiringStore<T> {
-    /// A store whose entries live that long; zero means for ever.
+    /// Creates a store whose entries have this time to live; zero means that they never expire.
     pub fn new(time_to_live: Duration) -> Self {
         Self::with_policy(move |_, age| !time_to_live.is_zero() && age > time_to_live)
     }
 
-    /// A store that asks this function, with an object and its age, whether it has expired. The function is
-    /// called without a lock; if it panics, the object has not expired.
+    /// Creates a store that calls this function with an object and its age to decide whether it has expired. No lock is
+    /// held during the call; if the function panics, the object has not expired.
     pub fn with_policy(has_expired: impl Fn(&T, Duration) -> bool + Send + Sync + 'static) -> Self {
         Self { entries: Indexer::new(), writing: Mutex::new(()), has_expired: Box::new(has_expired) }
     }
 
-    /// The object with this key, unless it has expired. O(1).
+    /// Returns the object with this key, unless it has expired. O(1).
     pub fn get<'k>(&self, key: impl Into<KeyRef<'k>>) -> Option<Arc<T>> {
         let entry = self.entries.get(key)?;
         self.alive(&entry).then(|| entry.object.clone())
     }
 
-    /// Removes everything that has expired; says how many entries that was. O(n).
+    /// Removes all expired entries. Returns their number. O(n).
     pub fn remove_expired(&self) -> usize {
         self.entries.snapshot().iter().filter(|entry| !self.alive(entry)).count()
     }
@@ -117,7 +117,7 @@ impl<T: Object> ExpiringStore<T> {
         alive
     }
 
-    /// Whether the entry has not expired; if it has, it is removed, unless it was written again meanwhile.
+    /// Returns whether the entry has not expired. Removes an expired entry, unless it was rewritten meanwhile.
     fn alive(&self, entry: &Arc<Entry<T>>) -> bool {
         let age = entry.written.elapsed();
         if !contain(|| (self.has_expired)(&entry.object, age)).unwrap_or(false) {
@@ -137,14 +137,14 @@ impl<T: Object> ExpiringStore<T> {
 
 impl<T: Object> Sink<T> for ExpiringStore<T> {
     fn apply(&self, deltas: Deltas<T>) -> Result<Report, Error> {
-        let held = deltas.clone();
+        let keep_alive = deltas.clone();
         let entries: Deltas<Entry<T>> = deltas.into_iter().map(entry).collect();
         let writing = self.writing.lock();
         let applied = self.entries.apply(entries);
         drop(writing);
         applied.changes.into_iter().for_each(discard_change);
-        // Held until here: no object of the deltas is dropped under the lock.
-        held.into_iter().for_each(discard_delta);
+        // Kept alive until here, so that no object of the deltas is dropped under the lock.
+        keep_alive.into_iter().for_each(discard_delta);
         Ok(applied.report)
     }
 }
@@ -172,7 +172,7 @@ impl<T: Object> Store<T> for ExpiringStore<T> {
         self.entries.resource_versions()
     }
 
-    /// O(n): it looks at the age of each.
+    /// O(n): checks the age of every entry.
     fn len(&self) -> usize {
         self.all_alive().len()
     }

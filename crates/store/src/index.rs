@@ -1,4 +1,4 @@
-//! One index: from a value to the slots of the objects that have it.
+//! Indexes: from a value to the slots of the objects that have it.
 
 use std::hash::BuildHasher;
 use std::slice;
@@ -12,12 +12,12 @@ use crate::tree::{Tree, is_sparse};
 
 pub(crate) type Hasher = foldhash::quality::RandomState;
 
-/// The hash that [`Points`] are given.
+/// Returns the hash used in [`Points`].
 pub(crate) fn hash_text(hasher: &Hasher, text: &str) -> u32 {
     hasher.hash_one(text) as u32
 }
 
-/// What readers need: persistent, part of every snapshot.
+/// The part of an index that readers need: persistent, shared with snapshots.
 #[derive(Clone, Default)]
 pub(crate) struct Index {
     points: Points,
@@ -25,11 +25,11 @@ pub(crate) struct Index {
     values: usize,
 }
 
-/// What only writers need: where every object stands, so that it can be taken out without asking its index
-/// function again.
+/// The part of an index that only writers need: the places of every object, so that an object can be removed without
+/// calling its index function again.
 #[derive(Default)]
 pub(crate) struct IndexWriter {
-    /// By slot.
+    /// Indexed by slot.
     entries: Tree<Entry, 256>,
     /// The places of objects with several values.
     several: Vec<SmallVec<[Place; 4]>>,
@@ -45,7 +45,7 @@ pub(crate) struct Place {
     place: u32,
 }
 
-/// The places of one object, in eight bytes: one, or none, or a number into `several`.
+/// The places of one object, in eight bytes: none, one, or an index into `several`.
 #[derive(Clone, Copy)]
 struct Entry(Place);
 
@@ -58,14 +58,14 @@ impl Default for Entry {
     }
 }
 
-/// The values of one object in one index: sorted, each once.
+/// The values of one object in one index: sorted, without duplicates.
 pub(crate) trait Values {
     fn len(&self) -> usize;
-    /// In `0..len`; the empty string elsewhere.
-    fn get(&self, at: usize) -> &str;
+    /// Returns the value with this number, below `len`; otherwise the empty string.
+    fn get(&self, number: usize) -> &str;
 }
 
-/// No values at all.
+/// No values.
 pub(crate) struct NoValues;
 
 impl Values for NoValues {
@@ -87,13 +87,13 @@ impl Index {
         self.buckets.get(bucket)?.value.as_deref()
     }
 
-    /// The slots of the objects with this value.
+    /// Returns the slots of the objects with this value.
     pub(crate) fn slots(&self, hasher: &Hasher, value: &str) -> Option<&SlotSet> {
         let bucket = self.bucket_of(hash_text(hasher, value), value)?;
         Some(&self.buckets.get(bucket)?.slots)
     }
 
-    /// The same index over slots with other numbers, without gaps between the numbers of its buckets.
+    /// Returns the same index with renumbered slots and without gaps between bucket numbers.
     pub(crate) fn compacted(&self, hasher: &Hasher, new_slot: impl Fn(u32) -> u32) -> (Self, IndexWriter) {
         let (mut index, mut writer) = (Self::default(), IndexWriter::default());
         for Bucket { value, slots } in self.buckets.iter() {
@@ -110,14 +110,14 @@ impl Index {
         (index, writer)
     }
 
-    /// All values that some object has, in no particular order.
+    /// Returns all values in this index, in no particular order.
     pub(crate) fn values(&self) -> impl ExactSizeIterator<Item = &Arc<str>> {
         let values = self.buckets.iter().filter_map(|bucket| bucket.value.as_ref());
         Counted { iterator: values, left: self.values }
     }
 }
 
-/// An iterator whose length is known.
+/// An iterator with a known length.
 struct Counted<I> {
     iterator: I,
     left: usize,
@@ -140,7 +140,7 @@ impl<I: Iterator> Iterator for Counted<I> {
 impl<I: Iterator> ExactSizeIterator for Counted<I> {}
 
 impl IndexWriter {
-    /// Whether few of its numbers are in use any more, and it has at least so many of them.
+    /// Returns whether only a few of at least `at_least` numbers are in use.
     pub(crate) fn is_sparse(&self, index: &Index, at_least: usize) -> bool {
         let (buckets, several) = (self.next_bucket as usize, self.several.len());
         buckets >= at_least && is_sparse(index.values, buckets)
@@ -167,21 +167,21 @@ impl IndexWriter {
         }
     }
 
-    /// Whether the object in this slot has exactly these values already.
+    /// Returns whether the object in this slot already has exactly these values.
     pub(crate) fn has<V: Values>(&self, index: &Index, slot: u32, values: &V) -> bool {
         let places = self.places(slot);
         let has = |place: &Place| {
             let value = index.value_of(place.bucket).unwrap_or_default();
             if values.len() == 1 { values.get(0) == value } else { contains(values, value) }
         };
-        // Both sides hold each value once; so equally many and all of them means the same.
+        // Both sides are free of duplicates, so equal lengths and inclusion imply equality.
         places.len() == values.len() && places.iter().all(has)
     }
 
-    /// Gives the object in this slot exactly these values; touches only buckets that it enters or leaves.
+    /// Sets the values of the object in this slot. Modifies only the buckets that the object enters or leaves.
     pub(crate) fn set<V: Values>(&mut self, index: &mut Index, hasher: &Hasher, slot: u32, values: &V) {
         let mut wanted: SmallVec<[u32; 4]> =
-            (0..values.len()).map(|at| self.bucket_for(index, hasher, values.get(at))).collect();
+            (0..values.len()).map(|number| self.bucket_for(index, hasher, values.get(number))).collect();
         wanted.sort_unstable();
         let (mut places, left): (SmallVec<[Place; 4]>, SmallVec<[Place; 4]>) =
             self.places(slot).iter().copied().partition(|place| wanted.binary_search(&place.bucket).is_ok());
@@ -200,7 +200,7 @@ impl IndexWriter {
         self.remember(slot, places);
     }
 
-    /// Notes the places of an object, in the room it has already where that is possible.
+    /// Stores the places of an object, reusing its current storage if possible.
     fn remember(&mut self, slot: u32, places: SmallVec<[Place; 4]>) {
         if places.is_empty() && self.entries.get(slot).is_none() {
             return;
@@ -211,24 +211,24 @@ impl IndexWriter {
             [] => Place { bucket: NONE, place: 0 },
             [place] => place,
             _ => {
-                let at = room.or_else(|| self.free_several.pop()).unwrap_or(self.several.len() as u32);
-                match self.several.get_mut(at as usize) {
+                let number = room.or_else(|| self.free_several.pop()).unwrap_or(self.several.len() as u32);
+                match self.several.get_mut(number as usize) {
                     Some(old) => *old = places,
                     None => self.several.push(places),
                 }
-                *entry = Place { bucket: SEVERAL, place: at };
+                *entry = Place { bucket: SEVERAL, place: number };
                 return;
             }
         };
-        if let Some(at) = room {
-            if let Some(old) = self.several.get_mut(at as usize) {
+        if let Some(number) = room {
+            if let Some(old) = self.several.get_mut(number as usize) {
                 *old = SmallVec::new();
             }
-            self.free_several.push(at);
+            self.free_several.push(number);
         }
     }
 
-    /// The number of this value's bucket; a new one if there is none.
+    /// Returns the bucket of this value, adding one if there is none.
     fn bucket_for(&mut self, index: &mut Index, hasher: &Hasher, value: &str) -> u32 {
         let hash = hash_text(hasher, value);
         if let Some(bucket) = index.bucket_of(hash, value) {
@@ -237,7 +237,7 @@ impl IndexWriter {
         self.add_bucket(index, hash, value.into())
     }
 
-    /// A bucket for a value that has none; returns its number.
+    /// Adds a bucket for a new value. Returns its number.
     fn add_bucket(&mut self, index: &mut Index, hash: u32, value: Arc<str>) -> u32 {
         let bucket = self.free_buckets.pop().unwrap_or_else(|| {
             self.next_bucket += 1;

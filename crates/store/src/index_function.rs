@@ -1,4 +1,4 @@
-//! What an object is indexed by.
+//! Index functions and their values.
 
 use std::fmt::{self, Write};
 use std::sync::Arc;
@@ -13,17 +13,16 @@ pub(crate) type Named<T> = (Arc<str>, IndexFunction<T>);
 
 type Function<T> = dyn Fn(&Arc<T>, &mut IndexValues) -> Result<(), BoxError> + Send + Sync;
 
-/// Gives the values of an object in one index: none, one or several.
+/// A function that returns the values of an object in one index: none, one or several.
 ///
-/// It is called once for every write of an object, before any lock is taken, and must give the same values
-/// for the same object each time. When it fails or panics, the object is stored all the same, is in no value
-/// of this index, and the report names object and index.
+/// Called once for every write of an object, before any lock is taken; it must be deterministic. If it fails or panics,
+/// the object is stored anyway but is missing from this index, and the report names the object and the index.
 ///
-/// Follows client-go 1.37 (`IndexFunc`), where a failing one panics.
+/// Follows client-go 1.37 (`IndexFunc`), where a failing function panics.
 pub struct IndexFunction<T>(Arc<Function<T>>);
 
 impl<T: Object> IndexFunction<T> {
-    /// An index function that cannot fail.
+    /// Creates an infallible index function.
     pub fn new(function: impl Fn(&Arc<T>, &mut IndexValues) + Send + Sync + 'static) -> Self {
         Self::fallible(move |object: &Arc<T>, values| {
             function(object, values);
@@ -31,14 +30,14 @@ impl<T: Object> IndexFunction<T> {
         })
     }
 
-    /// An index function that can fail.
+    /// Creates a fallible index function.
     pub fn fallible(
         function: impl Fn(&Arc<T>, &mut IndexValues) -> Result<(), BoxError> + Send + Sync + 'static,
     ) -> Self {
         Self(Arc::new(function))
     }
 
-    /// By namespace; cluster-scoped objects have the value `""`.
+    /// Creates an index by namespace; cluster-scoped objects have the value `""`.
     ///
     /// Follows client-go 1.37 (`MetaNamespaceIndexFunc`).
     #[must_use]
@@ -46,13 +45,13 @@ impl<T: Object> IndexFunction<T> {
         Self::new(|object, values| values.push(object.key().namespace().unwrap_or_default()))
     }
 
-    /// By the value of one label; objects without it have no value.
+    /// Creates an index by the value of one label; objects without the label have no value.
     pub fn by_label(label: impl Into<String>) -> Self {
         let label = label.into();
         Self::new(move |object, values| object.label(&label).into_iter().for_each(|value| values.push(value)))
     }
 
-    /// By any label: an object has the value `key=value` for each of its labels.
+    /// Creates an index by any label: an object has the value `key=value` for each of its labels.
     #[must_use]
     pub fn by_any_label() -> Self {
         Self::new(|object, values| {
@@ -62,7 +61,7 @@ impl<T: Object> IndexFunction<T> {
         })
     }
 
-    /// Calls the function; contains its panic. What it pushed before it failed is in `values` all the same.
+    /// Calls the function and contains its panics. If it fails, `values` still contains what it pushed.
     pub(crate) fn call(&self, object: &Arc<T>, values: &mut IndexValues) -> Result<(), BoxError> {
         contain(|| (self.0)(object, values)).unwrap_or_else(Err)?;
         if values.too_long { Err("its values are longer than 4 GiB".into()) } else { Ok(()) }
@@ -81,7 +80,7 @@ impl<T> fmt::Debug for IndexFunction<T> {
     }
 }
 
-/// Takes the values that an [`IndexFunction`] gives. A value given twice counts once.
+/// Collects the values of an [`IndexFunction`]. Duplicates are ignored.
 #[derive(Clone, Default)]
 pub struct IndexValues {
     pub(crate) text: String,
@@ -90,14 +89,14 @@ pub struct IndexValues {
 }
 
 impl IndexValues {
-    /// Adds a value. It is copied into a buffer that is used again for the next object.
+    /// Adds a value, copying it into a buffer that is reused for the next object.
     pub fn push(&mut self, value: &str) {
         let start = self.text.len();
         self.text.push_str(value);
         self.finish(start);
     }
 
-    /// Adds a value that is put together, without a string of its own.
+    /// Adds a formatted value, without allocating an intermediate string.
     ///
     /// ```
     /// # let mut values = kinformer_store::IndexValues::default();
@@ -106,13 +105,13 @@ impl IndexValues {
     /// ```
     pub fn push_fmt(&mut self, value: fmt::Arguments<'_>) {
         let start = self.text.len();
-        // A `String` takes everything; an `Err` can only come from a `Display` that gave up, and what it
-        // wrote until then is what it gave.
+        // Writing to a `String` cannot fail; an `Err` can only come from a `Display` implementation that gave up, and
+        // the text written until then is its value.
         _ = self.text.write_fmt(value);
         self.finish(start);
     }
 
-    /// The values given so far, for tests of index functions.
+    /// Returns the values added so far. For tests of index functions.
     pub fn iter(&self) -> impl Iterator<Item = &str> {
         self.ranges.iter().map(|range| self.text(*range))
     }
@@ -138,7 +137,7 @@ impl fmt::Debug for IndexValues {
     }
 }
 
-/// Index functions by the names of their indexes.
+/// Index functions by index name.
 ///
 /// ```
 /// # use kinformer_core::{KeyRef, Object};
@@ -156,26 +155,26 @@ impl fmt::Debug for IndexValues {
 pub struct Indexers<T>(Vec<Named<T>>);
 
 impl<T: Object> Indexers<T> {
-    /// None.
+    /// Creates an empty set.
     #[must_use]
     pub fn new() -> Self {
         Self(Vec::new())
     }
 
-    /// By namespace, under the name [`NAMESPACE_INDEX`].
+    /// Creates a set with an index by namespace, named [`NAMESPACE_INDEX`].
     #[must_use]
     pub fn namespaced() -> Self {
         Self::new().index(NAMESPACE_INDEX, IndexFunction::by_namespace())
     }
 
-    /// Adds one. That no name occurs twice is checked where the indexers are used.
+    /// Adds an index. Duplicate names are rejected where the indexers are used.
     #[must_use]
     pub fn index(mut self, name: impl Into<Arc<str>>, function: IndexFunction<T>) -> Self {
         self.0.push((name.into(), function));
         self
     }
 
-    /// The names, in the order in which they were added.
+    /// Returns the names, in the order in which they were added.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.0.iter().map(|(name, _)| &**name)
     }
@@ -200,10 +199,10 @@ impl<T, N: Into<Arc<str>>> FromIterator<(N, IndexFunction<T>)> for Indexers<T> {
     }
 }
 
-/// Those that are there, and more.
+/// Appends new index functions to the present ones.
 ///
 /// # Errors
-/// A name occurs twice.
+/// [`Error::IndexerConflict`]: a name is repeated.
 pub(crate) fn join<T>(present: &[Named<T>], more: Indexers<T>) -> Result<Vec<Named<T>>, Error> {
     let mut all = present.to_vec();
     for (name, function) in more {

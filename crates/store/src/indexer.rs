@@ -1,4 +1,4 @@
-//! The indexer: building it, its version, its end.
+//! The indexer: construction, versions, shutdown.
 
 use std::fmt;
 use std::ops::Deref;
@@ -18,29 +18,29 @@ use crate::{Error, Reader, Store};
 
 /// A concurrent collection of objects by key, with indexes and O(1) snapshots.
 ///
-/// Share it as an `Arc`. It is read by the methods of [`Reader`], to which it dereferences; here is what writes it. A
-/// [`reader`](Self::reader) of its own is for a caller that may only read.
+/// Shared as an `Arc`. Dereferences to [`Reader`], which has the methods for reading; the indexer adds those for
+/// writing. Use [`reader`](Self::reader) to give a caller read-only access.
 ///
-/// Every read is answered from one consistent state; every write is one publication. Readers hold a lock for O(1),
-/// however large what they read is; single writes for a microsecond; a [replace](Self::replace) builds the new state
-/// aside and publishes it in O(1).
+/// Every read is answered from one consistent state, and every write is one publication. Readers hold a lock for O(1),
+/// regardless of how much they read; single writes hold it for about a microsecond; a [replace](Self::replace) builds
+/// the new state aside and publishes it in O(1).
 ///
-/// The store's resource version is that of the newest change it reflects: a replace sets it, as does anything
-/// that cannot be compared with it; everything else only moves it forward, and what has no version leaves
-/// it as it is. A store that is [divided into parts](IndexerBuilder::parts) has a version for each part, and a replace is
-/// about the objects of one part.
+/// The store's resource version is that of the newest change it reflects. A replace sets the version, as does any
+/// version that cannot be compared with the current one; all other versions only advance it, and an unset version
+/// leaves it unchanged. A store that is [divided into parts](IndexerBuilder::parts) has one version per part, and a
+/// replace affects only the objects of one part.
 ///
-/// Follows client-go 1.37 (`Indexer`, `ThreadSafeStore`), where a later event with a lower version moves
-/// the version back.
+/// Follows client-go 1.37 (`Indexer`, `ThreadSafeStore`), where a later event with a lower version moves the version
+/// back.
 pub struct Indexer<T> {
-    /// Taken first, by writers only; before the lock of the readers.
+    /// Taken only by writers, before the readers' lock.
     pub(crate) writer: Mutex<Writer>,
     reader: Reader<T>,
     pub(crate) hasher: Hasher,
     pub(crate) transform: Option<Transform<T>>,
 }
 
-/// Puts an [`Indexer`] together.
+/// Builds an [`Indexer`].
 #[must_use = "a builder does nothing until it builds"]
 pub struct IndexerBuilder<T> {
     indexers: Indexers<T>,
@@ -66,13 +66,13 @@ impl<T: Object> IndexerBuilder<T> {
         self
     }
 
-    /// Sets what every object passes exactly once before it is stored.
+    /// Sets a transform, applied exactly once to every object before it is stored.
     pub fn transform(mut self, transform: Transform<T>) -> Self {
         self.transform = Some(transform);
         self
     }
 
-    /// How the objects are divided into parts, each with lists and a version of its own; they are not by default.
+    /// Divides the objects into parts, each with its own lists and version; undivided by default.
     pub fn parts(mut self, parts: Parts<T>) -> Self {
         self.parts = parts;
         self
@@ -88,13 +88,13 @@ impl<T: Object> IndexerBuilder<T> {
 }
 
 impl<T: Object> Indexer<T> {
-    /// An indexer without indexes, which is a plain store.
+    /// Creates an indexer without indexes: a plain store.
     #[must_use]
     pub fn new() -> Self {
         Self::with(Vec::new(), None, Parts::one())
     }
 
-    /// For an indexer with indexes or a transform.
+    /// Returns a builder, for an indexer with indexes, a transform or parts.
     pub fn builder() -> IndexerBuilder<T> {
         IndexerBuilder { indexers: Indexers::new(), transform: None, parts: Parts::one() }
     }
@@ -105,17 +105,17 @@ impl<T: Object> Indexer<T> {
         Self { writer, hasher: roots.hasher.clone(), reader: Reader::new(roots, parts), transform }
     }
 
-    /// What reads this store and cannot write it.
+    /// Returns a read-only handle to this store.
     pub fn reader(&self) -> Reader<T> {
         self.reader.clone()
     }
 
-    /// The source, of a store that is not divided into parts, has reached this version without a change.
+    /// Advances the version of an undivided store: its source has reached this version without a change.
     pub fn bookmark(&self, version: impl Into<ResourceVersion>) {
         self.move_versions(&VersionUpdate::Advance(version.into()).into());
     }
 
-    /// Moves versions, and changes nothing else. Returns the revision of the state.
+    /// Updates the versions and nothing else. Returns the revision of the state.
     pub(crate) fn move_versions(&self, updates: &VersionUpdates) -> u64 {
         if updates.is_none() {
             return self.shared.roots.read().revision;
@@ -140,8 +140,8 @@ impl<T: Object> Indexer<T> {
 }
 
 impl<T> Indexer<T> {
-    /// Nothing will be written any more: ends all waits, those to come as well, unless what they wait for
-    /// is already there. Reads and writes go on working. Idempotent; dropping the indexer does the same.
+    /// Ends all current and future waits whose version is not reached, because nothing more will be written. Reads and
+    /// writes keep working. Idempotent; dropping the indexer has the same effect.
     pub fn stop(&self) {
         let reached = self.shared.roots.read().versions.clone();
         self.shared.waiters.stop(&reached);
@@ -158,7 +158,7 @@ impl<T> Deref for Indexer<T> {
 
 impl<T> Drop for Indexer<T> {
     fn drop(&mut self) {
-        // A waker of the user's may panic, and the thread may be panicking.
+        // A user's waker may panic, and this thread may be panicking already.
         _ = contain(|| self.stop());
     }
 }

@@ -34,7 +34,7 @@
 //! pods.update(pod("web-1", "a"))?.into_result()?;
 //! pods.delete_by_key(("default", "web-0"));
 //!
-//! // By value or by reference; what a snapshot shows stays as it was.
+//! // Owned by a reader, borrowed from a snapshot; a snapshot never changes.
 //! assert_eq!(pods.by_index("node", "a")?.len(), 1);
 //! assert_eq!(before.by_index("node", "a")?.count(), 1);
 //! assert!(before.contains(("default", "web-0")) && !pods.contains(("default", "web-0")));
@@ -44,23 +44,21 @@
 //!
 //! # Trade-offs
 //!
-//! * **Readers are never in the way.** A reader takes the state as one pointer under a lock held for a
-//!   moment and walks it outside; a list of a hundred thousand objects costs a writer nothing. In return a
-//!   write copies what a living snapshot still shares, a few hundred bytes; and a snapshot that is kept keeps
-//!   the objects of its time alive.
-//! * **A read is consistent.** Objects, point look-ups, every index and the resource version are one state.
-//! * **Order is by slot**, which means nothing. Order by key is offered where it is needed, at the cost of
-//!   sorting references.
-//! * **Writers take turns.** One write takes about half a microsecond, and one batch of deltas is
-//!   published at once.
+//! * **Readers do not block writers.** A reader clones one pointer to the state under a lock held for O(1) and iterates
+//!   without the lock; listing 100,000 objects does not delay a writer. In return, a write copies the nodes that a live
+//!   snapshot still shares, a few hundred bytes, and a retained snapshot keeps its objects alive.
+//! * **Reads are consistent.** Objects, point look-ups, all indexes and the resource version belong to one state.
+//! * **Iteration is in slot order**, which has no meaning. Iteration in key order is available at the cost of sorting
+//!   references.
+//! * **Writers are serialized.** A write takes about half a microsecond; a batch of deltas is published at once.
 //!
 //! # How it works
 //!
-//! Every object has a numbered slot in a copy-on-write vector. A table of hashes leads from a key to its slot; it
-//! holds no keys, since the object has one. An index leads from a value to a bucket, a copy-on-write vector
-//! of slot numbers; so a write that leaves an object's values as they are touches no index. Index functions and
-//! transforms run before any lock is taken, objects are dropped after all are released: what they do,
-//! writing to the same store included, can block nobody.
+//! Every object has a numbered slot in a copy-on-write vector. A hash table maps a key to its slot; it does not contain
+//! the keys, because the objects do. An index maps a value to a bucket, a copy-on-write vector of slot numbers, so a
+//! write that leaves an object's index values unchanged does not modify any index. Index functions and transforms run
+//! before any lock is taken, and objects are dropped after all locks are released: user code blocks nothing, even if it
+//! writes to the same store.
 
 mod add_indexers;
 mod bucket;
@@ -95,5 +93,5 @@ pub use store::Store;
 pub use undelta::UndeltaStore;
 pub use write::Applied;
 
-/// The usual name of the index [by namespace](IndexFunction::by_namespace).
+/// The conventional name of the index [by namespace](IndexFunction::by_namespace).
 pub const NAMESPACE_INDEX: &str = "namespace";

@@ -1,17 +1,17 @@
-//! One's own writes over what an informer has delivered.
+//! Overlays your own writes on the objects delivered by an informer.
 
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use kinformer_core::{Error as ObjectError, KeyRef, Object, ObjectKey, ResourceVersion};
+use kinformer_core::{Error as CoreError, KeyRef, Object, ObjectKey, ResourceVersion};
 use tokio::time::Instant;
 
 use crate::sync::Mutex;
 use crate::{Error, IndexValues, Reader, Snapshot};
 
-/// How a [`MutationCache`] behaves.
+/// Options of a [`MutationCache`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MutationCacheOptions {
     time_to_live: Duration,
@@ -19,41 +19,41 @@ pub struct MutationCacheOptions {
     adds: Adds,
 }
 
-/// What becomes of an own write to an object that the indexer does not have.
+/// How to handle your own write to an object that the indexer does not contain.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Adds {
-    /// It is not shown: the object may have been deleted since. The default.
+    /// Hides the write: the object may have been deleted since. The default.
     #[default]
     Hide,
-    /// It is shown until it expires or the deletion is told with [`MutationCache::on_delete`]. An object
-    /// that is deleted before the informer has ever seen it is shown until it expires.
+    /// Shows the write until it expires or the deletion is reported by [`MutationCache::on_delete`]. An object that is
+    /// deleted before the informer has ever received it is shown until it expires.
     Show,
 }
 
 impl Default for MutationCacheOptions {
-    /// Five minutes, 100 entries, no adds, as in client-go.
+    /// Returns five minutes, 100 entries, [`Adds::Hide`], as in client-go.
     fn default() -> Self {
         Self { time_to_live: Duration::from_secs(300), max_entries: 100, adds: Adds::Hide }
     }
 }
 
 impl MutationCacheOptions {
-    /// How long an own write is remembered at most; [`Duration::MAX`] is without a limit.
+    /// Sets how long a write is retained at most; [`Duration::MAX`] means without limit.
     #[must_use]
     pub fn time_to_live(mut self, time_to_live: Duration) -> Self {
         self.time_to_live = time_to_live;
         self
     }
 
-    /// How many own writes are remembered at most; the one that was used least recently goes first.
+    /// Sets how many writes are retained at most; the least recently used one is evicted first.
     #[must_use]
     pub fn max_entries(mut self, max_entries: usize) -> Self {
         self.max_entries = max_entries.max(1);
         self
     }
 
-    /// What becomes of an own write to an object that the indexer does not have.
+    /// Sets how to handle your own write to an object that the indexer does not contain.
     #[must_use]
     pub fn adds(mut self, adds: Adds) -> Self {
         self.adds = adds;
@@ -61,49 +61,48 @@ impl MutationCacheOptions {
     }
 }
 
-/// Shows the caller's own writes over a store until the informer delivers them.
+/// Overlays your own writes on a store until the informer delivers them.
 ///
-/// After a write to the server, the informer's store is behind for a moment. [`mutation`](Self::mutation)
-/// remembers what the server answered, and reading shows that, for each object, until the indexer has the
-/// same or a newer version; also in every index, where an own write is found under its own values and not
-/// under those of the older state. It is a help, not a promise: an own write is forgotten when it
-/// expires or when there are too many.
+/// After a write to the server, the informer's store lags behind briefly. [`mutation`](Self::mutation) retains the
+/// object returned by the server, and reads return it until the indexer has the same or a newer version. This also
+/// applies to indexes, where such an object is found under its own values and not under those of the older state. The
+/// overlay is best-effort: a write is dropped when it expires or when there are too many.
 ///
-/// Versions that do not compare leave the own write in place until it expires. Each read is one consistent
-/// state of the indexer. Follows client-go 1.37 (`MutationCache`), which covers get and one index, and leaves
-/// an object in the index where it was.
+/// A write whose version cannot be compared is retained until it expires. Each read comes from one consistent state of
+/// the indexer. Follows client-go 1.37 (`MutationCache`), which covers only get and one index, and leaves an object in
+/// the index under its old values.
 pub struct MutationCache<T> {
     store: Reader<T>,
     options: MutationCacheOptions,
-    own: Mutex<Own<T>>,
+    own: Mutex<OwnWrites<T>>,
 }
 
-struct Own<T> {
+struct OwnWrites<T> {
     entries: HashMap<ObjectKey, Entry<T>>,
-    /// By last use.
+    /// Ordered by last use.
     order: BTreeMap<u64, ObjectKey>,
     uses: u64,
 }
 
 struct Entry<T> {
-    what: What<T>,
-    /// `None` where no [`Instant`] is that late.
+    record: Record<T>,
+    /// `None` if the expiry is later than any [`Instant`].
     expires: Option<Instant>,
     used: u64,
 }
 
-enum What<T> {
+enum Record<T> {
     Written(Arc<T>),
-    /// The object was deleted: an own write of it that is told late must not bring it back.
+    /// The object was deleted: a write of it that is reported late must not bring it back.
     Deleted {
         uid: Option<String>,
         version: ResourceVersion,
     },
 }
 
-impl<T: Object> Own<T> {
-    /// Gives back what is to be dropped without the lock.
-    fn put(&mut self, key: ObjectKey, what: What<T>, options: &MutationCacheOptions) -> Vec<Entry<T>> {
+impl<T: Object> OwnWrites<T> {
+    /// Stores an entry. Returns entries to be dropped without the lock.
+    fn put(&mut self, key: ObjectKey, record: Record<T>, options: &MutationCacheOptions) -> Vec<Entry<T>> {
         let mut dropped = Vec::from_iter(self.remove(&key));
         while self.entries.len() >= options.max_entries {
             let Some((_, oldest)) = self.order.pop_first() else { break };
@@ -112,7 +111,7 @@ impl<T: Object> Own<T> {
         self.uses += 1;
         self.order.insert(self.uses, key.clone());
         let expires = Instant::now().checked_add(options.time_to_live);
-        self.entries.insert(key, Entry { what, expires, used: self.uses });
+        self.entries.insert(key, Entry { record, expires, used: self.uses });
         dropped
     }
 
@@ -122,16 +121,16 @@ impl<T: Object> Own<T> {
         Some(entry)
     }
 
-    /// The own write of this key, which counts as used now.
+    /// Returns the write to this key, and marks it as used.
     fn written(&mut self, key: &ObjectKey) -> Option<Arc<T>> {
         let entry = self.entries.get_mut(key)?;
         self.order.remove(&entry.used);
         self.uses += 1;
         entry.used = self.uses;
         self.order.insert(entry.used, key.clone());
-        match &entry.what {
-            What::Written(object) => Some(object.clone()),
-            What::Deleted { .. } => None,
+        match &entry.record {
+            Record::Written(object) => Some(object.clone()),
+            Record::Deleted { .. } => None,
         }
     }
 
@@ -148,51 +147,52 @@ impl<T: Object> Own<T> {
 }
 
 impl<T: Object> MutationCache<T> {
-    /// A cache over what this reader reads, with the default options.
+    /// Creates a cache over this reader's store, with the default options.
     pub fn new(store: Reader<T>) -> Self {
         Self::with_options(store, MutationCacheOptions::default())
     }
 
-    /// A cache over what this reader reads.
+    /// Creates a cache over this reader's store.
     pub fn with_options(store: Reader<T>, options: MutationCacheOptions) -> Self {
-        let own = Own { entries: HashMap::new(), order: BTreeMap::new(), uses: 0 };
+        let own = OwnWrites { entries: HashMap::new(), order: BTreeMap::new(), uses: 0 };
         Self { store, options, own: Mutex::new(own) }
     }
 
-    /// Remembers an own write: the object as the server answered it. Ignored if the object is known to have
-    /// been deleted since, or if an own write of a newer version is remembered.
+    /// Retains your own write: the object as returned by the server. Ignored if the object is known to have been
+    /// deleted since, or if a write with a newer version is retained.
     ///
     /// # Errors
     /// The object has no valid key.
     pub fn mutation(&self, object: impl Into<Arc<T>>) -> Result<(), Error> {
         let object = object.into();
-        let key = ObjectKey::try_from(object.key()).map_err(ObjectError::from)?;
+        let key = ObjectKey::try_from(object.key()).map_err(CoreError::from)?;
         self.with_own(|own, dropped| {
-            let outdated = match own.entries.get(&key).map(|entry| &entry.what) {
-                Some(What::Written(newer)) => is_newer(&**newer, &*object),
-                // Versions are those of the type: an older one is stale whatever instance it is of.
-                Some(What::Deleted { uid, version }) => {
+            let outdated = match own.entries.get(&key).map(|entry| &entry.record) {
+                Some(Record::Written(newer)) => is_newer(&**newer, &*object),
+                // Versions are ordered across all objects of the type: an older one is stale even if it belongs to
+                // another instance.
+                Some(Record::Deleted { uid, version }) => {
                     version.reaches(&object.resource_version())
                         || uid.is_some() && uid.as_deref() == object.uid()
                 }
                 None => false,
             };
             if !outdated {
-                dropped.extend(own.put(key, What::Written(object.clone()), &self.options));
+                dropped.extend(own.put(key, Record::Written(object.clone()), &self.options));
             }
         });
         Ok(())
     }
 
-    /// To be called for every add and update that the informer delivers: forgets the own write that has been
-    /// delivered. Reading does the same, only later.
+    /// Reports an add or update delivered by the informer, which drops the write it covers. Call this for every add and
+    /// update; reads have the same effect, only later.
     pub fn on_add_or_update(&self, object: &T) {
         let Ok(key) = ObjectKey::try_from(object.key()) else { return };
         self.with_own(|own, dropped| {
             let version = object.resource_version();
-            let delivered = own.entries.get(&key).is_some_and(|entry| match &entry.what {
-                What::Written(written) => version.reaches(&written.resource_version()),
-                What::Deleted { version: deleted, .. } => !deleted.reaches(&version),
+            let delivered = own.entries.get(&key).is_some_and(|entry| match &entry.record {
+                Record::Written(written) => version.reaches(&written.resource_version()),
+                Record::Deleted { version: deleted, .. } => !deleted.reaches(&version),
             });
             if delivered {
                 dropped.extend(own.remove(&key));
@@ -200,28 +200,28 @@ impl<T: Object> MutationCache<T> {
         });
     }
 
-    /// To be called for every deletion that the informer delivers, with the last state known: forgets the own
-    /// write of that object (the same UID, or an older version), and remembers that it is gone.
+    /// Reports a deletion delivered by the informer, with the last known state. Drops the write to that object (with
+    /// the same UID, or an older version) and remembers the deletion. Call this for every deletion.
     pub fn on_delete(&self, object: &T) {
         let Ok(key) = ObjectKey::try_from(object.key()) else { return };
         self.with_own(|own, dropped| {
-            let stays = own.entries.get(&key).is_some_and(|entry| match &entry.what {
-                What::Written(written) => survives(written.uid(), &written.resource_version(), object),
-                What::Deleted { uid, version } => survives(uid.as_deref(), version, object),
+            let stays = own.entries.get(&key).is_some_and(|entry| match &entry.record {
+                Record::Written(written) => survives(written.uid(), &written.resource_version(), object),
+                Record::Deleted { uid, version } => survives(uid.as_deref(), version, object),
             });
             if !stays {
                 let uid = object.uid().map(str::to_owned);
-                let deleted = What::Deleted { uid, version: object.resource_version() };
+                let deleted = Record::Deleted { uid, version: object.resource_version() };
                 dropped.extend(own.put(key, deleted, &self.options));
             }
         });
     }
 
-    /// The newest state known of an object.
+    /// Returns the newest known state of an object.
     pub fn get<'k>(&self, key: impl Into<KeyRef<'k>>) -> Option<Arc<T>> {
         let key = ObjectKey::try_from(key.into()).ok()?;
         let written = self.with_own(|own, _| own.written(&key));
-        // After the own write, so that what the informer delivers in between counts.
+        // Read after the write, so that a delivery in between is included.
         let stored = self.store.get(&key);
         match written {
             Some(written) if self.shows(&written, stored.as_ref()) => Some(written),
@@ -229,21 +229,22 @@ impl<T: Object> MutationCache<T> {
         }
     }
 
-    /// All objects, each in the newest state known. O(n).
+    /// Returns all objects, each in its newest known state. O(n).
     pub fn list(&self) -> Vec<Arc<T>> {
         let (snapshot, shown) = self.shown();
-        let mut list = without(snapshot.iter(), &shown);
+        let mut list = not_overlaid(snapshot.iter(), &shown);
         list.extend(shown.into_values());
         list
     }
 
-    /// The objects that an index has under a value, each in the newest state known.
+    /// Returns the objects with this value in this index, each in its newest known state.
     ///
     /// # Errors
-    /// [`Error::UnknownIndex`], or the index function failed for an own write.
+    /// * [`Error::UnknownIndex`]: there is no index of this name.
+    /// * [`Error::IndexFunction`]: the index function failed for one of your own writes.
     pub fn by_index(&self, index: &str, value: &str) -> Result<Vec<Arc<T>>, Error> {
         let (snapshot, shown) = self.shown();
-        let mut list = without(snapshot.by_index(index, value)?, &shown);
+        let mut list = not_overlaid(snapshot.by_index(index, value)?, &shown);
         let function = snapshot.index_function(index)?;
         for (key, object) in shown {
             let mut values = IndexValues::default();
@@ -257,10 +258,10 @@ impl<T: Object> MutationCache<T> {
         Ok(list)
     }
 
-    /// A state of the indexer, and the own writes that are newer than it.
+    /// Returns a state of the indexer and the writes that are newer than it.
     fn shown(&self) -> (Snapshot<T>, HashMap<Option<ObjectKey>, Arc<T>>) {
-        // Both at one moment: with a later snapshot, a write whose deletion both have heard of in between would
-        // be shown beside what came after it.
+        // Both are read at one moment. With a later snapshot, a write whose deletion is delivered in between would be
+        // returned together with its successor.
         let (written, snapshot) = self.with_own(|own, _| {
             let keys: Vec<ObjectKey> = own.order.values().cloned().collect();
             let written = keys.into_iter().filter_map(|key| own.written(&key).map(|object| (key, object)));
@@ -274,7 +275,7 @@ impl<T: Object> MutationCache<T> {
         (snapshot, shown)
     }
 
-    /// Whether the own write is to be shown. Forgets it if it has been delivered.
+    /// Returns whether a write is newer than the stored state. Drops it if it has been delivered.
     fn shows(&self, written: &Arc<T>, stored: Option<&Arc<T>>) -> bool {
         let Some(stored) = stored else { return self.options.adds == Adds::Show };
         if !stored.resource_version().reaches(&written.resource_version()) {
@@ -283,7 +284,7 @@ impl<T: Object> MutationCache<T> {
         if let Some(key) = owned(written) {
             self.with_own(|own, dropped| {
                 let same = own.entries.get(&key).is_some_and(
-                    |entry| matches!(&entry.what, What::Written(object) if Arc::ptr_eq(object, written)),
+                    |entry| matches!(&entry.record, Record::Written(object) if Arc::ptr_eq(object, written)),
                 );
                 if same {
                     dropped.extend(own.remove(&key));
@@ -293,9 +294,9 @@ impl<T: Object> MutationCache<T> {
         false
     }
 
-    /// Works on the own writes, without those that have expired. What is left in the list is dropped without
-    /// the lock, because dropping may run user code.
-    fn with_own<R>(&self, work: impl FnOnce(&mut Own<T>, &mut Vec<Entry<T>>) -> R) -> R {
+    /// Accesses the writes, without expired ones. Entries left in the list are dropped without the lock, because
+    /// dropping may run user code.
+    fn with_own<R>(&self, work: impl FnOnce(&mut OwnWrites<T>, &mut Vec<Entry<T>>) -> R) -> R {
         let mut own = self.own.lock();
         let mut dropped = own.remove_expired();
         let result = work(&mut own, &mut dropped);
@@ -305,12 +306,12 @@ impl<T: Object> MutationCache<T> {
     }
 }
 
-/// Whether the first is known to be of a newer version than the second.
+/// Returns whether the first is known to have a newer version than the second.
 fn is_newer<T: Object>(first: &T, second: &T) -> bool {
     first.resource_version().compare(&second.resource_version()).is_some_and(Ordering::is_gt)
 }
 
-/// Whether what is known of this uid and version outlives the deletion of an object: not if that is the same
+/// Returns whether an entry with this UID and version is newer than the deletion of an object: not if it is the same
 /// instance, nor if the deletion is as new.
 fn survives<T: Object>(uid: Option<&str>, version: &ResourceVersion, deleted: &T) -> bool {
     let uids = uid.zip(deleted.uid());
@@ -323,8 +324,8 @@ fn survives<T: Object>(uid: Option<&str>, version: &ResourceVersion, deleted: &T
     }
 }
 
-/// The objects that are not among the own writes to be shown.
-fn without<'a, T: Object>(
+/// Returns the stored objects that are not overlaid by a write.
+fn not_overlaid<'a, T: Object>(
     stored: impl Iterator<Item = &'a Arc<T>>,
     shown: &HashMap<Option<ObjectKey>, Arc<T>>,
 ) -> Vec<Arc<T>> {

@@ -1,4 +1,4 @@
-//! From a hash to numbers: the point table.
+//! The point table: a hash table from hashes to numbers.
 
 use std::iter;
 use std::sync::Arc;
@@ -7,29 +7,29 @@ use crate::tree::Tree;
 
 /// A persistent hash table from a 32-bit hash to a number, 8 bytes an entry.
 ///
-/// It holds neither keys nor values: whoever asks compares what stands behind the number. So it never calls
-/// user code, copying a part of it is copying plain bytes, and one number takes about 11 bytes.
+/// It contains neither keys nor values; callers compare the objects behind the numbers. So it never calls user code,
+/// copying a shard copies plain bytes, and one number takes about 11 bytes.
 ///
-/// This is linear hashing: shards are split one at a time, always the next in turn, so there is never a pause
-/// to move all entries; and merged again in reverse when the table empties. A shard is a small array with
-/// linear probing, as large as it needs to be: equal hashes make it longer, and nothing else.
+/// Uses linear hashing: shards are split one at a time, in turn, so there is never a pause to move all entries, and
+/// merged in reverse order as the table shrinks. A shard is a small array with linear probing, sized to its contents;
+/// equal hashes only make it longer.
 #[derive(Clone)]
 pub(crate) struct Points {
     shards: Tree<Shard, 16>,
-    /// How many shards there are; at least one.
+    /// Number of shards, at least 1.
     count: u32,
     len: usize,
 }
 
-/// How many entries a shard has on average when the next one is split off.
+/// The average number of entries per shard above which the next shard is split.
 const SPLIT_ABOVE: usize = 32;
-/// How many entries a shard has on average when the last one is merged back.
+/// The average number of entries per shard below which the last shard is merged.
 const MERGE_BELOW: usize = 12;
 
-/// A cell in use is the hash in its upper half and the number in its lower half.
+/// A used cell has the hash in its upper half and the number in its lower half.
 const EMPTY: u64 = u64::MAX;
 
-/// Numbers are below this, so that no cell looks empty.
+/// Numbers are below this, so that no used cell equals `EMPTY`.
 pub(crate) const MAX_NUMBER: u32 = u32::MAX - 1;
 
 #[derive(Clone, Default)]
@@ -39,14 +39,14 @@ struct Shard {
 }
 
 impl Points {
-    /// The number with this hash for which `is_it` says yes.
+    /// Returns the number with this hash for which `is_it` returns `true`.
     #[inline]
     pub(crate) fn find(&self, hash: u32, is_it: impl FnMut(u32) -> bool) -> Option<u32> {
         let shard = self.shards.get(self.address(hash))?;
         shard.position(hash, is_it).map(|(_, number)| number)
     }
 
-    /// Adds a number that is not there yet.
+    /// Adds a number that is not in the table yet.
     pub(crate) fn insert(&mut self, hash: u32, number: u32) {
         debug_assert!(number < MAX_NUMBER, "the number is not reserved");
         self.shards.get_mut(self.address(hash)).insert(cell(hash, number));
@@ -56,7 +56,7 @@ impl Points {
         }
     }
 
-    /// Removes a number, if it is there.
+    /// Removes a number, if it is in the table.
     pub(crate) fn remove(&mut self, hash: u32, number: u32) {
         if self.find(hash, |other| other == number).is_none() {
             return;
@@ -68,7 +68,7 @@ impl Points {
         }
     }
 
-    /// The same hashes with other numbers.
+    /// Returns the same hashes with other numbers.
     pub(crate) fn renumbered(&self, number: impl Fn(u32) -> u32) -> Self {
         let mut points = Self::default();
         for cell in self.shards.iter().flat_map(Shard::used) {
@@ -77,8 +77,8 @@ impl Points {
         points
     }
 
-    /// The shard of a hash. Shards from the next power of two on have not been split off yet; until then
-    /// their entries are with the shard they will come from.
+    /// Returns the shard of a hash. Shards up to the next power of two that have not been split off yet are represented
+    /// by the shard they will be split from.
     #[inline]
     fn address(&self, hash: u32) -> u32 {
         let mask = self.count.next_power_of_two() - 1;
@@ -93,8 +93,8 @@ impl Points {
         let cells = std::mem::take(self.shards.get_mut(parent));
         let (moving, staying): (Vec<u64>, Vec<u64>) =
             cells.used().partition(|cell| self.address(hash_of(*cell)) == new);
-        *self.shards.get_mut(parent) = Shard::holding(&staying);
-        *self.shards.get_mut(new) = Shard::holding(&moving);
+        *self.shards.get_mut(parent) = Shard::with_cells(&staying);
+        *self.shards.get_mut(new) = Shard::with_cells(&moving);
     }
 
     fn merge(&mut self) {
@@ -103,9 +103,9 @@ impl Points {
         let parent = last & !(1 << last.ilog2());
         let cells: Vec<u64> = [last, parent]
             .into_iter()
-            .flat_map(|at| std::mem::take(self.shards.get_mut(at)).used().collect::<Vec<_>>())
+            .flat_map(|shard| std::mem::take(self.shards.get_mut(shard)).used().collect::<Vec<_>>())
             .collect();
-        *self.shards.get_mut(parent) = Shard::holding(&cells);
+        *self.shards.get_mut(parent) = Shard::with_cells(&cells);
         if last.is_multiple_of(16) {
             self.shards.drop_leaf(last as usize / 16);
         }
@@ -119,11 +119,11 @@ impl Default for Points {
 }
 
 impl Shard {
-    fn holding(cells: &[u64]) -> Self {
+    fn with_cells(cells: &[u64]) -> Self {
         if cells.is_empty() {
             return Self::default();
         }
-        let mut shard = Self::with_capacity(roomy(cells.len()));
+        let mut shard = Self::with_capacity(capacity_for(cells.len()));
         cells.iter().for_each(|cell| shard.place(*cell));
         shard
     }
@@ -139,31 +139,31 @@ impl Shard {
     #[inline]
     fn position(&self, hash: u32, mut is_it: impl FnMut(u32) -> bool) -> Option<(usize, u32)> {
         let cells = &*self.cells;
-        let mut at = home(hash, cells.len());
-        // One cell in eight is empty; the bound only keeps a mistake of ours from becoming an endless loop.
+        let mut index = home(hash, cells.len());
+        // One cell in eight is empty; the bound only prevents an endless loop in case of a bug.
         for _ in 0..cells.len() {
-            let cell = *cells.get(at)?;
+            let cell = *cells.get(index)?;
             if cell == EMPTY {
                 return None;
             }
             if hash_of(cell) == hash && is_it(number_of(cell)) {
-                return Some((at, number_of(cell)));
+                return Some((index, number_of(cell)));
             }
-            at = if at + 1 == cells.len() { 0 } else { at + 1 };
+            index = if index + 1 == cells.len() { 0 } else { index + 1 };
         }
         None
     }
 
     fn insert(&mut self, cell: u64) {
         if (self.len as usize + 1) * 8 > self.cells.len() * 7 {
-            let mut larger = Self::with_capacity(roomy(self.len as usize + 1));
+            let mut larger = Self::with_capacity(capacity_for(self.len as usize + 1));
             self.used().for_each(|cell| larger.place(cell));
             *self = larger;
         }
         self.place(cell);
     }
 
-    /// Puts a cell into an array that has room.
+    /// Puts a cell into an array with room for it.
     fn place(&mut self, cell: u64) {
         let cells = Arc::make_mut(&mut self.cells);
         let (before, after) = cells.split_at_mut(home(hash_of(cell), cells.len()));
@@ -174,27 +174,27 @@ impl Shard {
     }
 
     fn remove(&mut self, hash: u32, number: u32) {
-        let Some((at, _)) = self.position(hash, |other| other == number) else { return };
+        let Some((index, _)) = self.position(hash, |other| other == number) else { return };
         let cells = Arc::make_mut(&mut self.cells);
-        close_gap(cells, at);
+        close_gap(cells, index);
         self.len -= 1;
         if self.len as usize * 2 < self.cells.len() && self.cells.len() > 8 || self.len == 0 {
             let cells: Vec<u64> = self.used().collect();
-            *self = Self::holding(&cells);
+            *self = Self::with_cells(&cells);
         }
     }
 }
 
-/// Empties a cell, and moves up every following one that would no longer be found behind an empty cell.
+/// Empties a cell, and moves up each following cell that the gap would make unreachable.
 #[expect(clippy::indexing_slicing, reason = "every index is reduced modulo the length")]
-fn close_gap(cells: &mut [u64], at: usize) {
+fn close_gap(cells: &mut [u64], index: usize) {
     let len = cells.len();
     let distance = |from: usize, to: usize| (to + len - from) % len;
-    let (mut gap, mut next) = (at, at);
+    let (mut gap, mut next) = (index, index);
     loop {
         next = (next + 1) % len;
         let cell = cells[next];
-        if cell == EMPTY || next == at {
+        if cell == EMPTY || next == index {
             break;
         }
         if distance(home(hash_of(cell), len), next) >= distance(gap, next) {
@@ -205,13 +205,13 @@ fn close_gap(cells: &mut [u64], at: usize) {
     cells[gap] = EMPTY;
 }
 
-/// A capacity that is about four fifths full with so many cells.
-fn roomy(cells: usize) -> usize {
+/// Returns a capacity that this number of cells fills to about four fifths.
+fn capacity_for(cells: usize) -> usize {
     (cells + cells / 4 + 1).next_multiple_of(8)
 }
 
-/// Where in an array of this length a hash is looked for first: by its upper bits, since the lower ones
-/// have chosen the shard and are equal within it.
+/// Returns the first cell to probe for a hash. Uses the upper bits, because the lower ones select the shard and are
+/// equal within it.
 fn home(hash: u32, len: usize) -> usize {
     ((u64::from(hash) * len as u64) >> 32) as usize
 }

@@ -1,4 +1,4 @@
-//! What can be read of a store that is being written.
+//! Read access to a store that is being written.
 
 use std::fmt;
 use std::sync::Arc;
@@ -11,20 +11,21 @@ use crate::sync::RwLock;
 use crate::wait::Waiters;
 use crate::{Error, IndexFunction, Snapshot};
 
-/// Reads an [`Indexer`](crate::Indexer), whose state at the moment of each call it gives, owned. Cheap to clone.
+/// A read-only handle to an [`Indexer`](crate::Indexer). Each call returns owned data from the state at that moment.
+/// Cheap to clone.
 ///
-/// A [`Snapshot`] has the same methods and more, by reference. Several questions about one state need one, and so does
-/// a walk that is to count no references.
+/// A [`Snapshot`] has the same methods and more, by reference. Use one for several queries of the same state, or to
+/// iterate without touching reference counts.
 ///
-/// A reader keeps the objects alive, and the indexer not: when that is dropped, nothing is written any more, and waits
-/// for versions end.
+/// A reader keeps the objects alive, but not the indexer: once the indexer is dropped, nothing more is written, and
+/// waits for versions end.
 pub struct Reader<T> {
     pub(crate) shared: Arc<Shared<T>>,
 }
 
-/// What an indexer and its readers have in common.
+/// The data shared by an indexer and its readers.
 pub(crate) struct Shared<T> {
-    /// Taken by readers for O(1). No user code but accessors runs while it is held.
+    /// Held by readers for O(1). No user code except accessors runs while it is held.
     pub(crate) roots: RwLock<Arc<Roots<T>>>,
     pub(crate) waiters: Waiters,
     pub(crate) parts: Parts<T>,
@@ -36,12 +37,12 @@ impl<T: Object> Reader<T> {
         Self { shared: Arc::new(shared) }
     }
 
-    /// The whole state as it is now: objects, indexes, version. O(1).
+    /// Returns the current state: objects, indexes, versions. O(1).
     pub fn snapshot(&self) -> Snapshot<T> {
         Snapshot::new(self.shared.roots.read().clone())
     }
 
-    /// The object with this key. O(1).
+    /// Returns the object with this key. O(1).
     ///
     /// ```
     /// # use kinformer_core::{KeyRef, Keyed, Object};
@@ -58,27 +59,27 @@ impl<T: Object> Reader<T> {
         self.shared.roots.read().get(key.into()).cloned()
     }
 
-    /// Whether there is an object with this key. O(1).
+    /// Returns whether there is an object with this key. O(1).
     pub fn contains<'k>(&self, key: impl Into<KeyRef<'k>>) -> bool {
         self.shared.roots.read().get(key.into()).is_some()
     }
 
-    /// All objects, each once, in no particular order. O(n).
+    /// Returns all objects, each once, in no particular order. O(n).
     pub fn list(&self) -> Vec<Arc<T>> {
         self.snapshot().list()
     }
 
-    /// The keys of all objects, in no particular order. O(n), one allocation each.
+    /// Returns the keys of all objects, in no particular order. O(n), one allocation per key.
     ///
     /// Follows client-go 1.37 (`Store.ListKeys`).
     pub fn keys(&self) -> Vec<ObjectKey> {
         self.snapshot().keys()
     }
 
-    /// The objects that have this value in this index, in no particular order. O(m) for m objects.
+    /// Returns the objects with this value in this index, in no particular order. O(m) for m objects.
     ///
     /// # Errors
-    /// [`Error::UnknownIndex`].
+    /// [`Error::UnknownIndex`]: there is no index of this name.
     pub fn by_index(&self, index: &str, value: &str) -> Result<Vec<Arc<T>>, Error> {
         let snapshot = self.snapshot();
         let mut objects = Vec::with_capacity(snapshot.index_len(index, value)?);
@@ -86,7 +87,8 @@ impl<T: Object> Reader<T> {
         Ok(objects)
     }
 
-    /// The objects that share a value of this index with the given one, each once. The object need not be stored.
+    /// Returns the objects that share a value of this index with the given object, each once. The given object need not
+    /// be stored.
     ///
     /// # Errors
     /// As [`Snapshot::index_of`].
@@ -96,62 +98,65 @@ impl<T: Object> Reader<T> {
         Ok(self.snapshot().index_of(index, object)?.into_iter().cloned().collect())
     }
 
-    /// The keys of the objects that have this value in this index.
+    /// Returns the keys of the objects with this value in this index.
     ///
     /// # Errors
-    /// [`Error::UnknownIndex`].
+    /// [`Error::UnknownIndex`]: there is no index of this name.
     pub fn index_keys(&self, index: &str, value: &str) -> Result<Vec<ObjectKey>, Error> {
         self.snapshot().index_keys(index, value)
     }
 
-    /// All values of this index that some object has, in no particular order.
+    /// Returns all values in this index, in no particular order.
     ///
     /// # Errors
-    /// [`Error::UnknownIndex`].
+    /// [`Error::UnknownIndex`]: there is no index of this name.
     ///
     /// Follows client-go 1.37 (`Indexer.ListIndexFuncValues`).
     pub fn index_values(&self, index: &str) -> Result<Vec<Arc<str>>, Error> {
         Ok(self.snapshot().index_values(index)?.cloned().collect())
     }
 
-    /// The function of an index, to be asked about objects that are not stored.
+    /// Returns the function of an index, for example to call it with objects that are not stored.
     ///
     /// # Errors
-    /// [`Error::UnknownIndex`].
+    /// [`Error::UnknownIndex`]: there is no index of this name.
     pub fn index_function(&self, index: &str) -> Result<IndexFunction<T>, Error> {
         self.snapshot().index_function(index)
     }
 
-    /// The names of the indexes, in the order in which they were added.
+    /// Returns the names of the indexes, in the order in which they were added.
     pub fn index_names(&self) -> Vec<Arc<str>> {
         self.snapshot().index_names().cloned().collect()
     }
 
-    /// The newest resource version that the store reflects, of each part.
+    /// Returns the newest resource version that the store reflects, by part.
     pub fn resource_versions(&self) -> Versions {
         self.shared.roots.read().versions.clone()
     }
 
-    /// How many objects there are. O(1).
+    /// Returns the number of objects. O(1).
     pub fn len(&self) -> usize {
         self.shared.roots.read().len
     }
 
-    /// Whether there are no objects.
+    /// Returns whether the store is empty.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Waits until a part of the store reflects at least this version, for example that of one's own write to the object
-    /// with this key. An unset version is reached at once; a part without a version yet is waited for. A store that is not
-    /// divided has one part, [`PartId::ONLY`], in which all keys are.
+    /// Waits until a part of the store reflects at least this version, for example the version of your own write to the
+    /// object with this key. Returns immediately if `version` is unset; waits if the part has no version yet. An
+    /// undivided store has one part, [`PartId::ONLY`], which contains all keys.
     ///
-    /// Cancel-safe. Any number of tasks can wait; each is woken once, when its own version is there.
+    /// Any number of tasks can wait; each is woken once, when its version has been reached.
+    ///
+    /// # Cancel safety
+    /// Dropping the future only removes the waiter.
     ///
     /// # Errors
-    /// [`Error::Stopped`] when the store was [stopped](crate::Indexer::stop) first; [`Error::Incomparable`] when the
-    /// part has a version that cannot be compared with this one; [`Error::NoPart`] at once if there is no such part, or
-    /// it does not follow from the key.
+    /// * [`Error::Stopped`]: the store was [stopped](crate::Indexer::stop) before it reached the version.
+    /// * [`Error::Incomparable`]: the version of the part cannot be compared with this one.
+    /// * [`Error::NoPart`], immediately: there is no such part, or the key does not determine one.
     pub async fn wait_for<'k>(
         &self,
         place: impl Into<PartOrKey<'k>>,
@@ -162,15 +167,15 @@ impl<T: Object> Reader<T> {
         self.shared.waiters.wait(part, version.clone(), current).await
     }
 
-    /// The part that is meant.
+    /// Returns the part with this number, or of all objects with this key.
     ///
     /// # Errors
-    /// [`Error::NoPart`].
+    /// [`Error::NoPart`]: there is no such part, or the key does not determine one.
     pub fn part_of<'k>(&self, place: impl Into<PartOrKey<'k>>) -> Result<PartId, Error> {
         let (parts, place) = (&self.shared.parts, place.into());
         let part = match place {
             PartOrKey::Part(part) => Some(part),
-            // A partition that panics names no part.
+            // A partition that panics determines no part.
             PartOrKey::Key(key) => ask(|| parts.of_key(key)).ok().flatten(),
             _ => None,
         };
@@ -178,10 +183,13 @@ impl<T: Object> Reader<T> {
         known.ok_or_else(|| Error::NoPart { place: place.to_string(), parts: parts.count() })
     }
 
-    /// As [`Self::wait_for`], until a deadline. Needs a tokio timer. Cancel-safe.
+    /// Like [`Self::wait_for`], with a deadline. Needs a tokio timer.
+    ///
+    /// # Cancel safety
+    /// Dropping the future only removes the waiter.
     ///
     /// # Errors
-    /// [`Error::DeadlineExceeded`] as well.
+    /// As [`Self::wait_for`], or [`Error::DeadlineExceeded`].
     #[cfg(not(loom))]
     pub async fn wait_for_until<'k>(
         &self,
@@ -199,7 +207,7 @@ impl<T: Object> Reader<T> {
         }
     }
 
-    /// Whether nothing is written any more: the indexer was [stopped](crate::Indexer::stop) or dropped.
+    /// Returns whether writing has ended: the indexer was [stopped](crate::Indexer::stop) or dropped.
     pub fn is_stopped(&self) -> bool {
         self.shared.waiters.is_stopped()
     }

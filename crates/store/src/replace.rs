@@ -1,4 +1,4 @@
-//! Taking over a whole list.
+//! Replacing all objects by those of a list.
 
 use std::mem;
 use std::sync::Arc;
@@ -16,54 +16,53 @@ use crate::roots::{Edit, Functions, Roots, SLOT_LEAF, full, hash_key};
 use crate::snapshot::discard;
 use crate::write::{Changes, in_no_part, index_error, is_late, panicked};
 
-/// The list, and what user code said about it.
+/// The list, with the results of all user code.
 struct List<T> {
     part: PartId,
-    /// By position; `None` for what is left out.
+    /// By position; `None` if the object is left out.
     objects: Vec<Option<Arc<T>>>,
-    /// By position: first the hash of the key, then the slot of the object that is there already, or `NEW`.
+    /// By position: first the hash of the key, then the slot of the stored object, or `NEW`.
     numbers: Vec<u32>,
     undelivered: Vec<ObjectKey>,
-    /// Whether what is missing is gone.
+    /// Whether every missing object is deleted.
     is_complete: bool,
     /// Objects that are not stored, to be dropped without a lock.
     left_over: Vec<Arc<T>>,
     values: Evaluated,
-    /// How many functions have been asked.
-    asked: usize,
-    /// What was wrong with objects that are left out.
+    /// Number of index functions called for each object.
+    functions: usize,
+    /// Errors of objects that are left out.
     problems: Vec<(usize, Error)>,
-    /// What was wrong with objects that are stored, but are not in an index.
+    /// Errors of objects that are stored but missing from an index.
     unindexed: Vec<(usize, Error)>,
 }
 
-/// No slot has this number.
+/// Marks a new object: no slot has this number.
 const NEW: u32 = u32::MAX;
 
-/// What is to be done, found without changing anything.
+/// The modifications to make, determined without changing anything.
 struct Plan<T> {
-    /// The hashes of the new objects, in the order of their positions.
+    /// The key hashes of the new objects, by position.
     new_hashes: Vec<u32>,
-    /// Slots, and hashes, of the objects that are gone, with their tombstones.
+    /// The slots and key hashes of the deleted objects, with their tombstones.
     gone: Vec<(u32, u32, Tombstone<Arc<T>>)>,
 }
 
 impl<T: Object> Indexer<T> {
-    /// From now on there is exactly what the list holds, at its version, which may be lower than before or
-    /// unset. In a store that is [divided](crate::IndexerBuilder::parts) only objects of the list's part are removed.
+    /// Replaces all objects with those of the list, and the version with the list's, which may be lower or unset. In a
+    /// store that is [divided into parts](crate::IndexerBuilder::parts), only objects of the list's part are removed.
     ///
-    /// What the list names as undelivered stays as it is, and what is missing in a list that is not
-    /// [complete](Replacement::is_complete) as well. Where a key occurs more than once the last object
-    /// counts, and the earlier ones are reported. A state older than the one that another part has brought is left out
-    /// without a report. An object that is left out because of its transform stays
-    /// in its old state; one without a valid key is only reported.
+    /// Objects that the list names as undelivered are kept unchanged, as are all missing objects if the list is not
+    /// [complete](Replacement::is_complete). If a key is repeated, the last object is used and the earlier ones are
+    /// reported. A state older than one already delivered by another part is left out without a report. An object with
+    /// a failed transform keeps its stored state; one without a valid key is only reported.
     ///
-    /// The new state is built aside, while readers read the old one, and shares with it everything that is
-    /// the same; it is published in O(1). Meanwhile this takes about 25 bytes per object and 20 more per
-    /// index, beside the list and the two states.
+    /// The new state is built aside while readers use the old one. It shares all unchanged nodes with the old state and
+    /// is published in O(1). Building takes about 25 bytes per object and 20 more per index, in addition to the list
+    /// and the two states.
     ///
     /// # Errors
-    /// There are more than 2^32 - 2 objects; nothing has changed.
+    /// There are more than 2^32 - 2 objects. Nothing has changed.
     pub fn replace(&self, replacement: Replacement<T>) -> Result<Report, crate::Error> {
         let version = VersionUpdate::of_list(&replacement);
         let versions = VersionUpdates::of(replacement.part, version);
@@ -71,12 +70,12 @@ impl<T: Object> Indexer<T> {
         Ok(report)
     }
 
-    /// Moves versions as they are named. First come the changes of the objects that are gone, then those of the list,
-    /// in its order.
+    /// Replaces the objects and applies these version updates. Changes of deleted objects come first, then those of the
+    /// list, in its order.
     pub(crate) fn replace_with(
         &self,
         replacement: Replacement<T>,
-        at: &VersionUpdates,
+        version_updates: &VersionUpdates,
         mut changes: Changes<'_, T>,
     ) -> Result<(Report, u64), Error> {
         if replacement.objects.len() >= MAX_NUMBER as usize {
@@ -91,17 +90,17 @@ impl<T: Object> Indexer<T> {
             is_complete,
             left_over: Vec::new(),
             values: Evaluated::for_list(self.hasher.clone()),
-            asked: 0,
+            functions: 0,
             problems: Vec::new(),
             unindexed: Vec::new(),
         };
         self.transform_list(&mut list);
         let mut functions = self.functions();
         loop {
-            list.ask(self, &functions);
+            list.evaluate(self, &functions);
             let mut writer = self.writer.lock();
             let before = self.shared.roots.read().clone();
-            if before.functions.all.len() != list.asked {
+            if before.functions.all.len() != list.functions {
                 functions = before.functions.clone();
                 continue;
             }
@@ -113,13 +112,13 @@ impl<T: Object> Indexer<T> {
                 return Err(full(None));
             }
             edit.roots.revision += 1;
-            at.apply_to(&mut edit.roots.versions);
+            version_updates.apply_to(&mut edit.roots.versions);
             let displaced = list.execute(plan, &mut edit, changes.as_deref_mut());
             let sparse = edit.is_sparse();
             let (versions, revision) = (after.versions.clone(), after.revision);
             let replaced = mem::replace(&mut *self.shared.roots.write(), Arc::new(after));
             self.release(writer, sparse);
-            // What only the old state held is with the caller, or is dropped there one by one.
+            // Objects held only by the old state have been moved to the caller, or are dropped there one by one.
             drop((before, replaced));
             self.shared.waiters.published(&versions);
             displaced.into_iter().for_each(discard);
@@ -157,7 +156,7 @@ impl<T: Object> Indexer<T> {
     }
 }
 
-/// Notes that an object of the list is not stored.
+/// Records that an object of the list is not stored.
 fn left_out(
     position: usize,
     error: Error,
@@ -166,7 +165,7 @@ fn left_out(
     problems: &mut Vec<(usize, Error)>,
 ) {
     match &error {
-        // A transform has given it another part.
+        // The transform moved the object to another part.
         Error::OtherPart { key: Some(key), part: Some(_) }
         | Error::Transform { key, .. }
         | Error::Accessor { key: Some(key), .. } => undelivered.push(key.clone()),
@@ -176,19 +175,19 @@ fn left_out(
     problems.push((position, error));
 }
 
-/// Where an object of a list goes.
+/// The destination of a listed object.
 enum Place {
-    /// Where it is already.
+    /// Its current slot.
     Slot(u32),
     New,
-    /// Nowhere: a later object of the list has its key.
+    /// None: a later object of the list has the same key.
     Repeated,
-    /// Nowhere: another part has brought a newer state, which is in this slot.
+    /// None: another part has delivered a newer state, stored in this slot.
     Late(u32),
 }
 
 impl<T: Object> List<T> {
-    /// Asks objects for their keys, and changes nothing.
+    /// Determines the destination of an object. Calls key accessors; changes nothing.
     fn place(
         &self,
         object: &T,
@@ -214,11 +213,11 @@ impl<T: Object> List<T> {
         }
     }
 
-    /// Asks all functions, again if there are more of them now, which hardly ever happens.
-    fn ask(&mut self, indexer: &Indexer<T>, functions: &Functions<T>) {
+    /// Calls all index functions. Repeated if functions were added meanwhile, which is rare.
+    fn evaluate(&mut self, indexer: &Indexer<T>, functions: &Functions<T>) {
         self.unindexed.clear();
         self.values = Evaluated::for_list(indexer.hasher.clone());
-        self.asked = functions.all.len();
+        self.functions = functions.all.len();
         let Self { objects, values, unindexed, .. } = self;
         for (position, object) in objects.iter().enumerate() {
             match object {
@@ -230,8 +229,8 @@ impl<T: Object> List<T> {
         }
     }
 
-    /// Finds out what is to be done. Turns the hashes of known objects into their slots; leaves out all but
-    /// the last of the objects with one key, and those whose accessors panic.
+    /// Determines the modifications to make. Replaces the hashes of stored objects by their slots; leaves out all but
+    /// the last of the objects with the same key, and objects whose accessors panic.
     fn plan(&mut self, before: &Roots<T>, parts: &Parts<T>) -> Plan<T> {
         let mut listed = Bits::default();
         let mut new = Points::default();
@@ -273,7 +272,7 @@ impl<T: Object> List<T> {
         new_hashes.reverse();
         for position in duplicates {
             let object = self.objects.get_mut(position).and_then(Option::take);
-            // An object that is not stored has no place in an index to be missing from.
+            // An object that is not stored cannot be missing from an index.
             self.unindexed.retain(|(other, _)| *other != position);
             let key = ask(|| ObjectKey::try_from(object.as_ref()?.key()).ok());
             if let Ok(Some(key)) = key {
@@ -289,7 +288,7 @@ impl<T: Object> List<T> {
         for (position, source) in unplaced {
             let Some(object) = objects.get_mut(position).and_then(Option::take) else { continue };
             unindexed.retain(|(other, _)| *other != position);
-            // Dropped without the lock.
+            // Keeps the object alive, to be dropped without the lock.
             left_over.push(object.clone());
             left_out(position, panicked(object, source), undelivered, is_complete, problems);
         }
@@ -303,15 +302,15 @@ impl<T: Object> List<T> {
         let leaves = if *is_complete { before.slots.leaves() } else { 0 };
         for leaf in 0..leaves {
             let leaf_objects = before.slots.leaf(leaf).into_iter().flat_map(|leaf| leaf.iter());
-            for (at, object) in leaf_objects.enumerate() {
-                let slot = (leaf * SLOT_LEAF + at) as u32;
+            for (offset, object) in leaf_objects.enumerate() {
+                let slot = (leaf * SLOT_LEAF + offset) as u32;
                 let Some(object) = object.as_ref().filter(|_| !listed.has(slot)) else { continue };
-                let asked = ask(|| {
+                let result = ask(|| {
                     let listed = parts.contains(self.part, object);
                     listed
                         .then(|| (hash_key(&before.hasher, object.key()), ObjectKey::try_from(object.key())))
                 });
-                match asked {
+                match result {
                     Ok(None) => {}
                     Ok(Some((hash, Ok(key)))) => {
                         let last_known = Some(object.clone());
@@ -321,11 +320,11 @@ impl<T: Object> List<T> {
                             Tombstone::final_state_unknown(key, last_known).from_part(self.part),
                         ));
                     }
-                    // It does not give its key any more: so it has to stand for itself.
+                    // The object's key has become invalid, so the tombstone carries the object itself.
                     Ok(Some((hash, Err(_)))) => {
                         gone.push((slot, hash, Tombstone::FinalState(object.clone())))
                     }
-                    // It cannot be found any more, and stays.
+                    // The object cannot be found by key any more, so it stays.
                     Err(source) => problems.push((objects.len(), Error::Accessor { key: None, source })),
                 }
             }
@@ -333,7 +332,7 @@ impl<T: Object> List<T> {
         Plan { new_hashes, gone }
     }
 
-    /// Does it. Asks objects nothing, and drops none: gives back what is to be dropped without the lock.
+    /// Applies the plan. Calls no accessor and drops no object: returns the objects to be dropped without the lock.
     fn execute(&mut self, plan: Plan<T>, edit: &mut Edit<'_, T>, mut changes: Changes<'_, T>) -> Vec<Arc<T>> {
         let revision = edit.roots.revision;
         let mut displaced = Vec::new();
@@ -342,10 +341,10 @@ impl<T: Object> List<T> {
             // The delta's object is stored, or is the old one.
             None => displaced.extend(old),
         };
-        let mut given_back = Vec::with_capacity(plan.gone.len());
+        let mut freed = Vec::with_capacity(plan.gone.len());
         for (slot, hash, tombstone) in plan.gone {
             changed(Delta::Deleted(tombstone), edit.remove_slot(hash, slot));
-            given_back.push(slot);
+            freed.push(slot);
         }
         let mut hashes = plan.new_hashes.into_iter();
         for (position, entry) in self.objects.iter_mut().enumerate() {
@@ -354,7 +353,7 @@ impl<T: Object> List<T> {
             let (slot, old) = match *number {
                 NEW => {
                     let hash = hashes.next().unwrap_or_default();
-                    // That there is room has been checked.
+                    // The plan has checked that there is room.
                     let Ok(slot) = edit.insert(hash, object) else { continue };
                     (slot, None)
                 }
@@ -365,10 +364,10 @@ impl<T: Object> List<T> {
                 slot => (slot, edit.roots.slots.get_mut(slot).replace(object)),
             };
             changed(new, old);
-            edit.set_values(0..self.asked, slot, &self.values, position * self.asked);
+            edit.set_values(0..self.functions, slot, &self.values, position * self.functions);
         }
-        // Only now: so that within one replace no slot passes from one key to another.
-        edit.writer.free.extend(given_back);
+        // Only now, so that no slot changes from one key to another within one replace.
+        edit.writer.free.extend(freed);
         displaced
     }
 
@@ -398,14 +397,14 @@ impl Bits {
         self.0.get(slot as usize / 64).is_some_and(|bits| bits >> (slot % 64) & 1 == 1)
     }
 
-    /// Adds a slot; returns whether it was there already.
+    /// Adds a slot. Returns whether it was present already.
     fn set(&mut self, slot: u32) -> bool {
-        let at = slot as usize / 64;
-        if self.0.len() <= at {
-            self.0.resize(at + 1, 0);
+        let word = slot as usize / 64;
+        if self.0.len() <= word {
+            self.0.resize(word + 1, 0);
         }
         let had = self.has(slot);
-        if let Some(bits) = self.0.get_mut(at) {
+        if let Some(bits) = self.0.get_mut(word) {
             *bits |= 1 << (slot % 64);
         }
         had

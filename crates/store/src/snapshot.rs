@@ -1,4 +1,4 @@
-//! A state of the store that stays as it is.
+//! Snapshots: immutable states of a store.
 
 use std::fmt;
 use std::future::poll_fn;
@@ -16,19 +16,18 @@ use crate::index::{Index, Values};
 use crate::index_function::IndexFunction;
 use crate::roots::{Roots, SLOT_LEAF};
 
-/// Everything that a store held at one moment: objects, point look-ups, all indexes and the resource version.
+/// The contents of a store at one moment: objects, point look-ups, all indexes and the resource versions.
 ///
-/// Taking and cloning one is O(1). It is not affected by later writes, blocks nobody, and can be walked for
-/// as long as one likes; what it costs is that objects which have been replaced or deleted meanwhile stay
-/// alive until it is dropped.
+/// Taking and cloning a snapshot is O(1). Later writes do not affect it, and it blocks nothing, no matter how long it
+/// is iterated. In return, objects that have since been replaced or deleted stay alive until the snapshot is dropped.
 ///
-/// Walks are in the order of slots: stable within a snapshot, nearly so from one to the next, and
-/// without meaning. Internal iteration (`for_each`, `fold`) is the fastest way through.
+/// Iteration is in slot order, which has no meaning; it is stable within a snapshot and nearly stable from one to the
+/// next. Internal iteration (`for_each`, `fold`) is the fastest.
 pub struct Snapshot<T> {
     roots: Arc<Roots<T>>,
 }
 
-/// How many objects an async walk visits before it yields.
+/// The number of objects that an async iteration visits between two yields.
 const YIELD_AFTER: usize = 2048;
 
 impl<T: Object> Snapshot<T> {
@@ -40,72 +39,72 @@ impl<T: Object> Snapshot<T> {
         &self.roots
     }
 
-    /// The object with this key. O(1).
+    /// Returns the object with this key. O(1).
     pub fn get<'k>(&self, key: impl Into<KeyRef<'k>>) -> Option<&Arc<T>> {
         self.roots.get(key.into())
     }
 
-    /// Whether there is an object with this key. O(1).
+    /// Returns whether there is an object with this key. O(1).
     pub fn contains<'k>(&self, key: impl Into<KeyRef<'k>>) -> bool {
         self.get(key).is_some()
     }
 
-    /// How many objects there are. O(1).
+    /// Returns the number of objects. O(1).
     pub fn len(&self) -> usize {
         self.roots.len
     }
 
-    /// Whether there are no objects.
+    /// Returns whether the snapshot is empty.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The newest resource version that this state reflects, of each part.
+    /// Returns the newest resource version that this state reflects, by part.
     pub fn resource_versions(&self) -> &Versions {
         &self.roots.versions
     }
 
-    /// How many writes the store had published when this was its state: tells whether a change, whose
-    /// [`Applied::revision`](crate::Applied::revision) is known, is part of it.
+    /// Returns the revision of this state: the number of writes that the store had published. A change is included in
+    /// this state if its [`Applied::revision`](crate::Applied::revision) is not greater.
     pub fn revision(&self) -> u64 {
         self.roots.revision
     }
 
-    /// All objects, by reference.
+    /// Returns all objects, by reference.
     pub fn iter(&self) -> impl Iterator<Item = &Arc<T>> {
         self.roots.slots.iter().flatten()
     }
 
-    /// Visits all objects, by reference.
+    /// Calls `visit` with every object, by reference.
     pub fn for_each<'a>(&'a self, visit: impl FnMut(&'a Arc<T>)) {
         self.iter().for_each(visit);
     }
 
-    /// All objects. Prefer [`Self::iter`], which touches no reference count.
+    /// Returns all objects. Prefer [`Self::iter`], which touches no reference count.
     pub fn list(&self) -> Vec<Arc<T>> {
         let mut objects = Vec::with_capacity(self.len());
         self.iter().for_each(|object| objects.push(object.clone()));
         objects
     }
 
-    /// The keys of all objects. O(n), one allocation each.
+    /// Returns the keys of all objects. O(n), one allocation per key.
     pub fn keys(&self) -> Vec<ObjectKey> {
         let mut keys = Vec::with_capacity(self.len());
-        // What is stored has a valid key.
+        // Stored objects have valid keys.
         for object in self.iter() {
             keys.extend(readable_key(|| object.key()));
         }
         keys
     }
 
-    /// All objects in the order of their keys: by cluster, by namespace, by name. O(n log n), on references.
+    /// Returns all objects in key order: by cluster, namespace, then name. O(n log n), on references.
     pub fn ordered(&self) -> Vec<&Arc<T>> {
         in_order(self.iter())
     }
 
-    /// The objects of one namespace in the order of their names. O(n) to find them, unless the store has an
-    /// index of the name [`NAMESPACE_INDEX`](crate::NAMESPACE_INDEX) (which is trusted to be one by
-    /// namespace), and O(m log m) for the m that are found.
+    /// Returns the objects of one namespace in name order. Finding them is O(n), unless the store has an index named
+    /// [`NAMESPACE_INDEX`](crate::NAMESPACE_INDEX), which is assumed to be by namespace; sorting the m found objects is
+    /// O(m log m).
     pub fn ordered_in(&self, namespace: &str) -> Vec<&Arc<T>> {
         match self.by_index(crate::NAMESPACE_INDEX, namespace) {
             Ok(objects) => in_order(objects),
@@ -115,19 +114,19 @@ impl<T: Object> Snapshot<T> {
         }
     }
 
-    /// Up to `limit` objects (at least one) from a cursor on, or from the start without one; and the cursor
-    /// to go on with.
+    /// Returns up to `limit` objects (at least one), starting at a cursor or at the beginning, and the cursor of the
+    /// next page.
     ///
-    /// All pages of one snapshot together show every object once. O(limit). A cursor is of no use with
-    /// another snapshot.
+    /// All pages of one snapshot together contain every object once. O(limit). A cursor is valid only for the snapshot
+    /// that returned it.
     pub fn page(&self, from: Option<Cursor>, limit: usize) -> Page<'_, T> {
         let limit = limit.clamp(1, self.len().max(1));
         let mut page = Page { objects: Vec::with_capacity(limit), next: None };
         let start = from.map_or(0, |Cursor(slot)| slot);
         for leaf in start / SLOT_LEAF..self.roots.slots.leaves() {
             let Some(objects) = self.roots.slots.leaf(leaf) else { continue };
-            for (at, object) in objects.iter().enumerate() {
-                let slot = leaf * SLOT_LEAF + at;
+            for (offset, object) in objects.iter().enumerate() {
+                let slot = leaf * SLOT_LEAF + offset;
                 let Some(object) = object.as_ref().filter(|_| slot >= start) else { continue };
                 if page.objects.len() == limit {
                     page.next = Some(Cursor(slot));
@@ -139,10 +138,10 @@ impl<T: Object> Snapshot<T> {
         page
     }
 
-    /// The objects that have this value in this index, by reference.
+    /// Returns the objects with this value in this index, by reference.
     ///
     /// # Errors
-    /// [`Error::UnknownIndex`].
+    /// [`Error::UnknownIndex`]: there is no index of this name.
     pub fn by_index<'a>(
         &'a self,
         index: &str,
@@ -152,27 +151,27 @@ impl<T: Object> Snapshot<T> {
         Ok(self.objects_at(slots))
     }
 
-    /// The keys of the objects that have this value in this index.
+    /// Returns the keys of the objects with this value in this index.
     ///
     /// # Errors
-    /// [`Error::UnknownIndex`].
+    /// [`Error::UnknownIndex`]: there is no index of this name.
     pub fn index_keys(&self, index: &str, value: &str) -> Result<Vec<ObjectKey>, Error> {
-        // What is stored has a valid key.
+        // Stored objects have valid keys.
         Ok(self.by_index(index, value)?.filter_map(|object| object.key().try_into().ok()).collect())
     }
 
-    /// How many objects have this value in this index. O(1).
+    /// Returns the number of objects with this value in this index. O(1).
     ///
     /// # Errors
-    /// [`Error::UnknownIndex`].
+    /// [`Error::UnknownIndex`]: there is no index of this name.
     pub fn index_len(&self, index: &str, value: &str) -> Result<usize, Error> {
         Ok(self.find_index(index)?.slots(&self.roots.hasher, value).map_or(0, SlotSet::len))
     }
 
-    /// All values of this index that some object has, in no particular order.
+    /// Returns all values in this index, in no particular order.
     ///
     /// # Errors
-    /// [`Error::UnknownIndex`].
+    /// [`Error::UnknownIndex`]: there is no index of this name.
     pub fn index_values<'a>(
         &'a self,
         index: &str,
@@ -180,21 +179,22 @@ impl<T: Object> Snapshot<T> {
         Ok(self.find_index(index)?.values())
     }
 
-    /// The function of an index, to be asked about objects that are not stored.
+    /// Returns the function of an index, for example to call it with objects that are not stored.
     ///
     /// # Errors
-    /// [`Error::UnknownIndex`].
+    /// [`Error::UnknownIndex`]: there is no index of this name.
     pub fn index_function(&self, index: &str) -> Result<IndexFunction<T>, Error> {
         let functions = &self.roots.functions;
-        let function = functions.position(index).and_then(|at| functions.all.get(at));
+        let function = functions.position(index).and_then(|number| functions.all.get(number));
         function.map(|(_, function)| function.clone()).ok_or_else(|| self.unknown(index))
     }
 
-    /// The objects that share a value of this index with the given object, each once. The object need not
-    /// be stored: its values are asked from the index function.
+    /// Returns the objects that share a value of this index with the given object, each once. The given object need not
+    /// be stored: the index function is called to get its values.
     ///
     /// # Errors
-    /// [`Error::UnknownIndex`]; [`Error::IndexFunction`].
+    /// * [`Error::UnknownIndex`]: there is no index of this name.
+    /// * [`Error::IndexFunction`]: the function failed for the given object.
     pub fn index_of(&self, index: &str, object: &Arc<T>) -> Result<Vec<&Arc<T>>, Error> {
         let number = self.roots.functions.position(index).ok_or_else(|| self.unknown(index))?;
         let functions = self.roots.functions.all.get(number..=number).unwrap_or_default();
@@ -208,8 +208,8 @@ impl<T: Object> Snapshot<T> {
         }
         let mut slots = Vec::new();
         let answer = values.answer(0);
-        for at in 0..answer.len() {
-            let set = self.find_index(index)?.slots(&self.roots.hasher, answer.get(at));
+        for value in 0..answer.len() {
+            let set = self.find_index(index)?.slots(&self.roots.hasher, answer.get(value));
             set.into_iter().flat_map(SlotSet::chunks).for_each(|chunk| slots.extend_from_slice(chunk));
         }
         if answer.len() > 1 {
@@ -220,17 +220,22 @@ impl<T: Object> Snapshot<T> {
         Ok(slots.into_iter().filter_map(|slot| self.roots.at(slot)).collect())
     }
 
-    /// The names of the indexes, in the order in which they were added.
+    /// Returns the names of the indexes, in the order in which they were added.
     pub fn index_names(&self) -> impl Iterator<Item = &Arc<str>> {
         let functions = &self.roots.functions;
-        functions.all.iter().enumerate().filter(|(at, _)| functions.is_ready(*at)).map(|(_, (name, _))| name)
+        functions
+            .all
+            .iter()
+            .enumerate()
+            .filter(|(number, _)| functions.is_ready(*number))
+            .map(|(_, (name, _))| name)
     }
 
-    /// What became different since an earlier state of the same store: every key that was added, changed
-    /// (to another `Arc`) or deleted, once.
+    /// Returns the differences from an earlier state of the same store: each key that was added, changed (to another
+    /// `Arc`) or deleted, once.
     ///
-    /// Parts that both states share are skipped without being looked at, so this costs about as much as
-    /// what was written in between. States of two different stores can be compared as well, at full cost.
+    /// Nodes that both states share are skipped, so the cost is roughly proportional to the number of writes in
+    /// between. States of two different stores can be compared as well, at full cost.
     pub fn changes_since<'a>(&'a self, earlier: &'a Self) -> impl Iterator<Item = Difference<'a, T>> {
         let (old, new) = (&*earlier.roots, &*self.roots);
         differing_leaves(old, new).flat_map(move |leaf| {
@@ -245,7 +250,7 @@ impl<T: Object> Snapshot<T> {
             .filter(|(before, after)| !same(*before, *after))
             .flat_map(move |(before, after)| {
                 let same_key = matches!((before, after), (Some(b), Some(a)) if b.key() == a.key());
-                // Where a slot has changed hands, each of the two objects may be found elsewhere.
+                // If the slot was reused by another key, both objects may be in other slots of the other state.
                 let deleted = before
                     .filter(|before| !same_key && new.get(before.key()).is_none())
                     .map(|before| Difference { old: Some(before), new: None });
@@ -258,10 +263,14 @@ impl<T: Object> Snapshot<T> {
         })
     }
 
-    /// Visits all objects, and lets other tasks run after every 2,048 of them.
+    /// Calls `visit` with every object, yielding to other tasks after every 2,048 objects.
     ///
-    /// The walk to use in async code: on few cores a long one would keep the writer from its share. Needs no
-    /// runtime. Cancel-safe: dropping it ends the walk.
+    /// Use this in async code: with few cores, a long iteration without yields would starve the writer. Works in any
+    /// runtime.
+    ///
+    /// # Cancel safety
+    /// Dropping the future ends the iteration. The objects visited so far have been passed to `visit` in full batches
+    /// of 2,048.
     pub async fn for_each_yielding(&self, mut visit: impl FnMut(&Arc<T>)) {
         let mut from = None;
         loop {
@@ -287,7 +296,7 @@ impl<T: Object> Snapshot<T> {
 
     fn find_index(&self, index: &str) -> Result<&Index, Error> {
         let position = self.roots.functions.position(index);
-        position.and_then(|at| self.roots.indexes.get(at)).ok_or_else(|| self.unknown(index))
+        position.and_then(|number| self.roots.indexes.get(number)).ok_or_else(|| self.unknown(index))
     }
 }
 
@@ -305,7 +314,7 @@ fn in_order<'a, T: Object>(objects: impl Iterator<Item = &'a Arc<T>>) -> Vec<&'a
     objects
 }
 
-/// The numbers of the leaves that two states do not share.
+/// Returns the numbers of the leaves that two states do not share.
 fn differing_leaves<T>(old: &Roots<T>, new: &Roots<T>) -> impl Iterator<Item = usize> {
     let (old, new) = (&old.slots, &new.slots);
     let end = old.leaves().max(new.leaves());
@@ -328,7 +337,7 @@ fn differing_leaves<T>(old: &Roots<T>, new: &Roots<T>) -> impl Iterator<Item = u
     })
 }
 
-/// Lets other tasks run, whatever the runtime.
+/// Yields to other tasks, in any runtime.
 async fn yield_now() {
     let mut yielded = false;
     poll_fn(|context| {
@@ -342,7 +351,7 @@ async fn yield_now() {
     .await;
 }
 
-/// What happened to one key between two states: at least one of the two is there.
+/// The difference of one key between two states. At least one of the fields is `Some`.
 #[non_exhaustive]
 pub struct Difference<'a, T> {
     /// The earlier state; `None` if the object was added.
@@ -365,12 +374,12 @@ impl<T: fmt::Debug> fmt::Debug for Difference<'_, T> {
     }
 }
 
-/// A part of a snapshot.
+/// One page of a snapshot.
 #[non_exhaustive]
 pub struct Page<'a, T> {
     /// The objects.
     pub objects: Vec<&'a Arc<T>>,
-    /// Where to go on; `None` when nothing is left.
+    /// The cursor of the next page; `None` if this is the last page.
     pub next: Option<Cursor>,
 }
 
@@ -381,7 +390,7 @@ impl<T: Object> fmt::Debug for Page<'_, T> {
     }
 }
 
-/// A place between two pages of one snapshot.
+/// The start of a page of one snapshot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Cursor(usize);
 
@@ -414,7 +423,7 @@ impl<T> fmt::Debug for Snapshot<T> {
     }
 }
 
-/// Drops a state of an object; a panic of the user's `Drop` ends there.
+/// Drops an object, containing a panic of its `Drop`.
 pub(crate) fn discard<T>(object: Arc<T>) {
     if let Some(object) = Arc::into_inner(object) {
         _ = drop_contained(object);

@@ -1,4 +1,4 @@
-//! What all stores have in common.
+//! The interface that all stores share.
 
 use std::sync::Arc;
 
@@ -7,18 +7,18 @@ use kinformer_core::{
     Versions,
 };
 
-/// A collection of objects by key that can be written by a reflector and read by anyone.
+/// A collection of objects by key, written by a reflector and read by any thread.
 ///
-/// Writing is [`Sink`], asking for what is known is [`KnownObjects`]; this adds the rest of reading, and client-go's
-/// names for writing one delta. The promise is the same for every implementation, and one generic test suite holds them all to it: each answer
-/// comes from one consistent state, so that a list shows no key twice and no half of a replace.
+/// Writes go through [`Sink`], queries of known objects through [`KnownObjects`]; this trait adds the remaining reads
+/// and the client-go names for writing one delta. All implementations pass the same generic test suite: each answer
+/// comes from one consistent state, so a list never contains a key twice or half of a replace.
 ///
 /// Follows client-go 1.37 (`Store`).
 pub trait Store<T: Object>: Sink<T> + KnownObjects<T> {
-    /// All objects, each once, in no particular order. O(n).
+    /// Returns all objects, each once, in no particular order. O(n).
     fn list(&self) -> Vec<Arc<T>>;
 
-    /// The object with this key: [`KnownObjects::get_by_key`], with a key of any form.
+    /// Returns the object with this key. Like [`KnownObjects::get_by_key`], but accepts any form of key.
     fn get<'k>(&self, key: impl Into<KeyRef<'k>>) -> Option<Arc<T>>
     where
         Self: Sized,
@@ -26,13 +26,13 @@ pub trait Store<T: Object>: Sink<T> + KnownObjects<T> {
         self.get_by_key(key.into())
     }
 
-    /// The newest resource version that the store reflects, of each part.
+    /// Returns the newest resource version that the store reflects, by part.
     fn resource_versions(&self) -> Versions;
 
-    /// How many objects there are.
+    /// Returns the number of objects.
     fn len(&self) -> usize;
 
-    /// Whether there are no objects.
+    /// Returns whether the store is empty.
     fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -40,12 +40,12 @@ pub trait Store<T: Object>: Sink<T> + KnownObjects<T> {
     /// Adds or replaces an object.
     ///
     /// # Errors
-    /// Why the object was left out. Nothing has changed.
+    /// The object was left out, for example because its key is invalid. Nothing has changed.
     fn add(&self, object: Arc<T>) -> Result<Report, Error> {
         self.apply(Delta::Added(object).into())?.of_one()
     }
 
-    /// Adds or replaces an object: to a store the same as [`Self::add`].
+    /// Adds or replaces an object: equivalent to [`Self::add`].
     ///
     /// # Errors
     /// As [`Self::add`].
@@ -53,7 +53,7 @@ pub trait Store<T: Object>: Sink<T> + KnownObjects<T> {
         self.apply(Delta::Updated(object).into())?.of_one()
     }
 
-    /// Removes an object; removing what is not there is no error.
+    /// Removes an object. Removing an absent object is not an error.
     ///
     /// # Errors
     /// As [`Self::add`].
@@ -61,8 +61,8 @@ pub trait Store<T: Object>: Sink<T> + KnownObjects<T> {
         self.apply(Delta::Deleted(tombstone).into())?.of_one()
     }
 
-    /// From now on there is exactly what the list holds, at its version. Single objects that were left out are in the
-    /// report.
+    /// Replaces all objects with those of the list, and the version with the list's. The report contains the objects
+    /// that were left out.
     ///
     /// # Errors
     /// See [`Sink::apply`]. Nothing has changed.
@@ -70,7 +70,7 @@ pub trait Store<T: Object>: Sink<T> + KnownObjects<T> {
         self.apply(Delta::ReplacedAll(Box::new(replacement)).into())
     }
 
-    /// The source, of a store that is not divided into parts, has reached this version without a change.
+    /// Advances the version of an undivided store: its source has reached this version without a change.
     ///
     /// # Errors
     /// See [`Sink::apply`]. Nothing has changed.

@@ -1,7 +1,7 @@
-//! The locks, in one place so that a model checker can stand in for them.
+//! The locks, in one module so that a model checker can replace them.
 //!
-//! They do not poison: user code never runs while one is held, and what panics while one is held (an
-//! accessor of an object) leaves what it guards consistent.
+//! They do not poison: no user code except accessors runs while one is held, and a panicking accessor leaves the
+//! guarded data consistent.
 
 #[cfg(not(loom))]
 pub(crate) use std::sync::atomic::{self, AtomicUsize};

@@ -1,17 +1,17 @@
-//! A copy-on-write vector: what every persistent part of the store is made of.
+//! A copy-on-write vector, the basis of all persistent structures of the store.
 
 use std::array;
 use std::iter;
 use std::sync::Arc;
 
-/// How many leaves hang on one node below the root.
+/// Number of leaves per node.
 const FANOUT: usize = 64;
 
 /// A vector in three levels: a root, nodes of 64 leaves, leaves of `LEAF` elements.
 ///
-/// Cloning is O(1). A change is made in place as long as no clone shares the way to it; else the shared part
-/// of the way is copied: at most the root (one pointer per 64 leaves), one node and one leaf.
-/// An element that was never set has the default value, and costs nothing where its whole leaf is so.
+/// Cloning is O(1). A change is made in place unless a clone shares the path to the element; otherwise the shared nodes
+/// on the path are copied: at most the root (one pointer per 64 leaves), one node and one leaf. Elements that were
+/// never set have the default value, and take no memory if their whole leaf is unset.
 pub(crate) struct Tree<E, const LEAF: usize> {
     root: Arc<[Arc<Node<E, LEAF>>]>,
 }
@@ -23,9 +23,9 @@ struct Node<E, const LEAF: usize>([Option<Leaf<E, LEAF>>; FANOUT]);
 
 impl<E, const LEAF: usize> Tree<E, LEAF> {
     #[inline]
-    pub(crate) fn get(&self, at: u32) -> Option<&E> {
-        let at = at as usize;
-        self.leaf(at / LEAF)?.get(at % LEAF)
+    pub(crate) fn get(&self, index: u32) -> Option<&E> {
+        let index = index as usize;
+        self.leaf(index / LEAF)?.get(index % LEAF)
     }
 
     #[inline]
@@ -33,47 +33,47 @@ impl<E, const LEAF: usize> Tree<E, LEAF> {
         self.root.get(number / FANOUT)?.0.get(number % FANOUT)?.as_ref()
     }
 
-    /// One more than the highest number that a leaf can have.
+    /// Returns an upper bound for leaf numbers.
     pub(crate) fn leaves(&self) -> usize {
         self.root.len() * FANOUT
     }
 
-    /// All elements of the leaves that there are, in order.
+    /// Returns all elements of the allocated leaves, in order.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &E> {
         self.root.iter().flat_map(|node| node.0.iter()).flatten().flat_map(|leaf| leaf.iter())
     }
 
-    /// Whether both have the same leaves under this node because one is a clone of the other.
+    /// Returns whether both trees share the node of this leaf because one is a clone of the other.
     pub(crate) fn shares_node(&self, other: &Self, leaf: usize) -> bool {
         let node = |tree: &Self| tree.root.get(leaf / FANOUT).map(Arc::as_ptr);
         node(self).is_some() && node(self) == node(other)
     }
 
-    /// The next leaf number that lies under another node.
+    /// Returns the first leaf number under the next node.
     pub(crate) fn next_node(leaf: usize) -> usize {
         (leaf / FANOUT + 1) * FANOUT
     }
 }
 
 impl<E: Clone + Default, const LEAF: usize> Tree<E, LEAF> {
-    /// The element, to be changed; makes room for it.
+    /// Returns the element for modification. Grows the tree if needed.
     #[expect(
         clippy::indexing_slicing,
         reason = "the root has been grown to hold the node; the other two are remainders of the array's length"
     )]
-    pub(crate) fn get_mut(&mut self, at: u32) -> &mut E {
-        let at = at as usize;
-        let leaf = at / LEAF;
+    pub(crate) fn get_mut(&mut self, index: u32) -> &mut E {
+        let index = index as usize;
+        let leaf = index / LEAF;
         while self.root.len() <= leaf / FANOUT {
             let node = Arc::new(Node(array::from_fn(|_| None)));
             self.root = self.root.iter().cloned().chain(iter::once(node)).collect();
         }
         let node = Arc::make_mut(&mut Arc::make_mut(&mut self.root)[leaf / FANOUT]);
         let leaf = node.0[leaf % FANOUT].get_or_insert_with(|| Arc::new(array::from_fn(|_| E::default())));
-        &mut Arc::make_mut(leaf)[at % LEAF]
+        &mut Arc::make_mut(leaf)[index % LEAF]
     }
 
-    /// Lets go of a leaf whose elements all have the default value.
+    /// Releases a leaf in which all elements have the default value.
     pub(crate) fn drop_leaf(&mut self, number: usize) {
         if self.leaf(number).is_none() {
             return;
@@ -97,10 +97,10 @@ impl<E, const LEAF: usize> Default for Tree<E, LEAF> {
     }
 }
 
-/// A tree for which at most this many numbers have been given out is not worth compacting.
+/// The largest count of numbers handed out for which a tree is not worth compacting.
 const SMALL: usize = 1024;
 
-/// Whether so few of the numbers given out so far are in use that most of their room is lost.
+/// Returns whether so few of the numbers handed out are in use that most of their memory is wasted.
 pub(crate) fn is_sparse(used: usize, given_out: usize) -> bool {
     given_out > SMALL && used < given_out / 4
 }

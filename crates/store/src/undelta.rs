@@ -1,4 +1,4 @@
-//! A store that hands out its whole state whenever it is written.
+//! A store that passes its whole state to a callback after every write.
 
 use std::ops::Deref;
 use std::sync::Arc;
@@ -14,50 +14,50 @@ use crate::{Indexer, Reader, Snapshot, Store};
 
 type Push<T> = dyn Fn(Snapshot<T>) + Send + Sync;
 
-/// A store that calls a push function with the whole state after every write, and never for a read. It is read by the
-/// methods of [`Reader`].
+/// A store that calls a push function with the whole state after every write, and never for a read. [`Reader`] has the
+/// methods for reading.
 ///
-/// There is one call for each write (add, update, delete, replace, or several deltas at once), one at a time, while no lock is held; the
-/// state that a call gets is never older than that of the call before, and the last one is the newest there
-/// is. When several threads write at once, one of them makes the calls for all. The push function may write
-/// into the store: that write's call comes after it has returned.
+/// There is one call per write (add, update, delete, replace, or several deltas at once). Calls are made one at a time,
+/// while no lock is held. The state passed to a call is never older than that of the previous call, and the last call
+/// gets the newest state. When several threads write at once, one of them makes the calls for all. The push function
+/// may write to the store: the call for that write follows after it has returned.
 ///
-/// Follows client-go 1.37 (`UndeltaStore`), where calls can overtake each other. The state is a snapshot, so
-/// that a push costs O(1), where upstream copies the list.
+/// Follows client-go 1.37 (`UndeltaStore`), where calls can overtake each other. The state is a snapshot, so a push
+/// costs O(1), where upstream copies the list.
 pub struct UndeltaStore<T: Object> {
     store: Indexer<T>,
     push: Box<Push<T>>,
-    turns: Mutex<Turns>,
+    calls: Mutex<Calls>,
 }
 
 #[derive(Default)]
-struct Turns {
-    /// Writes whose call has not been made.
-    owed: usize,
-    /// Somebody is making calls.
+struct Calls {
+    /// Number of writes whose call has not been made.
+    pending: usize,
+    /// Whether a thread is making calls.
     pushing: bool,
 }
 
 impl<T: Object> UndeltaStore<T> {
-    /// An empty store that calls this function.
+    /// Creates an empty store with this push function.
     pub fn new(push: impl Fn(Snapshot<T>) + Send + Sync + 'static) -> Self {
-        Self { store: Indexer::new(), push: Box::new(push), turns: Mutex::new(Turns::default()) }
+        Self { store: Indexer::new(), push: Box::new(push), calls: Mutex::new(Calls::default()) }
     }
 
-    /// Whether a call is to be made now, by this caller.
-    fn take_turn(&self) -> bool {
-        let mut turns = self.turns.lock();
-        if turns.pushing || turns.owed == 0 {
+    /// Claims the next call for this thread. Returns whether there is one.
+    fn claim_call(&self) -> bool {
+        let mut calls = self.calls.lock();
+        if calls.pushing || calls.pending == 0 {
             return false;
         }
-        turns.owed -= 1;
-        turns.pushing = true;
+        calls.pending -= 1;
+        calls.pushing = true;
         true
     }
 
     fn call(&self) -> Result<(), BoxError> {
         let result = contain(|| (self.push)(self.store.snapshot()));
-        self.turns.lock().pushing = false;
+        self.calls.lock().pushing = false;
         result
     }
 }
@@ -71,16 +71,16 @@ impl<T: Object> Deref for UndeltaStore<T> {
 }
 
 impl<T: Object> Sink<T> for UndeltaStore<T> {
-    /// Makes the calls that are due, unless another thread is making them. A push function that panics is reported: the
-    /// write is applied all the same, and the other calls are made. A bookmark or resync changes no object, so nothing is
-    /// pushed.
+    /// Makes all pending calls, unless another thread is making them. A panic of the push function is in the report;
+    /// the write is applied anyway, and the remaining calls are made. A bookmark or resync changes no object, so
+    /// nothing is pushed.
     fn apply(&self, deltas: Deltas<T>) -> Result<Report, Error> {
         let Written { mut report, published, .. } = self.store.write_all(deltas);
         if !published {
             return Ok(report);
         }
-        self.turns.lock().owed += 1;
-        while self.take_turn() {
+        self.calls.lock().pending += 1;
+        while self.claim_call() {
             if let Err(source) = self.call() {
                 report.push_applied(0, Error::other(crate::Error::Push { source }));
             }

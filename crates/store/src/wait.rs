@@ -11,10 +11,10 @@ use kinformer_core::{PartId, ResourceVersion, Versions};
 use crate::Error;
 use crate::sync::{AtomicUsize, Mutex, atomic};
 
-/// The waits for versions. A writer without waits pays one atomic load; with waits, a write costs O(log waits) for each
-/// wait that it ends and one comparison beside them.
+/// The waits for versions. Without waits, a write costs one atomic load; with waits, O(log waits) for each wait that it
+/// ends, plus one comparison per part.
 pub(crate) struct Waiters {
-    /// How many waits there are, for the writers' short way out.
+    /// Number of waits, so that a writer without waits returns early.
     count: AtomicUsize,
     list: Mutex<List>,
 }
@@ -23,13 +23,13 @@ pub(crate) struct Waiters {
 struct List {
     stopped: bool,
     next: u64,
-    /// By part, then by the version that is waited for, lowest first.
+    /// By part, then by wanted version, lowest first.
     waiting: BTreeMap<PartId, BTreeMap<Place, Waker>>,
-    /// By number: waits that are over and whose future has not been polled since.
-    ended: HashMap<u64, End>,
+    /// By wait number: waits that have ended and whose future has not been polled since.
+    ended: HashMap<u64, WaitOutcome>,
 }
 
-/// The place of a wait among those for its part: its version, and its number among all waits.
+/// The position of a wait in the order of its part: the wanted version, then its number among all waits.
 #[derive(Clone, PartialEq, Eq)]
 struct Place {
     wanted: ResourceVersion,
@@ -37,7 +37,7 @@ struct Place {
 }
 
 impl Ord for Place {
-    /// Versions that cannot be compared are before all others: the next version ends their waits.
+    /// Versions that cannot be compared sort first: the next published version ends their waits.
     fn cmp(&self, other: &Self) -> Ordering {
         let comparable = |place: &Self| place.wanted.compare(&ResourceVersion::number(0)).is_some();
         let (mine, others) = (comparable(self), comparable(other));
@@ -52,16 +52,16 @@ impl PartialOrd for Place {
     }
 }
 
-/// How a wait ended, and where the store stood.
+/// The outcome of a wait, with the version of the store.
 #[derive(Clone)]
-enum End {
+enum WaitOutcome {
     Reached,
     Incomparable(ResourceVersion),
     Stopped(ResourceVersion),
 }
 
-impl End {
-    fn at(reached: &ResourceVersion, wanted: &ResourceVersion) -> Option<Self> {
+impl WaitOutcome {
+    fn of(reached: &ResourceVersion, wanted: &ResourceVersion) -> Option<Self> {
         match reached.compare(wanted) {
             Some(order) if order.is_ge() => Some(Self::Reached),
             Some(_) => None,
@@ -85,23 +85,23 @@ impl Waiters {
         Self { count: AtomicUsize::new(0), list: Mutex::new(List::default()) }
     }
 
-    /// To be called after versions were published and its lock released.
+    /// Called after versions were published and the lock was released.
     ///
-    /// No wake-up is lost: a waiter is counted before it looks at the version under the same lock. If it
-    /// looked before the writer published, the lock has carried the count to the writer; if it looked after,
-    /// it has seen the version.
+    /// No wake-up is lost: a waiter increments the count before it reads the version, under the same lock that guards
+    /// publication. If it read before the writer published, the lock has made the count visible to the writer; if it
+    /// read after, it has read the new version.
     pub(crate) fn published(&self, versions: &Versions) {
         if self.count.load(atomic::Ordering::Relaxed) > 0 {
-            self.end(|part, wanted| End::at(versions.of(part), wanted));
+            self.end(|part, wanted| WaitOutcome::of(versions.of(part), wanted));
         }
     }
 
-    /// Ends all waits, now and from now on.
+    /// Ends all current and future waits.
     pub(crate) fn stop(&self, versions: &Versions) {
         self.list.lock().stopped = true;
         self.end(|part, wanted| {
             let version = versions.of(part);
-            Some(End::at(version, wanted).unwrap_or_else(|| End::Stopped(version.clone())))
+            Some(WaitOutcome::of(version, wanted).unwrap_or_else(|| WaitOutcome::Stopped(version.clone())))
         });
     }
 
@@ -109,22 +109,22 @@ impl Waiters {
         self.list.lock().stopped
     }
 
-    /// Ends the waits of each part in the order of their versions, up to the first for which there is no end yet.
-    fn end(&self, end_of: impl Fn(PartId, &ResourceVersion) -> Option<End>) {
+    /// Ends the waits of each part in version order, up to the first one without an outcome.
+    fn end(&self, outcome_of: impl Fn(PartId, &ResourceVersion) -> Option<WaitOutcome>) {
         let mut wakers = Vec::new();
         let mut guard = self.list.lock();
         let list = &mut *guard;
         for (part, waiting) in &mut list.waiting {
             while let Some(first) = waiting.first_entry()
-                && let Some(end) = end_of(*part, &first.key().wanted)
+                && let Some(outcome) = outcome_of(*part, &first.key().wanted)
             {
                 let (place, waker) = first.remove_entry();
-                list.ended.insert(place.number, end);
+                list.ended.insert(place.number, outcome);
                 wakers.push(waker);
             }
         }
         drop(guard);
-        // A waker is foreign code: no lock is held any more.
+        // Wakers are user code, so no lock is held here.
         wakers.into_iter().for_each(Waker::wake);
     }
 
@@ -133,7 +133,7 @@ impl Waiters {
         self.count.store(waits, atomic::Ordering::Relaxed);
     }
 
-    /// Waits for a version; `current` gives the one that is published now.
+    /// Waits for a version; `current` returns the published one.
     pub(crate) fn wait<F: Fn() -> ResourceVersion>(
         &self,
         part: PartId,
@@ -144,13 +144,13 @@ impl Waiters {
     }
 }
 
-/// A wait. Dropping it at any time leaves nothing behind.
+/// A wait for a version. Dropping it at any time removes its registration.
 pub(crate) struct Wait<'a, F> {
     waiters: &'a Waiters,
     part: PartId,
     wanted: ResourceVersion,
     current: F,
-    /// Once it is registered.
+    /// Set once the wait is registered.
     place: Option<Place>,
 }
 
@@ -159,17 +159,18 @@ impl<F: Fn() -> ResourceVersion + Unpin> Future for Wait<'_, F> {
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         if self.place.is_none()
-            && let Some(end @ End::Reached) = End::at(&(self.current)(), &self.wanted)
+            && let Some(end @ WaitOutcome::Reached) = WaitOutcome::of(&(self.current)(), &self.wanted)
         {
             return Poll::Ready(end.into_result(self.wanted.clone()));
         }
-        // Cloned before the lock is taken, and the old one dropped after: a waker is foreign code.
+        // Cloned before the lock is taken, and the old one dropped after it is released: wakers are user code.
         let waker = context.waker().clone();
         let (stopped, end, old) = self.register(waker);
         drop(old);
         let end = end.or_else(|| {
             let current = (self.current)();
-            End::at(&current, &self.wanted).or_else(|| stopped.then_some(End::Stopped(current)))
+            WaitOutcome::of(&current, &self.wanted)
+                .or_else(|| stopped.then_some(WaitOutcome::Stopped(current)))
         });
         match end {
             Some(end) => {
@@ -182,9 +183,9 @@ impl<F: Fn() -> ResourceVersion + Unpin> Future for Wait<'_, F> {
 }
 
 impl<F> Wait<'_, F> {
-    /// Makes sure that the next publication finds this waker. Returns whether waits are stopped, how this wait has ended,
-    /// and a waker to be dropped.
-    fn register(&mut self, waker: Waker) -> (bool, Option<End>, Option<Waker>) {
+    /// Registers this waker for the next publication. Returns whether waits are stopped, the outcome if the wait has
+    /// ended, and a waker to be dropped.
+    fn register(&mut self, waker: Waker) -> (bool, Option<WaitOutcome>, Option<Waker>) {
         let mut list = self.waiters.list.lock();
         let stopped = list.stopped;
         let place = self.place.get_or_insert_with(|| {
@@ -210,7 +211,7 @@ impl<F> Wait<'_, F> {
         }
         list.ended.remove(&place.number);
         if list.ended.is_empty() {
-            // What many waits that ended together have taken.
+            // Releases the memory after many waits ended together.
             list.ended = HashMap::new();
         }
         self.waiters.update_count(&list);
