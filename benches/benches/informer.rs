@@ -11,7 +11,7 @@ use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_mai
 use futures::StreamExt as _;
 use kinformer_core::{Object as _, ObjectKey, ResourceVersion};
 use kinformer_processor::Event;
-use kinformer_reflector::{ApiError, ListOptions, ListerWatcher as _, WatchEvent, WatchOptions};
+use kinformer_reflector::{ListOptions, ListerWatcher as _, SourceError, WatchEvent, WatchOptions};
 use kinformer_shared_informer::{QueueKind, SharedIndexInformer};
 use kinformer_testing::{FakeSource, Item};
 use tokio::runtime::{Builder, Runtime};
@@ -67,9 +67,9 @@ async fn plain_loop(
     source: FakeSource<Item>,
     heard: Heard,
     listed: watch::Sender<bool>,
-) -> Result<(), ApiError> {
+) -> Result<(), SourceError> {
     let list = source.list(ListOptions::default()).await?;
-    let key = |item: &Item| ObjectKey::try_from(item.key()).map_err(ApiError::source);
+    let key = |item: &Item| ObjectKey::try_from(item.key()).map_err(SourceError::other);
     let mut map = HashMap::new();
     for item in &list.objects {
         map.insert(key(item)?, item.clone());

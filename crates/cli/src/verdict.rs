@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use kinformer::ClientError;
 use kinformer_core::internal::with_causes;
-use kinformer_reflector::{ApiError, Failure, Recovery};
+use kinformer_reflector::{Failure, Recovery, SourceError};
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
@@ -73,10 +73,10 @@ impl Judge {
         }
     }
 
-    fn finally(&self, error: &ApiError) -> Option<Error> {
+    fn finally(&self, error: &SourceError) -> Option<Error> {
         let (server, what) = (self.server.to_string(), self.what.to_string());
         let reason = with_causes(error);
-        if let ApiError::Source { source } = error {
+        if let SourceError::Other { source } = error {
             return match source.downcast_ref()? {
                 ClientError::PathSegment { .. } => Some(Error::Usage(with_causes(&**source))),
                 ClientError::Redirect { .. } | ClientError::ContentEncoding { .. } => {
@@ -117,6 +117,6 @@ mod tests {
             assert_eq!(code(status), None, "{status}");
         }
         let (judge, _verdict) = Judge::new("http://x".into(), "list pods");
-        assert!(judge.finally(&ApiError::source("connection reset")).is_none());
+        assert!(judge.finally(&SourceError::other("connection reset")).is_none());
     }
 }

@@ -129,7 +129,7 @@ pub use kinformer_processor::{
     Registration, ThreadMetrics, Updated, set_base_threads, thread_metrics,
 };
 pub use kinformer_reflector::{
-    ApiError, Backoff, Failure, Recovery, ReflectorHandle, ReflectorOptions, ReflectorState, Statistics,
+    Backoff, Failure, Recovery, ReflectorHandle, ReflectorOptions, ReflectorState, SourceError, Statistics,
     WatchListMode,
 };
 #[cfg(feature = "prometheus")]

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use common::{builder, config_map, factory, server, soon, synced, version};
 use futures::StreamExt as _;
 use k8s_openapi::api::core::v1::ConfigMap;
-use kinformer::{Added, ApiError, Decode, Deleted, Event, PartId};
+use kinformer::{Added, Decode, Deleted, Event, PartId, SourceError};
 use parking_lot::Mutex;
 use serde::{Deserialize, Deserializer};
 
@@ -86,7 +86,7 @@ async fn a_type_that_panics_over_an_object_loses_nothing_and_is_reported() {
     let hook = reported.clone();
     let factory = builder(&server)
         .on_error(move |failure| {
-            let ApiError::Undecodable(error) = failure.error else { return };
+            let SourceError::Undecodable(error) = failure.error else { return };
             let key = error.key.as_ref().unwrap();
             hook.lock().push(format!("{} {key} {error}", failure.reflector));
         })

@@ -105,7 +105,7 @@ async fn a_relist_of_one_namespace_delivers_nothing_of_the_others() {
     let [first, second] = maps.parts() else { panic!("two namespaces") };
     let replaces = |part: &kinformer::Part| part.reflector().statistics().replaces;
     let before = replaces(second);
-    first.reflector().relist(kinformer_reflector::ApiError::expired("on purpose"));
+    first.reflector().relist(kinformer_reflector::SourceError::expired("on purpose"));
     until(|| replaces(first) == 2).await.unwrap();
     let created = server.create(config_map("team-a", "new", "1")).unwrap();
     maps.wait_for_until(("team-a", "new"), &version(&created), soon()).await.unwrap();

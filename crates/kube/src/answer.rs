@@ -8,7 +8,7 @@ use futures::{Stream, StreamExt};
 use http::{HeaderMap, Response, StatusCode, header};
 use http_body_util::BodyExt;
 use kinformer_core::BoxError;
-use kinformer_reflector::{ApiError, Status, StatusCause};
+use kinformer_reflector::{SourceError, Status, StatusCause};
 use kinformer_wire::{Encoding, decode_answer};
 use kube_client::client::Body;
 
@@ -21,16 +21,16 @@ const ERROR_BODY: usize = 64 * 1024;
 const SHOWN: usize = 200;
 
 /// What kube-client could not do.
-pub(crate) fn failure(error: kube_client::Error) -> ApiError {
+pub(crate) fn failure(error: kube_client::Error) -> SourceError {
     match error {
         kube_client::Error::Api(status) => status_of(*status, None),
-        kube_client::Error::Service(source) if source.is::<Error>() => ApiError::Source { source },
+        kube_client::Error::Service(source) if source.is::<Error>() => SourceError::Other { source },
         other => transport(Box::new(other)),
     }
 }
 
 /// A connection that was refused is told from one that broke.
-pub(crate) fn transport(source: BoxError) -> ApiError {
+pub(crate) fn transport(source: BoxError) -> SourceError {
     let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(&*source);
     let mut refused = false;
     while let Some(error) = cause {
@@ -38,7 +38,7 @@ pub(crate) fn transport(source: BoxError) -> ApiError {
         refused |= io.is_some_and(|io| io.kind() == ErrorKind::ConnectionRefused);
         cause = error.source();
     }
-    if refused { ApiError::ConnectionRefused { source } } else { ApiError::Transport { source } }
+    if refused { SourceError::ConnectionRefused { source } } else { SourceError::Transport { source } }
 }
 
 /// How an answer is written; without a content type it is taken for JSON.
@@ -59,11 +59,12 @@ pub(crate) async fn body(
     answer: Response<Body>,
     resource: &str,
     idle: Duration,
-) -> Result<(Encoding, impl Stream<Item = Result<Bytes, ApiError>> + Send + Unpin + 'static), ApiError> {
+) -> Result<(Encoding, impl Stream<Item = Result<Bytes, SourceError>> + Send + Unpin + 'static), SourceError>
+{
     let (parts, body) = answer.into_parts();
     if let Some(target) = redirect::location(parts.status, &parts.headers) {
         let reason = "the client that was given follows none";
-        return Err(ApiError::source(Error::Redirect { status: parts.status.as_u16(), target, reason }));
+        return Err(SourceError::other(Error::Redirect { status: parts.status.as_u16(), target, reason }));
     }
     let mut stream =
         body.into_data_stream().map(|frame| frame.map_err(|error| transport(Box::new(error)))).boxed();
@@ -71,14 +72,14 @@ pub(crate) async fn body(
         let compressed = parts.headers.get(header::CONTENT_ENCODING).filter(|value| *value != "identity");
         if let Some(encoding) = compressed {
             let encoding = String::from_utf8_lossy(encoding.as_bytes()).into_owned();
-            return Err(ApiError::source(Error::ContentEncoding { encoding }));
+            return Err(SourceError::other(Error::ContentEncoding { encoding }));
         }
         return match encoding(&parts.headers) {
             Ok(encoding) => Ok((encoding, stream)),
             Err(content_type) => {
                 let resource = resource.to_owned();
                 let start = start(&beginning(&mut stream, SHOWN, idle).await);
-                Err(ApiError::ContentType { resource, content_type, start })
+                Err(SourceError::ContentType { resource, content_type, start })
             }
         };
     }
@@ -88,7 +89,7 @@ pub(crate) async fn body(
 
 /// As much of a body as comes, up to about a size, in a time. Whatever has come says enough; the code alone does.
 async fn beginning(
-    body: &mut (impl Stream<Item = Result<Bytes, ApiError>> + Unpin),
+    body: &mut (impl Stream<Item = Result<Bytes, SourceError>> + Unpin),
     size: usize,
     time: Duration,
 ) -> Vec<u8> {
@@ -110,7 +111,7 @@ fn start(body: &[u8]) -> String {
 }
 
 /// What an answer that does not say success is: a Status, or the text that a proxy wrote.
-fn refusal(code: StatusCode, headers: &HeaderMap, body: &[u8]) -> ApiError {
+fn refusal(code: StatusCode, headers: &HeaderMap, body: &[u8]) -> SourceError {
     let retry_after = headers
         .get(header::RETRY_AFTER)
         .and_then(|value| value.to_str().ok()?.trim().parse().ok())
@@ -138,7 +139,7 @@ fn status(encoding: Encoding, body: &[u8]) -> Option<kube_core::Status> {
 }
 
 /// A Status in the reflector's words.
-pub(crate) fn status_of(status: kube_core::Status, retry_after: Option<Duration>) -> ApiError {
+pub(crate) fn status_of(status: kube_core::Status, retry_after: Option<Duration>) -> SourceError {
     let mut ours = Status::new(status.code, status.reason, status.message);
     ours.retry_after = retry_after;
     if let Some(details) = status.details {

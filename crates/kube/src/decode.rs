@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use kinformer_core::internal::ask;
 use kinformer_core::{BoxError, KeyError, KeyProblem, KeyRef, Object};
-use kinformer_reflector::{ApiError, DecodeError, EventType, WatchEvent};
+use kinformer_reflector::{DecodeError, EventType, SourceError, WatchEvent};
 use kinformer_wire::{FromWire, ObjectDecoder, RawEvent, Undecodable, WireEvent};
 
 use crate::answer::status_of;
@@ -60,11 +60,11 @@ pub(crate) fn item<K: Object + FromWire>(
 /// One event of a watch.
 ///
 /// # Errors
-/// The status of an `ERROR` event; [`ApiError::BrokenEvent`] of what may be about any object. Nothing after it counts.
+/// The status of an `ERROR` event; [`SourceError::BrokenEvent`] of what may be about any object. Nothing after it counts.
 pub(crate) fn event<K: Object + FromWire>(
     event: Result<RawEvent<'_>, kinformer_wire::Error>,
     decoder: &ObjectDecoder,
-) -> Result<WatchEvent<K>, ApiError> {
+) -> Result<WatchEvent<K>, SourceError> {
     let decoded = event.and_then(|raw| decoder.decode_event(&raw)).map_err(broken)?;
     let event = |object: Result<K, Undecodable>, event_type, made: fn(Arc<K>) -> WatchEvent<K>| match object
         .map_err(undecodable)
@@ -88,6 +88,6 @@ pub(crate) fn event<K: Object + FromWire>(
     }
 }
 
-fn broken(source: impl Into<BoxError>) -> ApiError {
-    ApiError::BrokenEvent { source: source.into() }
+fn broken(source: impl Into<BoxError>) -> SourceError {
+    SourceError::BrokenEvent { source: source.into() }
 }

@@ -6,7 +6,7 @@ use kinformer_core::internal::with_causes;
 /// Why there is no lister-watcher, or no client.
 ///
 /// [`Redirect`](Error::Redirect), [`PathSegment`](Error::PathSegment) and [`ContentEncoding`](Error::ContentEncoding)
-/// concern one request: they are the source of an [`ApiError::Source`](kinformer_reflector::ApiError::Source), and of a
+/// concern one request: they are the source of an [`SourceError::Other`](kinformer_reflector::SourceError::Other), and of a
 /// `kube_client::Error::Service` where the client is used directly.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]

@@ -1,6 +1,6 @@
 //! Whether an answer is the list that was requested.
 
-use kinformer_reflector::ApiError;
+use kinformer_reflector::SourceError;
 use kinformer_wire::ListEnvelope;
 
 use crate::decode::Named;
@@ -14,8 +14,8 @@ use crate::decode::Named;
 /// client-go 1.37 refuses a list of another type in its typed clients, and takes a list without a kind.
 ///
 /// # Errors
-/// [`ApiError::WrongList`]
-pub(crate) fn check(envelope: &ListEnvelope, resource: &str, named: &Named) -> Result<(), ApiError> {
+/// [`SourceError::WrongList`]
+pub(crate) fn check(envelope: &ListEnvelope, resource: &str, named: &Named) -> Result<(), SourceError> {
     let ListEnvelope { kind, api_version, .. } = envelope;
     let expected = format!("{}List", named.kind);
     let group_differs = !api_version.is_empty() && group(api_version) != group(&named.api_version);
@@ -29,8 +29,8 @@ pub(crate) fn check(envelope: &ListEnvelope, resource: &str, named: &Named) -> R
 }
 
 /// The list is of something else.
-pub(crate) fn wrong(resource: &str, named: &Named, received: &str) -> ApiError {
-    ApiError::WrongList {
+pub(crate) fn wrong(resource: &str, named: &Named, received: &str) -> SourceError {
+    SourceError::WrongList {
         resource: resource.to_owned(),
         expected: format!("{}List of {}", named.kind, named.api_version),
         received: received.to_owned(),

@@ -13,7 +13,7 @@ use futures::stream::{self, Stream, StreamExt};
 use http::{Request, header};
 use kinformer_core::{Object, ResourceVersion};
 use kinformer_reflector::{
-    ApiError, List, ListOptions, ListerWatcher, ProbeBudget, WatchEvent, WatchListSupport, WatchOptions,
+    List, ListOptions, ListerWatcher, ProbeBudget, SourceError, WatchEvent, WatchListSupport, WatchOptions,
     WatchStream,
 };
 use kinformer_wire::{
@@ -278,7 +278,7 @@ impl<K> KubeListerWatcher<K> {
         params
     }
 
-    async fn request(&self, params: Params, watch: bool) -> Result<http::Response<Body>, ApiError> {
+    async fn request(&self, params: Params, watch: bool) -> Result<http::Response<Body>, SourceError> {
         self.send(&self.parameters(params), &self.accept(watch)).await
     }
 
@@ -292,28 +292,29 @@ impl<K> KubeListerWatcher<K> {
         types.collect::<Vec<_>>().join(",")
     }
 
-    async fn send(&self, params: &Params, accept: &str) -> Result<http::Response<Body>, ApiError> {
-        let path = path::of(&self.resource.resource, self.namespace.as_deref()).map_err(ApiError::source)?;
+    async fn send(&self, params: &Params, accept: &str) -> Result<http::Response<Body>, SourceError> {
+        let path =
+            path::of(&self.resource.resource, self.namespace.as_deref()).map_err(SourceError::other)?;
         let mut request = Request::get(format!("{path}?{}", params.query())).header(header::ACCEPT, accept);
         if params.is_watch() {
             // A compressor holds events back, and a client that decodes has been seen to fail on them.
             request = request.header(header::ACCEPT_ENCODING, "identity");
         }
         let request =
-            request.body(Body::empty()).map_err(|error| ApiError::Source { source: Box::new(error) })?;
+            request.body(Body::empty()).map_err(|error| SourceError::Other { source: Box::new(error) })?;
         let answer = tokio::time::timeout(self.idle, self.client.send(request)).await;
-        answer.map_err(|_| ApiError::Timeout { after: self.idle })?.map_err(failure)
+        answer.map_err(|_| SourceError::Timeout { after: self.idle })?.map_err(failure)
     }
 
     /// What decodes the objects of an answer.
-    fn decoder(&self, encoding: Encoding) -> Result<ObjectDecoder, ApiError> {
+    fn decoder(&self, encoding: Encoding) -> Result<ObjectDecoder, SourceError> {
         let place = Encoding::ALL.iter().position(|known| *known == encoding).map_or(0, |place| place + 1);
         if self.answered.swap(place, Ordering::Relaxed) != place {
             let resource = &self.resource.resource.plural;
             tracing::info!(%resource, encoding = encoding.media_type(), "the server answers");
         }
         let unexpected =
-            || ApiError::Unexpected { what: format!("{}, which was not requested", encoding.name()) };
+            || SourceError::Unexpected { what: format!("{}, which was not requested", encoding.name()) };
         // Some servers know no other encoding than JSON.
         let decoder = match encoding == Encoding::default() {
             true => self.decoders.iter().find(|decoder| decoder.encoding() == encoding),
@@ -325,7 +326,7 @@ impl<K> KubeListerWatcher<K> {
 
 /// What the two lister-watchers below have in common, whatever the type of the objects.
 impl<K> KubeListerWatcher<K> {
-    async fn list_as<T: Object + FromWire>(&self, options: ListOptions<T>) -> Result<List<T>, ApiError> {
+    async fn list_as<T: Object + FromWire>(&self, options: ListOptions<T>) -> Result<List<T>, SourceError> {
         let answer = self.request(Params::of_list(&options), false).await?;
         let Target { resource: ApiResource { plural, .. }, named, .. } = &self.resource;
         let (encoding, mut body) = answer::body(answer, plural, self.idle).await?;
@@ -335,7 +336,7 @@ impl<K> KubeListerWatcher<K> {
         let (mut position, mut other_kind) = (0, None);
         loop {
             let chunk = tokio::time::timeout(self.idle, body.next()).await;
-            let Some(chunk) = chunk.map_err(|_| ApiError::Timeout { after: self.idle })? else { break };
+            let Some(chunk) = chunk.map_err(|_| SourceError::Timeout { after: self.idle })? else { break };
             let fed = decoder.feed(&chunk?, |item| {
                 match decode::item(item, &objects_in, position) {
                     Ok(Ok(object)) => {
@@ -364,7 +365,7 @@ impl<K> KubeListerWatcher<K> {
     async fn watch_as<T: Object + FromWire>(
         &self,
         options: WatchOptions,
-    ) -> Result<WatchStream<T>, ApiError> {
+    ) -> Result<WatchStream<T>, SourceError> {
         let answer = self.request(Params::of_watch(&options), true).await?;
         let (encoding, body) = answer::body(answer, &self.resource.resource.plural, self.idle).await?;
         let events = Events {
@@ -384,7 +385,7 @@ impl<K> KubeListerWatcher<K> {
     ///
     /// A tweak that sets a resource version asks for an answer of the server's cache, which proves nothing: then the
     /// question is not asked.
-    async fn newest(&self) -> Result<Option<ResourceVersion>, ApiError> {
+    async fn newest(&self) -> Result<Option<ResourceVersion>, SourceError> {
         let mut params = self.parameters(Params::default());
         if params.get("resourceVersion").is_some() {
             return Ok(None);
@@ -395,7 +396,7 @@ impl<K> KubeListerWatcher<K> {
         let mut decoder = ListDecoder::of(encoding, ManagedFields::Drop);
         loop {
             let chunk = tokio::time::timeout(self.idle, body.next()).await;
-            let Some(chunk) = chunk.map_err(|_| ApiError::Timeout { after: self.idle })? else { break };
+            let Some(chunk) = chunk.map_err(|_| SourceError::Timeout { after: self.idle })? else { break };
             decoder.feed(&chunk?, |_| {}).map_err(malformed)?;
         }
         let version = decoder.finish().map_err(malformed)?.resource_version;
@@ -408,15 +409,15 @@ impl<K> KubeListerWatcher<K> {
 impl<K: Resource + DeserializeOwned + Send + Sync + 'static> ListerWatcher<KubeObject<K>>
     for KubeListerWatcher<K>
 {
-    async fn list(&self, options: ListOptions<KubeObject<K>>) -> Result<List<KubeObject<K>>, ApiError> {
+    async fn list(&self, options: ListOptions<KubeObject<K>>) -> Result<List<KubeObject<K>>, SourceError> {
         self.list_as(options).await
     }
 
-    async fn watch(&self, options: WatchOptions) -> Result<WatchStream<KubeObject<K>>, ApiError> {
+    async fn watch(&self, options: WatchOptions) -> Result<WatchStream<KubeObject<K>>, SourceError> {
         self.watch_as(options).await
     }
 
-    async fn newest_version(&self) -> Result<Option<ResourceVersion>, ApiError> {
+    async fn newest_version(&self) -> Result<Option<ResourceVersion>, SourceError> {
         self.newest().await
     }
 
@@ -432,15 +433,15 @@ impl<K: Resource + DeserializeOwned + Send + Sync + 'static> ListerWatcher<KubeO
 /// Objects that are decoded when they are read.
 #[async_trait]
 impl ListerWatcher<PackedObject> for KubeListerWatcher<PackedObject> {
-    async fn list(&self, options: ListOptions<PackedObject>) -> Result<List<PackedObject>, ApiError> {
+    async fn list(&self, options: ListOptions<PackedObject>) -> Result<List<PackedObject>, SourceError> {
         self.list_as(options).await
     }
 
-    async fn watch(&self, options: WatchOptions) -> Result<WatchStream<PackedObject>, ApiError> {
+    async fn watch(&self, options: WatchOptions) -> Result<WatchStream<PackedObject>, SourceError> {
         self.watch_as(options).await
     }
 
-    async fn newest_version(&self) -> Result<Option<ResourceVersion>, ApiError> {
+    async fn newest_version(&self) -> Result<Option<ResourceVersion>, SourceError> {
         self.newest().await
     }
 
@@ -460,32 +461,32 @@ fn accept_metadata() -> String {
 }
 
 /// A list that breaks off is a matter of the connection; one that is no list is not.
-fn malformed(error: kinformer_wire::Error) -> ApiError {
+fn malformed(error: kinformer_wire::Error) -> SourceError {
     match error {
-        kinformer_wire::Error::Truncated { .. } => ApiError::Transport { source: Box::new(error) },
-        other => ApiError::Decode { source: Box::new(other) },
+        kinformer_wire::Error::Truncated { .. } => SourceError::Transport { source: Box::new(error) },
+        other => SourceError::Decode { source: Box::new(other) },
     }
 }
 
 /// A watch that breaks off is a matter of the connection; where the next event begins is not known otherwise.
-fn broken_off(error: kinformer_wire::Error) -> ApiError {
+fn broken_off(error: kinformer_wire::Error) -> SourceError {
     match error {
         kinformer_wire::Error::Truncated { .. } => malformed(error),
-        other => ApiError::BrokenEvent { source: Box::new(other) },
+        other => SourceError::BrokenEvent { source: Box::new(other) },
     }
 }
 
 /// A watch that has begun.
 struct Events<K> {
-    body: stream::BoxStream<'static, Result<Bytes, ApiError>>,
+    body: stream::BoxStream<'static, Result<Bytes, SourceError>>,
     /// `None` once the body has ended.
     decoder: Option<WatchDecoder>,
     objects: ObjectDecoder,
-    ready: VecDeque<Result<WatchEvent<K>, ApiError>>,
+    ready: VecDeque<Result<WatchEvent<K>, SourceError>>,
 }
 
 impl<K: Object + FromWire> Events<K> {
-    fn into_stream(self) -> impl Stream<Item = Result<WatchEvent<K>, ApiError>> + Send + 'static {
+    fn into_stream(self) -> impl Stream<Item = Result<WatchEvent<K>, SourceError>> + Send + 'static {
         stream::unfold(self, |mut events| async move {
             loop {
                 if let Some(event) = events.ready.pop_front() {
@@ -499,7 +500,7 @@ impl<K: Object + FromWire> Events<K> {
         .fuse()
     }
 
-    fn take(&mut self, chunk: Option<Result<Bytes, ApiError>>) {
+    fn take(&mut self, chunk: Option<Result<Bytes, SourceError>>) {
         let Self { decoder, objects, ready, .. } = self;
         // Nothing counts after an error.
         let mut ended = false;

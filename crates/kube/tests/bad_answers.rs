@@ -6,7 +6,7 @@ use std::time::Duration;
 use futures::StreamExt;
 use k8s_openapi::api::core::v1::Pod;
 use kinformer_kube::{KubeListerWatcher, ManagedFields, client};
-use kinformer_reflector::{ApiError, ListOptions, ListerWatcher, WatchOptions};
+use kinformer_reflector::{ListOptions, ListerWatcher, SourceError, WatchOptions};
 use kube_client::Config;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
@@ -32,7 +32,7 @@ async fn answering(answer: &'static [u8], close: bool) -> KubeListerWatcher<Pod>
     KubeListerWatcher::new(client(config).unwrap()).idle_timeout(Duration::from_millis(300))
 }
 
-async fn list(answer: &'static [u8], close: bool) -> ApiError {
+async fn list(answer: &'static [u8], close: bool) -> SourceError {
     let source = answering(answer, close).await;
     tokio::time::timeout(Duration::from_secs(30), source.list(ListOptions::at("")))
         .await
@@ -45,7 +45,7 @@ fn http(status: &str, body: &str) -> &'static [u8] {
     format!("HTTP/1.1 {status}\r\ncontent-length: {}\r\n\r\n{body}", body.len()).leak().as_bytes()
 }
 
-fn told(error: &ApiError, text: &str) {
+fn told(error: &SourceError, text: &str) {
     assert!(error.to_string().contains(text), "{error}");
 }
 
@@ -56,7 +56,7 @@ async fn html_of_a_proxy() {
     told(&error, "502");
     told(&error, "<html>go away");
     let error = list(b"HTTP/1.1 200 OK\r\ncontent-length: 20\r\n\r\n<html>welcome</html>", true).await;
-    assert!(matches!(error, ApiError::Decode { .. }), "{error:?}");
+    assert!(matches!(error, SourceError::Decode { .. }), "{error:?}");
     told(&error, "<html>welcome");
 }
 
@@ -76,7 +76,7 @@ async fn a_status_keeps_its_code_reason_and_the_time_to_wait() {
         r#"{"kind":"Status","status":"Failure","message":"slow down","reason":"TooManyRequests","code":429}"#;
     let answer = http("429 Too Many Requests\r\nretry-after: 7", body);
     match list(answer, true).await {
-        ApiError::Status(status) => {
+        SourceError::Status(status) => {
             assert_eq!((status.code, status.reason.as_str()), (429, "TooManyRequests"));
             assert_eq!(status.retry_after, Some(Duration::from_secs(7)));
         }
@@ -91,18 +91,18 @@ async fn lists_that_break_off_or_are_none() {
         true,
     )
     .await;
-    assert!(matches!(cut, ApiError::Transport { .. }), "{cut:?}");
+    assert!(matches!(cut, SourceError::Transport { .. }), "{cut:?}");
     let short = list(
         b"HTTP/1.1 200 OK\r\ncontent-length: 36\r\n\r\n{\"kind\":\"PodList\",\"items\":[{\"metadat",
         true,
     )
     .await;
-    assert!(matches!(short, ApiError::Transport { .. }), "{short:?}");
+    assert!(matches!(short, SourceError::Transport { .. }), "{short:?}");
     let silent =
         list(b"HTTP/1.1 200 OK\r\ncontent-length: 500\r\n\r\n{\"kind\":\"PodList\",\"items\":[", false).await;
-    assert!(matches!(silent, ApiError::Timeout { .. }), "{silent:?}");
+    assert!(matches!(silent, SourceError::Timeout { .. }), "{silent:?}");
     let nothing = list(b"", false).await;
-    assert!(matches!(nothing, ApiError::Timeout { .. }), "{nothing:?}");
+    assert!(matches!(nothing, SourceError::Timeout { .. }), "{nothing:?}");
 }
 
 // contract: L-07
@@ -110,7 +110,7 @@ async fn lists_that_break_off_or_are_none() {
 async fn a_table_is_no_list() {
     for body in [r#"{"kind":"Table","rows":[1]}"#, r#"{"kind":"Table","metadata":{},"items":[]}"#] {
         let error = list(http("200 OK", body), true).await;
-        assert!(matches!(error, ApiError::Decode { .. } | ApiError::WrongList { .. }), "{error:?}");
+        assert!(matches!(error, SourceError::Decode { .. } | SourceError::WrongList { .. }), "{error:?}");
         told(&error, "Table");
     }
 }
@@ -123,7 +123,7 @@ async fn nobody_there() {
     let config = Config::new(format!("http://{address}").parse().unwrap());
     let source = KubeListerWatcher::<Pod>::new(client(config).unwrap());
     let error = source.list(ListOptions::at("")).await.unwrap_err();
-    assert!(matches!(error, ApiError::ConnectionRefused { .. }), "{error:?}");
+    assert!(matches!(error, SourceError::ConnectionRefused { .. }), "{error:?}");
 }
 
 #[tokio::test]

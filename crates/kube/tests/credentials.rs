@@ -15,7 +15,7 @@ use common::{PATIENCE, follow, options};
 use futures::StreamExt;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kinformer_kube::{Error, KubeListerWatcher, client, client_http1};
-use kinformer_reflector::{ApiError, ListOptions, ListerWatcher, WatchEvent, WatchListMode, WatchOptions};
+use kinformer_reflector::{ListOptions, ListerWatcher, SourceError, WatchEvent, WatchListMode, WatchOptions};
 use kube_client::{Client, Config};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
@@ -91,13 +91,13 @@ fn source(client: Client) -> KubeListerWatcher<ConfigMap> {
     KubeListerWatcher::new(client)
 }
 
-async fn list(source: &KubeListerWatcher<ConfigMap>) -> Result<(), ApiError> {
+async fn list(source: &KubeListerWatcher<ConfigMap>) -> Result<(), SourceError> {
     let listed = tokio::time::timeout(PATIENCE, source.list(ListOptions::at(""))).await;
     listed.unwrap().map(|_| ())
 }
 
-fn is_401<T: std::fmt::Debug>(result: &Result<T, ApiError>) -> bool {
-    matches!(result, Err(ApiError::Status(status)) if status.code == 401)
+fn is_401<T: std::fmt::Debug>(result: &Result<T, SourceError>) -> bool {
+    matches!(result, Err(SourceError::Status(status)) if status.code == 401)
 }
 
 /// Lets time pass.
@@ -227,7 +227,7 @@ struct Hanging {
     server: Scripted,
     plugin: Plugin,
     source: KubeListerWatcher<ConfigMap>,
-    waiting: JoinHandle<Result<(), ApiError>>,
+    waiting: JoinHandle<Result<(), SourceError>>,
     process: String,
 }
 
@@ -254,7 +254,7 @@ impl Hanging {
     }
 }
 
-fn spawn_list(source: &KubeListerWatcher<ConfigMap>) -> JoinHandle<Result<(), ApiError>> {
+fn spawn_list(source: &KubeListerWatcher<ConfigMap>) -> JoinHandle<Result<(), SourceError>> {
     let source = source.clone();
     tokio::spawn(async move { source.list(ListOptions::at("")).await.map(|_| ()) })
 }

@@ -12,7 +12,7 @@ use http_body_util::BodyExt;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kinformer_core::Object;
 use kinformer_kube::{Error, KubeListerWatcher, client, client_http1};
-use kinformer_reflector::{ApiError, ListOptions, ListerWatcher, WatchEvent, WatchOptions};
+use kinformer_reflector::{ListOptions, ListerWatcher, SourceError, WatchEvent, WatchOptions};
 use kube_client::client::{Body, ConfigExt};
 use kube_client::{Client, Config};
 use kube_core::discovery::ApiResource;
@@ -23,15 +23,15 @@ use tower_http::decompression::DecompressionLayer;
 
 const JSON: &str = "content-type: application/json\r\n";
 
-async fn list<T: Object>(source: &impl ListerWatcher<T>) -> Result<(), ApiError> {
+async fn list<T: Object>(source: &impl ListerWatcher<T>) -> Result<(), SourceError> {
     let listed = tokio::time::timeout(PATIENCE, source.list(ListOptions::at(""))).await;
     listed.unwrap().map(|_| ())
 }
 
 /// The error of ours that is the source.
-fn ours(result: Result<(), ApiError>) -> String {
+fn ours(result: Result<(), SourceError>) -> String {
     match result {
-        Err(ApiError::Source { source }) if source.is::<Error>() => source.to_string(),
+        Err(SourceError::Other { source }) if source.is::<Error>() => source.to_string(),
         other => panic!("{other:?}"),
     }
 }

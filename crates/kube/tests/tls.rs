@@ -8,7 +8,7 @@ use common::{config_map, follow, options, stored, truth};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kinformer_apiserver::ApiServer;
 use kinformer_kube::{KubeListerWatcher, client};
-use kinformer_reflector::{ApiError, ListOptions, ListerWatcher, WatchListMode};
+use kinformer_reflector::{ListOptions, ListerWatcher, SourceError, WatchListMode};
 use kube_client::Config;
 
 // contract: I-03
@@ -28,12 +28,12 @@ async fn a_server_with_a_certificate_and_a_token() {
     wrong.auth_info.token = Some("other".to_owned().into());
     let source = KubeListerWatcher::<ConfigMap>::new(client(wrong).unwrap());
     let error = source.list(ListOptions::at("")).await.unwrap_err();
-    assert!(matches!(&error, ApiError::Status(status) if status.code == 401), "{error:?}");
+    assert!(matches!(&error, SourceError::Status(status) if status.code == 401), "{error:?}");
 
     let untrusting = Config::new(server.url().parse().unwrap());
     let source = KubeListerWatcher::<ConfigMap>::new(client(untrusting).unwrap());
     let error = source.list(ListOptions::at("")).await.unwrap_err();
-    assert!(!matches!(error, ApiError::Status(_)), "{error:?}");
+    assert!(!matches!(error, SourceError::Status(_)), "{error:?}");
     // Why the connection failed is in what people are shown, and once.
     assert_eq!(error.to_string().matches("invalid peer certificate").count(), 1, "{error}");
     server.shutdown().await;

@@ -13,7 +13,7 @@ use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kinformer_core::Object;
 use kinformer_kube::{Encoding, KubeListerWatcher};
-use kinformer_reflector::{ApiError, List, ListOptions, ListerWatcher, WatchEvent, WatchOptions};
+use kinformer_reflector::{List, ListOptions, ListerWatcher, SourceError, WatchEvent, WatchOptions};
 use kube_client::Client;
 use kube_core::discovery::ApiResource;
 use kube_core::{DynamicObject, GroupVersionKind, PartialObjectMeta, Resource};
@@ -43,7 +43,7 @@ impl<S> Bench<S> {
         &self,
         encoding: Encoding,
         body: Vec<u8>,
-    ) -> Vec<Result<WatchEvent<T>, ApiError>>
+    ) -> Vec<Result<WatchEvent<T>, SourceError>>
     where
         S: ListerWatcher<T>,
     {
@@ -52,7 +52,7 @@ impl<S> Bench<S> {
         watch.collect().await
     }
 
-    async fn list<T: Object>(&self, encoding: Encoding, body: Vec<u8>) -> Result<List<T>, ApiError>
+    async fn list<T: Object>(&self, encoding: Encoding, body: Vec<u8>) -> Result<List<T>, SourceError>
     where
         S: ListerWatcher<T>,
     {
@@ -89,7 +89,7 @@ async fn ends_the_watch<T: Object, S: ListerWatcher<T>>(source: fn(Client) -> S,
                 panic!("{encoding:?} {damage:?}: {} events", events.len());
             };
             assert_eq!(first.key().to_string(), "default/a");
-            assert!(matches!(error, ApiError::BrokenEvent { .. }), "{encoding:?} {damage:?}: {error:?}");
+            assert!(matches!(error, SourceError::BrokenEvent { .. }), "{encoding:?} {damage:?}: {error:?}");
         }
     }
 }
@@ -138,7 +138,7 @@ async fn a_bookmark_or_an_error_that_cannot_be_read_is_a_broken_event() {
     for (encoding, body) in bodies {
         let text = String::from_utf8_lossy(&body).into_owned();
         let events = bench.watch(encoding, body).await;
-        assert!(matches!(events.as_slice(), [Err(ApiError::BrokenEvent { .. })]), "{text:?}: {events:?}");
+        assert!(matches!(events.as_slice(), [Err(SourceError::BrokenEvent { .. })]), "{text:?}: {events:?}");
     }
     // The value of the annotation counts, and not that it is there.
     let line = r#"{"type":"BOOKMARK","object":{"kind":"Pod","metadata":{"resourceVersion":"9","annotations":{"k8s.io/initial-events-end":"false"}}}}"#;
@@ -214,7 +214,7 @@ async fn kinds_of_lists<T: Object, S: ListerWatcher<T>>(
                     list = list.objects.len()
                 ),
                 // Protobuf says before its items that it is no list at all.
-                Err(ApiError::WrongList { .. } | ApiError::Decode { .. }) => assert!(!taken, "{what}"),
+                Err(SourceError::WrongList { .. } | SourceError::Decode { .. }) => assert!(!taken, "{what}"),
                 Err(error) => panic!("{what}: {error:?}"),
             }
         }
@@ -295,7 +295,7 @@ async fn the_items_of_a_list_say_what_it_is_too() {
         &[pod("a", 1).of("example.com/v1", "Gadget")],
     );
     let error = Bench::new(widgets).await.list(Encoding::Json, body).await.unwrap_err();
-    assert!(matches!(error, ApiError::WrongList { .. }), "{error:?}");
+    assert!(matches!(error, SourceError::WrongList { .. }), "{error:?}");
 }
 
 /// A type of a custom resource, which does not look at the kind.
@@ -353,7 +353,7 @@ async fn a_type_that_does_not_look_at_the_kind_is_given_no_other() {
     ] {
         let body = list_of(Encoding::Json, widget.0, "WidgetList", "9", "", &pods);
         let error = bench.list(Encoding::Json, body).await.unwrap_err();
-        assert!(matches!(error, ApiError::WrongList { .. }), "{error:?}");
+        assert!(matches!(error, SourceError::WrongList { .. }), "{error:?}");
     }
 }
 
@@ -368,7 +368,10 @@ async fn what_has_no_kind_is_no_list() {
         r#"{"items":null}"#,
     ] {
         let error = bench.list(Encoding::Json, body.into()).await.unwrap_err();
-        assert!(matches!(error, ApiError::WrongList { .. } | ApiError::Decode { .. }), "{body}: {error:?}");
+        assert!(
+            matches!(error, SourceError::WrongList { .. } | SourceError::Decode { .. }),
+            "{body}: {error:?}"
+        );
     }
 }
 
@@ -385,7 +388,7 @@ async fn a_content_type_that_is_none_of_the_apis_is_one_error() {
         let source = KubeListerWatcher::<Pod>::new(server.client());
         let watch = source.watch(WatchOptions::from("10", Duration::from_secs(5))).await;
         for error in [watch.err().unwrap(), source.list(ListOptions::at("")).await.unwrap_err()] {
-            let ApiError::ContentType { resource, content_type: received, start } = &error else {
+            let SourceError::ContentType { resource, content_type: received, start } = &error else {
                 panic!("{error:?}");
             };
             assert_eq!((resource.as_str(), received.as_str()), ("pods", content_type));

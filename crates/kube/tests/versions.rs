@@ -11,7 +11,7 @@ use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use kinformer_apiserver::{ApiServer, Builder, Fault, ProtobufAnswers, Verb};
 use kinformer_core::ResourceVersion;
 use kinformer_kube::{Encoding, KubeListerWatcher};
-use kinformer_reflector::{ApiError, ListerWatcher, WatchListMode};
+use kinformer_reflector::{ListerWatcher, SourceError, WatchListMode};
 const MODES: [WatchListMode; 2] = [WatchListMode::Off, WatchListMode::Auto];
 
 fn builder() -> Builder {
@@ -115,6 +115,6 @@ async fn the_newest_version_costs_one_object_of_metadata_and_no_tweak_makes_it_a
     let error = source.newest_version().await.unwrap_err();
     assert!(error.is_too_many_requests() && error.retry_after() == Some(Duration::from_secs(1)), "{error}");
     server.faults().inject(Fault::cut().on(Verb::List));
-    assert!(matches!(source.newest_version().await, Err(ApiError::Transport { .. })));
+    assert!(matches!(source.newest_version().await, Err(SourceError::Transport { .. })));
     server.shutdown().await;
 }

@@ -11,7 +11,7 @@ use async_trait::async_trait;
 use futures::{StreamExt, stream};
 use kinformer_core::{Delta, Deltas, Error, KeyRef, Object, Report, ResourceVersion, Sink};
 use kinformer_reflector::{
-    ApiError, Backoff, List, ListOptions, ListerWatcher, Reflector, ReflectorOptions, WatchEvent,
+    Backoff, List, ListOptions, ListerWatcher, Reflector, ReflectorOptions, SourceError, WatchEvent,
     WatchOptions, WatchStream,
 };
 use parking_lot::Mutex;
@@ -85,20 +85,20 @@ impl Library {
 
 #[async_trait]
 impl ListerWatcher<Book> for Library {
-    async fn list(&self, _: ListOptions<Book>) -> Result<List<Book>, ApiError> {
+    async fn list(&self, _: ListOptions<Book>) -> Result<List<Book>, SourceError> {
         let shelf = self.0.borrow();
         Ok(List::new(shelf.books.values().cloned(), shelf.version() as u64))
     }
 
-    async fn watch(&self, options: WatchOptions) -> Result<WatchStream<Book>, ApiError> {
-        let from: usize = options.resource_version.to_string().parse().map_err(ApiError::source)?;
+    async fn watch(&self, options: WatchOptions) -> Result<WatchStream<Book>, SourceError> {
+        let from: usize = options.resource_version.to_string().parse().map_err(SourceError::other)?;
         let state = (self.0.subscribe(), from);
         Ok(stream::unfold(state, |(mut shelf, at)| async move {
             let event = {
                 let shelf = shelf.wait_for(|shelf| shelf.version() > at).await.ok()?;
                 match at.checked_sub(shelf.forgotten) {
                     Some(place) => Ok(shelf.changes.get(place)?.clone()),
-                    None => Err(ApiError::expired("forgotten")),
+                    None => Err(SourceError::expired("forgotten")),
                 }
             };
             Some((event, (shelf, at.saturating_add(1))))
@@ -147,7 +147,7 @@ impl Sink<Book> for Printer {
 }
 
 #[tokio::main(flavor = "current_thread")]
-async fn main() -> Result<(), ApiError> {
+async fn main() -> Result<(), SourceError> {
     let library = Arc::new(Library(watch::Sender::default()));
     library.put("Emma", 2);
     library.put("Persuasion", 1);
@@ -170,7 +170,7 @@ async fn main() -> Result<(), ApiError> {
     sink.wait_for("Sanditon", Some(4)).await;
 
     cancel.cancel();
-    let reason = running.await.map_err(ApiError::source)?;
+    let reason = running.await.map_err(SourceError::other)?;
     println!(
         "stopped: {reason:?}; {} lists, {} events",
         handle.statistics().lists,

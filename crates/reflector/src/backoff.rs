@@ -8,7 +8,7 @@ use backon::{BackoffBuilder, ExponentialBuilder};
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
-use crate::ApiError;
+use crate::SourceError;
 
 type Delays = Box<dyn Iterator<Item = Duration> + Send>;
 
@@ -102,12 +102,12 @@ const MAX_RETRY_AFTER: Duration = Duration::from_secs(600);
 const MAX_JITTER: Duration = Duration::from_secs(30);
 
 /// The delay that an error asks for; zero if it asks for none.
-pub(crate) fn retry_after(error: &ApiError) -> Duration {
+pub(crate) fn retry_after(error: &SourceError) -> Duration {
     error.retry_after().unwrap_or_default().min(MAX_RETRY_AFTER)
 }
 
 /// A delay after an error, which may ask for a longer one.
-pub(crate) fn after(error: &ApiError, delay: Duration) -> Duration {
+pub(crate) fn after(error: &SourceError, delay: Duration) -> Duration {
     let asked = retry_after(error);
     // On top of what was asked for, or all clients of the server would come back together.
     delay.max(lengthened(asked, (asked / 2).min(MAX_JITTER)))

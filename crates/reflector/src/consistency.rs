@@ -6,14 +6,14 @@ use std::sync::Arc;
 use kinformer_core::internal::ask;
 use kinformer_core::{Object, ObjectKey, Replacement, ResourceVersion};
 
-use crate::ApiError;
+use crate::SourceError;
 use crate::pager::WholeList;
 
 /// Compares keys and versions, of the objects that could be decoded in both lists.
 ///
 /// # Errors
-/// [`ApiError::Inconsistent`] names what differs.
-pub(crate) fn compare<T: Object>(first: &Replacement<T>, second: &WholeList<T>) -> Result<(), ApiError> {
+/// [`SourceError::Inconsistent`] names what differs.
+pub(crate) fn compare<T: Object>(first: &Replacement<T>, second: &WholeList<T>) -> Result<(), SourceError> {
     let (mut missing, mut extra, mut changed) = difference(&first.objects, &second.objects);
     missing.retain(|key| !first.undelivered.contains(key));
     extra.retain(|key| !second.undecodable.iter().any(|error| error.key.as_ref() == Some(key)));
@@ -31,7 +31,7 @@ pub(crate) fn compare<T: Object>(first: &Replacement<T>, second: &WholeList<T>) 
         keys.sort_unstable();
     }
     let resource_version = first.resource_version.to_string();
-    Err(ApiError::Inconsistent { resource_version, missing, extra, changed })
+    Err(SourceError::Inconsistent { resource_version, missing, extra, changed })
 }
 
 /// The keys that only the second has, that only the first has, and that are in both at different versions.

@@ -14,7 +14,7 @@ use crate::DecodeError;
 /// see and hands all of them to the error hook.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum ApiError {
+pub enum SourceError {
     /// The server answered with a status, as an HTTP response or as an event of the watch.
     #[error(transparent)]
     Status(Box<Status>),
@@ -36,7 +36,7 @@ pub enum ApiError {
         /// How long was waited.
         after: Duration,
     },
-    /// The answer as a whole could not be read. One bad object is [`ApiError::Undecodable`] instead.
+    /// The answer as a whole could not be read. One bad object is [`SourceError::Undecodable`] instead.
     #[error("the answer could not be decoded: {}", with_causes(&**source))]
     Decode {
         /// What the decoder says.
@@ -44,7 +44,7 @@ pub enum ApiError {
     },
     /// An error of the source's own, of no kind that is known here. The request is repeated later.
     #[error("source: {}", with_causes(&**source))]
-    Source {
+    Other {
         /// What the source says.
         source: BoxError,
     },
@@ -204,7 +204,7 @@ pub enum ApiError {
         /// The name of the reflector.
         name: String,
         /// The last error it met.
-        last_error: Option<std::sync::Arc<ApiError>>,
+        last_error: Option<std::sync::Arc<SourceError>>,
     },
 }
 
@@ -278,13 +278,13 @@ impl fmt::Display for Status {
     }
 }
 
-impl From<Status> for ApiError {
+impl From<Status> for SourceError {
     fn from(status: Status) -> Self {
         Self::Status(Box::new(status))
     }
 }
 
-impl ApiError {
+impl SourceError {
     /// The version that was asked for is gone: the reflector lists again. A source that keeps no history
     /// answers its watch with this whenever something may have been missed.
     pub fn expired(message: impl Into<String>) -> Self {
@@ -292,8 +292,8 @@ impl ApiError {
     }
 
     /// An error of the source's own.
-    pub fn source(source: impl Into<BoxError>) -> Self {
-        Self::Source { source: source.into() }
+    pub fn other(source: impl Into<BoxError>) -> Self {
+        Self::Other { source: source.into() }
     }
 
     /// The status, where this is one.

@@ -25,7 +25,7 @@ pub enum WatchEvent<T> {
     },
     /// An event about an object that could not be decoded. With its key and the type of the event it is reported and
     /// skipped (a deletion is applied); without one of them it may be about any object, and ends the watch as
-    /// [`ApiError::BrokenEvent`](crate::ApiError::BrokenEvent) does.
+    /// [`SourceError::BrokenEvent`](crate::SourceError::BrokenEvent) does.
     Undecodable(DecodeError),
     /// An event that has no place in this watch: an unknown type, an object of another kind. It is reported
     /// and skipped.

@@ -9,7 +9,7 @@ use kinformer_core::{Object, Sink};
 use tokio::time::Instant;
 
 use crate::machine::{FOREVER, Machine, Step};
-use crate::{ApiError, DecodeError, Recovery};
+use crate::{DecodeError, Recovery, SourceError};
 
 impl<T: Object, S: Sink<T>> Machine<T, S> {
     /// Watching again brings what was lost on the way. What the server itself cannot send well takes a list.
@@ -27,7 +27,7 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
         self.shared.counters.unreadable_items.store(items, Ordering::Relaxed);
         let delay = self.next_healing_delay(None);
         self.relist_after(delay);
-        let error = Arc::new(ApiError::IncompleteList { unreadable, first });
+        let error = Arc::new(SourceError::IncompleteList { unreadable, first });
         self.shared.set_degraded(Some(error.clone()));
         self.report(error, Recovery::Relist, delay);
     }
@@ -42,7 +42,7 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
     }
 
     /// A list that was to heal has failed: the watch goes on.
-    pub(crate) fn healing_failed(&mut self, error: ApiError) -> Step<T> {
+    pub(crate) fn healing_failed(&mut self, error: SourceError) -> Step<T> {
         self.version_unavailable |= error.is_version_unavailable();
         let delay = self.next_healing_delay(Some(&error));
         self.relist_after(delay);

@@ -44,7 +44,7 @@
 //! use futures::{StreamExt, stream};
 //! use kinformer_core::{KeyRef, Object};
 //! use kinformer_reflector::{
-//!     ApiError, Backoff, List, ListOptions, ListerWatcher, Reflector, ReflectorOptions, WatchOptions,
+//!     SourceError, Backoff, List, ListOptions, ListerWatcher, Reflector, ReflectorOptions, WatchOptions,
 //!     WatchStream,
 //! };
 //! use tokio::sync::watch;
@@ -62,16 +62,16 @@
 //!
 //! #[async_trait::async_trait]
 //! impl ListerWatcher<Host> for Hosts {
-//!     async fn list(&self, _: ListOptions<Host>) -> Result<List<Host>, ApiError> {
+//!     async fn list(&self, _: ListOptions<Host>) -> Result<List<Host>, SourceError> {
 //!         let (version, hosts) = &*self.0.borrow();
 //!         Ok(List::new(hosts.iter().cloned(), *version))
 //!     }
 //!
-//!     async fn watch(&self, options: WatchOptions) -> Result<WatchStream<Host>, ApiError> {
+//!     async fn watch(&self, options: WatchOptions) -> Result<WatchStream<Host>, SourceError> {
 //!         let mut hosts = self.0.clone();
 //!         let changed = async move {
 //!             let newer = hosts.wait_for(|(version, _)| options.resource_version != (*version).into()).await;
-//!             Err(newer.map_or_else(ApiError::source, |_| ApiError::expired("there are newer hosts")))
+//!             Err(newer.map_or_else(SourceError::other, |_| SourceError::expired("there are newer hosts")))
 //!         };
 //!         Ok(stream::once(changed).boxed())
 //!     }
@@ -117,7 +117,7 @@ mod unreadable;
 mod watch;
 
 pub use backoff::Backoff;
-pub use error::{ApiError, Status, StatusCause};
+pub use error::{SourceError, Status, StatusCause};
 pub use event::{DecodeError, EventType, WatchEvent};
 pub use lister_watcher::{
     Exchange, List, ListOptions, ListerWatcher, VersionMatch, WatchListSupport, WatchOptions, WatchStream,

@@ -11,11 +11,11 @@ use futures::StreamExt;
 use futures::stream::{self, BoxStream};
 use kinformer_core::{Object, ResourceVersion};
 
-use crate::{ApiError, DecodeError, ProbeBudget, WatchEvent};
+use crate::{DecodeError, ProbeBudget, SourceError, WatchEvent};
 
 /// The events of one watch. Dropping it ends the watch. The streams of this workspace's sources are fused; the reflector
 /// polls no stream after its end.
-pub type WatchStream<T> = BoxStream<'static, Result<WatchEvent<T>, ApiError>>;
+pub type WatchStream<T> = BoxStream<'static, Result<WatchEvent<T>, SourceError>>;
 
 /// What can be listed and then watched from where the list ended.
 ///
@@ -36,7 +36,7 @@ pub trait ListerWatcher<T: Object>: Send + Sync {
     ///
     /// # Errors
     /// Whatever hindered it. The reflector lists again after a while.
-    async fn list(&self, options: ListOptions<T>) -> Result<List<T>, ApiError>;
+    async fn list(&self, options: ListOptions<T>) -> Result<List<T>, SourceError>;
 
     /// The changes after `options.resource_version`, in their order.
     ///
@@ -44,7 +44,7 @@ pub trait ListerWatcher<T: Object>: Send + Sync {
     /// seen. An event whose version [compares](ResourceVersion::compare) below `options.resource_version`, other
     /// than the initial ones, is taken as proof that the versions have begun again, and the newest state is
     /// listed. A source that cannot go on from a version (it keeps no history, or not that far back) says
-    /// [`ApiError::expired`], at once or in the stream: then the reflector lists again. Nothing that comes
+    /// [`SourceError::expired`], at once or in the stream: then the reflector lists again. Nothing that comes
     /// after an error in the stream is read.
     ///
     /// By default there is nothing to watch: the stream is silent and expires with `options.timeout`, so
@@ -52,10 +52,10 @@ pub trait ListerWatcher<T: Object>: Send + Sync {
     ///
     /// # Errors
     /// Whatever hindered it.
-    async fn watch(&self, options: WatchOptions) -> Result<WatchStream<T>, ApiError> {
+    async fn watch(&self, options: WatchOptions) -> Result<WatchStream<T>, SourceError> {
         Ok(stream::once(async move {
             tokio::time::sleep(options.timeout).await;
-            Err(ApiError::expired("this source can only be listed"))
+            Err(SourceError::expired("this source can only be listed"))
         })
         .boxed())
     }
@@ -71,7 +71,7 @@ pub trait ListerWatcher<T: Object>: Send + Sync {
     ///
     /// # Errors
     /// Whatever hindered it. It is reported, the open watch goes on, and the question is asked again later.
-    async fn newest_version(&self) -> Result<Option<ResourceVersion>, ApiError> {
+    async fn newest_version(&self) -> Result<Option<ResourceVersion>, SourceError> {
         Ok(None)
     }
 
@@ -100,15 +100,15 @@ pub trait ListerWatcher<T: Object>: Send + Sync {
 
 #[async_trait]
 impl<T: Object, L: ListerWatcher<T> + ?Sized> ListerWatcher<T> for Arc<L> {
-    async fn list(&self, options: ListOptions<T>) -> Result<List<T>, ApiError> {
+    async fn list(&self, options: ListOptions<T>) -> Result<List<T>, SourceError> {
         (**self).list(options).await
     }
 
-    async fn watch(&self, options: WatchOptions) -> Result<WatchStream<T>, ApiError> {
+    async fn watch(&self, options: WatchOptions) -> Result<WatchStream<T>, SourceError> {
         (**self).watch(options).await
     }
 
-    async fn newest_version(&self) -> Result<Option<ResourceVersion>, ApiError> {
+    async fn newest_version(&self) -> Result<Option<ResourceVersion>, SourceError> {
         (**self).newest_version().await
     }
 

@@ -24,8 +24,8 @@ use crate::state::{Shared, count};
 use crate::stream::{Next, OpenWatch, Waker};
 use crate::unreadable::{broken, take_unreadable};
 use crate::{
-    ApiError, Exchange, Failure, ListOptions, ListerWatcher, NextRequest, Recovery, ReflectorOptions,
-    ReflectorState, StopReason, VersionMatch, WatchEvent, WatchListMode, WatchListSupport, WatchOptions,
+    Exchange, Failure, ListOptions, ListerWatcher, NextRequest, Recovery, ReflectorOptions, ReflectorState,
+    SourceError, StopReason, VersionMatch, WatchEvent, WatchListMode, WatchListSupport, WatchOptions,
 };
 
 /// What may be retried without an end because no request has got through, is; everything else this often.
@@ -113,9 +113,9 @@ pub(crate) enum Given {
     /// Nothing has changed; it may be given again.
     NoRoom(Error),
     /// It was not taken: it cannot be part of the watch.
-    Refused(ApiError),
+    Refused(SourceError),
     /// The state of the sink is not known.
-    Panicked(ApiError),
+    Panicked(SourceError),
 }
 
 impl<T: Object, S: Sink<T>> Machine<T, S> {
@@ -285,7 +285,7 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
         let undelivered: Vec<_> = list.undecodable.iter().filter_map(|e| e.key.clone()).collect();
         for error in list.undecodable {
             count(&self.shared.counters.decode_errors);
-            self.report_skipped(ApiError::Undecodable(error));
+            self.report_skipped(SourceError::Undecodable(error));
         }
         if unreadable > 0 {
             // Before it is applied: so that nobody sees the reflector synced and not degraded.
@@ -311,14 +311,14 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
     }
 
     /// A source that had versions does not lose them.
-    fn has_version(&self, version: &ResourceVersion) -> Result<(), ApiError> {
+    fn has_version(&self, version: &ResourceVersion) -> Result<(), SourceError> {
         match version.is_unset() && !self.version.is_unset() {
-            true => Err(ApiError::MissingVersion { last: self.version.clone() }),
+            true => Err(SourceError::MissingVersion { last: self.version.clone() }),
             false => Ok(()),
         }
     }
 
-    fn list_failed(&mut self, error: ApiError) -> Step<T> {
+    fn list_failed(&mut self, error: SourceError) -> Step<T> {
         self.watch_list_suspect = false;
         if error.is_version_unavailable() && !self.version_unavailable {
             self.version_unavailable = true;
@@ -344,11 +344,11 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
             Ok(Err(Error::Closed)) => return Err(StopReason::SinkClosed),
             Ok(Err(source)) => {
                 count(&self.shared.counters.sink_problems);
-                let error = ApiError::Sink { operation: "replace", source };
+                let error = SourceError::Sink { operation: "replace", source };
                 return Ok(Some(self.fail(error, Recovery::Relist)));
             }
             Err(source) => {
-                let error = ApiError::Panic { operation: "replace", source };
+                let error = SourceError::Panic { operation: "replace", source };
                 return Ok(Some(self.fail(error, Recovery::Relist)));
             }
         }
@@ -418,7 +418,9 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
                 },
                 Err(error) => error,
             },
-            Err(ApiError::WatchStalled { silent }) => ApiError::WatchListStalled { events: 0, after: silent },
+            Err(SourceError::WatchStalled { silent }) => {
+                SourceError::WatchListStalled { events: 0, after: silent }
+            }
             Err(error) => error,
         };
         Ok(self.watch_list_failed(error))
@@ -429,7 +431,7 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
         &mut self,
         mut open: OpenWatch<T>,
         deadline: Instant,
-    ) -> Result<Result<(Replacement<T>, OpenWatch<T>), ApiError>, StopReason> {
+    ) -> Result<Result<(Replacement<T>, OpenWatch<T>), SourceError>, StopReason> {
         let started = Instant::now();
         let quiet = self.options.watch_list_deadline.min(FOREVER) / 4;
         let cancel = self.cancel.clone();
@@ -449,12 +451,12 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
                 }
                 Next::Item { item: Some(Err(error)), .. } => return Ok(Err(error)),
                 Next::Item { item: None, .. } => {
-                    return Ok(Err(ApiError::WatchListIncomplete { events, after: started.elapsed() }));
+                    return Ok(Err(SourceError::WatchListIncomplete { events, after: started.elapsed() }));
                 }
                 Next::Alarm => {
                     let now = Instant::now();
                     if now >= deadline || now >= heard + quiet {
-                        return Ok(Err(ApiError::WatchListStalled { events, after: now - started }));
+                        return Ok(Err(SourceError::WatchListStalled { events, after: now - started }));
                     }
                     waker.set_alarm(deadline.min(heard + quiet));
                     continue;
@@ -482,19 +484,19 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
                         if let Some(error) = broken(error) {
                             return Ok(Err(error));
                         }
-                        self.report_skipped(ApiError::Undecodable(error.clone()));
+                        self.report_skipped(SourceError::Undecodable(error.clone()));
                     }
                     if let Some(source) = list.leave_out(&event) {
-                        self.report_skipped(ApiError::Panic { operation: "key", source });
+                        self.report_skipped(SourceError::Panic { operation: "key", source });
                         continue;
                     }
                     match contain(|| list.apply(event)) {
                         Ok(Ok(())) => {}
                         Ok(Err(error)) => {
-                            return Ok(Err(ApiError::BrokenEvent { source: Box::new(error) }));
+                            return Ok(Err(SourceError::BrokenEvent { source: Box::new(error) }));
                         }
                         Err(source) => {
-                            return Ok(Err(ApiError::Panic { operation: "watch-list", source }));
+                            return Ok(Err(SourceError::Panic { operation: "watch-list", source }));
                         }
                     }
                 }
@@ -502,7 +504,7 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
         }
     }
 
-    fn watch_list_failed(&mut self, error: ApiError) -> Step<T> {
+    fn watch_list_failed(&mut self, error: SourceError) -> Step<T> {
         if error.is_version_unavailable() && !self.version_unavailable {
             self.version_unavailable = true;
             self.report(error, Recovery::Relist, Duration::ZERO);
@@ -511,15 +513,15 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
         if self.options.watch_list == WatchListMode::Always {
             return self.fail(error, Recovery::Relist);
         }
-        if matches!(error, ApiError::BrokenEvent { .. }) {
+        if matches!(error, SourceError::BrokenEvent { .. }) {
             if self.after_broken_event() == Recovery::Rewatch {
                 return self.fail(error, Recovery::Relist);
             }
             self.report(error, Recovery::FallBackToList, Duration::ZERO);
             return Step::List;
         }
-        let cut = matches!(error, ApiError::WatchListIncomplete { .. });
-        let silent = matches!(error, ApiError::WatchListStalled { .. });
+        let cut = matches!(error, SourceError::WatchListIncomplete { .. });
+        let silent = matches!(error, SourceError::WatchListStalled { .. });
         let decided = error.is_watch_list_unsupported() || silent;
         let unlimited = error.is_connection_refused() || error.is_too_many_requests();
         if unlimited {
@@ -602,7 +604,7 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
     }
 
     /// An error only if the sink had one.
-    pub(crate) async fn resync_if_due(&mut self) -> Result<Option<ApiError>, StopReason> {
+    pub(crate) async fn resync_if_due(&mut self) -> Result<Option<SourceError>, StopReason> {
         if self.resync_at.is_none_or(|due| Instant::now() < due) {
             return Ok(None);
         }
@@ -617,13 +619,13 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
                         None
                     }
                     Ok(Err(Error::Closed)) => return Err(StopReason::SinkClosed),
-                    Ok(Err(source)) => Some(ApiError::Sink { operation: "resync", source }),
-                    Err(source) => Some(ApiError::Panic { operation: "resync", source }),
+                    Ok(Err(source)) => Some(SourceError::Sink { operation: "resync", source }),
+                    Err(source) => Some(SourceError::Panic { operation: "resync", source }),
                 }
             }
             Ok(false) => None,
             Err(source) => {
-                self.report_skipped(ApiError::Panic { operation: "take_due_resyncs", source });
+                self.report_skipped(SourceError::Panic { operation: "take_due_resyncs", source });
                 None
             }
         };
@@ -640,10 +642,10 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
             Ok(Err(full @ Error::Full { .. })) => return Ok(Given::NoRoom(full)),
             Ok(Err(source)) => {
                 count(&self.shared.counters.sink_problems);
-                self.report_skipped(ApiError::Sink { operation, source });
+                self.report_skipped(SourceError::Sink { operation, source });
                 return Ok(Given::LeftOut);
             }
-            Err(source) => return Ok(Given::Panicked(ApiError::Panic { operation, source })),
+            Err(source) => return Ok(Given::Panicked(SourceError::Panic { operation, source })),
         };
         let left_out = report.problems().iter().any(|problem| problem.left_out);
         // An object without a key may be any object.
@@ -652,7 +654,7 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
             _ => None,
         });
         if let Some(error) = without_key {
-            return Ok(Given::Refused(ApiError::BrokenEvent { source: Box::new(error) }));
+            return Ok(Given::Refused(SourceError::BrokenEvent { source: Box::new(error) }));
         }
         self.report_problems(operation, report);
         Ok(if left_out { Given::LeftOut } else { Given::Done })
@@ -661,14 +663,14 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
     fn report_problems(&self, operation: &'static str, report: Report) {
         for problem in report {
             count(&self.shared.counters.sink_problems);
-            self.report_skipped(ApiError::Sink { operation, source: problem.error });
+            self.report_skipped(SourceError::Sink { operation, source: problem.error });
         }
     }
 
     // ---- failures ----
 
     /// A list or watch has failed: what to do next, after a delay.
-    pub(crate) fn fail(&mut self, error: ApiError, recovery: Recovery) -> Step<T> {
+    pub(crate) fn fail(&mut self, error: SourceError, recovery: Recovery) -> Step<T> {
         self.failures = self.failures.saturating_add(1);
         self.shared.counters.consecutive_failures.store(self.failures.into(), Ordering::Relaxed);
         let delay = self.next_delay_after(&error);
@@ -677,12 +679,12 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
         Step::BackOff { delay, next }
     }
 
-    fn next_delay_after(&mut self, error: &ApiError) -> Duration {
+    fn next_delay_after(&mut self, error: &SourceError) -> Duration {
         after(error, next_delay(&mut self.backoff))
     }
 
     /// The time to the next list that may be complete, after one that was not, or after this error.
-    pub(crate) fn next_healing_delay(&mut self, error: Option<&ApiError>) -> Duration {
+    pub(crate) fn next_healing_delay(&mut self, error: Option<&SourceError>) -> Duration {
         let delay = next_delay(&mut self.healing);
         error.map_or(delay, |error| after(error, delay))
     }
@@ -698,10 +700,10 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
     }
 
     /// A list or watch has ended in an error.
-    pub(crate) fn report(&self, error: impl Into<Arc<ApiError>>, recovery: Recovery, delay: Duration) {
+    pub(crate) fn report(&self, error: impl Into<Arc<SourceError>>, recovery: Recovery, delay: Duration) {
         let error = error.into();
         count(&self.shared.counters.failures);
-        if matches!(*error, ApiError::VersionsWentBack { .. }) {
+        if matches!(*error, SourceError::VersionsWentBack { .. }) {
             count(&self.shared.counters.versions_went_back);
         }
         let (reflector, failures) = (&*self.shared.name, self.failures);
@@ -716,7 +718,7 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
 
     /// One object or event was affected. There may be very many: the log gets fewer and fewer of them, the
     /// hook and the statistics get all.
-    pub(crate) fn report_skipped(&self, error: ApiError) {
+    pub(crate) fn report_skipped(&self, error: SourceError) {
         let counters = &self.shared.counters;
         let so_far = counters.decode_errors.load(Ordering::Relaxed)
             + counters.unexpected_events.load(Ordering::Relaxed)
@@ -733,10 +735,10 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
 
     pub(crate) fn unexpected(&self, what: String) {
         count(&self.shared.counters.unexpected_events);
-        self.report_skipped(ApiError::Unexpected { what });
+        self.report_skipped(SourceError::Unexpected { what });
     }
 
-    fn tell(&self, error: impl Into<Arc<ApiError>>, recovery: Recovery, delay: Duration) {
+    fn tell(&self, error: impl Into<Arc<SourceError>>, recovery: Recovery, delay: Duration) {
         let error = error.into();
         self.shared.set_error(error.clone());
         if let Some(hook) = &self.options.error_hook {

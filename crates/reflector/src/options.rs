@@ -5,7 +5,7 @@ use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::{ApiError, Backoff, RequestLimit};
+use crate::{Backoff, RequestLimit, SourceError};
 
 /// The settings of a [`Reflector`](crate::Reflector). The defaults are meant for a real cluster.
 #[derive(Clone)]
@@ -60,7 +60,7 @@ pub struct Failure<'a> {
     /// The name of the reflector.
     pub reflector: &'a str,
     /// What went wrong.
-    pub error: &'a ApiError,
+    pub error: &'a SourceError,
     /// What the reflector does about it.
     pub recovery: Recovery,
     /// After how long it does so.
@@ -72,7 +72,7 @@ pub struct Failure<'a> {
 impl<'a> Failure<'a> {
     /// One object was affected, for a consumer of the reflector that reports to the same hook.
     #[doc(hidden)]
-    pub fn skipped(reflector: &'a str, error: &'a ApiError) -> Self {
+    pub fn skipped(reflector: &'a str, error: &'a SourceError) -> Self {
         Self { reflector, error, recovery: Recovery::Skip, delay: Duration::ZERO, failures: 0 }
     }
 }
@@ -139,7 +139,7 @@ impl ReflectorOptions {
 
     /// Asks for every list in pages of this size. By default only lists at version `0` or none are paged, by
     /// 500: an API server reads pages from its storage, not from its memory. A list of more than 10,000 pages is an
-    /// error ([`ApiError::EndlessList`]).
+    /// error ([`SourceError::EndlessList`]).
     ///
     /// Follows client-go 1.37 (`WatchListPageSize`).
     #[must_use]
@@ -234,7 +234,7 @@ impl ReflectorOptions {
     }
 
     /// Lists a second time after every list, at exactly its version, and reports
-    /// [`ApiError::Inconsistent`] when keys or versions differ. For tests and CI: it doubles the cost.
+    /// [`SourceError::Inconsistent`] when keys or versions differ. For tests and CI: it doubles the cost.
     ///
     /// Follows client-go 1.37 (`KUBE_WATCHLIST_INCONSISTENCY_DETECTOR`), which panics instead.
     #[must_use]

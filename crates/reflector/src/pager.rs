@@ -14,7 +14,7 @@ use tokio::time::Instant;
 use crate::contained::contained;
 use crate::state::{Shared, count};
 use crate::{
-    ApiError, DecodeError, Exchange, List, ListOptions, ListerWatcher, ReflectorOptions, ReflectorState,
+    DecodeError, Exchange, List, ListOptions, ListerWatcher, ReflectorOptions, ReflectorState, SourceError,
 };
 
 pub(crate) const PAGE_SIZE: NonZeroU32 = NonZeroU32::new(500).unwrap();
@@ -46,8 +46,8 @@ pub(crate) struct Pager<'a, T: Object> {
 /// Why there is no list.
 enum Failed {
     /// The pages do not make one. In one piece it may be had.
-    Pages(ApiError),
-    Request(ApiError),
+    Pages(SourceError),
+    Request(SourceError),
 }
 
 impl<T: Object> Pager<'_, T> {
@@ -56,7 +56,7 @@ impl<T: Object> Pager<'_, T> {
     ///
     /// Follows client-go 1.37 (`ListPager.ListWithAlloc`), which ignores a continue token of the list in one piece, and
     /// the versions of later pages.
-    pub(crate) async fn list(&self, first: ListOptions<T>) -> Result<WholeList<T>, ApiError> {
+    pub(crate) async fn list(&self, first: ListOptions<T>) -> Result<WholeList<T>, SourceError> {
         count(&self.shared.counters.lists);
         let in_one_piece = ListOptions { limit: None, ..first.clone() };
         match self.pages(first).await {
@@ -87,7 +87,8 @@ impl<T: Object> Pager<'_, T> {
         let mut remaining = page.remaining;
         let mut pages = 1_u32;
         while let Some(next) = token.take() {
-            let endless = |problem, pages| ApiError::EndlessList { problem, pages, after: started.elapsed() };
+            let endless =
+                |problem, pages| SourceError::EndlessList { problem, pages, after: started.elapsed() };
             if pages >= MAX_PAGES {
                 return Err(Failed::Request(endless("there are too many pages", pages)));
             }
@@ -109,7 +110,7 @@ impl<T: Object> Pager<'_, T> {
             }
             if page.resource_version != whole.resource_version {
                 let (version, first) = (page.resource_version, whole.resource_version);
-                return Err(Failed::Pages(ApiError::PagesDiffer { page: pages, version, first }));
+                return Err(Failed::Pages(SourceError::PagesDiffer { page: pages, version, first }));
             }
             let before = whole.objects.len() + whole.undecodable.len();
             let moved = page.undecodable.into_iter().map(|mut error| {
@@ -124,12 +125,12 @@ impl<T: Object> Pager<'_, T> {
         Ok(whole)
     }
 
-    async fn page(&self, options: ListOptions<T>) -> Result<List<T>, ApiError> {
+    async fn page(&self, options: ListOptions<T>) -> Result<List<T>, SourceError> {
         let after = self.options.list_timeout;
         let options = options.with_exchange(self.exchange.clone());
         let request = contained("list", async { self.source.list(options).await });
         let mut list =
-            tokio::time::timeout(after, request).await.unwrap_or(Err(ApiError::Timeout { after }))?;
+            tokio::time::timeout(after, request).await.unwrap_or(Err(SourceError::Timeout { after }))?;
         count(&self.shared.counters.pages);
         self.exchange.apply_all(&mut list.objects);
         // An empty token is how the wire says that there is none.

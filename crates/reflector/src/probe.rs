@@ -13,7 +13,7 @@ use tokio::time::{Instant, timeout};
 
 use crate::backoff::retry_after;
 use crate::contained::contained;
-use crate::{ApiError, ListerWatcher, ProbeBudget};
+use crate::{ListerWatcher, ProbeBudget, SourceError};
 
 /// After this long without an event or bookmark the version is asked for, and at most a third later. kube-apiserver
 /// 1.37 sends a bookmark each minute if it has anything new to say.
@@ -39,7 +39,7 @@ pub(crate) enum ProbeEvent {
     /// It may be asked now.
     Admitted,
     /// It was asked when the reflector knew this version.
-    Answered { known: ResourceVersion, newest: Result<Option<ResourceVersion>, ApiError> },
+    Answered { known: ResourceVersion, newest: Result<Option<ResourceVersion>, SourceError> },
 }
 
 pub(crate) type Probe = BoxFuture<'static, ProbeEvent>;
@@ -100,13 +100,13 @@ impl Probing {
         Box::pin(async move {
             let question = contained("newest_version", async { source.newest_version().await });
             let newest = timeout(TIMEOUT, question).await;
-            let newest = newest.unwrap_or(Err(ApiError::Timeout { after: TIMEOUT }));
+            let newest = newest.unwrap_or(Err(SourceError::Timeout { after: TIMEOUT }));
             ProbeEvent::Answered { known, newest }
         })
     }
 
     /// The question has been answered, with an error or not. It is not asked again for a while.
-    pub(crate) fn answered(&mut self, newest: &Result<Option<ResourceVersion>, ApiError>) {
+    pub(crate) fn answered(&mut self, newest: &Result<Option<ResourceVersion>, SourceError>) {
         self.silence = silence();
         let mut pause = self.silence;
         match newest {
@@ -124,7 +124,7 @@ fn silence() -> Duration {
 }
 
 /// The error that a version is where only versions from `asked` on can be.
-pub(crate) fn went_back(asked: &ResourceVersion, found: &ResourceVersion) -> Option<ApiError> {
+pub(crate) fn went_back(asked: &ResourceVersion, found: &ResourceVersion) -> Option<SourceError> {
     let back = found.compare(asked).is_some_and(std::cmp::Ordering::is_lt);
-    back.then(|| ApiError::VersionsWentBack { asked: asked.clone(), found: found.clone() })
+    back.then(|| SourceError::VersionsWentBack { asked: asked.clone(), found: found.clone() })
 }

@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
 
-use crate::ApiError;
+use crate::SourceError;
 
 /// Where a reflector stands.
 ///
@@ -212,11 +212,11 @@ pub(crate) struct Shared {
     pub(crate) name: Arc<str>,
     pub(crate) counters: Counters,
     version: Mutex<ResourceVersion>,
-    last_error: Mutex<Option<Arc<ApiError>>>,
-    degraded: Mutex<Option<Arc<ApiError>>>,
+    last_error: Mutex<Option<Arc<SourceError>>>,
+    degraded: Mutex<Option<Arc<SourceError>>>,
     progress: watch::Sender<Progress>,
     /// Why another list is wanted.
-    relist: Mutex<Option<ApiError>>,
+    relist: Mutex<Option<SourceError>>,
     relist_wanted: Notify,
 }
 
@@ -250,7 +250,7 @@ impl Shared {
     }
 
     /// Waits until another list is wanted. Cancel-safe.
-    pub(crate) async fn relist_wanted(&self) -> ApiError {
+    pub(crate) async fn relist_wanted(&self) -> SourceError {
         loop {
             self.relist_wanted.notified().await;
             if let Some(error) = self.forget_relist() {
@@ -260,7 +260,7 @@ impl Shared {
     }
 
     /// A list is about to be given to the sink: it is the one that is wanted.
-    pub(crate) fn forget_relist(&self) -> Option<ApiError> {
+    pub(crate) fn forget_relist(&self) -> Option<SourceError> {
         self.relist.lock().take()
     }
 
@@ -268,13 +268,13 @@ impl Shared {
         *self.version.lock() = version;
     }
 
-    pub(crate) fn set_error(&self, error: Arc<ApiError>) {
+    pub(crate) fn set_error(&self, error: Arc<SourceError>) {
         // The old one holds what a user gave: it is dropped when the lock is free again.
         let _old = self.last_error.lock().replace(error);
     }
 
     /// Says whether it was degraded.
-    pub(crate) fn set_degraded(&self, error: Option<Arc<ApiError>>) -> bool {
+    pub(crate) fn set_degraded(&self, error: Option<Arc<SourceError>>) -> bool {
         let old = std::mem::replace(&mut *self.degraded.lock(), error);
         old.is_some()
     }
@@ -316,7 +316,7 @@ impl ReflectorHandle {
 
     /// Wants another list, because the consumer has lost something that the sink was given. The reflector gives up its
     /// watch and lists again after a delay, as after any failure; it reports this error.
-    pub fn relist(&self, error: ApiError) {
+    pub fn relist(&self, error: SourceError) {
         // What was there is a user's error, and dropped without the lock.
         let _before = self.shared.relist.lock().replace(error);
         self.shared.relist_wanted.notify_one();
@@ -341,17 +341,17 @@ impl ReflectorHandle {
     }
 
     /// The last error it met, of whatever kind.
-    pub fn last_error(&self) -> Option<Arc<ApiError>> {
+    pub fn last_error(&self) -> Option<Arc<SourceError>> {
         self.shared.last_error.lock().clone()
     }
 
-    /// [`ApiError::IncompleteList`] while the last list held objects whose keys could not be read; `None` otherwise.
+    /// [`SourceError::IncompleteList`] while the last list held objects whose keys could not be read; `None` otherwise.
     ///
     /// A degraded reflector goes on: it watches, and applies what the watch brings, deletions too. What was missing in
     /// the incomplete list stays until a deletion comes or a list is complete. It lists again, with the delays of its
     /// [`Backoff`](crate::Backoff), until a list is complete. The first list counts for [`Self::is_synced`] though it be
     /// incomplete.
-    pub fn degraded(&self) -> Option<Arc<ApiError>> {
+    pub fn degraded(&self) -> Option<Arc<SourceError>> {
         self.shared.degraded.lock().clone()
     }
 
@@ -368,8 +368,8 @@ impl ReflectorHandle {
     /// Waits until the sink has been given a first whole list. Cancel-safe; any number may wait.
     ///
     /// # Errors
-    /// [`ApiError::NotSynced`] when the reflector stops before that, with the last error it met.
-    pub async fn wait_for_sync(&self) -> Result<(), ApiError> {
+    /// [`SourceError::NotSynced`] when the reflector stops before that, with the last error it met.
+    pub async fn wait_for_sync(&self) -> Result<(), SourceError> {
         let done = self.progress(|p| p.synced || p.stopped().is_some()).await;
         if done.is_some_and(|p| p.synced) { Ok(()) } else { Err(self.not_synced()) }
     }
@@ -377,8 +377,8 @@ impl ReflectorHandle {
     /// As [`Self::wait_for_sync`], no longer than until `deadline`.
     ///
     /// # Errors
-    /// [`ApiError::NotSynced`] when the reflector stops before that or the deadline passes.
-    pub async fn wait_for_sync_until(&self, deadline: Instant) -> Result<(), ApiError> {
+    /// [`SourceError::NotSynced`] when the reflector stops before that or the deadline passes.
+    pub async fn wait_for_sync_until(&self, deadline: Instant) -> Result<(), SourceError> {
         let wait = tokio::time::timeout_at(deadline, self.wait_for_sync());
         wait.await.unwrap_or_else(|_| Err(self.not_synced()))
     }
@@ -417,8 +417,8 @@ impl ReflectorHandle {
         }
     }
 
-    fn not_synced(&self) -> ApiError {
-        ApiError::NotSynced { name: self.name().to_owned(), last_error: self.last_error() }
+    fn not_synced(&self) -> SourceError {
+        SourceError::NotSynced { name: self.name().to_owned(), last_error: self.last_error() }
     }
 }
 

@@ -13,7 +13,7 @@ use tokio_util::sync::WaitForCancellationFuture;
 
 use crate::contained::panicked;
 use crate::probe::{Probe, ProbeEvent};
-use crate::{ApiError, StopReason, WatchEvent, WatchStream};
+use crate::{SourceError, StopReason, WatchEvent, WatchStream};
 
 /// A watch that has been opened.
 pub(crate) struct OpenWatch<T> {
@@ -35,14 +35,14 @@ impl<T> GuardedStream<T> {
         Self(AssertUnwindSafe(stream).catch_unwind())
     }
 
-    async fn next(&mut self) -> Option<Result<WatchEvent<T>, ApiError>> {
+    async fn next(&mut self) -> Option<Result<WatchEvent<T>, SourceError>> {
         self.0.next().await.map(|item| item.unwrap_or_else(|panic| Err(panicked("watch", panic))))
     }
 }
 
 pub(crate) enum Next<T> {
     Item {
-        item: Option<Result<WatchEvent<T>, ApiError>>,
+        item: Option<Result<WatchEvent<T>, SourceError>>,
         /// Whether it was not there at once.
         waited: bool,
     },

@@ -4,15 +4,15 @@ use kinformer_core::Object;
 use kinformer_core::internal::ask;
 
 use crate::pager::WholeList;
-use crate::{ApiError, DecodeError};
+use crate::{DecodeError, SourceError};
 
 /// How many unreadable items an error describes.
 const DESCRIBED: usize = 10;
 
 /// The error of an event that may be about any object.
-pub(crate) fn broken(event: &DecodeError) -> Option<ApiError> {
+pub(crate) fn broken(event: &DecodeError) -> Option<SourceError> {
     let is_broken = event.key.is_none() || event.event_type.is_none();
-    is_broken.then(|| ApiError::BrokenEvent { source: Box::new(event.clone()) })
+    is_broken.then(|| SourceError::BrokenEvent { source: Box::new(event.clone()) })
 }
 
 /// Takes the objects without a readable key out of a list: how many there are, and the first of them.

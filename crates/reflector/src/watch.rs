@@ -15,7 +15,7 @@ use crate::state::count;
 use crate::stream::{GuardedStream, Next, OpenWatch, Waker};
 use crate::unreadable::broken;
 use crate::{
-    ApiError, EventType, NextRequest, Recovery, ReflectorState, StopReason, WatchEvent, WatchOptions,
+    EventType, NextRequest, Recovery, ReflectorState, SourceError, StopReason, WatchEvent, WatchOptions,
 };
 
 /// A watch that ends sooner and brought nothing new is no watch.
@@ -32,13 +32,13 @@ const INTERNAL_ERRORS_FORGOTTEN: Duration = Duration::from_secs(60);
 enum End {
     /// In good order.
     Closed,
-    Failed(ApiError),
+    Failed(SourceError),
     /// The sink had no room for an event that is to come again.
     NoRoom(Error),
     /// The sink could not resync; the watch itself was fine.
-    Resync(ApiError),
+    Resync(SourceError),
     /// What the sink holds is not known.
-    SinkPanicked(ApiError),
+    SinkPanicked(SourceError),
     /// The last list was incomplete, and it is time for another one.
     RelistDue,
 }
@@ -68,7 +68,7 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
         &self,
         options: WatchOptions,
         deadline: Instant,
-    ) -> Result<Result<OpenWatch<T>, ApiError>, StopReason> {
+    ) -> Result<Result<OpenWatch<T>, SourceError>, StopReason> {
         let started = Instant::now();
         let timeout = options.timeout;
         let silence_limit = options.timeout.saturating_add(self.options.stall_margin).min(FOREVER);
@@ -76,7 +76,7 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
         // A server may keep even the head of its answer back until there is an event.
         let deadline = deadline.min(started + silence_limit);
         let answer = self.or_cancel(timeout_at(deadline, request)).await?;
-        let answer = answer.unwrap_or_else(|_| Err(ApiError::WatchStalled { silent: started.elapsed() }));
+        let answer = answer.unwrap_or_else(|_| Err(SourceError::WatchStalled { silent: started.elapsed() }));
         Ok(answer.map(|stream| OpenWatch {
             stream: GuardedStream::new(stream),
             started,
@@ -109,7 +109,7 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
                 self.shared.set_state(ReflectorState::Watching { resource_version: from });
                 self.pass_on(open, &mut progress).await?
             }
-            Err(ApiError::WatchStalled { .. }) if self.relist_is_due() => End::RelistDue,
+            Err(SourceError::WatchStalled { .. }) if self.relist_is_due() => End::RelistDue,
             Err(error) => End::Failed(error),
         };
         self.is_restart = true;
@@ -160,7 +160,7 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
                 Next::Alarm => {
                     let silent = heard.elapsed();
                     if silent >= limit {
-                        return Ok(End::Failed(ApiError::WatchStalled { silent }));
+                        return Ok(End::Failed(SourceError::WatchStalled { silent }));
                     }
                     if self.relist_is_due() {
                         return Ok(End::RelistDue);
@@ -191,7 +191,7 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
     }
 
     /// An error if the versions of the source have gone back.
-    fn probed(&mut self, event: ProbeEvent, probe: &mut Option<Probe>) -> Option<ApiError> {
+    fn probed(&mut self, event: ProbeEvent, probe: &mut Option<Probe>) -> Option<SourceError> {
         match event {
             ProbeEvent::Admitted => {
                 let now = Instant::now();
@@ -230,7 +230,7 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
                     Ok(version) => version,
                     // As of an object that does not decode: what is known of it stays.
                     Err(source) => {
-                        self.report_skipped(ApiError::Panic { operation: "resource_version", source });
+                        self.report_skipped(SourceError::Panic { operation: "resource_version", source });
                         return Ok(Given::LeftOut);
                     }
                 }
@@ -268,7 +268,7 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
                     }
                     _ => Given::LeftOut,
                 };
-                self.report_skipped(ApiError::Undecodable(error));
+                self.report_skipped(SourceError::Undecodable(error));
                 // A deletion without a state does not say its version.
                 if matches!(given, Given::Done) { Given::LeftOut } else { given }
             }
@@ -328,17 +328,17 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
             End::Closed => {
                 count(&self.shared.counters.very_short_watches);
                 let recovery = if alive { Recovery::Rewatch } else { self.rewatch_or_relist() };
-                self.fail(ApiError::VeryShortWatch { lasted, events: progress.events }, recovery)
+                self.fail(SourceError::VeryShortWatch { lasted, events: progress.events }, recovery)
             }
             End::NoRoom(source) => {
                 self.wait_for_room().await?;
-                self.fail(ApiError::Sink { operation: "watch", source }, Recovery::Rewatch)
+                self.fail(SourceError::Sink { operation: "watch", source }, Recovery::Rewatch)
             }
             End::Resync(error) => self.fail(error, Recovery::Rewatch),
             End::SinkPanicked(error) => self.fail(error, Recovery::Relist),
             End::RelistDue => Step::Heal,
             End::Failed(error) => {
-                if matches!(error, ApiError::WatchStalled { .. }) {
+                if matches!(error, SourceError::WatchStalled { .. }) {
                     count(&self.shared.counters.stalled_watches);
                 }
                 let recovery = self.recovery(&error);
@@ -348,21 +348,21 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
     }
 
     /// A list only where watching again would not do.
-    fn recovery(&mut self, error: &ApiError) -> Recovery {
+    fn recovery(&mut self, error: &SourceError) -> Recovery {
         if error.is_expired() {
             // A list at that version would bring us to where we are: this time the newest is asked for.
             self.version_unavailable |= self.expired_at.as_ref() == Some(&self.version);
             self.expired_at = Some(self.version.clone());
             return Recovery::Relist;
         }
-        if error.is_too_large_resource_version() || matches!(error, ApiError::VersionsWentBack { .. }) {
+        if error.is_too_large_resource_version() || matches!(error, SourceError::VersionsWentBack { .. }) {
             self.version_unavailable = true;
             return Recovery::Relist;
         }
         match error {
-            ApiError::BrokenEvent { .. } => return self.after_broken_event(),
+            SourceError::BrokenEvent { .. } => return self.after_broken_event(),
             // Not the API: no watch of it is going to be one.
-            ApiError::ContentType { .. } => return Recovery::Relist,
+            SourceError::ContentType { .. } => return Recovery::Relist,
             _ => {}
         }
         let status = error.status();

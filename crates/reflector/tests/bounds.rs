@@ -3,13 +3,13 @@
 use static_assertions::assert_impl_all;
 
 use kinformer_reflector::{
-    ApiError, Backoff, DecodeError, Exchange, List, ListOptions, Reflector, ReflectorHandle,
-    ReflectorOptions, ReflectorState, Statistics, Status, StatusCause, StopReason, WatchEvent,
-    WatchListSupport, WatchOptions, WatchStream,
+    Backoff, DecodeError, Exchange, List, ListOptions, Reflector, ReflectorHandle, ReflectorOptions,
+    ReflectorState, SourceError, Statistics, Status, StatusCause, StopReason, WatchEvent, WatchListSupport,
+    WatchOptions, WatchStream,
 };
 use kinformer_testing::{FakeSource, Item, RecordingSink, ScriptedSource};
 
-assert_impl_all!(ApiError: Send, Sync, std::error::Error);
+assert_impl_all!(SourceError: Send, Sync, std::error::Error);
 assert_impl_all!(Backoff: Send, Sync, Clone);
 assert_impl_all!(DecodeError: Send, Sync, Clone, std::error::Error);
 assert_impl_all!(List<Item>: Send, Sync);

@@ -11,8 +11,8 @@ use std::sync::{Arc, Weak};
 use common::*;
 use kinformer_core::{KeyRef, Object, ObjectKey};
 use kinformer_reflector::{
-    ApiError, DecodeError, List, ListOptions, ListerWatcher, Recovery, Reflector, ReflectorOptions,
-    ReflectorState, Status, StatusCause,
+    DecodeError, List, ListOptions, ListerWatcher, Recovery, Reflector, ReflectorOptions, ReflectorState,
+    SourceError, Status, StatusCause,
 };
 use kinformer_testing::fake_source::WatchScript;
 use kinformer_testing::{Item, RecordingSink, ScriptedSource};
@@ -127,7 +127,7 @@ struct Endless(fn(u64) -> (String, String), AtomicU64);
 
 #[async_trait::async_trait]
 impl ListerWatcher<Item> for Endless {
-    async fn list(&self, _: ListOptions<Item>) -> Result<List<Item>, ApiError> {
+    async fn list(&self, _: ListOptions<Item>) -> Result<List<Item>, SourceError> {
         let page = self.1.fetch_add(1, Ordering::Relaxed);
         let (name, token) = (self.0)(page);
         Ok(List::new([Item::new(&name, 1)], 7).continue_token(token))
@@ -154,7 +154,7 @@ async fn continue_tokens_without_end_are_a_typed_error() {
         let task = tokio::spawn(reflector.run(Default::default()));
         handle.state_where(|state| matches!(state, ReflectorState::BackingOff { .. })).await;
         let error = handle.last_error().unwrap();
-        let ApiError::EndlessList { pages, .. } = &*error else { panic!("{error}") };
+        let SourceError::EndlessList { pages, .. } = &*error else { panic!("{error}") };
         assert_eq!(*pages, read, "{error}");
         assert!(sink.texts().is_empty());
         task.abort();
@@ -167,7 +167,7 @@ async fn a_list_takes_at_most_an_hour() {
     struct Slow(AtomicU64);
     #[async_trait::async_trait]
     impl ListerWatcher<Item> for Slow {
-        async fn list(&self, _: ListOptions<Item>) -> Result<List<Item>, ApiError> {
+        async fn list(&self, _: ListOptions<Item>) -> Result<List<Item>, SourceError> {
             tokio::time::sleep(300 * SECOND).await;
             let page = self.0.fetch_add(1, Ordering::Relaxed).to_string();
             Ok(List::new([Item::new(&page, 1)], 7).continue_token(page))
@@ -178,7 +178,7 @@ async fn a_list_takes_at_most_an_hour() {
     let task = tokio::spawn(reflector.run(Default::default()));
     handle.state_where(|state| matches!(state, ReflectorState::BackingOff { .. })).await;
     let error = handle.last_error().unwrap();
-    assert!(matches!(&*error, ApiError::EndlessList { pages: 12, .. }), "{error}");
+    assert!(matches!(&*error, SourceError::EndlessList { pages: 12, .. }), "{error}");
     task.abort();
 }
 
@@ -251,7 +251,7 @@ async fn a_page_size_of_ones_own_counts_for_every_list() {
     run.stop().await;
 }
 
-fn too_large() -> [ApiError; 3] {
+fn too_large() -> [SourceError; 3] {
     let message = "Too large resource version: 9, current: 3";
     [
         Status::new(504, "Timeout", message)
@@ -314,7 +314,7 @@ async fn a_list_that_fails_is_tried_again_after_a_delay_and_the_hook_sees_it() {
         script()
             .list_error(status(403, "Forbidden"))
             .list_error(refused())
-            .list_error(ApiError::source("the table is locked"))
+            .list_error(SourceError::other("the table is locked"))
             .panic()
             .list(list(1, &[]))
             .watch(hang()),

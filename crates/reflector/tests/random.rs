@@ -11,8 +11,8 @@ use std::time::Duration;
 use futures::StreamExt;
 use kinformer_core::{Delta, Object};
 use kinformer_reflector::{
-    ApiError, DecodeError, List, ListOptions, ListerWatcher, Reflector, ReflectorOptions, Status, StopReason,
-    WatchEvent, WatchListSupport, WatchOptions, WatchStream,
+    DecodeError, List, ListOptions, ListerWatcher, Reflector, ReflectorOptions, SourceError, Status,
+    StopReason, WatchEvent, WatchListSupport, WatchOptions, WatchStream,
 };
 use kinformer_testing::{FakeSource, Item, RecordingSink};
 use proptest::prelude::*;
@@ -60,11 +60,11 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-fn error(n: u8) -> ApiError {
+fn error(n: u8) -> SourceError {
     match n % 7 {
-        0 => ApiError::expired("random"),
-        1 => ApiError::ConnectionRefused { source: "random".into() },
-        2 => ApiError::Transport { source: "random".into() },
+        0 => SourceError::expired("random"),
+        1 => SourceError::ConnectionRefused { source: "random".into() },
+        2 => SourceError::Transport { source: "random".into() },
         3 => Status::new(429, "TooManyRequests", "random").retry_after(Duration::from_secs(3)).into(),
         4 => Status::new(500, "InternalError", "random").into(),
         5 => Status::new(500, "StoreReadError", "random").into(),
@@ -72,7 +72,7 @@ fn error(n: u8) -> ApiError {
     }
 }
 
-fn break_with(n: u8) -> fn() -> ApiError {
+fn break_with(n: u8) -> fn() -> SourceError {
     match n % 4 {
         0 => || error(0),
         1 => || error(2),
@@ -95,7 +95,7 @@ fn strikes(left: &AtomicU8) -> bool {
 
 #[async_trait::async_trait]
 impl ListerWatcher<Item> for Damaging {
-    async fn list(&self, options: ListOptions<Item>) -> Result<List<Item>, ApiError> {
+    async fn list(&self, options: ListOptions<Item>) -> Result<List<Item>, SourceError> {
         let mut list = self.server.list(options).await?;
         if !list.objects.is_empty() && strikes(&self.lists) {
             let position = list.objects.len() / 2;
@@ -105,7 +105,7 @@ impl ListerWatcher<Item> for Damaging {
         Ok(list)
     }
 
-    async fn watch(&self, options: WatchOptions) -> Result<WatchStream<Item>, ApiError> {
+    async fn watch(&self, options: WatchOptions) -> Result<WatchStream<Item>, SourceError> {
         let events = self.events.clone();
         let damaged = move |event| match event {
             Ok(WatchEvent::Added(_) | WatchEvent::Modified(_) | WatchEvent::Deleted(_))

@@ -11,9 +11,9 @@ use common::*;
 use futures::{StreamExt, stream};
 use kinformer_core::ResourceVersion;
 use kinformer_reflector::{
-    ApiError, Backoff, List, ListOptions, ListerWatcher, NextRequest, Recovery, Reflector, ReflectorOptions,
-    ReflectorState, RequestLimit, Status, StopReason, WatchEvent, WatchListSupport, WatchOptions,
-    WatchStream,
+    Backoff, List, ListOptions, ListerWatcher, NextRequest, Recovery, Reflector, ReflectorOptions,
+    ReflectorState, RequestLimit, SourceError, Status, StopReason, WatchEvent, WatchListSupport,
+    WatchOptions, WatchStream,
 };
 use kinformer_testing::fake_source::WatchScript;
 use kinformer_testing::{Item, RecordingSink};
@@ -71,7 +71,7 @@ impl Tape {
         }
     }
 
-    fn error(&self) -> ApiError {
+    fn error(&self) -> SourceError {
         match self.read() % 9 {
             0 => expired(),
             1 => refused(),
@@ -98,7 +98,7 @@ impl Tape {
 
 #[async_trait::async_trait]
 impl ListerWatcher<Item> for Tape {
-    async fn list(&self, options: ListOptions<Item>) -> Result<List<Item>, ApiError> {
+    async fn list(&self, options: ListOptions<Item>) -> Result<List<Item>, SourceError> {
         let a_part =
             options.continue_token.is_some() || std::mem::take(&mut self.inner.lock().replaces_a_page);
         if !a_part {
@@ -119,7 +119,7 @@ impl ListerWatcher<Item> for Tape {
         }
     }
 
-    async fn watch(&self, options: WatchOptions) -> Result<WatchStream<Item>, ApiError> {
+    async fn watch(&self, options: WatchOptions) -> Result<WatchStream<Item>, SourceError> {
         self.asked().await;
         if self.read().is_multiple_of(5) {
             return Err(self.error());
@@ -152,7 +152,7 @@ impl ListerWatcher<Item> for Tape {
         Ok(stream::iter(events).chain(end).boxed())
     }
 
-    async fn newest_version(&self) -> Result<Option<ResourceVersion>, ApiError> {
+    async fn newest_version(&self) -> Result<Option<ResourceVersion>, SourceError> {
         self.asked().await;
         if self.read().is_multiple_of(3) { Err(self.error()) } else { Ok(Some(self.version())) }
     }
@@ -225,12 +225,12 @@ struct OneEvent<F> {
 
 #[async_trait::async_trait]
 impl<F: Fn(u64) -> WatchEvent<Item> + Send + Sync> ListerWatcher<Item> for OneEvent<F> {
-    async fn list(&self, _: ListOptions<Item>) -> Result<List<Item>, ApiError> {
+    async fn list(&self, _: ListOptions<Item>) -> Result<List<Item>, SourceError> {
         self.tape.asked().await;
         Ok(List::new([], self.version.clone()))
     }
 
-    async fn watch(&self, _: WatchOptions) -> Result<WatchStream<Item>, ApiError> {
+    async fn watch(&self, _: WatchOptions) -> Result<WatchStream<Item>, SourceError> {
         self.tape.asked().await;
         let event = (self.event)(self.tape.next_version());
         Ok(stream::iter([Ok(event)]).boxed())

@@ -12,7 +12,7 @@ use common::*;
 use futures::{StreamExt, stream};
 use kinformer_core::{Deltas, Error, ObjectKey, Report, ResourceVersion, Sink};
 use kinformer_reflector::{
-    ApiError, List, ListOptions, ListerWatcher, Recovery, Reflector, ReflectorOptions, ReflectorState,
+    List, ListOptions, ListerWatcher, Recovery, Reflector, ReflectorOptions, ReflectorState, SourceError,
     StopReason, WatchEvent, WatchOptions, WatchStream,
 };
 use kinformer_testing::fake_source::WatchScript;
@@ -284,7 +284,7 @@ async fn a_wait_for_the_first_list_ends_when_the_reflector_does() {
     let waiting = tokio::spawn(async move { handle.wait_for_sync().await });
     run.finished().await;
     run.stop().await;
-    assert!(matches!(waiting.await.unwrap(), Err(ApiError::NotSynced { last_error: None, .. })));
+    assert!(matches!(waiting.await.unwrap(), Err(SourceError::NotSynced { last_error: None, .. })));
 }
 
 // contract: R-10
@@ -305,7 +305,7 @@ struct OnlyList;
 
 #[async_trait::async_trait]
 impl ListerWatcher<Item> for OnlyList {
-    async fn list(&self, _: ListOptions<Item>) -> Result<List<Item>, ApiError> {
+    async fn list(&self, _: ListOptions<Item>) -> Result<List<Item>, SourceError> {
         Ok(List::new([Item::new("a", 0)], ResourceVersion::UNSET))
     }
 }
@@ -331,11 +331,11 @@ struct Flood;
 
 #[async_trait::async_trait]
 impl ListerWatcher<Item> for Flood {
-    async fn list(&self, _: ListOptions<Item>) -> Result<List<Item>, ApiError> {
+    async fn list(&self, _: ListOptions<Item>) -> Result<List<Item>, SourceError> {
         Ok(List::new([], 1))
     }
 
-    async fn watch(&self, _: WatchOptions) -> Result<WatchStream<Item>, ApiError> {
+    async fn watch(&self, _: WatchOptions) -> Result<WatchStream<Item>, SourceError> {
         Ok(stream::iter((2_u64..).map(|version| Ok(WatchEvent::bookmark(version)))).boxed())
     }
 }

@@ -11,7 +11,7 @@ use std::time::Duration;
 use common::*;
 use kinformer_core::{KeyRef, Object, ResourceVersion};
 use kinformer_reflector::{
-    ApiError, DecodeError, List, ListOptions, ListerWatcher, Recovery, Reflector, WatchListSupport,
+    DecodeError, List, ListOptions, ListerWatcher, Recovery, Reflector, SourceError, WatchListSupport,
     WatchOptions, WatchStream,
 };
 use kinformer_testing::fake_source::WatchScript;
@@ -59,7 +59,7 @@ async fn a_degraded_reflector_follows_a_restored_server() {
     run.stop().await;
 }
 
-fn too_large() -> ApiError {
+fn too_large() -> SourceError {
     kinformer_reflector::Status::new(504, "Timeout", "Too large resource version: 20, current: 13").into()
 }
 
@@ -118,16 +118,16 @@ impl Restless {
 
 #[async_trait::async_trait]
 impl ListerWatcher<Item> for Restless {
-    async fn list(&self, _: ListOptions<Item>) -> Result<List<Item>, ApiError> {
+    async fn list(&self, _: ListOptions<Item>) -> Result<List<Item>, SourceError> {
         Ok(List::new([Item::new("a", 1)], self.version()))
     }
 
-    async fn watch(&self, _: WatchOptions) -> Result<WatchStream<Item>, ApiError> {
+    async fn watch(&self, _: WatchOptions) -> Result<WatchStream<Item>, SourceError> {
         let end = futures::stream::once(tokio::time::sleep(Duration::from_millis(1200)));
         Ok(Box::pin(futures::StreamExt::filter_map(end, |()| async { None })))
     }
 
-    async fn newest_version(&self) -> Result<Option<ResourceVersion>, ApiError> {
+    async fn newest_version(&self) -> Result<Option<ResourceVersion>, SourceError> {
         self.asked.fetch_add(1, Ordering::Relaxed);
         Ok(Some(self.version()))
     }

@@ -9,8 +9,8 @@ use std::sync::Arc;
 use common::*;
 use kinformer_core::{Delta, Deltas, Error, KeyError, KeyProblem, KeyRef, Object, Report, Sink};
 use kinformer_reflector::{
-    ApiError, Backoff, DecodeError, EventType, List, Recovery, Reflector, ReflectorOptions, ReflectorState,
-    WatchEvent, WatchListSupport,
+    Backoff, DecodeError, EventType, List, Recovery, Reflector, ReflectorOptions, ReflectorState,
+    SourceError, WatchEvent, WatchListSupport,
 };
 use kinformer_testing::fake_source::WatchScript;
 use kinformer_testing::{Item, RecordingSink, ScriptedSource};
@@ -28,7 +28,7 @@ fn nameless(position: usize) -> DecodeError {
 }
 
 /// Each way in which an event may be about any object.
-fn broken_events() -> [Result<WatchEvent<Item>, ApiError>; 5] {
+fn broken_events() -> [Result<WatchEvent<Item>, SourceError>; 5] {
     let added = |error: DecodeError| Ok(WatchEvent::Undecodable(error.event_type(EventType::Added)));
     [
         added(DecodeError::new("no key").resource_version(8)),
@@ -37,11 +37,11 @@ fn broken_events() -> [Result<WatchEvent<Item>, ApiError>; 5] {
         )),
         Ok(WatchEvent::Modified(Item::new("ns/", 8))),
         Ok(WatchEvent::Deleted(Item::new("", 8))),
-        Err(ApiError::BrokenEvent { source: "no event at all".into() }),
+        Err(SourceError::BrokenEvent { source: "no event at all".into() }),
     ]
 }
 
-fn after(script: WatchScript<Item>, item: Result<WatchEvent<Item>, ApiError>) -> WatchScript<Item> {
+fn after(script: WatchScript<Item>, item: Result<WatchEvent<Item>, SourceError>) -> WatchScript<Item> {
     match item {
         Ok(event) => script.event(event),
         Err(error) => script.error(error),
@@ -137,7 +137,7 @@ async fn an_object_without_a_key_breaks_the_watch_whatever_else_the_sink_reports
     );
     let (failed, mut failures) = tokio::sync::mpsc::channel(8);
     let options = steady().error_hook(move |failure| {
-        let broken = matches!(failure.error, ApiError::BrokenEvent { .. });
+        let broken = matches!(failure.error, SourceError::BrokenEvent { .. });
         failed.try_send((broken, failure.recovery)).unwrap();
     });
     let reflector = Reflector::with_options("test", source.clone(), TwoProblems, options);
@@ -180,7 +180,7 @@ async fn an_incomplete_list_is_applied_and_deletes_nothing_until_one_is_complete
         assert_eq!(run.sink.texts()[1], "replace a@1 d@4 (1 unreadable) @9");
         assert_eq!(run.sink.keys(), ["a", "c", "d"]);
         let error = run.handle.degraded().unwrap();
-        let ApiError::IncompleteList { unreadable: 1, first } = &*error else { panic!("{error}") };
+        let SourceError::IncompleteList { unreadable: 1, first } = &*error else { panic!("{error}") };
         assert_eq!(first[0].position, Some(1));
         assert!(error.to_string().contains("item 1, of unknown key, could not be decoded: "), "{error}");
         assert_eq!(run.handle.statistics().unreadable_items, 1);

@@ -11,9 +11,9 @@ use std::time::Duration;
 use common::*;
 use kinformer_core::{KeyRef, ObjectKey, ResourceVersion};
 use kinformer_reflector::{
-    ApiError, DecodeError, EventType, List, ListOptions, ListerWatcher, ProbeBudget, Recovery, Reflector,
-    ReflectorHandle, ReflectorOptions, ReflectorState, Status, StopReason, WatchListMode, WatchListSupport,
-    WatchOptions, WatchStream,
+    DecodeError, EventType, List, ListOptions, ListerWatcher, ProbeBudget, Recovery, Reflector,
+    ReflectorHandle, ReflectorOptions, ReflectorState, SourceError, Status, StopReason, WatchListMode,
+    WatchListSupport, WatchOptions, WatchStream,
 };
 use kinformer_testing::fake_source::WatchScript;
 use kinformer_testing::{FakeSource, Item, RecordingSink, ScriptedSource};
@@ -64,7 +64,7 @@ async fn an_event_below_the_version_asked_for_leads_to_a_list_of_the_newest() {
         assert!(run.delays()[0] >= SECOND * 4 / 5);
         assert_eq!(run.handle.statistics().versions_went_back, 1);
         let error = run.handle.last_error().unwrap();
-        let ApiError::VersionsWentBack { asked, found } = &*error else { panic!("{error}") };
+        let SourceError::VersionsWentBack { asked, found } = &*error else { panic!("{error}") };
         assert_eq!(*asked, 20.into());
         assert!(*found == 12.into() || *found == 19.into());
         run.stop().await;
@@ -222,7 +222,7 @@ async fn a_watch_list_below_the_version_asked_for_is_not_stored_and_the_newest_i
     run.stop().await;
 }
 
-fn newest(version: u64) -> Result<Option<ResourceVersion>, ApiError> {
+fn newest(version: u64) -> Result<Option<ResourceVersion>, SourceError> {
     Ok(Some(version.into()))
 }
 
@@ -348,7 +348,7 @@ async fn a_newest_version_below_ours_ends_the_watch_and_the_newest_is_listed() {
 // contract: R-18
 #[tokio::test(start_paused = true)]
 async fn a_question_that_fails_or_hangs_is_reported_ends_nothing_and_is_asked_again() {
-    let too_many: ApiError = Status::new(429, "TooManyRequests", "x").retry_after(77 * SECOND).into();
+    let too_many: SourceError = Status::new(429, "TooManyRequests", "x").retry_after(77 * SECOND).into();
     let events = WatchScript::new().after(SECOND).added(Item::new("b", 9));
     let run = start(
         listed()
@@ -414,15 +414,15 @@ struct Unanswered {
 
 #[async_trait::async_trait]
 impl ListerWatcher<Item> for Unanswered {
-    async fn list(&self, options: ListOptions<Item>) -> Result<List<Item>, ApiError> {
+    async fn list(&self, options: ListOptions<Item>) -> Result<List<Item>, SourceError> {
         self.source.list(options).await
     }
 
-    async fn watch(&self, options: WatchOptions) -> Result<WatchStream<Item>, ApiError> {
+    async fn watch(&self, options: WatchOptions) -> Result<WatchStream<Item>, SourceError> {
         self.source.watch(options).await
     }
 
-    async fn newest_version(&self) -> Result<Option<ResourceVersion>, ApiError> {
+    async fn newest_version(&self) -> Result<Option<ResourceVersion>, SourceError> {
         self.asked.fetch_add(1, Ordering::Relaxed);
         std::future::pending().await
     }
@@ -480,15 +480,15 @@ struct OfMany {
 
 #[async_trait::async_trait]
 impl ListerWatcher<Item> for OfMany {
-    async fn list(&self, options: ListOptions<Item>) -> Result<List<Item>, ApiError> {
+    async fn list(&self, options: ListOptions<Item>) -> Result<List<Item>, SourceError> {
         self.source.list(options).await
     }
 
-    async fn watch(&self, options: WatchOptions) -> Result<WatchStream<Item>, ApiError> {
+    async fn watch(&self, options: WatchOptions) -> Result<WatchStream<Item>, SourceError> {
         self.source.watch(options).await
     }
 
-    async fn newest_version(&self) -> Result<Option<ResourceVersion>, ApiError> {
+    async fn newest_version(&self) -> Result<Option<ResourceVersion>, SourceError> {
         self.asked.lock().push(Instant::now());
         self.source.newest_version().await
     }
@@ -541,7 +541,7 @@ async fn a_thousand_reflectors_that_lose_their_connections_ask_ten_at_once_and_f
 #[tokio::test(start_paused = true)]
 async fn a_429_in_the_place_of_a_consistent_answer_is_waited_for_and_nothing_is_lost() {
     // kube-apiserver 1.37 with `ConsistentListFromCacheSkipTimeoutFallback`.
-    let busy = || -> ApiError {
+    let busy = || -> SourceError {
         let message = "Timeout: Too large resource version: 21, current: 19";
         Status::new(429, "TooManyRequests", message).retry_after(SECOND).into()
     };

@@ -11,8 +11,8 @@ use common::*;
 use futures::StreamExt;
 use kinformer_core::{KeyRef, Object};
 use kinformer_reflector::{
-    ApiError, DecodeError, EventType, List, ListOptions, ListerWatcher, Recovery, Reflector,
-    ReflectorOptions, VersionMatch, WatchEvent, WatchListMode, WatchListSupport, WatchOptions, WatchStream,
+    DecodeError, EventType, List, ListOptions, ListerWatcher, Recovery, Reflector, ReflectorOptions,
+    SourceError, VersionMatch, WatchEvent, WatchListMode, WatchListSupport, WatchOptions, WatchStream,
 };
 use kinformer_testing::fake_source::{Call, WatchScript};
 use kinformer_testing::{Item, RecordingSink, ScriptedSource};
@@ -200,7 +200,7 @@ async fn without_a_fallback_the_missing_bookmark_is_a_typed_error_each_time() {
     );
     run.finished().await;
     assert_eq!(run.recoveries(), [Recovery::Relist, Recovery::Relist]);
-    assert!(matches!(*run.handle.last_error().unwrap(), ApiError::WatchListStalled { events: 1, .. }));
+    assert!(matches!(*run.handle.last_error().unwrap(), SourceError::WatchListStalled { events: 1, .. }));
     assert_eq!(run.handle.statistics().consecutive_failures, 2);
     run.stop().await;
 }
@@ -258,11 +258,11 @@ const EVENTS: usize = 30_000;
 
 #[async_trait::async_trait]
 impl ListerWatcher<Counted> for Repeating {
-    async fn list(&self, _: ListOptions<Counted>) -> Result<List<Counted>, ApiError> {
-        Err(ApiError::source("there is only a watch-list"))
+    async fn list(&self, _: ListOptions<Counted>) -> Result<List<Counted>, SourceError> {
+        Err(SourceError::other("there is only a watch-list"))
     }
 
-    async fn watch(&self, _: WatchOptions) -> Result<WatchStream<Counted>, ApiError> {
+    async fn watch(&self, _: WatchOptions) -> Result<WatchStream<Counted>, SourceError> {
         let (alive, most, only_added) = (Arc::new(AtomicUsize::new(0)), self.most.clone(), self.only_added);
         let events = futures::stream::iter(0..EVENTS).map(move |n| {
             most.fetch_max(alive.load(Ordering::Relaxed), Ordering::Relaxed);

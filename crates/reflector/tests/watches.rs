@@ -9,7 +9,7 @@ use std::time::Duration;
 use common::*;
 use kinformer_core::ResourceVersion;
 use kinformer_reflector::{
-    ApiError, DecodeError, EventType, NextRequest, Recovery, ReflectorOptions, ReflectorState, Status,
+    DecodeError, EventType, NextRequest, Recovery, ReflectorOptions, ReflectorState, SourceError, Status,
     WatchEvent,
 };
 use kinformer_testing::fake_source::{Call, WatchScript};
@@ -169,9 +169,9 @@ async fn connection_refused_and_429_watch_again_at_the_same_version_however_ofte
 // contract
 #[tokio::test(start_paused = true)]
 async fn what_a_server_asks_for_in_retry_after_is_waited() {
-    let asked: ApiError =
+    let asked: SourceError =
         Status::new(429, "TooManyRequests", "x").retry_after(Duration::from_secs(77)).into();
-    let too_long: ApiError = Status::new(503, "", "x").retry_after(Duration::MAX).into();
+    let too_long: SourceError = Status::new(503, "", "x").retry_after(Duration::MAX).into();
     let run = start_with(listed().watch_error(asked).watch_error(too_long).watch(hang()), steady());
     run.finished().await;
     // Never less, and more by a random time: all clients of the server were asked for the same.

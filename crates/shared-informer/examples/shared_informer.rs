@@ -11,7 +11,7 @@ use futures::{StreamExt, stream};
 use kinformer_core::{KeyRef, Object, ResourceVersion};
 use kinformer_processor::{Added, EventHandlerFuncs};
 use kinformer_reflector::{
-    ApiError, List, ListOptions, ListerWatcher, WatchEvent, WatchOptions, WatchStream,
+    List, ListOptions, ListerWatcher, SourceError, WatchEvent, WatchOptions, WatchStream,
 };
 use kinformer_shared_informer::SharedIndexInformer;
 use kinformer_store::IndexFunction;
@@ -76,13 +76,13 @@ impl Settings {
 
 #[async_trait]
 impl ListerWatcher<Setting> for Settings {
-    async fn list(&self, _: ListOptions<Setting>) -> Result<List<Setting>, ApiError> {
+    async fn list(&self, _: ListOptions<Setting>) -> Result<List<Setting>, SourceError> {
         let table = self.0.borrow();
         Ok(List::new(table.settings.values().cloned(), table.version()))
     }
 
-    async fn watch(&self, options: WatchOptions) -> Result<WatchStream<Setting>, ApiError> {
-        let from: usize = options.resource_version.to_string().parse().map_err(ApiError::source)?;
+    async fn watch(&self, options: WatchOptions) -> Result<WatchStream<Setting>, SourceError> {
+        let from: usize = options.resource_version.to_string().parse().map_err(SourceError::other)?;
         let changes = stream::unfold((self.0.subscribe(), from), |(mut table, at)| async move {
             let event = table.wait_for(|table| table.changes.len() > at).await.ok()?.changes.get(at)?.clone();
             Some((Ok(event), (table, at.saturating_add(1))))

@@ -12,7 +12,7 @@ use futures::stream::{FuturesUnordered, StreamExt as _};
 use kinformer_core::internal::{contain, panic_error};
 use kinformer_core::{BoxError, Object, PartId};
 use kinformer_delta_fifo::{Popped, Queue};
-use kinformer_reflector::{ApiError, Exchange, ListerWatcher, Reflector, ReflectorOptions, StopReason};
+use kinformer_reflector::{Exchange, ListerWatcher, Reflector, ReflectorOptions, SourceError, StopReason};
 use tokio_util::sync::CancellationToken;
 
 use crate::losses::{Batch, Losses};
@@ -224,7 +224,7 @@ async fn empty<T: Object, P: Process<T>>(name: &str, queue: &dyn Queue<T>, proce
     let has_listed = |part: &Part| part.reflector().is_synced();
     let relist = |source: &str| {
         for part in parts.iter().filter(|part| has_listed(part)) {
-            part.reflector().relist(ApiError::Panic { operation: "process", source: source.into() });
+            part.reflector().relist(SourceError::Panic { operation: "process", source: source.into() });
         }
     };
     loop {

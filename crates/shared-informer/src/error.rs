@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use kinformer_processor::Error as ProcessorError;
-use kinformer_reflector::ApiError;
+use kinformer_reflector::SourceError;
 
 /// What an informer refuses, and how waiting for it fails: the one error of its methods.
 ///
@@ -91,7 +91,7 @@ pub enum Error {
         /// The name of the informer.
         informer: Arc<str>,
         /// The last error of its list or watch.
-        last_error: Option<Arc<ApiError>>,
+        last_error: Option<Arc<SourceError>>,
     },
     /// Handlers did not return within the grace period after the end.
     #[error("the informer {informer:?} has stopped, but handlers did not return within {grace:?}: {}", handlers.join(", "))]
@@ -116,7 +116,7 @@ impl From<ProcessorError> for Error {
     }
 }
 
-fn last(error: &Option<Arc<ApiError>>) -> String {
+fn last(error: &Option<Arc<SourceError>>) -> String {
     error.as_ref().map_or_else(String::new, |error| format!("; its last error was: {error}"))
 }
 
@@ -131,7 +131,7 @@ pub struct NotSynced {
     /// What the informer had reached.
     pub reached: Reached,
     /// The last error of its list or watch.
-    pub last_error: Option<Arc<ApiError>>,
+    pub last_error: Option<Arc<SourceError>>,
 }
 
 /// What ended a wait.

@@ -10,7 +10,7 @@ use futures::FutureExt as _;
 use kinformer_core::{KeyRef, Object, PartId, PartOrKey, ResourceVersion};
 use kinformer_delta_fifo::Queue;
 use kinformer_processor::{EventHandler, EventStream, HandlerBuilder, Registration, SharedProcessor};
-use kinformer_reflector::{ApiError, StopReason};
+use kinformer_reflector::{SourceError, StopReason};
 use kinformer_store::{IndexFunction, Indexer, Reader, Snapshot};
 use parking_lot::Mutex;
 use tokio::task::JoinHandle;
@@ -407,7 +407,7 @@ impl<T: Object> Inner<T> {
     }
 
     /// The last error of a list or a watch: of a part that has not listed, if there is any such error.
-    fn last_error(&self) -> Option<Arc<ApiError>> {
+    fn last_error(&self) -> Option<Arc<SourceError>> {
         let errors = |listed: bool| {
             let parts = self.parts.iter().filter(move |part| part.reflector().is_synced() == listed);
             parts.filter_map(|part| part.reflector().last_error())

@@ -14,7 +14,7 @@ use futures::StreamExt as _;
 use kinformer_core::{KeyRef, Labels, Object, PartId, ResourceVersion, Tombstone};
 use kinformer_processor::{Added, Buffer, Deleted, Event, Updated};
 use kinformer_reflector::{
-    ApiError, List, ListOptions, ListerWatcher, WatchEvent, WatchListMode, WatchListSupport, WatchOptions,
+    List, ListOptions, ListerWatcher, SourceError, WatchEvent, WatchListMode, WatchListSupport, WatchOptions,
     WatchStream,
 };
 use kinformer_shared_informer::{QueueKind, SharedIndexInformer};
@@ -105,13 +105,13 @@ impl Source {
 
 #[async_trait]
 impl ListerWatcher<Thing> for Source {
-    async fn list(&self, options: ListOptions<Thing>) -> Result<List<Thing>, ApiError> {
+    async fn list(&self, options: ListOptions<Thing>) -> Result<List<Thing>, SourceError> {
         let list = self.items.list(options.retyped()).await?;
         let objects: Vec<_> = list.objects.iter().map(|item| options.exchange(self.thing(item))).collect();
         Ok(List::new(objects, list.resource_version))
     }
 
-    async fn watch(&self, options: WatchOptions) -> Result<WatchStream<Thing>, ApiError> {
+    async fn watch(&self, options: WatchOptions) -> Result<WatchStream<Thing>, SourceError> {
         let (events, source) = (self.items.watch(options).await?, self.clone());
         let events = events.map(move |event| {
             Ok(match event? {
@@ -203,7 +203,7 @@ async fn play(case: Case) -> usize {
     match operation {
         Operation::FirstList => {}
         Operation::Relist => {
-            items.break_watches(|| ApiError::expired("compacted"));
+            items.break_watches(|| SourceError::expired("compacted"));
             ["b", "c", "d", "b2"].iter().for_each(|name| _ = items.apply(Item::of(name, 0, 2)));
             items.delete(KeyRef::named("a"));
             items.compact();

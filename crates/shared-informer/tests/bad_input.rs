@@ -10,7 +10,7 @@ use std::time::Duration;
 use common::{HOUR, Running, Seen, tasks_fall_to};
 use kinformer_core::{PartId, Transform};
 use kinformer_processor::Event;
-use kinformer_reflector::{ApiError, Status};
+use kinformer_reflector::{SourceError, Status};
 use kinformer_shared_informer::{Error, QueueKind, SharedIndexInformer, SharedIndexInformerBuilder};
 use kinformer_store::{IndexFunction, IndexValues};
 use kinformer_testing::{FakeSource, Item};
@@ -278,7 +278,7 @@ async fn a_source_that_is_down_at_the_start_is_waited_for() {
     let source = FakeSource::new().without_watch_list();
     source.apply(Item::of("kettle", 0, 1));
     for _ in 0..20 {
-        source.fail_next_list(ApiError::ConnectionRefused { source: "nobody listens".into() });
+        source.fail_next_list(SourceError::ConnectionRefused { source: "nobody listens".into() });
     }
     let informer = builder(&source, "of a server that is down").build().unwrap();
     let seen = well_behaved(&informer);

@@ -13,7 +13,7 @@ use futures::StreamExt as _;
 use kinformer_core::{KeyRef, Object, PartId, ResourceVersion, Transform};
 use kinformer_processor::{Added, Buffer, Event, Updated};
 use kinformer_reflector::{
-    ApiError, List, ListOptions, ListerWatcher, WatchEvent, WatchListMode, WatchListSupport, WatchOptions,
+    List, ListOptions, ListerWatcher, SourceError, WatchEvent, WatchListMode, WatchListSupport, WatchOptions,
     WatchStream,
 };
 use kinformer_shared_informer::{QueueKind, SharedIndexInformer};
@@ -84,13 +84,13 @@ impl Source {
 
 #[async_trait]
 impl ListerWatcher<Thing> for Source {
-    async fn list(&self, options: ListOptions<Thing>) -> Result<List<Thing>, ApiError> {
+    async fn list(&self, options: ListOptions<Thing>) -> Result<List<Thing>, SourceError> {
         let list = self.items.list(options.retyped()).await?;
         let objects: Vec<_> = list.objects.iter().map(|item| options.exchange(self.thing(item))).collect();
         Ok(List::new(objects, list.resource_version))
     }
 
-    async fn watch(&self, options: WatchOptions) -> Result<WatchStream<Thing>, ApiError> {
+    async fn watch(&self, options: WatchOptions) -> Result<WatchStream<Thing>, SourceError> {
         let (events, source) = (self.items.watch(options).await?, self.clone());
         let events = events.map(move |event| {
             Ok(match event? {
@@ -166,7 +166,7 @@ impl Running {
     }
 
     async fn relist(&self) {
-        self.source.items.break_watches(|| ApiError::expired("compacted"));
+        self.source.items.break_watches(|| SourceError::expired("compacted"));
         self.source.items.tick();
         self.source.items.compact();
         self.settle().await;
@@ -277,7 +277,7 @@ async fn another_uid_at_one_version_is_an_event() {
             running.settle().await;
             let first = running.informer.get(KeyRef::named("reborn")).unwrap();
             if relists {
-                items.break_watches(|| ApiError::expired("compacted"));
+                items.break_watches(|| SourceError::expired("compacted"));
             }
             items.apply(Item::of("reborn", 0, 1));
             if relists {

@@ -9,7 +9,7 @@ use std::time::Duration;
 use futures::StreamExt as _;
 use kinformer_core::{Object as _, ObjectKey};
 use kinformer_processor::{Added, Buffer, Event, Registration, Updated};
-use kinformer_reflector::{ApiError, Status};
+use kinformer_reflector::{SourceError, Status};
 use kinformer_shared_informer::{QueueKind, SharedIndexInformer};
 use kinformer_store::IndexFunction;
 use kinformer_testing::{FakeSource, Item};
@@ -91,17 +91,17 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-fn error(n: u8) -> ApiError {
+fn error(n: u8) -> SourceError {
     match n % 5 {
-        0 => ApiError::expired("random"),
-        1 => ApiError::ConnectionRefused { source: "random".into() },
-        2 => ApiError::Transport { source: "random".into() },
+        0 => SourceError::expired("random"),
+        1 => SourceError::ConnectionRefused { source: "random".into() },
+        2 => SourceError::Transport { source: "random".into() },
         3 => Status::new(500, "InternalError", "random").into(),
         _ => Status::new(403, "Forbidden", "random").into(),
     }
 }
 
-fn break_with(n: u8) -> fn() -> ApiError {
+fn break_with(n: u8) -> fn() -> SourceError {
     match n % 3 {
         0 => || error(0),
         1 => || error(2),

@@ -10,7 +10,7 @@ use std::time::Duration;
 use common::{HOUR, Map, QUEUES, Running, Seen, server, stored};
 use kinformer_core::{KeyRef, PartId, Tombstone, Transform};
 use kinformer_processor::{Added, Buffer, Deleted, Event, Updated};
-use kinformer_reflector::{ApiError, Status};
+use kinformer_reflector::{SourceError, Status};
 use kinformer_shared_informer::{
     Error, NotSynced, QueueKind, Reached, SharedIndexInformer, SharedIndexInformerBuilder, WaitEnd,
 };
@@ -36,7 +36,7 @@ fn apply_all(source: &FakeSource<Item>, names: &[&str]) {
     }
 }
 
-fn internal() -> ApiError {
+fn internal() -> SourceError {
     Status::new(500, "InternalError", "the disk is full").into()
 }
 
@@ -164,7 +164,7 @@ async fn the_store_ends_up_equal_to_the_server_whatever_disconnects() {
             source.disconnect();
             source.compact();
         },
-        |source| source.break_watches(|| ApiError::expired("compacted")),
+        |source| source.break_watches(|| SourceError::expired("compacted")),
         |source| source.break_watches(internal),
         |source| {
             source.compact();
@@ -243,7 +243,7 @@ async fn a_relist_tells_of_what_has_changed_and_of_what_is_gone_only() {
 
         // A relist of the same: the first to hear anything is the one that is due, at its time.
         let lists = informer.metrics().reflector.relists;
-        source.break_watches(|| ApiError::expired("compacted"));
+        source.break_watches(|| SourceError::expired("compacted"));
         let last = source.apply(Item::of("d", 0, 1));
         informer.wait_for(PartId::ONLY, &last.into()).await.unwrap();
         without.wait(|view| !view.texts.is_empty()).await;
@@ -251,7 +251,7 @@ async fn a_relist_tells_of_what_has_changed_and_of_what_is_gone_only() {
         assert_eq!(without.take(), ["add d 1"], "{queue:?}");
 
         // What happens during the gap comes with the list.
-        source.break_watches(|| ApiError::expired("compacted"));
+        source.break_watches(|| SourceError::expired("compacted"));
         source.delete(KeyRef::named("a"));
         source.apply(Item::of("b", 0, 2));
         let last = source.apply(Item::of("e", 0, 1));

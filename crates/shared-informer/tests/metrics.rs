@@ -6,7 +6,7 @@ mod common;
 use common::Running;
 use kinformer_core::PartId;
 use kinformer_processor::Event;
-use kinformer_reflector::{ApiError, DecodeError, List, Status};
+use kinformer_reflector::{DecodeError, List, SourceError, Status};
 use kinformer_shared_informer::SharedIndexInformer;
 use kinformer_testing::fake_source::WatchScript;
 use kinformer_testing::{FakeSource, Item, ScriptedSource};
@@ -30,7 +30,7 @@ async fn eventful() -> (Running, FakeSource<Item>) {
     source.break_watches(|| Status::new(500, "InternalError", "the disk is full").into());
     let version = source.apply(Item::of("kettle", 0, 2));
     running.informer.wait_for(PartId::ONLY, &version.into()).await.unwrap();
-    source.break_watches(|| ApiError::expired("compacted"));
+    source.break_watches(|| SourceError::expired("compacted"));
     let version = source.apply(Item::of("toaster", 0, 2));
     running.informer.wait_for(PartId::ONLY, &version.into()).await.unwrap();
     // So that the batch was counted and the handlers have been told.
@@ -69,7 +69,7 @@ fn unreadable_once() -> ScriptedSource<Item> {
         |version: u64, names: &[&str]| List::new(names.iter().map(|name| Item::new(name, version)), version);
     ScriptedSource::new()
         .list(list(7, &["kettle", "toaster"]))
-        .watch_error(ApiError::expired("compacted"))
+        .watch_error(SourceError::expired("compacted"))
         .list(list(9, &["pan"]).undecodable([DecodeError::new("no name"), DecodeError::new("no name")]))
         .watch(WatchScript::new().deleted(Item::new("toaster", 10)).hang())
         .list(list(12, &["pan"]))
@@ -92,7 +92,7 @@ async fn a_degraded_informer_says_so_and_deletes_only_what_the_watch_says() {
         let reflector = running.informer.part(PartId::ONLY).unwrap().reflector();
         assert_eq!(running.informer.metrics().reflector.unreadable_items, 2);
         let error = reflector.degraded().unwrap();
-        assert!(matches!(&*error, ApiError::IncompleteList { unreadable: 2, .. }), "{error}");
+        assert!(matches!(&*error, SourceError::IncompleteList { unreadable: 2, .. }), "{error}");
 
         seen.wait(|view| !view.map.contains_key("kettle")).await;
         assert!(reflector.degraded().is_none());

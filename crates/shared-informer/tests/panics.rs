@@ -11,7 +11,7 @@ use common::{HOUR, Running, Seen};
 use kinformer_core::PartId;
 use kinformer_delta_fifo::{DeltaFifo, Popped, Queue, RealFifo};
 use kinformer_reflector::{
-    ApiError, List, ListOptions, ListerWatcher, ReflectorState, Status, StopReason, WatchListSupport,
+    List, ListOptions, ListerWatcher, ReflectorState, SourceError, Status, StopReason, WatchListSupport,
     WatchOptions, WatchStream,
 };
 use kinformer_shared_informer::{Controller, Error, Phase, Process, SharedIndexInformer};
@@ -179,11 +179,11 @@ struct Startled {
 
 #[async_trait]
 impl ListerWatcher<Item> for Startled {
-    async fn list(&self, options: ListOptions<Item>) -> Result<List<Item>, ApiError> {
+    async fn list(&self, options: ListOptions<Item>) -> Result<List<Item>, SourceError> {
         self.source.list(options).await
     }
 
-    async fn watch(&self, options: WatchOptions) -> Result<WatchStream<Item>, ApiError> {
+    async fn watch(&self, options: WatchOptions) -> Result<WatchStream<Item>, SourceError> {
         self.source.watch(options).await
     }
 

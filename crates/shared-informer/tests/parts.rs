@@ -12,7 +12,7 @@ use std::time::Duration;
 use common::{HOUR, QUEUES, Running, Seen, stored, tasks_fall_to};
 use kinformer_core::{ByNamespace, KeyRef, Object as _, PartId, Partition, Parts, Transform};
 use kinformer_delta_fifo::{Bound, DeltaFifo, Popped, Queue, RealFifo};
-use kinformer_reflector::ApiError;
+use kinformer_reflector::SourceError;
 use kinformer_shared_informer::{
     Controller, Error, Process, QueueKind, Reached, SharedIndexInformer, Sources,
 };
@@ -439,7 +439,7 @@ async fn a_part_whose_watch_breaks_says_so_alone() {
     let (a, b) = (gated(&["a/1"]), gated(&["b/1"]));
     let informer = informer(&a, &b, QueueKind::default());
     let running = Running::start(informer.clone()).await;
-    a.server.break_watches(|| ApiError::Transport { source: "cut".into() });
+    a.server.break_watches(|| SourceError::Transport { source: "cut".into() });
     sleep(HOUR).await;
     assert!(informer.part(A).unwrap().reflector().last_error().is_some());
     assert!(informer.part(B).unwrap().reflector().last_error().is_none());

@@ -14,7 +14,7 @@ use futures::StreamExt as _;
 use kinformer_core::{KeyRef, Object as _, PartId, Partition, ResourceVersion};
 use kinformer_processor::{Added, Buffer, Event, Updated};
 use kinformer_reflector::{
-    ApiError, List, ListOptions, ListerWatcher, Status, WatchEvent, WatchOptions, WatchStream,
+    List, ListOptions, ListerWatcher, SourceError, Status, WatchEvent, WatchOptions, WatchStream,
 };
 use kinformer_shared_informer::{QueueKind, SharedIndexInformer, Sources};
 use kinformer_testing::Item;
@@ -62,10 +62,10 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-fn error(n: u8) -> ApiError {
+fn error(n: u8) -> SourceError {
     match n % 4 {
-        0 => ApiError::expired("random"),
-        1 => ApiError::ConnectionRefused { source: "random".into() },
+        0 => SourceError::expired("random"),
+        1 => SourceError::ConnectionRefused { source: "random".into() },
         2 => Status::new(500, "InternalError", "random").into(),
         _ => Status::new(403, "Forbidden", "random").into(),
     }
@@ -158,14 +158,14 @@ impl Selected {
 
 #[async_trait]
 impl ListerWatcher<Item> for Selected {
-    async fn list(&self, options: ListOptions<Item>) -> Result<List<Item>, ApiError> {
+    async fn list(&self, options: ListOptions<Item>) -> Result<List<Item>, SourceError> {
         let mut list = self.gated.server.list(options).await?;
         list.objects.retain(|item| self.has(item.value));
         wait(&self.gated.delay).await;
         Ok(list)
     }
 
-    async fn watch(&self, options: WatchOptions) -> Result<WatchStream<Item>, ApiError> {
+    async fn watch(&self, options: WatchOptions) -> Result<WatchStream<Item>, SourceError> {
         let stream = self.gated.server.watch(options).await?;
         let this = self.clone();
         Ok(stream
@@ -282,9 +282,9 @@ async fn history(queue: QueueKind, parts: u8, moves: bool, steps: Vec<Step>) {
             Step::Bookmarks(n) => model.source(n).server.send_bookmarks(),
             Step::Compact(n) => model.source(n).server.compact(),
             Step::Disconnect(n) => model.source(n).server.disconnect(),
-            Step::Expire(n) => model.source(n).server.break_watches(|| ApiError::expired("random")),
+            Step::Expire(n) => model.source(n).server.break_watches(|| SourceError::expired("random")),
             Step::Break(n) => {
-                model.source(n).server.break_watches(|| ApiError::Transport { source: "random".into() });
+                model.source(n).server.break_watches(|| SourceError::Transport { source: "random".into() });
             }
             Step::FailList(n) => model.source(n).server.fail_next_list(error(n)),
             Step::FailWatch(n) => model.source(n).server.fail_next_watch(error(n)),

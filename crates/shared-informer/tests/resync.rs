@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use common::{QUEUES, Running, Seen};
 use kinformer_processor::{Added, Buffer, Event, Registration};
-use kinformer_reflector::ApiError;
+use kinformer_reflector::SourceError;
 use kinformer_shared_informer::{QueueKind, SharedIndexInformer};
 use kinformer_testing::{FakeSource, Item};
 use tokio::time::{Instant, sleep, sleep_until};
@@ -151,7 +151,7 @@ async fn a_relist_between_two_checks_brings_only_what_has_changed() {
         without.take();
 
         let lists = informer.metrics().reflector.relists;
-        source.break_watches(|| ApiError::expired("compacted"));
+        source.break_watches(|| SourceError::expired("compacted"));
         source.apply(Item::of("o007", 0, 2));
         source.compact();
         without.wait(|view| !view.texts.is_empty()).await;

@@ -8,7 +8,7 @@ use async_trait::async_trait;
 use futures::StreamExt;
 use kinformer_core::{KeyRef, Object, PartId, ResourceVersion, Transform};
 use kinformer_reflector::{
-    ApiError, List, ListOptions, ListerWatcher, WatchEvent, WatchListMode, WatchListSupport, WatchOptions,
+    List, ListOptions, ListerWatcher, SourceError, WatchEvent, WatchListMode, WatchListSupport, WatchOptions,
     WatchStream,
 };
 use kinformer_shared_informer::{QueueKind, SharedIndexInformer, SharedIndexInformerBuilder};
@@ -91,13 +91,13 @@ fn fresh(object: &Arc<Thing>) -> Arc<Thing> {
 
 #[async_trait]
 impl ListerWatcher<Thing> for Fresh {
-    async fn list(&self, options: ListOptions<Thing>) -> Result<List<Thing>, ApiError> {
+    async fn list(&self, options: ListOptions<Thing>) -> Result<List<Thing>, SourceError> {
         let mut list = self.source.list(options.retyped()).await?;
         list.objects = list.objects.iter().map(|object| self.exchanged(fresh(object), &options)).collect();
         Ok(list)
     }
 
-    async fn watch(&self, options: WatchOptions) -> Result<WatchStream<Thing>, ApiError> {
+    async fn watch(&self, options: WatchOptions) -> Result<WatchStream<Thing>, SourceError> {
         let events = self.source.watch(options).await?;
         let events = events.map(|event| match event {
             Ok(WatchEvent::Added(object)) => Ok(WatchEvent::Added(fresh(&object))),
@@ -138,7 +138,7 @@ async fn relisted(
     informer.wait_for_sync().await.unwrap();
     let before = informer.snapshot();
     alive.most.store(0, Ordering::Relaxed);
-    source.break_watches(|| ApiError::expired("compacted"));
+    source.break_watches(|| SourceError::expired("compacted"));
     source.delete(KeyRef::named("thing-1"));
     source.apply(thing("thing-1", Some("another"), &alive));
     let last = source.apply(thing("thing-2", uid, &alive));

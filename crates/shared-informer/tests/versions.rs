@@ -9,7 +9,7 @@ use std::time::Duration;
 use common::{HOUR, Map, QUEUES, Running, server, stored};
 use kinformer_core::{KeyRef, PartId};
 use kinformer_processor::{Added, Event, Updated};
-use kinformer_reflector::{ApiError, List, ReflectorState, StopReason, WatchListMode};
+use kinformer_reflector::{List, ReflectorState, SourceError, StopReason, WatchListMode};
 use kinformer_shared_informer::{Phase, QueueKind, SharedIndexInformer};
 use kinformer_testing::{FakeSource, Item, ScriptedSource};
 use tokio::sync::watch;
@@ -139,7 +139,7 @@ fn a_runtime_that_is_dropped_during_a_relist_leaves_the_store_as_it_was() {
     let runtime =
         tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
     let first = List::new([Item::new("a", 1), Item::new("b", 2)], 7);
-    let script = ScriptedSource::new().list(first).watch_error(ApiError::expired("compacted")).hang();
+    let script = ScriptedSource::new().list(first).watch_error(SourceError::expired("compacted")).hang();
     let source = Arc::new(script);
     let informer = SharedIndexInformer::builder(source.clone()).build().unwrap();
     let before = runtime.block_on(async {

@@ -10,7 +10,7 @@ use common::{HOUR, QUEUES, Running};
 use kinformer_core::{KeyRef, Object as _, PartId, Transform};
 use kinformer_delta_fifo::Bound;
 use kinformer_processor::{Buffer, Event};
-use kinformer_reflector::ApiError;
+use kinformer_reflector::SourceError;
 use kinformer_shared_informer::{QueueKind, SharedIndexInformer};
 use kinformer_testing::{FakeSource, Item};
 use parking_lot::Mutex;
@@ -131,7 +131,7 @@ async fn history(queue: QueueKind, bound: Bound, initial: u8, steps: Vec<Step>) 
                 }
             }
             Step::Relist => {
-                source.break_watches(|| ApiError::expired("compacted"));
+                source.break_watches(|| SourceError::expired("compacted"));
                 source.compact();
             }
             Step::Disconnect => source.disconnect(),

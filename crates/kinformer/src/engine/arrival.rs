@@ -6,7 +6,7 @@ use std::sync::{Arc, OnceLock};
 use kinformer_core::internal::contain;
 use kinformer_core::{BoxError, ObjectKey};
 use kinformer_kube::{DecodeAs, PackedObject};
-use kinformer_reflector::{ApiError, DecodeError, Failure};
+use kinformer_reflector::{DecodeError, Failure, SourceError};
 
 use crate::engine::projection::Projection;
 
@@ -62,7 +62,7 @@ impl Arrival {
             Ok(key) => error.key(key),
             Err(_) => error,
         };
-        let error = ApiError::Undecodable(error);
+        let error = SourceError::Undecodable(error);
         if let Err(panic) = contain(|| hook(&Failure::skipped(informer, &error))) {
             tracing::error!(informer, %panic, "the error hook panicked");
         }

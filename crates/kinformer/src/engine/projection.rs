@@ -9,7 +9,7 @@ use futures::{StreamExt as _, stream};
 use kinformer_core::ResourceVersion;
 use kinformer_kube::{KubeListerWatcher, PackedObject};
 use kinformer_reflector::{
-    ApiError, List, ListOptions, ListerWatcher, ProbeBudget, VersionMatch, WatchEvent, WatchListSupport,
+    List, ListOptions, ListerWatcher, ProbeBudget, SourceError, VersionMatch, WatchEvent, WatchListSupport,
     WatchOptions, WatchStream,
 };
 use tokio_util::sync::CancellationToken;
@@ -59,8 +59,8 @@ pub(crate) struct SwitchedSource {
 const METADATA_PAGE: &str = "metadata ";
 
 /// The watch or the page cannot be continued: a list of whole objects has to come first.
-fn switched() -> ApiError {
-    ApiError::expired("metadata was watched until now, and whole objects are requested")
+fn switched() -> SourceError {
+    SourceError::expired("metadata was watched until now, and whole objects are requested")
 }
 
 impl SwitchedSource {
@@ -82,7 +82,7 @@ impl SwitchedSource {
     async fn metadata_list(
         &self,
         mut options: ListOptions<PackedObject>,
-    ) -> Option<Result<List<PackedObject>, ApiError>> {
+    ) -> Option<Result<List<PackedObject>, SourceError>> {
         if let Some(token) = &mut options.continue_token {
             *token = token.strip_prefix(METADATA_PAGE).unwrap_or(token).to_owned();
         }
@@ -99,7 +99,10 @@ impl SwitchedSource {
         (!self.switch.is_whole()).then(|| list.map(tagged))
     }
 
-    async fn whole_list(&self, options: ListOptions<PackedObject>) -> Result<List<PackedObject>, ApiError> {
+    async fn whole_list(
+        &self,
+        options: ListOptions<PackedObject>,
+    ) -> Result<List<PackedObject>, SourceError> {
         // A list of a certain state is for a comparison only.
         let is_compared = options.version_match == Some(VersionMatch::Exact);
         let list = self.whole.list(options).await?;
@@ -110,7 +113,7 @@ impl SwitchedSource {
     }
 
     /// A watch that ends when whole objects are requested.
-    async fn metadata_watch(&self, options: WatchOptions) -> Result<WatchStream<PackedObject>, ApiError> {
+    async fn metadata_watch(&self, options: WatchOptions) -> Result<WatchStream<PackedObject>, SourceError> {
         let watch = tokio::select! {
             biased;
             () = self.switch.whole.cancelled() => return Err(switched()),
@@ -121,7 +124,7 @@ impl SwitchedSource {
         Ok(watch.take_until(self.switch.whole.clone().cancelled_owned()).chain(end).fuse().boxed())
     }
 
-    async fn whole_watch(&self, options: WatchOptions) -> Result<WatchStream<PackedObject>, ApiError> {
+    async fn whole_watch(&self, options: WatchOptions) -> Result<WatchStream<PackedObject>, SourceError> {
         let with_list = options.send_initial_events;
         if !with_list && !self.is_listed() {
             // The last list was one of metadata.
@@ -143,7 +146,7 @@ impl SwitchedSource {
 
 #[async_trait]
 impl ListerWatcher<PackedObject> for SwitchedSource {
-    async fn list(&self, options: ListOptions<PackedObject>) -> Result<List<PackedObject>, ApiError> {
+    async fn list(&self, options: ListOptions<PackedObject>) -> Result<List<PackedObject>, SourceError> {
         let token = options.continue_token.as_deref();
         let (is_page, of_metadata) =
             (token.is_some(), token.is_some_and(|token| token.starts_with(METADATA_PAGE)));
@@ -158,14 +161,14 @@ impl ListerWatcher<PackedObject> for SwitchedSource {
         }
     }
 
-    async fn watch(&self, options: WatchOptions) -> Result<WatchStream<PackedObject>, ApiError> {
+    async fn watch(&self, options: WatchOptions) -> Result<WatchStream<PackedObject>, SourceError> {
         match self.switch.is_whole() {
             true => self.whole_watch(options).await,
             false => self.metadata_watch(options).await,
         }
     }
 
-    async fn newest_version(&self) -> Result<Option<ResourceVersion>, ApiError> {
+    async fn newest_version(&self) -> Result<Option<ResourceVersion>, SourceError> {
         self.whole.newest_version().await
     }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use kinformer_reflector::{
-    ApiError, Backoff, List, Recovery, Reflector, ReflectorHandle, ReflectorOptions, Status, StopReason,
+    Backoff, List, Recovery, Reflector, ReflectorHandle, ReflectorOptions, SourceError, Status, StopReason,
 };
 use kinformer_testing::{Item, RecordingSink, ScriptedSource, reentrant};
 use parking_lot::Mutex;
@@ -114,18 +114,18 @@ pub(crate) fn steady() -> ReflectorOptions {
 
 pub(crate) const SECOND: Duration = Duration::from_secs(1);
 
-pub(crate) fn expired() -> ApiError {
-    ApiError::expired("too old resource version")
+pub(crate) fn expired() -> SourceError {
+    SourceError::expired("too old resource version")
 }
 
-pub(crate) fn status(code: u16, reason: &str) -> ApiError {
+pub(crate) fn status(code: u16, reason: &str) -> SourceError {
     Status::new(code, reason, "told by a test").into()
 }
 
-pub(crate) fn refused() -> ApiError {
-    ApiError::ConnectionRefused { source: "nobody listens".into() }
+pub(crate) fn refused() -> SourceError {
+    SourceError::ConnectionRefused { source: "nobody listens".into() }
 }
 
-pub(crate) fn broken() -> ApiError {
-    ApiError::Transport { source: "reset by peer".into() }
+pub(crate) fn broken() -> SourceError {
+    SourceError::Transport { source: "reset by peer".into() }
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use futures::StreamExt as _;
-use kinformer_reflector::{ApiError, List, ListOptions, ListerWatcher, Status, WatchOptions, WatchStream};
+use kinformer_reflector::{List, ListOptions, ListerWatcher, SourceError, Status, WatchOptions, WatchStream};
 use kinformer_testing::{FakeSource, Item};
 
 /// A server that forbids every request, and answers and sends each event late, on demand.
@@ -28,7 +28,7 @@ impl Gated {
         }
     }
 
-    pub(crate) fn check(&self) -> Result<(), ApiError> {
+    pub(crate) fn check(&self) -> Result<(), SourceError> {
         match self.forbidden.load(Ordering::Relaxed) {
             true => Err(Status::new(403, "Forbidden", "not allowed").into()),
             false => Ok(()),
@@ -46,14 +46,14 @@ pub(crate) async fn wait(delay: &AtomicU64) {
 
 #[async_trait]
 impl ListerWatcher<Item> for Gated {
-    async fn list(&self, options: ListOptions<Item>) -> Result<List<Item>, ApiError> {
+    async fn list(&self, options: ListOptions<Item>) -> Result<List<Item>, SourceError> {
         self.check()?;
         let list = self.server.list(options).await;
         wait(&self.delay).await;
         list
     }
 
-    async fn watch(&self, options: WatchOptions) -> Result<WatchStream<Item>, ApiError> {
+    async fn watch(&self, options: WatchOptions) -> Result<WatchStream<Item>, SourceError> {
         self.check()?;
         let stream = self.server.watch(options).await?;
         let delay = self.delay.clone();

@@ -11,7 +11,7 @@ use futures::StreamExt;
 use futures::stream;
 use kinformer_core::{KeyRef, ObjectKey, ResourceVersion};
 use kinformer_reflector::{
-    ApiError, DecodeError, EventType, List, ListOptions, ListerWatcher, ProbeBudget, Status, StatusCause,
+    DecodeError, EventType, List, ListOptions, ListerWatcher, ProbeBudget, SourceError, Status, StatusCause,
     VersionMatch, WatchEvent, WatchListSupport, WatchOptions, WatchStream,
 };
 use parking_lot::Mutex;
@@ -48,12 +48,12 @@ struct State<T> {
     /// Watches of an older generation are cut.
     generation: u64,
     bookmarks: u64,
-    list_errors: VecDeque<ApiError>,
-    watch_errors: VecDeque<ApiError>,
-    probe_errors: VecDeque<ApiError>,
+    list_errors: VecDeque<SourceError>,
+    watch_errors: VecDeque<SourceError>,
+    probe_errors: VecDeque<SourceError>,
     /// The version that the next event carries in place of its own.
     wrong_version: Option<u64>,
-    cut_with: Option<fn() -> ApiError>,
+    cut_with: Option<fn() -> SourceError>,
     faults: Faults,
     lists: u64,
     watches: u64,
@@ -235,7 +235,7 @@ impl<T: Versioned> FakeSource<T> {
             state.history.clear();
             state.pages.clear();
             state.generation += 1;
-            state.cut_with = Some(|| ApiError::Transport { source: "the server was restarted".into() });
+            state.cut_with = Some(|| SourceError::Transport { source: "the server was restarted".into() });
         });
     }
 
@@ -254,11 +254,11 @@ impl<T: Versioned> FakeSource<T> {
     }
 
     /// Ends all watches with an error.
-    pub fn break_watches(&self, error: fn() -> ApiError) {
+    pub fn break_watches(&self, error: fn() -> SourceError) {
         self.cut(Some(error));
     }
 
-    fn cut(&self, error: Option<fn() -> ApiError>) {
+    fn cut(&self, error: Option<fn() -> SourceError>) {
         self.change(|state| {
             state.generation += 1;
             state.cut_with = error;
@@ -276,17 +276,17 @@ impl<T: Versioned> FakeSource<T> {
     }
 
     /// The next list fails; the errors wait in a queue.
-    pub fn fail_next_list(&self, error: ApiError) {
+    pub fn fail_next_list(&self, error: SourceError) {
         self.server.state.lock().list_errors.push_back(error);
     }
 
     /// The next watch is refused; the errors wait in a queue.
-    pub fn fail_next_watch(&self, error: ApiError) {
+    pub fn fail_next_watch(&self, error: SourceError) {
         self.server.state.lock().watch_errors.push_back(error);
     }
 
     /// The next question for the newest version fails; the errors wait in a queue.
-    pub fn fail_next_probe(&self, error: ApiError) {
+    pub fn fail_next_probe(&self, error: SourceError) {
         self.server.state.lock().probe_errors.push_back(error);
     }
 
@@ -344,16 +344,16 @@ impl<T: Versioned> State<T> {
         self.history.push_back(Change { version, event_type, object, undecodable });
     }
 
-    fn gone() -> ApiError {
-        ApiError::expired("too old resource version")
+    fn gone() -> SourceError {
+        SourceError::expired("too old resource version")
     }
 
-    fn too_large() -> ApiError {
+    fn too_large() -> SourceError {
         let cause = StatusCause::new("ResourceVersionTooLarge", "Too large resource version");
         Status::new(504, "Timeout", "Too large resource version").cause(cause).into()
     }
 
-    fn list(&mut self, options: &ListOptions<T>) -> Result<List<T>, ApiError> {
+    fn list(&mut self, options: &ListOptions<T>) -> Result<List<T>, SourceError> {
         self.lists += 1;
         if let Some(error) = self.list_errors.pop_front() {
             return Err(error);
@@ -407,7 +407,7 @@ fn bad_object(key: ObjectKey, version: ResourceVersion) -> DecodeError {
     DecodeError::new("this object cannot be decoded").key(key).resource_version(version)
 }
 
-fn number(version: &ResourceVersion) -> Result<u64, ApiError> {
+fn number(version: &ResourceVersion) -> Result<u64, SourceError> {
     if version.is_unset() {
         return Ok(0);
     }
@@ -453,7 +453,7 @@ impl<T: Versioned> Drop for Cursor<T> {
 }
 
 impl<T: Versioned> Cursor<T> {
-    async fn next(&mut self) -> Option<Result<WatchEvent<T>, ApiError>> {
+    async fn next(&mut self) -> Option<Result<WatchEvent<T>, SourceError>> {
         loop {
             self.changed.borrow_and_update();
             if self.done {
@@ -473,7 +473,7 @@ impl<T: Versioned> Cursor<T> {
         }
     }
 
-    fn ready(&mut self) -> Option<Result<WatchEvent<T>, ApiError>> {
+    fn ready(&mut self) -> Option<Result<WatchEvent<T>, SourceError>> {
         let state = self.server.state.lock();
         if state.generation != self.generation {
             self.done = true;
@@ -508,11 +508,11 @@ impl<T: Versioned> Cursor<T> {
 
 #[async_trait]
 impl<T: Versioned> ListerWatcher<T> for FakeSource<T> {
-    async fn list(&self, options: ListOptions<T>) -> Result<List<T>, ApiError> {
+    async fn list(&self, options: ListOptions<T>) -> Result<List<T>, SourceError> {
         self.server.state.lock().list(&options)
     }
 
-    async fn watch(&self, options: WatchOptions) -> Result<WatchStream<T>, ApiError> {
+    async fn watch(&self, options: WatchOptions) -> Result<WatchStream<T>, SourceError> {
         let mut state = self.server.state.lock();
         state.watches += 1;
         if let Some(error) = state.watch_errors.pop_front() {
@@ -566,7 +566,7 @@ impl<T: Versioned> ListerWatcher<T> for FakeSource<T> {
         self.server.state.lock().epoch
     }
 
-    async fn newest_version(&self) -> Result<Option<ResourceVersion>, ApiError> {
+    async fn newest_version(&self) -> Result<Option<ResourceVersion>, SourceError> {
         let mut state = self.server.state.lock();
         state.probes += 1;
         match state.probe_errors.pop_front() {

@@ -11,7 +11,7 @@ use futures::StreamExt;
 use futures::stream;
 use kinformer_core::{Object, ResourceVersion};
 use kinformer_reflector::{
-    ApiError, DecodeError, List, ListOptions, ListerWatcher, WatchEvent, WatchListSupport, WatchOptions,
+    DecodeError, List, ListOptions, ListerWatcher, SourceError, WatchEvent, WatchListSupport, WatchOptions,
     WatchStream,
 };
 use parking_lot::Mutex;
@@ -58,9 +58,9 @@ impl Call {
 }
 
 enum Answer<T> {
-    List(Result<List<T>, ApiError>),
+    List(Result<List<T>, SourceError>),
     Watch(WatchScript<T>),
-    Refuse(ApiError),
+    Refuse(SourceError),
     Hang,
     Panic,
 }
@@ -76,7 +76,7 @@ impl<T> fmt::Debug for Answer<T> {
 }
 
 enum Step<T> {
-    Item(Result<WatchEvent<T>, ApiError>),
+    Item(Result<WatchEvent<T>, SourceError>),
     After(Duration),
     Panic,
     Hang,
@@ -146,7 +146,7 @@ impl<T> WatchScript<T> {
 
     /// An error.
     #[must_use]
-    pub fn error(self, error: ApiError) -> Self {
+    pub fn error(self, error: SourceError) -> Self {
         self.step(Step::Item(Err(error)))
     }
 
@@ -183,7 +183,7 @@ pub struct ScriptedSource<T> {
 struct Inner<T> {
     script: VecDeque<Answer<T>>,
     /// `None` for a source that cannot be asked.
-    newest: Option<VecDeque<Result<Option<ResourceVersion>, ApiError>>>,
+    newest: Option<VecDeque<Result<Option<ResourceVersion>, SourceError>>>,
     calls: Vec<(Instant, Call)>,
     violation: Option<String>,
 }
@@ -230,7 +230,7 @@ impl<T: Object> ScriptedSource<T> {
 
     /// Next comes a list, which fails.
     #[must_use]
-    pub fn list_error(self, error: ApiError) -> Self {
+    pub fn list_error(self, error: SourceError) -> Self {
         self.then(Answer::List(Err(error)))
     }
 
@@ -242,14 +242,14 @@ impl<T: Object> ScriptedSource<T> {
 
     /// Next comes a watch, which is refused.
     #[must_use]
-    pub fn watch_error(self, error: ApiError) -> Self {
+    pub fn watch_error(self, error: SourceError) -> Self {
         self.then(Answer::Refuse(error))
     }
 
     /// The next question for the newest version is answered like this, whenever it comes; without any answer left it
     /// gets none. A script without such answers is that of a source that cannot be asked.
     #[must_use]
-    pub fn newest_version(self, answer: Result<Option<ResourceVersion>, ApiError>) -> Self {
+    pub fn newest_version(self, answer: Result<Option<ResourceVersion>, SourceError>) -> Self {
         self.inner.lock().newest.get_or_insert_default().push_back(answer);
         self
     }
@@ -298,7 +298,7 @@ impl<T: Object> ScriptedSource<T> {
         self.inner.lock().violation.clone()
     }
 
-    fn newest_answer(&self) -> Option<Result<Option<ResourceVersion>, ApiError>> {
+    fn newest_answer(&self) -> Option<Result<Option<ResourceVersion>, SourceError>> {
         let mut inner = self.inner.lock();
         let Some(answers) = &mut inner.newest else { return Some(Ok(None)) };
         let answer = answers.pop_front();
@@ -355,7 +355,7 @@ impl Drop for Open {
 
 #[async_trait]
 impl<T: Object> ListerWatcher<T> for ScriptedSource<T> {
-    async fn list(&self, options: ListOptions<T>) -> Result<List<T>, ApiError> {
+    async fn list(&self, options: ListOptions<T>) -> Result<List<T>, SourceError> {
         match self.answer(Call::List(options.retyped())) {
             Some(Answer::List(answer)) => answer,
             Some(Answer::Panic) => std::panic::resume_unwind(Box::new("the list was told to panic")),
@@ -363,7 +363,7 @@ impl<T: Object> ListerWatcher<T> for ScriptedSource<T> {
         }
     }
 
-    async fn watch(&self, options: WatchOptions) -> Result<WatchStream<T>, ApiError> {
+    async fn watch(&self, options: WatchOptions) -> Result<WatchStream<T>, SourceError> {
         let script = match self.answer(Call::Watch(options)) {
             Some(Answer::Watch(script)) => script,
             Some(Answer::Refuse(error)) => return Err(error),
@@ -385,7 +385,7 @@ impl<T: Object> ListerWatcher<T> for ScriptedSource<T> {
         .boxed())
     }
 
-    async fn newest_version(&self) -> Result<Option<ResourceVersion>, ApiError> {
+    async fn newest_version(&self) -> Result<Option<ResourceVersion>, SourceError> {
         match self.newest_answer() {
             Some(answer) => answer,
             None => std::future::pending().await,
