@@ -96,13 +96,13 @@ impl Judge {
 
 #[cfg(test)]
 mod tests {
-    use kinformer_reflector::Status;
+    use kinformer_reflector::ApiStatus;
 
     use super::*;
 
     fn code(status: u16) -> Option<u8> {
         let (judge, _verdict) = Judge::new("http://x".into(), "list pods");
-        judge.finally(&Status::new(status, "", "no").into()).map(|error| error.code())
+        judge.finally(&ApiStatus::new(status, "", "no").into()).map(|error| error.code())
     }
 
     #[test]

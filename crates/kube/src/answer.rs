@@ -8,7 +8,7 @@ use futures::{Stream, StreamExt};
 use http::{HeaderMap, Response, StatusCode, header};
 use http_body_util::BodyExt;
 use kinformer_core::BoxError;
-use kinformer_reflector::{SourceError, Status, StatusCause};
+use kinformer_reflector::{ApiStatus, SourceError, StatusCause};
 use kinformer_wire::{Encoding, decode_answer};
 use kube_client::client::Body;
 
@@ -123,7 +123,7 @@ fn refusal(code: StatusCode, headers: &HeaderMap, body: &[u8]) -> SourceError {
         return status_of(status, retry_after);
     }
     let message = format!("not an answer of a Kubernetes API: {:?}", start(body));
-    let mut status = Status::new(code.as_u16(), code.canonical_reason().unwrap_or_default(), message);
+    let mut status = ApiStatus::new(code.as_u16(), code.canonical_reason().unwrap_or_default(), message);
     status.retry_after = retry_after;
     status.into()
 }
@@ -140,7 +140,7 @@ fn status(encoding: Encoding, body: &[u8]) -> Option<kube_core::Status> {
 
 /// A Status in the reflector's words.
 pub(crate) fn status_of(status: kube_core::Status, retry_after: Option<Duration>) -> SourceError {
-    let mut ours = Status::new(status.code, status.reason, status.message);
+    let mut ours = ApiStatus::new(status.code, status.reason, status.message);
     ours.retry_after = retry_after;
     if let Some(details) = status.details {
         let seconds = u64::from(details.retry_after_seconds);

@@ -17,7 +17,7 @@ use crate::DecodeError;
 pub enum SourceError {
     /// The server answered with a status, as an HTTP response or as an event of the watch.
     #[error(transparent)]
-    Status(Box<Status>),
+    Status(Box<ApiStatus>),
     /// Nobody listens there: the request has certainly not been seen by a server.
     #[error("connection refused: {}", with_causes(&**source))]
     ConnectionRefused {
@@ -211,7 +211,7 @@ pub enum SourceError {
 /// A status as Kubernetes writes it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-pub struct Status {
+pub struct ApiStatus {
     /// The HTTP code; 0 where there is none.
     pub code: u16,
     /// The reason, such as `Expired`; empty where there is none.
@@ -224,7 +224,7 @@ pub struct Status {
     pub causes: Vec<StatusCause>,
 }
 
-/// One detail of a [`Status`].
+/// One detail of an [`ApiStatus`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct StatusCause {
@@ -236,7 +236,7 @@ pub struct StatusCause {
     pub field: String,
 }
 
-impl Status {
+impl ApiStatus {
     /// A status of a code, a reason and a message.
     pub fn new(code: u16, reason: impl Into<String>, message: impl Into<String>) -> Self {
         Self { code, reason: reason.into(), message: message.into(), ..Self::default() }
@@ -271,15 +271,15 @@ impl StatusCause {
     }
 }
 
-impl fmt::Display for Status {
+impl fmt::Display for ApiStatus {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let reason = if self.reason.is_empty() { "no reason" } else { &self.reason };
         write!(f, "status {} ({reason}): {}", self.code, self.message)
     }
 }
 
-impl From<Status> for SourceError {
-    fn from(status: Status) -> Self {
+impl From<ApiStatus> for SourceError {
+    fn from(status: ApiStatus) -> Self {
         Self::Status(Box::new(status))
     }
 }
@@ -288,7 +288,7 @@ impl SourceError {
     /// The version that was asked for is gone: the reflector lists again. A source that keeps no history
     /// answers its watch with this whenever something may have been missed.
     pub fn expired(message: impl Into<String>) -> Self {
-        Status::new(410, "Expired", message).into()
+        ApiStatus::new(410, "Expired", message).into()
     }
 
     /// An error of the source's own.
@@ -297,7 +297,7 @@ impl SourceError {
     }
 
     /// The status, where this is one.
-    pub fn status(&self) -> Option<&Status> {
+    pub fn status(&self) -> Option<&ApiStatus> {
         match self {
             Self::Status(status) => Some(status),
             _ => None,

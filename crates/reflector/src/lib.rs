@@ -117,7 +117,7 @@ mod unreadable;
 mod watch;
 
 pub use backoff::Backoff;
-pub use error::{SourceError, Status, StatusCause};
+pub use error::{ApiStatus, SourceError, StatusCause};
 pub use event::{DecodeError, EventType, WatchEvent};
 pub use lister_watcher::{
     Exchange, List, ListOptions, ListerWatcher, VersionMatch, WatchListSupport, WatchOptions, WatchStream,

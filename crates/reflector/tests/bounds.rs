@@ -3,9 +3,9 @@
 use static_assertions::assert_impl_all;
 
 use kinformer_reflector::{
-    Backoff, DecodeError, Exchange, List, ListOptions, Reflector, ReflectorHandle, ReflectorOptions,
-    ReflectorState, SourceError, Statistics, Status, StatusCause, StopReason, WatchEvent, WatchListSupport,
-    WatchOptions, WatchStream,
+    ApiStatus, Backoff, DecodeError, Exchange, List, ListOptions, Reflector, ReflectorHandle,
+    ReflectorOptions, ReflectorState, SourceError, Statistics, StatusCause, StopReason, WatchEvent,
+    WatchListSupport, WatchOptions, WatchStream,
 };
 use kinformer_testing::{FakeSource, Item, RecordingSink, ScriptedSource};
 
@@ -20,7 +20,7 @@ assert_impl_all!(ReflectorHandle: Send, Sync, Clone);
 assert_impl_all!(ReflectorOptions: Send, Sync, Clone);
 assert_impl_all!(ReflectorState: Send, Sync, Clone);
 assert_impl_all!(Statistics: Send, Sync, Copy);
-assert_impl_all!(Status: Send, Sync, Clone, std::error::Error);
+assert_impl_all!(ApiStatus: Send, Sync, Clone, std::error::Error);
 assert_impl_all!(StatusCause: Send, Sync, Clone);
 assert_impl_all!(StopReason: Send, Sync, Copy);
 assert_impl_all!(WatchEvent<Item>: Send, Sync, Clone);

@@ -11,8 +11,8 @@ use std::sync::{Arc, Weak};
 use common::*;
 use kinformer_core::{KeyRef, Object, ObjectKey};
 use kinformer_reflector::{
-    DecodeError, List, ListOptions, ListerWatcher, Recovery, Reflector, ReflectorOptions, ReflectorState,
-    SourceError, Status, StatusCause,
+    ApiStatus, DecodeError, List, ListOptions, ListerWatcher, Recovery, Reflector, ReflectorOptions,
+    ReflectorState, SourceError, StatusCause,
 };
 use kinformer_testing::fake_source::WatchScript;
 use kinformer_testing::{Item, RecordingSink, ScriptedSource};
@@ -254,11 +254,11 @@ async fn a_page_size_of_ones_own_counts_for_every_list() {
 fn too_large() -> [SourceError; 3] {
     let message = "Too large resource version: 9, current: 3";
     [
-        Status::new(504, "Timeout", message)
+        ApiStatus::new(504, "Timeout", message)
             .cause(StatusCause::new("ResourceVersionTooLarge", "anything"))
             .into(),
-        Status::new(504, "Timeout", "x").cause(StatusCause::new("", "Too large resource version")).into(),
-        Status::new(504, "Timeout", message).into(),
+        ApiStatus::new(504, "Timeout", "x").cause(StatusCause::new("", "Too large resource version")).into(),
+        ApiStatus::new(504, "Timeout", message).into(),
     ]
 }
 
@@ -297,9 +297,9 @@ fn too_large_is_known_in_three_forms_and_not_mistaken_for_a_timeout() {
         assert!(!error.is_retryable(), "{error}");
     }
     let other = [
-        Status::new(504, "Timeout", "request did not complete").into(),
+        ApiStatus::new(504, "Timeout", "request did not complete").into(),
         // The message counts only where old servers put it.
-        Status::new(400, "BadRequest", "Too large resource version").into(),
+        ApiStatus::new(400, "BadRequest", "Too large resource version").into(),
         refused(),
     ];
     for error in other {

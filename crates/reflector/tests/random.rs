@@ -11,7 +11,7 @@ use std::time::Duration;
 use futures::StreamExt;
 use kinformer_core::{Delta, Object};
 use kinformer_reflector::{
-    DecodeError, List, ListOptions, ListerWatcher, Reflector, ReflectorOptions, SourceError, Status,
+    ApiStatus, DecodeError, List, ListOptions, ListerWatcher, Reflector, ReflectorOptions, SourceError,
     StopReason, WatchEvent, WatchListSupport, WatchOptions, WatchStream,
 };
 use kinformer_testing::{FakeSource, Item, RecordingSink};
@@ -65,10 +65,10 @@ fn error(n: u8) -> SourceError {
         0 => SourceError::expired("random"),
         1 => SourceError::ConnectionRefused { source: "random".into() },
         2 => SourceError::Transport { source: "random".into() },
-        3 => Status::new(429, "TooManyRequests", "random").retry_after(Duration::from_secs(3)).into(),
-        4 => Status::new(500, "InternalError", "random").into(),
-        5 => Status::new(500, "StoreReadError", "random").into(),
-        _ => Status::new(403, "Forbidden", "random").into(),
+        3 => ApiStatus::new(429, "TooManyRequests", "random").retry_after(Duration::from_secs(3)).into(),
+        4 => ApiStatus::new(500, "InternalError", "random").into(),
+        5 => ApiStatus::new(500, "StoreReadError", "random").into(),
+        _ => ApiStatus::new(403, "Forbidden", "random").into(),
     }
 }
 

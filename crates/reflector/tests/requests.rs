@@ -11,9 +11,9 @@ use common::*;
 use futures::{StreamExt, stream};
 use kinformer_core::ResourceVersion;
 use kinformer_reflector::{
-    Backoff, List, ListOptions, ListerWatcher, NextRequest, Recovery, Reflector, ReflectorOptions,
-    ReflectorState, RequestLimit, SourceError, Status, StopReason, WatchEvent, WatchListSupport,
-    WatchOptions, WatchStream,
+    ApiStatus, Backoff, List, ListOptions, ListerWatcher, NextRequest, Recovery, Reflector, ReflectorOptions,
+    ReflectorState, RequestLimit, SourceError, StopReason, WatchEvent, WatchListSupport, WatchOptions,
+    WatchStream,
 };
 use kinformer_testing::fake_source::WatchScript;
 use kinformer_testing::{Item, RecordingSink};
@@ -76,11 +76,11 @@ impl Tape {
             0 => expired(),
             1 => refused(),
             2 => broken(),
-            3 => Status::new(429, "TooManyRequests", "x").retry_after(Duration::ZERO).into(),
-            4 => Status::new(429, "TooManyRequests", "x").retry_after(SECOND).into(),
+            3 => ApiStatus::new(429, "TooManyRequests", "x").retry_after(Duration::ZERO).into(),
+            4 => ApiStatus::new(429, "TooManyRequests", "x").retry_after(SECOND).into(),
             5 => status(500, "InternalError"),
             6 => status(500, "StoreReadError"),
-            7 => Status::new(504, "Timeout", "Too large resource version").into(),
+            7 => ApiStatus::new(504, "Timeout", "Too large resource version").into(),
             _ => status(403, "Forbidden"),
         }
     }

@@ -60,7 +60,7 @@ async fn a_degraded_reflector_follows_a_restored_server() {
 }
 
 fn too_large() -> SourceError {
-    kinformer_reflector::Status::new(504, "Timeout", "Too large resource version: 20, current: 13").into()
+    kinformer_reflector::ApiStatus::new(504, "Timeout", "Too large resource version: 20, current: 13").into()
 }
 
 #[derive(Debug)]

@@ -11,8 +11,8 @@ use std::time::Duration;
 use common::*;
 use kinformer_core::{KeyRef, ObjectKey, ResourceVersion};
 use kinformer_reflector::{
-    DecodeError, EventType, List, ListOptions, ListerWatcher, ProbeBudget, Recovery, Reflector,
-    ReflectorHandle, ReflectorOptions, ReflectorState, SourceError, Status, StopReason, WatchListMode,
+    ApiStatus, DecodeError, EventType, List, ListOptions, ListerWatcher, ProbeBudget, Recovery, Reflector,
+    ReflectorHandle, ReflectorOptions, ReflectorState, SourceError, StopReason, WatchListMode,
     WatchListSupport, WatchOptions, WatchStream,
 };
 use kinformer_testing::fake_source::WatchScript;
@@ -348,7 +348,7 @@ async fn a_newest_version_below_ours_ends_the_watch_and_the_newest_is_listed() {
 // contract: R-18
 #[tokio::test(start_paused = true)]
 async fn a_question_that_fails_or_hangs_is_reported_ends_nothing_and_is_asked_again() {
-    let too_many: SourceError = Status::new(429, "TooManyRequests", "x").retry_after(77 * SECOND).into();
+    let too_many: SourceError = ApiStatus::new(429, "TooManyRequests", "x").retry_after(77 * SECOND).into();
     let events = WatchScript::new().after(SECOND).added(Item::new("b", 9));
     let run = start(
         listed()
@@ -543,7 +543,7 @@ async fn a_429_in_the_place_of_a_consistent_answer_is_waited_for_and_nothing_is_
     // kube-apiserver 1.37 with `ConsistentListFromCacheSkipTimeoutFallback`.
     let busy = || -> SourceError {
         let message = "Timeout: Too large resource version: 21, current: 19";
-        Status::new(429, "TooManyRequests", message).retry_after(SECOND).into()
+        ApiStatus::new(429, "TooManyRequests", message).retry_after(SECOND).into()
     };
     let run = start(
         listed()

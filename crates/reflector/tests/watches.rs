@@ -9,7 +9,7 @@ use std::time::Duration;
 use common::*;
 use kinformer_core::ResourceVersion;
 use kinformer_reflector::{
-    DecodeError, EventType, NextRequest, Recovery, ReflectorOptions, ReflectorState, SourceError, Status,
+    ApiStatus, DecodeError, EventType, NextRequest, Recovery, ReflectorOptions, ReflectorState, SourceError,
     WatchEvent,
 };
 use kinformer_testing::fake_source::{Call, WatchScript};
@@ -170,8 +170,8 @@ async fn connection_refused_and_429_watch_again_at_the_same_version_however_ofte
 #[tokio::test(start_paused = true)]
 async fn what_a_server_asks_for_in_retry_after_is_waited() {
     let asked: SourceError =
-        Status::new(429, "TooManyRequests", "x").retry_after(Duration::from_secs(77)).into();
-    let too_long: SourceError = Status::new(503, "", "x").retry_after(Duration::MAX).into();
+        ApiStatus::new(429, "TooManyRequests", "x").retry_after(Duration::from_secs(77)).into();
+    let too_long: SourceError = ApiStatus::new(503, "", "x").retry_after(Duration::MAX).into();
     let run = start_with(listed().watch_error(asked).watch_error(too_long).watch(hang()), steady());
     run.finished().await;
     // Never less, and more by a random time: all clients of the server were asked for the same.
@@ -251,7 +251,7 @@ async fn a_version_that_expires_again_after_a_list_is_not_listed_at_again() {
 async fn a_version_too_large_for_a_watch_leads_to_a_list_of_the_newest() {
     let error = || {
         let cause = kinformer_reflector::StatusCause::new("ResourceVersionTooLarge", "");
-        Status::new(504, "Timeout", "Too large resource version").cause(cause).into()
+        ApiStatus::new(504, "Timeout", "Too large resource version").cause(cause).into()
     };
     let run = start(listed().watch_error(error()).list(list(3, &[("a", 2)])).watch(hang()));
     run.finished().await;

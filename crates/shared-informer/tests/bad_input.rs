@@ -10,7 +10,7 @@ use std::time::Duration;
 use common::{HOUR, Running, Seen, tasks_fall_to};
 use kinformer_core::{PartId, Transform};
 use kinformer_processor::Event;
-use kinformer_reflector::{SourceError, Status};
+use kinformer_reflector::{ApiStatus, SourceError};
 use kinformer_shared_informer::{Error, QueueKind, SharedIndexInformer, SharedIndexInformerBuilder};
 use kinformer_store::{IndexFunction, IndexValues};
 use kinformer_testing::{FakeSource, Item};
@@ -297,7 +297,7 @@ async fn a_source_that_forbids_the_list_is_named_to_whoever_waits() {
     let before = alive();
     let source = FakeSource::<Item>::new().without_watch_list();
     for _ in 0..1000 {
-        source.fail_next_list(Status::new(403, "Forbidden", "you may not list kettles").into());
+        source.fail_next_list(ApiStatus::new(403, "Forbidden", "you may not list kettles").into());
     }
     let failures = Arc::new(Mutex::new(Vec::new()));
     let hook = failures.clone();

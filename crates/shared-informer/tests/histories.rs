@@ -9,7 +9,7 @@ use std::time::Duration;
 use futures::StreamExt as _;
 use kinformer_core::{Object as _, ObjectKey};
 use kinformer_processor::{Added, Buffer, Event, Registration, Updated};
-use kinformer_reflector::{SourceError, Status};
+use kinformer_reflector::{ApiStatus, SourceError};
 use kinformer_shared_informer::{QueueKind, SharedIndexInformer};
 use kinformer_store::IndexFunction;
 use kinformer_testing::{FakeSource, Item};
@@ -96,8 +96,8 @@ fn error(n: u8) -> SourceError {
         0 => SourceError::expired("random"),
         1 => SourceError::ConnectionRefused { source: "random".into() },
         2 => SourceError::Transport { source: "random".into() },
-        3 => Status::new(500, "InternalError", "random").into(),
-        _ => Status::new(403, "Forbidden", "random").into(),
+        3 => ApiStatus::new(500, "InternalError", "random").into(),
+        _ => ApiStatus::new(403, "Forbidden", "random").into(),
     }
 }
 

@@ -10,7 +10,7 @@ use std::time::Duration;
 use common::{HOUR, Map, QUEUES, Running, Seen, server, stored};
 use kinformer_core::{KeyRef, PartId, Tombstone, Transform};
 use kinformer_processor::{Added, Buffer, Deleted, Event, Updated};
-use kinformer_reflector::{SourceError, Status};
+use kinformer_reflector::{ApiStatus, SourceError};
 use kinformer_shared_informer::{
     Error, NotSynced, QueueKind, Reached, SharedIndexInformer, SharedIndexInformerBuilder, WaitEnd,
 };
@@ -37,7 +37,7 @@ fn apply_all(source: &FakeSource<Item>, names: &[&str]) {
 }
 
 fn internal() -> SourceError {
-    Status::new(500, "InternalError", "the disk is full").into()
+    ApiStatus::new(500, "InternalError", "the disk is full").into()
 }
 
 // contract: I-01

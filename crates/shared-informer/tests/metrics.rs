@@ -6,7 +6,7 @@ mod common;
 use common::Running;
 use kinformer_core::PartId;
 use kinformer_processor::Event;
-use kinformer_reflector::{DecodeError, List, SourceError, Status};
+use kinformer_reflector::{ApiStatus, DecodeError, List, SourceError};
 use kinformer_shared_informer::SharedIndexInformer;
 use kinformer_testing::fake_source::WatchScript;
 use kinformer_testing::{FakeSource, Item, ScriptedSource};
@@ -27,7 +27,7 @@ async fn eventful() -> (Running, FakeSource<Item>) {
         informer.handler().named("stands still").add_async(|_: Event<Arc<Item>>| std::future::pending());
     gate.unwrap();
     let running = Running::start(informer).await;
-    source.break_watches(|| Status::new(500, "InternalError", "the disk is full").into());
+    source.break_watches(|| ApiStatus::new(500, "InternalError", "the disk is full").into());
     let version = source.apply(Item::of("kettle", 0, 2));
     running.informer.wait_for(PartId::ONLY, &version.into()).await.unwrap();
     source.break_watches(|| SourceError::expired("compacted"));

@@ -11,7 +11,7 @@ use common::{HOUR, Running, Seen};
 use kinformer_core::PartId;
 use kinformer_delta_fifo::{DeltaFifo, Popped, Queue, RealFifo};
 use kinformer_reflector::{
-    List, ListOptions, ListerWatcher, ReflectorState, SourceError, Status, StopReason, WatchListSupport,
+    ApiStatus, List, ListOptions, ListerWatcher, ReflectorState, SourceError, StopReason, WatchListSupport,
     WatchOptions, WatchStream,
 };
 use kinformer_shared_informer::{Controller, Error, Phase, Process, SharedIndexInformer};
@@ -154,7 +154,7 @@ async fn a_subscriber_that_panics_loses_nothing() {
 async fn an_informer_whose_reflector_has_ended_says_so() {
     for queue in common::QUEUES {
         let source = FakeSource::<Item>::new().without_watch_list();
-        source.fail_next_list(Status::new(403, "Forbidden", "you may not list kettles").into());
+        source.fail_next_list(ApiStatus::new(403, "Forbidden", "you may not list kettles").into());
         let informer = SharedIndexInformer::builder(source).named("left alone").queue(queue).build().unwrap();
         let panics = Panics::at("kinformer_reflector", usize::MAX);
         let running = Running::start_only(informer.clone());

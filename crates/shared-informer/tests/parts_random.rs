@@ -14,7 +14,7 @@ use futures::StreamExt as _;
 use kinformer_core::{KeyRef, Object as _, PartId, Partition, ResourceVersion};
 use kinformer_processor::{Added, Buffer, Event, Updated};
 use kinformer_reflector::{
-    List, ListOptions, ListerWatcher, SourceError, Status, WatchEvent, WatchOptions, WatchStream,
+    ApiStatus, List, ListOptions, ListerWatcher, SourceError, WatchEvent, WatchOptions, WatchStream,
 };
 use kinformer_shared_informer::{QueueKind, SharedIndexInformer, Sources};
 use kinformer_testing::Item;
@@ -66,8 +66,8 @@ fn error(n: u8) -> SourceError {
     match n % 4 {
         0 => SourceError::expired("random"),
         1 => SourceError::ConnectionRefused { source: "random".into() },
-        2 => Status::new(500, "InternalError", "random").into(),
-        _ => Status::new(403, "Forbidden", "random").into(),
+        2 => ApiStatus::new(500, "InternalError", "random").into(),
+        _ => ApiStatus::new(403, "Forbidden", "random").into(),
     }
 }
 

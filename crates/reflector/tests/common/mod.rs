@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use kinformer_reflector::{
-    Backoff, List, Recovery, Reflector, ReflectorHandle, ReflectorOptions, SourceError, Status, StopReason,
+    ApiStatus, Backoff, List, Recovery, Reflector, ReflectorHandle, ReflectorOptions, SourceError, StopReason,
 };
 use kinformer_testing::{Item, RecordingSink, ScriptedSource, reentrant};
 use parking_lot::Mutex;
@@ -119,7 +119,7 @@ pub(crate) fn expired() -> SourceError {
 }
 
 pub(crate) fn status(code: u16, reason: &str) -> SourceError {
-    Status::new(code, reason, "told by a test").into()
+    ApiStatus::new(code, reason, "told by a test").into()
 }
 
 pub(crate) fn refused() -> SourceError {

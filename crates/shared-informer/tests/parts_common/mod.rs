@@ -7,7 +7,9 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use futures::StreamExt as _;
-use kinformer_reflector::{List, ListOptions, ListerWatcher, SourceError, Status, WatchOptions, WatchStream};
+use kinformer_reflector::{
+    ApiStatus, List, ListOptions, ListerWatcher, SourceError, WatchOptions, WatchStream,
+};
 use kinformer_testing::{FakeSource, Item};
 
 /// A server that forbids every request, and answers and sends each event late, on demand.
@@ -30,7 +32,7 @@ impl Gated {
 
     pub(crate) fn check(&self) -> Result<(), SourceError> {
         match self.forbidden.load(Ordering::Relaxed) {
-            true => Err(Status::new(403, "Forbidden", "not allowed").into()),
+            true => Err(ApiStatus::new(403, "Forbidden", "not allowed").into()),
             false => Ok(()),
         }
     }

@@ -11,8 +11,8 @@ use futures::StreamExt;
 use futures::stream;
 use kinformer_core::{KeyRef, ObjectKey, ResourceVersion};
 use kinformer_reflector::{
-    DecodeError, EventType, List, ListOptions, ListerWatcher, ProbeBudget, SourceError, Status, StatusCause,
-    VersionMatch, WatchEvent, WatchListSupport, WatchOptions, WatchStream,
+    ApiStatus, DecodeError, EventType, List, ListOptions, ListerWatcher, ProbeBudget, SourceError,
+    StatusCause, VersionMatch, WatchEvent, WatchListSupport, WatchOptions, WatchStream,
 };
 use parking_lot::Mutex;
 use tokio::sync::watch;
@@ -350,7 +350,7 @@ impl<T: Versioned> State<T> {
 
     fn too_large() -> SourceError {
         let cause = StatusCause::new("ResourceVersionTooLarge", "Too large resource version");
-        Status::new(504, "Timeout", "Too large resource version").cause(cause).into()
+        ApiStatus::new(504, "Timeout", "Too large resource version").cause(cause).into()
     }
 
     fn list(&mut self, options: &ListOptions<T>) -> Result<List<T>, SourceError> {
@@ -411,7 +411,10 @@ fn number(version: &ResourceVersion) -> Result<u64, SourceError> {
     if version.is_unset() {
         return Ok(0);
     }
-    version.to_string().parse().map_err(|_| Status::new(400, "BadRequest", "invalid resource version").into())
+    version
+        .to_string()
+        .parse()
+        .map_err(|_| ApiStatus::new(400, "BadRequest", "invalid resource version").into())
 }
 
 impl<T> Change<T>
@@ -519,7 +522,7 @@ impl<T: Versioned> ListerWatcher<T> for FakeSource<T> {
             return Err(error);
         }
         if options.send_initial_events && state.faults.no_watch_list {
-            return Err(Status::new(422, "Invalid", "sendInitialEvents is forbidden").into());
+            return Err(ApiStatus::new(422, "Invalid", "sendInitialEvents is forbidden").into());
         }
         let from = number(&options.resource_version)?;
         if from > state.version && (options.send_initial_events || !state.faults.accepts_future_versions) {
