@@ -129,8 +129,8 @@ pub use kinformer_processor::{
     Registration, ThreadMetrics, Updated, set_base_threads, thread_metrics,
 };
 pub use kinformer_reflector::{
-    Backoff, Failure, Recovery, ReflectorHandle, ReflectorOptions, ReflectorState, SourceError, Statistics,
-    WatchListMode,
+    Backoff, Failure, Recovery, ReflectorHandle, ReflectorMetrics, ReflectorOptions, ReflectorState,
+    SourceError, WatchListMode,
 };
 #[cfg(feature = "prometheus")]
 pub use kinformer_shared_informer::prometheus;

@@ -107,7 +107,7 @@ async fn a_type_that_panics_over_an_object_loses_nothing_and_is_reported() {
         assert!(report.starts_with(&format!("configmaps {key}")), "{report}");
         assert!(report.contains("a type that panics"), "{report}");
     }
-    assert_eq!(maps.parts()[0].reflector().statistics().relists, 0, "no batch was lost");
+    assert_eq!(maps.parts()[0].reflector().metrics().relists, 0, "no batch was lost");
     factory.shutdown().await.unwrap();
     server.shutdown().await;
 }

@@ -240,7 +240,7 @@ async fn a_page_of_a_proxy_in_the_place_of_a_watch_is_one_error_and_a_list() {
     server.requested("watch 20").await;
     assert_eq!(server.requests(), ["list 0 limit", "watch 10", "list 10", "watch 20"]);
     let reflector = run.informer.parts()[0].reflector();
-    assert_eq!((reflector.statistics().failures, reflector.statistics().decode_errors), (1, 0));
+    assert_eq!((reflector.metrics().failures, reflector.metrics().decode_errors), (1, 0));
     let error = reflector.last_error().unwrap().to_string();
     assert!(error.contains("\"text/html\"") && error.contains("<html>"), "{error}");
     run.stop().await;

@@ -103,7 +103,7 @@ async fn a_relist_of_one_namespace_delivers_nothing_of_the_others() {
     synced(&factory).await;
     watches(&server, 2).await;
     let [first, second] = maps.parts() else { panic!("two namespaces") };
-    let replaces = |part: &kinformer::Part| part.reflector().statistics().replaces;
+    let replaces = |part: &kinformer::Part| part.reflector().metrics().replaces;
     let before = replaces(second);
     first.reflector().relist(kinformer_reflector::SourceError::expired("on purpose"));
     until(|| replaces(first) == 2).await.unwrap();

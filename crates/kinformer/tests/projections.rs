@@ -138,7 +138,7 @@ async fn whole_objects_requested_before_the_start_are_listed_at_once() {
     handler.synced_until(soon()).await.unwrap();
     assert!(whole.has_synced());
     assert_eq!(value_of(&whole.get(("default", "a")).unwrap()), "1");
-    assert_eq!(metadata.parts()[0].reflector().statistics().relists, 0);
+    assert_eq!(metadata.parts()[0].reflector().metrics().relists, 0);
     watches(&server, 1).await;
     factory.shutdown().await.unwrap();
     server.shutdown().await;
@@ -370,7 +370,7 @@ async fn the_end_of_a_list_of_metadata_is_not_that_of_the_whole_objects() {
         factory.start().unwrap();
         let replaces = |lists| {
             let metadata = &metadata;
-            move || metadata.parts()[0].reflector().statistics().replaces == lists
+            move || metadata.parts()[0].reflector().metrics().replaces == lists
         };
         until(replaces(1)).await.unwrap();
         let whole = factory.informer::<ConfigMap>();

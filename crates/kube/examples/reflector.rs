@@ -37,7 +37,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     for map in store.snapshot().ordered_in("default") {
         println!("  {} at version {}", map.key(), map.resource_version());
     }
-    println!("{:?}", handle.statistics());
+    println!("{:?}", handle.metrics());
     cancel.cancel();
     running.await?;
     cluster.stop().await;

@@ -198,7 +198,7 @@ async fn a_401_that_stays_is_seen_at_the_reflector() {
     tokio::time::timeout(PATIENCE, follower.handle.state_where(backing_off)).await.unwrap();
     let error = follower.handle.last_error().unwrap();
     assert_eq!(error.status().map(|status| status.code), Some(401), "{error}");
-    let statistics = follower.handle.statistics();
+    let statistics = follower.handle.metrics();
     assert!(statistics.failures > 0 && statistics.consecutive_failures > 0, "{statistics:?}");
     *wanted.lock() = "right".to_owned();
     tokio::time::timeout(PATIENCE, follower.handle.wait_for_sync()).await.unwrap().unwrap();

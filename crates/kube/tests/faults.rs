@@ -124,7 +124,7 @@ async fn objects_that_do_not_decode_are_counted_and_harm_no_other() {
         server.create(config_map("c", "1")).unwrap();
         follower.caught_up(&server).await;
         assert!(stored(&follower.store).contains_key("c"), "{mode:?}");
-        assert!(follower.handle.statistics().decode_errors > 0, "{mode:?}");
+        assert!(follower.handle.metrics().decode_errors > 0, "{mode:?}");
         follower.stop().await;
         server.shutdown().await;
     }

@@ -64,7 +64,7 @@ async fn restarted(before: Builder, after: Builder, writes: u32, went_back: u64)
             }
         });
         let found = equal.await.is_ok();
-        let statistics = follower.handle.statistics();
+        let statistics = follower.handle.metrics();
         assert!(found, "{mode:?}: {:?}, {statistics:?}", stored(&follower.store));
         assert_eq!(statistics.versions_went_back, went_back, "{mode:?}: {statistics:?}");
         follower.caught_up(&server).await;

@@ -171,10 +171,6 @@ async fn main() -> Result<(), SourceError> {
 
     cancel.cancel();
     let reason = running.await.map_err(SourceError::other)?;
-    println!(
-        "stopped: {reason:?}; {} lists, {} events",
-        handle.statistics().lists,
-        handle.statistics().events
-    );
+    println!("stopped: {reason:?}; {} lists, {} events", handle.metrics().lists, handle.metrics().events);
     Ok(())
 }

@@ -10,7 +10,7 @@
 //! One future holds one state machine ([`ReflectorState`] draws it); nothing is spawned. A list replaces what
 //! the sink holds; a watch brings the changes after the list's version, one by one, each moving that version.
 //! A watch that ends is opened again where it ended. A sink without room is not pushed: the watch is not read
-//! until there is room. Everything that goes wrong is counted ([`Statistics`]), logged, and shown to the error
+//! until there is room. Everything that goes wrong is counted ([`ReflectorMetrics`]), logged, and shown to the error
 //! hook; [`ReflectorHandle`] looks at all of it from outside.
 //!
 //! # Trade-offs, and where it differs from client-go 1.37
@@ -126,4 +126,4 @@ pub use options::{Failure, Recovery, ReflectorOptions, WatchListMode};
 pub use probe_budget::ProbeBudget;
 pub use reflector::Reflector;
 pub use request_limit::RequestLimit;
-pub use state::{NextRequest, ReflectorHandle, ReflectorState, Statistics, StopReason};
+pub use state::{NextRequest, ReflectorHandle, ReflectorMetrics, ReflectorState, StopReason};

@@ -10,7 +10,7 @@ use tokio::time::Instant;
 /// A server that ends every watch at once and in good order, or answers every list with an error that is to be
 /// answered by a list, cannot make a reflector ask faster than that. A request that would exceed the bound waits, in
 /// [`ReflectorState::BackingOff`](crate::ReflectorState::BackingOff), and is counted in
-/// [`Statistics::requests_put_off`](crate::Statistics::requests_put_off).
+/// [`ReflectorMetrics::requests_put_off`](crate::ReflectorMetrics::requests_put_off).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum RequestLimit {

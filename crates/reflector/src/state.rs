@@ -109,7 +109,7 @@ pub enum StopReason {
 /// What a reflector has done since it was made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Statistics {
+pub struct ReflectorMetrics {
     /// Lists asked for (a paged list is one; the fallback of an expired page is part of it).
     pub lists: u64,
     /// Answers to lists: pages.
@@ -157,19 +157,19 @@ pub struct Statistics {
     pub consecutive_failures: u64,
 }
 
-/// Declares the counters once: their names are those of [`Statistics`].
+/// Declares the counters once: their names are those of [`ReflectorMetrics`].
 macro_rules! counters {
     ($($name:ident),* $(,)?) => {
         #[derive(Default)]
         pub(crate) struct Counters { $(pub(crate) $name: AtomicU64),* }
 
         impl Counters {
-            fn read(&self) -> Statistics {
-                Statistics { $($name: self.$name.load(Ordering::Relaxed)),* }
+            fn read(&self) -> ReflectorMetrics {
+                ReflectorMetrics { $($name: self.$name.load(Ordering::Relaxed)),* }
             }
         }
 
-        impl std::iter::Sum for Statistics {
+        impl std::iter::Sum for ReflectorMetrics {
             /// Of several reflectors together.
             fn sum<I: Iterator<Item = Self>>(all: I) -> Self {
                 all.fold(Self::default(), |sum, next| Self { $($name: sum.$name.saturating_add(next.$name)),* })
@@ -331,7 +331,7 @@ impl ReflectorHandle {
     }
 
     /// What it has done up to now.
-    pub fn statistics(&self) -> Statistics {
+    pub fn metrics(&self) -> ReflectorMetrics {
         self.shared.counters.read()
     }
 

@@ -4,7 +4,7 @@ use static_assertions::assert_impl_all;
 
 use kinformer_reflector::{
     ApiStatus, Backoff, DecodeError, Exchange, List, ListOptions, Reflector, ReflectorHandle,
-    ReflectorOptions, ReflectorState, SourceError, Statistics, StatusCause, StopReason, WatchEvent,
+    ReflectorMetrics, ReflectorOptions, ReflectorState, SourceError, StatusCause, StopReason, WatchEvent,
     WatchListSupport, WatchOptions, WatchStream,
 };
 use kinformer_testing::{FakeSource, Item, RecordingSink, ScriptedSource};
@@ -19,7 +19,7 @@ assert_impl_all!(Reflector<Item, RecordingSink<Item>>: Send, Sync);
 assert_impl_all!(ReflectorHandle: Send, Sync, Clone);
 assert_impl_all!(ReflectorOptions: Send, Sync, Clone);
 assert_impl_all!(ReflectorState: Send, Sync, Clone);
-assert_impl_all!(Statistics: Send, Sync, Copy);
+assert_impl_all!(ReflectorMetrics: Send, Sync, Copy);
 assert_impl_all!(ApiStatus: Send, Sync, Clone, std::error::Error);
 assert_impl_all!(StatusCause: Send, Sync, Clone);
 assert_impl_all!(StopReason: Send, Sync, Copy);

@@ -38,7 +38,7 @@ async fn pages_are_asked_for_one_after_the_other_and_given_as_one_list() {
     );
     assert_eq!(run.sink.texts(), ["replace a@1 b@2 c@3 d@4 @7"]);
     assert_eq!(run.handle.last_version(), 7.into());
-    assert_eq!((run.handle.statistics().lists, run.handle.statistics().pages), (1, 3));
+    assert_eq!((run.handle.metrics().lists, run.handle.metrics().pages), (1, 3));
     run.stop().await;
 }
 
@@ -322,7 +322,7 @@ async fn a_list_that_fails_is_tried_again_after_a_delay_and_the_hook_sees_it() {
     run.finished().await;
     assert_eq!(run.recoveries(), [Recovery::Relist; 4]);
     assert!(run.errors()[3].contains("told to panic"));
-    assert_eq!(run.handle.statistics().failures, 4);
+    assert_eq!(run.handle.metrics().failures, 4);
     let times: Vec<_> = run.source.calls().iter().map(|(at, _)| *at).collect();
     for (failed, delay) in run.delays().into_iter().enumerate() {
         // The clock of a paused runtime counts in milliseconds.
@@ -357,7 +357,7 @@ async fn an_undecodable_object_of_a_list_is_reported_and_what_is_known_of_it_sta
     run.finished().await;
     assert_eq!(run.sink.texts()[1], "replace c@8 d@4 (a) (e) @9");
     assert_eq!(run.sink.keys(), ["a", "c", "d"]);
-    assert_eq!(run.handle.statistics().decode_errors, 2);
+    assert_eq!(run.handle.metrics().decode_errors, 2);
     assert_eq!(run.recoveries(), [Recovery::Relist, Recovery::Skip, Recovery::Skip]);
     assert!(run.handle.degraded().is_none());
     assert!(run.errors()[1].contains("a could not be decoded: no such field"));

@@ -248,7 +248,7 @@ where
     let task = tokio::spawn(reflector.run(CancellationToken::new()));
     handle.stopped_until(Instant::now() + Duration::from_secs(300)).await;
     task.abort();
-    let (asked, statistics) = (tape.inner.lock().asked.clone(), handle.statistics());
+    let (asked, statistics) = (tape.inner.lock().asked.clone(), handle.metrics());
     (asked, statistics.lists, statistics.very_short_watches)
 }
 
@@ -304,7 +304,7 @@ async fn a_request_that_is_put_off_is_a_visible_state_is_counted_and_does_not_st
     let put_off = |state: &ReflectorState| matches!(state, ReflectorState::BackingOff { next: NextRequest::Watch, delay, .. } if *delay > SECOND);
     run.handle.state_where(put_off).await;
     assert_eq!(run.source.texts().len(), 10);
-    assert_eq!(run.handle.statistics().requests_put_off, 1);
+    assert_eq!(run.handle.metrics().requests_put_off, 1);
     let before = Instant::now();
     run.sink.wait_for_record("resync").await;
     assert_eq!(run.source.texts().len(), 10);
@@ -324,7 +324,7 @@ async fn the_limit_can_be_switched_off() {
     let run = start_with(source.watch(WatchScript::new().hang()), options);
     run.finished().await;
     assert_eq!(Instant::now(), before);
-    assert_eq!(run.handle.statistics().requests_put_off, 0);
+    assert_eq!(run.handle.metrics().requests_put_off, 0);
     run.stop().await;
 }
 

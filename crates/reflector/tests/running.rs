@@ -107,7 +107,7 @@ async fn the_resync_timer_asks_and_then_resyncs_and_the_watch_goes_on() {
     assert_eq!(run.sink.texts(), ["replace a@1 @7", "resync", "resync", "add b@8"]);
     assert_eq!(run.recoveries(), [Recovery::Skip]);
     assert!(run.errors()[0].contains("asked too much"));
-    assert_eq!(run.handle.statistics().resyncs, 2);
+    assert_eq!(run.handle.metrics().resyncs, 2);
     run.stop().await;
 }
 
@@ -164,7 +164,7 @@ async fn a_sink_without_room_stops_the_watch_from_being_read_and_nothing_is_lost
     run.handle.state_where(|s| *s == ReflectorState::WaitingForSink).await;
     settle().await;
     assert_eq!(run.sink.texts().len(), 4);
-    assert_eq!(run.handle.statistics().events, 3);
+    assert_eq!(run.handle.metrics().events, 3);
     // The time in which the sink had no room is not the source's silence.
     tokio::time::advance(Duration::from_secs(1000)).await;
     settle().await;
@@ -209,7 +209,7 @@ async fn problems_of_the_sink_are_reported_and_never_fatal() {
     assert_eq!(run.sink.keys(), ["a", "b"]);
     assert_eq!(run.recoveries(), [Recovery::Skip]);
     assert!(run.errors()[0].contains("could not add: transform of c failed"), "{:?}", run.errors());
-    assert_eq!(run.handle.statistics().sink_problems, 1);
+    assert_eq!(run.handle.metrics().sink_problems, 1);
     assert_eq!(run.handle.last_version(), 9.into());
     run.stop().await;
 }
@@ -319,7 +319,7 @@ async fn a_source_that_has_only_a_list_is_listed_once_per_watch_timeout() {
     let handle = reflector.handle();
     let task = tokio::spawn(reflector.run(CancellationToken::new()));
     handle.stopped_until(Instant::now() + Duration::from_secs(1000)).await;
-    let lists = handle.statistics().lists;
+    let lists = handle.metrics().lists;
     // Each takes 60 to 120 seconds and one of delay.
     assert!((9..=17).contains(&lists), "{lists}");
     assert_eq!(sink.keys(), ["a"]);
@@ -360,7 +360,7 @@ async fn a_source_that_always_has_an_event_leaves_room_for_others_and_can_be_can
         tokio::task::yield_now().await;
     }
     // Others get their turn every 128 events; the runtime gives this test one of at most 100 turns.
-    let events = handle.statistics().events;
+    let events = handle.metrics().events;
     assert!(events > 0 && events < 20 * 100 * 128, "{events}");
     cancel.cancel();
     assert_eq!(task.await.unwrap(), StopReason::Cancelled);

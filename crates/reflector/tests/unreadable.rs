@@ -183,7 +183,7 @@ async fn an_incomplete_list_is_applied_and_deletes_nothing_until_one_is_complete
         let SourceError::IncompleteList { unreadable: 1, first } = &*error else { panic!("{error}") };
         assert_eq!(first[0].position, Some(1));
         assert!(error.to_string().contains("item 1, of unknown key, could not be decoded: "), "{error}");
-        assert_eq!(run.handle.statistics().unreadable_items, 1);
+        assert_eq!(run.handle.metrics().unreadable_items, 1);
         assert!(run.handle.is_synced());
 
         run.sink.wait_for_record("update a@11").await;
@@ -193,7 +193,7 @@ async fn an_incomplete_list_is_applied_and_deletes_nothing_until_one_is_complete
         run.finished().await;
         assert_eq!(run.sink.keys(), ["a", "d"]);
         assert!(run.handle.degraded().is_none());
-        assert_eq!(run.handle.statistics().unreadable_items, 0);
+        assert_eq!(run.handle.metrics().unreadable_items, 0);
         let texts = ["list 7", "watch 9", "list 10", "watch 10", "list 11", "watch 30"];
         assert_eq!(run.source.texts()[2..], texts);
         assert_eq!(run.recoveries(), [Recovery::Relist; 3]);

@@ -62,7 +62,7 @@ async fn an_event_below_the_version_asked_for_leads_to_a_list_of_the_newest() {
         assert_eq!(run.handle.last_version(), 13.into());
         assert_eq!(run.recoveries(), [Recovery::Relist]);
         assert!(run.delays()[0] >= SECOND * 4 / 5);
-        assert_eq!(run.handle.statistics().versions_went_back, 1);
+        assert_eq!(run.handle.metrics().versions_went_back, 1);
         let error = run.handle.last_error().unwrap();
         let SourceError::VersionsWentBack { asked, found } = &*error else { panic!("{error}") };
         assert_eq!(*asked, 20.into());
@@ -180,7 +180,7 @@ async fn versions_that_prove_nothing_lead_to_no_list() {
     run.finished().await;
     assert_eq!(run.source.texts().len(), 2);
     assert_eq!(run.handle.last_version(), 15.into());
-    assert_eq!(run.handle.statistics().versions_went_back, 0);
+    assert_eq!(run.handle.metrics().versions_went_back, 0);
     assert_eq!(run.sink.keys(), ["a", "no-version"]);
     run.stop().await;
 }
@@ -198,7 +198,7 @@ async fn a_list_below_the_version_asked_for_is_not_stored_and_the_newest_is_list
     run.finished().await;
     assert_eq!(run.source.texts()[2..], ["list 20", "list - limit 500", "watch 14"]);
     assert_eq!(run.sink.texts()[2..], ["replace b@12 @14"]);
-    assert_eq!(run.handle.statistics().versions_went_back, 1);
+    assert_eq!(run.handle.metrics().versions_went_back, 1);
     run.stop().await;
 }
 
@@ -218,7 +218,7 @@ async fn a_watch_list_below_the_version_asked_for_is_not_stored_and_the_newest_i
     run.finished().await;
     assert_eq!(run.source.texts(), ["watch-list -", "watch-list 20", "watch-list -"]);
     assert_eq!(run.sink.texts()[2..], ["replace b@3 @14", "update b@15"]);
-    assert_eq!(run.handle.statistics().versions_went_back, 1);
+    assert_eq!(run.handle.metrics().versions_went_back, 1);
     run.stop().await;
 }
 
@@ -257,7 +257,7 @@ async fn a_silent_watch_is_asked_about_after_90_seconds_and_goes_on() {
     assert_eq!(run.source.texts(), ["list 0 limit 500", "watch 7", "newest", "newest"]);
     assert_eq!(run.sink.keys(), ["a", "b", "c"]);
     assert_eq!(run.handle.state(), ReflectorState::Watching { resource_version: 7.into() });
-    assert_eq!(run.handle.statistics().version_probes, 2);
+    assert_eq!(run.handle.metrics().version_probes, 2);
     assert!(run.failures.lock().is_empty());
     run.stop().await;
 }
@@ -338,7 +338,7 @@ async fn a_newest_version_below_ours_ends_the_watch_and_the_newest_is_listed() {
     assert_eq!(run.source.texts()[2..], ["watch 20", "newest", "list - limit 500", "watch 19"]);
     assert_eq!(run.recoveries(), [Recovery::Rewatch, Recovery::Relist]);
     assert!(run.errors()[1].contains("versions of the source went back"), "{:?}", run.errors());
-    assert_eq!(run.handle.statistics().versions_went_back, 1);
+    assert_eq!(run.handle.metrics().versions_went_back, 1);
     // It has been listed: nothing is suspicious any more.
     pass(&run, 80 * SECOND).await;
     assert_eq!(probed(&run).len(), 1);
@@ -366,7 +366,7 @@ async fn a_question_that_fails_or_hangs_is_reported_ends_nothing_and_is_asked_ag
     assert!(probed[1] - probed[0] >= 77 * SECOND, "{probed:?}");
     assert_eq!(run.recoveries()[1..4], [Recovery::Skip; 3]);
     assert!(run.errors()[3].contains("no answer within"), "{:?}", run.errors());
-    assert!(run.handle.statistics().version_probe_errors >= 3);
+    assert!(run.handle.metrics().version_probe_errors >= 3);
     assert_eq!(run.handle.state(), ReflectorState::Watching { resource_version: 8.into() });
     run.stop().await;
 }
@@ -461,7 +461,7 @@ async fn a_source_that_cannot_say_its_newest_version_or_has_none_is_not_asked_ag
         run.finished().await;
         pass(&run, 30 * SECOND).await;
         assert_eq!(probed(&run).len(), 1);
-        assert_eq!(run.handle.statistics().versions_went_back, 0);
+        assert_eq!(run.handle.metrics().versions_went_back, 0);
         run.stop().await;
     }
 }
@@ -560,7 +560,7 @@ async fn a_429_in_the_place_of_a_consistent_answer_is_waited_for_and_nothing_is_
     let lists: Vec<_> = run.source.texts().into_iter().filter(|text| text.starts_with("list")).collect();
     assert_eq!(lists[1..], ["list - limit 500"; 3]);
     assert_eq!(run.sink.texts()[1..], ["bookmark @20", "replace b@12 @13"]);
-    assert_eq!(run.handle.statistics().version_probe_errors, 2);
+    assert_eq!(run.handle.metrics().version_probe_errors, 2);
     run.stop().await;
 
     let initial = WatchScript::new().initial_events_end(7).hang();

@@ -62,7 +62,7 @@ async fn events_gather_aside_until_the_closing_bookmark_and_the_stream_goes_on_a
     let Call::Watch(options) = run.source.calls()[0].1.clone() else { panic!("a list") };
     assert_eq!(options.version_match, Some(VersionMatch::NotOlderThan));
     assert!(options.bookmarks && options.send_initial_events);
-    let statistics = run.handle.statistics();
+    let statistics = run.handle.metrics();
     assert_eq!((statistics.lists, statistics.watch_lists, statistics.watches), (0, 1, 0));
     run.stop().await;
 }
@@ -201,7 +201,7 @@ async fn without_a_fallback_the_missing_bookmark_is_a_typed_error_each_time() {
     run.finished().await;
     assert_eq!(run.recoveries(), [Recovery::Relist, Recovery::Relist]);
     assert!(matches!(*run.handle.last_error().unwrap(), SourceError::WatchListStalled { events: 1, .. }));
-    assert_eq!(run.handle.statistics().consecutive_failures, 2);
+    assert_eq!(run.handle.metrics().consecutive_failures, 2);
     run.stop().await;
 }
 

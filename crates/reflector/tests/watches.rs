@@ -51,7 +51,7 @@ async fn every_event_is_passed_on_in_order_and_moves_the_version() {
         ["add ns/b@8", "update a@9", "delete ns/b@10", "bookmark @15", "update a@12"]
     );
     assert_eq!(run.handle.last_version(), 15.into());
-    let statistics = run.handle.statistics();
+    let statistics = run.handle.metrics();
     assert_eq!((statistics.events, statistics.bookmarks, statistics.watches), (5, 1, 1));
     run.stop().await;
 }
@@ -143,7 +143,7 @@ async fn a_watch_that_ends_in_good_order_is_opened_again_within_half_a_second_wi
     let calls = run.source.calls();
     assert!(calls[2].0 - calls[1].0 < SECOND / 2);
     assert!(run.failures.lock().is_empty());
-    assert_eq!(run.handle.statistics().watch_restarts, 2);
+    assert_eq!(run.handle.metrics().watch_restarts, 2);
     run.stop().await;
 }
 
@@ -159,7 +159,7 @@ async fn connection_refused_and_429_watch_again_at_the_same_version_however_ofte
     }
     let run = start(source.watch(WatchScript::new().bookmark(8).hang()));
     run.finished().await;
-    assert_eq!(run.handle.statistics().lists, 1);
+    assert_eq!(run.handle.metrics().lists, 1);
     assert!(run.source.texts()[1..].iter().all(|call| call == "watch 7"));
     assert_eq!(run.recoveries(), [Recovery::Rewatch; 30]);
     assert!(run.delays().iter().all(|delay| *delay >= SECOND * 4 / 5));
@@ -276,7 +276,7 @@ async fn a_very_short_watch_is_reported_delayed_and_the_fifth_in_a_row_leads_to_
     assert_eq!(run.recoveries(), [Rewatch, Rewatch, Rewatch, Rewatch, Relist]);
     assert!(run.errors().iter().all(|error| error.starts_with("very short watch")));
     assert!(run.delays().iter().all(|delay| *delay >= SECOND * 4 / 5));
-    assert_eq!(run.handle.statistics().very_short_watches, 5);
+    assert_eq!(run.handle.metrics().very_short_watches, 5);
     run.stop().await;
 }
 
@@ -298,7 +298,7 @@ async fn events_that_have_no_place_are_reported_and_skipped() {
     assert_eq!(run.source.texts()[2], "watch 9", "it does not come again");
     assert_eq!(run.recoveries(), [Recovery::Skip; 2]);
     assert!(run.errors()[1].ends_with("an event of the type SURPRISE"));
-    assert_eq!(run.handle.statistics().unexpected_events, 2);
+    assert_eq!(run.handle.metrics().unexpected_events, 2);
     run.stop().await;
 }
 
@@ -323,7 +323,7 @@ async fn undecodable_events_are_reported_counted_and_skipped_but_a_deletion_dele
     run.finished().await;
     let told = ["bookmark @8", "bookmark @9", "add c@10", "delete a", "bookmark @11"];
     assert_eq!(run.sink.texts()[1..], told);
-    assert_eq!(run.handle.statistics().decode_errors, 3);
+    assert_eq!(run.handle.metrics().decode_errors, 3);
     assert_eq!(run.recoveries(), [Recovery::Skip; 3]);
     // The watch goes on behind them.
     assert_eq!(run.source.texts()[2], "watch 11");
@@ -346,7 +346,7 @@ async fn a_half_open_watch_is_given_up_when_it_has_outlasted_its_time_in_silence
         let asked = options_of(&calls[1].1).timeout;
         let lasted = calls[2].0 - calls[1].0 - SECOND - quiet;
         assert_eq!(lasted.as_secs(), (asked + 10 * SECOND).as_secs());
-        assert_eq!(run.handle.statistics().stalled_watches, 1);
+        assert_eq!(run.handle.metrics().stalled_watches, 1);
         assert_eq!(run.recoveries(), [Recovery::Rewatch]);
         run.stop().await;
     }

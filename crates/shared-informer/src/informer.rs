@@ -397,7 +397,7 @@ impl<T: Object> Inner<T> {
             resource_versions: snapshot.resource_versions().clone(),
             queue: self.queue.metrics(),
             processing: self.latency.summary(),
-            reflector: self.parts.iter().map(|part| part.reflector().statistics()).sum(),
+            reflector: self.parts.iter().map(|part| part.reflector().metrics()).sum(),
             handlers: self.processor.stats(),
         }
     }

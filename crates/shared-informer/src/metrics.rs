@@ -5,7 +5,7 @@ use std::sync::Arc;
 use kinformer_core::Versions;
 use kinformer_delta_fifo::QueueMetrics;
 use kinformer_processor::HandlerStats;
-use kinformer_reflector::Statistics;
+use kinformer_reflector::ReflectorMetrics;
 
 use crate::latency::LatencySummary;
 
@@ -32,7 +32,7 @@ pub struct InformerMetrics {
     /// How long batches took from the queue to the handlers' log.
     pub processing: LatencySummary,
     /// Lists, watches, relists, restarts of watches, objects that did not decode: of all parts together.
-    pub reflector: Statistics,
+    pub reflector: ReflectorMetrics,
     /// How each handler is doing.
     pub handlers: Vec<HandlerStats>,
 }

@@ -44,7 +44,7 @@ async fn the_arrival_function_sees_what_is_stored_and_its_panics_lose_nothing() 
         source.delete(KeyRef::named("listed"));
         assert!(matches!(events.next().await, Some(Event::Deleted(_))), "{queue:?}");
         assert_eq!(*arrived.lock(), [("listed".to_owned(), 11), ("panic".to_owned(), 12)], "{queue:?}");
-        assert_eq!(informer.parts()[0].reflector().statistics().relists, 0, "{queue:?}");
+        assert_eq!(informer.parts()[0].reflector().metrics().relists, 0, "{queue:?}");
         cancel.cancel();
         running.await.unwrap().unwrap();
     }

@@ -50,7 +50,7 @@ async fn a_controller_needs_no_store() {
     source.apply(Item::of("kitchen/kettle", 0, 2));
     let second = got.recv().await.unwrap();
     assert!(matches!(&*second, [Delta::Updated(item)] if item.value == 2), "{second:?}");
-    assert_eq!(reflector.statistics().lists + reflector.statistics().watch_lists, 1);
+    assert_eq!(reflector.metrics().lists + reflector.metrics().watch_lists, 1);
 
     cancel.cancel();
     assert_eq!(running.await.unwrap(), StopReason::Cancelled);

@@ -107,7 +107,7 @@ async fn a_first_list_that_was_lost_is_listed_again_before_the_controller_has_sy
             assert_eq!(indexer.len(), 301, "queue {kind}, lost {lost:?}");
             let synced = synced.lock().clone().unwrap();
             assert!(synced.len() >= 300, "queue {kind}, lost {lost:?}: synced with {}", synced.len());
-            let relists = reflector.statistics().relists;
+            let relists = reflector.metrics().relists;
             let fewest = u64::from(lost.contains(&1));
             assert!(
                 (fewest..=lost.len() as u64).contains(&relists),

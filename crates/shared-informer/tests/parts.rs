@@ -142,7 +142,7 @@ async fn a_relist_of_one_part_delivers_nothing_of_others() {
         let running = Running::start(informer.clone()).await;
         seen.wait(|view| view.map.len() == 4).await;
         seen.take();
-        let lists = |part: PartId| informer.part(part).unwrap().reflector().statistics().lists;
+        let lists = |part: PartId| informer.part(part).unwrap().reflector().metrics().lists;
         let (of_a, of_b) = (lists(A), lists(B));
         // The watch cannot go on: one deletion and one change are found by a list.
         a.forbidden.store(true, Ordering::Relaxed);
@@ -206,7 +206,7 @@ async fn after_a_panic_every_part_that_has_listed_lists_again() {
         let handles = controller.parts();
         let cancel = CancellationToken::new();
         let running = tokio::spawn(controller.run(cancel.clone()));
-        let lists = || handles.iter().map(|part| part.reflector().statistics().lists).collect::<Vec<_>>();
+        let lists = || handles.iter().map(|part| part.reflector().metrics().lists).collect::<Vec<_>>();
         sleep(Duration::from_secs(60)).await;
         let before = lists();
         assert_eq!(*synced.lock(), 0);

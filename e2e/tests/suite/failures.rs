@@ -9,8 +9,8 @@ use std::time::Duration;
 use e2e::{ControlPlane, Options, Proxy};
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
 use kinformer::{
-    Backoff, Deleted, Event, Recovery, ReflectorOptions, ReflectorState, SharedInformerFactory, Statistics,
-    Tombstone, Updated, WatchListMode,
+    Backoff, Deleted, Event, Recovery, ReflectorMetrics, ReflectorOptions, ReflectorState,
+    SharedInformerFactory, Tombstone, Updated, WatchListMode,
 };
 use kube_client::api::{Api, DeleteParams, Patch, PatchParams, PostParams};
 use kube_client::{Client, Config};
@@ -140,12 +140,12 @@ impl Scene {
         equal(&self.informer, &self.witness, &self.client, PATH).await;
     }
 
-    fn statistics(&self) -> Statistics {
+    fn statistics(&self) -> ReflectorMetrics {
         self.informer.statistics()
     }
 
     /// All that must hold after a failure, when the informer may have listed again this often. Says what it did.
-    async fn recovered(&mut self, relists: u64) -> Statistics {
+    async fn recovered(&mut self, relists: u64) -> ReflectorMetrics {
         self.equal().await;
         // It has not only made good what it missed: it goes on.
         self.write(5).await;
@@ -278,7 +278,7 @@ async fn forgotten(scene: &mut Scene, proxy: &mut Proxy) {
 }
 
 /// One list for the one version that is gone.
-async fn found_out(scene: &mut Scene, proxy: &mut Proxy) -> Statistics {
+async fn found_out(scene: &mut Scene, proxy: &mut Proxy) -> ReflectorMetrics {
     proxy.accept().await.unwrap();
     let statistics = scene.recovered(1).await;
     assert_eq!(scene.problems.expired(), 1, "{:#?}", scene.problems.all());
@@ -372,7 +372,7 @@ async fn cut_again_and_again() {
 }
 
 /// A first list that is cut in the middle is none: the next one is it, and each object of it is told once.
-async fn cut_during_the_first_list(options: Options) -> Statistics {
+async fn cut_during_the_first_list(options: Options) -> ReflectorMetrics {
     let control_plane = ControlPlane::start(options).await.unwrap();
     let proxy = Proxy::start(control_plane.port()).await.unwrap();
     let client = kinformer::client(through(&control_plane, &proxy).await).unwrap();

@@ -8,7 +8,9 @@ use e2e::{ControlPlane, Options};
 use futures::stream::{self, StreamExt, TryStreamExt};
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Pod};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-use kinformer::{Added, Deleted, Event, ResourceVersion, Statistics, Tombstone, Updated, WatchListMode};
+use kinformer::{
+    Added, Deleted, Event, ReflectorMetrics, ResourceVersion, Tombstone, Updated, WatchListMode,
+};
 use kube_client::Client;
 use kube_client::api::{Api, DeleteParams, DynamicObject, Patch, PatchParams, PostParams};
 use kube_core::gvk::GroupVersionResource;
@@ -63,7 +65,7 @@ impl<K: Kind> Told<K> {
         Self { witness: Witness::of(&informer), informer, path }
     }
 
-    async fn equal(&self, client: &Client) -> Statistics {
+    async fn equal(&self, client: &Client) -> ReflectorMetrics {
         equal(&self.informer, &self.witness, client, self.path).await;
         let statistics = self.informer.statistics();
         assert_eq!(statistics.decode_errors + statistics.unexpected_events, 0, "{statistics:#?}");

@@ -9,8 +9,8 @@ use futures::stream::{BoxStream, StreamExt};
 use http::header::CONTENT_TYPE;
 use http::{Request, Response, Uri};
 use kinformer::{
-    Encoding, Event, KeyRef, KubeObject, Object, Packed, PackedRef, Phase, ReflectorHandle, ReflectorOptions,
-    ResourceVersion, SharedInformerFactory, SharedInformerFactoryBuilder, Statistics,
+    Encoding, Event, KeyRef, KubeObject, Object, Packed, PackedRef, Phase, ReflectorHandle, ReflectorMetrics,
+    ReflectorOptions, ResourceVersion, SharedInformerFactory, SharedInformerFactoryBuilder,
 };
 use kube_client::Client;
 use kube_client::client::Body;
@@ -99,7 +99,7 @@ impl<K: Kind> Informer<K> {
         self.0.parts()[0].reflector()
     }
 
-    pub(crate) fn statistics(&self) -> Statistics {
+    pub(crate) fn statistics(&self) -> ReflectorMetrics {
         self.0.metrics().reflector
     }
 

@@ -107,7 +107,7 @@ impl<K: Object> Follower<K> {
                 self.store.resource_versions().lowest(),
                 self.handle.state(),
                 self.handle.last_error(),
-                self.handle.statistics()
+                self.handle.metrics()
             ),
         }
     }

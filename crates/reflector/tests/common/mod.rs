@@ -40,13 +40,7 @@ pub(crate) fn start_with(source: ScriptedSource<Item>, options: ReflectorOptions
     let asked = handle.clone();
     let _asked = reentrant::on_ask(move || {
         drop(format!("{asked:?}"));
-        drop((
-            asked.statistics(),
-            asked.state(),
-            asked.last_error(),
-            asked.last_version(),
-            asked.is_synced(),
-        ));
+        drop((asked.metrics(), asked.state(), asked.last_error(), asked.last_version(), asked.is_synced()));
     });
     let cancel = CancellationToken::new();
     let task = tokio::spawn(reflector.run(cancel.clone()));

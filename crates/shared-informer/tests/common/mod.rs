@@ -134,12 +134,7 @@ pub(crate) fn asked<T: Object>(informer: &SharedIndexInformer<T>) -> reentrant::
             informer.snapshot().resource_versions().lowest(),
         ));
         for reflector in informer.parts().iter().map(|part| part.reflector()) {
-            drop((
-                reflector.statistics(),
-                reflector.state(),
-                reflector.last_error(),
-                reflector.last_version(),
-            ));
+            drop((reflector.metrics(), reflector.state(), reflector.last_error(), reflector.last_version()));
         }
     })
 }
