@@ -125,7 +125,7 @@ pub use kinformer_kube::{
     PackedObject, PackedRef, Params, client, client_http1, drop_credentials, sends_credentials,
 };
 pub use kinformer_processor::{
-    Added, AsyncEventHandler, Buffer, Deleted, Event, EventHandler, EventHandlerFuncs, HandlerStats,
+    Added, AsyncEventHandler, Buffer, Deleted, Event, EventHandler, EventHandlerFuncs, HandlerMetrics,
     Registration, ThreadMetrics, Updated, set_base_threads, thread_metrics,
 };
 pub use kinformer_reflector::{

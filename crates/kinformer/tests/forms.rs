@@ -246,7 +246,7 @@ async fn an_object_is_decoded_once_for_all_handlers_and_only_if_one_asks() {
         .collect();
     for reader in &readers {
         reader.synced().await.unwrap();
-        assert_eq!((reader.stats().panics, reader.stats().delivered), (0, MANY as u64));
+        assert_eq!((reader.metrics().panics, reader.metrics().delivered), (0, MANY as u64));
     }
     assert_eq!(decoded(), MANY, "as many as are kept");
     factory.shutdown().await.unwrap();

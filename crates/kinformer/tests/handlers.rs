@@ -49,7 +49,7 @@ async fn an_asynchronous_handler_with_methods_receives_every_event() {
     let received = Arc::<Mutex<Vec<String>>>::default();
     let handler = Counting { events: 0, received: received.clone() };
     let registration = maps.handler().add_async(handler).unwrap();
-    assert!(registration.stats().name.contains("Counting"), "{}", registration.stats().name);
+    assert!(registration.metrics().name.contains("Counting"), "{}", registration.metrics().name);
     synced(&factory).await;
     for name in ["a", "panic", "b"] {
         server.create(config_map("default", name, "1")).unwrap();
@@ -59,7 +59,7 @@ async fn an_asynchronous_handler_with_methods_receives_every_event() {
     maps.wait_for_until(PartId::ONLY, &version(&deleted), soon()).await.unwrap();
     until(|| received.lock().len() >= 4).await.unwrap();
     assert_eq!(*received.lock(), ["1 +a", "3 +b", "4 =a", "5 -b"]);
-    assert_eq!(registration.stats().panics, 1);
+    assert_eq!(registration.metrics().panics, 1);
     tokio::time::timeout_at(soon(), registration.remove()).await.unwrap();
     factory.shutdown().await.unwrap();
     server.shutdown().await;
@@ -73,9 +73,9 @@ async fn a_stream_is_named_by_its_caller() {
     let maps = factory.core().v1().config_maps();
     let (line, stream) = (line!(), maps.stream().unwrap());
     let expected = format!("stream at {}:{line}", file!());
-    assert_eq!(&*stream.registration().stats().name, expected);
+    assert_eq!(&*stream.registration().metrics().name, expected);
     let mut named = maps.handler().named("mine").stream().unwrap();
-    assert_eq!(&*named.registration().stats().name, "mine");
+    assert_eq!(&*named.registration().metrics().name, "mine");
     factory.shutdown().await.unwrap();
     assert!(named.next().await.is_none());
     server.shutdown().await;

@@ -68,7 +68,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     }
     shelf.synced().await?;
     orders.synced().await?;
-    for handler in processor.stats() {
+    for handler in processor.handler_metrics() {
         println!("{}: {} delivered, {} waiting", handler.name, handler.delivered, handler.depth);
     }
 

@@ -21,7 +21,7 @@
 //! processor.publish([Change::added(Keyed::new("kitchen".parse()?, 21)).in_initial_list()]);
 //! processor.publish_synced();
 //! registration.synced().await?;
-//! assert_eq!(registration.stats().delivered, 1);
+//! assert_eq!(registration.metrics().delivered, 1);
 //!
 //! registration.remove().await;
 //! cancel.cancel();
@@ -85,7 +85,7 @@ pub use self::{
     error::Error,
     event::{Added, Deleted, Event, Updated},
     handler::{AsyncEventHandler, EventHandler, EventHandlerFuncs},
-    listener::HandlerStats,
+    listener::HandlerMetrics,
     log_reader::InitialState,
     processor::{SharedProcessor, SharedProcessorBuilder},
     registration::Registration,

@@ -171,13 +171,13 @@ impl Listener {
         }
     }
 
-    pub(crate) fn stats(&self) -> HandlerStats {
+    pub(crate) fn metrics(&self) -> HandlerMetrics {
         let depth = self.depth();
         let lag = match self.since.load(Ordering::Relaxed) {
             0 => Duration::ZERO,
             since => Duration::from_nanos(Moment::now(self.epoch).nanos().saturating_sub(since)),
         };
-        HandlerStats {
+        HandlerMetrics {
             name: self.name.clone(),
             depth,
             lag,
@@ -223,7 +223,7 @@ impl Listener {
 /// The statistics of one handler.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
-pub struct HandlerStats {
+pub struct HandlerMetrics {
     /// The name it was registered with.
     pub name: Arc<str>,
     /// How many events are undelivered. Resyncs for other handlers are counted until this one has skipped them. Of a

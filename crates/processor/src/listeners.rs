@@ -15,7 +15,7 @@ use tokio_util::task::task_tracker::TaskTrackerToken;
 use crate::bell::{Bell, Sleeper};
 use crate::error::Error;
 use crate::limits::Limits;
-use crate::listener::{HandlerStats, Listener, Task};
+use crate::listener::{HandlerMetrics, Listener, Task};
 use crate::members::{Members, Phase};
 use crate::resync::{DueHandlers, Period, Schedule};
 
@@ -106,8 +106,8 @@ impl Listeners {
         Error::Stopped { processor: self.name.clone() }
     }
 
-    pub(crate) fn stats(&self) -> Vec<HandlerStats> {
-        self.members.read(|members| members.values().map(|listener| listener.stats()).collect())
+    pub(crate) fn metrics(&self) -> Vec<HandlerMetrics> {
+        self.members.read(|members| members.values().map(|listener| listener.metrics()).collect())
     }
 
     /// The id of a new handler, and the period of its resyncs.

@@ -10,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 use crate::builder::HandlerBuilder;
 use crate::error::Error;
 use crate::handler::EventHandler;
-use crate::listener::HandlerStats;
+use crate::listener::HandlerMetrics;
 use crate::log_reader::InitialState;
 use crate::publisher::{Publisher, ReadState};
 use crate::registration::Registration;
@@ -205,8 +205,8 @@ impl<T: Object> SharedProcessor<T> {
     }
 
     /// The statistics of each handler.
-    pub fn stats(&self) -> Vec<HandlerStats> {
-        self.publisher.listeners().stats()
+    pub fn handler_metrics(&self) -> Vec<HandlerMetrics> {
+        self.publisher.listeners().metrics()
     }
 
     /// Delivers published events to the handlers until the token is cancelled.

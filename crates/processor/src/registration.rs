@@ -10,7 +10,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use crate::error::Error;
-use crate::listener::{HandlerStats, Listener};
+use crate::listener::{HandlerMetrics, Listener};
 use crate::listeners::{Listeners, forget};
 use crate::own_code;
 
@@ -59,8 +59,8 @@ impl Registration {
     /// [`Error::DeadlineExceeded`] as well, which names the handler and how far it is behind.
     pub async fn synced_until(&self, deadline: Instant) -> Result<(), Error> {
         tokio::time::timeout_at(deadline, self.synced()).await.unwrap_or_else(|_| {
-            let stats = self.listener.stats();
-            Err(Error::DeadlineExceeded { handler: stats.name, depth: stats.depth, stuck: stats.stuck })
+            let metrics = self.listener.metrics();
+            Err(Error::DeadlineExceeded { handler: metrics.name, depth: metrics.depth, stuck: metrics.stuck })
         })
     }
 
@@ -70,8 +70,8 @@ impl Registration {
     }
 
     /// Its statistics.
-    pub fn stats(&self) -> HandlerStats {
-        self.listener.stats()
+    pub fn metrics(&self) -> HandlerMetrics {
+        self.listener.metrics()
     }
 
     /// Removes the handler. It is removed by the call; the future, which need not be awaited, ends when the
@@ -109,6 +109,6 @@ impl Registration {
 
 impl fmt::Debug for Registration {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Registration").field("stats", &self.stats()).finish_non_exhaustive()
+        f.debug_struct("Registration").field("metrics", &self.metrics()).finish_non_exhaustive()
     }
 }

@@ -18,7 +18,7 @@ use crate::registration::Registration;
 /// An event counts as delivered when it is taken, and as processed when the next one is polled for. The stream ends when
 /// the processor stops or the registration is removed, without the events that were not taken by then; polled after its
 /// end, it returns `None` again. Dropping it removes the registration. Events that are not taken wait, visibly, in the
-/// [statistics](Registration::stats). Allocates nothing for an event.
+/// [statistics](Registration::metrics). Allocates nothing for an event.
 #[must_use = "streams do nothing unless polled"]
 pub struct EventStream<T> {
     registration: Registration,

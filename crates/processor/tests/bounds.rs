@@ -4,8 +4,8 @@
 use kinformer_core::{Change, KeyRef, Object};
 use kinformer_processor::{
     Added, Buffer, Deleted, Error, Event, EventHandler, EventHandlerFuncs, EventStream, HandlerBuilder,
-    HandlerStats, InitialState, InlineHandlerBuilder, Registration, SharedProcessor, SharedProcessorBuilder,
-    ThreadMetrics, Updated,
+    HandlerMetrics, InitialState, InlineHandlerBuilder, Registration, SharedProcessor,
+    SharedProcessorBuilder, ThreadMetrics, Updated,
 };
 use static_assertions::{assert_impl_all, assert_obj_safe};
 use std::sync::Arc;
@@ -34,7 +34,7 @@ assert_impl_all!(Change<Anything>: Send, Sync);
 assert_impl_all!(Change<u8>: std::fmt::Debug);
 assert_impl_all!(EventHandlerFuncs<Arc<Anything>>: Send, Default, std::fmt::Debug, EventHandler<Arc<Anything>>);
 assert_impl_all!(Buffer: Send, Sync, Copy, Eq, std::hash::Hash, Default, std::fmt::Debug);
-assert_impl_all!(HandlerStats: Send, Sync, Clone, std::fmt::Debug);
+assert_impl_all!(HandlerMetrics: Send, Sync, Clone, std::fmt::Debug);
 assert_impl_all!(ThreadMetrics: Send, Sync, Copy, Eq, std::fmt::Debug);
 assert_impl_all!(Error: Send, Sync, Clone, std::error::Error);
 assert_obj_safe!(EventHandler<Arc<Anything>>);

@@ -39,7 +39,7 @@ async fn the_publisher_waits_for_a_handler_with_back_pressure() {
 
     let mut sending = Box::pin(processor.send(adds(0..20)));
     assert!(sending.as_mut().now_or_never().is_none());
-    assert_eq!(registration.stats().depth, 3, "no more than the bound waits");
+    assert_eq!(registration.metrics().depth, 3, "no more than the bound waits");
     gate.reached().await;
     // One is being delivered by now, and three wait.
     assert!(sending.as_mut().now_or_never().is_none());
@@ -50,7 +50,7 @@ async fn the_publisher_waits_for_a_handler_with_back_pressure() {
         gate.reached().await;
         let sent = sending.as_mut().now_or_never().is_some();
         assert_eq!(sent, delivered == 16, "after {delivered}");
-        assert_eq!(registration.stats().depth, 3);
+        assert_eq!(registration.metrics().depth, 3);
     }
     assert!(!processor.is_ready());
     drop(gate);
@@ -135,7 +135,7 @@ async fn depth_and_lag_are_seen() {
         let registration = processor.handler().named("slow").buffer(buffer).add_async(handler).unwrap();
         let running = start(&processor);
         all_wait().await;
-        let stats = registration.stats();
+        let stats = registration.metrics();
         assert_eq!((stats.depth, stats.lag, stats.delivered), (0, Duration::ZERO, 0));
 
         processor.publish([added("a", 1)]);
@@ -143,7 +143,7 @@ async fn depth_and_lag_are_seen() {
         processor.publish([added("b", 1), updated("b", 1, 2), added("c", 1)]);
         all_wait().await;
         tokio::time::advance(Duration::from_secs(5)).await;
-        let [stats] = processor.stats().try_into().unwrap();
+        let [stats] = processor.handler_metrics().try_into().unwrap();
         assert_eq!(
             (&*stats.name, stats.depth, stats.lag),
             ("slow", depth, Duration::from_secs(5)),
@@ -152,7 +152,7 @@ async fn depth_and_lag_are_seen() {
 
         pass.send_replace(true);
         all_wait().await;
-        let stats = registration.stats();
+        let stats = registration.metrics();
         assert_eq!((stats.depth, stats.lag, stats.delivered), (0, Duration::ZERO, 1 + depth as u64));
         running.stop().await.unwrap();
     }
@@ -187,7 +187,7 @@ async fn what_waits_is_the_newest_of_each_key() {
     ]);
     processor.publish([Change::deleted(pod("unknown", 7)), added("last", 1)]);
     all_wait().await;
-    assert_eq!(registration.stats().depth, 4);
+    assert_eq!(registration.metrics().depth, 4);
     drop(gate);
     let expected = ["+known1!", "+new3!", "known1>5", "-unknown7", "+last1"];
     assert_eq!(recorder.received(5).await, expected);
@@ -215,12 +215,12 @@ async fn fresh_keys_without_end_take_no_memory_where_events_are_coalesced() {
         processor.publish([Change::deleted(object)]);
         if i % 50 == 0 {
             all_wait().await;
-            assert!(registration.stats().depth <= 2, "{}", registration.stats().depth);
+            assert!(registration.metrics().depth <= 2, "{}", registration.metrics().depth);
         }
     }
     all_wait().await;
     assert_eq!(all.iter().filter(|object| object.strong_count() > 0).count(), 0);
-    assert_eq!(registration.stats().depth, 1, "the one that is there");
+    assert_eq!(registration.metrics().depth, 1, "the one that is there");
     running.cancel.cancel();
     running.task.abort();
 }

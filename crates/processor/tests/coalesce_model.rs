@@ -128,7 +128,7 @@ async fn play(steps: Vec<Step>) {
         if let Step::Take = step {
             let event = next(&mut stream).await;
             model.take(event);
-            assert_eq!(stream.registration().stats().depth, model.waiting.len());
+            assert_eq!(stream.registration().metrics().depth, model.waiting.len());
         } else {
             processor.publish(model.publish(step, version as u64));
         }

@@ -48,7 +48,7 @@ async fn slow_handlers_delay_no_other() {
     assert_eq!(inline.received(1000).await, all);
     assert_eq!(blocked.now(), [""; 0]);
     gate.reached().await;
-    assert_eq!((blocking.stats().depth, pending.stats().depth), (999, 999));
+    assert_eq!((blocking.metrics().depth, pending.metrics().depth), (999, 999));
 
     drop(gate);
     assert_eq!(blocked.received(1000).await, all, "all of it was kept, in order");
@@ -151,7 +151,7 @@ async fn a_handler_that_is_added_twice_is_two() {
     processor.publish_synced();
     within(second.synced()).await.unwrap();
     assert_eq!(recorder.now(), ["+a1", "+a1", "+b1"]);
-    assert_eq!(processor.stats().len(), 1);
+    assert_eq!(processor.handler_metrics().len(), 1);
     running.stop().await.unwrap();
 }
 
@@ -247,7 +247,7 @@ async fn every_kind_of_handler_receives_the_same() {
     assert_eq!(within(stream.take(4).map(|event| words(&event)).collect::<Vec<_>>()).await, expected);
     for deaf in deaf {
         within(deaf.synced()).await.unwrap();
-        assert_eq!((deaf.stats().delivered, deaf.stats().panics), (4, 0));
+        assert_eq!((deaf.metrics().delivered, deaf.metrics().panics), (4, 0));
     }
     running.stop().await.unwrap();
 }
@@ -342,7 +342,7 @@ async fn a_stream_ends_with_its_processor_and_takes_its_registration_with_it() {
     assert!(within(removed.next()).await.is_none(), "nothing new after the removal");
 
     assert_eq!(words(&within(ended.next()).await.unwrap()), "+a1");
-    assert_eq!(ended.registration().stats().depth, 1);
+    assert_eq!(ended.registration().metrics().depth, 1);
     running.stop().await.unwrap();
     assert!(within(ended.next()).await.is_none());
 }
@@ -427,6 +427,6 @@ async fn undelivered_events_are_dropped_at_the_end() {
         drop(running.stop().await);
         assert_eq!((blocking.now(), inline.now()), (vec!["+a1".into()], vec!["+a1".into()]), "{buffer:?}");
         assert!(within(stream.next()).await.is_none(), "{buffer:?}");
-        assert!(processor.stats().is_empty(), "nothing waits for a handler any more");
+        assert!(processor.handler_metrics().is_empty(), "nothing waits for a handler any more");
     }
 }

@@ -26,7 +26,7 @@ async fn even(buffer: Buffer, published: Vec<Change<Pod>>) -> Vec<String> {
     for (i, notification) in published.into_iter().enumerate() {
         processor.publish(at(i as u64, [notification]));
         within(async {
-            while registration.stats().depth > 0 {
+            while registration.metrics().depth > 0 {
                 tokio::task::yield_now().await;
             }
         })
@@ -34,7 +34,7 @@ async fn even(buffer: Buffer, published: Vec<Change<Pod>>) -> Vec<String> {
     }
     processor.publish_synced();
     within(registration.synced()).await.unwrap();
-    let stats = registration.stats();
+    let stats = registration.metrics();
     assert_eq!(stats.delivered, recorder.now().len() as u64, "what is held back is not delivered");
     assert!(stats.delivered <= n);
     running.stop().await.unwrap();

@@ -176,7 +176,7 @@ async fn joining_under_heavy_flow_loses_nothing_and_delivers_nothing_twice() {
     let store = store.0.lock();
     assert_eq!(revision, 20_001);
     for follower in &followers {
-        assert_eq!(follower.registration.stats().panics, 0, "see the assertions of the handler");
+        assert_eq!(follower.registration.metrics().panics, 0, "see the assertions of the handler");
         assert_eq!(*follower.map.lock(), store.1);
     }
 }
@@ -201,7 +201,7 @@ async fn a_late_handler_receives_every_object_and_stops_no_other() {
         note.note(event);
     };
     let registration = processor.handler().buffer(Buffer::BackPressure(1)).add(handler).unwrap();
-    assert_eq!(registration.stats().depth, 1);
+    assert_eq!(registration.metrics().depth, 1);
     gate.reached().await;
 
     // While it is held up in its initial list, the publisher is not.
@@ -265,7 +265,7 @@ async fn settled(processor: &SharedProcessor<Pod>) {
     processor.publish(at(u64::MAX, [added("settled", 1)]));
     within(async {
         while !recorder.now().contains(&"+settled1".to_owned())
-            || processor.stats().iter().any(|s| s.depth > 0)
+            || processor.handler_metrics().iter().any(|s| s.depth > 0)
         {
             tokio::task::yield_now().await;
         }
@@ -284,7 +284,7 @@ async fn a_handler_has_synced_when_the_informer_has_and_its_backlog_is_processed
         let running = start(&processor);
         processor.publish([added("a", 1).in_initial_list(), added("b", 1).in_initial_list()]);
         gate.reached().await;
-        while fast.stats().delivered < 2 {
+        while fast.metrics().delivered < 2 {
             tokio::task::yield_now().await;
         }
         assert!(!fast.has_synced(), "the informer has not");
@@ -301,7 +301,7 @@ async fn a_handler_has_synced_when_the_informer_has_and_its_backlog_is_processed
         assert!(slow.synced().now_or_never().is_none());
         drop(gate);
         within(slow.synced()).await.unwrap();
-        assert!(slow.has_synced() && slow.stats().synced);
+        assert!(slow.has_synced() && slow.metrics().synced);
         running.stop().await.unwrap();
         assert!(slow.synced().await.is_ok(), "it has, also when all is over");
     }

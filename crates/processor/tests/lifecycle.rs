@@ -84,7 +84,7 @@ async fn a_hundred_tasks_add_and_remove_handlers_until_it_stops_in_the_middle() 
     }
     assert!(rounds > 0);
     no_task_left().await;
-    assert!(processor.stats().is_empty());
+    assert!(processor.handler_metrics().is_empty());
     assert_eq!(all.iter().filter_map(Weak::upgrade).count(), 0, "objects are left");
 }
 
@@ -238,18 +238,18 @@ async fn a_handler_that_does_not_return_is_marked_until_it_does() {
         tokio::time::sleep(Duration::from_secs(31)).await;
         processor.publish([added("a", 1)]);
         tokio::time::sleep(Duration::from_secs(30)).await;
-        assert!(!stuck.stats().stuck, "seen once");
+        assert!(!stuck.metrics().stuck, "seen once");
         // What comes meanwhile is no progress of its.
         processor.publish([added("b", 1)]);
         tokio::time::sleep(Duration::from_secs(30)).await;
-        assert!(stuck.stats().stuck && !fine.stats().stuck, "{buffer:?}");
+        assert!(stuck.metrics().stuck && !fine.metrics().stuck, "{buffer:?}");
         let deadline = tokio::time::Instant::now() + Duration::from_secs(1);
         let error = stuck.synced_until(deadline).await.unwrap_err().to_string();
         assert!(error.contains("has not returned"), "{error}");
 
         pass.send_replace(true);
         tokio::time::sleep(Duration::from_secs(30)).await;
-        assert!(!stuck.stats().stuck);
+        assert!(!stuck.metrics().stuck);
         running.stop().await.unwrap();
     }
 }
@@ -265,7 +265,7 @@ fn a_backlog_of_a_million_batches_ends_on_a_small_stack() {
             for _ in 0..1_000_000 {
                 processor.publish([Change::added(object.clone())]);
             }
-            assert_eq!(registration.stats().depth, 1_000_000);
+            assert_eq!(registration.metrics().depth, 1_000_000);
             registration.remove().await;
             assert_eq!(Arc::strong_count(&object), 1);
         });

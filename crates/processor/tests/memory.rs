@@ -112,7 +112,7 @@ async fn a_removed_handler_that_has_not_returned_keeps_nothing_but_its_event() {
                 }
             })
             .await;
-            let stats = processor.stats();
+            let stats = processor.handler_metrics();
             assert_eq!(stats.len(), 1, "{kind}, {buffer:?}: it is seen until it has returned");
             assert!(stats[0].removed && stats[0].depth == 0, "{kind}, {buffer:?}: {:?}", stats[0]);
             assert!(processor.is_ready(), "{kind}, {buffer:?}");
@@ -120,7 +120,7 @@ async fn a_removed_handler_that_has_not_returned_keeps_nothing_but_its_event() {
             release.release();
             within(registration.remove()).await;
             assert_eq!(published.alive(), 0, "{kind}, {buffer:?}");
-            assert!(processor.stats().is_empty());
+            assert!(processor.handler_metrics().is_empty());
             running.stop().await.unwrap();
         }
     }
@@ -195,7 +195,7 @@ async fn a_removed_stream_that_is_not_polled_keeps_nothing() {
             }
         })
         .await;
-        assert_eq!(stream.registration().stats().depth, 0);
+        assert_eq!(stream.registration().metrics().depth, 0);
         assert!(within(stream.next()).await.is_none());
         running.stop().await.unwrap();
         no_task_left().await;
@@ -237,5 +237,5 @@ async fn the_error_of_a_wait_says_what_was_left_when_the_handler_was_removed() {
     published.publish(&processor, 3);
     let error = registration.synced().await.unwrap_err();
     assert!(matches!(error, Error::Ended { depth: 3, .. }), "{error:?}");
-    assert_eq!((published.alive(), registration.stats().depth), (0, 0));
+    assert_eq!((published.alive(), registration.metrics().depth), (0, 0));
 }

@@ -104,7 +104,7 @@ async fn a_panic_is_named_and_costs_one_event_and_a_second() {
         assert!(line.contains("ERROR") && line.contains("key=\"bad\""), "{line}");
         assert!(line.contains("panicked: cannot stand it"), "{line}");
         running.stop().await.unwrap();
-        let stats = registration.stats();
+        let stats = registration.metrics();
         assert_eq!((stats.delivered, stats.panics), (2, 1), "{kind}");
     }
     no_task_left().await;
@@ -121,7 +121,7 @@ async fn the_pause_after_a_panic_does_not_hold_up_the_end_nor_a_removal() {
         let running = start(&processor);
         let began = Instant::now();
         processor.publish([added("bad", 1)]);
-        while removed.stats().panics + stopped.stats().panics < 2 {
+        while removed.metrics().panics + stopped.metrics().panics < 2 {
             tokio::task::yield_now().await;
         }
         within(removed.remove()).await;
@@ -141,7 +141,7 @@ async fn an_event_of_the_initial_list_that_panics_is_finished() {
         let running = start(&processor);
         processor.publish_synced();
         within(registration.synced()).await.unwrap();
-        assert_eq!(registration.stats().panics, 1, "{kind}");
+        assert_eq!(registration.metrics().panics, 1, "{kind}");
         running.stop().await.unwrap();
     }
 }
@@ -236,13 +236,13 @@ async fn objects_that_panic_when_they_are_dropped_harm_no_handler() {
     let running = start(&processor);
     for handler in &handlers {
         within(handler.synced()).await.unwrap();
-        assert_eq!(handler.stats().panics, 0);
+        assert_eq!(handler.metrics().panics, 0);
     }
     // What is left at the end.
     let slow =
         processor.handler().add_async(async |_: Event<Arc<Bomb>>| std::future::pending().await).unwrap();
     processor.publish(at(4, round()));
-    while slow.stats().lag.is_zero() && slow.stats().depth == 3 {
+    while slow.metrics().lag.is_zero() && slow.metrics().depth == 3 {
         tokio::task::yield_now().await;
     }
     assert!(running.stop().await.is_err(), "one was stuck");

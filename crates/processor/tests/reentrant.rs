@@ -21,7 +21,7 @@ async fn a_subscriber_may_ask_while_the_watchdog_warns() {
         processor.handler().add_async(async |_: Event<Arc<Pod>>| std::future::pending().await).unwrap();
     let running = start(&processor);
     processor.publish([added("a", 1)]);
-    while !stuck.stats().stuck {
+    while !stuck.metrics().stuck {
         tokio::time::sleep(Duration::from_secs(30)).await;
     }
     assert!(matches!(running.stop().await, Err(Error::Stuck { .. })));

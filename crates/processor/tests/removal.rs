@@ -33,12 +33,12 @@ async fn a_removal_waits_for_the_running_callback_and_nothing_comes_after_it() {
     assert!(removal.as_mut().now_or_never().is_none(), "the callback is still running");
     assert!(registration.is_removed());
     processor.publish([added("c", 1)]);
-    assert!(processor.stats()[0].removed, "it is seen until it has returned");
-    assert_eq!(processor.stats()[0].depth, 0, "nothing waits for it");
+    assert!(processor.handler_metrics()[0].removed, "it is seen until it has returned");
+    assert_eq!(processor.handler_metrics()[0].depth, 0, "nothing waits for it");
     gate.let_one_pass();
     within(removal).await;
     assert_eq!(recorder.now(), ["+a1"]);
-    assert!(processor.stats().is_empty());
+    assert!(processor.handler_metrics().is_empty());
     // Again, and again.
     within(registration.remove()).await;
     assert!(!within(processor.remove_handler(&registration)).await);
@@ -163,7 +163,7 @@ async fn of_many_removals_of_one_handler_one_has_removed_it() {
         }
         assert_eq!(removed, 1);
     }
-    assert!(processor.stats().is_empty());
+    assert!(processor.handler_metrics().is_empty());
     running.stop().await.unwrap();
 }
 

@@ -148,7 +148,7 @@ async fn a_check_changes_nothing_about_a_resync_that_is_being_sent() {
     assert_eq!(seldom.received(2 * OBJECTS).await, twice);
     processor.publish_synced();
     within(slow.synced()).await.unwrap();
-    assert_eq!(slow.stats().delivered, 2 * OBJECTS as u64);
+    assert_eq!(slow.metrics().delivered, 2 * OBJECTS as u64);
     running.stop().await.unwrap();
 }
 

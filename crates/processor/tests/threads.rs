@@ -114,14 +114,14 @@ async fn a_callback_that_runs_for_long_gives_its_place_to_what_waits() {
     let waiting = processor.add_handler(recorder.handler()).unwrap();
     processor.publish([added("b", 1)]);
     within(async {
-        while !waiting.stats().waiting_for_thread && recorder.now().is_empty() {
+        while !waiting.metrics().waiting_for_thread && recorder.now().is_empty() {
             tokio::task::yield_now().await;
         }
     })
     .await;
     assert_eq!(recorder.received(1).await, ["+b1"], "it got a thread");
     assert_eq!(thread_metrics().stuck, 1);
-    assert!(!waiting.stats().waiting_for_thread && !stuck.stats().waiting_for_thread);
+    assert!(!waiting.metrics().waiting_for_thread && !stuck.metrics().waiting_for_thread);
     drop(gate);
     within(stuck.remove()).await;
     assert_eq!(thread_metrics().stuck, 0);
@@ -145,7 +145,7 @@ async fn a_handler_that_waits_for_a_thread_can_be_removed() {
         let waiting = processor.add_handler(recorder.handler()).unwrap();
         processor.publish([added("b", 1)]);
         within(waiting.remove()).await;
-        assert!(!waiting.stats().waiting_for_thread);
+        assert!(!waiting.metrics().waiting_for_thread);
     }
     drop(gate);
     running.stop().await.unwrap();
@@ -199,7 +199,7 @@ fn a_runtime_that_goes_away_ends_turns_and_drops_handlers() {
     assert!(registration.is_removed());
     futures::executor::block_on(registration.remove());
     assert_eq!(Arc::strong_count(&delivered), 1, "the handler was dropped");
-    assert_eq!(registration.stats().panics, 0);
+    assert_eq!(registration.metrics().panics, 0);
 }
 
 /// A paused clock stands still while a callback runs: it is not idleness.

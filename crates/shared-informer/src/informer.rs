@@ -398,7 +398,7 @@ impl<T: Object> Inner<T> {
             queue: self.queue.metrics(),
             processing: self.latency.summary(),
             reflector: self.parts.iter().map(|part| part.reflector().metrics()).sum(),
-            handlers: self.processor.stats(),
+            handlers: self.processor.handler_metrics(),
         }
     }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use kinformer_core::Versions;
 use kinformer_delta_fifo::QueueMetrics;
-use kinformer_processor::HandlerStats;
+use kinformer_processor::HandlerMetrics;
 use kinformer_reflector::ReflectorMetrics;
 
 use crate::latency::LatencySummary;
@@ -34,5 +34,5 @@ pub struct InformerMetrics {
     /// Lists, watches, relists, restarts of watches, objects that did not decode: of all parts together.
     pub reflector: ReflectorMetrics,
     /// How each handler is doing.
-    pub handlers: Vec<HandlerStats>,
+    pub handlers: Vec<HandlerMetrics>,
 }

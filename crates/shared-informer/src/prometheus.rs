@@ -6,7 +6,7 @@ use std::fmt;
 use std::sync::{Arc, Weak};
 
 use kinformer_core::Object;
-use kinformer_processor::{HandlerStats, ThreadMetrics, thread_metrics};
+use kinformer_processor::{HandlerMetrics, ThreadMetrics, thread_metrics};
 use parking_lot::Mutex;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
@@ -296,8 +296,8 @@ fn encode_threads(encoder: &mut DescriptorEncoder<'_>) -> Result<(), fmt::Error>
 }
 
 /// Handlers of the same name as one: a page that has the same series twice is refused.
-fn by_name(handlers: &[HandlerStats]) -> Vec<HandlerStats> {
-    let mut merged: Vec<HandlerStats> = Vec::with_capacity(handlers.len());
+fn by_name(handlers: &[HandlerMetrics]) -> Vec<HandlerMetrics> {
+    let mut merged: Vec<HandlerMetrics> = Vec::with_capacity(handlers.len());
     for handler in handlers {
         match merged.iter_mut().find(|other| other.name == handler.name) {
             Some(other) => {

@@ -112,7 +112,7 @@ async fn a_handler_that_panics_misses_one_event_only() {
     let running = Running::start(informer).await;
     panics.synced().await.unwrap();
     assert_eq!(seen.texts(), ["add good 1 initial"]);
-    assert_eq!(panics.stats().panics, 1);
+    assert_eq!(panics.metrics().panics, 1);
     assert_logged(&["panics at bad", "key=\"bad\"", "cannot bear it"]);
     others.wait(|view| view.map.len() == 2).await;
     running.stop().await.unwrap();

@@ -265,8 +265,8 @@ async fn history(queue: QueueKind, server: Server, steps: Vec<Step>) {
         if matches!(kind, Kind::Filtered | Kind::FilteredCoalesced) {
             expected.retain(|_, item| even(item));
         }
-        assert_eq!(knows.objects, expected, "{kind:?}, {:?}", registration.stats());
-        assert_eq!(registration.stats().depth, 0, "{kind:?}");
+        assert_eq!(knows.objects, expected, "{kind:?}, {:?}", registration.metrics());
+        assert_eq!(registration.metrics().depth, 0, "{kind:?}");
         match kind {
             Kind::Resynced => assert!(knows.resyncs > 0 || held.is_empty(), "no resync in an hour"),
             _ => assert_eq!(knows.resyncs, 0, "{kind:?} did not ask for resyncs"),

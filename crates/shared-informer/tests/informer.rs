@@ -514,7 +514,7 @@ async fn a_handler_has_synced_when_informer_and_handler_are_done() {
     assert!(!slow.has_synced());
     let running = Running::start(informer).await;
     panics.synced().await.unwrap();
-    assert_eq!(panics.stats().panics, 2, "its events count as finished");
+    assert_eq!(panics.metrics().panics, 2, "its events count as finished");
     assert!(!slow.has_synced(), "it has not finished its first event");
     let error = slow.synced_until(Instant::now() + HOUR).await.unwrap_err();
     assert!(error.to_string().contains("slow"), "{error}");

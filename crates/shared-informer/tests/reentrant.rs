@@ -28,7 +28,7 @@ async fn a_subscriber_may_ask_while_the_watchdog_warns() {
     let stuck =
         informer.handler().add_async(async |_: Event<Arc<Item>>| std::future::pending().await).unwrap();
     let watched = async {
-        while !stuck.stats().stuck {
+        while !stuck.metrics().stuck {
             tokio::time::sleep(Duration::from_secs(30)).await;
         }
     };

@@ -107,7 +107,7 @@ impl Informers {
 
     /// How many events the tellers have been told.
     pub(crate) fn told(&self) -> u64 {
-        self.tellers.iter().map(|teller| teller.stats().delivered).sum()
+        self.tellers.iter().map(|teller| teller.metrics().delivered).sum()
     }
 
     /// Waits until all of them have synced, and all their tellers have told everything. Cancel safe.
@@ -135,7 +135,7 @@ impl Informers {
             deletes: read(&self.told.deletes),
             troubled_now: read(&self.trouble.now),
             troubled_ever: read(&self.trouble.ever),
-            waiting: self.tellers.iter().map(|teller| teller.stats().depth).max().unwrap_or(0),
+            waiting: self.tellers.iter().map(|teller| teller.metrics().depth).max().unwrap_or(0),
         }
     }
 

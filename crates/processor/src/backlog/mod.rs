@@ -14,7 +14,7 @@ pub(crate) use self::policy::{Backlog, Opened, Parts};
 #[non_exhaustive]
 pub enum Buffer {
     /// All of them wait: memory grows with the backlog of the handler, which its
-    /// [statistics](crate::Registration::stats) show. The default, as upstream.
+    /// [statistics](crate::Registration::metrics) show. The default, as upstream.
     #[default]
     EveryEvent,
     /// At most one event for each key waits: the newest state replaces the one that waits. `old` stays the state that

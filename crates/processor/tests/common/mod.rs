@@ -120,7 +120,7 @@ pub fn start<T: Object>(processor: &SharedProcessor<T>) -> Running {
     let asked = processor.clone();
     let _asked = reentrant::on_ask(move || {
         drop(format!("{asked:?}"));
-        drop((asked.stats(), asked.has_synced(), asked.is_ready(), asked.resync_check_period()));
+        drop((asked.handler_metrics(), asked.has_synced(), asked.is_ready(), asked.resync_check_period()));
     });
     let (processor, token) = (processor.clone(), cancel.clone());
     Running { _asked, cancel, task: tokio::spawn(async move { processor.run(token).await }) }
