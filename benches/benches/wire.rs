@@ -92,7 +92,7 @@ fn wire(c: &mut Criterion) {
     group.sample_size(10);
     group.bench_function("typed", |b| {
         b.iter(|| {
-            let list = runtime.block_on(source.list(ListOptions::at(""))).unwrap();
+            let list = runtime.block_on(source.list(ListOptions::at_version(""))).unwrap();
             assert_eq!(list.objects.len(), 10_000);
             list
         });

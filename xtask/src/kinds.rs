@@ -218,11 +218,11 @@ const CALLS: &str = r#"    {
             object.label("app").into_iter().for_each(|app| values.push(app));
             Ok(())
         })?;
-        informer.handler().named("printer").filter(|object| object.uid().is_some()).for_each(|event| {
+        informer.handler().name("printer").filter(|object| object.uid().is_some()).for_each(|event| {
             let Some(object) = event.object() else { return };
             println!("{} {}", object.name(), object.decode().is_ok());
         })?;
-        informer.handler().named("waiter").for_each_async(async |event| {
+        informer.handler().name("waiter").for_each_async(async |event| {
             tokio::task::yield_now().await;
             println!("{}", event.key());
         })?;

@@ -36,7 +36,7 @@ impl<'a, K: 'static> HandlerBuilder<'a, K> {
     }
 
     /// The name of the handler in messages and metrics; that of its type by default.
-    pub fn named(mut self, name: impl Into<Arc<str>>) -> Self {
+    pub fn name(mut self, name: impl Into<Arc<str>>) -> Self {
         self.spec.name = Some(name.into());
         self
     }
@@ -120,7 +120,7 @@ impl<'a, K: 'static> HandlerBuilder<'a, K> {
         self.engine.add(self.spec, type_name::<H>(), call)
     }
 
-    /// The events as a stream instead, which begins with every object that there is. Without a [name](Self::named) its name
+    /// The events as a stream instead, which begins with every object that there is. Without a [name](Self::name) its name
     /// says where this was called.
     ///
     /// # Errors

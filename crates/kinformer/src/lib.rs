@@ -12,7 +12,7 @@
 //! #     "spec": {"nodeName": "node-1"}}))?;
 //! let factory = SharedInformerFactory::new(kinformer::client(config)?);
 //! let pods = factory.core().v1().pods();
-//! pods.handler().named("printer").for_each(|event| println!("{event:?}"))?;
+//! pods.handler().name("printer").for_each(|event| println!("{event:?}"))?;
 //!
 //! factory.start()?;
 //! factory.wait_for_cache_sync().await.into_result()?;

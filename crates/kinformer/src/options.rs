@@ -63,7 +63,7 @@ impl SharedInformerFactoryBuilder {
 
     /// A name that stands before those of the informers, in messages and metrics. Factories whose informers are
     /// registered for metrics together need different names, unless their namespaces differ.
-    pub fn named(mut self, name: impl Into<Arc<str>>) -> Self {
+    pub fn name(mut self, name: impl Into<Arc<str>>) -> Self {
         self.options.name = Some(name.into());
         self
     }
@@ -292,7 +292,7 @@ impl Options {
         name: &str,
     ) -> SharedIndexInformerBuilder<T> {
         let mut builder = SharedIndexInformer::builder_of(sources)
-            .named(self.named(name))
+            .name(self.named(name))
             .resource(resource)
             .cluster(self.cluster.clone())
             .resync(self.resync);

@@ -33,7 +33,7 @@ pub fn watcher_events<K>(
 where
     K: Resource + DeserializeOwned + Clone + Send + Sync + 'static,
 {
-    let events = informer.handler().named("kube-runtime watcher").stream()?;
+    let events = informer.handler().name("kube-runtime watcher").stream()?;
     let begun = stream::once(async { Ok(watcher::Event::Init) });
     let follow = Follow { events, initial: true, held: VecDeque::new() };
     let events = begun.chain(stream::unfold(follow, |mut follow| async {

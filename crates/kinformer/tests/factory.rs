@@ -124,7 +124,7 @@ async fn options_are_for_every_informer() {
     let failures = Arc::new(Mutex::new(Vec::new()));
     let seen = failures.clone();
     let factory = builder(&server)
-        .named("mine")
+        .name("mine")
         .namespace("default")
         .default_resync(Duration::from_secs(600))
         .resync_for::<Node>(Duration::from_secs(60))
@@ -253,7 +253,7 @@ async fn a_handler_that_does_not_return_is_named_and_dropped() {
     let maps = factory.informer::<ConfigMap>();
     let (began, mut begun) = tokio::sync::mpsc::channel(1);
     maps.handler()
-        .named("stuck")
+        .name("stuck")
         .for_each_async(move |_| {
             let began = began.clone();
             async move {
@@ -432,7 +432,7 @@ async fn a_lister_reads_what_the_informer_keeps_in(decode: Decode) {
 #[tokio::test]
 async fn an_informer_may_be_of_ones_own_making() {
     let server = server().await;
-    let factory = builder(&server).named("mine").build();
+    let factory = builder(&server).name("mine").build();
     let source = FakeSource::new();
     source.apply(Item::of("kitchen/kettle", 0, 0));
     let make = |factory: &SharedInformerFactory| {

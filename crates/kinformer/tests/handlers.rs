@@ -74,7 +74,7 @@ async fn a_stream_is_named_by_its_caller() {
     let (line, stream) = (line!(), maps.stream().unwrap());
     let expected = format!("stream at {}:{line}", file!());
     assert_eq!(&*stream.registration().metrics().name, expected);
-    let mut named = maps.handler().named("mine").stream().unwrap();
+    let mut named = maps.handler().name("mine").stream().unwrap();
     assert_eq!(&*named.registration().metrics().name, "mine");
     factory.shutdown().await.unwrap();
     assert!(named.next().await.is_none());

@@ -107,7 +107,7 @@ async fn a_view_that_was_used_stays_with_its_informer_when_that_is_removed() {
 #[tokio::test]
 async fn a_view_without_its_factory_is_one_of_an_informer_that_has_stopped() {
     let server = server().await;
-    let factory = builder(&server).named("gone").build();
+    let factory = builder(&server).name("gone").build();
     let (maps, metadata) = (factory.core().v1().config_maps(), factory.metadata::<Secret>());
     drop(factory);
     assert!(maps.is_stopped() && metadata.lease().is_stopped());

@@ -65,7 +65,7 @@ async fn factories_differ_in_their_namespaces_or_in_their_names() {
     a.informer::<Node>().add_to(&collector).unwrap();
     let refused = b.informer::<Node>().add_to(&collector).unwrap_err().to_string();
     assert!(refused.contains(r#""nodes" of "nodes""#) && refused.contains("another name"), "{refused}");
-    let named = builder().named("b").build();
+    let named = builder().name("b").build();
     named.informer::<Node>().add_to(&collector).unwrap();
     assert_eq!(labels(&collector).len(), 4);
 }

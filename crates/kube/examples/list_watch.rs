@@ -17,7 +17,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let cluster = common::Cluster::connect().await?;
     let maps = KubeListerWatcher::<ConfigMap>::new(cluster.client.clone()).namespace("default");
 
-    let list = maps.list(ListOptions::at("")).await?;
+    let list = maps.list(ListOptions::at_version("")).await?;
     println!("{} objects at version {}", list.objects.len(), list.resource_version);
 
     // The server ends the watch after this time.

@@ -33,7 +33,7 @@
 //! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
 //! let client = client(kube_client::Config::infer().await?)?;
 //! let pods = KubeListerWatcher::<Pod>::new(client).namespace("default").labels("app=web");
-//! let list = pods.list(ListOptions::at("0")).await?;
+//! let list = pods.list(ListOptions::at_version("0")).await?;
 //! println!("{} pods at version {}", list.objects.len(), list.resource_version);
 //! # Ok(())
 //! # }

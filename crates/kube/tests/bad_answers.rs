@@ -34,7 +34,7 @@ async fn answering(answer: &'static [u8], close: bool) -> KubeListerWatcher<Pod>
 
 async fn list(answer: &'static [u8], close: bool) -> SourceError {
     let source = answering(answer, close).await;
-    tokio::time::timeout(Duration::from_secs(30), source.list(ListOptions::at("")))
+    tokio::time::timeout(Duration::from_secs(30), source.list(ListOptions::at_version("")))
         .await
         .unwrap()
         .unwrap_err()
@@ -122,7 +122,7 @@ async fn nobody_there() {
     drop(listener);
     let config = Config::new(format!("http://{address}").parse().unwrap());
     let source = KubeListerWatcher::<Pod>::new(client(config).unwrap());
-    let error = source.list(ListOptions::at("")).await.unwrap_err();
+    let error = source.list(ListOptions::at_version("")).await.unwrap_err();
     assert!(matches!(error, SourceError::ConnectionRefused { .. }), "{error:?}");
 }
 
@@ -131,7 +131,8 @@ async fn managed_fields_are_left_out_unless_asked_for() {
     let body = r#"{"kind":"PodList","metadata":{},"items":[{"metadata":{"name":"a","managedFields":[{"manager":"kubelet"}]}}]}"#;
     let source = answering(http("200 OK", body), true).await;
     for (managed_fields, expected) in [(ManagedFields::Drop, 0), (ManagedFields::Keep, 1)] {
-        let list = source.clone().managed_fields(managed_fields).list(ListOptions::at("")).await.unwrap();
+        let list =
+            source.clone().managed_fields(managed_fields).list(ListOptions::at_version("")).await.unwrap();
         assert_eq!(list.objects[0].metadata.managed_fields.as_ref().map_or(0, Vec::len), expected);
     }
 }

@@ -92,7 +92,7 @@ fn source(client: Client) -> KubeListerWatcher<ConfigMap> {
 }
 
 async fn list(source: &KubeListerWatcher<ConfigMap>) -> Result<(), SourceError> {
-    let listed = tokio::time::timeout(PATIENCE, source.list(ListOptions::at(""))).await;
+    let listed = tokio::time::timeout(PATIENCE, source.list(ListOptions::at_version(""))).await;
     listed.unwrap().map(|_| ())
 }
 
@@ -256,7 +256,7 @@ impl Hanging {
 
 fn spawn_list(source: &KubeListerWatcher<ConfigMap>) -> JoinHandle<Result<(), SourceError>> {
     let source = source.clone();
-    tokio::spawn(async move { source.list(ListOptions::at("")).await.map(|_| ()) })
+    tokio::spawn(async move { source.list(ListOptions::at_version("")).await.map(|_| ()) })
 }
 
 // contract: L-19

@@ -78,7 +78,7 @@ async fn protobuf_is_taken_where_the_server_has_it_and_the_objects_are_the_same(
             server.create(config_map("b", "2")).unwrap();
             follower.caught_up(&server).await;
             assert_eq!(source.answered(), Some(expected), "{mode:?}");
-            let list = in_json.list(ListOptions::at("0")).await.unwrap();
+            let list = in_json.list(ListOptions::at_version("0")).await.unwrap();
             assert_eq!(in_json.answered(), Some(Encoding::Json));
             assert_eq!(list.objects.len(), 2);
             for map in &list.objects {
@@ -103,7 +103,7 @@ async fn packed_objects_are_what_the_others_are() {
             server.create(config_map("b", "2")).unwrap();
             follower.caught_up(&server).await;
             let eager = KubeListerWatcher::<ConfigMap>::new(kube(&server));
-            let list = eager.list(ListOptions::at("0")).await.unwrap();
+            let list = eager.list(ListOptions::at_version("0")).await.unwrap();
             assert_eq!((list.objects.len(), source.answered()), (2, eager.answered()));
             for map in &list.objects {
                 let packed = follower.store.get(map.key()).unwrap();
@@ -187,7 +187,7 @@ async fn built_in_kinds_as_dynamic_objects_know_their_kind() {
     server.create(config_map("a", "1")).unwrap();
     let kind = GroupVersionKind::gvk("", "v1", "ConfigMap");
     let source = KubeListerWatcher::<DynamicObject>::discover(kube(&server), &kind).await.unwrap();
-    let list = source.namespace("default").list(ListOptions::at("")).await.unwrap();
+    let list = source.namespace("default").list(ListOptions::at_version("")).await.unwrap();
     let types = list.objects[0].types.as_ref().unwrap();
     assert_eq!((types.api_version.as_str(), types.kind.as_str()), ("v1", "ConfigMap"));
     server.shutdown().await;
@@ -221,7 +221,7 @@ async fn fields_namespaces_and_tweaks_reach_the_server() {
     }
     let maps = KubeListerWatcher::<ConfigMap>::new(kube(&server));
     let names = async |source: &KubeListerWatcher<ConfigMap>| {
-        let list = source.list(ListOptions::at("")).await.unwrap();
+        let list = source.list(ListOptions::at_version("")).await.unwrap();
         list.objects.iter().map(|map| map.metadata.name.clone().unwrap()).collect::<Vec<_>>()
     };
     assert_eq!(names(&maps.clone().fields("metadata.name=b")).await, ["b"]);
@@ -236,7 +236,7 @@ async fn fields_namespaces_and_tweaks_reach_the_server() {
     assert_eq!(names(&tweaked).await, ["c"]);
     assert_eq!(tweaks.load(Ordering::Relaxed), 1);
 
-    let mut page = ListOptions::at("");
+    let mut page = ListOptions::at_version("");
     page.limit = NonZeroU32::new(2);
     let first = maps.list(page.clone()).await.unwrap();
     assert_eq!((first.objects.len(), first.remaining), (2, Some(1)));

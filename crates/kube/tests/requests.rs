@@ -24,7 +24,7 @@ use tower_http::decompression::DecompressionLayer;
 const JSON: &str = "content-type: application/json\r\n";
 
 async fn list<T: Object>(source: &impl ListerWatcher<T>) -> Result<(), SourceError> {
-    let listed = tokio::time::timeout(PATIENCE, source.list(ListOptions::at(""))).await;
+    let listed = tokio::time::timeout(PATIENCE, source.list(ListOptions::at_version(""))).await;
     listed.unwrap().map(|_| ())
 }
 

@@ -36,7 +36,7 @@ async fn trusts(server: &SelfSigned, trusted: &[&CertificateDer<'static>]) -> Re
     let mut results = Vec::new();
     for make in [client, client_http1] {
         let source = KubeListerWatcher::<ConfigMap>::new(make(config.clone()).unwrap());
-        let listed = tokio::time::timeout(PATIENCE, source.list(ListOptions::at(""))).await.unwrap();
+        let listed = tokio::time::timeout(PATIENCE, source.list(ListOptions::at_version(""))).await.unwrap();
         results.push(listed.map(|_| ()).map_err(|error| error.to_string()));
     }
     // The error of an expired certificate has the time in it.

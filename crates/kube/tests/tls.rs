@@ -27,12 +27,12 @@ async fn a_server_with_a_certificate_and_a_token() {
     let mut wrong = server.config().unwrap();
     wrong.auth_info.token = Some("other".to_owned().into());
     let source = KubeListerWatcher::<ConfigMap>::new(client(wrong).unwrap());
-    let error = source.list(ListOptions::at("")).await.unwrap_err();
+    let error = source.list(ListOptions::at_version("")).await.unwrap_err();
     assert!(matches!(&error, SourceError::Status(status) if status.code == 401), "{error:?}");
 
     let untrusting = Config::new(server.url().parse().unwrap());
     let source = KubeListerWatcher::<ConfigMap>::new(client(untrusting).unwrap());
-    let error = source.list(ListOptions::at("")).await.unwrap_err();
+    let error = source.list(ListOptions::at_version("")).await.unwrap_err();
     assert!(!matches!(error, SourceError::Status(_)), "{error:?}");
     // Why the connection failed is in what people are shown, and once.
     assert_eq!(error.to_string().matches("invalid peer certificate").count(), 1, "{error}");

@@ -57,7 +57,7 @@ impl<S> Bench<S> {
         S: ListerWatcher<T>,
     {
         self.answer.send_replace((encoding, body));
-        self.source.list(ListOptions::at("")).await
+        self.source.list(ListOptions::at_version("")).await
     }
 }
 
@@ -387,7 +387,7 @@ async fn a_content_type_that_is_none_of_the_apis_is_one_error() {
         .await;
         let source = KubeListerWatcher::<Pod>::new(server.client());
         let watch = source.watch(WatchOptions::from("10", Duration::from_secs(5))).await;
-        for error in [watch.err().unwrap(), source.list(ListOptions::at("")).await.unwrap_err()] {
+        for error in [watch.err().unwrap(), source.list(ListOptions::at_version("")).await.unwrap_err()] {
             let SourceError::ContentType { resource, content_type: received, start } = &error else {
                 panic!("{error:?}");
             };
@@ -402,6 +402,10 @@ async fn a_content_type_that_is_none_of_the_apis_is_one_error() {
             Scripted::start(move |_, _| Answer::ok(Encoding::Json, body.clone()).content_type(content_type))
                 .await;
         let source = KubeListerWatcher::<Pod>::new(server.client());
-        assert_eq!(source.list(ListOptions::at("")).await.unwrap().objects.len(), 1, "{content_type:?}");
+        assert_eq!(
+            source.list(ListOptions::at_version("")).await.unwrap().objects.len(),
+            1,
+            "{content_type:?}"
+        );
     }
 }

@@ -30,14 +30,14 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let processor = SharedProcessor::new("stock");
 
     // Callbacks; what has run out is gone for this one.
-    let shelf = processor.handler().named("shelf").filter(|stock: &Arc<Stock>| stock.pieces > 0).add(
+    let shelf = processor.handler().name("shelf").filter(|stock: &Arc<Stock>| stock.pieces > 0).add(
         EventHandlerFuncs::new()
             .on_add(|added: &Added<Arc<Stock>>| println!("shelf: {} is on sale", added.object.article))
             .on_delete(|deleted| println!("shelf: {} is sold out", deleted.tombstone.key())),
     )?;
 
     // A future for each event; of a burst only the newest state counts.
-    let orders = processor.handler().named("orders").buffer(Buffer::Coalesced).add_async(
+    let orders = processor.handler().name("orders").buffer(Buffer::Coalesced).add_async(
         async |event: Event<Arc<Stock>>| {
             tokio::task::yield_now().await;
             println!("orders: {} has {:?} pieces", event.key(), event.object().map(|stock| stock.pieces));
@@ -45,7 +45,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     )?;
 
     // A stream.
-    let mut history = processor.handler().named("history").stream()?;
+    let mut history = processor.handler().name("history").stream()?;
 
     let cancel = CancellationToken::new();
     let running = tokio::spawn({

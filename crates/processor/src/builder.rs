@@ -41,7 +41,7 @@ impl<'p, T: Object> HandlerBuilder<'p, T> {
     }
 
     /// The name of the handler in messages and metrics; that of its type by default.
-    pub fn named(mut self, name: impl Into<Arc<str>>) -> Self {
+    pub fn name(mut self, name: impl Into<Arc<str>>) -> Self {
         self.name = Some(name.into());
         self
     }

@@ -11,7 +11,7 @@
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let processor = SharedProcessor::new("temperatures");
-//! let registration = processor.handler().named("printer").for_each(|event| println!("{event:?}"))?;
+//! let registration = processor.handler().name("printer").for_each(|event| println!("{event:?}"))?;
 //!
 //! let cancel = CancellationToken::new();
 //! let running = tokio::spawn({

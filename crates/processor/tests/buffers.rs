@@ -132,7 +132,7 @@ async fn depth_and_lag_are_seen() {
             let mut passage = passage.clone();
             async move { drop(passage.wait_for(|open| *open).await) }
         };
-        let registration = processor.handler().named("slow").buffer(buffer).add_async(handler).unwrap();
+        let registration = processor.handler().name("slow").buffer(buffer).add_async(handler).unwrap();
         let running = start(&processor);
         all_wait().await;
         let stats = registration.metrics();

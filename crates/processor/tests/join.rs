@@ -377,7 +377,7 @@ async fn a_late_joiner_has_synced_after_its_own_initial_list() {
 #[tokio::test(start_paused = true)]
 async fn a_wait_for_sync_ends_with_the_reason() {
     let processor = SharedProcessor::new("test");
-    let handler = processor.handler().named("slow").for_each(|_: &Event<Arc<Pod>>| ()).unwrap();
+    let handler = processor.handler().name("slow").for_each(|_: &Event<Arc<Pod>>| ()).unwrap();
     processor.publish([added("a", 1).in_initial_list()]);
     let deadline = tokio::time::Instant::now() + std::time::Duration::from_secs(5);
     let error = within(handler.synced_until(deadline)).await.unwrap_err().to_string();

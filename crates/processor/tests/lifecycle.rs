@@ -184,8 +184,8 @@ async fn futures_that_do_not_end_are_named_and_dropped_after_the_grace_period() 
                 drop(held);
             }
         };
-        processor.handler().named("stuck").buffer(buffer).add_async(handler).unwrap();
-        processor.handler().named("fine").inline().for_each(|_| ()).unwrap();
+        processor.handler().name("stuck").buffer(buffer).add_async(handler).unwrap();
+        processor.handler().name("fine").inline().for_each(|_| ()).unwrap();
         let running = start(&processor);
         processor.publish([added("a", 1)]);
         within(async {
@@ -210,7 +210,7 @@ async fn futures_that_do_not_end_are_named_and_dropped_after_the_grace_period() 
 async fn a_callback_that_blocks_does_not_hold_up_the_end() {
     let processor = SharedProcessor::builder("test").grace(Duration::ZERO).build();
     let (gate, mut wait) = gate();
-    processor.handler().named("blocked").for_each(move |_| wait()).unwrap();
+    processor.handler().name("blocked").for_each(move |_| wait()).unwrap();
     let running = start(&processor);
     processor.publish([added("a", 1)]);
     gate.reached().await;
@@ -232,7 +232,7 @@ async fn a_handler_that_does_not_return_is_marked_until_it_does() {
             let mut passage = passage.clone();
             async move { drop(passage.wait_for(|open| *open).await) }
         };
-        let stuck = processor.handler().named("slow").buffer(buffer).add_async(handler).unwrap();
+        let stuck = processor.handler().name("slow").buffer(buffer).add_async(handler).unwrap();
         let fine = processor.handler().filter(|_| false).inline().for_each(|_| ()).unwrap();
         let running = start(&processor);
         tokio::time::sleep(Duration::from_secs(31)).await;

@@ -53,10 +53,10 @@ type Add = fn(&SharedProcessor<Pod>, &'static str, Recorder) -> Registration;
 
 const KINDS: [(&str, Add); 5] = [
     ("blocking", |processor, name, recorder| {
-        processor.handler().named(name).for_each(move |event| note(&recorder, event)).unwrap()
+        processor.handler().name(name).for_each(move |event| note(&recorder, event)).unwrap()
     }),
     ("inline", |processor, name, recorder| {
-        processor.handler().named(name).inline().for_each(move |event| note(&recorder, event)).unwrap()
+        processor.handler().name(name).inline().for_each(move |event| note(&recorder, event)).unwrap()
     }),
     ("future", |processor, name, recorder| {
         let handler = move |event: Event<Arc<Pod>>| {
@@ -66,14 +66,14 @@ const KINDS: [(&str, Add); 5] = [
                 note(&recorder, &event);
             }
         };
-        processor.handler().named(name).add_async(handler).unwrap()
+        processor.handler().name(name).add_async(handler).unwrap()
     }),
     ("coalesced", |processor, name, recorder| {
-        let handler = processor.handler().named(name).buffer(Buffer::Coalesced);
+        let handler = processor.handler().name(name).buffer(Buffer::Coalesced);
         handler.inline().for_each(move |event| note(&recorder, event)).unwrap()
     }),
     ("filtered", |processor, name, recorder| {
-        let handler = processor.handler().named(name).filter(|pod: &Arc<Pod>| {
+        let handler = processor.handler().name(name).filter(|pod: &Arc<Pod>| {
             assert!(pod.name != "bad", "cannot stand it");
             true
         });
@@ -164,10 +164,10 @@ async fn a_handler_that_panics_when_it_is_dropped_harms_no_other() {
     let processor = SharedProcessor::new("test");
     let dropped = Arc::new(AtomicUsize::new(0));
     let clinging = || Clinging(dropped.clone());
-    let never_ran = processor.handler().named("never-ran").add(clinging()).unwrap();
-    let removed = processor.handler().named("removed-later").add(clinging()).unwrap();
-    processor.handler().named("to-the-end").add(clinging()).unwrap();
-    processor.handler().named("inline-to-the-end").inline().add(clinging()).unwrap();
+    let never_ran = processor.handler().name("never-ran").add(clinging()).unwrap();
+    let removed = processor.handler().name("removed-later").add(clinging()).unwrap();
+    processor.handler().name("to-the-end").add(clinging()).unwrap();
+    processor.handler().name("inline-to-the-end").inline().add(clinging()).unwrap();
     let recorder = Recorder::new();
     processor.add_handler(recorder.handler()).unwrap();
 
@@ -180,7 +180,7 @@ async fn a_handler_that_panics_when_it_is_dropped_harms_no_other() {
     assert_eq!(dropped.load(Ordering::SeqCst), 2);
     running.stop().await.unwrap();
     assert_eq!(dropped.load(Ordering::SeqCst), 4);
-    assert!(processor.handler().named("too-late").add(clinging()).is_err());
+    assert!(processor.handler().name("too-late").add(clinging()).is_err());
     for name in ["never-ran", "removed-later", "to-the-end", "inline-to-the-end", "too-late"] {
         let [line] = log_of(name).try_into().unwrap();
         assert!(line.contains("panicked: wants to stay"), "{line}");

@@ -173,7 +173,7 @@ async fn a_handler_that_was_removed_and_never_returns_is_named_at_the_end() {
     let processor = SharedProcessor::new("test");
     let registration = processor
         .handler()
-        .named("gone")
+        .name("gone")
         .add_async(async |_: Event<Arc<Pod>>| std::future::pending::<()>().await)
         .unwrap();
     let running = start(&processor);

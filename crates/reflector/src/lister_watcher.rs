@@ -152,7 +152,7 @@ pub struct ListOptions<T> {
 
 impl<T> ListOptions<T> {
     /// Everything in one answer, at this version.
-    pub fn at(resource_version: impl Into<ResourceVersion>) -> Self {
+    pub fn at_version(resource_version: impl Into<ResourceVersion>) -> Self {
         Self { resource_version: resource_version.into(), ..Self::default() }
     }
 

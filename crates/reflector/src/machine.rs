@@ -268,7 +268,8 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
         self.shared.set_state(ReflectorState::Listing { resource_version: version.clone(), pages: 0 });
         let pager = self.pager();
         let asked = version.clone();
-        let list = self.or_cancel(pager.list(ListOptions { limit, ..ListOptions::at(version) })).await?;
+        let list =
+            self.or_cancel(pager.list(ListOptions { limit, ..ListOptions::at_version(version) })).await?;
         let older = |list: &WholeList<T>| went_back(&asked, &list.resource_version);
         let list = list.and_then(|list| older(&list).map_or(Ok(list), Err));
         let mut list = match list.and_then(|list| self.has_version(&list.resource_version).map(|()| list)) {
@@ -375,8 +376,10 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
             return Ok(());
         }
         self.admit(NextRequest::List).await?;
-        let exact =
-            ListOptions { version_match: Some(VersionMatch::Exact), ..ListOptions::at(version.clone()) };
+        let exact = ListOptions {
+            version_match: Some(VersionMatch::Exact),
+            ..ListOptions::at_version(version.clone())
+        };
         let pager = self.pager();
         let difference = match self.or_cancel(pager.list(exact)).await? {
             Ok(second) => consistency::compare(list, &second),

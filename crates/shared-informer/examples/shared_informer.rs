@@ -99,7 +99,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     settings.set("web", "port", 80);
 
     let informer = SharedIndexInformer::builder(settings.clone())
-        .named("settings")
+        .name("settings")
         .index("service", IndexFunction::by_namespace())
         .build()?;
     let printer = EventHandlerFuncs::new()
@@ -108,10 +108,10 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
             println!("{} was {} and is {}", updated.new.key(), updated.old.value, updated.new.value);
         })
         .on_delete(|deleted| println!("{} is gone", deleted.tombstone.key()));
-    let printer = informer.handler().named("printer").add(printer)?;
+    let printer = informer.handler().name("printer").add(printer)?;
     let ports = informer
         .handler()
-        .named("ports")
+        .name("ports")
         .filter(|setting: &Arc<Setting>| setting.name == "port")
         .for_each(|event| println!("a port: {}", event.key()))?;
 

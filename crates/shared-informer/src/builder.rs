@@ -147,7 +147,7 @@ impl<T: Object> SharedIndexInformerBuilder<T> {
     }
 
     /// The name of the informer in messages and metrics; that of the object's type by default.
-    pub fn named(mut self, name: impl Into<Arc<str>>) -> Self {
+    pub fn name(mut self, name: impl Into<Arc<str>>) -> Self {
         self.name = Some(name.into());
         self
     }

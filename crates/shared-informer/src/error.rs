@@ -127,9 +127,9 @@ pub struct NotSynced {
     /// The name of the informer.
     pub informer: Arc<str>,
     /// What ended the waiting.
-    pub end: WaitEnd,
+    pub outcome: WaitOutcome,
     /// What the informer had reached.
-    pub reached: Reached,
+    pub progress: SyncProgress,
     /// The last error of its list or watch.
     pub last_error: Option<Arc<SourceError>>,
 }
@@ -137,7 +137,7 @@ pub struct NotSynced {
 /// What ended a wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
-pub enum WaitEnd {
+pub enum WaitOutcome {
     /// The deadline passed.
     DeadlineExceeded,
     /// The informer stopped.
@@ -147,7 +147,7 @@ pub enum WaitEnd {
 /// How far an informer that has not synced has come.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
-pub enum Reached {
+pub enum SyncProgress {
     /// Nobody has started it.
     NotStarted,
     /// There is no list yet of these parts.
@@ -164,20 +164,20 @@ pub enum Reached {
 
 impl fmt::Display for NotSynced {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let end = match self.end {
-            WaitEnd::DeadlineExceeded => "the deadline passed",
-            WaitEnd::Stopped => "it was stopped",
+        let end = match self.outcome {
+            WaitOutcome::DeadlineExceeded => "the deadline passed",
+            WaitOutcome::Stopped => "it was stopped",
         };
         write!(f, "the informer {:?} has not synced: {end}, and ", self.informer)?;
-        match &self.reached {
-            Reached::NotStarted => f.write_str("it was never started")?,
-            Reached::NoList { parts } => {
+        match &self.progress {
+            SyncProgress::NotStarted => f.write_str("it was never started")?,
+            SyncProgress::NoList { parts } => {
                 f.write_str("there was no list yet")?;
                 if parts.iter().any(|part| !part.is_empty()) {
                     write!(f, " of {}", parts.join(", "))?;
                 }
             }
-            Reached::Processing { queued } => write!(f, "{queued} changes were still queued")?,
+            SyncProgress::Processing { queued } => write!(f, "{queued} changes were still queued")?,
         }
         f.write_str(&last(&self.last_error))
     }

@@ -21,7 +21,7 @@ use crate::Error;
 use crate::apply::Apply;
 use crate::awaited::{Awaited, AwaitedList};
 use crate::controller::Controller;
-use crate::error::{NotSynced, Reached, WaitEnd};
+use crate::error::{NotSynced, SyncProgress, WaitOutcome};
 use crate::latency::Latency;
 use crate::metrics::InformerMetrics;
 use crate::parts::Part;
@@ -268,7 +268,7 @@ impl<T: Object> SharedIndexInformer<T> {
         tokio::select! {
             biased;
             () = reached => Ok(()),
-            () = self.inner.stopped.cancelled() => Err(self.not_synced(WaitEnd::Stopped)),
+            () = self.inner.stopped.cancelled() => Err(self.not_synced(WaitOutcome::Stopped)),
         }
     }
 
@@ -319,7 +319,7 @@ impl<T: Object> SharedIndexInformer<T> {
         let reached = self.reaches(reached);
         let Some(deadline) = deadline else { return reached.await };
         let reached = tokio::time::timeout_at(deadline, reached).await;
-        reached.unwrap_or_else(|_| Err(self.not_synced(WaitEnd::DeadlineExceeded)))
+        reached.unwrap_or_else(|_| Err(self.not_synced(WaitOutcome::DeadlineExceeded)))
     }
 
     /// Waits until the store reflects at least this version, for example that of one's own write to the object with this
@@ -372,16 +372,21 @@ impl<T: Object> SharedIndexInformer<T> {
         Error::VersionNotReached { informer: self.inner.name.clone(), source: Arc::new(source) }
     }
 
-    fn not_synced(&self, end: WaitEnd) -> Error {
+    fn not_synced(&self, outcome: WaitOutcome) -> Error {
         let unlisted = self.inner.parts.iter().filter(|part| !part.reflector().is_synced());
         let unlisted: Vec<Arc<str>> = unlisted.map(|part| part.name().into()).collect();
-        let reached = match self.inner.was_run.load(Ordering::Relaxed) {
-            false => Reached::NotStarted,
-            true if unlisted.is_empty() => Reached::Processing { queued: self.inner.queue.depth() },
-            true => Reached::NoList { parts: unlisted },
+        let progress = match self.inner.was_run.load(Ordering::Relaxed) {
+            false => SyncProgress::NotStarted,
+            true if unlisted.is_empty() => SyncProgress::Processing { queued: self.inner.queue.depth() },
+            true => SyncProgress::NoList { parts: unlisted },
         };
         let last_error = self.inner.last_error();
-        Error::NotSynced(Box::new(NotSynced { informer: self.inner.name.clone(), end, reached, last_error }))
+        Error::NotSynced(Box::new(NotSynced {
+            informer: self.inner.name.clone(),
+            outcome,
+            progress,
+            last_error,
+        }))
     }
 }
 

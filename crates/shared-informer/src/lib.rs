@@ -14,10 +14,10 @@
 //! source.apply(Item::of("kitchen/kettle", 0, 0));
 //!
 //! let informer = SharedIndexInformer::builder(source)
-//!     .named("appliances")
+//!     .name("appliances")
 //!     .index("room", IndexFunction::by_namespace())
 //!     .build()?;
-//! let handler = informer.handler().named("printer").for_each(|event| println!("{event:?}"))?;
+//! let handler = informer.handler().name("printer").for_each(|event| println!("{event:?}"))?;
 //!
 //! let cancel = CancellationToken::new();
 //! let running = informer.spawn(cancel.clone());
@@ -70,7 +70,7 @@ mod same;
 pub use awaited::AwaitedList;
 pub use builder::{QueueKind, QueueParts, SharedIndexInformerBuilder};
 pub use controller::{Controller, Process};
-pub use error::{Error, NotSynced, Reached, WaitEnd};
+pub use error::{Error, NotSynced, SyncProgress, WaitOutcome};
 pub use informer::{Phase, SharedIndexInformer};
 /// What lies between the reflectors and the store.
 pub use kinformer_delta_fifo::{Bound, Queue};

@@ -18,7 +18,7 @@ use kinformer_reflector::{ListerWatcher, ReflectorHandle};
 ///
 /// let (kitchen, office) = (FakeSource::<Item>::new(), FakeSource::<Item>::new());
 /// let sources = Sources::by_namespace([("kitchen", kitchen), ("office", office)]);
-/// let informer = SharedIndexInformer::builder_of(sources).named("appliances").build()?;
+/// let informer = SharedIndexInformer::builder_of(sources).name("appliances").build()?;
 /// assert_eq!(informer.parts().len(), 2);
 /// # Ok::<(), kinformer_shared_informer::Error>(())
 /// ```

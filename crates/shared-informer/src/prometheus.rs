@@ -33,7 +33,7 @@ use crate::{Error, InformerMetrics, SharedIndexInformer};
 /// let mut registry = Registry::default();
 /// registry.register_collector(Box::new(informers.clone()));
 ///
-/// let informer = SharedIndexInformer::<Item>::builder(FakeSource::new()).named("items").build()?;
+/// let informer = SharedIndexInformer::<Item>::builder(FakeSource::new()).name("items").build()?;
 /// informers.add(&informer)?;
 ///
 /// let mut page = String::new();

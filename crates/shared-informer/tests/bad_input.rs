@@ -71,14 +71,14 @@ fn assert_logged(all: &[&str]) {
 
 fn builder(source: &FakeSource<Item>, name: &str) -> SharedIndexInformerBuilder<Item> {
     LazyLock::force(&LOG);
-    SharedIndexInformer::builder(source.clone()).named(name)
+    SharedIndexInformer::builder(source.clone()).name(name)
 }
 
 /// A handler that nothing is wrong with.
 fn well_behaved(informer: &SharedIndexInformer<Item>) -> Seen {
     let seen = Seen::default();
     let hear = seen.clone();
-    informer.handler().named("well behaved").inline().for_each(move |event| hear.hear(event)).unwrap();
+    informer.handler().name("well behaved").inline().for_each(move |event| hear.hear(event)).unwrap();
     seen
 }
 
@@ -102,7 +102,7 @@ async fn a_handler_that_panics_misses_one_event_only() {
     let hear = seen.clone();
     let panics = informer
         .handler()
-        .named("panics at bad")
+        .name("panics at bad")
         .for_each(move |event| {
             assert!(event.key().name() != "bad", "cannot bear it");
             hear.hear(event);
@@ -128,7 +128,7 @@ async fn a_handler_that_never_returns_delays_nobody_else() {
     let informer = builder(&source, "with a stuck handler").grace(Duration::from_secs(2)).build().unwrap();
     let stuck = informer
         .handler()
-        .named("stuck for good")
+        .name("stuck for good")
         .add_async(|_: Event<Arc<Item>>| std::future::pending())
         .unwrap();
     let others = well_behaved(&informer);
@@ -160,7 +160,7 @@ async fn a_handler_that_blocks_its_thread_for_good_is_left_behind() {
     let mut begun = Some(begun);
     informer
         .handler()
-        .named("blocks its thread")
+        .name("blocks its thread")
         .for_each(move |_| {
             if let Some(begun) = begun.take() {
                 begun.send(()).unwrap();

@@ -5,8 +5,8 @@ use std::fmt::Debug;
 #[cfg(feature = "prometheus")]
 use kinformer_shared_informer::prometheus::InformerCollector;
 use kinformer_shared_informer::{
-    Controller, Error, InformerMetrics, LatencySummary, NotSynced, Phase, QueueKind, Reached,
-    SharedIndexInformer, SharedIndexInformerBuilder, WaitEnd,
+    Controller, Error, InformerMetrics, LatencySummary, NotSynced, Phase, QueueKind, SharedIndexInformer,
+    SharedIndexInformerBuilder, SyncProgress, WaitOutcome,
 };
 use kinformer_testing::{FakeSource, Item};
 use static_assertions::assert_impl_all;
@@ -24,8 +24,8 @@ assert_impl_all!(Error: Send, Sync, Clone, std::error::Error);
 assert_impl_all!(NotSynced: Send, Sync, Clone, std::error::Error);
 assert_impl_all!(Phase: Send, Sync, Copy, Eq, std::hash::Hash, Debug);
 assert_impl_all!(QueueKind: Send, Sync, Copy, Eq, std::hash::Hash, Debug, Default);
-assert_impl_all!(Reached: Send, Sync, Clone, Eq, std::hash::Hash, Debug);
-assert_impl_all!(WaitEnd: Send, Sync, Copy, Eq, std::hash::Hash, Debug);
+assert_impl_all!(SyncProgress: Send, Sync, Clone, Eq, std::hash::Hash, Debug);
+assert_impl_all!(WaitOutcome: Send, Sync, Copy, Eq, std::hash::Hash, Debug);
 
 fn is_send<V: Send>(value: V) -> V {
     value
@@ -33,7 +33,7 @@ fn is_send<V: Send>(value: V) -> V {
 
 #[tokio::test(start_paused = true)]
 async fn runs_and_waits_can_be_spawned() -> Result<(), Error> {
-    let informer = SharedIndexInformer::<Item>::builder(FakeSource::new()).named("items").build()?;
+    let informer = SharedIndexInformer::<Item>::builder(FakeSource::new()).name("items").build()?;
     let cancel = CancellationToken::new();
     cancel.cancel();
     drop(is_send(informer.wait_for_sync()));

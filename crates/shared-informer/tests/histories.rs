@@ -175,7 +175,7 @@ fn join(informer: &SharedIndexInformer<Item>, kind: Kind) -> Handler {
             }
         }
     };
-    let handler = informer.handler().named(format!("{kind:?}"));
+    let handler = informer.handler().name(format!("{kind:?}"));
     let registration = match kind {
         Kind::Blocking => handler.for_each(told),
         Kind::Inline => handler.inline().for_each(told),
@@ -211,7 +211,7 @@ async fn history(queue: QueueKind, server: Server, steps: Vec<Step>) {
         Server::NoBookmarks => FakeSource::new().without_bookmarks(),
     };
     let informer = SharedIndexInformer::builder(server.clone())
-        .named("random")
+        .name("random")
         .queue(queue)
         .index("namespace", IndexFunction::by_namespace())
         .build()

@@ -12,7 +12,7 @@ use kinformer_core::{KeyRef, PartId, Tombstone, Transform};
 use kinformer_processor::{Added, Buffer, Deleted, Event, Updated};
 use kinformer_reflector::{ApiStatus, SourceError};
 use kinformer_shared_informer::{
-    Error, NotSynced, QueueKind, Reached, SharedIndexInformer, SharedIndexInformerBuilder, WaitEnd,
+    Error, NotSynced, QueueKind, SharedIndexInformer, SharedIndexInformerBuilder, SyncProgress, WaitOutcome,
 };
 use kinformer_store::IndexFunction;
 use kinformer_testing::{FakeSource, Item};
@@ -20,7 +20,7 @@ use parking_lot::Mutex;
 use tokio::time::Instant;
 
 fn builder(source: &FakeSource<Item>, queue: QueueKind) -> SharedIndexInformerBuilder<Item> {
-    SharedIndexInformer::builder(source.clone()).named("items").queue(queue)
+    SharedIndexInformer::builder(source.clone()).name("items").queue(queue)
 }
 
 fn recording(informer: &SharedIndexInformer<Item>) -> Seen {
@@ -353,8 +353,8 @@ async fn store_and_handlers_see_what_the_transform_gives() {
 }
 
 /// Of an informer with one source.
-fn no_list() -> Reached {
-    Reached::NoList { parts: vec!["".into()] }
+fn no_list() -> SyncProgress {
+    SyncProgress::NoList { parts: vec!["".into()] }
 }
 
 fn not_synced(error: Error) -> NotSynced {
@@ -376,7 +376,10 @@ async fn whoever_waits_in_vain_for_the_sync_is_told_why() {
         "the informer \"items\" has not synced: the deadline passed, and it was never started"
     );
     let why = not_synced(error);
-    assert_eq!((why.end, why.reached.clone()), (WaitEnd::DeadlineExceeded, Reached::NotStarted));
+    assert_eq!(
+        (why.outcome, why.progress.clone()),
+        (WaitOutcome::DeadlineExceeded, SyncProgress::NotStarted)
+    );
 
     (0..1000).for_each(|_| source.fail_next_list(internal()));
     let running = Running::start_only(informer.clone());
@@ -384,7 +387,7 @@ async fn whoever_waits_in_vain_for_the_sync_is_told_why() {
     let text = error.to_string();
     assert!(text.contains("\"items\"") && text.contains("the disk is full"), "{text}");
     let why = not_synced(error);
-    assert_eq!((why.end, &why.reached), (WaitEnd::DeadlineExceeded, &no_list()));
+    assert_eq!((why.outcome, &why.progress), (WaitOutcome::DeadlineExceeded, &no_list()));
     assert!(why.last_error.is_some());
     assert!(!informer.has_synced());
 
@@ -394,7 +397,7 @@ async fn whoever_waits_in_vain_for_the_sync_is_told_why() {
     });
     running.stop().await.unwrap();
     let why = not_synced(waits.await.unwrap().unwrap_err());
-    assert_eq!((why.end, &why.reached), (WaitEnd::Stopped, &no_list()));
+    assert_eq!((why.outcome, &why.progress), (WaitOutcome::Stopped, &no_list()));
     assert!(why.to_string().contains("the disk is full"), "{why}");
 }
 
@@ -407,13 +410,13 @@ async fn a_list_that_is_being_processed_is_named_as_such() {
     let informer = builder(&source, QueueKind::default()).grace(Duration::ZERO).build().unwrap();
     informer
         .handler()
-        .named("stands still")
+        .name("stands still")
         .buffer(Buffer::BackPressure(1))
         .add_async(|_: Event<Arc<Item>>| std::future::pending::<()>())
         .unwrap();
     let running = Running::start_only(informer.clone());
     let why = not_synced(informer.wait_for_sync_until(Instant::now() + HOUR).await.unwrap_err());
-    assert!(matches!(why.reached, Reached::Processing { .. }), "{why}");
+    assert!(matches!(why.progress, SyncProgress::Processing { .. }), "{why}");
     let Err(Error::Stuck { handlers, .. }) = running.stop().await else { panic!("it stands still") };
     assert_eq!(handlers, ["stands still".into()]);
 }
@@ -504,7 +507,7 @@ async fn a_handler_has_synced_when_informer_and_handler_are_done() {
     let (open, gate) = tokio::sync::watch::channel(0);
     let slow = informer
         .handler()
-        .named("slow")
+        .name("slow")
         .add_async(move |_: Event<Arc<Item>>| {
             let mut gate = gate.clone();
             async move { drop(gate.wait_for(|open| *open > 0).await) }

@@ -17,7 +17,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 fn informer(source: &FakeSource<Item>) -> SharedIndexInformer<Item> {
-    SharedIndexInformer::builder(source.clone()).named("items").build().unwrap()
+    SharedIndexInformer::builder(source.clone()).name("items").build().unwrap()
 }
 
 fn alive() -> usize {
@@ -287,11 +287,11 @@ async fn stuck(buffer: Buffer) {
     let source = FakeSource::new();
     source.apply(Item::of("kettle", 0, 1));
     let grace = Duration::from_secs(3);
-    let informer = SharedIndexInformer::builder(source).named("items").grace(grace).build().unwrap();
+    let informer = SharedIndexInformer::builder(source).name("items").grace(grace).build().unwrap();
     let (begun, mut began) = tokio::sync::mpsc::channel(1);
     informer
         .handler()
-        .named("never returns")
+        .name("never returns")
         .buffer(buffer)
         .add_async(move |_: Event<Arc<Item>>| {
             begun.try_send(()).unwrap();
@@ -300,7 +300,7 @@ async fn stuck(buffer: Buffer) {
         .unwrap();
     let seen = Seen::default();
     let hear = seen.clone();
-    informer.handler().named("returns").for_each(move |event| hear.hear(event)).unwrap();
+    informer.handler().name("returns").for_each(move |event| hear.hear(event)).unwrap();
     let running = Running::start(informer.clone()).await;
     began.recv().await.unwrap();
     seen.wait(|view| view.map.len() == 1).await;

@@ -19,12 +19,12 @@ async fn eventful() -> (Running, FakeSource<Item>) {
     source.apply(Item::of("kettle", 0, 1));
     source.apply_undecodable(Item::of("broken", 0, 1));
     let informer =
-        SharedIndexInformer::builder(source.clone()).named("items").resource("items.test").build().unwrap();
+        SharedIndexInformer::builder(source.clone()).name("items").resource("items.test").build().unwrap();
     for _ in 0..2 {
-        informer.handler().named("printer").inline().for_each(|_| ()).unwrap();
+        informer.handler().name("printer").inline().for_each(|_| ()).unwrap();
     }
     let gate =
-        informer.handler().named("stands still").add_async(|_: Event<Arc<Item>>| std::future::pending());
+        informer.handler().name("stands still").add_async(|_: Event<Arc<Item>>| std::future::pending());
     gate.unwrap();
     let running = Running::start(informer).await;
     source.break_watches(|| ApiStatus::new(500, "InternalError", "the disk is full").into());
@@ -166,7 +166,7 @@ async fn the_page_shows_it_until_the_informer_ends() {
     let _ = running.stop().await;
     assert_eq!(samples(&page()), Vec::<String>::new(), "it has stopped");
 
-    let never_run = SharedIndexInformer::<Item>::builder(source).named("idle").build().unwrap();
+    let never_run = SharedIndexInformer::<Item>::builder(source).name("idle").build().unwrap();
     collector.add(&never_run).unwrap();
     assert!(page().contains(r#"name="idle""#));
     drop(never_run);
@@ -192,7 +192,7 @@ async fn no_series_is_on_a_page_twice() {
     };
     let informer = |scope: &str| {
         let builder = SharedIndexInformer::<Item>::builder(FakeSource::new());
-        builder.named("items").resource("items.test").scope(scope).build().unwrap()
+        builder.name("items").resource("items.test").scope(scope).build().unwrap()
     };
     let first = Running::start(informer("")).await;
     let second = informer("");

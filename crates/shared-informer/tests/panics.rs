@@ -155,7 +155,7 @@ async fn an_informer_whose_reflector_has_ended_says_so() {
     for queue in common::QUEUES {
         let source = FakeSource::<Item>::new().without_watch_list();
         source.fail_next_list(ApiStatus::new(403, "Forbidden", "you may not list kettles").into());
-        let informer = SharedIndexInformer::builder(source).named("left alone").queue(queue).build().unwrap();
+        let informer = SharedIndexInformer::builder(source).name("left alone").queue(queue).build().unwrap();
         let panics = Panics::at("kinformer_reflector", usize::MAX);
         let running = Running::start_only(informer.clone());
         let waited = tokio::time::timeout(HOUR, informer.wait_for_sync()).await;

@@ -14,7 +14,7 @@ use kinformer_core::{ByNamespace, KeyRef, Object as _, PartId, Partition, Parts,
 use kinformer_delta_fifo::{Bound, DeltaFifo, Popped, Queue, RealFifo};
 use kinformer_reflector::SourceError;
 use kinformer_shared_informer::{
-    Controller, Error, Process, QueueKind, Reached, SharedIndexInformer, Sources,
+    Controller, Error, Process, QueueKind, SharedIndexInformer, Sources, SyncProgress,
 };
 use kinformer_testing::{FakeSource, Item};
 use parking_lot::Mutex;
@@ -35,7 +35,7 @@ fn gated(names: &[&str]) -> Gated {
 
 fn informer(a: &Gated, b: &Gated, queue: QueueKind) -> SharedIndexInformer<Item> {
     let sources = Sources::by_namespace([("a", a.clone()), ("b", b.clone())]);
-    SharedIndexInformer::builder_of(sources).named("items").queue(queue).build().unwrap()
+    SharedIndexInformer::builder_of(sources).name("items").queue(queue).build().unwrap()
 }
 
 fn keys(informer: &SharedIndexInformer<Item>) -> Vec<String> {
@@ -71,7 +71,7 @@ async fn one_part_that_cannot_be_listed_leaves_the_others_working() {
         let soon = Instant::now() + Duration::from_secs(100);
         let error = informer.wait_for_sync_until(soon).await.unwrap_err();
         let Error::NotSynced(not_synced) = &error else { panic!("{error}") };
-        assert_eq!(not_synced.reached, Reached::NoList { parts: vec!["b".into()] });
+        assert_eq!(not_synced.progress, SyncProgress::NoList { parts: vec!["b".into()] });
         assert!(not_synced.last_error.as_ref().unwrap().to_string().contains("not allowed"), "{error}");
         assert!(error.to_string().contains("no list yet of b"), "{error}");
         assert!(!informer.has_synced() && !registration.has_synced(), "{queue:?}");
@@ -234,7 +234,7 @@ async fn an_informer_without_handlers_spawns_no_task() {
         let names = ["a", "b", "c", "d"];
         let sources: Vec<_> = names.iter().map(|name| (*name, gated(&[&format!("{name}/1")]))).collect();
         let informer = SharedIndexInformer::builder_of(Sources::by_namespace(sources.clone()));
-        let informer = informer.named("items").queue(queue).build().unwrap();
+        let informer = informer.name("items").queue(queue).build().unwrap();
         let metrics = tokio::runtime::Handle::current().metrics();
         tasks_fall_to(0).await;
         let cancel = CancellationToken::new();
@@ -328,7 +328,7 @@ impl Partition<Item> for Announced {
 fn a_builder_refuses_parts_without_a_source_and_sources_without_a_part() {
     let build = |parts: u32, sources: usize| {
         let sources = (0..sources).map(|n| (format!("part {n}"), FakeSource::<Item>::new()));
-        SharedIndexInformer::builder_of(Sources::new(Announced(parts), sources)).named("items").build()
+        SharedIndexInformer::builder_of(Sources::new(Announced(parts), sources)).name("items").build()
     };
     for (parts, sources) in [(2, 1), (1, 2), (1, 0), (0, 0), (u32::MAX, 3)] {
         let error = build(parts, sources).unwrap_err();
@@ -351,7 +351,7 @@ async fn a_partition_that_misbehaves_harms_no_other_object() {
     for queue in QUEUES {
         let (a, b) = (gated(&["a/1", "a/bad", "x/1", "a/2"]), gated(&["a/bad", "b/1"]));
         let sources = Sources::new(Announced(2), [("a", a.clone()), ("b", b.clone())]);
-        let informer = SharedIndexInformer::builder_of(sources).named("items").queue(queue).build().unwrap();
+        let informer = SharedIndexInformer::builder_of(sources).name("items").queue(queue).build().unwrap();
         let running = Running::start(informer.clone()).await;
         assert_eq!(keys(&informer), ["a/1", "a/2"], "{queue:?}");
         a.server.apply(Item::of("a/bad", 0, 2));
@@ -378,7 +378,7 @@ async fn a_transform_cannot_move_an_object_to_another_namespace() {
             Ok(Arc::new(item))
         });
         let sources = Sources::by_namespace([("a", a.clone()), ("b", b.clone())]);
-        let informer = SharedIndexInformer::builder_of(sources).named("items").queue(queue);
+        let informer = SharedIndexInformer::builder_of(sources).name("items").queue(queue);
         let informer = informer.transform(transform).build().unwrap();
         let running = Running::start(informer.clone()).await;
         assert_eq!(keys(&informer), ["a/2", "b/1"], "{queue:?}");
@@ -398,7 +398,7 @@ async fn a_bound_of_one_and_an_end_while_a_part_lists() {
             b.server.apply(Item::of(&format!("b/{n}"), 0, 1));
         }
         let sources = Sources::by_namespace([("a", a.clone()), ("b", b.clone())]);
-        let informer = SharedIndexInformer::builder_of(sources).named("items").queue(queue);
+        let informer = SharedIndexInformer::builder_of(sources).name("items").queue(queue);
         let informer = informer.queue_bound(Bound::Deltas(1)).build().unwrap();
         let running = Running::start(informer.clone()).await;
         assert_eq!(stored(&informer).len(), 400, "{queue:?}");

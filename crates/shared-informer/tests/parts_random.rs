@@ -256,7 +256,7 @@ async fn history(queue: QueueKind, parts: u8, moves: bool, steps: Vec<Step>) {
             (0..).zip(sources).map(|(part, gated): (u32, _)| (format!("ns{part}"), gated)),
         ),
     };
-    let informer = SharedIndexInformer::builder_of(sources).named("random").queue(queue).build().unwrap();
+    let informer = SharedIndexInformer::builder_of(sources).name("random").queue(queue).build().unwrap();
     let received = Arc::new(Mutex::new(Received::default()));
     let receiver = (received.clone(), history.clone());
     let receive = move |event: &Event<Arc<Item>>| receiver.0.lock().receive(event, moves, &receiver.1);

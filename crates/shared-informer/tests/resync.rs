@@ -19,7 +19,7 @@ fn secs(secs: u64) -> Duration {
 }
 
 fn informer(source: &FakeSource<Item>, queue: QueueKind) -> SharedIndexInformer<Item> {
-    SharedIndexInformer::builder(source.clone()).named("items").queue(queue).build().unwrap()
+    SharedIndexInformer::builder(source.clone()).name("items").queue(queue).build().unwrap()
 }
 
 fn source(objects: usize) -> FakeSource<Item> {

@@ -55,7 +55,7 @@ async fn informer(
     mode: WatchListMode,
 ) -> (SharedIndexInformer<Item>, Heard, Running) {
     let informer = SharedIndexInformer::builder(source.clone())
-        .named("items")
+        .name("items")
         .queue(queue)
         .reflector(|options| options.watch_list(mode))
         .build()

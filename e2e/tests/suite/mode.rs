@@ -115,7 +115,7 @@ impl<K: Kind> Informer<K> {
     /// Adds a handler.
     pub(crate) fn tell(&self, mut hear: impl FnMut(KubeEvent<K>) + Send + 'static) {
         let mut reader = Reader::default();
-        let handler = self.0.handler().named("witness");
+        let handler = self.0.handler().name("witness");
         handler.for_each(move |event| hear(reader.read(event.map(PackedRef::into_owned)))).unwrap();
     }
 

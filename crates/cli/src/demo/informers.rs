@@ -200,7 +200,7 @@ fn tell<K: Told>(
             }
         }
     };
-    informer.handler().named("teller").for_each_async(handler).map_err(mistake)
+    informer.handler().name("teller").for_each_async(handler).map_err(mistake)
 }
 
 /// Pods that do not run: a filter makes additions and deletions of what a pod goes through, and of what happens
@@ -215,7 +215,7 @@ fn watch(informer: &Informer<Pod>, trouble: &Arc<Trouble>) -> Result<Registratio
         .on_delete(move |_| {
             one_less.now.fetch_sub(1, Ordering::Relaxed);
         });
-    let builder = informer.handler().named("watchman").buffer(Buffer::Coalesced);
+    let builder = informer.handler().name("watchman").buffer(Buffer::Coalesced);
     let does_not_run =
         |pod: PackedRef<'_, Pod>| pod.decode().is_ok_and(|pod| story::condition(&pod) != "Running");
     builder.filter(does_not_run).inline().add(handler).map_err(mistake)

@@ -65,7 +65,7 @@ impl KubeEngine {
 
     fn builder(&self, spec: HandlerSpec, type_name: &'static str) -> HandlerBuilder<'_, PackedObject> {
         let HandlerSpec { name, resync, buffer, filter } = spec;
-        let builder = self.informer.handler().named(name.unwrap_or_else(|| type_name.into())).buffer(buffer);
+        let builder = self.informer.handler().name(name.unwrap_or_else(|| type_name.into())).buffer(buffer);
         let builder = match resync {
             Some(period) => builder.resync(period),
             None => builder,
