@@ -281,7 +281,7 @@ async fn the_items_of_a_list_say_what_it_is_too() {
     for kind in ["List", "PodList"] {
         let body = || list_of(Encoding::Json, "v1", kind, "9", "", &[service]);
         let error = pods.list(Encoding::Json, body()).await.unwrap_err();
-        let text = "a list of pods is to be a PodList of v1, and the server sent a list with a Service in it";
+        let text = "a list of pods must be a PodList of v1, but the server sent a list with a Service in it";
         assert_eq!(error.to_string(), text);
         let error = packed.list(Encoding::Json, body()).await.unwrap_err();
         assert_eq!(error.to_string(), text);

@@ -1,7 +1,7 @@
-//! A source of one's own with a history: a `Vec` of changes. A version is how many of them there were.
+//! A custom source with a history: a `Vec` of changes. A version is the number of changes so far.
 //!
-//! The reflector lists it once, follows it, and lists it again only because the history is forgotten on the
-//! way. Ends by itself.
+//! The reflector lists the source once and watches it. It relists only because the example clears the history in
+//! between. The program ends by itself.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -35,7 +35,7 @@ impl Object for Book {
     }
 }
 
-/// What there is, and what has changed since `forgotten` changes.
+/// The current books, and the changes after the first `forgotten` ones.
 #[derive(Default)]
 struct Shelf {
     books: BTreeMap<&'static str, Arc<Book>>,
@@ -48,7 +48,7 @@ impl Shelf {
         self.forgotten.saturating_add(self.changes.len())
     }
 
-    /// The version that the next change leads to.
+    /// Returns the version after the next change.
     fn next_version(&self) -> u64 {
         self.version() as u64 + 1
     }
@@ -93,15 +93,15 @@ impl ListerWatcher<Book> for Library {
     async fn watch(&self, options: WatchOptions) -> Result<WatchStream<Book>, SourceError> {
         let from: usize = options.resource_version.to_string().parse().map_err(SourceError::other)?;
         let state = (self.0.subscribe(), from);
-        Ok(stream::unfold(state, |(mut shelf, at)| async move {
+        Ok(stream::unfold(state, |(mut shelf, version)| async move {
             let event = {
-                let shelf = shelf.wait_for(|shelf| shelf.version() > at).await.ok()?;
-                match at.checked_sub(shelf.forgotten) {
+                let shelf = shelf.wait_for(|shelf| shelf.version() > version).await.ok()?;
+                match version.checked_sub(shelf.forgotten) {
                     Some(place) => Ok(shelf.changes.get(place)?.clone()),
                     None => Err(SourceError::expired("forgotten")),
                 }
             };
-            Some((event, (shelf, at.saturating_add(1))))
+            Some((event, (shelf, version.saturating_add(1))))
         })
         .boxed())
     }
@@ -153,7 +153,7 @@ async fn main() -> Result<(), SourceError> {
     library.put("Persuasion", 1);
 
     let sink = Arc::new(Printer::default());
-    // No cluster to be gentle with.
+    // Short delays: this source is not a shared server.
     let quick = Backoff::exponential(Duration::from_millis(5), Duration::from_secs(1));
     let options = ReflectorOptions::new().backoff(quick);
     let reflector = Reflector::with_options("library", library.clone(), sink.clone(), options);

@@ -1,4 +1,4 @@
-//! How long to wait before the next try.
+//! The delays between attempts.
 
 use std::fmt;
 use std::sync::Arc;
@@ -12,11 +12,11 @@ use crate::SourceError;
 
 type Delays = Box<dyn Iterator<Item = Duration> + Send>;
 
-/// The delays between the tries of a reflector.
+/// The delays between the attempts of a reflector.
 ///
-/// By default 0.8 s, doubling to 30 s, each lengthened by a random share of up to its own length, so that a
-/// thousand clients do not come back at the same moment; from the start again after 2 minutes without any
-/// delay. Follows client-go 1.37 (`defaultBackoffInit` and the others of that name).
+/// The default starts with 0.8 s and doubles up to 30 s. Each delay is lengthened by a random share of up to its own
+/// length, so that a thousand clients do not return at the same moment. After 2 minutes without a delay the sequence
+/// restarts. Follows client-go 1.37 (`defaultBackoffInit` and its siblings).
 #[derive(Clone)]
 pub struct Backoff {
     delays: Arc<dyn Fn() -> Delays + Send + Sync>,
@@ -24,7 +24,7 @@ pub struct Backoff {
 }
 
 impl Backoff {
-    /// From `first` doubling to `longest`, each lengthened at random to at most twice its length.
+    /// Creates delays that double from `first` to `longest`, each lengthened at random to at most twice its length.
     pub fn exponential(first: Duration, longest: Duration) -> Self {
         let builder = ExponentialBuilder::new()
             .with_min_delay(first)
@@ -35,8 +35,8 @@ impl Backoff {
         Self::from_delays(move || builder.build())
     }
 
-    /// Any delays. The function is called at the start and again after each reset; when its delays are
-    /// exhausted, the last one is repeated (one second, if there was none).
+    /// Creates custom delays. The function is called at the start and after each reset. When its delays are exhausted,
+    /// the last one repeats (one second, if there was none).
     pub fn from_delays<I>(delays: impl Fn() -> I + Send + Sync + 'static) -> Self
     where
         I: Iterator<Item = Duration> + Send + 'static,
@@ -44,7 +44,7 @@ impl Backoff {
         Self { delays: Arc::new(move || Box::new(delays())), reset_after: RESET_AFTER }
     }
 
-    /// After how long without any delay the delays start from the beginning. Default 2 minutes.
+    /// Sets the time without a delay after which the delays start over: 2 minutes by default.
     #[must_use]
     pub fn reset_after(mut self, quiet: Duration) -> Self {
         self.reset_after = quiet;
@@ -78,10 +78,10 @@ impl fmt::Debug for Backoff {
 
 pub(crate) struct RunningBackoff {
     config: Backoff,
-    /// Never locked: it makes the iterator shareable, which a random generator is not.
+    /// Never locked: the mutex only makes the iterator `Sync`, which a random generator may not be.
     delays: Mutex<Delays>,
     last: Duration,
-    /// When the last delay is over; the quiet time counts from there.
+    /// The end of the last delay; the quiet time counts from there.
     free_since: Option<Instant>,
 }
 
@@ -98,22 +98,22 @@ impl RunningBackoff {
 
 /// Upper bound on a server's `Retry-After`.
 const MAX_RETRY_AFTER: Duration = Duration::from_secs(600);
-/// By at most so long a delay that the server asked for is lengthened.
+/// Upper bound on the random time added to a server's `Retry-After`.
 const MAX_JITTER: Duration = Duration::from_secs(30);
 
-/// The delay that an error asks for; zero if it asks for none.
+/// Returns the `Retry-After` of an error, bounded; zero without one.
 pub(crate) fn retry_after(error: &SourceError) -> Duration {
     error.retry_after().unwrap_or_default().min(MAX_RETRY_AFTER)
 }
 
-/// A delay after an error, which may ask for a longer one.
+/// Returns the delay after an error: this delay, or the `Retry-After` of the error if that is longer.
 pub(crate) fn after(error: &SourceError, delay: Duration) -> Duration {
-    let asked = retry_after(error);
-    // On top of what was asked for, or all clients of the server would come back together.
-    delay.max(lengthened(asked, (asked / 2).min(MAX_JITTER)))
+    let requested = retry_after(error);
+    // The jitter is added to the `Retry-After`: otherwise all clients of the server would return together.
+    delay.max(lengthened(requested, (requested / 2).min(MAX_JITTER)))
 }
 
-/// A delay with jitter: longer by a random time below `most`.
+/// Adds jitter to a delay: a random time below `most`.
 pub(crate) fn lengthened(delay: Duration, most: Duration) -> Duration {
     delay.saturating_add(most.mul_f64(fastrand::f64()))
 }

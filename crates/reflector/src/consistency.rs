@@ -1,4 +1,4 @@
-//! Two lists of one version must be equal.
+//! The consistency check: two lists at one version must be equal.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -9,15 +9,15 @@ use kinformer_core::{Object, ObjectKey, Replacement, ResourceVersion};
 use crate::SourceError;
 use crate::pager::WholeList;
 
-/// Compares keys and versions, of the objects that could be decoded in both lists.
+/// Compares the keys and versions of the objects that could be decoded in both lists.
 ///
 /// # Errors
-/// [`SourceError::Inconsistent`] names what differs.
+/// [`SourceError::Inconsistent`] with the keys that differ.
 pub(crate) fn compare<T: Object>(first: &Replacement<T>, second: &WholeList<T>) -> Result<(), SourceError> {
     let (mut missing, mut extra, mut changed) = difference(&first.objects, &second.objects);
     missing.retain(|key| !first.undelivered.contains(key));
     extra.retain(|key| !second.undecodable.iter().any(|error| error.key.as_ref() == Some(key)));
-    // Without its key an object that is missing may be there.
+    // A missing object may be one of those without a readable key.
     if !first.is_complete() {
         missing.clear();
     }
@@ -34,7 +34,7 @@ pub(crate) fn compare<T: Object>(first: &Replacement<T>, second: &WholeList<T>) 
     Err(SourceError::Inconsistent { resource_version, missing, extra, changed })
 }
 
-/// The keys that only the second has, that only the first has, and that are in both at different versions.
+/// Returns the keys that only the second list has, that only the first has, and that both have at different versions.
 fn difference<T: Object>(
     first: &[Arc<T>],
     second: &[Arc<T>],

@@ -1,4 +1,4 @@
-//! Async code of the user's that may panic.
+//! Contains panics of asynchronous user code.
 
 use std::any::Any;
 use std::future::Future;
@@ -9,16 +9,16 @@ use kinformer_core::internal::panic_error;
 
 use crate::SourceError;
 
-/// Runs a request of the source; a panic is an error of it.
+/// Runs a request of the source and converts a panic to an error.
 pub(crate) async fn contained<R>(
     operation: &'static str,
     request: impl Future<Output = Result<R, SourceError>>,
 ) -> Result<R, SourceError> {
-    // Whatever the request had borrowed mutably is dropped with it.
+    // Unwind safe: everything that the request borrows mutably is dropped with it.
     AssertUnwindSafe(request).catch_unwind().await.unwrap_or_else(|panic| Err(panicked(operation, panic)))
 }
 
-/// What was thrown, as an error.
+/// Converts the payload of a panic to an error.
 pub(crate) fn panicked(operation: &'static str, panic: Box<dyn Any + Send>) -> SourceError {
     SourceError::Panic { operation, source: panic_error(panic) }
 }

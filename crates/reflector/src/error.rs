@@ -1,4 +1,4 @@
-//! What a source can answer instead of objects, and what the reflector makes of it.
+//! The errors of sources and of the reflector, and their classification.
 
 use std::fmt;
 use std::time::Duration;
@@ -8,23 +8,23 @@ use kinformer_core::{BoxError, ObjectKey, ResourceVersion};
 
 use crate::DecodeError;
 
-/// What ended a list or a watch, or what was wrong with one object of it.
+/// The error of a list or watch, or of one object in it.
 ///
-/// A [`ListerWatcher`](crate::ListerWatcher) returns it; the reflector adds the variants that only it can
-/// see and hands all of them to the error hook.
+/// A [`ListerWatcher`](crate::ListerWatcher) returns it. The reflector adds the variants that only it can detect and
+/// passes all of them to the error hook.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SourceError {
     /// The server answered with a status, as an HTTP response or as an event of the watch.
     #[error(transparent)]
     Status(Box<ApiStatus>),
-    /// Nobody listens there: the request has certainly not been seen by a server.
+    /// The address refused the connection: no server has received the request.
     #[error("connection refused: {}", with_causes(&**source))]
     ConnectionRefused {
         /// The error of the connection.
         source: BoxError,
     },
-    /// The connection could not be made or broke.
+    /// The connection could not be established, or it broke.
     #[error("transport: {}", with_causes(&**source))]
     Transport {
         /// The error of the connection.
@@ -33,69 +33,68 @@ pub enum SourceError {
     /// The source did not answer in time.
     #[error("no answer within {after:?}")]
     Timeout {
-        /// How long was waited.
+        /// The timeout.
         after: Duration,
     },
-    /// The answer as a whole could not be read. One bad object is [`SourceError::Undecodable`] instead.
+    /// The answer as a whole could not be decoded. A single bad object is [`SourceError::Undecodable`] instead.
     #[error("the answer could not be decoded: {}", with_causes(&**source))]
     Decode {
-        /// What the decoder says.
+        /// The error of the decoder.
         source: BoxError,
     },
-    /// An error of the source's own, of no kind that is known here. The request is repeated later.
+    /// An error of the source that fits no other variant. The request is repeated later.
     #[error("source: {}", with_causes(&**source))]
     Other {
-        /// What the source says.
+        /// The error of the source.
         source: BoxError,
     },
-    /// One object could not be decoded; it was left out, and the list or watch went on.
+    /// One object could not be decoded. It was left out, and the list or watch went on.
     #[error(transparent)]
     Undecodable(DecodeError),
-    /// The source sent something that has no place there: an event of an unknown type, an object of another
-    /// kind.
+    /// The source sent an event of an unknown type or an object of another kind. It was skipped.
     #[error("unexpected answer of the source: {what}")]
     Unexpected {
-        /// What it was.
+        /// A description of the answer.
         what: String,
     },
-    /// The watch brought something that is no event, or an event without a readable type or key: it may be about any
-    /// object, so that nothing after it was applied. The reflector watches again from the version before it; the second
-    /// time at one version it lists.
-    #[error("the watch brought an event that cannot be read: {}", with_causes(&**source))]
+    /// The watch delivered data that is no event, or an event without a readable type or key. It may concern any
+    /// object, so nothing after it was applied. The reflector watches again from the version before it; after the
+    /// second such event at one version it relists.
+    #[error("the watch delivered an unreadable event: {}", with_causes(&**source))]
     BrokenEvent {
-        /// What is wrong with it.
+        /// The error of the decoder or of the key.
         source: BoxError,
     },
-    /// A list holds objects whose keys cannot be read. Its other objects were applied, and nothing was deleted: each
-    /// object that is missing may be one of them. The reflector is [degraded](crate::ReflectorHandle::degraded) until a
-    /// list is complete.
+    /// A list contains objects whose keys cannot be read. Its other objects were applied, and nothing was deleted,
+    /// because each missing object may be one of the unreadable ones. The reflector is
+    /// [degraded](crate::ReflectorHandle::degraded) until a list is complete.
     #[error(
-        "{unreadable} objects of the list have no readable key, so that it deletes nothing: {}",
+        "{unreadable} objects of the list have no readable key; the list deletes nothing: {}",
         listed(first)
     )]
     IncompleteList {
-        /// How many objects have no readable key.
+        /// The number of objects without a readable key.
         unreadable: usize,
-        /// The first of them, at most ten: where they are in the list, and what the decoder says.
+        /// The first of them, at most ten: their positions in the list and the errors of the decoder.
         first: Vec<DecodeError>,
     },
-    /// The answer to a list is a list of something else, or no list. Nothing of it was applied.
-    #[error("a list of {resource} is to be a {expected}, and the server sent {received}")]
+    /// The answer to a list is a list of another kind, or no list. Nothing of it was applied.
+    #[error("a list of {resource} must be a {expected}, but the server sent {received}")]
     WrongList {
         /// The resource that was listed.
         resource: String,
-        /// The kind of list that was expected.
+        /// The expected kind of list.
         expected: String,
-        /// What the answer calls itself, or what its items do.
+        /// The kind named by the answer or by its items.
         received: String,
     },
-    /// A list or watch-list has no version, although the source had one before. Nothing of it was applied.
+    /// A list or watch-list has no version, although an earlier one had. Nothing of it was applied.
     #[error("the list has no resource version; the last version was {last}")]
     MissingVersion {
-        /// The last version that was seen.
+        /// The last version.
         last: ResourceVersion,
     },
-    /// A successful answer is neither JSON nor protobuf: it does not come from a Kubernetes API.
+    /// A successful answer is neither JSON nor protobuf, so it does not come from a Kubernetes API.
     #[error(
         "the answer to a request for {resource} has the content type {content_type:?}; it starts with {start:?}"
     )]
@@ -107,149 +106,153 @@ pub enum SourceError {
         /// The beginning of the body.
         start: String,
     },
-    /// The pages of one list are of different versions. When it was listed in one piece instead, the same happened.
-    #[error("page {page} of the list is at version {version}, and the first page at {first}")]
+    /// The pages of one list have different versions, also when it was requested in one piece.
+    #[error("page {page} of the list is at version {version}, but the first page is at {first}")]
     PagesDiffer {
-        /// Which page, from 1.
+        /// The number of the page, from 1.
         page: u32,
-        /// Its version.
+        /// The version of the page.
         version: ResourceVersion,
         /// The version of the first page.
         first: ResourceVersion,
     },
-    /// A list that does not end: a page that was there before, more than 10,000 pages, or more than an hour.
+    /// A list does not end: a page repeats, there are more than 10,000 pages, or they took more than an hour.
     #[error("the list does not end: {problem}, after {pages} pages and {after:?}")]
     EndlessList {
-        /// Why it is not read any further.
+        /// The reason for reading no further.
         problem: &'static str,
-        /// How many pages there were.
+        /// The number of pages read.
         pages: u32,
-        /// How long they took.
+        /// The time they took.
         after: Duration,
     },
-    /// A watch ended in less than a second and had brought nothing new, or was at least the fifth in a row that
-    /// ended that soon.
+    /// A watch ended in less than a second and delivered nothing new, or was at least the fifth in a row that ended
+    /// within a second.
     #[error("very short watch: it ended after {lasted:?} and {events} events")]
     VeryShortWatch {
-        /// How long it lasted.
+        /// The duration of the watch.
         lasted: Duration,
-        /// How many events it brought, bookmarks among them.
+        /// The number of delivered events, including bookmarks.
         events: u64,
     },
-    /// The source sent or named a version below one that it had issued before: an older state was restored, or
-    /// its versions have begun again. Its newest state is listed, whatever the version of that is.
-    #[error("the versions of the source went back: asked for what is newer than {asked}, it is at {found}")]
+    /// The source sent or reported a version below one that it had issued before: an older state was restored, or its
+    /// versions have started over. The reflector lists the newest state, whatever its version.
+    #[error(
+        "the versions of the source went back: requested changes after {asked}, but the source is at {found}"
+    )]
     VersionsWentBack {
-        /// The version that a watch or list was asked from, or that the reflector knew when it asked for the newest.
+        /// The version of the watch or list request, or the last version when the newest was requested.
         asked: ResourceVersion,
         /// The lower version.
         found: ResourceVersion,
     },
-    /// A watch was silent for longer than the server had been asked to keep it: the connection is dead.
-    #[error("the watch has been silent for {silent:?}, longer than it was to last; it is given up")]
+    /// A watch was silent for longer than its requested duration, so its connection is dead.
+    #[error("the watch was silent for {silent:?}, longer than its requested duration; abandoning it")]
     WatchStalled {
-        /// For how long nothing came.
+        /// The duration of the silence.
         silent: Duration,
     },
     /// A watch-list stream ended before the bookmark that ends the initial events.
     #[error("the watch-list stream ended after {events} events and {after:?}, before the end of the list")]
     WatchListIncomplete {
-        /// How many events there were.
+        /// The number of received events.
         events: u64,
-        /// How long the stream lasted.
+        /// The duration of the stream.
         after: Duration,
     },
-    /// A watch-list stream did not bring the bookmark that ends the initial events in time.
-    #[error("the watch-list stream brought {events} events in {after:?}, but no bookmark that ends the list")]
+    /// A watch-list stream did not deliver the bookmark that ends the initial events in time.
+    #[error(
+        "the watch-list stream delivered {events} events in {after:?}, but no bookmark that ends the list"
+    )]
     WatchListStalled {
-        /// How many events there were.
+        /// The number of received events.
         events: u64,
-        /// How long it was waited for.
+        /// The time waited.
         after: Duration,
     },
-    /// The sink reported a problem. See the variant of the inner error for what became of the object.
-    #[error("the sink could not {operation}: {source}")]
+    /// The sink reported an error. The variant of the inner error says what happened to the object.
+    #[error("the sink failed to {operation}: {source}")]
     Sink {
-        /// What was asked of it: `add`, `update`, `delete`, `replace`, `resync`, `bookmark`.
+        /// The operation: `add`, `update`, `delete`, `replace`, `resync`, `bookmark`, or `watch`.
         operation: &'static str,
-        /// What it answered.
+        /// The error of the sink.
         source: kinformer_core::Error,
     },
-    /// User code panicked; the panic was contained.
+    /// User code panicked. The panic was contained.
     #[error("{operation} panicked: {source}")]
     Panic {
-        /// Which code.
+        /// The name of the code that panicked.
         operation: &'static str,
-        /// Its message.
+        /// The message of the panic.
         source: BoxError,
     },
-    /// The consistency check found that a second list of the same version differs.
+    /// The consistency check found a second list at the same version that differs.
     #[error(
-        "a second list at version {resource_version} differs: {} objects are missing, {} are not in it, {} have another version",
+        "a second list at version {resource_version} differs: {} objects only in the second, {} only in the first, {} at another version",
         missing.len(), extra.len(), changed.len()
     )]
     Inconsistent {
         /// The version of both lists.
         resource_version: String,
-        /// In the second list only.
+        /// The keys in the second list only.
         missing: Vec<ObjectKey>,
-        /// In the first list only.
+        /// The keys in the first list only.
         extra: Vec<ObjectKey>,
-        /// In both, at different versions.
+        /// The keys in both lists at different versions.
         changed: Vec<ObjectKey>,
     },
-    /// A wait for the first list was over before that list was there.
+    /// A wait for the first list ended before that list arrived.
     #[error("{name} is not synced{}", last_error.as_ref().map(|e| format!("; its last error: {e}")).unwrap_or_default())]
     NotSynced {
         /// The name of the reflector.
         name: String,
-        /// The last error it met.
+        /// The last error of the reflector.
         last_error: Option<std::sync::Arc<SourceError>>,
     },
 }
 
-/// A status as Kubernetes writes it.
+/// A `Status` of the Kubernetes API.
 #[derive(Clone, Debug, Default, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub struct ApiStatus {
-    /// The HTTP code; 0 where there is none.
+    /// The HTTP status code; 0 if there is none.
     pub code: u16,
-    /// The reason, such as `Expired`; empty where there is none.
+    /// The machine-readable reason, such as `Expired`; empty if there is none.
     pub reason: String,
-    /// For people.
+    /// The human-readable message.
     pub message: String,
-    /// How long the server wants to be left alone.
+    /// The server's `Retry-After`.
     pub retry_after: Option<Duration>,
-    /// Details, as far as the server gave them.
+    /// The causes sent by the server.
     pub causes: Vec<StatusCause>,
 }
 
-/// One detail of an [`ApiStatus`].
+/// One cause of an [`ApiStatus`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct StatusCause {
-    /// The machine's word, such as `ResourceVersionTooLarge`.
+    /// The machine-readable reason, such as `ResourceVersionTooLarge`.
     pub reason: String,
-    /// For people.
+    /// The human-readable message.
     pub message: String,
-    /// Which field of the request it is about; usually empty.
+    /// The affected field of the request; usually empty.
     pub field: String,
 }
 
 impl ApiStatus {
-    /// A status of a code, a reason and a message.
+    /// Creates a status with a code, a reason and a message.
     pub fn new(code: u16, reason: impl Into<String>, message: impl Into<String>) -> Self {
         Self { code, reason: reason.into(), message: message.into(), ..Self::default() }
     }
 
-    /// How long the server wants to be left alone.
+    /// Sets the `Retry-After`.
     #[must_use]
     pub fn retry_after(mut self, delay: Duration) -> Self {
         self.retry_after = Some(delay);
         self
     }
 
-    /// Adds a detail.
+    /// Adds a cause.
     #[must_use]
     pub fn cause(mut self, cause: StatusCause) -> Self {
         self.causes.push(cause);
@@ -258,12 +261,12 @@ impl ApiStatus {
 }
 
 impl StatusCause {
-    /// A detail of a reason and a message.
+    /// Creates a cause with a reason and a message.
     pub fn new(reason: impl Into<String>, message: impl Into<String>) -> Self {
         Self { reason: reason.into(), message: message.into(), field: String::new() }
     }
 
-    /// Which field of the request it is about.
+    /// Sets the affected field of the request.
     #[must_use]
     pub fn field(mut self, field: impl Into<String>) -> Self {
         self.field = field.into();
@@ -285,18 +288,18 @@ impl From<ApiStatus> for SourceError {
 }
 
 impl SourceError {
-    /// The version that was asked for is gone: the reflector lists again. A source that keeps no history
-    /// answers its watch with this whenever something may have been missed.
+    /// Creates the error of an expired version (410), after which the reflector relists. A source without a history
+    /// returns it from its watch whenever a change may have been missed.
     pub fn expired(message: impl Into<String>) -> Self {
         ApiStatus::new(410, "Expired", message).into()
     }
 
-    /// An error of the source's own.
+    /// Creates an error of the source that fits no other variant.
     pub fn other(source: impl Into<BoxError>) -> Self {
         Self::Other { source: source.into() }
     }
 
-    /// The status, where this is one.
+    /// Returns the status of [`Self::Status`], else `None`.
     pub fn status(&self) -> Option<&ApiStatus> {
         match self {
             Self::Status(status) => Some(status),
@@ -304,22 +307,22 @@ impl SourceError {
         }
     }
 
-    /// How long the server wants to be left alone.
+    /// Returns the server's `Retry-After`.
     pub fn retry_after(&self) -> Option<Duration> {
         self.status()?.retry_after
     }
 
-    /// 410: the version that was asked for is gone. Only a list helps.
+    /// Returns whether the requested version has expired (410), which only a list repairs.
     ///
     /// Follows client-go 1.37 (`isExpiredError`).
     pub fn is_expired(&self) -> bool {
         self.has(410, &["Expired", "Gone"])
     }
 
-    /// The version that was asked for has not been reached by the server yet (or never will be).
+    /// Returns whether the server has not reached the requested version yet. It may never reach it.
     ///
-    /// Follows client-go 1.37 (`isTooLargeResourceVersionError`), which knows three forms: the cause of
-    /// today's servers, the message of a cause of 1.17.0 to 1.18.5, and the message of older ones.
+    /// Follows client-go 1.37 (`isTooLargeResourceVersionError`), which recognizes three forms: the reason of a cause
+    /// (current servers), the message of a cause (1.17.0 to 1.18.5), and the message of the status (older servers).
     pub fn is_too_large_resource_version(&self) -> bool {
         let Some(status) = self.status() else { return false };
         if status.causes.iter().any(|cause| cause.reason == "ResourceVersionTooLarge") {
@@ -330,36 +333,37 @@ impl SourceError {
                 || status.message.contains(TOO_LARGE))
     }
 
-    /// The version that was asked for is gone, not there yet, or of versions that have begun again: a list has to be
-    /// asked for without a version.
+    /// Returns whether the next list must be requested without a version: the requested version has expired, is not
+    /// reached yet, or the versions of the source have started over.
     pub(crate) fn is_version_unavailable(&self) -> bool {
         self.is_expired()
             || self.is_too_large_resource_version()
             || matches!(self, Self::VersionsWentBack { .. })
     }
 
-    /// 429: the server asks to be left alone for a while.
+    /// Returns whether the server limits requests (429).
     pub fn is_too_many_requests(&self) -> bool {
         self.has(429, &["TooManyRequests"])
     }
 
-    /// 500 without a more telling reason.
+    /// Returns whether this is an internal error of the server: the reason `InternalError`, or 500 without a reason.
     pub fn is_internal(&self) -> bool {
         self.status().is_some_and(|s| s.reason == "InternalError" || (s.code == 500 && s.reason.is_empty()))
     }
 
-    /// Nobody listens there.
+    /// Returns whether the connection was refused.
     pub fn is_connection_refused(&self) -> bool {
         matches!(self, Self::ConnectionRefused { .. })
     }
 
-    /// A corrupt object has been removed from the server's storage and no watch can tell: only a list helps.
+    /// Returns whether a corrupt object was removed from the server's storage. No watch reports that removal, so only a
+    /// list repairs it.
     pub fn is_store_read_error(&self) -> bool {
         self.status().is_some_and(|status| status.reason == "StoreReadError")
     }
 
-    /// The server does not know this kind of request, as old ones do not know the watch-list. It may also be
-    /// told by 405, 406, 415 and 501.
+    /// Returns whether the server does not support this kind of request, as old servers do not support the watch-list:
+    /// 400, 405, 406, 415, 422 or 501, or one of their reasons.
     pub fn is_watch_list_unsupported(&self) -> bool {
         self.status().is_some_and(|status| {
             matches!(status.code, 400 | 405 | 406 | 415 | 422 | 501)
@@ -370,8 +374,8 @@ impl SourceError {
         })
     }
 
-    /// The same request may well succeed a little later: connection refused, a broken connection, no answer
-    /// in time, 429, 503 and 504.
+    /// Returns whether the same request may succeed a little later: connection refused, a broken connection, a timeout,
+    /// 429, 503 and 504, but no version that the server has not reached yet.
     pub fn is_retryable(&self) -> bool {
         if self.is_too_large_resource_version() {
             return false;
@@ -387,7 +391,7 @@ impl SourceError {
         }
     }
 
-    /// A reason decides; the code counts for servers and proxies that give no reason we know.
+    /// Returns whether the status has one of the reasons, or the code: servers and proxies may send an unknown reason.
     fn has(&self, code: u16, reasons: &[&str]) -> bool {
         self.status().is_some_and(|s| s.code == code || reasons.contains(&s.reason.as_str()))
     }

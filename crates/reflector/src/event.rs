@@ -1,4 +1,4 @@
-//! What a watch brings.
+//! The events of a watch.
 
 use std::fmt;
 use std::sync::Arc;
@@ -9,11 +9,11 @@ use kinformer_core::{BoxError, ObjectKey, ResourceVersion};
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum WatchEvent<T> {
-    /// The object was added, or it is one of the initial events.
+    /// The object was added, or is part of the initial events.
     Added(Arc<T>),
     /// The object was changed.
     Modified(Arc<T>),
-    /// The object is gone; this is its final state.
+    /// The object was deleted; this is its final state.
     Deleted(Arc<T>),
     /// The source has reached this version without a change.
     Bookmark {
@@ -23,32 +23,32 @@ pub enum WatchEvent<T> {
         /// `k8s.io/initial-events-end` with the value `true`.
         initial_events_end: bool,
     },
-    /// An event about an object that could not be decoded. With its key and the type of the event it is reported and
-    /// skipped (a deletion is applied); without one of them it may be about any object, and ends the watch as
-    /// [`SourceError::BrokenEvent`](crate::SourceError::BrokenEvent) does.
+    /// An event with an object that could not be decoded. If its key and the type of the event are known, it is
+    /// reported and skipped (a deletion is applied). Without one of them it may concern any object, and ends the watch
+    /// with [`SourceError::BrokenEvent`](crate::SourceError::BrokenEvent).
     Undecodable(DecodeError),
-    /// An event that has no place in this watch: an unknown type, an object of another kind. It is reported
-    /// and skipped.
+    /// An event that does not belong in this watch: of an unknown type, or with an object of another kind. It is
+    /// reported and skipped.
     Unexpected {
-        /// What it was.
+        /// A description of the event.
         what: String,
-        /// Its version, if it has one: the next watch does not bring it again.
+        /// The version of the event, if it has one: the next watch does not deliver the event again.
         resource_version: ResourceVersion,
     },
 }
 
 impl<T> WatchEvent<T> {
-    /// A bookmark that ends nothing.
+    /// Creates a bookmark that does not end the initial events.
     pub fn bookmark(version: impl Into<ResourceVersion>) -> Self {
         Self::Bookmark { version: version.into(), initial_events_end: false }
     }
 
-    /// An event that has no place in this watch, at its version.
+    /// Creates an event that does not belong in this watch, at its version.
     pub fn unexpected(what: impl Into<String>, resource_version: impl Into<ResourceVersion>) -> Self {
         Self::Unexpected { what: what.into(), resource_version: resource_version.into() }
     }
 
-    /// The bookmark that ends the initial events of a watch-list.
+    /// Creates the bookmark that ends the initial events of a watch-list.
     pub fn initial_events_end(version: impl Into<ResourceVersion>) -> Self {
         Self::Bookmark { version: version.into(), initial_events_end: true }
     }
@@ -71,7 +71,7 @@ impl<T> Clone for WatchEvent<T> {
     }
 }
 
-/// What an event says about its object.
+/// The type of an event about an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum EventType {
@@ -83,28 +83,28 @@ pub enum EventType {
     Deleted,
 }
 
-/// An object that exists but could not be decoded, with what could be read of it.
+/// An object that exists but could not be decoded, with its readable properties.
 ///
-/// In a list, what is known of it under its key stays; without a key the list is incomplete and deletes nothing. In a
-/// watch, a deletion with a key deletes, and any other event with a key leaves what is known as it is; without a key or
-/// without its type an event ends the watch, which is opened again before it.
+/// In a list, the known state of an object with a key stays; with an object without a key the list is incomplete and
+/// deletes nothing. In a watch, a deletion with a key is applied, and any other event with a key leaves the known state
+/// unchanged. An event without a key or a type ends the watch, and the next watch starts before that event.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct DecodeError {
-    /// Which object, if that could be read.
+    /// The key of the object, if it could be read.
     pub key: Option<ObjectKey>,
-    /// Its version, if that could be read.
+    /// The version of the object, if it could be read.
     pub resource_version: ResourceVersion,
-    /// What the event said about it; `None` in a list or where it could not be read.
+    /// The type of the event; `None` in a list or if it could not be read.
     pub event_type: Option<EventType>,
-    /// Which item of the list it was, from 0; `None` in a watch or where the source does not say.
+    /// The position of the item in the list, from 0; `None` in a watch or if the source does not report it.
     pub position: Option<usize>,
-    /// What the decoder says.
+    /// The error of the decoder.
     pub source: Arc<dyn std::error::Error + Send + Sync>,
 }
 
 impl DecodeError {
-    /// An object of which nothing could be read.
+    /// Creates the error of an object without any readable property.
     pub fn new(source: impl Into<BoxError>) -> Self {
         Self {
             key: None,
@@ -115,28 +115,28 @@ impl DecodeError {
         }
     }
 
-    /// Which object.
+    /// Sets the key of the object.
     #[must_use]
     pub fn key(mut self, key: ObjectKey) -> Self {
         self.key = Some(key);
         self
     }
 
-    /// Its version.
+    /// Sets the version of the object.
     #[must_use]
     pub fn resource_version(mut self, version: impl Into<ResourceVersion>) -> Self {
         self.resource_version = version.into();
         self
     }
 
-    /// What the event said about it.
+    /// Sets the type of the event.
     #[must_use]
     pub fn event_type(mut self, event_type: EventType) -> Self {
         self.event_type = Some(event_type);
         self
     }
 
-    /// Which item of the list, from 0.
+    /// Sets the position in the list, from 0.
     #[must_use]
     pub fn position(mut self, position: usize) -> Self {
         self.position = Some(position);
@@ -148,8 +148,10 @@ impl fmt::Display for DecodeError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (&self.key, self.position) {
             (Some(key), _) => write!(f, "{key} could not be decoded: {}", self.source),
-            (None, Some(at)) => write!(f, "item {at}, of unknown key, could not be decoded: {}", self.source),
-            (None, None) => write!(f, "an object of unknown key could not be decoded: {}", self.source),
+            (None, Some(item)) => {
+                write!(f, "item {item}, with an unknown key, could not be decoded: {}", self.source)
+            }
+            (None, None) => write!(f, "an object with an unknown key could not be decoded: {}", self.source),
         }
     }
 }

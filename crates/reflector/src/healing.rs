@@ -1,5 +1,5 @@
-//! What follows when a part of an answer cannot be read: watching again after a broken event, and more lists after one
-//! that is incomplete.
+//! The steps after an unreadable answer: another watch after a broken event, and healing lists after an incomplete
+//! list.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -12,7 +12,8 @@ use crate::machine::{FOREVER, Machine, Step};
 use crate::{DecodeError, Recovery, SourceError};
 
 impl<T: Object, S: Sink<T>> Machine<T, S> {
-    /// Watching again brings what was lost on the way. What the server itself cannot send well takes a list.
+    /// Chooses the recovery from a broken event. Another watch delivers an event that was damaged in transit. If the
+    /// event after one version is broken twice, the server itself cannot send it, and only a list helps.
     pub(crate) fn after_broken_event(&mut self) -> Recovery {
         if self.broken_at.take_if(|version| *version == self.version).is_some() {
             return Recovery::Relist;
@@ -21,7 +22,8 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
         Recovery::Rewatch
     }
 
-    /// The last list was incomplete: there will be another one, and the watch goes on until then.
+    /// Marks the reflector as degraded after an incomplete list, and schedules a healing list. The watch goes on until
+    /// then.
     pub(crate) fn degrade(&mut self, unreadable: usize, first: Vec<DecodeError>) {
         let items = u64::try_from(unreadable).unwrap_or(u64::MAX);
         self.shared.counters.unreadable_items.store(items, Ordering::Relaxed);
@@ -32,16 +34,16 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
         self.report(error, Recovery::Relist, delay);
     }
 
-    /// The last list was complete.
+    /// Clears the degraded state after a complete list.
     pub(crate) fn heal(&mut self) {
         self.relist_at = None;
         self.shared.counters.unreadable_items.store(0, Ordering::Relaxed);
         if self.shared.set_degraded(None) {
-            tracing::info!(reflector = %self.shared.name, "a list is complete again");
+            tracing::info!(reflector = %self.shared.name, "list is complete again");
         }
     }
 
-    /// A list that was to heal has failed: the watch goes on.
+    /// Schedules another healing list after one has failed. The watch goes on.
     pub(crate) fn healing_failed(&mut self, error: SourceError) -> Step<T> {
         self.version_unavailable |= error.is_version_unavailable();
         let delay = self.next_healing_delay(Some(&error));
@@ -54,7 +56,7 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
         self.relist_at = Some(Instant::now() + delay.min(FOREVER));
     }
 
-    /// Whether it is time for a list that may be complete.
+    /// Returns whether a healing list is due.
     pub(crate) fn relist_is_due(&self) -> bool {
         self.relist_at.is_some_and(|due| due <= Instant::now())
     }

@@ -1,4 +1,4 @@
-//! The objects of a watch-list, gathered aside until the list is whole.
+//! Gathers the objects of a watch-list until the list is complete.
 
 use std::collections::HashSet;
 use std::hash::BuildHasher;
@@ -12,17 +12,17 @@ use kinformer_core::{BoxError, KeyError, KeyRef, Object, ObjectKey, Replacement,
 
 use crate::{DecodeError, EventType, WatchEvent};
 
-/// Holds one object for each key, however often it comes, and no keys.
+/// Holds the newest object of each key. Stores no keys: they are read from the objects.
 pub(crate) struct InitialList<T> {
-    /// In the order in which their keys came; `None` for what has been deleted since.
+    /// In the order of the first event of each key; `None` for deleted objects.
     objects: Vec<Option<Arc<T>>>,
-    /// Places of deleted objects, to be used again.
+    /// The free places in `objects`, to be reused.
     free: Vec<usize>,
-    /// The place of each key that has an object.
+    /// The place in `objects` of each key.
     places: HashTable<usize>,
     seed: RandomState,
     undecodable: HashSet<ObjectKey>,
-    /// How many objects were left out because they did not give their keys.
+    /// The number of objects left out because their accessor of the key panicked.
     unreadable: usize,
 }
 
@@ -38,7 +38,7 @@ impl<T: Object> InitialList<T> {
         }
     }
 
-    /// Leaves an object out that panics when it is asked for its key, and says with what.
+    /// Leaves out an object whose accessor of the key panics, and returns the panic.
     pub(crate) fn leave_out(&mut self, event: &WatchEvent<T>) -> Option<BoxError> {
         let (WatchEvent::Added(object) | WatchEvent::Modified(object) | WatchEvent::Deleted(object)) = event
         else {
@@ -49,10 +49,10 @@ impl<T: Object> InitialList<T> {
         Some(panic)
     }
 
-    /// Takes an event that is about an object.
+    /// Applies an event about an object.
     ///
     /// # Errors
-    /// The object has no valid key; nothing has changed.
+    /// The object has no valid key. Nothing has changed.
     pub(crate) fn apply(&mut self, event: WatchEvent<T>) -> Result<(), KeyError> {
         match event {
             WatchEvent::Added(object) | WatchEvent::Modified(object) => self.set(object)?,
@@ -109,8 +109,8 @@ impl<T: Object> InitialList<T> {
         self.places.find(self.seed.hash_one(Some(key)), same).is_some()
     }
 
-    /// The whole list. An object that came in one state and not in a later one is delivered in the state it
-    /// came in.
+    /// Returns the complete list. An object whose last state could not be decoded is part of it in the last decoded
+    /// state.
     pub(crate) fn finish(mut self, version: ResourceVersion) -> Replacement<T> {
         let mut undecodable = std::mem::take(&mut self.undecodable);
         undecodable.retain(|key| !self.has(key.as_key()));

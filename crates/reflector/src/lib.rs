@@ -1,42 +1,42 @@
 //! Keeps a sink equal to a source that can be listed and watched: the Reflector of Kubernetes' client-go.
 //!
-//! A [`ListerWatcher`] is the source: an API server, a database, a folder of files. A
-//! [`Sink`](kinformer_core::Sink) is what is to follow it: a queue, a store. The [`Reflector`] lists the
-//! source once and follows its changes from there; whatever fails in between, the sink ends up equal to the
-//! source. There is no HTTP and nothing of Kubernetes' API in this crate.
+//! The source is a [`ListerWatcher`]: an API server, a database, a folder of files. The sink is a
+//! [`Sink`](kinformer_core::Sink): a queue or a store. The [`Reflector`] lists the source once and applies its later
+//! changes to the sink. Whatever fails in between, the sink ends up equal to the source. This crate contains no HTTP
+//! and nothing of the Kubernetes API.
 //!
 //! # How it works
 //!
-//! One future holds one state machine ([`ReflectorState`] draws it); nothing is spawned. A list replaces what
-//! the sink holds; a watch brings the changes after the list's version, one by one, each moving that version.
-//! A watch that ends is opened again where it ended. A sink without room is not pushed: the watch is not read
-//! until there is room. Everything that goes wrong is counted ([`ReflectorMetrics`]), logged, and shown to the error
-//! hook; [`ReflectorHandle`] looks at all of it from outside.
+//! One future runs one state machine (drawn in [`ReflectorState`]); nothing is spawned. A list replaces the contents of
+//! the sink. A watch delivers the changes after the list's version one by one, and each advances the last version. A
+//! watch that ends is reopened at the last version. While the sink has no room, the watch is not read. Every failure is
+//! counted ([`ReflectorMetrics`]), logged, and passed to the error hook. A [`ReflectorHandle`] observes the reflector
+//! from outside.
 //!
-//! # Trade-offs, and where it differs from client-go 1.37
+//! # Trade-offs and differences from client-go 1.37
 //!
-//! * Only what a watch cannot repair leads to a list: a version that is gone (410) or was never there, a
-//!   corrupt object in the server's storage, a resource that is not found. All other failures of a watch, also
-//!   those to start one, are answered by watching again at the last version, after a delay; the fifth in a
-//!   row that brought nothing is answered by a list. client-go lists after any error but three.
-//! * Delays cost freshness: the first is 0.8 to 1.6 seconds, and after a version has expired it is waited as
-//!   well, because a thousand clients find that out at the same moment. For a source that is not a shared
-//!   server, set a shorter [`Backoff`].
-//! * A version at which a watch expired twice is not listed at again. A watch-list that does not end, a watch
-//!   that is silent for too long, and a page that names itself as the next one are errors and not waited for.
-//! * One bad object is reported and left out; the list or watch goes on. An event that may be about any object ends the
-//!   watch, which is opened again before it. A list with an object whose key cannot be read deletes nothing and is
-//!   repeated ([`ReflectorHandle::degraded`]); client-go fails the list.
-//! * A version never moves back, except with a list that is asked for without one. A version below the one that was
-//!   asked for proves that those of the source have begun again, and leads to such a list. A source that can say its
-//!   newest version is asked for it after a watch that ended before its time and after 90 seconds of silence, since a
-//!   kube-apiserver hides that proof. client-go 1.37 goes back with each event, and does not find a restored server.
-//! * At most 10 lists and watches in any 10 seconds and 30 in any minute, however they end: see [`RequestLimit`].
+//! * The reflector relists only after failures that a watch cannot repair: an expired version (410), a version that the
+//!   server never had, a corrupt object in the server's storage, a resource that is not found. After any other failure
+//!   of a watch, including a failure to open it, it watches again from the last version after a delay; after the fifth
+//!   fruitless watch in a row it relists. client-go relists after all errors but three.
+//! * Delays cost freshness. The first is 0.8 to 1.6 seconds. It also applies to an expired version, because a thousand
+//!   clients find the version expired at the same moment. For a source that is not a shared server, set a shorter
+//!   [`Backoff`].
+//! * A version at which a watch expired twice is not listed at again. A watch-list without an end, a watch that is
+//!   silent for too long, and a page that names itself as the next one are errors, not endless waits.
+//! * One bad object is reported and left out; the list or watch goes on. An event that may concern any object ends the
+//!   watch, and the next watch starts before that event. A list with an object whose key cannot be read deletes nothing
+//!   and is repeated ([`ReflectorHandle::degraded`]); client-go fails the list.
+//! * The last version never moves back, except by a list requested without a version. A version below the requested one
+//!   proves that the source's versions have started over, and triggers such a list. A kube-apiserver hides that proof,
+//!   so a source that can report its newest version is asked for it after a watch that ended early and after 90 seconds
+//!   of silence. client-go 1.37 moves back with each event and does not detect a restored server.
+//! * At most 10 lists and watches start in any 10 seconds and 30 in any minute, however they end: see [`RequestLimit`].
 //!
 //! # Example
 //!
-//! A source of one's own: a list that is published as a whole. It keeps no history, so it says that its
-//! version has expired whenever there is a new one, and is listed again.
+//! A custom source that publishes its complete list with every change. It keeps no history, so each new version expires
+//! the watch, and the reflector relists.
 //!
 //! ```
 //! # use std::sync::Arc;
@@ -57,7 +57,7 @@
 //!     }
 //! }
 //!
-//! /// The hosts, and how often they have been published.
+//! /// The hosts and the number of their publications.
 //! struct Hosts(watch::Receiver<(u64, Vec<Arc<Host>>)>);
 //!
 //! #[async_trait::async_trait]

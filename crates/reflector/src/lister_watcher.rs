@@ -13,45 +13,51 @@ use kinformer_core::{Object, ResourceVersion};
 
 use crate::{DecodeError, ProbeBudget, SourceError, WatchEvent};
 
-/// The events of one watch. Dropping it ends the watch. The streams of this workspace's sources are fused; the reflector
-/// polls no stream after its end.
+/// The events of one watch. Dropping the stream ends the watch. The streams of this workspace's sources are fused; the
+/// reflector polls no stream after its end.
 pub type WatchStream<T> = BoxStream<'static, Result<WatchEvent<T>, SourceError>>;
 
-/// What can be listed and then watched from where the list ended.
+/// A source that can be listed and then watched from the version of the list.
 ///
-/// An API server is one; so is a list behind a lock, a table of a database or a folder of files: only
-/// [`list`](Self::list) is required. Which objects are meant (a namespace, selectors) is the business of the
-/// implementer.
+/// Examples are an API server, a list behind a lock, a table of a database, and a folder of files. Only
+/// [`list`](Self::list) is required. The implementation chooses the objects (a namespace, selectors).
 ///
-/// The futures may be dropped at any time, which must end the request. A panic is contained and treated as
-/// an error of the request.
+/// The reflector may drop the futures at any time, which must end the request. A panic is contained and treated as an
+/// error of the request.
 ///
 /// Follows client-go 1.37 (`ListerWatcherWithContext`).
 #[async_trait]
 pub trait ListerWatcher<T: Object>: Send + Sync {
-    /// Every object there is, or one page of them.
+    /// Returns all objects, or one page of them.
     ///
-    /// A source that knows neither versions nor pages ignores the options. One that reads its objects one by one calls
-    /// [`ListOptions::exchange`] with each of them, so that a list that is mostly known is never held twice.
+    /// A source without versions and pages ignores the options. A source that reads its objects one by one calls
+    /// [`ListOptions::exchange`] with each, so that a list whose objects are mostly known never occupies memory twice.
     ///
     /// # Errors
-    /// Whatever hindered it. The reflector lists again after a while.
+    /// Any [`SourceError`]. The reflector lists again after a delay.
+    ///
+    /// # Cancel safety
+    /// Implementations must end the request when the future is dropped. The reflector drops it on cancellation and
+    /// after [`list_timeout`](crate::ReflectorOptions::list_timeout), and never polls it again.
     async fn list(&self, options: ListOptions<T>) -> Result<List<T>, SourceError>;
 
-    /// The changes after `options.resource_version`, in their order.
+    /// Returns the changes after `options.resource_version`, in order.
     ///
-    /// The stream may end at any time and then the reflector watches again from the last version it has
-    /// seen. An event whose version [compares](ResourceVersion::compare) below `options.resource_version`, other
-    /// than the initial ones, is taken as proof that the versions have begun again, and the newest state is
-    /// listed. A source that cannot go on from a version (it keeps no history, or not that far back) says
-    /// [`SourceError::expired`], at once or in the stream: then the reflector lists again. Nothing that comes
-    /// after an error in the stream is read.
+    /// The stream may end at any time; the reflector then watches again from its last version. An event whose version
+    /// [compares](ResourceVersion::compare) below `options.resource_version`, other than an initial event, proves that
+    /// the versions have started over, and the reflector lists the newest state. A source that cannot continue from a
+    /// version (it has no history, or a shorter one) returns [`SourceError::expired`], at once or in the stream; the
+    /// reflector then relists. Nothing after an error in the stream is read.
     ///
-    /// By default there is nothing to watch: the stream is silent and expires with `options.timeout`, so
-    /// that the source is listed once in that time.
+    /// The default implementation delivers no events and expires after `options.timeout`, so the source is listed once
+    /// in that time.
     ///
     /// # Errors
-    /// Whatever hindered it.
+    /// Any [`SourceError`]. The reflector watches again or relists after a delay.
+    ///
+    /// # Cancel safety
+    /// Implementations must end the request when the future is dropped, and the watch when the stream is dropped. The
+    /// reflector drops the future on cancellation, on a requested relist, and after the stall timeout.
     async fn watch(&self, options: WatchOptions) -> Result<WatchStream<T>, SourceError> {
         Ok(stream::once(async move {
             tokio::time::sleep(options.timeout).await;
@@ -60,39 +66,43 @@ pub trait ListerWatcher<T: Object>: Send + Sync {
         .boxed())
     }
 
-    /// The version of the newest state, from the source itself and not from a cache of it. `None`, the default, if the
-    /// source cannot say: then it is not asked again.
+    /// Returns the version of the newest state, from the source itself and not from a cache of it. `None`, the default,
+    /// means that the source cannot report it; the reflector does not ask again.
     ///
-    /// A watch from a version that the source has not reached may be silent for ever, for example after an older
-    /// state was restored. So the reflector asks after a watch that ended before its time, and after some time of
-    /// silence ([`ProbeBudget`] bounds how often), and lists again if the answer
-    /// [compares](ResourceVersion::compare) below what it has seen. The answer must not be below any version that was
-    /// issued, to any reader, before the question.
+    /// A watch from a version that the source has not reached may stay silent forever, for example after an older state
+    /// was restored. So the reflector calls this after a watch that ended early and after a time of silence, at the
+    /// rate of [`ProbeBudget`]. It relists if the answer [compares](ResourceVersion::compare) below its last version.
+    /// The answer must not be below any version that was issued to any reader before the call.
     ///
     /// # Errors
-    /// Whatever hindered it. It is reported, the open watch goes on, and the question is asked again later.
+    /// Any [`SourceError`]. It is reported, the open watch goes on, and the reflector calls again later.
+    ///
+    /// # Cancel safety
+    /// Implementations must end the request when the future is dropped. The reflector drops it when the watch ends and
+    /// after 30 seconds.
     async fn newest_version(&self) -> Result<Option<ResourceVersion>, SourceError> {
         Ok(None)
     }
 
-    /// What bounds the questions for the newest version. By default each reflector has a bound of its own.
+    /// Returns the rate limit on [`newest_version`](Self::newest_version). With `None`, the default, each reflector has
+    /// a limit of its own.
     ///
-    /// All sources that talk to the same server are to give the same [`ProbeBudget`].
+    /// All sources of the same server must return the same [`ProbeBudget`].
     fn probe_budget(&self) -> Option<&ProbeBudget> {
         None
     }
 
-    /// Whether a watch can bring the initial list as events, and whether the server behind it was found not
-    /// to. `None`, the default, for a source that cannot: then no watch has `send_initial_events`.
+    /// Returns the support of watch-lists by the server. With `None`, the default, the source does not support them,
+    /// and no watch has `send_initial_events`.
     ///
-    /// All sources that talk to the same server are to give the same [`WatchListSupport`].
+    /// All sources of the same server must return the same [`WatchListSupport`].
     fn watch_list_support(&self) -> Option<&WatchListSupport> {
         None
     }
 
-    /// The epoch of the list that was completed last, by [`Self::list`] or by a watch-list: for a source that brings other
-    /// objects from one list on, such as whole ones after metadata. It never goes down. A consumer learns which epoch its
-    /// lists have [reached](kinformer_core::VersionUpdate::Set), whatever their versions are.
+    /// Returns the epoch of the last completed list, by [`Self::list`] or by a watch-list. A source increases it when a
+    /// list starts to deliver other objects, such as whole objects after metadata; it never decreases. Consumers see
+    /// the epoch that their lists have [reached](kinformer_core::VersionUpdate::Set), independent of versions.
     fn list_epoch(&self) -> u32 {
         0
     }
@@ -125,54 +135,54 @@ impl<T: Object, L: ListerWatcher<T> + ?Sized> ListerWatcher<T> for Arc<L> {
     }
 }
 
-/// How a version in a request is meant.
+/// How a server interprets the version of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum VersionMatch {
-    /// Any state at least as new.
+    /// Any state at least as new as the version.
     NotOlderThan,
-    /// Exactly that state.
+    /// Exactly the state at the version.
     Exact,
 }
 
-/// What a list is to be.
+/// The parameters of a list.
 #[non_exhaustive]
 pub struct ListOptions<T> {
-    /// Unset: the newest state. `0`: any state. Else a state at least as new, unless `version_match` says
-    /// otherwise. Unset on all pages but the first, where the continue token stands for it.
+    /// The requested version. Unset: the newest state. `0`: any state. Any other: a state at least as new, unless
+    /// `version_match` is set. Unset on all pages after the first, where the continue token determines the version.
     pub resource_version: ResourceVersion,
-    /// How the version is meant; by default as said above.
+    /// The interpretation of the version; `None` for the one described above.
     pub version_match: Option<VersionMatch>,
-    /// The most objects wanted in one answer; `None` for all of them.
+    /// The maximum number of objects in one answer; `None` for all objects.
     pub limit: Option<NonZeroU32>,
-    /// The page to go on with, as the last answer named it.
+    /// The continue token of the previous page; `None` for the first page.
     pub continue_token: Option<String>,
     pub(crate) exchange: Exchange<T>,
 }
 
 impl<T> ListOptions<T> {
-    /// Everything in one answer, at this version.
+    /// Creates the parameters of a list of all objects in one answer, at this version.
     pub fn at_version(resource_version: impl Into<ResourceVersion>) -> Self {
         Self { resource_version: resource_version.into(), ..Self::default() }
     }
 
-    /// With a function that exchanges an object for the identical one that the receiver of the list holds.
+    /// Sets the function that exchanges an object for the identical one held by the receiver of the list.
     #[must_use]
     pub fn with_exchange(mut self, exchange: Exchange<T>) -> Self {
         self.exchange = exchange;
         self
     }
 
-    /// The identical object that the receiver of the list holds already, or else this one.
+    /// Returns the identical object that the receiver of the list already holds, or else this one.
     ///
-    /// A source may call this with each object as soon as it is decoded, and put what it gets into the list: then the
-    /// objects that have not changed take no memory while the list is read. Without these calls the list is just as
-    /// correct; the reflector exchanges its objects when the list, or the page, is there.
+    /// A source may call this with each object as soon as it is decoded, and put the result into the list: unchanged
+    /// objects then take no memory while the list is read. Without these calls the list is equally correct; the
+    /// reflector exchanges its objects when the list, or the page, has arrived.
     pub fn exchange(&self, object: Arc<T>) -> Arc<T> {
         self.exchange.apply(object)
     }
 
-    /// The same request for objects of another type, without the exchange.
+    /// Returns the same request for objects of another type, without the exchange function.
     pub fn retyped<U>(&self) -> ListOptions<U> {
         ListOptions {
             resource_version: self.resource_version.clone(),
@@ -202,7 +212,7 @@ impl<T> Default for ListOptions<T> {
     }
 }
 
-/// The exchange does not count.
+/// Compares all parameters except the exchange function.
 impl<T> PartialEq for ListOptions<T> {
     fn eq(&self, other: &Self) -> bool {
         let parts = |options: &Self| {
@@ -226,8 +236,8 @@ impl<T> fmt::Debug for ListOptions<T> {
     }
 }
 
-/// A function that exchanges an object from the source for the identical one that the receiver holds already, so that
-/// listing everything again takes the memory of what has changed.
+/// A function that exchanges an object from the source for the identical one that the receiver already holds, so that a
+/// relist takes memory only for changed objects.
 ///
 /// Clones share the function.
 pub struct Exchange<T>(Option<Arc<ExchangeFunction<T>>>);
@@ -235,18 +245,18 @@ pub struct Exchange<T>(Option<Arc<ExchangeFunction<T>>>);
 type ExchangeFunction<T> = dyn Fn(Arc<T>) -> Arc<T> + Send + Sync;
 
 impl<T> Exchange<T> {
-    /// Gives back each object as it is.
+    /// Creates an exchange that returns every object unchanged.
     pub fn none() -> Self {
         Self(None)
     }
 
-    /// Exchanges objects by this function. It gives back the same object, or one that is identical to it in all that
-    /// its users can see. It must not panic.
+    /// Creates an exchange from a function. The function returns its argument, or an object that its users cannot
+    /// distinguish from it. It must not panic.
     pub fn new(function: impl Fn(Arc<T>) -> Arc<T> + Send + Sync + 'static) -> Self {
         Self(Some(Arc::new(function)))
     }
 
-    /// The identical object that is held already, or else this one.
+    /// Returns the identical object that is already held, or else this one.
     pub fn apply(&self, object: Arc<T>) -> Arc<T> {
         match &self.0 {
             Some(function) => function(object),
@@ -254,7 +264,7 @@ impl<T> Exchange<T> {
         }
     }
 
-    /// Exchanges all objects of a list, where there is something to exchange.
+    /// Exchanges all objects of a list.
     pub(crate) fn apply_all(&self, objects: &mut [Arc<T>]) {
         let Some(function) = &self.0 else { return };
         for object in objects {
@@ -281,25 +291,26 @@ impl<T> fmt::Debug for Exchange<T> {
     }
 }
 
-/// What a watch is to be.
+/// The parameters of a watch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct WatchOptions {
-    /// After which version the events begin. Unset or `0`: the state there is comes first, as events of the
-    /// type added in no order.
+    /// The version after which the events start. Unset or `0`: the watch starts with the current state, as events of
+    /// type `Added` in no particular order.
     pub resource_version: ResourceVersion,
-    /// How the version is meant; [`VersionMatch::NotOlderThan`] together with `send_initial_events`.
+    /// The interpretation of the version; [`VersionMatch::NotOlderThan`] together with `send_initial_events`.
     pub version_match: Option<VersionMatch>,
-    /// After how long the source is to end the watch.
+    /// The time after which the source should end the watch.
     pub timeout: Duration,
-    /// Whether bookmarks are welcome.
+    /// Whether the source may send bookmarks.
     pub bookmarks: bool,
-    /// Whether the state there is comes first, as events of the type added, and a bookmark that ends them.
+    /// Whether the watch starts with the current state, as events of type `Added`, followed by a bookmark that ends
+    /// them.
     pub send_initial_events: bool,
 }
 
 impl WatchOptions {
-    /// The changes after this version, with bookmarks.
+    /// Creates the parameters of a watch for the changes after this version, with bookmarks.
     pub fn from(resource_version: impl Into<ResourceVersion>, timeout: Duration) -> Self {
         Self {
             resource_version: resource_version.into(),
@@ -310,7 +321,7 @@ impl WatchOptions {
         }
     }
 
-    /// A watch-list: first the state, no older than that version, then the changes after it.
+    /// Makes the watch a watch-list: first a state at least as new as the version, then the changes after that state.
     #[must_use]
     pub fn with_initial_events(mut self) -> Self {
         self.version_match = Some(VersionMatch::NotOlderThan);
@@ -319,25 +330,25 @@ impl WatchOptions {
     }
 }
 
-/// The answer to a list.
+/// The answer to a list: all objects, or one page.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct List<T> {
-    /// The objects, each in its own allocation, so that one of them never keeps the others alive.
+    /// The objects, each in its own allocation, so that none keeps the others alive.
     pub objects: Vec<Arc<T>>,
-    /// The version of the state that was listed, which is the same on all pages; unset where there are no versions.
+    /// The version of the listed state, the same on all pages; unset for a source without versions.
     pub resource_version: ResourceVersion,
-    /// How to ask for the next page, if there is one.
+    /// The token that requests the next page, if there is one.
     pub continue_token: Option<String>,
-    /// How many objects come after this page, if the source knows.
+    /// The number of objects after this page, if the source knows it.
     pub remaining: Option<u64>,
-    /// The objects that exist but could not be decoded. One without a key makes the list incomplete: nothing is
-    /// deleted by it, and the reflector lists again.
+    /// The objects that exist but could not be decoded. An object without a key makes the list incomplete: the list
+    /// deletes nothing, and the reflector relists.
     pub undecodable: Vec<DecodeError>,
 }
 
 impl<T> List<T> {
-    /// All objects, and the version of their state.
+    /// Creates a list of all objects at a version.
     pub fn new(
         objects: impl IntoIterator<Item = Arc<T>>,
         resource_version: impl Into<ResourceVersion>,
@@ -351,21 +362,21 @@ impl<T> List<T> {
         }
     }
 
-    /// There is another page.
+    /// Sets the token that requests the next page.
     #[must_use]
     pub fn continue_token(mut self, token: impl Into<String>) -> Self {
         self.continue_token = Some(token.into());
         self
     }
 
-    /// How many objects come after this page.
+    /// Sets the number of objects after this page.
     #[must_use]
     pub fn remaining(mut self, objects: u64) -> Self {
         self.remaining = Some(objects);
         self
     }
 
-    /// Objects that could not be decoded.
+    /// Adds objects that could not be decoded.
     #[must_use]
     pub fn undecodable(mut self, errors: impl IntoIterator<Item = DecodeError>) -> Self {
         self.undecodable.extend(errors);
@@ -373,30 +384,30 @@ impl<T> List<T> {
     }
 }
 
-/// What is known of a server's ability to send the initial list as a watch: shared by all sources that talk
-/// to the same server, so that it is refused once and not once per reflector.
+/// Records whether a server refuses watch-lists. All sources of the same server share it, so that the server refuses
+/// once and not once for each reflector.
 #[derive(Clone, Debug, Default)]
 pub struct WatchListSupport {
     refused: Arc<AtomicBool>,
 }
 
 impl WatchListSupport {
-    /// Nothing is known yet.
+    /// Creates a record without a refusal.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Whether the server was found not to support it.
+    /// Returns whether the server refused a watch-list.
     pub fn is_refused(&self) -> bool {
         self.refused.load(Ordering::Relaxed)
     }
 
-    /// The server does not support it.
+    /// Records that the server does not support watch-lists.
     pub fn refuse(&self) {
         self.refused.store(true, Ordering::Relaxed);
     }
 
-    /// Forgets a refusal, for example after the server was upgraded.
+    /// Clears a refusal, for example after an upgrade of the server.
     pub fn reset(&self) {
         self.refused.store(false, Ordering::Relaxed);
     }

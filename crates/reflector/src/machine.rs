@@ -1,4 +1,4 @@
-//! The state machine: which step follows which, and the steps that make a list.
+//! The state machine: the order of the steps, and the steps of a list.
 
 use std::panic::AssertUnwindSafe;
 use std::pin::pin;
@@ -28,60 +28,61 @@ use crate::{
     SourceError, StopReason, VersionMatch, WatchEvent, WatchListMode, WatchListSupport, WatchOptions,
 };
 
-/// What may be retried without an end because no request has got through, is; everything else this often.
+/// The number of fruitless watches or watch-lists in a row after which the reflector lists. Errors that prove that no
+/// request was processed (connection refused, 429) do not count: they are retried forever.
 pub(crate) const FRUITLESS_TRIES: u32 = 5;
-/// From this many failures in a row on, they are warnings, whatever they are.
+/// From this many failures in a row, every failure is logged as a warning.
 const WARN_FROM: u32 = 3;
-/// Longer than anybody waits, and short enough to be added to any instant.
+/// Longer than any wait, and short enough to be added to any instant.
 pub(crate) const FOREVER: Duration = Duration::from_secs(365 * 24 * 3600);
 
 pub(crate) struct Machine<T: Object, S> {
     pub(crate) source: Arc<dyn ListerWatcher<T>>,
     pub(crate) sink: S,
-    /// Gives what the sink holds already in place of what a list or watch-list brings again.
+    /// Replaces the objects of lists and watch-lists by the identical ones that the sink holds.
     exchange: Exchange<T>,
     pub(crate) options: ReflectorOptions,
     pub(crate) shared: Arc<Shared>,
     pub(crate) cancel: CancellationToken,
     backoff: RunningBackoff,
-    /// Of lists that are to heal: they do not make a watch wait longer that fails meanwhile.
+    /// The backoff of healing lists, separate so that they do not lengthen the delays of watches that fail meanwhile.
     healing: RunningBackoff,
-    /// Everything up to here has been given to the sink.
+    /// The last version: everything up to it has been given to the sink.
     pub(crate) version: ResourceVersion,
-    /// The server does not have that version: the next list is at the newest.
+    /// Whether the server does not have the last version: the next list is at the newest.
     pub(crate) version_unavailable: bool,
-    /// The version at which the last watch had expired.
+    /// The version at which the last expired watch had expired.
     pub(crate) expired_at: Option<ResourceVersion>,
-    /// The source gave its first list in pages, although any state would have done: it has no cache that a
-    /// list in one piece would be read from.
+    /// Whether the source paged a list at version `0`: it then has no cache from which it could read a list in one
+    /// piece.
     paged: bool,
-    /// Watches (or watch-lists) in a row that brought nothing.
+    /// The number of consecutive watches or watch-lists that delivered nothing.
     pub(crate) fruitless: u32,
     pub(crate) failures: u32,
-    /// When internal errors began, and the last of them.
+    /// The times of the first and the last of a series of internal errors.
     pub(crate) internal_errors: Option<(Instant, Instant)>,
     resync_at: Option<Instant>,
-    /// The watch-list failed in a way that may be the server's trouble or the watch-list's: a plain list that
-    /// succeeds right after decides.
+    /// Whether the last watch-list failed in a way that may be caused by the server or by watch-lists: if the plain
+    /// list that follows succeeds, watch-lists are refused.
     watch_list_suspect: bool,
     synced: bool,
     requests: RequestWindow,
     pub(crate) probing: Probing,
-    /// Watches in a row that ended in good order and at once.
+    /// The number of consecutive watches that ended at once without an error.
     pub(crate) very_short: u32,
-    /// The next watch goes on from an earlier one.
+    /// Whether the next watch continues an earlier one.
     pub(crate) is_restart: bool,
-    /// The version behind which the last watch had an event that could not be read.
+    /// The version after which the last watch had an unreadable event.
     pub(crate) broken_at: Option<ResourceVersion>,
-    /// The last list was incomplete; then there is another one.
+    /// The time of the next list, if the last one was incomplete.
     pub(crate) relist_at: Option<Instant>,
 }
 
 pub(crate) enum Step<T: Object> {
-    /// A watch-list where that is possible, else a list.
+    /// A watch-list where it is possible, else a list.
     Sync,
     List,
-    /// A list that may be complete after one that was not.
+    /// A healing list: it follows an incomplete list and may be complete.
     Heal,
     Watch(Option<OpenWatch<T>>),
     BackOff {
@@ -90,31 +91,31 @@ pub(crate) enum Step<T: Object> {
     },
 }
 
-/// What a list is for.
+/// The purpose of a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Purpose {
-    /// The watch has to begin anew.
+    /// The watch cannot continue from its last version.
     Sync,
-    /// The last list was incomplete. The watch can go on from where it is.
+    /// The last list was incomplete. The watch can continue from its last version.
     Heal,
 }
 
 fn next_delay(backoff: &mut RunningBackoff) -> Duration {
-    // The delays may be a user's iterator.
+    // The delays may come from a user's iterator.
     contain(|| backoff.next_delay(Instant::now())).unwrap_or(Duration::from_secs(1))
 }
 
-/// What became of something given to the sink.
-pub(crate) enum Given {
-    /// Taken.
-    Done,
-    /// Left out and reported: it will not be given again.
+/// The outcome of giving a delta to the sink.
+pub(crate) enum SinkOutcome {
+    /// The sink applied the delta.
+    Applied,
+    /// The delta was left out and reported. It is not given again.
     LeftOut,
-    /// Nothing has changed; it may be given again.
+    /// The sink is unchanged. The delta may be given again.
     NoRoom(Error),
-    /// It was not taken: it cannot be part of the watch.
+    /// The delta was not applied, and the watch must end.
     Refused(SourceError),
-    /// The state of the sink is not known.
+    /// The sink panicked; its state is unknown.
     Panicked(SourceError),
 }
 
@@ -162,13 +163,13 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
             if self.cancel.is_cancelled() {
                 return StopReason::Cancelled;
             }
-            // A list that is on its way will do.
+            // A list in progress satisfies the request.
             let may_relist = matches!(step, Step::Watch(_) | Step::BackOff { next: NextRequest::Watch, .. });
             let shared = self.shared.clone();
             let next = tokio::select! {
                 biased;
-                error = shared.relist_wanted(), if may_relist => Ok(Ok(self.fail(error, Recovery::Relist))),
-                // What user code panics here has left no trace but in the sink.
+                error = shared.relist_requested(), if may_relist => Ok(Ok(self.fail(error, Recovery::Relist))),
+                // A panic of user code here affects no state but that of the sink.
                 next = AssertUnwindSafe(self.advance(step)).catch_unwind() => next,
             };
             step = match next {
@@ -201,17 +202,17 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
         }
     }
 
-    /// Waits until the limit on requests has room for another one, and counts it.
+    /// Waits until the limit on requests admits another one, and counts that request.
     async fn admit(&mut self, next: NextRequest) -> Result<(), StopReason> {
         while let Some(wait) =
             self.requests.free_at().and_then(|free| free.checked_duration_since(Instant::now()))
             && !wait.is_zero()
         {
-            let put_off = count(&self.shared.counters.requests_put_off);
+            let delayed = count(&self.shared.counters.requests_put_off);
             let delay = lengthened(wait, wait / 4);
-            if put_off.is_power_of_two() {
+            if delayed.is_power_of_two() {
                 let reflector = &*self.shared.name;
-                tracing::warn!(reflector, ?next, ?delay, put_off, "limit on requests reached");
+                tracing::warn!(reflector, ?next, ?delay, delayed, "limit on requests reached");
             }
             self.back_off(delay, next).await?;
         }
@@ -219,7 +220,7 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
         Ok(())
     }
 
-    /// Whether a question for the newest version may be asked now; it is counted.
+    /// Returns whether the newest version may be requested now. If so, counts the request.
     pub(crate) fn admit_probe(&mut self, now: Instant) -> bool {
         let free = self.requests.free_at().is_none_or(|free| free <= now);
         if free {
@@ -229,7 +230,7 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
         free
     }
 
-    /// When the source is to be asked for its newest version, if it stays silent.
+    /// Returns the time at which the newest version is requested if the source stays silent.
     pub(crate) fn probe_at(&self) -> Option<Instant> {
         let due = self.probing.due_at(&self.version)?;
         Some(self.requests.free_at().map_or(due, |free| free.max(due)))
@@ -239,7 +240,7 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
         match self.options.watch_list {
             WatchListMode::Off => false,
             WatchListMode::Always => true,
-            // Where an item is unreadable, a watch-list has no end.
+            // With an unreadable item, a watch-list never completes.
             WatchListMode::Auto if self.relist_at.is_some() => false,
             WatchListMode::Auto => self.source.watch_list_support().is_some_and(|s| !s.is_refused()),
         }
@@ -267,10 +268,10 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
         };
         self.shared.set_state(ReflectorState::Listing { resource_version: version.clone(), pages: 0 });
         let pager = self.pager();
-        let asked = version.clone();
+        let requested = version.clone();
         let list =
             self.or_cancel(pager.list(ListOptions { limit, ..ListOptions::at_version(version) })).await?;
-        let older = |list: &WholeList<T>| went_back(&asked, &list.resource_version);
+        let older = |list: &WholeList<T>| went_back(&requested, &list.resource_version);
         let list = list.and_then(|list| older(&list).map_or(Ok(list), Err));
         let mut list = match list.and_then(|list| self.has_version(&list.resource_version).map(|()| list)) {
             Ok(list) => list,
@@ -289,13 +290,15 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
             self.report_skipped(SourceError::Undecodable(error));
         }
         if unreadable > 0 {
-            // Before it is applied: so that nobody sees the reflector synced and not degraded.
+            // Before the list is applied, so that the reflector is never seen synced but not degraded.
             self.degrade(unreadable, first);
         }
-        // A list that is incomplete again has nothing that the watch does not bring, and the deletions between its last
-        // event and the list would be lost with it. But no watch goes on from a version that the server does not have.
-        let goes_on = !self.version.is_unset() && went_back(&self.version, &list.resource_version).is_none();
-        let is_applied = unreadable == 0 || purpose == Purpose::Sync || !goes_on;
+        // A second incomplete list adds nothing to the events of the watch, and applying it would lose the deletions
+        // between the last event and the list. But a watch cannot continue from a version that the server does not
+        // have.
+        let can_continue =
+            !self.version.is_unset() && went_back(&self.version, &list.resource_version).is_none();
+        let is_applied = unreadable == 0 || purpose == Purpose::Sync || !can_continue;
         if is_applied {
             let replacement = Replacement::new(list.objects, list.resource_version);
             let replacement = replacement.undelivered(undelivered).unreadable(unreadable);
@@ -311,7 +314,7 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
         Pager { source: &**source, shared, options, exchange }
     }
 
-    /// A source that had versions does not lose them.
+    /// Checks that a list has a version if an earlier one had.
     fn has_version(&self, version: &ResourceVersion) -> Result<(), SourceError> {
         match version.is_unset() && !self.version.is_unset() {
             true => Err(SourceError::MissingVersion { last: self.version.clone() }),
@@ -329,16 +332,16 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
         self.fail(error, Recovery::Relist)
     }
 
-    /// Gives a whole list to the sink. A step only if that went wrong.
+    /// Gives a complete list to the sink. Returns the next step only if that failed.
     async fn replace(&mut self, list: Replacement<T>) -> Result<Option<Step<T>>, StopReason> {
-        // Before there is any other list.
+        // Read before the source can complete another list, such as that of the consistency check.
         let list = list.epoch(self.source.list_epoch());
         if self.options.consistency_check == ConsistencyCheck::On {
             self.check_consistency(&list).await?;
         }
         self.wait_for_room().await?;
         let (version, is_complete) = (list.resource_version.clone(), list.is_complete());
-        drop(self.shared.forget_relist());
+        drop(self.shared.take_relist_request());
         let deltas = Delta::ReplacedAll(Box::new(list)).into();
         match contain(|| self.sink.apply(deltas)) {
             Ok(Ok(report)) => self.report_problems("replace", report),
@@ -383,7 +386,7 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
         let pager = self.pager();
         let difference = match self.or_cancel(pager.list(exact)).await? {
             Ok(second) => consistency::compare(list, &second),
-            // That version may be gone by now; the check is not possible then, and that is worth knowing.
+            // The version may have expired. The check is then impossible, which is reported.
             Err(error) => Err(error),
         };
         if let Err(error) = difference {
@@ -429,7 +432,7 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
         Ok(self.watch_list_failed(error))
     }
 
-    /// The initial events up to the bookmark that ends them.
+    /// Gathers the initial events up to the bookmark that ends them.
     async fn gather(
         &mut self,
         mut open: OpenWatch<T>,
@@ -441,14 +444,14 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
         let cancelled = pin!(cancel.cancelled());
         let alarm = pin!(sleep_until(deadline.min(started + quiet)));
         let mut waker = Waker::new(cancelled, alarm);
-        let mut heard = started;
+        let mut last_received = started;
         let mut list = InitialList::new();
         let mut events = 0_u64;
         loop {
             let event = match waker.next(&mut open.stream).await? {
                 Next::Item { item: Some(Ok(event)), waited } => {
                     if waited {
-                        heard = Instant::now();
+                        last_received = Instant::now();
                     }
                     event
                 }
@@ -458,13 +461,13 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
                 }
                 Next::Alarm => {
                     let now = Instant::now();
-                    if now >= deadline || now >= heard + quiet {
+                    if now >= deadline || now >= last_received + quiet {
                         return Ok(Err(SourceError::WatchListStalled { events, after: now - started }));
                     }
-                    waker.set_alarm(deadline.min(heard + quiet));
+                    waker.set_alarm(deadline.min(last_received + quiet));
                     continue;
                 }
-                // None is begun before the list is there.
+                // No probe starts before the list is complete.
                 Next::Probe(_) => continue,
             };
             events = events.saturating_add(1);
@@ -523,14 +526,14 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
             self.report(error, Recovery::FallBackToList, Duration::ZERO);
             return Step::List;
         }
-        let cut = matches!(error, SourceError::WatchListIncomplete { .. });
+        let ended_early = matches!(error, SourceError::WatchListIncomplete { .. });
         let silent = matches!(error, SourceError::WatchListStalled { .. });
         let decided = error.is_watch_list_unsupported() || silent;
         let unlimited = error.is_connection_refused() || error.is_too_many_requests();
         if unlimited {
             return self.fail(error, Recovery::Relist);
         }
-        if !decided && (cut || error.is_retryable() || error.is_internal()) {
+        if !decided && (ended_early || error.is_retryable() || error.is_internal()) {
             self.fruitless = self.fruitless.saturating_add(1);
             if self.fruitless < FRUITLESS_TRIES {
                 return self.fail(error, Recovery::Relist);
@@ -548,7 +551,7 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
 
     fn refuse_watch_list(&mut self) {
         self.watch_list_suspect = false;
-        tracing::info!(reflector = %self.shared.name, "no watch-list from this server any more; it is listed");
+        tracing::info!(reflector = %self.shared.name, "server does not support watch-lists; using lists from now on");
         if let Some(support) = self.source.watch_list_support() {
             WatchListSupport::refuse(support);
         }
@@ -581,7 +584,7 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
     }
 
     pub(crate) fn has_room(&self) -> bool {
-        // One that panics here will panic where it is told.
+        // A sink that panics here also panics, and is reported, when a delta is applied.
         contain(|| self.sink.is_ready()).unwrap_or(true)
     }
 
@@ -606,7 +609,7 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
         self.resync_at
     }
 
-    /// An error only if the sink had one.
+    /// Resyncs if the period is over. Returns the error of the sink, if there is one.
     pub(crate) async fn resync_if_due(&mut self) -> Result<Option<SourceError>, StopReason> {
         if self.resync_at.is_none_or(|due| Instant::now() < due) {
             return Ok(None);
@@ -638,29 +641,29 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
 
     // ---- sink ----
 
-    pub(crate) fn give(&self, operation: &'static str, delta: Delta<T>) -> Result<Given, StopReason> {
+    pub(crate) fn give(&self, operation: &'static str, delta: Delta<T>) -> Result<SinkOutcome, StopReason> {
         let report = match contain(|| self.sink.apply(delta.into())) {
             Ok(Ok(report)) => report,
             Ok(Err(Error::Closed)) => return Err(StopReason::SinkClosed),
-            Ok(Err(full @ Error::Full { .. })) => return Ok(Given::NoRoom(full)),
+            Ok(Err(full @ Error::Full { .. })) => return Ok(SinkOutcome::NoRoom(full)),
             Ok(Err(source)) => {
                 count(&self.shared.counters.sink_problems);
                 self.report_skipped(SourceError::Sink { operation, source });
-                return Ok(Given::LeftOut);
+                return Ok(SinkOutcome::LeftOut);
             }
-            Err(source) => return Ok(Given::Panicked(SourceError::Panic { operation, source })),
+            Err(source) => return Ok(SinkOutcome::Panicked(SourceError::Panic { operation, source })),
         };
         let left_out = report.problems().iter().any(|problem| problem.left_out);
-        // An object without a key may be any object.
+        // A delta without a valid key may concern any object.
         let without_key = report.problems().iter().find_map(|problem| match &problem.error {
             Error::Key(error) => Some(error.clone()),
             _ => None,
         });
         if let Some(error) = without_key {
-            return Ok(Given::Refused(SourceError::BrokenEvent { source: Box::new(error) }));
+            return Ok(SinkOutcome::Refused(SourceError::BrokenEvent { source: Box::new(error) }));
         }
         self.report_problems(operation, report);
-        Ok(if left_out { Given::LeftOut } else { Given::Done })
+        Ok(if left_out { SinkOutcome::LeftOut } else { SinkOutcome::Applied })
     }
 
     fn report_problems(&self, operation: &'static str, report: Report) {
@@ -672,7 +675,7 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
 
     // ---- failures ----
 
-    /// A list or watch has failed: what to do next, after a delay.
+    /// Counts and reports a failed list or watch. Returns the delay before the next request.
     pub(crate) fn fail(&mut self, error: SourceError, recovery: Recovery) -> Step<T> {
         self.failures = self.failures.saturating_add(1);
         self.shared.counters.consecutive_failures.store(self.failures.into(), Ordering::Relaxed);
@@ -686,13 +689,13 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
         after(error, next_delay(&mut self.backoff))
     }
 
-    /// The time to the next list that may be complete, after one that was not, or after this error.
+    /// Returns the delay before the next healing list, after an incomplete list or after this error.
     pub(crate) fn next_healing_delay(&mut self, error: Option<&SourceError>) -> Duration {
         let delay = next_delay(&mut self.healing);
         error.map_or(delay, |error| after(error, delay))
     }
 
-    /// A watch has shown life.
+    /// Resets the counts of failures, because a watch has delivered something or lasted.
     pub(crate) fn recovered(&mut self) {
         self.fruitless = 0;
         if self.failures >= WARN_FROM {
@@ -702,7 +705,7 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
         self.shared.counters.consecutive_failures.store(0, Ordering::Relaxed);
     }
 
-    /// A list or watch has ended in an error.
+    /// Counts, logs and delivers the error that ended a list or watch.
     pub(crate) fn report(&self, error: impl Into<Arc<SourceError>>, recovery: Recovery, delay: Duration) {
         let error = error.into();
         count(&self.shared.counters.failures);
@@ -716,11 +719,11 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
         } else {
             tracing::debug!(reflector, %error, ?recovery, ?delay, failures, "list or watch failed");
         }
-        self.tell(error, recovery, delay);
+        self.deliver_error(error, recovery, delay);
     }
 
-    /// One object or event was affected. There may be very many: the log gets fewer and fewer of them, the
-    /// hook and the statistics get all.
+    /// Logs and delivers the error of one object or event. There may be very many: the error hook and the counters get
+    /// all, the log gets warnings at increasing intervals.
     pub(crate) fn report_skipped(&self, error: SourceError) {
         let counters = &self.shared.counters;
         let so_far = counters.decode_errors.load(Ordering::Relaxed)
@@ -729,11 +732,11 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
             + counters.sink_problems.load(Ordering::Relaxed);
         let reflector = &*self.shared.name;
         if so_far.is_power_of_two() || so_far.is_multiple_of(1000) {
-            tracing::warn!(reflector, %error, so_far, "skipped");
+            tracing::warn!(reflector, %error, so_far, "object or event skipped");
         } else {
-            tracing::debug!(reflector, %error, so_far, "skipped");
+            tracing::debug!(reflector, %error, so_far, "object or event skipped");
         }
-        self.tell(error, Recovery::Skip, Duration::ZERO);
+        self.deliver_error(error, Recovery::Skip, Duration::ZERO);
     }
 
     pub(crate) fn unexpected(&self, what: String) {
@@ -741,14 +744,15 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
         self.report_skipped(SourceError::Unexpected { what });
     }
 
-    fn tell(&self, error: impl Into<Arc<SourceError>>, recovery: Recovery, delay: Duration) {
+    /// Stores the last error and passes it to the error hook.
+    fn deliver_error(&self, error: impl Into<Arc<SourceError>>, recovery: Recovery, delay: Duration) {
         let error = error.into();
         self.shared.set_error(error.clone());
         if let Some(hook) = &self.options.error_hook {
             let reflector = &*self.shared.name;
             let failure = Failure { reflector, error: &error, recovery, delay, failures: self.failures };
             if let Err(panic) = contain(|| hook(&failure)) {
-                tracing::error!(reflector, %panic, "the error hook panicked");
+                tracing::error!(reflector, %panic, "error hook panicked");
             }
         }
     }

@@ -1,4 +1,4 @@
-//! What can be set of a reflector before it runs.
+//! The settings of a reflector.
 
 use std::fmt;
 use std::num::NonZeroU32;
@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crate::{Backoff, RequestLimit, SourceError};
 
-/// The settings of a [`Reflector`](crate::Reflector). The defaults are meant for a real cluster.
+/// The settings of a [`Reflector`](crate::Reflector). The defaults suit a real cluster.
 #[derive(Clone)]
 #[non_exhaustive]
 pub struct ReflectorOptions {
@@ -29,23 +29,24 @@ pub struct ReflectorOptions {
 pub(crate) type TakeDueResyncs = dyn Fn() -> bool + Send + Sync;
 pub(crate) type ErrorHook = dyn Fn(&Failure<'_>) + Send + Sync;
 
-/// Shorter watches would be a burden on the server for nothing.
+/// Shorter watches would load the server without a benefit.
 const MIN_WATCH_TIMEOUT: Duration = Duration::from_secs(300);
 
-/// Whether the initial list comes as a watch (`sendInitialEvents`), which costs the server far less memory.
+/// Whether the reflector requests the initial list as a watch (`sendInitialEvents`), which costs the server far less
+/// memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum WatchListMode {
-    /// If the source can, until its server is found not to; then lists, for good. The default.
+    /// Uses a watch-list if the source supports it. Once the server refuses one, uses only lists. The default.
     #[default]
     Auto,
-    /// Never.
+    /// Never uses a watch-list.
     Off,
-    /// Always. Without support there is no list at all, only errors that say so.
+    /// Always uses a watch-list. If the server does not support it, every attempt fails and the reflector never lists.
     Always,
 }
 
-/// Whether every list is made twice and compared.
+/// Whether every list is requested twice and compared.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) enum ConsistencyCheck {
     #[default]
@@ -53,43 +54,43 @@ pub(crate) enum ConsistencyCheck {
     On,
 }
 
-/// Something that went wrong, as the error hook sees it.
+/// A failure, as passed to the error hook.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Failure<'a> {
     /// The name of the reflector.
     pub reflector: &'a str,
-    /// What went wrong.
+    /// The error.
     pub error: &'a SourceError,
-    /// What the reflector does about it.
+    /// The reaction of the reflector.
     pub recovery: Recovery,
-    /// After how long it does so.
+    /// The delay before that reaction.
     pub delay: Duration,
-    /// How many lists and watches in a row have failed by now; 0 if none did.
+    /// The number of consecutive failed lists and watches; 0 if the last one succeeded.
     pub failures: u32,
 }
 
 impl<'a> Failure<'a> {
-    /// One object was affected, for a consumer of the reflector that reports to the same hook.
+    /// Creates a failure of one object, for a consumer of the reflector that reports to the same hook.
     #[doc(hidden)]
     pub fn skipped(reflector: &'a str, error: &'a SourceError) -> Self {
         Self { reflector, error, recovery: Recovery::Skip, delay: Duration::ZERO, failures: 0 }
     }
 }
 
-/// What the reflector does about something that went wrong.
+/// The reaction of the reflector to a failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Recovery {
-    /// It goes on: one object, one event or one check was affected, no list or watch has ended.
+    /// Goes on: the failure concerned one object, one event or one check; no list or watch has ended.
     Skip,
-    /// It watches again from the last version; nothing is listed.
+    /// Watches again from the last version, without a list.
     Rewatch,
-    /// It lists again.
+    /// Relists.
     Relist,
-    /// It makes a plain list in the place of the watch-list.
+    /// Requests a plain list in place of the watch-list.
     FallBackToList,
-    /// It stops.
+    /// Stops.
     Stop,
 }
 
@@ -114,21 +115,23 @@ impl Default for ReflectorOptions {
 }
 
 impl ReflectorOptions {
-    /// The defaults.
+    /// Returns the default options.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// How often the sink is told to resync. Never by default, nor with zero. The period begins anew when a
-    /// resync is done; there is none before the first list nor during a list.
+    /// Sets the period after which the sink receives a resync ([`Delta::SyncAll`](kinformer_core::Delta::SyncAll)). By
+    /// default, and with a period of zero, there are no resyncs. The period restarts when a resync is done. No resync
+    /// happens before the first list or during a list.
     #[must_use]
     pub fn resync_period(mut self, period: Duration) -> Self {
         self.resync_period = (!period.is_zero()).then_some(period);
         self
     }
 
-    /// Called whenever the resync period is over: takes the resyncs that have become due, and says whether there are
-    /// any. There is no resync if it says no or panics. Without this, every period ends with a resync.
+    /// Sets a function that is called at the end of each resync period: it takes the resyncs that are due and returns
+    /// whether there are any. If it returns `false` or panics, the resync is skipped. Without this function, every
+    /// period ends with a resync.
     ///
     /// Follows client-go 1.37 (`ShouldResync`).
     #[must_use]
@@ -137,9 +140,9 @@ impl ReflectorOptions {
         self
     }
 
-    /// Asks for every list in pages of this size. By default only lists at version `0` or none are paged, by
-    /// 500: an API server reads pages from its storage, not from its memory. A list of more than 10,000 pages is an
-    /// error ([`SourceError::EndlessList`]).
+    /// Requests every list in pages of this size. By default only lists at version `0` or at no version are paged, with
+    /// 500 objects a page: an API server reads pages from its storage, not from its memory. A list of more than 10,000
+    /// pages is an error ([`SourceError::EndlessList`]).
     ///
     /// Follows client-go 1.37 (`WatchListPageSize`).
     #[must_use]
@@ -148,38 +151,38 @@ impl ReflectorOptions {
         self
     }
 
-    /// Whether the initial list comes as a watch.
+    /// Sets whether the reflector requests the initial list as a watch.
     #[must_use]
     pub fn watch_list(mut self, mode: WatchListMode) -> Self {
         self.watch_list = mode;
         self
     }
 
-    /// How long a watch-list may take to its closing bookmark, 2 minutes by default; a quarter of that without
-    /// any event is too long as well. Then a plain list takes its place.
+    /// Sets the time within which a watch-list must deliver its closing bookmark: 2 minutes by default. A quarter of
+    /// that time without an event is too long as well. A plain list then replaces the watch-list.
     #[must_use]
     pub fn watch_list_deadline(mut self, deadline: Duration) -> Self {
         self.watch_list_deadline = deadline;
         self
     }
 
-    /// The bound on the requests that the reflector starts. By default at most 10 in any 10 seconds and at most 30 in
-    /// any minute.
+    /// Sets the limit on the requests that the reflector starts. By default at most 10 in any 10 seconds and at most 30
+    /// in any minute.
     #[must_use]
     pub fn request_limit(mut self, limit: RequestLimit) -> Self {
         self.request_limit = limit;
         self
     }
 
-    /// The delays between tries.
+    /// Sets the delays between attempts.
     #[must_use]
     pub fn backoff(mut self, backoff: Backoff) -> Self {
         self.backoff = backoff;
         self
     }
 
-    /// The shortest time for which a watch is asked; the time of each watch is random between this and twice
-    /// this. Less than 5 minutes, the default, counts as 5 minutes.
+    /// Sets the shortest requested duration of a watch. The duration of each watch is random between this and twice
+    /// this. The default is 5 minutes; shorter values count as 5 minutes.
     ///
     /// Follows client-go 1.37 (`MinWatchTimeout`).
     #[must_use]
@@ -188,7 +191,7 @@ impl ReflectorOptions {
         self
     }
 
-    /// As [`Self::min_watch_timeout`], without its lower bound: for tests, and for a source that is not a
+    /// Sets the same as [`Self::min_watch_timeout`], without its lower bound: for tests, and for a source that is not a
     /// shared server.
     #[must_use]
     pub fn min_watch_timeout_unbounded(mut self, timeout: Duration) -> Self {
@@ -196,35 +199,35 @@ impl ReflectorOptions {
         self
     }
 
-    /// A watch that is silent for longer than it was asked to last, plus this margin, is given up: the
-    /// connection is dead. 30 seconds by default.
+    /// Sets the margin of the stall timeout: 30 seconds by default. A watch that is silent for longer than its
+    /// requested duration plus this margin is abandoned, because its connection is dead.
     #[must_use]
     pub fn stall_margin(mut self, margin: Duration) -> Self {
         self.stall_margin = margin;
         self
     }
 
-    /// How long one answer to a list (one page) may take, 10 minutes by default. All pages of a list together may take
-    /// an hour.
+    /// Sets the timeout of one answer to a list (one page): 10 minutes by default. All pages of a list together may
+    /// take an hour.
     #[must_use]
     pub fn list_timeout(mut self, timeout: Duration) -> Self {
         self.list_timeout = timeout;
         self
     }
 
-    /// For how long internal errors (500) of a watch are answered by watching again before they are answered
-    /// by a list. 1 minute by default; zero means a list at once.
+    /// Sets for how long the reflector watches again after internal errors (500) of a watch before it relists: 1 minute
+    /// by default. With zero it relists at once.
     ///
-    /// Follows client-go 1.37 (`MaxInternalErrorRetryDuration`), where the default is zero and there is no
-    /// delay between the tries.
+    /// Follows client-go 1.37 (`MaxInternalErrorRetryDuration`), where the default is zero and there is no delay
+    /// between the attempts.
     #[must_use]
     pub fn internal_error_window(mut self, window: Duration) -> Self {
         self.internal_error_window = window;
         self
     }
 
-    /// Called with everything that goes wrong, from within the reflector: it should return quickly. A panic of
-    /// it is contained.
+    /// Sets a function that is called with every failure. It runs within the reflector and should return quickly. Its
+    /// panics are contained.
     ///
     /// Follows client-go 1.37 (`WatchErrorHandler`).
     #[must_use]
@@ -233,8 +236,8 @@ impl ReflectorOptions {
         self
     }
 
-    /// Lists a second time after every list, at exactly its version, and reports
-    /// [`SourceError::Inconsistent`] when keys or versions differ. For tests and CI: it doubles the cost.
+    /// Lists a second time after every list, at exactly its version, and reports [`SourceError::Inconsistent`] if keys
+    /// or versions differ. For tests and CI: it doubles the cost.
     ///
     /// Follows client-go 1.37 (`KUBE_WATCHLIST_INCONSISTENCY_DETECTOR`), which panics instead.
     #[must_use]

@@ -1,4 +1,4 @@
-//! A whole list, page by page.
+//! Reads a complete list, page by page.
 
 use std::collections::HashSet;
 use std::hash::BuildHasher;
@@ -19,20 +19,20 @@ use crate::{
 
 pub(crate) const PAGE_SIZE: NonZeroU32 = NonZeroU32::new(500).unwrap();
 
-/// What a server says of `remaining` objects is believed up to here when room is made for them.
+/// Upper bound on the objects for which space is reserved by a server's `remaining`.
 const MAX_RESERVE: usize = 1 << 20;
-/// A list of more pages does not end: with pages of the default size these are 5 million objects.
+/// A list of more pages counts as endless: with the default page size these are 5 million objects.
 const MAX_PAGES: u32 = 10_000;
-/// A list that takes longer does not end. An API server forgets the state behind a continue token after minutes.
+/// A list that takes longer counts as endless. An API server drops the state of a continue token after minutes.
 const MAX_TIME: Duration = Duration::from_secs(3600);
 
-/// All pages of a list together.
+/// All pages of a list, merged.
 pub(crate) struct WholeList<T> {
     pub(crate) objects: Vec<Arc<T>>,
     pub(crate) resource_version: ResourceVersion,
-    /// Their positions are those in the whole list.
+    /// Objects that could not be decoded, with their positions in the merged list.
     pub(crate) undecodable: Vec<DecodeError>,
-    /// Whether the source gave it in pages.
+    /// Whether the source returned the list in pages.
     pub(crate) paged: bool,
 }
 
@@ -43,16 +43,16 @@ pub(crate) struct Pager<'a, T: Object> {
     pub(crate) exchange: &'a Exchange<T>,
 }
 
-/// Why there is no list.
+/// The reason for which a list failed.
 enum Failed {
-    /// The pages do not make one. In one piece it may be had.
+    /// The pages do not form one list. A request in one piece may succeed.
     Pages(SourceError),
     Request(SourceError),
 }
 
 impl<T: Object> Pager<'_, T> {
-    /// When a later page has expired, or is of another version, everything is requested again, at once and in one
-    /// piece.
+    /// Reads all pages. If a later page has expired or has another version, requests the whole list again at once, in
+    /// one piece.
     ///
     /// Follows client-go 1.37 (`ListPager.ListWithAlloc`), which ignores a continue token of the list in one piece, and
     /// the versions of later pages.
@@ -62,7 +62,7 @@ impl<T: Object> Pager<'_, T> {
         match self.pages(first).await {
             Ok(whole) => Ok(whole),
             Err(Failed::Request(error)) => Err(error),
-            // What had come so far is gone by now: it must not lie about while the whole list comes.
+            // The earlier pages are dropped by now: they must not occupy memory while the whole list arrives.
             Err(Failed::Pages(_)) => match self.pages(in_one_piece).await {
                 Ok(whole) => Ok(WholeList { paged: true, ..whole }),
                 Err(Failed::Pages(error) | Failed::Request(error)) => Err(error),
@@ -133,13 +133,13 @@ impl<T: Object> Pager<'_, T> {
             tokio::time::timeout(after, request).await.unwrap_or(Err(SourceError::Timeout { after }))?;
         count(&self.shared.counters.pages);
         self.exchange.apply_all(&mut list.objects);
-        // An empty token is how the wire says that there is none.
+        // On the wire, an empty token means that there is no next page.
         list.continue_token = list.continue_token.filter(|token| !token.is_empty());
         Ok(list)
     }
 }
 
-/// What tells one page from another: the token behind it, and the first object on it. As hashes, so that the size of
+/// Detects repeated pages by their continue token and the key of their first object. Stores hashes, so that the size of
 /// tokens does not matter.
 #[derive(Default)]
 struct Seen {
@@ -151,7 +151,7 @@ struct Seen {
 impl Seen {
     fn is_new<T: Object>(&mut self, page: &List<T>) -> bool {
         let token = page.continue_token.as_ref().map(|token| self.seed.hash_one(token));
-        // An accessor that panics is found where the object is stored.
+        // A panic of the accessor is reported when the object is stored.
         let first = page.objects.first();
         let first = first.and_then(|object| contain(|| self.seed.hash_one(object.key())).ok());
         token.is_none_or(|token| self.tokens.insert(token))

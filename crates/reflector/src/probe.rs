@@ -1,8 +1,8 @@
-//! Asking a source for its newest version, to find out that its versions have begun again.
+//! Probes: requests for the newest version of a source, which detect that its versions have started over.
 //!
-//! A kube-apiserver sends no event at or below the version that a watch was asked from. After the restore of an older
-//! state its watches are therefore silent until it has passed that version, and nothing in them says so. So the
-//! version is asked for after a watch that ended before its time, and after some time of silence.
+//! A kube-apiserver sends no event at or below the version from which a watch was requested. After the restore of an
+//! older state its watches are therefore silent until it has passed that version, without any indication. So the newest
+//! version is requested after a watch that ended early, and after a time of silence.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,30 +15,31 @@ use crate::backoff::retry_after;
 use crate::contained::contained;
 use crate::{ListerWatcher, ProbeBudget, SourceError};
 
-/// After this long without an event or bookmark the version is asked for, and at most a third later. kube-apiserver
-/// 1.37 sends a bookmark each minute if it has anything new to say.
+/// The shortest silence, without an event or bookmark, after which the newest version is requested; the longest is a
+/// third more. kube-apiserver 1.37 sends a bookmark each minute if its version has moved.
 const SILENCE: Duration = Duration::from_secs(90);
 const TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Whether and when the source of one reflector is to be asked.
+/// The schedule of the probes of one reflector.
 pub(crate) struct Probing {
     budget: ProbeBudget,
-    /// The source has said that it cannot be asked.
+    /// Whether the source has answered that it cannot report its newest version.
     unavailable: bool,
-    /// A watch has ended before its time and the version has not been asked for since.
+    /// Whether a watch has ended early since the last answer.
     wanted: bool,
-    /// The last answer, or error, holds until then.
+    /// The earliest time of the next probe after an answer or error.
     not_before: Option<Instant>,
-    /// The last list, event or bookmark. A watch that begins does not count: it may be one of many short ones.
+    /// The time of the last list, event or bookmark. The start of a watch does not count: it may be one of many short
+    /// watches.
     silent_since: Instant,
     silence: Duration,
 }
 
-/// What has become of a question.
+/// The progress of a probe.
 pub(crate) enum ProbeEvent {
-    /// It may be asked now.
+    /// The budget admits the request.
     Admitted,
-    /// It was asked when the reflector knew this version.
+    /// The source has answered. `known` is the last version of the reflector at the time of the request.
     Answered { known: ResourceVersion, newest: Result<Option<ResourceVersion>, SourceError> },
 }
 
@@ -56,29 +57,29 @@ impl Probing {
         }
     }
 
-    /// A watch has ended before its time.
+    /// Requests a probe, because a watch has ended early.
     pub(crate) fn want(&mut self) {
         self.wanted = true;
     }
 
-    /// Whatever the source has, it has been listed.
+    /// Resets the schedule after a list: the reflector now has the newest state.
     pub(crate) fn listed(&mut self) {
         self.wanted = false;
         self.not_before = None;
         self.silent_since = Instant::now();
     }
 
-    /// The source has sent an event or bookmark, or was not read until now.
+    /// Restarts the silence at an event or bookmark, or after a time in which the source was not read.
     pub(crate) fn received(&mut self, now: Instant) {
         self.silent_since = now;
     }
 
-    /// The source was not read for so long.
+    /// Extends the silence by a time in which the source was not read.
     pub(crate) fn received_later(&mut self, by: Duration) {
         self.silent_since += by;
     }
 
-    /// When the source is to be asked if it stays silent; `None` for never.
+    /// Returns the time of the next probe if the source stays silent; `None` for never.
     pub(crate) fn due_at(&self, version: &ResourceVersion) -> Option<Instant> {
         let known = version.compare(&ResourceVersion::number(0)).is_some_and(std::cmp::Ordering::is_gt);
         if self.unavailable || !known {
@@ -98,14 +99,14 @@ impl Probing {
 
     pub(crate) fn ask<T: Object>(source: Arc<dyn ListerWatcher<T>>, known: ResourceVersion) -> Probe {
         Box::pin(async move {
-            let question = contained("newest_version", async { source.newest_version().await });
-            let newest = timeout(TIMEOUT, question).await;
+            let request = contained("newest_version", async { source.newest_version().await });
+            let newest = timeout(TIMEOUT, request).await;
             let newest = newest.unwrap_or(Err(SourceError::Timeout { after: TIMEOUT }));
             ProbeEvent::Answered { known, newest }
         })
     }
 
-    /// The question has been answered, with an error or not. It is not asked again for a while.
+    /// Records an answer or error, and schedules the earliest next probe.
     pub(crate) fn answered(&mut self, newest: &Result<Option<ResourceVersion>, SourceError>) {
         self.silence = silence();
         let mut pause = self.silence;
@@ -118,12 +119,12 @@ impl Probing {
     }
 }
 
-/// Random, so that a thousand reflectors that fell silent together do not ask together.
+/// Returns a random silence, so that a thousand reflectors whose sources fell silent together do not probe together.
 fn silence() -> Duration {
     SILENCE.mul_f64(1.0 + fastrand::f64() / 3.0)
 }
 
-/// The error that a version is where only versions from `asked` on can be.
+/// Returns an error if `found` is below `asked`, although the source was asked for versions from `asked` on.
 pub(crate) fn went_back(asked: &ResourceVersion, found: &ResourceVersion) -> Option<SourceError> {
     let back = found.compare(asked).is_some_and(std::cmp::Ordering::is_lt);
     back.then(|| SourceError::VersionsWentBack { asked: asked.clone(), found: found.clone() })

@@ -1,4 +1,4 @@
-//! How often all sources of one server together may be asked for their newest version.
+//! The rate limit on requests for the newest version of a server.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,23 +7,23 @@ use parking_lot::Mutex;
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, sleep_until};
 
-/// So many questions at a time, and then one in each interval. As client-go's default for all requests of a client.
+/// The size of a burst, followed by one request an interval: client-go's default for all requests of a client.
 const BURST: u32 = 10;
 const INTERVAL: Duration = Duration::from_millis(200);
 
-/// Bounds how often all sources of one server together are asked for their newest version: 10 times at once, and
-/// then 5 times a second. A question that finds no room waits its turn.
+/// Limits the rate at which all sources of one server together are asked for their newest version: a burst of 10, then
+/// 5 a second. Further requests wait in order.
 ///
-/// Clones share the bound. All sources that talk to the same server are to give the same one, so that a thousand
-/// reflectors that lose their connections together do not ask a thousand questions at that moment.
+/// Clones share the limit. All sources of the same server must return the same budget, so that a thousand reflectors
+/// that lose their connections together do not send a thousand requests at that moment.
 #[derive(Clone, Debug, Default)]
 pub struct ProbeBudget(Arc<Shared>);
 
 #[derive(Debug)]
 struct Shared {
-    /// Whoever is next waits for the bucket, the others for their turn.
+    /// Held by the request that waits for the bucket; the others wait for this permit.
     turn: Semaphore,
-    /// When the bucket is full again.
+    /// The time at which the bucket is full again.
     full_at: Mutex<Option<Instant>>,
 }
 
@@ -34,15 +34,15 @@ impl Default for Shared {
 }
 
 impl ProbeBudget {
-    /// Nothing has been asked yet.
+    /// Creates a budget with a full burst.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Waits for the turn. First come, first served.
+    /// Waits until the limit admits a request, in the order of arrival.
     ///
     /// # Cancel safety
-    /// A wait that is dropped takes nothing.
+    /// A wait that is dropped consumes nothing of the budget and loses its place.
     pub(crate) async fn admission(&self) {
         // The semaphore is never closed.
         let _turn = self.0.turn.acquire().await;

@@ -1,4 +1,4 @@
-//! The reflector as its user sees it.
+//! The public type of a reflector.
 
 use std::fmt;
 use std::sync::Arc;
@@ -11,9 +11,17 @@ use crate::machine::Machine;
 use crate::state::Shared;
 use crate::{Exchange, ListerWatcher, ReflectorHandle, ReflectorOptions, StopReason};
 
-/// Keeps a sink equal to a source: lists it once, then follows its changes, through every failure.
+/// Keeps a sink equal to a source: lists the source once, then applies its changes to the sink, across all failures.
 ///
-/// Follows client-go 1.37 (`Reflector`), with the differences that the crate's documentation names.
+/// * Changes reach the sink in the order of the source. After a failure, the next watch continues after the last
+///   version. Where the source cannot continue there, a list replaces the missed changes: their intermediate states are
+///   not delivered.
+/// * The last version ([`ReflectorHandle::last_version`]) moves only after the sink has taken the change.
+/// * A failure is retried after a delay ([`Backoff`](crate::Backoff)) until [`Self::run`] is cancelled or the sink is
+///   closed; none ends the reflector. Each is counted, logged, and passed to the error hook.
+/// * A panic of the source, the sink or the hooks is contained and treated as a failure.
+///
+/// Follows client-go 1.37 (`Reflector`), with the differences listed in the [crate's documentation](crate).
 pub struct Reflector<T: Object, S: Sink<T>> {
     source: Arc<dyn ListerWatcher<T>>,
     sink: S,
@@ -22,7 +30,7 @@ pub struct Reflector<T: Object, S: Sink<T>> {
     stop_on_drop: StopOnDrop,
 }
 
-/// Tells the handles, whichever way the reflector comes to its end.
+/// Publishes the end of the reflector to its handles, also if the reflector is dropped.
 pub(crate) struct StopOnDrop(pub(crate) Arc<Shared>);
 
 impl Drop for StopOnDrop {
@@ -32,12 +40,12 @@ impl Drop for StopOnDrop {
 }
 
 impl<T: Object, S: Sink<T>> Reflector<T, S> {
-    /// A reflector with the default options. The name is for messages.
+    /// Creates a reflector with the default options. The name appears in logs and errors.
     pub fn new(name: impl Into<Arc<str>>, source: impl ListerWatcher<T> + 'static, sink: S) -> Self {
         Self::with_options(name, source, sink, ReflectorOptions::default())
     }
 
-    /// A reflector with options.
+    /// Creates a reflector with options.
     pub fn with_options(
         name: impl Into<Arc<str>>,
         source: impl ListerWatcher<T> + 'static,
@@ -49,30 +57,36 @@ impl<T: Object, S: Sink<T>> Reflector<T, S> {
         Self { source: Arc::new(source), sink, exchange, options, stop_on_drop: StopOnDrop(shared) }
     }
 
-    /// Exchanges the objects of lists and watch-lists for identical ones that the sink holds already: see [`Exchange`].
+    /// Exchanges the objects of lists and watch-lists for identical ones that the sink already holds: see [`Exchange`].
     #[must_use]
     pub fn exchange(mut self, exchange: Exchange<T>) -> Self {
         self.exchange = exchange;
         self
     }
 
-    /// Sets the period of its resyncs: see [`ReflectorOptions::resync_period`].
+    /// Sets the resync period: see [`ReflectorOptions::resync_period`].
     #[must_use]
     pub fn resync_period(mut self, period: Duration) -> Self {
         self.options = self.options.resync_period(period);
         self
     }
 
-    /// What looks at it from anywhere, before, while and after it runs.
+    /// Returns a handle that observes the reflector before, during and after its run.
     pub fn handle(&self) -> ReflectorHandle {
         ReflectorHandle { shared: self.stop_on_drop.0.clone() }
     }
 
-    /// Runs until the token is cancelled or the sink is closed.
+    /// Runs until the token is cancelled or the sink is closed, and returns the reason.
     ///
-    /// All of it happens in this future: nothing is spawned, and nothing is left when it ends. A cancel ends
-    /// every wait at once and closes the watch; cancelled before the start, nothing is asked of the source.
-    /// Dropping the future has the same effect as a cancel. In each case the sink stays as it is.
+    /// All work happens in this future: it spawns no task, and no request outlives it. Cancelling the token ends every
+    /// wait at once and closes the watch. If the token is cancelled before the first poll, the source receives no
+    /// request. The sink keeps its contents in either case.
+    ///
+    /// # Cancel safety
+    /// Dropping the future ends the reflector: the request in progress is dropped, the watch is closed, and the handles
+    /// report [`StopReason::Dropped`]. The sink keeps every delta that it was given before. The pages of an unfinished
+    /// list and the initial events of an unfinished watch-list are lost; a received event of a watch is not, because no
+    /// await lies between its receipt and the sink.
     pub async fn run(self, cancel: CancellationToken) -> StopReason {
         let Self { source, sink, exchange, options, stop_on_drop } = self;
         let shared = stop_on_drop.0.clone();

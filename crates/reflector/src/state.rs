@@ -1,4 +1,4 @@
-//! What can be seen of a running reflector.
+//! The observable state of a reflector.
 
 use std::fmt;
 use std::sync::Arc;
@@ -12,10 +12,10 @@ use tokio::time::Instant;
 
 use crate::SourceError;
 
-/// Where a reflector stands.
+/// The state of a reflector.
 ///
 /// ```text
-/// Idle ──▶ WatchListing ──▶ Watching ◀──▶ Connecting        a watch that ends is opened again
+/// Idle ──▶ WatchListing ──▶ Watching ◀──▶ Connecting        a watch that ends is reopened
 ///   │        │      ▲          │              │
 ///   │        ▼      │          ▼              ▼
 ///   └────▶ Listing  └───── BackingOff ◀───────┘             every end and every failure passes through here
@@ -24,140 +24,141 @@ use crate::SourceError;
 ///
 /// | from | on | to |
 /// |---|---|---|
-/// | `Idle` | start | `WatchListing` if the source can, else `Listing` |
+/// | `Idle` | start | `WatchListing` if the source supports it, else `Listing` |
 /// | `WatchListing` | the bookmark that ends the list | `Watching`, on the same stream |
 /// | `WatchListing` | refused, or no such bookmark | `Listing`, and never again `WatchListing` |
 /// | `WatchListing`, `Listing` | the version is expired or too large | the same, at no version, at once |
 /// | `WatchListing`, `Listing` | another failure | `BackingOff`, then the same again |
 /// | `Listing` | a list | `Connecting` |
 /// | `Connecting` | the watch is open | `Watching` |
-/// | `WatchListing`, `Listing` | the list is older than the version asked for | the same, at no version, at once |
-/// | `Watching` | the source ends the watch in good order | `BackingOff` for half a second at most, then `Connecting` at the last version |
+/// | `WatchListing`, `Listing` | the list is older than the requested version | the same, at no version, at once |
+/// | `Watching` | the source ends the watch without an error | `BackingOff` for half a second at most, then `Connecting` at the last version |
 /// | `Connecting`, `Watching` | connection refused, 429, 500, broken, stalled, very short | `BackingOff`, then `Connecting` at the last version |
 /// | `Connecting`, `Watching` | 410, a corrupt object, 404, or the fifth fruitless watch in a row | `BackingOff`, then a list |
 /// | `Connecting`, `Watching` | an event that cannot be read | `BackingOff`, then `Connecting` at the version before it; the second time at one version, a list |
-/// | `Watching` | the last list was incomplete, and it is time for another one | `Listing` |
-/// | `Watching` | an event, or the newest version of the source, is below the version asked from | `BackingOff`, then a list at no version |
+/// | `Watching` | the last list was incomplete, and the next one is due | `Listing` |
+/// | `Watching` | an event, or the newest version of the source, is below the version from which the watch was requested | `BackingOff`, then a list at no version |
 /// | any | the limit on requests is reached | `BackingOff`, then the request |
 /// | any | the sink has no room | `WaitingForSink`, then back |
 /// | any | cancelled, the sink is closed | `Stopped` |
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ReflectorState {
-    /// Made, not yet run.
+    /// Created, not yet run.
     Idle,
-    /// A list is on its way.
+    /// A list has been requested.
     Listing {
-        /// At which version; `0` for any, unset for the newest.
+        /// The requested version: `0` for any state, unset for the newest.
         resource_version: ResourceVersion,
-        /// How many pages have come.
+        /// The number of pages received.
         pages: u32,
     },
-    /// A watch brings the initial list.
+    /// A watch delivers the initial list.
     WatchListing {
-        /// No older than this version; unset for the newest.
+        /// The lowest acceptable version; unset for the newest.
         resource_version: ResourceVersion,
     },
-    /// A watch has been asked for.
+    /// A watch has been requested.
     Connecting {
-        /// From which version.
+        /// The version after which the watch starts.
         resource_version: ResourceVersion,
     },
     /// A watch is open.
     Watching {
-        /// From which version.
+        /// The version after which the watch started.
         resource_version: ResourceVersion,
     },
-    /// The time before the next request: after a failure, after a watch that ended in good order, or because the
+    /// The delay before the next request: after a failure, after a watch that ended without an error, or because the
     /// limit on requests is reached.
     BackingOff {
-        /// What is tried next.
+        /// The next request.
         next: NextRequest,
-        /// How long this takes in all.
+        /// The total length of the delay.
         delay: Duration,
-        /// How many lists and watches in a row have failed; 0 if none has.
+        /// The number of consecutive failed lists and watches; 0 if the last one succeeded.
         failures: u32,
     },
-    /// The sink has no room; the source is not read meanwhile.
+    /// The sink has no room. The source is not read meanwhile.
     WaitingForSink,
-    /// It will do nothing any more.
+    /// The reflector has ended.
     Stopped(StopReason),
 }
 
-/// What comes after a delay.
+/// The request that follows a delay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum NextRequest {
-    /// A list, or a watch-list where that is possible.
+    /// A watch-list where it is possible, else a list.
     List,
     /// A watch from the last version.
     Watch,
 }
 
-/// Why a reflector has stopped.
+/// The reason for which a reflector stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum StopReason {
     /// Its token was cancelled.
     Cancelled,
-    /// The sink takes nothing any more.
+    /// The sink is closed.
     SinkClosed,
-    /// It was dropped, before it ran or while it ran.
+    /// The reflector or its `run` future was dropped.
     Dropped,
 }
 
-/// What a reflector has done since it was made.
+/// Counters of a reflector since its creation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ReflectorMetrics {
-    /// Lists asked for (a paged list is one; the fallback of an expired page is part of it).
+    /// Requested lists. A paged list counts once, and so does a list that is repeated in one piece.
     pub lists: u64,
-    /// Answers to lists: pages.
+    /// Received pages of lists.
     pub pages: u64,
-    /// Watch-lists asked for.
+    /// Requested watch-lists.
     pub watch_lists: u64,
-    /// Watches asked for, watch-lists not among them.
+    /// Requested watches, without watch-lists.
     pub watches: u64,
-    /// Of these, the ones that went on from the last version without a list.
+    /// Watches that continued from the last version without a list.
     pub watch_restarts: u64,
-    /// How often the sink was given a whole list.
+    /// Complete lists given to the sink.
     pub replaces: u64,
-    /// Lists and watch-lists asked for after the first one that succeeded.
+    /// Lists and watch-lists requested after the first successful one.
     pub relists: u64,
-    /// Events of watches, bookmarks among them.
+    /// Received watch events, including bookmarks.
     pub events: u64,
-    /// Bookmarks.
+    /// Received bookmarks.
     pub bookmarks: u64,
     /// Objects that could not be decoded.
     pub decode_errors: u64,
-    /// Objects of the last list whose keys could not be read; with any of them the reflector is
-    /// [degraded](ReflectorHandle::degraded). Not counted up: 0 again after a complete list.
+    /// Objects of the last list whose keys could not be read. While this is not 0, the reflector is
+    /// [degraded](ReflectorHandle::degraded). A gauge: a complete list resets it to 0.
     pub unreadable_items: u64,
-    /// Events that had no place in the watch.
+    /// Events that do not belong in a watch: of an unknown type, or with an object of another kind.
     pub unexpected_events: u64,
-    /// Watches that ended at once and brought nothing, or ended at once five times in a row or more.
+    /// Watches that ended within a second and delivered nothing new, and the fifth and later of a row of watches that
+    /// ended within a second.
     pub very_short_watches: u64,
-    /// Watches that were given up because they were silent for too long.
+    /// Watches abandoned because they were silent for too long.
     pub stalled_watches: u64,
-    /// How often the source was asked for its newest version.
+    /// Requests for the newest version of the source.
     pub version_probes: u64,
-    /// Of these, the ones that ended in an error.
+    /// Requests for the newest version that failed.
     pub version_probe_errors: u64,
-    /// How often the versions of the source were found to have gone back.
+    /// Times that the source's versions were found to have gone back.
     pub versions_went_back: u64,
-    /// Lists and watches that had to wait because of the limit on requests.
+    /// Delays of lists and watches by the limit on requests.
     pub requests_put_off: u64,
     /// Resyncs.
     pub resyncs: u64,
-    /// Problems the sink reported.
+    /// Problems reported by the sink.
     pub sink_problems: u64,
     /// Lists and watches that ended in an error.
     pub failures: u64,
-    /// How many of these in a row, up to now.
+    /// Consecutive failures up to now. A gauge.
     pub consecutive_failures: u64,
 }
 
-/// Declares the counters once: their names are those of [`ReflectorMetrics`].
+/// Declares the counters once, under the names of the fields of [`ReflectorMetrics`].
 macro_rules! counters {
     ($($name:ident),* $(,)?) => {
         #[derive(Default)]
@@ -170,7 +171,7 @@ macro_rules! counters {
         }
 
         impl std::iter::Sum for ReflectorMetrics {
-            /// Of several reflectors together.
+            /// Adds up the metrics of several reflectors.
             fn sum<I: Iterator<Item = Self>>(all: I) -> Self {
                 all.fold(Self::default(), |sum, next| Self { $($name: sum.$name.saturating_add(next.$name)),* })
             }
@@ -203,7 +204,7 @@ counters!(
     consecutive_failures,
 );
 
-/// Adds one and says how many there are now.
+/// Adds one and returns the new value.
 pub(crate) fn count(counter: &AtomicU64) -> u64 {
     counter.fetch_add(1, Ordering::Relaxed).wrapping_add(1)
 }
@@ -215,9 +216,9 @@ pub(crate) struct Shared {
     last_error: Mutex<Option<Arc<SourceError>>>,
     degraded: Mutex<Option<Arc<SourceError>>>,
     progress: watch::Sender<Progress>,
-    /// Why another list is wanted.
+    /// The error that requested a relist.
     relist: Mutex<Option<SourceError>>,
-    relist_wanted: Notify,
+    relist_requested: Notify,
 }
 
 #[derive(Clone)]
@@ -245,22 +246,22 @@ impl Shared {
             degraded: Mutex::default(),
             progress: watch::Sender::new(Progress { state: ReflectorState::Idle, synced: false }),
             relist: Mutex::default(),
-            relist_wanted: Notify::new(),
+            relist_requested: Notify::new(),
         }
     }
 
-    /// Waits until another list is wanted. Cancel-safe.
-    pub(crate) async fn relist_wanted(&self) -> SourceError {
+    /// Waits for a request to relist. Cancel-safe: a request stays until it is taken.
+    pub(crate) async fn relist_requested(&self) -> SourceError {
         loop {
-            self.relist_wanted.notified().await;
-            if let Some(error) = self.forget_relist() {
+            self.relist_requested.notified().await;
+            if let Some(error) = self.take_relist_request() {
                 return error;
             }
         }
     }
 
-    /// A list is about to be given to the sink: it is the one that is wanted.
-    pub(crate) fn forget_relist(&self) -> Option<SourceError> {
+    /// Removes the request to relist, because a list is about to be given to the sink.
+    pub(crate) fn take_relist_request(&self) -> Option<SourceError> {
         self.relist.lock().take()
     }
 
@@ -269,11 +270,11 @@ impl Shared {
     }
 
     pub(crate) fn set_error(&self, error: Arc<SourceError>) {
-        // The old one holds what a user gave: it is dropped when the lock is free again.
+        // The old error may hold a user's value: it is dropped after the lock is released.
         let _old = self.last_error.lock().replace(error);
     }
 
-    /// Says whether it was degraded.
+    /// Returns whether the reflector was degraded before.
     pub(crate) fn set_degraded(&self, error: Option<Arc<SourceError>>) -> bool {
         let old = std::mem::replace(&mut *self.degraded.lock(), error);
         old.is_some()
@@ -289,7 +290,7 @@ impl Shared {
         self.progress.send_if_modified(|p| !std::mem::replace(&mut p.synced, true));
     }
 
-    /// The first reason stays.
+    /// Records the end. Only the first reason is kept.
     pub(crate) fn stop(&self, reason: StopReason) {
         self.progress.send_if_modified(|p| {
             let running = p.stopped().is_none();
@@ -301,101 +302,117 @@ impl Shared {
     }
 }
 
-/// Looks at a reflector from anywhere. Cheap to clone; it neither keeps the reflector running nor its
-/// objects alive.
+/// Observes a reflector. Cheap to clone; it keeps neither the reflector running nor its objects alive.
 #[derive(Clone)]
 pub struct ReflectorHandle {
     pub(crate) shared: Arc<Shared>,
 }
 
 impl ReflectorHandle {
-    /// The name of the reflector.
+    /// Returns the name of the reflector.
     pub fn name(&self) -> &str {
         &self.shared.name
     }
 
-    /// Wants another list, because the consumer has lost something that the sink was given. The reflector gives up its
-    /// watch and lists again after a delay, as after any failure; it reports this error.
+    /// Requests a relist, because the consumer has lost something that the sink was given. The reflector closes its
+    /// watch, reports this error, and relists after a delay, as after any failure.
     pub fn relist(&self, error: SourceError) {
-        // What was there is a user's error, and dropped without the lock.
+        // The replaced value is a user's error: it is dropped after the lock is released.
         let _before = self.shared.relist.lock().replace(error);
-        self.shared.relist_wanted.notify_one();
+        self.shared.relist_requested.notify_one();
     }
 
-    /// The version that the reflector has seen: everything up to it has been given to the sink. Unset before
-    /// the first list and for a source without versions.
+    /// Returns the last version: everything up to it has been given to the sink. Unset before the first list and for a
+    /// source without versions.
     ///
     /// Follows client-go 1.37 (`LastSyncResourceVersion`).
     pub fn last_version(&self) -> ResourceVersion {
         self.shared.version.lock().clone()
     }
 
-    /// What it has done up to now.
+    /// Returns the current counters.
     pub fn metrics(&self) -> ReflectorMetrics {
         self.shared.counters.read()
     }
 
-    /// Where it stands.
+    /// Returns the current state.
     pub fn state(&self) -> ReflectorState {
         self.shared.progress.borrow().state.clone()
     }
 
-    /// The last error it met, of whatever kind.
+    /// Returns the last error of any kind.
     pub fn last_error(&self) -> Option<Arc<SourceError>> {
         self.shared.last_error.lock().clone()
     }
 
-    /// [`SourceError::IncompleteList`] while the last list held objects whose keys could not be read; `None` otherwise.
+    /// Returns [`SourceError::IncompleteList`] while the last list held objects whose keys could not be read, else
+    /// `None`.
     ///
-    /// A degraded reflector goes on: it watches, and applies what the watch brings, deletions too. What was missing in
-    /// the incomplete list stays until a deletion comes or a list is complete. It lists again, with the delays of its
-    /// [`Backoff`](crate::Backoff), until a list is complete. The first list counts for [`Self::is_synced`] though it be
-    /// incomplete.
+    /// A degraded reflector keeps watching and applies all events, including deletions. An object missing in the
+    /// incomplete list stays in the sink until a deletion or a complete list removes it. The reflector relists, with
+    /// the delays of its [`Backoff`](crate::Backoff), until a list is complete. An incomplete first list counts as the
+    /// first list for [`Self::is_synced`].
     pub fn degraded(&self) -> Option<Arc<SourceError>> {
         self.shared.degraded.lock().clone()
     }
 
-    /// Whether the sink has been given a first whole list.
+    /// Returns whether the sink has been given its first list.
     pub fn is_synced(&self) -> bool {
         self.shared.progress.borrow().synced
     }
 
-    /// Whether it will do nothing any more.
+    /// Returns whether the reflector has ended.
     pub fn is_stopped(&self) -> bool {
         self.shared.progress.borrow().stopped().is_some()
     }
 
-    /// Waits until the sink has been given a first whole list. Cancel-safe; any number may wait.
+    /// Waits until the sink has been given its first list. Any number of tasks may wait.
     ///
     /// # Errors
-    /// [`SourceError::NotSynced`] when the reflector stops before that, with the last error it met.
+    /// [`SourceError::NotSynced`], with the last error, if the reflector stops first.
+    ///
+    /// # Cancel safety
+    /// Nothing is lost: the wait only observes the state, and a later call returns at once if the list has arrived.
     pub async fn wait_for_sync(&self) -> Result<(), SourceError> {
         let done = self.progress(|p| p.synced || p.stopped().is_some()).await;
         if done.is_some_and(|p| p.synced) { Ok(()) } else { Err(self.not_synced()) }
     }
 
-    /// As [`Self::wait_for_sync`], no longer than until `deadline`.
+    /// Waits as [`Self::wait_for_sync`], until `deadline` at the latest.
     ///
     /// # Errors
-    /// [`SourceError::NotSynced`] when the reflector stops before that or the deadline passes.
+    /// [`SourceError::NotSynced`], with the last error, if the reflector stops or the deadline passes first.
+    ///
+    /// # Cancel safety
+    /// As for [`Self::wait_for_sync`]: nothing is lost.
     pub async fn wait_for_sync_until(&self, deadline: Instant) -> Result<(), SourceError> {
         let wait = tokio::time::timeout_at(deadline, self.wait_for_sync());
         wait.await.unwrap_or_else(|_| Err(self.not_synced()))
     }
 
-    /// Waits until the reflector has stopped and says why. Cancel-safe; any number may wait.
+    /// Waits until the reflector has stopped and returns the reason. Any number of tasks may wait.
+    ///
+    /// # Cancel safety
+    /// Nothing is lost: the reason is kept, and a later call returns it at once.
     pub async fn stopped(&self) -> StopReason {
         let done = self.progress(|p| p.stopped().is_some()).await;
         done.and_then(|p| p.stopped()).unwrap_or(StopReason::Dropped)
     }
 
-    /// As [`Self::stopped`], no longer than until `deadline`; `None` if it still runs then.
+    /// Waits as [`Self::stopped`], until `deadline` at the latest. Returns `None` if the reflector still runs then.
+    ///
+    /// # Cancel safety
+    /// As for [`Self::stopped`]: nothing is lost.
     pub async fn stopped_until(&self, deadline: Instant) -> Option<StopReason> {
         tokio::time::timeout_at(deadline, self.stopped()).await.ok()
     }
 
-    /// Waits for a state that satisfies `wanted`, or for the end. Cancel-safe. States that last only a moment
-    /// may be missed.
+    /// Waits for a state that satisfies `wanted`, or for the end of the reflector, and returns the state found. States
+    /// that last only a moment may be missed.
+    ///
+    /// # Cancel safety
+    /// States that pass between two calls are missed, as those that pass between two checks of one call. No event of
+    /// the reflector is affected.
     pub async fn state_where(
         &self,
         wanted: impl Fn(&ReflectorState) -> bool + Send + Sync,
@@ -404,11 +421,11 @@ impl ReflectorHandle {
         done.map_or(ReflectorState::Stopped(StopReason::Dropped), |p| p.state)
     }
 
-    /// `None` cannot happen while `self` holds the sender, but costs nothing to allow.
+    /// Waits for progress that satisfies `wanted`. Never returns `None` while `self` holds the sender.
     async fn progress(&self, wanted: impl Fn(&Progress) -> bool + Send) -> Option<Progress> {
         let mut receiver = self.shared.progress.subscribe();
         loop {
-            // `wanted` may be a user's: it runs on a copy, not under the channel's lock.
+            // `wanted` may be user code: it runs on a copy, not under the channel's lock.
             let progress = receiver.borrow_and_update().clone();
             if wanted(&progress) {
                 return Some(progress);

@@ -1,4 +1,4 @@
-//! Reading a watch: the next event, or the cancel, or an alarm.
+//! Reads a watch: waits for the next event, the cancellation, an alarm, or a probe.
 
 use std::future::poll_fn;
 use std::panic::AssertUnwindSafe;
@@ -15,18 +15,18 @@ use crate::contained::panicked;
 use crate::probe::{Probe, ProbeEvent};
 use crate::{SourceError, StopReason, WatchEvent, WatchStream};
 
-/// A watch that has been opened.
+/// An open watch.
 pub(crate) struct OpenWatch<T> {
     pub(crate) stream: GuardedStream<T>,
-    /// When it was asked for.
+    /// The time of the request.
     pub(crate) started: Instant,
-    /// After how long the source is to end it.
+    /// The requested duration, after which the source should end the watch.
     pub(crate) timeout: Duration,
-    /// For how long it may be silent.
+    /// The stall timeout: the longest acceptable silence.
     pub(crate) silence_limit: Duration,
 }
 
-/// A stream whose panics are errors.
+/// A stream that converts panics to errors.
 pub(crate) struct GuardedStream<T>(CatchUnwind<AssertUnwindSafe<WatchStream<T>>>);
 
 impl<T> GuardedStream<T> {
@@ -43,21 +43,21 @@ impl<T> GuardedStream<T> {
 pub(crate) enum Next<T> {
     Item {
         item: Option<Result<WatchEvent<T>, SourceError>>,
-        /// Whether it was not there at once.
+        /// Whether the item was not ready at once.
         waited: bool,
     },
     Alarm,
     Probe(ProbeEvent),
 }
 
-/// Events that are there already are taken without a look at the clock and at the cancel, up to this many.
+/// The number of ready events that are taken in a row without checking the clock and the cancellation.
 const BURST: u32 = 128;
 
 pub(crate) struct Waker<'a, 'c> {
     cancelled: Pin<&'a mut WaitForCancellationFuture<'c>>,
     alarm: Pin<&'a mut Sleep>,
     burst: u32,
-    /// Goes on beside the watch.
+    /// The request for the newest version, polled beside the watch.
     pub(crate) probe: Option<Probe>,
 }
 
@@ -84,7 +84,7 @@ impl<'a, 'c> Waker<'a, 'c> {
                 return Ok(Next::Item { item, waited: false });
             }
         } else {
-            // A source that always has an event must not keep its thread to itself.
+            // A source that always has an event ready must not monopolize its thread.
             yield_now().await;
         }
         self.burst = 0;
@@ -98,7 +98,7 @@ impl<'a, 'c> Waker<'a, 'c> {
     }
 }
 
-/// Waits for the probe, if there is one, and takes it out.
+/// Waits for the probe, if there is one, and removes it.
 async fn finished(probe: &mut Option<Probe>) -> ProbeEvent {
     let event = match probe {
         Some(probe) => probe.await,

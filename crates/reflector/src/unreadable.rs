@@ -1,4 +1,4 @@
-//! What cannot be read of an answer: events that may be about any object, and objects without a key in a list.
+//! Unreadable parts of answers: events that may concern any object, and objects of a list without a key.
 
 use kinformer_core::Object;
 use kinformer_core::internal::ask;
@@ -6,16 +6,16 @@ use kinformer_core::internal::ask;
 use crate::pager::WholeList;
 use crate::{DecodeError, SourceError};
 
-/// How many unreadable items an error describes.
+/// The number of unreadable items that an error describes.
 const DESCRIBED: usize = 10;
 
-/// The error of an event that may be about any object.
+/// Returns the error of an event that may concern any object; `None` if the event has a key and a type.
 pub(crate) fn broken(event: &DecodeError) -> Option<SourceError> {
     let is_broken = event.key.is_none() || event.event_type.is_none();
     is_broken.then(|| SourceError::BrokenEvent { source: Box::new(event.clone()) })
 }
 
-/// Takes the objects without a readable key out of a list: how many there are, and the first of them.
+/// Removes the objects without a readable key from a list. Returns their number and the first of them.
 pub(crate) fn take_unreadable<T: Object>(list: &mut WholeList<T>) -> (usize, Vec<DecodeError>) {
     let mut bad_positions: Vec<_> = list.undecodable.iter().filter_map(|error| error.position).collect();
     bad_positions.sort_unstable();
@@ -45,7 +45,7 @@ pub(crate) fn take_unreadable<T: Object>(list: &mut WholeList<T>) -> (usize, Vec
     (count, unreadable)
 }
 
-/// The position in the list of the object that is at this position among those that were decoded.
+/// Converts a position among the decoded objects to the position in the list.
 fn in_list(among_objects: usize, undecodable: &[usize]) -> usize {
     undecodable.iter().fold(among_objects, |position, bad| position + usize::from(*bad <= position))
 }

@@ -1,4 +1,4 @@
-//! The watch: opening it, passing its events on, and what follows when it ends.
+//! The steps of a watch: opening it, forwarding its events, and choosing the recovery after its end.
 
 use std::pin::pin;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use tokio::time::{Instant, sleep_until, timeout_at};
 
 use crate::backoff::lengthened;
 use crate::contained::contained;
-use crate::machine::{FOREVER, FRUITLESS_TRIES, Given, Machine, Step};
+use crate::machine::{FOREVER, FRUITLESS_TRIES, Machine, SinkOutcome, Step};
 use crate::probe::{Probe, ProbeEvent, Probing, went_back};
 use crate::state::count;
 use crate::stream::{GuardedStream, Next, OpenWatch, Waker};
@@ -18,46 +18,46 @@ use crate::{
     EventType, NextRequest, Recovery, ReflectorState, SourceError, StopReason, WatchEvent, WatchOptions,
 };
 
-/// A watch that ends sooner and brought nothing new is no watch.
+/// A watch that ends sooner and delivered nothing new counts as very short.
 const VERY_SHORT: Duration = Duration::from_secs(1);
-/// A watch that ends in good order is opened again within this time: not at once, or all clients of a server that is
-/// restarted would come back together.
+/// The longest delay before a watch is reopened that ended without an error. The delay is random, so that the clients
+/// of a restarted server do not all return together.
 const REOPEN_WITHIN: Duration = Duration::from_millis(500);
-/// The source counts the time of a watch in whole seconds and from another moment on.
+/// The tolerance for the end of a watch: the source measures its duration in whole seconds and from another moment.
 const TIMEOUT_GRAIN: Duration = Duration::from_secs(1);
-/// After this long without one, internal errors count from the first again.
+/// The time without an internal error after which a new series of internal errors starts.
 const INTERNAL_ERRORS_FORGOTTEN: Duration = Duration::from_secs(60);
 
-/// How a watch ended.
+/// The end of a watch.
 enum End {
-    /// In good order.
+    /// The source ended the stream without an error.
     Closed,
     Failed(SourceError),
-    /// The sink had no room for an event that is to come again.
+    /// The sink had no room for an event, which must be delivered again.
     NoRoom(Error),
-    /// The sink could not resync; the watch itself was fine.
+    /// The sink failed to resync; the watch itself did not fail.
     Resync(SourceError),
-    /// What the sink holds is not known.
+    /// The sink panicked; its contents are unknown.
     SinkPanicked(SourceError),
-    /// The last list was incomplete, and it is time for another one.
+    /// The last list was incomplete, and the next one is due.
     RelistDue,
 }
 
-/// What a watch was asked for and what it has brought.
+/// The request and the progress of a watch.
 struct Progress {
-    /// From which version.
+    /// The version after which the watch was requested.
     asked: ResourceVersion,
-    /// After how long it was to end.
+    /// The requested duration.
     timeout: Duration,
     events: u64,
-    /// The last version has moved.
+    /// Whether the last version has moved.
     moved: bool,
-    /// Events are past those for the state that was there at the start, which come in no order.
+    /// Whether the initial events are over. They describe the state at the start, in no particular order.
     past_initial: bool,
 }
 
 impl<T: Object, S: Sink<T>> Machine<T, S> {
-    /// Random, so that a thousand watches that began together do not end together.
+    /// Returns a random duration for a watch, so that a thousand watches that started together do not end together.
     ///
     /// Follows client-go 1.37 (`minWatchTimeout`, `maxWatchTimeout`).
     pub(crate) fn watch_timeout(&self) -> Duration {
@@ -73,7 +73,7 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
         let timeout = options.timeout;
         let silence_limit = options.timeout.saturating_add(self.options.stall_margin).min(FOREVER);
         let request = contained("watch", async { self.source.watch(options).await });
-        // A server may keep even the head of its answer back until there is an event.
+        // A server may withhold even the head of its answer until the first event.
         let deadline = deadline.min(started + silence_limit);
         let answer = self.or_cancel(timeout_at(deadline, request)).await?;
         let answer = answer.unwrap_or_else(|_| Err(SourceError::WatchStalled { silent: started.elapsed() }));
@@ -107,7 +107,7 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
         let end = match open {
             Ok(open) => {
                 self.shared.set_state(ReflectorState::Watching { resource_version: from });
-                self.pass_on(open, &mut progress).await?
+                self.forward(open, &mut progress).await?
             }
             Err(SourceError::WatchStalled { .. }) if self.relist_is_due() => End::RelistDue,
             Err(error) => End::Failed(error),
@@ -116,49 +116,49 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
         self.after(end, started.elapsed(), &progress).await
     }
 
-    /// Passes the events on until the watch ends. The stream is closed then.
-    async fn pass_on(&mut self, mut open: OpenWatch<T>, progress: &mut Progress) -> Result<End, StopReason> {
+    /// Forwards events to the sink until the watch ends, then closes the stream.
+    async fn forward(&mut self, mut open: OpenWatch<T>, progress: &mut Progress) -> Result<End, StopReason> {
         let cancel = self.cancel.clone();
-        let mut heard = Instant::now();
+        let mut last_received = Instant::now();
         let limit = open.silence_limit;
-        let alarm = |machine: &Self, heard: Instant, probe: &Option<Probe>| {
+        let alarm = |machine: &Self, last_received: Instant, probe: &Option<Probe>| {
             let probe_at = if probe.is_some() { None } else { machine.probe_at() };
             [machine.resync_at(), machine.relist_at, probe_at]
                 .into_iter()
                 .flatten()
-                .fold(heard + limit, Instant::min)
+                .fold(last_received + limit, Instant::min)
         };
-        let first_alarm = alarm(self, heard, &None);
+        let first_alarm = alarm(self, last_received, &None);
         let (cancelled, first_alarm) = (pin!(cancel.cancelled()), pin!(sleep_until(first_alarm)));
         let mut waker = Waker::new(cancelled, first_alarm);
         loop {
             if !self.has_room() {
                 self.wait_for_room().await?;
-                // The source was not read meanwhile: its silence was ours.
-                heard = Instant::now();
-                self.probing.received(heard);
+                // The source was not read meanwhile, so this time does not count as its silence.
+                last_received = Instant::now();
+                self.probing.received(last_received);
             }
             match waker.next(&mut open.stream).await? {
                 Next::Item { item, waited } => {
                     if waited {
-                        heard = Instant::now();
+                        last_received = Instant::now();
                     }
                     if matches!(item, Some(Ok(_))) {
-                        self.probing.received(heard);
+                        self.probing.received(last_received);
                     }
                     match item {
                         None => return Ok(End::Closed),
                         Some(Err(error)) => return Ok(End::Failed(error)),
                         Some(Ok(event)) => match self.apply(event, progress)? {
-                            Given::Done | Given::LeftOut => {}
-                            Given::NoRoom(full) => return Ok(End::NoRoom(full)),
-                            Given::Refused(error) => return Ok(End::Failed(error)),
-                            Given::Panicked(error) => return Ok(End::SinkPanicked(error)),
+                            SinkOutcome::Applied | SinkOutcome::LeftOut => {}
+                            SinkOutcome::NoRoom(full) => return Ok(End::NoRoom(full)),
+                            SinkOutcome::Refused(error) => return Ok(End::Failed(error)),
+                            SinkOutcome::Panicked(error) => return Ok(End::SinkPanicked(error)),
                         },
                     }
                 }
                 Next::Alarm => {
-                    let silent = heard.elapsed();
+                    let silent = last_received.elapsed();
                     if silent >= limit {
                         return Ok(End::Failed(SourceError::WatchStalled { silent }));
                     }
@@ -169,33 +169,33 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
                     if let Some(error) = self.resync_if_due().await? {
                         return Ok(End::Resync(error));
                     }
-                    // A resync may have waited for the sink.
+                    // The resync may have waited for the sink.
                     let waited = before.elapsed();
-                    heard += waited;
+                    last_received += waited;
                     self.probing.received_later(waited);
                     if waker.probe.is_none() && self.probe_at().is_some_and(|due| due <= Instant::now()) {
                         waker.probe = Some(self.probing.admission());
                     }
-                    let next = alarm(self, heard, &waker.probe);
-                    debug_assert!(next > waker.alarm(), "an alarm that does not move would be a tight loop");
+                    let next = alarm(self, last_received, &waker.probe);
+                    debug_assert!(next > waker.alarm(), "an alarm that does not move causes a tight loop");
                     waker.set_alarm(next);
                 }
                 Next::Probe(event) => {
                     if let Some(error) = self.probed(event, &mut waker.probe) {
                         return Ok(End::Failed(error));
                     }
-                    waker.set_alarm(alarm(self, heard, &waker.probe));
+                    waker.set_alarm(alarm(self, last_received, &waker.probe));
                 }
             }
         }
     }
 
-    /// An error if the versions of the source have gone back.
+    /// Handles the progress of a probe. Returns an error if the versions of the source have gone back.
     fn probed(&mut self, event: ProbeEvent, probe: &mut Option<Probe>) -> Option<SourceError> {
         match event {
             ProbeEvent::Admitted => {
                 let now = Instant::now();
-                // It may have waited for long, and the source have spoken since.
+                // The admission may have taken long, and the source may have sent something since.
                 if self.probe_at().is_some_and(|due| due <= now) && self.admit_probe(now) {
                     *probe = Some(Probing::ask(self.source.clone(), self.version.clone()));
                 }
@@ -215,8 +215,8 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
         }
     }
 
-    /// Passes one event on. The version moves only when the sink has it.
-    fn apply(&mut self, event: WatchEvent<T>, progress: &mut Progress) -> Result<Given, StopReason> {
+    /// Gives one event to the sink. The last version moves only after the sink has taken it.
+    fn apply(&mut self, event: WatchEvent<T>, progress: &mut Progress) -> Result<SinkOutcome, StopReason> {
         count(&self.shared.counters.events);
         progress.events = progress.events.saturating_add(1);
         let may_be_initial = match &event {
@@ -228,24 +228,24 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
             WatchEvent::Added(object) | WatchEvent::Modified(object) | WatchEvent::Deleted(object) => {
                 match ask(|| object.resource_version()) {
                     Ok(version) => version,
-                    // As of an object that does not decode: what is known of it stays.
+                    // As with an object that does not decode, its known state stays.
                     Err(source) => {
                         self.report_skipped(SourceError::Panic { operation: "resource_version", source });
-                        return Ok(Given::LeftOut);
+                        return Ok(SinkOutcome::LeftOut);
                     }
                 }
             }
             WatchEvent::Bookmark { version, .. } => version.clone(),
-            // What cannot be read proves nothing.
+            // An unreadable event proves nothing about versions.
             WatchEvent::Undecodable(error) if broken(error).is_some() => ResourceVersion::UNSET,
             WatchEvent::Undecodable(error) => error.resource_version.clone(),
             WatchEvent::Unexpected { resource_version, .. } => resource_version.clone(),
         };
-        // Nothing is below the version of a watch that begins with the state there is: that is none or 0.
+        // A watch with initial events was requested at no version or at 0, and no version is below these.
         if let Some(error) = went_back(&progress.asked, &version) {
-            return Ok(Given::Refused(error));
+            return Ok(SinkOutcome::Refused(error));
         }
-        let mut given = match event {
+        let mut outcome = match event {
             WatchEvent::Added(object) => self.give("add", Delta::Added(object))?,
             WatchEvent::Modified(object) => self.give("update", Delta::Updated(object))?,
             WatchEvent::Deleted(object) => {
@@ -258,41 +258,42 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
             WatchEvent::Undecodable(error) => {
                 count(&self.shared.counters.decode_errors);
                 if let Some(broken) = broken(&error) {
-                    return Ok(Given::Refused(broken));
+                    return Ok(SinkOutcome::Refused(broken));
                 }
-                let given = match (&error.key, error.event_type) {
-                    // That it is gone is all there is to know of it.
+                let outcome = match (&error.key, error.event_type) {
+                    // A deletion needs no state.
                     (Some(key), Some(EventType::Deleted)) => {
                         let tombstone = Tombstone::final_state_unknown(key.clone(), None);
                         self.give("delete", Delta::Deleted(tombstone))?
                     }
-                    _ => Given::LeftOut,
+                    _ => SinkOutcome::LeftOut,
                 };
                 self.report_skipped(SourceError::Undecodable(error));
-                // A deletion without a state does not say its version.
-                if matches!(given, Given::Done) { Given::LeftOut } else { given }
+                // A tombstone without a state carries no version: a bookmark must follow.
+                if matches!(outcome, SinkOutcome::Applied) { SinkOutcome::LeftOut } else { outcome }
             }
             WatchEvent::Unexpected { what, .. } => {
                 self.unexpected(what);
-                Given::LeftOut
+                SinkOutcome::LeftOut
             }
         };
         progress.past_initial |= !may_be_initial;
-        if matches!(given, Given::LeftOut) && progress.past_initial && !version.is_unset() {
-            // The sink has no object of this version, and is to reach it all the same.
-            given = self.give_bookmark(version.clone())?;
+        if matches!(outcome, SinkOutcome::LeftOut) && progress.past_initial && !version.is_unset() {
+            // The sink received no object of this version but must reach the version.
+            outcome = self.give_bookmark(version.clone())?;
         }
-        if matches!(given, Given::Done | Given::LeftOut) && progress.past_initial {
+        if matches!(outcome, SinkOutcome::Applied | SinkOutcome::LeftOut) && progress.past_initial {
             progress.moved |= self.move_to(version);
         }
-        Ok(given)
+        Ok(outcome)
     }
 
-    fn give_bookmark(&self, version: ResourceVersion) -> Result<Given, StopReason> {
+    fn give_bookmark(&self, version: ResourceVersion) -> Result<SinkOutcome, StopReason> {
         self.give("bookmark", Delta::bookmark(version))
     }
 
-    /// Whether that is anywhere else. Never back: what has been seen would come again.
+    /// Advances the last version and returns whether it moved. It never moves back: the next watch would deliver events
+    /// again.
     fn move_to(&mut self, version: ResourceVersion) -> bool {
         let back = self.version.compare(&version).is_some_and(std::cmp::Ordering::is_ge);
         if version.is_unset() || back {
@@ -309,9 +310,9 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
         lasted: Duration,
         progress: &Progress,
     ) -> Result<Step<T>, StopReason> {
-        let brought = progress.moved || (progress.events > 0 && self.version.is_unset());
-        // One that failed after a while has not shown life by that: a connection takes its time to fail.
-        let alive = brought || (matches!(end, End::Closed) && lasted >= VERY_SHORT);
+        let delivered = progress.moved || (progress.events > 0 && self.version.is_unset());
+        // A failed watch does not count as alive for its duration: a connection may take long to fail.
+        let alive = delivered || (matches!(end, End::Closed) && lasted >= VERY_SHORT);
         if alive {
             self.recovered();
         }
@@ -347,10 +348,11 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
         })
     }
 
-    /// A list only where watching again would not do.
+    /// Chooses the recovery from an error: a list only if another watch cannot repair it.
     fn recovery(&mut self, error: &SourceError) -> Recovery {
         if error.is_expired() {
-            // A list at that version would bring us to where we are: this time the newest is asked for.
+            // After a second expiry at one version, a list at that version could return the same version again: the
+            // newest state is requested instead.
             self.version_unavailable |= self.expired_at.as_ref() == Some(&self.version);
             self.expired_at = Some(self.version.clone());
             return Recovery::Relist;
@@ -361,7 +363,7 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
         }
         match error {
             SourceError::BrokenEvent { .. } => return self.after_broken_event(),
-            // Not the API: no watch of it is going to be one.
+            // The answer does not come from the API: another watch would fail as well.
             SourceError::ContentType { .. } => return Recovery::Relist,
             _ => {}
         }
@@ -379,6 +381,8 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
         self.rewatch_or_relist()
     }
 
+    /// Watches again within the window after the first internal error, then relists.
+    ///
     /// Follows client-go 1.37 (`RetryWithDeadline`).
     fn after_internal_error(&mut self) -> Recovery {
         let now = Instant::now();
@@ -393,7 +397,7 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
         Recovery::Relist
     }
 
-    /// Nothing says that this version is bad, but it is not tried for ever.
+    /// Watches again, because the version may still be valid, and relists after several fruitless watches.
     fn rewatch_or_relist(&mut self) -> Recovery {
         self.fruitless = self.fruitless.saturating_add(1);
         if self.fruitless < FRUITLESS_TRIES {

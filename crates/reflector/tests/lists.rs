@@ -409,7 +409,8 @@ async fn the_consistency_check_lists_again_at_the_same_version_and_names_what_di
     run.finished().await;
     assert_eq!(run.source.texts()[..3], ["list 0 limit 500", "list 7 Exact", "watch 7"]);
     assert_eq!(run.recoveries(), [Recovery::Skip, Recovery::Relist]);
-    assert!(run.errors()[0].contains("1 objects are missing, 1 are not in it, 1 have another version"));
+    let difference = "1 objects only in the second, 1 only in the first, 1 at another version";
+    assert!(run.errors()[0].contains(difference), "{:?}", run.errors());
     run.stop().await;
 }
 

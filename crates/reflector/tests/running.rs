@@ -120,7 +120,7 @@ async fn an_error_of_a_resync_ends_the_watch_and_costs_no_list() {
     run.finished().await;
     assert_eq!(run.source.texts()[1..], ["watch 7", "watch 7"]);
     assert_eq!(run.recoveries(), [Recovery::Rewatch]);
-    assert!(run.errors()[0].contains("could not resync"));
+    assert!(run.errors()[0].contains("failed to resync"));
     run.stop().await;
 }
 
@@ -208,7 +208,7 @@ async fn problems_of_the_sink_are_reported_and_never_fatal() {
     run.sink.wait_for_record("add b@9").await;
     assert_eq!(run.sink.keys(), ["a", "b"]);
     assert_eq!(run.recoveries(), [Recovery::Skip]);
-    assert!(run.errors()[0].contains("could not add: transform of c failed"), "{:?}", run.errors());
+    assert!(run.errors()[0].contains("failed to add: transform of c failed"), "{:?}", run.errors());
     assert_eq!(run.handle.metrics().sink_problems, 1);
     assert_eq!(run.handle.last_version(), 9.into());
     run.stop().await;

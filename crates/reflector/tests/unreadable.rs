@@ -62,7 +62,7 @@ async fn a_broken_event_ends_the_watch_and_the_next_one_begins_before_it() {
         assert_eq!(run.source.texts()[1..], ["watch 7", "watch 8"], "{what}");
         assert_eq!(run.sink.texts()[1..], ["bookmark @8", "update a@9"], "{what}: nothing after it counts");
         assert_eq!(run.recoveries(), [Recovery::Rewatch]);
-        assert!(run.errors()[0].starts_with("the watch brought an event that cannot be read: "));
+        assert!(run.errors()[0].starts_with("the watch delivered an unreadable event: "));
         assert_eq!(run.delays(), [SECOND]);
         run.stop().await;
     }
@@ -182,7 +182,7 @@ async fn an_incomplete_list_is_applied_and_deletes_nothing_until_one_is_complete
         let error = run.handle.degraded().unwrap();
         let SourceError::IncompleteList { unreadable: 1, first } = &*error else { panic!("{error}") };
         assert_eq!(first[0].position, Some(1));
-        assert!(error.to_string().contains("item 1, of unknown key, could not be decoded: "), "{error}");
+        assert!(error.to_string().contains("item 1, with an unknown key, could not be decoded: "), "{error}");
         assert_eq!(run.handle.metrics().unreadable_items, 1);
         assert!(run.handle.is_synced());
 
