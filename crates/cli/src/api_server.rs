@@ -1,4 +1,4 @@
-//! `kinformer api-server`: the embedded server for other clients.
+//! `kinformer api-server`: the in-memory API server for other clients.
 
 use anstyle::{AnsiColor, Style};
 use kinformer_apiserver::ApiServer;
@@ -10,18 +10,19 @@ use crate::output::Output;
 use crate::private_file;
 use crate::stop::Stop;
 use crate::text::{self, Line, Text};
-use crate::token::{Given, VARIABLE};
+use crate::token::{TokenSource, VARIABLE};
 
-/// Serves until it is told to stop. The first line on standard output is the URL alone, once it can be talked to.
+/// Serves until `stop`. Once the server accepts connections, the first line on standard output is its URL, without
+/// anything else.
 ///
 /// # Errors
 /// [`Error::Config`], [`Error::Embedded`], [`Error::Write`], [`Error::Output`].
 pub(crate) async fn run(args: ApiServerArgs, stop: Stop) -> Result<(), Error> {
-    let given = args.token.given()?;
+    let given = args.token.resolve()?;
     let mut builder = ApiServer::builder().listen(args.listen);
     if let Some(given) = &given {
         builder = builder.token(given.token().secret());
-        // Clients send the credentials of a kubeconfig over TLS only.
+        // Clients send kubeconfig credentials only over TLS.
         if args.kubeconfig_out.is_some() {
             builder = builder.tls();
         }
@@ -44,33 +45,33 @@ pub(crate) async fn run(args: ApiServerArgs, stop: Stop) -> Result<(), Error> {
     hints(&args, given.as_ref(), &server.url()).iter().for_each(text::to_stderr);
     let mut url = Text::default();
     url.line(format_args!("{}", server.url()));
-    // A closed standard output does not end a server.
+    // The server keeps running when standard output is closed.
     written.finish(output, url, &stop).await.ok();
     stop.requested().await;
     server.shutdown().await;
     Ok(())
 }
 
-/// How to talk to it, without the token, and what it asks for.
-fn hints(args: &ApiServerArgs, given: Option<&Given>, url: &str) -> Vec<Line> {
+/// Example commands, without the token, and a warning if no token is required.
+fn hints(args: &ApiServerArgs, given: Option<&TokenSource>, url: &str) -> Vec<Line> {
     let (kubectl, kinformer) = match (&args.kubeconfig_out, given) {
         (Some(path), _) => {
             let how = format!("--kubeconfig {}", path.display());
             (how.clone(), how)
         }
         (None, None) => (format!("--server {url}"), format!("--server {url}")),
-        (None, Some(Given::File(path, _))) => {
+        (None, Some(TokenSource::File(path, _))) => {
             let path = path.display();
             (
                 format!("--server {url} --token \"$(cat {path})\""),
                 format!("--server {url} --token-file {path}"),
             )
         }
-        // kinformer finds it there by itself.
-        (None, Some(Given::Environment(_))) => {
+        // kinformer reads the environment variable itself.
+        (None, Some(TokenSource::Environment(_))) => {
             (format!("--server {url} --token \"${VARIABLE}\""), format!("--server {url}"))
         }
-        (None, Some(Given::Flag(_))) => {
+        (None, Some(TokenSource::Flag(_))) => {
             (format!("--server {url} --token TOKEN"), format!("--server {url} --token TOKEN"))
         }
     };

@@ -1,4 +1,4 @@
-//! What can be said on the command line. Flags that kubectl has too are spelled as there.
+//! The command line. Flags that kubectl also has are spelled the same way.
 
 use std::ffi::OsString;
 use std::net::SocketAddr;
@@ -15,15 +15,15 @@ use crate::{exit, text};
 
 /// Watch and read a Kubernetes cluster through shared informers
 ///
-/// Without a command, `kinformer demo`: an API server of its own, a small cluster in it, and what informers
-/// see of it, live.
+/// Without a command, runs `kinformer demo`: an in-memory API server with a small simulated cluster, and a live view
+/// of the informers that watch it.
 #[derive(Debug, Parser)]
 #[command(
     name = "kinformer",
     version,
     args_conflicts_with_subcommands = true,
     after_long_help = exit::HELP,
-    after_help = "Exit codes: 0 ok, 1 error, 2 usage, 3 unreachable or too late, 4 refused. More with --help.",
+    after_help = "Exit codes: 0 ok, 1 error, 2 usage, 3 unreachable or timed out, 4 access denied. More with --help.",
 )]
 pub(crate) struct Cli {
     #[command(subcommand)]
@@ -36,36 +36,36 @@ pub(crate) struct Cli {
 
 #[derive(Debug, Args)]
 pub(crate) struct LogArgs {
-    /// Log more: -v what the program does, -vv what its informers do, -vvv everything; RUST_LOG overrides it
+    /// Log verbosity: -v logs the program, -vv its informers, -vvv everything; RUST_LOG overrides it
     #[arg(short, long = "verbose", action = ArgAction::Count, global = true)]
     verbosity: u8,
 }
 
 impl Cli {
-    /// Reads the command line of this process. Help, and what is wrong with it, is printed here.
+    /// Parses the command line of this process, and prints help and usage errors.
     ///
     /// # Errors
-    /// The exit code, where there is nothing more to do.
+    /// The exit code, if the process should exit now: after help, or after a usage error.
     pub(crate) fn read() -> Result<Self, ExitCode> {
         let arguments: Vec<OsString> = std::env::args_os().collect();
         Self::try_parse_from(&arguments).map_err(|error| {
-            let shown = Self::shown_error(error, &arguments);
-            // Without a terminal there is no one left to tell.
-            let _ = shown.print();
-            ExitCode::from(u8::try_from(shown.exit_code()).unwrap_or(1))
+            let escaped = Self::escape_error(error, &arguments);
+            // Printing can only fail when the output is closed; there is nowhere left to report it.
+            let _ = escaped.print();
+            ExitCode::from(u8::try_from(escaped.exit_code()).unwrap_or(1))
         })
     }
 
-    /// The error with arguments as they can be shown: clap repeats them as they are.
-    fn shown_error(error: clap::Error, arguments: &[OsString]) -> clap::Error {
-        let shown: Vec<String> =
+    /// Replaces unsafe characters in the error: clap repeats arguments verbatim.
+    fn escape_error(error: clap::Error, arguments: &[OsString]) -> clap::Error {
+        let escaped: Vec<String> =
             arguments.iter().map(|argument| text::escaped(&argument.to_string_lossy())).collect();
-        if shown.iter().zip(arguments).all(|(shown, argument)| argument == shown.as_str()) {
+        if escaped.iter().zip(arguments).all(|(escaped, argument)| argument == escaped.as_str()) {
             return error;
         }
-        match Self::try_parse_from(shown) {
-            Err(shown) if shown.kind() == error.kind() => shown,
-            // What is wrong is the very character that cannot be shown.
+        match Self::try_parse_from(escaped) {
+            Err(escaped) if escaped.kind() == error.kind() => escaped,
+            // The escaped arguments parse differently: the error is about the unsafe character itself.
             _ => Self::command().error(error.kind(), "an argument has characters that cannot be shown"),
         }
     }
@@ -83,50 +83,50 @@ impl Cli {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Show informers at work on a small cluster that lives in this process
+    /// Run a small simulated cluster in memory and show its informers live
     Demo(DemoArgs),
-    /// Print every change of some resources
+    /// Print every change to one or more resources
     Watch(WatchArgs),
     /// Read objects once, through an informer and its indexes
     Get(GetArgs),
-    /// Run the embedded API server for other clients
+    /// Run the in-memory API server for other clients
     ApiServer(ApiServerArgs),
 }
 
 #[derive(Clone, Debug, Args)]
 pub(crate) struct DemoArgs {
-    /// End after this long (10s, 2m); without it, Ctrl-C ends it
+    /// Exit after this duration (10s, 2m); by default, run until Ctrl-C
     #[arg(long = "for", value_name = "DURATION", value_parser = duration)]
     pub(crate) period: Option<Duration>,
-    /// Seed of the changes: the same seed makes the same cluster do the same
+    /// Seed of the simulation: the same seed produces the same changes
     #[arg(long, default_value_t = 1)]
     pub(crate) seed: u64,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct WatchArgs {
-    /// What to watch, as kubectl names it: pods, po, deploy, deployments.apps, crontabs.stable.example.com;
-    /// several separated by commas or spaces
+    /// The resources to watch, named as in kubectl: pods, po, deploy, deployments.apps, crontabs.stable.example.com;
+    /// separate several with commas or spaces
     #[arg(value_name = "RESOURCE", required = true, value_delimiter = ',')]
     pub(crate) resources: Vec<String>,
     #[command(flatten)]
     pub(crate) scope: ScopeArgs,
-    /// Only objects that this label selector selects: app=web,tier in (a,b),!legacy
+    /// Only objects that match this label selector: app=web,tier in (a,b),!legacy
     #[arg(short = 'l', long, value_name = "SELECTOR", allow_hyphen_values = true)]
     pub(crate) selector: Option<String>,
-    /// Only objects that this field selector selects: spec.nodeName=node-1,status.phase!=Running
+    /// Only objects that match this field selector: spec.nodeName=node-1,status.phase!=Running
     #[arg(long, value_name = "SELECTOR")]
     pub(crate) field_selector: Option<String>,
-    /// How to print
+    /// Output format
     #[arg(short, long, value_enum, default_value_t)]
     pub(crate) output: Format,
-    /// End after this long (10s, 2m)
+    /// Exit after this duration (10s, 2m)
     #[arg(long = "for", value_name = "DURATION", value_parser = duration)]
     pub(crate) period: Option<Duration>,
-    /// End when everything that was there has been printed; with --for, an error when that takes longer
+    /// Exit after the initial objects have been printed; with --for, fail if that takes longer
     #[arg(long)]
     pub(crate) until_synced: bool,
-    /// Ask for metadata only, which is all that is printed except by -o wide
+    /// Fetch only metadata; -o wide then prints no phase and no node
     #[arg(long)]
     pub(crate) metadata_only: bool,
     #[command(flatten)]
@@ -137,21 +137,21 @@ pub(crate) struct WatchArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct GetArgs {
-    /// What to read, as kubectl names it
+    /// The resource to read, named as in kubectl
     #[arg(value_name = "RESOURCE")]
     pub(crate) resource: String,
-    /// One object: its name, or namespace/name
+    /// A single object: its name, or namespace/name
     #[arg(value_name = "KEY", conflicts_with_all = ["index", "list_indexes"])]
     pub(crate) key: Option<String>,
     #[command(flatten)]
     pub(crate) scope: ScopeArgs,
-    /// Only objects that this index has under this value: node=node-1, label=app=web, namespace=default
+    /// Only objects with this index value: node=node-1, label=app=web, namespace=default
     #[arg(long, value_name = "NAME=VALUE")]
     pub(crate) index: Option<String>,
-    /// Print the indexes, and how many objects each value has
+    /// Print the indexes, with the number of objects for each value
     #[arg(long, conflicts_with = "index")]
     pub(crate) list_indexes: bool,
-    /// How to print
+    /// Output format
     #[arg(short, long, value_enum, default_value_t)]
     pub(crate) output: Format,
     #[command(flatten)]
@@ -160,7 +160,7 @@ pub(crate) struct GetArgs {
 
 #[derive(Clone, Debug, Args)]
 pub(crate) struct ScopeArgs {
-    /// Only this namespace; by default the one of the kubeconfig's context
+    /// Only this namespace; by default, the namespace of the kubeconfig context
     #[arg(short, long, value_name = "NAMESPACE", conflicts_with = "all_namespaces")]
     pub(crate) namespace: Option<String>,
     /// All namespaces
@@ -168,17 +168,17 @@ pub(crate) struct ScopeArgs {
     pub(crate) all_namespaces: bool,
 }
 
-/// How the cluster is read. None of it changes what is printed.
+/// How objects are fetched and stored. None of these options changes the output.
 #[derive(Clone, Copy, Debug, Args)]
 #[command(next_help_heading = "Reading")]
 pub(crate) struct ReadingArgs {
-    /// Decode objects as they arrive; by default they are kept as they come, and what is printed of them is decoded then
+    /// Decode objects as they arrive; by default, objects stay encoded and only the printed fields are decoded
     #[arg(long)]
     pub(crate) eager: bool,
-    /// What to ask the server for; by default protobuf for the kinds that have it, and else JSON
+    /// The encoding to request; by default, protobuf for kinds that support it, JSON for all others
     #[arg(long, value_name = "ENCODING", value_parser = encodings())]
     pub(crate) encoding: Option<Encoding>,
-    /// Ask for what is there by a watch; =false asks by lists
+    /// Stream the initial objects through the watch (watch-list); =false lists them first
     #[arg(
         long,
         value_name = "BOOL",
@@ -197,7 +197,7 @@ impl Default for ReadingArgs {
     }
 }
 
-/// The names of all encodings that the libraries know.
+/// The names of all supported encodings.
 fn encodings() -> impl TypedValueParser<Value = Encoding> {
     let names = PossibleValuesParser::new(Encoding::ALL.iter().map(|encoding| encoding.name()));
     names.map(|name| {
@@ -206,57 +206,60 @@ fn encodings() -> impl TypedValueParser<Value = Encoding> {
     })
 }
 
-/// Which cluster, and as whom.
+/// Which cluster to connect to, and with which credentials.
 #[derive(Clone, Debug, Default, Args)]
 #[command(next_help_heading = "Cluster")]
 pub(crate) struct ConnectionArgs {
-    /// The kubeconfig; by default KUBECONFIG, then ~/.kube/config, then the cluster this runs in
+    /// The kubeconfig file; by default $KUBECONFIG, then ~/.kube/config, then the in-cluster configuration
     #[arg(long, value_name = "FILE")]
     pub(crate) kubeconfig: Option<PathBuf>,
-    /// The context of the kubeconfig
+    /// The kubeconfig context to use
     #[arg(long, value_name = "NAME")]
     pub(crate) context: Option<String>,
-    /// The address of the API server
+    /// The URL of the API server
     #[arg(short, long, value_name = "URL")]
     pub(crate) server: Option<String>,
     #[command(flatten)]
     pub(crate) token: TokenArgs,
-    /// Take any certificate of the server. Whoever is on the way can then read and change everything
+    /// Accept any server certificate. This is insecure: connections can be intercepted and changed
     #[arg(long)]
     pub(crate) insecure_skip_tls_verify: bool,
-    /// No cluster: the small one of the demo, in this process
+    /// Use the simulated in-memory cluster of the demo instead of a real one
     #[arg(long, conflicts_with_all = ["kubeconfig", "context", "server", "token", "token_file", "insecure_skip_tls_verify"])]
     pub(crate) embedded: bool,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct ApiServerArgs {
-    /// Where to listen: a loopback address; port 0 takes any free one
+    /// The loopback address to listen on; port 0 picks a free port
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:0")]
     pub(crate) listen: SocketAddr,
-    /// Write a kubeconfig for it to this file; with a token the server speaks HTTPS then
+    /// Write a kubeconfig for this server to this file; the server then speaks HTTPS if it has a token
     #[arg(long, value_name = "FILE")]
     pub(crate) kubeconfig_out: Option<PathBuf>,
-    /// Also answer requests for this host name; may be repeated. By default only localhost, and addresses of this
-    /// machine: a web page cannot talk to it by a name of its own
+    /// Also accept requests for this host name; may be repeated. By default, only localhost and addresses of this
+    /// machine are accepted, so that a web page cannot reach the server through a name of its own
     #[arg(long = "accept-host", value_name = "NAME")]
     pub(crate) accept_hosts: Vec<String>,
-    /// Objects to begin with
+    /// Objects to create at start
     #[arg(long, value_name = "pods=N", value_parser = pods)]
     pub(crate) load: Option<usize>,
-    #[command(flatten, next_help_heading = "The token that requests must carry; without one they need none")]
+    #[command(
+        flatten,
+        next_help_heading = "Token that requests must carry; without one, no credentials are required"
+    )]
     pub(crate) token: TokenArgs,
 }
 
-/// How objects and events are printed.
+/// Output format of objects and events.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Format {
-    /// For people
+    /// Human-readable lines
     #[default]
     Text,
-    /// One JSON object a line
+    /// One JSON object per line
     Json,
-    /// For people, with more columns
+    /// Human-readable lines, with more columns
     Wide,
 }
 
@@ -266,7 +269,7 @@ fn duration(text: &str) -> Result<Duration, String> {
 
 fn pods(text: &str) -> Result<usize, String> {
     let number = text.strip_prefix("pods=").ok_or("expected pods=N, such as pods=1000")?;
-    number.parse().map_err(|error| format!("{number:?} is no number of pods: {error}"))
+    number.parse().map_err(|error| format!("{number:?} is not a number of pods: {error}"))
 }
 
 #[cfg(test)]
@@ -274,12 +277,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_definition_is_sound() {
+    fn the_definition_is_valid() {
         Cli::command().debug_assert();
     }
 
     #[test]
-    fn no_command_is_the_demo() {
+    fn no_command_runs_the_demo() {
         for line in [&["kinformer", "--for", "10s"][..], &["kinformer", "demo", "--for", "10s"]] {
             let Command::Demo(args) = Cli::parse_from(line).into_command() else { panic!("not the demo") };
             assert_eq!(args.period, Some(Duration::from_secs(10)));
@@ -287,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn verbosity_is_counted_wherever_it_stands() {
+    fn verbosity_is_counted_before_and_after_the_command() {
         assert_eq!(Cli::parse_from(["kinformer", "-vv"]).verbosity(), 2);
         assert_eq!(Cli::parse_from(["kinformer", "watch", "pods", "-v"]).verbosity(), 1);
     }
@@ -302,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn the_cluster_is_read_as_it_is_said() {
+    fn reading_flags_are_parsed() {
         let reading = |flags: &str| {
             let line = format!("kinformer watch {flags} pods");
             let Command::Watch(args) = Cli::parse_from(line.split_whitespace()).into_command() else {
@@ -317,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn what_contradicts_itself_is_refused() {
+    fn contradicting_flags_are_rejected() {
         for line in [
             "watch",
             "watch pods -n a -A",

@@ -1,4 +1,4 @@
-//! Which cluster is meant, and a client for it.
+//! Selects the cluster and builds a client for it.
 
 use std::path::{Path, PathBuf};
 
@@ -10,21 +10,21 @@ use crate::args::{ConnectionArgs, ScopeArgs};
 use crate::embedded::Embedded;
 use crate::exit::Error;
 use crate::plain_http;
-use crate::token::Given;
+use crate::token::TokenSource;
 
-/// A cluster to talk to.
+/// A cluster to connect to.
 pub(crate) struct Connection {
     pub(crate) client: Client,
-    /// Its URL, for messages.
+    /// The URL of the cluster, for messages.
     pub(crate) server: String,
-    /// The namespace that is meant when none is named; `None` for all.
+    /// The namespace to use when none is given; `None` for all.
     default_namespace: Option<String>,
-    /// Kept alive as long as it is used.
+    /// The embedded server, if any; kept alive with the connection.
     pub(crate) embedded: Option<Embedded>,
 }
 
 impl Connection {
-    /// Finds the cluster as kubectl does, or starts one. Sends no request.
+    /// Selects the cluster as kubectl does, or starts the embedded one. Sends no request.
     ///
     /// # Errors
     /// [`Error::NoCluster`], [`Error::Config`], [`Error::Embedded`].
@@ -35,7 +35,7 @@ impl Connection {
             None => config(args).await?,
         };
         let server = config.cluster_url.to_string().trim_end_matches('/').to_owned();
-        // Nothing lives in the embedded cluster's `default`.
+        // The `default` namespace of the embedded cluster is empty.
         let default_namespace = embedded.is_none().then(|| config.default_namespace.clone());
         let client =
             if without_http2() { kinformer::client_http1(config) } else { kinformer::client(config) };
@@ -44,7 +44,7 @@ impl Connection {
         Ok(Self { client, server, default_namespace, embedded })
     }
 
-    /// The namespace that is meant; `None` for all.
+    /// Returns the namespace to read; `None` for all.
     pub(crate) fn namespace(&self, scope: &ScopeArgs) -> Option<String> {
         if scope.all_namespaces {
             return None;
@@ -52,7 +52,7 @@ impl Connection {
         scope.namespace.clone().or_else(|| self.default_namespace.clone())
     }
 
-    /// Ends the embedded server, if there is one.
+    /// Shuts down the embedded server, if there is one.
     pub(crate) async fn close(self) {
         if let Some(embedded) = self.embedded {
             embedded.shutdown().await;
@@ -60,7 +60,7 @@ impl Connection {
     }
 }
 
-/// As kubectl is told: for a server, or something before it, whose HTTP/2 is no good.
+/// kubectl's switch for servers or proxies with broken HTTP/2 support.
 fn without_http2() -> bool {
     std::env::var_os("DISABLE_HTTP2").is_some_and(|value| !value.is_empty())
 }
@@ -75,9 +75,9 @@ async fn config(args: &ConnectionArgs) -> Result<Config, Error> {
         plain_http::use_server(&mut config, url(server)?);
     }
     plain_http::drop_credentials(&mut config);
-    if let Some(given) = args.token.given()? {
+    if let Some(given) = args.token.resolve()? {
         let (token, token_file) = readable(&given);
-        // Nothing else of the kubeconfig may speak for the user now; its certificate stays, as with kubectl.
+        // The given token replaces all credentials of the kubeconfig but the client certificate, as with kubectl.
         let before = std::mem::take(&mut config.auth_info);
         config.auth_info = AuthInfo {
             token: token.map(Into::into),
@@ -98,11 +98,11 @@ async fn config(args: &ConnectionArgs) -> Result<Config, Error> {
     Ok(config)
 }
 
-/// A token, or the file that it is read from again and again. kube-client takes such a file only if there is nothing
-/// around the token and its path is text; any other is read once.
-fn readable(given: &Given) -> (Option<String>, Option<String>) {
+/// Returns the token, or a token file that the client rereads. kube-client rereads a file only if it holds nothing
+/// but the token and its path is valid UTF-8; any other file is read once.
+fn readable(given: &TokenSource) -> (Option<String>, Option<String>) {
     let token = given.token().secret();
-    if let Given::File(path, _) = given
+    if let TokenSource::File(path, _) = given
         && let Some(file) = path.to_str()
         && std::fs::read(path).is_ok_and(|bytes| bytes == token.as_bytes())
     {
@@ -111,19 +111,20 @@ fn readable(given: &Given) -> (Option<String>, Option<String>) {
     (Some(token.to_owned()), None)
 }
 
-/// `localhost:8080` is a URL to kubectl, and so it is here.
+/// Completes a URL without a scheme, such as `localhost:8080`, as kubectl does.
 fn url(server: &str) -> Result<http::Uri, Error> {
-    let whole = if server.contains("://") { server.to_owned() } else { format!("http://{server}") };
+    let absolute = if server.contains("://") { server.to_owned() } else { format!("http://{server}") };
     let failed = |reason: String| Error::Config { what: format!("--server {server}"), reason };
-    let url: http::Uri = whole.parse().map_err(|error: http::uri::InvalidUri| failed(error.to_string()))?;
+    let url: http::Uri =
+        absolute.parse().map_err(|error: http::uri::InvalidUri| failed(error.to_string()))?;
     match url.scheme_str() {
         Some("http" | "https") if url.host().is_some_and(|host| !host.is_empty()) => Ok(url),
         _ => Err(failed("expected http:// or https:// and a host".into())),
     }
 }
 
-/// The kubeconfig that is named, or found in its usual places, and where it comes from. Files that `KUBECONFIG`
-/// names and that do not exist are passed over, as by kubectl.
+/// Loads the kubeconfig that is given or found in its usual places, and returns it with its origin. Files of
+/// `KUBECONFIG` that do not exist are skipped, as by kubectl.
 fn kubeconfig(args: &ConnectionArgs) -> Result<Option<(Kubeconfig, String)>, Error> {
     if let Some(path) = &args.kubeconfig {
         return read(path).map(Some);
@@ -144,7 +145,7 @@ fn kubeconfig(args: &ConnectionArgs) -> Result<Option<(Kubeconfig, String)>, Err
             }
         });
     }
-    // An empty file, which some tools leave, names no cluster.
+    // An empty file, which some tools leave behind, names no cluster.
     let names_none = |config: &Kubeconfig| {
         config.current_context.is_none() && config.contexts.is_empty() && args.context.is_none()
     };
@@ -185,7 +186,7 @@ async fn of_kubeconfig(kubeconfig: Kubeconfig, from: &str, args: &ConnectionArgs
     Ok(config)
 }
 
-/// The file with the CA bundle of a context's cluster, which is read again when it changes.
+/// The CA file of a context's cluster; the client rereads it when it changes.
 fn ca_file(kubeconfig: &Kubeconfig, context: Option<&str>) -> Option<PathBuf> {
     let context = kubeconfig.contexts.iter().find(|named| Some(named.name.as_str()) == context)?;
     let name = &context.context.as_ref()?.cluster;
@@ -199,7 +200,7 @@ fn listed(names: &[String]) -> String {
 }
 
 fn unusable(what: &str, error: &KubeconfigError) -> Error {
-    // The first line says what is wrong and where; what follows quotes the file, with the credentials in it.
+    // The first line has the error and its position. The following lines quote the file, including its credentials.
     let reason = with_causes(error).lines().next().unwrap_or_default().to_owned();
     Error::Config { what: what.to_owned(), reason }
 }
@@ -209,7 +210,7 @@ fn in_cluster() -> Result<Config, Error> {
         return Err(Error::NoCluster);
     }
     Config::incluster().map_err(|error| Error::Config {
-        what: "the cluster this runs in".into(),
+        what: "the in-cluster configuration".into(),
         reason: with_causes(&error),
     })
 }
@@ -219,7 +220,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn servers_may_be_named_without_a_scheme() {
+    fn server_urls_need_no_scheme() {
         assert_eq!(url("localhost:8080").expect("good").to_string(), "http://localhost:8080/");
         assert_eq!(url("https://a.example").expect("good").scheme_str(), Some("https"));
         for bad in ["ftp://a", "http://", "a b", ""] {

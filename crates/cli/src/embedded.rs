@@ -1,4 +1,4 @@
-//! The API server of this process, with the demo's cluster in it and its changes going on.
+//! The embedded API server with the simulated cluster of the demo.
 
 use std::sync::Arc;
 
@@ -7,44 +7,44 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use crate::demo::churn::Churn;
-use crate::demo::clock::Clock;
+use crate::demo::lag::LagRecorder;
 use crate::exit::Error;
 
-/// A server, a cluster and what happens to it.
+/// An API server, its simulated cluster, and the task that changes it.
 pub(crate) struct Embedded {
     server: Arc<ApiServer>,
     stop: CancellationToken,
     churn: JoinHandle<()>,
-    clock: Clock,
+    lag: LagRecorder,
 }
 
 impl Embedded {
-    /// Starts the server, fills it, and lets changes begin.
+    /// Starts the server, creates the cluster, and starts the changes.
     ///
     /// # Errors
     /// [`Error::Embedded`].
     pub(crate) async fn start(seed: u64) -> Result<Self, Error> {
         let server = Arc::new(ApiServer::builder().start().await?);
         let churn = Churn::begin(server.clone(), seed)?;
-        let clock = churn.clock();
+        let lag = churn.lag_recorder();
         let stop = CancellationToken::new();
         let churn = tokio::spawn(churn.run(stop.clone()));
-        Ok(Self { server, stop, churn, clock })
+        Ok(Self { server, stop, churn, lag })
     }
 
     pub(crate) fn server(&self) -> &ApiServer {
         &self.server
     }
 
-    /// Knows when what was written.
-    pub(crate) fn clock(&self) -> Clock {
-        self.clock.clone()
+    /// The recorder of the time from write to handler.
+    pub(crate) fn lag_recorder(&self) -> LagRecorder {
+        self.lag.clone()
     }
 
-    /// Ends the changes, then the server.
+    /// Stops the changes, then the server.
     pub(crate) async fn shutdown(self) {
         self.stop.cancel();
-        // It has no result, and a panic in it has been told already.
+        // The task has no result, and the panic hook has reported a panic.
         let _ = self.churn.await;
         if let Some(server) = Arc::into_inner(self.server) {
             server.shutdown().await;

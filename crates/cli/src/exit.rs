@@ -1,4 +1,4 @@
-//! How the program ends: what went wrong, and the exit code that says so to a shell.
+//! Errors of the program and their exit codes.
 
 use std::io;
 use std::process::ExitCode;
@@ -8,111 +8,111 @@ use kinformer_core::internal::with_causes;
 
 use crate::text::{self, Line};
 
-/// The end of `--help`.
+/// The last section of `--help`.
 pub(crate) const HELP: &str = "\
 Exit codes:
-  0  done, also when Ctrl-C or SIGTERM ended it, or when nobody reads the output any more
-  1  something went wrong that no other code names
-  2  the command line is wrong: unknown flags and resources, bad selectors, no cluster named
-  3  the server could not be reached, or did not answer in time
-  4  the server refused: wrong or missing credentials (401), or no rights (403)
+  0  success, also when stopped by Ctrl-C or SIGTERM, or when the reader closes the output
+  1  any error without a code of its own
+  2  usage error: unknown flag or resource, invalid selector, no cluster configured
+  3  the server is unreachable, or did not answer in time
+  4  access denied: missing or invalid credentials (401), or missing permissions (403)
 
 Environment:
-  KUBECONFIG     kubeconfig files, as kubectl takes them
+  KUBECONFIG     kubeconfig files, as for kubectl
   KINFORMER_TOKEN
-                 a bearer token, where neither --token nor --token-file is given
-  DISABLE_HTTP2  if it is set, a connection for each watch instead of one for all, as with kubectl
-  RUST_LOG       what is logged to stderr, such as info or kinformer_reflector=debug; by default warn
-  NO_COLOR       no colours, which are only used on a terminal anyway";
+                 bearer token, used if neither --token nor --token-file is given
+  DISABLE_HTTP2  if set, use HTTP/1.1 with one connection per watch, as kubectl does
+  RUST_LOG       log filter, such as info or kinformer_reflector=debug; by default warn
+  NO_COLOR       disable colours, which are used on terminals only";
 
 /// Why the program failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub(crate) enum Error {
-    /// The command line asks for something that cannot be.
+    /// The command line asks for something impossible or unknown.
     #[error("{0}")]
     Usage(String),
-    /// Nothing says which cluster is meant.
+    /// No cluster is configured.
     #[error(
         "no cluster is named by --server, --kubeconfig, KUBECONFIG, ~/.kube/config or a pod's own environment; \
-         name one, or try --embedded, which brings its own"
+                 name one, or use --embedded for a simulated cluster in memory"
     )]
     NoCluster,
-    /// A kubeconfig, or what it names, cannot be used.
+    /// A kubeconfig, token or other setting cannot be used.
     #[error("{what}: {reason}")]
     Config {
-        /// Which file, flag or variable.
+        /// The file, flag or variable.
         what: String,
-        /// Why not.
+        /// The cause.
         reason: String,
     },
-    /// The server did not answer.
+    /// The server could not be reached.
     #[error("cannot reach {server}: {reason}")]
     Unreachable {
-        /// Its URL.
+        /// The URL of the server.
         server: String,
-        /// Why not.
+        /// The cause.
         reason: String,
     },
-    /// It took too long.
+    /// An operation did not finish in time.
     #[error("{0}")]
-    Late(String),
-    /// 401 and 403.
+    Timeout(String),
+    /// The server answered 401 or 403.
     #[error("{server} refuses to {what}: {reason}")]
     Refused {
-        /// Its URL.
+        /// The URL of the server.
         server: String,
-        /// What was asked for.
+        /// The requested operation; completes "refuses to".
         what: String,
-        /// What it says.
+        /// The message of the server.
         reason: String,
     },
-    /// The server answered, but not with what was asked for.
-    #[error("{server} does not {what}: {reason}")]
-    Answer {
-        /// Its URL.
+    /// The server answered with another error, or with something unreadable.
+    #[error("{server} failed to {what}: {reason}")]
+    BadResponse {
+        /// The URL of the server.
         server: String,
-        /// What was asked for.
+        /// The requested operation; completes "failed to".
         what: String,
-        /// What it says.
+        /// The message of the server, or what is wrong with its answer.
         reason: String,
     },
-    /// There is no such object.
+    /// The object does not exist.
     #[error("{0} not found")]
     NotFound(String),
-    /// The embedded API server.
-    #[error("the embedded API server: {0}")]
+    /// The embedded API server failed.
+    #[error("embedded API server: {0}")]
     Embedded(#[from] kinformer_apiserver::Error),
     /// A file cannot be written.
     #[error("cannot write {path}: {source}")]
     Write {
-        /// Which file.
+        /// The path of the file.
         path: String,
-        /// Why not.
+        /// The cause.
         source: io::Error,
     },
-    /// The output cannot be written.
+    /// Standard output cannot be written.
     #[error("cannot write the output: {0}")]
     Output(#[source] io::Error),
-    /// The runtime or its signal handlers did not start.
+    /// The runtime or its signal handlers failed to start.
     #[error("cannot start: {0}")]
     Runtime(#[source] io::Error),
 }
 
 impl Error {
-    /// What a request to the server came to nothing by. `what` completes "refuses to".
-    pub(crate) fn of_request(server: &str, what: &str, error: &kube_client::Error) -> Self {
+    /// Classifies a failed request. `what` completes "refuses to" and "failed to".
+    pub(crate) fn from_request(server: &str, what: &str, error: &kube_client::Error) -> Self {
         let (server, what) = (server.to_owned(), what.to_owned());
         match error {
             kube_client::Error::Api(status) if matches!(status.code, 401 | 403) => {
-                Self::Refused { server, what, reason: said(status.code, &status.message) }
+                Self::Refused { server, what, reason: server_message(status.code, &status.message) }
             }
             kube_client::Error::Api(status) => {
-                Self::Answer { server, what, reason: said(status.code, &status.message) }
+                Self::BadResponse { server, what, reason: server_message(status.code, &status.message) }
             }
             kube_client::Error::Auth(error) => Self::Refused { server, what, reason: with_causes(error) },
             kube_client::Error::SerdeError(error) => {
-                Self::Answer { server, what, reason: with_causes(error) }
+                Self::BadResponse { server, what, reason: with_causes(error) }
             }
             kube_client::Error::Service(error) => {
                 Self::Unreachable { server, reason: with_causes(error.as_ref()) }
@@ -121,29 +121,29 @@ impl Error {
         }
     }
 
-    /// The exit code.
+    /// Returns the exit code.
     pub(crate) fn code(&self) -> u8 {
         match self {
             Self::Usage(_) | Self::NoCluster => 2,
-            Self::Unreachable { .. } | Self::Late(_) => 3,
+            Self::Unreachable { .. } | Self::Timeout(_) => 3,
             Self::Refused { .. } => 4,
             _ => 1,
         }
     }
 }
 
-fn said(code: u16, message: &str) -> String {
+fn server_message(code: u16, message: &str) -> String {
     match message.trim() {
         "" => format!("HTTP {code}"),
         message => format!("{message} (HTTP {code})"),
     }
 }
 
-/// Tells the user what went wrong, if anything did, and gives the exit code.
+/// Prints the error, if there is one, and returns the exit code.
 pub(crate) fn code(result: Result<(), Error>) -> ExitCode {
     match result {
         Ok(()) => ExitCode::SUCCESS,
-        // Whoever reads has had enough: `kinformer watch pods | head`.
+        // The reader closed the pipe because it has read enough: `kinformer watch pods | head`.
         Err(Error::Output(error)) if error.kind() == io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
         Err(error) => {
             let red = Style::new().bold().fg_color(Some(AnsiColor::Red.into()));
@@ -164,20 +164,20 @@ mod tests {
     }
 
     #[test]
-    fn codes_tell_the_cause() {
-        let code = |error: kube_client::Error| Error::of_request("http://x", "list pods", &error).code();
+    fn exit_codes_distinguish_the_causes() {
+        let code = |error: kube_client::Error| Error::from_request("http://x", "list pods", &error).code();
         assert_eq!(code(status(401)), 4);
         assert_eq!(code(status(403)), 4);
         assert_eq!(code(status(500)), 1);
         assert_eq!(code(kube_client::Error::Service("refused".into())), 3);
         assert_eq!(Error::Usage("x".into()).code(), 2);
         assert_eq!(Error::NoCluster.code(), 2);
-        assert_eq!(Error::Late("x".into()).code(), 3);
+        assert_eq!(Error::Timeout("x".into()).code(), 3);
         assert_eq!(Error::NotFound("x".into()).code(), 1);
     }
 
     #[test]
-    fn nobody_reading_is_no_failure() {
+    fn a_closed_pipe_is_not_a_failure() {
         let broken = Error::Output(io::ErrorKind::BrokenPipe.into());
         assert_eq!(format!("{:?}", code(Err(broken))), format!("{:?}", ExitCode::SUCCESS));
     }

@@ -1,4 +1,4 @@
-//! `kinformer get`: a read through an informer and its indexes.
+//! `kinformer get`: one read through an informer and its indexes.
 
 use std::time::Duration;
 
@@ -7,26 +7,26 @@ use kinformer::{Encoding, ObjectKey, PackedRef, Snapshot};
 use tokio::time::Instant;
 
 use crate::args::{Format, GetArgs, ReadingArgs};
+use crate::display_fields::DisplayFields;
 use crate::exit::Error;
 use crate::informers::{Informers, Reading};
 use crate::output::Output;
 use crate::session::Session;
-use crate::shown::Shown;
 use crate::stop::Stop;
 use crate::text::{self, Line, Text};
 use crate::{indexes, objects};
 
 /// How long the first list may take.
 const SYNC: Duration = Duration::from_secs(120);
-/// How many objects are printed at once where that matters.
+/// How many objects are formatted at a time in JSON.
 const AT_ONCE: usize = 100;
 
-/// Reads once and prints.
+/// Reads objects once and prints them.
 ///
 /// # Errors
-/// Whatever [`Error`] names.
+/// Any [`Error`].
 pub(crate) async fn run(args: GetArgs, stop: Stop) -> Result<(), Error> {
-    let wanted = Wanted::of(&args)?;
+    let wanted = Query::of(&args)?;
     let names = [args.resource.clone()];
     let begun = Session::begin(&args.connection, &args.scope, &names, &stop).await?;
     let Some(session) = begun else { return Ok(()) };
@@ -37,15 +37,15 @@ pub(crate) async fn run(args: GetArgs, stop: Stop) -> Result<(), Error> {
     result.and(written)
 }
 
-/// What is to be read.
-enum Wanted {
+/// The objects to read.
+enum Query {
     All,
     Key { namespace: Option<String>, name: String },
     Index { name: String, value: String },
     Indexes,
 }
 
-impl Wanted {
+impl Query {
     fn of(args: &GetArgs) -> Result<Self, Error> {
         if args.list_indexes {
             return Ok(Self::Indexes);
@@ -74,21 +74,21 @@ impl Wanted {
     }
 }
 
-/// Prints what is wanted, unless it is told to stop before.
+/// Prints the objects of a query, unless `stop` comes first.
 async fn get(
     args: &GetArgs,
-    wanted: &Wanted,
+    wanted: &Query,
     session: &Session,
     output: &Output,
     stop: &Stop,
 ) -> Result<(), Error> {
     for served in &session.resources {
-        // One object is asked for by its name, so that not all others come as well.
+        // A single object is listed by its name, so that no others are transferred.
         let (name, namespace) = match wanted {
-            Wanted::Key { name, namespace } => (Some(format!("metadata.name={name}")), namespace.as_deref()),
+            Query::Key { name, namespace } => (Some(format!("metadata.name={name}")), namespace.as_deref()),
             _ => (None, None),
         };
-        // What is printed as JSON is what the server wrote.
+        // JSON output is the server's own text.
         let encoding = (args.output == Format::Json).then_some(Encoding::Json);
         let reading = Reading {
             namespace: namespace.or(session.namespace.as_deref()),
@@ -99,14 +99,14 @@ async fn get(
             how: ReadingArgs { encoding, ..ReadingArgs::default() },
         };
         let informers = Informers::new(session, [served], reading);
-        let (informer, verdict) = informers.of(served);
+        let (informer, fatal_error) = informers.of(served);
         indexes::add_to(&informer).map_err(|error| Error::Usage(error.to_string()))?;
         informers.start()?;
         let synced = tokio::select! {
             biased;
-            Ok(error) = verdict => Err(error),
+            Ok(error) = fatal_error => Err(error),
             synced = informer.wait_for_sync_until(Instant::now() + SYNC) => {
-                synced.map_err(|error| Error::Late(error.to_string())).map(|()| true)
+                synced.map_err(|error| Error::Timeout(error.to_string())).map(|()| true)
             }
             () = stop.requested() => Ok(false),
         };
@@ -124,31 +124,31 @@ async fn get(
 
 async fn print(
     args: &GetArgs,
-    wanted: &Wanted,
+    wanted: &Query,
     resource: &str,
-    snapshot: &Snapshot<Shown>,
+    snapshot: &Snapshot<DisplayFields>,
     output: &Output,
 ) -> Result<(), Error> {
-    let mut found: Vec<PackedRef<'_, Shown>> = match wanted {
-        Wanted::Indexes => {
-            // Whoever does not read any more has had enough; here and below.
-            let _ = output.lines(objects::indexed(snapshot, args.output)?).await;
+    let mut found: Vec<PackedRef<'_, DisplayFields>> = match wanted {
+        Query::Indexes => {
+            // An error means that the reader has closed the output; also below.
+            let _ = output.lines(objects::render_indexes(snapshot, args.output)?).await;
             return Ok(());
         }
-        Wanted::Index { name, value } => snapshot.by_index(name, value).map_err(objects::unknown)?,
-        Wanted::All | Wanted::Key { .. } => snapshot.iter().collect(),
+        Query::Index { name, value } => snapshot.by_index(name, value).map_err(objects::index_error)?,
+        Query::All | Query::Key { .. } => snapshot.iter().collect(),
     };
-    if let (Wanted::Key { name, .. }, true) = (wanted, found.is_empty()) {
+    if let (Query::Key { name, .. }, true) = (wanted, found.is_empty()) {
         return Err(Error::NotFound(format!("{resource} {name:?}")));
     }
     if found.is_empty() && args.output != Format::Json {
         text::to_stderr(&Line::new(format_args!("no {resource} found")));
     }
     found.sort_unstable_by(|one, other| one.key().cmp(&other.key()));
-    // Columns are as wide as the widest; lines of JSON can be printed bit by bit.
+    // Column widths depend on all rows; JSON can be printed in chunks.
     let at_once = if args.output == Format::Json { AT_ONCE } else { found.len().max(1) };
     for some in found.chunks(at_once) {
-        let text = objects::listed(some, args.output, Timestamp::now());
+        let text = objects::render(some, args.output, Timestamp::now());
         if output.lines(text).await.is_err() {
             break;
         }

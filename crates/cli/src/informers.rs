@@ -1,4 +1,4 @@
-//! Informers of a cluster's resources, and how they end.
+//! Starting and stopping informers for a cluster's resources.
 
 use std::time::Duration;
 
@@ -9,48 +9,48 @@ use kube_core::discovery::Scope;
 use kube_core::gvk::GroupVersionResource;
 
 use crate::args::ReadingArgs;
+use crate::display_fields::DisplayFields;
 use crate::exit::Error;
+use crate::fatal_errors::{FatalError, FatalErrors};
 use crate::resources::Served;
 use crate::session::Session;
-use crate::shown::Shown;
-use crate::verdict::{Judges, Verdict};
 
-/// How long handlers may take to return at the end.
+/// How long handlers may take to return during shutdown.
 const GRACE: Duration = Duration::from_secs(5);
 
-/// What is read of the resources, and how.
+/// What to read of each resource, and how.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Reading<'a> {
-    /// Of resources that have namespaces; `None` for all.
+    /// The namespace of namespaced resources; `None` for all.
     pub(crate) namespace: Option<&'a str>,
     pub(crate) labels: Option<&'a str>,
     pub(crate) fields: Option<&'a str>,
-    /// Only the metadata of each object.
+    /// Whether to fetch only metadata.
     pub(crate) metadata_only: bool,
-    /// The fields that are not read.
+    /// Fields to drop on arrival.
     pub(crate) dropped: &'a [&'a [&'a str]],
     pub(crate) how: ReadingArgs,
 }
 
-/// Informers that run and end together.
+/// Informers that are started and stopped together.
 pub(crate) struct Informers<'a> {
     factory: SharedInformerFactory,
     reading: Reading<'a>,
-    judges: Judges,
+    fatal_errors: FatalErrors,
 }
 
 impl<'a> Informers<'a> {
-    /// For these resources, of which none is read yet.
+    /// Prepares a factory for these resources. Sends no request.
     pub(crate) fn new<'r>(
         session: &Session,
         resources: impl IntoIterator<Item = &'r Served>,
         reading: Reading<'a>,
     ) -> Self {
-        let judges = Judges::new(&session.connection.server);
-        let hook = judges.clone();
+        let fatal_errors = FatalErrors::new(&session.connection.server);
+        let hook = fatal_errors.clone();
         let mut builder = SharedInformerFactory::builder(session.connection.client.clone())
             .grace(GRACE)
-            .on_error(move |failure| hook.hear(failure));
+            .on_error(move |failure| hook.report(failure));
         if let Some(namespace) = reading.namespace {
             builder = builder.namespace(namespace);
         }
@@ -72,14 +72,14 @@ impl<'a> Informers<'a> {
         for served in resources {
             builder = dropping(builder, served, reading.dropped);
         }
-        Self { factory: builder.build(), reading, judges }
+        Self { factory: builder.build(), reading, fatal_errors }
     }
 
-    /// The informer of one resource, to be started, and what will tell if it can never sync.
-    pub(crate) fn of(&self, served: &Served) -> (Informer<Shown>, Verdict) {
+    /// Returns the informer of a resource, not yet started, and the receiver of its fatal error.
+    pub(crate) fn of(&self, served: &Served) -> (Informer<DisplayFields>, FatalError) {
         let resource = served.resource.clone();
         let scope = if served.namespaced { Scope::Namespaced } else { Scope::Cluster };
-        let informer: Informer<Shown> = match self.reading.metadata_only {
+        let informer: Informer<DisplayFields> = match self.reading.metadata_only {
             true => self.factory.dynamic_metadata(resource, scope).cast(),
             false => self.factory.dynamic(resource, scope).cast(),
         };
@@ -90,22 +90,22 @@ impl<'a> Informers<'a> {
             Some(namespace) => format!("list {} in namespace {namespace:?}", served.name()),
             None => format!("list {}", served.name()),
         };
-        let verdict = self.judges.add(informer.name(), &what);
-        (informer, verdict)
+        let fatal_error = self.fatal_errors.add(informer.name(), &what);
+        (informer, fatal_error)
     }
 
-    /// Starts all that were asked for.
+    /// Starts all informers that were requested.
     ///
     /// # Errors
-    /// There is no runtime, which would be a mistake of this program.
+    /// There is no runtime, which is a bug in this program.
     pub(crate) fn start(&self) -> Result<(), Error> {
         self.factory.start().map_err(|error| Error::Runtime(std::io::Error::other(error)))
     }
 
-    /// Ends all of them, and waits until none of their tasks is left.
+    /// Stops all informers, and waits until their tasks have ended.
     pub(crate) async fn stop(self) {
         if let Err(error) = self.factory.shutdown().await {
-            tracing::warn!(%error, "an informer did not end well");
+            tracing::warn!(%error, "informer did not shut down cleanly");
         }
     }
 }

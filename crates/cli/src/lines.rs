@@ -1,4 +1,4 @@
-//! What `kinformer watch` prints: one line for each event.
+//! Output of `kinformer watch`: one line for each event.
 
 use std::time::Duration;
 
@@ -7,67 +7,67 @@ use serde::Serialize;
 use serde::ser::Serializer;
 
 use crate::args::Format;
-use crate::shown::Shown;
+use crate::display_fields::DisplayFields;
 use crate::text::Text;
 use crate::usage::Usage;
 
-/// What happened to an object.
+/// The kind of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub(crate) enum Happened {
+pub(crate) enum EventKind {
     Add,
     Update,
     Delete,
 }
 
-/// One event.
+/// One event, ready to be formatted.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Event<'a> {
-    pub(crate) happened: Happened,
+    pub(crate) kind: EventKind,
     pub(crate) key: KeyRef<'a>,
-    /// As it is now, or was last; `None` only for a deletion of what was never seen.
-    pub(crate) object: Option<&'a Packed<Shown>>,
-    /// As it was before an update.
-    pub(crate) old: Option<&'a Packed<Shown>>,
-    /// Whether it was there when watching began.
+    /// The current state, or the last one for a deletion; `None` only if no state was ever received.
+    pub(crate) object: Option<&'a Packed<DisplayFields>>,
+    /// The state before an update.
+    pub(crate) old: Option<&'a Packed<DisplayFields>>,
+    /// Whether the object was in the initial list.
     pub(crate) initial: bool,
-    /// Whether the deletion was missed, so that the object may have changed before it went.
+    /// Whether the deletion itself was missed, so that the final state is unknown.
     pub(crate) final_state_unknown: bool,
 }
 
-/// What came of watching a resource.
+/// Counters of one watched resource.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Summary {
     pub(crate) adds: u64,
     pub(crate) updates: u64,
     pub(crate) deletes: u64,
     pub(crate) relists: u64,
-    /// `None` when it never was in sync.
+    /// Time until the first sync; `None` if there was none.
     pub(crate) to_sync: Option<Duration>,
 }
 
 impl Summary {
-    /// Notes an event.
-    pub(crate) fn count(&mut self, happened: Happened) {
-        match happened {
-            Happened::Add => self.adds += 1,
-            Happened::Update => self.updates += 1,
-            Happened::Delete => self.deletes += 1,
+    /// Counts an event.
+    pub(crate) fn count(&mut self, kind: EventKind) {
+        match kind {
+            EventKind::Add => self.adds += 1,
+            EventKind::Update => self.updates += 1,
+            EventKind::Delete => self.deletes += 1,
         }
     }
 
-    /// How many objects there are after all these events.
+    /// The number of objects that exist after the counted events.
     pub(crate) fn objects(&self) -> u64 {
         self.adds.saturating_sub(self.deletes)
     }
 }
 
-/// Prints the lines of one resource.
+/// Formats the lines of one resource.
 #[derive(Clone, Debug)]
 pub(crate) struct Lines {
     format: Format,
     resource: String,
-    /// How wide the names of all resources are that are printed side by side.
+    /// Column width of the resource name: the longest name of all watched resources.
     width: usize,
 }
 
@@ -86,29 +86,29 @@ impl Lines {
     }
 
     fn text(&self, to: &mut Text, event: &Event<'_>, more: &str) {
-        let what = match event.happened {
-            Happened::Add if event.initial => "initial",
-            Happened::Add => "add",
-            Happened::Update => "update",
-            Happened::Delete => "delete",
+        let what = match event.kind {
+            EventKind::Add if event.initial => "initial",
+            EventKind::Add => "add",
+            EventKind::Update => "update",
+            EventKind::Delete => "delete",
         };
         let unseen = if event.final_state_unknown { " (final state unknown)" } else { "" };
         let (name, width) = (&self.resource, self.width);
         to.line(format_args!("{what:<7} {name:<width$} {}{unseen}{more}", event.key));
     }
 
-    /// Appends the line that says that everything has been printed that was there.
+    /// Appends the line that marks the end of the initial objects.
     pub(crate) fn synced(&self, to: &mut Text, count: u64, after: Duration) {
         match self.format {
             Format::Json => to.json(&JsonSynced { event: "synced", resource: &self.resource, count }),
             Format::Text | Format::Wide => {
                 let (name, width) = (&self.resource, self.width);
-                to.line(format_args!("synced  {name:<width$} {count} objects in {}", shown(after)));
+                to.line(format_args!("synced  {name:<width$} {count} objects in {}", format_duration(after)));
             }
         }
     }
 
-    /// Appends the last line.
+    /// Appends the last line, with the counters.
     pub(crate) fn stopped(&self, to: &mut Text, summary: Summary, usage: Usage) {
         let Summary { adds, updates, deletes, relists, to_sync } = summary;
         if self.format == Format::Json {
@@ -132,8 +132,8 @@ impl Lines {
     }
 }
 
-/// A duration for people: three digits are enough.
-pub(crate) fn shown(duration: Duration) -> String {
+/// Formats a duration with about three digits.
+pub(crate) fn format_duration(duration: Duration) -> String {
     let seconds = duration.as_secs_f64();
     match seconds {
         ..1.0 => format!("{:.0} ms", seconds * 1000.0),
@@ -142,7 +142,7 @@ pub(crate) fn shown(duration: Duration) -> String {
     }
 }
 
-/// What `-o wide` adds: versions, phase, node, labels.
+/// The additional columns of `-o wide`: versions, phase, node, labels.
 fn details(event: &Event<'_>) -> String {
     use std::fmt::Write;
     let mut text = String::new();
@@ -152,15 +152,15 @@ fn details(event: &Event<'_>) -> String {
     if let Some(old) = event.old {
         let _ = write!(text, " was={}", old.resource_version());
     }
-    if let Ok(shown) = object.decode() {
-        for (name, value) in [("phase", shown.phase()), ("node", shown.node())] {
+    if let Ok(fields) = object.decode() {
+        for (name, value) in [("phase", fields.phase()), ("node", fields.node())] {
             if let Some(value) = value {
                 let _ = write!(text, " {name}={value}");
             }
         }
     }
-    for (at, (key, value)) in object.labels().enumerate() {
-        let _ = write!(text, "{}{key}={value}", if at == 0 { " labels=" } else { "," });
+    for (index, (key, value)) in object.labels().enumerate() {
+        let _ = write!(text, "{}{key}={value}", if index == 0 { " labels=" } else { "," });
     }
     text
 }
@@ -168,7 +168,7 @@ fn details(event: &Event<'_>) -> String {
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct JsonEvent<'a> {
-    event: Happened,
+    event: EventKind,
     resource: &'a str,
     #[serde(serialize_with = "as_text")]
     key: KeyRef<'a>,
@@ -183,7 +183,7 @@ struct JsonEvent<'a> {
 impl<'a> JsonEvent<'a> {
     fn new(resource: &'a str, event: &Event<'a>) -> Self {
         Self {
-            event: event.happened,
+            event: event.kind,
             resource,
             key: event.key,
             resource_version: event.object.map(|object| object.resource_version()).unwrap_or_default(),
@@ -228,9 +228,9 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::shown::tests::packed;
+    use crate::display_fields::tests::packed;
 
-    fn pod(version: &str) -> Packed<Shown> {
+    fn pod(version: &str) -> Packed<DisplayFields> {
         let labels = json!({"app": "x", "t": "y"});
         packed(&json!({
             "metadata": {"name": "a", "namespace": "b", "resourceVersion": version, "labels": labels},
@@ -238,9 +238,9 @@ mod tests {
         }))
     }
 
-    fn update<'a>(old: &'a Packed<Shown>, new: &'a Packed<Shown>) -> Event<'a> {
+    fn update<'a>(old: &'a Packed<DisplayFields>, new: &'a Packed<DisplayFields>) -> Event<'a> {
         Event {
-            happened: Happened::Update,
+            kind: EventKind::Update,
             key: new.key(),
             object: Some(new),
             old: Some(old),
@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn json_lines_are_as_promised() {
+    fn json_lines_have_the_documented_fields() {
         let (old, new) = (pod("1"), pod("2"));
         let update = update(&old, &new);
         assert_eq!(
@@ -264,22 +264,17 @@ mod tests {
             "{\"event\":\"update\",\"resource\":\"pods\",\"key\":\"b/a\",\"resourceVersion\":\"2\",\
              \"oldResourceVersion\":\"1\",\"initial\":false,\"finalStateUnknown\":false}\n"
         );
-        let add = Event { happened: Happened::Add, old: None, initial: true, ..update };
+        let add = Event { kind: EventKind::Add, old: None, initial: true, ..update };
         assert!(line(Format::Json, &add).contains("\"oldResourceVersion\":null,\"initial\":true"));
-        let gone = Event {
-            happened: Happened::Delete,
-            object: None,
-            old: None,
-            final_state_unknown: true,
-            ..update
-        };
+        let gone =
+            Event { kind: EventKind::Delete, object: None, old: None, final_state_unknown: true, ..update };
         let gone: Value = serde_json::from_str(&line(Format::Json, &gone)).expect("JSON");
         assert_eq!(gone["resourceVersion"], Value::Null);
         assert_eq!(gone["finalStateUnknown"], true);
     }
 
     #[test]
-    fn text_is_in_columns_and_wide_says_more() {
+    fn text_is_in_columns_and_wide_has_more() {
         let (old, new) = (pod("1"), pod("2"));
         let event = update(&old, &new);
         assert_eq!(line(Format::Text, &event), "update  pods   b/a\n");
@@ -290,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn the_ends_are_told() {
+    fn the_last_lines_are_formatted() {
         let mut lines = Text::default();
         let json = Lines::new(Format::Json, "pods".into(), 0);
         json.synced(&mut lines, 3, Duration::from_millis(5));

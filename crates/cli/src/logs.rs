@@ -1,4 +1,4 @@
-//! Logs, to stderr.
+//! Logging to standard error.
 
 use std::fmt;
 use std::io::{self, IsTerminal, Write};
@@ -13,15 +13,15 @@ use tracing_subscriber::fmt::format::{self, Writer};
 
 use crate::text;
 
-/// What is shown live on the terminal, if anything is.
+/// The live display on the terminal, if there is one.
 static LIVE: OnceLock<MultiProgress> = OnceLock::new();
 
-/// From now on this is shown live, and has to make room for what is logged.
+/// Registers a live display, which is suspended while a log line is written.
 pub(crate) fn beside(live: MultiProgress) {
     LIVE.get_or_init(|| live);
 }
 
-/// Standard error, beside what is shown live.
+/// Standard error, above the live display.
 struct Stderr;
 
 impl Write for Stderr {
@@ -37,16 +37,16 @@ impl Write for Stderr {
     }
 }
 
-/// Starts logging: what `RUST_LOG` says, else what the number of `-v` says, which is warnings for none.
+/// Starts logging with the filter of `RUST_LOG`, or else of the `-v` count, which is warnings for zero.
 pub(crate) fn start(verbosity: u8) {
     let fallback = match verbosity {
-        // What fails in kube-client is told by whoever asked it.
+        // Errors of kube-client are reported by its callers.
         0 => "warn,kube_client=off",
         1 => "warn,kinformer=info",
         2 => "info,kinformer=debug",
         _ => "debug,kinformer=trace",
     };
-    // Every crate of the workspace has a name that begins with `kinformer`, and a directive is for a prefix.
+    // Directives match prefixes, and all crates of the workspace have names that begin with `kinformer`.
     let set = std::env::var("RUST_LOG").ok().filter(|text| !text.trim().is_empty());
     let filter = set.as_deref().map(EnvFilter::try_new).unwrap_or_else(|| EnvFilter::try_new(fallback));
     let (filter, problem) = match filter {
@@ -61,11 +61,11 @@ pub(crate) fn start(verbosity: u8) {
         .with_ansi(colours)
         .init();
     if let Some(error) = problem {
-        tracing::warn!(%error, "RUST_LOG is not understood, and ignored");
+        tracing::warn!(%error, "RUST_LOG is invalid and ignored");
     }
 }
 
-/// A field of an event or of a span. Everything in a log line that is not the program's own is in one.
+/// Formats a field of an event or span, escaped. All foreign text in a log line is in a field.
 fn field(to: &mut Writer<'_>, field: &Field, value: &dyn fmt::Debug) -> fmt::Result {
     if field.name() == "message" {
         return text::write_escaped(to, format_args!("{value:?}"));

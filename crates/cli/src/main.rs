@@ -1,11 +1,13 @@
-//! The program `kinformer`: a Kubernetes cluster seen through shared informers, on a terminal and in shells.
+//! The program `kinformer`: watches and reads a Kubernetes cluster through shared informers.
 
 mod api_server;
 mod args;
 mod connect;
 mod demo;
+mod display_fields;
 mod embedded;
 mod exit;
+mod fatal_errors;
 mod get;
 mod indexes;
 mod informers;
@@ -19,13 +21,11 @@ mod private_file;
 mod resources;
 mod selectors;
 mod session;
-mod shown;
 mod stop;
 mod table;
 mod text;
 mod token;
 mod usage;
-mod verdict;
 mod watch;
 
 use std::process::ExitCode;
@@ -47,7 +47,7 @@ fn main() -> ExitCode {
         Err(error) => return exit::code(Err(Error::Runtime(error))),
     };
     let result = runtime.block_on(run(cli));
-    // A thread that is stuck in a write to a full pipe must not keep the program.
+    // A thread that is blocked on a full pipe must not keep the program alive.
     runtime.shutdown_background();
     exit::code(result)
 }

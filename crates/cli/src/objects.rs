@@ -1,17 +1,18 @@
-//! What `kinformer get` prints: objects and indexes, read from one snapshot.
+//! Output of `kinformer get`: objects and indexes of one snapshot.
 
 use jiff::Timestamp;
 use kinformer::{PackedObject, PackedRef, Snapshot};
 use serde_json::json;
 
 use crate::args::Format;
+use crate::display_fields::DisplayFields;
 use crate::exit::Error;
-use crate::shown::Shown;
 use crate::table::Table;
 use crate::text::Text;
 
-/// Objects of one resource, one a line. In JSON they are as they came, and have to have come in JSON.
-pub(crate) fn listed(objects: &[PackedRef<'_, Shown>], format: Format, now: Timestamp) -> Text {
+/// Formats the objects of one resource, one per line. JSON output copies their encoded bytes, so they must have been
+/// fetched as JSON.
+pub(crate) fn render(objects: &[PackedRef<'_, DisplayFields>], format: Format, now: Timestamp) -> Text {
     let mut text = Text::default();
     if format == Format::Json {
         objects.iter().for_each(|object| text.json_text(&String::from_utf8_lossy(&object.encoded())));
@@ -21,16 +22,16 @@ pub(crate) fn listed(objects: &[PackedRef<'_, Shown>], format: Format, now: Time
         .iter()
         .map(|object| {
             let key = object.key();
-            let shown = object.decode().ok();
-            let shown = shown.as_deref();
+            let fields = object.decode().ok();
+            let fields = fields.as_deref();
             let text =
                 |value: Option<&str>| value.filter(|value| !value.is_empty()).unwrap_or("-").to_owned();
             [
                 text(key.namespace()),
                 text(Some(key.name())),
-                text(shown.and_then(Shown::phase)),
-                text(shown.and_then(Shown::node)),
-                text(shown.and_then(Shown::created).map(|created| age(created, now)).as_deref()),
+                text(fields.and_then(DisplayFields::phase)),
+                text(fields.and_then(DisplayFields::node)),
+                text(fields.and_then(DisplayFields::created).map(|created| age(created, now)).as_deref()),
                 text(Some(&object.resource_version().to_string())),
                 labels(object),
             ]
@@ -47,26 +48,31 @@ pub(crate) fn listed(objects: &[PackedRef<'_, Shown>], format: Format, now: Time
         (wide, "VERSION"),
         (wide, "LABELS"),
     ];
-    let shown = |cells: [String; 7]| {
-        columns.iter().zip(cells).filter(|((shown, _), _)| *shown).map(|(_, cell)| cell).collect::<Vec<_>>()
+    let visible = |cells: [String; 7]| {
+        columns
+            .iter()
+            .zip(cells)
+            .filter(|((visible, _), _)| *visible)
+            .map(|(_, cell)| cell)
+            .collect::<Vec<_>>()
     };
-    let mut table = Table::new(shown(columns.map(|(_, title)| title.to_owned())));
-    rows.into_iter().for_each(|row| table.row(shown(row)));
+    let mut table = Table::new(visible(columns.map(|(_, title)| title.to_owned())));
+    rows.into_iter().for_each(|row| table.row(visible(row)));
     table.lines().iter().for_each(|line| text.push(line));
     text
 }
 
-/// Every index, with each of its values and how many objects have it, the most frequent first.
+/// Formats every index, with the number of objects for each of its values, the most frequent first.
 ///
 /// # Errors
-/// None, really: the names are the snapshot's own.
-pub(crate) fn indexed(snapshot: &Snapshot<Shown>, format: Format) -> Result<Text, Error> {
+/// Practically none: the index names come from the snapshot.
+pub(crate) fn render_indexes(snapshot: &Snapshot<DisplayFields>, format: Format) -> Result<Text, Error> {
     let mut text = Text::default();
     let mut rows = Vec::new();
     for index in snapshot.index_names() {
         let mut values = Vec::new();
-        for value in snapshot.index_values(&index).map_err(unknown)? {
-            values.push((snapshot.index_len(&index, &value).map_err(unknown)?, value));
+        for value in snapshot.index_values(&index).map_err(index_error)? {
+            values.push((snapshot.index_len(&index, &value).map_err(index_error)?, value));
         }
         values.sort_by(|(count, value), (other, than)| other.cmp(count).then_with(|| value.cmp(than)));
         rows.extend(values.into_iter().map(|(count, value)| (index.clone(), value, count)));
@@ -85,8 +91,8 @@ pub(crate) fn indexed(snapshot: &Snapshot<Shown>, format: Format) -> Result<Text
     Ok(text)
 }
 
-/// An index that is not there is a mistake on the command line.
-pub(crate) fn unknown(error: kinformer_store::Error) -> Error {
+/// Converts the error of an unknown index, which is a mistake on the command line.
+pub(crate) fn index_error(error: kinformer_store::Error) -> Error {
     Error::Usage(error.to_string())
 }
 
@@ -95,7 +101,7 @@ fn labels(object: &PackedObject) -> String {
     if labels.is_empty() { "-".into() } else { labels.join(",") }
 }
 
-/// As kubectl shows ages: the two largest units at most, fewer when the first is large.
+/// Formats an age as kubectl does: two units at most, one where the first is large.
 fn age(created: Timestamp, now: Timestamp) -> String {
     let seconds = now.as_second().saturating_sub(created.as_second()).max(0);
     let (minutes, hours, days) = (seconds / 60, seconds / 3600, seconds / 86_400);
@@ -124,8 +130,8 @@ mod tests {
     use serde_json::Value;
 
     use super::*;
+    use crate::display_fields::tests::packed;
     use crate::indexes;
-    use crate::shown::tests::packed;
 
     fn pod_json(name: &str, node: &str) -> Value {
         json!({
@@ -137,7 +143,7 @@ mod tests {
         })
     }
 
-    fn pod(name: &str, node: &str) -> Packed<Shown> {
+    fn pod(name: &str, node: &str) -> Packed<DisplayFields> {
         packed(&pod_json(name, node))
     }
 
@@ -146,22 +152,22 @@ mod tests {
     }
 
     #[test]
-    fn objects_are_shown_in_columns_that_they_have() {
+    fn only_columns_with_values_are_printed() {
         let (one, two) = (pod("a", "n1"), pod("bcd", "n2"));
         assert_eq!(
-            listed(&[one.as_ref(), two.as_ref()], Format::Text, now()).as_str(),
+            render(&[one.as_ref(), two.as_ref()], Format::Text, now()).as_str(),
             "NAMESPACE  NAME  PHASE    NODE  AGE\nshop       a     Running  n1    100m\n\
              shop       bcd   Running  n2    100m\n"
         );
         let node = packed(&json!({"metadata": {"name": "n1"}}));
-        assert_eq!(listed(&[node.as_ref()], Format::Text, now()).as_str(), "NAME  AGE\nn1    -\n");
-        assert!(listed(&[one.as_ref()], Format::Wide, now()).as_str().contains("app=web"));
+        assert_eq!(render(&[node.as_ref()], Format::Text, now()).as_str(), "NAME  AGE\nn1    -\n");
+        assert!(render(&[one.as_ref()], Format::Wide, now()).as_str().contains("app=web"));
     }
 
     #[test]
-    fn json_has_the_whole_object() {
+    fn json_has_all_fields() {
         let one = pod("a", "n1");
-        let line = listed(&[one.as_ref()], Format::Json, now());
+        let line = render(&[one.as_ref()], Format::Json, now());
         let line = line.as_str();
         let object: serde_json::Value = serde_json::from_str(line).expect("JSON");
         assert_eq!(object["spec"]["nodeName"], "n1");
@@ -189,7 +195,7 @@ mod tests {
         let mut known = indexes::NAMES;
         known.sort_unstable();
         assert!(names.iter().map(AsRef::as_ref).eq(known), "{names:?}");
-        let text = indexed(&snapshot, Format::Text).expect("known");
+        let text = render_indexes(&snapshot, Format::Text).expect("known");
         let text = text.as_str();
         let rows: Vec<Vec<&str>> = text.lines().map(|line| line.split_whitespace().collect()).collect();
         for row in [
@@ -201,7 +207,7 @@ mod tests {
         ] {
             assert!(rows.iter().any(|found| *found == row), "{row:?} in {text}");
         }
-        let json = indexed(&snapshot, Format::Json).expect("known");
+        let json = render_indexes(&snapshot, Format::Json).expect("known");
         let json = json.as_str();
         let lines: Vec<serde_json::Value> =
             json.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
@@ -211,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn ages_are_as_kubectl_shows_them() {
+    fn ages_are_formatted_as_by_kubectl() {
         let ages = [
             (0, "0s"),
             (119, "119s"),

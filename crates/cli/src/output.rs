@@ -1,7 +1,7 @@
-//! Standard output: one buffered writer on a thread of its own.
+//! Standard output, written by one buffered writer on its own thread.
 //!
-//! Whoever prints hands over lines and waits only while the writer is [`BACKLOG`] batches behind, without
-//! holding a thread of the runtime; so a reader that has stopped reading stops nothing but the printing.
+//! Printing tasks hand over lines, and wait only while the writer is [`BACKLOG`] batches behind. Waiting blocks no
+//! runtime thread, so a stalled reader stalls only the printing.
 
 use std::io::{self, BufWriter, Write};
 use std::thread;
@@ -17,76 +17,80 @@ use crate::text::Text;
 /// How many batches of lines may wait for the writer.
 const BACKLOG: usize = 256;
 const BUFFER_BYTES: usize = 64 * 1024;
-/// How long after a signal a reader may take to read what is left.
+/// How long a reader may take to read the remaining output after a signal.
 const UNREAD: Duration = Duration::from_secs(3);
 
-/// Takes lines for standard output. Clones are the same.
+/// The sending half of standard output. Clones share one writer.
 #[derive(Clone, Debug)]
 pub(crate) struct Output {
     lines: mpsc::Sender<Vec<u8>>,
     failed: CancellationToken,
 }
 
-/// The writer's end: what became of the lines.
+/// The writer thread; resolves with its result.
 #[derive(Debug)]
-pub(crate) struct Written {
+pub(crate) struct WriterHandle {
     done: oneshot::Receiver<io::Result<()>>,
 }
 
-/// The output is gone: nobody reads it, or it cannot be written.
+/// The output is closed: its reader is gone, or it cannot be written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Gone;
+pub(crate) struct OutputClosed;
 
 impl Output {
-    /// Standard output.
+    /// Starts a writer for standard output.
     ///
     /// # Errors
-    /// [`Error::Runtime`]: no thread can be started.
-    pub(crate) fn stdout() -> Result<(Self, Written), Error> {
+    /// [`Error::Runtime`]: the thread cannot be started.
+    pub(crate) fn stdout() -> Result<(Self, WriterHandle), Error> {
         Self::to(io::stdout())
     }
 
-    fn to(writer: impl Write + Send + 'static) -> Result<(Self, Written), Error> {
+    fn to(writer: impl Write + Send + 'static) -> Result<(Self, WriterHandle), Error> {
         let (lines, mut waiting) = mpsc::channel::<Vec<u8>>(BACKLOG);
-        let (tell, done) = oneshot::channel();
+        let (result_sender, done) = oneshot::channel();
         let failed = CancellationToken::new();
         let failing = failed.clone();
         let write = move || {
             let result = write(&mut waiting, BufWriter::with_capacity(BUFFER_BYTES, writer));
-            // Whoever sends from now on hears that it is over.
+            // Closes the channel, so that senders fail from now on.
             drop(waiting);
             failing.cancel();
-            let _ = tell.send(result);
+            let _ = result_sender.send(result);
         };
         thread::Builder::new().name("output".into()).spawn(write).map_err(Error::Runtime)?;
-        Ok((Self { lines, failed }, Written { done }))
+        Ok((Self { lines, failed }, WriterHandle { done }))
     }
 
-    /// Hands over lines. Waits while the writer is far behind.
+    /// Hands over lines. Waits while the writer is [`BACKLOG`] batches behind.
     ///
-    /// Cancel safe: lines are handed over as a whole or not at all.
+    /// # Cancel safety
+    /// If the future is dropped before it completes, none of the lines is written.
     ///
     /// # Errors
-    /// [`Gone`]: it is no use to print any more.
-    pub(crate) async fn lines(&self, lines: Text) -> Result<(), Gone> {
-        self.lines.send(lines.into_bytes()).await.map_err(|_| Gone)
+    /// [`OutputClosed`]: the output has been closed.
+    pub(crate) async fn lines(&self, lines: Text) -> Result<(), OutputClosed> {
+        self.lines.send(lines.into_bytes()).await.map_err(|_| OutputClosed)
     }
 
-    /// Completes when nothing can be written any more. Cancel safe.
-    pub(crate) async fn gone(&self) {
+    /// Waits until the output is closed.
+    ///
+    /// # Cancel safety
+    /// Dropping the future loses nothing.
+    pub(crate) async fn closed(&self) {
         self.failed.cancelled().await;
     }
 }
 
-impl Written {
-    /// Hands over the last lines, and waits until everything is written; after a signal for a little while only.
-    /// All other clones of the output must have been dropped.
+impl WriterHandle {
+    /// Writes the last lines and waits until all output is written. After a signal, waits at most [`UNREAD`]. All
+    /// other clones of the output must have been dropped.
     ///
     /// # Errors
     /// [`Error::Output`].
     pub(crate) async fn finish(self, output: Output, last: Text, stop: &Stop) -> Result<(), Error> {
         let finish = async {
-            // What became of them is told below.
+            // A failure is reported by the writer's result below.
             let _ = output.lines(last).await;
             drop(output);
             self.done.await
@@ -99,14 +103,14 @@ impl Written {
             biased;
             done = finish => match done {
                 Ok(result) => result.map_err(Error::Output),
-                Err(_) => Err(Error::Output(io::Error::other("the writer has died"))),
+                Err(_) => Err(Error::Output(io::Error::other("writer thread panicked"))),
             },
-            () = unread => Err(Error::Output(io::Error::other("the reader has stopped reading"))),
+            () = unread => Err(Error::Output(io::Error::other("the reader stopped reading"))),
         }
     }
 }
 
-/// Writes what comes, and flushes whenever nothing more is waiting.
+/// Writes lines as they arrive, and flushes whenever the channel is empty.
 fn write(waiting: &mut mpsc::Receiver<Vec<u8>>, mut writer: impl Write) -> io::Result<()> {
     while let Some(lines) = waiting.blocking_recv() {
         writer.write_all(&lines)?;
@@ -127,7 +131,7 @@ mod tests {
 
     use super::*;
 
-    /// Keeps what is written, and counts how often.
+    /// Records the written bytes and the number of writes.
     #[derive(Clone, Default)]
     struct Kept(Arc<Mutex<(Vec<u8>, usize)>>);
 
@@ -144,7 +148,7 @@ mod tests {
         }
     }
 
-    /// Takes nothing until its other end is dropped.
+    /// Blocks until its other end is dropped.
     struct Stuck(blocking::Receiver<()>);
 
     impl Write for Stuck {
@@ -181,13 +185,13 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_reader_that_has_gone_is_told() {
+    async fn a_closed_reader_is_reported() {
         let (reader, writer) = blocking::channel();
         let (output, written) = Output::to(Stuck(writer)).expect("a thread");
         output.lines(text("x")).await.expect("there");
         drop(reader);
-        output.gone().await;
-        assert_eq!(output.lines(text("y")).await, Err(Gone));
+        output.closed().await;
+        assert_eq!(output.lines(text("y")).await, Err(OutputClosed));
         let Err(Error::Output(error)) = written.finish(output, Text::default(), &Stop::new()).await else {
             panic!("written")
         };
@@ -195,10 +199,10 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_reader_that_has_stopped_reading_cannot_keep_the_program() {
+    async fn a_stalled_reader_does_not_keep_the_program_alive() {
         let (_reader, writer) = blocking::channel();
         let (output, written) = Output::to(Stuck(writer)).expect("a thread");
-        // Until there is no room any more.
+        // Until the pipe is full.
         while tokio::time::timeout(Duration::from_secs(1), output.lines(text(&"x".repeat(BUFFER_BYTES))))
             .await
             .is_ok()
@@ -206,6 +210,6 @@ mod tests {
         let stop = Stop::new();
         stop.now();
         let error = written.finish(output, text("last"), &stop).await.expect_err("nothing is read");
-        assert_eq!(error.to_string(), "cannot write the output: the reader has stopped reading");
+        assert_eq!(error.to_string(), "cannot write the output: the reader stopped reading");
     }
 }

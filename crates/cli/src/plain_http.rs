@@ -1,11 +1,11 @@
-//! Credentials without TLS, and those of one server at another.
+//! Rules for credentials without TLS and for a server other than the kubeconfig's.
 
 use kube_client::Config;
 
 use crate::exit::Error;
 
-/// Talks to another server than the kubeconfig names. As with kubectl, the user stays and the name in the server's
-/// certificate does not.
+/// Connects to another server than the kubeconfig names. As with kubectl, the user's credentials are kept and the
+/// expected name in the server's certificate is not.
 pub(crate) fn use_server(config: &mut Config, url: http::Uri) {
     config.cluster_url = url;
     config.tls_server_name = None;
@@ -15,7 +15,7 @@ pub(crate) fn use_server(config: &mut Config, url: http::Uri) {
     }
 }
 
-/// Drops the credentials of a kubeconfig where there is no TLS, also on this machine. Follows client-go 1.37
+/// Drops kubeconfig credentials if the connection has no TLS, even on loopback. Follows client-go 1.37
 /// (`clientcmd.DirectClientConfig.ClientConfig`).
 pub(crate) fn drop_credentials(config: &mut Config) {
     if config.cluster_url.scheme_str() != Some("https") {
@@ -23,14 +23,14 @@ pub(crate) fn drop_credentials(config: &mut Config) {
     }
 }
 
-/// A token given by hand may be sent without TLS within this machine.
+/// Checks that a token from a flag, a file or the environment is sent without TLS only within this machine.
 ///
 /// # Errors
-/// [`Error::Config`]: it would be sent in plain text to another machine.
+/// [`Error::Config`]: the token would be sent to another machine in plain text.
 pub(crate) fn check_token(config: &Config) -> Result<(), Error> {
     let has_token = config.auth_info.token.is_some() || config.auth_info.token_file.is_some();
     if has_token && !kinformer::sends_credentials(config) {
-        let reason = format!("it is not sent without TLS to {}; use https", config.cluster_url);
+        let reason = format!("a token is not sent without TLS to {}; use https", config.cluster_url);
         return Err(Error::Config { what: "the token".into(), reason });
     }
     Ok(())

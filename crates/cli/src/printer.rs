@@ -1,52 +1,52 @@
-//! From the events of one resource to lines on standard output.
+//! Formats the events of one resource and sends them to standard output.
 
 use std::time::Duration;
 
 use futures::{FutureExt, StreamExt};
-use kinformer::{Event as Heard, EventStream, Packed};
+use kinformer::{Event as InformerEvent, EventStream, Packed};
 use tokio::time::Instant;
 
+use crate::display_fields::DisplayFields;
 use crate::exit::Error;
-use crate::lines::{Event, Happened, Lines, Summary};
+use crate::fatal_errors::FatalError;
+use crate::lines::{Event, EventKind, Lines, Summary};
 use crate::output::Output;
-use crate::shown::Shown;
 use crate::stop::Stop;
 use crate::text::Text;
-use crate::verdict::Verdict;
 
-/// So much is handed to the output at once, at most.
+/// A batch is sent to the output at this size.
 const BATCH_BYTES: usize = 32 * 1024;
 
-/// When a printer ends.
+/// When a printer finishes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum End {
-    /// When it is told to.
-    Told,
-    /// When it has printed everything that was there.
+pub(crate) enum EndCondition {
+    /// When it is stopped.
+    Stopped,
+    /// When it has printed the initial objects.
     Synced,
 }
 
-/// Prints what it hears until its end.
+/// Prints the events of one resource.
 pub(crate) struct Printer {
-    pub(crate) events: EventStream<Shown>,
+    pub(crate) events: EventStream<DisplayFields>,
     pub(crate) lines: Lines,
     pub(crate) output: Output,
-    pub(crate) end: End,
-    /// When watching began.
+    pub(crate) end: EndCondition,
+    /// When the program started watching.
     pub(crate) began: Instant,
 }
 
 impl Printer {
-    /// Prints until it is told to stop, or its end has come, or nobody reads any more.
+    /// Prints events until `stop`, the end condition, or the end of the output.
     ///
     /// # Errors
-    /// The verdict, if there is one before the first sync.
-    pub(crate) async fn run(mut self, mut verdict: Verdict, stop: Stop) -> Result<Summary, Error> {
+    /// The fatal error, if one arrives before the first sync.
+    pub(crate) async fn run(mut self, mut fatal_error: FatalError, stop: Stop) -> Result<Summary, Error> {
         let registration = self.events.registration().clone();
         let mut summary = Summary::default();
         let mut lines = Text::with_capacity(BATCH_BYTES + 1024);
         loop {
-            // Everything that is there already, in as few batches as possible.
+            // Collects all events that are ready, for as few batches as possible.
             while lines.len() < BATCH_BYTES
                 && let Some(Some(event)) = self.events.next().now_or_never()
             {
@@ -59,7 +59,7 @@ impl Printer {
                 let batch = std::mem::replace(&mut lines, Text::with_capacity(BATCH_BYTES + 1024));
                 let Some(Ok(())) = stop.unless(self.output.lines(batch)).await else { return Ok(summary) };
             }
-            if self.end == End::Synced && summary.to_sync.is_some() {
+            if self.end == EndCondition::Synced && summary.to_sync.is_some() {
                 return Ok(summary);
             }
             let syncing = summary.to_sync.is_none();
@@ -75,8 +75,8 @@ impl Printer {
                         return Ok(summary);
                     }
                 }
-                error = &mut verdict, if syncing => {
-                    // Without anyone to give one any more, there is none.
+                error = &mut fatal_error, if syncing => {
+                    // The sender is dropped without an error when the informer is gone.
                     let Ok(error) = error else { return Ok(summary) };
                     return Err(error);
                 }
@@ -84,9 +84,9 @@ impl Printer {
         }
     }
 
-    fn take(&self, event: &Heard<Packed<Shown>>, summary: &mut Summary, lines: &mut Text) {
+    fn take(&self, event: &InformerEvent<Packed<DisplayFields>>, summary: &mut Summary, lines: &mut Text) {
         let event = of(event);
-        summary.count(event.happened);
+        summary.count(event.kind);
         self.lines.event(lines, &event);
     }
 
@@ -98,14 +98,14 @@ impl Printer {
     }
 }
 
-fn of(event: &Heard<Packed<Shown>>) -> Event<'_> {
-    let (happened, old, initial, final_state_unknown) = match event {
-        Heard::Added(added) => (Happened::Add, None, added.in_initial_list, false),
-        Heard::Updated(updated) => (Happened::Update, Some(&updated.old), false, false),
-        Heard::Deleted(deleted) => {
-            (Happened::Delete, None, false, deleted.tombstone.is_final_state_unknown())
+fn of(event: &InformerEvent<Packed<DisplayFields>>) -> Event<'_> {
+    let (kind, old, initial, final_state_unknown) = match event {
+        InformerEvent::Added(added) => (EventKind::Add, None, added.in_initial_list, false),
+        InformerEvent::Updated(updated) => (EventKind::Update, Some(&updated.old), false, false),
+        InformerEvent::Deleted(deleted) => {
+            (EventKind::Delete, None, false, deleted.tombstone.is_final_state_unknown())
         }
-        _ => (Happened::Update, None, false, false),
+        _ => (EventKind::Update, None, false, false),
     };
-    Event { happened, key: event.key(), object: event.object(), old, initial, final_state_unknown }
+    Event { kind, key: event.key(), object: event.object(), old, initial, final_state_unknown }
 }

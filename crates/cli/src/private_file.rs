@@ -1,15 +1,15 @@
-//! Files that only their owner may read.
+//! Files that only their owner can read.
 
 use std::io::{self, Write};
 use std::path::Path;
 
-/// Writes a file that only its owner may read, in the place of one that is there.
+/// Writes a file that only its owner can read, and replaces an existing one atomically.
 ///
-/// What was there is replaced as a whole, and stays if this fails. A symbolic link is not followed and not replaced:
-/// whoever made it would choose which file is written. Neither is anything else that is no regular file.
+/// If this fails, the existing file is unchanged. A symbolic link is neither followed nor replaced, since its creator
+/// would choose the file that is written. Other files that are not regular are not replaced either.
 ///
 /// # Errors
-/// The path is no place for a file, or it cannot be written.
+/// The path is not that of a regular file, or the file cannot be written.
 pub(crate) fn write(path: &Path, text: &str) -> io::Result<()> {
     match std::fs::symlink_metadata(path) {
         Ok(there) if there.is_symlink() => {
@@ -21,7 +21,7 @@ pub(crate) fn write(path: &Path, text: &str) -> io::Result<()> {
         Err(error) => return Err(error),
     }
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    // Made for its owner alone, and removed again if it does not get its name.
+    // The temporary file is readable by its owner only, and is removed unless it is renamed.
     let mut file = tempfile::Builder::new().prefix(".kinformer-").tempfile_in(folder)?;
     file.write_all(text.as_bytes())?;
     file.as_file().sync_all()?;
@@ -42,7 +42,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_owner_may_read_what_replaces_an_open_file() {
+    fn only_the_owner_can_read_the_new_file() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("config");
         for before in [None, Some(0o644), Some(0o666)] {
@@ -50,7 +50,7 @@ mod tests {
                 fs::write(&path, "something longer than what comes").expect("written");
                 fs::set_permissions(&path, fs::Permissions::from_mode(before)).expect("set");
             }
-            // Whoever has it open keeps reading what was there.
+            // Open handles still read the old content.
             let reader = fs::File::open(&path).ok();
             write(&path, "secret").expect("written");
             assert_eq!(
@@ -65,7 +65,7 @@ mod tests {
     }
 
     #[test]
-    fn links_and_what_is_no_file_are_left_alone() {
+    fn links_and_irregular_files_are_not_replaced() {
         let folder = tempfile::tempdir().expect("a folder");
         let (target, link) = (folder.path().join("target"), folder.path().join("link"));
         fs::write(&target, "before").expect("written");
@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_there_stays_when_it_cannot_be_replaced() {
+    fn a_failed_write_leaves_nothing_behind() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("missing").join("config");
         assert_eq!(write(&path, "secret").expect_err("no folder").kind(), io::ErrorKind::NotFound);

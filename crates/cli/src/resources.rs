@@ -1,4 +1,4 @@
-//! Resources by the names that kubectl takes.
+//! Resources by the names that kubectl accepts.
 
 use kube_client::Client;
 use kube_core::discovery::ApiResource;
@@ -6,10 +6,10 @@ use kube_core::discovery::v2::APIGroupDiscoveryList;
 
 use crate::exit::Error;
 
-/// How near, from 0 to 1, a name must be to be suggested.
+/// How similar a name must be to be suggested, from 0 to 1.
 const NEAR: f64 = 0.8;
 
-/// One resource that the server serves.
+/// A resource that the server serves.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Served {
     pub(crate) resource: ApiResource,
@@ -21,7 +21,7 @@ pub(crate) struct Served {
 }
 
 impl Served {
-    /// As kubectl shows it, and unmistakable: `pods`, `deployments.apps`.
+    /// The unambiguous name that kubectl prints: `pods`, `deployments.apps`.
     pub(crate) fn name(&self) -> String {
         match self.resource.group.as_str() {
             "" => self.resource.plural.clone(),
@@ -34,20 +34,20 @@ impl Served {
     }
 }
 
-/// What the server serves, in the order in which kubectl looks: the core group, then the groups in the server's
-/// order, the preferred version of each first.
+/// All resources of the server, in kubectl's search order: the core group, then the other groups in the server's
+/// order, each with its preferred version first.
 #[derive(Debug, Default)]
 pub(crate) struct Catalogue(Vec<Served>);
 
 impl Catalogue {
-    /// Asks the server: two requests, or one more for each version of each group where it is older than 1.26.
+    /// Discovers the resources with two requests. A server before 1.26 takes one more for each version of each group.
     ///
     /// # Errors
-    /// [`Error::Unreachable`], [`Error::Refused`], [`Error::Answer`].
+    /// [`Error::Unreachable`], [`Error::Refused`], [`Error::BadResponse`].
     pub(crate) async fn discover(client: &Client, server: &str) -> Result<Self, Error> {
-        let failed = |error| Error::of_request(server, "tell what it serves", &error);
+        let failed = |error| Error::from_request(server, "list its API resources", &error);
         let core = client.list_core_api_versions_aggregated().await.map_err(failed)?;
-        // A server without aggregated discovery answers with another kind, of which nothing is left here.
+        // A server without aggregated discovery answers with another kind, which decodes to nothing here.
         if core.items.is_empty() {
             return Self::discover_one_by_one(client).await.map_err(failed);
         }
@@ -62,7 +62,7 @@ impl Catalogue {
             for version in group.versions {
                 let version_name = version.version.unwrap_or_default();
                 for found in version.resources {
-                    // Without its own kind it only has subresources.
+                    // An entry without a kind only has subresources.
                     let Some(kind) = found.response_kind.and_then(|kind| kind.kind) else { continue };
                     served.push(Served {
                         resource: resource(&name, &version_name, kind, found.resource.unwrap_or_default()),
@@ -89,21 +89,23 @@ impl Catalogue {
             let mut versions: Vec<String> = group.versions.into_iter().map(|v| v.version).collect();
             versions.sort_by_key(|version| Some(version) != preferred.as_ref());
             for version in versions {
-                // One group whose server is down does not hide the others.
+                // An unavailable group does not hide the others.
                 match client.list_api_group_resources(&format!("{}/{version}", group.name)).await {
                     Ok(list) => served.extend(one_by_one(&group.name, &version, list.resources)),
-                    Err(error) => tracing::warn!(group = group.name, version, %error, "group left out"),
+                    Err(error) => {
+                        tracing::warn!(group = group.name, version, %error, "skipping unavailable API group")
+                    }
                 }
             }
         }
         Ok(Self(served))
     }
 
-    /// The resources that are meant, each once, in the order in which they are named. A category, such as `all`,
-    /// stands for several.
+    /// Resolves the given names to resources without duplicates, in the given order. A category, such as `all`,
+    /// resolves to several.
     ///
     /// # Errors
-    /// [`Error::Usage`]: one of the names means nothing, or nothing that can be listed and watched.
+    /// [`Error::Usage`]: a name is unknown, or its resource cannot be listed and watched.
     pub(crate) fn find_all(&self, names: &[String]) -> Result<Vec<Served>, Error> {
         let mut found: Vec<Served> = Vec::new();
         for name in names.iter().map(|name| name.trim()).filter(|name| !name.is_empty()) {
@@ -119,11 +121,11 @@ impl Catalogue {
         Ok(found)
     }
 
-    /// Follows kubectl 1.37: `pods`, `po`, `pod`, `Pod`, `deployments.apps`, `deployments.v1.apps`, where the group
-    /// may be cut short; a plural comes before a short name, that before singular and kind, and that before a
-    /// category.
+    /// Follows kubectl 1.37: accepts `pods`, `po`, `pod`, `Pod`, `deployments.apps` and `deployments.v1.apps`, where
+    /// the group may be abbreviated to a prefix. A plural takes precedence over a short name, that over a singular or
+    /// kind, and that over a category.
     fn find(&self, name: &str) -> Result<Vec<&Served>, Error> {
-        let found = self.meant(name);
+        let found = self.resolve(name);
         let Some(first) = found.first() else { return Err(self.unknown(name)) };
         match found.iter().find_map(|served| ["list", "watch"].into_iter().find(|verb| !served.can(verb))) {
             Some(verb) => Err(Error::Usage(format!("{} cannot be {verb}ed", first.name()))),
@@ -131,7 +133,7 @@ impl Catalogue {
         }
     }
 
-    fn meant(&self, name: &str) -> Vec<&Served> {
+    fn resolve(&self, name: &str) -> Vec<&Served> {
         let lower = name.to_ascii_lowercase();
         let parts: Vec<&str> = lower.splitn(3, '.').collect();
         let one = match parts.as_slice() {
@@ -146,7 +148,7 @@ impl Catalogue {
         }
         let mut members: Vec<&Served> = Vec::new();
         for served in self.0.iter().filter(|served| served.categories.contains(&lower)) {
-            // Another version of what is there already shows the same objects.
+            // Another version of a resource that is included already has the same objects.
             let same = |other: &&Served| other.name() == served.name();
             if !members.iter().any(same) && served.can("list") && served.can("watch") {
                 members.push(served);
@@ -160,7 +162,7 @@ impl Catalogue {
             .or_else(|| self.first(resource, |served| served.group.starts_with(group)))
     }
 
-    /// The first of this name.
+    /// The first resource with this name.
     fn first(&self, name: &str, wanted: impl Fn(&ApiResource) -> bool) -> Option<&Served> {
         let has = |names: &dyn Fn(&Served) -> bool| {
             self.0.iter().find(|served| wanted(&served.resource) && names(served))
@@ -186,13 +188,13 @@ impl Catalogue {
         for served in &self.0 {
             let kind = served.resource.kind.to_ascii_lowercase();
             let short_names = served.short_names.iter().filter(|short| short.len() > 2).cloned();
-            // What is to be typed, for each way to come near it.
+            // The candidates are spellings; the suggestion is the name to type.
             let ways = [served.resource.plural.clone(), served.singular.clone(), kind, served.name()];
             for way in ways.into_iter().chain(short_names) {
                 let likeness = strsim::jaro_winkler(&lower, &way);
                 if likeness >= NEAR && best.as_ref().is_none_or(|(most, _)| likeness > *most) {
-                    let whole = lower.contains('.') || self.meant(&served.resource.plural) != [served];
-                    let typed = if whole { served.name() } else { served.resource.plural.clone() };
+                    let qualified = lower.contains('.') || self.resolve(&served.resource.plural) != [served];
+                    let typed = if qualified { served.name() } else { served.resource.plural.clone() };
                     best = Some((likeness, typed));
                 }
             }
@@ -262,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn every_way_to_name_a_resource_finds_it() {
+    fn all_spellings_of_a_name_are_found() {
         for name in ["pods", "po", "pod", "Pod", "PODS", "pods.v1."] {
             assert_eq!(found(name), ["v1 pods"], "{name}");
         }
@@ -275,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn the_core_group_comes_first_and_a_group_tells_apart() {
+    fn the_core_group_comes_first() {
         assert_eq!(found("events"), ["v1 events"]);
         assert_eq!(found("ev"), ["v1 events"]);
         assert_eq!(found("events.events.k8s.io"), ["events.k8s.io/v1 events"]);
@@ -283,12 +285,12 @@ mod tests {
     }
 
     #[test]
-    fn a_category_stands_for_its_resources() {
+    fn a_category_resolves_to_its_resources() {
         assert_eq!(found("all"), ["v1 pods", "apps/v1 deployments"]);
     }
 
     #[test]
-    fn names_are_taken_once_and_in_order() {
+    fn resources_are_unique_and_in_order() {
         let names = ["deploy", "po", "pods", "deployments.apps"].map(str::to_owned);
         let found = catalogue().find_all(&names).expect("all are known");
         assert_eq!(found.iter().map(Served::name).collect::<Vec<_>>(), ["deployments.apps", "pods"]);
@@ -296,8 +298,8 @@ mod tests {
     }
 
     #[test]
-    fn what_is_unknown_is_told_with_the_nearest_name() {
-        let told = |name: &str| catalogue().find(name).expect_err(name).to_string();
+    fn unknown_names_are_reported_with_the_nearest_name() {
+        let error = |name: &str| catalogue().find(name).expect_err(name).to_string();
         for (name, part) in [
             ("pots", "did you mean \"pods\"?"),
             ("deplyments", "did you mean \"deployments\"?"),
@@ -306,8 +308,8 @@ mod tests {
             ("zzz", "no resource \"zzz\""),
             ("bindings", "bindings cannot be listed"),
         ] {
-            assert!(told(name).contains(part), "{}", told(name));
+            assert!(error(name).contains(part), "{}", error(name));
         }
-        assert!(!told("zzz").contains("did you mean"));
+        assert!(!error("zzz").contains("did you mean"));
     }
 }

@@ -1,25 +1,25 @@
-//! Selectors, checked before any request is made.
+//! Selectors, validated before any request.
 //!
-//! The server would refuse a bad one too, but only once per list, inside a reflector that retries.
+//! The server rejects an invalid selector too, but only in a list request, which the reflector then retries.
 
 use kinformer::LabelSelector;
 
 use crate::exit::Error;
 
-/// Checks a label selector.
+/// Validates a label selector.
 ///
 /// # Errors
-/// [`Error::Usage`]: what is wrong with it, and where.
+/// [`Error::Usage`]: the problem and its position.
 pub(crate) fn check_labels(selector: &str) -> Result<(), Error> {
     let parsed: Result<LabelSelector, _> = selector.parse();
     parsed.map(drop).map_err(|error| Error::Usage(error.to_string()))
 }
 
-/// Checks a field selector. Follows Kubernetes 1.37 (`fields.ParseSelector`); which fields a resource has, only
-/// the server knows.
+/// Validates the syntax of a field selector. Follows Kubernetes 1.37 (`fields.ParseSelector`). Only the server knows
+/// which fields a resource supports.
 ///
 /// # Errors
-/// [`Error::Usage`]: what is wrong with it, and where.
+/// [`Error::Usage`]: the problem and its position.
 pub(crate) fn check_fields(selector: &str) -> Result<(), Error> {
     fields(selector).map_err(|problem| Error::Usage(format!("field selector {selector:?}: {problem}")))
 }
@@ -29,30 +29,30 @@ fn fields(selector: &str) -> Result<(), String> {
         if term.is_empty() {
             continue;
         }
-        let at = unescaped(term).find(|(_, char)| *char == '=').map(|(at, _)| at);
-        let Some(at) = at else {
+        let index = unescaped(term).find(|(_, char)| *char == '=').map(|(index, _)| index);
+        let Some(index) = index else {
             return Err(format!("{term:?} has no =, == or !="));
         };
-        let (field, rest) = term.split_at(at);
+        let (field, rest) = term.split_at(index);
         let field = field.strip_suffix('!').unwrap_or(field);
         if field.trim().is_empty() {
             return Err(format!("{term:?} names no field"));
         }
         let value = rest.strip_prefix("==").or_else(|| rest.strip_prefix('=')).unwrap_or(rest);
         if unescaped(value).any(|(_, char)| char == '=') {
-            return Err(format!("in {term:?} an '=' of the value must be written \\="));
+            return Err(format!("in {term:?}, an '=' in the value must be written \\="));
         }
         let mut chars = value.chars();
         while let Some(char) = chars.next() {
             if char == '\\' && !chars.next().is_some_and(|next| "\\,=".contains(next)) {
-                return Err(format!("in {term:?} a \\ must be followed by \\ , or ="));
+                return Err(format!("in {term:?}, a \\ must be followed by \\ , or ="));
             }
         }
     }
     Ok(())
 }
 
-/// The characters that no backslash precedes.
+/// The characters that are not preceded by a backslash.
 fn unescaped(text: &str) -> impl Iterator<Item = (usize, char)> {
     let mut escaped = false;
     text.char_indices().filter(move |(_, char)| {
@@ -64,7 +64,7 @@ fn unescaped(text: &str) -> impl Iterator<Item = (usize, char)> {
 
 fn split_unescaped(text: &str, separator: char) -> impl Iterator<Item = &str> {
     let mut begin = 0;
-    let ends = unescaped(text).filter(move |(_, char)| *char == separator).map(|(at, _)| at);
+    let ends = unescaped(text).filter(move |(_, char)| *char == separator).map(|(index, _)| index);
     ends.chain([text.len()]).map(move |end| {
         let part = text.get(begin..end).unwrap_or("");
         begin = end + separator.len_utf8();
@@ -77,7 +77,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn label_selectors_are_judged_as_by_kubernetes() {
+    fn label_selectors_are_validated_as_by_kubernetes() {
         for selector in ["", "app = web , tier in (a, b),!legacy", "app notin ()", "cpu>3"] {
             assert!(check_labels(selector).is_ok(), "{selector}");
         }
@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn good_field_selectors_pass() {
+    fn valid_field_selectors_are_accepted() {
         for selector in
             ["", "spec.nodeName=node-1", "a=1,b!=2,c==3", "a=", r"a=x\,y\=z\\", "metadata.name=é", "a=1,"]
         {
@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn bad_field_selectors_are_told() {
+    fn invalid_field_selectors_are_rejected() {
         for (selector, part) in [
             ("spec.nodeName", "has no =, == or !="),
             ("=x", "names no field"),

@@ -1,4 +1,4 @@
-//! What `watch` and `get` begin with: a cluster, and the resources that are meant.
+//! The start of `watch` and `get`: the cluster and the requested resources.
 
 use std::time::Duration;
 
@@ -8,22 +8,22 @@ use crate::exit::Error;
 use crate::resources::{Catalogue, Served};
 use crate::stop::Stop;
 
-/// How long the server may take to say what it serves.
+/// How long discovery may take.
 const DISCOVERY: Duration = Duration::from_secs(30);
 
-/// A cluster, the resources that are meant, and where.
+/// A cluster, the requested resources, and the namespace.
 pub(crate) struct Session {
     pub(crate) connection: Connection,
     pub(crate) resources: Vec<Served>,
-    /// That of resources that have one; `None` for all.
+    /// The namespace of namespaced resources; `None` for all.
     pub(crate) namespace: Option<String>,
 }
 
 impl Session {
-    /// Finds the cluster and asks it for the resources; `None` when it is told to stop meanwhile.
+    /// Connects to the cluster and resolves the resources; `None` if `stop` comes first.
     ///
     /// # Errors
-    /// No cluster, no answer, a refusal, or a name that means nothing.
+    /// No cluster, no answer, a refusal, or an unknown name.
     pub(crate) async fn begin(
         cluster: &ConnectionArgs,
         scope: &ScopeArgs,
@@ -33,7 +33,9 @@ impl Session {
         let connection = Connection::open(cluster).await?;
         let asked = async {
             let asking = Catalogue::discover(&connection.client, &connection.server);
-            let late = |_| Error::Late(format!("{} has not said what it serves in 30 s", connection.server));
+            let late = |_| {
+                Error::Timeout(format!("{} did not answer the discovery requests in 30 s", connection.server))
+            };
             tokio::time::timeout(DISCOVERY, asking).await.map_err(late)??.find_all(names)
         };
         let resources = tokio::select! {
@@ -49,7 +51,7 @@ impl Session {
             server = connection.server,
             resources = found.join(","),
             namespace,
-            "found the resources"
+            "resources discovered"
         );
         Ok(Some(Self { connection, resources, namespace }))
     }

@@ -1,19 +1,19 @@
-//! What ends the program from outside.
+//! The stop signal of the program.
 
 use tokio_util::sync::CancellationToken;
 
 use crate::exit::Error;
 
-/// Asks everything to end, when a signal came or when the work is done. Clones are the same.
+/// A request to stop, after a signal or when the work is done. Clones share one state.
 #[derive(Clone, Debug)]
 pub(crate) struct Stop(CancellationToken);
 
 impl Stop {
-    /// Stops at the first Ctrl-C or SIGTERM. The second one ends the process at once, with code 130, for the
-    /// case that something does not end.
+    /// Stops at the first Ctrl-C or SIGTERM. The second one ends the process at once with code 130, in case the
+    /// shutdown hangs.
     ///
     /// # Errors
-    /// [`Error::Runtime`]: the operating system refuses the handlers.
+    /// [`Error::Runtime`]: the operating system rejects the signal handlers.
     pub(crate) fn on_signals() -> Result<Self, Error> {
         let token = CancellationToken::new();
         let mut signals = Signals::new().map_err(Error::Runtime)?;
@@ -27,12 +27,15 @@ impl Stop {
         Ok(Self(token))
     }
 
-    /// Completes when it is time to end. Cancel safe.
+    /// Waits until a stop is requested.
+    ///
+    /// # Cancel safety
+    /// Dropping the future loses nothing.
     pub(crate) async fn requested(&self) {
         self.0.cancelled().await;
     }
 
-    /// Waits for something until it is time to end; `None` if it was not there by then.
+    /// Waits for a future until a stop is requested; `None` if the stop comes first. The future is dropped then.
     pub(crate) async fn unless<F: Future>(&self, wanted: F) -> Option<F::Output> {
         tokio::select! {
             biased;
@@ -41,18 +44,18 @@ impl Stop {
         }
     }
 
-    /// One that only ends by itself.
+    /// Creates a stop that no signal triggers.
     #[cfg(test)]
     pub(crate) fn new() -> Self {
         Self(CancellationToken::new())
     }
 
-    /// One that ends with this one, or earlier.
+    /// Creates a stop that is also triggered by this one.
     pub(crate) fn child(&self) -> Self {
         Self(self.0.child_token())
     }
 
-    /// Asks everything that has this one, or a child of it, to end.
+    /// Requests a stop of everything that holds this stop or a child of it.
     pub(crate) fn now(&self) {
         self.0.cancel();
     }

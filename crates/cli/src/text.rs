@@ -1,17 +1,17 @@
-//! Text for people and for programs, in which nothing that others have written acts on a terminal.
+//! Text output for people and programs, in which no foreign text can control a terminal.
 //!
-//! Names, labels, fields and messages come from whoever may write an object or answer a request. A terminal takes
-//! some of their characters for commands, and a line feed in them makes a line that the program never wrote. All
-//! output of the program is made of [`Line`]s, and whatever is formatted into one is escaped: there is no other way
-//! into a line.
+//! Names, labels, fields and messages come from anyone who can write an object or answer a request. A terminal
+//! interprets some characters as commands, and a line feed in foreign text forges a line of output. All output of the
+//! program is made of [`Line`]s, and everything that is formatted into a line is escaped. There is no other way to
+//! build a line.
 
 use std::fmt::{self, Write as _};
 
 use anstyle::Style;
 use serde::Serialize;
 
-/// Whether a character is shown as an escape: controls, line separators, and what is invisible or changes the
-/// direction of the text around it.
+/// Whether a character is displayed as an escape: control characters, line separators, and characters that are
+/// invisible or change the text direction.
 fn is_unsafe(char: char) -> bool {
     char.is_control()
         || matches!(
@@ -31,12 +31,12 @@ fn is_unsafe(char: char) -> bool {
         )
 }
 
-/// Whether text is safe without a look at its characters.
+/// Whether a text is printable ASCII, and so needs no check of its characters.
 fn is_plain(text: &str) -> bool {
     text.bytes().all(|byte| matches!(byte, b' '..=b'~'))
 }
 
-/// Writes text with `\n`, `\r`, `\t` and `\u{..}` in the place of unsafe characters.
+/// Writes text with `\n`, `\r`, `\t` and `\u{..}` in place of unsafe characters.
 struct Escape<'a>(&'a mut dyn fmt::Write);
 
 impl fmt::Write for Escape<'_> {
@@ -45,8 +45,8 @@ impl fmt::Write for Escape<'_> {
             return self.0.write_str(text);
         }
         let mut rest = text;
-        while let Some((at, char)) = rest.char_indices().find(|(_, char)| is_unsafe(*char)) {
-            let (safe, from) = rest.split_at(at);
+        while let Some((index, char)) = rest.char_indices().find(|(_, char)| is_unsafe(*char)) {
+            let (safe, from) = rest.split_at(index);
             self.0.write_str(safe)?;
             match char {
                 '\n' => self.0.write_str("\\n")?,
@@ -60,15 +60,15 @@ impl fmt::Write for Escape<'_> {
     }
 }
 
-/// Formats with unsafe characters escaped.
+/// Formats text with unsafe characters escaped.
 ///
 /// # Errors
-/// Those of the writer.
+/// The errors of the writer.
 pub(crate) fn write_escaped(to: &mut dyn fmt::Write, text: fmt::Arguments<'_>) -> fmt::Result {
     Escape(to).write_fmt(text)
 }
 
-/// Text with unsafe characters escaped.
+/// Returns a text with unsafe characters escaped.
 pub(crate) fn escaped(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     // Writing to a string cannot fail.
@@ -76,24 +76,24 @@ pub(crate) fn escaped(text: &str) -> String {
     escaped
 }
 
-/// One line that is safe to print, without its end. Only colours of the program's own are in it as they are.
+/// One line that is safe to print, without its line feed. Only this program's own colours are unescaped.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Line(String);
 
 impl Line {
-    /// A line of this text.
+    /// Creates a line from formatted text.
     pub(crate) fn new(text: fmt::Arguments<'_>) -> Self {
         Self::default().then(text)
     }
 
-    /// Goes on with this text.
+    /// Appends formatted text.
     pub(crate) fn then(mut self, text: fmt::Arguments<'_>) -> Self {
-        // Writing to a string cannot fail; here and below.
+        // Writing to a string cannot fail; also below.
         let _ = write_escaped(&mut self.0, text);
         self
     }
 
-    /// Goes on with this text in a style.
+    /// Appends formatted text in a style.
     pub(crate) fn styled(mut self, style: Style, text: fmt::Arguments<'_>) -> Self {
         let _ = write!(self.0, "{style}");
         self = self.then(text);
@@ -101,7 +101,7 @@ impl Line {
         self
     }
 
-    /// Without the blanks at its end.
+    /// Removes trailing white space.
     pub(crate) fn trimmed(mut self) -> Self {
         self.0.truncate(self.0.trim_end().len());
         self
@@ -118,7 +118,7 @@ impl fmt::Display for Line {
     }
 }
 
-/// Lines that are safe to print, each with its end.
+/// Lines that are safe to print, each with its line feed.
 #[derive(Debug, Default)]
 pub(crate) struct Text(String);
 
@@ -135,7 +135,7 @@ impl Text {
         self.0.is_empty()
     }
 
-    /// Appends a line of this text.
+    /// Appends a line of formatted text.
     pub(crate) fn line(&mut self, text: fmt::Arguments<'_>) {
         let _ = write_escaped(&mut self.0, text);
         self.0.push('\n');
@@ -149,14 +149,14 @@ impl Text {
 
     /// Appends a value as one line of JSON.
     pub(crate) fn json(&mut self, value: &impl Serialize) {
-        // Texts and numbers can always be serialized.
+        // Strings and numbers always serialize.
         if let Ok(json) = serde_json::to_string(value) {
             self.json_text(&json);
         }
     }
 
-    /// Appends one line of JSON that is there already. It stays the same value: in strings unsafe characters become
-    /// `\uXXXX`, and between values they are white space, or it is no JSON.
+    /// Appends existing JSON text as one line of the same value. Unsafe characters become `\uXXXX` in strings, and
+    /// are removed between values, where valid JSON has them only as white space.
     pub(crate) fn json_text(&mut self, json: &str) {
         if is_plain(json) {
             self.0.push_str(json);
@@ -201,12 +201,12 @@ impl Text {
     }
 }
 
-/// Prints a line on standard error, with its colours if that is a terminal which shows them.
+/// Prints a line to standard error, with colours if it is a terminal that supports them.
 pub(crate) fn to_stderr(line: &Line) {
     anstream::eprintln!("{line}");
 }
 
-/// From now on a panic is reported in lines like everything else.
+/// Installs a panic hook that reports panics as escaped lines, like all other output.
 pub(crate) fn report_panics() {
     std::panic::set_hook(Box::new(|panic| {
         let thread = std::thread::current();
@@ -239,9 +239,9 @@ mod tests {
 
     use super::*;
 
-    /// Every character, the unsafe ones escaped and the others as they are.
+    /// Unsafe characters are escaped, all others are unchanged.
     #[test]
-    fn controls_and_what_is_invisible_are_escaped() {
+    fn controls_and_invisible_characters_are_escaped() {
         for (text, shown) in [
             ("plain ~ text", "plain ~ text"),
             ("größe 日本 🦀\u{fe0f}", "größe 日本 🦀\u{fe0f}"),
@@ -258,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn only_our_own_colours_are_left() {
+    fn only_our_own_colours_are_unescaped() {
         let red = Style::new().fg_color(Some(AnsiColor::Red.into()));
         let line = Line::default().styled(red, format_args!("a\u{1b}[0m")).then(format_args!(" b  "));
         assert_eq!(line.trimmed().as_str(), "\u{1b}[31ma\\u{1b}[0m\u{1b}[0m b");
@@ -296,7 +296,7 @@ mod tests {
         assert!(line.as_str().ends_with(": a\\nb\\u{1b}[2J"), "{line}");
     }
 
-    /// What prints by itself prints what it likes.
+    /// Code that prints by itself could print unescaped text.
     #[test]
     fn no_other_file_writes_to_the_terminal() {
         const ONLY_HERE: [&str; 8] = [
@@ -309,7 +309,7 @@ mod tests {
             ".println(",
             "set_message(",
         ];
-        // Each with what it may use, and why.
+        // The exceptions, each with its reason.
         let may = |file: &str, what: &str| {
             matches!(
                 (file, what),

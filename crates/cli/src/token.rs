@@ -1,4 +1,4 @@
-//! Bearer tokens: where they come from, and that none is ever shown.
+//! Bearer tokens: where they come from, and how they are kept out of all output.
 
 use std::convert::Infallible;
 use std::fmt;
@@ -10,27 +10,27 @@ use clap::Args;
 
 use crate::exit::Error;
 
-/// The environment variable with a token.
+/// The environment variable that can hold a token.
 pub(crate) const VARIABLE: &str = "KINFORMER_TOKEN";
 
-/// No token is longer, and a file may have no end.
+/// Upper bound on the size of a token file, since a file may be endless.
 const MOST_BYTES: u64 = 64 * 1024;
 
-/// A bearer token. What is shown of it is that there is one.
+/// A bearer token. Its `Debug` output does not contain it.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct Token(String);
 
 impl Token {
-    /// For a header or a file.
+    /// Returns the token, for a header or a file.
     pub(crate) fn secret(&self) -> &str {
         &self.0
     }
 
     /// # Errors
-    /// [`Error::Config`]: it cannot stand in an HTTP header. `from` says where it comes from.
+    /// [`Error::Config`]: the token is not valid in an HTTP header. `from` names its origin.
     fn usable(self, from: &str) -> Result<Self, Error> {
         if self.0.is_empty() || !self.0.bytes().all(|byte| byte.is_ascii_graphic()) {
-            let reason = "it is empty or has characters that cannot stand in an HTTP header".into();
+            let reason = "it is empty or has characters that are not allowed in an HTTP header".into();
             return Err(Error::Config { what: from.to_owned(), reason });
         }
         Ok(self)
@@ -40,7 +40,7 @@ impl Token {
 impl FromStr for Token {
     type Err = Infallible;
 
-    /// Takes any text: an error of the command line would repeat it.
+    /// Accepts any text: a parse error would repeat the token.
     fn from_str(text: &str) -> Result<Self, Infallible> {
         Ok(Self(text.to_owned()))
     }
@@ -52,52 +52,52 @@ impl fmt::Debug for Token {
     }
 }
 
-/// A token on the command line. Without one, that of the environment is taken.
+/// The token flags. Without them, the environment variable is used.
 #[derive(Clone, Debug, Default, Args)]
 pub(crate) struct TokenArgs {
-    /// The bearer token. Other users of this machine can see it in the list of processes: --token-file and
-    /// KINFORMER_TOKEN keep it from them
+    /// The bearer token. Other users of this machine can see it in the process list; --token-file and KINFORMER_TOKEN
+    /// avoid that
     #[arg(long, value_name = "TOKEN")]
     token: Option<Token>,
-    /// A file with the bearer token; clients read it again about once a minute
+    /// A file with the bearer token; clients reread it about once a minute
     #[arg(long, value_name = "FILE", conflicts_with = "token")]
     token_file: Option<PathBuf>,
 }
 
-/// A token, and where it comes from.
+/// A token and its origin.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Given {
-    /// By `--token`.
+pub(crate) enum TokenSource {
+    /// From `--token`.
     Flag(Token),
-    /// By `--token-file`, with what the file holds now.
+    /// From `--token-file`, with the current content of the file.
     File(PathBuf, Token),
-    /// By [`VARIABLE`].
+    /// From [`VARIABLE`].
     Environment(Token),
 }
 
 impl TokenArgs {
-    /// The token of the command line, else that of the environment, if there is one.
+    /// Returns the token of the command line or else of the environment, if there is one.
     ///
     /// # Errors
-    /// [`Error::Config`]: the file cannot be read, or what was given is no token.
-    pub(crate) fn given(&self) -> Result<Option<Given>, Error> {
+    /// [`Error::Config`]: the file cannot be read, or the value is not a valid token.
+    pub(crate) fn resolve(&self) -> Result<Option<TokenSource>, Error> {
         if let Some(token) = &self.token {
-            return token.clone().usable("--token").map(|token| Some(Given::Flag(token)));
+            return token.clone().usable("--token").map(|token| Some(TokenSource::Flag(token)));
         }
         if let Some(path) = &self.token_file {
-            return read(path).map(|token| Some(Given::File(path.clone(), token)));
+            return read(path).map(|token| Some(TokenSource::File(path.clone(), token)));
         }
         match std::env::var_os(VARIABLE).filter(|value| !value.is_empty()) {
             Some(value) => {
                 let token = Token(value.to_string_lossy().into_owned()).usable(VARIABLE)?;
-                Ok(Some(Given::Environment(token)))
+                Ok(Some(TokenSource::Environment(token)))
             }
             None => Ok(None),
         }
     }
 }
 
-impl Given {
+impl TokenSource {
     pub(crate) fn token(&self) -> &Token {
         match self {
             Self::Flag(token) | Self::File(_, token) | Self::Environment(token) => token,
@@ -105,7 +105,7 @@ impl Given {
     }
 }
 
-/// The blanks and line ends around a token are no part of it, as in client-go.
+/// Reads a token file. White space around the token is ignored, as in client-go.
 fn read(path: &Path) -> Result<Token, Error> {
     let from = format!("--token-file {}", path.display());
     let file = std::fs::File::open(path).map(|file| file.take(MOST_BYTES));
@@ -120,10 +120,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_token_is_never_shown() {
+    fn a_token_is_never_printed() {
         let token = Token("s3cret".into());
         let args = TokenArgs { token: Some(token.clone()), token_file: None };
-        let given = args.given().expect("usable").expect("there");
+        let given = args.resolve().expect("usable").expect("there");
         assert_eq!(given.token().secret(), "s3cret");
         for shown in [format!("{token:?}"), format!("{args:?}"), format!("{given:?}")] {
             assert!(!shown.contains("s3cret"), "{shown}");

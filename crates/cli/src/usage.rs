@@ -1,21 +1,21 @@
-//! What this process has used.
+//! Memory and processor time of this process.
 
 use std::sync::OnceLock;
 use std::time::Duration;
 
-/// Memory and processor time of this process so far; `None` where the system does not tell.
+/// Memory and processor time that this process has used so far; `None` where the system does not report it.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Usage {
-    /// The most memory that was resident at one time.
+    /// The peak resident memory.
     pub(crate) peak_memory_bytes: Option<u64>,
-    /// Time on processors, in user and in kernel mode together.
+    /// Processor time in user and kernel mode together.
     pub(crate) cpu_seconds: Option<f64>,
 }
 
-/// What a program had used that became this one by exec, as cargo does.
+/// Processor time used before this program replaced its predecessor by exec, as under `cargo run`.
 static BEFORE: OnceLock<Duration> = OnceLock::new();
 
-/// To be called first: what was used before is not this program's.
+/// Records the processor time used before `main`. Call it first.
 pub(crate) fn begin() {
     if let Some(time) = cpu_time() {
         BEFORE.get_or_init(|| time);
@@ -23,7 +23,7 @@ pub(crate) fn begin() {
 }
 
 impl Usage {
-    /// Asks the operating system.
+    /// Reads the current figures from the operating system.
     pub(crate) fn now() -> Self {
         let before = BEFORE.get().copied().unwrap_or_default();
         let cpu_seconds = cpu_time().map(|time| time.saturating_sub(before).as_secs_f64());
@@ -31,7 +31,7 @@ impl Usage {
     }
 }
 
-/// Linux's `ru_maxrss` counts what the parent had before exec; `VmHWM` does not.
+/// Linux's `ru_maxrss` includes the memory of the process before exec; `VmHWM` does not.
 #[cfg(target_os = "linux")]
 fn peak_memory_bytes() -> Option<u64> {
     let kibibytes = procfs::process::Process::myself().ok()?.status().ok()?.vmhwm?;
@@ -41,7 +41,7 @@ fn peak_memory_bytes() -> Option<u64> {
 #[cfg(target_vendor = "apple")]
 fn peak_memory_bytes() -> Option<u64> {
     use nix::sys::resource::{UsageWho, getrusage};
-    // In bytes there, unlike everywhere else.
+    // macOS reports bytes, all other systems kibibytes.
     u64::try_from(getrusage(UsageWho::RUSAGE_SELF).ok()?.max_rss()).ok()
 }
 

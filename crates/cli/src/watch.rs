@@ -1,4 +1,4 @@
-//! `kinformer watch`: every change of some resources, a line each.
+//! `kinformer watch`: prints every change to some resources, one line each.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -9,27 +9,27 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use crate::args::WatchArgs;
+use crate::display_fields::DROPPED_FIELDS;
 use crate::exit::Error;
 use crate::informers::{Informers, Reading};
 use crate::lines::{Lines, Summary};
 use crate::output::Output;
-use crate::printer::{End, Printer};
+use crate::printer::{EndCondition, Printer};
 use crate::resources::Served;
 use crate::selectors;
 use crate::session::Session;
-use crate::shown::UNSHOWN;
 use crate::stop::Stop;
 use crate::text::Text;
 use crate::usage::Usage;
 
-/// How many events may wait to be printed before the informer reads no further: memory does not grow with what a
-/// slow reader of the output leaves behind.
+/// How many events may wait to be printed before the informer stops reading. This bounds the memory that a slow
+/// reader of the output can cause.
 const UNPRINTED: usize = 16 * 1024;
 
-/// Prints until it is told to stop.
+/// Prints events until `stop`.
 ///
 /// # Errors
-/// Whatever [`Error`] names.
+/// Any [`Error`].
 pub(crate) async fn run(args: WatchArgs, stop: Stop) -> Result<(), Error> {
     args.selector.as_deref().map_or(Ok(()), selectors::check_labels)?;
     args.field_selector.as_deref().map_or(Ok(()), selectors::check_fields)?;
@@ -40,35 +40,35 @@ pub(crate) async fn run(args: WatchArgs, stop: Stop) -> Result<(), Error> {
     result
 }
 
-/// The task of a printer, by the place of its resource on the command line.
+/// The result of a printer task, with the index of its resource on the command line.
 type Ended = (usize, Result<Summary, Error>);
 
 async fn watch(args: &WatchArgs, session: &Session, signals: &Stop) -> Result<(), Error> {
     let (output, written) = Output::stdout()?;
     let stop = signals.child();
     let began = Instant::now();
-    let end = if args.until_synced { End::Synced } else { End::Told };
+    let end = if args.until_synced { EndCondition::Synced } else { EndCondition::Stopped };
     let width = session.resources.iter().map(|served| served.name().len()).max().unwrap_or(0);
     let reading = Reading {
         namespace: session.namespace.as_deref(),
         labels: args.selector.as_deref(),
         fields: args.field_selector.as_deref(),
         metadata_only: args.metadata_only,
-        dropped: &UNSHOWN,
+        dropped: &DROPPED_FIELDS,
         how: args.reading,
     };
     let informers = Informers::new(session, &session.resources, reading);
 
     let mut running = Vec::new();
     let mut printers = JoinSet::new();
-    for (at, served) in session.resources.iter().enumerate() {
-        let (informer, verdict) = informers.of(served);
-        let handler = informer.handler().name("printer").buffer(Buffer::BackPressure(UNPRINTED));
+    for (index, served) in session.resources.iter().enumerate() {
+        let (informer, fatal_error) = informers.of(served);
+        let handler = informer.handler().named("printer").buffer(Buffer::BackPressure(UNPRINTED));
         let events = handler.stream().map_err(|error| Error::Usage(error.to_string()))?;
         let lines = Lines::new(args.output, served.name(), width);
         let printer = Printer { events, lines: lines.clone(), output: output.clone(), end, began };
         let stop = stop.clone();
-        printers.spawn(async move { (at, printer.run(verdict, stop).await) });
+        printers.spawn(async move { (index, printer.run(fatal_error, stop).await) });
         running.push((lines, informer));
     }
     informers.start()?;
@@ -78,17 +78,17 @@ async fn watch(args: &WatchArgs, session: &Session, signals: &Stop) -> Result<()
     informers.stop().await;
     let (summaries, result) = summaries;
     let usage = Usage::now();
-    for (at, (lines, informer)) in running.into_iter().enumerate() {
+    for (index, (lines, informer)) in running.into_iter().enumerate() {
         let relists = informer.metrics().reflector.relists;
-        let summary = summaries.get(at).copied().unwrap_or_default();
+        let summary = summaries.get(index).copied().unwrap_or_default();
         lines.stopped(&mut last, Summary { relists, ..summary }, usage);
     }
     let written = written.finish(output, last, signals).await;
     result.and(written)
 }
 
-/// Waits for the first of: a signal, the end of the period, all printers at their end, one that failed, nobody
-/// who reads.
+/// Waits until a signal arrives, the period ends, all printers have finished, one printer fails, or the reader of the
+/// output closes it, whichever comes first.
 async fn until_the_end(
     args: &WatchArgs,
     resources: &[Served],
@@ -108,8 +108,8 @@ async fn until_the_end(
             biased;
             ended = printers.join_next() => match ended {
                 None => break,
-                Some(Ok((at, Ok(summary)))) => {
-                    if let Some(place) = summaries.get_mut(at) {
+                Some(Ok((index, Ok(summary)))) => {
+                    if let Some(place) = summaries.get_mut(index) {
                         *place = summary;
                     }
                 }
@@ -118,7 +118,7 @@ async fn until_the_end(
                     stop.now();
                 }
                 Some(Err(error)) => {
-                    tracing::error!(%error, "a printer has died");
+                    tracing::error!(%error, "printer task failed");
                     stop.now();
                 }
             },
@@ -126,14 +126,14 @@ async fn until_the_end(
                 over = true;
                 stop.now();
             }
-            () = output.gone() => break,
+            () = output.closed() => break,
         }
     }
     let late = resources.iter().zip(&summaries).filter(|(_, summary)| summary.to_sync.is_none());
     let late: Vec<String> = late.map(|(served, _)| served.name()).collect();
     if over && args.until_synced && !late.is_empty() {
         let period = humantime::format_duration(args.period.unwrap_or(Duration::ZERO));
-        result = result.and(Err(Error::Late(format!("not in sync after {period}: {}", late.join(", ")))));
+        result = result.and(Err(Error::Timeout(format!("not in sync after {period}: {}", late.join(", ")))));
     }
     (summaries, result)
 }

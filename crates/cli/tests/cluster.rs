@@ -52,7 +52,7 @@ async fn an_internal_error_of_the_server_is_an_error() {
     let server = server(0).await;
     server.faults().inject(Fault::internal_error().always());
     let ended = run(&format!("{WATCH} --server {}", server.url())).await;
-    ended.code(1).said("does not tell what it serves").said("500");
+    ended.code(1).said("failed to list its API resources").said("500");
 }
 
 #[tokio::test]

@@ -78,7 +78,7 @@ async fn is_live_on_a_terminal() {
     let (code, shown) = on_a_terminal(&["--for", "2s"], &[("TERM", "xterm-256color")]).await;
     assert_eq!(code, Some(0), "{shown}");
     for part in
-        ["NODE", "node-5", "shop/web", "Ctrl-C ends it", "\u{1b}[32madd", "ended after 2.", "memory   "]
+        ["NODE", "node-5", "shop/web", "Ctrl-C to quit", "\u{1b}[32madd", "ended after 2.", "memory   "]
     {
         assert!(shown.contains(part), "no {part:?} in {shown}");
     }

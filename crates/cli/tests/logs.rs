@@ -27,5 +27,5 @@ async fn verbosity_and_the_environment_ask_for_them() {
     assert!(logs("-vv", &[]).await.contains(own));
     assert!(logs("", &[("RUST_LOG", "kinformer=debug")]).await.contains(own));
     assert!(!logs("-vvv", &[("RUST_LOG", "error")]).await.contains(own));
-    assert!(logs("", &[("RUST_LOG", "a=b=c")]).await.contains("RUST_LOG is not understood"));
+    assert!(logs("", &[("RUST_LOG", "a=b=c")]).await.contains("RUST_LOG is invalid"));
 }

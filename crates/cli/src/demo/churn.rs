@@ -1,6 +1,6 @@
-//! What happens in the demo's cluster: deployments are scaled and rolled, pods start, crash and go, nodes fail and
-//! come back. What a person or a mishap would begin is drawn by lot from a seed; what follows from it, controllers
-//! would do, a little with every step.
+//! The simulation of the demo: deployments are scaled and rolled out, pods start, crash and are deleted, nodes fail
+//! and recover. A random generator with a seed starts these changes; the rest of each step does what the controllers
+//! and kubelets would do next.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -12,18 +12,18 @@ use serde_json::Value;
 use tokio::time::{Instant, MissedTickBehavior};
 use tokio_util::sync::CancellationToken;
 
-use super::clock::Clock;
 use super::cluster::{self, Counts, NAMESPACES, NODES, Pod, Stage, WORKLOADS, Workload};
+use super::lag::LagRecorder;
 
 /// The time between two steps.
 const STEP: Duration = Duration::from_millis(250);
-/// How many pods a deployment may be scaled to.
+/// The range of replicas of a deployment.
 const REPLICAS: Range<usize> = 3..20;
 
-/// The cluster as it should be, and the server that has it.
+/// The desired state of the cluster, and the server that stores it.
 pub(crate) struct Churn {
     server: Arc<ApiServer>,
-    clock: Clock,
+    lag: LagRecorder,
     rng: Rng,
     deployments: Vec<Deployment>,
     nodes: [bool; NODES],
@@ -38,14 +38,14 @@ struct Deployment {
 }
 
 impl Churn {
-    /// Fills an empty server: all is well, and every pod runs.
+    /// Creates the cluster in an empty server, with all pods running.
     ///
     /// # Errors
-    /// The server has such objects already.
+    /// The server already has objects of these names.
     pub(crate) fn begin(server: Arc<ApiServer>, seed: u64) -> Result<Self, Error> {
         let mut churn = Self {
             server,
-            clock: Clock::default(),
+            lag: LagRecorder::default(),
             rng: Rng::with_seed(seed),
             deployments: Vec::with_capacity(WORKLOADS.len()),
             nodes: [true; NODES],
@@ -74,12 +74,12 @@ impl Churn {
         Ok(churn)
     }
 
-    /// Knows when what was written.
-    pub(crate) fn clock(&self) -> Clock {
-        self.clock.clone()
+    /// Returns the recorder of write times.
+    pub(crate) fn lag_recorder(&self) -> LagRecorder {
+        self.lag.clone()
     }
 
-    /// A step every quarter of a second until it is told to stop.
+    /// Runs a step every 250 ms until `stop` is cancelled.
     pub(crate) async fn run(mut self, stop: CancellationToken) {
         let mut steps = tokio::time::interval_at(Instant::now() + STEP, STEP);
         steps.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -89,29 +89,30 @@ impl Churn {
                 () = stop.cancelled() => return,
                 _ = steps.tick() => {}
             }
-            // Others may use this server as well, and have removed what was to be changed.
+            // Other clients of this server may have deleted the object to change.
             if let Err(error) = self.step() {
-                tracing::debug!(%error, "a step was refused");
+                tracing::debug!(%error, "simulation step rejected");
             }
         }
     }
 
-    /// One thing that begins, perhaps, and what follows from those before.
+    /// Starts at most one new change, and continues all earlier ones.
     ///
     /// # Errors
-    /// The server refuses a change, which is taken for done.
+    /// The server rejects a change; the model treats it as applied.
     pub(crate) fn step(&mut self) -> Result<(), Error> {
-        let follow = (0..self.deployments.len()).map(|at| self.follow(at)).fold(Ok(()), Result::and);
+        let reconcile =
+            (0..self.deployments.len()).map(|index| self.reconcile(index)).fold(Ok(()), Result::and);
         let begin = match self.rng.u32(..100) {
             0..20 => self.scale(),
-            20..28 => self.roll(),
+            20..28 => self.roll_out(),
             28..45 => self.evict(),
             45..60 => self.crash(),
             60..66 => self.fail_node(),
             66..90 => self.heartbeat(),
             _ => Ok(()),
         };
-        follow.and(begin)
+        reconcile.and(begin)
     }
 
     fn new_pod(&mut self, deployment: &Deployment) -> Pod {
@@ -128,20 +129,20 @@ impl Churn {
         Pod { name, revision, node, ip: self.ips, stage: Stage::Pending, restarts: 0 }
     }
 
-    fn any(&mut self) -> usize {
+    fn random_deployment(&mut self) -> usize {
         self.rng.usize(..self.deployments.len().max(1))
     }
 
-    /// What a deployment's controller and the kubelets do next.
-    fn follow(&mut self, at: usize) -> Result<(), Error> {
-        // Taken out meanwhile, so that both can be changed.
+    /// Does the next step of a deployment's controller and of the kubelets.
+    fn reconcile(&mut self, index: usize) -> Result<(), Error> {
+        // Moved out, so that `self` and the deployment can be borrowed mutably together.
         let mut deployments = std::mem::take(&mut self.deployments);
-        let result = deployments.get_mut(at).map_or(Ok(()), |deployment| self.follow_one(deployment));
+        let result = deployments.get_mut(index).map_or(Ok(()), |deployment| self.reconcile_one(deployment));
         self.deployments = deployments;
         result
     }
 
-    fn follow_one(&mut self, deployment: &mut Deployment) -> Result<(), Error> {
+    fn reconcile_one(&mut self, deployment: &mut Deployment) -> Result<(), Error> {
         let workload = deployment.workload;
         let before = deployment.totals();
         let mut result = Ok(());
@@ -170,7 +171,7 @@ impl Churn {
         result
     }
 
-    /// Shrinks the replica set of an old revision; one without pods goes.
+    /// Scales down the replica set of an old revision, and deletes it when it has no pods.
     fn retire(&self, deployment: &Deployment, revision: u32) -> Result<(), Error> {
         let workload = deployment.workload;
         let counts = deployment.counts(revision);
@@ -181,7 +182,7 @@ impl Churn {
         self.delete("apps/v1", "ReplicaSet", workload.namespace, &name)
     }
 
-    /// Writes how far a deployment is.
+    /// Writes the status of a deployment and its current replica set.
     fn report(&self, deployment: &Deployment) -> Result<(), Error> {
         let Deployment { workload, revision, .. } = *deployment;
         let set = self.update(cluster::replica_set(workload, revision, deployment.counts(revision)));
@@ -189,23 +190,23 @@ impl Churn {
     }
 
     fn scale(&mut self) -> Result<(), Error> {
-        let (at, by) = (self.any(), self.rng.usize(1..4));
+        let (index, by) = (self.random_deployment(), self.rng.usize(1..4));
         let up = self.rng.bool();
-        let Some(deployment) = self.deployments.get_mut(at) else { return Ok(()) };
+        let Some(deployment) = self.deployments.get_mut(index) else { return Ok(()) };
         let wanted = if up { deployment.wanted + by } else { deployment.wanted.saturating_sub(by) };
         deployment.wanted = wanted.clamp(REPLICAS.start, REPLICAS.end - 1);
-        self.deployments.get(at).map_or(Ok(()), |deployment| self.report(deployment))
+        self.deployments.get(index).map_or(Ok(()), |deployment| self.report(deployment))
     }
 
-    /// A new image, unless the last one is not everywhere yet.
-    fn roll(&mut self) -> Result<(), Error> {
-        let at = self.any();
-        let Some(deployment) = self.deployments.get_mut(at) else { return Ok(()) };
+    /// Starts a rollout of a new image, unless the previous rollout is still in progress.
+    fn roll_out(&mut self) -> Result<(), Error> {
+        let index = self.random_deployment();
+        let Some(deployment) = self.deployments.get_mut(index) else { return Ok(()) };
         if deployment.pods.iter().any(|pod| pod.revision != deployment.revision) {
             return Ok(());
         }
         deployment.revision += 1;
-        let Some(deployment) = self.deployments.get(at) else { return Ok(()) };
+        let Some(deployment) = self.deployments.get(index) else { return Ok(()) };
         let Deployment { workload, revision, .. } = *deployment;
         let set =
             self.create(cluster::replica_set(workload, revision, deployment.counts(revision))).map(drop);
@@ -213,8 +214,9 @@ impl Churn {
     }
 
     fn evict(&mut self) -> Result<(), Error> {
-        let at = self.any();
-        let Some(deployment) = self.deployments.get_mut(at).filter(|deployment| !deployment.pods.is_empty())
+        let index = self.random_deployment();
+        let Some(deployment) =
+            self.deployments.get_mut(index).filter(|deployment| !deployment.pods.is_empty())
         else {
             return Ok(());
         };
@@ -224,8 +226,8 @@ impl Churn {
     }
 
     fn crash(&mut self) -> Result<(), Error> {
-        let at = self.any();
-        let Some(deployment) = self.deployments.get_mut(at) else { return Ok(()) };
+        let index = self.random_deployment();
+        let Some(deployment) = self.deployments.get_mut(index) else { return Ok(()) };
         let workload = deployment.workload;
         let running = deployment.pods.iter_mut().filter(|pod| pod.stage == Stage::Running);
         let Some(pod) = self.rng.choice(running.collect::<Vec<_>>()) else { return Ok(()) };
@@ -235,7 +237,7 @@ impl Churn {
         self.update(object)
     }
 
-    /// A node fails, when all are well; else the one that has failed comes back.
+    /// Fails a node if all are ready; otherwise recovers the failed one.
     fn fail_node(&mut self) -> Result<(), Error> {
         let failed = self.nodes.iter().position(|ready| !ready);
         let number = failed.unwrap_or_else(|| self.rng.usize(..NODES));
@@ -251,29 +253,29 @@ impl Churn {
         self.update(cluster::node(number, ready))
     }
 
-    /// What is heard of a write gets the next version, unless somebody else writes at the same moment.
-    fn writing(&self) {
-        self.clock.writing(self.server.version() + 1);
+    /// Records the start of a write. The write gets the next version, unless another client writes at the same time.
+    fn record_write(&self) {
+        self.lag.write_started(self.server.version() + 1);
     }
 
     fn create(&self, object: Value) -> Result<(), Error> {
-        self.writing();
+        self.record_write();
         self.server.create(object).map(drop)
     }
 
     fn update(&self, object: Value) -> Result<(), Error> {
-        self.writing();
+        self.record_write();
         self.server.update(object).map(drop)
     }
 
     fn delete(&self, api_version: &str, kind: &str, namespace: &str, name: &str) -> Result<(), Error> {
-        self.writing();
+        self.record_write();
         self.server.delete(api_version, kind, namespace, name).map(drop)
     }
 }
 
 impl Deployment {
-    /// How far one revision is.
+    /// The replica counts of one revision.
     fn counts(&self, revision: u32) -> Counts {
         let pods = || self.pods.iter().filter(|pod| pod.revision == revision);
         let there = pods().count();
@@ -282,7 +284,7 @@ impl Deployment {
         Counts { wanted, there, of_this_revision: there, ready }
     }
 
-    /// How far it is as a whole.
+    /// The replica counts of all revisions.
     fn totals(&self) -> Counts {
         Counts {
             wanted: self.wanted,
@@ -316,7 +318,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_cluster_begins_small_and_whole() {
+    async fn the_initial_cluster_is_complete() {
         let (server, _churn) = begin(1).await;
         assert_eq!(server.count("v1", "Node").expect("served"), 5);
         assert_eq!(server.count("apps/v1", "Deployment").expect("served"), 6);
@@ -325,12 +327,12 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_seed_decides_what_happens() {
+    async fn a_seed_determines_the_changes() {
         let mut ends = Vec::new();
         for seed in [1, 1, 2] {
             let (server, mut churn) = begin(seed).await;
             for _ in 0..200 {
-                churn.step().expect("nobody else changes anything");
+                churn.step().expect("no other writer");
             }
             ends.push(pods(&server));
         }
@@ -339,10 +341,10 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_server_has_what_the_model_has_after_many_steps() {
+    async fn the_server_matches_the_model_after_many_steps() {
         let (server, mut churn) = begin(3).await;
         for _ in 0..1_000 {
-            churn.step().expect("nobody else changes anything");
+            churn.step().expect("no other writer");
         }
         let mut modelled: Vec<&str> =
             churn.deployments.iter().flat_map(|d| &d.pods).map(|pod| pod.name.as_str()).collect();

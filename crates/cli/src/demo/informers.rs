@@ -1,4 +1,4 @@
-//! The demo's informers: what a controller would have, in small.
+//! The demo's informers: those of a small controller.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -13,31 +13,31 @@ use kinformer::{
 use kinformer_apiserver::ApiServer;
 use kinformer_core::internal::with_causes;
 
-use super::clock::Clock;
-use super::screen::Show;
-use super::story::{self, Told};
+use super::lag::LagRecorder;
+use super::narration::{self, Describe};
+use super::screen::ScreenWriter;
 use super::view::{self, APP_INDEX, NODE_INDEX};
 use crate::exit::Error;
 use crate::text::Line;
 
-/// How long handlers may take to return at the end.
+/// How long handlers may take to return during shutdown.
 const GRACE: Duration = Duration::from_secs(2);
 
-/// A factory with three informers, and their handlers.
+/// A factory with three informers and their handlers.
 pub(crate) struct Informers {
     factory: SharedInformerFactory,
     pods: Informer<Pod>,
     nodes: Informer<Node>,
     deployments: Informer<Deployment>,
-    /// One that tells of events, of each informer.
-    tellers: Vec<Registration>,
-    /// One that counts pods that do not run.
-    _watchman: Registration,
-    trouble: Arc<Trouble>,
-    told: Arc<Counts>,
+    /// The handler of each informer that prints events.
+    event_handlers: Vec<Registration>,
+    /// The handler that counts pods that are not running.
+    _not_running_handler: Registration,
+    not_running: Arc<NotRunning>,
+    counts: Arc<Counts>,
 }
 
-/// What handlers were told since the first lists.
+/// Events delivered since the initial lists.
 #[derive(Debug, Default)]
 struct Counts {
     adds: AtomicU64,
@@ -45,22 +45,22 @@ struct Counts {
     deletes: AtomicU64,
 }
 
-/// Pods that do not run.
+/// Counts of pods that are not running.
 #[derive(Debug, Default)]
-struct Trouble {
+struct NotRunning {
     now: AtomicU64,
     ever: AtomicU64,
 }
 
-/// What a summary says of them.
+/// The figures of a summary.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Figures {
     pub(crate) adds: u64,
     pub(crate) updates: u64,
     pub(crate) deletes: u64,
-    pub(crate) troubled_now: u64,
-    pub(crate) troubled_ever: u64,
-    /// How many events wait for the slowest handler.
+    pub(crate) not_running_now: u64,
+    pub(crate) not_running_ever: u64,
+    /// The largest backlog of a handler, in events.
     pub(crate) waiting: usize,
 }
 
@@ -68,36 +68,45 @@ impl Informers {
     /// Adds the indexes and handlers, and starts the informers.
     ///
     /// # Errors
-    /// The server cannot be talked to.
-    pub(crate) fn start(server: &ApiServer, screen: &Show, clock: &Clock) -> Result<Self, Error> {
+    /// The client cannot be built.
+    pub(crate) fn start(server: &ApiServer, screen: &ScreenWriter, lag: &LagRecorder) -> Result<Self, Error> {
         let client = kinformer::client(server.config()?)
             .map_err(|error| Error::Config { what: server.url(), reason: with_causes(&error) })?;
         let factory = SharedInformerFactory::builder(client).grace(GRACE).build();
         let pods = factory.core().v1().pods();
         let nodes = factory.core().v1().nodes();
         let deployments = factory.apps().v1().deployments();
-        // Every object is read again and again.
+        // The tables read every object on each refresh.
         pods.decode_on_arrival();
         nodes.decode_on_arrival();
         deployments.decode_on_arrival();
         add_indexes(&pods).map_err(mistake)?;
 
-        let told = Arc::new(Counts::default());
-        let tellers = vec![
-            tell(&pods, screen, clock, &told)?,
-            tell(&nodes, screen, clock, &told)?,
-            tell(&deployments, screen, clock, &told)?,
+        let counts = Arc::new(Counts::default());
+        let event_handlers = vec![
+            print_events(&pods, screen, lag, &counts)?,
+            print_events(&nodes, screen, lag, &counts)?,
+            print_events(&deployments, screen, lag, &counts)?,
         ];
-        let trouble = Arc::new(Trouble::default());
-        let watchman = watch(&pods, &trouble)?;
+        let not_running = Arc::new(NotRunning::default());
+        let not_running_handler = count_not_running(&pods, &not_running)?;
         factory.start().map_err(mistake)?;
-        Ok(Self { factory, pods, nodes, deployments, tellers, _watchman: watchman, trouble, told })
+        Ok(Self {
+            factory,
+            pods,
+            nodes,
+            deployments,
+            event_handlers,
+            _not_running_handler: not_running_handler,
+            not_running,
+            counts,
+        })
     }
 
-    /// How many objects there are to be told of at first.
+    /// Returns the number of objects in the initial lists.
     ///
     /// # Errors
-    /// None, really: the kinds are served.
+    /// Practically none: the server has these kinds.
     pub(crate) fn expected(&self, server: &ApiServer) -> Result<u64, Error> {
         let count = server.count("v1", "Pod")?
             + server.count("v1", "Node")?
@@ -105,61 +114,64 @@ impl Informers {
         Ok(count as u64)
     }
 
-    /// How many events the tellers have been told.
-    pub(crate) fn told(&self) -> u64 {
-        self.tellers.iter().map(|teller| teller.metrics().delivered).sum()
+    /// Returns the number of events that the event handlers have processed.
+    pub(crate) fn delivered(&self) -> u64 {
+        self.event_handlers.iter().map(|handler| handler.metrics().delivered).sum()
     }
 
-    /// Waits until all of them have synced, and all their tellers have told everything. Cancel safe.
+    /// Waits until all event handlers have processed their initial lists.
+    ///
+    /// # Cancel safety
+    /// Dropping the future loses nothing.
     ///
     /// # Errors
-    /// [`Error::Late`]: one has ended.
+    /// [`Error::Timeout`]: an informer has stopped.
     pub(crate) async fn synced(&self) -> Result<(), Error> {
-        for teller in &self.tellers {
-            teller.synced().await.map_err(|error| Error::Late(error.to_string()))?;
+        for handler in &self.event_handlers {
+            handler.synced().await.map_err(|error| Error::Timeout(error.to_string()))?;
         }
         Ok(())
     }
 
-    /// How many objects the stores hold.
+    /// Returns the number of objects in the stores.
     pub(crate) fn objects(&self) -> usize {
         self.pods.snapshot().len() + self.nodes.snapshot().len() + self.deployments.snapshot().len()
     }
 
-    /// What they have done so far.
+    /// Returns the current figures.
     pub(crate) fn figures(&self) -> Figures {
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         Figures {
-            adds: read(&self.told.adds),
-            updates: read(&self.told.updates),
-            deletes: read(&self.told.deletes),
-            troubled_now: read(&self.trouble.now),
-            troubled_ever: read(&self.trouble.ever),
-            waiting: self.tellers.iter().map(|teller| teller.metrics().depth).max().unwrap_or(0),
+            adds: read(&self.counts.adds),
+            updates: read(&self.counts.updates),
+            deletes: read(&self.counts.deletes),
+            not_running_now: read(&self.not_running.now),
+            not_running_ever: read(&self.not_running.ever),
+            waiting: self.event_handlers.iter().map(|handler| handler.metrics().depth).max().unwrap_or(0),
         }
     }
 
-    /// What the stores hold, in tables.
+    /// Formats the contents of the stores as tables.
     ///
     /// # Errors
-    /// None, really: the indexes are there.
+    /// Practically none: the indexes exist.
     pub(crate) fn tables(&self) -> Result<Vec<Line>, Error> {
         let deployments = self.deployments.snapshot();
         view::tables(&self.pods.snapshot(), &self.nodes.snapshot(), &deployments).map_err(mistake)
     }
 
-    /// Ends all of them, and waits until none of their tasks is left.
+    /// Stops all informers, and waits until their tasks have ended.
     pub(crate) async fn stop(self) {
         if let Err(error) = self.factory.shutdown().await {
-            tracing::warn!(%error, "an informer did not end well");
+            tracing::warn!(%error, "informer did not shut down cleanly");
         }
     }
 }
 
-/// The indexes by which the tables find pods.
+/// Adds the indexes that the tables use.
 ///
 /// # Errors
-/// They are there already.
+/// The indexes exist already.
 pub(super) fn add_indexes(pods: &Informer<Pod>) -> Result<(), InformerError> {
     pods.index_by_field(NODE_INDEX, &["spec", "nodeName"])?;
     pods.index(APP_INDEX, |pod, values| {
@@ -168,45 +180,45 @@ pub(super) fn add_indexes(pods: &Informer<Pod>) -> Result<(), InformerError> {
     })
 }
 
-/// Every event, in order, as a line.
-fn tell<K: Told>(
+/// Adds a handler that prints every event, in order, one per line.
+fn print_events<K: Describe>(
     informer: &Informer<K>,
-    screen: &Show,
-    clock: &Clock,
-    told: &Arc<Counts>,
+    screen: &ScreenWriter,
+    lag: &LagRecorder,
+    counts: &Arc<Counts>,
 ) -> Result<Registration, Error> {
-    let (screen, clock, told) = (screen.clone(), clock.clone(), told.clone());
+    let (screen, lag, counts) = (screen.clone(), lag.clone(), counts.clone());
     let colours = screen.has_colours();
     let handler = move |event: Event<Packed<K>>| {
         let counter = match &event {
             Event::Added(Added { in_initial_list: true, .. }) => None,
-            Event::Added(_) => Some(&told.adds),
-            Event::Updated(_) => Some(&told.updates),
-            Event::Deleted(_) => Some(&told.deletes),
+            Event::Added(_) => Some(&counts.adds),
+            Event::Updated(_) => Some(&counts.updates),
+            Event::Deleted(_) => Some(&counts.deletes),
             _ => None,
         };
         if let Some(counter) = counter {
             counter.fetch_add(1, Ordering::Relaxed);
             if let Some(object) = event.object() {
-                clock.heard(&object.resource_version());
+                lag.delivered(&object.resource_version());
             }
         }
-        let line = story::line(&event).map(|line| line.shown(colours));
+        let line = narration::line(&event).map(|line| line.render(colours));
         let screen = screen.clone();
         async move {
             if let Some(line) = line {
-                // Whoever does not look any more has missed it.
+                // An error means that the reader has closed the output.
                 let _ = screen.line(line).await;
             }
         }
     };
-    informer.handler().name("teller").for_each_async(handler).map_err(mistake)
+    informer.handler().named("events").for_each_async(handler).map_err(mistake)
 }
 
-/// Pods that do not run: a filter makes additions and deletions of what a pod goes through, and of what happens
-/// between two looks only the end counts.
-fn watch(informer: &Informer<Pod>, trouble: &Arc<Trouble>) -> Result<Registration, Error> {
-    let (one_more, one_less) = (trouble.clone(), trouble.clone());
+/// Adds a handler that counts pods that are not running. The filter turns transitions of a pod into additions and
+/// deletions; the coalescing buffer reduces several of them to the last.
+fn count_not_running(informer: &Informer<Pod>, not_running: &Arc<NotRunning>) -> Result<Registration, Error> {
+    let (one_more, one_less) = (not_running.clone(), not_running.clone());
     let handler = EventHandlerFuncs::new()
         .on_add(move |_: &Added<Packed<Pod>>| {
             one_more.now.fetch_add(1, Ordering::Relaxed);
@@ -215,13 +227,13 @@ fn watch(informer: &Informer<Pod>, trouble: &Arc<Trouble>) -> Result<Registratio
         .on_delete(move |_| {
             one_less.now.fetch_sub(1, Ordering::Relaxed);
         });
-    let builder = informer.handler().name("watchman").buffer(Buffer::Coalesced);
+    let builder = informer.handler().named("not-running").buffer(Buffer::Coalesced);
     let does_not_run =
-        |pod: PackedRef<'_, Pod>| pod.decode().is_ok_and(|pod| story::condition(&pod) != "Running");
+        |pod: PackedRef<'_, Pod>| pod.decode().is_ok_and(|pod| narration::condition(&pod) != "Running");
     builder.filter(does_not_run).inline().add(handler).map_err(mistake)
 }
 
-/// Nothing that a user could have done.
+/// Converts an error that only a bug in this program can cause.
 fn mistake(error: impl std::error::Error + 'static) -> Error {
     Error::Runtime(std::io::Error::other(with_causes(&error)))
 }

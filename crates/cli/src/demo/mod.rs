@@ -1,11 +1,11 @@
-//! `kinformer demo`: informers at work on a small cluster that lives in this process.
+//! `kinformer demo`: a live view of informers on a small simulated cluster in this process.
 
 pub(crate) mod churn;
-pub(crate) mod clock;
 pub(crate) mod cluster;
 mod informers;
+pub(crate) mod lag;
+mod narration;
 mod screen;
-mod story;
 mod summary;
 mod view;
 
@@ -15,7 +15,7 @@ use std::pin::Pin;
 use tokio::time::{Instant, MissedTickBehavior};
 
 use self::informers::Informers;
-use self::screen::{REFRESH, Screen, Show};
+use self::screen::{REFRESH, Screen, ScreenWriter};
 use self::summary::Summary;
 use crate::args::DemoArgs;
 use crate::embedded::Embedded;
@@ -23,32 +23,36 @@ use crate::exit::Error;
 use crate::stop::Stop;
 use crate::text::Line;
 
-/// Shows it until it is told to stop, or its time is over.
+/// Runs the demo until `stop`, or for its period.
 ///
 /// # Errors
-/// Whatever [`Error`] names.
+/// Any [`Error`].
 pub(crate) async fn run(args: DemoArgs, stop: Stop) -> Result<(), Error> {
     let screen = Screen::open()?;
     let embedded = Embedded::start(args.seed).await?;
-    let result = show(&args, &stop, screen.show(), &embedded).await;
+    let result = show(&args, &stop, screen.writer(), &embedded).await;
     embedded.shutdown().await;
     let last = result.as_ref().map(Summary::lines).unwrap_or_default();
     let written = screen.finish(&last, &stop).await;
     result.map(drop).and(written)
 }
 
-async fn show(args: &DemoArgs, stop: &Stop, screen: &Show, embedded: &Embedded) -> Result<Summary, Error> {
+async fn show(
+    args: &DemoArgs,
+    stop: &Stop,
+    screen: &ScreenWriter,
+    embedded: &Embedded,
+) -> Result<Summary, Error> {
     let began = Instant::now();
     let mut period: Pin<Box<dyn Future<Output = ()> + Send>> = match args.period {
         Some(period) => Box::pin(tokio::time::sleep(period)),
         None => Box::pin(std::future::pending()),
     };
     let server = embedded.server();
-    let line =
-        Line::new(format_args!("an API server of its own: kubectl --server {} get pods -A", server.url()));
+    let line = Line::new(format_args!("in-memory API server: kubectl --server {} get pods -A", server.url()));
     let _ = screen.line(line).await;
 
-    let informers = Informers::start(server, screen, &embedded.clock())?;
+    let informers = Informers::start(server, screen, &embedded.lag_recorder())?;
     let mut summary = Summary::default();
     let mut ticks = tokio::time::interval(REFRESH);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -58,7 +62,7 @@ async fn show(args: &DemoArgs, stop: &Stop, screen: &Show, embedded: &Embedded) 
         tokio::select! {
             biased;
             () = stop.requested() => break,
-            () = screen.gone() => break,
+            () = screen.closed() => break,
             () = &mut period => break,
             synced = informers.synced(), if syncing => {
                 synced?;
@@ -68,7 +72,7 @@ async fn show(args: &DemoArgs, stop: &Stop, screen: &Show, embedded: &Embedded) 
             }
             _ = ticks.tick() => {
                 if syncing {
-                    screen.syncing(informers.told(), expected);
+                    screen.syncing(informers.delivered(), expected);
                 } else {
                     summary.now(began, &informers, embedded);
                     let mut lines = vec![Line::default()];

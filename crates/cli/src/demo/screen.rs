@@ -1,4 +1,4 @@
-//! Where the demo is shown: live on a terminal, else as plain lines.
+//! Output of the demo: live on a terminal, otherwise as plain lines.
 
 use std::io::{IsTerminal, Write};
 use std::time::Duration;
@@ -7,58 +7,58 @@ use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use crate::exit::Error;
 use crate::logs;
-use crate::output::{Gone, Output, Written};
+use crate::output::{Output, OutputClosed, WriterHandle};
 use crate::stop::Stop;
 use crate::text::{Line, Text};
 
-/// Takes what is to be shown.
+/// The output of the demo.
 pub(crate) struct Screen {
-    show: Show,
-    written: Option<Written>,
+    writer: ScreenWriter,
+    written: Option<WriterHandle>,
 }
 
-/// What shows it. Clones are the same.
+/// The sending half of the output. Clones share one output.
 #[derive(Clone)]
-pub(crate) enum Show {
-    /// Lines that go by above a table that stays and changes.
+pub(crate) enum ScreenWriter {
+    /// Scrolling lines above a table that is redrawn.
     Live { all: MultiProgress, table: ProgressBar, colours: bool },
-    /// Lines only.
+    /// Scrolling lines only.
     Plain(Output),
 }
 
 impl Screen {
-    /// Standard output, whatever it is.
+    /// Opens standard output, as a live display if it is a terminal.
     ///
     /// # Errors
     /// [`Error::Runtime`].
     pub(crate) fn open() -> Result<Self, Error> {
         if !std::io::stdout().is_terminal() {
             let (output, written) = Output::stdout()?;
-            return Ok(Self { show: Show::Plain(output), written: Some(written) });
+            return Ok(Self { writer: ScreenWriter::Plain(output), written: Some(written) });
         }
         let all = MultiProgress::with_draw_target(ProgressDrawTarget::stdout_with_hz(10));
         logs::beside(all.clone());
         let table = all.add(ProgressBar::new(0));
         let colours = anstream::AutoStream::choice(&std::io::stdout()) != anstream::ColorChoice::Never;
-        Ok(Self { show: Show::Live { all, table, colours }, written: None })
+        Ok(Self { writer: ScreenWriter::Live { all, table, colours }, written: None })
     }
 
-    /// What shows it.
-    pub(crate) fn show(&self) -> &Show {
-        &self.show
+    /// Returns the sending half.
+    pub(crate) fn writer(&self) -> &ScreenWriter {
+        &self.writer
     }
 
-    /// Nothing stays any more; these lines do.
+    /// Removes the table and prints the last lines.
     ///
     /// # Errors
     /// [`Error::Output`].
     pub(crate) async fn finish(self, last: &[String], stop: &Stop) -> Result<(), Error> {
         let mut lines = Text::default();
         last.iter().for_each(|line| lines.line(format_args!("{line}")));
-        match (self.show, self.written) {
-            (Show::Plain(output), Some(written)) => written.finish(output, lines, stop).await,
-            (Show::Plain(_), None) => Ok(()),
-            (Show::Live { all, table, .. }, _) => {
+        match (self.writer, self.written) {
+            (ScreenWriter::Plain(output), Some(written)) => written.finish(output, lines, stop).await,
+            (ScreenWriter::Plain(_), None) => Ok(()),
+            (ScreenWriter::Live { all, table, .. }, _) => {
                 table.finish_and_clear();
                 let cleared = all.clear();
                 let mut out = std::io::stdout().lock();
@@ -68,19 +68,22 @@ impl Screen {
     }
 }
 
-impl Show {
+impl ScreenWriter {
     /// Whether lines may have colours.
     pub(crate) fn has_colours(&self) -> bool {
         matches!(self, Self::Live { colours: true, .. })
     }
 
-    /// A line that goes by.
+    /// Prints a scrolling line.
+    ///
+    /// # Cancel safety
+    /// If the future is dropped before it completes, the line is not printed.
     ///
     /// # Errors
-    /// [`Gone`]: it is no use to show any more.
-    pub(crate) async fn line(&self, line: Line) -> Result<(), Gone> {
+    /// [`OutputClosed`]: the output has been closed.
+    pub(crate) async fn line(&self, line: Line) -> Result<(), OutputClosed> {
         match self {
-            Self::Live { all, .. } => all.println(line.as_str()).map_err(|_| Gone),
+            Self::Live { all, .. } => all.println(line.as_str()).map_err(|_| OutputClosed),
             Self::Plain(output) => {
                 let mut text = Text::default();
                 text.push(&line);
@@ -89,24 +92,27 @@ impl Show {
         }
     }
 
-    /// Completes when nobody looks any more. Cancel safe.
-    pub(crate) async fn gone(&self) {
+    /// Waits until the output is closed.
+    ///
+    /// # Cancel safety
+    /// Dropping the future loses nothing.
+    pub(crate) async fn closed(&self) {
         match self {
             Self::Live { .. } => std::future::pending().await,
-            Self::Plain(output) => output.gone().await,
+            Self::Plain(output) => output.closed().await,
         }
     }
 
-    /// How much of the first lists has been told.
-    pub(crate) fn syncing(&self, told: u64, all: u64) {
+    /// Shows how many objects of the initial lists have been delivered.
+    pub(crate) fn syncing(&self, delivered: u64, all: u64) {
         if let Self::Live { table, .. } = self {
             table.set_style(style("syncing {bar:40} {pos}/{len} objects {elapsed_precise}"));
             table.set_length(all);
-            table.set_position(told);
+            table.set_position(delivered);
         }
     }
 
-    /// The table that stays.
+    /// Redraws the table.
     pub(crate) fn table(&self, lines: &[Line]) {
         if let Self::Live { table, .. } = self {
             table.set_style(style("{msg}"));
@@ -115,11 +121,11 @@ impl Show {
     }
 }
 
-/// How often the table is drawn anew.
+/// The redraw interval of the table.
 pub(crate) const REFRESH: Duration = Duration::from_millis(200);
 
 fn style(template: &str) -> ProgressStyle {
-    // The templates are right: a test makes each of them.
+    // A test parses every template.
     ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar())
 }
 
@@ -128,7 +134,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn templates_are_right() {
+    fn templates_parse() {
         for template in ["syncing {bar:40} {pos}/{len} objects {elapsed_precise}", "{msg}"] {
             assert!(ProgressStyle::with_template(template).is_ok(), "{template}");
         }

@@ -1,20 +1,20 @@
-//! The demo in figures.
+//! The figures of the demo.
 
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::clock::Lag;
 use super::informers::{Figures, Informers};
+use super::lag::Lag;
 use crate::embedded::Embedded;
-use crate::lines::shown;
+use crate::lines::format_duration;
 use crate::usage::Usage;
 
-/// How it went so far.
+/// The figures of one run so far.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Summary {
     pub(crate) to_sync: Option<Duration>,
-    /// How many objects there were at first.
+    /// The number of objects in the initial lists.
     pub(crate) initial: usize,
     took: Duration,
     objects: usize,
@@ -24,26 +24,30 @@ pub(crate) struct Summary {
 }
 
 impl Summary {
-    /// Reads all figures.
+    /// Reads all current figures.
     pub(crate) fn now(&mut self, began: Instant, informers: &Informers, embedded: &Embedded) {
         self.took = began.elapsed();
         self.objects = informers.objects();
         self.figures = informers.figures();
-        self.lag = embedded.clock().lag();
+        self.lag = embedded.lag_recorder().lag();
         self.usage = Usage::now();
     }
 
-    /// When the first lists were told.
+    /// The line for the end of the initial sync.
     pub(crate) fn synced(&self) -> String {
-        format!("in sync: {} objects in {}", self.initial, self.to_sync.map_or_else(String::new, shown))
+        format!(
+            "in sync: {} objects in {}",
+            self.initial,
+            self.to_sync.map_or_else(String::new, format_duration)
+        )
     }
 
-    /// In one line.
+    /// The status line.
     pub(crate) fn status(&self) -> String {
-        let lag = self.lag.map_or_else(|| "-".to_owned(), |lag| fine(lag.median));
+        let lag = self.lag.map_or_else(|| "-".to_owned(), |lag| format_short(lag.median));
         format!(
-            "{}   {} objects   {} events   lag {lag}   {} waiting   {}   Ctrl-C ends it",
-            shown(self.took),
+            "{}   {} objects   {} events   lag {lag}   {} undelivered   {}   Ctrl-C to quit",
+            format_duration(self.took),
             self.objects,
             self.events(),
             self.figures.waiting,
@@ -51,31 +55,33 @@ impl Summary {
         )
     }
 
-    /// At the end.
+    /// The lines printed at exit.
     pub(crate) fn lines(&self) -> Vec<String> {
-        let Figures { adds, updates, deletes, troubled_now, troubled_ever, .. } = self.figures;
-        let synced = self.to_sync.map_or_else(|| "never in sync".into(), |_| self.synced());
+        let Figures { adds, updates, deletes, not_running_now, not_running_ever, .. } = self.figures;
+        let synced = self.to_sync.map_or_else(|| "never synced".into(), |_| self.synced());
         let lag = self.lag.map_or_else(
-            || "nothing was measured".into(),
-            |Lag { median, percentile_99, most }| {
-                let (median, percentile_99, most) = (fine(median), fine(percentile_99), fine(most));
+            || "no samples".into(),
+            |Lag { median, percentile_99, maximum }| {
+                let (median, percentile_99, maximum) = (format_short(median), format_short(percentile_99), format_short(maximum));
                 format!(
-                    "{median} from write to handler, {percentile_99} at the 99th percentile, {most} at most"
+                    "from write to handler: median {median}, 99th percentile {percentile_99}, maximum {maximum}"
                 )
             },
         );
         let cpu =
             self.usage.cpu_seconds.map_or_else(String::new, |seconds| format!(", {seconds:.2} s of CPU"));
         vec![
-            format!("ended after {}", shown(self.took)),
+            format!("ended after {}", format_duration(self.took)),
             format!("objects  {} in 3 informers; {synced}", self.objects),
             format!(
-                "events   {} since then: {adds} adds, {updates} updates, {deletes} deletes",
+                "events   {} after the sync: {adds} adds, {updates} updates, {deletes} deletes",
                 self.events()
             ),
-            format!("trouble  {troubled_ever} pods that did not run for a while, {troubled_now} now"),
+            format!(
+                "pods     {not_running_ever} not running at some time, {not_running_now} not running now"
+            ),
             format!("lag      {lag}"),
-            format!("memory   {} at most, with the API server{cpu}", self.memory()),
+            format!("memory   {} peak, including the API server{cpu}", self.memory()),
         ]
     }
 
@@ -90,11 +96,11 @@ impl Summary {
     }
 }
 
-/// A duration that may be short.
-fn fine(duration: Duration) -> String {
+/// Formats a duration that may be below a millisecond.
+fn format_short(duration: Duration) -> String {
     match duration.as_secs_f64() {
         seconds @ ..0.1 => format!("{:.2} ms", seconds * 1000.0),
-        _ => shown(duration),
+        _ => format_duration(duration),
     }
 }
 
@@ -103,7 +109,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_figures_are_told() {
+    fn all_figures_are_printed() {
         let milliseconds = Duration::from_millis;
         let summary = Summary {
             to_sync: Some(milliseconds(12)),
@@ -114,14 +120,14 @@ mod tests {
                 adds: 4,
                 updates: 5,
                 deletes: 2,
-                troubled_now: 1,
-                troubled_ever: 3,
+                not_running_now: 1,
+                not_running_ever: 3,
                 waiting: 0,
             },
             lag: Some(Lag {
                 median: Duration::from_micros(310),
                 percentile_99: milliseconds(2),
-                most: milliseconds(150),
+                maximum: milliseconds(150),
             }),
             usage: Usage { peak_memory_bytes: Some(3 << 20), cpu_seconds: Some(0.5) },
         };
@@ -130,12 +136,12 @@ mod tests {
             [
                 "ended after 10.0 s",
                 "objects  73 in 3 informers; in sync: 71 objects in 12 ms",
-                "events   11 since then: 4 adds, 5 updates, 2 deletes",
-                "trouble  3 pods that did not run for a while, 1 now",
-                "lag      0.31 ms from write to handler, 2.00 ms at the 99th percentile, 150 ms at most",
-                "memory   3.00 MiB at most, with the API server, 0.50 s of CPU",
+                "events   11 after the sync: 4 adds, 5 updates, 2 deletes",
+                "pods     3 not running at some time, 1 not running now",
+                "lag      from write to handler: median 0.31 ms, 99th percentile 2.00 ms, maximum 150 ms",
+                "memory   3.00 MiB peak, including the API server, 0.50 s of CPU",
             ]
         );
-        assert!(Summary::default().lines().iter().any(|line| line.contains("never in sync")));
+        assert!(Summary::default().lines().iter().any(|line| line.contains("never synced")));
     }
 }

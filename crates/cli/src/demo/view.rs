@@ -1,23 +1,23 @@
-//! The cluster as the informers' stores have it, in two tables.
+//! The contents of the informers' stores as two tables.
 
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{Node, Pod};
 use kinformer::{PackedRef, Snapshot};
 use kinformer_store::Error;
 
-use super::story;
+use super::narration;
 use crate::table::Table;
 use crate::text::Line;
 
-/// The index of pods by the node that they are on.
+/// The index of pods by node name.
 pub(crate) const NODE_INDEX: &str = "node";
 /// The index of pods by the label `app`.
 pub(crate) const APP_INDEX: &str = "app";
 
-/// Nodes and deployments with their pods, which are found by their indexes.
+/// Formats nodes and deployments with the number of their pods, found through indexes.
 ///
 /// # Errors
-/// The pods are not indexed by node, or not by label.
+/// The pods have no index by node, or none by label.
 pub(crate) fn tables(
     pods: &Snapshot<Pod>,
     nodes: &Snapshot<Node>,
@@ -27,7 +27,7 @@ pub(crate) fn tables(
     for node in nodes.ordered() {
         let name = node.name();
         let running = pods.by_index(NODE_INDEX, name)?.into_iter().filter(|pod| is_running(*pod)).count();
-        let is_ready = node.decode().is_ok_and(|node| story::is_ready(&node));
+        let is_ready = node.decode().is_ok_and(|node| narration::is_ready(&node));
         let there = pods.index_len(NODE_INDEX, name)?;
         let ready = if is_ready { "yes" } else { "NO" };
         by_node.row([name.to_owned(), ready.to_owned(), there.to_string(), running.to_string()]);
@@ -39,8 +39,8 @@ pub(crate) fn tables(
         let decoded = deployment.decode().ok();
         by_deployment.row([
             deployment.key().to_string(),
-            decoded.as_deref().map_or("?", story::tag).to_owned(),
-            decoded.as_deref().map_or_else(|| "?".to_owned(), story::ready),
+            decoded.as_deref().map_or("?", narration::tag).to_owned(),
+            decoded.as_deref().map_or_else(|| "?".to_owned(), narration::ready),
             of_it.count().to_string(),
         ]);
     }
@@ -48,16 +48,16 @@ pub(crate) fn tables(
 }
 
 fn is_running(pod: PackedRef<'_, Pod>) -> bool {
-    pod.decode().is_ok_and(|pod| story::condition(&pod) == "Running")
+    pod.decode().is_ok_and(|pod| narration::condition(&pod) == "Running")
 }
 
-/// Two blocks of lines side by side.
+/// Joins two blocks of lines side by side.
 fn beside(left: &[Line], right: &[Line]) -> Vec<Line> {
     let width = left.iter().map(|line| line.as_str().chars().count()).max().unwrap_or(0);
     let empty = Line::default();
     (0..left.len().max(right.len()))
-        .map(|at| {
-            let (left, right) = (left.get(at).unwrap_or(&empty), right.get(at).unwrap_or(&empty));
+        .map(|row| {
+            let (left, right) = (left.get(row).unwrap_or(&empty), right.get(row).unwrap_or(&empty));
             Line::new(format_args!("{left:<width$}   {right}")).trimmed()
         })
         .collect()

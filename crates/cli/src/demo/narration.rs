@@ -1,4 +1,4 @@
-//! Events of the demo, told in words.
+//! One-line descriptions of events.
 
 use std::fmt;
 
@@ -10,13 +10,13 @@ use serde::de::DeserializeOwned;
 
 use crate::text::Line;
 
-/// What happened to one object.
+/// The description of one event.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Story {
+pub(crate) struct EventLine {
     verb: Verb,
     kind: &'static str,
     key: String,
-    what: String,
+    details: String,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,25 +26,25 @@ enum Verb {
     Delete,
 }
 
-/// Objects whose changes can be told.
-pub(crate) trait Told: DeserializeOwned + Send + Sync + 'static {
-    /// As it stands in a line.
+/// Objects whose changes can be described.
+pub(crate) trait Describe: DeserializeOwned + Send + Sync + 'static {
+    /// The kind, as printed in a line.
     const KIND: &'static str;
 
-    /// How it is.
+    /// Describes the current state.
     fn state(&self) -> String;
 
-    /// What is different now; nothing where it is nothing that one would want to know.
+    /// Describes the difference from the old state; `None` if nothing of interest changed.
     fn change(&self, old: &Self) -> Option<String>;
 }
 
-/// The line for an event; `None` for what was there before, and for changes that nobody wants to know.
-pub(crate) fn line<T: Told>(event: &Event<Packed<T>>) -> Option<Story> {
+/// Describes an event; `None` for objects of the initial list and for updates without a change of interest.
+pub(crate) fn line<T: Describe>(event: &Event<Packed<T>>) -> Option<EventLine> {
     let state = |object: &Packed<T>| match object.decode() {
         Ok(object) => object.state(),
         Err(error) => error.to_string(),
     };
-    let (verb, what) = match event {
+    let (verb, details) = match event {
         Event::Added(Added { in_initial_list: true, .. }) => return None,
         Event::Added(Added { object, .. }) => (Verb::Add, state(object)),
         Event::Updated(Updated { old, new, .. }) => {
@@ -55,25 +55,25 @@ pub(crate) fn line<T: Told>(event: &Event<Packed<T>>) -> Option<Story> {
         }
         _ => return None,
     };
-    Some(Story { verb, kind: T::KIND, key: event.key().to_string(), what })
+    Some(EventLine { verb, kind: T::KIND, key: event.key().to_string(), details })
 }
 
-impl Story {
-    /// With colours, or as it is.
-    pub(crate) fn shown(&self, colours: bool) -> Line {
+impl EventLine {
+    /// Formats the line, with or without colours.
+    pub(crate) fn render(&self, colours: bool) -> Line {
         let (word, colour) = match self.verb {
             Verb::Add => ("add", AnsiColor::Green),
             Verb::Update => ("update", AnsiColor::Yellow),
             Verb::Delete => ("delete", AnsiColor::Red),
         };
         let style = if colours { Style::new().fg_color(Some(colour.into())) } else { Style::new() };
-        let Self { kind, key, what, .. } = self;
+        let Self { kind, key, details, .. } = self;
         let line = Line::default().styled(style, format_args!("{word:<6}"));
-        line.then(format_args!("  {kind:<10}  {key:<34}  {what}")).trimmed()
+        line.then(format_args!("  {kind:<10}  {key:<34}  {details}")).trimmed()
     }
 }
 
-impl Told for Pod {
+impl Describe for Pod {
     const KIND: &'static str = "pod";
 
     fn state(&self) -> String {
@@ -90,7 +90,7 @@ impl Told for Pod {
     }
 }
 
-/// `Running`, `Pending`, or why its container waits.
+/// Returns `Running`, `Pending`, or the reason why the container is waiting.
 pub(crate) fn condition(pod: &Pod) -> &str {
     let Some(status) = &pod.status else { return "unknown" };
     let waiting =
@@ -106,7 +106,7 @@ fn restarts(pod: &Pod) -> i32 {
     first().map_or(0, |status| status.restart_count)
 }
 
-impl Told for Deployment {
+impl Describe for Deployment {
     const KIND: &'static str = "deployment";
 
     fn state(&self) -> String {
@@ -142,19 +142,19 @@ fn wanted(deployment: &Deployment) -> Option<i32> {
     deployment.spec.replicas
 }
 
-/// How many pods are ready, of how many.
+/// Returns the ready and the desired number of pods, as `2/3`.
 pub(crate) fn ready(deployment: &Deployment) -> String {
     let ready = deployment.status.as_ref().and_then(|status| status.ready_replicas).unwrap_or(0);
     format!("{ready}/{}", Replicas(wanted(deployment)))
 }
 
-/// The tag of its image.
+/// Returns the tag of the image.
 pub(crate) fn tag(deployment: &Deployment) -> &str {
     let image = || deployment.spec.template.spec.as_ref()?.containers.first()?.image.as_deref();
     image().and_then(|image| image.rsplit(':').next()).unwrap_or("?")
 }
 
-impl Told for Node {
+impl Describe for Node {
     const KIND: &'static str = "node";
 
     fn state(&self) -> String {
@@ -181,7 +181,7 @@ mod tests {
     use super::*;
     use crate::demo::cluster::{self, Counts, Stage, WORKLOADS};
 
-    fn packed<T: Told>(object: &Value) -> Packed<T> {
+    fn packed<T: Describe>(object: &Value) -> Packed<T> {
         let object = Packed::from_wire(object.to_string().as_bytes(), &ObjectDecoder::json());
         let object: Packed<T> = object.expect("an object");
         object.decode().expect("of this type");
@@ -194,30 +194,30 @@ mod tests {
         packed(&cluster::pod(workload, &cluster::Pod { name, revision: 1, node: 2, ip: 1, stage, restarts }))
     }
 
-    fn told<T: Told>(event: &Event<Packed<T>>) -> Option<String> {
-        line(event).map(|line| line.shown(false).as_str().split_whitespace().collect::<Vec<_>>().join(" "))
+    fn described<T: Describe>(event: &Event<Packed<T>>) -> Option<String> {
+        line(event).map(|line| line.render(false).as_str().split_whitespace().collect::<Vec<_>>().join(" "))
     }
 
-    fn change<T: Told>(old: Packed<T>, new: Packed<T>) -> Option<String> {
-        told(&Event::<Packed<T>>::updated(old, new))
+    fn change<T: Describe>(old: Packed<T>, new: Packed<T>) -> Option<String> {
+        described(&Event::<Packed<T>>::updated(old, new))
     }
 
     #[test]
-    fn pods_are_told_by_what_they_do() {
+    fn pods_are_described_by_their_transitions() {
         let add = Event::<Packed<Pod>>::added(pod(Stage::Pending, 0));
-        assert_eq!(told(&add).as_deref(), Some("add pod shop/web-1 Pending on node-3"));
-        assert_eq!(told(&add.in_initial_list()), None);
+        assert_eq!(described(&add).as_deref(), Some("add pod shop/web-1 Pending on node-3"));
+        assert_eq!(described(&add.in_initial_list()), None);
         let started = change(pod(Stage::Pending, 0), pod(Stage::Running, 0));
         assert_eq!(started.as_deref(), Some("update pod shop/web-1 Pending -> Running"));
         let crashed = change(pod(Stage::Running, 0), pod(Stage::Crashed, 1));
         assert_eq!(crashed.as_deref(), Some("update pod shop/web-1 Running -> CrashLoopBackOff, 1 restarts"));
         assert_eq!(change(pod(Stage::Running, 0), pod(Stage::Running, 0)), None);
         let gone = Event::<Packed<Pod>>::deleted(Tombstone::FinalState(pod(Stage::Running, 0)));
-        assert_eq!(told(&gone).as_deref(), Some("delete pod shop/web-1 Running on node-3"));
+        assert_eq!(described(&gone).as_deref(), Some("delete pod shop/web-1 Running on node-3"));
     }
 
     #[test]
-    fn deployments_and_nodes_are_told_by_what_changed() {
+    fn deployments_and_nodes_are_described_by_their_changes() {
         let deployment = |revision, wanted, ready| -> Packed<Deployment> {
             let counts = Counts { wanted, there: wanted, of_this_revision: wanted, ready };
             packed(&cluster::deployment(&WORKLOADS[0], revision, counts))
@@ -233,9 +233,9 @@ mod tests {
     }
 
     #[test]
-    fn colours_are_left_out_on_request() {
-        let line = line(&Event::<Packed<Pod>>::added(pod(Stage::Pending, 0))).expect("told");
-        assert!(line.shown(true).as_str().contains('\u{1b}'));
-        assert!(!line.shown(false).as_str().contains('\u{1b}'));
+    fn colours_are_optional() {
+        let line = line(&Event::<Packed<Pod>>::added(pod(Stage::Pending, 0))).expect("described");
+        assert!(line.render(true).as_str().contains('\u{1b}'));
+        assert!(!line.render(false).as_str().contains('\u{1b}'));
     }
 }

@@ -1,6 +1,6 @@
-//! What the program shows of an object beside its identity.
+//! The fields of an object that the program displays, beside its identity.
 //!
-//! Everything else is skipped while an object is decoded.
+//! All other fields are skipped while an object is decoded.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -11,18 +11,18 @@ use serde::de::value::MapAccessDeserializer;
 use serde::de::{IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 
-/// An object of any kind, as far as the program shows it. In custom resources a field may be something else than its name
-/// says: that is left out.
+/// The displayed fields of an object of any kind. In a custom resource a field of the same name may have another
+/// type; it is then ignored.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-pub(crate) struct Shown {
+pub(crate) struct DisplayFields {
     metadata: Map<Metadata>,
     spec: Map<Spec>,
     status: Map<Status>,
 }
 
-impl Shown {
-    /// Since when it exists.
+impl DisplayFields {
+    /// The creation time.
     pub(crate) fn created(&self) -> Option<Timestamp> {
         self.metadata.0.creation_timestamp.0.as_deref()?.parse().ok()
     }
@@ -56,8 +56,8 @@ struct Status {
     phase: Text,
 }
 
-/// What makes objects large and is never shown while they are watched.
-pub(crate) const UNSHOWN: [&[&str]; 10] = [
+/// Large fields that `kinformer watch` never displays. They are dropped on arrival.
+pub(crate) const DROPPED_FIELDS: [&[&str]; 10] = [
     &["metadata", "annotations"],
     &["spec", "containers"],
     &["spec", "initContainers"],
@@ -82,11 +82,11 @@ struct Owner {
     name: String,
 }
 
-/// A text; nothing where there is something else.
+/// A string; `None` for a value of any other type.
 #[derive(Debug, Default)]
 pub(crate) struct Text(pub(crate) Option<Box<str>>);
 
-/// A map with some fields; its default where there is something else.
+/// A map with some fields; the default for a value of any other type.
 #[derive(Debug, Default)]
 struct Map<T>(T);
 
@@ -102,7 +102,7 @@ impl<'de, T: Deserialize<'de> + Default> Deserialize<'de> for Map<T> {
     }
 }
 
-/// What is made of each shape; by default nothing.
+/// Conversion from a string or a map; by default, both are ignored.
 trait Shape<'de>: Default {
     fn text(text: &str) -> Self {
         let _ = text;
@@ -127,7 +127,7 @@ impl<'de, T: Deserialize<'de> + Default> Shape<'de> for Map<T> {
     }
 }
 
-/// Takes any value.
+/// Accepts a value of any type.
 struct Lenient<S>(PhantomData<S>);
 
 impl<'de, S: Shape<'de>> Visitor<'de> for Lenient<S> {
@@ -179,13 +179,13 @@ pub(crate) mod tests {
 
     use super::*;
 
-    /// As it arrives.
-    pub(crate) fn packed(object: &Value) -> Packed<Shown> {
+    /// An object as it arrives.
+    pub(crate) fn packed(object: &Value) -> Packed<DisplayFields> {
         Packed::from_wire(object.to_string().as_bytes(), &ObjectDecoder::json()).expect("an object")
     }
 
     #[test]
-    fn what_is_shown_is_found_and_the_rest_is_left() {
+    fn displayed_fields_are_decoded() {
         let owner = json!({"apiVersion": "batch/v1", "kind": "Job", "name": "b", "uid": "u"});
         let object = packed(&json!({
             "metadata": {"name": "a", "creationTimestamp": "2026-01-01T00:00:00Z", "ownerReferences": [owner]},
@@ -198,7 +198,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn what_is_something_else_is_not_shown() {
+    fn fields_of_other_types_are_ignored() {
         for object in [
             json!({"metadata": {"name": "a"}}),
             json!({"metadata": {"name": "a"}, "spec": null, "status": {"phase": {"a": 1}}}),

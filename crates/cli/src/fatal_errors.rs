@@ -1,0 +1,124 @@
+//! Errors of a reflector that no retry can fix.
+//!
+//! An informer retries every error, since permissions may be granted later. For a user at a terminal, a missing
+//! permission or an impossible request should fail at once. Until the first sync, and only then, such an error ends
+//! the program.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use kinformer::ClientError;
+use kinformer_core::internal::with_causes;
+use kinformer_reflector::{Failure, Recovery, SourceError};
+use parking_lot::Mutex;
+use tokio::sync::oneshot;
+
+use crate::exit::Error;
+
+/// Receives the errors of all informers.
+#[derive(Clone, Debug)]
+pub(crate) struct FatalErrors {
+    server: Arc<str>,
+    /// By informer name.
+    by_informer: Arc<Mutex<HashMap<String, ReflectorErrors>>>,
+}
+
+impl FatalErrors {
+    pub(crate) fn new(server: &str) -> Self {
+        Self { server: server.into(), by_informer: Arc::default() }
+    }
+
+    /// Registers an informer. `what` describes its requests, and completes "refuses to". The returned receiver
+    /// resolves with the first fatal error.
+    pub(crate) fn add(&self, informer: &str, what: &str) -> FatalError {
+        let (errors, fatal_error) = ReflectorErrors::new(self.server.clone(), what);
+        self.by_informer.lock().insert(informer.to_owned(), errors);
+        fatal_error
+    }
+
+    /// Handles an error of any informer: the body of the error hook.
+    pub(crate) fn report(&self, failure: &Failure<'_>) {
+        let errors = self.by_informer.lock().get(failure.reflector).cloned();
+        if let Some(errors) = errors {
+            errors.report(failure);
+        }
+    }
+}
+
+/// Receives the errors of one reflector.
+#[derive(Clone, Debug)]
+struct ReflectorErrors {
+    server: Arc<str>,
+    /// The request that fails; completes "refuses to" and "failed to".
+    what: Arc<str>,
+    sender: Arc<Mutex<Option<oneshot::Sender<Error>>>>,
+}
+
+/// Receives the first fatal error of an informer.
+pub(crate) type FatalError = oneshot::Receiver<Error>;
+
+impl ReflectorErrors {
+    fn new(server: Arc<str>, what: &str) -> (Self, FatalError) {
+        let (sender, fatal_error) = oneshot::channel();
+        (Self { server, what: what.into(), sender: Arc::new(Mutex::new(Some(sender))) }, fatal_error)
+    }
+
+    fn report(&self, failure: &Failure<'_>) {
+        if matches!(failure.recovery, Recovery::Skip | Recovery::FallBackToList) {
+            return;
+        }
+        if let Some(error) = self.classify(failure.error)
+            && let Some(sender) = self.sender.lock().take()
+        {
+            // The receiver is dropped after the first sync.
+            let _ = sender.send(error);
+        }
+    }
+
+    fn classify(&self, error: &SourceError) -> Option<Error> {
+        let (server, what) = (self.server.to_string(), self.what.to_string());
+        let reason = with_causes(error);
+        if let SourceError::Other { source } = error {
+            return match source.downcast_ref()? {
+                ClientError::PathSegment { .. } => Some(Error::Usage(with_causes(&**source))),
+                ClientError::Redirect { .. } | ClientError::ContentEncoding { .. } => {
+                    Some(Error::BadResponse { server, what, reason })
+                }
+                _ => None,
+            };
+        }
+        let status = error.status()?;
+        match status.code {
+            401 | 403 => Some(Error::Refused { server, what, reason }),
+            400 | 404 | 405 | 406 | 415 | 422 => Some(Error::BadResponse { server, what, reason }),
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use kinformer_reflector::ApiStatus;
+
+    use super::*;
+
+    fn code(status: u16) -> Option<u8> {
+        let (errors, _fatal_error) = ReflectorErrors::new("http://x".into(), "list pods");
+        errors.classify(&ApiStatus::new(status, "", "no").into()).map(|error| error.code())
+    }
+
+    #[test]
+    fn refusals_and_invalid_requests_are_fatal() {
+        assert_eq!((code(401), code(403)), (Some(4), Some(4)));
+        assert_eq!((code(400), code(404)), (Some(1), Some(1)));
+    }
+
+    #[test]
+    fn transient_errors_are_not_fatal() {
+        for status in [409, 410, 429, 500, 503, 504] {
+            assert_eq!(code(status), None, "{status}");
+        }
+        let (errors, _fatal_error) = ReflectorErrors::new("http://x".into(), "list pods");
+        assert!(errors.classify(&SourceError::other("connection reset")).is_none());
+    }
+}
