@@ -63,7 +63,7 @@ async fn watch(args: &WatchArgs, session: &Session, signals: &Stop) -> Result<()
     let mut printers = JoinSet::new();
     for (index, served) in session.resources.iter().enumerate() {
         let (informer, fatal_error) = informers.of(served);
-        let handler = informer.handler().named("printer").buffer(Buffer::BackPressure(UNPRINTED));
+        let handler = informer.handler().name("printer").buffer(Buffer::BackPressure(UNPRINTED));
         let events = handler.stream().map_err(|error| Error::Usage(error.to_string()))?;
         let lines = Lines::new(args.output, served.name(), width);
         let printer = Printer { events, lines: lines.clone(), output: output.clone(), end, began };

@@ -49,6 +49,7 @@
 //! # assert_eq!(pod.value, 1);
 //! # Ok::<(), kinformer_core::KeyError>(())
 //! ```
+#![cfg_attr(doctest, doc = include_str!("../README.md"))]
 
 mod change;
 mod delta;

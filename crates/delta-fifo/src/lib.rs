@@ -55,6 +55,7 @@
 //! assert_eq!(popped[1].object().unwrap().value, 2);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
+#![cfg_attr(doctest, doc = include_str!("../README.md"))]
 
 mod backlog;
 mod bound;

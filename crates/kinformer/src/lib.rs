@@ -80,6 +80,8 @@
 //! Each of these can be used without those above it: `kinformer-core`, `kinformer-store`, `kinformer-delta-fifo`,
 //! `kinformer-reflector`, `kinformer-processor`, `kinformer-shared-informer`, `kinformer-kube`. What a user of this
 //! crate needs of them is named here.
+#![cfg_attr(doctest, doc = include_str!("../README.md"))]
+#![cfg_attr(docsrs, feature(doc_cfg))]
 
 pub mod accessors;
 mod async_handler;

@@ -38,6 +38,8 @@
 //! # Ok(())
 //! # }
 //! ```
+#![cfg_attr(doctest, doc = include_str!("../README.md"))]
+#![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod answer;
 mod client;

@@ -48,7 +48,7 @@
 //! The log is a linked list of frozen batches. It holds its end only: a batch lives until the last handler has left it, and
 //! a handler that has read everything is at the empty link behind and keeps nothing alive. The publisher wakes one
 //! task, and only if some handler sleeps; that task wakes the handlers.
-
+#![cfg_attr(doctest, doc = include_str!("../README.md"))]
 // The model checker takes the files that it checks one by one: see `tests/loom.rs`.
 #![cfg(not(loom))]
 

@@ -95,6 +95,7 @@
 //! # running.abort();
 //! # }
 //! ```
+#![cfg_attr(doctest, doc = include_str!("../README.md"))]
 
 mod backoff;
 mod consistency;

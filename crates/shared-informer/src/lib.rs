@@ -49,6 +49,8 @@
 //!
 //! The reflector fills a queue with deltas; the [`Controller`] empties it in batches. The store applies the deltas of a
 //! batch and returns changes, and those that are news are published to the handlers.
+#![cfg_attr(doctest, doc = include_str!("../README.md"))]
+#![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod apply;
 mod awaited;

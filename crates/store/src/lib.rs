@@ -59,6 +59,7 @@
 //! write that leaves an object's index values unchanged does not modify any index. Index functions and transforms run
 //! before any lock is taken, and objects are dropped after all locks are released: user code blocks nothing, even if it
 //! writes to the same store.
+#![cfg_attr(doctest, doc = include_str!("../README.md"))]
 
 mod add_indexers;
 mod bucket;

@@ -212,7 +212,7 @@ fn print_events<K: Describe>(
             }
         }
     };
-    informer.handler().named("events").for_each_async(handler).map_err(mistake)
+    informer.handler().name("events").for_each_async(handler).map_err(mistake)
 }
 
 /// Adds a handler that counts pods that are not running. The filter turns transitions of a pod into additions and
@@ -227,7 +227,7 @@ fn count_not_running(informer: &Informer<Pod>, not_running: &Arc<NotRunning>) ->
         .on_delete(move |_| {
             one_less.now.fetch_sub(1, Ordering::Relaxed);
         });
-    let builder = informer.handler().named("not-running").buffer(Buffer::Coalesced);
+    let builder = informer.handler().name("not-running").buffer(Buffer::Coalesced);
     let does_not_run =
         |pod: PackedRef<'_, Pod>| pod.decode().is_ok_and(|pod| narration::condition(&pod) != "Running");
     builder.filter(does_not_run).inline().add(handler).map_err(mistake)
