@@ -182,18 +182,7 @@ impl<O: Deref<Target: Object>> Event<O> {
 impl<T> Event<Arc<T>> {
     /// The event of a change; `None` of a delta that is about all objects.
     pub fn of(change: Change<T>) -> Option<Self> {
-        let Change { delta, old, revision, in_initial_list, .. } = change;
-        let object = match delta {
-            Delta::Deleted(tombstone) => return Some(Self::Deleted(Deleted { tombstone, revision })),
-            Delta::Added(object) | Delta::Updated(object) | Delta::Replaced(object) | Delta::Sync(object) => {
-                object
-            }
-            _ => return None,
-        };
-        Some(match old {
-            Some(old) => Self::Updated(Updated { old, new: object, revision }),
-            None => Self::Added(Added { object, in_initial_list, revision }),
-        })
+        LoggedEvent::of(change).map(|logged| logged.event)
     }
 
     /// Drops it; panics of its objects end there.
@@ -236,12 +225,23 @@ impl<T> LoggedEvent<T> {
     }
 
     /// The event of a change; `None` of a delta that is about all objects.
-    pub(crate) fn of(mut change: Change<T>) -> Option<Self> {
-        let before_deletion = match &change.delta {
-            Delta::Deleted(_) => change.old.take(),
-            _ => None,
+    #[inline]
+    pub(crate) fn of(change: Change<T>) -> Option<Self> {
+        let Change { delta, old, revision, in_initial_list, .. } = change;
+        let object = match delta {
+            Delta::Added(object) | Delta::Updated(object) | Delta::Replaced(object) | Delta::Sync(object) => {
+                object
+            }
+            Delta::Deleted(tombstone) => {
+                let event = Event::Deleted(Deleted { tombstone, revision });
+                return Some(Self { event, before_deletion: old });
+            }
+            _ => return None,
         };
-        Some(Self { event: Event::of(change)?, before_deletion })
+        Some(Self::new(match old {
+            Some(old) => Event::Updated(Updated { old, new: object, revision }),
+            None => Event::Added(Added { object, in_initial_list, revision }),
+        }))
     }
 
     /// As [`Event::drop_contained`].

@@ -108,7 +108,9 @@ impl<T: Object> Publisher<T> {
                 self.publish_batch(revision, due, || false, std::mem::take(&mut batch));
             }
             revision = change.revision;
-            batch.extend(LoggedEvent::of(change));
+            if let Some(event) = LoggedEvent::of(change) {
+                batch.push(event);
+            }
         }
         if !batch.is_empty() {
             self.publish_batch(revision, due, || false, batch);
