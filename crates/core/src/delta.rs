@@ -27,7 +27,7 @@ pub enum Delta<T> {
     ReplacedAll(Box<Replacement<T>>),
     /// A resync of all known objects at once.
     SyncAll,
-    /// A part of the collection has reached this version, with no change to its objects since the previous delta.
+    /// A part of the collection has reached this version without a change to its objects.
     Bookmark {
         /// The part.
         part: PartId,

@@ -129,8 +129,8 @@ impl<T: Object, B: Backlog<T>> DeltaQueue<T, B> {
     /// Queues an added object.
     ///
     /// # Errors
-    /// The key is invalid, the transform failed, an accessor panicked, or the queue is full or closed. Nothing has
-    /// changed.
+    /// The object was left out (invalid key, failed transform, panicking accessor, no part), or the queue is full or
+    /// closed. Nothing has changed.
     pub fn add(&self, object: impl Into<Arc<T>>) -> Result<Report, SinkError> {
         self.apply(Delta::Added(object.into()))?.of_one()
     }

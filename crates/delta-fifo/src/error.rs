@@ -27,7 +27,7 @@ pub enum WriteError {
         /// The message of the panic.
         source: BoxError,
     },
-    /// The known objects panicked when the queue looked up what is missing in a list. Nothing has changed.
+    /// The known objects panicked when the queue looked up the objects missing from a list. Nothing has changed.
     #[error("the known objects could not be read: {source}")]
     KnownObjects {
         /// The message of the panic.
