@@ -1,4 +1,4 @@
-//! Events of one's own, delivered to three kinds of handlers, with no Kubernetes anywhere. Ends by itself.
+//! Custom events, delivered to three kinds of handlers, without Kubernetes. The program ends by itself.
 //!
 //! `cargo run -p kinformer-processor --example processor_listener`
 
@@ -9,7 +9,7 @@ use kinformer_core::{Change, KeyRef, Object};
 use kinformer_processor::{Added, Buffer, Event, EventHandlerFuncs, SharedProcessor};
 use tokio_util::sync::CancellationToken;
 
-/// What a shop counts.
+/// The stock of one article.
 struct Stock {
     article: String,
     pieces: u32,
@@ -29,14 +29,14 @@ fn stock(article: &str, pieces: u32) -> Arc<Stock> {
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let processor = SharedProcessor::new("stock");
 
-    // Callbacks; what has run out is gone for this one.
+    // Callbacks with a filter: for this handler, an article that is sold out is deleted.
     let shelf = processor.handler().name("shelf").filter(|stock: &Arc<Stock>| stock.pieces > 0).add(
         EventHandlerFuncs::new()
             .on_add(|added: &Added<Arc<Stock>>| println!("shelf: {} is on sale", added.object.article))
             .on_delete(|deleted| println!("shelf: {} is sold out", deleted.tombstone.key())),
     )?;
 
-    // A future for each event; of a burst only the newest state counts.
+    // Asynchronous callbacks; of a burst, only the newest state is delivered.
     let orders = processor.handler().name("orders").buffer(Buffer::Coalesced).add_async(
         async |event: Event<Arc<Stock>>| {
             tokio::task::yield_now().await;

@@ -1,4 +1,4 @@
-//! Waking the readers that sleep, at a cost to the writer that does not depend on their number.
+//! Wakes sleeping readers at a cost to the writer that does not depend on their number.
 
 use std::future::{Future as _, poll_fn};
 use std::pin::Pin;
@@ -7,23 +7,23 @@ use std::task::{Context, Poll};
 
 use crate::sync::{AtomicBool, Notify, Ordering, OwnedNotified, fence};
 
-/// The writer rings, the pump wakes all sleepers.
+/// A wake-up signal: the writer rings the bell, and the pump, a task, wakes all sleepers.
 ///
-/// While no reader sleeps, ringing costs one fence and one load; else it wakes one task, the pump, whatever the number
-/// of sleepers.
+/// While no reader sleeps, ringing costs one fence and one load. Otherwise it wakes the pump, for any number of
+/// sleepers.
 pub(crate) struct Bell {
-    /// Whether a reader has gone to sleep since the pump was last woken.
+    /// Whether a reader has started to sleep since the pump was last woken.
     asleep: AtomicBool,
     closed: AtomicBool,
     sleepers: Arc<Notify>,
     pump: Notify,
 }
 
-/// The wait of one reader. Its memory is allocated by the first wait and used again by all others.
+/// The wait of one reader. The first wait allocates its memory, and later waits reuse it.
 #[derive(Default)]
 pub(crate) struct Sleeper {
     woken: Option<Pin<Box<OwnedNotified>>>,
-    /// Whether it waits since an earlier poll.
+    /// Whether a wait from an earlier poll is in progress.
     waits: bool,
 }
 
@@ -37,9 +37,9 @@ impl Bell {
         }
     }
 
-    /// To be called after the new data was made visible.
+    /// Wakes the sleepers. Must be called after the new data was made visible.
     pub(crate) fn ring(&self) {
-        // Either this sees the sleeper, or the sleeper's check after its own fence sees what was published.
+        // Either this load sees the sleeper, or the sleeper's check after its own fence sees the published data.
         fence(Ordering::SeqCst);
         if self.asleep.load(Ordering::Relaxed) && self.asleep.swap(false, Ordering::SeqCst) {
             self.pump.notify_one();
@@ -53,13 +53,13 @@ impl Bell {
         self.pump.notify_one();
     }
 
-    /// Whether nothing will be published any more.
+    /// Returns whether the bell is closed: nothing more will be published.
     pub(crate) fn is_closed(&self) -> bool {
         self.closed.load(Ordering::SeqCst)
     }
 
-    /// Ready when the bell was rung or closed, and at once if `ready` returns true as the wait begins. May wake
-    /// spuriously: a wait that was given up is continued by the next one.
+    /// Ready when the bell was rung or closed, and at once if `ready` returns `true` at the start of the wait. May wake
+    /// spuriously: the next wait continues an abandoned one.
     pub(crate) fn poll_wait(
         &self,
         sleeper: &mut Sleeper,
@@ -90,13 +90,13 @@ impl Bell {
         polled
     }
 
-    /// Waits as [`Self::poll_wait`] does. Cancel-safe.
+    /// Waits as [`Self::poll_wait`]. Cancel-safe: the next wait continues an abandoned one.
     pub(crate) async fn wait(&self, sleeper: &mut Sleeper, ready: impl Fn() -> bool) {
         poll_fn(|context| self.poll_wait(sleeper, &ready, context)).await;
     }
 
-    /// Wakes the sleepers whenever the bell is rung for them, until it is closed. One task has to run this while there
-    /// are readers.
+    /// Wakes the sleepers each time the bell is rung, until it is closed. One task must run this while there are
+    /// readers.
     pub(crate) async fn pump(&self) {
         while !self.is_closed() {
             self.pump.notified().await;

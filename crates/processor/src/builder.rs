@@ -1,4 +1,4 @@
-//! Adding a handler.
+//! Builds and adds handlers.
 
 use std::any::type_name;
 use std::fmt;
@@ -21,7 +21,7 @@ use crate::registration::Registration;
 use crate::run;
 use crate::stream::EventStream;
 
-/// A handler to be added, and its settings.
+/// Builds and adds a handler.
 #[must_use = "nothing is added yet"]
 pub struct HandlerBuilder<'p, T> {
     publisher: &'p Publisher<T>,
@@ -40,71 +40,72 @@ impl<'p, T: Object> HandlerBuilder<'p, T> {
         Self { publisher, name: None, resync: None, buffer: Buffer::default(), filter: None }
     }
 
-    /// The name of the handler in messages and metrics; that of its type by default.
+    /// Sets the name of the handler in logs, errors and metrics. By default it is the name of its type.
     pub fn name(mut self, name: impl Into<Arc<str>>) -> Self {
         self.name = Some(name.into());
         self
     }
 
-    /// How often the handler receives every object again, as an update to the same state. Zero means never, and so does
-    /// [`Duration::MAX`]; the default is the processor's. Less than a second counts as one. The check interval is the
-    /// smallest period requested before the start. Handlers added later cannot shorten it; if none was requested, there
-    /// are no resyncs.
+    /// Sets the period after which the handler receives every object again, as an update to the same state. Zero and
+    /// [`Duration::MAX`] mean never; the default is the processor's period. Periods below a second count as a second.
+    /// The check interval is the smallest period requested before the start. Handlers added later cannot shorten it; if
+    /// no handler requested a period before the start, there are no resyncs.
     ///
-    /// Each resync brings each object once, however long it takes. If the handler is due again before it begins, the two
-    /// are one. Nothing else delivers an object that has not changed: a relist does not.
+    /// Each resync delivers each object once, however long that takes. If the handler is due again before its resync
+    /// starts, it receives one resync. Only a resync delivers unchanged objects; a relist does not.
     ///
-    /// Follows client-go 1.37 (`AddEventHandlerWithResyncPeriod`), which ignores the period of a handler if
-    /// the informer has none of its own.
+    /// Follows client-go 1.37 (`AddEventHandlerWithResyncPeriod`), which ignores the period of a handler if the
+    /// informer has none.
     pub fn resync(mut self, period: Duration) -> Self {
         self.resync = Some(period);
         self
     }
 
-    /// What happens to undelivered events.
+    /// Sets the buffer policy for undelivered events.
     pub fn buffer(mut self, buffer: Buffer) -> Self {
         self.buffer = buffer;
         self
     }
 
-    /// Delivers only objects for which `keep` returns true. An object that begins to pass is an addition, one that ceases
-    /// to pass is a deletion. A panic of the filter counts as one of the handler.
+    /// Delivers only objects for which `keep` returns `true`. An object that starts to pass the filter is delivered as
+    /// an addition, and an object that stops passing as a deletion. A panic of the filter counts as a panic of the
+    /// handler.
     ///
-    /// Follows client-go 1.37 (`FilteringResourceEventHandler`), which judges a deletion by the final state, so that
+    /// Follows client-go 1.37 (`FilteringResourceEventHandler`), which filters a deletion by the final state, so that
     /// its handler may miss it.
     pub fn filter(mut self, keep: impl Fn(&Arc<T>) -> bool + Send + 'static) -> Self {
         self.filter = Some(Box::new(keep));
         self
     }
 
-    /// The handler never blocks: it runs on the runtime's own threads, which saves a change of threads whenever it has new
-    /// events. If it does block, other tasks wait.
+    /// Runs the handler on the runtime's own threads, which saves a thread switch for each wake-up. The handler must
+    /// not block: while it blocks, other tasks of the runtime wait.
     pub fn inline(self) -> InlineHandlerBuilder<'p, T> {
         InlineHandlerBuilder(self)
     }
 
     /// Adds the handler.
     ///
-    /// It first receives every object of the store, as additions of the initial list, and then every change since:
-    /// nothing is lost, nothing is delivered twice, and no other handler waits. Delivery begins when the processor runs.
-    /// The same handler added twice is two handlers.
+    /// The handler first receives every object of the store, as additions of the initial list, and then every later
+    /// change. Nothing is lost, nothing is delivered twice, and no other handler waits. Delivery starts when the
+    /// processor runs. A handler that is added twice counts as two handlers.
     ///
-    /// Its callbacks may block. They run on threads of one pool for the process, not on tokio's, in the context of the
-    /// runtime: `tokio::spawn` and `Handle::current().block_on` work. Handlers take turns of some milliseconds there when
-    /// there are more of them than threads; one that is in a callback for longer than 1 second does not count
-    /// ([`ThreadMetrics`](crate::ThreadMetrics)).
+    /// Its callbacks may block. They run on a pool of threads of this process, not on tokio's threads, in the context
+    /// of the runtime: `tokio::spawn` and `Handle::current().block_on` work. If there are more handlers than threads,
+    /// handlers take turns of some milliseconds. A callback that runs for longer than 1 second does not count against
+    /// the size of the pool ([`ThreadMetrics`](crate::ThreadMetrics)).
     ///
     /// # Errors
-    /// [`Error::Stopped`].
-    #[expect(clippy::should_implement_trait, reason = "it adds a handler, and is no operator")]
+    /// [`Error::Stopped`] if the processor has stopped. The handler is dropped.
+    #[expect(clippy::should_implement_trait, reason = "adds a handler, not numbers")]
     pub fn add<H: EventHandler<Arc<T>>>(self, handler: H) -> Result<Registration, Error> {
         self.add_task(type_name::<H>(), |delivery| Box::pin(run::blocking(handler, delivery)))
     }
 
-    /// As [`Self::add`], for a closure without type annotations.
+    /// Adds a closure as a handler, as [`Self::add`]. Its argument needs no type annotation.
     ///
     /// # Errors
-    /// [`Error::Stopped`].
+    /// [`Error::Stopped`] if the processor has stopped. The closure is dropped.
     pub fn for_each(
         self,
         handler: impl FnMut(&Event<Arc<T>>) + Send + 'static,
@@ -112,27 +113,28 @@ impl<'p, T: Object> HandlerBuilder<'p, T> {
         self.add(handler)
     }
 
-    /// As [`Self::add`], for a handler whose callbacks are futures.
+    /// Adds a handler with asynchronous callbacks. It receives the same events as with [`Self::add`], and runs as a
+    /// task on the runtime.
     ///
     /// # Errors
-    /// [`Error::Stopped`].
+    /// [`Error::Stopped`] if the processor has stopped. The handler is dropped.
     pub fn add_async<H: AsyncEventHandler<Arc<T>>>(self, handler: H) -> Result<Registration, Error> {
         self.add_task(type_name::<H>(), |delivery| Box::pin(deliver_async(handler, delivery)))
     }
 
-    /// The events as a stream, which begins with every object of the store. The processor has to run for the stream to be
-    /// woken.
+    /// Returns the events as a stream, which starts with every object of the store. The processor must run for the
+    /// stream to be woken.
     ///
     /// # Errors
-    /// [`Error::Stopped`].
+    /// [`Error::Stopped`] if the processor has stopped.
     pub fn stream(self) -> Result<EventStream<T>, Error> {
-        let mut kept = None;
+        let mut feed = None;
         let registration = self.add_with("stream", |delivery| {
-            kept = Some(EventFeed::of_stream(delivery));
+            feed = Some(EventFeed::of_stream(delivery));
             None
         })?;
-        // The closure runs unless there was an error.
-        let Some(feed) = kept else {
+        // The closure has run, since there was no error.
+        let Some(feed) = feed else {
             return Err(Error::Stopped { processor: registration.listener.name.clone() });
         };
         Ok(EventStream::new(registration, feed))
@@ -163,19 +165,19 @@ impl<'p, T: Object> HandlerBuilder<'p, T> {
 }
 
 impl<T: Object> InlineHandlerBuilder<'_, T> {
-    /// As [`HandlerBuilder::add`].
+    /// Adds the handler: see [`HandlerBuilder::add`].
     ///
     /// # Errors
-    /// [`Error::Stopped`].
-    #[expect(clippy::should_implement_trait, reason = "it adds a handler, and is no operator")]
+    /// [`Error::Stopped`] if the processor has stopped. The handler is dropped.
+    #[expect(clippy::should_implement_trait, reason = "adds a handler, not numbers")]
     pub fn add<H: EventHandler<Arc<T>>>(self, handler: H) -> Result<Registration, Error> {
         self.0.add_task(type_name::<H>(), |delivery| Box::pin(run::inline(handler, delivery)))
     }
 
-    /// As [`HandlerBuilder::for_each`].
+    /// Adds a closure as a handler: see [`HandlerBuilder::for_each`].
     ///
     /// # Errors
-    /// [`Error::Stopped`].
+    /// [`Error::Stopped`] if the processor has stopped. The closure is dropped.
     pub fn for_each(
         self,
         handler: impl FnMut(&Event<Arc<T>>) + Send + 'static,

@@ -1,10 +1,10 @@
-//! Moments in the life of a processor, real time, and the clock of a runtime that a test has paused.
+//! The clocks: moments relative to the creation of a processor, real time, and a runtime's clock paused by a test.
 
 use std::sync::mpsc::{Receiver, Sender, channel};
 
 use tokio::time::Instant;
 
-/// A moment in the life of a processor.
+/// A time relative to the creation of a processor.
 #[derive(Clone, Copy)]
 pub(crate) struct Moment(u64);
 
@@ -13,39 +13,41 @@ impl Moment {
         Self(epoch.elapsed().as_nanos() as u64 + 1)
     }
 
-    /// Nanoseconds since the epoch and one more, so that 0 is no moment.
+    /// Returns the nanoseconds since the epoch plus one, so that 0 can mean no moment.
     pub(crate) fn nanos(self) -> u64 {
         self.0
     }
 }
 
-/// The time that threads are blocked for is real, whatever the clock of a runtime says.
+/// Returns the real time: blocked threads do not follow a runtime's paused clock.
 pub(crate) fn real() -> std::time::Instant {
     #[expect(clippy::disallowed_methods, reason = "blocked threads block in real time")]
     let now = std::time::Instant::now();
     now
 }
 
-/// Keeps a paused clock from advancing by itself.
-pub(crate) struct Held {
+/// Prevents a paused clock from advancing by itself.
+pub(crate) struct ClockHold {
     _released: Sender<()>,
 }
 
-/// tokio advances a paused clock whenever its runtime has nothing to do, and does not count threads of others: time
-/// would run away while a callback runs. A blocking task of the runtime's own keeps it from that. Costs some readings of
-/// the clock if it is not paused, as it is outside of tests.
-pub(crate) fn hold_if_paused() -> Option<Held> {
+/// Prevents a paused clock from advancing until the result is dropped; returns `None` if the clock is not paused.
+///
+/// tokio advances a paused clock whenever its runtime is idle, and does not know about other threads: the time would
+/// jump while a callback runs. A blocking task of the runtime prevents that. Outside of tests, this costs some readings
+/// of the clock.
+pub(crate) fn hold_if_paused() -> Option<ClockHold> {
     is_paused().then(|| {
         let (_released, wait): (_, Receiver<()>) = channel();
         tokio::task::spawn_blocking(move || {
             // Until the other end is dropped.
             let _ = wait.recv();
         });
-        Held { _released }
+        ClockHold { _released }
     })
 }
 
-/// A paused clock stands still while real time passes.
+/// Returns whether the runtime's clock is paused: it then does not advance while real time passes.
 fn is_paused() -> bool {
     let before = Instant::now();
     let began = real();

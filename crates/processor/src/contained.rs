@@ -1,17 +1,17 @@
-//! Dropping what is the user's: a panic of its `Drop` ends here, and is logged.
+//! Drops user values: contains and logs panics of their `Drop`.
 
 use kinformer_core::internal;
 
-/// Drops an object, or what holds objects. `what` names it in the log.
+/// Drops an object or a container of objects. `what` is its name in the log.
 pub(crate) fn drop_contained<V>(what: &'static str, value: V) {
     if let Err(error) = internal::drop_contained(value) {
-        tracing::error!(%error, "{what} panicked when it was dropped");
+        tracing::error!(%error, "{what} panicked in its drop");
     }
 }
 
-/// Drops a handler, or what contains it.
+/// Drops a handler or a value that contains it.
 pub(crate) fn drop_handler<V>(name: &str, value: V) {
     if let Err(error) = internal::drop_contained(value) {
-        tracing::error!(handler = %name, %error, "handler panicked when it was dropped");
+        tracing::error!(handler = %name, %error, "handler panicked in its drop");
     }
 }

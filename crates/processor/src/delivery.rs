@@ -1,4 +1,4 @@
-//! The receiving side of one handler: its backlog through its filter.
+//! The receiving side of one handler: its backlog and its filter.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -16,51 +16,51 @@ use crate::listener::Listener;
 use crate::listeners::DoneGuard;
 use crate::undelivered::Next;
 
-/// How long a handler receives nothing after a panic, as upstream.
-pub(crate) const AFTER_PANIC: Duration = Duration::from_secs(1);
+/// The pause of a handler after a panic, as in client-go.
+pub(crate) const PAUSE_AFTER_PANIC: Duration = Duration::from_secs(1);
 
-/// How many events are delivered before other tasks may use the thread.
-pub(crate) const AT_ONCE: usize = 128;
+/// The number of events that are delivered before the task yields.
+pub(crate) const YIELD_AFTER: usize = 128;
 
-/// Says whether a handler receives an object.
+/// Returns whether a handler receives an object.
 pub(crate) type Filter<T> = Box<dyn Fn(&Arc<T>) -> bool + Send>;
 
-/// The receiving side of one handler. [`Listener`] is what it shares with the other side.
+/// The receiving side of one handler. It shares the [`Listener`] with the other side.
 pub(crate) struct Delivery<T> {
     backlog: Box<dyn Backlog<T>>,
     filter: Option<Filter<T>>,
     pub(crate) listener: Arc<Listener>,
     stop: Pin<Box<WaitForCancellationFutureOwned>>,
-    /// Dropped last: this goes wherever the handler runs.
+    /// Marks the end of the listener. Declared last, so it is dropped last.
     pub(crate) done: Option<DoneGuard>,
 }
 
-/// What came of one attempt to deliver an event.
+/// The result of one attempt to deliver an event.
 pub(crate) enum Step<R> {
-    /// No event waits.
+    /// There is no undelivered event.
     Empty,
-    /// Something was passed that is not delivered: try again.
+    /// An event or mark was skipped: try again.
     Skipped,
     Delivered(R),
 }
 
-/// User code that panicked, and the object of its event.
+/// A panic of user code, with the key of the object of its event.
 pub(crate) struct Panicked {
     pub(crate) key: String,
     pub(crate) error: BoxError,
 }
 
 impl Panicked {
-    /// Runs user code over an event.
+    /// Runs user code for an event.
     pub(crate) fn catch<T: Object, R>(
         event: &Event<Arc<T>>,
         user_code: impl FnOnce() -> R,
     ) -> Result<R, Self> {
-        contain(user_code).map_err(|error| Self::over(event, error))
+        contain(user_code).map_err(|error| Self::of_event(event, error))
     }
 
-    /// A panic that was caught over an event.
-    pub(crate) fn over<T: Object>(event: &Event<Arc<T>>, error: BoxError) -> Self {
+    /// Creates the panic of user code for an event.
+    pub(crate) fn of_event<T: Object>(event: &Event<Arc<T>>, error: BoxError) -> Self {
         Self { key: ask(|| event.key().to_string()).unwrap_or_default(), error }
     }
 }
@@ -75,13 +75,13 @@ impl<T: Object> Delivery<T> {
         Self { backlog, filter, listener, stop, done: None }
     }
 
-    /// Delivers the next event, if there is one that passes the filter. The previous event has been processed.
+    /// Delivers the next event, if it passes the filter. The previous event has been fully processed.
     pub(crate) fn next<R>(
         &mut self,
         deliver: impl FnOnce(&Event<Arc<T>>) -> Result<R, Panicked>,
     ) -> Result<Step<R>, Panicked> {
         contain(|| self.next_event(deliver))
-            // Whatever else of the user's panics in between.
+            // Catches panics of other user code, such as the iterator of an initial list.
             .unwrap_or_else(|error| Err(Panicked { key: "unknown".to_owned(), error }))
     }
 
@@ -92,7 +92,7 @@ impl<T: Object> Delivery<T> {
         let Self { backlog, filter, listener, .. } = self;
         let logged = match backlog.next() {
             Next::Event(logged, published) => {
-                listener.delivers(published);
+                listener.begin_event(published);
                 logged
             }
             Next::Synced => {
@@ -100,7 +100,7 @@ impl<T: Object> Delivery<T> {
                 return Ok(Step::Skipped);
             }
             Next::Empty => {
-                listener.is_idle();
+                listener.set_idle();
                 return Ok(Step::Empty);
             }
         };
@@ -108,17 +108,17 @@ impl<T: Object> Delivery<T> {
         let Some(filter) = filter else {
             return deliver(event).map(Step::Delivered);
         };
-        match Panicked::catch(event, || crossing(filter, logged))? {
-            Crossing::None => {
-                listener.has_filtered();
+        match Panicked::catch(event, || apply_filter(filter, logged))? {
+            Filtered::Rejected => {
+                listener.count_filtered();
                 Ok(Step::Skipped)
             }
-            Crossing::AsItIs => deliver(event).map(Step::Delivered),
-            Crossing::Becomes(event) => deliver(&event).map(Step::Delivered),
+            Filtered::Unchanged => deliver(event).map(Step::Delivered),
+            Filtered::Converted(event) => deliver(&event).map(Step::Delivered),
         }
     }
 
-    /// Drops the previous event, which a removal cannot reach, until the next one is delivered.
+    /// Drops the previous event, which a removal cannot drop. Must be called before each wait.
     pub(crate) fn rest(&mut self) {
         self.backlog.rest();
     }
@@ -127,7 +127,7 @@ impl<T: Object> Delivery<T> {
     pub(crate) fn report(&self, Panicked { key, error }: &Panicked) {
         self.listener.panics.fetch_add(1, Ordering::Relaxed);
         tracing::error!(
-            handler = %self.listener.name, key, %error, continues_after = ?AFTER_PANIC,
+            handler = %self.listener.name, key, %error, continues_after = ?PAUSE_AFTER_PANIC,
             "handler panicked; skipping event",
         );
     }
@@ -136,47 +136,50 @@ impl<T: Object> Delivery<T> {
         self.backlog.is_closed()
     }
 
-    /// Ready when there may be an event, there will be none, or the listener is to stop.
+    /// Ready when there may be an event, the backlog is closed, or the listener must stop.
     pub(crate) fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<()> {
         if self.backlog.poll_ready(context).is_ready() { Poll::Ready(()) } else { self.poll_stopped(context) }
     }
 
-    /// Ready when the listener is to stop.
+    /// Ready when the listener must stop.
     pub(crate) fn poll_stopped(&mut self, context: &mut Context<'_>) -> Poll<()> {
         self.stop.as_mut().poll(context)
     }
 }
 
-enum Crossing<T> {
-    None,
-    AsItIs,
-    Becomes(Event<Arc<T>>),
+/// An event after the filter.
+enum Filtered<T> {
+    Rejected,
+    Unchanged,
+    /// The object starts or stops passing the filter.
+    Converted(Event<Arc<T>>),
 }
 
-/// What becomes of an event whose object may cross the filter.
+/// Applies the filter to the states of an event before and after the change.
 ///
-/// A deletion is judged by the state that was delivered last: the final state may differ from it in what the filter
-/// reads.
-fn crossing<T>(filter: &Filter<T>, logged: &LoggedEvent<T>) -> Crossing<T> {
+/// A deletion is filtered by the state that was delivered last, because the final state may differ in the fields that
+/// the filter reads.
+fn apply_filter<T>(filter: &Filter<T>, logged: &LoggedEvent<T>) -> Filtered<T> {
     let before = logged.before().map(filter);
     match &logged.event {
-        Event::Added(added) if filter(&added.object) => Crossing::AsItIs,
+        Event::Added(added) if filter(&added.object) => Filtered::Unchanged,
         &Event::Updated(Updated { ref old, ref new, revision }) => {
             match (before.unwrap_or_default(), filter(new)) {
-                (true, true) => Crossing::AsItIs,
+                (true, true) => Filtered::Unchanged,
                 (false, true) => {
                     let object = new.clone();
-                    Crossing::Becomes(Event::Added(Added { object, in_initial_list: false, revision }))
+                    Filtered::Converted(Event::Added(Added { object, in_initial_list: false, revision }))
                 }
                 (true, false) => {
                     let tombstone = Tombstone::FinalState(old.clone());
-                    Crossing::Becomes(Event::Deleted(Deleted { tombstone, revision }))
+                    Filtered::Converted(Event::Deleted(Deleted { tombstone, revision }))
                 }
-                (false, false) => Crossing::None,
+                (false, false) => Filtered::Rejected,
             }
         }
-        // The state before is unknown: rather a deletion too many.
-        Event::Deleted(_) if before.unwrap_or(true) => Crossing::AsItIs,
-        Event::Added(_) | Event::Deleted(_) => Crossing::None,
+        // If the state before is unknown, the deletion is delivered: a superfluous deletion is better than a missing
+        // one.
+        Event::Deleted(_) if before.unwrap_or(true) => Filtered::Unchanged,
+        Event::Added(_) | Event::Deleted(_) => Filtered::Rejected,
     }
 }

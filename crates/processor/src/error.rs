@@ -1,50 +1,50 @@
-//! What can go wrong.
+//! The errors of the processor.
 
 use std::sync::Arc;
 
-/// What the processor and its registrations refuse.
+/// The errors of the processor and its registrations.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The processor has stopped: it takes no more handlers and cannot run again.
-    #[error("the processor {processor:?} has stopped; it takes no more handlers and cannot run again")]
+    /// The processor has stopped. It accepts no handlers and cannot run again.
+    #[error("the processor {processor:?} has stopped; it accepts no handlers and cannot run again")]
     Stopped {
         /// The name of the processor.
         processor: Arc<str>,
     },
-    /// The processor runs already.
-    #[error("the processor {processor:?} is running already")]
+    /// The processor is already running.
+    #[error("the processor {processor:?} is already running")]
     Running {
         /// The name of the processor.
         processor: Arc<str>,
     },
-    /// A handler was removed, or its processor stopped, before it had finished the initial list.
+    /// A handler was removed, or its processor stopped, before it had processed the initial list.
     #[error(
-        "the handler {handler:?} ended before it had finished the initial list; {depth} events were left"
+        "the handler {handler:?} ended before it had processed the initial list; {depth} events were undelivered"
     )]
     Ended {
         /// The name of the handler.
         handler: Arc<str>,
-        /// How many events were undelivered.
+        /// The number of undelivered events.
         depth: usize,
     },
-    /// The deadline passed before a handler had finished the initial list.
+    /// The deadline passed before a handler had processed the initial list.
     #[error(
-        "the deadline passed before the handler {handler:?} had finished the initial list; {depth} events \
-         are left{}", if *stuck { ", and it has not returned from one of them for a long time" } else { "" }
+        "the deadline passed before the handler {handler:?} had processed the initial list; {depth} events \
+         are undelivered{}", if *stuck { ", and a callback has not returned for 30 seconds" } else { "" }
     )]
     DeadlineExceeded {
         /// The name of the handler.
         handler: Arc<str>,
-        /// How many events were undelivered.
+        /// The number of undelivered events.
         depth: usize,
-        /// Whether it has been in one callback for longer than 30 seconds.
+        /// Whether the handler has been in one callback for longer than 30 seconds.
         stuck: bool,
     },
-    /// Handlers did not return within the grace period after the end.
+    /// Handlers did not return within the grace period after the end of the processor.
     #[error("handlers did not return within the grace period: {}", handlers.join(", "))]
     Stuck {
-        /// Their names.
+        /// The names of the handlers.
         handlers: Vec<Arc<str>>,
     },
 }

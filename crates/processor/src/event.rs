@@ -1,4 +1,4 @@
-//! What handlers receive, and what the log holds until they do.
+//! The events that handlers receive, and their form in the log.
 
 use std::ops::Deref;
 use std::sync::Arc;
@@ -7,23 +7,23 @@ use kinformer_core::{Change, Delta, KeyRef, Object, Tombstone};
 
 use crate::contained::drop_contained;
 
-/// What a handler receives about one object.
+/// An event about one object, as a handler receives it.
 ///
-/// `O` is the handle by which objects are held: `Arc<T>` for objects of a type of one's own.
+/// `O` is the handle of the objects: `Arc<T>` for objects of a custom type.
 ///
-/// Each event carries the revision that the store had after it: a
-/// [snapshot](https://docs.rs/kinformer-store/latest/kinformer_store/struct.Snapshot.html) that is taken on receiving
-/// the event has this revision or a later one. It is 0 where there is no store.
+/// Each event carries the revision of the store after the change. A
+/// [snapshot](https://docs.rs/kinformer-store/latest/kinformer_store/struct.Snapshot.html) taken when the event is
+/// received has this revision or a later one. Without a store the revision is 0.
 ///
 /// ```
 /// use kinformer_processor::{Added, Event, Updated};
 ///
 /// fn describe(event: &Event<&str>) -> String {
 ///     match event {
-///         Event::Added(Added { object, in_initial_list: true, .. }) => format!("there is {object}"),
-///         Event::Added(added) => format!("new is {}", added.object),
+///         Event::Added(Added { object, in_initial_list: true, .. }) => format!("{object} exists"),
+///         Event::Added(added) => format!("{} was added", added.object),
 ///         Event::Updated(Updated { old, new, .. }) => format!("{old} is now {new}"),
-///         _ => "gone".to_owned(),
+///         _ => "deleted".to_owned(),
 ///     }
 /// }
 /// assert_eq!(describe(&Event::updated("red", "green")), "red is now green");
@@ -33,11 +33,11 @@ use crate::contained::drop_contained;
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Event<O> {
-    /// The object exists, and did not before as far as this handler knows.
+    /// The object exists, and is new to this handler.
     Added(Added<O>),
-    /// The object has another state; or the same, when this handler is due for a resync.
+    /// The object has a new state, or the same state at a resync.
     Updated(Updated<O>),
-    /// The object is gone.
+    /// The object was deleted.
     Deleted(Deleted<O>),
 }
 
@@ -49,7 +49,7 @@ pub enum Event<O> {
 pub struct Added<O> {
     /// The state of the object.
     pub object: O,
-    /// Whether the object existed when the informer, or this handler, began.
+    /// Whether the object existed when the informer started or when this handler joined.
     pub in_initial_list: bool,
     /// The revision of the store after the addition.
     pub revision: u64,
@@ -57,13 +57,13 @@ pub struct Added<O> {
 
 /// An update.
 ///
-/// An object that was deleted and created again may come as one update as well: then the UIDs differ.
+/// A deletion and a re-creation of an object may be delivered as one update; its two states then have different UIDs.
 ///
 /// Follows client-go 1.37 (`OnUpdate`).
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Updated<O> {
-    /// The state that was delivered before.
+    /// The state delivered before.
     pub old: O,
     /// The new state.
     pub new: O,
@@ -77,29 +77,29 @@ pub struct Updated<O> {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Deleted<O> {
-    /// What is known of the object.
+    /// The key of the object, and its final or last known state if there is one.
     pub tombstone: Tombstone<O>,
     /// The revision of the store after the deletion.
     pub revision: u64,
 }
 
 impl<O> Event<O> {
-    /// An addition that is not part of an initial list, at revision 0.
+    /// Creates an addition outside of the initial list, at revision 0.
     pub fn added(object: impl Into<O>) -> Self {
         Self::Added(Added { object: object.into(), in_initial_list: false, revision: 0 })
     }
 
-    /// An update, at revision 0.
+    /// Creates an update at revision 0.
     pub fn updated(old: impl Into<O>, new: impl Into<O>) -> Self {
         Self::Updated(Updated { old: old.into(), new: new.into(), revision: 0 })
     }
 
-    /// A deletion, at revision 0.
+    /// Creates a deletion at revision 0.
     pub fn deleted(tombstone: impl Into<Tombstone<O>>) -> Self {
         Self::Deleted(Deleted { tombstone: tombstone.into(), revision: 0 })
     }
 
-    /// Marks an addition as part of the initial list. No effect on anything else.
+    /// Marks an addition as part of the initial list. Has no effect on other events.
     #[must_use]
     pub fn in_initial_list(mut self) -> Self {
         if let Self::Added(added) = &mut self {
@@ -108,7 +108,7 @@ impl<O> Event<O> {
         self
     }
 
-    /// The same event at this revision of the store.
+    /// Sets the revision of the store.
     #[must_use]
     pub fn at_revision(mut self, revision: u64) -> Self {
         match &mut self {
@@ -119,7 +119,7 @@ impl<O> Event<O> {
         self
     }
 
-    /// The newest state that the event carries; `None` for a deletion whose last state is not known.
+    /// Returns the newest state in the event; `None` for a deletion without a known state.
     pub fn object(&self) -> Option<&O> {
         match self {
             Self::Added(added) => Some(&added.object),
@@ -128,7 +128,7 @@ impl<O> Event<O> {
         }
     }
 
-    /// The revision of the store after it.
+    /// Returns the revision of the store after the change.
     pub fn revision(&self) -> u64 {
         match self {
             Self::Added(added) => added.revision,
@@ -137,7 +137,7 @@ impl<O> Event<O> {
         }
     }
 
-    /// The same event with other handles of its objects.
+    /// Converts the handles of the objects.
     pub fn map<P>(self, mut handle: impl FnMut(O) -> P) -> Event<P> {
         match self {
             Self::Added(Added { object, in_initial_list, revision }) => {
@@ -152,7 +152,7 @@ impl<O> Event<O> {
         }
     }
 
-    /// The same event with its objects borrowed. Copies no object and allocates nothing.
+    /// Borrows the objects of the event. Copies no object and allocates nothing.
     pub fn as_ref(&self) -> Event<&O> {
         match self {
             Self::Added(Added { object, in_initial_list, revision }) => {
@@ -169,7 +169,7 @@ impl<O> Event<O> {
 }
 
 impl<O: Deref<Target: Object>> Event<O> {
-    /// The key of the object.
+    /// Returns the key of the object.
     pub fn key(&self) -> KeyRef<'_> {
         match self {
             Self::Added(added) => added.object.key(),
@@ -180,12 +180,12 @@ impl<O: Deref<Target: Object>> Event<O> {
 }
 
 impl<T> Event<Arc<T>> {
-    /// The event of a change; `None` of a delta that is about all objects.
+    /// Converts a change to its event; returns `None` for a delta that concerns all objects.
     pub fn of(change: Change<T>) -> Option<Self> {
         LoggedEvent::of(change).map(|logged| logged.event)
     }
 
-    /// Drops it; panics of its objects end there.
+    /// Drops the event and contains panics of its objects.
     pub(crate) fn drop_contained(self) {
         match self {
             Self::Added(added) => drop_object(added.object),
@@ -198,19 +198,19 @@ impl<T> Event<Arc<T>> {
     }
 }
 
-/// Drops a handle of an object. If it is the last one, the user's `Drop` runs, and a panic of it ends here.
+/// Drops a handle of an object and contains a panic of the object's `Drop`.
 pub(crate) fn drop_object<T>(object: Arc<T>) {
     drop_contained("object", object);
 }
 
-/// An event in the log, with what filters and coalescing need beside it.
+/// An event in the log, with the state that filters and coalescing need.
 ///
 /// Follows client-go 1.37 (`addNotification`, `updateNotification`, `deleteNotification`).
 #[derive(Debug)]
 pub(crate) struct LoggedEvent<T> {
     pub(crate) event: Event<Arc<T>>,
-    /// The state before a deletion: filters decide by it, and for handlers that coalesce it is what a re-creation is an
-    /// update of.
+    /// The state before a deletion. Filters use it, and coalescing uses it as the `old` of an update if the object is
+    /// created again.
     pub(crate) before_deletion: Option<Arc<T>>,
 }
 
@@ -219,12 +219,12 @@ impl<T> LoggedEvent<T> {
         Self { event, before_deletion: None }
     }
 
-    /// An object of the initial list at this revision.
+    /// Creates the addition of an object of the initial list at this revision.
     pub(crate) fn initial(object: Arc<T>, revision: u64) -> Self {
         Self::new(Event::Added(Added { object, in_initial_list: true, revision }))
     }
 
-    /// The event of a change; `None` of a delta that is about all objects.
+    /// Converts a change to its event; returns `None` for a delta that concerns all objects.
     #[inline]
     pub(crate) fn of(change: Change<T>) -> Option<Self> {
         let Change { delta, old, revision, in_initial_list, .. } = change;
@@ -244,13 +244,13 @@ impl<T> LoggedEvent<T> {
         }))
     }
 
-    /// As [`Event::drop_contained`].
+    /// Drops the event and contains panics of its objects: see [`Event::drop_contained`].
     pub(crate) fn drop_contained(self) {
         self.event.drop_contained();
         self.before_deletion.into_iter().for_each(drop_object);
     }
 
-    /// The state that was delivered before.
+    /// Returns the state before the change, if there is one.
     pub(crate) fn before(&self) -> Option<&Arc<T>> {
         match &self.event {
             Event::Added(_) => None,
@@ -260,7 +260,7 @@ impl<T> LoggedEvent<T> {
     }
 }
 
-/// The event that a backlog returned last, if it owns that event. Panics of its objects end here when it is dropped.
+/// The event that a backlog returned last, if the backlog owns it. Contains panics of its objects when it is dropped.
 pub(crate) struct LastEvent<T>(Option<LoggedEvent<T>>);
 
 impl<T> LastEvent<T> {

@@ -1,4 +1,4 @@
-//! Events to be polled for: what streams and asynchronous handlers are made of.
+//! A pollable feed of events, used by streams and asynchronous handlers.
 
 use std::future::poll_fn;
 use std::panic::AssertUnwindSafe;
@@ -13,22 +13,22 @@ use kinformer_core::{BoxError, Object};
 use tokio::time::Sleep;
 
 use crate::contained::drop_handler;
-use crate::delivery::{AFTER_PANIC, AT_ONCE, Delivery, Panicked, Step};
+use crate::delivery::{Delivery, PAUSE_AFTER_PANIC, Panicked, Step, YIELD_AFTER};
 use crate::event::Event;
 use crate::handler::AsyncEventHandler;
 
-/// The events of one handler, to be polled for.
+/// A pollable feed of the events of one handler.
 pub(crate) struct EventFeed<T> {
     delivery: Delivery<T>,
-    /// How many events may come before other tasks may use the thread.
+    /// The number of events that may still be processed before the task yields.
     left: usize,
-    taker: Taker,
+    consumer: Consumer,
 }
 
-enum Taker {
-    /// An event is delivered when it is taken.
+enum Consumer {
+    /// An event counts as delivered when the stream returns it.
     Stream,
-    /// An event is delivered when its callback ends; after a panic there is no event for a while.
+    /// An event counts as delivered when its callback ends. After a panic there is a pause.
     Handler { pause: Option<Pin<Box<Sleep>>> },
 }
 
@@ -38,28 +38,28 @@ pub(crate) async fn deliver_async<T: Object, H: AsyncEventHandler<Arc<T>>>(
     delivery: Delivery<T>,
 ) {
     // Dropped in the reverse order: the handler before the feed, which marks its listener as done.
-    let mut feed = EventFeed::new(delivery, Taker::Handler { pause: None });
+    let mut feed = EventFeed::new(delivery, Consumer::Handler { pause: None });
     let mut handler = handler;
     while let Some(event) = poll_fn(|context| feed.poll_next(context)).await {
-        let same = event.clone();
+        let copy = event.clone();
         feed.begin();
         let outcome = AssertUnwindSafe(async { handler.on_event(event).await }).catch_unwind().await;
-        feed.end(same, outcome.map_err(panic_error));
+        feed.end(copy, outcome.map_err(panic_error));
     }
     drop_handler(&feed.delivery.listener.name, handler);
 }
 
 impl<T: Object> EventFeed<T> {
-    /// The feed of a stream, whose events are processed when the next one is polled for.
+    /// Creates the feed of a stream. An event counts as processed when the feed is polled for the next one.
     pub(crate) fn of_stream(delivery: Delivery<T>) -> Self {
-        Self::new(delivery, Taker::Stream)
+        Self::new(delivery, Consumer::Stream)
     }
 
-    fn new(delivery: Delivery<T>, taker: Taker) -> Self {
-        Self { delivery, left: AT_ONCE, taker }
+    fn new(delivery: Delivery<T>, consumer: Consumer) -> Self {
+        Self { delivery, left: YIELD_AFTER, consumer }
     }
 
-    /// The next event; `None` when the handler was removed or its processor has stopped, and again after that.
+    /// Returns the next event; `None` after the handler was removed or its processor has stopped.
     pub(crate) fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Option<Event<Arc<T>>>> {
         loop {
             ready!(self.poll_pause(context));
@@ -67,7 +67,7 @@ impl<T: Object> EventFeed<T> {
                 return Poll::Ready(None);
             }
             if self.left == 0 {
-                self.left = AT_ONCE;
+                self.left = YIELD_AFTER;
                 self.delivery.rest();
                 context.waker().wake_by_ref();
                 return Poll::Pending;
@@ -75,16 +75,16 @@ impl<T: Object> EventFeed<T> {
             match self.delivery.next(|event| Ok(event.clone())) {
                 Ok(Step::Delivered(event)) => {
                     self.delivery.rest();
-                    if let Taker::Stream = self.taker {
-                        self.delivery.listener.has_delivered();
-                        self.left = AT_ONCE;
+                    if let Consumer::Stream = self.consumer {
+                        self.delivery.listener.count_delivered();
+                        self.left = YIELD_AFTER;
                     }
                     return Poll::Ready(Some(event));
                 }
                 Ok(Step::Skipped) => self.left -= 1,
                 Ok(Step::Empty) if self.delivery.is_closed() => return Poll::Ready(None),
                 Ok(Step::Empty) => {
-                    self.left = AT_ONCE;
+                    self.left = YIELD_AFTER;
                     self.delivery.rest();
                     ready!(self.delivery.poll_ready(context));
                 }
@@ -93,22 +93,22 @@ impl<T: Object> EventFeed<T> {
         }
     }
 
-    /// A callback begins. It is watched until [`Self::end`] is called.
+    /// Records the start of a callback. The watchdog monitors it until [`Self::end`] is called.
     fn begin(&mut self) {
         self.delivery.listener.busy.store(true, Ordering::Relaxed);
     }
 
-    /// The callback for this event has ended, and the event counts as delivered; or it has panicked.
+    /// Records the end of the callback for this event: counts the event as delivered, or reports the panic.
     fn end(&mut self, event: Event<Arc<T>>, outcome: Result<(), BoxError>) {
         self.delivery.listener.busy.store(false, Ordering::Relaxed);
         self.left = self.left.saturating_sub(1);
         match outcome {
             Ok(()) => {
                 event.drop_contained();
-                self.delivery.listener.has_delivered();
+                self.delivery.listener.count_delivered();
             }
             Err(error) => {
-                let panicked = Panicked::over(&event, error);
+                let panicked = Panicked::of_event(&event, error);
                 event.drop_contained();
                 self.panicked(&panicked);
             }
@@ -117,14 +117,14 @@ impl<T: Object> EventFeed<T> {
 
     fn panicked(&mut self, panicked: &Panicked) {
         self.delivery.report(panicked);
-        if let Taker::Handler { pause } = &mut self.taker {
-            *pause = Some(Box::pin(tokio::time::sleep(AFTER_PANIC)));
+        if let Consumer::Handler { pause } = &mut self.consumer {
+            *pause = Some(Box::pin(tokio::time::sleep(PAUSE_AFTER_PANIC)));
         }
     }
 
-    /// Ready when no pause is left, or the listener is to stop.
+    /// Ready when the pause is over or the listener must stop.
     fn poll_pause(&mut self, context: &mut Context<'_>) -> Poll<()> {
-        let Taker::Handler { pause } = &mut self.taker else { return Poll::Ready(()) };
+        let Consumer::Handler { pause } = &mut self.consumer else { return Poll::Ready(()) };
         if let Some(sleep) = pause
             && sleep.as_mut().poll(context).is_pending()
         {

@@ -1,4 +1,4 @@
-//! Handlers.
+//! The handler traits.
 
 use std::fmt;
 use std::future::Future;
@@ -7,31 +7,31 @@ use crate::event::{Added, Deleted, Event, Updated};
 
 /// A handler with synchronous callbacks.
 ///
-/// `O` is the handle by which it receives objects: `Arc<T>` for objects of a type of one's own.
+/// `O` is the handle of the objects it receives: `Arc<T>` for objects of a custom type.
 ///
-/// A handler receives one event at a time, in order, so it may keep state of its own without a lock. Every
-/// `FnMut(&Event<O>)` is a handler. It may block: it runs on a thread for that, unless
-/// [`inline`](crate::HandlerBuilder::inline) promises that it never does. A panic ends the event that the handler is in,
-/// and nothing else.
+/// A handler receives one event at a time, in order, so it may have mutable state without a lock. Every
+/// `FnMut(&Event<O>)` is a handler. A handler may block: it runs on a dedicated thread, unless it was added with
+/// [`inline`](crate::HandlerBuilder::inline). A panic skips the current event; the handler continues with the next one
+/// after a second.
 ///
-/// Follows client-go 1.37 (`ResourceEventHandler`), whose callbacks these are.
+/// Follows client-go 1.37 (`ResourceEventHandler`), with the same callbacks.
 pub trait EventHandler<O>: Send + 'static {
-    /// The object was added, as far as this handler knows.
+    /// Called when an object was added, from this handler's point of view.
     fn on_add(&mut self, added: &Added<O>) {
         let _ = added;
     }
 
-    /// The object was changed; or was not, at a resync.
+    /// Called when an object was changed, and for each unchanged object at a resync.
     fn on_update(&mut self, updated: &Updated<O>) {
         let _ = updated;
     }
 
-    /// The object was deleted.
+    /// Called when an object was deleted.
     fn on_delete(&mut self, deleted: &Deleted<O>) {
         let _ = deleted;
     }
 
-    /// Any event. Calls the method for its variant, unless it is implemented otherwise.
+    /// Called for every event. The default implementation calls the method for the variant.
     fn on_event(&mut self, event: &Event<O>) {
         match event {
             Event::Added(added) => self.on_add(added),
@@ -47,30 +47,35 @@ impl<O, F: FnMut(&Event<O>) + Send + 'static> EventHandler<O> for F {
     }
 }
 
-/// A handler whose callbacks are futures. The next event is delivered when the future of the previous one has ended.
+/// A handler with asynchronous callbacks. The next event is delivered when the future of the previous one has ended.
 ///
-/// Every `FnMut(Event<O>) -> impl Future` is a handler. The futures must not block. At the end of the informer, a callback
-/// that has not ended within the grace period is dropped at its await point.
+/// Every `FnMut(Event<O>) -> impl Future` is a handler. The futures must not block. When the processor ends, a callback
+/// future that has not ended within the grace period is dropped at its await point.
 pub trait AsyncEventHandler<O: Send + Sync + 'static>: Send + 'static {
-    /// The object was added, as far as this handler knows.
+    /// Called when an object was added, from this handler's point of view.
+    ///
+    /// # Cancel safety
+    /// The future is dropped at its await point if it runs when the grace period after the end of the processor is
+    /// over, or when the future of [`SharedProcessor::run`](crate::SharedProcessor::run) is dropped. The event then
+    /// does not count as delivered, and is not delivered again. The same is true of the other methods.
     fn on_add(&mut self, added: Added<O>) -> impl Future<Output = ()> + Send {
         let _ = added;
         async {}
     }
 
-    /// The object was changed; or was not, at a resync.
+    /// Called when an object was changed, and for each unchanged object at a resync.
     fn on_update(&mut self, updated: Updated<O>) -> impl Future<Output = ()> + Send {
         let _ = updated;
         async {}
     }
 
-    /// The object was deleted.
+    /// Called when an object was deleted.
     fn on_delete(&mut self, deleted: Deleted<O>) -> impl Future<Output = ()> + Send {
         let _ = deleted;
         async {}
     }
 
-    /// Any event. Calls the method for its variant, unless it is implemented otherwise.
+    /// Called for every event. The default implementation calls the method for the variant.
     fn on_event(&mut self, event: Event<O>) -> impl Future<Output = ()> + Send {
         async move {
             match event {
@@ -93,7 +98,7 @@ where
     }
 }
 
-/// A handler made of closures; events without one are ignored.
+/// A handler that consists of closures. Events without a closure are ignored.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -118,24 +123,24 @@ type OnUpdate<O> = dyn FnMut(&Updated<O>) + Send;
 type OnDelete<O> = dyn FnMut(&Deleted<O>) + Send;
 
 impl<O> EventHandlerFuncs<O> {
-    /// A handler that ignores all events.
+    /// Creates a handler that ignores all events.
     pub fn new() -> Self {
         Self { on_add: None, on_update: None, on_delete: None }
     }
 
-    /// Called for additions.
+    /// Sets the closure that is called for additions.
     pub fn on_add(mut self, call: impl FnMut(&Added<O>) + Send + 'static) -> Self {
         self.on_add = Some(Box::new(call));
         self
     }
 
-    /// Called for updates.
+    /// Sets the closure that is called for updates.
     pub fn on_update(mut self, call: impl FnMut(&Updated<O>) + Send + 'static) -> Self {
         self.on_update = Some(Box::new(call));
         self
     }
 
-    /// Called for deletions.
+    /// Sets the closure that is called for deletions.
     pub fn on_delete(mut self, call: impl FnMut(&Deleted<O>) + Send + 'static) -> Self {
         self.on_delete = Some(Box::new(call));
         self

@@ -1,7 +1,8 @@
-//! One stream of events, any number of independent handlers: the `SharedProcessor` of Kubernetes informers.
+//! Delivers one stream of events to any number of independent handlers: the `SharedProcessor` of Kubernetes informers.
 //!
-//! A publisher publishes changes of objects; handlers receive them as events, each in order and at its own pace. Any type
-//! that is an [`Object`](kinformer_core::Object) will do; there is no Kubernetes in it.
+//! A publisher publishes changes of objects. Each handler receives them as events, in order and at its own pace.
+//! Objects may be of any type that implements [`Object`](kinformer_core::Object). This crate contains nothing of
+//! Kubernetes.
 //!
 //! ```
 //! use kinformer_core::{Change, Keyed};
@@ -32,24 +33,25 @@
 //!
 //! # Trade-offs
 //!
-//! * **Publishing costs the same for one handler and for a hundred.** There is one log, and each handler has
-//!   its own place in it; nothing is copied for a handler.
-//! * **A slow or stuck handler delays no other.** Its undelivered events wait in the log, visibly; its [`Buffer`] says
-//!   whether all of them wait, only the newest state of each key, or the publisher.
-//! * **A handler that joins late misses nothing and stops no other.** It takes its place in the log first and reads the
-//!   state then; revisions say what is in both.
-//! * **A callback may block.** It runs on a thread for that while there are events, which costs some microseconds each time
-//!   it wakes; a callback that never blocks can do [without](HandlerBuilder::inline). The threads are one pool for the
-//!   process; a callback that runs for longer than a second does not count against its size, and [`thread_metrics`]
-//!   shows it.
+//! * **Publishing costs the same for one handler and for a hundred.** There is one log, and each handler has its own
+//!   position in it. Nothing is copied for a handler.
+//! * **A slow or stuck handler delays no other.** Its undelivered events stay in the log and are counted in its
+//!   metrics. Its [`Buffer`] chooses between keeping all of them, keeping the newest state of each key, and making the
+//!   publisher wait.
+//! * **A handler that joins late misses nothing and stops no other.** It takes its position in the log first and reads
+//!   the state afterwards. Revisions identify the events that the state already includes.
+//! * **A callback may block.** It runs on a dedicated thread while there are events, which costs some microseconds for
+//!   each wake-up. A callback that never blocks can run [inline](HandlerBuilder::inline) instead. The process has one
+//!   pool of such threads. A callback that runs for longer than a second does not count against the size of the pool,
+//!   and appears in [`thread_metrics`].
 //!
 //! # How it works
 //!
-//! The log is a linked list of frozen batches. It holds its end only: a batch lives until the last handler has left it, and
-//! a handler that has read everything is at the empty link behind and keeps nothing alive. The publisher wakes one
-//! task, and only if some handler sleeps; that task wakes the handlers.
+//! The log is a linked list of immutable batches. The log itself holds only its end: a batch lives until the last
+//! handler has read it. A handler that has read everything is positioned at the empty link at the end and keeps no
+//! batch alive. The publisher wakes one task, and only if some handler sleeps; that task wakes the handlers.
 #![cfg_attr(doctest, doc = include_str!("../README.md"))]
-// The model checker takes the files that it checks one by one: see `tests/loom.rs`.
+// The model checker includes the files that it checks one by one: see `tests/loom.rs`.
 #![cfg(not(loom))]
 
 mod backlog;

@@ -1,4 +1,4 @@
-//! The handlers that can make a publisher wait.
+//! The handlers with back-pressure, which can make a publisher wait.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,10 +9,10 @@ use tokio::sync::Notify;
 
 use crate::listener::Listener;
 
-/// Kept apart from all other handlers, so that publishing visits none of those.
+/// The handlers with back-pressure, separate from all others so that publishing does not visit the others.
 pub(crate) struct Limits {
     listeners: Mutex<BTreeMap<u64, Arc<Listener>>>,
-    /// How many there are, to be read without the lock.
+    /// The number of listeners, readable without the lock.
     count: AtomicUsize,
     /// Notified when there may be room again.
     space: Arc<Notify>,
@@ -27,7 +27,7 @@ impl Limits {
         &self.space
     }
 
-    /// Adds a listener, if it can make a publisher wait.
+    /// Adds a listener if it has back-pressure.
     pub(crate) fn add(&self, listener: &Arc<Listener>) {
         if listener.room().is_some() {
             let mut listeners = self.listeners.lock();
@@ -41,15 +41,15 @@ impl Limits {
             return;
         }
         let mut listeners = self.listeners.lock();
-        // Dropped after the lock: it may be the last one of the listener.
+        // Dropped after the lock is released: this may be the last reference to the listener.
         let removed = listeners.remove(&id);
         self.count.store(listeners.len(), Ordering::Relaxed);
         drop(listeners);
         drop(removed);
     }
 
-    /// How much may be published before one of them makes the publisher wait; `None` without any. O(1) without any, else
-    /// linear in their number.
+    /// Returns the number of events that may be published before a handler makes the publisher wait; `None` without
+    /// such handlers. O(1) without such handlers, else linear in their number.
     pub(crate) fn room(&self) -> Option<usize> {
         if self.count.load(Ordering::Relaxed) == 0 {
             return None;
@@ -57,7 +57,7 @@ impl Limits {
         self.listeners.lock().values().filter_map(|listener| listener.room()).min()
     }
 
-    /// Waits until none of them makes the publisher wait. Cancel-safe.
+    /// Waits until no handler makes the publisher wait. Cancel-safe: the wait reserves no room.
     pub(crate) async fn ready(&self) {
         loop {
             let changed = self.space.notified();

@@ -1,4 +1,4 @@
-//! One handler, whatever the type of its objects.
+//! The state of one handler, independent of the type of its objects.
 
 use std::fmt;
 use std::future::Future;
@@ -17,47 +17,48 @@ use crate::clock::Moment;
 use crate::contained::drop_handler;
 use crate::undelivered::Undelivered;
 
-/// What runs a handler, until it ends.
+/// The future that runs a handler until it ends.
 pub(crate) type Task = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// One handler, whatever the type of its objects: what its task, its registrations and its processor share.
+/// The state of one handler, shared by its task, its registrations and its processor. Independent of the type of
+/// objects.
 ///
-/// One side writes each of the counters, so they are plain stores.
+/// Each counter has one writer, so it is updated with plain stores.
 pub(crate) struct Listener {
     pub(crate) id: u64,
     pub(crate) name: Arc<str>,
     pub(crate) resync_period: Option<Duration>,
-    /// It is to stop: a flag to check, and a token to wait for.
+    /// Whether the handler must stop: a flag to check, and a token to wait for.
     stopped: AtomicBool,
     pub(crate) stop: CancellationToken,
-    /// It delivers nothing any more.
+    /// Cancelled when nothing more is delivered.
     pub(crate) done: CancellationToken,
-    /// It has processed the whole initial list.
+    /// Cancelled when the whole initial list has been processed.
     pub(crate) synced: CancellationToken,
-    /// What runs it, until its processor runs. It holds the listener in turn, until it is taken out.
+    /// The task, until the processor starts it. It holds this listener in turn, until it is taken.
     task: Mutex<Option<Task>>,
     abort: OnceLock<AbortHandle>,
     abandoned: AtomicBool,
     undelivered: Arc<dyn Undelivered>,
     pub(crate) delivered: AtomicU64,
     pub(crate) panics: AtomicU64,
-    /// How many events its filter has held back.
+    /// The number of events that its filter rejected.
     filtered: AtomicU64,
-    /// Whether a callback is running, or may be.
+    /// Whether a callback may be running.
     pub(crate) busy: AtomicBool,
     /// Whether it has events and waits for a thread.
     pub(crate) waits_for_thread: AtomicBool,
-    /// When the event that is being delivered was published: a [`Moment`], or 0 for none.
+    /// The time of publication of the current event: a [`Moment`], or 0 for none.
     since: AtomicU64,
     epoch: Instant,
-    /// How many events were undelivered when it was removed.
+    /// The number of undelivered events at its removal.
     left: AtomicUsize,
-    /// Progress at the last check of the watchdog.
+    /// Its progress at the last check of the watchdog.
     seen: AtomicU64,
     reported: AtomicBool,
 }
 
-/// What a listener is made of.
+/// The parts of a new listener.
 pub(crate) struct NewListener {
     pub(crate) id: u64,
     pub(crate) name: Arc<str>,
@@ -95,22 +96,22 @@ impl Listener {
         }
     }
 
-    /// Sets what runs it.
-    pub(crate) fn will_run(&self, task: Option<Task>) {
+    /// Sets the task of the handler.
+    pub(crate) fn set_task(&self, task: Option<Task>) {
         *self.task.lock() = task;
     }
 
-    /// What runs it, to be run now.
+    /// Takes the task of the handler, in order to start or drop it.
     pub(crate) fn take_task(&self) -> Option<Task> {
         self.task.lock().take()
     }
 
-    /// Whether its task runs, or is about to.
+    /// Returns whether its task was started and has not ended.
     pub(crate) fn is_running(&self) -> bool {
         self.task.lock().is_none() && !self.done.is_cancelled()
     }
 
-    /// Ends it, if it has not run.
+    /// Removes the handler, and drops its task if that was not started.
     pub(crate) fn discard(&self) {
         self.remove();
         drop_handler(&self.name, self.take_task());
@@ -120,43 +121,43 @@ impl Listener {
         self.stopped.load(Ordering::Acquire)
     }
 
-    /// An event is being delivered, which was published then.
-    pub(crate) fn delivers(&self, published: Moment) {
+    /// Records the time of publication of the current event.
+    pub(crate) fn begin_event(&self, published: Moment) {
         self.since.store(published.nanos(), Ordering::Relaxed);
     }
 
-    /// No event waits.
-    pub(crate) fn is_idle(&self) {
+    /// Records that there is no undelivered event.
+    pub(crate) fn set_idle(&self) {
         self.since.store(0, Ordering::Relaxed);
     }
 
-    /// One more event was delivered. Only the listener's own task calls this.
-    pub(crate) fn has_delivered(&self) {
+    /// Counts a delivered event. Only the listener's own task calls this.
+    pub(crate) fn count_delivered(&self) {
         self.delivered.store(self.delivered.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
     }
 
-    /// One more event was held back by the filter. Only the listener's own task calls this.
-    pub(crate) fn has_filtered(&self) {
+    /// Counts an event that the filter rejected. Only the listener's own task calls this.
+    pub(crate) fn count_filtered(&self) {
         self.filtered.store(self.filtered.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
     }
 
-    /// How many events are undelivered: 0 once it was removed.
+    /// Returns the number of undelivered events; 0 after its removal.
     pub(crate) fn depth(&self) -> usize {
         if self.is_stopped() { 0 } else { self.undelivered.depth() }
     }
 
-    /// How many events were undelivered when it was removed.
+    /// Returns the number of undelivered events at its removal.
     pub(crate) fn left(&self) -> usize {
         self.left.load(Ordering::Relaxed)
     }
 
-    /// How many more events may be published before it makes the publisher wait; `None` if it does not.
+    /// Returns the number of events that may be published before it makes the publisher wait; `None` if it never does.
     pub(crate) fn room(&self) -> Option<usize> {
         if self.is_stopped() { None } else { self.undelivered.room() }
     }
 
-    /// The handle of its task, for [`Self::abandon`].
-    pub(crate) fn runs_as(&self, task: AbortHandle) {
+    /// Sets the handle of its task, for [`Self::abandon`].
+    pub(crate) fn set_abort_handle(&self, task: AbortHandle) {
         let task = self.abort.get_or_init(|| task);
         if self.abandoned.load(Ordering::SeqCst) {
             task.abort();
@@ -190,23 +191,23 @@ impl Listener {
         }
     }
 
-    /// Whether a callback has not returned since the last check; true once for each such callback.
+    /// Returns `true`, once for each callback, if a callback has not returned since the last check.
     pub(crate) fn check_stuck(&self) -> bool {
         let progress = [&self.delivered, &self.panics, &self.filtered];
         let progress = progress.into_iter().map(|count| count.load(Ordering::Relaxed)).sum::<u64>();
-        // One more than the count, so that 0 stands for a check between callbacks.
+        // One more than the count, so that 0 represents a check between callbacks.
         let now = if self.busy.load(Ordering::Relaxed) { progress + 1 } else { 0 };
         let stuck = self.seen.swap(now, Ordering::Relaxed) == now && now > 0;
         !self.reported.swap(stuck, Ordering::Relaxed) && stuck
     }
 
-    /// Whether it may be in a callback, now or soon.
+    /// Returns whether a callback may be running now or soon.
     pub(crate) fn has_work(&self) -> bool {
         self.depth() > 0 || self.busy.load(Ordering::Relaxed)
     }
 
-    /// Stops it: nothing more is delivered, and what is undelivered is dropped, whatever the handler does. Returns whether
-    /// it had not been removed before.
+    /// Stops the handler: nothing more is delivered, and undelivered events are dropped at once, even while a callback
+    /// runs. Returns `false` if it was stopped before.
     pub(crate) fn remove(&self) -> bool {
         if !self.is_stopped() {
             self.left.store(self.undelivered.depth(), Ordering::Relaxed);
@@ -220,30 +221,31 @@ impl Listener {
     }
 }
 
-/// The statistics of one handler.
+/// The metrics of one handler.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct HandlerMetrics {
-    /// The name it was registered with.
+    /// The name of the handler.
     pub name: Arc<str>,
-    /// How many events are undelivered. Resyncs for other handlers are counted until this one has skipped them. Of a
-    /// handler that coalesces: the keys that wait, and the events that have not been coalesced yet. 0 once it was removed,
-    /// since its backlog was dropped.
+    /// The number of undelivered events. Resyncs for other handlers are counted until this handler has skipped them.
+    /// With [`Buffer::Coalesced`](crate::Buffer::Coalesced): the number of undelivered keys, plus the events that are
+    /// not coalesced yet. 0 after the removal of the handler, which drops its backlog.
     pub depth: usize,
-    /// How long ago the event that is being delivered, or was delivered last before a pause, was published. Zero when
-    /// the handler is idle.
+    /// The time since the publication of the current event, or of the last event before a pause. Zero if the handler is
+    /// idle.
     pub lag: Duration,
-    /// How many events were delivered.
+    /// The number of delivered events.
     pub delivered: u64,
-    /// How many times it has panicked.
+    /// The number of panics.
     pub panics: u64,
-    /// Whether it has processed the whole initial list.
+    /// Whether the handler has processed the whole initial list.
     pub synced: bool,
-    /// Whether it has been in one callback for longer than 30 seconds.
+    /// Whether the handler has been in one callback for longer than 30 seconds.
     pub stuck: bool,
-    /// Whether it was removed, or its processor has stopped. Such a handler is listed until its callback has returned.
+    /// Whether the handler was removed or its processor has stopped. Such a handler is listed until its callback has
+    /// returned.
     pub removed: bool,
-    /// Whether it blocks, has undelivered events, and waits for a [thread](crate::ThreadMetrics).
+    /// Whether the handler has undelivered events and waits for a [thread](crate::ThreadMetrics).
     pub waiting_for_thread: bool,
 }
 

@@ -1,4 +1,4 @@
-//! The handlers of one processor, whatever the type of their objects: how they start, are watched, and end.
+//! The handlers of one processor, independent of the type of their objects: starts, monitors and ends them.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
@@ -19,17 +19,17 @@ use crate::listener::{HandlerMetrics, Listener, Task};
 use crate::members::{Members, Phase};
 use crate::resync::{DueHandlers, Period, Schedule};
 
-/// How often the processor checks for handlers that have not returned from a callback.
+/// The interval at which the processor checks for callbacks that have not returned.
 const WATCHDOG: Duration = Duration::from_secs(30);
 
-/// How long aborted tasks may take to end: only those that block a thread do not end at once.
+/// The time that aborted tasks may take to end: all end at once except those that block a thread.
 const ABANDONED: Duration = Duration::from_secs(1);
 
 pub(crate) struct Listeners {
     pub(crate) name: Arc<str>,
     members: Members<Arc<Listener>>,
     schedule: Mutex<Schedule>,
-    /// Whether the schedule has handlers that are due. Written under its lock.
+    /// Whether the schedule has due handlers. Written under its lock.
     due: AtomicBool,
     pub(crate) limits: Limits,
     next_id: AtomicU64,
@@ -37,11 +37,11 @@ pub(crate) struct Listeners {
     joined: Notify,
     /// The bell of the log.
     bell: Arc<Bell>,
-    /// How many events have been published.
+    /// The number of published events.
     published: Arc<AtomicU64>,
     grace: Duration,
     pub(crate) epoch: Instant,
-    /// Where handlers run; set at the start.
+    /// The runtime and the trackers of the tasks; set at the start.
     running: Mutex<Option<Running>>,
     /// Whether the pump runs. Written under the lock of the members.
     pumped: AtomicBool,
@@ -54,20 +54,21 @@ struct Running {
     pump: TaskTracker,
 }
 
-/// What is to be started, and the tokens by which an end that comes first waits for it.
-struct Begun {
+/// The tasks to start, and the tokens that make a concurrent end wait for them.
+struct PendingStart {
     running: Running,
     task: Option<(Task, TaskTrackerToken)>,
     pump: Option<TaskTrackerToken>,
 }
 
 impl Running {
-    /// Not under the lock of the members: a runtime that ends drops the task here, and the handler with it.
+    /// Starts the task of a handler. Must not be called under the lock of the members: a runtime that is shutting down
+    /// drops the task here, and the handler with it.
     fn spawn(&self, listener: &Listener, task: Task) {
-        listener.runs_as(self.handlers.spawn_on(task, &self.runtime).abort_handle());
+        listener.set_abort_handle(self.handlers.spawn_on(task, &self.runtime).abort_handle());
     }
 
-    /// A task of its own, so that handlers are woken however seldom the future of the processor is polled.
+    /// Starts the pump as a task, so that handlers are woken even if the future of the processor is rarely polled.
     fn spawn_pump(&self, bell: Arc<Bell>) {
         self.pump.spawn_on(async move { bell.pump().await }, &self.runtime);
     }
@@ -110,7 +111,7 @@ impl Listeners {
         self.members.read(|members| members.values().map(|listener| listener.metrics()).collect())
     }
 
-    /// The id of a new handler, and the period of its resyncs.
+    /// Returns the id and the resync period of a new handler.
     pub(crate) fn enter(&self, resync: Option<Duration>) -> (u64, Period) {
         let id = self.next_id.fetch_add(1, Ordering::Relaxed);
         (id, self.schedule.lock().add(id, resync))
@@ -119,25 +120,25 @@ impl Listeners {
     /// Adds a listener, and starts it if the processor runs.
     pub(crate) fn join(&self, listener: &Arc<Listener>) -> Result<(), Error> {
         self.limits.add(listener);
-        let mut begun = None;
+        let mut pending = None;
         let joined = self.members.join(listener.id, listener.clone(), |listener, phase| {
             if phase == Phase::Running
                 && let Some(running) = &*self.running.lock()
             {
-                begun = Some(Begun {
+                pending = Some(PendingStart {
                     task: listener.take_task().map(|task| (task, running.handlers.token())),
                     pump: (!self.pumped.swap(true, Ordering::Relaxed)).then(|| running.pump.token()),
                     running: running.clone(),
                 });
             }
         });
-        if let Err(late) = joined {
-            self.schedule.lock().remove(late.id);
-            self.limits.remove(late.id);
-            late.discard();
+        if let Err(refused) = joined {
+            self.schedule.lock().remove(refused.id);
+            self.limits.remove(refused.id);
+            refused.discard();
             return Err(self.stopped_error());
         }
-        if let Some(Begun { running, task, pump }) = begun {
+        if let Some(PendingStart { running, task, pump }) = pending {
             if let Some(_token) = pump {
                 running.spawn_pump(self.bell.clone());
             }
@@ -149,13 +150,13 @@ impl Listeners {
         Ok(())
     }
 
-    /// Takes a listener off the list, unless its callback has not returned yet: it stays visible until then, and the
-    /// end waits for it.
+    /// Removes a listener from the members if its task has ended. Otherwise it stays visible, and the end of the
+    /// processor waits for it.
     pub(crate) fn forget(&self, id: u64) {
         self.schedule.lock().remove(id);
         self.limits.remove(id);
-        let gone = self.members.leave(id, |listener| !listener.is_running());
-        gone.into_iter().for_each(|listener| listener.discard());
+        let removed = self.members.leave(id, |listener| !listener.is_running());
+        removed.into_iter().for_each(|listener| listener.discard());
     }
 
     pub(crate) fn mark_due(&self) -> bool {
@@ -166,7 +167,7 @@ impl Listeners {
     }
 
     pub(crate) fn take_due(&self) -> Option<DueHandlers> {
-        // The usual answer, without the lock.
+        // The usual case, without the lock.
         if !self.due.load(Ordering::Acquire) {
             return None;
         }
@@ -183,17 +184,17 @@ impl Listeners {
     pub(crate) async fn run(&self, cancel: CancellationToken) -> Result<(), Error> {
         let running =
             Running { runtime: Handle::current(), handlers: TaskTracker::new(), pump: TaskTracker::new() };
-        let (begun, pump) = self
+        let (tasks, pump) = self
             .members
             .start(|members| {
                 self.schedule.lock().start();
                 *self.running.lock() = Some(running.clone());
-                let begun =
+                let tasks =
                     members.values().filter_map(|listener| Some((listener.clone(), listener.take_task()?)));
-                let begun: Vec<_> = begun.collect();
+                let tasks: Vec<_> = tasks.collect();
                 let pump = !members.is_empty();
                 self.pumped.store(pump, Ordering::Relaxed);
-                (begun, pump)
+                (tasks, pump)
             })
             .map_err(|phase| match phase {
                 Phase::Stopped => self.stopped_error(),
@@ -203,7 +204,7 @@ impl Listeners {
         if pump {
             running.spawn_pump(self.bell.clone());
         }
-        begun.into_iter().for_each(|(listener, task)| running.spawn(&listener, task));
+        tasks.into_iter().for_each(|(listener, task)| running.spawn(&listener, task));
 
         tokio::select! {
             () = cancel.cancelled() => {}
@@ -214,7 +215,7 @@ impl Listeners {
         ended
     }
 
-    /// Ends a processor that has not started; false if it has.
+    /// Ends a processor that has not started. Returns `false` if it has started.
     pub(crate) fn discard(&self) -> bool {
         let Some(members) = self.members.stop_unstarted() else { return false };
         self.end_members(members);
@@ -233,7 +234,7 @@ impl Listeners {
         members
     }
 
-    /// Reports handlers that do not return from a callback. Sets no timer while no handler has work.
+    /// Reports callbacks that do not return. Sets no timer while no handler has work.
     async fn watch(&self) {
         let mut sleeper = Sleeper::default();
         loop {
@@ -244,24 +245,24 @@ impl Listeners {
                     () = self.bell.wait(&mut sleeper, || self.published.load(Ordering::Acquire) != published) => {}
                 }
             }
-            // At multiples of the period, however long there was no work.
+            // The checks are at multiples of the interval, independent of the time without work.
             let rest = self.epoch.elapsed().as_nanos() % WATCHDOG.as_nanos();
             tokio::time::sleep(WATCHDOG.saturating_sub(Duration::from_nanos(rest as u64))).await;
             let stuck: Vec<_> = self.members.read(|members| {
                 members.values().filter(|listener| listener.check_stuck()).cloned().collect()
             });
-            // Not under the lock: a subscriber may ask for anything.
+            // Not under the lock: a subscriber may read the metrics.
             for listener in stuck {
                 tracing::warn!(
                     handler = %listener.name, depth = listener.depth(), at_least = ?WATCHDOG,
-                    "handler has not returned from an event; its events are waiting",
+                    "handler has not returned from an event; its backlog grows",
                 );
             }
         }
     }
 }
 
-/// Marks the end of a listener, however it ends.
+/// Marks the end of a listener, also if its task is dropped or panics.
 pub(crate) struct DoneGuard {
     pub(crate) listener: Arc<Listener>,
     pub(crate) listeners: Weak<Listeners>,
@@ -277,7 +278,7 @@ impl Drop for DoneGuard {
     }
 }
 
-/// Takes a listener off the list of its processor, once its task has ended.
+/// Removes a listener from the members of its processor once its task has ended.
 pub(crate) fn forget(listeners: &Weak<Listeners>, listener: &Listener) {
     if let Some(listeners) = listeners.upgrade() {
         listeners.forget(listener.id);
@@ -295,7 +296,7 @@ impl EndOnDrop<'_> {
         self.members.extend(self.listeners.stop());
     }
 
-    /// Waits for the handlers, for the grace period.
+    /// Waits for the handlers during the grace period, then aborts them.
     async fn end(mut self, running: &Running) -> Result<(), Error> {
         self.stop();
         let Running { handlers, pump, .. } = running;
@@ -303,7 +304,7 @@ impl EndOnDrop<'_> {
         pump.close();
         let Listeners { name, grace, .. } = self.listeners;
         let ended = tokio::time::timeout(*grace, handlers.wait()).await.is_ok();
-        // It has nothing to wait for: the bell is closed.
+        // The pump ends at once, because the bell is closed.
         pump.wait().await;
         if ended {
             return Ok(());
@@ -311,7 +312,7 @@ impl EndOnDrop<'_> {
         let stuck: Vec<_> = self.unfinished().map(|listener| listener.name.clone()).collect();
         tracing::error!(
             processor = %name, handlers = ?stuck, ?grace,
-            "handlers did not return within the grace period; they are dropped at their await points",
+            "handlers did not return within the grace period; dropping them at their await points",
         );
         self.abort();
         let _ = tokio::time::timeout(ABANDONED, handlers.wait()).await;

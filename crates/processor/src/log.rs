@@ -1,4 +1,4 @@
-//! One writer's batches for any number of readers.
+//! A log of batches with any number of readers.
 
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
@@ -6,25 +6,25 @@ use std::task::{Context, Poll, ready};
 use crate::bell::{Bell, Sleeper};
 use crate::sync::{Mutex, OnceLock};
 
-/// A linked list of frozen batches. It holds the end only: a batch lives until the last cursor has left it.
+/// A linked list of immutable batches. The log holds only its end: a batch lives until the last cursor has left it.
 pub(crate) struct Log<B> {
     tail: Mutex<Arc<Link<B>>>,
     bell: Arc<Bell>,
 }
 
-/// Where the next batch will be, or is. The batch is counted by itself, so that a reader can hold one without those
-/// behind it.
+/// The place of a batch that is, or will be, published. The batch has its own reference count, so that a reader can
+/// hold a batch without the later ones.
 struct Link<B>(OnceLock<(Arc<B>, Arc<Self>)>);
 
-/// Where a reader is. It stands on the empty link behind what it has read, so that an idle one keeps no batch
-/// alive.
+/// The position of a reader: the link after the batches it has read. An idle reader is at the empty link at the end and
+/// keeps no batch alive.
 pub(crate) struct Cursor<B> {
     log: Arc<Log<B>>,
     place: Arc<Place<B>>,
     sleeper: Sleeper,
 }
 
-/// The place of a reader in the log, which keeps all batches from there on: until it is released.
+/// The link of a reader, which keeps all later batches alive until it is released.
 pub(crate) struct Place<B>(Mutex<Option<Arc<Link<B>>>>);
 
 impl<B> Link<B> {
@@ -34,7 +34,7 @@ impl<B> Link<B> {
 }
 
 impl<B> Drop for Link<B> {
-    /// Without this, the drop of a long backlog would recurse once for each link.
+    /// Drops the following links in a loop: otherwise the drop of a long backlog would recurse once for each link.
     fn drop(&mut self) {
         let mut next = self.0.take();
         while let Some(mut link) = next.and_then(|(_, link)| Arc::into_inner(link)) {
@@ -48,20 +48,20 @@ impl<B> Log<B> {
         Self { tail: Mutex::new(Link::new()), bell: Arc::new(Bell::new()) }
     }
 
-    /// Appends a batch, which is made under the lock that writers and joiners share.
+    /// Appends a batch. The batch is created under the lock that writers and new readers share.
     pub(crate) fn publish(&self, batch: impl FnOnce() -> B) {
         let next = Link::new();
         let mut tail = self.tail.lock();
-        let frozen = tail.0.set((Arc::new(batch()), next.clone()));
-        debug_assert!(frozen.is_ok(), "the tail is always empty");
+        let set = tail.0.set((Arc::new(batch()), next.clone()));
+        debug_assert!(set.is_ok(), "the tail is always empty");
         let left = std::mem::replace(&mut *tail, next);
         drop(tail);
-        // If no cursor stands there, the batch ends here, and what it holds with it: not under the lock.
+        // Without a cursor at this link, the batch and its contents are dropped here, after the lock is released.
         drop(left);
         self.bell.ring();
     }
 
-    /// A cursor at the end of the log, and what `read` returns at the same moment.
+    /// Returns a cursor at the end of the log, and the result of `read` at the same moment.
     pub(crate) fn cursor<R>(self: &Arc<Self>, read: impl FnOnce() -> R) -> (Cursor<B>, R) {
         let tail = self.tail.lock();
         let state = read();
@@ -69,19 +69,19 @@ impl<B> Log<B> {
         (Cursor { log: self.clone(), place, sleeper: Sleeper::default() }, state)
     }
 
-    /// Rung for each batch.
+    /// Returns the bell, which is rung for each batch.
     pub(crate) fn bell(&self) -> &Arc<Bell> {
         &self.bell
     }
 }
 
 impl<B> Cursor<B> {
-    /// What keeps batches for this cursor.
+    /// Returns the place that keeps batches alive for this cursor.
     pub(crate) fn place(&self) -> &Arc<Place<B>> {
         &self.place
     }
 
-    /// The batch under the cursor, if there is one.
+    /// Returns the batch under the cursor, if there is one.
     pub(crate) fn batch(&self) -> Option<Arc<B>> {
         self.place.0.lock().as_ref()?.0.get().map(|(batch, _)| batch.clone())
     }
@@ -92,11 +92,11 @@ impl<B> Cursor<B> {
         let next = place.as_ref().and_then(|link| link.0.get()).map(|(_, next)| next.clone());
         let left = next.and_then(|next| place.replace(next));
         drop(place);
-        // What the batch holds ends here: not under the lock.
+        // The contents of the batch are dropped here, after the lock is released.
         drop(left);
     }
 
-    /// Whether nothing will come any more, apart from what is there.
+    /// Returns whether no further batch will be published. Unread batches may remain.
     pub(crate) fn is_closed(&self) -> bool {
         self.log.bell.is_closed()
     }
@@ -113,12 +113,12 @@ impl<B> Cursor<B> {
 }
 
 impl<B> Place<B> {
-    /// Whether there may be a batch later, and is none now.
+    /// Returns whether there is no batch now but may be one later.
     fn is_empty(&self) -> bool {
         self.0.lock().as_ref().is_some_and(|link| link.0.get().is_none())
     }
 
-    /// Keeps nothing from now on: there are no more batches for the cursor.
+    /// Releases all batches: the cursor has no batch from now on.
     pub(crate) fn release(&self) {
         let link = self.0.lock().take();
         drop(link);

@@ -1,4 +1,4 @@
-//! Reading the log for one handler: the initial list, then the log.
+//! Reads the events of one handler: first the initial list, then the log.
 
 use std::cmp::Ordering;
 use std::fmt;
@@ -17,7 +17,7 @@ use crate::log::{Cursor, Place};
 use crate::resync::DueHandlers;
 use crate::undelivered::{Next, Undelivered};
 
-/// What a handler that joins receives first: every object of the store.
+/// The initial list of a handler: every object of the store at a revision.
 #[must_use]
 pub struct InitialState<T> {
     revision: u64,
@@ -25,8 +25,9 @@ pub struct InitialState<T> {
 }
 
 impl<T> InitialState<T> {
-    /// The state at a revision: it includes all changes of [this revision](kinformer_core::Change::revision) and earlier
-    /// ones. The objects are taken one by one while the handler receives them.
+    /// Creates the state at a revision. It must include all changes of [this
+    /// revision](kinformer_core::Change::revision) and earlier ones. The iterator is advanced one object at a time, as
+    /// the handler receives them.
     pub fn new(revision: u64, objects: impl ExactSizeIterator<Item = Arc<T>> + Send + 'static) -> Self {
         Self { revision, objects: Box::new(objects) }
     }
@@ -41,22 +42,22 @@ impl<T> fmt::Debug for InitialState<T> {
     }
 }
 
-/// The events that are published at once.
+/// Events that are published together.
 pub(crate) struct Batch<T> {
     /// The position of its first event.
     pub(crate) first: u64,
-    /// The revision of the store since, which is that of each of them; 0 where there is no store.
+    /// The revision of the store after each of these events; 0 without a store.
     pub(crate) revision: u64,
     pub(crate) events: SmallVec<[LoggedEvent<T>; 1]>,
-    /// The handlers that receive it, if it is (a part of) a resync; else all of them do.
+    /// The receiving handlers, if the batch is part of a resync; `None` for all handlers.
     pub(crate) due: Option<DueHandlers>,
-    /// Whether the initial list ends with it.
+    /// Whether the initial list ends with this batch.
     pub(crate) synced: bool,
     pub(crate) published: Moment,
 }
 
 impl<T> Drop for Batch<T> {
-    /// Contained: panics of objects must not reach its last holder, a publisher or a handler.
+    /// Contains panics of objects: they must not reach the last holder, which is a publisher or a handler.
     fn drop(&mut self) {
         std::mem::take(&mut self.events).into_iter().for_each(LoggedEvent::drop_contained);
     }
@@ -65,9 +66,9 @@ impl<T> Drop for Batch<T> {
 /// Reads the log for one handler.
 pub(crate) struct LogReader<T> {
     handler: u64,
-    /// Whether objects of the initial list may be left.
+    /// Whether objects of the initial list may remain.
     initial: bool,
-    /// The revision of the initial list: it includes all events up to there.
+    /// The revision of the initial list, which includes all events up to this revision.
     joined: Option<u64>,
     joined_at: Moment,
     /// The last object of the initial list.
@@ -75,27 +76,27 @@ pub(crate) struct LogReader<T> {
     cursor: Cursor<Batch<T>>,
     /// The batch under the cursor while it is being read: see [`Self::rest`].
     batch: Option<Arc<Batch<T>>>,
-    /// The next event of the batch under the cursor.
+    /// The index of the next event in the batch under the cursor.
     position: usize,
     synced: Synced,
     unread: Arc<Unread<T>>,
 }
 
-/// Where a reader is with the end of the initial list of the informer.
+/// The position of a reader relative to the published end of the initial list.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Synced {
     Ahead,
     Passed,
-    /// Passed, and its own initial list as well; returned as [`Next::Synced`].
+    /// Passed, together with the end of the reader's own initial list, and returned as [`Next::Synced`].
     Returned,
 }
 
-/// Where a reader starts.
+/// The starting point of a reader.
 pub(crate) struct Start<T> {
     pub(crate) handler: u64,
     pub(crate) cursor: Cursor<Batch<T>>,
     pub(crate) initial: Option<InitialState<T>>,
-    /// Whether the end of the initial list was published before the cursor was made.
+    /// Whether the end of the initial list was published before the cursor was created.
     pub(crate) synced: bool,
     /// The position of the cursor.
     pub(crate) read: u64,
@@ -110,7 +111,7 @@ impl<T: Object> LogReader<T> {
         let joined = initial.as_ref().map(|state| state.revision);
         let unread = Arc::new(Unread {
             initial_objects: AtomicUsize::new(initial.as_ref().map_or(0, |state| state.objects.len())),
-            initial: Mutex::new(initial.map_or(InitialList::Taken, InitialList::Waits)),
+            initial: Mutex::new(initial.map_or(InitialList::Taken, InitialList::Available)),
             place: cursor.place().clone(),
             read: AtomicU64::new(read),
             published,
@@ -129,19 +130,18 @@ impl<T: Object> LogReader<T> {
         }
     }
 
-    /// What others see of it, from any thread.
+    /// Returns the half that any thread may use.
     pub(crate) fn unread(&self) -> &Arc<Unread<T>> {
         &self.unread
     }
 
-    /// Drops the object or batch that was returned last, which a removal cannot reach. To be called wherever the reader
-    /// may stay for long.
+    /// Drops the object or batch that was returned last, which a removal cannot drop. Must be called before each wait.
     pub(crate) fn rest(&mut self) {
         self.last.clear();
         self.batch = None;
     }
 
-    /// The next event, if there is one.
+    /// Returns the next event, if there is one.
     pub(crate) fn next(&mut self) -> Next<'_, T> {
         self.last.clear();
         if self.initial {
@@ -167,10 +167,10 @@ impl<T: Object> LogReader<T> {
             }
             if self.position < batch.events.len() {
                 self.position += 1;
-                self.unread.has_read(batch.first + self.position as u64);
+                self.unread.set_read(batch.first + self.position as u64);
                 break self.position - 1;
             }
-            self.unread.has_read(batch.first + batch.events.len() as u64);
+            self.unread.set_read(batch.first + batch.events.len() as u64);
             let synced = batch.synced;
             self.position = 0;
             self.batch = None;
@@ -185,18 +185,18 @@ impl<T: Object> LogReader<T> {
         next.unwrap_or(Next::Empty)
     }
 
-    /// Whether a batch is for this handler, and not a part of its initial list.
+    /// Returns whether this handler receives a batch that its initial list does not include.
     fn concerns(&self, batch: &Batch<T>) -> bool {
         let joined = self.joined.filter(|_| batch.revision > 0);
         let compared = joined.map(|joined| batch.revision.cmp(&joined));
         match &batch.due {
             None => compared.is_none_or(Ordering::is_gt),
-            // A resync changes no state: it may be one of the state of the initial list.
+            // A resync changes no state, so it may have the revision of the initial list.
             Some(due) => compared.is_none_or(Ordering::is_ge) && due.contains(self.handler),
         }
     }
 
-    /// Whether nothing will be published any more.
+    /// Returns whether no further events will be published.
     pub(crate) fn is_closed(&self) -> bool {
         self.cursor.is_closed()
     }
@@ -207,46 +207,46 @@ impl<T: Object> LogReader<T> {
     }
 }
 
-/// What one reader has not read, as others see it.
+/// The unread events of one reader, for use by other threads.
 pub(crate) struct Unread<T> {
     initial: Mutex<InitialList<T>>,
-    /// How many objects of the initial list are left.
+    /// The number of unread objects of the initial list.
     initial_objects: AtomicUsize,
     place: Arc<Place<Batch<T>>>,
-    /// Up to where the log has been read. Only the reader writes it.
+    /// The position up to which the log has been read. Only the reader writes it.
     read: AtomicU64,
     /// The end of the log.
     published: Arc<AtomicU64>,
 }
 
-/// The initial list of one handler. A removal takes it out.
+/// The initial list of one handler, until a removal releases it.
 enum InitialList<T> {
-    Waits(InitialState<T>),
-    /// The reader has it, there is none, or it is finished.
+    Available(InitialState<T>),
+    /// The reader is using it, or there is no list.
     Taken,
     Released,
 }
 
 impl<T> Unread<T> {
-    fn has_read(&self, position: u64) {
+    fn set_read(&self, position: u64) {
         self.read.store(position, Atomic::Release);
     }
 
-    /// How much of the log has not been read. The initial list does not count.
+    /// Returns the number of unread events in the log, without the initial list.
     pub(crate) fn behind(&self) -> usize {
         let read = self.read.load(Atomic::Acquire);
         self.published.load(Atomic::Acquire).saturating_sub(read) as usize
     }
 
-    /// Up to where the log has been read.
+    /// Returns the position up to which the log has been read.
     pub(crate) fn position(&self) -> u64 {
         self.read.load(Atomic::Relaxed)
     }
 
-    /// The next object of the initial list. The iterator is the user's: it runs without the lock.
+    /// Returns the next object of the initial list. The iterator is user code, so it runs without the lock.
     fn next_initial(&self) -> Option<Arc<T>> {
         let mut initial = self.initial.lock();
-        let InitialList::Waits(state) = std::mem::replace(&mut *initial, InitialList::Taken) else {
+        let InitialList::Available(state) = std::mem::replace(&mut *initial, InitialList::Taken) else {
             return None;
         };
         drop(initial);
@@ -258,7 +258,7 @@ impl<T> Unread<T> {
     }
 }
 
-/// Puts the initial list back, also when its iterator panics, unless it was released meanwhile.
+/// Puts the initial list back after use, also if its iterator panics, unless the list was released meanwhile.
 struct PutBack<'a, T> {
     unread: &'a Unread<T>,
     state: Option<InitialState<T>>,
@@ -268,7 +268,7 @@ impl<T> Drop for PutBack<'_, T> {
     fn drop(&mut self) {
         let mut initial = self.unread.initial.lock();
         if let (InitialList::Taken, Some(state)) = (&*initial, self.state.take()) {
-            *initial = InitialList::Waits(state);
+            *initial = InitialList::Available(state);
         }
         drop(initial);
         drop_contained("initial list", self.state.take());

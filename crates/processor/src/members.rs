@@ -1,5 +1,5 @@
-//! The members of a processor, and whether it has started or stopped. Apart from the rest of
-//! `Listeners`, so that the model checker can check it.
+//! The members and the phase of a processor. Separate from the rest of `Listeners`, so that the model checker can check
+//! them.
 
 use std::collections::BTreeMap;
 
@@ -27,8 +27,11 @@ impl<M> Members<M> {
         self.state.lock().0
     }
 
-    /// Adds a member under its id; returns it if the processor has stopped. `joined` receives the phase while nothing can
-    /// start or stop.
+    /// Adds a member under its id. Calls `joined` with the phase under the lock, so that the phase cannot change
+    /// meanwhile.
+    ///
+    /// # Errors
+    /// Returns the member if the processor has stopped.
     pub(crate) fn join(&self, id: u64, mut member: M, joined: impl FnOnce(&mut M, Phase)) -> Result<(), M> {
         let mut state = self.state.lock();
         let (phase, members) = &mut *state;
@@ -41,7 +44,10 @@ impl<M> Members<M> {
         Ok(())
     }
 
-    /// Starts, and passes the members so far to `begin`. Returns the phase if it was started before.
+    /// Starts the processor, and passes the members to `begin` under the lock.
+    ///
+    /// # Errors
+    /// Returns the phase if the processor was started or stopped before.
     pub(crate) fn start<R>(&self, begin: impl FnOnce(&mut BTreeMap<u64, M>) -> R) -> Result<R, Phase> {
         let mut state = self.state.lock();
         let (phase, members) = &mut *state;
@@ -52,14 +58,14 @@ impl<M> Members<M> {
         Ok(begin(members))
     }
 
-    /// Stops, and returns the members; any other member was refused, or had left.
+    /// Stops the processor and returns its members. Later members are refused.
     pub(crate) fn stop(&self) -> Vec<M> {
         let mut state = self.state.lock();
         state.0 = Phase::Stopped;
         std::mem::take(&mut state.1).into_values().collect()
     }
 
-    /// Stops as [`Self::stop`] does, if it has not started.
+    /// Stops the processor as [`Self::stop`], if it has not started; else returns `None`.
     pub(crate) fn stop_unstarted(&self) -> Option<Vec<M>> {
         let mut state = self.state.lock();
         if state.0 != Phase::NotStarted {
@@ -69,13 +75,13 @@ impl<M> Members<M> {
         Some(std::mem::take(&mut state.1).into_values().collect())
     }
 
-    /// Takes out the member with this id, if there is one and `chosen` returns true. O(log n).
+    /// Removes the member with this id if `chosen` returns `true` for it. O(log n).
     pub(crate) fn leave(&self, id: u64, chosen: impl FnOnce(&M) -> bool) -> Option<M> {
         let mut state = self.state.lock();
         if state.1.get(&id).is_some_and(chosen) { state.1.remove(&id) } else { None }
     }
 
-    /// Reads all of them, in the order of their ids.
+    /// Reads all members, in the order of their ids, under the lock.
     pub(crate) fn read<R>(&self, read: impl FnOnce(&BTreeMap<u64, M>) -> R) -> R {
         read(&self.state.lock().1)
     }

@@ -1,4 +1,4 @@
-//! The handlers whose code runs on a thread: a handler must not wait for itself.
+//! Records which handlers' code runs on a thread, so that a handler does not wait for itself.
 
 use std::cell::RefCell;
 use std::future::Future;
@@ -14,7 +14,7 @@ thread_local! {
     static RUNNING: RefCell<Vec<*const Listener>> = const { RefCell::new(Vec::new()) };
 }
 
-/// While it exists, this thread runs code of a listener. Not `Send`.
+/// Marks this thread as running code of a listener, until it is dropped. Not `Send`.
 pub(crate) struct Entered(PhantomData<*const ()>);
 
 pub(crate) fn enter(listener: &Arc<Listener>) -> Entered {
@@ -22,9 +22,10 @@ pub(crate) fn enter(listener: &Arc<Listener>) -> Entered {
     Entered(PhantomData)
 }
 
-/// Whether this is called by code of the listener: its callback, its filter, or a `Drop` of what it holds.
+/// Returns whether the caller is code of the listener: its callback, its filter, or the `Drop` of a value that it
+/// holds.
 pub(crate) fn is_of(listener: &Arc<Listener>) -> bool {
-    // While the thread ends there is no such code.
+    // No such code runs while the thread ends.
     RUNNING.try_with(|running| running.borrow().contains(&Arc::as_ptr(listener))).unwrap_or(false)
 }
 
@@ -34,7 +35,7 @@ impl Drop for Entered {
     }
 }
 
-/// The task of a listener: its polls and its end are the listener's code.
+/// The task of a listener: marks its polls and its drop as code of the listener.
 pub(crate) struct OwnCode {
     listener: Arc<Listener>,
     task: Option<Task>,
@@ -56,7 +57,7 @@ impl Future for OwnCode {
         if running.as_mut().poll(context).is_pending() {
             return Poll::Pending;
         }
-        // Within: what it still holds is dropped here.
+        // Dropped while marked: the values that the task still holds are dropped here.
         *task = None;
         Poll::Ready(())
     }

@@ -1,4 +1,4 @@
-//! The processor: publishing, and adding handlers.
+//! The public type of the processor: publishes changes and adds handlers.
 
 use std::fmt;
 use std::sync::{Arc, Weak};
@@ -17,9 +17,20 @@ use crate::registration::Registration;
 use crate::resync::DueHandlers;
 use crate::stream::EventStream;
 
-/// Publishes events to any number of handlers, each of which goes at its own pace.
+/// Publishes events to any number of handlers, each at its own pace.
 ///
-/// Cheap to clone; all clones are the same processor. See the crate's documentation.
+/// * A handler receives one event at a time, in the order of publication. For one object, the events follow from each
+///   other: the `old` of an update is the state that the handler received before.
+/// * A handler that is added late first receives the [initial list](SharedProcessorBuilder::initial_state), then all
+///   later changes: nothing is lost and nothing is delivered twice.
+/// * Handlers are independent: a handler that is slow, blocks, panics or never returns affects no other handler. It
+///   affects the publisher only with [`Buffer::BackPressure`](crate::Buffer::BackPressure).
+/// * Undelivered events take memory until they are delivered, unless the handler's [`Buffer`](crate::Buffer) bounds
+///   them. [`Self::handler_metrics`] shows how many there are.
+/// * Nothing is delivered before [`Self::run`] is polled. After its end, undelivered events are discarded and no
+///   handler can be added. A processor runs once.
+///
+/// Cheap to clone; all clones are the same processor. When the last clone is dropped, the handlers end.
 ///
 /// Follows client-go 1.37 (`sharedProcessor`).
 pub struct SharedProcessor<T> {
@@ -36,24 +47,24 @@ pub struct SharedProcessorBuilder<T> {
 }
 
 impl<T: Object> SharedProcessorBuilder<T> {
-    /// Where a handler that joins gets its initial list from. Called once for each handler, without a lock.
+    /// Sets the function that reads the initial list for a handler that joins. It is called once for each handler,
+    /// without a lock.
     ///
-    /// The state has to include everything that was published before the call, and its revision has to say which changes
-    /// it includes. Without this there are no initial lists.
+    /// The state must include everything that was published before the call, and its revision must identify the changes
+    /// that it includes. Without this function there are no initial lists.
     pub fn initial_state(mut self, read: impl Fn() -> InitialState<T> + Send + Sync + 'static) -> Self {
         self.initial_state = Some(Box::new(read));
         self
     }
 
-    /// The period of resyncs for handlers without one of their own. Zero, the default, means never, and so does
-    /// [`Duration::MAX`].
+    /// Sets the resync period of handlers that request none. Zero, the default, and [`Duration::MAX`] mean never.
     pub fn resync(mut self, period: Duration) -> Self {
         self.resync = period;
         self
     }
 
-    /// How long handlers may take to return from their last event at the end, 10 seconds by default; unlimited with
-    /// [`Duration::MAX`].
+    /// Sets the grace period: the time that handlers may take to return from their last event when the processor ends.
+    /// 10 seconds by default; unlimited with [`Duration::MAX`].
     pub fn grace(mut self, grace: Duration) -> Self {
         self.grace = grace;
         self
@@ -67,12 +78,12 @@ impl<T: Object> SharedProcessorBuilder<T> {
 }
 
 impl<T: Object> SharedProcessor<T> {
-    /// A processor with the defaults. The name is for messages.
+    /// Creates a processor with the default settings. The name appears in logs and errors.
     pub fn new(name: impl Into<Arc<str>>) -> Self {
         Self::builder(name).build()
     }
 
-    /// For a processor with an initial list, or other settings.
+    /// Returns a builder for a processor with an initial list or other settings.
     pub fn builder(name: impl Into<Arc<str>>) -> SharedProcessorBuilder<T> {
         SharedProcessorBuilder {
             name: name.into(),
@@ -82,34 +93,38 @@ impl<T: Object> SharedProcessor<T> {
         }
     }
 
-    /// Its name.
+    /// Returns the name of the processor.
     pub fn name(&self) -> &str {
         &self.publisher.listeners().name
     }
 
-    /// A builder for a handler of this processor.
+    /// Returns a builder for a handler of this processor.
     pub fn handler(&self) -> HandlerBuilder<'_, T> {
         HandlerBuilder::new(&self.publisher)
     }
 
-    /// Adds a handler with the defaults: see [`HandlerBuilder::add`].
+    /// Adds a handler with the default settings: see [`HandlerBuilder::add`].
     ///
     /// # Errors
-    /// [`Error::Stopped`].
+    /// [`Error::Stopped`] if the processor has stopped.
     pub fn add_handler(&self, handler: impl EventHandler<Arc<T>>) -> Result<Registration, Error> {
         self.handler().add(handler)
     }
 
-    /// The events as a stream: see [`HandlerBuilder::stream`].
+    /// Returns the events as a stream: see [`HandlerBuilder::stream`].
     ///
     /// # Errors
-    /// [`Error::Stopped`].
+    /// [`Error::Stopped`] if the processor has stopped.
     pub fn stream(&self) -> Result<EventStream<T>, Error> {
         self.handler().stream()
     }
 
-    /// Removes a handler of this processor: see [`Registration::remove`]. Returns whether it was one of its own and not
-    /// removed before; on any other it has no effect.
+    /// Removes a handler of this processor and waits until its callback has returned: see [`Registration::remove`].
+    /// Returns whether this call removed it. Returns `false` for a handler that was removed before, and, without any
+    /// effect, for a handler of another processor.
+    ///
+    /// # Cancel safety
+    /// The first poll removes the handler. Dropping the future later only ends the wait for its callback.
     pub async fn remove_handler(&self, registration: &Registration) -> bool {
         if !Weak::ptr_eq(&Arc::downgrade(self.publisher.listeners()), &registration.listeners) {
             return false;
@@ -119,62 +134,67 @@ impl<T: Object> SharedProcessor<T> {
         was_there
     }
 
-    /// Publishes changes in their order, without waiting.
+    /// Publishes changes in order, without waiting.
     ///
     /// O(1) in the number of handlers. [`Change::revision`] is the revision of the store that includes the change. The
-    /// store has to include it already, and revisions may only rise: so a handler that joins skips what its
-    /// [initial list](SharedProcessorBuilder::initial_state) includes. Changes of revision 0, where there is no store, are
-    /// skipped by no handler.
+    /// store must include the change already, and revisions must never decrease, so that a handler that joins can skip
+    /// the changes that its [initial list](SharedProcessorBuilder::initial_state) includes. Without a store the
+    /// revision is 0, and no handler skips the change.
     pub fn publish(&self, changes: impl IntoIterator<Item = Change<T>>) {
         self.publisher.publish(None, changes);
     }
 
-    /// As [`Self::publish`], but waits between events for handlers with
-    /// [`Buffer::BackPressure`](crate::Buffer::BackPressure). Without such handlers it does not wait.
-    ///
-    /// Ends when the processor stops.
+    /// Publishes changes as [`Self::publish`], but waits between events for handlers with
+    /// [`Buffer::BackPressure`](crate::Buffer::BackPressure). Without such handlers it does not wait. When the
+    /// processor stops, it returns.
     ///
     /// # Cancel safety
-    /// Dropped while it waits, it has published the first of the changes, and the others are lost.
+    /// If the future is dropped while it waits, the changes before that point are published and the remaining ones are
+    /// lost.
     pub async fn send(&self, changes: impl IntoIterator<Item = Change<T>>) {
         self.publisher.send(None, changes).await;
     }
 
-    /// Waits until no handler makes the publisher wait. Cancel-safe; any number may wait.
+    /// Waits until no handler makes the publisher wait. Any number of tasks may wait.
+    ///
+    /// # Cancel safety
+    /// Nothing is lost: the wait reserves no room, and a later call checks again.
     pub async fn ready(&self) {
         self.publisher.listeners().limits.ready().await;
     }
 
-    /// Whether no handler makes the publisher wait.
+    /// Returns whether no handler makes the publisher wait.
     pub fn is_ready(&self) -> bool {
         self.publisher.room() != Some(0)
     }
 
-    /// Publishes the end of the initial list: a handler that has processed everything before it has synced. Idempotent.
+    /// Publishes the end of the initial list: a handler has synced once it has processed everything before it.
+    /// Idempotent.
     pub fn publish_synced(&self) {
         self.publisher.publish_synced();
     }
 
-    /// As [`Self::publish_synced`], if the initial list is over at the moment of the publication. That is asked under the
-    /// lock that [`Self::expect_initial_list`] takes: so whoever notes another list before that call, and lets this ask for
-    /// the note, holds no lock of its own meanwhile. It must be quick.
+    /// Publishes the end of the initial list as [`Self::publish_synced`], if `is_over` returns `true`. `is_over` is
+    /// called under the lock that [`Self::expect_initial_list`] takes, so it must be quick. A caller that records the
+    /// start of another list before `expect_initial_list`, and reads that record in `is_over`, needs no lock of its
+    /// own.
     pub fn publish_synced_if(&self, is_over: impl FnOnce() -> bool) {
         self.publisher.publish_synced_if(is_over);
     }
 
-    /// Whether the end of the initial list was published.
+    /// Returns whether the end of the initial list was published.
     pub fn has_synced(&self) -> bool {
         self.publisher.has_synced()
     }
 
-    /// The store is about to receive another initial list: handlers that are added from now on have synced after the next
-    /// [`Self::publish_synced`]. Handlers that were added before are not affected.
+    /// Announces that the store is about to receive another initial list. Handlers added from now on sync with the next
+    /// [`Self::publish_synced`]; handlers added before are not affected.
     pub fn expect_initial_list(&self) {
         self.publisher.expect_initial_list();
     }
 
-    /// Marks the handlers that are due for a resync. Returns whether any is marked. A handler that was marked stays so
-    /// until [`Self::take_due_handlers`] returns it; one that was found due several times by then receives one resync.
+    /// Marks the handlers that are due for a resync, and returns whether any handler is marked. A handler stays marked
+    /// until [`Self::take_due_handlers`] returns it. If it becomes due several times before, it receives one resync.
     ///
     /// Follows client-go 1.37 (`shouldResync`), where the next check changes which handlers receive a resync that is
     /// still being delivered.
@@ -182,55 +202,58 @@ impl<T: Object> SharedProcessor<T> {
         self.publisher.listeners().mark_due()
     }
 
-    /// Takes out the handlers that were [marked](Self::mark_due_handlers) as due for a resync, if any was. A resync has to
-    /// be published for them, of objects that are read after this call.
+    /// Removes the [marks](Self::mark_due_handlers) of the handlers that are due for a resync and returns these
+    /// handlers; `None` if there are none. The caller must publish a resync for them, with objects read after this
+    /// call.
     pub fn take_due_handlers(&self) -> Option<DueHandlers> {
         self.publisher.listeners().take_due()
     }
 
-    /// Publishes a resync to the handlers that are due and to no other: a [`Change::unchanged`] for each object, at the
-    /// revision at which the objects were read. Each handler receives each object once, at its own pace. Waits as
+    /// Publishes a resync to the due handlers only: a [`Change::unchanged`] for each object, at the revision at which
+    /// the objects were read. Each of these handlers receives each object once, at its own pace. Waits as
     /// [`Self::send`] does.
     ///
     /// # Cancel safety
-    /// As that of [`Self::send`].
+    /// If the future is dropped while it waits, the objects before that point are published. The due handlers receive
+    /// the remaining ones at their next resync only.
     pub async fn send_resync(&self, due: DueHandlers, unchanged: impl IntoIterator<Item = Change<T>>) {
         self.publisher.send(Some(due), unchanged).await;
     }
 
-    /// How often [`Self::mark_due_handlers`] is to be called: the smallest period of any handler, or the default. Fixed
-    /// from the start on.
+    /// Returns the interval at which [`Self::mark_due_handlers`] must be called: the smallest resync period of any
+    /// handler, including the default period; `None` without resyncs. Fixed when the processor starts.
     pub fn resync_check_period(&self) -> Option<Duration> {
         self.publisher.listeners().resync_check_period()
     }
 
-    /// The statistics of each handler.
+    /// Returns the metrics of each handler.
     pub fn handler_metrics(&self) -> Vec<HandlerMetrics> {
         self.publisher.listeners().metrics()
     }
 
     /// Delivers published events to the handlers until the token is cancelled.
     ///
-    /// Each handler runs as a task on the current runtime, and one more task wakes them; this future owns all of them.
-    /// Without handlers it has no task and sets no timer, and with idle handlers it sets no timer either, so it may be
-    /// polled together with other futures of the caller.
+    /// Each handler runs as a task on the current runtime, and one more task wakes them. This future owns all of them.
+    /// Without handlers it has no task. Without handlers, or with idle ones, it sets no timer, so it may be polled
+    /// together with other futures of the caller.
     ///
-    /// When the token is cancelled, every handler returns from the event it is in, and undelivered events are discarded.
-    /// Futures of callbacks that take longer than the grace period are dropped at their await points. No task is left
-    /// when this returns; only a thread that does not return from a callback cannot be ended.
+    /// When the token is cancelled, each handler finishes its current event, and undelivered events are discarded.
+    /// Callback futures that take longer than the grace period are dropped at their await points. No task is left when
+    /// this returns; only a thread blocked in a callback cannot be ended.
     ///
     /// # Cancel safety
-    /// Dropping the future ends the processor and its tasks at once.
+    /// Dropping the future ends the processor and its tasks at once, without a grace period: callback futures are
+    /// dropped at their await points, and undelivered events are lost.
     ///
     /// # Errors
-    /// [`Error::Running`] or [`Error::Stopped`] at once: a processor runs once. [`Error::Stuck`] at the end: these
+    /// [`Error::Running`] or [`Error::Stopped`] at once, because a processor runs once. [`Error::Stuck`] at the end if
     /// handlers did not return within the grace period.
     pub async fn run(&self, cancel: CancellationToken) -> Result<(), Error> {
         self.publisher.listeners().run(cancel).await
     }
 
-    /// Ends a processor that has not started: its handlers are dropped, and streams and waits end. Returns false, without
-    /// any effect, if it has started.
+    /// Ends a processor that has not started: drops its handlers, and ends its streams and waits. Returns `false`,
+    /// without any effect, if it has started.
     pub fn discard(&self) -> bool {
         self.publisher.listeners().discard()
     }

@@ -1,4 +1,4 @@
-//! The log and the handlers of one processor: publishing, and joining.
+//! The log and the handlers of one processor: publishes changes, and adds handlers.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -23,16 +23,16 @@ use crate::members::Phase;
 use crate::registration::Registration;
 use crate::resync::DueHandlers;
 
-/// How many events are published at once while handlers may make the publisher wait.
+/// The number of events that are published at once if there are handlers with back-pressure.
 const SENT_AT_ONCE: usize = 64;
 
 /// Reads the initial list of a handler.
 pub(crate) type ReadState<T> = dyn Fn() -> InitialState<T> + Send + Sync;
 
-/// What the clones of a processor share.
+/// The state shared by the clones of a processor.
 pub(crate) struct Publisher<T> {
     log: Arc<Log<Batch<T>>>,
-    /// How many events have been published. Written under the log's lock.
+    /// The number of published events. Written under the log's lock.
     published: Arc<AtomicU64>,
     /// Whether the end of the initial list has been published. Written under the log's lock.
     synced: AtomicBool,
@@ -93,12 +93,13 @@ impl<T: Object> Publisher<T> {
         let _ = self.log.cursor(|| self.synced.store(false, Ordering::Release));
     }
 
-    /// How many events may be published before some handler makes the publisher wait, if any does.
+    /// Returns the number of events that may be published before a handler makes the publisher wait; `None` if no
+    /// handler does.
     pub(crate) fn room(&self) -> Option<usize> {
         self.listeners.limits.room()
     }
 
-    /// Publishes changes, those of one revision at once.
+    /// Publishes changes; consecutive changes of one revision form a batch.
     pub(crate) fn publish(&self, due: Option<&DueHandlers>, changes: impl IntoIterator<Item = Change<T>>) {
         let changes = changes.into_iter();
         let mut batch = SmallVec::with_capacity(changes.size_hint().0);
@@ -137,7 +138,7 @@ impl<T: Object> Publisher<T> {
         });
     }
 
-    /// As [`Self::publish`], but waits while handlers make the publisher wait.
+    /// Publishes changes as [`Self::publish`], but waits for handlers with back-pressure.
     pub(crate) async fn send(&self, due: Option<DueHandlers>, changes: impl IntoIterator<Item = Change<T>>) {
         if self.room().is_none() {
             return self.publish(due.as_ref(), changes);
@@ -152,7 +153,7 @@ impl<T: Object> Publisher<T> {
         }
     }
 
-    /// Adds a handler, which `task` makes of its events.
+    /// Adds a handler. `task` creates the handler's task from its events.
     pub(crate) fn join(
         &self,
         handler: NewHandler<T>,
@@ -165,8 +166,8 @@ impl<T: Object> Publisher<T> {
             drop_handler(&name, filter);
             return Err(listeners.stopped_error());
         }
-        // The cursor first, and the state after it: what is published in between is in both, and is delivered once, since
-        // its revision says that the state includes it.
+        // The cursor is created before the state is read. A change published in between is in both, and is delivered
+        // once, because its revision shows that the state includes it.
         let (cursor, (read, synced)) =
             self.log.cursor(|| (self.published.load(Ordering::Acquire), self.synced.load(Ordering::Acquire)));
         let initial = self.initial_state.as_ref().map(|read| read());
@@ -199,14 +200,14 @@ impl<T: Object> Publisher<T> {
             epoch: listeners.epoch,
         }));
         let task = task(Delivery::new(backlog, filter, listener.clone()));
-        listener.will_run(both(task, beside));
+        listener.set_task(both(task, beside));
         listeners.join(&listener)?;
         Ok(Registration { listener, listeners: Arc::downgrade(listeners) })
     }
 }
 
-/// What runs a handler and what runs beside it, in one task: so that one cannot be left without the other. It ends with
-/// the handler.
+/// Joins the task of a handler and the task beside it, so that neither can remain without the other. The result ends
+/// with the handler.
 fn both(handler: Option<Task>, beside: Option<Task>) -> Option<Task> {
     match (handler, beside) {
         (Some(handler), Some(beside)) => Some(Box::pin(async move {
@@ -219,7 +220,7 @@ fn both(handler: Option<Task>, beside: Option<Task>) -> Option<Task> {
 }
 
 impl<T> Drop for Publisher<T> {
-    /// It cannot publish or run any more: all waits for its handlers end.
+    /// Stops the handlers, and ends all waits for them: nothing can be published or run any more.
     fn drop(&mut self) {
         self.listeners.stop();
     }

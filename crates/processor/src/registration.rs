@@ -1,4 +1,4 @@
-//! The handle of a handler that was added.
+//! The handle of an added handler.
 
 use std::fmt;
 use std::future::{Future, poll_fn};
@@ -14,34 +14,37 @@ use crate::listener::{HandlerMetrics, Listener};
 use crate::listeners::{Listeners, forget};
 use crate::own_code;
 
-/// A handler that was added: its statistics, waits for it, its removal.
+/// The handle of an added handler: returns its metrics, waits for it, and removes it.
 ///
-/// Cheap to clone. Dropping it changes nothing: the handler goes on until it is removed or its processor stops.
+/// Cheap to clone. Dropping it does not remove the handler, which stays until it is removed or its processor stops.
 ///
 /// Follows client-go 1.37 (`ResourceEventHandlerRegistration`).
 #[derive(Clone)]
 pub struct Registration {
     pub(crate) listener: Arc<Listener>,
-    /// Those of its processor.
+    /// The listeners of its processor.
     pub(crate) listeners: Weak<Listeners>,
 }
 
 impl Registration {
-    /// The name of the handler.
+    /// Returns the name of the handler.
     pub fn name(&self) -> &str {
         &self.listener.name
     }
 
-    /// Whether its processor has synced and the handler has processed the whole initial list. An event in which it
-    /// panicked is processed.
+    /// Returns whether the processor has synced and the handler has processed the whole initial list. An event over
+    /// which the handler panicked counts as processed.
     pub fn has_synced(&self) -> bool {
         self.listener.synced.is_cancelled()
     }
 
-    /// Waits for [`Self::has_synced`]. Cancel-safe; any number may wait.
+    /// Waits for [`Self::has_synced`]. Any number of tasks may wait.
     ///
     /// # Errors
-    /// [`Error::Ended`]: the handler ended first.
+    /// [`Error::Ended`] if the handler ends first.
+    ///
+    /// # Cancel safety
+    /// Nothing is lost: the wait only observes the handler, and a later call returns at once if it has synced.
     pub async fn synced(&self) -> Result<(), Error> {
         let listener = &self.listener;
         tokio::select! {
@@ -53,10 +56,14 @@ impl Registration {
         }
     }
 
-    /// As [`Self::synced`], until a deadline.
+    /// Waits as [`Self::synced`], until `deadline` at the latest.
     ///
     /// # Errors
-    /// [`Error::DeadlineExceeded`] as well, which names the handler and how far it is behind.
+    /// [`Error::Ended`] if the handler ends first. [`Error::DeadlineExceeded`], with the number of undelivered events,
+    /// if the deadline passes first.
+    ///
+    /// # Cancel safety
+    /// As for [`Self::synced`]: nothing is lost.
     pub async fn synced_until(&self, deadline: Instant) -> Result<(), Error> {
         tokio::time::timeout_at(deadline, self.synced()).await.unwrap_or_else(|_| {
             let metrics = self.listener.metrics();
@@ -64,44 +71,48 @@ impl Registration {
         })
     }
 
-    /// The period of its resyncs, if there are any.
+    /// Returns the resync period of the handler; `None` without resyncs.
     pub fn resync_period(&self) -> Option<Duration> {
         self.listener.resync_period
     }
 
-    /// Its statistics.
+    /// Returns the metrics of the handler.
     pub fn metrics(&self) -> HandlerMetrics {
         self.listener.metrics()
     }
 
-    /// Removes the handler. It is removed by the call; the future, which need not be awaited, ends when the
-    /// callback that was running has returned, so that nothing is delivered after that. Idempotent, and fine at
-    /// any time, after the end of the processor as well: it then waits for a callback that did not return within the
-    /// grace period.
+    /// Removes the handler, and returns a future that waits until its current callback has returned.
     ///
-    /// Awaited within a callback of the very handler, its filter or its `Drop`, it ends at once, since it would wait for
-    /// itself. A callback that waits for something else which awaits the removal (another thread or task) does wait for
-    /// itself. Cancel-safe.
+    /// The call itself removes the handler; the future need not be awaited. Nothing is delivered after the future has
+    /// ended. Idempotent, and allowed at any time. After the end of the processor, the future waits for a callback that
+    /// did not return within the grace period.
+    ///
+    /// If the future is awaited within a callback, the filter or the `Drop` of the same handler, it ends at once,
+    /// because it would otherwise wait for itself. A callback that waits for another thread or task that awaits the
+    /// removal deadlocks.
+    ///
+    /// # Cancel safety
+    /// Dropping the future only ends the wait: the handler stays removed.
     pub fn remove(&self) -> impl Future<Output = ()> + Send + 'static {
         let Self { listener, listeners } = self.clone();
         listener.remove();
         forget(&listeners, &listener);
         async move {
             let mut done = pin!(listener.done.cancelled());
-            // Checked with each poll: the future may have been passed to the callback.
+            // Checked at each poll, because the future may have been moved into the callback.
             let waited = poll_fn(|context| match done.as_mut().poll(context) {
                 Poll::Ready(()) => Poll::Ready(true),
                 Poll::Pending if own_code::is_of(&listener) => Poll::Ready(false),
                 Poll::Pending => Poll::Pending,
             });
             if waited.await {
-                // Its own end may not have come to this yet.
+                // The end of the task may not have done this yet.
                 forget(&listeners, &listener);
             }
         }
     }
 
-    /// Whether it was removed, or has come to its end with its processor.
+    /// Returns whether the handler was removed or ended with its processor.
     pub fn is_removed(&self) -> bool {
         self.listener.is_stopped()
     }

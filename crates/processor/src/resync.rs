@@ -1,4 +1,4 @@
-//! Which handlers are due for a resync, and how often that is checked.
+//! The schedule of resyncs: the check interval, and the handlers that are due.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -7,13 +7,13 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// No handler is resynced more often, as upstream.
+/// The shortest resync period, as in client-go.
 const MINIMUM: Duration = Duration::from_secs(1);
 
-/// The handlers that one resync is for.
+/// The handlers that receive one resync.
 ///
-/// Returned by [`take_due_handlers`](crate::SharedProcessor::take_due_handlers) and consumed by the resync that is
-/// published for them, so that no later check changes which handlers receive it.
+/// Returned by [`take_due_handlers`](crate::SharedProcessor::take_due_handlers) and consumed by
+/// [`send_resync`](crate::SharedProcessor::send_resync), so that no later check changes the receiving handlers.
 #[must_use = "these handlers wait for a resync"]
 pub struct DueHandlers {
     /// In ascending order.
@@ -21,23 +21,23 @@ pub struct DueHandlers {
 }
 
 pub(crate) struct Schedule {
-    /// The period of handlers without one of their own.
+    /// The period of handlers that request none.
     default: Option<Duration>,
-    /// The check period; fixed at the start.
+    /// The check interval; fixed at the start.
     check: Option<Duration>,
     started: bool,
     entries: BTreeMap<u64, Entry>,
-    /// Handlers that a check has found due, and whose resync has not begun.
+    /// The handlers that are marked as due, and whose resync has not started.
     due: BTreeSet<u64>,
 }
 
 struct Entry {
     period: Duration,
-    /// `None` where no [`Instant`] is that late.
+    /// The time of the next resync; `None` if an [`Instant`] cannot represent it.
     next: Option<Instant>,
 }
 
-/// The resync period of a handler, and the requested one where it differs.
+/// The resync period of a handler, and the requested period if it differs.
 pub(crate) enum Period {
     Never,
     AsRequested(Duration),
@@ -45,7 +45,7 @@ pub(crate) enum Period {
         requested: Duration,
         period: Duration,
     },
-    /// There is no resync before the start, so that none is ever checked for.
+    /// No period was requested before the start, so the processor never checks for due handlers.
     Unchecked {
         requested: Duration,
     },
@@ -56,7 +56,7 @@ impl DueHandlers {
         self.ids.binary_search(&id).is_ok()
     }
 
-    /// For one more batch of the same resync.
+    /// Returns the same handlers, for another batch of the same resync.
     pub(crate) fn share(&self) -> Self {
         Self { ids: self.ids.clone() }
     }
@@ -76,7 +76,7 @@ impl Period {
         }
     }
 
-    /// Not under a lock: a subscriber is the user's.
+    /// Logs a period that differs from the request. Must not be called under a lock: a subscriber is user code.
     pub(crate) fn log(&self, handler: &str) {
         match self {
             Self::Never | Self::AsRequested(_) => {}
@@ -84,7 +84,7 @@ impl Period {
                 handler,
                 ?requested,
                 ?period,
-                "resync period longer than requested: the check interval was fixed at the start",
+                "resync period is longer than requested: the check interval was fixed at the start",
             ),
             Self::Unchecked { requested } => tracing::warn!(
                 handler, period = ?requested,
@@ -94,7 +94,7 @@ impl Period {
     }
 }
 
-/// A period that is a period: neither zero nor so long that its end cannot be expressed.
+/// Returns the period, at least [`MINIMUM`]; `None` if it is zero or its end cannot be represented.
 fn finite(period: Duration) -> Option<Duration> {
     let never = period.is_zero() || Instant::now().checked_add(period).is_none();
     (!never).then(|| period.max(MINIMUM))
@@ -106,7 +106,7 @@ impl Schedule {
         Self { default, check: default, started: false, entries: BTreeMap::new(), due: BTreeSet::new() }
     }
 
-    /// From now on the check period stays as it is.
+    /// Fixes the check interval.
     pub(crate) fn start(&mut self) {
         self.started = true;
     }
@@ -115,7 +115,7 @@ impl Schedule {
         self.check
     }
 
-    /// Takes a handler in. `requested` is its own period, zero for never, `None` for the default.
+    /// Adds a handler. `requested` is its requested period: zero for never, `None` for the default.
     pub(crate) fn add(&mut self, id: u64, requested: Option<Duration>) -> Period {
         let Some(wanted) = requested.map_or(self.default, finite) else { return Period::Never };
         let period = match (self.started, self.check) {
@@ -139,7 +139,7 @@ impl Schedule {
         self.due.remove(&id);
     }
 
-    /// Marks the handlers whose period is over. Returns whether any is marked.
+    /// Marks the handlers whose period is over. Returns whether any handler is marked.
     pub(crate) fn mark_due(&mut self) -> bool {
         let now = Instant::now();
         for (id, entry) in &mut self.entries {
@@ -151,7 +151,7 @@ impl Schedule {
         !self.due.is_empty()
     }
 
-    /// The marked handlers, which are marked no longer.
+    /// Returns the marked handlers and removes their marks.
     pub(crate) fn take_due(&mut self) -> Option<DueHandlers> {
         let due = std::mem::take(&mut self.due);
         (!due.is_empty()).then(|| DueHandlers { ids: due.into_iter().collect() })

@@ -1,4 +1,4 @@
-//! Delivering to a handler whose callbacks are functions, one event after the other.
+//! Delivers events to handlers with synchronous callbacks, one at a time.
 
 use std::future::poll_fn;
 use std::sync::Arc;
@@ -8,90 +8,90 @@ use kinformer_core::Object;
 use tokio::runtime::Handle;
 
 use crate::contained::drop_handler;
-use crate::delivery::{AFTER_PANIC, AT_ONCE, Delivery, Panicked, Step};
+use crate::delivery::{Delivery, PAUSE_AFTER_PANIC, Panicked, Step, YIELD_AFTER};
 use crate::handler::EventHandler;
 use crate::threads;
 
-/// Why a run of events has ended.
+/// The reason for the end of a turn.
 enum End {
-    /// No event waits.
+    /// There is no undelivered event.
     Empty,
-    /// There may be more.
-    Pause,
+    /// There may be more events.
+    Yield,
     Panicked,
 }
 
-/// A handler and its events. In this order: a handler has been dropped when its listener is done.
-struct Both<T: Object, H> {
+/// A handler and its events, in this order: the handler is dropped before its listener is done.
+struct RunningHandler<T: Object, H> {
     handler: H,
     delivery: Delivery<T>,
 }
 
-impl<T: Object, H> Both<T, H> {
+impl<T: Object, H> RunningHandler<T, H> {
     /// Drops the handler, then marks its listener as done.
     fn end(self) {
         drop_handler(&self.delivery.listener.name, self.handler);
     }
 }
 
-/// Runs a handler that may block: on a thread for that while there are events.
+/// Runs a handler that may block, on a thread of the pool while there are events.
 pub(crate) async fn blocking<T: Object, H: EventHandler<Arc<T>>>(handler: H, delivery: Delivery<T>) {
-    let mut both = Both { handler, delivery };
+    let mut running = RunningHandler { handler, delivery };
     let runtime = Handle::current();
-    while !both.delivery.listener.is_stopped() {
-        let listener = both.delivery.listener.clone();
+    while !running.delivery.listener.is_stopped() {
+        let listener = running.delivery.listener.clone();
         let turn = threads::run(&listener, &runtime, move |turn| {
-            let end = deliver(&mut both, || turn.goes_on());
-            (both, end)
+            let end = deliver(&mut running, || turn.may_continue());
+            (running, end)
         });
         let end;
         match turn.await {
-            Some(back) => (both, end) = back,
-            // It panicked outside of all that is contained, and was dropped.
+            Some(returned) => (running, end) = returned,
+            // The turn panicked outside of the contained user code, and was dropped.
             None => return,
         }
-        after_turn(&mut both.delivery, end).await;
+        after_turn(&mut running.delivery, end).await;
     }
-    both.end();
+    running.end();
 }
 
-/// Runs a handler that never blocks: on the runtime's own thread.
+/// Runs a handler that never blocks, on the runtime's own threads.
 pub(crate) async fn inline<T: Object, H: EventHandler<Arc<T>>>(handler: H, delivery: Delivery<T>) {
-    let mut both = Both { handler, delivery };
-    while !both.delivery.listener.is_stopped() {
-        let mut left = AT_ONCE;
-        let end = deliver(&mut both, || {
+    let mut running = RunningHandler { handler, delivery };
+    while !running.delivery.listener.is_stopped() {
+        let mut left = YIELD_AFTER;
+        let end = deliver(&mut running, || {
             left -= 1;
             left > 0
         });
-        after_turn(&mut both.delivery, end).await;
+        after_turn(&mut running.delivery, end).await;
     }
-    both.end();
+    running.end();
 }
 
-/// Waits before the next turn, as the end of the last one demands.
+/// Waits before the next turn, depending on the end of the last one.
 async fn after_turn<T: Object>(delivery: &mut Delivery<T>, end: End) {
     delivery.rest();
     match end {
         End::Empty => poll_fn(|context| delivery.poll_ready(context)).await,
-        End::Pause => tokio::task::yield_now().await,
+        End::Yield => tokio::task::yield_now().await,
         End::Panicked => {
             tokio::select! {
-                () = tokio::time::sleep(AFTER_PANIC) => {}
+                () = tokio::time::sleep(PAUSE_AFTER_PANIC) => {}
                 () = delivery.listener.stop.cancelled() => {}
             }
         }
     }
 }
 
-/// Delivers one event after the other, until none waits or `goes_on` returns false.
+/// Delivers events until there are none or `may_continue` returns `false`.
 fn deliver<T: Object, H: EventHandler<Arc<T>>>(
-    Both { handler, delivery }: &mut Both<T, H>,
-    mut goes_on: impl FnMut() -> bool,
+    RunningHandler { handler, delivery }: &mut RunningHandler<T, H>,
+    mut may_continue: impl FnMut() -> bool,
 ) -> End {
     let listener = delivery.listener.clone();
     listener.busy.store(true, Ordering::Relaxed);
-    let mut end = End::Pause;
+    let mut end = End::Yield;
     while !listener.is_stopped() {
         match delivery.next(|event| Panicked::catch(event, || handler.on_event(event))) {
             Ok(Step::Empty) => {
@@ -99,14 +99,14 @@ fn deliver<T: Object, H: EventHandler<Arc<T>>>(
                 break;
             }
             Ok(Step::Skipped) => {}
-            Ok(Step::Delivered(())) => listener.has_delivered(),
+            Ok(Step::Delivered(())) => listener.count_delivered(),
             Err(panicked) => {
                 delivery.report(&panicked);
                 end = End::Panicked;
                 break;
             }
         }
-        if !goes_on() {
+        if !may_continue() {
             break;
         }
     }

@@ -1,4 +1,4 @@
-//! Events as a stream.
+//! The events of a handler as a stream.
 
 use std::fmt;
 use std::pin::Pin;
@@ -15,25 +15,27 @@ use crate::registration::Registration;
 
 /// The events of a processor as a stream.
 ///
-/// An event counts as delivered when it is taken, and as processed when the next one is polled for. The stream ends when
-/// the processor stops or the registration is removed, without the events that were not taken by then; polled after its
-/// end, it returns `None` again. Dropping it removes the registration. Events that are not taken wait, visibly, in the
-/// [statistics](Registration::metrics). Allocates nothing for an event.
+/// An event counts as delivered when the stream returns it, and as processed when the stream is polled for the next
+/// one. The stream ends when the processor stops or the registration is removed; undelivered events are discarded then.
+/// Polled after its end, it returns `None` again. Dropping it removes the registration. The
+/// [metrics](Registration::metrics) count its undelivered events. Allocates nothing for an event.
+///
+/// Polling is cancel safe: `poll_next` holds no event between two calls.
 #[must_use = "streams do nothing unless polled"]
 pub struct EventStream<T> {
     registration: Registration,
-    /// Until the end.
+    /// `None` after the end.
     feed: Option<EventFeed<T>>,
 }
 
 impl<T> EventStream<T> {
     pub(crate) fn new(registration: Registration, feed: EventFeed<T>) -> Self {
-        // No removal waits for a stream, which ends when it is polled again.
+        // A removal does not wait for a stream, which ends only when it is polled again.
         registration.listener.done.cancel();
         Self { registration, feed: Some(feed) }
     }
 
-    /// Its registration: how far behind it is, and whether it has taken the initial list.
+    /// Returns the registration of the stream: its metrics, and whether it has taken the initial list.
     pub fn registration(&self) -> &Registration {
         &self.registration
     }

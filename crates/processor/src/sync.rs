@@ -1,4 +1,4 @@
-//! The primitives of the log and the bell, in one place so that a model checker can replace them.
+//! The synchronization primitives of the log and the bell, which the model checker replaces.
 
 #[cfg(not(loom))]
 pub(crate) use std::sync::{
@@ -41,7 +41,7 @@ mod model {
         }
     }
 
-    /// The checker sees the flag, which orders as the real one does.
+    /// The checker tracks the flag, which has the memory ordering of the real type.
     pub(crate) struct OnceLock<V> {
         set: AtomicBool,
         value: std::sync::OnceLock<V>,
@@ -67,7 +67,8 @@ mod model {
         }
     }
 
-    /// As tokio's: `notify_one` leaves a permit if there is no waiter, `notify_waiters` wakes all futures that were made.
+    /// Follows tokio's `Notify`: `notify_one` leaves a permit if there is no waiter, `notify_waiters` wakes all
+    /// existing futures.
     #[derive(Default)]
     struct State {
         permit: bool,

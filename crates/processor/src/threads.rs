@@ -1,9 +1,9 @@
-//! The threads on which callbacks that may block run: one pool for the process, none of tokio's.
+//! The threads that run callbacks which may block: one pool for the process, separate from tokio's threads.
 //!
-//! A thread that runs a turn holds a place. There are as many places as the pool has base threads, or as threads are
-//! stuck, if that is more. A callback that runs for longer than [`LONG`] loses the place of its thread, so that another
-//! thread can run what waits; when it returns, its thread takes a free place or ends. A monitor thread, which runs no
-//! callbacks, looks for such callbacks.
+//! A thread that runs a turn occupies a place. The number of places is the number of base threads or, if that is
+//! larger, the number of stuck threads. A thread whose callback runs for longer than [`LONG`] loses its place, so that
+//! another thread can run the waiting turns. When the callback returns, its thread takes a free place or ends. A
+//! monitor thread, which runs no callbacks, detects such callbacks.
 
 use std::collections::BTreeMap;
 use std::num::NonZero;
@@ -21,50 +21,50 @@ use crate::contained::drop_handler;
 use crate::listener::Listener;
 use crate::{clock, own_code};
 
-/// How long a callback may run before its thread loses its place.
+/// The time after which a running callback loses the place of its thread.
 const LONG: Duration = Duration::from_secs(1);
 
-/// How often callbacks that run for that long are looked for.
+/// The interval at which the monitor checks for such callbacks.
 const CHECK: Duration = Duration::from_millis(100);
 
-/// How long a turn may go on while others wait for a thread.
+/// The longest duration of a turn while others wait for a thread.
 const TURN: Duration = Duration::from_millis(5);
 
-/// How long a thread waits for work before it ends.
+/// The time for which a thread waits for work before it ends.
 const IDLE: Duration = Duration::from_secs(10);
 
-/// How long to wait after the system has refused a thread.
+/// The delay after the system has refused a thread.
 const RETRY: Duration = Duration::from_secs(1);
 
-/// The number of base threads, unless the machine has more than a quarter as many processors.
+/// The number of base threads on a machine with at most a quarter as many processors.
 const BASE: usize = 64;
 
-/// The number of threads in all, stuck ones included.
+/// The maximum number of threads, including stuck ones.
 const MAXIMUM: usize = 4096;
 
-/// The state of the threads that run callbacks which may block, read at one moment.
+/// The metrics of the threads that run callbacks which may block, read at one moment.
 ///
-/// There is one pool of them for the process; see [`HandlerBuilder::add`](crate::HandlerBuilder::add).
+/// The process has one pool of such threads: see [`HandlerBuilder::add`](crate::HandlerBuilder::add).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ThreadMetrics {
-    /// How many turns may run at once while no thread is stuck: 64, or four for each processor if that is more, unless
-    /// it was [set](set_base_threads).
+    /// The number of turns that may run at once while no thread is stuck: 64, or four for each processor if that is
+    /// more, unless [`set_base_threads`] changed it.
     pub base: usize,
-    /// How many threads there may be in all: 4,096. When that many are stuck, blocking handlers wait until one
+    /// The maximum number of threads: 4,096. While that many are stuck, blocking handlers wait until a callback
     /// returns, and a warning is logged.
     pub maximum: usize,
-    /// How many threads there are, stuck and idle ones included. The monitor, one more thread, is not counted.
+    /// The number of threads, including stuck and idle ones, but not the monitor thread.
     pub threads: usize,
-    /// How many of them run a turn of a handler, stuck ones included.
+    /// The number of threads that run a turn of a handler, including stuck ones.
     pub running: usize,
-    /// How many of them have been in one callback for longer than 1 second. They do not count against `base`.
+    /// The number of threads that have been in one callback for longer than 1 second. They do not count against `base`.
     pub stuck: usize,
-    /// How many turns wait for a thread: at most one for each handler.
+    /// The number of turns that wait for a thread: at most one for each handler.
     pub waiting: usize,
 }
 
-/// The state of the threads that run callbacks which may block.
+/// Returns the metrics of the threads that run callbacks which may block.
 pub fn thread_metrics() -> ThreadMetrics {
     let pool = Pool::get();
     let state = pool.state.lock();
@@ -78,8 +78,8 @@ pub fn thread_metrics() -> ThreadMetrics {
     }
 }
 
-/// Sets how many turns of blocking handlers may run at once, for the whole process. No more than the
-/// [maximum](ThreadMetrics::maximum) take effect. Threads that are already there end when they have nothing to do.
+/// Sets the number of turns of blocking handlers that may run at once, for the whole process. Values above the
+/// [maximum](ThreadMetrics::maximum) count as the maximum. Surplus threads end when they have nothing to do.
 pub fn set_base_threads(threads: NonZero<usize>) {
     Pool::get().base.store(threads.get().min(MAXIMUM), Ordering::Relaxed);
 }
@@ -88,63 +88,63 @@ type Job = Box<dyn FnOnce(&mut Turn<'_>) + Send>;
 
 struct Pool {
     base: AtomicUsize,
-    /// How many turns wait, as in the state, for those who run one.
+    /// The number of waiting turns, as in the state, readable without the lock by running turns.
     waiting: AtomicUsize,
     state: Mutex<State>,
     work: Condvar,
-    /// Wakes the monitor, which otherwise looks now and then.
+    /// The timer of the monitor. Nothing notifies it.
     check: Condvar,
 }
 
 #[derive(Default)]
 struct State {
-    /// By ticket, so in the order in which they came.
+    /// The waiting turns by ticket, which is the order of their submission.
     waiting: BTreeMap<u64, Job>,
-    /// By thread.
+    /// The running turns by thread.
     running: BTreeMap<u64, Running>,
     next_id: u64,
     threads: usize,
-    /// How many of the threads are about to begin.
+    /// The number of threads that have not started yet.
     starting: usize,
-    /// How many of the threads wait for work.
+    /// The number of threads that wait for work.
     idle: usize,
-    /// How many of the threads have lost their place.
+    /// The number of threads that have lost their place.
     stuck: usize,
     monitored: bool,
-    /// Whether it was reported that there can be no more threads.
+    /// Whether the lack of threads was reported.
     full: bool,
 }
 
 struct Running {
     thread: Arc<Thread>,
-    /// The number of steps at the last check, and since when it is the same.
+    /// The number of steps at the last check, and the time at which that number was first seen.
     seen: Option<(u64, Instant)>,
 }
 
-/// What a running turn and the monitor share.
+/// The state shared by a running turn and the monitor.
 #[derive(Default)]
 struct Thread {
-    /// How many steps its turns have made. Only the thread writes it.
+    /// The number of steps made by its turns. Only the thread writes it.
     steps: AtomicU64,
     stuck: AtomicBool,
 }
 
-/// Why there are no more threads.
+/// The reason for which no more threads start.
 enum Full {
     Maximum,
     Refused(std::io::Error),
 }
 
-/// A turn on a thread of the pool: some steps, each of which runs at most one callback.
+/// A turn on a thread of the pool: a series of steps that run at most one callback each.
 pub(crate) struct Turn<'p> {
     on: Option<(&'p Pool, &'p Thread)>,
-    /// Since when others wait for a thread.
+    /// The time since which others wait for a thread.
     wanted: Option<Instant>,
 }
 
 impl Turn<'_> {
-    /// A step was made. Says whether there may be another one.
-    pub(crate) fn goes_on(&mut self) -> bool {
+    /// Counts a step, and returns whether the turn may make another one.
+    pub(crate) fn may_continue(&mut self) -> bool {
         let Some((pool, thread)) = self.on else { return false };
         thread.steps.store(thread.steps.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
         if thread.stuck.load(Ordering::Relaxed) {
@@ -159,11 +159,13 @@ impl Turn<'_> {
     }
 }
 
-/// Runs a turn of a listener's handler on a thread of the pool, within the context of the runtime. If the listener
-/// stops before there is a thread for it, the turn is run at once and here, in order to give back what it holds: it
-/// has to look first.
+/// Runs a turn of a listener's handler on a thread of the pool, in the context of the runtime. If the listener stops
+/// before the turn has a thread, the turn runs here at once, so that it returns what it holds: the turn must check for
+/// the stop first.
 ///
-/// Dropped while the turn runs, it leaves the turn to itself; what that returns is dropped on its thread.
+/// # Cancel safety
+/// If the future is dropped while the turn runs, the turn continues, and its result is dropped on its thread. If it is
+/// dropped before the turn starts, the turn is dropped here. In both cases the listener is removed.
 pub(crate) async fn run<R: Send + 'static>(
     listener: &Arc<Listener>,
     runtime: &Handle,
@@ -205,8 +207,7 @@ pub(crate) async fn run<R: Send + 'static>(
     }
 }
 
-/// A turn that was submitted. Dropped before that has returned, it ends the listener: the task that goes on with it is
-/// gone.
+/// A submitted turn. If it is dropped before the turn has returned, it removes the listener, whose task is gone.
 struct Ticket<'l> {
     pool: &'static Pool,
     id: u64,
@@ -236,7 +237,7 @@ impl Drop for Ticket<'_> {
 }
 
 impl State {
-    /// Whether one more thread is needed and may be had.
+    /// Returns whether another thread is needed and allowed.
     fn wants_thread(&self, base: usize) -> Result<bool, Full> {
         let places = base.max(self.stuck);
         let wanted = self.waiting.len() > self.idle + self.starting && self.threads - self.stuck < places;
@@ -259,7 +260,7 @@ impl Pool {
         })
     }
 
-    /// As [`Self::grow`] as well.
+    /// Submits a turn, and starts the threads that are needed: see [`Self::grow`].
     fn submit(&'static self, job: Job) -> (u64, bool) {
         let mut state = self.state.lock();
         let id = state.next_id;
@@ -272,12 +273,13 @@ impl Pool {
         (id, self.grow(state))
     }
 
-    /// Starts the threads that are needed. False if nothing would run what waits, and it has to be tried again.
+    /// Starts the threads that are needed. Returns `false` if there is no thread for the waiting turns, and the caller
+    /// must try again.
     fn grow(&'static self, mut state: MutexGuard<'_, State>) -> bool {
         if !state.monitored {
             state.monitored = true;
-            let begun = MutexGuard::unlocked(&mut state, || spawn("kinformer-monitor", || self.monitor()));
-            state.monitored = begun.is_ok();
+            let started = MutexGuard::unlocked(&mut state, || spawn("kinformer-monitor", || self.monitor()));
+            state.monitored = started.is_ok();
         }
         let full = loop {
             match state.wants_thread(self.base.load(Ordering::Relaxed)) {
@@ -289,9 +291,9 @@ impl Pool {
             state.starting += 1;
             let id = state.next_id;
             state.next_id += 1;
-            let begun =
+            let started =
                 MutexGuard::unlocked(&mut state, || spawn("kinformer-handler", move || self.work(id)));
-            if let Err(error) = begun {
+            if let Err(error) = started {
                 state.threads -= 1;
                 state.starting -= 1;
                 break Some(Full::Refused(error));
@@ -305,17 +307,17 @@ impl Pool {
                 threads,
                 stuck,
                 waiting,
-                "the maximum number of threads is in callbacks that have not returned; other blocking handlers wait",
+                "all handler threads are stuck in callbacks; other blocking handlers wait",
             ),
             Some(Full::Refused(error)) if report => tracing::error!(
-                %error, threads, stuck, waiting, "no thread for callbacks could be started; trying again",
+                %error, threads, stuck, waiting, "failed to start a handler thread; retrying",
             ),
             _ => {}
         }
         threads > 0
     }
 
-    /// What each thread does.
+    /// Runs waiting turns until the thread is surplus or idle for long.
     fn work(&self, id: u64) {
         let thread = Arc::new(Thread::default());
         let mut state = self.state.lock();
@@ -327,7 +329,7 @@ impl Pool {
                 MutexGuard::unlocked(&mut state, || {
                     let mut turn = Turn { on: Some((self, &thread)), wanted: None };
                     if let Err(error) = contain(|| job(&mut turn)) {
-                        tracing::error!(%error, "a turn of a handler panicked");
+                        tracing::error!(%error, "turn of a handler panicked");
                     }
                 });
                 state.running.remove(&id);
@@ -350,7 +352,7 @@ impl Pool {
         state.threads -= 1;
     }
 
-    /// Takes places away from callbacks that run for long, until there have been no turns for a while.
+    /// Takes the places of threads whose callbacks run for long. Ends when there have been no turns for a while.
     fn monitor(&'static self) {
         let mut state = self.state.lock();
         let mut busy = clock::real();

@@ -1,29 +1,29 @@
-//! What a handler has not received: how it is read, and what others see of it.
+//! The interface of a handler's undelivered events.
 
 use crate::clock::Moment;
 use crate::event::LoggedEvent;
 
-/// What the next step of a handler is.
+/// The next step of a handler.
 pub(crate) enum Next<'a, T> {
-    /// No event waits.
+    /// There is no undelivered event.
     Empty,
     /// The whole initial list has been processed. Returned once.
     Synced,
-    /// An event, and when it was published.
+    /// An event, and the time of its publication.
     Event(&'a LoggedEvent<T>, Moment),
 }
 
-/// The undelivered events of one handler, as others see them.
+/// The undelivered events of one handler, for use by any thread.
 pub(crate) trait Undelivered: Send + Sync {
-    /// How many there are.
+    /// Returns the number of undelivered events.
     fn depth(&self) -> usize;
 
-    /// How many more events may be published before this handler makes the publisher wait; `None` if it never does.
-    /// Whether it does must not change.
+    /// Returns the number of events that may be published before this handler makes the publisher wait; `None` if it
+    /// never does. A backlog must return either always `None` or always `Some`.
     fn room(&self) -> Option<usize> {
         None
     }
 
-    /// Drops them, and keeps none from now on.
+    /// Drops the undelivered events, and all later ones at once.
     fn release(&self);
 }

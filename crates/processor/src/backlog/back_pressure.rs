@@ -1,4 +1,4 @@
-//! Every event waits in the log, and the publisher waits while too many do.
+//! The policy with back-pressure: every event stays in the log, and the publisher waits while too many are undelivered.
 
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -61,7 +61,7 @@ impl<T: Send + Sync> Undelivered for Bounded<T> {
         self.unread.depth()
     }
 
-    /// The initial list does not count: the publisher did not bring it.
+    /// Does not count the initial list, which the publisher did not publish.
     fn room(&self) -> Option<usize> {
         Some(self.bound.saturating_sub(self.unread.behind()))
     }

@@ -1,4 +1,4 @@
-//! The newest state of each key waits, for handlers that do not need every event.
+//! The policy that keeps the newest state of each key, for handlers that do not need every event.
 
 use std::collections::{BTreeMap, HashMap};
 use std::future::poll_fn;
@@ -18,8 +18,8 @@ use crate::event::{Added, Deleted, Event, LastEvent, LoggedEvent, Updated, drop_
 use crate::log_reader::Unread;
 use crate::undelivered::{Next, Undelivered};
 
-/// How many events are read before other tasks may use the thread.
-const AT_ONCE: usize = 128;
+/// The number of events that are read before the task yields.
+const YIELD_AFTER: usize = 128;
 
 pub(super) fn open<T: Object>(parts: Parts<T>) -> Opened<T> {
     let pending = Pending {
@@ -47,12 +47,12 @@ struct Coalesced<T> {
     last: LastEvent<T>,
 }
 
-/// At most one entry for each key, in the order in which the keys began to wait.
+/// At most one entry for each key, in the order of the oldest undelivered event of each key.
 struct Newest<T> {
     pending: Mutex<Pending<T>>,
-    /// How many keys wait, to be read without the lock.
+    /// The number of undelivered keys, readable without the lock.
     keys: AtomicUsize,
-    /// Whether log or entries have changed since the handler last began to wait.
+    /// Whether the log or the entries have changed since the handler last started to wait.
     changed: AtomicBool,
     waker: AtomicWaker,
     unread: Arc<Unread<T>>,
@@ -64,21 +64,22 @@ struct Pending<T> {
     entries: BTreeMap<u64, Entry<T>>,
     places: HashMap<ObjectKey, u64, RandomState>,
     next: u64,
-    /// The place behind the last entry of the initial list: from when that has been read until it has been processed.
+    /// The place after the last entry of the initial list, from the time at which the list has been read until it has
+    /// been processed.
     initial_end: Option<u64>,
     closed: bool,
-    /// Whether nothing is kept any more.
+    /// Whether further events are dropped at once.
     released: bool,
 }
 
-/// What the handler knows of a key, and what is to be delivered.
+/// The delivered state of a key and its undelivered state.
 struct Entry<T> {
     key: ObjectKey,
     delivered: Delivered<T>,
     newest: State<T>,
     /// The revision of the newest event.
     revision: u64,
-    /// When the first of the events that it stands for was published.
+    /// The time of publication of the oldest coalesced event.
     since: Moment,
 }
 
@@ -90,7 +91,7 @@ enum Popped<T> {
 enum Delivered<T> {
     /// The handler has received nothing about the key, or a deletion.
     Nothing,
-    /// The handler knows the object, in this state; `None` if the state is unknown.
+    /// The handler has received the object in this state; `None` if the state is unknown.
     State(Option<Arc<T>>),
 }
 
@@ -141,7 +142,7 @@ impl<T> Entry<T> {
             (Delivered::State(old), State::Gone(tombstone)) => {
                 (Event::Deleted(Deleted { tombstone, revision }), old)
             }
-            // Not kept: see `fold`.
+            // Such an entry is removed: see `fold`.
             (Delivered::Nothing, State::Gone(tombstone)) => {
                 (Event::Deleted(Deleted { tombstone, revision }), None)
             }
@@ -157,12 +158,12 @@ impl<T> Drop for Pending<T> {
 }
 
 impl<T: Object> Newest<T> {
-    /// Reads the log into the pending entries until it is closed or the handler stops, at its own pace.
+    /// Reads the log into the pending entries until the log is closed or the handler stops.
     async fn read_log(&self, parts: Parts<T>) {
         let Parts { mut reader, stop, .. } = parts;
         loop {
             let mut more = true;
-            for _ in 0..AT_ONCE {
+            for _ in 0..YIELD_AFTER {
                 let step = contain(|| match reader.next() {
                     Next::Empty => false,
                     Next::Synced => {
@@ -203,7 +204,7 @@ impl<T: Object> Newest<T> {
         }
     }
 
-    /// All entries up to now belong to the initial list.
+    /// Marks all current entries as part of the initial list.
     fn end_initial_list(&self) {
         let mut pending = self.pending.lock();
         let end = pending.next;
@@ -227,7 +228,7 @@ impl<T: Object> Newest<T> {
         let displaced = match place.and_then(|place| pending.entries.get_mut(&place)) {
             Some(entry) => {
                 let newest = match (newest, &entry.newest) {
-                    // Still the addition that it was.
+                    // An undelivered addition stays part of the initial list, or outside of it.
                     (State::Present { object, .. }, &State::Present { in_initial_list, .. }) => {
                         State::Present { object, in_initial_list }
                     }
@@ -263,7 +264,7 @@ impl<T: Object> Newest<T> {
         entry.into_iter().for_each(Entry::drop_contained);
     }
 
-    /// Takes out the entry that has waited longest, or the end of the initial list.
+    /// Removes the oldest entry, or the end of the initial list.
     fn pop(&self) -> Option<Popped<T>> {
         let mut pending = self.pending.lock();
         let first = pending.entries.first_key_value().map(|(place, _)| *place);
@@ -302,7 +303,7 @@ impl<T: Object> Backlog<T> for Coalesced<T> {
     }
 
     fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<()> {
-        // Registered first: a change after the check wakes.
+        // Registered before the check, so that a later change wakes.
         self.newest.waker.register(context.waker());
         if self.newest.changed.swap(false, Ordering::AcqRel) { Poll::Ready(()) } else { Poll::Pending }
     }
@@ -317,7 +318,7 @@ impl<T: Object> Backlog<T> for Coalesced<T> {
 }
 
 impl<T: Send + Sync> Undelivered for Newest<T> {
-    /// The keys that wait, and the events that have not been read into them.
+    /// Counts the undelivered keys, and the events that have not been coalesced yet.
     fn depth(&self) -> usize {
         self.unread.depth() + self.keys.load(Ordering::Relaxed)
     }

@@ -1,4 +1,4 @@
-//! Every event waits: in the log.
+//! The policy that keeps every event: they stay in the log.
 
 use std::sync::Arc;
 use std::task::{Context, Poll};

@@ -1,4 +1,4 @@
-//! The undelivered events of one handler. Each buffer policy is a file of this folder.
+//! The undelivered events of one handler. Each buffer policy has a file in this folder.
 
 mod back_pressure;
 mod coalesced;
@@ -9,24 +9,24 @@ use kinformer_core::Object;
 
 pub(crate) use self::policy::{Backlog, Opened, Parts};
 
-/// What happens to the undelivered events of a handler.
+/// The policy for the undelivered events of a handler.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Buffer {
-    /// All of them wait: memory grows with the backlog of the handler, which its
-    /// [statistics](crate::Registration::metrics) show. The default, as upstream.
+    /// Keeps all events. Memory grows with the backlog of the handler, which its
+    /// [metrics](crate::Registration::metrics) show. The default, as in client-go.
     #[default]
     EveryEvent,
-    /// At most one event for each key waits: the newest state replaces the one that waits. `old` stays the state that
-    /// was delivered last; an addition and a deletion that both wait cancel out; a deletion and an addition become one
-    /// update. Keys are delivered in the order in which they began to wait.
+    /// Keeps at most one event for each key: a newer state replaces the undelivered one. `old` is always the state that
+    /// was delivered last. An undelivered addition and its deletion cancel out. A deletion and an addition become one
+    /// update. Keys are delivered in the order of their oldest undelivered event.
     Coalesced,
-    /// All of them wait, and a publisher that [sends](crate::SharedProcessor::send) waits while this many are
-    /// undelivered (at least 1): a slow handler then slows down everything before it, the store included.
+    /// Keeps all events, and makes a publisher that [sends](crate::SharedProcessor::send) wait while this many are
+    /// undelivered (at least 1). A slow handler then slows down the whole pipeline before it, including the store.
     BackPressure(usize),
 }
 
-/// Opens the backlog of a handler. Each policy has its line here.
+/// Opens the backlog of a handler. Each policy has a line here.
 pub(crate) fn open<T: Object>(buffer: Buffer, parts: Parts<T>) -> Opened<T> {
     match buffer {
         Buffer::EveryEvent => every_event::open(parts),

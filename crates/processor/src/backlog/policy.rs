@@ -1,4 +1,4 @@
-//! What each buffer policy is: a [`Backlog`], made of the same parts.
+//! The interface of a buffer policy: a [`Backlog`], created from [`Parts`].
 
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -10,40 +10,39 @@ use crate::listener::Task;
 use crate::log_reader::LogReader;
 use crate::undelivered::{Next, Undelivered};
 
-/// What a backlog is made of.
+/// The parts from which a policy creates a backlog.
 pub(crate) struct Parts<T> {
     pub(crate) reader: LogReader<T>,
     /// The name of the handler.
     pub(crate) name: Arc<str>,
-    /// Cancelled when the handler is to stop.
+    /// Cancelled when the handler must stop.
     pub(crate) stop: CancellationToken,
     /// Wakes the publishers that wait for [room](Undelivered::room).
     pub(crate) space: Arc<Notify>,
 }
 
-/// A backlog, and what has to run beside its handler, if anything has to.
+/// A backlog, and the task that must run beside its handler, if the policy has one.
 pub(crate) struct Opened<T> {
     pub(crate) backlog: Box<dyn Backlog<T>>,
     pub(crate) task: Option<Task>,
 }
 
-/// The undelivered events of one handler, as a buffer policy keeps them: the half that delivers. The other half, which
-/// any thread may use, is [`Undelivered`].
+/// The delivering half of a handler's undelivered events, as kept by a buffer policy. The other half, which any thread
+/// may use, is [`Undelivered`].
 pub(crate) trait Backlog<T>: Send {
-    /// The next event. The one before has been processed, and is dropped.
+    /// Returns the next event. The previous event has been processed and is dropped.
     fn next(&mut self) -> Next<'_, T>;
 
-    /// Drops the event that was returned last. To be called wherever the next one may be long in coming, since a
-    /// [release](Undelivered::release) cannot reach that event.
+    /// Drops the event that was returned last, which a [release](Undelivered::release) cannot drop. Must be called
+    /// before each wait for the next event.
     fn rest(&mut self);
 
-    /// Ready when there may be an event, or nothing will be published any more. May wake spuriously; a release need not
-    /// wake.
+    /// Ready when there may be an event, or when the backlog is closed. May wake spuriously; a release need not wake.
     fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<()>;
 
-    /// Whether nothing will be published any more, apart from what waits.
+    /// Returns whether no further events will be published. Undelivered events may remain.
     fn is_closed(&self) -> bool;
 
-    /// The half that is shared.
+    /// Returns the shared half.
     fn undelivered(&self) -> Arc<dyn Undelivered>;
 }
