@@ -19,8 +19,8 @@ use crate::stream::EventStream;
 
 /// Publishes events to any number of handlers, each at its own pace.
 ///
-/// * A handler receives one event at a time, in the order of publication. For one object, the events follow from each
-///   other: the `old` of an update is the state that the handler received before.
+/// * A handler receives one event at a time, in the order of publication. If the changes come from one store, the `old` of
+///   an update is the state that the handler received before.
 /// * A handler that is added late first receives the [initial list](SharedProcessorBuilder::initial_state), then all
 ///   later changes: nothing is lost and nothing is delivered twice.
 /// * Handlers are independent: a handler that is slow, blocks, panics or never returns affects no other handler. It

@@ -1,7 +1,7 @@
-//! An informer over something that is no cluster: a table of settings that can be listed and watched.
+//! An informer without a cluster: its source is a table of settings that can be listed and watched.
 //!
-//! Two handlers hear of every change, one of them only of ports; an index finds settings by their service. Ends
-//! by itself.
+//! One handler receives every change, another only changes of ports. An index finds settings by their service. The
+//! program ends by itself.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -36,7 +36,7 @@ impl Object for Setting {
     }
 }
 
-/// The settings, and every change that led to them. A version is how many changes there were.
+/// The settings and their history. A version is the number of changes so far.
 #[derive(Default)]
 struct Table {
     settings: BTreeMap<(&'static str, &'static str), Arc<Setting>>,
@@ -83,9 +83,10 @@ impl ListerWatcher<Setting> for Settings {
 
     async fn watch(&self, options: WatchOptions) -> Result<WatchStream<Setting>, SourceError> {
         let from: usize = options.resource_version.to_string().parse().map_err(SourceError::other)?;
-        let changes = stream::unfold((self.0.subscribe(), from), |(mut table, at)| async move {
-            let event = table.wait_for(|table| table.changes.len() > at).await.ok()?.changes.get(at)?.clone();
-            Some((Ok(event), (table, at.saturating_add(1))))
+        let changes = stream::unfold((self.0.subscribe(), from), |(mut table, next)| async move {
+            let event =
+                table.wait_for(|table| table.changes.len() > next).await.ok()?.changes.get(next)?.clone();
+            Some((Ok(event), (table, next.saturating_add(1))))
         });
         Ok(changes.boxed())
     }
@@ -107,7 +108,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         .on_update(|updated| {
             println!("{} was {} and is {}", updated.new.key(), updated.old.value, updated.new.value);
         })
-        .on_delete(|deleted| println!("{} is gone", deleted.tombstone.key()));
+        .on_delete(|deleted| println!("{} was deleted", deleted.tombstone.key()));
     let printer = informer.handler().name("printer").add(printer)?;
     let ports = informer
         .handler()
@@ -120,7 +121,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     printer.synced().await?;
     ports.synced().await?;
 
-    // To hear of what follows: the events are a stream as well, which begins with all there is.
+    // The events are also available as a stream, which starts with all current objects.
     let mut events = informer.stream()?;
     settings.set("mail", "workers", 8);
     settings.unset("web", "port");

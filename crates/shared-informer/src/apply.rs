@@ -1,4 +1,4 @@
-//! What an informer does with deltas: first the store, then the handlers.
+//! The process function of an informer: applies deltas to the store, then publishes the changes to the handlers.
 
 use std::sync::Arc;
 
@@ -30,26 +30,26 @@ pub(crate) struct Apply<T: Object> {
 
 impl<T: Object> Process<T> for Apply<T> {
     async fn process(&mut self, mut popped: Popped<T>) {
-        let began = Instant::now();
+        let started = Instant::now();
         let in_initial_list = popped.in_initial_list();
         let deltas = popped.take();
-        self.arrived(&deltas);
+        self.call_arrival(&deltas);
         let Applied { changes, report, .. } = self.indexer.apply_at(deltas, popped.versions());
-        let changes = changes.into_iter().filter(is_news).map(|change| match in_initial_list {
+        let changes = changes.into_iter().filter(is_relevant).map(|change| match in_initial_list {
             true => change.in_initial_list(),
             false => change,
         });
         self.processor.send(changes).await;
         self.awaited.stored(popped.versions(), &self.processor);
-        // Only now: a subscriber is user code, and what is stored has to be delivered.
+        // Logged after the publication: a subscriber is user code and may panic, but stored changes must be delivered.
         self.log(&report);
         if let Some(error) = popped.key_error() {
-            tracing::error!(informer = %self.name, %error, "object has no valid key any more; left out");
+            tracing::error!(informer = %self.name, %error, "object without a valid key left out");
         }
-        // Only now have they been processed.
+        // The drop marks the deltas as processed.
         drop(popped);
         self.resync().await;
-        self.latency.observe(began.elapsed());
+        self.latency.observe(started.elapsed());
     }
 
     fn synced(&mut self) {
@@ -59,12 +59,12 @@ impl<T: Object> Process<T> for Apply<T> {
 }
 
 impl<T: Object> Apply<T> {
-    /// Passes the objects that are about to be stored to the arrival function.
-    fn arrived(&self, deltas: &[Delta<T>]) {
+    /// Calls the arrival function with each object before it is stored.
+    fn call_arrival(&self, deltas: &[Delta<T>]) {
         let Some(arrival) = &self.arrival else { return };
         let arrived = |object: &Arc<T>| {
             if let Err(error) = contain(|| arrival(object)) {
-                tracing::error!(informer = %self.name, %error, "the arrival function panicked");
+                tracing::error!(informer = %self.name, %error, "arrival function panicked");
             }
         };
         for delta in deltas {
@@ -76,11 +76,11 @@ impl<T: Object> Apply<T> {
         }
     }
 
-    /// Delivers the whole store to the handlers that are due for a resync, if any is.
+    /// Delivers all objects of the store to the handlers that are due for a resync.
     ///
-    /// Done after every batch, whatever it brought: a resync that the queue carries only wakes the controller. A queue of
-    /// single deltas leaves out objects that are queued or in flight, so it may carry nothing at all; but then there is
-    /// a batch after which this is done. So this comes after the end of the flight.
+    /// Called after every batch, independent of its contents: a queued resync only wakes the controller. A queue of
+    /// single deltas leaves out objects that are queued or in flight, so a resync may queue nothing at all; but then
+    /// another batch follows, and this is called after that one. So this must be called after the batch was dropped.
     async fn resync(&self) {
         let Some(due) = self.processor.take_due_handlers() else { return };
         let snapshot = self.indexer.snapshot();
@@ -100,9 +100,9 @@ impl<T: Object> Apply<T> {
     }
 }
 
-/// Whether handlers are to receive it: not of an object that was never there, and not of a state that they have, which a
-/// list or a late watch event brings again.
-fn is_news<T: Object>(change: &Change<T>) -> bool {
+/// Returns whether handlers receive a change. They receive neither the deletion of an unknown object nor a state that
+/// they already have, which a list or a late watch event may repeat.
+fn is_relevant<T: Object>(change: &Change<T>) -> bool {
     match (&change.old, change.new_state()) {
         (None, None) => false,
         (Some(old), Some(new)) => !is_same_state(old, new, &change.delta),
@@ -110,14 +110,14 @@ fn is_news<T: Object>(change: &Change<T>) -> bool {
     }
 }
 
-/// Whether nothing has changed between the two. One version is one state, unless the objects know better: a server may
-/// give a version another content, and after a deletion another object.
+/// Returns whether two states are the same. States with the same version are the same unless the objects' content
+/// differs: a server may return another content at one version, and after a deletion another object.
 fn is_same_state<T: Object>(old: &Arc<T>, new: &Arc<T>, delta: &Delta<T>) -> bool {
     let same = || {
         is_same_version(&**old, &**new)
-            // Where the objects do not know, a source that says that one was modified does.
+            // If the objects cannot compare their content, an event of type modified counts as a change.
             && new.has_same_content(old).unwrap_or(!matches!(delta, Delta::Updated(_)))
     };
-    // An object that panics has changed, as far as is known.
+    // An object whose accessor panics counts as changed.
     Arc::ptr_eq(old, new) || ask(same).unwrap_or_default()
 }

@@ -1,4 +1,4 @@
-//! Lists that an informer awaits beside its first one.
+//! Lists that an informer awaits in addition to the first one.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 /// Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct AwaitedList {
-    /// For each part, whether the store has its list.
+    /// For each part, a token that is cancelled when the store has its list.
     parts: Arc<[CancellationToken]>,
 }
 
@@ -21,12 +21,12 @@ impl AwaitedList {
         Self { parts: (0..parts).map(|_| CancellationToken::new()).collect() }
     }
 
-    /// Whether the store has the list of every part.
+    /// Returns whether the store has the list of every part.
     pub fn is_stored(&self) -> bool {
         self.parts.iter().all(CancellationToken::is_cancelled)
     }
 
-    /// Waits until the store has the list of this part, or of every part. Cancel-safe.
+    /// Waits until the store has the list of this part, or with `None` of every part. Cancel-safe: it only observes.
     pub(crate) async fn stored(&self, part: Option<PartId>) {
         for (id, stored) in (0..).map(PartId::new).zip(&*self.parts) {
             if part.is_none_or(|part| part == id) {
@@ -35,7 +35,7 @@ impl AwaitedList {
         }
     }
 
-    /// The parts whose lists are missing, of those that have reached this epoch.
+    /// Returns the tokens of the parts that have reached this epoch and are not cancelled yet.
     fn reached<'a>(
         &'a self,
         epoch: u32,
@@ -51,7 +51,7 @@ impl AwaitedList {
 /// The lists that an informer awaits.
 #[derive(Debug)]
 pub(crate) struct Awaited {
-    /// How many there are. Written under the lock.
+    /// The number of awaited lists. Written under the lock.
     count: AtomicUsize,
     lists: Mutex<Lists>,
 }
@@ -60,7 +60,7 @@ pub(crate) struct Awaited {
 struct Lists {
     /// The epoch of the last list in the store, for each part.
     epochs: Box<[Option<u32>]>,
-    /// Those that the store does not have yet, each with its epoch.
+    /// The lists that the store does not have yet, each with its epoch.
     awaited: Vec<(u32, AwaitedList)>,
 }
 
@@ -73,22 +73,22 @@ impl Awaited {
     pub(crate) fn expect<T: Object>(&self, epoch: u32, processor: &SharedProcessor<T>) -> AwaitedList {
         let mut lists = self.lists.lock();
         let list = AwaitedList::of(lists.epochs.len());
-        // Nothing waits for it yet, so that this wakes nothing.
+        // Nothing waits for the list yet, so this wakes nothing under the lock.
         list.reached(epoch, &lists.epochs).for_each(CancellationToken::cancel);
         if !list.is_stored() {
             lists.awaited.push((epoch, list.clone()));
-            // First the number, then the processor: a publication after that finds it.
+            // The count is stored before the call of the processor, so that any later publication sees it.
             self.count.store(lists.awaited.len(), Ordering::Release);
-            // It wakes nothing either.
+            // This wakes nothing under the lock either.
             processor.expect_initial_list();
         }
         list
     }
 
-    /// Ends the waits for the lists that a batch has completed: to be called after each batch that was applied to the store,
-    /// with its version updates.
+    /// Ends the waits for the lists that a batch has completed. Must be called after each batch that was applied to the
+    /// store, with the version updates of the batch.
     pub(crate) fn stored<T: Object>(&self, updates: &VersionUpdates, processor: &SharedProcessor<T>) {
-        // The usual case, without the lock: no list ends here.
+        // The usual case, without the lock: the batch completes no list.
         if !updates.iter().any(|(_, update)| matches!(update, VersionUpdate::Set { .. })) {
             return;
         }
@@ -109,7 +109,7 @@ impl Awaited {
         });
         let is_over = awaited.len() < before;
         self.count.store(awaited.len(), Ordering::Release);
-        // Without the lock: user code is woken.
+        // Released first, because the following wakes user code.
         drop(lists);
         if is_over {
             self.publish_synced(processor);

@@ -1,4 +1,4 @@
-//! What is set before an informer starts.
+//! The builder of an informer.
 
 use std::any::type_name;
 use std::fmt;
@@ -24,31 +24,31 @@ use crate::objects::Objects;
 use crate::parts::Sources;
 use crate::{resyncs, reuse};
 
-/// Which queue lies between the reflector and the store.
+/// The kind of queue between the reflector and the store.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum QueueKind {
-    /// A `RealFifo` in its atomic mode: every event in the order of its arrival, a list as one. The default, as
-    /// in client-go 1.37.
+    /// A `RealFifo` in atomic mode: all events in the order of arrival, and a list as one delta. The default, as in
+    /// client-go 1.37.
     #[default]
     RealFifo,
-    /// A `RealFifo` that takes a list apart into its objects.
+    /// A `RealFifo` that splits a list into its objects.
     RealFifoByObject,
-    /// A `DeltaFifo`: what happens to one object while it waits comes together.
+    /// A `DeltaFifo`: accumulates the queued deltas of each object and pops them together.
     DeltaFifo,
 }
 
-/// What an informer gives to its queue.
+/// The values that an informer passes to its queue.
 #[non_exhaustive]
 pub struct QueueParts<T> {
-    /// The informer's store. A queue that takes lists apart asks it which objects are missing in a list.
+    /// The informer's store, in which a queue that splits lists looks up the objects missing in a list.
     pub known_objects: Arc<dyn KnownObjects<T>>,
-    /// What every object from the source passes once before it is queued: objects that were added, changed or listed,
-    /// and the final states of deleted ones.
+    /// The transform, which the queue must apply exactly once to every object from the source: added, changed and
+    /// listed objects, and the final states of deleted ones.
     pub transform: Option<Transform<T>>,
-    /// How much may be queued before the source is not read any further.
+    /// The bound on queued deltas, above which the source is not read.
     pub bound: Bound,
-    /// How the informer's objects are divided into parts, each with a source of its own.
+    /// The division of the informer's objects into parts, each with its own source.
     pub parts: Parts<T>,
 }
 
@@ -64,7 +64,7 @@ impl<T> fmt::Debug for QueueParts<T> {
 type NewQueue<T> = Box<dyn FnOnce(QueueParts<T>) -> Arc<dyn Queue<T>> + Send>;
 
 impl QueueKind {
-    /// A queue of this kind, for [`SharedIndexInformerBuilder::queue_with`].
+    /// Builds a queue of this kind, for [`SharedIndexInformerBuilder::queue_with`].
     pub fn build<T: Object>(self, parts: QueueParts<T>) -> Arc<dyn Queue<T>> {
         let QueueParts { known_objects, transform, bound, parts } = parts;
         match self {
@@ -89,7 +89,7 @@ impl QueueKind {
     }
 }
 
-/// Puts a [`SharedIndexInformer`] together. What is set here cannot be changed afterwards.
+/// Builds a [`SharedIndexInformer`]. These settings cannot be changed after the build.
 #[must_use = "nothing is built yet"]
 pub struct SharedIndexInformerBuilder<T: Object> {
     sources: Sources<T>,
@@ -108,20 +108,20 @@ pub struct SharedIndexInformerBuilder<T: Object> {
 }
 
 impl<T: Object> SharedIndexInformer<T> {
-    /// An informer with the defaults.
+    /// Creates an informer with the default settings.
     ///
     /// # Errors
-    /// As [`SharedIndexInformerBuilder::build`].
+    /// As [`SharedIndexInformerBuilder::build`]; no error occurs with the default settings.
     pub fn new(source: impl ListerWatcher<T> + 'static) -> Result<Self, Error> {
         Self::builder(source).build()
     }
 
-    /// For an informer with a name, indexes, a transform, resyncs.
+    /// Returns a builder for an informer with a name, indexes, a transform, or resyncs.
     pub fn builder(source: impl ListerWatcher<T> + 'static) -> SharedIndexInformerBuilder<T> {
         Self::builder_of(Sources::one(source))
     }
 
-    /// As [`Self::builder`], of several sources, each of which brings a part of the objects.
+    /// Returns a builder for an informer with several sources, each for a part of the objects.
     pub fn builder_of(sources: Sources<T>) -> SharedIndexInformerBuilder<T> {
         SharedIndexInformerBuilder::new(sources)
     }
@@ -146,26 +146,27 @@ impl<T: Object> SharedIndexInformerBuilder<T> {
         }
     }
 
-    /// The name of the informer in messages and metrics; that of the object's type by default.
+    /// Sets the name of the informer in logs, errors and metrics. By default it is the name of the object's type.
     pub fn name(mut self, name: impl Into<Arc<str>>) -> Self {
         self.name = Some(name.into());
         self
     }
 
-    /// What the informer is about, for metrics, such as `deployments.apps`; its name by default.
+    /// Sets the resource name in metrics, such as `deployments.apps`. By default it is the informer's name.
     pub fn resource(mut self, resource: impl Into<Arc<str>>) -> Self {
         self.resource = Some(resource.into());
         self
     }
 
-    /// The cluster of the informer's objects, for metrics; not named by default.
+    /// Sets the cluster name in metrics. Empty by default.
     pub fn cluster(mut self, cluster: impl Into<Arc<str>>) -> Self {
         self.cluster = cluster.into();
         self
     }
 
-    /// Which of the resource's objects the informer holds, for metrics, such as a namespace or a selector; empty, the
-    /// default, for all. Informers of one name and resource are told apart by it.
+    /// Sets the scope in metrics: the subset of the resource's objects that the informer holds, such as a namespace or
+    /// a selector. Empty, the default, means all objects. The scope distinguishes informers with the same name and
+    /// resource.
     pub fn scope(mut self, scope: impl Into<Arc<str>>) -> Self {
         self.scope = scope.into();
         self
@@ -186,44 +187,44 @@ impl<T: Object> SharedIndexInformerBuilder<T> {
         self
     }
 
-    /// What every object passes once, before store and handlers see it. An object for which it fails is left out
-    /// and reported; what was known of it stays.
+    /// Sets the transform, which is applied once to every object before the store and the handlers receive it. An
+    /// object for which it fails is left out and reported; its known state stays.
     ///
-    /// With a transform, listing everything again holds all objects twice for a while, those of the store and those of
-    /// the list; without one, only what has changed.
+    /// With a transform, a relist temporarily holds all objects twice: those of the store and those of the list.
+    /// Without one, it additionally holds only the changed objects.
     pub fn transform(mut self, transform: Transform<T>) -> Self {
         self.transform = Some(transform);
         self
     }
 
-    /// Calls a function with each object that is about to be stored, as the [transform](Self::transform) returned it; not
-    /// with the last state of one that is deleted. It runs on the informer's own task, and must not block. If it panics, that is
-    /// logged, and the object is stored.
+    /// Sets a function that is called with each object before it is stored, as returned by the
+    /// [transform](Self::transform), but not with the final states of deleted objects. It runs on the informer's own
+    /// task and must not block. If it panics, the panic is logged and the object is stored.
     pub fn on_arrival(mut self, function: impl Fn(&Arc<T>) + Send + Sync + 'static) -> Self {
         self.arrival = Some(Arc::new(function));
         self
     }
 
-    /// How often handlers that do not name a period are told of every object again. Zero, the default, means
-    /// never, and so does [`Duration::MAX`].
+    /// Sets the resync period of handlers that request none: after each period, a handler receives every object again.
+    /// Zero, the default, and [`Duration::MAX`] mean never.
     pub fn resync(mut self, period: Duration) -> Self {
         self.resync = period;
         self
     }
 
-    /// Called with everything that goes wrong with lists and watches: see [`ReflectorOptions::error_hook`].
+    /// Sets a function that is called with every failure of lists and watches: see [`ReflectorOptions::error_hook`].
     pub fn on_error(mut self, hook: impl Fn(&Failure<'_>) + Send + Sync + 'static) -> Self {
         self.options = self.options.error_hook(hook);
         self
     }
 
-    /// Which queue lies between the reflector and the store.
+    /// Sets the kind of queue between the reflector and the store.
     pub fn queue(self, queue: QueueKind) -> Self {
         self.queue_with(move |parts| queue.build(parts))
     }
 
-    /// A queue of your own between the reflector and the store. What it has to do for the informer is in
-    /// [`QueueParts`]; what it has to promise, in [`Queue`].
+    /// Sets a custom queue between the reflector and the store. It must use the [`QueueParts`] and keep the promises of
+    /// [`Queue`].
     ///
     /// ```
     /// # use std::sync::Arc;
@@ -251,20 +252,21 @@ impl<T: Object> SharedIndexInformerBuilder<T> {
         self
     }
 
-    /// How much may be queued before the source is not read any further.
+    /// Sets the bound on queued deltas, above which the source is not read.
     pub fn queue_bound(mut self, bound: Bound) -> Self {
         self.bound = bound;
         self
     }
 
-    /// How long handlers may take to return from their last event when the informer stops; 10 seconds by default.
+    /// Sets the grace period: the time that handlers may take to return from their last event when the informer stops.
+    /// 10 seconds by default.
     pub fn grace(mut self, grace: Duration) -> Self {
         self.grace = grace;
         self
     }
 
-    /// Changes the options of the reflector, among which its error hook is. Its resync options are the
-    /// informer's own: what is set of them here has no effect.
+    /// Changes the options of the reflector, including its error hook. Resync options set here have no effect, because
+    /// the informer sets them.
     pub fn reflector(mut self, change: impl FnOnce(ReflectorOptions) -> ReflectorOptions) -> Self {
         self.options = change(self.options);
         self
@@ -273,7 +275,8 @@ impl<T: Object> SharedIndexInformerBuilder<T> {
     /// Builds the informer.
     ///
     /// # Errors
-    /// [`Error::Indexers`]: two indexes have the same name. [`Error::Sources`]: there is not one source for each part.
+    /// [`Error::Indexers`] if two indexes have the same name. [`Error::Sources`] if the number of sources is not the
+    /// number of parts.
     pub fn build(self) -> Result<SharedIndexInformer<T>, Error> {
         let Self {
             sources,
@@ -301,7 +304,7 @@ impl<T: Object> SharedIndexInformerBuilder<T> {
             .build()
             .map_err(|source| Error::Indexers { informer: name.clone(), source: Arc::new(source) })?;
         let indexer = Arc::new(indexer);
-        // What is stored has passed the transform, and must not pass it again.
+        // Stored objects have passed the transform and must not pass it again.
         let exchange = match transform {
             None => reuse::exchange(indexer.clone()),
             Some(_) => Exchange::none(),

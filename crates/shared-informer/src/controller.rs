@@ -1,4 +1,4 @@
-//! From a source through a queue to a process function.
+//! The controller: connects sources, a queue and a process function.
 
 use std::fmt;
 use std::future::Future;
@@ -18,16 +18,20 @@ use tokio_util::sync::CancellationToken;
 use crate::losses::{Batch, Losses};
 use crate::parts::{Named, Part, PartSink, Sources};
 
-/// How many distinct keys are processed at once.
+/// The maximum number of distinct keys in a batch.
 const BATCH: usize = 128;
 
-/// What a controller does with what its queue gives.
+/// The process function of a [`Controller`].
 pub trait Process<T: Object>: Send {
-    /// Processes deltas, in their order. They count as processed when the [`Popped`] is dropped. There may be none, but
-    /// a [version](Popped::versions).
+    /// Processes a batch of deltas, in order. They count as processed when the [`Popped`] is dropped. A batch may
+    /// contain only [versions](Popped::versions) and no delta.
+    ///
+    /// # Cancel safety
+    /// The controller drops the future at its await point when the token of [`Controller::run`] is cancelled, or when
+    /// the future of `run` is dropped. The rest of the batch is then not processed.
     fn process(&mut self, popped: Popped<T>) -> impl Future<Output = ()> + Send;
 
-    /// The first list has been processed. Called once, at once when the source is empty.
+    /// Called once, when the first list has been processed. If the source is empty, called without a batch.
     fn synced(&mut self) {}
 }
 
@@ -42,8 +46,9 @@ where
     }
 }
 
-/// Follows a source, or one for each part, and calls a process function with every change, one batch after the other: a
-/// reflector for each source, a queue and the loop that empties it. Whether there is a store is for the process function to decide.
+/// Follows one or several sources and calls a process function with every change, one batch at a time. It consists of a
+/// reflector for each source, a queue, and the loop that pops the queue. A store, if needed, belongs to the process
+/// function.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -82,7 +87,7 @@ pub struct Controller<T: Object, P> {
 type PartReflector<T> = Reflector<T, PartSink<T>>;
 
 impl<T: Object, P: Process<T>> Controller<T, P> {
-    /// A controller with the default options of the reflector. The name is for messages.
+    /// Creates a controller with default reflector options. The name appears in logs and errors.
     pub fn new(
         name: impl Into<Arc<str>>,
         source: impl ListerWatcher<T> + 'static,
@@ -92,7 +97,7 @@ impl<T: Object, P: Process<T>> Controller<T, P> {
         Self::with_options(name, source, queue, process, ReflectorOptions::default())
     }
 
-    /// A controller with options for its reflector.
+    /// Creates a controller with reflector options.
     pub fn with_options(
         name: impl Into<Arc<str>>,
         source: impl ListerWatcher<T> + 'static,
@@ -103,7 +108,7 @@ impl<T: Object, P: Process<T>> Controller<T, P> {
         Self::of(name, Sources::one(source), queue, process, options)
     }
 
-    /// A controller of several sources, one for each part. A queue of several parts has to know them, as by
+    /// Creates a controller with several sources, one for each part. The queue must be built with the same parts: see
     /// [`DeltaQueueBuilder::parts`](kinformer_delta_fifo::DeltaQueueBuilder::parts).
     pub fn of(
         name: impl Into<Arc<str>>,
@@ -127,14 +132,14 @@ impl<T: Object, P: Process<T>> Controller<T, P> {
         Self { name, reflectors, queue, process }
     }
 
-    /// Exchanges the objects of lists and watch-lists for identical ones that the consumer holds already: see
+    /// Exchanges the objects of lists and watch-lists for identical ones that the consumer already holds: see
     /// [`Exchange`].
     #[must_use]
     pub fn exchange(self, exchange: Exchange<T>) -> Self {
         self.each(|reflector| reflector.exchange(exchange.clone()))
     }
 
-    /// Sets how often the reflectors look for due resyncs.
+    /// Sets the interval at which the reflectors check for due resyncs.
     pub(crate) fn resync_period(self, period: Duration) -> Self {
         self.each(|reflector| reflector.resync_period(period))
     }
@@ -145,24 +150,29 @@ impl<T: Object, P: Process<T>> Controller<T, P> {
         self
     }
 
-    /// Its parts, each with its reflector as seen from outside: its state, its last error, what it has done.
+    /// Returns the parts, each with the handle of its reflector.
     pub fn parts(&self) -> Vec<Part> {
         self.reflectors.iter().map(|(part, _)| part.clone()).collect()
     }
 
-    /// Runs until the token is cancelled or the queue is closed by someone else; closes the queue then. All of it happens
-    /// in this future, which spawns nothing; dropping it ends everything.
+    /// Runs until the token is cancelled or the queue is closed by another owner, then closes the queue. All work
+    /// happens in this future, which spawns no task.
     ///
-    /// What the process function is at when the token is cancelled is dropped where it waits. A panic of it is
-    /// contained and logged, and its batch is lost: so the reflectors list again, after a delay, and as long as what they list
-    /// has not been processed the controller has not [synced](Process::synced), and what is popped moves no
-    /// [version](Popped::versions).
+    /// When the token is cancelled, the current future of the process function is dropped at its await point. If the
+    /// queue is closed, the queued deltas are processed first. A panic of the process function is contained and logged,
+    /// and its batch is lost. The reflectors then relist after a delay. Until that list has been processed, the
+    /// controller does not [sync](Process::synced), and batches carry no [versions](Popped::versions) that depend on
+    /// the lost one.
     ///
-    /// [`StopReason::Dropped`] says that a reflector has panicked.
+    /// Returns [`StopReason::Dropped`] if a reflector has panicked.
+    ///
+    /// # Cancel safety
+    /// Dropping the future ends the controller and closes the queue: the requests in progress and the future of the
+    /// process function are dropped, and deltas that are queued, or popped but not processed, are lost.
     pub async fn run(self, cancel: CancellationToken) -> StopReason {
         let Self { name, reflectors, queue, mut process } = self;
         let _close = CloseOnDrop(queue.clone());
-        // The reflector of an idle source does not find out by itself that the queue was closed.
+        // A reflector of an idle source would not notice that the queue was closed.
         let stop = cancel.child_token();
         let mut parts = Vec::with_capacity(reflectors.len());
         let mut reflecting = FuturesUnordered::new();
@@ -171,20 +181,20 @@ impl<T: Object, P: Process<T>> Controller<T, P> {
             reflecting.push(AssertUnwindSafe(reflector.run(stop.clone())).catch_unwind());
         }
 
-        let mut emptied = pin!(empty(&name, &*queue, &mut process, &parts));
+        let mut processing = pin!(process_all(&name, &*queue, &mut process, &parts));
         let ended = tokio::select! {
             biased;
             () = cancel.cancelled() => None,
-            // Before the reflectors, which could use up what this task may do at once.
-            () = &mut emptied => None,
+            // Polled before the reflectors, which could use up the budget of this task.
+            () = &mut processing => None,
             Some(ended) = reflecting.next() => Some(ended),
         };
         if let Some(Ok(StopReason::SinkClosed)) = ended {
-            // What is still queued is processed.
+            // The queued deltas are still processed.
             tokio::select! {
                 biased;
                 () = cancel.cancelled() => {}
-                () = emptied => {}
+                () = processing => {}
             }
         }
         let closed = !cancel.is_cancelled();
@@ -196,8 +206,8 @@ impl<T: Object, P: Process<T>> Controller<T, P> {
             match next {
                 Some(Err(panic)) => {
                     let error = panic_error(panic);
-                    // The subscriber may panic as well.
-                    _ = contain(|| tracing::error!(controller = %name, %error, "a reflector panicked"));
+                    // The subscriber may have caused the panic, and may panic again.
+                    _ = contain(|| tracing::error!(controller = %name, %error, "reflector panicked"));
                     reason = StopReason::Dropped;
                 }
                 Some(Ok(ended)) if ended != StopReason::Cancelled && reason != StopReason::Dropped => {
@@ -217,8 +227,13 @@ impl<T: Object, P: Process<T>> Controller<T, P> {
     }
 }
 
-/// Until the queue is closed and drained.
-async fn empty<T: Object, P: Process<T>>(name: &str, queue: &dyn Queue<T>, process: &mut P, parts: &[Part]) {
+/// Pops and processes batches until the queue is closed and drained.
+async fn process_all<T: Object, P: Process<T>>(
+    name: &str,
+    queue: &dyn Queue<T>,
+    process: &mut P,
+    parts: &[Part],
+) {
     let mut synced = false;
     let mut losses = Losses::new(parts.len());
     let has_listed = |part: &Part| part.reflector().is_synced();
@@ -234,7 +249,7 @@ async fn empty<T: Object, P: Process<T>>(name: &str, queue: &dyn Queue<T>, proce
                 let popped = tokio::select! {
                     biased;
                     popped = queue.pop_batch(BATCH) => popped,
-                    // An empty first list brings nothing to process.
+                    // An empty first list produces no batch.
                     done = queue.synced(), if !synced && !losses.any() => {
                         if done.is_ok() {
                             synced = true;
@@ -250,12 +265,12 @@ async fn empty<T: Object, P: Process<T>>(name: &str, queue: &dyn Queue<T>, proce
         };
         let batch = Batch::of(&popped);
         if losses.any() {
-            // Not everything up to the others has been processed.
+            // The other versions are not reached, because a lost batch has not been replaced yet.
             popped.set_versions(losses.reached(&batch, popped.versions()));
         }
-        // Called within: it may panic before there is a future.
+        // Called within the future, because the call may panic before it returns one.
         match contained(name, async { process.process(popped).await }).await {
-            Ok(()) if losses.processed(&batch) => relist("something of the list was lost"),
+            Ok(()) if losses.processed(&batch) => relist("a batch of the list was lost"),
             Ok(()) => {}
             Err(source) => {
                 losses.lost(&batch, |part| parts.get(part).is_some_and(has_listed));
@@ -266,7 +281,7 @@ async fn empty<T: Object, P: Process<T>>(name: &str, queue: &dyn Queue<T>, proce
             synced = true;
             _ = contained(name, async { process.synced() }).await;
         }
-        // The queue may never be empty, and the process function need not wait for anything.
+        // Yields to other tasks, because the queue may never be empty and the process function may never wait.
         tokio::task::consume_budget().await;
     }
 }
@@ -274,9 +289,9 @@ async fn empty<T: Object, P: Process<T>>(name: &str, queue: &dyn Queue<T>, proce
 async fn contained(name: &str, work: impl Future<Output = ()>) -> Result<(), BoxError> {
     let Err(panic) = AssertUnwindSafe(work).catch_unwind().await else { return Ok(()) };
     let error = panic_error(panic);
-    // It may have been the subscriber that panicked.
+    // The subscriber may have caused the panic, and may panic again.
     _ = contain(
-        || tracing::error!(controller = name, %error, "the process function panicked; its batch is lost"),
+        || tracing::error!(controller = name, %error, "process function panicked; its batch is lost"),
     );
     Err(error)
 }

@@ -1,4 +1,4 @@
-//! What can go wrong.
+//! The errors of an informer.
 
 use std::fmt;
 use std::sync::Arc;
@@ -7,26 +7,26 @@ use std::time::Duration;
 use kinformer_processor::Error as ProcessorError;
 use kinformer_reflector::SourceError;
 
-/// What an informer refuses, and how waiting for it fails: the one error of its methods.
+/// The error of all methods of an informer.
 ///
 /// Errors of [handlers](kinformer_processor::HandlerBuilder) and of their
 /// [registrations](kinformer_processor::Registration) are converted into it by `?`.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The informer has stopped: it takes no handlers any more and cannot start again.
-    #[error("the informer {informer:?} has stopped; it takes no more handlers and cannot start again")]
+    /// The informer has stopped. It accepts no handlers and cannot start again.
+    #[error("the informer {informer:?} has stopped; it accepts no handlers and cannot start again")]
     Stopped {
         /// The name of the informer.
         informer: Arc<str>,
     },
-    /// The informer runs already.
-    #[error("the informer {informer:?} is running already")]
+    /// The informer is already running.
+    #[error("the informer {informer:?} is already running")]
     Running {
         /// The name of the informer.
         informer: Arc<str>,
     },
-    /// The informer does not run, so that there is nothing to wait for.
+    /// The informer was never started, so a wait for it would not end.
     #[error("the informer {informer:?} was never started; call start() or run() before waiting for it")]
     NotStarted {
         /// The name of the informer.
@@ -40,52 +40,53 @@ pub enum Error {
     Indexers {
         /// The name of the informer.
         informer: Arc<str>,
-        /// What is wrong with them.
+        /// The error of the store.
         #[source]
         source: Arc<kinformer_store::Error>,
     },
-    /// The store has not reached the version that was waited for: the informer stopped or the deadline passed first, or
-    /// the versions do not compare.
+    /// The store has not reached the awaited version: the informer stopped or the deadline passed first, there is no
+    /// such part, or the versions do not compare.
     #[error("the informer {informer:?} has not reached a version: {source}")]
     VersionNotReached {
         /// The name of the informer.
         informer: Arc<str>,
-        /// Why, and which version it has reached.
+        /// The reason, with the version that the store has reached.
         #[source]
         source: Arc<kinformer_store::Error>,
     },
-    /// A handler has not finished the initial list: it ended or the deadline passed first.
+    /// A handler has not processed the initial list: it ended or the deadline passed first.
     #[error(transparent)]
     Handler(ProcessorError),
     /// The informer was not given one source for each part.
     #[error(
-        "the informer {informer:?} has {parts} parts and {sources} sources; give it one source for each part"
+        "the informer {informer:?} has {parts} parts but {sources} sources; it needs one source for each part"
     )]
     Sources {
         /// The name of the informer.
         informer: Arc<str>,
-        /// How many parts there are.
+        /// The number of parts.
         parts: u32,
-        /// How many sources were given.
+        /// The number of sources.
         sources: usize,
     },
-    /// An informer with the same name, resource, cluster and scope is registered for metrics: every series would be there twice.
+    /// An informer with the same name, resource, cluster and scope is already registered for metrics: every series
+    /// would occur twice.
     #[error(
-        "an informer {informer:?} of {resource:?} with the cluster {cluster:?} and the scope {scope:?} is registered for \
-         metrics; give this one another name, or a scope that says which objects it holds"
+        "an informer {informer:?} of {resource:?} with the cluster {cluster:?} and the scope {scope:?} is already registered \
+         for metrics; set another name or a scope"
     )]
     DuplicateMetrics {
         /// The name of the informer.
         informer: Arc<str>,
-        /// Its resource.
+        /// The resource of the informer.
         resource: Arc<str>,
-        /// Its cluster; empty if it has none.
+        /// The cluster of the informer; empty if it has none.
         cluster: Arc<str>,
-        /// Its scope; empty if it has none.
+        /// The scope of the informer; empty if it has none.
         scope: Arc<str>,
     },
-    /// The reflector has ended for no reason of its own: it panicked, or the runtime that it ran on has ended. The store
-    /// is not kept up to date any more.
+    /// A reflector ended unexpectedly: it panicked, or the runtime on which it ran has ended. The store is no longer
+    /// updated.
     #[error("the informer {informer:?} has stopped because its reflector has ended{}", last(last_error))]
     ReflectorEnded {
         /// The name of the informer.
@@ -93,14 +94,14 @@ pub enum Error {
         /// The last error of its list or watch.
         last_error: Option<Arc<SourceError>>,
     },
-    /// Handlers did not return within the grace period after the end.
+    /// Handlers did not return within the grace period after the end of the informer.
     #[error("the informer {informer:?} has stopped, but handlers did not return within {grace:?}: {}", handlers.join(", "))]
     Stuck {
         /// The name of the informer.
         informer: Arc<str>,
         /// The names of the handlers.
         handlers: Vec<Arc<str>>,
-        /// How long they were given.
+        /// The grace period.
         grace: Duration,
     },
 }
@@ -120,21 +121,21 @@ fn last(error: &Option<Arc<SourceError>>) -> String {
     error.as_ref().map_or_else(String::new, |error| format!("; its last error was: {error}"))
 }
 
-/// Who has not synced, and why.
+/// The state of an informer that has not synced.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct NotSynced {
     /// The name of the informer.
     pub informer: Arc<str>,
-    /// What ended the waiting.
+    /// The reason for the end of the wait.
     pub outcome: WaitOutcome,
-    /// What the informer had reached.
+    /// The progress of the informer.
     pub progress: SyncProgress,
     /// The last error of its list or watch.
     pub last_error: Option<Arc<SourceError>>,
 }
 
-/// What ended a wait.
+/// The reason for the end of an unsuccessful wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum WaitOutcome {
@@ -144,20 +145,20 @@ pub enum WaitOutcome {
     Stopped,
 }
 
-/// How far an informer that has not synced has come.
+/// The progress of an informer that has not synced.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum SyncProgress {
-    /// Nobody has started it.
+    /// The informer was never started.
     NotStarted,
-    /// There is no list yet of these parts.
+    /// Some parts have no list yet.
     NoList {
-        /// The names of the parts; one empty name for an informer with one source.
+        /// The names of these parts; one empty name for an informer with one source.
         parts: Vec<Arc<str>>,
     },
-    /// There is a list, which is being processed.
+    /// Every part has a list, which is being processed.
     Processing {
-        /// How many deltas are still queued.
+        /// The number of queued deltas.
         queued: usize,
     },
 }

@@ -26,13 +26,26 @@ use crate::latency::Latency;
 use crate::metrics::InformerMetrics;
 use crate::parts::Part;
 
-/// Keeps a store equal to a source, and tells any number of handlers of every change, after the store has it.
+/// Keeps a store equal to a source, and delivers every change to any number of handlers after the store includes it.
 ///
-/// Cheap to clone; all clones are the same informer. It does nothing until somebody [runs](Self::run) it, which
-/// is possible once. Handlers may come and go at any time until it stops.
+/// * For one object, the store and the handlers see a subsequence of the states in the source, in order. If the source
+///   stops changing, they end up with its last state, whatever failed in between. Intermediate states may be skipped:
+///   after an interruption, and by [`Buffer::Coalesced`](kinformer_processor::Buffer::Coalesced).
+/// * A handler receives an event after the store and its indexes include the change. The store may already be further
+///   ahead.
+/// * Handlers receive events one at a time, in order, and independently of each other. A handler that is added late
+///   first receives every object of the store, as additions of the initial list.
+/// * A deletion and a re-creation under the same name may be delivered as one update; the two states then have
+///   different UIDs. A missed deletion is delivered with an unknown final state
+///   ([`Tombstone::FinalStateUnknown`](kinformer_core::Tombstone::FinalStateUnknown)).
+/// * Objects are shared as `Arc<T>` and must be treated as immutable.
+/// * Reads ([`Self::store`], [`Self::snapshot`], [`Self::get`]) never wait and return a consistent state, which may lag
+///   behind the source. [`Self::wait_for`] waits for a version. Before [`Self::has_synced`], the store may lack
+///   objects.
+/// * The informer does nothing until [`Self::run`] is polled. It runs once. After its end, the store remains readable
+///   and is no longer updated, and no handler can be added.
 ///
-/// For one object, handlers and store see a subsequence of the states that the source had, in order; if the
-/// source stays still they end up with its last state, whatever went wrong in between.
+/// Cheap to clone; all clones are the same informer. Handlers may be added and removed at any time until it stops.
 ///
 /// Follows client-go 1.37 (`SharedIndexInformer`).
 pub struct SharedIndexInformer<T: Object> {
@@ -49,7 +62,7 @@ pub(crate) struct Inner<T: Object> {
     pub(crate) processor: SharedProcessor<T>,
     pub(crate) latency: Arc<Latency>,
     pub(crate) parts: Vec<Part>,
-    /// What only a run needs, until there is one.
+    /// The controller, until a run takes it.
     pub(crate) startable: Mutex<Option<Controller<T, Apply<T>>>>,
     pub(crate) was_run: AtomicBool,
     pub(crate) grace: Duration,
@@ -58,81 +71,85 @@ pub(crate) struct Inner<T: Object> {
     pub(crate) stopped: CancellationToken,
 }
 
-/// Where an informer is in its life. It goes through these once, in this order.
+/// The phase of an informer. An informer passes through the phases once, in this order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Phase {
-    /// Nobody has run it.
+    /// The informer was not run yet.
     NotStarted,
-    /// It runs.
+    /// The informer runs.
     Running,
-    /// It has stopped, for good. Its store can still be read.
+    /// The informer has stopped and cannot run again. Its store remains readable.
     Stopped,
 }
 
 impl<T: Object> SharedIndexInformer<T> {
-    /// Its name.
+    /// Returns the name of the informer.
     pub fn name(&self) -> &str {
         &self.inner.name
     }
 
-    /// What it is about.
+    /// Returns the resource name used in metrics, such as `deployments.apps`.
     pub fn resource(&self) -> &str {
         &self.inner.resource
     }
 
-    /// Which of the resource's objects it holds; empty for all.
+    /// Returns the scope: the subset of the resource's objects that the informer holds; empty for all.
     pub fn scope(&self) -> &str {
         &self.inner.scope
     }
 
-    /// A handler to be added, with what is particular about it: its name, resync period, buffer, filter. Adding it
-    /// fails with the processor's error, which `?` converts into [`Error`].
+    /// Returns a builder for a handler with its own name, resync period, buffer, or filter. The builder's methods
+    /// return the error of the processor, which `?` converts into [`Error`].
     pub fn handler(&self) -> HandlerBuilder<'_, T> {
         self.inner.processor.handler()
     }
 
-    /// Adds a handler as it is: see [`HandlerBuilder::add`].
+    /// Adds a handler with the default settings: see [`HandlerBuilder::add`].
     ///
     /// # Errors
-    /// [`Error::Stopped`].
+    /// [`Error::Stopped`] if the informer has stopped.
     pub fn add_handler(&self, handler: impl EventHandler<Arc<T>>) -> Result<Registration, Error> {
         Ok(self.handler().add(handler)?)
     }
 
-    /// All events as a stream: see [`HandlerBuilder::stream`].
+    /// Returns all events as a stream: see [`HandlerBuilder::stream`].
     ///
     /// # Errors
-    /// [`Error::Stopped`].
+    /// [`Error::Stopped`] if the informer has stopped.
     pub fn stream(&self) -> Result<EventStream<T>, Error> {
         Ok(self.handler().stream()?)
     }
 
-    /// Removes a handler of this informer, and waits for the callback that is running. Says whether it was one of
-    /// its own and not removed before; of any other nothing happens.
+    /// Removes a handler of this informer and waits until its callback has returned. Returns whether this call removed
+    /// it. Returns `false` for a handler that was removed before, and, without any effect, for a handler of another
+    /// informer.
+    ///
+    /// # Cancel safety
+    /// The first poll removes the handler. Dropping the future later only ends the wait for its callback.
     pub async fn remove_handler(&self, registration: &Registration) -> bool {
         self.inner.processor.remove_handler(registration).await
     }
 
-    /// The store, to be read.
+    /// Returns a reader of the store.
     pub fn store(&self) -> Reader<T> {
         self.inner.indexer.reader()
     }
 
-    /// The whole state of the store as it is now. O(1).
+    /// Returns the current state of the store. O(1).
     pub fn snapshot(&self) -> Snapshot<T> {
         self.inner.indexer.snapshot()
     }
 
-    /// The object with this key. O(1).
+    /// Returns the object with this key. O(1).
     pub fn get<'k>(&self, key: impl Into<KeyRef<'k>>) -> Option<Arc<T>> {
         self.inner.indexer.get(key)
     }
 
-    /// Adds indexes to the store, whatever it holds; before the start and after it.
+    /// Adds indexes to the store, before or after the start. Objects that are already stored are indexed as well.
     ///
     /// # Errors
-    /// [`Error::Indexers`]: a name is taken, and nothing has changed. [`Error::Stopped`].
+    /// [`Error::Indexers`], without any effect, if a name is taken. [`Error::Stopped`] if the informer has stopped.
     ///
     /// Follows client-go 1.37 (`AddIndexers`).
     pub fn add_indexers(
@@ -148,22 +165,29 @@ impl<T: Object> SharedIndexInformer<T> {
             source: Arc::new(source),
         })?;
         for problem in report.problems() {
-            tracing::error!(informer = %self.inner.name, error = %problem.error, "an object is not in an index");
+            tracing::error!(informer = %self.inner.name, error = %problem.error, "object missing in an index");
         }
         Ok(())
     }
 
-    /// Runs the informer until the token is cancelled, in this future and, if it has handlers, a task for each of them and
-    /// one that wakes them, which this future owns. Without handlers everything happens in this future, which may be
+    /// Runs the informer until the token is cancelled.
+    ///
+    /// Lists, watches and the store are handled in this future. Each handler runs as a task of its own, and one more
+    /// task wakes the handlers; this future owns these tasks. Without handlers there is no task, and the future may be
     /// polled together with those of other informers.
     ///
-    /// When the token is cancelled lists and watches end at once, handlers return from the event they are in, and
-    /// none of the tasks is left when this returns, within the grace period and without regard to who does not
-    /// return. Dropping the future ends the tasks as well. What was not told is dropped.
+    /// When the token is cancelled, lists and watches end at once, each handler finishes its current event, and
+    /// undelivered events are discarded. No task is left when this returns, at the latest after the grace period:
+    /// callback futures that take longer are dropped at their await points.
+    ///
+    /// # Cancel safety
+    /// Dropping the future stops the informer and its tasks at once, without a grace period: the request in progress is
+    /// dropped, callback futures are dropped at their await points, and queued deltas and undelivered events are lost.
+    /// The store keeps its state. The informer cannot run again.
     ///
     /// # Errors
-    /// [`Error::Running`] or [`Error::Stopped`] at once: an informer runs once. [`Error::ReflectorEnded`] at any time.
-    /// [`Error::Stuck`] at the end: these handlers did not return in time.
+    /// [`Error::Running`] or [`Error::Stopped`] at once, because an informer runs once. [`Error::ReflectorEnded`] if a
+    /// reflector ends unexpectedly. [`Error::Stuck`] at the end if handlers did not return within the grace period.
     pub async fn run(&self, cancel: CancellationToken) -> Result<(), Error> {
         let inner = &self.inner;
         let controller = inner.startable.lock().take();
@@ -176,11 +200,11 @@ impl<T: Object> SharedIndexInformer<T> {
         inner.was_run.store(true, Ordering::Relaxed);
         let _stop = StopOnDrop(inner);
 
-        // The handlers first: so that the shortest period among them is settled when the reflector starts.
+        // The processor starts before the reflector, so that the shortest resync period is known by then.
         let stop_handlers = CancellationToken::new();
-        // Fused: it ends early if the processor was run before.
+        // Fused, because it ends early if the processor was run before.
         let mut handlers = pin!(inner.processor.run(stop_handlers.clone()).fuse());
-        // Polled once, it has started; and since it has, its end ends the handlers, however soon that comes.
+        // The first poll starts the processor, so that its drop ends the handlers, however early it happens.
         let mut handlers_ended = handlers.as_mut().now_or_never();
         let check = inner.processor.resync_check_period().unwrap_or_default();
         let mut controlling = pin!(controller.resync_period(check).run(cancel));
@@ -211,16 +235,17 @@ impl<T: Object> SharedIndexInformer<T> {
         }
     }
 
-    /// [Runs](Self::run) the informer as a task, which goes on if the handle is dropped: cancel the token to end it.
+    /// [Runs](Self::run) the informer as a task on the current runtime. The task continues if the handle is dropped;
+    /// cancel the token to end it.
     pub fn spawn(&self, cancel: CancellationToken) -> JoinHandle<Result<(), Error>> {
         let informer = self.clone();
         tokio::spawn(async move { informer.run(cancel).await })
     }
 
-    /// Ends an informer that nobody will run, so that whoever waits for it is told that it has stopped. Says whether
-    /// it was so; one that runs is left alone, and so is one that has stopped.
+    /// Ends an informer that was not run: its waits end with an error, and its handlers are dropped. Returns `false`,
+    /// without any effect, if it runs or has stopped.
     pub fn discard(&self) -> bool {
-        // Dropped last: it is the user's.
+        // Dropped last, because it holds user code.
         let startable = self.inner.startable.lock().take();
         if startable.is_none() {
             return false;
@@ -229,7 +254,7 @@ impl<T: Object> SharedIndexInformer<T> {
         self.inner.processor.discard()
     }
 
-    /// Where it is in its life.
+    /// Returns the phase of the informer.
     pub fn phase(&self) -> Phase {
         if self.is_stopped() {
             Phase::Stopped
@@ -240,26 +265,32 @@ impl<T: Object> SharedIndexInformer<T> {
         }
     }
 
-    /// Whether it has stopped.
+    /// Returns whether the informer has stopped.
     pub fn is_stopped(&self) -> bool {
         self.inner.has_stopped()
     }
 
-    /// Waits until it has stopped. Cancel-safe.
+    /// Waits until the informer has stopped. Any number of tasks may wait.
+    ///
+    /// # Cancel safety
+    /// Nothing is lost: the wait only observes the informer, and a later call returns at once after its end.
     pub async fn stopped(&self) {
         self.inner.stopped.cancelled().await;
     }
 
-    /// Whether the store has had everything of the first list.
+    /// Returns whether the store has included everything of the first list.
     pub fn has_synced(&self) -> bool {
         self.inner.synced.is_cancelled()
     }
 
-    /// Waits until the store has had everything of the first list. It may be waited for before the informer is
-    /// started. Cancel-safe; any number may wait.
+    /// Waits until the store has included everything of the first list. The wait may start before the informer does.
+    /// Any number of tasks may wait.
     ///
     /// # Errors
-    /// [`Error::NotSynced`]: it stopped first; with the last error it met.
+    /// [`Error::NotSynced`], with the last error, if the informer stops first.
+    ///
+    /// # Cancel safety
+    /// Nothing is lost: the wait only observes the informer, and a later call returns at once if it has synced.
     pub async fn wait_for_sync(&self) -> Result<(), Error> {
         self.reaches(self.inner.synced.cancelled()).await
     }
@@ -272,35 +303,44 @@ impl<T: Object> SharedIndexInformer<T> {
         }
     }
 
-    /// As [`Self::wait_for_sync`], until a deadline.
+    /// Waits as [`Self::wait_for_sync`], until `deadline` at the latest.
     ///
     /// # Errors
-    /// [`Error::NotSynced`], with how far it has come and the last error it met.
+    /// [`Error::NotSynced`], with the progress and the last error, if the informer stops or the deadline passes first.
+    ///
+    /// # Cancel safety
+    /// As for [`Self::wait_for_sync`]: nothing is lost.
     pub async fn wait_for_sync_until(&self, deadline: Instant) -> Result<(), Error> {
         self.reaches_until(self.inner.synced.cancelled(), Some(deadline)).await
     }
 
-    /// Awaits a list of this [epoch](kinformer_core::Replacement::epoch) or a later one, from a source that is about to list
-    /// other objects under the same keys. Handlers that are added from now on have synced after that list. Several lists
-    /// may be awaited at once: handlers have synced after the last of them.
+    /// Registers a wait for a list of this [epoch](kinformer_core::Replacement::epoch) or a later one, from a source
+    /// that is about to list other objects under the same keys. Handlers added from now on sync with that list. With
+    /// several awaited lists, handlers sync with the last of them.
     ///
-    /// A list that the store has already is stored at once, and changes nothing for handlers.
+    /// If the store already has such a list, the result is stored at once, and handlers are not affected.
     pub fn await_list(&self, epoch: u32) -> AwaitedList {
         self.inner.awaited.expect(epoch, &self.inner.processor)
     }
 
-    /// Waits until the store has this list of every part, or until the deadline. Cancel-safe.
+    /// Waits until the store has this list of every part, until `deadline` at the latest.
     ///
     /// # Errors
-    /// As [`Self::wait_for_sync_until`].
+    /// [`Error::NotSynced`], with the progress and the last error, if the informer stops or the deadline passes first.
+    ///
+    /// # Cancel safety
+    /// Nothing is lost: the list stays registered, and a later call returns at once if the store has it.
     pub async fn wait_for_list(&self, list: &AwaitedList, deadline: Option<Instant>) -> Result<(), Error> {
         self.reaches_until(list.stored(None), deadline).await
     }
 
-    /// As [`Self::wait_for_list`], for one part, or for the part of a key.
+    /// Waits as [`Self::wait_for_list`], for the list of one part or of the part of a key.
     ///
     /// # Errors
-    /// As [`Self::wait_for_list`]; and [`Error::VersionNotReached`] at once if there is no such part.
+    /// [`Error::VersionNotReached`] at once if there is no such part, else as [`Self::wait_for_list`].
+    ///
+    /// # Cancel safety
+    /// As for [`Self::wait_for_list`]: nothing is lost.
     pub async fn wait_for_list_of<'k>(
         &self,
         list: &AwaitedList,
@@ -322,11 +362,16 @@ impl<T: Object> SharedIndexInformer<T> {
         reached.unwrap_or_else(|_| Err(self.not_synced(WaitOutcome::DeadlineExceeded)))
     }
 
-    /// Waits until the store reflects at least this version, for example that of one's own write to the object with this
-    /// key, or to an object of this part. Cancel-safe.
+    /// Waits until the store reflects at least this version for a part or for the part of a key: for example, the
+    /// version of the caller's own write.
     ///
     /// # Errors
-    /// [`Error::VersionNotReached`]: it stopped first, there is no such part, or the versions do not compare; see [`Reader::wait_for`].
+    /// [`Error::VersionNotReached`] if the informer stops first, if there is no such part, or if the versions do not
+    /// compare: see [`Reader::wait_for`].
+    ///
+    /// # Cancel safety
+    /// Nothing is lost: dropping the future removes the wait, and a later call returns at once if the version is
+    /// reached.
     pub async fn wait_for<'k>(
         &self,
         place: impl Into<PartOrKey<'k>>,
@@ -335,10 +380,13 @@ impl<T: Object> SharedIndexInformer<T> {
         self.inner.indexer.wait_for(place, version).await.map_err(|source| self.not_reached(source))
     }
 
-    /// As [`Self::wait_for`], until a deadline.
+    /// Waits as [`Self::wait_for`], until `deadline` at the latest.
     ///
     /// # Errors
-    /// As [`Self::wait_for`], and at the deadline.
+    /// [`Error::VersionNotReached`] as [`Self::wait_for`], and if the deadline passes first.
+    ///
+    /// # Cancel safety
+    /// As for [`Self::wait_for`]: nothing is lost.
     pub async fn wait_for_until<'k>(
         &self,
         place: impl Into<PartOrKey<'k>>,
@@ -349,17 +397,17 @@ impl<T: Object> SharedIndexInformer<T> {
         waited.map_err(|source| self.not_reached(source))
     }
 
-    /// Its parts, by number: one for each source. Each has its own reflector.
+    /// Returns the parts by number, one for each source. Each part has its own reflector.
     pub fn parts(&self) -> &[Part] {
         &self.inner.parts
     }
 
-    /// The part with this number; [`PartId::ONLY`] of an informer with one source.
+    /// Returns the part with this number; use [`PartId::ONLY`] for an informer with one source.
     pub fn part(&self, part: PartId) -> Option<&Part> {
         self.inner.parts.get(part.number() as usize)
     }
 
-    /// Its figures.
+    /// Returns the metrics of the informer.
     pub fn metrics(&self) -> InformerMetrics {
         self.inner.metrics()
     }
@@ -411,7 +459,7 @@ impl<T: Object> Inner<T> {
         self.stopped.is_cancelled()
     }
 
-    /// The last error of a list or a watch: of a part that has not listed, if there is any such error.
+    /// Returns the last error of a list or watch, preferably of a part without a list.
     fn last_error(&self) -> Option<Arc<SourceError>> {
         let errors = |listed: bool| {
             let parts = self.parts.iter().filter(move |part| part.reflector().is_synced() == listed);
@@ -421,7 +469,7 @@ impl<T: Object> Inner<T> {
     }
 }
 
-/// Whichever way a run ends: nobody waits for it any more.
+/// Ends all waits when a run ends, also if its future is dropped.
 struct StopOnDrop<'a, T: Object>(&'a Inner<T>);
 
 impl<T: Object> Drop for StopOnDrop<'_, T> {

@@ -1,9 +1,9 @@
-//! How long batches take.
+//! The processing times of batches.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// The upper bounds of the buckets, in seconds. What takes longer is in none of them.
+/// The upper bounds of the buckets, in seconds. Longer durations are in no bucket.
 const BOUNDS: [f64; 10] = [0.000_01, 0.000_1, 0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0];
 
 /// Counts durations by size.
@@ -14,15 +14,16 @@ pub(crate) struct Latency {
     buckets: [AtomicU64; BOUNDS.len()],
 }
 
-/// How long something took, over all the times it was done.
+/// The distribution of the durations of an operation.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct LatencySummary {
-    /// How often it was done.
+    /// The number of operations.
     pub count: u64,
-    /// How long it took in all.
+    /// The sum of all durations.
     pub total: Duration,
-    /// How often it took at most so many seconds, and more than the bound before.
+    /// For each bucket, its upper bound in seconds and the number of durations above the previous bound and up to this
+    /// one. Durations above the last bound are counted in `count` only.
     pub buckets: Vec<(f64, u64)>,
 }
 

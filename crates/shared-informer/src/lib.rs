@@ -1,5 +1,5 @@
-//! A store that is kept equal to a source, and handlers that hear of every change: the `SharedIndexInformer` of
-//! Kubernetes' client-go, for any source and any type.
+//! Keeps a store equal to a source and delivers every change to handlers: the `SharedIndexInformer` of Kubernetes'
+//! client-go, for any source and any type.
 //!
 //! ```
 //! use kinformer_shared_informer::SharedIndexInformer;
@@ -9,7 +9,7 @@
 //!
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! // Anything that can be listed and watched: an API server, a directory, a table.
+//! // Any source that can be listed and watched: an API server, a directory, a table.
 //! let source = FakeSource::new();
 //! source.apply(Item::of("kitchen/kettle", 0, 0));
 //!
@@ -33,12 +33,13 @@
 //!
 //! # Trade-offs
 //!
-//! * **The store is ahead of every event.** Whoever is told of a change finds it, or a later one, in the store.
-//! * **A list that changes nothing tells nobody anything.** Versions decide; of objects without versions every list
-//!   tells an update.
-//! * **An informer runs once.** What must be set before that is set on its builder.
-//! * **Nothing hangs in silence.** Every wait ends when the informer does, has a form with a deadline, and names
-//!   what has not been reached and the last error.
+//! * **The store is ahead of every event.** A handler that receives a change finds this state, or a later one, in the
+//!   store.
+//! * **A relist delivers only changed objects.** Objects are compared by version, UID and, if their type supports it,
+//!   content. Objects without versions are delivered as updates by every list.
+//! * **An informer runs once.** All settings that must precede the run are methods of its builder.
+//! * **No wait hangs silently.** Every wait ends when the informer stops and has a variant with a deadline. Its error
+//!   contains the progress of the informer and its last error.
 //!
 //! # How it works
 //!
@@ -47,8 +48,8 @@
 //!                                                           └─publish─▶ SharedProcessor ─▶ handlers, streams
 //! ```
 //!
-//! The reflector fills a queue with deltas; the [`Controller`] empties it in batches. The store applies the deltas of a
-//! batch and returns changes, and those that are news are published to the handlers.
+//! The reflector adds deltas to a queue. The [`Controller`] pops them in batches. The store applies the deltas of a
+//! batch and returns the changes, and the changes with a new state are published to the handlers.
 #![cfg_attr(doctest, doc = include_str!("../README.md"))]
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
@@ -74,7 +75,7 @@ pub use builder::{QueueKind, QueueParts, SharedIndexInformerBuilder};
 pub use controller::{Controller, Process};
 pub use error::{Error, NotSynced, SyncProgress, WaitOutcome};
 pub use informer::{Phase, SharedIndexInformer};
-/// What lies between the reflectors and the store.
+/// The queue between the reflectors and the store.
 pub use kinformer_delta_fifo::{Bound, Queue};
 pub use latency::LatencySummary;
 pub use metrics::InformerMetrics;

@@ -1,19 +1,19 @@
-//! Batches that were lost, and the lists that bring again what was in them.
+//! Tracks lost batches, and the lists that replace them.
 
 use kinformer_core::{DeltaType, Object, PartId, VersionUpdate, VersionUpdates};
 use kinformer_delta_fifo::Popped;
 
-/// What a batch has to do with lists.
+/// The relation of a batch to lists.
 #[derive(Clone, Debug)]
 pub(crate) struct Batch {
-    /// It may hold a piece of a list that was taken apart.
+    /// Whether it may contain objects of a list that was split.
     has_pieces: bool,
     /// The parts whose list ends with it.
     ends_lists: Vec<PartId>,
 }
 
 impl Batch {
-    /// To be asked before the deltas are taken.
+    /// Reads the relation. Must be called before the deltas are taken.
     pub(crate) fn of<T: Object>(popped: &Popped<T>) -> Self {
         let piece = |kind| matches!(kind, DeltaType::Replaced | DeltaType::Sync | DeltaType::Deleted);
         let ended = |(part, update): (PartId, &VersionUpdate)| {
@@ -30,19 +30,19 @@ impl Batch {
     }
 }
 
-/// Whether something is missing because its batch was lost. A batch may hold objects of all parts that have listed, so
-/// that all of them have to list again.
+/// The state that is missing because of lost batches. A batch may contain objects of all parts with a list, so all
+/// these parts must relist.
 #[derive(Debug)]
 pub(crate) struct Losses {
-    /// By number.
+    /// The losses of the parts, by number.
     parts: Vec<Loss>,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Loss {
-    /// Something is missing, and no whole list of the part has been processed since.
+    /// Whether a batch was lost and no complete list of the part has been processed since.
     missing: bool,
-    /// A batch was lost that may be a piece of the part's list that is being processed.
+    /// Whether the lost batch may belong to the list of the part that is being processed.
     in_list: bool,
 }
 
@@ -51,12 +51,12 @@ impl Losses {
         Self { parts: vec![Loss::default(); parts] }
     }
 
-    /// Whether something is missing.
+    /// Returns whether any state is missing.
     pub(crate) fn any(&self) -> bool {
         self.parts.iter().any(|part| part.missing)
     }
 
-    /// Which of these versions are reached once this batch has been processed: those of parts of which nothing is missing.
+    /// Returns the versions that are reached once this batch has been processed: those of parts without missing state.
     pub(crate) fn reached(&self, batch: &Batch, versions: &VersionUpdates) -> VersionUpdates {
         let mut reached = versions.clone();
         reached.retain(|part| {
@@ -66,21 +66,20 @@ impl Losses {
         reached
     }
 
-    /// A batch was processed.
-    ///
-    /// Returns whether a list that ended with it lacks something itself, so that another one is needed.
+    /// Records that a batch was processed. Returns whether a list that ended with it lacks a lost batch, so that
+    /// another list is needed.
     pub(crate) fn processed(&mut self, batch: &Batch) -> bool {
-        let mut lacking = false;
+        let mut is_incomplete = false;
         for (number, part) in (0..).zip(&mut self.parts) {
             let id = PartId::new(number);
-            lacking |= batch.ends(id) && part.in_list;
+            is_incomplete |= batch.ends(id) && part.in_list;
             part.missing &= !part.is_replaced_by(batch, id);
             part.in_list &= !batch.ends(id);
         }
-        lacking
+        is_incomplete
     }
 
-    /// A batch was lost: other lists are needed of the parts that have listed.
+    /// Records that a batch was lost: all parts with a list need another one.
     pub(crate) fn lost(&mut self, batch: &Batch, has_listed: impl Fn(usize) -> bool) {
         for (number, part) in self.parts.iter_mut().enumerate().filter(|(number, _)| has_listed(*number)) {
             part.missing = true;
@@ -90,7 +89,7 @@ impl Losses {
 }
 
 impl Loss {
-    /// Whether a whole list of the part ends with this batch.
+    /// Returns whether a complete list of the part ends with this batch.
     fn is_replaced_by(&self, batch: &Batch, part: PartId) -> bool {
         batch.ends(part) && !self.in_list
     }

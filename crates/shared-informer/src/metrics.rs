@@ -1,4 +1,4 @@
-//! The figures of an informer.
+//! The metrics of an informer.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use kinformer_reflector::ReflectorMetrics;
 
 use crate::latency::LatencySummary;
 
-/// What an informer has done and holds, read at one moment.
+/// The metrics of an informer, read at one moment.
 ///
 /// Follows client-go 1.37 (the `informer_*` and `reflector_*` metrics).
 #[derive(Clone, Debug)]
@@ -17,22 +17,22 @@ use crate::latency::LatencySummary;
 pub struct InformerMetrics {
     /// The name of the informer.
     pub name: Arc<str>,
-    /// What it is about.
+    /// The resource name, such as `deployments.apps`.
     pub resource: Arc<str>,
-    /// The cluster of its objects; empty if it was not named.
+    /// The cluster of its objects; empty if it was not set.
     pub cluster: Arc<str>,
-    /// Which of the resource's objects it holds; empty for all.
+    /// The subset of the resource's objects that the informer holds; empty for all.
     pub scope: Arc<str>,
-    /// How many objects the store holds.
+    /// The number of objects in the store.
     pub objects: usize,
-    /// The version of each part that the store reflects.
+    /// The version of each part in the store.
     pub resource_versions: Versions,
-    /// What waits between the reflector and the store.
+    /// The metrics of the queue between the reflector and the store.
     pub queue: QueueMetrics,
-    /// How long batches took from the queue to the handlers' log.
+    /// The processing times of batches, from the queue to the handlers' log.
     pub processing: LatencySummary,
-    /// Lists, watches, relists, restarts of watches, objects that did not decode: of all parts together.
+    /// The sum of the reflectors' metrics of all parts: lists, watches, relists, restarts of watches, decode errors.
     pub reflector: ReflectorMetrics,
-    /// How each handler is doing.
+    /// The metrics of each handler.
     pub handlers: Vec<HandlerMetrics>,
 }

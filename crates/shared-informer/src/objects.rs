@@ -1,17 +1,17 @@
-//! A snapshot's objects, one by one.
+//! Iterates over the objects of a snapshot.
 
 use std::sync::Arc;
 
 use kinformer_core::Object;
 use kinformer_store::{Cursor, Snapshot};
 
-/// How many references are taken at once.
+/// The number of references that are held at once.
 const PAGE: usize = 1024;
 
-/// Owns the snapshot it walks; holds references to one page of it only.
+/// An iterator that owns its snapshot and holds references to one page of objects.
 pub(crate) struct Objects<T> {
     snapshot: Snapshot<T>,
-    /// Where the next page begins; `None` behind the last.
+    /// The start of the next page; `None` after the last page.
     next: Option<Option<Cursor>>,
     page: std::vec::IntoIter<Arc<T>>,
     left: usize,

@@ -1,4 +1,4 @@
-//! What an informer lists and watches: one source, or one for each part of its collection.
+//! The sources of an informer: one, or one for each part of its objects.
 
 use std::fmt;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use kinformer_core::{
 use kinformer_delta_fifo::Queue;
 use kinformer_reflector::{ListerWatcher, ReflectorHandle};
 
-/// The sources of an informer or a controller: one for each [part](Partition) of what it holds.
+/// The sources of an informer or a controller: one for each [part](Partition) of its objects.
 ///
 /// ```
 /// use kinformer_shared_informer::{SharedIndexInformer, Sources};
@@ -31,12 +31,12 @@ pub struct Sources<T> {
 pub(crate) type Named<T> = (Arc<str>, Arc<dyn ListerWatcher<T>>);
 
 impl<T: Object> Sources<T> {
-    /// One source, of everything.
+    /// Creates a single source of all objects.
     pub fn one(source: impl ListerWatcher<T> + 'static) -> Self {
         Self { parts: Parts::one(), sources: vec![(Arc::default(), Arc::new(source))] }
     }
 
-    /// A source for each of these namespaces. Each namespace may be there once.
+    /// Creates a source for each of these namespaces. Each namespace may occur once.
     pub fn by_namespace<N, S>(sources: impl IntoIterator<Item = (N, S)>) -> Self
     where
         N: Into<Arc<str>>,
@@ -48,7 +48,8 @@ impl<T: Object> Sources<T> {
         Self::new(partition, sources)
     }
 
-    /// A source for each part of this partition, in the order of their numbers, with the name of the part in messages.
+    /// Creates a source for each part of a partition, in the order of the parts' numbers, with the name of the part in
+    /// logs and errors.
     pub fn new<N, S>(
         partition: impl Partition<T> + 'static,
         sources: impl IntoIterator<Item = (N, S)>,
@@ -68,7 +69,7 @@ impl<T> fmt::Debug for Sources<T> {
     }
 }
 
-/// A part of an informer: its source, seen from outside.
+/// A part of an informer: its number, its name, and the handle of its reflector.
 #[derive(Clone)]
 pub struct Part {
     id: PartId,
@@ -81,17 +82,18 @@ impl Part {
         Self { id, name, reflector }
     }
 
-    /// Its number, by which the [versions](kinformer_core::Versions) of a store are read and waited for.
+    /// Returns the number of the part, which identifies it in the [versions](kinformer_core::Versions) of a store and
+    /// in waits for versions.
     pub fn id(&self) -> PartId {
         self.id
     }
 
-    /// What it is called in messages, such as its namespace; empty if the informer has one part.
+    /// Returns the name of the part in logs and errors, such as its namespace; empty if the informer has one part.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Its reflector: whether it has listed, at which version it is, its state, its last error, what it has done.
+    /// Returns the handle of its reflector: its state, last version, last error and metrics.
     pub fn reflector(&self) -> &ReflectorHandle {
         &self.reflector
     }
@@ -107,18 +109,18 @@ impl fmt::Debug for Part {
     }
 }
 
-/// What a deletion with a final state says of the part whose source brings it.
+/// A deletion with a final state, relative to the part of its source.
 enum Deletion<T> {
-    /// The state is of this part.
+    /// The final state is in this part.
     OfPart,
-    /// The key is of another part.
+    /// The key is in another part.
     Foreign(Error),
-    /// The state is not of this part any more: what to queue instead.
+    /// The object has left this part: the deltas to queue instead.
     Left([Delta<T>; 2], Error),
 }
 
-/// Writes into a queue what the source of one part brings, in the name of the part. An object of another part is left out,
-/// since no list of this part would ever delete it.
+/// Adds the deltas from the source of one part to a queue, marked with the part. Leaves out objects of other parts,
+/// because no list of this part would ever delete them.
 pub(crate) struct PartSink<T: Object> {
     pub(crate) queue: Arc<dyn Queue<T>>,
     pub(crate) part: PartId,
@@ -126,27 +128,27 @@ pub(crate) struct PartSink<T: Object> {
 }
 
 impl<T: Object> PartSink<T> {
-    /// What is wrong with an object; `None` if it is of this part.
+    /// Returns the error of an object in another part; `None` if it is in this part.
     fn foreign(&self, object: &Arc<T>) -> Option<Error> {
-        // One that panics is left out, and reported, by the queue.
+        // The queue leaves out and reports an object that panics.
         let is_foreign = ask(|| !self.parts.contains(self.part, object)).unwrap_or_default();
         is_foreign.then(|| self.other_part(object))
     }
 
-    /// What becomes of a deletion with this final state. One of another part says that the object has left this part with its
-    /// last change: whatever state of this part is stored is to be removed, and the part has reached the version.
+    /// Classifies a deletion by its final state. If that is in another part, the object left this part with its last
+    /// change: the stored state of this part must be removed, and the part has reached the version.
     fn deletion(&self, object: &Arc<T>) -> Deletion<T> {
         let error = match ask(|| self.parts.contains(self.part, object)) {
             Ok(true) => return Deletion::OfPart,
             Ok(false) => self.other_part(object),
             Err(source) => Error::Accessor { key: readable_key(|| object.key()), source },
         };
-        // No state of this key was ever in this part.
+        // A key of another part never had a state in this part.
         let part = ask(|| self.parts.of_key(object.key())).ok().flatten();
         if part.is_some_and(|part| part != self.part) {
             return Deletion::Foreign(error);
         }
-        // What has no key is reported by the queue.
+        // The queue reports an object without a key.
         let Some(key) = readable_key(|| object.key()) else { return Deletion::OfPart };
         let tombstone = Tombstone::final_state_unknown(key, None).from_part(self.part);
         let version = ask(|| object.resource_version()).unwrap_or_default();
@@ -158,8 +160,8 @@ impl<T: Object> PartSink<T> {
         Error::OtherPart { key: readable_key(|| object.key()), part: Some(self.part) }
     }
 
-    /// Names the part in lists and bookmarks, and takes out what is not of it. Gives the position in the operation of each
-    /// position that is left, if any was taken out.
+    /// Sets the part of lists, bookmarks and tombstones, and removes objects of other parts. If any delta or object was
+    /// removed or replaced, also returns the position in the operation of each remaining position.
     fn of_part(&self, deltas: Deltas<T>) -> (Deltas<T>, Option<Vec<usize>>, Report) {
         let (mut kept, mut positions, mut report) =
             (Deltas::with_capacity(deltas.len()), Vec::new(), Report::default());
@@ -194,15 +196,15 @@ impl<T: Object> PartSink<T> {
                 }
                 Delta::ReplacedAll(list) => {
                     list.part = self.part;
-                    let mut at = start;
+                    let mut index = start;
                     list.objects.retain(|object| {
                         let error = self.foreign(object);
                         let is_kept = error.is_none();
                         match error {
-                            Some(error) => report.push(at, error),
-                            None => positions.push(at),
+                            Some(error) => report.push(index, error),
+                            None => positions.push(index),
                         }
-                        at += 1;
+                        index += 1;
                         is_kept
                     });
                 }
@@ -296,7 +298,7 @@ mod tests {
             }
         }
         assert_eq!(queued, ["2 of part 0", "part 0", "a/11"]);
-        // Nothing of it is of this part.
+        // The whole operation concerns another part.
         let report = sink.apply(Delta::Added(Item::new("b/0", 1)).into()).unwrap();
         assert_eq!(report.problems().len(), 1);
         assert!(queue.try_pop().unwrap().is_none());
@@ -305,7 +307,7 @@ mod tests {
         assert!(matches!(closed, Err(Error::Closed)), "{closed:?}");
     }
 
-    /// By the value, which may change.
+    /// Divides items by their value, which may change.
     struct ByValue;
 
     impl Partition<Item> for ByValue {
@@ -318,7 +320,7 @@ mod tests {
         }
     }
 
-    /// By its key alone, or with a final state that another part has, or none.
+    /// A deletion by key alone, and with final states in this part, in another part, and in none.
     // contract: I-21
     #[test]
     fn a_deletion_removes_the_state_of_the_part_whose_source_brings_it() {

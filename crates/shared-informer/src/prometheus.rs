@@ -1,4 +1,4 @@
-//! The figures of informers for a registry of prometheus-client.
+//! Exports the metrics of informers to a registry of prometheus-client.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry as Place;
@@ -18,9 +18,9 @@ use tokio_util::sync::CancellationToken;
 use crate::informer::Inner;
 use crate::{Error, InformerMetrics, SharedIndexInformer};
 
-/// Shows the [metrics](SharedIndexInformer::metrics) of informers, by `name`, `resource` and, where an informer has
-/// them, `cluster` and `scope`, whenever they are asked for. Those of an informer vanish when it has stopped or was dropped; nothing is
-/// kept. Handlers of one name are shown as one: their queues and panics together, the longest lag.
+/// Collects the [metrics](SharedIndexInformer::metrics) of informers at each scrape, with the labels `name`, `resource`
+/// and, if set, `cluster` and `scope`. The series of an informer disappear when it has stopped or was dropped. Handlers
+/// with the same name are merged: the sum of their backlogs and panics, and the longest lag.
 ///
 /// Cheap to clone; register one clone and add informers to another.
 ///
@@ -46,7 +46,7 @@ pub struct InformerCollector {
     informers: Arc<Mutex<BTreeMap<Identity, Registered>>>,
 }
 
-/// The labels by which the series of an informer differ from those of any other.
+/// The labels that identify the series of an informer.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
 struct Identity {
     name: Arc<str>,
@@ -56,46 +56,45 @@ struct Identity {
 }
 
 struct Registered {
-    informer: Weak<dyn Figures>,
+    informer: Weak<dyn Metrics>,
     stopped: CancellationToken,
 }
 
 impl Registered {
-    /// Whether the informer has stopped or was dropped.
+    /// Returns whether the informer has stopped or was dropped.
     fn is_gone(&self) -> bool {
         self.stopped.is_cancelled() || self.informer.strong_count() == 0
     }
 }
 
-trait Figures: Send + Sync {
-    /// `None` if the informer has stopped.
-    fn figures(&self) -> Option<InformerMetrics>;
+trait Metrics: Send + Sync {
+    /// Returns the metrics; `None` if the informer has stopped.
+    fn current(&self) -> Option<InformerMetrics>;
 }
 
-impl<T: Object> Figures for Inner<T> {
-    fn figures(&self) -> Option<InformerMetrics> {
+impl<T: Object> Metrics for Inner<T> {
+    fn current(&self) -> Option<InformerMetrics> {
         (!self.has_stopped()).then(|| self.metrics())
     }
 }
 
 impl InformerCollector {
-    /// A collector without informers.
+    /// Creates a collector without informers.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Adds an informer, without keeping it alive. Added twice it is there once.
+    /// Adds an informer, without keeping it alive. Adding it again has no effect.
     ///
     /// # Errors
-    /// [`Error::DuplicateMetrics`]: another informer with the same name, resource, cluster and
-    /// [scope](crate::SharedIndexInformerBuilder::scope) was added and has neither stopped nor been dropped. Nothing
-    /// has changed.
+    /// [`Error::DuplicateMetrics`], without any effect, if another informer with the same name, resource, cluster and
+    /// [scope](crate::SharedIndexInformerBuilder::scope) was added and has neither stopped nor been dropped.
     ///
-    /// Follows client-go 1.37 (`InformerName`), which refuses a name that is taken.
+    /// Follows client-go 1.37 (`InformerName`), which rejects a name that is taken.
     pub fn add<T: Object>(&self, informer: &SharedIndexInformer<T>) -> Result<(), Error> {
         let inner = &informer.inner;
-        let as_figures: Arc<dyn Figures> = inner.clone();
-        let new = Registered { informer: Arc::downgrade(&as_figures), stopped: inner.stopped.clone() };
+        let as_metrics: Arc<dyn Metrics> = inner.clone();
+        let new = Registered { informer: Arc::downgrade(&as_metrics), stopped: inner.stopped.clone() };
         let identity = Identity {
             name: inner.name.clone(),
             resource: inner.resource.clone(),
@@ -117,15 +116,15 @@ impl InformerCollector {
         }
     }
 
-    fn figures(&self) -> Vec<InformerMetrics> {
+    fn metrics(&self) -> Vec<InformerMetrics> {
         let informers: Vec<_> =
             self.informers.lock().values().filter_map(|registered| registered.informer.upgrade()).collect();
-        let figures = informers.iter().filter_map(|informer| informer.figures());
-        figures.map(|metrics| InformerMetrics { handlers: by_name(&metrics.handlers), ..metrics }).collect()
+        let metrics = informers.iter().filter_map(|informer| informer.current());
+        metrics.map(|metrics| InformerMetrics { handlers: by_name(&metrics.handlers), ..metrics }).collect()
     }
 }
 
-/// What all series of an informer are labelled with, and what some are beside it.
+/// Returns the labels of an informer's series, with one more label for some of them.
 fn labels(metrics: &InformerMetrics, more: Option<(&'static str, &str)>) -> Vec<(&'static str, String)> {
     let optional = [("cluster", &*metrics.cluster), ("scope", &*metrics.scope)];
     let optional = optional.into_iter().filter(|(_, value)| !value.is_empty());
@@ -137,32 +136,32 @@ fn labels(metrics: &InformerMetrics, more: Option<(&'static str, &str)>) -> Vec<
         .collect()
 }
 
-/// One metric: its name, its meaning, and its value in the figures of an informer.
-type Figure = (&'static str, &'static str, fn(&InformerMetrics) -> Option<u64>);
+/// A metric: its name, its help text, and its value in the metrics of an informer.
+type Metric = (&'static str, &'static str, fn(&InformerMetrics) -> Option<u64>);
 
-const GAUGES: [Figure; 4] = [
-    ("informer_queued_items", "Changes that wait between the reflector and the store", |metrics| {
+const GAUGES: [Metric; 4] = [
+    ("informer_queued_items", "Queued changes between the reflector and the store", |metrics| {
         Some(metrics.queue.depth as u64)
     }),
     ("informer_objects", "Objects in the store", |metrics| Some(metrics.objects as u64)),
     (
         "informer_unreadable_items",
-        "Objects of the last list whose keys cannot be read; with any of them the informer is degraded",
+        "Objects of the last list whose keys cannot be read; if not 0, the informer is degraded",
         |metrics| Some(metrics.reflector.unreadable_items),
     ),
     (
         "informer_store_resource_version",
-        "The resource version that the store reflects, the lowest of its parts, where versions are numbers",
+        "Resource version of the store, the lowest of its parts, if versions are numbers",
         |metrics| metrics.resource_versions.lowest().to_string().parse().ok(),
     ),
 ];
 
-const COUNTERS: [Figure; 8] = [
-    ("informer_lists", "Lists that were asked for", |metrics| {
+const COUNTERS: [Metric; 8] = [
+    ("informer_lists", "Requested lists and watch-lists", |metrics| {
         Some(metrics.reflector.lists + metrics.reflector.watch_lists)
     }),
     ("informer_relists", "Lists after the first", |metrics| Some(metrics.reflector.relists)),
-    ("informer_watch_restarts", "Watches that took the place of one that had failed", |metrics| {
+    ("informer_watch_restarts", "Watches that continued an earlier watch without a list", |metrics| {
         Some(metrics.reflector.watch_restarts)
     }),
     ("informer_decode_errors", "Objects that could not be decoded", |metrics| {
@@ -170,23 +169,21 @@ const COUNTERS: [Figure; 8] = [
     }),
     (
         "informer_versions_went_back",
-        "Lists because the versions of the server had gone back, as after the restore of an older state",
+        "Times that the server's versions went back, as after the restore of an older state",
         |metrics| Some(metrics.reflector.versions_went_back),
     ),
-    ("informer_version_probes", "Questions for the newest version of the server", |metrics| {
+    ("informer_version_probes", "Requests for the newest version of the server", |metrics| {
         Some(metrics.reflector.version_probes)
     }),
-    (
-        "informer_requests_put_off",
-        "Lists and watches that waited because of the limit on requests",
-        |metrics| Some(metrics.reflector.requests_put_off),
-    ),
+    ("informer_requests_put_off", "Delays of lists and watches by the limit on requests", |metrics| {
+        Some(metrics.reflector.requests_put_off)
+    }),
     ("informer_failures", "Lists and watches that failed", |metrics| Some(metrics.reflector.failures)),
 ];
 
 impl Collector for InformerCollector {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
-        let informers = self.figures();
+        let informers = self.metrics();
         for (name, help, value) in GAUGES {
             let mut family = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
             for metrics in &informers {
@@ -207,7 +204,7 @@ impl Collector for InformerCollector {
 
         let mut latency = encoder.encode_descriptor(
             "informer_processing_latency_seconds",
-            "From the queue to the handlers' log, by batch",
+            "Processing time of a batch, from the queue to the handlers' log",
             None,
             MetricType::Histogram,
         )?;
@@ -215,7 +212,7 @@ impl Collector for InformerCollector {
             let processing = &metrics.processing;
             let mut buckets = processing.buckets.clone();
             let counted: u64 = buckets.iter().map(|(_, count)| count).sum();
-            // The encoder's way to say infinity.
+            // The encoder writes this bound as infinity.
             buckets.push((f64::MAX, processing.count.saturating_sub(counted)));
             latency.encode_family(&labels(metrics, None))?.encode_histogram::<[(&str, String); 0]>(
                 processing.total.as_secs_f64(),
@@ -229,7 +226,7 @@ impl Collector for InformerCollector {
             |metrics: &InformerMetrics, handler: &str| labels(metrics, Some(("handler", handler)));
         let mut queued = encoder.encode_descriptor(
             "informer_handler_queued_events",
-            "Events that a handler has not been told yet",
+            "Undelivered events of a handler",
             None,
             MetricType::Gauge,
         )?;
@@ -242,7 +239,7 @@ impl Collector for InformerCollector {
         }
         let mut lag = encoder.encode_descriptor(
             "informer_handler_lag_seconds",
-            "How long ago what a handler is being told was published",
+            "Time since the publication of a handler's current event",
             None,
             MetricType::Gauge,
         )?;
@@ -254,7 +251,7 @@ impl Collector for InformerCollector {
         }
         let mut panics = encoder.encode_descriptor(
             "informer_handler_panics",
-            "Events in which a handler panicked",
+            "Events over which a handler panicked",
             None,
             MetricType::Counter,
         )?;
@@ -271,7 +268,7 @@ impl Collector for InformerCollector {
     }
 }
 
-/// The threads of blocking handlers, which all informers of the process share.
+/// Encodes the metrics of the threads of blocking handlers, which all informers of the process share.
 fn encode_threads(encoder: &mut DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
     let ThreadMetrics { threads, running, stuck, waiting, maximum, .. } = thread_metrics();
     let states = [
@@ -279,14 +276,14 @@ fn encode_threads(encoder: &mut DescriptorEncoder<'_>) -> Result<(), fmt::Error>
         ("stuck", stuck),
         ("idle", threads.saturating_sub(running)),
     ];
-    let help = "Threads of blocking handlers; those in one callback for longer than 1 s are stuck";
+    let help = "Threads of blocking handlers; stuck: in one callback for longer than 1 s";
     let mut family = encoder.encode_descriptor("informer_handler_threads", help, None, MetricType::Gauge)?;
     for (state, threads) in states {
         let threads = i64::try_from(threads).unwrap_or(i64::MAX);
         ConstGauge::new(threads).encode(family.encode_family(&[("state", state)])?)?;
     }
     for (name, help, value) in [
-        ("informer_handler_threads_limit", "The largest number of threads of blocking handlers", maximum),
+        ("informer_handler_threads_limit", "Maximum number of threads of blocking handlers", maximum),
         ("informer_handler_turns_waiting", "Blocking handlers that wait for a thread", waiting),
     ] {
         let value = ConstGauge::new(i64::try_from(value).unwrap_or(i64::MAX));
@@ -295,7 +292,7 @@ fn encode_threads(encoder: &mut DescriptorEncoder<'_>) -> Result<(), fmt::Error>
     Ok(())
 }
 
-/// Handlers of the same name as one: a page that has the same series twice is refused.
+/// Merges handlers with the same name: Prometheus rejects a page with duplicate series.
 fn by_name(handlers: &[HandlerMetrics]) -> Vec<HandlerMetrics> {
     let mut merged: Vec<HandlerMetrics> = Vec::with_capacity(handlers.len());
     for handler in handlers {

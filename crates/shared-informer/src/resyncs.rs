@@ -1,4 +1,4 @@
-//! The way back from the reflectors to the processor: due resyncs.
+//! Due resyncs, checked by the reflectors for the processor.
 
 use std::sync::Arc;
 
@@ -8,10 +8,10 @@ use kinformer_processor::SharedProcessor;
 use kinformer_store::Indexer;
 use tokio_util::sync::CancellationToken;
 
-/// Notes which handlers have become due for a resync, and says whether the queue is to carry one for them.
+/// Returns a function that marks the handlers due for a resync and returns whether the queue needs a resync delta.
 ///
-/// It has to only if there is nothing queued: the controller looks for due handlers after every batch, and what is
-/// queued now is popped later. So neither resyncs nor their single deltas pile up in front of a slow store.
+/// It is needed only if nothing is queued: the controller checks for due handlers after every batch, so any queued
+/// delta has the same effect. Resyncs and their deltas therefore do not accumulate in front of a slow store.
 pub(crate) fn take_due<T: Object>(
     processor: SharedProcessor<T>,
     indexer: Arc<Indexer<T>>,
@@ -22,12 +22,12 @@ pub(crate) fn take_due<T: Object>(
         if !processor.mark_due_handlers() {
             return false;
         }
-        // A part that cannot be listed holds up no resync of the others.
+        // A part that cannot be listed does not delay the resyncs of the others.
         let has_list = || indexer.resource_versions().iter().any(|(_, version)| !version.is_unset());
         if (synced.is_cancelled() || has_list()) && !indexer.is_empty() {
             return queue.depth() == 0;
         }
-        // There is nothing to resync, or not all of a first list: this time they receive none.
+        // The store is empty or has no complete list: the due handlers receive no resync this time.
         let _ = processor.take_due_handlers();
         false
     }

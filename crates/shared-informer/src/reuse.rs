@@ -1,4 +1,4 @@
-//! Lists of what is mostly known already.
+//! Reuses stored objects in lists whose objects are mostly unchanged.
 
 use std::sync::Arc;
 
@@ -9,14 +9,14 @@ use kinformer_store::Indexer;
 
 use crate::same::is_same_version;
 
-/// Exchanges an object for the store's own wherever it has not changed: so that listing everything again takes the memory
-/// of what has.
+/// Returns an exchange of unchanged objects for those of the store, so that a relist takes memory only for changed
+/// objects.
 pub(crate) fn exchange<T: Object>(store: Arc<Indexer<T>>) -> Exchange<T> {
     Exchange::new(move |object| known(&store, object))
 }
 
-/// The store's object if it is known to be the same, which takes a UID and a version: other sources may mean less by a
-/// version than an API server does.
+/// Returns the store's object if it is known to be the same, else this object. Only objects with a UID and a version
+/// can be known to be the same: for other sources, a version may say less than for an API server.
 fn known<T: Object>(store: &Indexer<T>, object: Arc<T>) -> Arc<T> {
     let known = ask(|| {
         let known = store.get(object.key())?;
@@ -26,6 +26,6 @@ fn known<T: Object>(store: &Indexer<T>, object: Arc<T>) -> Arc<T> {
                 && known.has_same_content(&object) != Some(false);
         same.then_some(known)
     });
-    // One that panics when it is asked is left out where it is stored.
+    // An object whose accessor panics is left out when it is stored.
     known.ok().flatten().unwrap_or(object)
 }

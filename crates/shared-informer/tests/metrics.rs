@@ -205,7 +205,7 @@ async fn no_series_is_on_a_page_twice() {
     );
     let text = refused.to_string();
     assert!(
-        text.contains(r#""items" of "items.test""#) && text.contains("another name, or a scope"),
+        text.contains(r#""items" of "items.test""#) && text.contains("another name or a scope"),
         "{text}"
     );
     let unscoped = r#"informer_objects{name="items",resource="items.test"} 0"#;
