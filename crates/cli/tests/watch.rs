@@ -244,7 +244,9 @@ async fn however_the_cluster_is_read_the_lines_are_the_same() {
     let read = async |flags: &str, lists: bool, answers: &str| {
         let before = server.stats().requests_for(Verb::List, "pods");
         let ended = run(&at(&server, &format!("watch pods -o wide --until-synced -v {flags}"))).await;
-        ended.code(0).said(&format!("the server answers resource=pods encoding=\"{answers}\""));
+        ended
+            .code(0)
+            .said(&format!("server selected a response encoding resource=pods encoding=\"{answers}\""));
         let listed = server.stats().requests_for(Verb::List, "pods") - before;
         assert_eq!(listed > 0, lists, "{flags}");
         // How long it took is not the same.

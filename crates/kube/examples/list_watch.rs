@@ -1,4 +1,4 @@
-//! A list and then a watch, by hand. Ends by itself.
+//! A list followed by a watch, without a reflector. The program ends by itself.
 //!
 //! `cargo run -p kinformer-kube --example list_watch`
 
@@ -22,7 +22,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
 
     // The server ends the watch after this time.
     let mut watch = maps.watch(WatchOptions::from(list.resource_version, Duration::from_secs(1))).await?;
-    cluster.live()?;
+    cluster.change_objects()?;
     while let Some(event) = watch.next().await {
         match event? {
             WatchEvent::Added(map) => println!("added {}", map.key()),

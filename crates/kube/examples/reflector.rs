@@ -1,4 +1,4 @@
-//! A store that is kept equal to a cluster. Ends by itself.
+//! A reflector that keeps a store equal to a cluster. The program ends by itself.
 //!
 //! `cargo run -p kinformer-kube --example reflector`
 
@@ -30,8 +30,8 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         store.snapshot().index_len(NAMESPACE_INDEX, "default")?
     );
 
-    cluster.live()?;
-    // A while for what comes in; a controller would be told by handlers.
+    cluster.change_objects()?;
+    // Waits a second for changes; a controller would use handlers instead.
     let waited = tokio::time::timeout(Duration::from_secs(1), handle.stopped()).await;
     println!("{}", if waited.is_err() { "after a second:" } else { "the reflector has stopped:" });
     for map in store.snapshot().ordered_in("default") {

@@ -1,5 +1,5 @@
-//! A simple informer made by hand: list and watch into a DeltaFIFO, out of it into a store, and a word about each
-//! change on the way. Ends by itself.
+//! A simple informer without the shared-informer crate: a reflector fills a DeltaFIFO, a loop applies its deltas to a
+//! store and prints each change. The program ends by itself.
 //!
 //! `cargo run -p kinformer-kube --example watchdog`
 
@@ -26,8 +26,8 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let cancel = CancellationToken::new();
     let running = tokio::spawn(reflector.run(cancel.clone()));
 
-    let mut alive = false;
-    // What is quiet for two seconds has ended, as far as this example goes.
+    let mut changed = false;
+    // This example ends after two seconds without a change.
     while let Ok(popped) = tokio::time::timeout(Duration::from_secs(2), queue.pop()).await {
         let mut popped = popped?;
         let applied = store.apply(popped.take());
@@ -35,18 +35,18 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
             let kind = change.delta.delta_type();
             let key = change.key().map(|key| key.to_string()).unwrap_or_default();
             match (&change.old, change.new_state()) {
-                (None, Some(_)) => println!("{kind}: {key} is new"),
-                (Some(_), Some(_)) => println!("{kind}: {key} was there before"),
-                (Some(_), None) => println!("{kind}: {key} is gone"),
-                (None, None) => println!("{kind}: {key} was never there"),
+                (None, Some(_)) => println!("{kind}: {key} was added"),
+                (Some(_), Some(_)) => println!("{kind}: {key} was updated"),
+                (Some(_), None) => println!("{kind}: {key} was deleted"),
+                (None, None) => println!("{kind}: {key} was not stored"),
             }
         }
         applied.report.into_result()?;
         drop(popped);
-        if queue.has_synced() && !alive {
+        if queue.has_synced() && !changed {
             println!("synced with {} objects", store.len());
-            alive = true;
-            cluster.live()?;
+            changed = true;
+            cluster.change_objects()?;
         }
     }
     cancel.cancel();

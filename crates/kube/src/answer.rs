@@ -1,4 +1,4 @@
-//! Answers of the server that are no objects, and failures to get one.
+//! Responses of the server and errors of requests.
 
 use std::io::ErrorKind;
 use std::time::Duration;
@@ -15,12 +15,12 @@ use kube_client::client::Body;
 use crate::Error;
 use crate::client::redirect;
 
-/// How much of an error's body is read.
+/// The maximum number of bytes read from the body of an error response.
 const ERROR_BODY: usize = 64 * 1024;
-/// How much of a body that is no Status is shown.
-const SHOWN: usize = 200;
+/// The maximum number of characters shown of a body that is not a `Status`.
+const SHOWN_CHARS: usize = 200;
 
-/// What kube-client could not do.
+/// Converts an error of kube-client.
 pub(crate) fn failure(error: kube_client::Error) -> SourceError {
     match error {
         kube_client::Error::Api(status) => status_of(*status, None),
@@ -29,7 +29,7 @@ pub(crate) fn failure(error: kube_client::Error) -> SourceError {
     }
 }
 
-/// A connection that was refused is told from one that broke.
+/// Converts a transport error. Distinguishes a refused connection from a broken one.
 pub(crate) fn transport(source: BoxError) -> SourceError {
     let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(&*source);
     let mut refused = false;
@@ -41,10 +41,10 @@ pub(crate) fn transport(source: BoxError) -> SourceError {
     if refused { SourceError::ConnectionRefused { source } } else { SourceError::Transport { source } }
 }
 
-/// How an answer is written; without a content type it is taken for JSON.
+/// Returns the encoding of a response. A response without a content type is treated as JSON.
 ///
 /// # Errors
-/// The content type, which is neither that of JSON nor that of protobuf.
+/// The content type, if it is neither JSON nor protobuf.
 fn encoding(headers: &HeaderMap) -> Result<Encoding, String> {
     let Some(content_type) = headers.get(header::CONTENT_TYPE) else { return Ok(Encoding::default()) };
     let content_type = String::from_utf8_lossy(content_type.as_bytes());
@@ -54,7 +54,7 @@ fn encoding(headers: &HeaderMap) -> Result<Encoding, String> {
     }
 }
 
-/// How an answer that says success is written, and its body; else the error that it is.
+/// Returns the encoding and the body of a successful response, or the error of any other.
 pub(crate) async fn body(
     answer: Response<Body>,
     resource: &str,
@@ -63,7 +63,7 @@ pub(crate) async fn body(
 {
     let (parts, body) = answer.into_parts();
     if let Some(target) = redirect::location(parts.status, &parts.headers) {
-        let reason = "the client that was given follows none";
+        let reason = "the client does not follow redirects";
         return Err(SourceError::other(Error::Redirect { status: parts.status.as_u16(), target, reason }));
     }
     let mut stream =
@@ -78,7 +78,7 @@ pub(crate) async fn body(
             Ok(encoding) => Ok((encoding, stream)),
             Err(content_type) => {
                 let resource = resource.to_owned();
-                let start = start(&beginning(&mut stream, SHOWN, idle).await);
+                let start = start(&beginning(&mut stream, SHOWN_CHARS, idle).await);
                 Err(SourceError::ContentType { resource, content_type, start })
             }
         };
@@ -87,30 +87,32 @@ pub(crate) async fn body(
     Err(refusal(parts.status, &parts.headers, &text))
 }
 
-/// As much of a body as comes, up to about a size, in a time. Whatever has come says enough; the code alone does.
+/// Reads the beginning of a body: about `size` bytes, within `time`. Errors are ignored, since the status code alone is
+/// enough.
 async fn beginning(
     body: &mut (impl Stream<Item = Result<Bytes, SourceError>> + Unpin),
     size: usize,
     time: Duration,
 ) -> Vec<u8> {
     let mut text = Vec::new();
-    let all_of_it = async {
+    let read = async {
         while text.len() < size
             && let Some(Ok(chunk)) = body.next().await
         {
             text.extend_from_slice(&chunk);
         }
     };
-    let _ = tokio::time::timeout(time, all_of_it).await;
+    let _ = tokio::time::timeout(time, read).await;
     text
 }
 
-/// The first characters of a body that is not what it should be.
+/// Returns the first characters of an unexpected body.
 fn start(body: &[u8]) -> String {
-    String::from_utf8_lossy(body).trim().chars().take(SHOWN).collect()
+    String::from_utf8_lossy(body).trim().chars().take(SHOWN_CHARS).collect()
 }
 
-/// What an answer that does not say success is: a Status, or the text that a proxy wrote.
+/// Returns the error of an unsuccessful response: its `Status`, or one with the beginning of the text that a proxy
+/// wrote.
 fn refusal(code: StatusCode, headers: &HeaderMap, body: &[u8]) -> SourceError {
     let retry_after = headers
         .get(header::RETRY_AFTER)
@@ -128,7 +130,7 @@ fn refusal(code: StatusCode, headers: &HeaderMap, body: &[u8]) -> SourceError {
     status.into()
 }
 
-/// Reads a Status, if it is one.
+/// Decodes a `Status`. Returns `None` if the body is not one.
 fn status(encoding: Encoding, body: &[u8]) -> Option<kube_core::Status> {
     #[derive(serde::Deserialize)]
     struct Kind {
@@ -138,7 +140,7 @@ fn status(encoding: Encoding, body: &[u8]) -> Option<kube_core::Status> {
     (kind.kind == "Status").then(|| decode_answer(encoding, body).ok()).flatten()
 }
 
-/// A Status in the reflector's words.
+/// Converts a `Status` into the reflector's error.
 pub(crate) fn status_of(status: kube_core::Status, retry_after: Option<Duration>) -> SourceError {
     let mut ours = ApiStatus::new(status.code, status.reason, status.message);
     ours.retry_after = retry_after;

@@ -1,4 +1,4 @@
-//! From answers to the events and objects of a reflector.
+//! Decodes responses into the objects and events of a reflector.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use kinformer_wire::{FromWire, ObjectDecoder, RawEvent, Undecodable, WireEvent};
 
 use crate::answer::status_of;
 
-/// What the objects of a watch or list call themselves.
+/// The API version and kind of the objects of a list or watch.
 #[derive(Clone, Debug)]
 pub(crate) struct Named {
     pub(crate) api_version: String,
@@ -17,7 +17,7 @@ pub(crate) struct Named {
     pub(crate) is_built_in: bool,
 }
 
-/// What can be said of an object that does not decode.
+/// Returns the error for an object that cannot be decoded.
 fn undecodable(Undecodable { identity, error, .. }: Undecodable) -> DecodeError {
     let error = DecodeError::new(error).resource_version(identity.resource_version);
     match identity.key {
@@ -26,8 +26,8 @@ fn undecodable(Undecodable { identity, error, .. }: Undecodable) -> DecodeError 
     }
 }
 
-/// Names and namespaces of Kubernetes are parts of paths: an object in which one has a `/` is damaged, and may be any. Keys
-/// of other sources may have them.
+/// Refuses names and namespaces with a `/`. In Kubernetes they are path segments, so such an object is damaged and its
+/// key cannot be trusted. Keys of other sources may contain a `/`.
 fn check_name(key: KeyRef<'_>) -> Result<(), KeyError> {
     let has_slash = |part: &str| part.contains('/');
     match has_slash(key.name()) || key.namespace().is_some_and(has_slash) {
@@ -36,7 +36,7 @@ fn check_name(key: KeyRef<'_>) -> Result<(), KeyError> {
     }
 }
 
-/// An object whose key is none of Kubernetes does not decode. One that panics is left to the reflector.
+/// Treats an object without a valid Kubernetes key as undecodable. An object whose key panics is left to the reflector.
 fn checked<K: Object>(object: K) -> Result<Arc<K>, DecodeError> {
     match ask(|| check_name(object.key())) {
         Ok(Err(error)) => Err(DecodeError::new(error)),
@@ -44,7 +44,7 @@ fn checked<K: Object>(object: K) -> Result<Arc<K>, DecodeError> {
     }
 }
 
-/// One item of a list, or why it is none; or the kind that it is of, if that is another.
+/// Decodes one item of a list. The outer error is the kind of the item, if it is of another kind.
 pub(crate) fn item<K: Object + FromWire>(
     bytes: &[u8],
     decoder: &ObjectDecoder,
@@ -57,10 +57,11 @@ pub(crate) fn item<K: Object + FromWire>(
     }
 }
 
-/// One event of a watch.
+/// Decodes one event of a watch.
 ///
 /// # Errors
-/// The status of an `ERROR` event; [`SourceError::BrokenEvent`] of what may be about any object. Nothing after it counts.
+/// The status of an `ERROR` event; [`SourceError::BrokenEvent`] for an event whose object cannot be identified. Events
+/// after an error are not valid.
 pub(crate) fn event<K: Object + FromWire>(
     event: Result<RawEvent<'_>, kinformer_wire::Error>,
     decoder: &ObjectDecoder,

@@ -1,64 +1,64 @@
-//! Why there is no client, no lister-watcher, or no answer.
+//! The errors of this crate.
 
 use kinformer_core::BoxError;
 use kinformer_core::internal::with_causes;
 
-/// Why there is no lister-watcher, or no client.
+/// The error of creating a client or a lister-watcher, and of single requests.
 ///
 /// [`Redirect`](Error::Redirect), [`PathSegment`](Error::PathSegment) and [`ContentEncoding`](Error::ContentEncoding)
 /// concern one request: they are the source of an [`SourceError::Other`](kinformer_reflector::SourceError::Other), and of a
-/// `kube_client::Error::Service` where the client is used directly.
+/// `kube_client::Error::Service` if the client is used directly.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The server does not serve this kind, or could not be asked.
-    #[error("the server does not serve {api_version} {kind}, or could not be asked: {}", with_causes(&**source))]
+    /// Discovery of a kind failed: the server does not serve it, or the request failed.
+    #[error("discovery of {api_version} {kind} failed: {}", with_causes(&**source))]
     Discovery {
-        /// The group and version that were looked for.
+        /// The requested group and version.
         api_version: String,
-        /// The kind that was looked for.
+        /// The requested kind.
         kind: String,
-        /// What kube-client says.
+        /// The error of kube-client.
         source: Box<kube_client::Error>,
     },
-    /// The configuration does not make a client.
-    #[error("no client can be made of this configuration: {}", with_causes(&**source))]
+    /// No client can be created from the configuration.
+    #[error("cannot create a client from this configuration: {}", with_causes(&**source))]
     Client {
-        /// What is wrong with it.
+        /// The problem of the configuration.
         source: BoxError,
     },
     /// The exec plugin of the configuration issued no credentials.
     #[error("the exec plugin {command:?} issued no credentials: {reason}")]
     ExecPlugin {
-        /// The command that was run.
+        /// The command.
         command: String,
-        /// What was wrong: its exit status, or what is missing in its output.
+        /// The exit status, or what is missing in the output.
         reason: String,
     },
-    /// The server redirects a request, and that redirect is not followed.
+    /// The server redirected a request, and the redirect is not followed.
     #[error("a redirect ({status}) to {target:?} is not followed: {reason}")]
     Redirect {
-        /// The HTTP code.
+        /// The HTTP status code.
         status: u16,
-        /// Where it leads to.
+        /// The target of the redirect.
         target: String,
-        /// Why it is not followed.
+        /// The reason for not following it.
         reason: &'static str,
     },
-    /// A name cannot be a segment of a URL's path.
+    /// A name cannot be a segment of a URL path.
     #[error("the {what} {value:?} {problem}")]
     PathSegment {
-        /// What it names: `namespace`, `resource`, `group`, `version` or `kind`.
+        /// The kind of name: `namespace`, `resource`, `group`, `version` or `kind`.
         what: &'static str,
         /// The name.
         value: String,
-        /// What is wrong with it.
+        /// The rule that the name violates.
         problem: &'static str,
     },
-    /// The answer is compressed, and the client that was given decodes no such answer.
-    #[error("the answer has the content encoding {encoding:?}, which was not asked for")]
+    /// The response is compressed, and the client does not decompress responses.
+    #[error("the response has the content encoding {encoding:?}, which was not requested")]
     ContentEncoding {
-        /// What its header says.
+        /// The value of the `Content-Encoding` header.
         encoding: String,
     },
 }

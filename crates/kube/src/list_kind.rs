@@ -1,20 +1,20 @@
-//! Whether an answer is the list that was requested.
+//! Checks that a response is the requested list.
 
 use kinformer_reflector::SourceError;
 use kinformer_wire::ListEnvelope;
 
 use crate::decode::Named;
 
-/// Checks what a list says of itself.
+/// Checks the kind and group of a list.
 ///
-/// It has to be a `{Kind}List`, or a `List`, and its group, where it names one, that of the kind. A custom resource
-/// definition may name the list as it likes (`spec.names.listKind`, also `Table`): for a kind that is not built in any
-/// name will do in the group of the kind. A list without a kind is refused: an API server always names it.
+/// The kind must be `{Kind}List` or `List`, and the group, if the list names one, the group of the kind. A custom
+/// resource definition may choose any name for its list (`spec.names.listKind`, even `Table`), so a kind that is not
+/// built in accepts any list kind in its group. A list without a kind is refused, since an API server always names it.
 ///
-/// client-go 1.37 refuses a list of another type in its typed clients, and takes a list without a kind.
+/// client-go 1.37 refuses a list of another type in its typed clients, and accepts a list without a kind.
 ///
 /// # Errors
-/// [`SourceError::WrongList`]
+/// [`SourceError::WrongList`] if the list has another kind or group.
 pub(crate) fn check(envelope: &ListEnvelope, resource: &str, named: &Named) -> Result<(), SourceError> {
     let ListEnvelope { kind, api_version, .. } = envelope;
     let expected = format!("{}List", named.kind);
@@ -28,7 +28,7 @@ pub(crate) fn check(envelope: &ListEnvelope, resource: &str, named: &Named) -> R
     if fits { Ok(()) } else { Err(wrong(resource, named, &received(api_version, kind))) }
 }
 
-/// The list is of something else.
+/// Returns the error for a list of another kind.
 pub(crate) fn wrong(resource: &str, named: &Named, received: &str) -> SourceError {
     SourceError::WrongList {
         resource: resource.to_owned(),
@@ -45,7 +45,7 @@ fn received(api_version: &str, kind: &str) -> String {
     }
 }
 
-/// `apps` of `apps/v1`, and nothing of `v1`.
+/// Returns the group of an API version: `apps` for `apps/v1`, empty for `v1`.
 fn group(api_version: &str) -> &str {
     api_version.split_once('/').map_or("", |(group, _)| group)
 }

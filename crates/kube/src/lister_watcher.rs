@@ -30,16 +30,16 @@ use crate::answer::{self, failure};
 use crate::decode::Named;
 use crate::{Error, KubeObject, Params, decode, list_kind, path};
 
-/// How long a list may be without a byte, unless told otherwise.
+/// The default idle timeout.
 const IDLE: Duration = Duration::from_secs(30);
 
-/// Lists and watches one kind of a Kubernetes API server.
+/// Lists and watches one kind of objects on a Kubernetes API server.
 ///
-/// The objects of a `KubeListerWatcher<K>` are [`KubeObject<K>`], decoded when they arrive: it is the source of a
-/// `SharedIndexInformer<KubeObject<K>>`. Those of [`packed`](Self::packed) are [`PackedObject`].
+/// The objects of a `KubeListerWatcher<K>` are [`KubeObject<K>`], decoded when they arrive, for a
+/// `SharedIndexInformer<KubeObject<K>>`. The objects of [`packed`](Self::packed) are [`PackedObject`].
 ///
-/// A clone shares the client. Follows client-go 1.37 (`ListWatch`), except that an object which does not
-/// decode ends neither the list nor the watch.
+/// Clones share the client. Follows client-go 1.37 (`ListWatch`), except that an object that cannot be decoded ends
+/// neither the list nor the watch.
 pub struct KubeListerWatcher<K> {
     client: Client,
     resource: Target,
@@ -47,10 +47,11 @@ pub struct KubeListerWatcher<K> {
     selectors: Params,
     tweak: Option<Arc<Tweak>>,
     managed_fields: ManagedFields,
-    /// One for each encoding in which the kind is known.
+    /// One decoder for each encoding of the kind.
     decoders: Vec<ObjectDecoder>,
-    wanted: Encoding,
-    /// One more than the place in [`Encoding::ALL`] of that of the last answer, by any clone.
+    preferred: Encoding,
+    /// One more than the index in [`Encoding::ALL`] of the encoding of the last response to any clone; 0 before the
+    /// first.
     answered: Arc<AtomicUsize>,
     idle: Duration,
     support: WatchListSupport,
@@ -58,12 +59,12 @@ pub struct KubeListerWatcher<K> {
     objects: PhantomData<fn() -> K>,
 }
 
-/// What asks for the metadata of a list.
+/// The media type parameters that request a list of metadata.
 const METADATA_LIST: &str = ";as=PartialObjectMetadataList;g=meta.k8s.io;v=v1";
 
 type Tweak = dyn Fn(&mut Params) + Send + Sync;
 
-/// What is asked for.
+/// The requested resource.
 #[derive(Clone)]
 struct Target {
     resource: ApiResource,
@@ -72,24 +73,27 @@ struct Target {
 }
 
 impl<K: Resource<DynamicType = ()>> KubeListerWatcher<K> {
-    /// All objects of a type that knows its own kind.
+    /// Creates a lister-watcher of all objects of a type with a static kind.
     pub fn new(client: Client) -> Self {
         Self::of(client, ApiResource::erase::<K>(&()), K::metadata_api(), false)
     }
 }
 
 impl<K: Resource<DynamicType = ApiResource>> KubeListerWatcher<K> {
-    /// All objects of a resource that is named here, as [`DynamicObject`](kube_core::DynamicObject) or, with only their
-    /// metadata, as `PartialObjectMeta<DynamicObject>`.
+    /// Creates a lister-watcher of all objects of a resource that is described by the caller, as
+    /// [`DynamicObject`](kube_core::DynamicObject) or, for metadata only, as `PartialObjectMeta<DynamicObject>`.
     pub fn dynamic(client: Client, resource: ApiResource) -> Self {
         Self::of(client, resource, K::metadata_api(), true)
     }
 
-    /// As [`Self::dynamic`], for a kind whose resource the server is asked for.
+    /// As [`Self::dynamic`], for a kind that is discovered on the server.
+    ///
+    /// # Cancel safety
+    /// Dropping the future cancels the discovery request; there is no other effect.
     ///
     /// # Errors
-    /// [`Error::Discovery`]: the server does not serve the kind, or does not answer. [`Error::PathSegment`]: its group or
-    /// version cannot be part of a path.
+    /// [`Error::Discovery`] if the server does not serve the kind, or the request fails. [`Error::PathSegment`] if its
+    /// group or version cannot be a segment of a path.
     pub async fn discover(client: Client, kind: &GroupVersionKind) -> Result<Self, Error> {
         path::check_group_version(&kind.group, &kind.version)?;
         match kube_client::discovery::pinned_kind(&client, kind).await {
@@ -104,18 +108,18 @@ impl<K: Resource<DynamicType = ApiResource>> KubeListerWatcher<K> {
 }
 
 impl KubeListerWatcher<PackedObject> {
-    /// All objects of a type that knows its own kind, kept as they come: each is decoded when it is read.
+    /// Creates a lister-watcher of packed objects of a type with a static kind. Each object is decoded when it is read.
     pub fn packed<K: Resource<DynamicType = ()>>(client: Client) -> Self {
         Self::packed_dynamic(client, ApiResource::erase::<K>(&()))
     }
 
-    /// As [`Self::packed`], of a resource that is named here.
+    /// As [`Self::packed`], for a resource that is described by the caller.
     pub fn packed_dynamic(client: Client, resource: ApiResource) -> Self {
-        // What an object is cannot be told by whether it decodes.
+        // Packed objects are not decoded on arrival, so the decoder has to check their kind.
         Self::of(client, resource, false, true)
     }
 
-    /// Only the metadata of a resource that is named here, as `PartialObjectMetadata`.
+    /// As [`Self::packed_dynamic`], with only the metadata of the objects, as `PartialObjectMetadata`.
     pub fn packed_metadata(client: Client, resource: ApiResource) -> Self {
         Self::of(client, resource, true, true)
     }
@@ -132,7 +136,7 @@ impl<K> KubeListerWatcher<K> {
         // Types of built-in kinds check the kind while they are decoded; those of custom resources ignore it.
         let is_built_in = is_built_in(&api_version, &kind);
         let decoders = match any_kind || metadata_only || !is_built_in {
-            true => known.map(ObjectDecoder::checking_kind).collect(),
+            true => known.map(ObjectDecoder::check_kind).collect(),
             false => known.collect(),
         };
         let named = Named { api_version, kind, is_built_in };
@@ -144,7 +148,7 @@ impl<K> KubeListerWatcher<K> {
             tweak: None,
             managed_fields: ManagedFields::Drop,
             decoders,
-            wanted: Encoding::Protobuf,
+            preferred: Encoding::Protobuf,
             answered: Arc::default(),
             idle: IDLE,
             support: WatchListSupport::default(),
@@ -153,54 +157,55 @@ impl<K> KubeListerWatcher<K> {
         }
     }
 
-    /// Only the objects of one namespace; of all namespaces where it is empty, as in client-go. Lists and watches of a
-    /// name that cannot be a segment of a path fail with [`Error::PathSegment`] without a request.
+    /// Restricts the objects to one namespace. An empty name means all namespaces, as in client-go. With a name that
+    /// cannot be a segment of a path, lists and watches fail with [`Error::PathSegment`] without a request.
     #[must_use]
     pub fn namespace(mut self, namespace: impl Into<String>) -> Self {
         self.namespace = Some(namespace.into());
         self
     }
 
-    /// Only objects that this label selector selects.
+    /// Restricts the objects to those that this label selector matches.
     #[must_use]
     pub fn labels(mut self, selector: impl Into<String>) -> Self {
         self.selectors.set("labelSelector", selector.into());
         self
     }
 
-    /// Only objects that this field selector selects.
+    /// Restricts the objects to those that this field selector matches.
     #[must_use]
     pub fn fields(mut self, selector: impl Into<String>) -> Self {
         self.selectors.set("fieldSelector", selector.into());
         self
     }
 
-    /// Whether managed fields are dropped, which is the default.
+    /// Sets whether managed fields are kept. By default they are dropped.
     #[must_use]
     pub fn managed_fields(mut self, managed_fields: ManagedFields) -> Self {
         self.managed_fields = managed_fields;
         self
     }
 
-    /// The encoding to request: a preference. By default it is protobuf for the kinds that are built in and for metadata;
-    /// kinds that are not known in it are always requested as JSON, and the server may answer each request in JSON. The
-    /// objects are the same.
+    /// Sets the preferred encoding. The default is protobuf for built-in kinds and for metadata. [`Encoding::Protobuf`]
+    /// is a preference: kinds without protobuf are always requested as JSON, and the server may respond to any request
+    /// in JSON. The decoded objects are the same.
     #[must_use]
     pub fn encoding(mut self, encoding: Encoding) -> Self {
-        self.wanted = encoding;
+        self.preferred = encoding;
         self.answered = Arc::default();
         self
     }
 
-    /// Drops these fields as well from every object as it arrives: `["metadata", "annotations"]`, `["status"]`. As a
-    /// transform that clears them, and cheaper: they are neither decoded nor stored. See [`ObjectDecoder::dropping`].
+    /// Drops these fields, such as `["metadata", "annotations"]` or `["status"]`, from every object as it arrives, in
+    /// addition to the managed fields. Cheaper than a transform that clears them: dropped fields are neither decoded
+    /// nor stored. See [`ObjectDecoder::drop_fields`].
     #[must_use]
     pub fn drop_fields(self, fields: impl IntoIterator<Item = FieldPath>) -> Self {
         let fields: Vec<FieldPath> = fields.into_iter().collect();
-        self.each_decoder(|decoder| decoder.dropping(fields.iter().cloned()))
+        self.each_decoder(|decoder| decoder.drop_fields(fields.iter().cloned()))
     }
 
-    /// How many packed objects stay decoded after they were read; 256 by default. See
+    /// Sets how many packed objects stay decoded after they were read; 256 by default. See
     /// [`ObjectDecoder::decoded_cache_size`].
     #[must_use]
     pub fn decoded_cache_size(self, objects: usize) -> Self {
@@ -212,60 +217,60 @@ impl<K> KubeListerWatcher<K> {
         self
     }
 
-    /// What is requested, the best first: every server has JSON.
+    /// Returns the decoders of the requested encodings in order of preference. JSON, which every server has, is always
+    /// included.
     fn requested(&self) -> impl Iterator<Item = &ObjectDecoder> {
-        let json = Some(Encoding::default()).filter(|json| *json != self.wanted);
-        let encodings = [Some(self.wanted), json].into_iter().flatten();
+        let json = Some(Encoding::default()).filter(|json| *json != self.preferred);
+        let encodings = [Some(self.preferred), json].into_iter().flatten();
         encodings.filter_map(|encoding| self.decoders.iter().find(|decoder| decoder.encoding() == encoding))
     }
 
-    /// How the server wrote its last answer to this or a clone, once there was one.
+    /// The encoding of the server's last response to this lister-watcher or a clone; `None` before the first response.
     pub fn answered(&self) -> Option<Encoding> {
         Encoding::ALL.get(self.answered.load(Ordering::Relaxed).checked_sub(1)?).copied()
     }
 
-    /// How many fields of objects in protobuf were skipped so far because nothing is known of them here: the server is
-    /// newer.
+    /// The number of protobuf fields skipped so far because this version does not know them: the server is newer.
     pub fn unknown_fields(&self) -> u64 {
         self.decoders.iter().map(ObjectDecoder::unknown_fields).sum()
     }
 
-    /// Changes the parameters of each request before it is sent. Must not block.
+    /// Sets a function that changes the parameters of each request before it is sent. The function must not block.
     #[must_use]
     pub fn tweak(mut self, tweak: impl Fn(&mut Params) + Send + Sync + 'static) -> Self {
         self.tweak = Some(Arc::new(tweak));
         self
     }
 
-    /// How long a list, or the beginning of a watch, may be without a byte before it is given up; 30 s by
-    /// default. Of a watch that has begun, the reflector judges the silence.
+    /// Sets how long a list, or a watch that is not open yet, may receive no bytes before it fails; 30 s by default.
+    /// Once a watch is open, the reflector's stall timeout applies instead.
     #[must_use]
     pub fn idle_timeout(mut self, idle: Duration) -> Self {
         self.idle = idle;
         self
     }
 
-    /// Shares what is known of the server's watch-lists with the other sources of the same server.
+    /// Shares the knowledge whether the server supports watch-lists with other sources of the same server.
     #[must_use]
-    pub fn sharing(mut self, support: WatchListSupport) -> Self {
+    pub fn watch_list_support(mut self, support: WatchListSupport) -> Self {
         self.support = support;
         self
     }
 
-    /// Shares the bound on questions for the newest version with the other sources of the same server. Clones share
-    /// it already; the informers of a factory do.
+    /// Shares the limit on requests for the newest version with other sources of the same server. Clones share it, and
+    /// so do the informers of a factory.
     #[must_use]
     pub fn probe_budget(mut self, budget: ProbeBudget) -> Self {
         self.probes = budget;
         self
     }
 
-    /// The resource that is listed and watched.
+    /// The listed and watched resource.
     pub fn resource(&self) -> &ApiResource {
         &self.resource.resource
     }
 
-    /// With the selectors and whatever the tweak changes.
+    /// Adds the selectors, then applies the tweak.
     fn parameters(&self, mut params: Params) -> Params {
         for name in ["labelSelector", "fieldSelector"] {
             if let Some(selector) = self.selectors.get(name) {
@@ -297,7 +302,7 @@ impl<K> KubeListerWatcher<K> {
             path::of(&self.resource.resource, self.namespace.as_deref()).map_err(SourceError::other)?;
         let mut request = Request::get(format!("{path}?{}", params.query())).header(header::ACCEPT, accept);
         if params.is_watch() {
-            // A compressor holds events back, and a client that decodes has been seen to fail on them.
+            // A compressor delays events, and clients that decompress have failed on compressed watches.
             request = request.header(header::ACCEPT_ENCODING, "identity");
         }
         let request =
@@ -306,16 +311,16 @@ impl<K> KubeListerWatcher<K> {
         answer.map_err(|_| SourceError::Timeout { after: self.idle })?.map_err(failure)
     }
 
-    /// What decodes the objects of an answer.
+    /// Returns the decoder for the objects of a response.
     fn decoder(&self, encoding: Encoding) -> Result<ObjectDecoder, SourceError> {
-        let place = Encoding::ALL.iter().position(|known| *known == encoding).map_or(0, |place| place + 1);
-        if self.answered.swap(place, Ordering::Relaxed) != place {
+        let index = Encoding::ALL.iter().position(|known| *known == encoding).map_or(0, |index| index + 1);
+        if self.answered.swap(index, Ordering::Relaxed) != index {
             let resource = &self.resource.resource.plural;
-            tracing::info!(%resource, encoding = encoding.media_type(), "the server answers");
+            tracing::info!(%resource, encoding = encoding.media_type(), "server selected a response encoding");
         }
         let unexpected =
             || SourceError::Unexpected { what: format!("{}, which was not requested", encoding.name()) };
-        // Some servers know no other encoding than JSON.
+        // JSON is accepted even if it was not requested, because some servers have no other encoding.
         let decoder = match encoding == Encoding::default() {
             true => self.decoders.iter().find(|decoder| decoder.encoding() == encoding),
             false => self.requested().find(|decoder| decoder.encoding() == encoding),
@@ -324,7 +329,7 @@ impl<K> KubeListerWatcher<K> {
     }
 }
 
-/// What the two lister-watchers below have in common, whatever the type of the objects.
+/// The common part of the two lister-watchers below.
 impl<K> KubeListerWatcher<K> {
     async fn list_as<T: Object + FromWire>(&self, options: ListOptions<T>) -> Result<List<T>, SourceError> {
         let answer = self.request(Params::of_list(&options), false).await?;
@@ -377,14 +382,15 @@ impl<K> KubeListerWatcher<K> {
         Ok(events.into_stream().boxed())
     }
 
-    /// Asks for the metadata of one object: a list with `limit=1` and no resource version.
+    /// Requests the newest resource version by a list of the metadata of one object: `limit=1`, no resource version.
     ///
-    /// A kube-apiserver answers that with a consistent read. With its watch cache (the default since 1.31) it asks etcd
-    /// for the present revision, waits until the cache has reached it, and reads one object from memory; without, it
-    /// reads one object from etcd by quorum. The answer has the metadata of one object, usually less than 2 KiB.
+    /// A kube-apiserver serves this list by a consistent read. With its watch cache (the default since 1.31) it
+    /// requests the current revision from etcd, waits until the cache has reached it, and reads one object from memory;
+    /// without the cache it reads one object from etcd by quorum. The response has the metadata of one object, usually
+    /// less than 2 KiB.
     ///
-    /// A tweak that sets a resource version asks for an answer of the server's cache, which proves nothing: then the
-    /// question is not asked.
+    /// Returns `None` without a request if a tweak sets a resource version, because the server's cache may then serve
+    /// an older version.
     async fn newest(&self) -> Result<Option<ResourceVersion>, SourceError> {
         let mut params = self.parameters(Params::default());
         if params.get("resourceVersion").is_some() {
@@ -404,7 +410,7 @@ impl<K> KubeListerWatcher<K> {
     }
 }
 
-/// Objects that are decoded when they arrive.
+/// Objects decoded on arrival.
 #[async_trait]
 impl<K: Resource + DeserializeOwned + Send + Sync + 'static> ListerWatcher<KubeObject<K>>
     for KubeListerWatcher<K>
@@ -430,7 +436,7 @@ impl<K: Resource + DeserializeOwned + Send + Sync + 'static> ListerWatcher<KubeO
     }
 }
 
-/// Objects that are decoded when they are read.
+/// Objects decoded on read.
 #[async_trait]
 impl ListerWatcher<PackedObject> for KubeListerWatcher<PackedObject> {
     async fn list(&self, options: ListOptions<PackedObject>) -> Result<List<PackedObject>, SourceError> {
@@ -454,13 +460,14 @@ impl ListerWatcher<PackedObject> for KubeListerWatcher<PackedObject> {
     }
 }
 
-/// The metadata of a list, or else the list: a server that is no kube-apiserver may have nothing else.
+/// Returns the media types for a list of metadata, or else a plain list in JSON, since a server other than
+/// kube-apiserver may have nothing else.
 fn accept_metadata() -> String {
     let (protobuf, json) = (Encoding::Protobuf.media_type(), Encoding::Json.media_type());
     format!("{protobuf}{METADATA_LIST},{json}{METADATA_LIST},{json}")
 }
 
-/// A list that breaks off is a matter of the connection; one that is no list is not.
+/// Converts an error of a list. A truncated list is a transport error, any other problem a decoding error.
 fn malformed(error: kinformer_wire::Error) -> SourceError {
     match error {
         kinformer_wire::Error::Truncated { .. } => SourceError::Transport { source: Box::new(error) },
@@ -468,7 +475,8 @@ fn malformed(error: kinformer_wire::Error) -> SourceError {
     }
 }
 
-/// A watch that breaks off is a matter of the connection; where the next event begins is not known otherwise.
+/// Converts an error of a watch. A truncated watch is a transport error. After any other problem the start of the next
+/// event is unknown.
 fn broken_off(error: kinformer_wire::Error) -> SourceError {
     match error {
         kinformer_wire::Error::Truncated { .. } => malformed(error),
@@ -476,7 +484,7 @@ fn broken_off(error: kinformer_wire::Error) -> SourceError {
     }
 }
 
-/// A watch that has begun.
+/// The events of an open watch.
 struct Events<K> {
     body: stream::BoxStream<'static, Result<Bytes, SourceError>>,
     /// `None` once the body has ended.
@@ -502,7 +510,7 @@ impl<K: Object + FromWire> Events<K> {
 
     fn take(&mut self, chunk: Option<Result<Bytes, SourceError>>) {
         let Self { decoder, objects, ready, .. } = self;
-        // Nothing counts after an error.
+        // Events after an error are ignored.
         let mut ended = false;
         let mut on_event = |event: Result<RawEvent<'_>, kinformer_wire::Error>| {
             if !ended {
@@ -547,7 +555,7 @@ impl<K> Clone for KubeListerWatcher<K> {
             tweak: self.tweak.clone(),
             managed_fields: self.managed_fields,
             decoders: self.decoders.clone(),
-            wanted: self.wanted,
+            preferred: self.preferred,
             answered: self.answered.clone(),
             idle: self.idle,
             support: self.support.clone(),

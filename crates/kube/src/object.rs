@@ -7,10 +7,10 @@ use kinformer_core::{KeyRef, Labels, Object, ResourceVersion};
 use kube_core::{DynamicObject, Resource};
 use serde::{Deserialize, Serialize};
 
-/// An object of a type that kube's traits know, as an [`Object`]: what a
-/// [`KubeListerWatcher<K>`](crate::KubeListerWatcher) lists and watches.
+/// An object of a type that implements kube's [`Resource`], as an [`Object`].
+/// [`KubeListerWatcher<K>`](crate::KubeListerWatcher) lists and watches objects of this type.
 ///
-/// It dereferences to the `K`, so that its fields and methods are at hand, and those of `kube::ResourceExt` too:
+/// Dereferences to the `K`, so that its fields and methods can be used directly, and those of `kube::ResourceExt` too:
 ///
 /// ```
 /// use k8s_openapi::api::core::v1::Pod;
@@ -24,16 +24,16 @@ use serde::{Deserialize, Serialize};
 /// assert_eq!(kinformer_core::Object::key(&pod).name(), "web-0");
 /// ```
 ///
-/// It is no [`Resource`] itself, so that no call is ambiguous: where [`Object`] is imported as well, `resource_version`,
-/// `uid` and `labels` are those of `Object`, and `pod.0.labels()` is kube's.
+/// `KubeObject` does not implement [`Resource`], so no call is ambiguous: if [`Object`] is imported too,
+/// `resource_version`, `uid` and `labels` are the methods of `Object`, and `pod.0.labels()` is kube's.
 ///
-/// In serde it is the same as the `K`.
+/// Serializes and deserializes as the `K`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct KubeObject<K>(pub K);
 
 impl<K> KubeObject<K> {
-    /// The object without this wrapper.
+    /// Returns the wrapped object.
     pub fn into_inner(self) -> K {
         self.0
     }
@@ -73,7 +73,7 @@ impl<K: Resource + Send + Sync + 'static> Object for KubeObject<K> {
         self.0.meta().uid.as_deref()
     }
 
-    /// Known of dynamic objects and of metadata. Of other types it is not, since a resource need not be comparable.
+    /// Compares dynamic objects and metadata. `None` for other types, since a resource need not be comparable.
     fn has_same_content(&self, other: &Self) -> Option<bool> {
         if K::metadata_api() {
             return Some(self.0.meta() == other.0.meta());

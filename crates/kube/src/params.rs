@@ -1,16 +1,16 @@
-//! The parameters of a request.
+//! Query parameters of requests.
 
 use std::fmt;
 
 use kinformer_core::ResourceVersion;
 use kinformer_reflector::{ListOptions, VersionMatch, WatchOptions};
 
-/// The query parameters of a list or watch, to be tweaked before it is sent.
+/// The query parameters of a list or watch, which a tweak may change before the request is sent.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Params(Vec<(String, String)>);
 
 impl Params {
-    /// Sets a parameter, in place of any value it has.
+    /// Sets a parameter, replacing its value.
     pub fn set(&mut self, name: impl Into<String>, value: impl fmt::Display) {
         let name = name.into();
         self.0.retain(|(known, _)| *known != name);
@@ -22,12 +22,12 @@ impl Params {
         self.0.retain(|(known, _)| known != name);
     }
 
-    /// The value of a parameter.
+    /// Returns the value of a parameter.
     pub fn get(&self, name: &str) -> Option<&str> {
         self.0.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
     }
 
-    /// Whether this is for a watch and not for a list.
+    /// Whether the request is a watch.
     pub fn is_watch(&self) -> bool {
         self.get("watch").is_some()
     }

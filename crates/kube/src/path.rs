@@ -1,17 +1,18 @@
-//! The paths of requests.
+//! Paths of requests.
 
 use kube_core::discovery::ApiResource;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
 use crate::Error;
 
-/// What RFC 3986 reserves nothing of.
+/// All characters but the unreserved ones of RFC 3986.
 const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
-/// The path of all objects of a resource, in one namespace or in all. An empty namespace means all, as in client-go.
+/// Returns the path of all objects of a resource, in one namespace or in all. An empty namespace means all, as in
+/// client-go.
 ///
 /// # Errors
-/// [`Error::PathSegment`]
+/// [`Error::PathSegment`] if a name is not a valid segment.
 pub(crate) fn of(resource: &ApiResource, namespace: Option<&str>) -> Result<String, Error> {
     let group = [("group", resource.group.as_str())];
     let namespace = namespace.map(|namespace| [("", "namespaces"), ("namespace", namespace)]);
@@ -28,10 +29,11 @@ pub(crate) fn of(resource: &ApiResource, namespace: Option<&str>) -> Result<Stri
     Ok(path)
 }
 
-/// Follows apimachinery 1.37 (`IsValidPathSegmentName`), and refuses what is empty or has control characters.
+/// Checks a path segment. Follows apimachinery 1.37 (`IsValidPathSegmentName`), and also refuses empty names and
+/// control characters.
 ///
 /// # Errors
-/// [`Error::PathSegment`]
+/// [`Error::PathSegment`] if a name is not a valid segment.
 pub(crate) fn segment(what: &'static str, value: &str) -> Result<(), Error> {
     let problem = match value {
         "" => "is empty",
@@ -44,11 +46,11 @@ pub(crate) fn segment(what: &'static str, value: &str) -> Result<(), Error> {
     Err(Error::PathSegment { what, value: value.to_owned(), problem })
 }
 
-/// Whether a group, which may be empty, and a version can be segments of a path. kube-client's discovery puts them into
-/// one as they are.
+/// Checks that a group, which may be empty, and a version can be segments of a path. kube-client's discovery inserts
+/// them into a path unchecked.
 ///
 /// # Errors
-/// [`Error::PathSegment`]
+/// [`Error::PathSegment`] if a name is not a valid segment.
 pub fn check_group_version(group: &str, version: &str) -> Result<(), Error> {
     if !group.is_empty() {
         segment("group", group)?;

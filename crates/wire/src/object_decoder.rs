@@ -35,7 +35,7 @@ struct Inner {
     /// The type takes objects of any kind.
     checks_kind: bool,
     unknown_fields: Arc<AtomicU64>,
-    dropping: Arc<[FieldPath]>,
+    dropped_fields: Arc<[FieldPath]>,
     recent: Arc<Recent>,
 }
 
@@ -69,7 +69,7 @@ impl ObjectDecoder {
             types,
             checks_kind: false,
             unknown_fields: Arc::default(),
-            dropping: Arc::default(),
+            dropped_fields: Arc::default(),
             recent,
         };
         Self { inner: Arc::new(inner) }
@@ -80,17 +80,17 @@ impl ObjectDecoder {
     /// a `ControllerRevision`), `["kind"]` and `["apiVersion"]` are dropped as well. What identifies an object (its name,
     /// namespace, UID and version) is never dropped, and a field that the kind does not have is ignored.
     #[must_use]
-    pub fn dropping(mut self, fields: impl IntoIterator<Item = FieldPath>) -> Self {
+    pub fn drop_fields(mut self, fields: impl IntoIterator<Item = FieldPath>) -> Self {
         let fields = fields.into_iter().filter(|field| !field.identifies());
         let inner = Arc::make_mut(&mut self.inner);
-        inner.dropping = inner.dropping.iter().cloned().chain(fields).collect();
+        inner.dropped_fields = inner.dropped_fields.iter().cloned().chain(fields).collect();
         self
     }
 
     /// Checks the kind of every object when it arrives, for types that take objects of any kind. Of a type that checks
     /// its own kind while it is decoded, only the first object of a list is checked.
     #[must_use]
-    pub fn checking_kind(mut self) -> Self {
+    pub fn check_kind(mut self) -> Self {
         Arc::make_mut(&mut self.inner).checks_kind = true;
         self
     }
@@ -126,13 +126,13 @@ impl ObjectDecoder {
         self.inner.codec.encoding()
     }
 
-    /// The object without the fields that are [dropped](Self::dropping), and which of these it had.
-    pub(crate) fn drop_fields<'a>(&self, object: &'a [u8]) -> Result<(Cow<'a, [u8]>, String), Error> {
+    /// The object without the fields that are [dropped](Self::drop_fields), and which of these it had.
+    pub(crate) fn without_fields<'a>(&self, object: &'a [u8]) -> Result<(Cow<'a, [u8]>, String), Error> {
         let inner = &self.inner;
-        if inner.dropping.is_empty() {
+        if inner.dropped_fields.is_empty() {
             return Ok((Cow::Borrowed(object), String::new()));
         }
-        let fields: Vec<&FieldPath> = inner.dropping.iter().collect();
+        let fields: Vec<&FieldPath> = inner.dropped_fields.iter().collect();
         let (bytes, dropped) = drop_fields(&inner.codec, object, Dropped::default(), &fields)?;
         Ok((Cow::Owned(bytes), dropped))
     }

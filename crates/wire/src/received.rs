@@ -52,7 +52,7 @@ pub enum WireEvent<K, S> {
 impl ObjectDecoder {
     /// Makes an object of an item of a list; `position` is its position in the list.
     ///
-    /// Items may leave out their kind, which is the list's: a type that takes objects of [any kind](Self::checking_kind)
+    /// Items may leave out their kind, which is the list's: a type that takes objects of [any kind](Self::check_kind)
     /// receives it all the same.
     ///
     /// # Errors

@@ -58,8 +58,8 @@ fn decode_all(bytes: &[u8]) {
     let decoder = ObjectDecoder::new(Encoding::Protobuf, "v1", "Pod").unwrap();
     let _ = black_box(decoder.decode::<Pod>(bytes));
     let dropping = decoder
-        .dropping([FieldPath::new(&["metadata", "labels", "app"])])
-        .dropping([FieldPath::new(&["spec", "nodeSelector"])])
+        .drop_fields([FieldPath::new(&["metadata", "labels", "app"])])
+        .drop_fields([FieldPath::new(&["spec", "nodeSelector"])])
         .decoded_cache_size(0);
     if let Ok(packed) = Packed::<Pod>::from_wire(bytes, &dropping) {
         let _ = black_box((packed.annotations(), packed.metadata::<Value>(), packed.decode()));

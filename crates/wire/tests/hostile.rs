@@ -250,7 +250,8 @@ fn json_in_protobuf_is_read_and_removed_by_path() {
             let (last, around) = names.split_last().unwrap();
             let around = around.iter().fold(&mut expected, |value, name| &mut value[*name]);
             around.as_object_mut().unwrap().remove(*last);
-            let cut = Value::from_wire(&object, &decoder.clone().dropping([FieldPath::new(names)])).unwrap();
+            let cut =
+                Value::from_wire(&object, &decoder.clone().drop_fields([FieldPath::new(names)])).unwrap();
             assert_eq!(cut, expected, "{names:?}");
             let less = packed.without_fields(&[&FieldPath::new(names)]).unwrap();
             assert_eq!(less.field::<Value>(&FieldPath::new(&[])).unwrap(), Some(expected), "{names:?}");
@@ -263,7 +264,7 @@ fn json_in_protobuf_is_read_and_removed_by_path() {
             ));
         }
         // What is broken on the way is not left in.
-        let text = decoder.clone().dropping([FieldPath::new(&["data", "spec"])]);
+        let text = decoder.clone().drop_fields([FieldPath::new(&["data", "spec"])]);
         let broken: Vec<u8> = object.iter().map(|byte| if *byte == b'x' { 0xff } else { *byte }).collect();
         assert!(Packed::<ControllerRevision>::from_wire(&broken, &text).is_err());
     }
@@ -283,12 +284,12 @@ fn json_in_protobuf_is_read_and_removed_by_path() {
         Some("ControllerRevision")
     );
     let cut =
-        Value::from_wire(&around, &decoder.clone().dropping([FieldPath::new(&["data", "data", "spec"])]))
+        Value::from_wire(&around, &decoder.clone().drop_fields([FieldPath::new(&["data", "data", "spec"])]))
             .unwrap();
     assert_eq!(cut["data"]["data"].get("spec"), None);
     assert_eq!(cut["data"]["data"]["text"], "t");
     assert!(
-        Value::from_wire(&around, &decoder.clone().dropping([FieldPath::new(&["data", "kind"])])).is_err()
+        Value::from_wire(&around, &decoder.clone().drop_fields([FieldPath::new(&["data", "kind"])])).is_err()
     );
 }
 

@@ -70,7 +70,8 @@ impl SwitchedSource {
         switch: Switch,
     ) -> Self {
         let support = WatchListSupport::default();
-        let (metadata, whole) = (metadata.sharing(support.clone()), whole.sharing(support));
+        let (metadata, whole) =
+            (metadata.watch_list_support(support.clone()), whole.watch_list_support(support));
         Self { metadata, whole, switch, listed: Arc::default() }
     }
 
@@ -177,7 +178,7 @@ impl ListerWatcher<PackedObject> for SwitchedSource {
     }
 
     fn watch_list_support(&self) -> Option<&WatchListSupport> {
-        self.whole.watch_list_support()
+        ListerWatcher::watch_list_support(&self.whole)
     }
 
     fn list_epoch(&self) -> u32 {

@@ -1,5 +1,4 @@
-//! What the examples list and watch: a real cluster where a kubeconfig is named, else an API server in this process
-//! with a little life in it.
+//! The cluster of the examples: the one of `$KUBECONFIG`, else an API server in this process with some objects.
 
 #![allow(unreachable_pub)]
 
@@ -9,14 +8,14 @@ use kinformer_apiserver::ApiServer;
 use kube_client::{Client, Config};
 use serde_json::json;
 
-/// A cluster, and the server if it is ours.
+/// A cluster, and its server if that is embedded.
 pub struct Cluster {
     pub client: Client,
     server: Option<ApiServer>,
 }
 
 impl Cluster {
-    /// The cluster of `$KUBECONFIG`, or an embedded one.
+    /// Connects to the cluster of `$KUBECONFIG`, or starts an embedded one.
     pub async fn connect() -> Result<Self, Box<dyn Error>> {
         if std::env::var_os("KUBECONFIG").is_some() {
             println!("using the cluster of $KUBECONFIG");
@@ -30,8 +29,8 @@ impl Cluster {
         Ok(Self { client: kinformer_kube::client(server.config()?)?, server: Some(server) })
     }
 
-    /// On an embedded server: one more object, one change, one deletion.
-    pub fn live(&self) -> Result<(), Box<dyn Error>> {
+    /// Creates, updates and deletes one object each on an embedded server. Does nothing on a real cluster.
+    pub fn change_objects(&self) -> Result<(), Box<dyn Error>> {
         if let Some(server) = &self.server {
             server.create(map("settings-3", "first"))?;
             server.update(map("settings-0", "second"))?;

@@ -1,11 +1,11 @@
-//! How connections are made, where the configuration does not say it.
+//! Defaults of connections.
 
 use std::time::Duration;
 
-/// How long connecting may take.
+/// The default connect timeout.
 pub(super) const CONNECT: Duration = Duration::from_secs(10);
 
-/// Which versions of HTTP may be spoken.
+/// The allowed versions of HTTP.
 #[derive(Clone, Copy)]
 #[cfg_attr(not(feature = "rustls-tls"), allow(dead_code))]
 pub(super) enum Versions {

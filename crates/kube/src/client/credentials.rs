@@ -1,4 +1,4 @@
-//! What speaks for the user: where it comes from, and what is made of it.
+//! Credentials and their sources.
 
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -21,17 +21,17 @@ use super::exec::{self, Issued, Process};
 use super::transport::{AnswerBody, Transport};
 use crate::Error;
 
-/// Where credentials come from.
+/// The source of credentials.
 pub(super) struct Source {
-    /// Without the plugin.
+    /// The configuration without the plugin.
     config: Config,
     plugin: Option<ExecConfig>,
     versions: Versions,
-    /// Whether the same configuration can lead to other credentials later.
+    /// Whether the configuration can result in other credentials later.
     pub(super) renewable: bool,
 }
 
-/// Credentials, and what sends requests with them.
+/// One generation of credentials, with the service that sends requests with them.
 pub(super) struct Generation {
     service: BoxCloneSyncService<Request<Body>, Response<AnswerBody>, BoxError>,
     transport: Transport,
@@ -39,14 +39,14 @@ pub(super) struct Generation {
     expires: Option<Instant>,
 }
 
-/// What a connection depends on.
+/// The identity of a connection: a change requires new connections.
 #[derive(PartialEq, Eq)]
 struct Identity {
     plugin: Option<(String, String)>,
     files: Files,
 }
 
-/// What is known of files without reading them.
+/// Modification times and sizes of files.
 #[derive(PartialEq, Eq)]
 struct Files(Vec<(PathBuf, Option<(SystemTime, u64)>)>);
 
@@ -54,7 +54,7 @@ impl Source {
     pub(super) fn new(mut config: Config, versions: Versions) -> Self {
         let plugin = config.auth_info.exec.take();
         let auth = &config.auth_info;
-        // What kube-client prefers to a plugin.
+        // kube-client prefers these credentials to a plugin.
         let fixed = auth.token.is_some() || auth.username.is_some() && auth.password.is_some();
         let plugin = plugin.filter(|_| !fixed && auth.auth_provider.is_none() && auth.token_file.is_none());
         let mut source = Self { config, plugin, versions, renewable: false };
@@ -65,11 +65,11 @@ impl Source {
         source
     }
 
-    /// Makes credentials anew, on the connections of the ones before where these suit them. Blocks for as long as a plugin
-    /// runs.
+    /// Creates new credentials. Reuses the connections of the previous ones if their identity is equal. Blocks while a
+    /// plugin runs.
     ///
     /// # Errors
-    /// [`Error::Client`], [`Error::ExecPlugin`].
+    /// [`Error::Client`] if credentials or certificates are invalid, [`Error::ExecPlugin`] if the plugin failed.
     pub(super) fn make(&self, before: Option<&Generation>, process: &Process) -> Result<Generation, Error> {
         let issued = match &self.plugin {
             Some(plugin) => exec::run(plugin, process)?,
@@ -87,7 +87,7 @@ impl Source {
             config.auth_info.client_certificate_data = Some(STANDARD.encode(certificate));
             config.auth_info.client_key_data = Some(STANDARD.encode(key).into());
         }
-        // A change while they are read is noticed later.
+        // Taken before the files are read, so that a change during the read is detected later.
         let identity = Identity { plugin: issued.certificate, files: self.files() };
         #[cfg(feature = "rustls-tls")]
         if let Some(path) = config.root_cert_file.take() {
@@ -113,7 +113,7 @@ impl Source {
         let expires = issued.expires.map(|at| {
             let left = Duration::try_from(at.duration_since(Timestamp::now())).unwrap_or_default();
             let now = Instant::now();
-            // One that is too far away to be a time never comes.
+            // An expiry beyond the range of `Instant` never comes.
             now.checked_add(left)
         });
         Ok(Generation {
@@ -124,7 +124,7 @@ impl Source {
         })
     }
 
-    /// The files that connections depend on.
+    /// Returns the state of the files that connections depend on.
     fn files(&self) -> Files {
         let auth = &self.config.auth_info;
         let file = |data: bool, path: &Option<String>| path.clone().filter(|_| !data).map(PathBuf::from);
@@ -133,14 +133,14 @@ impl Source {
             file(auth.client_key_data.is_some(), &auth.client_key),
             self.config.root_cert_file.clone().filter(|_| cfg!(feature = "rustls-tls")),
         ];
-        let looked_at = paths.into_iter().flatten().map(|path| {
+        let states = paths.into_iter().flatten().map(|path| {
             let found = std::fs::metadata(&path).and_then(|found| Ok((found.modified()?, found.len())));
             (path, found.ok())
         });
-        Files(looked_at.collect())
+        Files(states.collect())
     }
 
-    /// Whether a file has changed since these credentials were made.
+    /// Whether a file has changed since these credentials were created.
     pub(super) fn has_changed(&self, since: &Generation) -> bool {
         !since.identity.files.0.is_empty() && self.files() != since.identity.files
     }
@@ -156,7 +156,7 @@ impl Generation {
     }
 }
 
-/// Whether credentials stay secret on their way.
+/// Whether credentials stay secret in transit: over TLS, or to a loopback address without a proxy.
 pub(super) fn may_be_sent(config: &Config) -> bool {
     let direct = config.proxy_url.is_none() && is_loopback(&config.cluster_url);
     config.cluster_url.scheme_str() == Some("https") || direct
@@ -169,8 +169,8 @@ pub(super) fn drop_without_tls(config: &mut Config) {
     }
 }
 
-/// Drops the credentials of a configuration, and logs a warning if there were any. Impersonation stays: it is no secret,
-/// and requests without it might be granted more.
+/// Drops the credentials of a configuration, and logs a warning if there were any. Impersonation is kept: it is not
+/// secret, and requests without it might be granted more.
 pub fn drop_credentials(config: &mut Config) {
     let before = std::mem::take(&mut config.auth_info);
     let secret = before.username.is_some()
@@ -196,7 +196,7 @@ pub fn drop_credentials(config: &mut Config) {
     }
 }
 
-/// Whether a URL leads to this machine and no further.
+/// Whether the host of a URL is a loopback address.
 fn is_loopback(url: &Uri) -> bool {
     let Some(host) = url.host() else { return false };
     let address = host.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>();

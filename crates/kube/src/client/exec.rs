@@ -13,13 +13,13 @@ use serde_json::json;
 
 use crate::Error;
 
-/// How much of a plugin's output is read.
+/// The maximum number of bytes read from a plugin's output.
 const OUTPUT: u64 = 1024 * 1024;
 
-/// How often a plugin that has closed its output is looked at until it has ended.
+/// The interval of checks whether a plugin that has closed its output has ended.
 const CHECK: Duration = Duration::from_millis(10);
 
-/// What a plugin has issued.
+/// The credentials that a plugin has issued.
 #[derive(Default)]
 pub(super) struct Issued {
     pub(super) token: Option<String>,
@@ -34,28 +34,28 @@ pub(super) struct Process(Mutex<Run>);
 
 #[derive(Default)]
 struct Run {
-    /// While it runs.
+    /// `Some` while the plugin runs.
     child: Option<Child>,
     killed: bool,
 }
 
 impl Process {
-    /// Ends it, also when it has not been started yet. Its run fails.
+    /// Kills the process. A process that has not been started yet is never started. The run fails.
     pub(super) fn kill(&self) {
         let mut run = self.0.lock();
         run.killed = true;
         if let Some(child) = &mut run.child {
-            // It may have ended by itself.
+            // Fails if the process has already ended.
             let _ = child.kill();
         }
     }
 
-    /// Starts it, unless it has been [killed](Self::kill).
+    /// Starts the process, unless it was [killed](Self::kill).
     fn start(&self, command: &mut Command) -> Result<Option<ChildStdout>, String> {
         if self.0.lock().killed {
-            return Err("it was stopped before it was started".into());
+            return Err("it was killed before it was started".into());
         }
-        // Without the lock, since this blocks until the program is loaded.
+        // Outside the lock, since this blocks until the program is loaded.
         let mut child = command.spawn().map_err(|error| error.to_string())?;
         let stdout = child.stdout.take();
         self.started(child);
@@ -65,17 +65,18 @@ impl Process {
     fn started(&self, mut child: Child) {
         let mut run = self.0.lock();
         if run.killed {
-            // It may have ended by itself.
+            // Fails if the process has already ended.
             let _ = child.kill();
         }
         run.child = Some(child);
     }
 
-    /// Blocks until it has ended. It can be [killed](Self::kill) meanwhile, also when it has closed its output.
+    /// Blocks until the process has ended. Another thread can [kill](Self::kill) it meanwhile, even after it has closed
+    /// its output.
     fn wait(&self) -> Result<ExitStatus, String> {
         loop {
             let mut run = self.0.lock();
-            let Some(child) = &mut run.child else { return Err("it is gone".into()) };
+            let Some(child) = &mut run.child else { return Err("its process was already awaited".into()) };
             if let Some(status) = child.try_wait().map_err(|error| error.to_string())? {
                 run.child = None;
                 return Ok(status);
@@ -90,11 +91,11 @@ impl Process {
     }
 }
 
-/// Runs a plugin and blocks until it has ended. Follows client-go 1.37 (`plugin/pkg/client/auth/exec`): its standard
-/// error is ours, and its standard input where that is a terminal.
+/// Runs a plugin and blocks until it has ended. The plugin inherits standard error, and standard input if that is a
+/// terminal. Follows client-go 1.37 (`plugin/pkg/client/auth/exec`).
 ///
 /// # Errors
-/// [`Error::ExecPlugin`]
+/// [`Error::ExecPlugin`] if the plugin cannot be run, fails, or issues no credentials.
 pub(super) fn run(config: &ExecConfig, process: &Process) -> Result<Issued, Error> {
     let Some(command) = &config.command else {
         return Err(Error::ExecPlugin { command: String::new(), reason: "no command is configured".into() });
@@ -110,7 +111,7 @@ fn output(config: &ExecConfig, command: &str, process: &Process) -> Result<Vec<u
     let interactive = match config.interactive_mode {
         Some(ExecInteractiveMode::Never) => false,
         Some(ExecInteractiveMode::Always) if !terminal => {
-            return Err("it needs a terminal as standard input, which there is not".into());
+            return Err("it needs a terminal as standard input, and there is none".into());
         }
         _ => terminal,
     };
@@ -158,7 +159,7 @@ struct Status {
     client_key_data: Option<String>,
 }
 
-/// Says nothing of the output, which is secret.
+/// Parses a plugin's output. Errors do not quote the output, which is secret.
 fn read(config: &ExecConfig, output: &[u8]) -> Result<Issued, String> {
     let credential: ExecCredential = serde_json::from_slice(output).map_err(|error| {
         format!(
@@ -202,7 +203,7 @@ mod tests {
         let process = Process::default();
         process.kill();
         let error = run(&config, &process).map(|_| ()).unwrap_err();
-        assert!(error.to_string().contains("stopped before it was started"), "{error}");
+        assert!(error.to_string().contains("killed before it was started"), "{error}");
     }
 
     // contract: L-19

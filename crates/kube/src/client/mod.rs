@@ -1,4 +1,4 @@
-//! The client.
+//! Creates kube clients with shared connections and renewed credentials.
 
 mod connecting;
 mod credentials;
@@ -24,63 +24,64 @@ pub use credentials::drop_credentials;
 use redirect::Redirects;
 use renewal::Renewing;
 
-/// A client for reflectors, of any configuration.
+/// Creates a client for reflectors from a configuration.
 ///
 /// # Connections
-/// All its watches share one connection where the server speaks HTTP/2 over TLS, as every kube-apiserver does; pings
-/// notice a peer that is gone. Beyond 100 requests at a time there is one connection for each hundred. Requests that
-/// begin where there is no connection yet wait for the first of them to connect; where it fails, the next one tries.
-/// None waits for longer than connecting may take, and with HTTP/1.1 they connect side by side once that is known.
-/// kube-client's own retries are switched off, which would hide 429 and 503 answers from the reflector for minutes, and
-/// connecting takes 10 s at most where the configuration has no limit.
+/// All watches share one connection if the server speaks HTTP/2 over TLS, as every kube-apiserver does; pings detect a
+/// lost peer. Beyond 100 concurrent requests there is one connection for each hundred. Requests that start before there
+/// is a connection wait for the first one to connect; if that fails, the next request connects. No request waits longer
+/// than the connect timeout. Once the server is known to speak HTTP/1.1, connections are opened in parallel.
+/// kube-client's own retries, which would hide 429 and 503 responses from the reflector for minutes, are disabled.
+/// Without a connect timeout in the configuration, it is 10 s.
 ///
 /// # Credentials
-/// An exec plugin runs once here, on the calling thread, as in kube-client. From then on credentials are renewed:
+/// An exec plugin runs once in this call, on the calling thread, as in kube-client. After that, credentials are
+/// renewed:
 ///
-/// * On a 401, and when the plugin's `expirationTimestamp` has passed, the plugin runs again, the token file is read
-///   again, the auth provider starts again, and the client certificate is read again. A request that was answered
-///   with a 401 is then repeated once. A token or a password that is part of the configuration is not renewed.
-/// * When a file with the client certificate, its key, or the CA bundle (`Config::root_cert_file`) has changed, which
-///   is checked at most once in a second, before a request.
+/// * On a 401, and when the plugin's `expirationTimestamp` has passed: the plugin runs again, the token file is read
+///   again, the auth provider starts again, and the client certificate is read again. A request that failed with a 401
+///   is then repeated once. A token or a password that is part of the configuration is not renewed.
+/// * When a file with the client certificate, its key, or the CA bundle (`Config::root_cert_file`) has changed. This is
+///   checked before a request, at most once per second.
 ///
-/// A renewal starts at most once in 5 s. All requests that need it wait for the same one, for at most a minute, and a
-/// plugin that runs for longer than five minutes is killed. Where it fails, a warning is logged, the old credentials
-/// stay, and the caller receives the 401. New connections use a new client certificate or CA bundle; those that are open
-/// stay open until their watches have ended. Follows client-go 1.37 (`plugin/pkg/client/auth/exec`,
-/// `transport/cert_rotation.go`), which closes them.
+/// A renewal starts at most once every 5 s. All requests that need it wait for the same renewal, for at most a minute,
+/// and a plugin that runs for longer than five minutes is killed. If a renewal fails, a warning is logged, the old
+/// credentials stay in use, and the caller receives the 401. New connections use a new client certificate or CA bundle;
+/// open connections stay open until their watches have ended. Follows client-go 1.37 (`plugin/pkg/client/auth/exec`,
+/// `transport/cert_rotation.go`), which closes open connections.
 ///
 /// # Plain HTTP
-/// Without TLS, credentials are sent to a loopback address only (`127.0.0.0/8`, `::1`, `localhost`), and not through a
-/// proxy. Others are dropped, and a warning is logged. client-go's clientcmd drops those of a kubeconfig for every
-/// address without TLS.
+/// Without TLS, credentials are sent only to a loopback address (`127.0.0.0/8`, `::1`, `localhost`) and not through a
+/// proxy. Otherwise they are dropped, and a warning is logged. client-go's clientcmd drops the credentials of a
+/// kubeconfig for every address without TLS.
 ///
-/// # Answers
-/// A redirect is followed for a GET within the same scheme, host and port, up to 10 times; any other is an
-/// [`Error::Redirect`]. A server certificate that is its own CA is accepted where the CA bundle of the configuration
-/// contains exactly that certificate, its name matches and it has not expired, as Go does.
+/// # Responses
+/// A redirect of a GET within the same scheme, host and port is followed, up to 10 times; any other redirect is an
+/// [`Error::Redirect`]. A server certificate that is its own CA is accepted if the CA bundle of the configuration
+/// contains exactly that certificate, its name matches and it has not expired, as in Go.
 ///
 /// # Proxies
-/// With a proxy in the configuration, or without the feature `rustls-tls`, connections are those of [`client_http1`]
-/// and made by kube-client, which does not accept server certificates that are their own CA.
+/// With a proxy in the configuration, or without the feature `rustls-tls`, connections are like those of
+/// [`client_http1`] and opened by kube-client, which does not accept server certificates that are their own CA.
 ///
-/// # A client of your own
-/// A [`Client`] from [`Client::try_from`] works with the sources and informers of this workspace, but has none of the
-/// above: an exec plugin that returns no expiry is never run again, client certificates are never read again,
-/// each watch has a connection of its own, windows and pings are not set for it, redirects are errors, and
-/// its retries hide a busy server.
+/// # Other clients
+/// A [`Client`] from [`Client::try_from`] works with the sources and informers of this workspace, but has none of these
+/// features: an exec plugin that returns no expiry is never run again, client certificates are never read again, each
+/// watch has a connection of its own without configured windows and pings, redirects are errors, and its retries hide a
+/// busy server.
 ///
 /// # Errors
-/// [`Error::Client`]: certificates or credentials of the configuration do not work. [`Error::ExecPlugin`]: the plugin
-/// failed.
+/// [`Error::Client`] if certificates or credentials of the configuration are invalid. [`Error::ExecPlugin`] if the
+/// plugin failed.
 ///
 /// # Panics
-/// Outside a tokio runtime, as kube-client does.
+/// Panics outside a tokio runtime, as kube-client does.
 pub fn client(config: Config) -> Result<Client, Error> {
     build(config, Versions::All)
 }
 
-/// As [`client`], with a connection of HTTP/1.1 for each watch, as kube-client has it: for a server or proxy with broken
-/// HTTP/2 support.
+/// As [`client`], with one HTTP/1.1 connection per watch, as in kube-client: for servers or proxies with broken HTTP/2
+/// support.
 ///
 /// # Errors
 /// As [`client`].
@@ -91,8 +92,8 @@ pub fn client_http1(config: Config) -> Result<Client, Error> {
     build(config, Versions::Http1)
 }
 
-/// Whether a client of this configuration would send its credentials, if it has any: over TLS, or to a loopback address
-/// without a proxy. See "Plain HTTP" at [`client`].
+/// Whether a client of this configuration would send credentials: over TLS, or to a loopback address without a proxy.
+/// See "Plain HTTP" at [`client`].
 pub fn sends_credentials(config: &Config) -> bool {
     credentials::may_be_sent(config)
 }

@@ -1,4 +1,4 @@
-//! Connections that requests share.
+//! Connections shared by requests.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -27,19 +27,20 @@ use tower::Service;
 use super::connecting::{CONNECT, Versions};
 use super::tls;
 
-/// A server that allows fewer at a time on one connection would have the others wait, and a watch does not end.
-/// This is what careful servers and load balancers allow; kube-apiserver allows 1000.
+/// The maximum number of requests per connection. On a server that allows fewer concurrent streams, further requests
+/// would wait, and watches do not end. Conservative servers and load balancers allow this number; kube-apiserver allows
+/// 1000.
 const MAX_STREAMS: usize = 100;
-/// As client-go: a peer that has said nothing for so long is asked whether it is there,
+/// The time without received data after which a ping is sent, as in client-go.
 const PING_AFTER: Duration = Duration::from_secs(30);
-/// and has so long to answer.
+/// The time limit for the response to a ping, as in client-go.
 const PING_TIMEOUT: Duration = Duration::from_secs(15);
-/// How long the pool keeps a connection for new requests since the last one: for longer than a watch lasts, since
-/// it does not know of those that go on. Idle ones are pinged as well, and kube-apiserver closes them much earlier.
+/// How long the pool keeps a connection after its last request started. Longer than a watch lasts, since the pool does
+/// not track open watches. Idle connections are pinged too, and kube-apiserver closes them much earlier.
 const IDLE: Duration = Duration::from_secs(15 * 60);
-/// What a watch may have been sent without having been read, as in Go. A watch that is not read stops there,
+/// The number of unread bytes at which a watch stops receiving, as in Go.
 const STREAM_WINDOW: u32 = 4 * 1024 * 1024;
-/// and does not stop the others on the connection.
+/// The number of unread bytes per connection. Large enough that a watch that is not read does not stop the others.
 const CONNECTION_WINDOW: u32 = 1024 * 1024 * 1024;
 
 type Connector = TimeoutConnector<HttpsConnector<HttpConnector>>;
@@ -48,7 +49,7 @@ fn connector(config: &Config, versions: Versions) -> Result<Connector, BoxError>
     let mut tcp = HttpConnector::new();
     tcp.enforce_http(false);
     tcp.set_nodelay(true);
-    // kube-client's own, which is not used, says what is wrong with the configuration.
+    // kube-client's connector is not used; it is created to return its errors in the configuration.
     config.rustls_https_connector_with_connector(tcp.clone())?;
     let mut tls = HttpsConnectorBuilder::new().with_tls_config(tls::client_config(config)?).https_or_http();
     if let Some(name) = config.tls_server_name.clone().and_then(|name| name.try_into().ok()) {
@@ -66,13 +67,12 @@ fn connector(config: &Config, versions: Versions) -> Result<Connector, BoxError>
     Ok(connector)
 }
 
-/// As many pools as it takes to have no more than [`MAX_STREAMS`] requests in each: with HTTP/2 a pool is one
-/// connection.
+/// Pools with at most [`MAX_STREAMS`] requests each. With HTTP/2 a pool is one connection.
 #[derive(Clone)]
 pub(super) struct Connections {
     connector: Connector,
-    /// How long a request waits for another one to connect.
-    patience: Duration,
+    /// The maximum time that a request waits for another one to connect.
+    max_wait: Duration,
     open: Arc<Mutex<Vec<Pool>>>,
 }
 
@@ -80,7 +80,7 @@ pub(super) struct Connections {
 struct Pool {
     client: legacy::Client<Connector, Body>,
     gate: Arc<Gate>,
-    /// Held by each request until its answer has been read or dropped.
+    /// Cloned by each request, until its response has been read or dropped.
     requests: Arc<()>,
 }
 
@@ -88,12 +88,12 @@ impl Connections {
     pub(super) fn new(config: &Config, versions: Versions) -> Result<Self, BoxError> {
         Ok(Self {
             connector: connector(config, versions)?,
-            patience: config.connect_timeout.unwrap_or(CONNECT),
+            max_wait: config.connect_timeout.unwrap_or(CONNECT),
             open: Arc::default(),
         })
     }
 
-    /// A pool that has room, and with it a place in it.
+    /// Returns a pool with fewer than [`MAX_STREAMS`] requests, counting this one. Creates a pool if all are full.
     fn pool(&self) -> Pool {
         let mut open = self.open.lock();
         let with_room = open.iter().find(|pool| Arc::strong_count(&pool.requests) <= MAX_STREAMS);
@@ -110,7 +110,7 @@ impl Connections {
             .http2_initial_stream_window_size(STREAM_WINDOW)
             .http2_initial_connection_window_size(CONNECTION_WINDOW)
             .build(self.connector.clone());
-        let pool = Pool { client, gate: Arc::new(Gate::new(self.patience)), requests: Arc::new(()) };
+        let pool = Pool { client, gate: Arc::new(Gate::new(self.max_wait)), requests: Arc::new(()) };
         open.push(pool.clone());
         pool
     }
@@ -126,33 +126,38 @@ impl Service<Request<Body>> for Connections {
     }
 
     fn call(&mut self, request: Request<Body>) -> Self::Future {
-        let Pool { client, gate, requests: place } = self.pool();
+        let Pool { client, gate, requests } = self.pool();
         Box::pin(async move {
             let answer = gate.request(&client, request).await?;
-            Ok(answer.map(|body| Counted { body, _place: place }))
+            Ok(answer.map(|body| Counted { body, _requests: requests }))
         })
     }
 }
 
-/// Where the requests of a pool wait for one another until they have a connection.
+/// The queue in which the requests of a pool wait for a connection.
 ///
-/// The pool itself connects once for each request that finds no connection, and keeps one or two of those. So one
-/// request at a time asks it for a connection: with HTTP/2 the next one finds that of the first.
+/// hyper's pool connects once for each request that finds no connection, and keeps one or two of these connections. So
+/// only one request at a time requests a connection: with HTTP/2, the next one finds the connection of the first.
 struct Gate {
-    /// Whose turn it is. Where there is a connection, a turn takes a single poll.
+    /// Held by the request that may connect. With an open connection, a turn takes a single poll.
     turn: Semaphore,
-    /// What limits the harm of a request that has its turn and is not polled, or connects to a peer that is silent.
-    patience: Duration,
-    /// Whether the last connection was of HTTP/1.1. Then each request needs its own, and nothing is gained by waiting.
+    /// The maximum wait for a turn, in case the request that holds it is not polled or its peer does not respond.
+    max_wait: Duration,
+    /// Whether the last connection was HTTP/1.1. Then each request needs its own connection and does not wait for a
+    /// turn.
     http1: AtomicBool,
 }
 
 impl Gate {
-    fn new(patience: Duration) -> Self {
-        Self { turn: Semaphore::new(1), patience, http1: AtomicBool::new(false) }
+    fn new(max_wait: Duration) -> Self {
+        Self { turn: Semaphore::new(1), max_wait, http1: AtomicBool::new(false) }
     }
 
-    /// Cancel safe: a turn ends with the request that has it, however that ends.
+    /// Sends a request when it is its turn.
+    ///
+    ///
+    /// # Cancel safety
+    /// Dropping the future cancels the request and passes the turn to the next one.
     async fn request(
         &self,
         client: &legacy::Client<Connector, Body>,
@@ -162,7 +167,7 @@ impl Gate {
         let connection = capture_connection(&mut request);
         let mut connecting = connection.clone();
         let connected = std::pin::pin!(async move { drop(connecting.wait_for_connection_metadata().await) });
-        // The pool tells of a connection after it has put it where others find it.
+        // The pool reports a connection after other requests can find it.
         let first = select(client.request(request), connected).await;
         if let Some(connected) = connection.connection_metadata().as_ref() {
             self.http1.store(!connected.is_negotiated_h2(), Ordering::Relaxed);
@@ -178,8 +183,8 @@ impl Gate {
         if self.is_open(to) {
             return None;
         }
-        let turn = tokio::time::timeout(self.patience, self.turn.acquire()).await.ok()?.ok();
-        // Those who waited for the first one all go at once if that has made it clear.
+        let turn = tokio::time::timeout(self.max_wait, self.turn.acquire()).await.ok()?.ok();
+        // If the first connection turned out to be HTTP/1.1, all waiting requests connect at once.
         turn.filter(|_| !self.is_open(to))
     }
 
@@ -188,10 +193,10 @@ impl Gate {
     }
 }
 
-/// A body that has its place in a pool until it is dropped.
+/// A response body that counts as a request of its pool until it is dropped.
 pub(super) struct Counted {
     body: Incoming,
-    _place: Arc<()>,
+    _requests: Arc<()>,
 }
 
 impl http_body::Body for Counted {

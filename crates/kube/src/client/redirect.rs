@@ -14,8 +14,8 @@ use super::renewal::Renewing;
 use super::transport::{AnswerBody, copy};
 use crate::Error;
 
-/// As many as Go follows.
-const MOST: u32 = 10;
+/// The maximum number of redirects in a row, as in Go.
+const MAX_REDIRECTS: u32 = 10;
 
 /// Follows redirects of a GET within one scheme, host and port.
 #[derive(Clone)]
@@ -57,26 +57,26 @@ async fn follow(inner: Renewing, mut request: Request<Body>) -> Result<Response<
             return refused("only a GET is redirected");
         }
         if !same_server(&from, &target) {
-            return refused("it leads to another scheme, host or port");
+            return refused("its target has another scheme, host or port");
         }
-        if followed == MOST {
-            return refused("it is the eleventh in a row");
+        if followed == MAX_REDIRECTS {
+            return refused("it is the eleventh redirect in a row");
         }
-        let Some(mut next) = again else { return refused("the request has a body that is sent once") };
+        let Some(mut next) = again else { return refused("the body of the request cannot be sent again") };
         *next.uri_mut() = target;
         request = next;
         followed += 1;
     }
 }
 
-/// Where an answer redirects to.
+/// Returns the target of a redirect; `None` if the response is not one.
 pub(crate) fn location(status: StatusCode, headers: &http::HeaderMap) -> Option<String> {
     let redirects = matches!(status.as_u16(), 301 | 302 | 303 | 307 | 308);
     let location = headers.get(header::LOCATION).filter(|_| redirects)?;
     Some(String::from_utf8_lossy(location.as_bytes()).into_owned())
 }
 
-/// The URL that a location is, seen from another: absolute, `//host/path`, `/path`, `?query` or relative.
+/// Resolves a location against the URL of the request: absolute, `//host/path`, `/path`, `?query` or relative.
 fn target(from: &Uri, location: &str) -> Option<Uri> {
     let location = location.split('#').next().unwrap_or_default();
     let relative = match location.find([':', '/', '?']) {

@@ -1,4 +1,4 @@
-//! Credentials that are renewed.
+//! Renewal of credentials.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,16 +16,16 @@ use super::exec::Process;
 use super::transport::{AnswerBody, copy};
 use crate::Error;
 
-/// The least time between the beginnings of two renewals.
+/// The minimum time between the starts of two renewals.
 const INTERVAL: Duration = Duration::from_secs(5);
-/// The least time between two looks at files.
-const LOOK: Duration = Duration::from_secs(1);
-/// How long a request waits for a renewal.
-const PATIENCE: Duration = Duration::from_secs(60);
-/// How long a plugin may run in a renewal. It may wait for its user.
+/// The minimum time between two checks of files.
+const FILE_CHECK_INTERVAL: Duration = Duration::from_secs(1);
+/// The maximum time that a request waits for a renewal.
+const MAX_WAIT: Duration = Duration::from_secs(60);
+/// The maximum time that a plugin may run in a renewal. Long, since it may wait for user input.
 const LIMIT: Duration = Duration::from_secs(5 * 60);
 
-/// Sends requests with credentials, and renews these.
+/// Sends requests with credentials, and renews the credentials.
 #[derive(Clone)]
 pub(super) struct Renewing(Arc<Shared>);
 
@@ -36,35 +36,35 @@ struct Shared {
 
 struct State {
     current: Arc<Generation>,
-    looked: Instant,
-    /// The last renewal, which may still run.
+    files_checked: Instant,
+    /// The last renewal, which may still be running.
     last: Option<Renewal>,
 }
 
-/// A renewal, on a thread of its own since a plugin blocks. There is at most one such thread: a plugin that cannot be
-/// killed keeps others from being started.
+/// A renewal, which runs on its own thread since a plugin blocks. There is at most one such thread: while a plugin
+/// cannot be killed, no other renewal starts.
 struct Renewal {
     began: Instant,
     process: Arc<Process>,
-    /// Closed when it has ended.
+    /// Closed when the renewal has ended.
     end: watch::Receiver<()>,
 }
 
 impl Drop for Renewal {
-    /// With the client, or when the next one starts, and then it has ended.
+    /// Runs when the client is dropped, or when the next renewal starts; this one has then ended.
     fn drop(&mut self) {
         self.process.kill();
     }
 }
 
 impl Renewing {
-    /// Makes the first credentials.
+    /// Creates the first credentials.
     ///
     /// # Errors
-    /// [`Error::Client`], [`Error::ExecPlugin`].
+    /// [`Error::Client`] if credentials or certificates are invalid, [`Error::ExecPlugin`] if the plugin failed.
     pub(super) fn new(source: Source) -> Result<Self, Error> {
         let current = Arc::new(source.make(None, &Process::default())?);
-        let state = Mutex::new(State { current, looked: Instant::now(), last: None });
+        let state = Mutex::new(State { current, files_checked: Instant::now(), last: None });
         Ok(Self(Arc::new(Shared { source: Arc::new(source), state })))
     }
 
@@ -87,21 +87,21 @@ impl Shared {
         self.state.lock().current.clone()
     }
 
-    /// Credentials that have not expired, and of the files as they are, as far as can be.
+    /// Returns the current credentials, after a renewal if they have expired or their files have changed.
     async fn ready(self: &Arc<Self>) -> Arc<Generation> {
-        let (current, look) = {
+        let (current, check_files) = {
             let mut state = self.state.lock();
-            let look = state.looked.elapsed() >= LOOK;
-            if look {
-                state.looked = Instant::now();
+            let check_files = state.files_checked.elapsed() >= FILE_CHECK_INTERVAL;
+            if check_files {
+                state.files_checked = Instant::now();
             }
-            (state.current.clone(), look)
+            (state.current.clone(), check_files)
         };
-        let outdated = current.has_expired() || look && self.source.has_changed(&current);
+        let outdated = current.has_expired() || check_files && self.source.has_changed(&current);
         if outdated && self.renew(&current).await { self.current() } else { current }
     }
 
-    /// Waits until there are newer credentials than these; `false` if there will be none for now.
+    /// Waits until there are newer credentials than `used`. Returns `false` if there are none for now.
     async fn renew(self: &Arc<Self>, used: &Arc<Generation>) -> bool {
         if !self.source.renewable {
             return false;
@@ -112,7 +112,7 @@ impl Shared {
                 return true;
             }
             match &state.last {
-                // Closed when it has ended.
+                // Closed when the renewal has ended.
                 Some(last) if last.end.has_changed().is_ok() => {
                     if last.began.elapsed() >= LIMIT {
                         last.process.kill();
@@ -133,12 +133,12 @@ impl Shared {
             drop(before);
             self.start(running, process, used.clone());
         }
-        // Nothing is ever sent: this is the end, or the limit.
-        let _ = timeout(PATIENCE, end.changed()).await;
+        // Nothing is ever sent on the channel, so this waits for its end or the time limit.
+        let _ = timeout(MAX_WAIT, end.changed()).await;
         !Arc::ptr_eq(&self.current(), used)
     }
 
-    /// Renews on a thread that ends with the renewal, and earlier if the client is dropped.
+    /// Renews the credentials on a thread that ends with the renewal, or when the client is dropped.
     fn start(self: &Arc<Self>, running: watch::Sender<()>, process: Arc<Process>, before: Arc<Generation>) {
         let (shared, source, runtime) = (Arc::downgrade(self), self.source.clone(), Handle::current());
         let renewal = move || {
@@ -150,7 +150,7 @@ impl Shared {
             drop(running);
         };
         if let Err(error) = std::thread::Builder::new().name("kinformer-renewal".into()).spawn(renewal) {
-            tracing::warn!(%error, "credentials are not renewed: no thread");
+            tracing::warn!(%error, "credentials not renewed: cannot start a thread");
         }
     }
 
@@ -161,7 +161,7 @@ impl Shared {
                 drop(before);
                 tracing::debug!("credentials renewed");
             }
-            Err(error) => tracing::warn!(%error, "credentials not renewed; the old ones stay"),
+            Err(error) => tracing::warn!(%error, "credentials not renewed; the old ones stay in use"),
         }
     }
 }

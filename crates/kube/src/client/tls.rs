@@ -1,4 +1,4 @@
-//! How a server proves who it is.
+//! Verification of server certificates.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use rustls::{
 
 use super::validity;
 
-/// kube-client's, which trusts a bundle of certificates as Go does where there is one.
+/// Returns kube-client's TLS configuration. If there is a CA bundle, it is trusted as in Go.
 pub(super) fn client_config(config: &Config) -> Result<ClientConfig, BoxError> {
     let mut tls = config.rustls_client_config()?;
     if config.accept_invalid_certs {
@@ -28,7 +28,7 @@ pub(super) fn client_config(config: &Config) -> Result<ClientConfig, BoxError> {
         for certificate in &bundle {
             roots.add(certificate.clone())?;
         }
-        // An empty bundle trusts nothing, which this builder does not express.
+        // An empty bundle trusts nothing. The builder rejects it, so kube-client's verifier stays.
         if !roots.is_empty() {
             let provider = tls.crypto_provider().clone();
             let inner = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider).build()?;
@@ -38,14 +38,14 @@ pub(super) fn client_config(config: &Config) -> Result<ClientConfig, BoxError> {
     Ok(tls)
 }
 
-/// The certificates of a file.
+/// Parses the certificates of a PEM file.
 pub(super) fn bundle(pem: &[u8]) -> Result<Vec<Vec<u8>>, BoxError> {
     let certificates: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
     Ok(certificates?.into_iter().map(|certificate| certificate.to_vec()).collect())
 }
 
-/// The verifier of rustls, which refuses a CA as the server's own certificate. Go does not, and such certificates are
-/// common in small clusters: so it is accepted if the bundle contains it byte for byte.
+/// The verifier of rustls, extended by server certificates that are their own CA. rustls refuses these and Go accepts
+/// them. They are common in small clusters, so such a certificate is accepted if the bundle contains it byte for byte.
 #[derive(Debug)]
 struct Verifier {
     inner: Arc<WebPkiServerVerifier>,
@@ -65,7 +65,7 @@ impl ServerCertVerifier for Verifier {
             self.inner.verify_server_cert(end_entity, intermediates, server_name, ocsp_response, now);
         match verified {
             Err(error) if is_ca(&error) && self.bundle.contains(end_entity) => {
-                // What is in the bundle is trusted. Its name and its dates say for what and until when.
+                // The certificate is trusted, since it is in the bundle. Its name and dates still have to match.
                 validity::check(end_entity, now)?;
                 verify_server_name(&ParsedCertificate::try_from(end_entity)?, server_name)?;
                 Ok(ServerCertVerified::assertion())

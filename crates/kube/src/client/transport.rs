@@ -1,4 +1,4 @@
-//! What carries requests.
+//! The transport of requests.
 
 use std::task::{Context, Poll};
 
@@ -20,12 +20,12 @@ pub(super) type AnswerBody = http_body_util::Either<Counted, Body>;
 #[cfg(not(feature = "rustls-tls"))]
 pub(super) type AnswerBody = Body;
 
-/// Connections of one identity. Adds no credentials but the client certificate, and takes absolute URLs.
+/// The connections of one identity. Adds no credentials but the client certificate, and expects absolute URLs.
 #[derive(Clone)]
 pub(super) enum Transport {
     #[cfg(feature = "rustls-tls")]
     Pool(Connections),
-    /// kube-client's own, which knows proxies and other implementations of TLS.
+    /// kube-client's connections, which support proxies and other implementations of TLS.
     Kube(Client),
 }
 
@@ -37,16 +37,16 @@ impl Transport {
             return Ok(Self::Pool(Connections::new(config, versions)?));
         }
         let mut config = config.clone();
-        let whole = std::mem::take(&mut config.auth_info);
+        let auth = std::mem::take(&mut config.auth_info);
         config.auth_info = AuthInfo {
-            client_certificate: whole.client_certificate,
-            client_certificate_data: whole.client_certificate_data,
-            client_key: whole.client_key,
-            client_key_data: whole.client_key_data,
+            client_certificate: auth.client_certificate,
+            client_certificate_data: auth.client_certificate_data,
+            client_key: auth.client_key,
+            client_key_data: auth.client_key_data,
             ..AuthInfo::default()
         };
         config.headers.clear();
-        // The path of the server's URL is in the requests already.
+        // The requests already include the path of the server's URL.
         let mut origin = std::mem::take(&mut config.cluster_url).into_parts();
         origin.path_and_query = Some(http::uri::PathAndQuery::from_static("/"));
         config.cluster_url = http::Uri::from_parts(origin)?;
@@ -83,7 +83,7 @@ impl Service<Request<Body>> for Transport {
     }
 }
 
-/// The same request, where its body can be sent twice.
+/// Copies a request. Returns `None` if its body cannot be sent twice.
 pub(super) fn copy(request: &Request<Body>) -> Option<Request<Body>> {
     let mut copy = Request::new(request.body().try_clone()?);
     *copy.method_mut() = request.method().clone();

@@ -1,4 +1,5 @@
-//! The dates of a certificate, which rustls does not check for one that it refuses for another reason.
+//! The validity dates of a certificate. rustls does not check them for a certificate that it refuses for another
+//! reason.
 
 use std::time::Duration;
 
@@ -11,13 +12,14 @@ const INTEGER: u8 = 0x02;
 const UTC_TIME: u8 = 0x17;
 const GENERALIZED_TIME: u8 = 0x18;
 const SEQUENCE: u8 = 0x30;
-/// `[0]`, the version.
+/// The tag `[0]` of the version.
 const VERSION: u8 = 0xa0;
 
-/// Whether a certificate in DER is valid now.
+/// Checks that a certificate in DER is valid now.
 ///
 /// # Errors
-/// [`CertificateError::Expired`], [`CertificateError::NotValidYet`], and [`CertificateError::BadEncoding`].
+/// [`CertificateError::Expired`], [`CertificateError::NotValidYet`], or [`CertificateError::BadEncoding`] if the dates
+/// cannot be read.
 pub(super) fn check(certificate: &[u8], now: UnixTime) -> Result<(), Error> {
     let (from, until) = dates(certificate).ok_or(CertificateError::BadEncoding)?;
     if now < from {
@@ -29,7 +31,8 @@ pub(super) fn check(certificate: &[u8], now: UnixTime) -> Result<(), Error> {
     Ok(())
 }
 
-/// RFC 5280, 4.1: `validity` is the fifth field of the signed part, whose first may be missing.
+/// Returns the first and last valid time. RFC 5280, 4.1: `validity` is the fifth field of the signed part, whose first
+/// field may be missing.
 fn dates(certificate: &[u8]) -> Option<(UnixTime, UnixTime)> {
     let (certificate, _) = value(certificate, SEQUENCE)?;
     let (mut rest, _) = value(certificate, SEQUENCE)?;
@@ -45,7 +48,7 @@ fn dates(certificate: &[u8]) -> Option<(UnixTime, UnixTime)> {
     Some((from, until))
 }
 
-/// The content of the element that the input begins with, and what is behind it.
+/// Returns the content of the first element of the input, and the rest of the input.
 fn value(input: &[u8], tag: u8) -> Option<(&[u8], &[u8])> {
     let (first, rest) = input.split_first()?;
     let (length, rest) = rest.split_first()?;
@@ -62,7 +65,7 @@ fn value(input: &[u8], tag: u8) -> Option<(&[u8], &[u8])> {
     (*first == tag).then(|| rest.split_at_checked(length)).flatten()
 }
 
-/// RFC 5280, 4.1.2.5: `YYMMDDHHMMSSZ` until 2049 and `YYYYMMDDHHMMSSZ` from then on.
+/// Parses a time. RFC 5280, 4.1.2.5: `YYMMDDHHMMSSZ` until 2049 and `YYYYMMDDHHMMSSZ` from 2050.
 fn time(input: &[u8]) -> Option<(UnixTime, &[u8])> {
     let ((text, rest), short) = match value(input, UTC_TIME) {
         Some(found) => (found, true),
@@ -83,7 +86,7 @@ fn time(input: &[u8]) -> Option<(UnixTime, &[u8])> {
         text.as_bytes().chunks(2).map(|two| std::str::from_utf8(two).ok()?.parse::<i8>().ok());
     let mut next = || rest_of_date.next().flatten();
     let date = DateTime::new(year, next()?, next()?, next()?, next()?, next()?, 0).ok()?;
-    // Before 1970 is as good as 1970.
+    // Dates before 1970 are treated as 1970.
     let since = Duration::try_from(date.duration_since(EPOCH)).unwrap_or_default();
     Some((UnixTime::since_unix_epoch(since), rest))
 }

@@ -21,7 +21,7 @@ fuzz_target!(|bytes: &[u8]| {
             let _ = black_box(decoder.decode::<Value>(bytes));
             black_box(decoder.identify(bytes));
             let dropping =
-                decoder.dropping([FieldPath::new(&["metadata", "labels", "app"])]).dropping([FieldPath::new(&["spec", "nodeSelector"])]).decoded_cache_size(0);
+                decoder.drop_fields([FieldPath::new(&["metadata", "labels", "app"])]).drop_fields([FieldPath::new(&["spec", "nodeSelector"])]).decoded_cache_size(0);
             if let Ok(packed) = Packed::<Pod>::from_wire(bytes, &dropping) {
                 let _ = black_box((packed.annotations(), packed.metadata::<Value>(), packed.decode()));
                 let _ = black_box(packed.field::<&str>(&FieldPath::new(&["spec", "nodeName"])));

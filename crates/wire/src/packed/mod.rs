@@ -45,7 +45,7 @@ pub trait FromWire: Sized {
 
 impl<K: DeserializeOwned> FromWire for K {
     fn from_wire(bytes: &[u8], decoder: &ObjectDecoder) -> Result<Self, Error> {
-        match decoder.drop_fields(bytes) {
+        match decoder.without_fields(bytes) {
             Ok((bytes, dropped)) if dropped.is_empty() => decoder.decode(&bytes),
             Ok((bytes, dropped)) => {
                 let codec = decoder.codec().without(Dropped(&dropped));
@@ -83,7 +83,7 @@ pub struct PackedObject {
 
 impl FromWire for PackedObject {
     fn from_wire(bytes: &[u8], decoder: &ObjectDecoder) -> Result<Self, Error> {
-        match decoder.drop_fields(bytes) {
+        match decoder.without_fields(bytes) {
             Ok((bytes, dropped)) => Self::new(&bytes, decoder, &dropped),
             Err(error) => Self::new(bytes, decoder, "").and(Err(error)),
         }
@@ -171,7 +171,7 @@ impl PackedObject {
     }
 
     /// The same object without these fields, for a transform of some objects only. To drop fields from every object,
-    /// let the decoder [drop](ObjectDecoder::dropping) them: then they are never stored. O(size)
+    /// let the decoder [drop](ObjectDecoder::drop_fields) them: then they are never stored. O(size)
     ///
     /// # Errors
     /// The bytes are broken, or [`Error::NotRemovable`].
@@ -185,7 +185,7 @@ impl PackedObject {
     }
 
     /// The fields that were dropped from this object, by [`Self::without_fields`] or when it
-    /// [arrived](ObjectDecoder::dropping): those that it had, each once. The rest of it is as the server sent it, but for
+    /// [arrived](ObjectDecoder::drop_fields): those that it had, each once. The rest of it is as the server sent it, but for
     /// [managed fields](crate::ManagedFields).
     pub fn dropped_fields(&self) -> Vec<FieldPath> {
         self.encoded.dropped().paths().map(FieldPath::of).collect()

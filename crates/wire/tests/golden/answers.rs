@@ -134,7 +134,8 @@ fn assert_one_answer(
         {
             map.remove(*last);
         }
-        let without = Value::from_wire(object, &decoder.clone().dropping([FieldPath::new(&names)])).unwrap();
+        let without =
+            Value::from_wire(object, &decoder.clone().drop_fields([FieldPath::new(&names)])).unwrap();
         assert_eq!(pruned(&without), pruned(&expected), "{names:?} removed of {name}: {whole}");
         count.removed += 1;
     }

@@ -190,7 +190,7 @@ fn a_transform_takes_members_out_of_some_objects() {
 // contract: L-14
 #[test]
 fn an_object_from_which_a_field_cannot_be_dropped_is_an_error() {
-    let decoder = ObjectDecoder::json().dropping([FieldPath::new(&["spec", "token"])]);
+    let decoder = ObjectDecoder::json().drop_fields([FieldPath::new(&["spec", "token"])]);
     let pack = |spec: &str| {
         let json = format!(r#"{{"metadata":{{"name":"a"}},"spec":{spec}}}"#);
         Packed::<Pod>::from_wire(json.as_bytes(), &decoder)

@@ -87,7 +87,7 @@ fn every_member_can_be_cut_and_nothing_else_goes() {
                     around.as_object_mut().unwrap().remove(*last);
                 }
                 let decoded =
-                    Value::from_wire(object, &decoder.clone().dropping([FieldPath::new(names)])).unwrap();
+                    Value::from_wire(object, &decoder.clone().drop_fields([FieldPath::new(names)])).unwrap();
                 assert_eq!(
                     pruned(&decoded),
                     pruned(&without),
@@ -176,7 +176,7 @@ fn each_object_names_the_fields_that_were_dropped_from_it() {
         let plain = ObjectDecoder::new(encoding, "apps/v1", "ControllerRevision").unwrap();
         let packed = Packed::<Value>::from_wire(object, &plain).unwrap();
         assert_eq!((packed.dropped_fields(), packed.labels().count()), (vec![], 1));
-        let decoder = plain.clone().dropping(paths.map(FieldPath::new));
+        let decoder = plain.clone().drop_fields(paths.map(FieldPath::new));
         let packed = Packed::<Value>::from_wire(object, &decoder).unwrap();
         assert_eq!(packed.dropped_fields(), [FieldPath::new(paths[0])], "{encoding:?}: only what it had");
         assert_eq!(packed.decode().unwrap()["data"], json!({"a": {}, "c": [2]}));
@@ -194,7 +194,7 @@ fn each_object_names_the_fields_that_were_dropped_from_it() {
         assert_eq!((again.dropped_fields(), again.encoded()), (less.dropped_fields(), less.encoded()));
         assert_eq!(packed.decode().unwrap()["kind"], "ControllerRevision");
         assert_eq!(packed.dropped_fields().len(), 1);
-        let dropping = plain.dropping([kind.clone()]);
+        let dropping = plain.drop_fields([kind.clone()]);
         let packed = Packed::<Value>::from_wire(object, &dropping).unwrap();
         assert_eq!(
             (packed.dropped_fields(), packed.decode().unwrap().get("kind")),
@@ -214,12 +214,12 @@ fn several_members_are_cut_at_once_and_what_is_not_there_need_not_be() {
     ] {
         let decoder = ObjectDecoder::new(encoding, "v1", "Pod").unwrap();
         let decoder = decoder
-            .dropping([FieldPath::new(&["metadata", "labels", "k"])])
-            .dropping([FieldPath::new(&["spec"])])
-            .dropping([FieldPath::new(&["spec", "nodeName"])])
-            .dropping([FieldPath::new(&["status", "phase"])])
-            .dropping([FieldPath::new(&["no", "such"])])
-            .dropping([FieldPath::new(&[])]);
+            .drop_fields([FieldPath::new(&["metadata", "labels", "k"])])
+            .drop_fields([FieldPath::new(&["spec"])])
+            .drop_fields([FieldPath::new(&["spec", "nodeName"])])
+            .drop_fields([FieldPath::new(&["status", "phase"])])
+            .drop_fields([FieldPath::new(&["no", "such"])])
+            .drop_fields([FieldPath::new(&[])]);
         let mut expected = json!({"metadata": {"name": "a", "labels": {"l": ""}}});
         let cut = Value::from_wire(object, &decoder).unwrap();
         if encoding == Encoding::Protobuf {
