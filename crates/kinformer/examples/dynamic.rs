@@ -1,8 +1,8 @@
-//! A custom resource that this program knows nothing of, and the metadata of one that it does. Ends by itself.
+//! Informers of a custom resource without a Rust type, and of metadata only. The program ends by itself.
 //!
 //! `cargo run -p kinformer --example dynamic`
 
-#![allow(clippy::indexing_slicing, reason = "JSON gives null for what is not there")]
+#![allow(clippy::indexing_slicing, reason = "indexing a JSON value returns null for a missing field")]
 
 use k8s_openapi::api::core::v1::ConfigMap;
 use kinformer::{Added, Event, SharedInformerFactory};
@@ -16,25 +16,25 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     define_cron_tabs(&server)?;
     server.create(json!({
         "apiVersion": "v1", "kind": "ConfigMap",
-        "metadata": {"name": "big", "namespace": "default"}, "data": {"key": "never asked for"},
+        "metadata": {"name": "big", "namespace": "default"}, "data": {"key": "not fetched"},
     }))?;
     let factory = SharedInformerFactory::new(kinformer::client(server.config()?)?);
 
-    // By kind, or by resource with for_resource: the server is asked what it is.
+    // Discovers the kind on the server; for_resource does the same by resource.
     let kind = GroupVersionKind::gvk("stable.example.com", "v1", "CronTab");
     let tabs = factory.for_kind(&kind).await?;
     let handler = tabs.handler().for_each(|event| {
         let tab = event.object().and_then(|tab| tab.decode().ok());
         let spec = tab.map(|tab| tab.data["spec"].to_string()).unwrap_or_default();
         match event {
-            Event::Added(Added { in_initial_list: true, .. }) => println!("there is {}: {spec}", event.key()),
-            Event::Added(_) => println!("new is {}: {spec}", event.key()),
-            Event::Updated(_) => println!("{} is now {spec}", event.key()),
-            Event::Deleted(_) => println!("{} is gone", event.key()),
+            Event::Added(Added { in_initial_list: true, .. }) => println!("found {}: {spec}", event.key()),
+            Event::Added(_) => println!("added {}: {spec}", event.key()),
+            Event::Updated(_) => println!("updated {}: {spec}", event.key()),
+            Event::Deleted(_) => println!("deleted {}", event.key()),
             _ => {}
         }
     })?;
-    // Only names, labels, annotations and owners travel and are kept.
+    // Only metadata (names, labels, annotations, owners) is fetched and stored.
     let maps = factory.metadata::<ConfigMap>();
 
     factory.start()?;

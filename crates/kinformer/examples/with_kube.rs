@@ -1,4 +1,5 @@
-//! Beside kube: both have names, labels and versions of objects, and both are imported here. Ends by itself.
+//! Use together with kube: both crates have methods for names, labels and versions, and both are imported here. The
+//! program ends by itself.
 //!
 //! `cargo run -p kinformer --example with_kube`
 
@@ -15,36 +16,36 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let client = kinformer::client(server.config()?)?;
     let factory = SharedInformerFactory::new(client.clone());
     let maps = factory.core().v1().config_maps();
-    // An event has a key, whatever it holds.
+    // Every event has a key.
     let printer = maps.handler().for_each(|event| println!("{}", event.key()))?;
     factory.start()?;
     factory.wait_for_cache_sync().await.into_result()?;
 
-    // kube writes, and what it returns is one of its own objects: `ResourceExt` has its methods.
+    // kube returns the written object as the plain type; its methods come from `ResourceExt`.
     let mut map = ConfigMap::default();
     map.meta_mut().name = Some("settings".to_owned());
     map.labels_mut().insert("app".to_owned(), "web".to_owned());
     let created: ConfigMap = Api::default_namespaced(client).create(&PostParams::default(), &map).await?;
-    println!("{} has the UID {:?}, and {:?}", created.name_any(), created.uid(), created.labels());
+    println!("created {}: UID {:?}, labels {:?}", created.name_any(), created.uid(), created.labels());
     let version = ResourceVersion::from(created.resource_version().unwrap_or_default());
 
-    // A stored object has the methods of its own, of which nothing is decoded.
+    // A stored object has inherent methods that decode nothing.
     maps.wait_for(("default", "settings"), &version).await?;
     let stored: Packed<ConfigMap> = maps.lister().namespace("default").get(&created.name_any())?;
-    println!("{} has the UID {:?}, and {:?}", stored.name(), stored.uid(), stored.label("app"));
+    println!("stored {}: UID {:?}, label {:?}", stored.name(), stored.uid(), stored.label("app"));
     assert_eq!(stored.resource_version(), version);
     assert_eq!(
         (stored.uid(), stored.namespace()),
         (created.uid().as_deref(), created.namespace().as_deref())
     );
 
-    // Decoded, it is one of kube's objects again.
+    // The decoded object is the plain type again.
     let decoded = stored.decode()?;
     assert_eq!((decoded.name_any().as_str(), decoded.labels()), (stored.name(), created.labels()));
     assert_eq!(decoded.namespace().as_deref(), stored.namespace());
 
     for map in maps.snapshot().iter() {
-        println!("{} of {:?}", map.name(), map.decode()?.namespace());
+        println!("{} in {:?}", map.name(), map.decode()?.namespace());
     }
     printer.remove().await;
     factory.shutdown().await?;

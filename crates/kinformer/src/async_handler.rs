@@ -1,4 +1,4 @@
-//! Callbacks that are futures, without an allocation for each.
+//! Handlers whose callbacks are futures, without an allocation per event.
 
 use std::any::Any;
 use std::marker::PhantomData;
@@ -11,7 +11,7 @@ use kinformer_processor::Event;
 
 use crate::engine::handlers::{AsyncHandler, Object};
 
-/// A closure. The place of its futures is allocated once.
+/// A closure as a handler. The memory of its futures is allocated once.
 pub(crate) struct Closure<K, H, F> {
     handler: H,
     running: Pin<Box<Option<F>>>,
@@ -43,10 +43,10 @@ where
     }
 }
 
-/// What a callback panicked with.
+/// The payload of a panic.
 type Panic = Box<dyn Any + Send>;
 
-/// A handler with methods: each of its futures takes it along, and gives it back at its end.
+/// A handler with methods: each of its futures owns the handler and returns it at completion.
 pub(crate) struct Methods<K, H, M, F> {
     handler: Option<H>,
     on_event: M,
@@ -75,12 +75,12 @@ where
         let Some(running) = self.running.as_mut().as_pin_mut() else { return Poll::Ready(()) };
         let (handler, ended) = ready!(running.poll(context));
         self.handler = Some(handler);
-        // What it panicked with is contained where all panics of handlers are.
+        // Resumed, because the processor contains all panics of handlers.
         ended.unwrap_or_else(|panic| resume_unwind(panic));
         Poll::Ready(())
     }
 
-    /// A future that has not ended is dropped only with the handler.
+    /// A future that has not completed is dropped only together with the handler.
     fn end(&mut self) {
         self.running.set(None);
     }

@@ -1,4 +1,4 @@
-//! An informer in the factory's registry: who holds it, and whether it was started.
+//! An informer in the factory's registry, with its holders and its run.
 
 use std::any::{Any, TypeId};
 use std::sync::Arc;
@@ -13,12 +13,12 @@ use tokio_util::task::task_tracker::TaskTrackerToken;
 
 use crate::engine::{Engine, Managed};
 
-/// What tells informers apart.
+/// The key of an informer in the registry.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Key {
-    /// Objects of Kubernetes: the resource with its version.
+    /// Kubernetes objects: the resource with its version.
     Resource(Arc<str>),
-    /// Objects of a type of the user's own.
+    /// Objects of a custom type.
     Own(TypeId),
 }
 
@@ -61,30 +61,24 @@ pub(crate) struct Entry {
     done: CancellationToken,
 }
 
-/// Who holds an informer.
+/// The holders of an informer.
 #[derive(Default)]
 struct Holders {
-    /// For as long as the factory lives.
+    /// Whether the informer is held for the lifetime of the factory.
     kept: bool,
     leases: usize,
     released: bool,
-    /// From the start on, unless that came to nothing.
+    /// Set by the start. Reset if the task of the run is dropped before it runs.
     run: Option<Run>,
 }
 
-/// A run that has begun, or will when its task does.
+/// A run that has begun or is scheduled.
 #[derive(Clone)]
 struct Run {
-    /// Ends it.
+    /// Ends the run.
     cancel: CancellationToken,
-    /// Cancelled when its task was dropped before it did anything.
+    /// Cancelled when the task of the run was dropped before it ran.
     lost: CancellationToken,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Held {
-    Yes,
-    No,
 }
 
 impl Entry {
@@ -97,7 +91,7 @@ impl Entry {
         &self.key
     }
 
-    /// None of an informer of the user's own.
+    /// Returns the engine; `None` for an informer of a custom type.
     pub(crate) fn engine(&self) -> Option<Arc<dyn Engine>> {
         match &self.registered {
             Registered::Kubernetes(engine) => Some(engine.clone()),
@@ -114,38 +108,40 @@ impl Entry {
         informer.downcast_ref().cloned()
     }
 
-    /// It is held for as long as the factory lives. No if it was released before.
-    pub(crate) fn keep(&self) -> Held {
+    /// Holds the informer for the lifetime of the factory. Returns `false` if it was already released.
+    pub(crate) fn keep(&self) -> bool {
         let mut holders = self.holders.lock();
         if holders.released {
-            return Held::No;
+            return false;
         }
         holders.kept = true;
-        Held::Yes
+        true
     }
 
-    /// It is held once more. No if it was released before.
-    pub(crate) fn lease(&self) -> Held {
+    /// Adds a lease. Returns `false` if the informer was already released.
+    pub(crate) fn lease(&self) -> bool {
         let mut holders = self.holders.lock();
         if holders.released {
-            return Held::No;
+            return false;
         }
         holders.leases += 1;
-        Held::Yes
+        true
     }
 
-    /// It is held once less; released if that was the last.
-    pub(crate) fn give_back(&self) -> Held {
+    /// Removes a lease, and releases the informer if that was its last holder. Returns whether the informer is still
+    /// held.
+    pub(crate) fn give_back(&self) -> bool {
         let mut holders = self.holders.lock();
         holders.leases = holders.leases.saturating_sub(1);
         if holders.leases > 0 || holders.kept {
-            return Held::Yes;
+            return true;
         }
         holders.released = true;
-        Held::No
+        false
     }
 
-    /// The start of a run, if none has begun before. `task` says that it is still to be waited for.
+    /// Returns the start of a run, unless one has begun before. `task` returns the token that makes a shutdown wait for
+    /// the run.
     pub(crate) fn begin(
         self: &Arc<Self>,
         parent: &CancellationToken,
@@ -160,7 +156,7 @@ impl Entry {
         Some(Start { entry: Some(self.clone()), run, _task: task() })
     }
 
-    /// Stops it, whoever holds it. Returns whether it had not been released before.
+    /// Stops the informer, regardless of its holders. Returns `false` if it was already released.
     pub(crate) fn stop(&self) -> bool {
         let (first, run) = {
             let mut holders = self.holders.lock();
@@ -173,22 +169,25 @@ impl Entry {
         first
     }
 
-    /// Ends what has not run and never will.
+    /// Ends an informer that will never run.
     fn end(&self) {
         self.informer.discard();
         self.done.cancel();
     }
 
-    /// Waits until the informer has synced. Cancel-safe.
+    /// Waits until the informer has synced.
+    ///
+    /// # Cancel safety
+    /// Dropping the future has no effect on the informer.
     ///
     /// # Errors
-    /// [`Error::NotStarted`] at once when nothing runs it, and when its task is dropped before it has run; else those
-    /// of the informer.
+    /// [`Error::NotStarted`] at once if the informer is not started, and when the task of its run is dropped before it
+    /// ran; else the errors of the informer.
     pub(crate) async fn synced(&self, deadline: Option<Instant>) -> Result<(), Error> {
         loop {
             let lost = self.holders.lock().run.as_ref().map(|run| run.lost.clone());
             let Some(lost) = lost else {
-                // Its owner may run it without the factory, or it is shut down.
+                // The owner may run the informer without the factory, or it may be shut down.
                 if self.informer.phase() == Phase::NotStarted {
                     return Err(Error::NotStarted { informer: self.informer.name().into() });
                 }
@@ -206,34 +205,34 @@ impl Entry {
         self.holders.lock().released
     }
 
-    /// Waits until it has stopped, or was never started and will not be.
+    /// Waits until the informer has stopped, or was ended before it was started.
     pub(crate) async fn ended(&self) {
         self.done.cancelled().await;
     }
 }
 
-/// An informer that is about to run. Dropped before it has, by a runtime that ends, it leaves the informer as it was
-/// before: the next start runs it.
+/// The start of an informer. If a runtime that ends drops it before the informer runs, the informer is unstarted again
+/// and the next start runs it.
 pub(crate) struct Start {
-    /// `None` from the run on.
+    /// `None` once the run has begun.
     entry: Option<Arc<Entry>>,
     run: Run,
-    /// Kept until all the rest is done.
+    /// Held until the run is complete.
     _task: TaskTrackerToken,
 }
 
 impl Start {
-    /// Runs the informer to its end. Gives its name, and what went wrong.
+    /// Runs the informer to its end. Returns its name and its error, if there is one.
     pub(crate) async fn run(&mut self) -> Option<(Arc<str>, Error)> {
         let entry = self.entry.take()?;
         let _done = entry.done.clone().drop_guard();
-        // Dropped before that: who waits for the end finds the memory free.
+        // Dropped before `_done`, so that the memory is free when waits for the end return.
         let informer = entry.informer.clone();
         drop(entry);
         let cancel = self.run.cancel.clone();
         match informer.run(cancel).await {
             Ok(()) => None,
-            // It was shut down before it ran.
+            // The informer was shut down before it ran.
             Err(Error::Stopped { .. }) if self.run.cancel.is_cancelled() => None,
             Err(error) => Some((informer.name().into(), error)),
         }

@@ -1,4 +1,4 @@
-//! What can go wrong.
+//! The errors of this crate.
 
 use std::sync::Arc;
 
@@ -14,57 +14,57 @@ pub enum Error {
     /// The store has no object with this key.
     #[error("{resource} \"{key}\" not found")]
     NotFound {
-        /// Of which resource, or of which type where the lister was not told the resource.
+        /// The resource; for a lister that has no resource name, the name of the object type.
         resource: Arc<str>,
-        /// The key that was asked for, as `namespace/name` or `name`.
+        /// The requested key, as `namespace/name` or `name`.
         key: String,
     },
-    /// A text that was given for a key is not the key of a Kubernetes object, `namespace/name` or `name`.
+    /// A string is not the key of a Kubernetes object (`namespace/name` or `name`).
     #[error(transparent)]
     Key(#[from] KeyError),
-    /// The store has no such index.
+    /// The store has no index of this name.
     #[error("{resource}: {source}")]
     Index {
-        /// Of which resource.
+        /// The resource.
         resource: Arc<str>,
-        /// What the store says.
+        /// The error of the store.
         source: Arc<kinformer_store::Error>,
     },
-    /// Informers had not synced when they stopped or the deadline passed.
+    /// Informers had not synced before they stopped or the deadline passed.
     #[error("not synced: {}", list(informers))]
     NotSynced {
-        /// What each of them says.
+        /// The error of each informer.
         informers: Vec<kinformer_shared_informer::Error>,
     },
-    /// Informers have stopped, but handlers of them did not return in time.
+    /// Informers have stopped, but some of their handlers did not return within the grace period.
     #[error("{}", list(informers))]
     Stuck {
-        /// What each of them says.
+        /// The error of each informer.
         informers: Vec<kinformer_shared_informer::Error>,
     },
-    /// The server was asked about a resource and does not serve it, or did not answer.
-    #[error("the server could not say what {what} is: {}", with_causes(&**source))]
+    /// Discovery of a resource failed: the server does not serve it, or did not answer.
+    #[error("discovery of {what} failed: {}", with_causes(&**source))]
     Discovery {
-        /// What it was asked about.
+        /// The resource or kind.
         what: Arc<str>,
-        /// What went wrong.
+        /// The error of the request.
         source: Arc<kube_client::Error>,
     },
-    /// The server serves the group and version, but no such resource in it.
+    /// The server serves the group and version, but not this resource.
     #[error("the server has no resource {resource:?} in {group_version}")]
     NoSuchResource {
-        /// The plural name that was asked for.
+        /// The requested plural name.
         resource: Arc<str>,
-        /// In which group and version.
+        /// The group and version.
         group_version: Arc<str>,
     },
-    /// A group or version cannot be a segment of a URL's path; the server was not asked.
+    /// A group or version cannot be a segment of a URL path; no request was sent.
     #[error(transparent)]
     Name(Arc<kinformer_kube::Error>),
-    /// Informers can be started within a tokio runtime only.
+    /// `start` was called outside a tokio runtime.
     #[error("informers can only be started within a tokio runtime")]
     NoRuntime,
-    /// A label selector is none.
+    /// A label selector is invalid.
     #[error(transparent)]
     Selector(#[from] SelectorError),
 }

@@ -1,4 +1,4 @@
-//! One informer for each resource, shared by all who ask for it.
+//! The factory of shared informers: one informer for each resource.
 
 use std::convert::Infallible;
 use std::fmt;
@@ -23,25 +23,26 @@ use crate::engine::arrival::Arrival;
 use crate::engine::kube_engine::KubeEngine;
 use crate::engine::projection::{Projection, Switch, SwitchedSource};
 use crate::engine::{Engine, Managed};
-use crate::entry::{Entry, Held, Key, Registered, Start};
+use crate::entry::{Entry, Key, Registered, Start};
 use crate::error::Error;
 use crate::kind::{resource_name, versioned_name};
 use crate::options::{Options, SharedInformerFactoryBuilder};
 use crate::sync::CacheSync;
 use crate::target::{Bound, Target};
 
-/// Gives out shared informers: one for each resource, however often and as whatever type it is asked for.
+/// A factory of shared informers: one for each resource, however often it is requested and as whatever type.
 ///
-/// Cheap to clone; all clones are the same factory. Informers run from the next [`start`](Self::start) on until
-/// [`shutdown`](Self::shutdown), until they are [released](crate::InformerLease), or until the last clone is dropped.
+/// Cheap to clone; all clones are handles to the same factory. Informers run from the next [`start`](Self::start) until
+/// [`shutdown`](Self::shutdown), until they are [released](crate::InformerLease), or until the last clone of the
+/// factory is dropped.
 ///
 /// The methods for the built-in kinds are in [`accessors`](crate::accessors).
 ///
-/// Objects are [packed](kinformer_kube::Packed): kept as they come, and decoded when they are read or when they arrive
+/// Objects are [packed](kinformer_kube::Packed): stored as received, and decoded when they are read or when they arrive
 /// ([`Decode`](crate::Decode)).
 ///
-/// Follows client-go 1.37 (`SharedInformerFactory`, `DynamicSharedInformerFactory`, and the metadata one: here they
-/// are one).
+/// Follows client-go 1.37 (`SharedInformerFactory`, `DynamicSharedInformerFactory`, and
+/// `metadatainformer.SharedInformerFactory`), which has three factories where this crate has one.
 #[derive(Clone)]
 pub struct SharedInformerFactory {
     inner: Arc<Inner>,
@@ -55,7 +56,7 @@ struct Inner {
     cancel: CancellationToken,
     /// The informers whose handlers did not return in time.
     stuck: Arc<Mutex<Vec<kinformer_shared_informer::Error>>>,
-    /// Shut down. Held while informers are started: so that none is started behind a shutdown's back.
+    /// Whether the factory is shut down. Locked while informers are started, so that none can start during a shutdown.
     down: Mutex<bool>,
 }
 
@@ -74,7 +75,7 @@ impl SharedInformerFactoryBuilder {
 }
 
 impl Inner {
-    /// Ends what was never started and never will be, so that nobody waits for it.
+    /// Ends the informers that were never started, so that waits for them return.
     fn discard(&self) {
         let informers: Vec<_> = self.informers.iter().map(|entry| entry.managed()).collect();
         informers.iter().for_each(|informer| informer.discard());
@@ -82,12 +83,12 @@ impl Inner {
 }
 
 impl SharedInformerFactory {
-    /// A factory with the defaults: all namespaces, no resync.
+    /// Creates a factory with the defaults: all namespaces, no resync.
     pub fn new(client: Client) -> Self {
         Self::builder(client).build()
     }
 
-    /// For a factory with options.
+    /// Returns a builder, which sets the options of a factory.
     pub fn builder(client: Client) -> SharedInformerFactoryBuilder {
         SharedInformerFactoryBuilder::new(client)
     }
@@ -105,17 +106,18 @@ impl SharedInformerFactory {
         Self { inner: Arc::new(inner) }
     }
 
-    /// The client that its informers use.
+    /// The client that the informers use.
     pub fn client(&self) -> &Client {
         &self.inner.client
     }
 
-    /// The informer of a type, made by the given function if there is none: for types that are not Kubernetes' own,
-    /// and for informers with indexes or other particular settings. [`Self::builder_for`] begins one with the
-    /// factory's options. If two make one at the same time, one of the two is used and the other dropped.
+    /// Returns the informer of a type, created by `make` if the factory has none: for types that are not Kubernetes'
+    /// own, and for informers with indexes or other special settings. [`Self::builder_for`] returns a builder with the
+    /// factory's options. If two callers create the informer at the same time, one of the two is used and the other is
+    /// dropped.
     ///
     /// # Errors
-    /// Those of the function.
+    /// The error that `make` returned.
     ///
     /// Follows client-go 1.37 (`InformerFor`).
     pub fn informer_with<T: Object, E>(
@@ -124,12 +126,13 @@ impl SharedInformerFactory {
     ) -> Result<SharedIndexInformer<T>, E> {
         let made = || make(self).map(|informer| Registered::Own(Arc::new(informer) as Arc<dyn Managed>));
         let key = Key::of_type::<T>();
-        self.held(&key, Entry::keep, made, Entry::informer).map(|(_, informer)| informer)
+        self.hold(&key, Entry::keep, made, Entry::informer).map(|(_, informer)| informer)
     }
 
-    /// An informer builder with what the factory's options say about every informer, whatever its source: name, cluster,
-    /// resync period, reflector, error hook and grace period. Options of single resources, such as transforms and dropped
-    /// fields, and those about Kubernetes, such as namespaces and the encoding, are the source's and are not applied.
+    /// Returns an informer builder with the options of the factory that apply to every informer, whatever its source:
+    /// name, cluster, resync period, reflector, error hook and grace period. Options of single resources, such as
+    /// transforms and dropped fields, and options of Kubernetes requests, such as namespaces and the encoding, belong
+    /// to the source and are not applied.
     pub fn builder_for<T: Object>(
         &self,
         source: impl ListerWatcher<T> + 'static,
@@ -138,7 +141,8 @@ impl SharedInformerFactory {
         self.inner.options.builder_for(Sources::one(source), resource, resource)
     }
 
-    /// Makes the informer if there is none, which nobody holds yet, and has it fetch whole objects if that is requested.
+    /// Creates the informer without a holder if there is none, and makes it fetch whole objects if the target requests
+    /// them.
     pub(crate) fn request(&self, target: &Target) {
         let Ok(entry) = self.entry(&target.key(), || Ok::<_, Infallible>(self.make(target)));
         if let Some(engine) = entry.engine() {
@@ -146,10 +150,10 @@ impl SharedInformerFactory {
         }
     }
 
-    /// The informer that serves a request, held in the way that `hold` says.
-    fn bound(&self, target: &Target, hold: fn(&Entry) -> Held) -> Bound {
+    /// Returns the informer of a target, after `hold` has registered a holder.
+    fn bind(&self, target: &Target, hold: fn(&Entry) -> bool) -> Bound {
         let make = || Ok::<_, Infallible>(self.make(target));
-        let Ok((entry, engine)) = self.held(&target.key(), hold, make, Entry::engine);
+        let Ok((entry, engine)) = self.hold(&target.key(), hold, make, Entry::engine);
         Bound { entry, engine: target.view_of(engine) }
     }
 
@@ -157,7 +161,7 @@ impl SharedInformerFactory {
         Registered::Kubernetes(make(&self.inner.client, &self.inner.options, target))
     }
 
-    /// Stops the informer that serves a request, whoever holds it, and forgets it. Says whether there was one.
+    /// Stops the informer of a target, regardless of its holders, and removes it. Returns whether there was one.
     pub(crate) async fn remove_target(&self, target: &Target) -> bool {
         let entry = self.inner.informers.get(&target.key()).map(|entry| entry.clone());
         match entry {
@@ -170,14 +174,14 @@ impl SharedInformerFactory {
         self.give_back(entry.key(), entry);
     }
 
-    /// Starts every informer that does not run yet, on the current runtime. May be called as often as one likes.
-    /// Nothing is started after [`Self::shutdown`].
+    /// Starts every informer that does not run yet, on the current runtime. May be called any number of times. Does
+    /// nothing after [`Self::shutdown`].
     ///
-    /// If the runtime ends before an informer has begun to run, the informer is left as it was, and runs from the next
-    /// start on. One that has run stops with its runtime.
+    /// If the runtime ends before an informer has begun to run, the informer stays unstarted and the next `start` runs
+    /// it. An informer that has begun to run stops with its runtime.
     ///
     /// # Errors
-    /// [`Error::NoRuntime`]: this is not within a tokio runtime.
+    /// [`Error::NoRuntime`] outside a tokio runtime.
     pub fn start(&self) -> Result<(), Error> {
         let runtime = Handle::try_current().map_err(|_| Error::NoRuntime)?;
         let starts: Vec<Start> = {
@@ -185,17 +189,17 @@ impl SharedInformerFactory {
             if *down {
                 return Ok(());
             }
-            // From here on a shutdown waits for them.
+            // From here on a shutdown waits for these informers.
             let begin = |entry: &Arc<Entry>| entry.begin(&self.inner.cancel, || self.inner.tasks.token());
             self.inner.informers.iter().filter_map(|entry| begin(&entry)).collect()
         };
-        // A runtime that has ended drops the task here and now, and with it what it has captured.
+        // A runtime that has ended drops the task and its captures within `spawn`.
         for mut start in starts {
             let stuck = self.inner.stuck.clone();
             runtime.spawn(async move {
                 let Some((informer, error)) = start.run().await else { return };
-                tracing::error!(%informer, %error, "an informer did not end well");
-                // Anything else means that somebody else runs it, and answers for it.
+                tracing::error!(%informer, %error, "informer ended with an error");
+                // Any other error means that another caller runs the informer and receives its result.
                 if matches!(error, kinformer_shared_informer::Error::Stuck { .. }) {
                     stuck.lock().push(error);
                 }
@@ -204,21 +208,29 @@ impl SharedInformerFactory {
         Ok(())
     }
 
-    /// Waits until every informer has synced, and says of each how it went. Cancel-safe.
+    /// Waits until every informer has synced, and returns the outcome for each.
     ///
-    /// It does not wait for informers that nobody has started, as those that were asked for after the last
-    /// [`Self::start`]: they have not synced, by [`InformerError::NotStarted`](crate::InformerError::NotStarted). Informers that are
-    /// [released](crate::InformerLease) or [removed](crate::Informer::remove) meanwhile are left out.
+    /// Informers that were not started, such as those requested after the last [`Self::start`], are not waited for;
+    /// their outcome is [`InformerError::NotStarted`](crate::InformerError::NotStarted). Informers that are
+    /// [released](crate::InformerLease) or [removed](crate::Informer::remove) during the wait are left out.
     ///
-    /// client-go 1.37 (`WaitForCacheSync`) leaves out what was not started, so that a program without a start reads
-    /// empty listers.
+    /// client-go 1.37 (`WaitForCacheSync`) leaves out informers that were not started, so a program that forgets
+    /// `Start` reads empty listers.
     ///
-    /// An informer that cannot sync is waited for until it stops: see [`Self::wait_for_cache_sync_until`].
+    /// The wait for an informer that cannot sync lasts until the informer stops: see
+    /// [`Self::wait_for_cache_sync_until`].
+    ///
+    /// # Cancel safety
+    /// Dropping the future loses nothing: the informers continue to sync, and a later call returns their outcome.
     pub async fn wait_for_cache_sync(&self) -> CacheSync {
         self.synced(None).await
     }
 
-    /// As [`Self::wait_for_cache_sync`], until a deadline.
+    /// As [`Self::wait_for_cache_sync`], until a deadline. The outcome of an informer that has not synced by then is
+    /// [`InformerError::NotSynced`](crate::InformerError::NotSynced).
+    ///
+    /// # Cancel safety
+    /// As [`Self::wait_for_cache_sync`].
     pub async fn wait_for_cache_sync_until(&self, deadline: Instant) -> CacheSync {
         self.synced(Some(deadline)).await
     }
@@ -232,12 +244,16 @@ impl SharedInformerFactory {
         CacheSync::new(join_all(waits).await.into_iter().flatten().collect())
     }
 
-    /// Stops every informer and waits for all their tasks. May be called as often as one likes; each call waits.
+    /// Stops every informer and waits for all their tasks. May be called any number of times; each call waits.
     ///
-    /// It ends within the grace period of the informers, whatever their handlers do.
+    /// Returns within the grace period of the informers, whatever their handlers do.
+    ///
+    /// # Cancel safety
+    /// The informers are stopped by the first poll. Dropping the future then only ends the wait: the tasks still end,
+    /// and another call waits for them and returns the same error.
     ///
     /// # Errors
-    /// [`Error::Stuck`]: handlers did not return in time.
+    /// [`Error::Stuck`]: handlers did not return within the grace period.
     pub async fn shutdown(&self) -> Result<(), Error> {
         *self.inner.down.lock() = true;
         self.inner.cancel.cancel();
@@ -248,12 +264,13 @@ impl SharedInformerFactory {
         if stuck.is_empty() { Ok(()) } else { Err(Error::Stuck { informers: stuck }) }
     }
 
-    /// Whether [`Self::shutdown`] was called. Informers that are asked for from then on have stopped.
+    /// Whether [`Self::shutdown`] was called. Informers that are requested after that are stopped from the beginning.
     pub fn is_shut_down(&self) -> bool {
         *self.inner.down.lock()
     }
 
-    /// The entry under this key; made if there is none. User code, which `make` may be, runs without a lock.
+    /// Returns the entry of this key, and creates it if there is none. `make` may be user code and is called without a
+    /// lock.
     fn entry<E>(&self, key: &Key, make: impl FnOnce() -> Result<Registered, E>) -> Result<Arc<Entry>, E> {
         if let Some(entry) = self.inner.informers.get(key) {
             return Ok(entry.clone());
@@ -269,18 +286,18 @@ impl SharedInformerFactory {
         Ok(entry)
     }
 
-    /// As [`Self::entry`], held in the way that `hold` says, with its informer.
-    fn held<I, E>(
+    /// Returns the entry of this key and its informer, after `hold` has registered a holder.
+    fn hold<I, E>(
         &self,
         key: &Key,
-        hold: impl Fn(&Entry) -> Held,
+        hold: impl Fn(&Entry) -> bool,
         make: impl Fn() -> Result<Registered, E>,
         informer: impl Fn(&Entry) -> Option<I>,
     ) -> Result<(Arc<Entry>, I), E> {
         loop {
             let entry = self.entry(key, &make)?;
-            // It may have been released since it was found.
-            if hold(&entry) == Held::Yes
+            // The entry may have been released since it was found.
+            if hold(&entry)
                 && let Some(informer) = informer(&entry)
             {
                 return Ok((entry, informer));
@@ -288,15 +305,16 @@ impl SharedInformerFactory {
         }
     }
 
-    /// Gives a lease back; the informer stops with the last one, unless it is kept.
+    /// Returns a lease. The informer stops with its last lease, unless the factory keeps it.
     fn give_back(&self, key: &Key, entry: &Arc<Entry>) {
-        if entry.give_back() == Held::No {
+        if !entry.give_back() {
             self.inner.informers.remove_if(key, |_, there| Arc::ptr_eq(there, entry));
             entry.stop();
         }
     }
 
-    /// Stops an informer, whoever holds it, and forgets it. Returns whether it had not been stopped by this before.
+    /// Stops an informer, regardless of its holders, and removes it. Returns `false` if it was removed or released
+    /// before.
     pub(crate) async fn remove_entry(&self, entry: &Arc<Entry>) -> bool {
         self.inner.informers.remove_if(entry.key(), |_, there| Arc::ptr_eq(there, entry));
         let first = entry.stop();
@@ -305,37 +323,40 @@ impl SharedInformerFactory {
     }
 }
 
-/// An informer of Kubernetes objects with the factory's options and the index by namespace.
+/// Creates an informer of Kubernetes objects with the factory's options and the index by namespace.
 fn make(client: &Client, options: &Options, target: &Target) -> Arc<dyn Engine> {
     let resource = &target.resource;
     let source = |projection, namespace: Option<&Arc<str>>| {
         let (client, of) = (client.clone(), resource.clone());
         let source = match projection {
-            Projection::Whole => KubeListerWatcher::packed_dynamic(client, of),
+            Projection::Full => KubeListerWatcher::packed_dynamic(client, of),
             Projection::Metadata => KubeListerWatcher::packed_metadata(client, of),
         };
         options.restrict(source, resource, namespace)
     };
-    let whole = |namespace: Option<&Arc<str>>| source(Projection::Whole, namespace);
+    let full = |namespace: Option<&Arc<str>>| source(Projection::Full, namespace);
     let name = versioned_name(resource);
-    let human = resource_name(resource);
+    let display_name = resource_name(resource);
     let (sources, switch) = match options.projection(resource, target.projection) {
-        Projection::Whole => (options.sources(&target.scope, whole), None),
+        Projection::Full => (options.sources(&target.scope, full), None),
         Projection::Metadata => {
             let switch = Switch::default();
             let sources = options.sources(&target.scope, |namespace| {
-                SwitchedSource::new(source(Projection::Metadata, namespace), whole(namespace), switch.clone())
+                SwitchedSource::new(source(Projection::Metadata, namespace), full(namespace), switch.clone())
             });
             (sources, Some(switch))
         }
     };
-    let builder = options.kubernetes_builder(sources, resource, &human, &name);
+    let builder = options.kubernetes_builder(sources, resource, &display_name, &name);
     let arrival = Arrival::new(options.named(&name), options.decode(resource), options.error_hook());
     let arrival = Arc::new(arrival);
-    let arrives = arrival.clone();
-    let builder = builder.on_arrival(move |object| arrives.arrived(object));
+    let on_arrival = arrival.clone();
+    let builder = builder.on_arrival(move |object| on_arrival.decode(object));
     let builder = builder.scope(options.namespaces_in(&target.scope).join(","));
-    #[expect(clippy::expect_used, reason = "what fails is two indexes of one name, and there is one")]
+    #[expect(
+        clippy::expect_used,
+        reason = "the only error is two indexes with one name, and there is one index"
+    )]
     let informer = builder.index(NAMESPACE_INDEX, IndexFunction::by_namespace()).build().expect("one index");
     let namespace = match options.namespaces_in(&target.scope) {
         [only] => Some(only.clone()),
@@ -344,7 +365,7 @@ fn make(client: &Client, options: &Options, target: &Target) -> Arc<dyn Engine> 
     KubeEngine::shared(informer, arrival, namespace, switch)
 }
 
-/// A factory that is not kept alive.
+/// A weak handle to a factory.
 #[derive(Clone)]
 pub(crate) struct WeakFactory {
     inner: Weak<Inner>,
@@ -364,10 +385,10 @@ impl WeakFactory {
         self.inner.upgrade().map(|inner| SharedInformerFactory { inner })
     }
 
-    /// As [`SharedInformerFactory::bound`]; to one that has stopped if the factory is gone.
-    pub(crate) fn bound(&self, target: &Target, hold: fn(&Entry) -> Held) -> Bound {
+    /// As [`SharedInformerFactory::bind`]. Returns a stopped informer if the factory was dropped.
+    pub(crate) fn bind(&self, target: &Target, hold: fn(&Entry) -> bool) -> Bound {
         if let Some(factory) = self.upgrade() {
-            return factory.bound(target, hold);
+            return factory.bind(target, hold);
         }
         let engine = make(&self.client, &self.options, target);
         let entry = Arc::new(Entry::new(target.key(), Registered::Kubernetes(engine.clone())));
@@ -376,7 +397,7 @@ impl WeakFactory {
     }
 }
 
-/// The names of the informers that a factory has.
+/// Shows the options and the names of the informers.
 impl fmt::Debug for SharedInformerFactory {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let informers: Vec<_> =

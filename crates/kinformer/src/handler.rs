@@ -1,4 +1,4 @@
-//! Adding a handler.
+//! The builder of handlers, and event streams.
 
 use std::any::type_name;
 use std::fmt;
@@ -19,9 +19,9 @@ use crate::async_handler::{Closure, Methods};
 use crate::engine::Engine;
 use crate::engine::handlers::{self, Callback, Events, Handler, HandlerSpec};
 
-/// A handler to be added to an [`Informer`](crate::Informer), with what is particular about it.
+/// Builds a handler and adds it to an [`Informer`](crate::Informer).
 ///
-/// What the methods promise is said at those of the same name of [`kinformer_processor::HandlerBuilder`].
+/// The methods have the contract of the same methods of [`kinformer_processor::HandlerBuilder`].
 #[must_use = "nothing is added yet"]
 pub struct HandlerBuilder<'a, K> {
     engine: &'a dyn Engine,
@@ -35,43 +35,44 @@ impl<'a, K: 'static> HandlerBuilder<'a, K> {
         Self { engine, spec: HandlerSpec::default(), inline: false, kind: PhantomData }
     }
 
-    /// The name of the handler in messages and metrics; that of its type by default.
+    /// Sets the name of the handler in messages and metrics. The default is the name of its type.
     pub fn name(mut self, name: impl Into<Arc<str>>) -> Self {
         self.spec.name = Some(name.into());
         self
     }
 
-    /// How often the handler receives every object again; zero means never. The default is the informer's.
+    /// Sets how often the handler receives every object again. Zero means never. The default is the informer's period.
     pub fn resync(mut self, period: Duration) -> Self {
         self.spec.resync = Some(period);
         self
     }
 
-    /// What happens to events that the handler has not received yet.
+    /// Sets the buffer policy for undelivered events.
     pub fn buffer(mut self, buffer: Buffer) -> Self {
         self.spec.buffer = buffer;
         self
     }
 
-    /// Delivers only events about objects that `keep` keeps. An object that comes to be kept is an addition, one that
-    /// ceases to be is a deletion.
-    pub fn filter(mut self, keep: impl Fn(PackedRef<'_, K>) -> bool + Send + 'static) -> Self {
-        self.spec.filter = Some(Box::new(move |object| keep(PackedRef::new(object))));
+    /// Delivers only events of objects for which `filter` returns `true`. An object that starts to match is delivered
+    /// as an addition; one that ceases to match, as a deletion.
+    pub fn filter(mut self, filter: impl Fn(PackedRef<'_, K>) -> bool + Send + 'static) -> Self {
+        self.spec.filter = Some(Box::new(move |object| filter(PackedRef::new(object))));
         self
     }
 
-    /// The handler never blocks: it is run on the runtime's own threads. If it does block, others wait.
+    /// Runs the handler on the threads of the tokio runtime. For handlers that never block: one that blocks delays
+    /// other tasks.
     pub fn inline(mut self) -> Self {
         self.inline = true;
         self
     }
 
-    /// Adds a handler. It receives every object that there is, as additions of the initial list, and then every change,
-    /// one event at a time and in order. It may block, unless it is [inline](Self::inline). It borrows the objects, so that
-    /// delivery touches no reference count: [`PackedRef::into_owned`] keeps one.
+    /// Adds a handler. It receives all stored objects as additions of the initial list, then every change, one event at
+    /// a time and in order. It may block, unless it is [inline](Self::inline). It borrows the objects, so that delivery
+    /// changes no reference counts; [`PackedRef::into_owned`] returns a shared reference to keep.
     ///
     /// # Errors
-    /// [`Error::Stopped`].
+    /// [`Error::Stopped`] if the informer has stopped.
     pub fn for_each<F: FnMut(Event<PackedRef<'_, K>>) + Send + 'static>(
         self,
         mut handler: F,
@@ -81,22 +82,22 @@ impl<'a, K: 'static> HandlerBuilder<'a, K> {
         self.engine.add(self.spec, type_name::<F>(), handler)
     }
 
-    /// As [`Self::for_each`], for a handler with a method for each kind of event.
+    /// Adds a handler with a method for each kind of event; see [`Self::for_each`].
     ///
     /// # Errors
-    /// [`Error::Stopped`].
-    #[expect(clippy::should_implement_trait, reason = "it is handlers that are added, not two of these")]
+    /// [`Error::Stopped`] if the informer has stopped.
+    #[expect(clippy::should_implement_trait, reason = "adds a handler, not two values")]
     pub fn add<H: EventHandler<Packed<K>>>(self, mut handler: H) -> Result<Registration, Error> {
         let call: Callback = Box::new(move |event| handler.on_event(&event.clone().map(Packed::new)));
         let handler = if self.inline { Handler::Inline(call) } else { Handler::Blocking(call) };
         self.engine.add(self.spec, type_name::<H>(), handler)
     }
 
-    /// As [`Self::for_each`], for a handler whose callbacks are futures. The next event is delivered when the future of
-    /// the last one has ended. They must not block. Nothing is allocated for an event.
+    /// Adds a handler whose callbacks are futures; see [`Self::for_each`]. The next event is delivered when the future
+    /// of the previous one has completed. The futures must not block. Delivery allocates nothing per event.
     ///
     /// # Errors
-    /// [`Error::Stopped`].
+    /// [`Error::Stopped`] if the informer has stopped.
     pub fn for_each_async<H, F>(self, handler: H) -> Result<Registration, Error>
     where
         H: FnMut(Event<Packed<K>>) -> F + Send + 'static,
@@ -106,11 +107,11 @@ impl<'a, K: 'static> HandlerBuilder<'a, K> {
         self.engine.add(self.spec, type_name::<H>(), call)
     }
 
-    /// As [`Self::for_each_async`], for a handler with a method for each kind of event. A handler that panics is called
-    /// again with the next event.
+    /// Adds an asynchronous handler with a method for each kind of event; see [`Self::for_each_async`]. A handler that
+    /// panics is called again with the next event.
     ///
     /// # Errors
-    /// [`Error::Stopped`].
+    /// [`Error::Stopped`] if the informer has stopped.
     pub fn add_async<H: AsyncEventHandler<Packed<K>>>(self, handler: H) -> Result<Registration, Error> {
         let on_event = async |mut handler: H, event| {
             let ended = AssertUnwindSafe(handler.on_event(event)).catch_unwind().await;
@@ -120,15 +121,15 @@ impl<'a, K: 'static> HandlerBuilder<'a, K> {
         self.engine.add(self.spec, type_name::<H>(), call)
     }
 
-    /// The events as a stream instead, which begins with every object that there is. Without a [name](Self::name) its name
-    /// says where this was called.
+    /// Returns the events as a stream, which begins with all stored objects. Without a [name](Self::name), the stream
+    /// is named after the source location of this call.
     ///
     /// # Errors
-    /// [`Error::Stopped`].
+    /// [`Error::Stopped`] if the informer has stopped.
     #[track_caller]
     pub fn stream(mut self) -> Result<EventStream<K>, Error> {
-        let at = Location::caller();
-        self.spec.name.get_or_insert_with(|| format!("stream at {}:{}", at.file(), at.line()).into());
+        let caller = Location::caller();
+        self.spec.name.get_or_insert_with(|| format!("stream at {}:{}", caller.file(), caller.line()).into());
         Ok(EventStream { events: self.engine.events(self.spec)?, kind: PhantomData })
     }
 }
@@ -144,7 +145,7 @@ impl<K> fmt::Debug for HandlerBuilder<'_, K> {
     }
 }
 
-/// The events of an [`Informer`](crate::Informer), to be taken one by one; see [`kinformer_processor::EventStream`].
+/// A stream of the events of an [`Informer`](crate::Informer); see [`kinformer_processor::EventStream`].
 #[must_use = "streams do nothing unless polled"]
 pub struct EventStream<K> {
     events: Box<dyn Events>,
@@ -152,7 +153,7 @@ pub struct EventStream<K> {
 }
 
 impl<K> EventStream<K> {
-    /// To see how far behind it is, and whether it has taken the initial list.
+    /// The registration, which shows the lag of the stream and whether it has returned the initial list.
     pub fn registration(&self) -> &Registration {
         self.events.registration()
     }

@@ -1,4 +1,4 @@
-//! Indexes of objects by one of their fields.
+//! Index functions by one field.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -9,7 +9,7 @@ use serde::{Deserialize, Deserializer};
 
 use crate::engine::handlers::ObjectIndex;
 
-/// An index function by one field; see [`Informer::index_by_field`](crate::Informer::index_by_field).
+/// Returns an index function by one field; see [`Informer::index_by_field`](crate::Informer::index_by_field).
 pub(crate) fn by_field(path: &[&str]) -> ObjectIndex {
     let path = FieldPath::new(path);
     Box::new(move |object, values| {
@@ -20,7 +20,7 @@ pub(crate) fn by_field(path: &[&str]) -> ObjectIndex {
     })
 }
 
-/// What a field can have that is a value of an index.
+/// A field value that can be an index value.
 struct Value<'a>(Cow<'a, str>);
 
 impl<'de: 'a, 'a> Deserialize<'de> for Value<'a> {
@@ -31,7 +31,7 @@ impl<'de: 'a, 'a> Deserialize<'de> for Value<'a> {
             type Value = Value<'de>;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a text, a number or a boolean")
+                f.write_str("a string, a number or a boolean")
             }
 
             fn visit_borrowed_str<E>(self, text: &'de str) -> Result<Self::Value, E> {

@@ -1,4 +1,4 @@
-//! What an accessor gives: an informer, read as one of a kind.
+//! The informer of one resource, with the type of its objects.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -28,13 +28,14 @@ use crate::target::{Bound, Target};
 
 /// The informer of one resource, whose objects are read as `K`.
 ///
-/// All informers of one resource that a factory gives out are views of one, whatever their types: of a built-in kind, of
-/// a [dynamic object](Self::dynamic), of a type of one's own with some of the fields. They share one watch, one store and
-/// its indexes. Cheap to clone.
+/// All informers of one resource that a factory returns are views of the same informer, whatever their types: a
+/// built-in kind, [dynamic objects](Self::dynamic), or a custom type with some of the fields. They share one watch, one
+/// store and its indexes. Cheap to clone.
 ///
-/// An informer runs from the factory's next [start](SharedInformerFactory::start) on. With the first use of it, which is
-/// any method but [`lease`](Self::lease) and [`remove`](Self::remove), the factory keeps it until its shutdown, and this view
-/// and its clones are bound to it: they never become views of another informer, also when it is removed.
+/// An informer runs from the factory's next [start](SharedInformerFactory::start). The first call of any method but
+/// [`lease`](Self::lease) and [`remove`](Self::remove) binds this view and its clones to the informer, and the factory
+/// keeps the informer until its shutdown. A bound view never becomes a view of another informer, even if its informer
+/// is removed.
 ///
 /// Follows client-go 1.37 (`SharedIndexInformer`, `GenericInformer`, and `PodInformer` and its like).
 pub struct Informer<K> {
@@ -42,9 +43,9 @@ pub struct Informer<K> {
     kind: PhantomData<fn() -> K>,
 }
 
-/// An [`Informer`], without its type.
+/// An [`Informer`] without the type of its objects.
 pub(crate) struct View {
-    /// Informers do not keep a factory alive.
+    /// Weak, so that informers do not keep the factory alive.
     factory: WeakFactory,
     target: Target,
     bound: OnceLock<Bound>,
@@ -56,19 +57,19 @@ impl View {
         Arc::new(Self { factory: factory.downgrade(), target, bound: OnceLock::new() })
     }
 
-    /// The engine. From now on the factory keeps it.
+    /// Returns the engine. Binds this view: from now on the factory keeps the informer.
     fn engine(&self) -> &Arc<dyn Engine> {
-        &self.bound.get_or_init(|| self.factory.bound(&self.target, Entry::keep)).engine
+        &self.bound.get_or_init(|| self.factory.bind(&self.target, Entry::keep)).engine
     }
 
     fn lease(&self) -> Lease {
         let bound = match self.bound.get() {
             Some(bound) => {
-                // One that was removed stays stopped, and is not held by anything.
+                // A removed informer stays stopped and ignores the lease.
                 bound.entry.lease();
                 bound.clone()
             }
-            None => self.factory.bound(&self.target, Entry::lease),
+            None => self.factory.bind(&self.target, Entry::lease),
         };
         let entry = bound.entry.clone();
         let view =
@@ -98,38 +99,39 @@ impl<K> Informer<K> {
         self.view.engine()
     }
 
-    /// The same informer, whose objects are read as another type: a type of one's own with some of the fields.
+    /// Returns a view of the same informer that decodes objects as another type, for example a custom type with some of
+    /// the fields.
     pub fn cast<M>(&self) -> Informer<M> {
         Informer::of(self.view.clone())
     }
 
-    /// The same informer, whose objects are read as dynamic objects.
+    /// Returns a view of the same informer that decodes objects as dynamic objects.
     pub fn dynamic(&self) -> Informer<DynamicObject> {
         self.cast()
     }
 
-    /// The same informer, whose objects are read as their metadata. Whole objects are fetched all the same: see
-    /// [`SharedInformerFactory::metadata`].
+    /// Returns a view of the same informer that decodes only the metadata. The informer still fetches whole objects; to
+    /// fetch only metadata, see [`SharedInformerFactory::metadata`].
     pub fn metadata(&self) -> Informer<PartialObjectMeta<DynamicObject>> {
         self.cast()
     }
 
-    /// Its name, in messages and metrics.
+    /// The name of the informer in messages and metrics.
     pub fn name(&self) -> &str {
         self.engine().name()
     }
 
-    /// The resource, as people write it: `pods`, `deployments.apps`.
+    /// The resource name as in kubectl: `pods`, `deployments.apps`.
     pub fn resource(&self) -> String {
         resource_name(&self.view.target.resource)
     }
 
-    /// Which of the resource's objects it holds; empty for all.
+    /// The namespaces that the informer is restricted to, separated by commas; empty for all objects.
     pub fn scope(&self) -> &str {
         self.engine().scope()
     }
 
-    /// A handler to be added, with what is particular about it: its name, resync period, buffer, filter.
+    /// Returns a builder for a handler with a name, resync period, buffer or filter of its own.
     pub fn handler(&self) -> HandlerBuilder<'_, K>
     where
         K: 'static,
@@ -137,10 +139,10 @@ impl<K> Informer<K> {
         HandlerBuilder::new(&**self.engine())
     }
 
-    /// Adds a handler as it is: see [`HandlerBuilder::for_each`].
+    /// Adds a handler with default options: see [`HandlerBuilder::for_each`].
     ///
     /// # Errors
-    /// [`Error::Stopped`].
+    /// [`Error::Stopped`] if the informer has stopped.
     pub fn for_each(
         &self,
         handler: impl FnMut(Event<PackedRef<'_, K>>) + Send + 'static,
@@ -151,10 +153,10 @@ impl<K> Informer<K> {
         self.handler().for_each(handler)
     }
 
-    /// All events as a stream: see [`HandlerBuilder::stream`].
+    /// Returns all events as a stream: see [`HandlerBuilder::stream`].
     ///
     /// # Errors
-    /// [`Error::Stopped`].
+    /// [`Error::Stopped`] if the informer has stopped.
     #[track_caller]
     pub fn stream(&self) -> Result<EventStream<K>, Error>
     where
@@ -163,41 +165,46 @@ impl<K> Informer<K> {
         self.handler().stream()
     }
 
-    /// Removes a handler of this informer, and waits for the callback that is running. Says whether it was one of its own
-    /// and not removed before.
+    /// Removes a handler of this informer and waits until its running callback has returned. Returns `false`, without
+    /// any effect, if the handler belongs to another informer or was removed before.
+    ///
+    /// # Cancel safety
+    /// The first poll removes the handler. Dropping the future then only ends the wait for its running callback.
     pub async fn remove_handler(&self, registration: &Registration) -> bool {
         self.engine().remove_handler(registration).await
     }
 
-    /// Reads what the informer has stored.
+    /// Returns a lister of the stored objects.
     pub fn lister(&self) -> Lister<K> {
         Lister::of(self.engine().objects())
     }
 
-    /// What the informer has stored now.
+    /// Returns a snapshot of the stored objects.
     pub fn snapshot(&self) -> Snapshot<K> {
         Snapshot::new(self.engine().snapshot())
     }
 
-    /// The object with this key. O(1).
+    /// Returns the object with this key. O(1).
     pub fn get<'k>(&self, key: impl Into<KeyRef<'k>>) -> Option<Packed<K>> {
         self.engine().get(key.into()).map(Packed::new)
     }
 
-    /// How many objects are stored. O(1), unless the informer has begun with [metadata](SharedInformerFactory::metadata).
+    /// The number of stored objects. O(1); O(n) for whole objects of an informer that was first requested for
+    /// [metadata](SharedInformerFactory::metadata).
     pub fn len(&self) -> usize {
         self.engine().len()
     }
 
-    /// Whether no objects are stored.
+    /// Whether the store is empty.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Adds an index by the values that the function gives of an object; before the start and after it.
+    /// Adds an index by the values that `function` returns for an object. May be called before and after the start.
     ///
     /// # Errors
-    /// [`Error::Indexers`]: the name is taken, and nothing has changed. [`Error::Stopped`].
+    /// [`Error::Indexers`] if the informer has an index of this name, which is unchanged. [`Error::Stopped`] if the
+    /// informer has stopped.
     ///
     /// Follows client-go 1.37 (`AddIndexers`).
     pub fn index(
@@ -214,13 +221,13 @@ impl<K> Informer<K> {
         self.engine().add_index(name.into(), index)
     }
 
-    /// Adds an index by one field: `index_by_field("node", &["spec", "nodeName"])`. No object is decoded for it but for
-    /// that field.
+    /// Adds an index by one field: `index_by_field("node", &["spec", "nodeName"])`. Only that field of an object is
+    /// decoded.
     ///
-    /// The field is named by its names in JSON, also where it is in JSON within protobuf, and is a text, a number or a
-    /// boolean, the same in both encodings and as in the whole object. An object that does not have it, or has null there, is
-    /// in the index under no value. If it is something else, or the object is broken, that object is reported and is not in
-    /// the index.
+    /// The path has the field names of the JSON form, in both encodings and also within JSON in protobuf. The value is
+    /// a string, a number or a boolean, the same in both encodings and as in the decoded object. An object in which the
+    /// field is missing or null has no value in the index. An object that is broken, or in which the field has another
+    /// type, is reported and is not in the index.
     ///
     /// # Errors
     /// As [`Self::index`].
@@ -230,16 +237,17 @@ impl<K> Informer<K> {
         self.engine().add_index(name.into(), by_field(path))
     }
 
-    /// Decodes every object as a `K` when it arrives, and keeps the value: for kinds of which most objects are read all
-    /// the time. Objects that are stored already are decoded now. Without it objects are decoded when they are read.
+    /// Decodes every object as a `K` when it arrives, and keeps the value: for kinds whose objects are read all the
+    /// time. Objects that are already stored are decoded by this call. By default objects are decoded when they are
+    /// read.
     ///
-    /// It is the informer's, for all its views, and is not taken back. One value is kept for each object: it is of the type
-    /// for which this was called first, by any view or [option](crate::SharedInformerFactoryBuilder::decode), and other types
-    /// are decoded when they are read.
+    /// The setting applies to the informer and all its views, and cannot be undone. One value is kept for each object:
+    /// it has the type for which this was called first, by any view or
+    /// [option](crate::SharedInformerFactoryBuilder::decode). Other types are decoded when they are read.
     ///
-    /// An object that does not decode, or over which the type panics, is reported in the log and to the factory's
-    /// [error hook](crate::SharedInformerFactoryBuilder::on_error), [counted](Self::undecoded), and stored and delivered all
-    /// the same: other views read it, and [`Packed::decode`] gives the error.
+    /// An object whose decoding fails or panics is logged, reported to the factory's [error
+    /// hook](crate::SharedInformerFactoryBuilder::on_error), [counted](Self::undecoded), and stored and delivered
+    /// anyway: other views can read it, and [`Packed::decode`] returns the error.
     pub fn decode_on_arrival(&self) -> &Self
     where
         K: DeserializeOwned + Send + Sync + 'static,
@@ -248,61 +256,79 @@ impl<K> Informer<K> {
         self
     }
 
-    /// How many objects did not decode when they arrived.
+    /// The number of objects that could not be decoded on arrival.
     pub fn undecoded(&self) -> u64 {
         self.engine().undecoded()
     }
 
-    /// Runs the informer until the token is cancelled, for a caller that does not [start](SharedInformerFactory::start) it
-    /// by the factory; see [`SharedIndexInformer::run`](crate::SharedIndexInformer::run).
+    /// Runs the informer until the token is cancelled, for callers that do not [start](SharedInformerFactory::start) it
+    /// through the factory; see [`SharedIndexInformer::run`](crate::SharedIndexInformer::run).
+    ///
+    /// # Cancel safety
+    /// Dropping the future stops the informer at once: its requests and the tasks of its handlers end, undelivered
+    /// events are lost, and it cannot run again.
     ///
     /// # Errors
-    /// [`Error::Running`] or [`Error::Stopped`] at once: an informer runs once. [`Error::Stuck`] at the end.
+    /// [`Error::Running`] or [`Error::Stopped`] at once, since an informer runs only once. [`Error::ReflectorEnded`] if
+    /// its reflector ended by itself. [`Error::Stuck`] at the end if handlers did not return within the grace period.
     pub async fn run(&self, cancel: CancellationToken) -> Result<(), Error> {
         self.engine().run(cancel).await
     }
 
-    /// Whether it has stopped.
+    /// Whether the informer has stopped.
     pub fn is_stopped(&self) -> bool {
         self.phase() == Phase::Stopped
     }
 
-    /// Where it is in its life.
+    /// The phase of the informer: not started, running or stopped.
     pub fn phase(&self) -> Phase {
         self.engine().phase()
     }
 
-    /// Waits until it has stopped. Cancel-safe.
+    /// Waits until the informer has stopped.
+    ///
+    /// # Cancel safety
+    /// Dropping the future has no effect on the informer.
     pub async fn stopped(&self) {
         self.engine().stopped().await;
     }
 
-    /// Whether the store has had everything of the first list.
+    /// Whether all objects of the first list have been stored.
     pub fn has_synced(&self) -> bool {
         self.engine().has_synced()
     }
 
-    /// Waits until the store has had everything of the first list. Cancel-safe; any number may wait.
+    /// Waits until all objects of the first list have been stored. Any number of callers may wait.
+    ///
+    /// # Cancel safety
+    /// Dropping the future has no effect on the informer.
     ///
     /// # Errors
-    /// [`Error::NotSynced`]: it stopped first; with the last error it met.
+    /// [`Error::NotSynced`] if the informer stopped before, with its last error.
     pub async fn wait_for_sync(&self) -> Result<(), Error> {
         self.engine().wait_for_sync(None).await
     }
 
     /// As [`Self::wait_for_sync`], until a deadline.
     ///
+    /// # Cancel safety
+    /// As [`Self::wait_for_sync`].
+    ///
     /// # Errors
-    /// [`Error::NotSynced`], with how far it has come and the last error it met.
+    /// [`Error::NotSynced`] if the informer stopped or the deadline passed before, with its progress and its last
+    /// error.
     pub async fn wait_for_sync_until(&self, deadline: Instant) -> Result<(), Error> {
         self.engine().wait_for_sync(Some(deadline)).await
     }
 
-    /// Waits until the store reflects at least this version, for example that of one's own write. Cancel-safe.
+    /// Waits until the store reflects at least this version, for example the version that a write returned.
+    ///
+    /// # Cancel safety
+    /// Dropping the future has no effect on the informer.
     ///
     /// # Errors
-    /// [`Error::VersionNotReached`]: it stopped first, or the versions do not compare; at once for a part that there is not,
-    /// and for a key of a namespace that the informer does not have.
+    /// [`Error::VersionNotReached`] if the informer stopped before, or if the versions cannot be compared; at once if
+    /// the part does not exist or the informer does not have the namespace of the key.
     pub async fn wait_for<'k>(
         &self,
         place: impl Into<PartOrKey<'k>>,
@@ -313,8 +339,11 @@ impl<K> Informer<K> {
 
     /// As [`Self::wait_for`], until a deadline.
     ///
+    /// # Cancel safety
+    /// As [`Self::wait_for`].
+    ///
     /// # Errors
-    /// As [`Self::wait_for`], and at the deadline.
+    /// As [`Self::wait_for`], and [`Error::VersionNotReached`] at the deadline.
     pub async fn wait_for_until<'k>(
         &self,
         place: impl Into<PartOrKey<'k>>,
@@ -324,20 +353,21 @@ impl<K> Informer<K> {
         self.engine().wait_for(place.into(), version, Some(deadline)).await
     }
 
-    /// Its parts, by number: one for each namespace that it is restricted to, or one. Each has its own reflector.
+    /// The parts of the informer, by number: one for each namespace that it is restricted to, else a single part. Each
+    /// part has its own reflector.
     pub fn parts(&self) -> &[Part] {
         self.engine().parts()
     }
 
-    /// Its figures.
+    /// The current metrics of the informer.
     pub fn metrics(&self) -> InformerMetrics {
         self.engine().metrics()
     }
 
-    /// Adds it to a collector of metrics.
+    /// Adds the informer to a collector of metrics.
     ///
     /// # Errors
-    /// [`Error::DuplicateMetrics`]: another informer of this name was added.
+    /// [`Error::DuplicateMetrics`] if an informer with the same name, resource, cluster and scope is registered.
     #[cfg(feature = "prometheus")]
     pub fn add_to(
         &self,
@@ -346,21 +376,25 @@ impl<K> Informer<K> {
         self.engine().add_to(collector)
     }
 
-    /// The informer for as long as somebody needs it: when the last lease of it is given back or dropped, it stops,
-    /// and its watch and its objects go. If the factory keeps it, since it was used, it goes on.
+    /// Returns a lease, which keeps the informer running. When the last lease is released or dropped, the informer
+    /// stops, and its watch and its objects are dropped. An informer that the factory keeps, because a view was used,
+    /// continues to run.
     ///
-    /// The lease is of the informer to which this view is bound, though that may have stopped, and else of the one that the
-    /// factory has.
+    /// The lease belongs to the informer to which this view is bound, even if that has stopped; for an unbound view, to
+    /// the factory's current informer.
     pub fn lease(&self) -> InformerLease<K> {
         let lease = self.view.lease();
         InformerLease { informer: Self::of(lease.view.clone()), lease }
     }
 
-    /// Stops the informer, whoever holds it, and waits until it has stopped. Returns whether it had not been stopped by this
-    /// before.
+    /// Stops the informer, regardless of its holders, and waits until it has stopped. Returns `false` if it was removed
+    /// or released before, or if the factory has no such informer.
     ///
-    /// All views that are bound to it stay with the informer that has stopped, and so do their leases. An informer that the
-    /// factory is asked for later is a new one.
+    /// # Cancel safety
+    /// The first poll stops the informer and removes it from the factory. Dropping the future then only ends the wait.
+    ///
+    /// Bound views and their leases stay with the stopped informer. A later request to the factory creates a new
+    /// informer.
     pub async fn remove(&self) -> bool {
         self.view.remove().await
     }
@@ -384,13 +418,13 @@ impl<K> fmt::Debug for Informer<K> {
     }
 }
 
-/// Holds an informer of the factory; it stops with its last holder.
+/// A lease of an informer, which stops when its last lease is released or dropped, unless the factory keeps it.
 pub struct InformerLease<K> {
     informer: Informer<K>,
     lease: Lease,
 }
 
-/// A lease, without its type.
+/// An [`InformerLease`] without the type of its objects.
 struct Lease {
     view: Arc<View>,
     entry: Arc<Entry>,
@@ -406,15 +440,18 @@ impl Drop for Lease {
 
 impl Clone for Lease {
     fn clone(&self) -> Self {
-        // It is held, by this one: so it has not been released, unless it was removed, and then it has stopped.
+        // This lease holds the informer, so it has not been released, unless it was removed, and then it has stopped.
         self.entry.lease();
         Self { view: self.view.clone(), entry: self.entry.clone() }
     }
 }
 
 impl<K> InformerLease<K> {
-    /// Gives the lease back, and waits until the informer has stopped if it was the last. Cancel-safe: the lease is
-    /// given back at once.
+    /// Releases the lease and, if it was the last one, waits until the informer has stopped.
+    ///
+    /// # Cancel safety
+    /// The lease is released by the first poll, or when the future is dropped. Dropping the future then only ends the
+    /// wait: the informer still stops.
     pub async fn release(self) {
         let entry = self.lease.entry.clone();
         drop(self);

@@ -1,4 +1,4 @@
-//! What the factory needs to know of a kind to make its informer.
+//! Scope and names of a kind, as the factory uses them.
 
 use std::any::TypeId;
 
@@ -6,7 +6,7 @@ use k8s_openapi::ClusterResourceScope;
 use kube_core::Resource;
 use kube_core::discovery::{ApiResource, Scope};
 
-/// Whether objects of a type are in namespaces.
+/// The scope of a type: namespaced or cluster-wide.
 pub(crate) fn scope_of<K: Resource<Scope: 'static>>() -> Scope {
     match TypeId::of::<K::Scope>() == TypeId::of::<ClusterResourceScope>() {
         true => Scope::Cluster,
@@ -14,7 +14,7 @@ pub(crate) fn scope_of<K: Resource<Scope: 'static>>() -> Scope {
     }
 }
 
-/// The resource as people write it: `pods`, `deployments.apps`.
+/// The resource name as in kubectl: `pods`, `deployments.apps`.
 pub(crate) fn resource_name(resource: &ApiResource) -> String {
     match resource.group.is_empty() {
         true => resource.plural.clone(),
@@ -22,8 +22,8 @@ pub(crate) fn resource_name(resource: &ApiResource) -> String {
     }
 }
 
-/// As [`resource_name`], with the version unless that is `v1`: `horizontalpodautoscalers.v2.autoscaling`. The resources of
-/// one server differ in it.
+/// As [`resource_name`], with the version unless that is `v1`: `horizontalpodautoscalers.v2.autoscaling`. Unique among
+/// the resources of one server.
 pub(crate) fn versioned_name(resource: &ApiResource) -> String {
     match resource.group.is_empty() || resource.version == "v1" {
         true => resource_name(resource),

@@ -1,4 +1,5 @@
-//! Kubernetes informers: a copy of a cluster's objects in memory that is kept up to date, with indexes and handlers.
+//! Kubernetes informers: an in-memory cache of a cluster's objects that watches keep up to date, with indexes and event
+//! handlers.
 //!
 //! ```
 //! use kinformer::{LabelSelector, SharedInformerFactory};
@@ -19,7 +20,7 @@
 //!
 //! let web: LabelSelector = "app in (web, api), !canary".parse()?;
 //! for pod in pods.lister().namespace("default").list(&web) {
-//!     let pod = pod.decode()?; // decoded here, and shared with everyone who reads it at this time
+//!     let pod = pod.decode()?; // decoded here; concurrent readers share the value
 //!     assert_eq!(pod.spec.as_ref().and_then(|spec| spec.node_name.as_deref()), Some("node-1"));
 //! }
 //! factory.shutdown().await?;
@@ -28,18 +29,19 @@
 //! # }
 //! ```
 //!
-//! [`SharedInformerFactory`] gives out one [`Informer`] for each resource, however many ask for it; [`accessors`] are its
-//! methods for the kinds that Kubernetes has built in. What an informer has stored is read through a [`Lister`], by
-//! key, by [`LabelSelector`], in all namespaces or in one, or as a [`Snapshot`]. Changes are delivered to handlers:
-//! closures, futures, streams.
+//! [`SharedInformerFactory`] creates one [`Informer`] for each resource and returns the same informer to every caller;
+//! its [`accessors`] are methods for all built-in Kubernetes kinds. A [`Lister`] reads the stored objects, by key or by
+//! [`LabelSelector`], in all namespaces or in one; a [`Snapshot`] shows all of them at one revision. Changes are
+//! delivered to handlers, which are closures, futures or streams.
 //!
 //! # Objects are packed
 //!
-//! Objects are [`Packed`]: kept as the bytes that they came in, with their key, UID, version and labels at hand, and
-//! decoded when [`decode`](Packed::decode) asks for it. What was decoded is shared for as long as anyone holds it, and what
-//! was read last stays decoded. [`PackedObject::field`] reads one member without the rest, and [`Informer::index_by_field`]
-//! indexes by one. Where most objects are read all the time, [`Informer::decode_on_arrival`] decodes each as it arrives,
-//! and keeps the value.
+//! Objects are stored [`Packed`]: as the bytes that the server sent, beside their key, UID, resource version and
+//! labels. [`decode`](Packed::decode) decodes an object when it is read. The decoded value is shared for as long as a
+//! reader holds it, and the most recently read values stay decoded. [`PackedObject::field`] reads one field without
+//! decoding the rest of the object, and [`Informer::index_by_field`] adds an index by one field. For kinds whose
+//! objects are read all the time, [`Informer::decode_on_arrival`] decodes each object as it arrives and keeps the
+//! value.
 //!
 //! ```
 //! use k8s_openapi::api::core::v1::Node;
@@ -66,20 +68,20 @@
 //!
 //! # Trade-offs
 //!
-//! * That an object does not decode is found by who reads it. Decoded on arrival, it is reported then, and stored all the
-//!   same.
-//! * Store, queue, handlers and lists of all kinds are compiled once, in this crate. A kind costs a program the decoding
-//!   of its type, and its own closures.
-//! * Which kinds there are depends on the Kubernetes version that the program chooses by a feature of `k8s-openapi`
-//!   (`v1_33` to `v1_37`); this library chooses none. A kind that only some versions have has an accessor in those.
-//! * An informer that nobody needs any more costs a watch and memory until it is [released](InformerLease).
-//! * What a handler receives is shared and cannot be changed; clone what you need to change.
+//! * A decoding error is returned to the reader of the object. With decoding on arrival it is reported when the object
+//!   arrives, and the object is stored anyway.
+//! * Store, queue, handlers and lists are compiled once for all kinds, in this crate. Each kind adds to a program only
+//!   the decoder of its type and the program's own closures.
+//! * The available kinds depend on the `k8s-openapi` version feature enabled by your program (`v1_33` to `v1_37`); this
+//!   library enables none. A kind that exists in some versions only has an accessor only in those.
+//! * An unused informer keeps its watch and its memory until it is [released](InformerLease).
+//! * Handlers receive shared, immutable objects; clone an object to change it.
 //!
 //! # Layers
 //!
-//! Each of these can be used without those above it: `kinformer-core`, `kinformer-store`, `kinformer-delta-fifo`,
-//! `kinformer-reflector`, `kinformer-processor`, `kinformer-shared-informer`, `kinformer-kube`. What a user of this
-//! crate needs of them is named here.
+//! Each layer can be used without those above it: `kinformer-core`, `kinformer-store`, `kinformer-delta-fifo`,
+//! `kinformer-reflector`, `kinformer-processor`, `kinformer-shared-informer`, `kinformer-kube`. This crate re-exports
+//! the items of these layers that its users need.
 #![cfg_attr(doctest, doc = include_str!("../README.md"))]
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
@@ -118,7 +120,7 @@ pub use self::{
     sync::CacheSync,
 };
 
-// What one needs of the layers below.
+// The items of the layers below that users of this crate need.
 pub use kinformer_core::{
     KeyError, KeyRef, Object, ObjectKey, PartId, PartOrKey, ResourceVersion, Tombstone, Transform, Versions,
 };
@@ -142,7 +144,7 @@ pub use kinformer_shared_informer::{
 };
 pub use kinformer_store::{IndexFunction, IndexValues, NAMESPACE_INDEX};
 
-/// What [informers of one's own](SharedInformerFactory::informer_with) have, whose objects are not packed.
+/// Types of [custom informers](SharedInformerFactory::informer_with), whose objects are not packed.
 pub mod generic {
     pub use kinformer_processor::{EventStream, HandlerBuilder};
     pub use kinformer_store::{Reader, Snapshot};

@@ -1,4 +1,4 @@
-//! Reading what an informer has stored.
+//! Listers, which read the stored objects of an informer.
 
 use std::any::type_name;
 use std::fmt;
@@ -15,8 +15,8 @@ use crate::{Error, LabelSelector};
 
 /// Reads the objects of an [`Informer`](crate::Informer) by key and by label. Cheap to clone.
 ///
-/// Every call reads one consistent state and holds nobody up. What it gives is shared and cannot be changed. Objects
-/// come in no particular order. Follows client-go 1.37 (`listers`).
+/// Every call reads one consistent state and does not block the writer. Returned objects are shared and immutable, and
+/// in no particular order. Follows client-go 1.37 (`listers`).
 pub struct Lister<K> {
     objects: Objects,
     kind: PhantomData<fn() -> K>,
@@ -34,80 +34,82 @@ impl<K> Lister<K> {
         Self { objects, kind: PhantomData }
     }
 
-    /// A lister of a store of one's own. In errors it names the resource by the name of the type: see
-    /// [`Self::of_resource`].
+    /// Creates a lister of any store. Errors name the type of the objects in place of the resource: see
+    /// [`Self::resource_name`].
     pub fn new(reader: Reader<PackedObject>) -> Self {
         let name = type_name::<K>();
         Self::of(Objects::new(reader, name.rsplit("::").next().unwrap_or(name)))
     }
 
-    /// What to call the resource in errors, as `deployments.apps`.
+    /// Sets the resource name for errors, such as `deployments.apps`.
     #[must_use]
-    pub fn of_resource(mut self, resource: impl Into<Arc<str>>) -> Self {
+    pub fn resource_name(mut self, resource: impl Into<Arc<str>>) -> Self {
         self.objects.resource = resource.into();
         self
     }
 
-    /// The object with this key. O(1).
+    /// Returns the object with this key. O(1).
     ///
-    /// The key may be given as its text, `namespace/name`, or `name` for a cluster-scoped object; as
-    /// `(namespace, name)`; as an [`ObjectKey`](crate::ObjectKey); or as a [`KeyRef`].
+    /// The key is a string (`namespace/name`, or `name` for a cluster-scoped object), a pair `(namespace, name)`, an
+    /// [`ObjectKey`](crate::ObjectKey) or a [`KeyRef`].
     ///
     /// # Errors
-    /// [`Error::NotFound`]; [`Error::Key`] if the text is not the key of a Kubernetes object.
+    /// [`Error::NotFound`] if there is no such object; [`Error::Key`] if a string is not the key of a Kubernetes
+    /// object.
     pub fn get<'k>(&self, key: impl TryInto<KeyRef<'k>, Error: Into<KeyError>>) -> Result<Packed<K>, Error> {
         get(&self.objects, key.try_into().map_err(Into::into)?).map(Packed::new)
     }
 
-    /// All objects that the selector selects. O(n).
+    /// Returns all objects that the selector matches. O(n).
     ///
-    /// Prefer [`Self::for_each`], which touches no reference count.
+    /// Prefer [`Self::for_each`], which borrows the objects and changes no reference counts.
     pub fn list(&self, selector: &LabelSelector) -> Vec<Packed<K>> {
         typed(list(&self.objects, "", selector))
     }
 
-    /// Visits all objects that the selector selects, by reference, in one state of the store. O(n).
+    /// Calls `visit` with a reference to each object that the selector matches, in one state of the store. O(n).
     pub fn for_each(&self, selector: &LabelSelector, mut visit: impl FnMut(PackedRef<'_, K>)) {
         for_each(&self.objects, "", selector, &mut |object| visit(PackedRef::new(object)));
     }
 
-    /// The objects that have this value in this index.
+    /// Returns the objects that have this value in this index.
     ///
     /// # Errors
-    /// [`Error::Index`].
+    /// [`Error::Index`] if there is no index of this name.
     pub fn by_index(&self, index: &str, value: &str) -> Result<Vec<Packed<K>>, Error> {
         by_index(&self.objects, index, value).map(typed)
     }
 
-    /// Reads only this namespace; all of them if it is empty.
+    /// Returns a lister of one namespace, or of all if `namespace` is empty.
     pub fn namespace(&self, namespace: impl Into<Arc<str>>) -> NamespaceLister<K> {
         NamespaceLister { objects: self.objects.clone(), namespace: namespace.into(), kind: PhantomData }
     }
 }
 
 impl<K> NamespaceLister<K> {
-    /// The object of this name in the namespace. O(1).
+    /// Returns the object of this name in the namespace. O(1).
     ///
     /// # Errors
-    /// [`Error::NotFound`].
+    /// [`Error::NotFound`] if there is no such object.
     pub fn get(&self, name: &str) -> Result<Packed<K>, Error> {
         get(&self.objects, KeyRef::new(&self.namespace, name)).map(Packed::new)
     }
 
-    /// All objects of the namespace that the selector selects.
+    /// Returns all objects of the namespace that the selector matches.
     ///
-    /// Prefer [`Self::for_each`], which touches no reference count.
+    /// Prefer [`Self::for_each`], which borrows the objects and changes no reference counts.
     pub fn list(&self, selector: &LabelSelector) -> Vec<Packed<K>> {
         typed(list(&self.objects, &self.namespace, selector))
     }
 
-    /// Visits all objects of the namespace that the selector selects, by reference, in one state of the store.
+    /// Calls `visit` with a reference to each object of the namespace that the selector matches, in one state of the
+    /// store.
     pub fn for_each(&self, selector: &LabelSelector, mut visit: impl FnMut(PackedRef<'_, K>)) {
         for_each(&self.objects, &self.namespace, selector, &mut |object| visit(PackedRef::new(object)));
     }
 }
 
-/// In place: nothing is allocated or counted.
+/// Converts in place: allocates nothing and changes no reference counts.
 fn typed<K>(objects: Vec<Object>) -> Vec<Packed<K>> {
     objects.into_iter().map(Packed::new).collect()
 }
@@ -139,7 +141,7 @@ fn list(objects: &Objects, namespace: &str, selector: &LabelSelector) -> Vec<Obj
 fn for_each(objects: &Objects, namespace: &str, selector: &LabelSelector, visit: &mut dyn FnMut(&Object)) {
     let everything = selector.is_everything();
     let mut each = |object: &Object| {
-        // Labels are read only where there is something to ask.
+        // Skips reading the labels if there are no requirements.
         if everything || selector.matches_object(&**object) {
             visit(object);
         }
@@ -147,7 +149,7 @@ fn for_each(objects: &Objects, namespace: &str, selector: &LabelSelector, visit:
     if namespace.is_empty() {
         return objects.store.for_each(&mut each);
     }
-    // A store of one's own may not have the index.
+    // A custom store may not have the index.
     if objects.store.by_index(NAMESPACE_INDEX, namespace, &mut each).is_err() {
         objects.store.for_each(&mut |object| {
             if object.namespace() == Some(namespace) {

@@ -1,4 +1,4 @@
-//! What is set of a factory before it gives out informers.
+//! The options of a factory and its builder.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -32,7 +32,7 @@ type NewQueue = dyn Fn(QueueParts<PackedObject>) -> Arc<dyn Queue<PackedObject>>
 #[derive(Clone, Default)]
 pub(crate) struct Options {
     name: Option<Arc<str>>,
-    /// None of them means all.
+    /// Empty means all namespaces.
     namespaces: Vec<Arc<str>>,
     resync: Duration,
     resources: HashMap<Key, ResourceOptions>,
@@ -43,11 +43,11 @@ pub(crate) struct Options {
     grace: Option<Duration>,
     queue: Option<Arc<NewQueue>>,
     cluster: Arc<str>,
-    /// All sources of the factory talk to one server.
+    /// Shared, because all sources of the factory send their requests to one server.
     probes: ProbeBudget,
 }
 
-/// Puts a [`SharedInformerFactory`](crate::SharedInformerFactory) together.
+/// Builds a [`SharedInformerFactory`](crate::SharedInformerFactory).
 ///
 /// Follows client-go 1.37 (`SharedInformerOption`).
 #[must_use = "nothing is built yet"]
@@ -61,27 +61,27 @@ impl SharedInformerFactoryBuilder {
         Self { client, options: Options::default() }
     }
 
-    /// A name that stands before those of the informers, in messages and metrics. Factories whose informers are
-    /// registered for metrics together need different names, unless their namespaces differ.
+    /// Sets the name of the factory, the prefix of its informers' names in messages and metrics. Factories whose
+    /// informers are registered for metrics together need different names, unless their namespaces differ.
     pub fn name(mut self, name: impl Into<Arc<str>>) -> Self {
         self.options.name = Some(name.into());
         self
     }
 
-    /// Only the objects of one namespace: see [`Self::namespaces`].
+    /// Restricts the informers to one namespace: see [`Self::namespaces`].
     pub fn namespace(self, namespace: impl Into<Arc<str>>) -> Self {
         self.namespaces([namespace])
     }
 
-    /// Only the objects of these namespaces. None, or an empty name among them, means all namespaces. No effect on kinds that
-    /// are in none.
+    /// Restricts the informers to these namespaces. No names, or an empty name among them, means all namespaces. Has no
+    /// effect on cluster-scoped kinds.
     ///
-    /// An informer of several namespaces is one informer with one store, revision and set of handlers. Each namespace is a
-    /// [part](crate::Informer::parts) of it, which is listed and watched by itself and has its own version and errors. The
-    /// informer has synced when all of them have been listed; one that cannot be listed leaves the others working.
+    /// An informer of several namespaces is one informer with one store, revision and set of handlers. Each namespace
+    /// is a [part](crate::Informer::parts) of the informer with its own list, watch, resource version and errors. The
+    /// informer has synced when all namespaces have been listed. If one cannot be listed, the others continue to work.
     ///
-    /// Follows controller-runtime 0.25 (`cache.Options.DefaultNamespaces`), where each namespace has an informer and a store
-    /// of its own.
+    /// Follows controller-runtime 0.25 (`cache.Options.DefaultNamespaces`), which has one informer and one store per
+    /// namespace.
     pub fn namespaces<N: Into<Arc<str>>>(mut self, namespaces: impl IntoIterator<Item = N>) -> Self {
         let mut all: Vec<Arc<str>> = Vec::new();
         for namespace in namespaces {
@@ -97,14 +97,14 @@ impl SharedInformerFactoryBuilder {
         self
     }
 
-    /// How often handlers that do not name a period are told of every object again. Zero, the default, means
+    /// Sets how often handlers without a period of their own receive every object again. Zero, the default, means
     /// never.
     pub fn default_resync(mut self, period: Duration) -> Self {
         self.options.resync = period;
         self
     }
 
-    /// Changes the options of one resource, which is named here: for custom resources without a type. The methods below do
+    /// Changes the options of one resource by its name, for custom resources without a Rust type. The methods below do
     /// the same for kinds with a type.
     ///
     /// ```
@@ -125,12 +125,12 @@ impl SharedInformerFactoryBuilder {
         self.changed(Key::resource(&group_version.api_version(), &resource.resource), change)
     }
 
-    /// As [`Self::default_resync`], for one kind.
+    /// Sets the resync period of one kind; see [`Self::default_resync`].
     pub fn resync_for<K: Resource<DynamicType = ()>>(self, period: Duration) -> Self {
         self.of_kind::<K>(|options| options.resync(period))
     }
 
-    /// Drops these fields as well from every object of a kind as it arrives:
+    /// Drops these fields, in addition to the managed fields, from every object of a kind as it arrives:
     /// `drop_fields::<Pod>([FieldPath::new(&["metadata", "annotations"])])`. See [`ResourceOptions::drop_fields`].
     pub fn drop_fields<K: Resource<DynamicType = ()>>(
         self,
@@ -139,7 +139,7 @@ impl SharedInformerFactoryBuilder {
         self.of_kind::<K>(|options| options.drop_fields(fields))
     }
 
-    /// When objects of a kind are decoded as the type `K`. See [`ResourceOptions::decode`].
+    /// Sets when objects of a kind are decoded as the type `K`. See [`ResourceOptions::decode`].
     pub fn decode<K>(self, decode: Decode) -> Self
     where
         K: Resource<DynamicType = ()> + DeserializeOwned + Send + Sync + 'static,
@@ -147,8 +147,8 @@ impl SharedInformerFactoryBuilder {
         self.of_kind::<K>(|options| options.decode::<K>(decode))
     }
 
-    /// Changes every object of a kind once, before store and handlers see it. The result is encoded, as JSON, and is what
-    /// is stored: all views of the resource see it. See [`ResourceOptions::transform`].
+    /// Adds a transform, which changes every object of a kind once before it is stored and delivered. The result is
+    /// encoded as JSON and replaces the object in all views of the resource. See [`ResourceOptions::transform`].
     pub fn transform<K>(self, change: impl Fn(&mut K) -> Result<(), BoxError> + Send + Sync + 'static) -> Self
     where
         K: Resource<DynamicType = ()> + DeserializeOwned + Serialize + 'static,
@@ -156,8 +156,8 @@ impl SharedInformerFactoryBuilder {
         self.of_kind::<K>(|options| options.transform(change))
     }
 
-    /// As [`Self::transform`], without decoding: for transforms that [drop fields](Packed::without_fields) of some objects, or
-    /// refuse some.
+    /// Adds a transform that does not decode the objects: for transforms that [drop fields](Packed::without_fields) of
+    /// some objects, or reject some.
     pub fn transform_packed<K: Resource<DynamicType = ()> + 'static>(
         self,
         change: impl Fn(Packed<K>) -> Result<Packed<K>, BoxError> + Send + Sync + 'static,
@@ -178,27 +178,28 @@ impl SharedInformerFactoryBuilder {
         self
     }
 
-    /// Changes the parameters of every list and watch before it is sent, such as its selectors. Must not block.
+    /// Sets a function that changes the parameters of every list and watch before it is sent, such as its selectors.
+    /// The function must not block.
     pub fn tweak_list_options(mut self, tweak: impl Fn(&mut Params) + Send + Sync + 'static) -> Self {
         self.options.tweak = Some(Arc::new(tweak));
         self
     }
 
-    /// What the server is asked for. Without it that is protobuf where a kind has it, and else JSON: see
+    /// Sets the encoding to request. The default is protobuf for kinds that have it, else JSON: see
     /// [`KubeListerWatcher::encoding`].
     pub fn encoding(mut self, encoding: Encoding) -> Self {
         self.options.encoding = Some(encoding);
         self
     }
 
-    /// Called with everything that goes wrong with the lists and watches of any informer, which is named, and with each object
-    /// that does not decode [on arrival](crate::Decode::OnArrival).
+    /// Sets the error hook. It is called with every failure of a list or watch of any informer, which the failure
+    /// names, and with every object that cannot be decoded [on arrival](crate::Decode::OnArrival).
     pub fn on_error(mut self, hook: impl Fn(&Failure<'_>) + Send + Sync + 'static) -> Self {
         self.options.error_hook = Some(Arc::new(hook));
         self
     }
 
-    /// Changes the options of every reflector: pages, watch-lists, backoff, deadlines.
+    /// Sets a function that changes the options of every reflector: page size, watch-lists, backoff, deadlines.
     pub fn reflector(
         mut self,
         change: impl Fn(ReflectorOptions) -> ReflectorOptions + Send + Sync + 'static,
@@ -207,19 +208,19 @@ impl SharedInformerFactoryBuilder {
         self
     }
 
-    /// Which queue lies between the reflectors and the store of each informer.
+    /// Sets the kind of queue between the reflectors and the store of each informer.
     pub fn queue(self, queue: QueueKind) -> Self {
         self.queue_with(move |parts| queue.build(parts))
     }
 
-    /// A queue of your own between the reflectors and the store of each informer of Kubernetes objects: see
+    /// Sets a custom queue between the reflectors and the store of each informer of Kubernetes objects: see
     /// [`SharedIndexInformerBuilder::queue_with`].
     ///
     /// ```
     /// # use std::sync::Arc;
     /// # use kinformer::{QueueKind, SharedInformerFactoryBuilder};
     /// # fn example(builder: SharedInformerFactoryBuilder) {
-    /// // In place of a queue of the library.
+    /// // A custom queue would be created here.
     /// builder.queue_with(|parts| QueueKind::DeltaFifo.build(parts));
     /// # }
     /// ```
@@ -231,13 +232,14 @@ impl SharedInformerFactoryBuilder {
         self
     }
 
-    /// The name of the cluster, for metrics: where factories of several clusters are registered together.
+    /// Sets the cluster label in metrics, for programs that register factories of several clusters together.
     pub fn cluster(mut self, cluster: impl Into<Arc<str>>) -> Self {
         self.options.cluster = cluster.into();
         self
     }
 
-    /// How long handlers may take to return from their last event when an informer stops; 10 seconds by default.
+    /// Sets how long handlers may take to return from their last event when an informer stops. The default is 10
+    /// seconds.
     pub fn grace(mut self, grace: Duration) -> Self {
         self.options.grace = Some(grace);
         self
@@ -249,28 +251,28 @@ impl Options {
         self.resources.get(&Key::of_resource(resource))
     }
 
-    /// What a new informer fetches for such a request: a transform is about whole objects.
-    pub(crate) fn projection(&self, resource: &ApiResource, asked: Projection) -> Projection {
+    /// Returns what a new informer fetches for such a request: whole objects if there is a transform, which needs them.
+    pub(crate) fn projection(&self, resource: &ApiResource, requested: Projection) -> Projection {
         match self.of_resource(resource) {
-            Some(options) if options.has_transform() => Projection::Whole,
-            _ => asked,
+            Some(options) if options.has_transform() => Projection::Full,
+            _ => requested,
         }
     }
 
-    /// The type as which objects are decoded on arrival.
+    /// The type that objects are decoded as on arrival.
     pub(crate) fn decode(&self, resource: &ApiResource) -> Option<DecodeAs> {
         self.of_resource(resource)?.decode
     }
 
-    /// An informer builder of Kubernetes objects with what these options say about the resource.
+    /// Returns an informer builder of Kubernetes objects with the options of the resource.
     pub(crate) fn kubernetes_builder(
         &self,
         sources: Sources<PackedObject>,
         resource: &ApiResource,
-        human: &str,
+        display_name: &str,
         name: &str,
     ) -> SharedIndexInformerBuilder<PackedObject> {
-        let mut builder = self.builder_for(sources, human, name);
+        let mut builder = self.builder_for(sources, display_name, name);
         if let Some(queue) = self.queue.clone() {
             builder = builder.queue_with(move |parts| queue(parts));
         }
@@ -284,7 +286,8 @@ impl Options {
         builder
     }
 
-    /// An informer builder with what these options say about every informer. The name has the factory's in front.
+    /// Returns an informer builder with the options that apply to every informer. The informer's name is prefixed with
+    /// the factory's.
     pub(crate) fn builder_for<T: Object>(
         &self,
         sources: Sources<T>,
@@ -308,7 +311,7 @@ impl Options {
         builder
     }
 
-    /// The name of an informer, with the factory's in front.
+    /// Returns the name of an informer, prefixed with the factory's.
     pub(crate) fn named(&self, name: &str) -> Arc<str> {
         match &self.name {
             Some(factory) => format!("{factory}/{name}").into(),
@@ -320,7 +323,7 @@ impl Options {
         self.error_hook.clone()
     }
 
-    /// The namespaces that objects of this scope are restricted to, if they are.
+    /// The namespaces that objects of this scope are restricted to; empty for all.
     pub(crate) fn namespaces_in(&self, scope: &Scope) -> &[Arc<str>] {
         match scope {
             Scope::Namespaced => &self.namespaces,
@@ -328,7 +331,7 @@ impl Options {
         }
     }
 
-    /// A source for each namespace to which objects of this scope are restricted, or one.
+    /// Returns one source for each namespace that objects of this scope are restricted to, else a single source.
     pub(crate) fn sources<S: ListerWatcher<PackedObject> + 'static>(
         &self,
         scope: &Scope,
@@ -344,7 +347,7 @@ impl Options {
         }
     }
 
-    /// Restricts what is listed and watched, and what is kept of it.
+    /// Applies the namespace and the options of the resource to a source.
     pub(crate) fn restrict(
         &self,
         mut source: KubeListerWatcher<PackedObject>,

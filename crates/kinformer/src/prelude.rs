@@ -1,7 +1,9 @@
-//! What most programs need, to be imported all together, also beside kube's: `use kinformer::prelude::*`.
+//! The items that most programs need, for a glob import that does not conflict with kube's prelude:
+//! `use kinformer::prelude::*`.
 //!
-//! The trait [`Object`](crate::Object) is not here, since it has methods of the same names as `kube::ResourceExt`.
-//! [`PackedObject`] has all of them without the trait, and code that is generic over `T: Object` calls them without an import.
+//! The trait [`Object`](crate::Object) is not included, because its methods have the same names as those of
+//! `kube::ResourceExt`. [`PackedObject`] has all of them as inherent methods, and code that is generic over `T: Object`
+//! calls them without an import.
 
 #[doc(no_inline)]
 pub use crate::{

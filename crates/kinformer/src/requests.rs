@@ -1,4 +1,4 @@
-//! The informers that a factory gives out.
+//! Methods of the factory that return informers.
 
 use std::sync::Arc;
 
@@ -16,18 +16,18 @@ use crate::kind::scope_of;
 use crate::target::Target;
 
 impl SharedInformerFactory {
-    /// The informer of a kind, built in or derived.
+    /// Returns the informer of a kind, built in or derived.
     ///
-    /// If the factory has fetched only [metadata](Self::metadata) of it, whole objects are listed and watched from now on.
-    /// Until they are stored this is as an informer that has not synced: it has no objects, and
-    /// [`Informer::wait_for_sync`] waits.
+    /// If the factory has fetched only [metadata](Self::metadata) of the kind, whole objects are listed and watched
+    /// from now on. Until they are stored, the returned view behaves like an informer that has not synced: it has no
+    /// objects, and [`Informer::wait_for_sync`] waits.
     pub fn informer<K: Resource<DynamicType = (), Scope: 'static>>(&self) -> Informer<K> {
-        self.view(ApiResource::erase::<K>(&()), scope_of::<K>(), Projection::Whole)
+        self.view(ApiResource::erase::<K>(&()), scope_of::<K>(), Projection::Full)
     }
 
-    /// Only the metadata of a kind. Where the factory has the informer of the whole objects it is a view of that; else only
-    /// metadata is fetched, until whole objects of the kind are requested. They are then listed, and this view goes on as it
-    /// was: its handlers receive no object again for it.
+    /// Returns an informer of the metadata of a kind. If the factory has the informer of the whole objects, the result
+    /// is a view of that. Else only metadata is fetched, until whole objects of the kind are requested. Whole objects
+    /// are then listed, and this view continues: its handlers do not receive the objects again.
     pub fn metadata<K>(&self) -> Informer<PartialObjectMeta<K>>
     where
         K: Resource<DynamicType = (), Scope: 'static>,
@@ -35,12 +35,13 @@ impl SharedInformerFactory {
         self.view(ApiResource::erase::<K>(&()), scope_of::<K>(), Projection::Metadata)
     }
 
-    /// A resource that is named here, with objects of any shape. Nothing is asked of the server.
+    /// Returns the informer of a resource that is described by the caller, with dynamic objects. Sends no request to
+    /// the server.
     pub fn dynamic(&self, resource: ApiResource, scope: Scope) -> Informer<DynamicObject> {
-        self.view(resource, scope, Projection::Whole)
+        self.view(resource, scope, Projection::Full)
     }
 
-    /// As [`Self::metadata`], of a resource that is named here.
+    /// As [`Self::metadata`], for a resource that is described by the caller.
     pub fn dynamic_metadata(
         &self,
         resource: ApiResource,
@@ -53,11 +54,17 @@ impl SharedInformerFactory {
         Informer::new(self, Target { resource, scope, projection })
     }
 
-    /// A resource by its group, version and plural name, with objects of any shape. The server is asked about it.
+    /// Returns the informer of a resource by its group, version and plural name, with dynamic objects. Discovers the
+    /// resource on the server.
+    ///
+    /// # Cancel safety
+    /// Dropping the future ends the discovery request. The factory is unchanged: the informer is created after the last
+    /// await.
     ///
     /// # Errors
-    /// [`Error::NoSuchResource`]: the server serves the group and version, but not this in it. [`Error::Discovery`]:
-    /// it does not serve these either, or does not answer. [`Error::Name`]: they cannot be part of a path.
+    /// [`Error::NoSuchResource`] if the server serves the group and version, but not this resource.
+    /// [`Error::Discovery`] if it does not serve the group and version, or the request fails. [`Error::Name`] if the
+    /// group or version cannot be a segment of a URL path.
     ///
     /// Follows client-go 1.37 (`ForResource`).
     pub async fn for_resource(
@@ -86,11 +93,14 @@ impl SharedInformerFactory {
         }
     }
 
-    /// A resource by its kind, with objects of any shape. The server is asked about it.
+    /// Returns the informer of a resource by its kind, with dynamic objects. Discovers the kind on the server.
+    ///
+    /// # Cancel safety
+    /// As [`Self::for_resource`].
     ///
     /// # Errors
-    /// [`Error::Discovery`]: the server does not serve it, or does not answer. [`Error::Name`]: its group or version
-    /// cannot be part of a path.
+    /// [`Error::Discovery`] if the server does not serve the kind, or the request fails. [`Error::Name`] if its group
+    /// or version cannot be a segment of a URL path.
     pub async fn for_kind(&self, kind: &GroupVersionKind) -> Result<Informer<DynamicObject>, Error> {
         check_group_version(&kind.group, &kind.version).map_err(|error| Error::Name(Arc::new(error)))?;
         match kube_client::discovery::pinned_kind(self.client(), kind).await {

@@ -1,4 +1,4 @@
-//! What is set of one resource.
+//! The options of one resource.
 
 use std::fmt;
 use std::sync::Arc;
@@ -9,23 +9,24 @@ use kinformer_kube::{DecodeAs, FieldPath, ObjectDecoder, Packed, PackedObject};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-/// When objects are decoded.
+/// The time at which objects are decoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Decode {
-    /// When they are read. So many stay decoded after that, though nobody holds the value; 256 by default.
+    /// When they are read. A number of the most recently read values stay decoded even if no reader holds them; 256 by
+    /// default.
     OnRead {
-        /// How many.
+        /// The number of values that stay decoded.
         keep: usize,
     },
-    /// When they arrive, and the values are kept: for kinds of which most objects are read all the time. See
+    /// When they arrive. The values are kept as long as the objects: for kinds whose objects are read all the time. See
     /// [`Informer::decode_on_arrival`](crate::Informer::decode_on_arrival).
     OnArrival,
 }
 
 type Change = dyn Fn(Arc<PackedObject>) -> Result<Arc<PackedObject>, BoxError> + Send + Sync;
 
-/// The options of one resource of a factory, for all who ask for it, by whatever type: see
+/// The options of one resource of a factory, for all its views: see
 /// [`SharedInformerFactoryBuilder::resource`](crate::SharedInformerFactoryBuilder::resource).
 #[derive(Clone, Default)]
 #[must_use = "nothing is set yet"]
@@ -38,22 +39,23 @@ pub struct ResourceOptions {
 }
 
 impl ResourceOptions {
-    /// How often handlers that do not name a period receive every object again. Zero means never. The default is the
-    /// factory's.
+    /// Sets how often handlers without a period of their own receive every object again. Zero means never. The default
+    /// is the factory's period.
     pub fn resync(mut self, period: Duration) -> Self {
         self.resync = Some(period);
         self
     }
 
-    /// Drops these fields as well from every object as it arrives: `[FieldPath::new(&["metadata", "annotations"])]`. They
-    /// are neither decoded nor stored; see [`KubeListerWatcher::drop_fields`](crate::KubeListerWatcher::drop_fields).
+    /// Drops these fields, in addition to the managed fields, from every object as it arrives:
+    /// `[FieldPath::new(&["metadata", "annotations"])]`. Dropped fields are neither decoded nor stored; see
+    /// [`KubeListerWatcher::drop_fields`](crate::KubeListerWatcher::drop_fields).
     pub fn drop_fields(mut self, fields: impl IntoIterator<Item = FieldPath>) -> Self {
         self.dropped.extend(fields);
         self
     }
 
-    /// When objects are decoded as the type `K`. One value is kept for each object: of several types, the last one that is
-    /// named here counts. Metadata alone is never decoded by this.
+    /// Sets when objects are decoded as the type `K`. One value is kept for each object: of several calls, the last
+    /// type is used. Metadata-only objects are never decoded by this option.
     pub fn decode<K: DeserializeOwned + Send + Sync + 'static>(mut self, decode: Decode) -> Self {
         match decode {
             Decode::OnRead { keep } => self.keep = Some(keep),
@@ -62,11 +64,12 @@ impl ResourceOptions {
         self
     }
 
-    /// Changes every object once, before store and handlers see it. The result is encoded, as JSON, and is what is stored:
-    /// all views of the resource see it. Of several transforms each takes the result of the one before.
+    /// Adds a transform, which changes every object once before it is stored and delivered. The result is encoded as
+    /// JSON and replaces the object in all views of the resource. Several transforms are applied in the order of the
+    /// calls.
     ///
-    /// An object that does not decode, or for which the transform fails, is not stored, and the error names it. Dropping
-    /// fields is cheaper: see [`Self::drop_fields`].
+    /// An object that cannot be decoded, or for which the transform fails, is not stored and is reported with its key.
+    /// To drop fields, [`Self::drop_fields`] is cheaper.
     pub fn transform<K: DeserializeOwned + Serialize + 'static>(
         self,
         change: impl Fn(&mut K) -> Result<(), BoxError> + Send + Sync + 'static,
@@ -79,8 +82,8 @@ impl ResourceOptions {
         })
     }
 
-    /// As [`Self::transform`], without decoding: for transforms that [drop fields](Packed::without_fields) of some objects, or
-    /// refuse some.
+    /// Adds a transform that does not decode the objects: for transforms that [drop fields](Packed::without_fields) of
+    /// some objects, or reject some.
     pub fn transform_packed<K: 'static>(
         self,
         change: impl Fn(Packed<K>) -> Result<Packed<K>, BoxError> + Send + Sync + 'static,
@@ -100,7 +103,7 @@ impl ResourceOptions {
         !self.changes.is_empty()
     }
 
-    /// All transforms as one.
+    /// Combines all transforms into one.
     pub(crate) fn transforms(&self) -> Option<Transform<PackedObject>> {
         let changes = self.changes.clone();
         self.has_transform().then(|| {

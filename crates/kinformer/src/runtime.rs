@@ -1,6 +1,6 @@
-//! kube-runtime's controllers on shared informers: any number of them, and one watch.
+//! Adapters that run any number of kube-runtime controllers on one shared informer and its watch.
 //!
-//! kube-runtime's events own their objects: each is decoded for them.
+//! kube-runtime's events own their objects, so each object is decoded and cloned for them.
 
 use std::collections::VecDeque;
 use std::fmt::Debug;
@@ -17,16 +17,16 @@ use serde::de::DeserializeOwned;
 
 use crate::{EventStream, Informer};
 
-/// The events of an informer as those of a kube-runtime watcher: `Init`, an `InitApply` for each object there is,
-/// `InitDone` when the informer has synced and all of them were taken, and then every change. It never fails: the
-/// informer mends what goes wrong, and tells nobody twice.
+/// Returns the events of an informer as a kube-runtime watcher's: `Init`, an `InitApply` for each stored object,
+/// `InitDone` when the informer has synced and all stored objects were returned, then every change. The stream never
+/// returns an error: the informer recovers from failures, and no event is delivered twice.
 ///
-/// It ends with the informer, and polled after its end it is at its end again. Dropping it takes it off the informer. Objects are cloned for it, one by one,
-/// since kube-runtime's events own theirs. A deletion whose last state is not known is left out, and logged; so is an
-/// object that does not decode.
+/// The stream ends when the informer stops, and may be polled after its end. Dropping it removes its handler from the
+/// informer. Objects are cloned one by one, since kube-runtime's events own theirs. A deletion whose last state is
+/// unknown is skipped and logged, and so is an object that cannot be decoded.
 ///
 /// # Errors
-/// The informer has stopped.
+/// [`Error::Stopped`] if the informer has stopped.
 pub fn watcher_events<K>(
     informer: &Informer<K>,
 ) -> Result<impl FusedStream<Item = watcher::Result<watcher::Event<K>>> + Send + use<K>, Error>
@@ -34,21 +34,21 @@ where
     K: Resource + DeserializeOwned + Clone + Send + Sync + 'static,
 {
     let events = informer.handler().name("kube-runtime watcher").stream()?;
-    let begun = stream::once(async { Ok(watcher::Event::Init) });
+    let init = stream::once(async { Ok(watcher::Event::Init) });
     let follow = Follow { events, initial: true, held: VecDeque::new() };
-    let events = begun.chain(stream::unfold(follow, |mut follow| async {
+    let events = init.chain(stream::unfold(follow, |mut follow| async {
         let event = follow.next().await?;
         Some((Ok(event), follow))
     }));
     Ok(events.fuse())
 }
 
-/// The object as kube-runtime wants it.
+/// Returns an owned object, as kube-runtime's events need it.
 fn owned<K: DeserializeOwned + Clone + Send + Sync + 'static>(object: &Packed<K>) -> Option<K> {
     match object.decode() {
         Ok(decoded) => Some((*decoded).clone()),
         Err(error) => {
-            tracing::warn!(key = %object.key(), %error, "an object that does not decode was left out");
+            tracing::warn!(key = %object.key(), %error, "skipping an object that cannot be decoded");
             None
         }
     }
@@ -57,8 +57,8 @@ fn owned<K: DeserializeOwned + Clone + Send + Sync + 'static>(object: &Packed<K>
 struct Follow<K> {
     events: EventStream<K>,
     initial: bool,
-    /// What comes after `InitDone`: what made it due, and deletions of objects of the initial list, which
-    /// kube-runtime's stores take into account only then.
+    /// The events to return after `InitDone`: the event that triggered `InitDone`, and deletions of objects of the
+    /// initial list, which kube-runtime's stores ignore before `InitDone`.
     held: VecDeque<Event<Packed<K>>>,
 }
 
@@ -70,7 +70,7 @@ impl<K: DeserializeOwned + Clone + Send + Sync + 'static> Follow<K> {
                 let event = tokio::select! {
                     biased;
                     event = self.events.next() => Some(event?),
-                    // There may be no event behind the initial list for a long time.
+                    // There may be no event after the initial list for a long time.
                     synced = registration.synced() => {
                         synced.ok()?;
                         None
@@ -87,7 +87,7 @@ impl<K: DeserializeOwned + Clone + Send + Sync + 'static> Follow<K> {
             } else {
                 self.events.next().await?
             };
-            let told = match event {
+            let converted = match event {
                 Event::Added(Added { object, .. }) | Event::Updated(Updated { new: object, .. })
                     if self.initial =>
                 {
@@ -104,30 +104,30 @@ impl<K: DeserializeOwned + Clone + Send + Sync + 'static> Follow<K> {
                 Event::Deleted(Deleted { tombstone, .. }) => match tombstone.object() {
                     Some(object) => owned(object).map(watcher::Event::Delete),
                     None => {
-                        tracing::warn!(key = %tombstone.key(), "a deletion without a last state was left out");
+                        tracing::warn!(key = %tombstone.key(), "skipping a deletion without a last state");
                         None
                     }
                 },
                 _ => {
-                    tracing::warn!("an event of an unknown type was left out");
+                    tracing::warn!("skipping an event of an unknown type");
                     None
                 }
             };
-            if told.is_some() {
-                return told;
+            if converted.is_some() {
+                return converted;
             }
         }
     }
 }
 
-/// The events of an informer as kube-runtime's [`reflector`](kube_runtime::reflector()): a [`Store`] for its
-/// controllers to read, and the stream that fills it and passes everything on.
+/// Returns the events of an informer as kube-runtime's [`reflector`](kube_runtime::reflector()): a [`Store`] for its
+/// controllers to read, and a stream that fills the store and passes all events on.
 ///
-/// Both together are what `Controller::for_stream` takes: `events.applied_objects()` and the store. The store is a
-/// copy of the informer's references' contents: one for all the controllers of a kind is enough.
+/// `Controller::for_stream` takes both: `events.applied_objects()` and the store. The store has copies of the
+/// informer's objects, so use one store for all controllers of a kind.
 ///
 /// # Errors
-/// The informer has stopped.
+/// [`Error::Stopped`] if the informer has stopped.
 pub fn reflector_store<K>(
     informer: &Informer<K>,
 ) -> Result<(Store<K>, impl FusedStream<Item = watcher::Result<watcher::Event<K>>> + Send + use<K>), Error>

@@ -14,22 +14,23 @@ use self::requirement::{Operator, Requirement};
 
 pub use error::{SelectorError, SelectorProblem};
 
-/// Selects objects by their labels: all of its requirements must hold.
+/// A label selector. Matches an object if all of its requirements hold.
 ///
-/// Made from text, in the grammar of kubectl, or from the `LabelSelector` of a workload's specification:
+/// Parsed from a string in the grammar of kubectl, or converted from the `LabelSelector` of a workload's specification:
 ///
-/// | text | selects objects that have |
+/// | string | matches objects that have |
 /// |---|---|
 /// | `a=b`, `a==b` | the label with this value |
-/// | `a!=b` | not that: another value, **or no such label** |
+/// | `a!=b` | the label with another value, **or no such label** |
 /// | `a in (x,y)` | the label with one of these values |
-/// | `a notin (x,y)` | not that: another value, **or no such label** |
-/// | `a`, `!a` | the label; not the label |
-/// | `a>5`, `a<5` | the label with a larger, a smaller integer |
-/// | `a=b,!c` | both; no text at all selects everything |
+/// | `a notin (x,y)` | the label with another value, **or no such label** |
+/// | `a`, `!a` | the label with any value; no such label |
+/// | `a>5`, `a<5` | the label with a larger integer; with a smaller integer |
+/// | `a=b,!c` | all requirements; an empty string matches everything |
 ///
-/// Shown in canonical form: sorted by key, sets sorted and without repetition, `a=b` for a set of one value. The form
-/// reads back as the same selector, and what is equal selects the same. Follows Kubernetes 1.37 (`labels.Parse`).
+/// Displayed in canonical form: sorted by key, sets sorted and without duplicates, `a=b` for a set of one value. The
+/// canonical form parses as an equal selector, and equal selectors match the same objects. Follows Kubernetes 1.37
+/// (`labels.Parse`).
 ///
 /// ```
 /// use kinformer::LabelSelector;
@@ -42,20 +43,20 @@ pub use error::{SelectorError, SelectorProblem};
 /// ```
 #[derive(Clone, PartialEq, Eq, Hash, Default)]
 pub struct LabelSelector {
-    /// Sorted and without repetition.
+    /// Sorted, without duplicates.
     requirements: Vec<Requirement>,
 }
 
 impl LabelSelector {
-    /// Selects every object. Its text is empty.
+    /// Returns the selector that matches every object. Its string is empty.
     pub const fn everything() -> Self {
         Self { requirements: Vec::new() }
     }
 
-    /// Selects no object.
+    /// Returns a selector that matches no object.
     ///
-    /// The grammar has no word for it; so it is a contradiction, `nothing,!nothing`, which an API server understands
-    /// as well.
+    /// The grammar has no such selector, so this is a contradiction, `nothing,!nothing`, which an API server accepts
+    /// too.
     pub fn nothing() -> Self {
         let requirement = |operator| Requirement { key: "nothing".to_owned(), operator };
         Self::of(vec![requirement(Operator::Exists), requirement(Operator::DoesNotExist)])
@@ -72,12 +73,12 @@ impl LabelSelector {
         self.requirements.is_empty()
     }
 
-    /// Whether an object with these labels is selected: `labels` tells the value of a label. Allocates nothing.
+    /// Whether the selector matches these labels: `labels` returns the value of a label. Allocates nothing.
     pub fn matches<'l>(&self, labels: impl Fn(&str) -> Option<&'l str>) -> bool {
         self.requirements.iter().all(|requirement| requirement.operator.holds(labels(&requirement.key)))
     }
 
-    /// Whether this object is selected.
+    /// Whether the selector matches this object.
     pub fn matches_object(&self, object: &impl Object) -> bool {
         self.matches(|key| object.label(key))
     }
@@ -93,8 +94,8 @@ impl FromStr for LabelSelector {
 
 impl fmt::Display for LabelSelector {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (at, requirement) in self.requirements.iter().enumerate() {
-            if at > 0 {
+        for (position, requirement) in self.requirements.iter().enumerate() {
+            if position > 0 {
                 f.write_str(",")?;
             }
             requirement.fmt(f)?;
@@ -109,8 +110,8 @@ impl fmt::Debug for LabelSelector {
     }
 }
 
-/// Of a selector without requirements it makes [`LabelSelector::everything`]; where Kubernetes has none at all, that
-/// usually means [`LabelSelector::nothing`]. Follows Kubernetes 1.37 (`LabelSelectorAsSelector`).
+/// Converts a selector without requirements into [`LabelSelector::everything`]. An absent selector usually means
+/// [`LabelSelector::nothing`] in Kubernetes. Follows Kubernetes 1.37 (`LabelSelectorAsSelector`).
 impl TryFrom<&meta::LabelSelector> for LabelSelector {
     type Error = SelectorError;
 
@@ -127,7 +128,7 @@ impl TryFrom<&meta::LabelSelector> for LabelSelector {
     }
 }
 
-/// Fails for `<` and `>`, which the specification of a workload cannot say.
+/// Fails for `<` and `>`, which the selector of a workload's specification does not have.
 impl TryFrom<&LabelSelector> for meta::LabelSelector {
     type Error = SelectorError;
 

@@ -1,4 +1,4 @@
-//! One state of a store.
+//! Snapshots of a store.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -10,18 +10,18 @@ use kinformer_store::Error;
 
 use crate::engine::state::{State, changes_since};
 
-/// The objects of an [`Informer`](crate::Informer) at one moment. Cheap to clone; it does not change.
+/// An immutable snapshot of the objects of an [`Informer`](crate::Informer). Cheap to clone.
 pub struct Snapshot<K> {
     state: Arc<dyn State>,
     kind: PhantomData<fn() -> K>,
 }
 
-/// An object that differs between two [snapshots](Snapshot::changes_since): it was added, changed or deleted.
+/// An object that differs between two [snapshots](Snapshot::changes_since) because it was added, changed or deleted.
 #[non_exhaustive]
 pub struct Difference<'a, K> {
     /// The state in the earlier snapshot; `None` if the object was not in it.
     pub old: Option<PackedRef<'a, K>>,
-    /// The state in the later snapshot; `None` if the object is not in it any more.
+    /// The state in the later snapshot; `None` if the object is no longer in it.
     pub new: Option<PackedRef<'a, K>>,
 }
 
@@ -30,7 +30,7 @@ impl<K> Snapshot<K> {
         Self { state, kind: PhantomData }
     }
 
-    /// The object with this key. O(1).
+    /// Returns the object with this key. O(1).
     pub fn get<'k>(&self, key: impl Into<KeyRef<'k>>) -> Option<PackedRef<'_, K>> {
         self.state.get(key.into()).map(PackedRef::new)
     }
@@ -40,22 +40,23 @@ impl<K> Snapshot<K> {
         self.state.get(key.into()).is_some()
     }
 
-    /// How many objects there are. O(1).
+    /// The number of objects. O(1); O(n) for whole objects of an informer that was first requested for
+    /// [metadata](crate::SharedInformerFactory::metadata).
     pub fn len(&self) -> usize {
         self.state.len()
     }
 
-    /// Whether there are no objects.
+    /// Whether the snapshot is empty.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The newest resource version that it reflects, of each part of the informer.
+    /// The newest resource version that the snapshot reflects, for each part of the informer.
     pub fn resource_versions(&self) -> &Versions {
         self.state.resource_versions()
     }
 
-    /// The revision of the store: of two snapshots of one store the higher one is the later one.
+    /// The revision of the store. Of two snapshots of one store, the later one has the higher revision.
     pub fn revision(&self) -> u64 {
         self.state.revision()
     }
@@ -65,7 +66,7 @@ impl<K> Snapshot<K> {
         self.state.iter().map(PackedRef::new)
     }
 
-    /// Visits all objects, in no particular order; faster than [`Self::iter`].
+    /// Calls `visit` with each object, in no particular order; faster than [`Self::iter`].
     pub fn for_each<'a>(&'a self, mut visit: impl FnMut(PackedRef<'a, K>)) {
         self.state.for_each(&mut |object| visit(PackedRef::new(object)));
     }
@@ -77,7 +78,7 @@ impl<K> Snapshot<K> {
         objects
     }
 
-    /// All objects in the order of their keys.
+    /// All objects, ordered by key.
     pub fn ordered(&self) -> Vec<PackedRef<'_, K>> {
         self.state.ordered().into_iter().map(PackedRef::new).collect()
     }
@@ -87,38 +88,40 @@ impl<K> Snapshot<K> {
         self.state.keys()
     }
 
-    /// The objects that have this value in this index.
+    /// Returns the objects that have this value in this index.
     ///
     /// # Errors
-    /// [`Error::UnknownIndex`].
+    /// [`Error::UnknownIndex`] if there is no index of this name.
     pub fn by_index(&self, index: &str, value: &str) -> Result<Vec<PackedRef<'_, K>>, Error> {
         let mut objects = Vec::new();
         self.state.by_index(index, value, &mut |object| objects.push(PackedRef::new(object)))?;
         Ok(objects)
     }
 
-    /// How many objects have this value in this index. O(1).
+    /// Returns the number of objects that have this value in this index. O(1); O(objects of the value) for whole
+    /// objects of an informer that was first requested for [metadata](crate::SharedInformerFactory::metadata).
     ///
     /// # Errors
-    /// [`Error::UnknownIndex`].
+    /// [`Error::UnknownIndex`] if there is no index of this name.
     pub fn index_len(&self, index: &str, value: &str) -> Result<usize, Error> {
         self.state.index_len(index, value)
     }
 
-    /// All values of this index that some object has.
+    /// Returns all values of this index that at least one object has.
     ///
     /// # Errors
-    /// [`Error::UnknownIndex`].
+    /// [`Error::UnknownIndex`] if there is no index of this name.
     pub fn index_values(&self, index: &str) -> Result<Vec<Arc<str>>, Error> {
         self.state.index_values(index)
     }
 
-    /// What has become different since an earlier snapshot of the same informer: each object that was added, changed or
+    /// Returns the differences from an earlier snapshot of the same informer: each object that was added, changed or
     /// deleted, once and in no particular order.
     ///
-    /// Takes time in proportion to what was written in between, whatever the number of objects. Of an object that was
-    /// written several times it shows the first and the last state, and nothing of one that was added and deleted again. In
-    /// snapshots of metadata an object that is fetched as a whole now, at the version that it had, has not changed.
+    /// Takes time proportional to the number of writes in between, independent of the number of objects. For an object
+    /// that was written several times, the difference has the first and the last state; an object that was added and
+    /// deleted again is left out. In snapshots of metadata, an object is unchanged if the only difference is that the
+    /// whole object is now fetched at the same version.
     ///
     /// ```
     /// # use k8s_openapi::api::core::v1::Pod;

@@ -1,10 +1,10 @@
-//! How waiting for the caches went.
+//! The outcome of waiting for the caches to sync.
 
 use std::sync::Arc;
 
 use crate::Error;
 
-/// Of every informer that was waited for, whether it has synced.
+/// The outcome of [`wait_for_cache_sync`](crate::SharedInformerFactory::wait_for_cache_sync) for each informer.
 #[derive(Clone, Debug)]
 #[must_use = "not all of them may have synced"]
 pub struct CacheSync {
@@ -17,22 +17,22 @@ impl CacheSync {
         Self { informers }
     }
 
-    /// Each informer by its name, and why it has not synced if it has not. In the order of their names.
+    /// Iterates over the informers, ordered by name, with `Ok` or the reason why the informer has not synced.
     pub fn iter(
         &self,
     ) -> impl ExactSizeIterator<Item = (&str, Result<(), &kinformer_shared_informer::Error>)> {
         self.informers.iter().map(|(name, result)| (&**name, result.as_ref().map(|&()| ())))
     }
 
-    /// Whether all of them have synced.
+    /// Whether all informers have synced.
     pub fn all_synced(&self) -> bool {
         self.informers.iter().all(|(_, result)| result.is_ok())
     }
 
-    /// For callers to whom one that has not synced is a failure.
+    /// Converts the outcome into a `Result` that is `Ok` if all informers have synced.
     ///
     /// # Errors
-    /// [`Error::NotSynced`], with all those that have not.
+    /// [`Error::NotSynced`], with the error of each informer that has not synced.
     pub fn into_result(self) -> Result<(), Error> {
         let informers: Vec<_> = self.informers.into_iter().filter_map(|(_, result)| result.err()).collect();
         if informers.is_empty() { Ok(()) } else { Err(Error::NotSynced { informers }) }

@@ -1,4 +1,4 @@
-//! What is requested of a factory, and the informer that serves it.
+//! The target of a request to a factory, and the informer that serves it.
 
 use std::sync::Arc;
 
@@ -8,14 +8,14 @@ use crate::engine::Engine;
 use crate::engine::projection::Projection;
 use crate::entry::{Entry, Key};
 
-/// The informer to which a view is bound from its first use on.
+/// The informer to which a view is bound by its first use.
 #[derive(Clone)]
 pub(crate) struct Bound {
     pub(crate) entry: Arc<Entry>,
     pub(crate) engine: Arc<dyn Engine>,
 }
 
-/// What an informer holds.
+/// The objects that an informer holds.
 #[derive(Clone)]
 pub(crate) struct Target {
     pub(crate) resource: ApiResource,
@@ -28,10 +28,10 @@ impl Target {
         Key::of_resource(&self.resource)
     }
 
-    /// What is read for this request of the informer that serves it.
+    /// Returns the view of the informer that this target reads.
     pub(crate) fn view_of(&self, engine: Arc<dyn Engine>) -> Arc<dyn Engine> {
         match self.projection {
-            Projection::Whole => engine.whole(),
+            Projection::Full => engine.whole_objects(),
             Projection::Metadata => engine,
         }
     }

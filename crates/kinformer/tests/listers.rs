@@ -85,7 +85,7 @@ fn an_object_is_got_by_its_key_or_told_to_be_missing() {
     assert!(missing(pods.get("a/web-1"), "a/web-1"));
     assert!(missing(pods.namespace("c").get("web-0"), "c/web-0"));
     assert!(missing(pods.namespace("a").get("node"), "a/node"));
-    let pods = pods.of_resource("pods");
+    let pods = pods.resource_name("pods");
     assert_eq!(pods.namespace("a").get("x").unwrap_err().to_string(), "pods \"a/x\" not found");
 }
 

@@ -1,6 +1,6 @@
-//! The cache: what the cluster has said, and what the scheduler has decided since.
+//! The cache: the state received from the cluster, and the decisions of the scheduler since then.
 //!
-//! As kube-scheduler's (`pkg/scheduler/backend/cache`), without its snapshots.
+//! Follows kube-scheduler's cache (`pkg/scheduler/backend/cache`), without its snapshots.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -12,13 +12,14 @@ use serde_json::{Value, json};
 
 use crate::resources::{Resources, allocatable, requests};
 
-/// One node as the scheduler sees it.
+/// The state of one node.
 #[derive(Default)]
 struct NodeInfo {
-    /// `None` while pods were heard of on a node that was not, or is not any more: the two come by different watches.
+    /// `None` if there are pods on a node that is not in the cache yet or was deleted: nodes and pods come from
+    /// different watches.
     node: Option<Arc<KubeObject<Node>>>,
     allocatable: Resources,
-    /// The sum over its pods, assumed ones too: so that a decision need not look at them.
+    /// The sum over the pods of the node, including assumed ones, so that a decision does not iterate over pods.
     requested: Resources,
 }
 
@@ -27,23 +28,23 @@ struct Placed {
     pod: Arc<KubeObject<Pod>>,
     node: String,
     requests: Resources,
-    /// Decided by us, and not yet heard back from the cluster.
+    /// Whether the placement is a decision that the cluster has not confirmed yet.
     assumed: bool,
 }
 
-/// Pods are known by their UIDs: one that is made anew under its old name is another one.
+/// The cache of nodes and pods. Pods are identified by UID: a pod that is recreated under its old name is another pod.
 #[derive(Default)]
 pub(crate) struct Cache {
     nodes: BTreeMap<String, NodeInfo>,
     pods: HashMap<String, Placed>,
-    /// How many deletions were not seen.
+    /// The number of missed deletions.
     pub(crate) missed: usize,
 }
 
 impl Cache {
-    /// Counts a pod as on a node from now on, before the cluster knows: the next decision must not take the same
-    /// room. [`hear_pod`](Self::hear_pod) confirms it; if the pod could not be bound, [`forget`](Self::forget) it.
-    /// Says whether this was possible: not for a pod that is on a node.
+    /// Places a pod on a node before the cluster confirms it, so that the next decision does not take the same room.
+    /// [`on_pod_event`](Self::on_pod_event) confirms the placement; if binding fails, call [`forget`](Self::forget).
+    /// Returns `false`, without any effect, if the pod is on a node already.
     pub(crate) fn assume(&mut self, pod: &Arc<KubeObject<Pod>>, node: &str) -> bool {
         let possible = !self.knows(pod);
         if possible {
@@ -52,14 +53,14 @@ impl Cache {
         possible
     }
 
-    /// Takes an assumption back. What the cluster has said since stands.
+    /// Removes an assumed placement. A placement that the cluster has confirmed stays.
     pub(crate) fn forget(&mut self, pod: &KubeObject<Pod>) {
         if self.is_assumed(pod) {
             self.remove(pod);
         }
     }
 
-    pub(crate) fn hear_pod(&mut self, event: &Event<Arc<KubeObject<Pod>>>) {
+    pub(crate) fn on_pod_event(&mut self, event: &Event<Arc<KubeObject<Pod>>>) {
         if let Event::Updated(Updated { old, new, .. }) = event
             && old.uid() != new.uid()
         {
@@ -68,19 +69,19 @@ impl Cache {
         match event {
             Event::Added(Added { object: pod, .. }) | Event::Updated(Updated { new: pod, .. }) => {
                 match node_of(pod) {
-                    // Confirms what was assumed, or corrects it: the cluster is right.
+                    // Confirms or corrects the assumed placement.
                     Some(node) => {
                         self.remove(pod);
                         self.place(pod, node, false);
                     }
-                    // It still waits as far as this event goes, so what we have assumed about it stands.
+                    // In this event the pod is still pending, so its assumed placement stays.
                     None if self.is_assumed(pod) && !is_finished(pod) => {}
                     None => self.remove(pod),
                 }
             }
             Event::Deleted(Deleted { tombstone, .. }) => {
                 self.missed += usize::from(tombstone.is_final_state_unknown());
-                // Even if it was on no node by its last known state: that it was bound may have been missed too.
+                // Also if the last known state has no node: the event of its binding may have been missed too.
                 if let Some(pod) = tombstone.object() {
                     self.remove(pod);
                 }
@@ -89,7 +90,7 @@ impl Cache {
         }
     }
 
-    pub(crate) fn hear_node(&mut self, event: &Event<Arc<KubeObject<Node>>>) {
+    pub(crate) fn on_node_event(&mut self, event: &Event<Arc<KubeObject<Node>>>) {
         let name = event.key().to_string();
         match event {
             Event::Added(Added { object: node, .. }) | Event::Updated(Updated { new: node, .. }) => {
@@ -107,21 +108,22 @@ impl Cache {
         }
     }
 
-    /// The node with the most CPU left that has room for the pod.
+    /// Returns the node with the most free CPU among those that have room for the pod.
     pub(crate) fn best_node(&self, pod: &Pod) -> Option<String> {
-        let wants = requests(pod);
-        let fits = |(_, info): &(&String, &NodeInfo)| wants.fit(info.requested, info.allocatable);
-        let left = |(_, info): &(&String, &NodeInfo)| info.allocatable.milli_cpu - info.requested.milli_cpu;
-        // Of equals the first by name.
-        self.nodes.iter().rev().filter(fits).max_by_key(left).map(|(name, _)| name.clone())
+        let requests = requests(pod);
+        let fits = |(_, info): &(&String, &NodeInfo)| requests.fit(info.requested, info.allocatable);
+        let free_cpu =
+            |(_, info): &(&String, &NodeInfo)| info.allocatable.milli_cpu - info.requested.milli_cpu;
+        // Of nodes with equal free CPU, the first by name.
+        self.nodes.iter().rev().filter(fits).max_by_key(free_cpu).map(|(name, _)| name.clone())
     }
 
-    /// How many pods are on nodes by what the cluster has said.
+    /// The number of pods whose placement the cluster has confirmed.
     pub(crate) fn bound(&self) -> usize {
         self.pods.values().filter(|placed| !placed.assumed).count()
     }
 
-    /// Per node what is asked of it, and by which pods.
+    /// Returns, for each node, the requested resources and the names of the pods.
     pub(crate) fn to_json(&self) -> Value {
         let mut pods: BTreeMap<&str, BTreeSet<String>> = BTreeMap::new();
         for placed in self.pods.values() {
@@ -140,22 +142,22 @@ impl Cache {
         nodes.collect()
     }
 
-    /// How many pods are on a node, whether it is known or not.
+    /// The number of pods on a node, which need not be in the cache.
     pub(crate) fn pods_on(&self, node: &str) -> i64 {
         self.nodes.get(node).map_or(0, |info| info.requested.pods)
     }
 
-    /// Whether the node itself was heard of.
+    /// Whether the node itself is in the cache.
     pub(crate) fn knows_node(&self, node: &str) -> bool {
         self.nodes.get(node).is_some_and(|info| info.node.is_some())
     }
 
-    /// Whether the pod is on a node, by what was heard or decided.
+    /// Whether the pod has a placement, confirmed or assumed.
     pub(crate) fn knows(&self, pod: &KubeObject<Pod>) -> bool {
         self.placed(pod).is_some()
     }
 
-    /// Whether it is so by what was decided only.
+    /// Whether the placement of the pod is assumed.
     pub(crate) fn is_assumed(&self, pod: &KubeObject<Pod>) -> bool {
         self.placed(pod).is_some_and(|placed| placed.assumed)
     }
@@ -187,9 +189,12 @@ impl Cache {
         }
     }
 
-    /// Compares the cache with the informers' stores: gives how many pods and nodes it is still to hear of, or what
-    /// should never be. A store is written before handlers are told, so with snapshots that are taken while the cache
-    /// is held still this is right at any moment, however much is going on.
+    /// Compares the cache with the informers' stores. Returns the number of pods and nodes whose events are still
+    /// undelivered.
+    ///
+    /// # Errors
+    /// An inconsistency. Since a store is written before events are delivered, an audit is exact at any time if the
+    /// snapshots are taken while the cache is locked.
     pub(crate) fn audit(
         &self,
         nodes: &Snapshot<KubeObject<Node>>,
@@ -208,9 +213,9 @@ impl Cache {
                     }
                 }
                 Some(stored) if !stored.resource_version().reaches(&placed.pod.resource_version()) => {
-                    return Err(format!("{key} was heard of before it was stored"));
+                    return Err(format!("{key} was delivered before it was stored"));
                 }
-                // Changed or gone meanwhile.
+                // Changed or deleted meanwhile.
                 Some(_) | None => behind += 1,
             }
         }
@@ -219,7 +224,7 @@ impl Cache {
         for (name, info) in &self.nodes {
             let sum = sums.remove(name.as_str()).unwrap_or_default();
             if sum != info.requested {
-                return Err(format!("the pods of {name} ask for {sum:?}, not for {:?}", info.requested));
+                return Err(format!("the pods of {name} request {sum:?}, not {:?}", info.requested));
             }
             let version = |node: &Arc<KubeObject<Node>>| node.resource_version();
             behind +=
@@ -230,7 +235,7 @@ impl Cache {
     }
 }
 
-/// The node that a pod takes room on. One that has finished takes none.
+/// Returns the node on which a pod takes room. A finished pod takes none.
 pub(crate) fn node_of(pod: &Pod) -> Option<&str> {
     let node = pod.spec.as_ref()?.node_name.as_deref()?;
     (!node.is_empty() && !is_finished(pod)).then_some(node)

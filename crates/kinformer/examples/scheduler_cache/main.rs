@@ -1,11 +1,11 @@
-//! What a scheduler knows of its cluster: nodes, what they have, and what the pods on them ask for; kept up to date by
-//! informers, and ahead of them by the scheduler's own decisions.
+//! The cache of a scheduler: nodes, their capacity and the requests of their pods. Informers keep it up to date, and
+//! the scheduler adds its own decisions before the cluster confirms them.
 //!
-//! `cargo run -p kinformer --example scheduler_cache` schedules on a cluster in this process. Ends by itself.
+//! `cargo run -p kinformer --example scheduler_cache` schedules on a cluster in this process and ends by itself.
 //!
-//! `… --example scheduler_cache -- KUBECONFIG [--until-bound N]` watches a cluster of yours, changes nothing there, and
-//! ends when N pods are bound, with a last line in JSON.
-#![allow(clippy::indexing_slicing, reason = "JSON gives null for what is not there")]
+//! `… --example scheduler_cache -- KUBECONFIG [--until-bound N]` watches a real cluster, changes nothing there, and ends
+//! when N pods are bound, with a last line in JSON.
+#![allow(clippy::indexing_slicing, reason = "indexing a JSON value returns null for a missing field")]
 
 mod cache;
 mod resources;
@@ -27,7 +27,8 @@ use tokio::sync::watch;
 
 use cache::{Cache, is_finished, node_of};
 
-/// The informers, and the cache that their handlers keep: whoever waits for something in it is woken by the next event.
+/// The informers, and the cache that their handlers update. Every event wakes the tasks that wait for a state of the
+/// cache.
 struct Scheduler {
     bindings: Api<Pod>,
     factory: SharedInformerFactory,
@@ -41,7 +42,7 @@ struct Scheduler {
 impl Scheduler {
     async fn start(client: Client) -> Result<Self, Box<dyn Error>> {
         let factory = SharedInformerFactory::new(client.clone());
-        // Every object is read as soon as it is heard of, and kept: decoded at once.
+        // The handlers read every object, so objects are decoded on arrival.
         let nodes = factory.informer_with(|factory| {
             factory.builder_for(KubeListerWatcher::<Node>::new(client.clone()), "nodes").build()
         })?;
@@ -50,26 +51,26 @@ impl Scheduler {
         })?;
         let (cache, changes) = watch::channel(Cache::default());
         let cache = Arc::new(cache);
-        // No order is needed between the two: a pod may come before its node.
-        let of_nodes = cache.clone();
-        nodes.handler().for_each(move |event| of_nodes.send_modify(|cache| cache.hear_node(event)))?;
-        let of_pods = cache.clone();
-        pods.handler().for_each(move |event| of_pods.send_modify(|cache| cache.hear_pod(event)))?;
+        // Events of nodes and pods are not ordered: a pod may be delivered before its node.
+        let node_cache = cache.clone();
+        nodes.handler().for_each(move |event| node_cache.send_modify(|cache| cache.on_node_event(event)))?;
+        let pod_cache = cache.clone();
+        pods.handler().for_each(move |event| pod_cache.send_modify(|cache| cache.on_pod_event(event)))?;
         factory.start()?;
         factory.wait_for_cache_sync().await.into_result()?;
         let bindings = Api::default_namespaced(client);
         Ok(Self { bindings, factory, nodes, pods, cache, changes, audits: 0 })
     }
 
-    /// Waits until the cache is as asked for and nothing is left to be heard; audits it after every change.
-    async fn until<R>(&mut self, ask: impl Fn(&Cache) -> Option<R>) -> Result<R, Box<dyn Error>> {
+    /// Waits until `condition` returns a value and all events are delivered. Audits the cache after every change.
+    async fn until<R>(&mut self, condition: impl Fn(&Cache) -> Option<R>) -> Result<R, Box<dyn Error>> {
         loop {
             {
                 let cache = self.changes.borrow_and_update();
-                // While the cache is held still, so that no handler can be ahead of the snapshots.
+                // While the cache is locked, so that no handler can be ahead of the snapshots.
                 let behind = cache.audit(&self.nodes.snapshot(), &self.pods.snapshot())?;
                 self.audits += 1;
-                if let (0, Some(answer)) = (behind, ask(&cache)) {
+                if let (0, Some(answer)) = (behind, condition(&cache)) {
                     return Ok(answer);
                 }
             }
@@ -77,7 +78,7 @@ impl Scheduler {
         }
     }
 
-    /// Decides for every pod that waits, and only then binds them: nothing need be heard back in between.
+    /// Decides for every pending pod, then binds them all, without waiting for events in between.
     async fn schedule(&self) {
         let mut decided = Vec::new();
         for pod in self.pods.snapshot().ordered() {
@@ -90,20 +91,20 @@ impl Scheduler {
         }
     }
 
-    /// Finds a node for a pod and takes the room there.
+    /// Finds a node for a pod and places the pod there.
     fn decide(&self, pod: &Arc<KubeObject<Pod>>) -> Option<String> {
         let mut decided = None;
         self.cache.send_modify(|cache| {
             decided = cache.best_node(pod).filter(|node| cache.assume(pod, node));
         });
         if decided.is_none() {
-            println!("{} has to wait: no node has room for it", pod.key());
+            println!("{} stays pending: no node has room for it", pod.key());
         }
         decided
     }
 
-    /// Has the cluster bind what was decided: this very pod, not another one of its name. The informer's event is
-    /// what confirms it.
+    /// Binds a pod, by UID, so that a new pod with the same name is not bound. The informer's event confirms the
+    /// placement.
     async fn bind(&self, pod: &KubeObject<Pod>, node: &str) {
         let name = pod.key().name();
         let binding = json!({
@@ -112,13 +113,13 @@ impl Scheduler {
         });
         let params = PostParams::default();
         match self.bindings.create_subresource::<_, Value>("binding", name, &params, &binding).await {
-            Ok(_) => println!("{name} goes to {node}"),
+            Ok(_) => println!("bound {name} to {node}"),
             Err(error) => {
-                let why = match error {
+                let reason = match error {
                     kube_client::Error::Api(status) => status.message,
                     other => other.to_string(),
                 };
-                println!("{name} does not go to {node}: {why}");
+                println!("cannot bind {name} to {node}: {reason}");
                 self.cache.send_modify(|cache| cache.forget(pod));
             }
         }
@@ -127,18 +128,18 @@ impl Scheduler {
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
-    let words: Vec<String> = std::env::args().skip(1).collect();
-    let words: Vec<&str> = words.iter().map(String::as_str).collect();
-    match words.as_slice() {
-        [] => tokio::time::timeout(Duration::from_secs(60), story()).await?,
-        [kubeconfig] => look_on(kubeconfig, usize::MAX).await,
-        [kubeconfig, "--until-bound", count] => look_on(kubeconfig, count.parse()?).await,
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let args: Vec<&str> = args.iter().map(String::as_str).collect();
+    match args.as_slice() {
+        [] => tokio::time::timeout(Duration::from_secs(60), demo()).await?,
+        [kubeconfig] => observe(kubeconfig, usize::MAX).await,
+        [kubeconfig, "--until-bound", count] => observe(kubeconfig, count.parse()?).await,
         _ => Err("usage: scheduler_cache [KUBECONFIG [--until-bound N]]".into()),
     }
 }
 
-/// On a cluster where somebody else schedules.
-async fn look_on(kubeconfig: &str, until_bound: usize) -> Result<(), Box<dyn Error>> {
+/// Observes a cluster that has its own scheduler.
+async fn observe(kubeconfig: &str, until_bound: usize) -> Result<(), Box<dyn Error>> {
     let kubeconfig = Kubeconfig::read_from(kubeconfig)?;
     let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?;
     let mut scheduler = Scheduler::start(kinformer::client(config)?).await?;
@@ -165,8 +166,8 @@ async fn look_on(kubeconfig: &str, until_bound: usize) -> Result<(), Box<dyn Err
     }
 }
 
-/// On a cluster in this process: everything that a scheduler's cache has to live with.
-async fn story() -> Result<(), Box<dyn Error>> {
+/// Schedules on a cluster in this process, in all situations that a scheduler's cache must handle.
+async fn demo() -> Result<(), Box<dyn Error>> {
     let server = ApiServer::builder().start().await?;
     let mut scheduler = Scheduler::start(kinformer::client(server.config()?)?).await?;
     for name in ["a", "b", "c"] {
@@ -178,17 +179,17 @@ async fn story() -> Result<(), Box<dyn Error>> {
     let huge = server.create(pod("huge", "16", None))?;
     scheduler.pods.wait_for(("default", "huge"), &version(&huge)).await?;
     scheduler.until(|cache| cache.knows_node("c").then_some(())).await?;
-    // Each node has room for two of the pods. Without assumptions all would go to the first.
+    // Each node has room for two of the pods. Without assumed placements all would go to the first node.
     scheduler.schedule().await;
     scheduler.until(|cache| (cache.bound() == 6).then_some(())).await?;
 
-    // The pod comes before its node.
+    // A pod is created before its node.
     server.create(pod("early", "500m", Some("late")))?;
     scheduler.until(|cache| (cache.pods_on("late") == 1 && !cache.knows_node("late")).then_some(())).await?;
     server.create(node("late"))?;
     scheduler.until(|cache| cache.knows_node("late").then_some(())).await?;
 
-    // Another pod takes its name between decision and binding: the room is given back, and taken anew for that one.
+    // Another pod takes the name between decision and binding: the room is released, and the new pod is placed.
     let first = server.create(pod("twice", "500m", None))?;
     scheduler.pods.wait_for(("default", "twice"), &version(&first)).await?;
     let first = scheduler.pods.get(("default", "twice")).ok_or("it is stored")?;
@@ -200,23 +201,23 @@ async fn story() -> Result<(), Box<dyn Error>> {
     scheduler.schedule().await;
     scheduler.until(|cache| (cache.bound() == 8).then_some(())).await?;
 
-    // The deletion of a pod is missed: its final state is not known.
+    // The deletion of a pod is missed, so its final state is unknown.
     server.faults().refuse_connections().await;
     server.drop_connections();
     server.delete("v1", "Pod", "default", "web-0")?;
     server.compact();
     server.faults().clear();
     let missed = scheduler.until(|cache| (cache.bound() == 7).then_some(cache.missed)).await?;
-    println!("deletions that were not seen: {missed}");
+    println!("missed deletions: {missed}");
 
-    // The node goes before its pods.
+    // A node is deleted before its pods.
     server.delete("v1", "Node", "", "late")?;
     scheduler.until(|cache| (cache.pods_on("late") == 2 && !cache.knows_node("late")).then_some(())).await?;
     for name in ["early", "twice"] {
         server.delete("v1", "Pod", "default", name)?;
     }
     let nodes = scheduler.until(|cache| (cache.bound() == 5).then(|| cache.to_json())).await?;
-    println!("in the end, after {} audits: {nodes:#}", scheduler.audits);
+    println!("final state, after {} audits: {nodes:#}", scheduler.audits);
     scheduler.factory.shutdown().await?;
     server.shutdown().await;
     Ok(())

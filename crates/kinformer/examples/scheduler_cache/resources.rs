@@ -1,11 +1,11 @@
-//! Amounts of what nodes have and pods ask for.
+//! Resource quantities of nodes and pods.
 
 use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::{Node, Pod, ResourceRequirements};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 
-/// What a node has, or pods ask for: thousandths of a CPU, bytes, pods.
+/// The capacity of a node, or the requests of pods: thousandths of a CPU, bytes, number of pods.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Resources {
     pub(crate) milli_cpu: i64,
@@ -20,14 +20,15 @@ impl Resources {
         self.pods += other.pods * times;
     }
 
-    pub(crate) fn fit(self, used: Self, there: Self) -> bool {
-        used.milli_cpu + self.milli_cpu <= there.milli_cpu
-            && used.memory + self.memory <= there.memory
-            && used.pods + self.pods <= there.pods
+    pub(crate) fn fit(self, used: Self, available: Self) -> bool {
+        used.milli_cpu + self.milli_cpu <= available.milli_cpu
+            && used.memory + self.memory <= available.memory
+            && used.pods + self.pods <= available.pods
     }
 }
 
-/// Containers run side by side, those for the beginning before them: the larger counts.
+/// Returns the requests of a pod. Containers run at the same time, init containers one by one before them: the larger
+/// amount counts.
 pub(crate) fn requests(pod: &Pod) -> Resources {
     let Some(spec) = &pod.spec else { return Resources { pods: 1, ..Resources::default() } };
     let of = |resources: Option<&ResourceRequirements>, name: &str| {
@@ -47,7 +48,7 @@ pub(crate) fn allocatable(node: &Node) -> Resources {
     Resources { milli_cpu: of("cpu"), memory: of("memory") / 1000, pods: of("pods") / 1000 }
 }
 
-/// What quantities are written in, by suffix.
+/// The units of quantities, by suffix.
 const UNITS: [(&str, f64); 11] = [
     ("m", 1e-3),
     ("k", 1e3),
@@ -62,7 +63,7 @@ const UNITS: [(&str, f64); 11] = [
     ("", 1.0),
 ];
 
-/// In thousandths, rounded up; 0 for what is not there.
+/// Returns an amount in thousandths, rounded up; 0 if it is missing.
 fn milli(amounts: Option<&BTreeMap<String, Quantity>>, name: &str) -> i64 {
     let Some(Quantity(text)) = amounts.and_then(|amounts| amounts.get(name)) else { return 0 };
     let amount = |(suffix, unit): &(&str, f64)| Some(text.strip_suffix(suffix)?.parse::<f64>().ok()? * unit);

@@ -1,4 +1,4 @@
-//! Decoding objects when they arrive.
+//! Decoding of objects when they arrive.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -12,40 +12,40 @@ use crate::engine::projection::Projection;
 
 pub(crate) type ErrorHook = dyn Fn(&Failure<'_>) + Send + Sync;
 
-/// What is done with each object that arrives.
+/// Decodes objects on arrival and reports failures.
 pub(crate) struct Arrival {
     /// The name of the informer.
     informer: Arc<str>,
-    /// The type as which objects are decoded on arrival; those of metadata alone too, if the projection says so.
-    decode: OnceLock<(DecodeAs, Projection)>,
+    /// The type that objects are decoded as. With [`Projection::Metadata`], metadata-only objects are decoded too.
+    target: OnceLock<(DecodeAs, Projection)>,
     failed: AtomicU64,
     hook: Option<Arc<ErrorHook>>,
 }
 
 impl Arrival {
     pub(crate) fn new(informer: Arc<str>, decode: Option<DecodeAs>, hook: Option<Arc<ErrorHook>>) -> Self {
-        let decode = decode.map_or_else(OnceLock::new, |to| OnceLock::from((to, Projection::Whole)));
-        Self { informer, decode, failed: AtomicU64::new(0), hook }
+        let target = decode.map_or_else(OnceLock::new, |to| OnceLock::from((to, Projection::Full)));
+        Self { informer, target, failed: AtomicU64::new(0), hook }
     }
 
-    /// From now on objects are decoded as this type, unless that was said before: returns whether it was not. Those of
-    /// metadata alone too, if the projection says so.
+    /// Sets the type to decode objects as, unless one is set. Returns whether it was set by this call. With
+    /// [`Projection::Metadata`], metadata-only objects are decoded too.
     pub(crate) fn decode_as(&self, to: DecodeAs, projection: Projection) -> bool {
-        self.decode.set((to, projection)).is_ok()
+        self.target.set((to, projection)).is_ok()
     }
 
-    /// How many objects did not decode.
+    /// The number of objects that could not be decoded.
     pub(crate) fn failed(&self) -> u64 {
         self.failed.load(Ordering::Relaxed)
     }
 
-    /// Decodes the object if that is the policy. It is stored whatever comes of it.
-    pub(crate) fn arrived(&self, object: &PackedObject) {
-        let Some((to, projection)) = self.decode.get() else { return };
-        if *projection == Projection::Whole && object.is_metadata_only() {
+    /// Decodes the object if a type is set. The object is stored even if this fails.
+    pub(crate) fn decode(&self, object: &PackedObject) {
+        let Some((to, projection)) = self.target.get() else { return };
+        if *projection == Projection::Full && object.is_metadata_only() {
             return;
         }
-        // Decoding is the type's own code.
+        // Decoding runs the type's own code, which may panic.
         let decoded = contain(|| object.keep_decoded(*to));
         if let Err(error) = decoded.and_then(|decoded| decoded.map_err(BoxError::from)) {
             self.undecodable(object, *to, error);
@@ -64,7 +64,7 @@ impl Arrival {
         };
         let error = SourceError::Undecodable(error);
         if let Err(panic) = contain(|| hook(&Failure::skipped(informer, &error))) {
-            tracing::error!(informer, %panic, "the error hook panicked");
+            tracing::error!(informer, %panic, "error hook panicked");
         }
     }
 }

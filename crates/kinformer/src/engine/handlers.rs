@@ -1,4 +1,4 @@
-//! Handlers and their events without the types of a program: what passes the boundary of [`crate::engine`].
+//! Handlers and events without the types of a program, as they cross the boundary of [`crate::engine`].
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -13,11 +13,11 @@ use kinformer_store::IndexValues;
 
 pub(crate) type Object = Arc<PackedObject>;
 pub(crate) type Filter = Box<dyn Fn(&Object) -> bool + Send>;
-/// A function that gives an object's values in an index.
+/// A function that returns an object's values in an index.
 pub(crate) type ObjectIndex = Box<dyn Fn(&Object, &mut IndexValues) -> Result<(), BoxError> + Send + Sync>;
 pub(crate) type Callback = Box<dyn FnMut(&Event<Object>) + Send>;
 
-/// What a [`HandlerBuilder`](crate::HandlerBuilder) has collected.
+/// The options that a [`HandlerBuilder`](crate::HandlerBuilder) has collected.
 #[derive(Default)]
 pub(crate) struct HandlerSpec {
     pub(crate) name: Option<Arc<str>>,
@@ -26,16 +26,16 @@ pub(crate) struct HandlerSpec {
     pub(crate) filter: Option<Filter>,
 }
 
-/// A handler, without its type.
+/// A handler without the type of its objects.
 pub(crate) enum Handler {
     Blocking(Callback),
     Inline(Callback),
     Async(Box<dyn AsyncHandler>),
 }
 
-/// A handler whose callbacks are futures, kept in one place that is used again for each event.
+/// A handler whose callbacks are futures, which are stored in memory that is reused for each event.
 pub(crate) trait AsyncHandler: Send {
-    /// Makes the future of the next event.
+    /// Creates the future of the next event.
     fn begin(&mut self, event: Event<Object>);
     fn poll(&mut self, context: &mut Context<'_>) -> Poll<()>;
     /// Drops the future.
@@ -47,7 +47,7 @@ pub(crate) trait Events: Stream<Item = Event<Object>> + Send + Unpin {
     fn is_terminated(&self) -> bool;
 }
 
-/// The future of one informer's method.
+/// The future of an informer's method.
 pub(crate) type BoxFuture<'a, R> = Pin<Box<dyn Future<Output = R> + Send + 'a>>;
 
 impl Events for EventStream<PackedObject> {
@@ -60,12 +60,12 @@ impl Events for EventStream<PackedObject> {
     }
 }
 
-/// An [`AsyncHandler`] as one of the processor.
+/// Adapts an [`AsyncHandler`] to the processor.
 pub(crate) struct Polled(pub(crate) Box<dyn AsyncHandler>);
 
 impl AsyncEventHandler<Object> for Polled {
     async fn on_event(&mut self, event: Event<Object>) {
-        /// Drops the future of the event, whether it has ended, has panicked or is given up.
+        /// Drops the future of the event when it has completed, has panicked or is cancelled.
         struct Running<'a>(&'a mut dyn AsyncHandler);
 
         impl Drop for Running<'_> {

@@ -1,4 +1,4 @@
-//! The only informer of Kubernetes objects.
+//! The only informer type for Kubernetes objects.
 
 use std::fmt;
 use std::sync::Arc;
@@ -14,25 +14,25 @@ use tokio_util::sync::CancellationToken;
 
 use crate::engine::arrival::Arrival;
 use crate::engine::handlers::{BoxFuture, Events, Handler, HandlerSpec, Object, ObjectIndex, Polled};
-use crate::engine::projection::{Projection, Switch, WHOLE};
+use crate::engine::projection::{Projection, Switch, WHOLE_OBJECTS};
 use crate::engine::state::{Objects, State};
-use crate::engine::whole::{SwitchedEngine, WholeObjects};
+use crate::engine::whole_objects::{SwitchedEngine, WholeObjects};
 use crate::engine::without_switch::WithoutSwitch;
 use crate::engine::{Engine, Managed};
 
-/// The only informer of Kubernetes objects.
+/// The only informer type for Kubernetes objects.
 pub(crate) struct KubeEngine {
     informer: SharedIndexInformer<PackedObject>,
     arrival: Arc<Arrival>,
-    /// The only namespace of its objects, if there is one.
+    /// The namespace of the objects, if the informer is restricted to exactly one.
     namespace: Option<Arc<str>>,
-    /// Of an informer that has begun with metadata.
+    /// `Some` if the informer was created to fetch only metadata.
     switched: Option<Switched>,
 }
 
 struct Switched {
     switch: Switch,
-    /// The list of whole objects, once they are requested.
+    /// The list of whole objects, once these are requested.
     list: Mutex<Option<AwaitedList>>,
 }
 
@@ -53,7 +53,7 @@ impl KubeEngine {
         Arc::new(Self { informer, arrival, namespace, switched })
     }
 
-    /// A key of another namespace is in no part, as it is of an informer of several namespaces.
+    /// Refuses a key of another namespace, as an informer of several namespaces does.
     fn check(&self, place: PartOrKey<'_>) -> Result<(), Error> {
         let (Some(namespace), PartOrKey::Key(key)) = (&self.namespace, place) else { return Ok(()) };
         if key.namespace() == Some(&**namespace) {
@@ -82,22 +82,22 @@ impl Engine for KubeEngine {
         self.informer.scope()
     }
 
-    fn whole(self: Arc<Self>) -> Arc<dyn Engine> {
+    fn whole_objects(self: Arc<Self>) -> Arc<dyn Engine> {
         let Some(Switched { switch, list }) = &self.switched else { return self };
-        // Under one lock: who finds whole objects requested finds the list awaited.
-        let list = list.lock().get_or_insert_with(|| self.informer.await_list(WHOLE)).clone();
-        // Without the lock, since it wakes; and once more does no harm.
+        // Under one lock, so that a caller that sees whole objects requested also sees the awaited list.
+        let list = list.lock().get_or_insert_with(|| self.informer.await_list(WHOLE_OBJECTS)).clone();
+        // Outside the lock, since this wakes tasks. Idempotent.
         switch.request_whole();
         Arc::new(WholeObjects::new(self.clone(), list))
     }
 
     fn add(&self, spec: HandlerSpec, name: &'static str, handler: Handler) -> Result<Registration, Error> {
         let handler = if self.switched.is_some() { handler.without_switch() } else { handler };
-        self.add_as_it_is(spec, name, handler)
+        self.add_with_switch(spec, name, handler)
     }
 
     fn events(&self, spec: HandlerSpec) -> Result<Box<dyn Events>, Error> {
-        let events = self.events_as_they_are(spec)?;
+        let events = self.events_with_switch(spec)?;
         Ok(if self.switched.is_some() { Box::new(WithoutSwitch(events)) } else { events })
     }
 
@@ -161,7 +161,7 @@ impl Engine for KubeEngine {
     }
 
     fn decode_on_arrival(&self, to: DecodeAs) {
-        self.decode_as_they_arrive(to, Projection::Metadata);
+        self.decode_projection(to, Projection::Metadata);
     }
 
     fn undecoded(&self) -> u64 {
@@ -178,7 +178,7 @@ impl Engine for KubeEngine {
 }
 
 impl SwitchedEngine for KubeEngine {
-    fn add_as_it_is(
+    fn add_with_switch(
         &self,
         spec: HandlerSpec,
         name: &'static str,
@@ -192,13 +192,13 @@ impl SwitchedEngine for KubeEngine {
         }?)
     }
 
-    fn events_as_they_are(&self, spec: HandlerSpec) -> Result<Box<dyn Events>, Error> {
+    fn events_with_switch(&self, spec: HandlerSpec) -> Result<Box<dyn Events>, Error> {
         Ok(Box::new(self.builder(spec, "stream").stream()?))
     }
 
-    fn decode_as_they_arrive(&self, to: DecodeAs, projection: Projection) {
+    fn decode_projection(&self, to: DecodeAs, projection: Projection) {
         if self.arrival.decode_as(to, projection) {
-            self.for_each(&mut |object| self.arrival.arrived(object));
+            self.for_each(&mut |object| self.arrival.decode(object));
         }
     }
 

@@ -1,14 +1,14 @@
 //! The informer of Kubernetes objects, whatever their kind.
 //!
-//! Nothing here is generic, so that store, queue, processor and informer are compiled in this crate, and once: behind the
-//! trait, a program that uses them compiles neither their methods nor their drops.
+//! Nothing here is generic, so store, queue, processor and informer are compiled once, in this crate. Behind the trait,
+//! a program compiles neither their methods nor their drop code.
 
 pub(crate) mod arrival;
 pub(crate) mod handlers;
 pub(crate) mod kube_engine;
 pub(crate) mod projection;
 pub(crate) mod state;
-pub(crate) mod whole;
+pub(crate) mod whole_objects;
 mod without_switch;
 
 use std::any::Any;
@@ -32,17 +32,17 @@ pub(crate) trait Managed: Any + Send + Sync {
     fn run(&self, cancel: CancellationToken) -> BoxFuture<'_, Result<(), Error>>;
     fn discard(&self);
     fn wait_for_sync(&self, deadline: Option<Instant>) -> BoxFuture<'_, Result<(), Error>>;
-    /// As [`Self::wait_for_sync`], for all who read it.
+    /// As [`Self::wait_for_sync`], for all views of the informer.
     fn wait_for_all(&self, deadline: Option<Instant>) -> BoxFuture<'_, Result<(), Error>> {
         self.wait_for_sync(deadline)
     }
 }
 
-/// The boundary between this crate and a program: see the module.
+/// The boundary between this crate and a program: see the module documentation.
 pub(crate) trait Engine: Managed + fmt::Debug {
     fn scope(&self) -> &str;
-    /// A view of the whole objects of the same informer, which fetches them from now on.
-    fn whole(self: Arc<Self>) -> Arc<dyn Engine>;
+    /// Returns a view of the whole objects of the same informer, which fetches them from now on.
+    fn whole_objects(self: Arc<Self>) -> Arc<dyn Engine>;
     fn add(&self, spec: HandlerSpec, name: &'static str, handler: Handler) -> Result<Registration, Error>;
     fn events(&self, spec: HandlerSpec) -> Result<Box<dyn Events>, Error>;
     fn remove_handler<'a>(&'a self, registration: &'a Registration) -> BoxFuture<'a, bool>;

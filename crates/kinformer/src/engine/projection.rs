@@ -1,4 +1,4 @@
-//! What is fetched of each object, and the source that changes it.
+//! The source that switches from metadata to whole objects.
 
 use std::future::ready;
 use std::sync::Arc;
@@ -14,10 +14,10 @@ use kinformer_reflector::{
 };
 use tokio_util::sync::CancellationToken;
 
-/// What is fetched of each object.
+/// The part of each object that is fetched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Projection {
-    Whole,
+    Full,
     Metadata,
 }
 
@@ -25,17 +25,17 @@ pub(crate) enum Projection {
 #[derive(Clone, Default)]
 pub(crate) struct Switch {
     /// Cancelled when whole objects are requested.
-    whole: CancellationToken,
+    requested: CancellationToken,
 }
 
 impl Switch {
-    /// From now on whole objects are listed and watched.
+    /// Makes the sources list and watch whole objects from now on.
     pub(crate) fn request_whole(&self) {
-        self.whole.cancel();
+        self.requested.cancel();
     }
 
-    fn is_whole(&self) -> bool {
-        self.whole.is_cancelled()
+    fn is_requested(&self) -> bool {
+        self.requested.is_cancelled()
     }
 }
 
@@ -43,22 +43,22 @@ impl Switch {
 const METADATA: u32 = 0;
 
 /// The epoch of lists of whole objects.
-pub(crate) const WHOLE: u32 = 1;
+pub(crate) const WHOLE_OBJECTS: u32 = 1;
 
-/// Lists and watches metadata until whole objects are requested. A request then ends what is on its way: the reflector
-/// lists whole objects, and watches these.
+/// Lists and watches metadata until whole objects are requested. A request ends the list or watch of metadata in
+/// progress, and the reflector then lists and watches whole objects.
 pub(crate) struct SwitchedSource {
     metadata: KubeListerWatcher<PackedObject>,
-    whole: KubeListerWatcher<PackedObject>,
+    full: KubeListerWatcher<PackedObject>,
     switch: Switch,
-    /// The last list that was completed was one of whole objects, and so is every later one.
+    /// Whether the last completed list was of whole objects; then all later lists are too.
     listed: Arc<AtomicBool>,
 }
 
-/// Stands before the continue tokens of lists of metadata.
+/// The prefix of the continue tokens of lists of metadata.
 const METADATA_PAGE: &str = "metadata ";
 
-/// The watch or the page cannot be continued: a list of whole objects has to come first.
+/// Returns the error that ends a watch or a page of metadata, so that the reflector lists whole objects.
 fn switched() -> SourceError {
     SourceError::expired("metadata was watched until now, and whole objects are requested")
 }
@@ -66,20 +66,19 @@ fn switched() -> SourceError {
 impl SwitchedSource {
     pub(crate) fn new(
         metadata: KubeListerWatcher<PackedObject>,
-        whole: KubeListerWatcher<PackedObject>,
+        full: KubeListerWatcher<PackedObject>,
         switch: Switch,
     ) -> Self {
         let support = WatchListSupport::default();
-        let (metadata, whole) =
-            (metadata.watch_list_support(support.clone()), whole.watch_list_support(support));
-        Self { metadata, whole, switch, listed: Arc::default() }
+        let metadata = metadata.watch_list_support(support.clone());
+        Self { metadata, full: full.watch_list_support(support), switch, listed: Arc::default() }
     }
 
     fn is_listed(&self) -> bool {
         self.listed.load(Ordering::Acquire)
     }
 
-    /// `None` if whole objects were requested meanwhile.
+    /// Lists metadata. Returns `None` if whole objects were requested meanwhile.
     async fn metadata_list(
         &self,
         mut options: ListOptions<PackedObject>,
@@ -89,7 +88,7 @@ impl SwitchedSource {
         }
         let list = tokio::select! {
             biased;
-            () = self.switch.whole.cancelled() => return None,
+            () = self.switch.requested.cancelled() => return None,
             list = self.metadata.list(options) => list,
         };
         let tagged = |mut list: List<PackedObject>| {
@@ -97,32 +96,30 @@ impl SwitchedSource {
             list.continue_token = token.map(|token| format!("{METADATA_PAGE}{token}"));
             list
         };
-        (!self.switch.is_whole()).then(|| list.map(tagged))
+        (!self.switch.is_requested()).then(|| list.map(tagged))
     }
 
-    async fn whole_list(
-        &self,
-        options: ListOptions<PackedObject>,
-    ) -> Result<List<PackedObject>, SourceError> {
-        // A list of a certain state is for a comparison only.
+    async fn whole_list(&self, options: ListOptions<PackedObject>) -> Result<List<PackedObject>, SourceError> {
+        // A list at an exact version is only for a comparison.
         let is_compared = options.version_match == Some(VersionMatch::Exact);
-        let list = self.whole.list(options).await?;
+        let list = self.full.list(options).await?;
         if list.continue_token.as_deref().is_none_or(str::is_empty) && !is_compared {
             self.listed.store(true, Ordering::Release);
         }
         Ok(list)
     }
 
-    /// A watch that ends when whole objects are requested.
+    /// Watches metadata until whole objects are requested.
     async fn metadata_watch(&self, options: WatchOptions) -> Result<WatchStream<PackedObject>, SourceError> {
         let watch = tokio::select! {
             biased;
-            () = self.switch.whole.cancelled() => return Err(switched()),
+            () = self.switch.requested.cancelled() => return Err(switched()),
             watch = self.metadata.watch(options) => watch?,
         };
         let switch = self.switch.clone();
-        let end = stream::once(async move { switch.is_whole().then(|| Err(switched())) }).filter_map(ready);
-        Ok(watch.take_until(self.switch.whole.clone().cancelled_owned()).chain(end).fuse().boxed())
+        let end =
+            stream::once(async move { switch.is_requested().then(|| Err(switched())) }).filter_map(ready);
+        Ok(watch.take_until(self.switch.requested.clone().cancelled_owned()).chain(end).fuse().boxed())
     }
 
     async fn whole_watch(&self, options: WatchOptions) -> Result<WatchStream<PackedObject>, SourceError> {
@@ -131,17 +128,17 @@ impl SwitchedSource {
             // The last list was one of metadata.
             return Err(switched());
         }
-        let watch = self.whole.watch(options).await?;
+        let watch = self.full.watch(options).await?;
         if !with_list {
             return Ok(watch);
         }
         let listed = self.listed.clone();
-        let noted = watch.inspect(move |event| {
+        let watch = watch.inspect(move |event| {
             if let Ok(WatchEvent::Bookmark { initial_events_end: true, .. }) = event {
                 listed.store(true, Ordering::Release);
             }
         });
-        Ok(noted.boxed())
+        Ok(watch.boxed())
     }
 }
 
@@ -151,7 +148,7 @@ impl ListerWatcher<PackedObject> for SwitchedSource {
         let token = options.continue_token.as_deref();
         let (is_page, of_metadata) =
             (token.is_some(), token.is_some_and(|token| token.starts_with(METADATA_PAGE)));
-        if !self.switch.is_whole()
+        if !self.switch.is_requested()
             && let Some(list) = self.metadata_list(options.clone()).await
         {
             return list;
@@ -163,25 +160,25 @@ impl ListerWatcher<PackedObject> for SwitchedSource {
     }
 
     async fn watch(&self, options: WatchOptions) -> Result<WatchStream<PackedObject>, SourceError> {
-        match self.switch.is_whole() {
+        match self.switch.is_requested() {
             true => self.whole_watch(options).await,
             false => self.metadata_watch(options).await,
         }
     }
 
     async fn newest_version(&self) -> Result<Option<ResourceVersion>, SourceError> {
-        self.whole.newest_version().await
+        self.full.newest_version().await
     }
 
     fn probe_budget(&self) -> Option<&ProbeBudget> {
-        ListerWatcher::probe_budget(&self.whole)
+        ListerWatcher::probe_budget(&self.full)
     }
 
     fn watch_list_support(&self) -> Option<&WatchListSupport> {
-        ListerWatcher::watch_list_support(&self.whole)
+        ListerWatcher::watch_list_support(&self.full)
     }
 
     fn list_epoch(&self) -> u32 {
-        if self.is_listed() { WHOLE } else { METADATA }
+        if self.is_listed() { WHOLE_OBJECTS } else { METADATA }
     }
 }

@@ -1,4 +1,4 @@
-//! What is read of a store, without the types of a program: see [`crate::engine`].
+//! Readers of a store without the types of a program: see [`crate::engine`].
 
 use std::sync::Arc;
 
@@ -28,17 +28,17 @@ pub(crate) trait State: Send + Sync {
     fn index_values(&self, index: &str) -> Result<Vec<Arc<str>>, StoreError>;
     fn index_names(&self) -> Vec<Arc<str>>;
     fn index_len(&self, index: &str, value: &str) -> Result<usize, StoreError>;
-    /// The state of the store, of which this shows all or some objects.
+    /// The state of the store. This view shows all or some of its objects.
     fn stored(&self) -> &Snapshot<PackedObject>;
-    /// Whether this object of the store is shown.
+    /// Whether this view shows an object of the store.
     fn shows(&self, object: &Object) -> bool;
 }
 
-/// An object as it was and as it is.
+/// The old and the new state of an object.
 type OldAndNew<'a> = (Option<&'a Object>, Option<&'a Object>);
 
-/// Each object that one state shows otherwise than an earlier one. That metadata has become a whole object is no difference,
-/// where both are shown. Takes time in proportion to what was written in between.
+/// Returns each object that `state` and `earlier` show differently. Metadata that became a whole object is no
+/// difference if both are shown. Takes time proportional to the number of writes in between.
 pub(crate) fn changes_since<'a>(
     state: &'a dyn State,
     earlier: &'a dyn State,
@@ -119,7 +119,7 @@ impl State for Snapshot<PackedObject> {
     }
 }
 
-/// A store, of which nothing is compiled in a program: see the module.
+/// A store whose code is not compiled in a program: see the module documentation.
 pub(crate) trait Store: Send + Sync {
     fn get(&self, key: KeyRef<'_>) -> Option<Object>;
     fn list(&self) -> Vec<Object>;

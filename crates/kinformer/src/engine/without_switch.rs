@@ -1,4 +1,4 @@
-//! The events of views of metadata, to which nothing has changed when metadata becomes a whole object.
+//! Events for views of metadata, which do not receive the switch from metadata to a whole object.
 
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
@@ -8,12 +8,12 @@ use kinformer_processor::{Event, Registration, Updated};
 
 use crate::engine::handlers::{AsyncHandler, Callback, Events, Handler, Object};
 
-/// Whether the event is no more than that the metadata of an object has become the whole object.
+/// Whether the only change in this update is that the metadata of an object became the whole object.
 fn is_switch(event: &Event<Object>) -> bool {
     matches!(event, Event::Updated(Updated { old, new, .. }) if has_become_whole(old, new))
 }
 
-/// Whether nothing is different but that there was metadata only, and that there is the whole object.
+/// Whether the only difference is that `old` is metadata only and `new` is the whole object.
 pub(crate) fn has_become_whole(old: &Object, new: &Object) -> bool {
     old.is_metadata_only()
         && !new.is_metadata_only()
@@ -22,9 +22,9 @@ pub(crate) fn has_become_whole(old: &Object, new: &Object) -> bool {
 }
 
 impl Handler {
-    /// The handler of a view of metadata, for which nothing has changed then.
+    /// Returns the handler of a view of metadata, which does not receive the switch to whole objects.
     pub(crate) fn without_switch(self) -> Self {
-        let passed_on = |mut call: Callback| -> Callback {
+        let filtered = |mut call: Callback| -> Callback {
             Box::new(move |event| {
                 if !is_switch(event) {
                     call(event);
@@ -32,14 +32,14 @@ impl Handler {
             })
         };
         match self {
-            Self::Blocking(call) => Self::Blocking(passed_on(call)),
-            Self::Inline(call) => Self::Inline(passed_on(call)),
+            Self::Blocking(call) => Self::Blocking(filtered(call)),
+            Self::Inline(call) => Self::Inline(filtered(call)),
             Self::Async(handler) => Self::Async(Box::new(WithoutSwitch(handler))),
         }
     }
 }
 
-/// As [`Handler::without_switch`].
+/// Filters events as [`Handler::without_switch`].
 pub(crate) struct WithoutSwitch<H>(pub(crate) H);
 
 impl AsyncHandler for WithoutSwitch<Box<dyn AsyncHandler>> {

@@ -1,98 +1,99 @@
-//! Why something is no label selector.
+//! The errors of label selectors.
 
 use std::fmt;
 
-/// Something is no label selector: what is wrong, and where.
+/// The error for an invalid label selector: the problem and its position.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SelectorError {
-    /// The text and a place in it, in bytes.
-    place: Option<(Box<str>, usize)>,
+    /// The parsed string and a byte position in it.
+    input: Option<(Box<str>, usize)>,
     problem: SelectorProblem,
 }
 
-/// What is wrong with a label selector.
+/// The problem of an invalid label selector.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SelectorProblem {
-    /// The text does not go on as the grammar wants it.
+    /// The string does not follow the grammar.
     #[error("expected {expected}, found {}", shown(found))]
     Syntax {
-        /// What may stand here.
+        /// The symbols that the grammar allows here.
         expected: &'static str,
-        /// What stands here; empty at the end of the text.
+        /// The string found here; empty at the end of the input.
         found: String,
     },
-    /// No label can have this key.
-    #[error("{key:?} is no key of a label: {rule}")]
+    /// The string is not a valid label key.
+    #[error("{key:?} is not a valid label key: {rule}")]
     Key {
-        /// Which key.
+        /// The invalid key.
         key: String,
-        /// What it breaks.
+        /// The rule that the string violates.
         rule: &'static str,
     },
-    /// No label can have this value.
-    #[error("{value:?} is no value of a label ({key}): {rule}")]
+    /// The string is not a valid label value.
+    #[error("{value:?} is not a valid label value ({key}): {rule}")]
     Value {
         /// The key of the label.
         key: String,
-        /// Which value.
+        /// The invalid value.
         value: String,
-        /// What it breaks.
+        /// The rule that the string violates.
         rule: &'static str,
     },
-    /// `<` and `>` compare integers.
-    #[error("{key} is compared with {value:?}, which is no integer of 64 bits")]
+    /// The value after `<` or `>` is not an integer.
+    #[error("{key} is compared with {value:?}, which is not a 64-bit integer")]
     NotAnInteger {
         /// The key of the label.
         key: String,
-        /// What it is compared with.
+        /// The value.
         value: String,
     },
-    /// The operator of a match expression is none.
+    /// The operator of a match expression is unknown.
     #[error(
-        "{operator:?} is no operator of a match expression ({key}): it is In, NotIn, Exists or DoesNotExist"
+        "unknown operator {operator:?} in a match expression ({key}); valid are In, NotIn, Exists and DoesNotExist"
     )]
     Operator {
         /// The key of the label.
         key: String,
-        /// Which operator.
+        /// The operator.
         operator: String,
     },
-    /// `In` and `NotIn` have at least one value, `Exists` and `DoesNotExist` have none.
+    /// The operator does not allow this number of values: `In` and `NotIn` need at least one, `Exists` and
+    /// `DoesNotExist` none.
     #[error("the operator {operator} ({key}) cannot have {count} values")]
     Values {
         /// The key of the label.
         key: String,
-        /// Which operator.
+        /// The operator.
         operator: String,
-        /// How many values there are.
+        /// The number of values.
         count: usize,
     },
-    /// A match expression cannot say this requirement.
-    #[error("{0} cannot be said as a match expression")]
+    /// A requirement cannot be expressed as a match expression.
+    #[error("{0} cannot be expressed as a match expression")]
     NotExpressible(String),
 }
 
 fn shown(found: &str) -> String {
-    if found.is_empty() { "the end".to_owned() } else { format!("{found:?}") }
+    if found.is_empty() { "end of input".to_owned() } else { format!("{found:?}") }
 }
 
 impl SelectorError {
-    pub(super) fn at(selector: &str, position: usize, problem: SelectorProblem) -> Self {
-        Self { place: Some((selector.into(), position)), problem }
+    pub(super) fn new(selector: &str, position: usize, problem: SelectorProblem) -> Self {
+        Self { input: Some((selector.into(), position)), problem }
     }
 
-    /// The text that was read; `None` where no text was read.
+    /// The parsed string; `None` if the selector was not parsed from a string.
     pub fn selector(&self) -> Option<&str> {
-        self.place.as_ref().map(|(selector, _)| &**selector)
+        self.input.as_ref().map(|(selector, _)| &**selector)
     }
 
-    /// Where in the text, in bytes from its beginning; `None` where no text was read.
+    /// The byte position in the parsed string; `None` if the selector was not parsed from a string.
     pub fn position(&self) -> Option<usize> {
-        self.place.as_ref().map(|(_, position)| *position)
+        self.input.as_ref().map(|(_, position)| *position)
     }
 
-    /// What is wrong.
+    /// The problem.
     pub fn problem(&self) -> &SelectorProblem {
         &self.problem
     }
@@ -100,13 +101,13 @@ impl SelectorError {
 
 impl From<SelectorProblem> for SelectorError {
     fn from(problem: SelectorProblem) -> Self {
-        Self { place: None, problem }
+        Self { input: None, problem }
     }
 }
 
 impl fmt::Display for SelectorError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.place {
+        match &self.input {
             Some((selector, position)) => {
                 write!(f, "label selector {selector:?}, at {position}: {}", self.problem)
             }

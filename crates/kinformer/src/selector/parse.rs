@@ -1,11 +1,11 @@
-//! The grammar of label selectors, and what keys and values of labels may be.
+//! The parser of label selectors, and the rules for label keys and values.
 
 use super::error::{SelectorError, SelectorProblem};
 use super::requirement::{Operator, Requirement};
 
-/// Reads all of the text.
+/// Parses the whole string.
 pub(super) fn requirements(text: &str) -> Result<Vec<Requirement>, SelectorError> {
-    let mut parser = Parser { text, at: 0 };
+    let mut parser = Parser { text, position: 0 };
     let mut requirements = Vec::new();
     if parser.peek().symbol == Symbol::End {
         return Ok(requirements);
@@ -16,12 +16,12 @@ pub(super) fn requirements(text: &str) -> Result<Vec<Requirement>, SelectorError
         match after.symbol {
             Symbol::End => return Ok(requirements),
             Symbol::Comma => {}
-            _ => return Err(parser.expected("',' or the end", after)),
+            _ => return Err(parser.expected("',' or end of input", after)),
         }
     }
 }
 
-/// One match expression.
+/// Checks and converts one match expression.
 pub(super) fn requirement(
     key: &str,
     operator: &str,
@@ -68,7 +68,7 @@ enum Symbol {
     End,
 }
 
-/// Longer ones first.
+/// Longer symbols come first, because the first match is taken.
 const SYMBOLS: [(&str, Symbol); 9] = [
     ("==", Symbol::Equals),
     ("!=", Symbol::NotEquals),
@@ -86,40 +86,40 @@ const BLANK: [char; 4] = [' ', '\t', '\r', '\n'];
 struct Token<'a> {
     symbol: Symbol,
     text: &'a str,
-    at: usize,
+    position: usize,
 }
 
 struct Parser<'a> {
     text: &'a str,
-    at: usize,
+    position: usize,
 }
 
 impl<'a> Parser<'a> {
     fn peek(&self) -> Token<'a> {
-        let rest = self.text.get(self.at..).unwrap_or_default().trim_start_matches(BLANK);
-        let at = self.text.len() - rest.len();
+        let rest = self.text.get(self.position..).unwrap_or_default().trim_start_matches(BLANK);
+        let position = self.text.len() - rest.len();
         if rest.is_empty() {
-            return Token { symbol: Symbol::End, text: "", at };
+            return Token { symbol: Symbol::End, text: "", position };
         }
         match SYMBOLS.into_iter().find(|(text, _)| rest.starts_with(text)) {
-            Some((text, symbol)) => Token { symbol, text, at },
+            Some((text, symbol)) => Token { symbol, text, position },
             None => {
                 let ends = |c: char| BLANK.contains(&c) || "=!(),<>".contains(c);
                 let (text, _) = rest.split_at(rest.find(ends).unwrap_or(rest.len()));
-                Token { symbol: Symbol::Word, text, at }
+                Token { symbol: Symbol::Word, text, position }
             }
         }
     }
 
     fn next(&mut self) -> Token<'a> {
         let token = self.peek();
-        self.at = token.at + token.text.len();
+        self.position = token.position + token.text.len();
         token
     }
 
     fn expected(&self, expected: &'static str, found: Token<'_>) -> SelectorError {
         let problem = SelectorProblem::Syntax { expected, found: found.text.to_owned() };
-        SelectorError::at(self.text, found.at, problem)
+        SelectorError::new(self.text, found.position, problem)
     }
 
     fn requirement(&mut self) -> Result<Requirement, SelectorError> {
@@ -150,13 +150,13 @@ impl<'a> Parser<'a> {
             (Symbol::Word, "notin") => Operator::NotIn(self.values(key)?),
             _ => {
                 return Err(
-                    self.expected("'=', '==', '!=', '<', '>', 'in', 'notin', ',' or the end", operator)
+                    self.expected("'=', '==', '!=', '<', '>', 'in', 'notin', ',' or end of input", operator)
                 );
             }
         })
     }
 
-    /// One value. It may be missing, which is the empty one.
+    /// Parses one value. A missing value is the empty string.
     fn value(&mut self, key: &str) -> Result<String, SelectorError> {
         let value = self.peek();
         match value.symbol {
@@ -166,20 +166,20 @@ impl<'a> Parser<'a> {
                 Ok(value.text.to_owned())
             }
             Symbol::End | Symbol::Comma => Ok(String::new()),
-            _ => Err(self.expected("a value, ',' or the end", value)),
+            _ => Err(self.expected("a value, ',' or end of input", value)),
         }
     }
 
     fn integer(&mut self, key: &str) -> Result<i64, SelectorError> {
-        let at = self.peek();
+        let token = self.peek();
         let value = self.value(key)?;
         value.parse().map_err(|_| {
             let problem = SelectorProblem::NotAnInteger { key: key.to_owned(), value };
-            SelectorError::at(self.text, at.at, problem)
+            SelectorError::new(self.text, token.position, problem)
         })
     }
 
-    /// A set in brackets, any of whose values may be missing.
+    /// Parses a set in parentheses. A missing value is the empty string.
     fn values(&mut self, key: &str) -> Result<Vec<String>, SelectorError> {
         let open = self.next();
         if open.symbol != Symbol::Open {
@@ -207,23 +207,23 @@ impl<'a> Parser<'a> {
     }
 
     fn check(&self, token: Token<'_>, checked: Result<(), SelectorProblem>) -> Result<(), SelectorError> {
-        checked.map_err(|problem| SelectorError::at(self.text, token.at, problem))
+        checked.map_err(|problem| SelectorError::new(self.text, token.position, problem))
     }
 }
 
-/// What keys and values of labels are made of. They are ASCII, so that bytes and characters are the same.
+/// The rules for label keys and values. Both are ASCII, so a length in bytes is a length in characters.
 const NAME: &str =
     "up to 63 letters, digits, '-', '_' and '.', beginning and ending with a letter or a digit";
-const PREFIX: &str = "up to 253 small letters, digits, '-' and '.' stand before the '/', each part beginning and \
+const PREFIX: &str = "up to 253 lowercase letters, digits, '-' and '.' before the '/', each part beginning and \
     ending with a letter or a digit";
 
-/// `name` or `prefix/name`. Follows Kubernetes 1.37 (`IsQualifiedName`).
+/// Checks a key, which is `name` or `prefix/name`. Follows Kubernetes 1.37 (`IsQualifiedName`).
 fn check_key(key: &str) -> Result<(), SelectorProblem> {
     let (prefix, name) = key.split_once('/').map_or((None, key), |(prefix, name)| (Some(prefix), name));
-    let small = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
+    let lowercase = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
     let is_part = |part: &str| {
-        let inner = part.chars().all(|c| small(c) || c == '-');
-        inner && part.starts_with(small) && part.ends_with(small)
+        let inner = part.chars().all(|c| lowercase(c) || c == '-');
+        inner && part.starts_with(lowercase) && part.ends_with(lowercase)
     };
     let rule = if !prefix.is_none_or(|prefix| prefix.len() <= 253 && prefix.split('.').all(is_part)) {
         PREFIX
@@ -235,7 +235,7 @@ fn check_key(key: &str) -> Result<(), SelectorProblem> {
     Err(SelectorProblem::Key { key: key.to_owned(), rule })
 }
 
-/// Empty, or as a name. Follows Kubernetes 1.37 (`IsValidLabelValue`).
+/// Checks a value, which is empty or a name. Follows Kubernetes 1.37 (`IsValidLabelValue`).
 fn check_value(key: &str, value: &str) -> Result<(), SelectorProblem> {
     if value.is_empty() || is_name(value) {
         return Ok(());

@@ -1,4 +1,4 @@
-//! What a selector requires of a label.
+//! The requirements of a selector.
 
 use std::fmt;
 
@@ -10,9 +10,9 @@ pub(super) struct Requirement {
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) enum Operator {
-    /// Sorted, without repetition, not empty.
+    /// Sorted, without duplicates, not empty.
     In(Vec<String>),
-    /// Sorted, without repetition, not empty.
+    /// Sorted, without duplicates, not empty.
     NotIn(Vec<String>),
     Exists,
     DoesNotExist,

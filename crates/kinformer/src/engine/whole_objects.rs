@@ -1,4 +1,4 @@
-//! Whole objects of an informer that has begun with metadata.
+//! The view of whole objects of an informer that was created to fetch metadata.
 
 use std::fmt;
 use std::sync::Arc;
@@ -16,22 +16,23 @@ use crate::engine::projection::Projection;
 use crate::engine::state::{Objects, State, Store};
 use crate::engine::{Engine, Managed};
 
-/// The informer that this is a view of: one whose metadata become whole objects.
+/// An informer that switches from metadata to whole objects.
 pub(crate) trait SwitchedEngine: Engine {
-    /// Adds a handler to which the change from metadata to a whole object is an update.
-    fn add_as_it_is(
+    /// Adds a handler that receives the switch from metadata to a whole object as an update.
+    fn add_with_switch(
         &self,
         spec: HandlerSpec,
         name: &'static str,
         handler: Handler,
     ) -> Result<Registration, Error>;
 
-    /// As [`Self::add_as_it_is`], as a stream.
-    fn events_as_they_are(&self, spec: HandlerSpec) -> Result<Box<dyn Events>, Error>;
+    /// As [`Self::add_with_switch`], as a stream.
+    fn events_with_switch(&self, spec: HandlerSpec) -> Result<Box<dyn Events>, Error>;
 
-    fn decode_as_they_arrive(&self, to: DecodeAs, projection: Projection);
+    /// Decodes objects on arrival. With [`Projection::Metadata`], metadata-only objects are decoded too.
+    fn decode_projection(&self, to: DecodeAs, projection: Projection);
 
-    /// Waits until what the list brings of this part is stored.
+    /// Waits until all objects of this part in the list are stored.
     fn wait_for_list<'a>(
         &'a self,
         list: &'a AwaitedList,
@@ -40,8 +41,8 @@ pub(crate) trait SwitchedEngine: Engine {
     ) -> BoxFuture<'a, Result<(), Error>>;
 }
 
-/// The view of whole objects. What is stored as metadata alone is not in it: so it has nothing, and has not synced, until
-/// the store has the list of whole objects.
+/// The view of whole objects. It does not show objects that are stored as metadata only, so it is empty and has not
+/// synced until the store has the list of whole objects.
 pub(crate) struct WholeObjects {
     engine: Arc<dyn SwitchedEngine>,
     list: AwaitedList,
@@ -53,9 +54,10 @@ impl WholeObjects {
     }
 
     fn only_whole(mut spec: HandlerSpec) -> HandlerSpec {
-        let also: Option<Filter> = spec.filter.take();
-        spec.filter =
-            Some(Box::new(move |object| is_whole(object) && also.as_ref().is_none_or(|also| also(object))));
+        let filter: Option<Filter> = spec.filter.take();
+        spec.filter = Some(Box::new(move |object| {
+            is_whole(object) && filter.as_ref().is_none_or(|filter| filter(object))
+        }));
         spec
     }
 }
@@ -69,16 +71,16 @@ impl Engine for WholeObjects {
         self.engine.scope()
     }
 
-    fn whole(self: Arc<Self>) -> Arc<dyn Engine> {
+    fn whole_objects(self: Arc<Self>) -> Arc<dyn Engine> {
         self
     }
 
     fn add(&self, spec: HandlerSpec, name: &'static str, handler: Handler) -> Result<Registration, Error> {
-        self.engine.add_as_it_is(Self::only_whole(spec), name, handler)
+        self.engine.add_with_switch(Self::only_whole(spec), name, handler)
     }
 
     fn events(&self, spec: HandlerSpec) -> Result<Box<dyn Events>, Error> {
-        self.engine.events_as_they_are(Self::only_whole(spec))
+        self.engine.events_with_switch(Self::only_whole(spec))
     }
 
     fn remove_handler<'a>(&'a self, registration: &'a Registration) -> BoxFuture<'a, bool> {
@@ -86,11 +88,11 @@ impl Engine for WholeObjects {
     }
 
     fn add_index(&self, name: Arc<str>, index: ObjectIndex) -> Result<(), Error> {
-        let of_whole: ObjectIndex = Box::new(move |object, values| match object.is_metadata_only() {
+        let index_whole: ObjectIndex = Box::new(move |object, values| match object.is_metadata_only() {
             true => Ok(()),
             false => index(object, values),
         });
-        self.engine.add_index(name, of_whole)
+        self.engine.add_index(name, index_whole)
     }
 
     fn get(&self, key: KeyRef<'_>) -> Option<Object> {
@@ -126,7 +128,7 @@ impl Engine for WholeObjects {
         deadline: Option<Instant>,
     ) -> BoxFuture<'a, Result<(), Error>> {
         Box::pin(async move {
-            // Of that part only: others may be late.
+            // Only for this part: other parts may be behind.
             self.engine.wait_for_list(&self.list, place, deadline).await?;
             self.engine.wait_for(place, version, deadline).await
         })
@@ -145,7 +147,7 @@ impl Engine for WholeObjects {
     }
 
     fn decode_on_arrival(&self, to: DecodeAs) {
-        self.engine.decode_as_they_arrive(to, Projection::Whole);
+        self.engine.decode_projection(to, Projection::Full);
     }
 
     fn undecoded(&self) -> u64 {
@@ -195,7 +197,7 @@ fn visit_whole<'a>(object: &'a Object, visit: &mut (dyn FnMut(&'a Object) + '_))
     }
 }
 
-/// What is read of a store or of one state of it, without what is metadata alone.
+/// A store, or one state of it, without the objects that are stored as metadata only.
 struct OnlyWhole<S: ?Sized>(Arc<S>);
 
 impl Store for OnlyWhole<dyn Store> {
