@@ -1,33 +1,33 @@
-//! What answers of the API consist of, in any encoding.
+//! The parts of API responses, in any encoding.
 
 use kinformer_core::{ObjectKey, ResourceVersion};
 
 use crate::Encoding;
 
-/// What becomes of `metadata.managedFields`.
+/// The treatment of `metadata.managedFields`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ManagedFields {
-    /// Dropped while reading: it costs the layers above nothing.
+    /// Dropped while reading, so that the layers above have no cost for it.
     #[default]
     Drop,
-    /// Kept, for programs that need to know which manager owns which field.
+    /// Kept, for programs that read which manager owns which field.
     Keep,
 }
 
-/// What a list says of itself, beside its items.
+/// The fields of a list other than its items.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ListEnvelope {
-    /// For example `PodList`; empty where the answer has none.
+    /// For example `PodList`; empty if the response has none.
     pub kind: String,
-    /// For example `v1`; empty where the answer has none.
+    /// For example `v1`; empty if the response has none.
     pub api_version: String,
-    /// The version of the list.
+    /// The resource version of the list.
     pub resource_version: String,
     /// The token for the next page; empty on the last one.
     pub continue_token: String,
-    /// How many items follow after this page, where the server says so.
+    /// The number of items after this page, if the server sends it.
     pub remaining_item_count: Option<i64>,
 }
 
@@ -45,7 +45,7 @@ pub enum EventType {
     Bookmark,
     /// `ERROR`: the object is a `Status`.
     Error,
-    /// Anything else.
+    /// Any other type.
     Other(String),
 }
 
@@ -62,7 +62,7 @@ impl From<&str> for EventType {
     }
 }
 
-/// The version and the kind that an object says it is of.
+/// The API version and the kind of an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TypeMeta<'a> {
     /// For example `apps/v1`.
@@ -71,26 +71,27 @@ pub struct TypeMeta<'a> {
     pub kind: &'a str,
 }
 
-/// One event of a watch, its object not yet decoded.
+/// One event of a watch with its encoded object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RawEvent<'a> {
-    /// What happened.
+    /// The type of the event.
     pub event_type: EventType,
-    /// The object, its JSON or its protobuf message, without its managed fields if they are
+    /// The JSON or the protobuf message of the object, without its managed fields if they are
     /// [dropped](ManagedFields::Drop).
     pub object: &'a [u8],
-    /// The version and the kind of the object, if they are beside its bytes: in protobuf. In JSON they are in them.
+    /// The API version and the kind of the object, if they are not part of its bytes: `Some` in protobuf, `None` in
+    /// JSON.
     pub types: Option<TypeMeta<'a>>,
     pub(crate) encoding: Encoding,
 }
 
-/// What could be read of an object that does not decode as a whole.
+/// The key and version of an object that cannot be decoded.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Identity {
-    /// Its key, where it has a valid one.
+    /// The key, if the object has a valid one.
     pub key: Option<ObjectKey>,
-    /// Its version; unset where it has none.
+    /// The resource version; unset if the object has none.
     pub resource_version: ResourceVersion,
 }

@@ -1,26 +1,26 @@
-//! Which fields were dropped from an object.
+//! The record of the fields that were dropped from an object.
 
 use std::borrow::Cow;
 
-/// The fields that were dropped from one object, as it is kept with the object: for each field its names in an array of
-/// JSON, one array behind the other. Empty for most objects.
+/// The record of the fields that were dropped from one object, stored with the object: for each field a JSON array of
+/// its names, concatenated. Empty for most objects.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Dropped<'a>(pub(crate) &'a str);
 
 impl<'r> Dropped<'r> {
-    /// Whether it is the field of that name of the object itself, which has no characters that JSON escapes.
+    /// Whether a top-level field of this name was dropped. The name must not have characters that JSON escapes.
     pub(crate) fn has(self, name: &str) -> bool {
         !self.0.is_empty() && self.0.contains(&format!("[\"{name}\"]"))
     }
 
-    /// The names of each.
+    /// The paths of the dropped fields.
     pub(crate) fn paths(self) -> impl Iterator<Item = Box<[Box<str>]>> + use<'r> {
         let arrays = serde_json::Deserializer::from_str(self.0).into_iter::<Vec<Cow<'_, str>>>();
         let names = |names: Vec<Cow<'_, str>>| names.into_iter().map(|name| name.into()).collect();
         arrays.map_while(Result::ok).map(names)
     }
 
-    /// As it is kept, with the fields of these names as well.
+    /// Returns the record with these fields added.
     pub(crate) fn and<'a>(self, fields: impl IntoIterator<Item = &'a [Box<str>]>) -> String {
         let mut record = self.0.to_owned();
         for names in fields {

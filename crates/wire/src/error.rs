@@ -1,96 +1,95 @@
-//! What can be wrong with the bytes.
+//! The errors of this crate.
 
 use kinformer_core::ObjectKey;
 
 use crate::ProtobufProblem;
 
-/// Why an answer of the server could not be taken apart.
+/// The error of decoding a response or an object.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The answer ended in the middle: the connection was cut, or the server gave up.
-    #[error("the answer ended after {bytes} bytes, in the middle of {place}")]
+    /// The response is incomplete: the connection was closed, or the server ended the response.
+    #[error("the response ended after {bytes} bytes, within {place}")]
     Truncated {
-        /// How many bytes there were.
+        /// The number of received bytes.
         bytes: u64,
-        /// What was being read.
+        /// The part that was being read.
         place: &'static str,
     },
-    /// The answer is not JSON, or not of the shape of a Kubernetes list or watch event.
-    #[error("{what} is not what the Kubernetes API sends: {problem}; it starts with {start:?}")]
+    /// The response is not JSON, or not a Kubernetes list or watch event.
+    #[error("{what} is malformed: {problem}; it starts with {start:?}")]
     Malformed {
-        /// What was being read.
+        /// The part that was being read.
         what: &'static str,
-        /// What is wrong with it.
+        /// The problem.
         problem: String,
-        /// Its first characters.
+        /// The first characters of the part.
         start: String,
     },
-    /// The answer says that it is protobuf, and is not what the Kubernetes API sends in it.
-    #[error("{} is not what the Kubernetes API sends: {problem}", place(.what, .path))]
+    /// The protobuf of a response is malformed, or is not in the form that a Kubernetes API server writes.
+    #[error("{} is malformed: {problem}", place(.what, .path))]
     Protobuf {
-        /// What was being read: an object's kind, or what is around objects.
+        /// The part that was being read: the kind of an object, or the message around objects.
         what: String,
-        /// Where in an object, as `spec.containers[2].image`.
+        /// The path within the object, such as `spec.containers[2].image`.
         path: String,
-        /// What is wrong with the bytes.
+        /// The problem.
         problem: ProtobufProblem,
     },
-    /// The bytes are as they should be, and the type does not take what is in them.
+    /// The bytes are valid, but do not match the type.
     #[error("{} cannot be decoded: {problem}", place(.what, .path))]
     Undecodable {
-        /// The object's kind.
+        /// The kind of the object.
         what: String,
-        /// Where in it.
+        /// The path within the object.
         path: String,
-        /// What the type says.
+        /// The error of the type.
         problem: String,
     },
     /// A value cannot be written as JSON.
     #[error("{what} cannot be encoded: {problem}")]
     Unencodable {
-        /// Its type.
+        /// The type of the value.
         what: &'static str,
-        /// What it says.
+        /// The error of the value.
         problem: String,
     },
-    /// An object in protobuf of a kind that is not built into Kubernetes, or not into the version whose types are
-    /// known here. It can be had as JSON.
-    #[error("nothing is known of the protobuf of {api_version} {kind}")]
+    /// The object is protobuf of a kind that is not built into Kubernetes 1.37. Such kinds are available as JSON.
+    #[error("the protobuf schema of {api_version} {kind} is unknown")]
     UnknownKind {
-        /// Its group and version.
+        /// The group and version.
         api_version: String,
-        /// Its kind.
+        /// The kind.
         kind: String,
     },
-    /// One object takes more memory as its type than its bytes explain: 64 times their number and 1 MiB.
-    #[error("{} takes more than {limit} bytes of memory when it is decoded", named(.what, .key))]
+    /// Decoding the object would take more memory than 64 times its size plus 1 MiB.
+    #[error("decoding {} takes more than {limit} bytes of memory", named(.what, .key))]
     DecodedTooLarge {
-        /// The object's kind.
+        /// The kind of the object.
         what: String,
-        /// Its key, where it has a valid one.
+        /// The key, if the object has a valid one.
         key: Option<ObjectKey>,
         /// The limit in bytes.
         limit: usize,
     },
-    /// One object has more levels than the stack of a thread is sure to have room for.
-    #[error("{} is nested too deep", named(.what, .key))]
+    /// The object is nested too deep to be decoded within the stack limit.
+    #[error("{} is nested too deeply", named(.what, .key))]
     TooDeep {
-        /// The object's kind.
+        /// The kind of the object.
         what: String,
-        /// Its key, where it has a valid one.
+        /// The key, if the object has a valid one.
         key: Option<ObjectKey>,
     },
-    /// A field that is part of what an object is identified by, or no field at all, was to be removed.
-    #[error("the field {path:?} is one that every object keeps")]
+    /// A field that identifies objects, or the whole object, cannot be removed.
+    #[error("the field {path:?} identifies the object and cannot be removed")]
     NotRemovable {
-        /// The field's path.
+        /// The path of the field.
         path: String,
     },
-    /// One object is larger than the limit.
+    /// An object or event is larger than the limit.
     #[error("{what} is larger than the limit of {limit} bytes")]
     TooLarge {
-        /// What was being read.
+        /// The part that was being read.
         what: &'static str,
         /// The limit in bytes.
         limit: usize,

@@ -1,17 +1,17 @@
-//! The way to one field.
+//! The path to one field.
 
 use std::fmt;
 
 use crate::codec::AnyResolved;
 
-/// The way to one field of objects, by the names in JSON and keys of maps: `["spec", "nodeName"]`,
-/// `["metadata", "labels", "app"]`, `["kind"]`; without names to all of it. It means the same in every encoding, also
-/// where it leads into JSON that is in protobuf. It does not lead into lists.
+/// The path to one field of objects, made of JSON field names and map keys: `["spec", "nodeName"]`,
+/// `["metadata", "labels", "app"]`, `["kind"]`. An empty path is the whole object. A path has the same meaning in every
+/// encoding, also within JSON in protobuf. Paths cannot lead into lists.
 ///
-/// Made once and used for all objects of one kind: what leads to the field is looked up once in each encoding. With
-/// objects of several kinds it works too, and is looked up for each object of all kinds but the first.
+/// Create a path once and use it for all objects of a kind: it is resolved once in each encoding. A path can be used
+/// for objects of several kinds, but is then resolved again for each object of all kinds but the first.
 ///
-/// Two paths are equal if their names are.
+/// Two paths are equal if their names are equal.
 #[derive(Clone)]
 pub struct FieldPath {
     names: Box<[Box<str>]>,
@@ -19,7 +19,7 @@ pub struct FieldPath {
 }
 
 impl FieldPath {
-    /// The way by these names.
+    /// Creates the path of these names.
     pub fn new(names: &[&str]) -> Self {
         Self::of(names.iter().map(|name| (*name).into()).collect())
     }
@@ -28,7 +28,7 @@ impl FieldPath {
         Self { names, resolved: AnyResolved::default() }
     }
 
-    /// Its names.
+    /// The names of the path.
     pub fn names(&self) -> impl ExactSizeIterator<Item = &str> {
         self.names.iter().map(|name| &**name)
     }
@@ -37,7 +37,7 @@ impl FieldPath {
         (&self.names, &self.resolved)
     }
 
-    /// Whether that field is never dropped: an object is identified by it, or is nothing without it.
+    /// Whether the field identifies an object or contains such a field, and so is never dropped.
     pub(crate) fn identifies(&self) -> bool {
         let names: Vec<&str> = self.names().collect();
         matches!(
@@ -55,7 +55,7 @@ impl PartialEq for FieldPath {
 
 impl Eq for FieldPath {}
 
-/// The names with dots between them.
+/// Writes the names separated by dots.
 impl fmt::Display for FieldPath {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.names.join("."))

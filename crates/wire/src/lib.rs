@@ -1,51 +1,49 @@
-//! Kubernetes lists and watches off the wire, in JSON and in protobuf.
+//! Decodes Kubernetes list and watch responses, in JSON and in protobuf.
 //!
-//! A list answer can be hundreds of megabytes. It is never held as a whole here: [`ListDecoder`] takes the
-//! body in chunks of any size and delivers each object's bytes as soon as they are complete;
-//! [`WatchDecoder`] does the same for the events of a watch. Both drop `metadata.managedFields` on the way,
-//! unless they are to [keep](ManagedFields::Keep) it: on a real cluster it is often half of an object, and it
-//! would cost memory and time in every layer above. An [`ObjectDecoder`] makes a type of an object's bytes, in
-//! each [`Encoding`] the same, or of [one field](ObjectDecoder::decode_field) of it.
+//! The response to a list can be hundreds of megabytes and is never held in memory as one piece: [`ListDecoder`] reads
+//! the body in chunks of any size and delivers each object's bytes as soon as they are complete. [`WatchDecoder`] does
+//! the same for the events of a watch. Both drop `metadata.managedFields`, unless [`ManagedFields::Keep`] is set: on a
+//! real cluster it is often half of an object, and would take memory and time in every layer above. An
+//! [`ObjectDecoder`] decodes an object, or [one field](ObjectDecoder::decode_field) of it, into any type, with the same
+//! result in each [`Encoding`].
 //!
 //! # How it works
 //!
-//! In JSON, a scanner follows the structure (strings, nesting) without looking at values, and copies the
-//! bytes of each object into one buffer that is used again for the next. In protobuf, lengths say where an object
-//! ends. Whether the object makes sense is for serde to say afterwards, one object at a time: so one that does not
-//! decode is an error of that object alone, with its key ([`ObjectDecoder::identify`]), and neither the list nor the
-//! watch ends.
+//! In JSON, a scanner follows the structure (strings, nesting) without parsing values, and copies the bytes of each
+//! object into one buffer that is reused for the next object. In protobuf, lengths delimit the objects. serde then
+//! decodes one object at a time, so a decoding error concerns one object only. The error has the object's key
+//! ([`ObjectDecoder::identify`]) and ends neither the list nor the watch.
 //!
-//! Protobuf has numbers in the place of names, and so needs tables: they are written from the Go types of Kubernetes
-//! 1.37 and hold every built-in kind (60 KB for all). By them a message looks to serde as the JSON of the same
-//! object would, and any type that decodes from the JSON decodes from protobuf. Of other kinds, and of kinds that
-//! 1.37 has no more, there is no [`ObjectDecoder`] for protobuf: a server is then asked for JSON. Fields that a newer
-//! server adds are skipped and [counted](ObjectDecoder::unknown_fields).
+//! Protobuf has numbers in place of names, so decoding needs tables. They are generated from the Go types of Kubernetes
+//! 1.37 and cover every built-in kind (60 KB for all). With the tables, a message is presented to serde as the JSON of
+//! the same object, so any type that decodes from the JSON decodes from protobuf. Other kinds, and kinds that were
+//! removed before 1.37, have no [`ObjectDecoder`] for protobuf and are requested in JSON. Fields that a newer server
+//! adds are skipped and [counted](ObjectDecoder::unknown_fields).
 //!
-//! A [`Packed`] object stays the bytes that it came in, with its key, version and labels ready. The whole, its metadata
-//! or [one field](PackedObject::field) of it is decoded when it is read.
+//! A [`Packed`] object is stored as the received bytes, beside its key, version and labels. The whole object, its
+//! metadata or [one field](PackedObject::field) is decoded on read.
 //!
 //! # Trade-offs
 //!
-//! Every byte of JSON is looked at twice, once by the scanner and once by serde; the scanner is many times the
-//! faster of the two and saves serde the managed fields. Broken JSON inside a list can hide where the next object
-//! starts, and then the list fails as a whole; in a watch the next line starts afresh. Broken protobuf fails as
-//! little as it can in the same way.
+//! Every byte of JSON is read twice, once by the scanner and once by serde. The scanner is many times faster and
+//! removes the managed fields before serde. Broken JSON inside a list can hide the start of the next object, and then
+//! the whole list fails; in a watch, parsing resumes at the next line. Broken protobuf is handled in the same way, with
+//! as little loss as possible.
 //!
-//! Protobuf without its managed fields decodes in half of the time that JSON with them takes, and no less: most of
-//! what is left is the memory that the types ask for. The server is spared more. Messages are read as Go writes them,
-//! with their fields in ascending order and each once; all else, which protobuf allows, is an error and not a slow path.
+//! Protobuf without managed fields decodes in half the time of JSON with them; most of the rest is memory allocation
+//! for the types. The server saves more. Messages are read as Go writes them, with fields in ascending order and each
+//! field once. Other forms, which protobuf allows, are an error and not a slow path.
 //!
-//! Bytes can be anything: there is no panic. Decoding takes at most 64 times an object's bytes and 1 MiB of memory, and
-//! 1.5 MiB of the stack, else it is a typed error: what a type is about to allocate is counted before it does, and what
-//! the levels of an object take of the stack is estimated from the sizes of their types. A type can be large: a map of
-//! `JSONSchemaProps` with one entry is 10 KB. So the definition of a custom resource may not decode, if its schema has
-//! hundreds of levels without descriptions and with one or two properties each. It is stored as [`Packed`] all the same,
-//! and its fields can be read.
+//! No input causes a panic. Decoding takes at most 64 times an object's size plus 1 MiB of memory, and 1.5 MiB of the
+//! stack; exceeding a limit is a typed error. Allocations are counted before they are made, and the stack use of nested
+//! values is estimated from the sizes of their types. A type can be large: a map of `JSONSchemaProps` with one entry
+//! takes 10 KB. So a CustomResourceDefinition may exceed the limits if its schema has hundreds of levels without
+//! descriptions and with one or two properties each. It is stored as [`Packed`] anyway, and its fields can be read.
 //!
-//! Both limits hold for types whose values are built of the fields as they are read, as those of Kubernetes are. They are not
-//! exact for a type of one's own that holds itself and either has hundreds of fields, whose frames on the stack are larger
-//! than the type, or has serde buffer its fields (`flatten`, `untagged` and internally tagged enums), which copies them on
-//! each level. With such a type a hostile object can exhaust the stack, as it can with serde_json.
+//! Both limits hold for types that are built from the fields as they are read, as the Kubernetes types are. They are
+//! not exact for a custom recursive type that either has hundreds of fields, since its stack frames are larger than the
+//! type, or makes serde buffer its fields (`flatten`, `untagged` and internally tagged enums), since they are copied on
+//! each level. With such a type a hostile object can exhaust the stack, as with serde_json.
 //!
 //! # Example
 //!

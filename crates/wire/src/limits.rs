@@ -1,9 +1,9 @@
-//! How much memory and how much of the stack the decoding of one object may take.
+//! The memory and stack limits for decoding one object.
 //!
-//! A few bytes can ask for much: `{}` in a list of containers is a container of 2.3 KB, and a map with one entry is
-//! allocated with room for eleven. So what a type is about to allocate is counted before it does, from the sizes of its
-//! elements: a list grows by doubling and is copied then, a map consists of nodes that are half full. Texts are as large
-//! as their bytes, for which there is a reserve.
+//! A few bytes can cause large allocations: `{}` in a list of containers is a container of 2.3 KB, and a map with one
+//! entry is allocated with room for eleven. So allocations are counted before they are made, from the sizes of the
+//! elements: a list doubles its capacity and is copied then, a map consists of nodes that are half full. Strings are as
+//! large as their bytes, for which there is a reserve.
 
 use std::cell::Cell;
 
@@ -11,25 +11,25 @@ use kinformer_core::ObjectKey;
 
 use crate::Error;
 
-/// Decoding takes at most this many times the bytes, and [`SLACK`].
+/// Decoding takes at most this many times the size of the object, plus [`SLACK`].
 const FACTOR: usize = 64;
 const SLACK: usize = 1024 * 1024;
-/// Of these, what texts and buffers take.
+/// The part of [`FACTOR`] that is reserved for strings and buffers.
 const FACTOR_OF_TEXTS: usize = 8;
 const SLACK_OF_TEXTS: usize = 64 * 1024;
 
-/// What the levels of an object may take of the stack, which has 2 MiB in the threads of tokio: 47 levels of a schema
-/// whose properties have properties, which take more than all others, and 127 of what is smaller.
+/// The maximum stack use of the levels of an object; the threads of tokio have 2 MiB. Enough for 47 levels of a schema
+/// whose properties have properties, which take the most, and for 127 levels of smaller types.
 const STACK: u32 = 1280 * 1024;
-/// What a level takes beside the values that are being built on it, at most, without optimization.
+/// The maximum stack use of a level beside its values, without optimization.
 const FRAME: u32 = 5 * 1024;
-/// How many copies of a value are on the stack while it is being built, at most, without optimization.
+/// The maximum number of copies of a value on the stack while it is built, without optimization.
 const COPIES: u32 = 20;
 
-/// No list begins with room for more than this, whatever number of elements it expects.
+/// The maximum number of bytes that a list allocates before its first element, as serde's size hint.
 const PREALLOCATED: usize = 1024 * 1024;
 
-/// The decoding of one object.
+/// The limits of decoding one object.
 #[derive(Debug)]
 pub(crate) struct Limits {
     bytes: usize,
@@ -37,7 +37,7 @@ pub(crate) struct Limits {
     exceeded: Cell<Option<Exceeded>>,
 }
 
-/// What there was too much of.
+/// The exceeded limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Exceeded {
     Memory,
@@ -56,13 +56,13 @@ impl Exceeded {
 type Result<T> = std::result::Result<T, Exceeded>;
 
 impl Limits {
-    /// For an object of so many bytes.
+    /// Creates the limits for an object of this size.
     pub(crate) fn of(bytes: usize) -> Self {
         let left = bytes.saturating_mul(FACTOR - FACTOR_OF_TEXTS).saturating_add(SLACK - SLACK_OF_TEXTS);
         Self { bytes, left: Cell::new(left), exceeded: Cell::new(None) }
     }
 
-    /// The error, if it was a limit that decoding failed at.
+    /// Returns the error if a limit was exceeded.
     pub(crate) fn error(&self, what: &str, key: impl FnOnce() -> Option<ObjectKey>) -> Option<Error> {
         let what = what.to_owned();
         match self.exceeded.get()? {
@@ -80,11 +80,12 @@ impl Limits {
         Err(exceeded)
     }
 
-    /// Counts what is about to be allocated for as long as the object lives; `for_now` is freed before more is.
+    /// Counts an allocation of `size` bytes that lives as long as the object. Another `temporary` bytes are freed before
+    /// the next allocation.
     #[inline]
-    fn allocate(&self, size: usize, for_now: usize) -> Result<()> {
+    fn allocate(&self, size: usize, temporary: usize) -> Result<()> {
         match self.left.get().checked_sub(size) {
-            Some(left) if left >= for_now => {
+            Some(left) if left >= temporary => {
                 self.left.set(left);
                 Ok(())
             }
@@ -92,7 +93,7 @@ impl Limits {
         }
     }
 
-    /// How many elements a list may begin with, whose size is not known.
+    /// Returns the number of elements to announce for a list whose element size is unknown.
     pub(crate) fn expected(&self, elements: usize) -> usize {
         const LARGE: usize = 8 * 1024;
         let left = self.left.get();
@@ -100,64 +101,64 @@ impl Limits {
     }
 }
 
-/// Where on the stack a value is, and in what.
+/// The stack use around a value, and the space that its container has for it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Place {
-    /// What the levels around it take.
+    /// The estimated stack use of the levels around the value.
     stack: u32,
-    /// How much of the value there is room for in what is around it. More is allocated on its own.
+    /// The space for the value in its container. A larger value is a separate allocation.
     room: u32,
 }
 
-fn short(size: usize) -> u32 {
+fn saturating_u32(size: usize) -> u32 {
     u32::try_from(size).unwrap_or(u32::MAX)
 }
 
 impl Place {
-    /// Of a value of that size, in no other.
+    /// The position of an outermost value of this size.
     pub(crate) fn outermost(size: usize) -> Self {
-        Self { stack: 0, room: short(size) }
+        Self { stack: 0, room: saturating_u32(size) }
     }
 
-    /// Of a value of that size within one that was [entered](Self::enter).
+    /// The position of a value of this size within one that was [entered](Self::enter).
     #[inline]
     pub(crate) fn within(self, size: usize) -> Self {
-        Self { room: short(size), ..self }
+        Self { room: saturating_u32(size), ..self }
     }
 
-    /// Into a value of that size which has others in it.
+    /// Enters a value of this size that contains other values.
     #[inline]
     pub(crate) fn enter(self, limits: &Limits, size: usize) -> Result<Self> {
-        let short = short(size);
+        let size32 = saturating_u32(size);
         let mut copied = self.room;
-        if short > self.room {
+        if size32 > self.room {
             limits.allocate(size, 0)?;
-            copied = copied.saturating_add(short);
+            copied = copied.saturating_add(size32);
         }
         let stack = self.stack.saturating_add(FRAME).saturating_add(copied.saturating_mul(COPIES));
-        if stack > STACK { limits.exceeded(Exceeded::Depth) } else { Ok(Self { stack, room: short }) }
+        if stack > STACK { limits.exceeded(Exceeded::Depth) } else { Ok(Self { stack, room: size32 }) }
     }
 }
 
-/// What is made of the elements or entries of a value.
+/// The kind of value that is built from elements or entries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Target {
-    /// A struct, which has its fields in itself.
+    /// A struct, which contains its fields.
     Struct,
     /// A list or map.
     Collection,
-    /// What takes anything. It may be built twice, the second time from what was buffered.
+    /// A type that accepts any value. It may be built twice, the second time from a buffer.
     Anything,
 }
 
-/// The memory of a list or map that grows.
+/// The memory use of a growing list or map.
 #[derive(Debug)]
 pub(crate) struct Growth {
     target: Target,
     count: usize,
-    /// How many more it takes before it grows.
+    /// The free capacity.
     free: usize,
-    /// A struct is built of the entries, and its size is not known.
+    /// Whether a struct of unknown size was counted for the entries.
     hidden: bool,
 }
 
@@ -166,8 +167,9 @@ impl Growth {
         Self { target, count: 0, free: if target == Target::Struct { usize::MAX } else { 0 }, hidden: false }
     }
 
-    /// Before each entry, of which the key has that size. What takes anything may give what is in a map to a struct of
-    /// another type, as the unions of apiextensions do, which put it into a box. Its keys are small: they name its fields.
+    /// Counts before each entry, whose key has this size. A type that accepts any value may pass the entries to a boxed
+    /// struct of another type, as the unions of apiextensions do. Such a struct is recognized by its small keys, which
+    /// identify fields.
     #[inline]
     pub(crate) fn key(&mut self, limits: &Limits, size: usize) -> Result<()> {
         const NAME_OF_FIELD: usize = 8;
@@ -179,7 +181,7 @@ impl Growth {
         Ok(())
     }
 
-    /// One more element of that size; the list began with room for so many.
+    /// Counts one more element of this size. The initial capacity of the list is `expected`.
     #[inline]
     pub(crate) fn element(&mut self, limits: &Limits, size: usize, expected: usize) -> Result<()> {
         self.free = match self.free.checked_sub(1) {
@@ -207,7 +209,7 @@ impl Growth {
         Ok(more.saturating_sub(1))
     }
 
-    /// One more entry of that size.
+    /// Counts one more entry of this size.
     #[inline]
     pub(crate) fn entry(&mut self, limits: &Limits, size: usize) -> Result<()> {
         if self.target == Target::Struct {
@@ -223,7 +225,8 @@ impl Growth {
 
     #[inline(never)]
     fn grow_map(&self, limits: &Limits, size: usize) -> Result<usize> {
-        /// The entries of a node of a `BTreeMap`, the fewest that one has beside the first, and what else is in it.
+        /// The capacity of a `BTreeMap` node, the minimum number of entries in a node other than the first, and the
+        /// size of its links.
         const NODE: usize = 11;
         const FEWEST: usize = 5;
         const LINKS: usize = 128;
@@ -232,7 +235,7 @@ impl Growth {
             limits.allocate(node, 0)?;
             return Ok(NODE - 1);
         }
-        // A node of those above the leaves for each five; and a `HashMap` is copied when it grows.
+        // One inner node per four leaf nodes; and a `HashMap` is copied when it grows.
         let copied = self.count.saturating_mul(size).saturating_mul(6) / 5;
         limits.allocate(node.saturating_add(node / 4), copied)?;
         Ok(FEWEST)

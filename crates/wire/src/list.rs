@@ -1,44 +1,43 @@
-//! List answers, item by item.
+//! Decoding of list responses, item by item.
 
 use crate::codec::AnyList;
 use crate::{Encoding, Error, ListEnvelope, ManagedFields};
 
-/// Takes a list answer in chunks and gives out the bytes of each item as soon as it is complete: its JSON, or its
+/// Reads a list response in chunks and delivers the bytes of each item as soon as it is complete: its JSON, or its
 /// protobuf message, which an [`ObjectDecoder`](crate::ObjectDecoder) decodes.
 ///
-/// Memory: one item, and the list without its items. It grows by what has come, never by what the bytes say of their
-/// length.
+/// Memory: one item, and the list without its items. Grows with the received bytes only, never by a length that the
+/// bytes announce.
 #[derive(Debug)]
 pub struct ListDecoder(AnyList);
 
 impl ListDecoder {
-    /// The largest single item, and the largest envelope, that is taken: 64 MiB. etcd's own limit for an
-    /// object is 1.5 MiB by default.
+    /// The maximum size of a single item, and of the list without its items: 64 MiB. etcd's limit for an object is 1.5
+    /// MiB by default.
     pub const LIMIT: usize = 64 * 1024 * 1024;
 
-    /// A decoder for one list answer in JSON.
+    /// Creates a decoder for one list response in JSON.
     pub fn new(managed_fields: ManagedFields) -> Self {
         Self::of(Encoding::Json, managed_fields)
     }
 
-    /// A decoder for one list answer.
+    /// Creates a decoder for one list response.
     pub fn of(encoding: Encoding, managed_fields: ManagedFields) -> Self {
         Self(encoding.list(managed_fields, Self::LIMIT))
     }
 
-    /// Takes the next chunk and shows each item that ends in it.
+    /// Reads the next chunk and calls `on_item` with each item that ends in it.
     ///
     /// # Errors
-    /// Something other than objects between the items, or an item above [`Self::LIMIT`]. Items that were
-    /// shown before stay good.
+    /// The list is malformed, or exceeds [`Self::LIMIT`]. Items delivered before are valid.
     pub fn feed(&mut self, chunk: &[u8], on_item: impl FnMut(&[u8])) -> Result<(), Error> {
         self.0.feed(chunk, on_item)
     }
 
-    /// Says that the answer has ended.
+    /// Ends the response and returns its fields other than the items.
     ///
     /// # Errors
-    /// The answer is not complete, or is no list.
+    /// The response is incomplete or is not a list.
     pub fn finish(self) -> Result<ListEnvelope, Error> {
         self.0.finish()
     }

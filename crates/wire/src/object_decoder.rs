@@ -1,4 +1,4 @@
-//! From the bytes of one object to a type.
+//! Decoding of single objects.
 
 use std::borrow::Cow;
 use std::marker::PhantomData;
@@ -13,15 +13,15 @@ use crate::dropped::Dropped;
 use crate::packed::Recent;
 use crate::{Encoding, Error, FieldPath, Identity, TypeMeta};
 
-/// How many decoded objects are [cached](ObjectDecoder::decoded_cache_size) by default: as much as handlers of the same
-/// events, which run side by side, are apart.
+/// The default number of [cached](ObjectDecoder::decoded_cache_size) decoded objects: enough for the lag between
+/// handlers that process the same events concurrently.
 const CACHED: usize = 256;
 
-/// Decodes objects of one kind, as a [`ListDecoder`](crate::ListDecoder) or [`WatchDecoder`](crate::WatchDecoder)
-/// delivers them, into any type that serde decodes from the JSON of that kind.
+/// Decodes objects of one kind, which a [`ListDecoder`](crate::ListDecoder) or [`WatchDecoder`](crate::WatchDecoder)
+/// delivers, into any type that serde decodes from the JSON of that kind.
 ///
-/// Cheap to clone. A clone counts into the same [`Self::unknown_fields`], and the packed objects of both share one cache
-/// of what was decoded.
+/// Cheap to clone. Clones share the counter of [`Self::unknown_fields`], and their packed objects share one cache of
+/// decoded values.
 #[derive(Clone, Debug)]
 pub struct ObjectDecoder {
     inner: Arc<Inner>,
@@ -30,9 +30,9 @@ pub struct ObjectDecoder {
 #[derive(Clone, Debug)]
 struct Inner {
     codec: AnyCodec,
-    /// What the objects are; unset if they may be anything.
+    /// The API version and kind of the objects; `None` for any kind.
     types: Option<Types>,
-    /// The type takes objects of any kind.
+    /// Whether the kind of every object is checked, because its type accepts any kind.
     checks_kind: bool,
     unknown_fields: Arc<AtomicU64>,
     dropped_fields: Arc<[FieldPath]>,
@@ -46,9 +46,9 @@ struct Types {
 }
 
 impl ObjectDecoder {
-    /// A decoder for objects of that kind in that encoding. Returns `None` if the kind is not known in it, as in protobuf
-    /// those that are not built in: request JSON then. What a server sends when only the metadata is requested is
-    /// the kind `PartialObjectMetadata` of `meta.k8s.io/v1`.
+    /// Creates a decoder for objects of a kind in an encoding. Returns `None` if the kind is unknown in the encoding:
+    /// in protobuf, kinds that are not built in, which have to be requested as JSON. For responses to metadata-only
+    /// requests, use the kind `PartialObjectMetadata` of `meta.k8s.io/v1`.
     pub fn new(encoding: Encoding, api_version: &str, kind: &str) -> Option<Self> {
         let types = Types { api_version: api_version.to_owned(), kind: kind.to_owned() };
         Some(Self::of(
@@ -57,7 +57,7 @@ impl ObjectDecoder {
         ))
     }
 
-    /// A decoder for objects of any kind in JSON.
+    /// Creates a decoder for objects of any kind in JSON.
     pub fn json() -> Self {
         Self::of(AnyCodec::Json(crate::json::Json), None)
     }
@@ -75,10 +75,11 @@ impl ObjectDecoder {
         Self { inner: Arc::new(inner) }
     }
 
-    /// Drops these fields as well from every object that is made [from the wire](crate::FromWire), before any of it is
-    /// decoded or stored: as a transform that clears them, and cheaper. JSON within protobuf (`["data", "replicas"]` of
-    /// a `ControllerRevision`), `["kind"]` and `["apiVersion"]` are dropped as well. What identifies an object (its name,
-    /// namespace, UID and version) is never dropped, and a field that the kind does not have is ignored.
+    /// Drops these fields, in addition to those of earlier calls, from every object that is created by
+    /// [`FromWire`](crate::FromWire), before it is decoded or stored. Cheaper than a transform that clears the fields.
+    /// Fields of JSON within protobuf (`["data", "replicas"]` of a `ControllerRevision`), `["kind"]` and
+    /// `["apiVersion"]` can be dropped too. The fields that identify an object (name, namespace, UID and resource
+    /// version) are never dropped, and fields that the kind does not have are ignored.
     #[must_use]
     pub fn drop_fields(mut self, fields: impl IntoIterator<Item = FieldPath>) -> Self {
         let fields = fields.into_iter().filter(|field| !field.identifies());
@@ -87,16 +88,16 @@ impl ObjectDecoder {
         self
     }
 
-    /// Checks the kind of every object when it arrives, for types that take objects of any kind. Of a type that checks
-    /// its own kind while it is decoded, only the first object of a list is checked.
+    /// Checks the kind of every object on arrival, for types that accept any kind. By default only the first object of
+    /// a list is checked, for types that check their own kind while they are decoded.
     #[must_use]
     pub fn check_kind(mut self) -> Self {
         Arc::make_mut(&mut self.inner).checks_kind = true;
         self
     }
 
-    /// How many of the [packed](crate::Packed) objects that it makes stay decoded after they were read, though nobody
-    /// holds what was decoded; 256 by default, none with 0. Eviction is CLOCK (second chance).
+    /// Sets how many of this decoder's [packed](crate::Packed) objects stay decoded after they were read, even if no
+    /// reader holds the value; 256 by default, none with 0. Eviction is CLOCK (second chance).
     #[must_use]
     pub fn decoded_cache_size(mut self, objects: usize) -> Self {
         Arc::make_mut(&mut self.inner).recent = Arc::new(Recent::new(objects));
@@ -111,7 +112,7 @@ impl ObjectDecoder {
         &self.inner.codec
     }
 
-    /// What the objects are, unless they may be anything.
+    /// The API version and kind of the objects; `None` for any kind.
     pub(crate) fn types(&self) -> Option<TypeMeta<'_>> {
         let types = self.inner.types.as_ref();
         types.map(|Types { api_version, kind }| TypeMeta { api_version, kind })
@@ -126,7 +127,7 @@ impl ObjectDecoder {
         self.inner.codec.encoding()
     }
 
-    /// The object without the fields that are [dropped](Self::drop_fields), and which of these it had.
+    /// Returns the object without the [dropped](Self::drop_fields) fields, and the record of those that it had.
     pub(crate) fn without_fields<'a>(&self, object: &'a [u8]) -> Result<(Cow<'a, [u8]>, String), Error> {
         let inner = &self.inner;
         if inner.dropped_fields.is_empty() {
@@ -137,15 +138,15 @@ impl ObjectDecoder {
         Ok((Cow::Owned(bytes), dropped))
     }
 
-    /// Decodes an object. What the type does not know is skipped in every encoding; in protobuf the version and the
-    /// kind are given to the type although the message does not have them.
+    /// Decodes an object. Fields that the type does not have are skipped in every encoding. In protobuf the type also
+    /// receives `apiVersion` and `kind`, which are not part of the message.
     ///
-    /// Takes at most 64 times the object's bytes and 1 MiB of memory, and at most 1.5 MiB of the stack; see the
-    /// [crate](crate) for types of which that is not known. Of equal names in an object of JSON, and of equal keys in a map
-    /// of protobuf, the last one counts.
+    /// Takes at most 64 times the object's size plus 1 MiB of memory, and at most 1.5 MiB of the stack; see the
+    /// [crate](crate) documentation for types without this guarantee. Of duplicate names in a JSON object, and of
+    /// duplicate keys in a protobuf map, the last one is used.
     ///
     /// # Errors
-    /// The bytes are broken, or not what the type wants, and say where in the object; or a limit is exceeded.
+    /// The bytes are broken or do not match the type; the error has the path within the object. Or a limit is exceeded.
     pub fn decode<'de, K: Deserialize<'de>>(&self, object: &'de [u8]) -> Result<K, Error> {
         self.decode_seed(&self.inner.codec, object, PhantomData::<K>)
     }
@@ -163,13 +164,13 @@ impl ObjectDecoder {
         Ok(decoded)
     }
 
-    /// Decodes one field of an object, the same as it is in the whole object. `None` if the object does not have it, or
-    /// has null there. In protobuf only the messages that lead to it are looked at (tens of nanoseconds for
-    /// `spec.nodeName`), in JSON everything.
+    /// Decodes one field of an object, with the same result as in the whole object. Returns `None` if the field is
+    /// missing or null. In protobuf, only the messages on the path are read (tens of nanoseconds for `spec.nodeName`);
+    /// in JSON, the whole object.
     ///
     /// # Errors
-    /// The bytes on the way are broken, or not what the type wants, or the names lead through what has no fields, such as
-    /// a list; or a limit is exceeded, as [`Self::decode`] says.
+    /// The bytes on the path are broken, the field does not match the type, the path leads through a value without
+    /// fields, such as a list, or a limit of [`Self::decode`] is exceeded.
     pub fn decode_field<'de, K: Deserialize<'de>>(
         &self,
         object: &'de [u8],
@@ -179,20 +180,20 @@ impl ObjectDecoder {
         self.inner.codec.decode_field(object, names, resolved)
     }
 
-    /// Reads the key and the version and ignores everything else in the object. Where even that is not possible,
-    /// the result is empty: the object stays unnamed.
+    /// Reads the key and the resource version and ignores all other fields. Returns an empty identity if they cannot be
+    /// read.
     pub fn identify(&self, object: &[u8]) -> Identity {
         self.encoding().identify(object)
     }
 
-    /// How many fields were skipped so far because nothing is known of their numbers: a newer server has them. In
-    /// JSON they are not counted.
+    /// The number of protobuf fields skipped so far because their numbers are unknown: the server is newer. Unknown
+    /// fields of JSON are not counted.
     pub fn unknown_fields(&self) -> u64 {
         self.inner.unknown_fields.load(Ordering::Relaxed)
     }
 }
 
-/// The object without these fields, and the record of what was dropped from it now and before.
+/// Returns the object without these fields, and the record of all fields dropped from it so far.
 pub(crate) fn drop_fields(
     codec: &AnyCodec,
     object: &[u8],
@@ -206,10 +207,10 @@ pub(crate) fn drop_fields(
     Ok((bytes, before.and(dropped.map(|(names, _)| *names))))
 }
 
-/// Decodes an answer that is one object, such as the `Status` that says why there is no list.
+/// Decodes a response that is a single object, such as the `Status` of a failed request.
 ///
 /// # Errors
-/// The bytes are broken, not what the type wants, or of a kind that is not known in this encoding.
+/// The bytes are broken, do not match the type, or are of a kind that is unknown in this encoding.
 pub fn decode_answer<K: for<'de> Deserialize<'de>>(encoding: Encoding, body: &[u8]) -> Result<K, Error> {
     let (codec, object) = encoding.of_answer(body)?;
     Ok(codec.decode(object, PhantomData::<K>)?.0)

@@ -1,4 +1,4 @@
-//! What a list or a watch has brought, decoded.
+//! Decoded list items and watch events.
 
 use kinformer_core::ResourceVersion;
 use serde::Deserialize;
@@ -9,20 +9,20 @@ use crate::{Error, EventType, FromWire, Identity, ObjectDecoder, RawEvent, TypeM
 /// The annotation of the bookmark that ends the initial events of a watch.
 const INITIAL_EVENTS_END: &str = "k8s.io/initial-events-end";
 
-/// An object that does not decode.
+/// An object that cannot be decoded.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Undecodable {
-    /// What could be read of it.
+    /// The key and the version, as far as they can be read.
     pub identity: Identity,
-    /// Why.
+    /// The error.
     pub error: Error,
-    /// The kind that it has, if that is not the kind that was listed.
+    /// The kind of the object, if it differs from the decoder's.
     pub other_kind: Option<String>,
 }
 
-/// One event of a watch, its object decoded as a `K`, or its status as an `S`. A consumer has to handle each of them, so
-/// this enum is exhaustive.
+/// One event of a watch, with its object decoded as a `K` or its status as an `S`. Consumers have to handle every
+/// variant, so this enum is exhaustive.
 #[derive(Debug)]
 pub enum WireEvent<K, S> {
     /// `ADDED`
@@ -33,33 +33,33 @@ pub enum WireEvent<K, S> {
     Deleted(Result<K, Undecodable>),
     /// `BOOKMARK`
     Bookmark {
-        /// Up to which version everything was delivered.
+        /// The version up to which all events were delivered.
         resource_version: String,
-        /// Whether it ends the initial events.
+        /// Whether the bookmark ends the initial events.
         ends_initial_events: bool,
     },
     /// `ERROR`, with its status.
     Error(S),
-    /// An event of a type that is not known, or of an object of another kind.
+    /// An event of an unknown type, or with an object of another kind.
     Unexpected {
-        /// What it is.
+        /// A description of the event.
         what: String,
-        /// The version of its object; unset if it could not be read.
+        /// The resource version of the object; unset if it could not be read.
         resource_version: ResourceVersion,
     },
 }
 
 impl ObjectDecoder {
-    /// Makes an object of an item of a list; `position` is its position in the list.
+    /// Decodes an item of a list; `position` is its position in the list.
     ///
-    /// Items may leave out their kind, which is the list's: a type that takes objects of [any kind](Self::check_kind)
-    /// receives it all the same.
+    /// Items may omit their kind, which follows from the list's. With [`Self::check_kind`] it is added before the item
+    /// is decoded.
     ///
     /// # Errors
-    /// The item does not decode, or is of another kind than the decoder.
+    /// The item cannot be decoded, or is of another kind than the decoder.
     pub fn decode_item<K: FromWire>(&self, item: &[u8], position: usize) -> Result<K, Undecodable> {
         let mut with_types = None;
-        // All items of a list are of one kind.
+        // Without `check_kind` the first item is enough, since all items of a list are of one kind.
         if let Some(types) = self.types()
             && (self.checks_kind() || position == 0)
         {
@@ -79,13 +79,13 @@ impl ObjectDecoder {
     /// Decodes an event of a watch.
     ///
     /// # Errors
-    /// What the event is about cannot be read: it is broken, or its object has no key and does not decode, or the object
-    /// of an `ERROR` is no status.
+    /// The event cannot be attributed to an object: the event is broken, its object cannot be decoded and has no
+    /// readable key, or the object of an `ERROR` event is not a status.
     pub fn decode_event<K: FromWire, S: DeserializeOwned>(
         &self,
         event: &RawEvent<'_>,
     ) -> Result<WireEvent<K, S>, Error> {
-        let made = match &event.event_type {
+        let variant = match &event.event_type {
             EventType::Added => WireEvent::Added,
             EventType::Modified => WireEvent::Modified,
             EventType::Deleted => WireEvent::Deleted,
@@ -96,7 +96,7 @@ impl ObjectDecoder {
             }
             other => return Err(broken(event, format!("its type is {other:?}"))),
         };
-        // The kind is beside the object, and what is not of the kind that is watched makes no sense.
+        // In protobuf the kind is beside the object, so another kind is found without decoding.
         if let (Some(types), Some(beside)) = (self.types(), event.types)
             && types.kind != beside.kind
         {
@@ -105,8 +105,8 @@ impl ObjectDecoder {
                 other => Ok(self.unexpected(event, in_a_watch(other, types))),
             };
         }
-        // Objects of a watch say their kind. A type that knows its own kind checks it while it is decoded, so that it is
-        // checked here only if that failed.
+        // Objects of a watch have their kind. Types of one kind check it while they are decoded, so it is checked here
+        // only if decoding failed.
         let decoded = K::from_wire(event.object, self);
         if let Some(types) = self.types()
             && (self.checks_kind() || decoded.is_err())
@@ -115,18 +115,18 @@ impl ObjectDecoder {
             return Ok(self.unexpected(event, in_a_watch(&other, types)));
         }
         match decoded {
-            Ok(object) => Ok(made(Ok(object))),
+            Ok(object) => Ok(variant(Ok(object))),
             Err(error) => {
                 let undecodable = self.undecodable(event.object, error);
                 if undecodable.identity.key.is_none() {
                     return Err(undecodable.error);
                 }
-                Ok(made(Err(undecodable)))
+                Ok(variant(Err(undecodable)))
             }
         }
     }
 
-    /// The kind that the bytes of an object say, if it is another than that of the decoder.
+    /// Returns the kind of an object, if it differs from the decoder's.
     fn other_kind(&self, object: &[u8]) -> Option<String> {
         let types = self.types()?;
         self.encoding().kind(object).filter(|kind| *kind != types.kind)
@@ -146,7 +146,7 @@ impl ObjectDecoder {
             Some("Status") => Ok(status),
             kind => Err(broken(
                 event,
-                format!("an ERROR event with a {} and no Status", kind.unwrap_or_default()),
+                format!("an ERROR event with a {} instead of a Status", kind.unwrap_or_default()),
             )),
         }
     }
@@ -183,7 +183,7 @@ fn in_a_watch(other: &str, types: TypeMeta<'_>) -> String {
     format!("a {other} in a watch of {}", types.kind)
 }
 
-/// Whether it can be the name of an event type that is not known here, and not one that was damaged on its way.
+/// Whether this can be the name of an event type that is unknown here, rather than a damaged name.
 fn is_readable(event_type: &str) -> bool {
     !event_type.is_empty()
         && event_type.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-".contains(&byte))

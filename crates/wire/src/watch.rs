@@ -1,4 +1,4 @@
-//! Watches, event by event.
+//! Decoding of watches, event by event.
 
 use std::borrow::Cow;
 
@@ -8,7 +8,7 @@ use crate::codec::AnyWatch;
 use crate::{Encoding, Error, ManagedFields, ObjectDecoder, RawEvent, TypeMeta};
 
 impl RawEvent<'_> {
-    /// The kind of the object, unless nothing says it.
+    /// The kind of the object; `None` if the event does not have it.
     pub fn kind(&self) -> Option<Cow<'_, str>> {
         match self.types {
             Some(types) => Some(types.kind.into()),
@@ -16,13 +16,13 @@ impl RawEvent<'_> {
         }
     }
 
-    /// Decodes the object, of whatever kind it is: a `Status` in an error.
+    /// Decodes the object, whatever its kind: for `ERROR` events a `Status`.
     ///
-    /// Objects of the kind that is watched are decoded by the [`ObjectDecoder`] of the watch, which looks up the kind
-    /// once and counts the fields that it skips.
+    /// To decode objects of the watched kind, use one [`ObjectDecoder`] for the watch, which looks up the kind once and
+    /// counts skipped fields.
     ///
     /// # Errors
-    /// The object is broken, is not what the type wants, or is of a kind that is not known in this encoding.
+    /// The object is broken, does not match the type, or is of a kind that is unknown in this encoding.
     pub fn decode<K: for<'de> Deserialize<'de>>(&self) -> Result<K, Error> {
         let TypeMeta { api_version, kind } = self.types.unwrap_or(TypeMeta { api_version: "", kind: "" });
         match ObjectDecoder::new(self.encoding, api_version, kind) {
@@ -32,31 +32,32 @@ impl RawEvent<'_> {
     }
 }
 
-/// Takes the body of a watch in chunks and gives out each event as soon as it is complete.
+/// Reads the body of a watch in chunks and delivers each event as soon as it is complete.
 ///
-/// Memory: one event, and one object. It grows by what has come, never by what the bytes say of their length.
+/// Memory: one event, and one object. Grows with the received bytes only, never by a length that the bytes announce.
 #[derive(Debug)]
 pub struct WatchDecoder(AnyWatch);
 
 impl WatchDecoder {
-    /// The longest event that is taken: 64 MiB.
+    /// The maximum size of an event: 64 MiB.
     pub const LIMIT: usize = 64 * 1024 * 1024;
 
-    /// A decoder for one watch in JSON.
+    /// Creates a decoder for one watch in JSON.
     pub fn new(managed_fields: ManagedFields) -> Self {
         Self::of(Encoding::Json, managed_fields)
     }
 
-    /// A decoder for one watch.
+    /// Creates a decoder for one watch.
     pub fn of(encoding: Encoding, managed_fields: ManagedFields) -> Self {
         Self(encoding.watch(managed_fields, Self::LIMIT))
     }
 
-    /// Takes the next chunk and shows each event that ends in it. What is no event is shown as an error and the
-    /// next one starts afresh.
+    /// Reads the next chunk and calls `on_event` with each event that ends in it. A malformed event is passed as an
+    /// error, and decoding continues with the next event.
     ///
     /// # Errors
-    /// An event above [`Self::LIMIT`]: the watch is of no more use.
+    /// [`Error::TooLarge`] if an event exceeds [`Self::LIMIT`], or another error if the end of an event is unknown. The
+    /// rest of the watch cannot be decoded.
     pub fn feed(
         &mut self,
         chunk: &[u8],
@@ -65,10 +66,10 @@ impl WatchDecoder {
         self.0.feed(chunk, on_event)
     }
 
-    /// Says that the body has ended. In JSON a last line without a line end counts if it is complete.
+    /// Ends the body. In JSON, a complete last line without a line end is delivered.
     ///
     /// # Errors
-    /// The body ended in the middle of an event.
+    /// [`Error::Truncated`] if the body ended within an event.
     pub fn finish(self, on_event: impl FnMut(Result<RawEvent<'_>, Error>)) -> Result<(), Error> {
         self.0.finish(on_event)
     }

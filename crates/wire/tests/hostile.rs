@@ -58,15 +58,15 @@ fn where_it_is_broken_is_told() {
     let container = |inner: &[u8]| field(2, &[field(2, &good), field(2, inner)].concat());
     assert_eq!(
         told(&container(&[good.clone(), field(6, &field(1, b"")), field(6, &[24, 0x80])].concat())),
-        "Pod, in spec.containers[1].ports[1].containerPort, is not what the Kubernetes API sends: a number is cut short, or larger than 64 bits"
+        "Pod, in spec.containers[1].ports[1].containerPort, is malformed: a number is truncated, or larger than 64 bits"
     );
     assert_eq!(
         told(&container(&[vec![8, 1], image].concat())),
-        "Pod, in spec.containers[1].name, is not what the Kubernetes API sends: a field is a number where bytes belong, or bytes where a number belongs"
+        "Pod, in spec.containers[1].name, is malformed: a field has the wrong wire type: a number instead of bytes, or bytes instead of a number"
     );
     let label = field(11, &field(1, &[0xff]));
     assert!(
-        told(&field(1, &label)).starts_with("Pod, in metadata.labels, is not"),
+        told(&field(1, &label)).starts_with("Pod, in metadata.labels, is malformed"),
         "{}",
         told(&field(1, &label))
     );
@@ -77,7 +77,7 @@ fn where_it_is_broken_is_told() {
     let name = container(&[field(2, b"a"), field(2, b"b")].concat());
     assert_eq!(
         told(&name),
-        "Pod, in spec.containers[1], is not what the Kubernetes API sends: the fields of a message are not in order, or one is there twice"
+        "Pod, in spec.containers[1], is malformed: the fields of a message are not in order, or one is duplicated"
     );
 }
 

@@ -240,5 +240,5 @@ fn decoding_takes_no_more_than_the_limit_or_is_a_typed_error() {
     let decoder = decoder(Encoding::Protobuf, "v1", "Pod");
     assert!(!decodes("200,000 containers", &bytes, || decoder.decode::<Pod>(&bytes)));
     let error = decoder.decode::<Pod>(&bytes).unwrap_err().to_string();
-    assert_eq!(error, format!("Pod a takes more than {} bytes of memory when it is decoded", limit(&bytes)));
+    assert_eq!(error, format!("decoding Pod a takes more than {} bytes of memory", limit(&bytes)));
 }

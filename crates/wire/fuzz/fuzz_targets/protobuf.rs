@@ -1,4 +1,4 @@
-//! Any bytes as an answer, a message, a list and a watch.
+//! Decodes arbitrary bytes as a response, a message, a list and a watch.
 #![no_main]
 
 use std::hint::black_box;
@@ -20,16 +20,16 @@ fuzz_target!(|bytes: &[u8]| {
         if let Some(decoder) = ObjectDecoder::new(Encoding::Protobuf, api_version, kind) {
             let _ = black_box(decoder.decode::<Value>(bytes));
             black_box(decoder.identify(bytes));
-            let dropping =
+            let decoder =
                 decoder.drop_fields([FieldPath::new(&["metadata", "labels", "app"])]).drop_fields([FieldPath::new(&["spec", "nodeSelector"])]).decoded_cache_size(0);
-            if let Ok(packed) = Packed::<Pod>::from_wire(bytes, &dropping) {
+            if let Ok(packed) = Packed::<Pod>::from_wire(bytes, &decoder) {
                 let _ = black_box((packed.annotations(), packed.metadata::<Value>(), packed.decode()));
                 let _ = black_box(packed.field::<&str>(&FieldPath::new(&["spec", "nodeName"])));
                 let _ = black_box(packed.without_fields(&[&FieldPath::new(&["status"])]));
             }
         }
     }
-    // The first byte says where the chunks end.
+    // The first byte is the chunk size.
     let (chunk, bytes) =
         bytes.split_first().map_or((1, bytes), |(first, rest)| (usize::from(*first) + 1, rest));
     let mut list = ListDecoder::of(Encoding::Protobuf, ManagedFields::Drop);

@@ -1,4 +1,4 @@
-//! What is in a value: the fields of an object, the entries of a map or list, the content of a variant.
+//! Containers: the fields of an object, the entries of a map or list, the content of an enum variant.
 
 use std::borrow::Cow;
 use std::cell::Cell;
@@ -10,16 +10,16 @@ use super::{At, Fault, Key};
 use crate::codec::{AnyContainer, AnyValue, ReadContainer, ReadValue};
 use crate::limits::{Growth, Target};
 
-/// The entries of a list, map or object, each counted before something is made of it.
+/// The entries of a list, map or object. The memory of each is counted before it is built.
 pub(crate) struct Container<'a, 'de> {
     at: At<'a, 'de>,
     growth: Growth,
-    /// How large the last key is.
+    /// The size of the last key.
     key: usize,
-    /// How many entries a list is known to have, once that was asked for.
+    /// The number of entries that was announced to the type by the size hint.
     expected: Cell<usize>,
     entries: AnyContainer<'a, 'de>,
-    /// What is read now. Types are given a reference to it, because it is large.
+    /// The current value. Types receive a reference, because it is large.
     value: Option<AnyValue<'a, 'de>>,
 }
 
@@ -29,7 +29,7 @@ impl<'a, 'de> Container<'a, 'de> {
         Self { at, growth: Growth::new(target), key: 0, expected: Cell::new(0), entries, value: None }
     }
 
-    /// Opens a value; `None` if there is nothing in its kind of values. Use it where it is: it is too large to be moved.
+    /// Opens a value; `None` if it is not a container. The result is large and should not be moved.
     #[inline(never)]
     pub(super) fn open(
         value: &AnyValue<'a, 'de>,
@@ -39,7 +39,7 @@ impl<'a, 'de> Container<'a, 'de> {
         value.open(size, |at, entries| Self::new(at, entries, target))
     }
 
-    /// Gives back what was taken to open it.
+    /// Undoes the opening of the value.
     pub(super) fn unread(&self) {
         self.entries.unread(self.at);
     }
@@ -66,7 +66,7 @@ impl<'a, 'de> Container<'a, 'de> {
         self.ended(built)
     }
 
-    /// What was built, which may be large and is not moved, if nothing is left.
+    /// Checks that no entries are left. Takes the result by value so that a large one is not moved.
     #[inline]
     fn ended<T>(&mut self, built: Result<T, Fault>) -> Result<T, Fault> {
         if built.is_ok() {
@@ -87,7 +87,7 @@ impl<'a, 'de> Container<'a, 'de> {
         self.entries.next_key(self.at)
     }
 
-    /// The value of the key that was given last, of which something of that size is built.
+    /// Returns the value of the last key, for building a value of this size.
     #[inline(never)]
     fn value(&mut self, size: usize) -> Result<&AnyValue<'a, 'de>, Fault> {
         self.growth.entry(self.at.run.limits, self.key.saturating_add(size))?;
@@ -95,7 +95,7 @@ impl<'a, 'de> Container<'a, 'de> {
         self.value.as_ref().ok_or_else(|| Fault::new("a value without a key"))
     }
 
-    /// The next entry of a list, of which something of that size is built.
+    /// Returns the next entry of a list, for building a value of this size.
     #[inline(never)]
     fn next_element(&mut self, size: usize) -> Result<Option<&AnyValue<'a, 'de>>, Fault> {
         if !self.entries.next_element(self.at.within(size), &mut self.value)? {
@@ -107,7 +107,7 @@ impl<'a, 'de> Container<'a, 'de> {
 
     #[inline(never)]
     fn count(&self) -> Option<usize> {
-        // Not for more than there is memory for.
+        // Limited by the available memory.
         let count = self.at.run.limits.expected(self.entries.count()?);
         self.expected.set(count);
         Some(count)
@@ -142,14 +142,14 @@ impl<'de> SeqAccess<'de> for Container<'_, 'de> {
         }
     }
 
-    /// Exact where it is known, so that a list is allocated once and has no slack.
+    /// Exact if the number is known, so that a list is allocated once and without slack.
     #[inline]
     fn size_hint(&self) -> Option<usize> {
         self.count()
     }
 }
 
-/// A variant of an enum: a name, or an object with the name of the variant as its only field.
+/// An enum variant: a name, or an object with the name of the variant as its only field.
 pub(super) struct Variant<'v, 'a, 'de> {
     pub(super) name: Cow<'de, str>,
     pub(super) content: Option<&'v mut Container<'a, 'de>>,
@@ -164,7 +164,7 @@ impl<'v, 'a, 'de> EnumAccess<'de> for Variant<'v, 'a, 'de> {
     }
 }
 
-/// What is in a variant.
+/// The content of a variant.
 pub(super) struct Content<'v, 'a, 'de>(Option<&'v mut Container<'a, 'de>>);
 
 impl<'a, 'de> Content<'_, 'a, 'de> {

@@ -1,4 +1,4 @@
-//! Why a value does not decode.
+//! The error of decoding.
 
 use std::fmt;
 
@@ -7,14 +7,14 @@ use serde::de;
 use crate::ProtobufProblem;
 use crate::limits::Exceeded;
 
-/// Why an object does not decode. One word, because every result of decoding holds one.
+/// The error of decoding an object. One machine word, because every result of decoding has room for it.
 #[derive(Debug)]
 pub(crate) struct Fault(Box<Why>);
 
 #[derive(Debug)]
 pub(crate) enum Why {
     Bytes(ProtobufProblem),
-    /// The type does not take what is in the bytes, or they are no JSON.
+    /// The value does not match the type, or the bytes are not JSON.
     Type(String),
 }
 
@@ -36,7 +36,7 @@ impl From<&'static ProtobufProblem> for Fault {
     }
 }
 
-/// What was exceeded is in the limits, from where it gets into the error.
+/// The final error is created from the exceeded limit, which is recorded in the limits.
 impl From<Exceeded> for Fault {
     #[cold]
     fn from(exceeded: Exceeded) -> Self {

@@ -1,4 +1,4 @@
-//! The key of a map, or the name of a field.
+//! Map keys and field names.
 
 use std::borrow::Cow;
 
@@ -8,14 +8,14 @@ use serde::de::{IntoDeserializer, Visitor};
 
 use super::Fault;
 
-/// A text, of which a type makes a key: also a number or a bool.
+/// A string from which a type builds a key, which can also be a number or a bool.
 pub(crate) struct Key<'de>(pub(crate) Cow<'de, str>);
 
 macro_rules! parsed {
-    ($($question:ident: $kind:ty => $visit:ident)*) => { $(
-        fn $question<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {
+    ($($method:ident: $kind:ty => $visit:ident)*) => { $(
+        fn $method<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {
             match serde_json::from_str::<$kind>(&self.0) {
-                // White space is no part of it, but of the key.
+                // White space is part of the key, not of a number or bool.
                 Ok(value) if self.0.trim_ascii().len() == self.0.len() => visitor.$visit(value),
                 _ => self.deserialize_any(visitor),
             }

@@ -1,8 +1,8 @@
-//! From a value in any encoding to a type, by serde.
+//! The serde deserializer for all encodings.
 //!
-//! There is one deserializer for all encodings, [`AnyValue`](crate::codec::AnyValue), and one access to what is in a value, [`Container`]: so a
-//! program compiles each type that it decodes once, whatever the number of encodings. What reads bytes is generic over
-//! nothing and is compiled here; what is generic only passes on what was read.
+//! There is one deserializer for all encodings, [`AnyValue`](crate::codec::AnyValue), and one access to the content of
+//! a value, [`Container`]. So a program compiles each decoded type once, independent of the number of encodings. Code
+//! that reads bytes is not generic and is compiled in this crate; generic code only passes the read values on.
 
 mod container;
 mod fault;
@@ -19,7 +19,7 @@ pub(crate) use fault::{Fault, Why};
 pub(crate) use key::Key;
 pub(crate) use run::{At, Run, Trail};
 
-/// What a value is.
+/// A value, or the kind of a container.
 pub(crate) enum Token<'t, 'de> {
     Null,
     Bool(bool),
@@ -29,13 +29,13 @@ pub(crate) enum Token<'t, 'de> {
     Map,
 }
 
-/// Where a time is written.
+/// The buffer into which a time is formatted.
 pub(crate) type Scratch = [u8; 27];
 
 pub(crate) enum Text<'t, 'de> {
     Borrowed(&'de str),
     Owned(String),
-    /// It is in the scratch.
+    /// A string in the scratch buffer.
     Short(&'t str),
 }
 
@@ -44,7 +44,7 @@ pub(crate) enum Number<'de> {
     Unsigned(u64),
     Signed(i64),
     Float(f64),
-    /// An integer of more than 64 bits.
+    /// An integer of more than 64 bits, as text and as float.
     Large(&'de str, f64),
 }
 
@@ -69,7 +69,7 @@ impl<'de> From<Cow<'de, str>> for Text<'_, 'de> {
 }
 
 impl Token<'_, '_> {
-    /// The error where the type wants something else.
+    /// Returns the error for a type that expects another value.
     #[cold]
     #[inline(never)]
     pub(crate) fn unexpected(self, expected: &dyn Expected) -> Fault {

@@ -1,4 +1,4 @@
-//! What is known while one object is decoded: how deep it is, where, and what was skipped.
+//! The state of decoding one object: depth, path, and skipped fields.
 
 use std::cell::Cell;
 
@@ -6,40 +6,40 @@ use super::Fault;
 use crate::limits::{Exceeded, Limits, Place};
 use crate::protobuf::{Field, Name};
 
-/// How many levels are read.
+/// The maximum number of levels.
 const DEPTH: u8 = 127;
 
-/// The decoding of one object.
+/// The state of decoding one object.
 pub(crate) struct Run<'a, 'de> {
-    /// Fields that the tables do not have.
+    /// The number of fields that are not in the tables.
     unknown: Cell<u64>,
-    /// How many steps of the trail are of now.
+    /// The number of current steps in the trail.
     level: Cell<u8>,
     trail: &'a [Cell<Step>],
     pub(crate) limits: &'a Limits,
-    /// The text that is being read, and what is left of it, in an encoding that is read from the front to the end.
+    /// The input, and its unread rest, in an encoding that is read sequentially.
     text: Cell<&'de [u8]>,
     rest: Cell<&'de [u8]>,
-    /// The text, if it is UTF-8.
+    /// The input, if it is UTF-8.
     utf8: Cell<Option<&'de str>>,
 }
 
-/// Where a value is.
+/// The position of a value.
 #[derive(Clone, Copy)]
 pub(crate) struct At<'a, 'de> {
     pub(crate) run: &'a Run<'a, 'de>,
-    /// How many messages and maps are around it.
+    /// The number of messages and maps around the value.
     pub(crate) level: u8,
     pub(crate) place: Place,
 }
 
 impl<'a, 'de> At<'a, 'de> {
-    /// In no other value; what is built of it has that size.
+    /// The position of an outermost value, from which a value of this size is built.
     pub(crate) fn outermost(run: &'a Run<'a, 'de>, size: usize) -> Self {
         Self { run, level: 0, place: Place::outermost(size) }
     }
 
-    /// Into a value that has others in it, of which one of that size is built.
+    /// Enters a container, from which a value of this size is built.
     #[inline]
     pub(crate) fn enter(self, size: usize) -> Result<Self, Fault> {
         let place = self.place.enter(self.run.limits, size)?;
@@ -49,20 +49,20 @@ impl<'a, 'de> At<'a, 'de> {
         Ok(Self { place, ..self })
     }
 
-    /// Where something of that size is, within.
+    /// The position of a value of this size within this one.
     #[inline]
     pub(crate) fn within(self, size: usize) -> Self {
         Self { place: self.place.within(size), ..self }
     }
 
-    /// One level deeper.
+    /// The position one level deeper.
     #[inline]
     pub(crate) fn deeper(self) -> Self {
         Self { level: self.level + 1, ..self }
     }
 }
 
-/// Where it is kept what is being read on each level.
+/// The current field on each level.
 pub(crate) struct Trail([Cell<Step>; DEPTH as usize]);
 
 impl Trail {
@@ -71,7 +71,7 @@ impl Trail {
     }
 }
 
-/// A field, and the place in it where it is a list, from 1.
+/// A field, and for a list the position in it, from 1.
 #[derive(Clone, Copy)]
 struct Step {
     name: Name,
@@ -79,12 +79,12 @@ struct Step {
 }
 
 impl<'a, 'de> Run<'a, 'de> {
-    /// Without a trail it does not say where it was.
+    /// Without a trail, errors have no path.
     pub(crate) fn new(trail: Option<&'a Trail>, limits: &'a Limits) -> Self {
         Self::with(trail.map_or(&[], |trail| &trail.0), limits)
     }
 
-    /// For a value that has nothing in it: it does not say where it was.
+    /// For scalar values: errors have no path.
     pub(crate) fn without_trail(limits: &'a Limits) -> Self {
         Self::with(&[], limits)
     }
@@ -96,21 +96,21 @@ impl<'a, 'de> Run<'a, 'de> {
         Self { unknown, level, trail, limits, text, rest, utf8 }
     }
 
-    /// Begins to read a text.
+    /// Starts to read an input.
     pub(crate) fn begin(&self, text: &'de [u8]) {
         self.text.set(text);
         self.rest.set(text);
-        // Asked once of all of it, which is faster than of each text in it.
+        // One check of the whole input is faster than one for each string.
         self.utf8.set(std::str::from_utf8(text).ok());
     }
 
-    /// The text that is being read, if all of it is UTF-8.
+    /// The input, if all of it is UTF-8.
     #[inline]
     pub(crate) fn utf8(&self) -> Option<&'de str> {
         self.utf8.get()
     }
 
-    /// What is left of the text.
+    /// The unread rest of the input.
     #[inline]
     pub(crate) fn rest(&self) -> &'de [u8] {
         self.rest.get()
@@ -121,14 +121,14 @@ impl<'a, 'de> Run<'a, 'de> {
         self.rest.set(rest);
     }
 
-    /// One byte back in the text.
+    /// Moves back by one byte in the input.
     pub(crate) fn step_back(&self) {
         let (text, rest) = (self.text.get(), self.rest.get());
         let before = text.len().checked_sub(rest.len() + 1).and_then(|at| text.get(at..));
         self.rest.set(before.unwrap_or(rest));
     }
 
-    /// What is wrong, and up to where the text was read if one is being read.
+    /// Returns the error with the position in the input, if one is being read.
     pub(crate) fn with_position(&self, fault: &Fault) -> String {
         let (text, rest) = (self.text.get(), self.rest.get());
         let read = text.len().checked_sub(rest.len()).and_then(|read| text.get(..read));
@@ -138,13 +138,13 @@ impl<'a, 'de> Run<'a, 'de> {
         format!("{fault}, at line {line} column {column}")
     }
 
-    /// On this level, between two fields.
+    /// Records that the reader is between two fields of this level.
     #[inline]
     pub(crate) fn between(&self, level: u8) {
         self.level.set(level);
     }
 
-    /// In that field of a message on this level.
+    /// Records that the reader is in this field of a message of this level.
     #[inline]
     pub(crate) fn within(&self, level: u8, field: &Field) {
         if let Some(step) = self.trail.get(usize::from(level)) {
@@ -153,7 +153,7 @@ impl<'a, 'de> Run<'a, 'de> {
         self.level.set(level + 1);
     }
 
-    /// In an entry of a map on this level.
+    /// Records that the reader is in an entry of a map of this level.
     #[inline]
     pub(crate) fn within_entry(&self, level: u8) {
         if let Some(step) = self.trail.get(usize::from(level)) {
@@ -162,7 +162,7 @@ impl<'a, 'de> Run<'a, 'de> {
         self.level.set(level + 1);
     }
 
-    /// In the next place of a list, which is a field of a message on the level before this.
+    /// Records that the reader is at the next element of a list, which is a field of a message of the previous level.
     #[inline]
     pub(crate) fn next_place(&self, level: u8) {
         if let Some(step) = level.checked_sub(1).and_then(|level| self.trail.get(usize::from(level))) {
@@ -181,7 +181,7 @@ impl<'a, 'de> Run<'a, 'de> {
         self.unknown.get()
     }
 
-    /// Where it was last, as `spec.containers[2].image`.
+    /// Returns the path of the reader, such as `spec.containers[2].image`.
     pub(crate) fn path(&self) -> String {
         let mut path = String::new();
         for step in self.trail.iter().take(usize::from(self.level.get())) {

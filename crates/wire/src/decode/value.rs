@@ -1,4 +1,4 @@
-//! One value, as serde asks for it.
+//! The deserializer of one value.
 
 use std::borrow::Cow;
 
@@ -11,7 +11,8 @@ use super::{Container, Fault, Key, Number, Text, Token};
 use crate::codec::{AnyValue, ReadValue};
 use crate::limits::Target;
 
-/// By this name of a type serde_json's `RawValue` asks for JSON as it stands, and receives it as the only field of an object.
+/// The type name by which serde_json's `RawValue` requests unparsed JSON, which it receives as the only field of an
+/// object.
 const RAW_JSON: &str = "$serde_json::private::RawValue";
 
 impl<'de> AnyValue<'_, 'de> {
@@ -24,13 +25,13 @@ impl<'de> AnyValue<'_, 'de> {
         }
     }
 
-    /// Why a type does not take what was opened.
+    /// Returns the error for a type that does not accept the opened value.
     #[cold]
     #[inline(never)]
     fn refused(&self, opened: Result<Option<Container<'_, '_>>, Fault>, expected: &dyn Expected) -> Fault {
         match opened {
             Ok(Some(container)) => {
-                // It is there as before, for a type that goes on after such an error.
+                // Restored, for a type that continues after such an error.
                 container.unread();
                 let token = if container.is_list() { Token::List } else { Token::Map };
                 token.unexpected(expected)
@@ -89,17 +90,17 @@ fn visit_number<'de, V: Visitor<'de>>(number: Number<'de>, visitor: V) -> Result
 }
 
 macro_rules! by {
-    ($visit:ident: $($question:ident)*) => { $(
+    ($visit:ident: $($method:ident)*) => { $(
         #[inline]
-        fn $question<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {
+        fn $method<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {
             self.$visit(visitor)
         }
     )* };
 }
 
 macro_rules! large {
-    ($($question:ident: $kind:ty => $visit:ident)*) => { $(
-        fn $question<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {
+    ($($method:ident: $kind:ty => $visit:ident)*) => { $(
+        fn $method<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {
             let number = self.number(&visitor)?;
             let large = match number {
                 Number::Unsigned(number) => Some(number.into()),
@@ -163,7 +164,7 @@ impl<'de> Deserializer<'de> for &AnyValue<'_, 'de> {
     ) -> Result<V::Value, Fault> {
         let mut container = Container::open(self, size_of::<V::Value>(), Target::Struct);
         match &mut container {
-            // A list is taken by types that are derived.
+            // Derived types accept a list.
             Ok(Some(container)) => container.visit(visitor),
             _ => Err(self.refused(container, &visitor)),
         }
@@ -227,7 +228,7 @@ impl<'de> Deserializer<'de> for &AnyValue<'_, 'de> {
         visitor.visit_enum(Variant { name, content: None })
     }
 
-    /// Of a text, its bytes; also a list of numbers.
+    /// The bytes of a string, or a list of numbers.
     fn deserialize_bytes<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {
         let mut scratch = [0; _];
         match self.token(&mut scratch)? {
@@ -277,7 +278,7 @@ impl<'de> Deserializer<'de> for &AnyValue<'_, 'de> {
     large!(deserialize_i128: i128 => visit_i128 deserialize_u128: u128 => visit_u128);
 }
 
-/// JSON as it stands, as the only field of an object.
+/// Unparsed JSON, as the only field of an object.
 struct RawJson<'de>(Option<&'de str>);
 
 impl<'de> MapAccess<'de> for RawJson<'de> {

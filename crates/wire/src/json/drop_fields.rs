@@ -1,4 +1,4 @@
-//! Fields dropped from an object that stays JSON.
+//! Drops fields from JSON without decoding the rest.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -10,15 +10,15 @@ use serde_json::value::RawValue;
 use super::types::OBJECT;
 use crate::Error;
 
-/// What is left to go of a path, and the number of the path.
+/// The remaining names of a path, and the number of the path.
 #[derive(Clone, Copy)]
-struct Way<'a> {
+struct Suffix<'a> {
     names: &'a [Box<str>],
     number: usize,
 }
 
-/// A value without the fields that these names lead to; none if it is no object. Each path has a number, which is added
-/// to `dropped` if there is such a field.
+/// Returns a value without the fields of these paths; `None` if it is not an object. The number of a path is added to
+/// `dropped` if the value had such a field.
 pub(crate) fn drop_fields_of_value<'a>(
     value: &[u8],
     paths: impl Iterator<Item = (usize, &'a [Box<str>])>,
@@ -27,43 +27,44 @@ pub(crate) fn drop_fields_of_value<'a>(
     if value.trim_ascii_start().first() != Some(&b'{') {
         return Ok(None);
     }
-    let ways: Vec<Way<'_>> = paths.map(|(number, names)| Way { names, number }).collect();
+    let suffixes: Vec<Suffix<'_>> = paths.map(|(number, names)| Suffix { names, number }).collect();
     let mut out = Vec::with_capacity(value.len());
-    put(&mut out, &serde_json::from_slice(value)?, &ways, dropped)?;
+    put(&mut out, &serde_json::from_slice(value)?, &suffixes, dropped)?;
     Ok(Some(out))
 }
 
-/// The object without the fields that these names lead to.
+/// Returns the object without the fields of these paths.
 pub(super) fn drop_fields<'a>(
     object: &[u8],
     paths: impl Iterator<Item = &'a [Box<str>]>,
     dropped: &mut Vec<usize>,
 ) -> Result<Vec<u8>, Error> {
     let malformed = |error| Error::malformed(OBJECT, error, object);
-    let ways: Vec<Way<'_>> = paths.enumerate().map(|(number, names)| Way { names, number }).collect();
+    let suffixes: Vec<Suffix<'_>> =
+        paths.enumerate().map(|(number, names)| Suffix { names, number }).collect();
     let mut out = Vec::with_capacity(object.len());
     let members = serde_json::from_slice(object).map_err(malformed)?;
-    put(&mut out, &members, &ways, dropped).map_err(malformed)?;
+    put(&mut out, &members, &suffixes, dropped).map_err(malformed)?;
     Ok(out)
 }
 
 fn put(
     out: &mut Vec<u8>,
     members: &Members<'_>,
-    ways: &[Way<'_>],
+    suffixes: &[Suffix<'_>],
     dropped: &mut Vec<usize>,
 ) -> serde_json::Result<()> {
     out.push(b'{');
     let mut first = true;
     for (key, value) in &members.0 {
-        let within = ways.iter().filter_map(|way| {
-            let (name, names) = way.names.split_first()?;
-            (**name == *key.0).then_some(Way { names, ..*way })
+        let within = suffixes.iter().filter_map(|suffix| {
+            let (name, names) = suffix.names.split_first()?;
+            (**name == *key.0).then_some(Suffix { names, ..*suffix })
         });
-        let within: Vec<Way<'_>> = within.collect();
-        let ends = || within.iter().filter(|way| way.names.is_empty()).map(|way| way.number);
+        let within: Vec<Suffix<'_>> = within.collect();
+        let ends = || within.iter().filter(|suffix| suffix.names.is_empty()).map(|suffix| suffix.number);
         if ends().next().is_some() {
-            // Null is no field of the object.
+            // A null counts as a missing field.
             if value.get() != "null" {
                 dropped.extend(ends());
             }
@@ -84,7 +85,7 @@ fn put(
     Ok(())
 }
 
-/// The members of an object in their order, their values as they stand.
+/// The members of an object in their order, with unparsed values.
 struct Members<'a>(Vec<(Key<'a>, &'a RawValue)>);
 
 #[derive(Deserialize)]

@@ -1,4 +1,4 @@
-//! One field of an object, without the rest of it.
+//! Decoding of one field of an object.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -6,8 +6,7 @@ use std::marker::PhantomData;
 
 use serde::de::{Deserialize, DeserializeSeed, Deserializer, IgnoredAny, MapAccess, Visitor};
 
-/// The field that the names lead to from a value, if the value has it and it is not null. Of equal names the last one
-/// counts.
+/// Decodes the field of a path in a value; `None` if it is missing or null. Of duplicate names the last one is used.
 pub(crate) struct Within<'a, N, K> {
     names: &'a [N],
     kind: PhantomData<fn() -> K>,
@@ -46,13 +45,13 @@ impl<'de, N: AsRef<str>, K: Deserialize<'de>> Visitor<'de> for Within<'_, N, K> 
         Ok(None)
     }
 
-    // As a struct, which has what it is made of in itself: as a map it would be counted as one.
+    // As a struct, which contains its fields, because a map would be counted as a separate allocation.
     fn visit_some<D: Deserializer<'de>>(self, deserializer: D) -> Result<Option<K>, D::Error> {
         deserializer.deserialize_struct("", &[], self)
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Option<K>, A::Error> {
-        /// A key, borrowed where it has no escapes.
+        /// A key, borrowed if it has no escapes.
         #[derive(serde::Deserialize)]
         #[serde(transparent)]
         struct Key<'a>(#[serde(borrow)] Cow<'a, str>);

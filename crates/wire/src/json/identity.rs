@@ -1,4 +1,4 @@
-//! The key and the version, when an object cannot be decoded.
+//! The key and the resource version of an object that cannot be decoded.
 
 use std::fmt;
 
@@ -10,9 +10,9 @@ use super::field::Within;
 use crate::Identity;
 use crate::codec::AnyCodec;
 
-/// Reads the key and the version from an object's JSON and ignores everything else in it.
+/// Reads the key and the resource version from an object's JSON and ignores all other fields.
 ///
-/// Where even that is not possible, the result is empty: the object stays unnamed.
+/// Returns an empty identity if they cannot be read.
 pub(super) fn identify(codec: &AnyCodec, json: &[u8]) -> Identity {
     let metadata = Within::<_, Meta>::new(&["metadata"]);
     let Ok((Some(metadata), _)) = codec.decode(json, metadata) else {
@@ -32,7 +32,7 @@ struct Meta {
     resource_version: Option<String>,
 }
 
-// Of equal names the last one counts, as in all other ways of reading.
+// Of duplicate names the last one is used, as everywhere else.
 impl<'de> Deserialize<'de> for Meta {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct Fields;

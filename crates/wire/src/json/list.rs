@@ -1,4 +1,4 @@
-//! List answers, item by item.
+//! List responses, item by item.
 
 use serde::Deserialize;
 
@@ -6,7 +6,7 @@ use super::scan::{Copied, ObjectCopier};
 use crate::codec::DecodeList;
 use crate::{Error, ListEnvelope, ManagedFields};
 
-/// Takes a list in JSON in chunks and gives out each item's JSON as soon as it is complete.
+/// Reads a list in JSON in chunks and delivers each item's JSON as soon as it is complete.
 #[derive(Debug)]
 pub(crate) struct ListDecoder {
     item: ObjectCopier,
@@ -16,9 +16,9 @@ pub(crate) struct ListDecoder {
     depth: u32,
     in_string: bool,
     escaped: bool,
-    /// Where in `envelope` the last string began.
+    /// The start of the last string in `envelope`.
     string_start: usize,
-    /// The last key on the list's own level was `items`.
+    /// Whether the last key on the list's own level was `items`.
     after_items_key: bool,
     fed: u64,
     limit: usize,
@@ -32,9 +32,9 @@ enum Place {
     FirstItem,
     /// In an item.
     Item,
-    /// Behind an item: before a comma, or the end.
+    /// After an item: before a comma, or the end.
     AfterItem,
-    /// Behind a comma.
+    /// After a comma.
     NextItem,
 }
 
@@ -119,7 +119,7 @@ impl DecodeList for ListDecoder {
             api_version: String,
             #[serde(default)]
             metadata: Metadata,
-            /// Go writes an empty list of items as `null`; a list without any is none.
+            /// Go writes an empty list of items as `null`. A response without the field is not a list.
             items: Option<Vec<serde::de::IgnoredAny>>,
         }
         #[derive(Default, Deserialize)]
@@ -134,7 +134,7 @@ impl DecodeList for ListDecoder {
         let malformed = |problem: String| Error::malformed("the list", problem, &self.envelope);
         let List { kind, api_version, metadata, items } =
             serde_json::from_slice(&self.envelope).map_err(|e| malformed(e.to_string()))?;
-        // The items under their own key went another way.
+        // Items under the plain key were delivered before and are not in the envelope.
         if items.as_ref().is_some_and(|items| !items.is_empty()) {
             return Err(malformed("its items are under a key that is written with escapes".to_owned()));
         }
@@ -174,7 +174,7 @@ impl ListDecoder {
                 self.string_start = self.envelope.len();
             }
             b'[' if self.after_items_key => {
-                // The items themselves go another way; here they are an empty array.
+                // The items are delivered and not stored here, where they are an empty array.
                 self.place = Place::FirstItem;
                 self.after_items_key = false;
                 self.envelope.push(byte);

@@ -1,4 +1,4 @@
-//! Kubernetes' JSON.
+//! The JSON encoding.
 
 mod drop_fields;
 mod field;
@@ -20,7 +20,7 @@ pub(crate) use drop_fields::drop_fields_of_value;
 pub(crate) use field::Within;
 pub(crate) use value::{Container, Value};
 
-/// JSON, which says itself what it is.
+/// The codec of JSON, in which objects have their kind.
 #[derive(Clone, Debug)]
 pub(crate) struct Json;
 
@@ -58,7 +58,7 @@ impl Codec for Json {
         AnyValue::Json(Value::of(at, object))
     }
 
-    /// The whole object, all of which is looked at.
+    /// Returns the whole object, which is searched while it is decoded.
     fn find<'de>(&self, object: &'de [u8], path: Path<'_, Self>) -> Result<Option<Self::Found<'de>>, Fault> {
         Ok(Some((object, path.names.len())))
     }

@@ -1,12 +1,12 @@
-//! Equal content by the bytes.
+//! Comparison of objects by their bytes.
 
-/// Whether two objects are the same bytes behind their kind and version: an item of a list leaves these out, which an
-/// event of a watch has.
+/// Whether two objects have the same bytes after their kind and version, which items of a list omit and events of a
+/// watch have.
 pub(super) fn has_same_bytes(a: &[u8], b: &[u8]) -> bool {
     without_types(a) == without_types(b)
 }
 
-/// The JSON of an object behind its kind and version, if it begins with these as Go writes them.
+/// Returns the JSON of an object after its kind and version, if it begins with these in the form that Go writes.
 fn without_types(json: &[u8]) -> &[u8] {
     let mut rest = json.strip_prefix(b"{").unwrap_or(json);
     while let Some(value) =

@@ -1,10 +1,10 @@
-//! The structure of JSON, without its values: where an object starts, where it ends, and what to leave out.
+//! A scanner of the structure of JSON: the start and the end of objects, and their managed fields.
 
 use memchr::memchr2;
 
 use crate::ManagedFields;
 
-/// Strings and nesting, byte by byte. Brackets are counted, not matched: serde checks the rest.
+/// The strings and the nesting, byte by byte. Brackets are counted, not matched: serde checks the rest.
 #[derive(Clone, Copy, Debug, Default)]
 struct Structure {
     depth: u32,
@@ -18,25 +18,25 @@ pub(crate) struct ObjectCopier {
     structure: Structure,
     managed_fields: ManagedFields,
     out: Vec<u8>,
-    /// Where in `out` the last key of interest started (its opening quote).
+    /// The position in `out` of the opening quote of the last relevant key.
     key_start: usize,
-    /// Whether the next string at this level would be a key.
+    /// Whether a string that follows on this level is a key.
     expects_key: bool,
-    /// Whether we are inside the object's own `metadata`.
+    /// Whether the scanner is in the object's own `metadata`.
     in_metadata: bool,
-    /// The key just read is `metadata`: if an object follows, it is the object's metadata.
+    /// Whether the last key is `metadata`: an object that follows is the metadata.
     after_metadata_key: bool,
-    /// The value just being read is left out.
+    /// Whether the current value is dropped.
     skipping: bool,
-    /// A comma that follows what was left out at the start of `metadata` has to go as well.
+    /// Whether to drop the next comma, which follows a dropped member at the start of `metadata`.
     drop_comma: bool,
 }
 
-/// What [`ObjectCopier::feed`] has done.
+/// The result of [`ObjectCopier::feed`].
 pub(crate) enum Copied {
-    /// All of the chunk was used; the object goes on.
+    /// The whole chunk was used, and the object is incomplete.
     More,
-    /// The object is complete; it ended before this place of the chunk.
+    /// The object is complete and ended before this position in the chunk.
     Done(usize),
 }
 
@@ -55,7 +55,7 @@ impl ObjectCopier {
         }
     }
 
-    /// Makes ready for the next object; keeps the buffer's memory unless it has grown out of proportion.
+    /// Resets for the next object. Keeps up to 256 KiB of the buffer's memory.
     pub(crate) fn reset(&mut self) {
         const KEPT: usize = 256 * 1024;
         let mut out = std::mem::take(&mut self.out);
@@ -68,7 +68,7 @@ impl ObjectCopier {
         &self.out
     }
 
-    /// Takes the next chunk, of which the first byte of all is the object's `{`.
+    /// Reads the next chunk. The first byte of the first chunk must be the object's `{`.
     pub(crate) fn feed(&mut self, chunk: &[u8]) -> Copied {
         let mut at = 0;
         while let Some(rest) = chunk.get(at..)
@@ -87,7 +87,7 @@ impl ObjectCopier {
         Copied::More
     }
 
-    /// Takes the bytes up to the end of the string or of the chunk; says how many.
+    /// Copies the bytes up to the end of the string or of the chunk, and returns their number.
     fn in_string(&mut self, rest: &[u8]) -> usize {
         let mut used = 0;
         while let Some(part) = rest.get(used..) {
@@ -123,7 +123,7 @@ impl ObjectCopier {
         used
     }
 
-    /// A level on which keys matter: the object's own, and that of its metadata.
+    /// Whether keys are relevant on this level: in the object itself and in its metadata.
     fn at_key_level(&self) -> bool {
         self.structure.depth == 1 || (self.structure.depth == 2 && self.in_metadata)
     }
@@ -189,8 +189,7 @@ impl ObjectCopier {
         }
     }
 
-    /// What was left out ends here, at a comma or at the end of `metadata`: one of the two commas around it
-    /// has to go with it.
+    /// Ends a dropped member, at a comma or at the end of `metadata`. One of the two commas around it is dropped too.
     fn end_of_skipped_member(&mut self) {
         self.skipping = false;
         let kept = self.out.trim_ascii_end().len();

@@ -1,19 +1,19 @@
-//! The text of JSON: what values look like. Nothing here knows what is made of them.
+//! The syntax of JSON, independent of types.
 //!
-//! Each function takes what it reads from the front of the bytes. Where it fails, what it has taken is undefined.
+//! Each function consumes its input from the front of the bytes. After an error the consumed length is undefined.
 
 use std::borrow::Cow;
 
 use crate::decode::{Fault, Number};
 
-/// What is wrong with the text.
+/// The problem of malformed JSON.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum JsonProblem {
     #[error("it ends too early")]
     End,
     #[error("a value is expected")]
     Value,
-    #[error("a key is expected, which is a text")]
+    #[error("a string is expected as a key")]
     Key,
     #[error("a colon is expected")]
     Colon,
@@ -21,17 +21,17 @@ pub(super) enum JsonProblem {
     Comma,
     #[error("nothing is expected after the last comma")]
     TrailingComma,
-    #[error("there is more than the type takes")]
+    #[error("there are more elements than the type accepts")]
     More,
-    #[error("something is behind the value")]
+    #[error("there are characters after the value")]
     Trailing,
-    #[error("a control character in a text")]
+    #[error("a control character in a string")]
     Control,
-    #[error("an escape in a text that there cannot be")]
+    #[error("an invalid escape in a string")]
     Escape,
-    #[error("a text is not UTF-8")]
+    #[error("a string is not UTF-8")]
     Utf8,
-    #[error("a number that there cannot be")]
+    #[error("an invalid number")]
     Number,
     #[error("a number is out of range")]
     Range,
@@ -47,7 +47,7 @@ impl From<JsonProblem> for Fault {
 
 type Result<T> = std::result::Result<T, JsonProblem>;
 
-/// Passes over white space; gives the byte that follows, which it leaves.
+/// Skips white space and returns the next byte without consuming it.
 #[inline]
 pub(super) fn space(rest: &mut &[u8]) -> Option<u8> {
     while let [b' ' | b'\n' | b'\t' | b'\r', tail @ ..] = *rest {
@@ -78,7 +78,7 @@ pub(super) fn literal(rest: &mut &[u8], literal: &[u8]) -> Result<()> {
     }
 }
 
-/// How many bytes there are before the first that ends a text or begins an escape, or that cannot be in one.
+/// Returns the number of bytes before the first quote, backslash or control character.
 #[inline]
 fn plain(bytes: &[u8]) -> usize {
     const ONES: u64 = u64::from_ne_bytes([1; 8]);
@@ -87,7 +87,7 @@ fn plain(bytes: &[u8]) -> usize {
     let (words, tail) = bytes.as_chunks::<8>();
     for (number, word) in words.iter().enumerate() {
         let word = u64::from_le_bytes(*word);
-        // A byte may be found that is none, but only behind one that is.
+        // There may be false positives, but only after a true one.
         let found = is_zero(word ^ (ONES * b'"' as u64))
             | is_zero(word ^ (ONES * b'\\' as u64))
             | word.wrapping_sub(ONES * 0x20) & !word;
@@ -99,8 +99,8 @@ fn plain(bytes: &[u8]) -> usize {
     bytes.len() - tail.len() + in_tail.unwrap_or(tail.len())
 }
 
-/// A text, which begins with its quote; borrowed if there are no escapes in it. `utf8` is the whole of what is read, of
-/// which `rest` is the end, if that is known to be UTF-8.
+/// Reads a string, which begins with its quote; borrowed if it has no escapes. `utf8` is the entire input, whose end is
+/// `rest`, if the input is known to be UTF-8.
 #[inline]
 pub(super) fn string<'de>(rest: &mut &'de [u8], utf8: Option<&'de str>) -> Result<Cow<'de, str>> {
     let inner = rest.get(1..).unwrap_or_default();
@@ -132,7 +132,7 @@ fn escaped<'de>(rest: &mut &'de [u8]) -> Result<Cow<'de, str>> {
     }
 }
 
-/// Passes over a text, which begins with its quote.
+/// Skips a string, which begins with its quote.
 #[inline]
 fn skip_string(rest: &mut &[u8]) -> Result<()> {
     let inner = rest.get(1..).unwrap_or_default();
@@ -165,22 +165,22 @@ fn skip_escaped(rest: &mut &[u8]) -> Result<()> {
     }
 }
 
-/// How many digits there are.
+/// Returns the number of leading digits.
 #[inline]
 fn digits(bytes: &[u8]) -> usize {
     bytes.iter().take_while(|byte| byte.is_ascii_digit()).count()
 }
 
-/// A number as it stands, and whether it is an integer.
+/// Returns the text of a number, and whether it is an integer.
 fn number_text<'de>(rest: &mut &'de [u8]) -> Result<(&'de [u8], bool)> {
     let from = *rest;
     let mut length = usize::from(from.first() == Some(&b'-'));
     let at = |length: usize| from.get(length..).unwrap_or_default();
-    let whole = digits(at(length));
-    if whole == 0 || whole > 1 && at(length).first() == Some(&b'0') {
+    let integer_digits = digits(at(length));
+    if integer_digits == 0 || integer_digits > 1 && at(length).first() == Some(&b'0') {
         return Err(JsonProblem::Number);
     }
-    length += whole;
+    length += integer_digits;
     let integer = length;
     if let [b'.', fraction @ ..] = at(length) {
         match digits(fraction) {
@@ -203,7 +203,7 @@ pub(super) fn number<'de>(rest: &mut &'de [u8]) -> Result<Number<'de>> {
     let (text, is_integer) = number_text(rest)?;
     let text = std::str::from_utf8(text).map_err(|_| JsonProblem::Number)?;
     if is_integer {
-        // Minus zero is a number with a point.
+        // Minus zero is a float.
         if let Ok(number) = text.parse() {
             return Ok(Number::Unsigned(number));
         }
@@ -217,15 +217,15 @@ pub(super) fn number<'de>(rest: &mut &'de [u8]) -> Result<Number<'de>> {
     Ok(if is_integer { Number::Large(text, float) } else { Number::Float(float) })
 }
 
-/// Passes over a value, whose texts need not be UTF-8. It takes no more of the stack for more levels.
+/// Skips a value, whose strings need not be UTF-8. The stack use does not grow with the nesting.
 pub(super) fn skip(from: &mut &[u8]) -> Result<()> {
-    // A copy, which stays in registers.
+    // A copy, which the compiler keeps in registers.
     let mut left = *from;
     let rest = &mut left;
     let mut levels = Levels::default();
     let mut has_begun = false;
     loop {
-        // Before a value, or at the end of what has just begun.
+        // Before a value, or at the end of an empty container.
         let next = space(rest).ok_or(JsonProblem::End)?;
         let is_list = levels.is_list();
         let mut ended = true;
@@ -249,7 +249,7 @@ pub(super) fn skip(from: &mut &[u8]) -> Result<()> {
         if !ended {
             continue;
         }
-        // Behind a value.
+        // After a value.
         loop {
             if levels.depth == 0 {
                 *from = left;
@@ -284,7 +284,7 @@ fn skip_key(rest: &mut &[u8]) -> Result<()> {
     colon(rest)
 }
 
-/// Passes over a value that has no others in it, or opens one; says whether it has ended.
+/// Skips a scalar, or opens a container. Returns whether the value has ended.
 fn skip_scalar(rest: &mut &[u8], levels: &mut Levels) -> Result<bool> {
     match space(rest).ok_or(JsonProblem::End)? {
         b'"' => skip_string(rest)?,
@@ -302,7 +302,8 @@ fn skip_scalar(rest: &mut &[u8], levels: &mut Levels) -> Result<bool> {
     Ok(true)
 }
 
-/// Which levels are lists: a bit for each. Beyond 64 they are allocated, for no more than a bit for each byte of the text.
+/// A bit for each level: whether it is a list. Beyond 64 levels the bits are allocated, at most one bit per byte of the
+/// input.
 #[derive(Default)]
 struct Levels {
     depth: usize,
@@ -338,7 +339,7 @@ mod tests {
     use proptest::prelude::*;
     use serde::de::IgnoredAny;
 
-    /// What serde_json says of the same bytes.
+    /// Whether serde_json accepts the same bytes.
     fn is_json(bytes: &[u8]) -> bool {
         serde_json::from_slice::<IgnoredAny>(bytes).is_ok()
     }
@@ -348,7 +349,7 @@ mod tests {
         skip(&mut rest).is_ok() && space(&mut rest).is_none()
     }
 
-    /// Pieces of JSON, of which some make a value.
+    /// Pieces of JSON, some of which form a value.
     const PIECES: [&str; 30] = [
         "{",
         "}",

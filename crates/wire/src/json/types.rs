@@ -1,13 +1,13 @@
-//! The version and the kind of an object.
+//! The API version and the kind of an object.
 
 use serde::Deserialize;
 
 use crate::TypeMeta;
 
-/// What errors call it.
+/// The name of an object in errors.
 pub(super) const OBJECT: &str = "an object";
 
-/// The kind that an object says it is of, unless it is empty.
+/// Returns the kind of an object, unless it is missing or empty.
 pub(super) fn kind(object: &[u8]) -> Option<String> {
     #[derive(Deserialize)]
     struct Kind {
@@ -16,7 +16,7 @@ pub(super) fn kind(object: &[u8]) -> Option<String> {
     serde_json::from_slice::<Kind>(object).ok()?.kind.filter(|kind| !kind.is_empty())
 }
 
-/// The object with its version and kind as the first members; none if it is no object.
+/// Returns the object with its API version and kind as the first members; `None` if it is not an object.
 pub(super) fn with_types(object: &[u8], types: TypeMeta<'_>) -> Option<Vec<u8>> {
     let members = object.trim_ascii_start().strip_prefix(b"{")?.trim_ascii_start();
     let TypeMeta { api_version, kind } = types;

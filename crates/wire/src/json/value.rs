@@ -1,4 +1,4 @@
-//! A value in JSON, and what is in it.
+//! JSON values and containers.
 
 use std::borrow::Cow;
 use std::marker::PhantomData;
@@ -10,21 +10,21 @@ use crate::codec::{AnyContainer, AnyValue};
 use crate::codec::{ReadContainer, ReadValue};
 use crate::decode::{At, Fault, Scratch, Text, Token};
 
-/// The next value of the text that is being read.
+/// The next value of the input.
 pub(crate) struct Value<'a, 'de> {
     at: At<'a, 'de>,
-    /// Nothing is behind it.
+    /// Whether the value is the whole input.
     is_whole: bool,
 }
 
 impl<'a, 'de> Value<'a, 'de> {
-    /// Of that text.
+    /// Creates the value of this input.
     pub(crate) fn of(at: At<'a, 'de>, json: &'de [u8]) -> Self {
         at.run.begin(json);
         Self { at, is_whole: true }
     }
 
-    /// The value has been read up to there.
+    /// Ends the value at the given rest.
     #[inline]
     fn end(&self, rest: &'de [u8]) -> Result<(), Fault> {
         self.at.run.set_rest(rest);
@@ -43,7 +43,7 @@ impl<'a, 'de> Value<'a, 'de> {
     }
 }
 
-/// The text has ended.
+/// Checks that the input has ended.
 #[inline(never)]
 fn end(at: At<'_, '_>) -> Result<(), Fault> {
     let mut rest = at.run.rest();
@@ -51,7 +51,7 @@ fn end(at: At<'_, '_>) -> Result<(), Fault> {
     at.run.set_rest(rest);
     match next {
         None => {
-            // What is wrong from now on is not in this text.
+            // Later errors are not in this input, so they have no position in it.
             at.run.begin(&[]);
             Ok(())
         }
@@ -129,11 +129,11 @@ impl<'a, 'de> ReadValue<'a, 'de> for Value<'a, 'de> {
     }
 }
 
-/// What is in an object or array.
+/// The content of an object or array.
 pub(crate) struct Container<'a, 'de> {
     is_list: bool,
     state: State,
-    /// Nothing is behind it.
+    /// Whether the value is the whole input.
     is_whole: bool,
     run: PhantomData<At<'a, 'de>>,
 }
@@ -145,7 +145,7 @@ enum State {
     Ended,
 }
 
-/// Goes to the next entry; false if there is none.
+/// Moves to the next entry. Returns `false` if there is none.
 #[inline]
 fn next(rest: &mut &[u8], state: &mut State, close: u8) -> Result<bool, JsonProblem> {
     let before = match *state {
@@ -183,7 +183,7 @@ impl<'a, 'de> ReadContainer<'a, 'de> for Container<'a, 'de> {
         None
     }
 
-    /// The text is in front of the bracket again.
+    /// Moves back before the opening bracket.
     fn unread(&self, at: At<'a, 'de>) {
         at.run.step_back();
     }

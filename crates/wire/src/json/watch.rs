@@ -1,4 +1,4 @@
-//! Watch streams, line by line.
+//! Watches, line by line.
 
 use memchr::memchr;
 use serde::Deserialize;
@@ -7,7 +7,7 @@ use super::scan::{Copied, ObjectCopier};
 use crate::codec::DecodeWatch;
 use crate::{Encoding, Error, EventType, ManagedFields, RawEvent};
 
-/// Takes a watch in JSON in chunks and gives out each event as soon as its line is complete.
+/// Reads a watch in JSON in chunks and delivers each event as soon as its line is complete.
 #[derive(Debug)]
 pub(crate) struct WatchDecoder {
     line: Vec<u8>,
@@ -20,7 +20,7 @@ impl DecodeWatch for WatchDecoder {
         Self { line: Vec::new(), object: ObjectCopier::new(managed_fields), limit }
     }
 
-    /// A line that is no event is shown as an error and the next one starts afresh.
+    /// A line that is not an event is passed as an error, and decoding continues with the next line.
     fn feed(
         &mut self,
         chunk: &[u8],
@@ -46,7 +46,7 @@ impl DecodeWatch for WatchDecoder {
         Ok(())
     }
 
-    /// A last line without a line end counts if it is complete.
+    /// A complete last line without a line end is delivered.
     fn finish(mut self, mut on_event: impl FnMut(Result<RawEvent<'_>, Error>)) -> Result<(), Error> {
         let mut truncated = false;
         Self::line(&mut self.object, &self.line, &mut |event| match event {

@@ -1,4 +1,4 @@
-//! Whether two packed objects have the same content.
+//! Comparison of the content of packed objects.
 
 use std::marker::PhantomData;
 
@@ -6,11 +6,11 @@ use serde_json::{Map, Number, Value};
 
 use crate::codec::AnyCodec;
 
-/// An object's bytes and what decodes them.
+/// The codec and the bytes of an object.
 pub(super) type Content<'a> = (&'a AnyCodec, &'a [u8]);
 
-/// Where the bytes do not say it, what counts is the fields: an item of a list leaves out its kind, which an event of a
-/// watch has.
+/// Whether two objects have the same content. If the bytes do not decide it, the fields are compared, without the kind
+/// and version, which items of a list omit and events of a watch have.
 pub(super) fn is_same(a: Content<'_>, b: Content<'_>) -> bool {
     let encoding = Some(a.0.encoding()).filter(|encoding| *encoding == b.0.encoding());
     if let Some(same) = encoding.and_then(|encoding| encoding.has_same_content(a.1, b.1)) {
@@ -18,12 +18,12 @@ pub(super) fn is_same(a: Content<'_>, b: Content<'_>) -> bool {
     }
     match (fields(a), fields(b)) {
         (Some(a), Some(b)) => is_same_object(&a, &b),
-        // What does not decode is no news only if it is the same to the byte.
+        // Objects that cannot be decoded are equal only if their bytes are.
         _ => a.1 == b.1,
     }
 }
 
-/// All fields but `kind` and `apiVersion`.
+/// Decodes all fields but `kind` and `apiVersion`.
 fn fields((codec, bytes): Content<'_>) -> Option<Map<String, Value>> {
     let (mut fields, _): (Map<String, Value>, u64) = codec.decode(bytes, PhantomData).ok()?;
     fields.remove("kind");
@@ -31,7 +31,7 @@ fn fields((codec, bytes): Content<'_>) -> Option<Map<String, Value>> {
     Some(fields)
 }
 
-/// Null is what Go writes for some of what is absent.
+/// Compares two values. A missing field is equal to null, since Go writes some absent fields as null.
 fn is_same_value(a: &Value, b: &Value) -> bool {
     match (a, b) {
         (Value::Object(a), Value::Object(b)) => is_same_object(a, b),
@@ -50,7 +50,7 @@ fn is_same_object(a: &Map<String, Value>, b: &Map<String, Value>) -> bool {
     all_of(a, b) && b.iter().all(|(name, value)| value.is_null() || a.contains_key(name))
 }
 
-/// One may be written as 3, and the other as 3.0.
+/// Compares two numbers. 3 is equal to 3.0.
 fn is_same_number(a: &Number, b: &Number) -> bool {
     a == b || (a.is_f64() != b.is_f64() && a.as_f64() == b.as_f64())
 }
@@ -61,12 +61,12 @@ mod tests {
 
     fn same(a: &str, b: &str) -> bool {
         let json = AnyCodec::Json(crate::json::Json);
-        let (there, back) = (
+        let (forward, backward) = (
             is_same((&json, a.as_bytes()), (&json, b.as_bytes())),
             is_same((&json, b.as_bytes()), (&json, a.as_bytes())),
         );
-        assert_eq!(there, back, "{a} {b}");
-        there
+        assert_eq!(forward, backward, "{a} {b}");
+        forward
     }
 
     #[test]

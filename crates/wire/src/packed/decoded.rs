@@ -1,11 +1,12 @@
-//! Values that were decoded of packed objects.
+//! Decoded values of packed objects.
 
 use std::any::Any;
 use std::fmt;
 use std::ops::Deref;
 use std::sync::Arc;
 
-/// A decoded object, borrowed from a [`PackedObject`](crate::PackedObject) that keeps it, or shared with others that read it.
+/// A decoded object, either borrowed from a [`PackedObject`](crate::PackedObject) that keeps the value or shared with
+/// other readers.
 pub struct DecodedRef<'a, K>(pub(super) Read<'a, K>);
 
 pub(super) enum Read<'a, K> {
@@ -17,14 +18,14 @@ pub(super) enum Read<'a, K> {
     Shared(Decoded<K>),
 }
 
-/// An object that was [decoded](crate::Packed::decode_owned), shared by all who hold it. Cheap to clone.
-pub struct Decoded<K>(Arc<Apart<K>>);
+/// A [decoded](crate::Packed::decode_owned) object, shared by all its readers. Cheap to clone.
+pub struct Decoded<K>(Arc<Boxed<K>>);
 
 /// Boxed, so that a `Weak` of the `Arc` around it does not retain the memory of the value.
-pub(super) struct Apart<K>(pub(super) Box<K>);
+pub(super) struct Boxed<K>(pub(super) Box<K>);
 
 impl<K> DecodedRef<'_, K> {
-    /// The same value, without the borrow. O(1): the value is shared.
+    /// Returns the shared value, without the borrow. O(1).
     #[inline]
     pub fn into_owned(self) -> Decoded<K>
     where
@@ -58,7 +59,7 @@ impl<K: fmt::Debug> fmt::Debug for DecodedRef<'_, K> {
 impl<K: Send + Sync + 'static> Decoded<K> {
     #[inline]
     pub(super) fn of(value: Arc<dyn Any + Send + Sync>) -> Self {
-        #[expect(clippy::expect_used, reason = "a value is stored with the id of its type")]
+        #[expect(clippy::expect_used, reason = "callers look up the value by its type")]
         Self(value.downcast().expect("a value of its own type"))
     }
 }

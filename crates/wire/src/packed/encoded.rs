@@ -1,4 +1,4 @@
-//! The bytes of an object, and what decodes them.
+//! The encoded form of a packed object.
 
 use std::borrow::Cow;
 
@@ -10,25 +10,26 @@ use crate::codec::AnyCodec;
 use crate::dropped::Dropped;
 use crate::{Error, ObjectDecoder};
 
-/// The parts that are ready; labels follow, key and value, and behind them the fields that were dropped, if any were.
+/// The indexes of the parsed parts. The labels follow as pairs of key and value, then the record of dropped fields, if
+/// any were dropped.
 pub(super) const NAMESPACE: usize = 0;
 pub(super) const NAME: usize = 1;
 pub(super) const UID: usize = 2;
 pub(super) const LABELS: usize = 3;
 
-/// The bytes of an object, with the parts of it that are ready, and what decodes them.
+/// The bytes of an object with its parsed parts, and its decoder.
 pub(super) struct Encoded {
     pub(super) layout: Layout,
     pub(super) decoder: ObjectDecoder,
 }
 
 impl Encoded {
-    /// The object as it is encoded.
+    /// The encoded object.
     pub(super) fn bytes(&self) -> &[u8] {
         self.layout.object()
     }
 
-    /// The part of that number; empty where there is none.
+    /// Returns the part of this index; empty if there is none.
     #[inline]
     pub(super) fn part(&self, number: usize) -> &str {
         self.layout.part(number)
@@ -39,12 +40,12 @@ impl Encoded {
     }
 
     pub(super) fn dropped(&self) -> Dropped<'_> {
-        // Labels are pairs: one part more is the record.
+        // Labels are pairs, so an extra part is the record.
         let after_labels = self.layout.parts().saturating_sub(1);
         Dropped(if after_labels % 2 == LABELS % 2 { self.layout.part(after_labels) } else { "" })
     }
 
-    /// What decodes this object.
+    /// Returns the codec of this object.
     pub(super) fn codec(&self) -> Cow<'_, AnyCodec> {
         match self.dropped() {
             Dropped("") => Cow::Borrowed(self.decoder.codec()),

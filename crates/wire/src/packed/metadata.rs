@@ -1,4 +1,4 @@
-//! The metadata of packed objects, without the rest of them.
+//! The metadata of packed objects.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -10,22 +10,23 @@ use super::identified::Pairs;
 use crate::Error;
 use crate::json::Within;
 
-/// What a server sends when only the metadata is requested.
+/// The type of the objects that a server sends if only metadata is requested.
 const METADATA_API: &str = "meta.k8s.io/v1";
 const METADATA_KIND: &str = "PartialObjectMetadata";
 
 impl PackedObject {
-    /// Whether it has come as its metadata alone, a `PartialObjectMetadata`, and its other fields are not known.
+    /// Whether only the metadata of the object was fetched, as a `PartialObjectMetadata`.
     pub fn is_metadata_only(&self) -> bool {
         let types = self.encoded.decoder.types();
         types.is_some_and(|types| types.api_version == METADATA_API && types.kind == METADATA_KIND)
     }
 
-    /// Its metadata as any type that decodes from it, such as `ObjectMeta`. The rest is not decoded; in JSON it is looked
-    /// over. None if it has none.
+    /// Decodes the metadata into any type, such as `ObjectMeta`. The rest is not decoded; in JSON it is scanned.
+    /// Returns `None` if the object has no metadata.
     ///
     /// # Errors
-    /// The bytes are broken, or not what the type wants.
+    /// The bytes are broken or do not match the type, or a limit is exceeded; see
+    /// [`ObjectDecoder::decode`](crate::ObjectDecoder::decode).
     pub fn metadata<'de, M: Deserialize<'de>>(&'de self) -> Result<Option<M>, Error> {
         self.within(&["metadata"])
     }
@@ -34,7 +35,7 @@ impl PackedObject {
         self.encoded.decode(Within::new(names))
     }
 
-    /// Its annotations; none is read but these.
+    /// Decodes only the annotations.
     ///
     /// # Errors
     /// The bytes are broken.
@@ -43,18 +44,21 @@ impl PackedObject {
         Ok(annotations.0.into_iter().map(|(key, value)| (key.0, value.0)).collect())
     }
 
-    /// Its owners, as any type that decodes from an `OwnerReference`.
+    /// Decodes only the owner references, into any type that decodes from an `OwnerReference`.
     ///
     /// # Errors
-    /// The bytes are broken, or not what the type wants.
+    /// The bytes are broken or do not match the type, or a limit is exceeded; see
+    /// [`ObjectDecoder::decode`](crate::ObjectDecoder::decode).
     pub fn owner_references<'de, O: Deserialize<'de>>(&'de self) -> Result<Vec<O>, Error> {
         Ok(self.within(&["metadata", "ownerReferences"])?.unwrap_or_default())
     }
 
-    /// When it was marked for deletion, as any type that decodes from a time; none if it was not.
+    /// Decodes only the deletion timestamp, into any type that decodes from a time. Returns `None` if the object has
+    /// none.
     ///
     /// # Errors
-    /// The bytes are broken, or not what the type wants.
+    /// The bytes are broken or do not match the type, or a limit is exceeded; see
+    /// [`ObjectDecoder::decode`](crate::ObjectDecoder::decode).
     pub fn deletion_timestamp<'de, T: Deserialize<'de>>(&'de self) -> Result<Option<T>, Error> {
         self.within(&["metadata", "deletionTimestamp"])
     }

@@ -1,4 +1,4 @@
-//! Objects that stay as they came until somebody reads them.
+//! Objects that are stored encoded and decoded on read.
 
 mod content;
 mod decoded;
@@ -24,7 +24,7 @@ use crate::dropped::Dropped;
 use crate::json::Within;
 use crate::object_decoder::drop_fields;
 use crate::{Encoding, Error, FieldPath, ObjectDecoder};
-use decoded::{Apart, Read};
+use decoded::{Boxed, Read};
 pub use decoded::{Decoded, DecodedRef};
 use encoded::{Encoded, LABELS, NAME, NAMESPACE, UID};
 use identified::Identified;
@@ -34,12 +34,13 @@ pub use slots::DecodeAs;
 use slots::Slots;
 pub use view::{Packed, PackedRef};
 
-/// What can be made of an object's bytes: every type that serde decodes, at once, and [`Packed`] later.
+/// A type that can be created from an object's bytes: all types that serde decodes, which are decoded at once, and
+/// [`Packed`], which is decoded later.
 pub trait FromWire: Sized {
-    /// Makes it.
+    /// Creates the value from the bytes of an object.
     ///
     /// # Errors
-    /// The bytes are broken, or not what the type wants.
+    /// The bytes are broken or do not match the type, or a limit is exceeded; see [`ObjectDecoder::decode`].
     fn from_wire(bytes: &[u8], decoder: &ObjectDecoder) -> Result<Self, Error>;
 }
 
@@ -49,35 +50,35 @@ impl<K: DeserializeOwned> FromWire for K {
             Ok((bytes, dropped)) if dropped.is_empty() => decoder.decode(&bytes),
             Ok((bytes, dropped)) => {
                 let codec = decoder.codec().without(Dropped(&dropped));
-                // A copy that lives no longer than this: the type owns what it takes of it.
+                // The copy is dropped after this call: the type owns its fields.
                 decoder.decode_seed(&codec, &bytes, PhantomData::<K>)
             }
-            // Decoding gives the better error.
+            // The error of decoding is more specific.
             Err(error) => decoder.decode::<K>(bytes).and(Err(error)),
         }
     }
 }
 
-/// An object of any kind kept as the bytes that it came in, JSON or protobuf; as an object of one kind it is a
-/// [`Packed`].
+/// An object of any kind, stored as the received bytes, JSON or protobuf. [`Packed`] is the view of such an object with
+/// a type.
 ///
-/// All objects of Kubernetes are of this one type, so that what stores and delivers them is compiled once.
+/// All Kubernetes objects have this type, so the code that stores and delivers them is compiled once.
 ///
-/// Key, UID, version and labels are ready. [`decode_as`](Self::decode_as) decodes the whole when it is asked for and
-/// shares the result for as long as anyone holds it; [`field`](Self::field) decodes one field without the rest, and
-/// [`metadata`](Self::metadata) and its like only the metadata. It can be decoded as several types side by side, as its own
-/// and as one that takes any kind. A pod takes about a tenth of the memory of its type, and costs nothing to decode if it
-/// is never read.
+/// Key, UID, resource version and labels are parsed on arrival. [`decode_as`](Self::decode_as) decodes the whole object
+/// on demand and shares the value for as long as a reader holds it; [`field`](Self::field) decodes one field without
+/// the rest, and [`metadata`](Self::metadata) and related methods only the metadata. An object can be decoded as
+/// several types at the same time, for example as its own type and as a dynamic object. A packed pod takes about a
+/// tenth of the memory of the decoded type, and is never decoded if it is never read.
 ///
-/// What is read often stays decoded: of the objects of one [`ObjectDecoder`], which is one informer, those that were read
-/// last are [cached](ObjectDecoder::decoded_cache_size), up to a number. So handlers that receive an object one after the other
-/// have it decoded once. [`keep_decoded`](Self::keep_decoded) keeps the value of one object for as long as it lives.
+/// The most recently read objects of an [`ObjectDecoder`], and so of an informer, stay decoded in a
+/// [cache](ObjectDecoder::decoded_cache_size) of limited size. Several handlers that receive an object one after the
+/// other thus decode it once. [`keep_decoded`](Self::keep_decoded) keeps the value of an object as long as the object.
 ///
-/// That an object does not decode is found when it is read, and not when it arrives.
+/// A decoding error is found on read, not on arrival.
 pub struct PackedObject {
     encoded: Encoded,
     version: ResourceVersion,
-    /// Empty until the object is decoded for the first time.
+    /// Set when the object is decoded for the first time.
     decoded: OnceLock<Box<Slots>>,
 }
 
@@ -107,17 +108,17 @@ impl PackedObject {
 }
 
 impl PackedObject {
-    /// The object as a `K`. Decoded if no value of that type is held; O(size) then, and O(1) otherwise. Concurrent calls
-    /// decode it once.
+    /// Returns the object as a `K`. O(1) if a value of this type is held or cached, else decodes the object in O(size).
+    /// Concurrent calls decode it once.
     ///
-    /// A value that is [kept](Self::keep_decoded) is borrowed: reading it takes a few nanoseconds, and no lock.
+    /// A value that is [kept](Self::keep_decoded) is borrowed, in a few nanoseconds and without a lock.
     ///
     /// # Errors
-    /// The bytes are broken, or not what the type wants.
+    /// The bytes are broken or do not match the type, or a limit is exceeded; see [`ObjectDecoder::decode`].
     #[inline]
     pub fn decode_as<K: DeserializeOwned + Send + Sync + 'static>(&self) -> Result<DecodedRef<'_, K>, Error> {
         if let Some(shared) = self.decoded.get().and_then(|slots| slots.kept())
-            && let Some(value) = shared.downcast_ref::<Apart<K>>()
+            && let Some(value) = shared.downcast_ref::<Boxed<K>>()
         {
             return Ok(DecodedRef(Read::Kept { value: &value.0, shared }));
         }
@@ -125,11 +126,12 @@ impl PackedObject {
         Ok(DecodedRef(Read::Shared(Decoded::of(value))))
     }
 
-    /// Decodes the object now, and keeps the value for as long as the object lives. Of several types only the first is
-    /// kept; the others are decoded when they are read.
+    /// Decodes the object now, and keeps the value as long as the object. Only the first type is kept; other types are
+    /// decoded on read.
     ///
     /// # Errors
-    /// The bytes are broken, or not what the type wants. The object stays as it was.
+    /// The bytes are broken or do not match the type, or a limit is exceeded; see [`ObjectDecoder::decode`]. The object
+    /// is unchanged.
     pub fn keep_decoded(&self, to: DecodeAs) -> Result<(), Error> {
         self.slots().keep(&self.encoded, to)
     }
@@ -138,10 +140,10 @@ impl PackedObject {
         self.slots().value(&self.encoded, to)
     }
 
-    /// The object that is this value, in JSON. The decoder is one of JSON.
+    /// Encodes a value as JSON. `decoder` must be a decoder of JSON.
     ///
     /// # Errors
-    /// The value is not an object with metadata, or cannot be encoded.
+    /// The value cannot be encoded, or is not an object with metadata.
     pub fn encode<K: Serialize>(value: &K, decoder: &ObjectDecoder) -> Result<Self, Error> {
         let json = serde_json::to_vec(value)
             .map_err(|error| Error::Unencodable { what: type_name::<K>(), problem: error.to_string() })?;
@@ -152,29 +154,29 @@ impl PackedObject {
         self.decoded.get_or_init(Box::default)
     }
 
-    /// Decodes the whole anew, for a value of one's own.
+    /// Decodes the whole object into a new value that is not shared.
     ///
     /// # Errors
-    /// The bytes are broken, or not what the type wants.
+    /// The bytes are broken or do not match the type, or a limit is exceeded; see [`ObjectDecoder::decode`].
     pub fn decode_new<'de, K: Deserialize<'de>>(&'de self) -> Result<K, Error> {
         self.encoded.decode(PhantomData)
     }
 
-    /// One field of the object, decoded without the rest, the same as it is in the whole object. `None` if the object does
-    /// not have it, or has null there. In protobuf it takes tens of nanoseconds, in JSON all of the object is looked at.
+    /// Decodes one field without the rest of the object, with the same result as in the whole object. Returns `None` if
+    /// the field is missing or null. In protobuf it takes tens of nanoseconds; in JSON the whole object is read.
     ///
     /// # Errors
-    /// Those of [`ObjectDecoder::decode_field`].
+    /// As [`ObjectDecoder::decode_field`].
     pub fn field<'de, M: Deserialize<'de>>(&'de self, path: &FieldPath) -> Result<Option<M>, Error> {
         let (names, resolved) = path.parts();
         self.encoded.codec().decode_field(self.bytes(), names, resolved)
     }
 
-    /// The same object without these fields, for a transform of some objects only. To drop fields from every object,
-    /// let the decoder [drop](ObjectDecoder::drop_fields) them: then they are never stored. O(size)
+    /// Returns the object without these fields, for transforms of some objects. To drop fields from every object, use
+    /// [`ObjectDecoder::drop_fields`], so that they are never stored. O(size).
     ///
     /// # Errors
-    /// The bytes are broken, or [`Error::NotRemovable`].
+    /// The bytes are broken; [`Error::NotRemovable`] for fields that identify the object.
     pub fn without_fields(&self, fields: &[&FieldPath]) -> Result<Self, Error> {
         if let Some(identifies) = fields.iter().find(|field| field.identifies()) {
             return Err(Error::NotRemovable { path: identifies.to_string() });
@@ -184,24 +186,25 @@ impl PackedObject {
         Self::new(&bytes, &encoded.decoder, &dropped)
     }
 
-    /// The fields that were dropped from this object, by [`Self::without_fields`] or when it
-    /// [arrived](ObjectDecoder::drop_fields): those that it had, each once. The rest of it is as the server sent it, but for
-    /// [managed fields](crate::ManagedFields).
+    /// The fields that were dropped from this object, by [`Self::without_fields`] or on
+    /// [arrival](ObjectDecoder::drop_fields): each field that the object had, once. All other fields but the [managed
+    /// fields](crate::ManagedFields) are as the server sent them.
     pub fn dropped_fields(&self) -> Vec<FieldPath> {
         self.encoded.dropped().paths().map(FieldPath::of).collect()
     }
 
-    /// Its encoding.
+    /// The encoding of the object.
     pub fn encoding(&self) -> Encoding {
         self.encoded.decoder.encoding()
     }
 
-    /// The object as it is encoded: its JSON, or its protobuf message. How it is kept is not promised: today nothing is copied.
+    /// The encoded object: its JSON, or its protobuf message. The representation in memory is not guaranteed; currently
+    /// nothing is copied.
     pub fn encoded(&self) -> Cow<'_, [u8]> {
         Cow::Borrowed(self.bytes())
     }
 
-    /// How many bytes [`Self::encoded`] has.
+    /// The number of bytes of [`Self::encoded`].
     pub fn encoded_len(&self) -> usize {
         self.bytes().len()
     }
@@ -210,7 +213,7 @@ impl PackedObject {
         self.encoded.bytes()
     }
 
-    /// Whether somebody holds it decoded, or it is kept so.
+    /// Whether a decoded value is held by a reader, cached or kept.
     pub fn is_decoded(&self) -> bool {
         self.decoded.get().is_some_and(|slots| slots.is_any_held())
     }
@@ -221,49 +224,49 @@ impl PackedObject {
     }
 }
 
-/// Those of [`Object`], so that they are at hand without the trait.
+/// The methods of [`Object`], callable without the trait.
 impl PackedObject {
-    /// Its key.
+    /// The key.
     #[inline]
     pub fn key(&self) -> KeyRef<'_> {
         Object::key(self)
     }
 
-    /// Its name.
+    /// The name.
     #[inline]
     pub fn name(&self) -> &str {
         self.encoded.part(NAME)
     }
 
-    /// Its namespace; `None` if it is cluster-scoped.
+    /// The namespace; `None` for a cluster-scoped object.
     #[inline]
     pub fn namespace(&self) -> Option<&str> {
         Some(self.encoded.part(NAMESPACE)).filter(|namespace| !namespace.is_empty())
     }
 
-    /// Its UID.
+    /// The UID.
     #[inline]
     pub fn uid(&self) -> Option<&str> {
         Some(self.encoded.part(UID)).filter(|uid| !uid.is_empty())
     }
 
-    /// The version of this state.
+    /// The resource version of this state.
     pub fn resource_version(&self) -> ResourceVersion {
         self.version.clone()
     }
 
-    /// Its labels.
+    /// The labels.
     pub fn labels(&self) -> Labels<'_> {
         Object::labels(self)
     }
 
-    /// The value of one label.
+    /// Returns the value of one label.
     pub fn label(&self, key: &str) -> Option<&str> {
         self.label_pairs().find_map(|(known, value)| (known == key).then_some(value))
     }
 }
 
-/// Nothing reads its decoded values any more.
+/// Evicts the decoded values from the cache, since nothing can read them any more.
 impl Drop for PackedObject {
     fn drop(&mut self) {
         if let Some(slots) = self.decoded.get_mut() {
@@ -285,8 +288,8 @@ impl Object for PackedObject {
         self.uid()
     }
 
-    /// By the bytes within protobuf, else by the fields, so that it does not matter in which encoding each has come.
-    /// Metadata alone is never the same as a whole object, even one that has nothing else.
+    /// Compares two objects in protobuf by their bytes, others by their fields, independent of the encodings. Metadata
+    /// only is never equal to a whole object, even one without other fields.
     fn has_same_content(&self, other: &Self) -> Option<bool> {
         Some(
             self.is_metadata_only() == other.is_metadata_only()

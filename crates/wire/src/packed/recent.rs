@@ -1,4 +1,4 @@
-//! What was decoded last stays decoded for a while.
+//! A CLOCK cache of decoded objects: an entry that was not read since the hand last passed is evicted.
 
 use std::any::Any;
 use std::fmt;
@@ -9,11 +9,11 @@ use parking_lot::Mutex;
 
 pub(super) type Kept = Arc<dyn Any + Send + Sync>;
 
-/// Holds at most so many decoded objects. A hand goes round over their places; it lets go of what was not read since it
-/// was there last, when another object needs the place.
+/// A CLOCK (second chance) cache of at most `limit` decoded objects. To insert into a full cache, the hand moves over
+/// the places in a circle, clears their marks, and evicts the first entry without a mark.
 pub(crate) struct Recent {
     limit: usize,
-    /// Whether what is in a place was read since the hand was there.
+    /// The mark of each place: whether its entry was read since the hand last passed.
     read: OnceLock<Box<[AtomicBool]>>,
     clock: Mutex<Clock>,
 }
@@ -29,7 +29,7 @@ impl Recent {
         Self { limit, read: OnceLock::new(), clock: Mutex::default() }
     }
 
-    /// Keeps one more; says in which place, and gives what had to go for it. O(1) on average.
+    /// Inserts an object. Returns its place and the evicted object. O(1) on average.
     pub(super) fn keep(&self, object: Kept) -> (Option<usize>, Option<Kept>) {
         if self.limit == 0 {
             return (None, None);
@@ -41,7 +41,8 @@ impl Recent {
             places.push(Some(object));
             return (Some(places.len() - 1), None);
         }
-        // Twice around at most: nobody is asked to wait for readers that go on marking.
+        // At most two rounds, so that readers that continue to mark entries cannot delay this call. The object is then
+        // not cached.
         for _ in 0..2 * self.limit {
             let place = *hand;
             *hand = (place + 1) % self.limit;
@@ -53,17 +54,17 @@ impl Recent {
         (None, None)
     }
 
-    /// What is in that place was read.
+    /// Marks the entry in this place as read.
     #[inline]
     pub(super) fn read(&self, place: usize) {
         let mark = self.read.get().and_then(|read| read.get(place));
-        // Readers of one object write to one place only once.
+        // Reads first, so that concurrent readers of one object do not write to the same cache line.
         if let Some(mark) = mark.filter(|mark| !mark.load(Ordering::Relaxed)) {
             mark.store(true, Ordering::Relaxed);
         }
     }
 
-    /// Gives what is in that place, if it is at that address, and keeps it no longer.
+    /// Removes and returns the entry in this place if it is at this address.
     pub(super) fn take(&self, place: usize, address: *const ()) -> Option<Kept> {
         let mut clock = self.clock.lock();
         clock.places.get_mut(place)?.take_if(|kept| Arc::as_ptr(kept).cast() == address)
@@ -81,8 +82,8 @@ mod tests {
     use super::*;
 
     fn keep(recent: &Recent, value: &Arc<u32>) -> (Option<usize>, Option<u32>) {
-        let (place, gone) = recent.keep(value.clone());
-        (place, gone.map(|gone| *gone.downcast::<u32>().unwrap()))
+        let (place, evicted) = recent.keep(value.clone());
+        (place, evicted.map(|evicted| *evicted.downcast::<u32>().unwrap()))
     }
 
     #[test]
@@ -95,7 +96,7 @@ mod tests {
         recent.read(0);
         recent.read(2);
         assert_eq!(keep(&recent, &values[3]), (Some(1), Some(1)));
-        // 2 was read as well; 0 had been, before the hand came by.
+        // 2 was read since the hand passed; the mark of 0 was cleared when it passed.
         assert_eq!(keep(&recent, &values[4]), (Some(0), Some(0)));
         recent.read(0);
         recent.read(1);

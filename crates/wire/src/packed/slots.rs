@@ -1,4 +1,4 @@
-//! What was decoded of one object.
+//! The decoded values of one object.
 
 use std::any::{Any, TypeId, type_name};
 use std::fmt;
@@ -8,7 +8,7 @@ use std::sync::{Arc, OnceLock, Weak};
 use parking_lot::Mutex;
 use serde::de::DeserializeOwned;
 
-use super::decoded::Apart;
+use super::decoded::Boxed;
 use super::encoded::Encoded;
 use super::recent::Recent;
 use crate::Error;
@@ -16,8 +16,8 @@ use crate::Error;
 /// A decoded value of any type.
 type AnyValue = Arc<dyn Any + Send + Sync>;
 
-/// How objects are decoded as one type. It is passed to code that is not generic over the type, so that such code is
-/// compiled once for all types.
+/// The decoder of one type, as a value. Code that takes it is not generic over the type and is compiled once for all
+/// types.
 #[derive(Clone, Copy)]
 pub struct DecodeAs {
     of: TypeId,
@@ -26,9 +26,9 @@ pub struct DecodeAs {
 }
 
 impl DecodeAs {
-    /// Decodes as a `K`.
+    /// Returns the decoder of the type `K`.
     pub fn of<K: DeserializeOwned + Send + Sync + 'static>() -> Self {
-        Self { of: TypeId::of::<Apart<K>>(), name: type_name::<K>(), decode: decode::<K> }
+        Self { of: TypeId::of::<Boxed<K>>(), name: type_name::<K>(), decode: decode::<K> }
     }
 
     /// The name of the type, for messages.
@@ -37,12 +37,12 @@ impl DecodeAs {
     }
 }
 
-/// All that is compiled for each type, beside its `Deserialize`.
+/// The only code that is compiled for each type, beside its `Deserialize`.
 fn decode<K: DeserializeOwned + Send + Sync + 'static>(object: &Encoded) -> Result<AnyValue, Error> {
-    Ok(Arc::new(Apart::<K>(Box::new(object.decode(PhantomData::<K>)?))))
+    Ok(Arc::new(Boxed::<K>(Box::new(object.decode(PhantomData::<K>)?))))
 }
 
-/// Two are equal if they decode as the same type.
+/// Two decoders are equal if they decode as the same type.
 impl PartialEq for DecodeAs {
     fn eq(&self, other: &Self) -> bool {
         self.of == other.of
@@ -57,20 +57,20 @@ impl fmt::Debug for DecodeAs {
     }
 }
 
-/// The decoded values of one object. Made when the first of them is.
+/// The decoded values of one object, created with the first value.
 #[derive(Default)]
 pub(super) struct Slots {
-    /// Kept for as long as the object lives.
+    /// The value that is kept as long as the object.
     kept: OnceLock<AnyValue>,
-    /// Decoded on read: one for each type by which the object was read, which is nearly always one.
+    /// The values decoded on read: one for each type that the object was read as, which is nearly always one.
     shared: Mutex<Vec<Slot>>,
 }
 
-/// What was decoded last as one type.
+/// The last decoded value of one type.
 struct Slot {
     of: TypeId,
     value: Weak<dyn Any + Send + Sync>,
-    /// Where the value is in the cache of [`Recent`]; beyond all places if it is not there.
+    /// The index of the value in the cache of [`Recent`]; `u32::MAX` if it is not cached.
     place: u32,
 }
 
@@ -80,23 +80,23 @@ impl Slots {
         self.kept.get()
     }
 
-    /// Decodes the object, unless a value is kept already, and keeps the value.
+    /// Decodes the object and keeps the value, unless a value is already kept.
     pub(super) fn keep(&self, object: &Encoded, to: DecodeAs) -> Result<(), Error> {
         if self.kept.get().is_none() {
-            // The value is cached if the object was read before; the bytes are not decoded again for it.
+            // The value may be cached from a read; the object is then not decoded again.
             let value = self.find(object.recent(), to.of).map_or_else(|| (to.decode)(object), Ok)?;
             _ = self.kept.set(value);
         }
         Ok(())
     }
 
-    /// The value of that type: the one that is kept or still held, or else decoded now.
+    /// Returns the value of this type: the kept one, one that is still held or cached, or a newly decoded one.
     pub(super) fn value(&self, object: &Encoded, to: DecodeAs) -> Result<AnyValue, Error> {
         if let Some(kept) = self.kept.get().filter(|kept| (***kept).type_id() == to.of) {
             return Ok(kept.clone());
         }
-        // Decoding is the type's own code, and runs under this lock, which is the object's alone: a second reader would
-        // otherwise do the same work again.
+        // Decoding runs the type's own code under this lock, which belongs to this object only. Without the lock,
+        // concurrent readers would decode the object several times.
         let mut shared = self.shared.lock();
         let recent = object.recent();
         let slot = shared.iter().position(|slot| slot.of == to.of);
@@ -135,7 +135,7 @@ impl Slots {
         self.kept.get().is_some() || self.shared.lock().iter().any(|slot| slot.value.strong_count() > 0)
     }
 
-    /// Takes the values of an object that is dropped out of the cache.
+    /// Removes the values of a dropped object from the cache.
     pub(super) fn evict(&mut self, recent: &Recent) {
         for Slot { value, place, .. } in self.shared.get_mut() {
             if value.strong_count() > 0 {

@@ -1,4 +1,4 @@
-//! Objects as those of one kind.
+//! Views of packed objects with a type.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -10,10 +10,10 @@ use serde::de::DeserializeOwned;
 use super::{Decoded, DecodedRef, FieldPath, FromWire, PackedObject};
 use crate::{Error, ObjectDecoder};
 
-/// A shared object of the kind `K`: a [`PackedObject`] that is [decoded](Self::decode) as a `K`. Cheap to clone.
+/// A shared object of the type `K`: a [`PackedObject`] that is [decoded](Self::decode) as a `K`. Cheap to clone.
 ///
-/// It has the methods of [`PackedObject`]: key, UID, version and labels are ready, and
-/// [one field](PackedObject::field) or the [metadata](PackedObject::metadata) can be read without the rest.
+/// Has the methods of [`PackedObject`]: key, UID, version and labels are parsed, and [one field](PackedObject::field)
+/// or the [metadata](PackedObject::metadata) can be decoded without the rest.
 ///
 /// ```
 /// use kinformer_wire::{FromWire, FieldPath, ObjectDecoder, Packed};
@@ -41,74 +41,74 @@ pub struct Packed<K> {
     kind: PhantomData<fn() -> K>,
 }
 
-/// A borrowed object of the kind `K`: what a [`Packed`] is without a count of its own. Cheap to copy.
+/// A borrowed [`Packed`] without a reference count of its own. Cheap to copy.
 pub struct PackedRef<'a, K> {
     object: &'a Arc<PackedObject>,
     kind: PhantomData<fn() -> K>,
 }
 
 impl<K> Packed<K> {
-    /// The object as one of the kind `K`. Nothing is checked: what does not decode as a `K` is an error of
+    /// Creates a view of an object as a `K`. Checks nothing: an object that is not a `K` is an error of
     /// [`Self::decode`].
     #[inline]
     pub fn new(object: Arc<PackedObject>) -> Self {
         Self { object, kind: PhantomData }
     }
 
-    /// The object without its kind.
+    /// Returns the object without its type.
     #[inline]
     pub fn object(&self) -> &Arc<PackedObject> {
         &self.object
     }
 
-    /// The object without its kind.
+    /// Returns the object without its type.
     #[inline]
     pub fn into_object(self) -> Arc<PackedObject> {
         self.object
     }
 
-    /// The same object as one of another kind: as a dynamic object, its metadata, or a type of one's own with some of
-    /// its fields.
+    /// Returns a view of the same object with another type: a dynamic object, its metadata, or a custom type with some
+    /// of its fields.
     #[inline]
     pub fn cast<M>(self) -> Packed<M> {
         Packed::new(self.object)
     }
 
-    /// The object, borrowed.
+    /// Borrows the object.
     #[inline]
     pub fn as_ref(&self) -> PackedRef<'_, K> {
         PackedRef::new(&self.object)
     }
 
-    /// Whether both are the same object in memory, and not only equal.
+    /// Whether both are the same object in memory.
     #[inline]
     pub fn ptr_eq(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.object, &other.object)
     }
 
-    /// The same object without these fields; see [`PackedObject::without_fields`].
+    /// Returns the object without these fields; see [`PackedObject::without_fields`].
     ///
     /// # Errors
-    /// The bytes are broken, or [`Error::NotRemovable`].
+    /// The bytes are broken; [`Error::NotRemovable`] for fields that identify the object.
     pub fn without_fields(&self, fields: &[&FieldPath]) -> Result<Self, Error> {
         self.object.without_fields(fields).map(|object| Self::new(Arc::new(object)))
     }
 }
 
 impl<K: DeserializeOwned + Send + Sync + 'static> Packed<K> {
-    /// The object as its type: decoded if no value of it is held; see [`PackedObject::decode_as`].
+    /// Returns the decoded object, and decodes it if no value is held or cached; see [`PackedObject::decode_as`].
     ///
     /// # Errors
-    /// The bytes are broken, or not what the type wants.
+    /// The bytes are broken or do not match the type, or a limit is exceeded; see [`ObjectDecoder::decode`].
     #[inline]
     pub fn decode(&self) -> Result<DecodedRef<'_, K>, Error> {
         self.object.decode_as()
     }
 
-    /// As [`Self::decode`], without a borrow of this object.
+    /// As [`Self::decode`], without borrowing this object.
     ///
     /// # Errors
-    /// The bytes are broken, or not what the type wants.
+    /// The bytes are broken or do not match the type, or a limit is exceeded; see [`ObjectDecoder::decode`].
     #[inline]
     pub fn decode_owned(&self) -> Result<Decoded<K>, Error> {
         self.decode().map(DecodedRef::into_owned)
@@ -144,25 +144,25 @@ impl<K> fmt::Debug for Packed<K> {
 }
 
 impl<'a, K> PackedRef<'a, K> {
-    /// The object as one of the kind `K`.
+    /// Creates a view of an object as a `K`.
     #[inline]
     pub fn new(object: &'a Arc<PackedObject>) -> Self {
         Self { object, kind: PhantomData }
     }
 
-    /// The object without its kind.
+    /// Returns the object without its type.
     #[inline]
     pub fn object(self) -> &'a Arc<PackedObject> {
         self.object
     }
 
-    /// The object, to be kept. O(1).
+    /// Returns a shared reference to the object. O(1).
     #[inline]
     pub fn into_owned(self) -> Packed<K> {
         Packed::new(self.object.clone())
     }
 
-    /// The same object as one of another kind.
+    /// Returns a view of the same object with another type.
     #[inline]
     pub fn cast<M>(self) -> PackedRef<'a, M> {
         PackedRef::new(self.object)
@@ -170,10 +170,10 @@ impl<'a, K> PackedRef<'a, K> {
 }
 
 impl<'a, K: DeserializeOwned + Send + Sync + 'static> PackedRef<'a, K> {
-    /// The object as its type: decoded if no value of it is held; see [`PackedObject::decode_as`].
+    /// Returns the decoded object, and decodes it if no value is held or cached; see [`PackedObject::decode_as`].
     ///
     /// # Errors
-    /// The bytes are broken, or not what the type wants.
+    /// The bytes are broken or do not match the type, or a limit is exceeded; see [`ObjectDecoder::decode`].
     #[inline]
     pub fn decode(self) -> Result<DecodedRef<'a, K>, Error> {
         self.object.decode_as()

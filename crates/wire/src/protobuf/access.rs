@@ -1,4 +1,4 @@
-//! The members of messages and maps, and the entries of lists.
+//! Access to the members of messages and maps, and to the entries of lists.
 
 use std::borrow::Cow;
 
@@ -13,40 +13,40 @@ use crate::decode::{At, Fault, Run};
 pub(crate) enum Container<'a, 'de> {
     Message {
         fields: Fields<'de>,
-        /// Of an object, which says its version and kind in JSON and not in its message.
+        /// For an object: its schema, since version and kind are not in its message.
         schema: Option<&'a Schema>,
-        said: Said,
+        type_field: TypeField,
     },
     Map {
         first: Option<Raw<'de>>,
         more: &'de [u8],
         number: u32,
         shape: Shape,
-        /// Of the key that was given last.
+        /// The value of the last key.
         value: Raw<'de>,
     },
     List(Entries<'de>),
 }
 
-/// Up to where it was given what is not in the message of an object.
+/// The progress through `apiVersion` and `kind`, which precede the fields of the message of an object.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Said {
-    Nothing,
+pub(crate) enum TypeField {
+    Start,
     Version,
     Kind,
     Message,
 }
 
-/// The fields of a message that are left.
+/// The remaining fields of a message.
 pub(crate) struct Fields<'de> {
-    /// From the value on of a field whose key was given, else from the next field on.
+    /// The unread bytes: from the value of the current field, else from the next field.
     rest: &'de [u8],
-    /// From the last that was known.
+    /// The table of fields, from the last known one.
     fields: &'static [Field],
-    /// The number of the last one, and its wire type.
+    /// The number of the last field, and its wire type.
     last: u32,
     wire_type: u8,
-    /// What is left of the message around it, whose member this is in protobuf and not in JSON.
+    /// The rest of the outer message, for a message that protobuf nests and JSON inlines.
     around: Option<Box<Fields<'de>>>,
 }
 
@@ -55,7 +55,7 @@ impl<'de> Fields<'de> {
         Self { rest, fields: message(index), last: 0, wire_type: 0, around: None }
     }
 
-    /// Goes to the value of the next field that JSON has.
+    /// Moves to the value of the next field that JSON has.
     #[inline(always)]
     fn next(&mut self, run: &Run<'_, '_>) -> Result<Option<&'static Field>, Fault> {
         loop {
@@ -105,7 +105,8 @@ impl<'de> Fields<'de> {
 }
 
 impl Fields<'_> {
-    /// Only what is not known may be there more than once: the entries of lists and maps were all taken with the first.
+    /// Whether a field may be repeated: only an unknown one, since the entries of lists and maps were all read with the
+    /// first.
     #[cold]
     fn repeats(&self, number: u32) -> bool {
         self.fields.first().is_none_or(|field| u32::from(field.number) != number)
@@ -113,12 +114,12 @@ impl Fields<'_> {
 }
 
 impl<'de> Fields<'de> {
-    /// The value of the field to which it went, which is on this level.
+    /// Returns the value of the current field on this level.
     #[inline(always)]
     fn value<'a>(&mut self, at: At<'a, 'de>) -> Result<Value<'a, 'de>, Fault> {
         let field = self.fields.first().ok_or_else(|| Fault::new("a value without a key"))?;
         at.run.within(at.level, field);
-        // Read here and not with the key, because what was written to memory just before is slow to read.
+        // Read here and not with the key, because reading a value that was just written to memory is slow.
         let raw = value(&mut self.rest, self.wire_type)?;
         let more = match field.shape.card {
             Card::One => &[],
@@ -128,12 +129,12 @@ impl<'de> Fields<'de> {
     }
 }
 
-impl Said {
-    /// What is given next, of what objects of that kind say.
+impl TypeField {
+    /// Returns the next state for objects of this schema.
     fn next(self, schema: &Schema) -> Self {
         match self {
-            Self::Nothing if schema.says.api_version => Self::Version,
-            Self::Nothing | Self::Version if schema.says.kind => Self::Kind,
+            Self::Start if schema.says.api_version => Self::Version,
+            Self::Start | Self::Version if schema.says.kind => Self::Kind,
             _ => Self::Message,
         }
     }
@@ -142,8 +143,8 @@ impl Said {
 impl<'a, 'de> Container<'a, 'de> {
     #[inline(always)]
     pub(super) fn message(message: &'de [u8], index: u16, schema: Option<&'a Schema>) -> Self {
-        let said = if schema.is_some() { Said::Nothing } else { Said::Message };
-        Self::Message { fields: Fields::new(message, index), schema, said }
+        let type_field = if schema.is_some() { TypeField::Start } else { TypeField::Message };
+        Self::Message { fields: Fields::new(message, index), schema, type_field }
     }
 
     #[inline(always)]
@@ -156,7 +157,7 @@ impl<'a, 'de> Container<'a, 'de> {
         Self::List(Entries { first: Some(first), ..Entries::within(shape, number, more) })
     }
 
-    /// A list with all its entries in bytes of its own.
+    /// Creates a list with all its entries in `own`.
     pub(super) fn within(shape: Shape, number: u32, own: &'de [u8]) -> Self {
         Self::List(Entries::within(shape, number, own))
     }
@@ -168,7 +169,7 @@ impl<'a, 'de: 'a> ReadContainer<'a, 'de> for Container<'a, 'de> {
         matches!(self, Self::List(_))
     }
 
-    /// Exact, so that a list is allocated once and has no slack.
+    /// Exact, so that a list is allocated once and without slack.
     fn count(&self) -> Option<usize> {
         match self {
             Self::List(entries) => Some(entries.count()),
@@ -176,21 +177,21 @@ impl<'a, 'de: 'a> ReadContainer<'a, 'de> for Container<'a, 'de> {
         }
     }
 
-    /// The value still has it.
+    /// Nothing to undo: the value still has its bytes.
     fn unread(&self, _: At<'a, 'de>) {}
 
     #[inline]
     fn next_key(&mut self, at: At<'a, 'de>) -> Result<Option<Cow<'de, str>>, Fault> {
         at.run.between(at.level);
         match self {
-            Self::Message { fields, schema, said } => {
+            Self::Message { fields, schema, type_field } => {
                 if let Some(schema) = schema
-                    && *said != Said::Message
+                    && *type_field != TypeField::Message
                 {
-                    *said = said.next(schema);
-                    match said {
-                        Said::Version => return Ok(Some("apiVersion".into())),
-                        Said::Kind => return Ok(Some("kind".into())),
+                    *type_field = type_field.next(schema);
+                    match type_field {
+                        TypeField::Version => return Ok(Some("apiVersion".into())),
+                        TypeField::Kind => return Ok(Some("kind".into())),
                         _ => {}
                     }
                 }
@@ -213,11 +214,13 @@ impl<'a, 'de: 'a> ReadContainer<'a, 'de> for Container<'a, 'de> {
     #[inline]
     fn value(&mut self, at: At<'a, 'de>, place: &mut Option<AnyValue<'a, 'de>>) -> Result<(), Fault> {
         match self {
-            Self::Message { fields, schema, said } => match (schema, said) {
-                (Some(schema), Said::Version) => {
+            Self::Message { fields, schema, type_field } => match (schema, type_field) {
+                (Some(schema), TypeField::Version) => {
                     *place = Some(AnyValue::Protobuf(Value::text(at, schema.api_version)));
                 }
-                (Some(schema), Said::Kind) => *place = Some(AnyValue::Protobuf(Value::text(at, schema.kind))),
+                (Some(schema), TypeField::Kind) => {
+                    *place = Some(AnyValue::Protobuf(Value::text(at, schema.kind)))
+                }
                 _ => *place = Some(AnyValue::Protobuf(fields.value(at)?)),
             },
             Self::Map { shape, value, .. } => {
@@ -242,22 +245,22 @@ impl<'a, 'de: 'a> ReadContainer<'a, 'de> for Container<'a, 'de> {
         Ok(true)
     }
 
-    /// It was known from the beginning where it ends.
+    /// Nothing to check: the length of the container was known from the start.
     #[inline]
     fn end(&mut self, _: At<'a, 'de>) -> Result<(), Fault> {
         Ok(())
     }
 }
 
-/// Takes the other entries of a list or map, which follow the first, from the front.
+/// Reads the other entries of a list or map, which follow the first, from the front.
 pub(super) fn entries<'de>(rest: &mut &'de [u8], number: u8) -> &'de [u8] {
     let from = *rest;
-    // What is broken is left, where it is found next.
+    // A broken field is left and reported by the next read.
     while let Ok(Some(_)) = field_if(rest, u32::from(number)) {}
     from.get(..from.len().saturating_sub(rest.len())).unwrap_or_default()
 }
 
-/// The key and the value of an entry of a map. Go writes both, and leaves out neither.
+/// Returns the key and the value of a map entry. Go always writes both.
 pub(super) fn map_entry(entry: Raw<'_>, kind: Kind) -> Result<(&str, Raw<'_>), Fault> {
     let mut rest = entry.bytes()?;
     let mut key: &[u8] = &[];
@@ -282,9 +285,9 @@ pub(crate) struct Entries<'de> {
     shape: Shape,
     number: u32,
     first: Option<Raw<'de>>,
-    /// The others.
+    /// The other entries.
     more: &'de [u8],
-    /// Numbers, one behind the other. Go does not write them so, and reads them.
+    /// Packed numbers. Go does not write them, but reads them.
     packed: &'de [u8],
 }
 

@@ -1,4 +1,4 @@
-//! Fields dropped from an object that stays protobuf, by their paths.
+//! Drops fields from protobuf by their paths, without decoding the rest.
 
 use serde::de::Error as _;
 
@@ -11,57 +11,62 @@ use super::value::is_null;
 use crate::decode::Fault;
 use crate::json;
 
-/// The field of an entry of a map that is its value.
+/// The number of the value field in a map entry.
 const VALUE: u32 = 2;
-/// The field of a message around JSON that is the JSON.
+/// The number of the JSON field in a message around JSON.
 const JSON: u32 = 1;
 
-/// The object without the fields that these paths lead to. Each path has a number, which is added to `dropped` if there
-/// is such a field.
+/// Returns the object without the fields of these paths. The number of a path is added to `dropped` if the object had
+/// such a field.
 pub(super) fn drop_fields<'a>(
     object: &[u8],
     paths: impl Iterator<Item = (usize, &'a Path)>,
     dropped: &mut Vec<usize>,
 ) -> Result<Vec<u8>, Fault> {
-    let ways: Vec<Way<'_>> = paths.filter_map(|(number, path)| Way::of(path, number)).collect();
+    let suffixes: Vec<Suffix<'_>> = paths.filter_map(|(number, path)| Suffix::of(path, number)).collect();
     let mut out = Vec::with_capacity(object.len());
-    copy(object, &ways, &mut out, dropped)?;
+    copy(object, &suffixes, &mut out, dropped)?;
     Ok(out)
 }
 
-/// What is left to go of a path, and the number of the path.
+/// The remaining steps of a path, and the number of the path.
 #[derive(Clone, Copy)]
-struct Way<'a> {
+struct Suffix<'a> {
     steps: &'a [Step],
     within: &'a [Box<str>],
     number: usize,
 }
 
-impl<'a> Way<'a> {
-    /// None if the path leads to what is not in the message.
+impl<'a> Suffix<'a> {
+    /// Returns `None` for a path to a field that is not in the message.
     fn of(path: &'a Path, number: usize) -> Option<Self> {
-        let way = Self { steps: path.steps(), within: path.within(), number };
-        Some(way).filter(|way| !way.steps.is_empty())
+        let suffix = Self { steps: path.steps(), within: path.within(), number };
+        Some(suffix).filter(|suffix| !suffix.steps.is_empty())
     }
 
-    /// Whether it ends here.
+    /// Whether the path ends here.
     fn ends(&self) -> bool {
         self.steps.is_empty() && self.within.is_empty()
     }
 }
 
-/// Copies all of a message but what the ways lead to.
-fn copy(message: &[u8], ways: &[Way<'_>], out: &mut Vec<u8>, dropped: &mut Vec<usize>) -> Result<(), Fault> {
+/// Copies a message without the fields of these paths.
+fn copy(
+    message: &[u8],
+    suffixes: &[Suffix<'_>],
+    out: &mut Vec<u8>,
+    dropped: &mut Vec<usize>,
+) -> Result<(), Fault> {
     let mut rest = message;
     while !rest.is_empty() {
         let before = rest;
         let (number, raw) = field(&mut rest)?;
-        let whole = before.get(..before.len() - rest.len()).unwrap_or_default();
+        let encoded = before.get(..before.len() - rest.len()).unwrap_or_default();
         let mut within = Vec::new();
         let mut within_entry = Vec::new();
         let mut known = None;
-        for way in ways {
-            let [Step::Field(step), more @ ..] = way.steps else { continue };
+        for suffix in suffixes {
+            let [Step::Field(step), more @ ..] = suffix.steps else { continue };
             if number != u32::from(step.number) {
                 continue;
             }
@@ -69,18 +74,18 @@ fn copy(message: &[u8], ways: &[Way<'_>], out: &mut Vec<u8>, dropped: &mut Vec<u
             match more {
                 [Step::Key(wanted), more @ ..] => {
                     let is_it = map_entry(raw, step.shape.kind)?.0 == &**wanted;
-                    within_entry.extend(is_it.then_some(Way { steps: more, ..*way }));
+                    within_entry.extend(is_it.then_some(Suffix { steps: more, ..*suffix }));
                 }
-                more => within.push(Way { steps: more, ..*way }),
+                more => within.push(Suffix { steps: more, ..*suffix }),
             }
         }
-        let ends = || within.iter().chain(&within_entry).filter(|way| way.ends());
+        let ends = || within.iter().chain(&within_entry).filter(|suffix| suffix.ends());
         if ends().next().is_some() {
-            // A zero that JSON leaves out is no field of the object, nor is null.
+            // A zero that JSON omits counts as a missing field, and so does null.
             let is_absent =
                 |field: &Field| field.rule == Rule::OmitZero && raw.is_zero() || is_null(field.shape, raw);
             if !known.is_some_and(is_absent) {
-                dropped.extend(ends().map(|way| way.number));
+                dropped.extend(ends().map(|suffix| suffix.number));
             }
             continue;
         }
@@ -92,32 +97,32 @@ fn copy(message: &[u8], ways: &[Way<'_>], out: &mut Vec<u8>, dropped: &mut Vec<u
             (Some(shape), _, false) => {
                 copy_entry(raw.bytes()?, shape.kind, &within_entry, &mut inner, dropped)?
             }
-            // Lists are not gone into.
+            // Paths do not lead into lists.
             _ => {
-                out.extend_from_slice(whole);
+                out.extend_from_slice(encoded);
                 continue;
             }
         }
         match inner.is_empty() && !matches!(raw, Raw::Bytes(_)) {
-            true => out.extend_from_slice(whole),
+            true => out.extend_from_slice(encoded),
             false => put_field(out, number, &inner),
         }
     }
     Ok(())
 }
 
-/// Copies a value, of which only what the ways lead to is left out.
+/// Copies a value without the fields of these paths.
 fn copy_value(
     kind: Kind,
     raw: Raw<'_>,
-    ways: &[Way<'_>],
+    suffixes: &[Suffix<'_>],
     out: &mut Vec<u8>,
     dropped: &mut Vec<usize>,
 ) -> Result<(), Fault> {
     match kind {
-        Kind::Message => copy(raw.bytes()?, ways, out, dropped),
-        Kind::RawJson | Kind::RawExtension => copy_json(kind, raw.bytes()?, ways, out, dropped),
-        // What has no fields.
+        Kind::Message => copy(raw.bytes()?, suffixes, out, dropped),
+        Kind::RawJson | Kind::RawExtension => copy_json(kind, raw.bytes()?, suffixes, out, dropped),
+        // Scalars have no fields.
         _ => {
             if let Raw::Bytes(bytes) = raw {
                 out.extend_from_slice(bytes);
@@ -127,11 +132,11 @@ fn copy_value(
     }
 }
 
-/// Copies an entry of a map, and of its value all but what the ways lead to.
+/// Copies a map entry without the fields of these paths in its value.
 fn copy_entry(
     entry: &[u8],
     kind: Kind,
-    ways: &[Way<'_>],
+    suffixes: &[Suffix<'_>],
     out: &mut Vec<u8>,
     dropped: &mut Vec<usize>,
 ) -> Result<(), Fault> {
@@ -141,7 +146,7 @@ fn copy_entry(
         match field(&mut rest)? {
             (VALUE, raw @ Raw::Bytes(_)) => {
                 let mut inner = Vec::new();
-                copy_value(kind, raw, ways, &mut inner, dropped)?;
+                copy_value(kind, raw, suffixes, &mut inner, dropped)?;
                 put_field(out, VALUE, &inner);
             }
             _ => out.extend_from_slice(before.get(..before.len() - rest.len()).unwrap_or_default()),
@@ -150,11 +155,11 @@ fn copy_entry(
     Ok(())
 }
 
-/// Copies the message around JSON, or around an object in protobuf, without what the names lead to.
+/// Copies the message around JSON, or around an object in protobuf, without the fields of these paths.
 fn copy_json(
     kind: Kind,
     message: &[u8],
-    ways: &[Way<'_>],
+    suffixes: &[Suffix<'_>],
     out: &mut Vec<u8>,
     dropped: &mut Vec<usize>,
 ) -> Result<(), Fault> {
@@ -164,12 +169,12 @@ fn copy_json(
         match field(&mut rest)? {
             (JSON, raw) => {
                 let value = raw.bytes()?;
-                let paths = ways.iter().map(|way| (way.number, way.within));
-                let less = match kind == Kind::RawExtension && value.starts_with(MAGIC) {
+                let paths = suffixes.iter().map(|suffix| (suffix.number, suffix.within));
+                let shortened = match kind == Kind::RawExtension && value.starts_with(MAGIC) {
                     true => Some(copy_envelope(value, paths, dropped)?),
                     false => json::drop_fields_of_value(value, paths, dropped)?,
                 };
-                put_field(out, JSON, less.as_deref().unwrap_or(value));
+                put_field(out, JSON, shortened.as_deref().unwrap_or(value));
             }
             _ => out.extend_from_slice(before.get(..before.len() - rest.len()).unwrap_or_default()),
         }
@@ -177,7 +182,7 @@ fn copy_json(
     Ok(())
 }
 
-/// Copies an object within another, without what the names lead to.
+/// Copies an object within another, without the fields of these paths.
 fn copy_envelope<'a>(
     bytes: &[u8],
     names: impl Iterator<Item = (usize, &'a [Box<str>])>,
@@ -197,8 +202,8 @@ fn copy_envelope<'a>(
         }
         paths.extend(Path::new(schema, names).map(|path| (number, path)));
     }
-    let ways = paths.iter().filter_map(|(number, path)| Way::of(path, *number));
-    let ways: Vec<Way<'_>> = ways.collect();
+    let suffixes = paths.iter().filter_map(|(number, path)| Suffix::of(path, *number));
+    let suffixes: Vec<Suffix<'_>> = suffixes.collect();
     let mut out = MAGIC.to_vec();
     let mut rest = bytes.strip_prefix(MAGIC).unwrap_or_default();
     while !rest.is_empty() {
@@ -206,7 +211,7 @@ fn copy_envelope<'a>(
         match field(&mut rest)? {
             (fields::OBJECT, raw) => {
                 let mut inner = Vec::new();
-                copy(raw.bytes()?, &ways, &mut inner, dropped)?;
+                copy(raw.bytes()?, &suffixes, &mut inner, dropped)?;
                 put_field(&mut out, fields::OBJECT, &inner);
             }
             _ => out.extend_from_slice(before.get(..before.len() - rest.len()).unwrap_or_default()),

@@ -1,14 +1,14 @@
-//! What is around an object: its version and kind.
+//! The envelope of an object: its API version and kind.
 
 use super::reader::{ProtobufProblem, field, find_bytes};
 
-/// What the bytes of an object that stands alone begin with.
+/// The prefix of an object with an envelope.
 pub(crate) const MAGIC: &[u8] = b"k8s\0";
 
-/// The media type of what is within.
+/// The media type of the content.
 const MEDIA_TYPE: &[u8] = b"application/vnd.kubernetes.protobuf";
 
-/// The fields of an envelope.
+/// The field numbers of an envelope.
 pub(super) mod fields {
     pub(in super::super) const TYPES: u32 = 1;
     pub(in super::super) const OBJECT: u32 = 2;
@@ -16,12 +16,12 @@ pub(super) mod fields {
     pub(in super::super) const CONTENT_TYPE: u32 = 4;
 }
 
-/// An object that stands alone, not yet decoded.
+/// An object with its envelope, not decoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Envelope<'a> {
     pub(crate) api_version: &'a str,
     pub(crate) kind: &'a str,
-    /// Its message.
+    /// The message of the object.
     pub(crate) object: &'a [u8],
 }
 
@@ -42,15 +42,15 @@ impl<'a> Envelope<'a> {
     }
 }
 
-/// The version and the kind.
+/// Returns the API version and the kind.
 pub(super) fn types(bytes: &[u8]) -> Result<(&str, &str), &'static ProtobufProblem> {
     let text = |number| std::str::from_utf8(find_bytes(bytes, number)?).map_err(|_| &ProtobufProblem::Text);
     Ok((text(1)?, text(2)?))
 }
 
-/// Checks what an envelope says of its content, which is nothing unless it is special.
-pub(super) fn content(number: u32, said: &[u8]) -> Result<(), &'static ProtobufProblem> {
-    let usual = said.is_empty() || number == fields::CONTENT_TYPE && said == MEDIA_TYPE;
+/// Checks the content type and content encoding of an envelope, which are empty or the media type.
+pub(super) fn content(number: u32, value: &[u8]) -> Result<(), &'static ProtobufProblem> {
+    let usual = value.is_empty() || number == fields::CONTENT_TYPE && value == MEDIA_TYPE;
     usual.then_some(()).ok_or(&ProtobufProblem::Content)
 }
 

@@ -1,22 +1,22 @@
-//! Whole pieces out of chunks that end anywhere.
+//! Reassembles pieces from chunks with arbitrary boundaries.
 
 use crate::Error;
 
-/// Holds what is not complete until it is. What is complete within one chunk is not copied.
+/// Buffers an incomplete piece until it is complete. A piece within one chunk is not copied.
 #[derive(Debug)]
 pub(super) struct Gather {
     pending: Vec<u8>,
-    /// How many bytes have to be there before it is worth to look again.
+    /// The number of pending bytes at which parsing is retried.
     needs: usize,
     limit: usize,
     fed: u64,
 }
 
-/// What was found at the front of bytes.
+/// The result of parsing the front of the bytes.
 pub(super) enum Step {
-    /// A whole piece of so many bytes, all of which are there.
+    /// A complete piece of this length.
     Used(usize),
-    /// So many bytes are needed at least, more than there are.
+    /// An incomplete piece, which needs at least this number of bytes.
     Needs(usize),
 }
 
@@ -25,32 +25,33 @@ impl Gather {
         Self { pending: Vec::new(), needs: 0, limit, fed: 0 }
     }
 
-    /// How many bytes there were.
+    /// The number of bytes received.
     pub(super) fn fed(&self) -> u64 {
         self.fed
     }
 
-    /// Whether it has the beginning of something.
-    pub(super) fn holds_some(&self) -> bool {
+    /// Whether there is an incomplete piece.
+    pub(super) fn is_partial(&self) -> bool {
         !self.pending.is_empty()
     }
 
-    pub(super) fn held(&self) -> usize {
+    pub(super) fn pending_len(&self) -> usize {
         self.pending.len()
     }
 
-    /// Takes a chunk and shows its pieces. Memory grows by what has come, never by what a length says.
+    /// Reads a chunk and calls `parse` with its pieces. Memory grows with the received bytes only, never by an
+    /// announced length.
     pub(super) fn feed(
         &mut self,
         chunk: &[u8],
-        mut look: impl FnMut(&[u8]) -> Result<Step, Error>,
+        mut parse: impl FnMut(&[u8]) -> Result<Step, Error>,
     ) -> Result<(), Error> {
         const KEPT: usize = 256 * 1024;
         self.fed += chunk.len() as u64;
         let mut rest = chunk;
         while !rest.is_empty() {
             let step = if self.pending.is_empty() {
-                look(rest)?
+                parse(rest)?
             } else {
                 let missing = self.needs.saturating_sub(self.pending.len());
                 let (more, after) = rest.split_at_checked(missing).unwrap_or((rest, &[]));
@@ -59,11 +60,11 @@ impl Gather {
                 if self.pending.len() < self.needs {
                     return Ok(());
                 }
-                look(&self.pending)?
+                parse(&self.pending)?
             };
             match step {
                 Step::Used(used) if self.pending.is_empty() => rest = rest.get(used..).unwrap_or_default(),
-                // Never more was taken than is needed, so that nothing is left.
+                // No more bytes than needed were buffered, so none are left.
                 Step::Used(_) => {
                     self.pending.clear();
                     self.pending.shrink_to(KEPT);

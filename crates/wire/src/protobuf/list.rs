@@ -13,7 +13,7 @@ const LIST: &str = "the list";
 const METADATA: u32 = 1;
 const ITEMS: u32 = 2;
 
-/// Takes a list in chunks and gives out each item's message as soon as it is complete.
+/// Reads a list in chunks and delivers each item's message as soon as it is complete.
 #[derive(Debug)]
 pub(crate) struct ListDecoder {
     gather: Gather,
@@ -25,14 +25,14 @@ struct State {
     place: Place,
     dropper: Dropper,
     envelope: ListEnvelope,
-    had_list: bool,
+    list_seen: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Place {
     Magic,
     Envelope,
-    /// In the list itself, of which so many bytes are left.
+    /// In the list message, with this number of bytes left.
     List(u64),
 }
 
@@ -42,7 +42,7 @@ impl DecodeList for ListDecoder {
         let dropper = Dropper::new(managed_fields);
         Self {
             gather: Gather::new(limit),
-            state: State { place: Place::Magic, dropper, envelope, had_list: false },
+            state: State { place: Place::Magic, dropper, envelope, list_seen: false },
         }
     }
 
@@ -53,9 +53,9 @@ impl DecodeList for ListDecoder {
 
     fn finish(self) -> Result<ListEnvelope, Error> {
         let place = match self.state.place {
-            Place::List(_) if self.gather.holds_some() => "an item",
+            Place::List(_) if self.gather.is_partial() => "an item",
             Place::List(_) => "the items",
-            _ if self.gather.holds_some() || !self.state.had_list => LIST,
+            _ if self.gather.is_partial() || !self.state.list_seen => LIST,
             _ => return Ok(self.state.envelope),
         };
         Err(Error::Truncated { bytes: self.gather.fed(), place })
@@ -63,7 +63,7 @@ impl DecodeList for ListDecoder {
 }
 
 impl State {
-    /// Takes what is complete at the front.
+    /// Reads one complete field at the front.
     fn step(&mut self, bytes: &[u8], on_item: &mut impl FnMut(&[u8])) -> Result<Step, Error> {
         let broken = |problem: &ProtobufProblem| Error::protobuf(LIST, String::new(), *problem);
         match self.place {
@@ -85,30 +85,30 @@ impl State {
                     if !kind.ends_with("List") {
                         return Err(Error::malformed(LIST, format!("its kind is {kind:?}"), bytes));
                     }
-                    self.had_list = true;
+                    self.list_seen = true;
                     self.place = if length == 0 { Place::Envelope } else { Place::List(length) };
                     return Ok(Step::Used(head.size));
                 }
-                let Some((whole, raw)) = head.whole(bytes).map_err(broken)? else {
+                let Some((length, raw)) = head.complete(bytes).map_err(broken)? else {
                     return Ok(head.needs(bytes));
                 };
                 self.of_envelope(head.number, raw).map_err(broken)?;
-                Ok(Step::Used(whole))
+                Ok(Step::Used(length))
             }
             Place::List(left) => {
                 let within = usize::try_from(left).unwrap_or(usize::MAX);
                 let bytes = bytes.get(..within).unwrap_or(bytes);
-                let all_there = bytes.len() == within;
+                let is_complete = bytes.len() == within;
                 let head = match Head::read(bytes).map_err(broken)? {
                     Some(head) => head,
-                    None if all_there => return Err(broken(&ProtobufProblem::Length)),
+                    None if is_complete => return Err(broken(&ProtobufProblem::Length)),
                     None => return Ok(Step::Needs(bytes.len() + 1)),
                 };
                 if head.total().is_some_and(|total| total > left) {
                     return Err(broken(&ProtobufProblem::Length));
                 }
-                let Some((whole, raw)) = head.whole(bytes).map_err(broken)? else {
-                    return if all_there {
+                let Some((length, raw)) = head.complete(bytes).map_err(broken)? else {
+                    return if is_complete {
                         Err(broken(&ProtobufProblem::Length))
                     } else {
                         Ok(head.needs(bytes))
@@ -119,9 +119,9 @@ impl State {
                     (METADATA, raw) => self.metadata(raw).map_err(broken)?,
                     _ => {}
                 }
-                let left = left.saturating_sub(whole as u64);
+                let left = left.saturating_sub(length as u64);
                 self.place = if left == 0 { Place::Envelope } else { Place::List(left) };
-                Ok(Step::Used(whole))
+                Ok(Step::Used(length))
             }
         }
     }
@@ -134,7 +134,7 @@ impl State {
                 self.envelope.kind = kind.to_owned();
             }
             fields::CONTENT_ENCODING | fields::CONTENT_TYPE => content(number, raw.bytes()?)?,
-            // Not of a length, or another would have been read.
+            // A field with a length is handled before.
             fields::OBJECT => return Err(&ProtobufProblem::Mismatch),
             _ => {}
         }
@@ -152,20 +152,20 @@ impl State {
     }
 }
 
-/// How many bytes a number has at most.
+/// The maximum length of a varint.
 const NUMBER: usize = 10;
 
-/// What is known of a field before all of it is there.
+/// The beginning of a field: its number and length.
 struct Head {
     number: u32,
-    /// How long its value is, if it says so.
+    /// The length of the value, if the field has one.
     length: Option<u64>,
-    /// How long the head is itself.
+    /// The length of the head itself.
     size: usize,
 }
 
 impl Head {
-    /// Nothing if more bytes are needed.
+    /// Reads the head of a field. Returns `None` if more bytes are needed.
     fn read(bytes: &[u8]) -> Result<Option<Self>, &'static ProtobufProblem> {
         let mut rest = bytes;
         let unfinished = |rest: &[u8]| rest.len() < NUMBER && rest.iter().all(|byte| *byte >= 128);
@@ -183,17 +183,17 @@ impl Head {
         Ok(Some(Self { number: field, length, size: bytes.len() - rest.len() }))
     }
 
-    /// How long the field is, if it says so.
+    /// The length of the field, if it has one.
     fn total(&self) -> Option<u64> {
         Some(self.length?.saturating_add(self.size as u64))
     }
 
-    /// The whole field and its length, if it is all there.
-    fn whole<'a>(&self, bytes: &'a [u8]) -> Result<Option<(usize, Raw<'a>)>, &'static ProtobufProblem> {
+    /// Returns the length and the value of the field, if it is complete.
+    fn complete<'a>(&self, bytes: &'a [u8]) -> Result<Option<(usize, Raw<'a>)>, &'static ProtobufProblem> {
         let mut rest = bytes;
         match field(&mut rest) {
             Ok((_, raw)) => Ok(Some((bytes.len() - rest.len(), raw))),
-            // Of a number of up to ten bytes, of which not all are there.
+            // An incomplete varint.
             Err(&ProtobufProblem::Number) if bytes.len() < self.size + NUMBER => Ok(None),
             Err(&ProtobufProblem::Length) => Ok(None),
             Err(problem) => Err(problem),

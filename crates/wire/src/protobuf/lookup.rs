@@ -1,4 +1,4 @@
-//! What is in the tables.
+//! Look-ups in the tables.
 
 use super::schema::{Field, Name, Schema};
 use super::tables::{FIELDS, KINDS, MESSAGES, NAMES};
@@ -11,7 +11,7 @@ impl Name {
     }
 }
 
-/// The fields of a message, by ascending number.
+/// Returns the fields of a message, in ascending order of their numbers.
 #[inline]
 pub(super) fn message(index: u16) -> &'static [Field] {
     let index = usize::from(index);
@@ -20,7 +20,7 @@ pub(super) fn message(index: u16) -> &'static [Field] {
 }
 
 impl Schema {
-    /// What is known of a kind; nothing of one that is not built in.
+    /// Returns the schema of a kind; `None` if it is not built in.
     pub(crate) fn of(api_version: &str, kind: &str) -> Option<Self> {
         Self::find(api_version, kind).copied()
     }
@@ -71,7 +71,7 @@ mod tests {
         assert_eq!(size_of::<Field>(), 10, "4,000 of them");
     }
 
-    // The key of an object is read without tables, and managed fields are cut without them.
+    // The key of an object is read without the tables, and managed fields are dropped without them.
     #[test]
     fn metadata_is_where_it_is_looked_for() {
         let is = |field: &Field, number, name| (field.number, field.name.text()) == (number, name);

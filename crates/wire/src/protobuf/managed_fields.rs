@@ -1,13 +1,13 @@
-//! Managed fields dropped from an object on the way.
+//! Drops the managed fields of an object.
 
 use super::reader::{ProtobufProblem, Raw, field, put_number};
 use crate::ManagedFields;
 
-/// The field of an object that is its metadata, and the field of that with the managed fields.
+/// The field numbers of the metadata in an object and of the managed fields in the metadata.
 const METADATA: u32 = 1;
 const MANAGED_FIELDS: u32 = 17;
 
-/// Drops managed fields, in a buffer that is used again.
+/// Drops managed fields, with a reused buffer.
 #[derive(Debug)]
 pub(super) struct Dropper {
     managed_fields: ManagedFields,
@@ -19,7 +19,8 @@ impl Dropper {
         Self { managed_fields, out: Vec::new() }
     }
 
-    /// The object as it is delivered. One that cannot be read is delivered as it was: decoding it gives the error.
+    /// Returns the object without its managed fields. An object that cannot be read is returned unchanged: decoding it
+    /// returns the error.
     pub(super) fn apply<'a>(&'a mut self, object: &'a [u8]) -> &'a [u8] {
         const KEPT: usize = 256 * 1024;
         self.out.clear();
@@ -28,21 +29,21 @@ impl Dropper {
         if drops { &self.out } else { object }
     }
 
-    /// Copies all but the managed fields; says whether there are any.
+    /// Copies the object without the managed fields. Returns whether there are any.
     fn copy(&mut self, object: &[u8]) -> Result<bool, &'static ProtobufProblem> {
         let mut rest = object;
         while !rest.is_empty() {
             let at = object.len() - rest.len();
             if let (METADATA, Raw::Bytes(metadata)) = field(&mut rest)? {
-                let kept = kept(metadata)?;
-                let length: usize = kept.iter().map(|part| part.len()).sum();
+                let around = around(metadata)?;
+                let length: usize = around.iter().map(|part| part.len()).sum();
                 if length == metadata.len() {
                     return Ok(false);
                 }
                 self.out.extend_from_slice(object.get(..at).unwrap_or_default());
                 self.out.push((METADATA << 3 | 2) as u8);
                 put_number(&mut self.out, length as u64);
-                kept.iter().for_each(|part| self.out.extend_from_slice(part));
+                around.iter().for_each(|part| self.out.extend_from_slice(part));
                 self.out.extend_from_slice(rest);
                 return Ok(true);
             }
@@ -51,8 +52,8 @@ impl Dropper {
     }
 }
 
-/// What is before the managed fields, and what is behind them.
-fn kept(metadata: &[u8]) -> Result<[&[u8]; 2], &'static ProtobufProblem> {
+/// Returns the bytes before and after the managed fields.
+fn around(metadata: &[u8]) -> Result<[&[u8]; 2], &'static ProtobufProblem> {
     let mut rest = metadata;
     while !rest.is_empty() {
         let before = rest;

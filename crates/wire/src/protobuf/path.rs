@@ -1,4 +1,4 @@
-//! One field of an object, without the rest of it.
+//! Paths to fields in protobuf, and the search for a field.
 
 use std::borrow::Cow;
 use std::sync::OnceLock;
@@ -10,20 +10,20 @@ use super::schema::{Card, Field, Kind, Rule, Schema, Shape};
 use super::value::Value;
 use crate::decode::{At, Fault};
 
-/// The way to one field.
+/// The path to one field.
 #[derive(Clone, Debug)]
 pub(super) struct Path {
     root: Root,
     steps: Vec<Step>,
-    /// From there on the names lead through a value that the tables say nothing of: JSON, or what has no fields.
+    /// The names after the steps: within JSON, or within a value without fields.
     within: Box<[Box<str>]>,
 }
 
-/// Where a way begins.
+/// The start of a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Root {
     Message,
-    /// What an object says of itself and its message does not.
+    /// `apiVersion`, which is not in the message of an object.
     ApiVersion,
     Kind,
 }
@@ -31,12 +31,12 @@ enum Root {
 #[derive(Clone, Debug)]
 pub(super) enum Step {
     Field(&'static Field),
-    /// Of a map, which is the field before.
+    /// The key in a map, which is the previous field.
     Key(Box<str>),
 }
 
 impl Path {
-    /// Nothing if the kind has no such field. Without names it is the way to the whole object.
+    /// Resolves a path. Returns `None` if the kind has no such field. An empty path is the whole object.
     pub(super) fn new(schema: Schema, names: &[Box<str>]) -> Option<Self> {
         let root = match names.first().map(|name| &**name) {
             Some("apiVersion") => Root::ApiVersion,
@@ -62,7 +62,7 @@ impl Path {
         &self.within
     }
 
-    /// Whether it leads to the version or the kind, which is not in the message, and objects of the kind say it.
+    /// Whether the path leads to `apiVersion` or `kind`, and objects of this schema have that field.
     pub(super) fn is_to_types_of(&self, schema: Schema) -> bool {
         self.within.is_empty()
             && match self.root {
@@ -72,7 +72,7 @@ impl Path {
             }
     }
 
-    /// Whether there is nothing in the field that could have a place of its own.
+    /// Whether the field is a scalar, in which errors need no path.
     pub(super) fn is_to_plain_value(&self) -> bool {
         use Kind::{Bool, Double, Int, Int32, Text};
         let plain = |field: &Field| {
@@ -82,12 +82,12 @@ impl Path {
     }
 }
 
-/// The way that some names lead, looked up for the first object that was asked, and used for others of its kind.
+/// A path that is resolved for the first object and cached for other objects of its kind.
 #[derive(Clone, Default)]
 pub(crate) struct Resolved(OnceLock<(u16, Option<Path>)>);
 
 impl Resolved {
-    /// The way in objects of that kind, if they have such a field.
+    /// Returns the path in objects of this kind, if they have such a field.
     #[inline]
     pub(super) fn of(&self, schema: Schema, names: &[Box<str>]) -> Option<Cow<'_, Path>> {
         let (message, path) = self.0.get_or_init(|| (schema.message, Path::new(schema, names)));
@@ -98,8 +98,8 @@ impl Resolved {
     }
 }
 
-/// Adds what leads from a message to a field, and says which names lead on from there; leaves the steps as they are if
-/// there is no such field.
+/// Adds the steps from a message to a field and returns the remaining names. Leaves the steps unchanged if there is no
+/// such field.
 fn resolve<'n>(index: u16, names: &'n [Box<str>], steps: &mut Vec<Step>) -> Option<&'n [Box<str>]> {
     let (name, rest) = names.split_first()?;
     let before = steps.len();
@@ -127,10 +127,10 @@ fn resolve<'n>(index: u16, names: &'n [Box<str>], steps: &mut Vec<Step>) -> Opti
     None
 }
 
-/// A field of an object.
+/// A found field of an object.
 pub(crate) struct Found<'de> {
     what: What<'de>,
-    /// How many names lead on from it.
+    /// The number of names that remain after this field.
     pub(super) names: usize,
     pub(super) is_plain: bool,
 }
@@ -138,9 +138,9 @@ pub(crate) struct Found<'de> {
 enum What<'de> {
     /// The object itself.
     Object(&'de [u8]),
-    /// What the object says of itself and its message does not.
+    /// `apiVersion` or `kind`, which are not in the message.
     Text(&'static str),
-    /// A value, and its other entries if it is a list or map.
+    /// A value, with its other entries if it is a list or map.
     Field { shape: Shape, number: u8, raw: Raw<'de>, more: &'de [u8] },
 }
 
@@ -157,7 +157,7 @@ impl<'de> Found<'de> {
     }
 }
 
-/// Goes to the field, if the object has it.
+/// Finds the field, if the object has it.
 pub(super) fn find<'de>(schema: Schema, path: &Path, object: &'de [u8]) -> Result<Option<Found<'de>>, Fault> {
     let what = match path.root {
         Root::ApiVersion if schema.says.api_version => Some(What::Text(schema.api_version)),
@@ -196,8 +196,8 @@ fn find_value<'de>(path: &Path, object: &'de [u8]) -> Result<Option<What<'de>>, 
     Ok(Some(What::Field { shape, number: field.number, raw, more }))
 }
 
-/// The first value of a field, unless JSON leaves it out. `rest` goes behind it. All of the message is gone through,
-/// because where it is not in order, or has the field twice, the object does not decode.
+/// Returns the first value of a field, unless JSON omits it, and moves `rest` after it. Reads the whole message,
+/// because an object with disordered or duplicate fields is an error everywhere.
 fn find_field<'de>(
     rest: &mut &'de [u8],
     field: &Field,
@@ -228,7 +228,7 @@ fn find_field<'de>(
     Ok(found.flatten())
 }
 
-/// The last value of a key. `rest` is behind the first entry.
+/// Returns the last value of a key. `rest` is after the first entry.
 fn find_entry<'de>(
     rest: &mut &'de [u8],
     map: &Field,
@@ -258,7 +258,7 @@ mod tests {
         assert_eq!(steps(&["spec", "nodeName"]), Some(2));
         assert_eq!(steps(&["spec", "containers"]), Some(2));
         assert_eq!(steps(&["metadata", "labels", "a.b/c"]), Some(3));
-        // What leads on is an error where there is such a value, as it is in JSON.
+        // Names after the value are an error of objects that have such a value, as in JSON.
         assert_eq!(steps(&["spec", "containers", "name"]), Some(2));
         assert_eq!(steps(&["metadata", "labels", "a", "b"]), Some(3));
         assert_eq!((steps(&[]), steps(&["kind"])), (Some(0), Some(0)));

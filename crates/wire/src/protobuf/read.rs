@@ -1,4 +1,4 @@
-//! What one value looks like in JSON.
+//! Reads protobuf values as their JSON counterparts.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
@@ -56,14 +56,14 @@ impl<'a, 'de> ReadValue<'a, 'de> for Value<'a, 'de> {
             (Card::One, Kind::Text) => Ok(Token::Text(text(self.raw.bytes()?).into())),
             (Card::One, Kind::Bool) => Ok(Token::Bool(self.raw.number()? != 0)),
             (Card::One, Kind::Int) => Ok(Token::Number(Number::Signed(self.raw.signed()?))),
-            (Card::One, Kind::Int32) => Ok(Token::Number(Number::Signed(short(self.raw.signed()?)))),
+            (Card::One, Kind::Int32) => Ok(Token::Number(Number::Signed(truncated(self.raw.signed()?)))),
             (Card::One, Kind::Double) => Ok(Token::Number(Number::Float(self.raw.double()?))),
             (Card::One, Kind::Quantity) => Ok(Token::Text(text(find_bytes(self.raw.bytes()?, 1)?).into())),
             (Card::One, Kind::IntOrString) => self.int_or_string(self.raw.bytes()?),
             (Card::One, Kind::Bytes | Kind::Time | Kind::MicroTime) => {
-                self.written(self.raw.bytes()?, scratch)
+                self.bytes_or_time(self.raw.bytes()?, scratch)
             }
-            // What is not known was counted when it was opened.
+            // Unknown fields were counted when the value was opened.
             (Card::One, _) => match self.inner(&|| ())? {
                 Inner::Null => Ok(Token::Null),
                 Inner::Bool(value) => Ok(Token::Bool(value)),
@@ -85,7 +85,7 @@ impl<'a, 'de> ReadValue<'a, 'de> for Value<'a, 'de> {
         }
     }
 
-    /// The message that it is in is behind it already.
+    /// The reader of the surrounding message is already after this value.
     #[inline]
     fn skip(&self) -> Result<(), Fault> {
         Ok(())
@@ -104,9 +104,9 @@ impl<'a, 'de> ReadValue<'a, 'de> for Value<'a, 'de> {
 }
 
 impl<'a, 'de> Value<'a, 'de> {
-    /// What is text in JSON only.
+    /// Reads a value that is a string only in JSON: bytes and times.
     #[inline(never)]
-    fn written<'t>(&self, bytes: &[u8], scratch: &'t mut Scratch) -> Result<Token<'t, 'de>, Fault> {
+    fn bytes_or_time<'t>(&self, bytes: &[u8], scratch: &'t mut Scratch) -> Result<Token<'t, 'de>, Fault> {
         if self.shape.kind == Kind::Bytes {
             return Ok(Token::Text(Text::Owned(BASE64.encode(bytes))));
         }
@@ -129,16 +129,16 @@ impl<'a, 'de> Value<'a, 'de> {
         Ok(rfc3339(find_signed(bytes, 1)?, precision, text)?)
     }
 
-    /// Number or text, by the first field.
+    /// Reads a number or a string, as the first field says.
     #[inline(never)]
     fn int_or_string<'t>(&self, bytes: &'de [u8]) -> Result<Token<'t, 'de>, Fault> {
         if find_signed(bytes, 1)? == 0 {
-            return Ok(Token::Number(Number::Signed(short(find_signed(bytes, 2)?))));
+            return Ok(Token::Number(Number::Signed(truncated(find_signed(bytes, 2)?))));
         }
         Ok(Token::Text(text(find_bytes(bytes, 3)?).into()))
     }
 
-    /// Opens what is in a message that is only around it.
+    /// Opens the content of a message that JSON does not have.
     #[inline(never)]
     fn open_inner(&self, size: usize) -> Result<Option<(At<'a, 'de>, AnyContainer<'a, 'de>)>, Fault> {
         let both = |at, entries| (at, entries);
@@ -153,7 +153,7 @@ impl<'a, 'de> Value<'a, 'de> {
         }
     }
 
-    /// What is in a message that is not itself what JSON has.
+    /// Returns the content of a message that JSON does not have.
     #[inline(never)]
     fn inner(&self, unknown: &dyn Fn()) -> Result<Inner<'a, 'de>, Fault> {
         let bytes = self.raw.bytes()?;
@@ -172,12 +172,12 @@ impl<'a, 'de> Value<'a, 'de> {
         Ok(Inner::Json(self.json_value(json)))
     }
 
-    /// Its levels are counted anew.
+    /// Counts its levels from 0.
     fn json_value(&self, json: &'de [u8]) -> json::Value<'a, 'de> {
         json::Value::of(At { level: 0, ..self.at }, json)
     }
 
-    /// An object within another.
+    /// Returns an object within another.
     fn envelope(&self, bytes: &'de [u8]) -> Result<Inner<'a, 'de>, Fault> {
         let envelope = Envelope::read(bytes)?;
         let Some(schema) = Schema::find(envelope.api_version, envelope.kind) else {
@@ -187,7 +187,7 @@ impl<'a, 'de> Value<'a, 'de> {
         Ok(Inner::Value(Self::object(self.at, schema, envelope.object)))
     }
 
-    /// The unions of apiextensions: their JSON is that of the one member that is set.
+    /// Returns the content of a union of apiextensions: its JSON is the JSON of the member that is set.
     fn union(&self, mut rest: &'de [u8], unknown: &dyn Fn()) -> Result<Inner<'a, 'de>, Fault> {
         let or_bool = self.shape.kind == Kind::SchemaOrBool;
         let schema_number = if or_bool { 2 } else { 1 };
@@ -218,17 +218,17 @@ impl<'a, 'de> Value<'a, 'de> {
     }
 }
 
-/// What JSON has for a message that is only around it.
+/// The JSON counterpart of a message that JSON does not have.
 enum Inner<'a, 'de> {
     Null,
     Bool(bool),
-    /// With all its entries in bytes of its own.
+    /// A list with all its entries in these bytes.
     List(Shape, &'de [u8]),
     Value(Value<'a, 'de>),
     Json(json::Value<'a, 'de>),
 }
 
-/// A number of 32 bits as Go takes it: without what is beyond them.
-fn short(number: i64) -> i64 {
+/// Truncates a number to 32 bits, as Go does.
+fn truncated(number: i64) -> i64 {
     i64::from(number as i32)
 }

@@ -1,49 +1,49 @@
-//! Protobuf's own form: numbers, lengths, fields. Nothing here knows what the fields mean.
+//! The wire format of protobuf: numbers, lengths, fields, independent of schemas.
 
 use std::borrow::Cow;
 
-/// What is wrong with protobuf bytes.
+/// The problem of malformed protobuf.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ProtobufProblem {
-    /// A number that does not end, or does not fit 64 bits.
-    #[error("a number is cut short, or larger than 64 bits")]
+    /// A number does not end, or is larger than 64 bits.
+    #[error("a number is truncated, or larger than 64 bits")]
     Number,
-    /// A length, or a value of fixed size, that reaches past the end of what it is in.
-    #[error("a length reaches past the end")]
+    /// A length, or a value of fixed size, exceeds the end of its message.
+    #[error("a length exceeds the end of the data")]
     Length,
-    /// A field number that protobuf does not have.
-    #[error("a field has a number that there cannot be")]
+    /// A field number is not valid in protobuf.
+    #[error("a field has an invalid number")]
     FieldNumber,
-    /// A wire type that protobuf does not have, or a group, which Kubernetes does not use.
-    #[error("a field has the wire type {0}, which is not used")]
+    /// A wire type is not valid in protobuf, or is a group, which Kubernetes does not use.
+    #[error("a field has the unsupported wire type {0}")]
     WireType(u8),
-    /// A known field in another form than it has.
-    #[error("a field is a number where bytes belong, or bytes where a number belongs")]
+    /// A known field has another wire type than in its schema.
+    #[error("a field has the wrong wire type: a number instead of bytes, or bytes instead of a number")]
     Mismatch,
-    /// The fields of a message are in ascending order and each is there once, as every Kubernetes server writes them;
-    /// these are not.
-    #[error("the fields of a message are not in order, or one is there twice")]
+    /// The fields of a message are not in ascending order, or one is duplicated. Every Kubernetes server writes them in
+    /// order and once.
+    #[error("the fields of a message are not in order, or one is duplicated")]
     Disordered,
-    /// A name that is not UTF-8: the key of a map, or a kind.
-    #[error("a name is no text")]
+    /// A name, such as a map key or a kind, is not UTF-8.
+    #[error("a name is not UTF-8")]
     Text,
-    /// A time outside of the years 0 to 9999, which JSON cannot say.
-    #[error("a time is beyond the year 9999")]
+    /// A time is outside of the years 0 to 9999, which JSON cannot express.
+    #[error("a time is outside of the years 0 to 9999")]
     Time,
-    /// The bytes do not begin as those of an object of Kubernetes do.
+    /// The bytes do not begin with the prefix of a Kubernetes object.
     #[error("it does not begin with \"k8s\\0\"")]
     Magic,
-    /// Something inside is written in yet another way: compressed, or in another encoding.
-    #[error("its content has an encoding that is not known")]
+    /// The content is compressed, or in another encoding.
+    #[error("its content has an unknown encoding")]
     Content,
 }
 
-/// A reference, because a result with it is made of whole words: one with the problem itself in it would be taken
-/// apart into bytes at every return, which took more time than the reading.
+/// The error is a reference, so that the result consists of whole words. A result with the problem itself was split
+/// into bytes at every return, which took more time than the reading.
 type Result<T> = std::result::Result<T, &'static ProtobufProblem>;
 
-/// The wire types of nearly everything.
+/// The most common wire types.
 const NUMBER: u8 = 0;
 pub(crate) const LENGTH: u8 = 2;
 
@@ -54,7 +54,7 @@ pub(crate) enum Raw<'de> {
     Number(u64),
     /// A number of four or eight bytes.
     Fixed(u64),
-    /// Anything else.
+    /// Any other value.
     Bytes(&'de [u8]),
 }
 
@@ -69,12 +69,12 @@ impl<'de> Raw<'de> {
         if let Self::Number(number) = self { Ok(number) } else { Err(&ProtobufProblem::Mismatch) }
     }
 
-    /// Whether it is the zero of its type.
+    /// Whether this is the zero value of its type.
     pub(crate) fn is_zero(self) -> bool {
         matches!(self, Self::Number(0) | Self::Fixed(0) | Self::Bytes([]))
     }
 
-    /// Protobuf's signed numbers are the same 64 bits.
+    /// Returns a signed number, which has the same 64 bits.
     #[inline]
     pub(crate) fn signed(self) -> Result<i64> {
         self.number().map(u64::cast_signed)
@@ -86,7 +86,7 @@ impl<'de> Raw<'de> {
     }
 }
 
-/// Takes a number of variable length from the front.
+/// Reads a varint from the front.
 #[inline]
 pub(crate) fn number(bytes: &mut &[u8]) -> Result<u64> {
     match **bytes {
@@ -135,10 +135,10 @@ fn take_fixed<const N: usize>(bytes: &mut &[u8]) -> Result<[u8; N]> {
     Ok(*taken)
 }
 
-/// Takes a field's number and its wire type from the front.
+/// Reads a field number and its wire type from the front.
 #[inline]
 pub(crate) fn tag(bytes: &mut &[u8]) -> Result<(u32, u8)> {
-    // The first fifteen fields, which are nearly all.
+    // The common case: one of the first fifteen fields.
     if let [tag @ 8..128, ref rest @ ..] = **bytes {
         *bytes = rest;
         return Ok((u32::from(tag >> 3), tag & 7));
@@ -151,7 +151,7 @@ pub(crate) fn tag(bytes: &mut &[u8]) -> Result<(u32, u8)> {
     }
 }
 
-/// Takes a value of that wire type from the front.
+/// Reads a value of this wire type from the front.
 #[inline(always)]
 pub(crate) fn value<'de>(bytes: &mut &'de [u8], wire_type: u8) -> Result<Raw<'de>> {
     match wire_type {
@@ -164,7 +164,7 @@ pub(crate) fn value<'de>(bytes: &mut &'de [u8], wire_type: u8) -> Result<Raw<'de
     }
 }
 
-/// Passes over a value of that wire type at the front.
+/// Skips a value of this wire type at the front.
 #[inline]
 pub(crate) fn skip(bytes: &mut &[u8], wire_type: u8) -> Result<()> {
     match wire_type {
@@ -193,7 +193,7 @@ fn fixed<'de>(bytes: &mut &'de [u8], wire_type: u8) -> Result<Raw<'de>> {
     }
 }
 
-/// Whether the value at the front is the zero of its type.
+/// Whether the value at the front is the zero value of its type.
 #[inline]
 pub(crate) fn is_zero(bytes: &[u8], wire_type: u8) -> bool {
     match wire_type {
@@ -202,14 +202,14 @@ pub(crate) fn is_zero(bytes: &[u8], wire_type: u8) -> bool {
     }
 }
 
-/// Takes a field from the front.
+/// Reads a field from the front.
 #[inline]
 pub(crate) fn field<'de>(bytes: &mut &'de [u8]) -> Result<(u32, Raw<'de>)> {
     let (field, wire_type) = tag(bytes)?;
     Ok((field, value(bytes, wire_type)?))
 }
 
-/// Takes the next field from the front if it has that number.
+/// Reads the next field from the front if it has this number.
 #[inline]
 pub(crate) fn field_if<'de>(bytes: &mut &'de [u8], wanted: u32) -> Result<Option<Raw<'de>>> {
     if bytes.is_empty() {
@@ -224,7 +224,7 @@ pub(crate) fn field_if<'de>(bytes: &mut &'de [u8], wanted: u32) -> Result<Option
     Ok(Some(raw))
 }
 
-/// The last field with that number, wherever it is; nothing in others is looked at.
+/// Returns the last field with this number. The content of other fields is not read.
 pub(crate) fn find(mut bytes: &[u8], wanted: u32) -> Result<Option<Raw<'_>>> {
     let mut found = None;
     while !bytes.is_empty() {
@@ -236,7 +236,7 @@ pub(crate) fn find(mut bytes: &[u8], wanted: u32) -> Result<Option<Raw<'_>>> {
     Ok(found)
 }
 
-/// The bytes of the only field with that number, as far as the bytes can be read.
+/// Returns the bytes of the only field with this number, as far as the message can be read.
 pub(crate) fn find_only(mut bytes: &[u8], wanted: u32) -> Option<&[u8]> {
     let mut found = None;
     while let Ok((number, raw)) = field(&mut bytes) {
@@ -247,7 +247,7 @@ pub(crate) fn find_only(mut bytes: &[u8], wanted: u32) -> Option<&[u8]> {
     found
 }
 
-/// Bytes as the text that Go puts into JSON: each byte that belongs to no character is U+FFFD.
+/// Converts bytes to a string as Go does for JSON: each invalid byte becomes U+FFFD.
 pub(crate) fn text(bytes: &[u8]) -> Cow<'_, str> {
     match std::str::from_utf8(bytes) {
         Ok(text) => Cow::Borrowed(text),
@@ -265,17 +265,17 @@ fn replaced(bytes: &[u8]) -> String {
     text
 }
 
-/// The bytes of the field with that number; none where there is none.
+/// Returns the bytes of the field with this number; empty if there is none.
 pub(crate) fn find_bytes(bytes: &[u8], wanted: u32) -> Result<&[u8]> {
     find(bytes, wanted)?.map_or(Ok(&[]), Raw::bytes)
 }
 
-/// The number in the field with that number; 0 where there is none.
+/// Returns the value of the integer field with this number; 0 if there is none.
 pub(crate) fn find_signed(bytes: &[u8], wanted: u32) -> Result<i64> {
     find(bytes, wanted)?.map_or(Ok(0), Raw::signed)
 }
 
-/// Writes a number of variable length.
+/// Writes a varint.
 pub(crate) fn put_number(out: &mut Vec<u8>, mut number: u64) {
     while number >= 128 {
         out.push(number as u8 | 128);

@@ -1,4 +1,4 @@
-//! The form of the tables.
+//! The types of the tables.
 
 use crate::dropped::Dropped;
 
@@ -11,14 +11,14 @@ pub(crate) struct Field {
     pub(super) rule: Rule,
 }
 
-/// A name in JSON: where in the names it begins, and how long it is.
+/// A JSON name: its offset in the names, and its length.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Name(pub(super) u16, pub(super) u8);
 
-/// What is in a field.
+/// The type of a field.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Shape {
-    /// The message, of those kinds that have one.
+    /// The index of the message, for kinds that have one.
     pub(super) message: u16,
     pub(super) kind: Kind,
     pub(super) card: Card,
@@ -28,18 +28,18 @@ pub(crate) struct Shape {
 pub(super) enum Card {
     One,
     Repeated,
-    /// By text.
+    /// A map with string keys.
     Map,
 }
 
-/// What a value is in JSON.
+/// The kind of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     Text,
     Bytes,
     Bool,
     Int,
-    /// A number of 32 bits, of which Go takes no more.
+    /// An integer that Go truncates to 32 bits.
     Int32,
     Double,
     Message,
@@ -49,25 +49,25 @@ pub(super) enum Kind {
     IntOrString,
     /// JSON in the bytes of a message.
     RawJson,
-    /// The same, which may also be an object in protobuf.
+    /// As `RawJson`, or an object in protobuf.
     RawExtension,
-    /// A list of texts that is a message of its own.
+    /// A list of strings in a message of its own.
     TextList,
     /// A schema of apiextensions, or a bool.
     SchemaOrBool,
     /// A schema, or a list of them.
     SchemaOrArray,
-    /// A schema, or a list of texts.
+    /// A schema, or a list of strings.
     SchemaOrStrings,
 }
 
-/// In what JSON differs.
+/// The difference between protobuf and JSON.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Rule {
     Plain,
-    /// Protobuf writes the zero, and JSON leaves it out.
+    /// Protobuf writes a zero, and JSON omits it.
     OmitZero,
-    /// Protobuf nests a message whose members stand in the one around it in JSON.
+    /// Protobuf nests a message whose members are inlined in JSON.
     Inline,
 }
 
@@ -87,7 +87,7 @@ impl Name {
     pub(crate) const NONE: Self = Self(0, 0);
 }
 
-/// A kind of objects: its group and version, its name, its message.
+/// The schema of a kind: its API version, its name, its message.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Schema {
     pub(crate) api_version: &'static str,
@@ -96,7 +96,7 @@ pub(crate) struct Schema {
     pub(crate) says: Says,
 }
 
-/// Which of what is not in their message objects say of themselves all the same.
+/// Whether objects have `apiVersion` and `kind`, which are not in their message: `false` for dropped fields.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Says {
     pub(super) api_version: bool,
@@ -108,7 +108,7 @@ impl Schema {
         Self { api_version, kind, message, says: Says { api_version: true, kind: true } }
     }
 
-    /// For an object without these fields.
+    /// Returns the schema of an object without the dropped fields.
     pub(super) fn without(mut self, dropped: Dropped<'_>) -> Self {
         self.says.api_version &= !dropped.has("apiVersion");
         self.says.kind &= !dropped.has("kind");

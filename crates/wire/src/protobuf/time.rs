@@ -1,18 +1,18 @@
-//! Times as JSON has them.
+//! Formatting of times for JSON.
 
 use super::reader::ProtobufProblem;
 
-/// What is behind the seconds.
+/// The precision of a time.
 #[derive(Clone, Copy)]
 pub(super) enum Precision {
     Seconds,
-    /// So many of them.
+    /// With these microseconds.
     Micros(u32),
 }
 
 const DAY: i64 = 86_400;
 
-/// Writes a time, given in seconds since 1970, as RFC 3339 in UTC, as Go's Time and MicroTime do.
+/// Formats a time, given in seconds since 1970, as RFC 3339 in UTC, as Go's `Time` and `MicroTime` do.
 pub(super) fn rfc3339(
     seconds: i64,
     precision: Precision,
@@ -52,8 +52,8 @@ pub(super) fn rfc3339(
     std::str::from_utf8(written).map_err(|_| &ProtobufProblem::Time)
 }
 
-/// The year, month and day of a day counted from 1970-01-01. Years begin in March here, so that the day that only
-/// some have is the last; 400 of them are always equally long.
+/// Returns the year, month and day of a day counted from 1970-01-01. Years begin in March here, so that the leap day is
+/// the last day; 400 years always have the same length.
 fn civil(day: i64) -> (i64, i64, i64) {
     const ERA: i64 = 146_097;
     let from_march_0 = day + 719_468;

@@ -1,4 +1,4 @@
-//! One value.
+//! Protobuf values.
 
 use super::reader::{Raw, find_bytes};
 use super::schema::{Card, Kind, Schema, Shape};
@@ -9,10 +9,10 @@ pub(crate) struct Value<'a, 'de> {
     pub(super) at: At<'a, 'de>,
     pub(super) shape: Shape,
     pub(super) raw: Raw<'de>,
-    /// Of a list or map: the number of its field, and the other entries.
+    /// For a list or map: the field number, and the other entries.
     pub(super) number: u8,
     pub(super) more: &'de [u8],
-    /// Of an object, which says its version and kind in JSON and not in its message.
+    /// For an object: its schema, since version and kind are not in its message.
     pub(super) schema: Option<&'a Schema>,
 }
 
@@ -37,7 +37,7 @@ impl<'a, 'de> Value<'a, 'de> {
     }
 }
 
-/// Whether JSON has null for a value.
+/// Whether a value is null in JSON.
 #[inline]
 pub(super) fn is_null(shape: Shape, raw: Raw<'_>) -> bool {
     let can_be = matches!(shape.kind, Kind::Time | Kind::MicroTime | Kind::RawJson | Kind::RawExtension);
@@ -49,13 +49,13 @@ fn is_without_content(shape: Shape, raw: Raw<'_>) -> bool {
     let Raw::Bytes(bytes) = raw else { return false };
     shape.card == Card::One
         && match shape.kind {
-            // What is broken is not null.
+            // Broken bytes are not null.
             Kind::RawJson | Kind::RawExtension => matches!(json(bytes), Ok(None)),
             _ => bytes.is_empty(),
         }
 }
 
-/// The JSON in a message around it, unless it is null.
+/// Returns the JSON in the message around it, unless it is null.
 pub(super) fn json(bytes: &[u8]) -> Result<Option<&[u8]>, Fault> {
     let json = find_bytes(bytes, 1)?;
     Ok(Some(json).filter(|json| !json.is_empty() && json.trim_ascii() != b"null"))

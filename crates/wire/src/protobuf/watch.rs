@@ -1,4 +1,4 @@
-//! Watches: frames, each with its length before it, four bytes, the highest first.
+//! Watches: frames with a prefix of four bytes, the length in big endian.
 
 use super::envelope::Envelope;
 use super::gather::{Gather, Step};
@@ -10,7 +10,7 @@ use crate::{Encoding, Error, EventType, ManagedFields, RawEvent, TypeMeta};
 const LENGTH: usize = 4;
 const EVENT: &str = "a watch event";
 
-/// Takes a watch in chunks and gives out each event as soon as its frame is complete.
+/// Reads a watch in chunks and delivers each event as soon as its frame is complete.
 #[derive(Debug)]
 pub(crate) struct WatchDecoder {
     gather: Gather,
@@ -33,19 +33,19 @@ impl DecodeWatch for WatchDecoder {
                 return Ok(Step::Needs(LENGTH));
             };
             let length = usize::try_from(u32::from_be_bytes(*length)).unwrap_or(usize::MAX);
-            let whole = length.saturating_add(LENGTH);
-            let Some(frame) = rest.get(..length) else { return Ok(Step::Needs(whole)) };
+            let frame_length = length.saturating_add(LENGTH);
+            let Some(frame) = rest.get(..length) else { return Ok(Step::Needs(frame_length)) };
             on_event(
                 event(frame, dropper).map_err(|problem| Error::protobuf(EVENT, String::new(), *problem)),
             );
-            Ok(Step::Used(whole))
+            Ok(Step::Used(frame_length))
         })
     }
 
     fn finish(self, _: impl FnMut(Result<RawEvent<'_>, Error>)) -> Result<(), Error> {
-        match self.gather.held() {
+        match self.gather.pending_len() {
             0 => Ok(()),
-            held => Err(Error::Truncated { bytes: held as u64, place: EVENT }),
+            pending_len => Err(Error::Truncated { bytes: pending_len as u64, place: EVENT }),
         }
     }
 }

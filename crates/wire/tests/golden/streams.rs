@@ -213,6 +213,6 @@ fn one_item_that_does_not_decode_is_named_and_the_others_are_read() {
     assert_eq!(failed[0].0.to_string(), "default/pod-1");
     assert_eq!(
         failed[0].1,
-        "Pod, in metadata.selfLink, is not what the Kubernetes API sends: a field has the wire type 7, which is not used"
+        "Pod, in metadata.selfLink, is malformed: a field has the unsupported wire type 7"
     );
 }
