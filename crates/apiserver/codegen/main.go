@@ -1,5 +1,5 @@
-// Writes src/protobuf/schema.txt: what the messages of the built-in kinds look like, by reflection over the struct
-// tags of Kubernetes' Go types. The kinds are read from the table of the server.
+// Generates src/protobuf/schema.txt, the message layouts of the built-in kinds, by reflection over the struct
+// tags of Kubernetes' Go types. The kinds are read from the server's table.
 //
 //	go run . ../src/registry/builtin.rs > ../src/protobuf/schema.txt
 package main
@@ -32,7 +32,7 @@ const head = `# The messages of k8s.io/api, apimachinery, apiextensions-apiserve
 # are those of the message around it.
 `
 
-// Types whose JSON is not the form of their struct.
+// Types whose JSON differs from the layout of their struct.
 var specials = map[reflect.Type]string{
 	reflect.TypeFor[metav1.Time]():                           "t",
 	reflect.TypeFor[metav1.MicroTime]():                      "T",
@@ -56,7 +56,7 @@ type walker struct {
 	lines []string
 }
 
-// message gives the number of a message, which it writes down with everything that it refers to.
+// message returns the number of a message, after recording it and all messages that it refers to.
 func (w *walker) message(t reflect.Type) int {
 	if at, ok := w.index[t]; ok {
 		return at
@@ -89,7 +89,7 @@ func (w *walker) message(t reflect.Type) int {
 	return at
 }
 
-// field gives the member and the type of a field.
+// field returns the JSON name and the type of a field.
 func (w *walker) field(f reflect.StructField) string {
 	member, options, _ := strings.Cut(f.Tag.Get("json"), ",")
 	if member == "" && !f.Anonymous {

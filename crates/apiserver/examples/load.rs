@@ -1,8 +1,8 @@
-//! Figures: many objects, many watchers, many writes, all in this process over loopback.
+//! A load test: many objects, watches and writes, all in this process over loopback.
 //!
 //! `cargo run --release -p kinformer-apiserver --example load -- --pods 100000 --watchers 50 --rate 5000`
 
-#![allow(clippy::print_stdout, reason = "a program for people prints")]
+#![allow(clippy::print_stdout, reason = "an example program prints")]
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -21,7 +21,7 @@ struct Arguments {
     pods: usize,
     #[arg(long, default_value_t = 50)]
     watchers: u64,
-    /// Writes per second; 0 for as many as there can be.
+    /// Writes per second; 0 for no limit
     #[arg(long, default_value_t = 5_000)]
     rate: u64,
     #[arg(long, default_value_t = 50_000)]
@@ -56,7 +56,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
             seen.clone(),
         )));
     }
-    while server.stats().open_watches < arguments.watchers {
+    while server.metrics().open_watches < arguments.watchers {
         tokio::task::yield_now().await;
     }
 
@@ -92,7 +92,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         all.saturating_sub(wrote),
         events as f64 / all.as_secs_f64(),
         cpu_seconds() - cpu,
-        server.stats().watches_left_behind,
+        server.metrics().watches_overtaken,
     );
     Ok(())
 }
@@ -109,7 +109,7 @@ async fn list(server: &ApiServer) -> std::io::Result<usize> {
     }
 }
 
-/// Counts the events of a watch by their line ends, until there are as many as were asked for.
+/// Counts the events of a watch by their line ends, up to the given number.
 async fn watch(
     address: std::net::SocketAddr,
     version: u64,
@@ -126,7 +126,7 @@ async fn watch(
         if read == 0 {
             return Err(std::io::ErrorKind::UnexpectedEof.into());
         }
-        // Every event ends with "}}\n"; the chunks of HTTP end with "\r\n".
+        // Every event ends with "}}\n"; HTTP chunks end with "\r\n".
         let mut events = 0;
         for byte in buffer.iter().take(read) {
             events += u64::from(*byte == b'\n' && last == b'}');
@@ -138,7 +138,7 @@ async fn watch(
     Ok(())
 }
 
-/// CPU time of this process, from `/proc`; 0 elsewhere.
+/// CPU time of this process from `/proc`; 0 on other systems.
 fn cpu_seconds() -> f64 {
     let Ok(stat) = std::fs::read_to_string("/proc/self/stat") else { return 0.0 };
     let after = stat.rsplit_once(')').map_or("", |(_, rest)| rest);

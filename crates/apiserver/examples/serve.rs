@@ -1,8 +1,8 @@
-//! A Kubernetes API server on a loopback port, until Ctrl-C.
+//! Runs a Kubernetes API server on a loopback port until Ctrl-C.
 //!
 //! `cargo run -p kinformer-apiserver --example serve -- --load pods=1000`
 
-#![allow(clippy::print_stdout, reason = "a program for people prints")]
+#![allow(clippy::print_stdout, reason = "an example program prints")]
 
 use std::net::SocketAddr;
 
@@ -11,30 +11,30 @@ use kinformer_apiserver::{ApiServer, FaultHeader, NamespaceLifecycle, ProtobufAn
 use serde_json::json;
 
 #[derive(Parser)]
-#[command(about = "A Kubernetes API server in memory, for development and tests")]
+#[command(about = "An in-memory Kubernetes API server for development and tests")]
 struct Arguments {
-    /// Where to listen; a loopback address. Port 0 takes any free one.
+    /// Loopback address to listen on. Port 0 picks a free port
     #[arg(long, default_value = "127.0.0.1:0")]
     listen: SocketAddr,
-    /// The bearer token that requests must carry.
+    /// Bearer token that requests must carry
     #[arg(long)]
     token: Option<String>,
-    /// Objects to begin with.
+    /// Objects to create at start
     #[arg(long, value_name = "pods=N", value_parser = pods)]
     load: Option<usize>,
-    /// How many events of each resource are remembered.
+    /// Number of events kept per resource
     #[arg(long, default_value_t = 10_000)]
     history: usize,
-    /// Honour the header X-Kinformer-Fault.
+    /// Allow fault injection by the header X-Kinformer-Fault
     #[arg(long)]
     fault_header: bool,
-    /// Answer in protobuf where clients prefer it.
+    /// Respond in protobuf to clients that prefer it
     #[arg(long)]
     protobuf: bool,
-    /// Make missing namespaces instead of refusing their objects.
+    /// Create missing namespaces instead of rejecting their objects
     #[arg(long)]
     create_namespaces: bool,
-    /// Where to write a kubeconfig.
+    /// File to write a kubeconfig to
     #[arg(long)]
     kubeconfig: Option<std::path::PathBuf>,
 }
@@ -66,12 +66,12 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     }
     if let Some(path) = &arguments.kubeconfig {
         let mut file = std::fs::File::create(path)?;
-        // It may hold a token.
+        // The file may contain the token.
         #[cfg(unix)]
         file.set_permissions(std::os::unix::fs::PermissionsExt::from_mode(0o600))?;
         std::io::Write::write_all(&mut file, server.kubeconfig().as_bytes())?;
     }
-    // Not the token itself: what is printed is kept in logs.
+    // The token itself is not printed, since output may be logged.
     let token = arguments.token.map_or("", |_| " --token TOKEN");
     println!("listening on {}", server.url());
     println!("kubectl --server {}{token} get pods -A", server.url());
@@ -80,7 +80,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-/// A pod as a controller and a kubelet would have left it.
+/// A pod as created by a controller and updated by a kubelet.
 fn pod(number: usize) -> serde_json::Value {
     let name = format!("web-{number:06}");
     json!({

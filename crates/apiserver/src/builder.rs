@@ -1,4 +1,4 @@
-//! How a server is set up.
+//! Configuration of a server.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use crate::http::{Access, Context, FaultHeader, Listening, ProtobufAnswers, Toke
 use crate::server::{ApiServer, Tls};
 use crate::{Error, Fault};
 
-/// The settings of a server. All of them have defaults.
+/// Configuration of a server. Every setting has a default.
 #[derive(Clone, Debug)]
 #[must_use = "a builder does nothing until it is started"]
 pub struct Builder {
@@ -52,42 +52,42 @@ impl Default for Builder {
 }
 
 impl ApiServer {
-    /// A server with default settings, to be changed and started.
+    /// Returns a builder with the default settings.
     pub fn builder() -> Builder {
         Builder::default()
     }
 }
 
 impl Builder {
-    /// Where to listen: a loopback address. By default `127.0.0.1` and any free port.
+    /// Sets the loopback address to listen on. Default: `127.0.0.1` and any free port.
     pub fn listen(mut self, address: SocketAddr) -> Self {
         self.address = address;
         self.beyond_loopback = false;
         self
     }
 
-    /// Where to listen, on any address. Whoever reaches it can read and write everything, unless there is a
-    /// token.
+    /// Sets the address to listen on, which need not be a loopback address. Every client that can reach it can read
+    /// and write all objects, unless a token is set.
     pub fn listen_beyond_loopback(mut self, address: SocketAddr) -> Self {
         self.address = address;
         self.beyond_loopback = true;
         self
     }
 
-    /// Requests must carry this bearer token; those for `/version` and health may carry none. By default no token is
-    /// required: every program that reaches the server can read and write everything, but for
-    /// [web pages](Self::accept_host).
+    /// Requires this bearer token in every request but those for `/version` and health. By default, no token is
+    /// required: every program that can reach the server can read and write all objects; [web
+    /// pages](Self::accept_host) cannot.
     pub fn token(mut self, token: impl Into<String>) -> Self {
         self.token = Some(Token::new(token.into()));
         self
     }
 
-    /// Also answers requests whose `Host` is this name or address. Ports do not matter.
+    /// Also accepts requests whose `Host` is this name or address, with any port.
     ///
-    /// Without a token, a request must name the loopback (`localhost`, 127.0.0.1, `[::1]`), the address that it was
-    /// sent to, or what was added here. Any other name is answered with 403: it may be one that a web page has brought
-    /// to this address to get around the browser's same-origin policy. With a token any name is accepted. Requests of
-    /// pages of other origins are refused in any case.
+    /// Without a token, the host of a request must be loopback (`localhost`, 127.0.0.1, `[::1]`), the address that
+    /// the request was sent to, or a name that was added here. Any other name is rejected with 403: it may belong to
+    /// a web page that bypasses the browser's same-origin policy by DNS rebinding. With a token, any name is
+    /// accepted. Requests from pages of other origins are always rejected.
     ///
     /// Follows kubectl 1.37 (`proxy --accept-hosts`).
     pub fn accept_host(mut self, name: impl Into<String>) -> Self {
@@ -95,66 +95,67 @@ impl Builder {
         self
     }
 
-    /// Serves HTTPS with a certificate made at start and signed by itself. By default plain HTTP.
+    /// Serves HTTPS with a self-signed certificate, generated at start. Default: plain HTTP.
     #[cfg(feature = "tls")]
     pub fn tls(mut self) -> Self {
         self.tls = true;
         self
     }
 
-    /// How many events of each resource are remembered, at least 1. By default 10,000.
+    /// Sets the number of events kept per resource, at least 1. Default: 10,000.
     ///
-    /// It is how far back one can watch and list, and how far a watcher may lag before it is cut off. An
-    /// event holds the object's bytes before and after.
+    /// This limits how far back a watch or an exact list can start, and how far a watch may lag before it is closed.
+    /// An event holds the object's bytes before and after the change.
     pub fn history(mut self, events: usize) -> Self {
         self.history = events;
         self
     }
 
-    /// The version that the server begins with. By default the microseconds since 1970, so that no version of a server
-    /// that was started later is one of a server that was started before.
+    /// Sets the first resource version. Default: the microseconds since 1970, so that a server never issues a version
+    /// of a server that was started earlier.
     ///
-    /// With a version of its own a server can be what a cluster is after the restore of an older state: one whose
-    /// versions have begun again. See [`Fault::future_versions`](crate::Fault::future_versions).
+    /// An explicit version simulates a cluster that was restored from an older state, so that its versions start
+    /// over. See [`Fault::future_versions`](crate::Fault::future_versions).
     pub fn first_version(mut self, version: u64) -> Self {
         self.first_version = Some(version.max(1));
         self
     }
 
-    /// Arms a fault before the first connection is taken. See [`Faults::inject`](crate::Faults::inject).
+    /// Injects a fault before the first connection is accepted. See [`Faults::inject`](crate::Faults::inject).
     pub fn fault(mut self, fault: Fault) -> Self {
         self.faults.push(fault);
         self
     }
 
-    /// What happens to objects whose namespace does not exist. By default they are refused.
+    /// Sets how objects in a missing namespace are handled. Default: they are rejected.
     pub fn namespace_lifecycle(mut self, lifecycle: NamespaceLifecycle) -> Self {
         self.lifecycle = lifecycle;
         self
     }
 
-    /// How often a watch that asked for bookmarks gets one. By default every minute, as in Kubernetes.
+    /// Sets the interval of bookmarks for watches that request them. Default: one minute, as in Kubernetes.
     pub fn bookmark_interval(mut self, interval: Duration) -> Self {
         // A timer that is always due would starve the events.
         self.bookmark_interval = interval.max(Duration::from_millis(1));
         self
     }
 
-    /// Whether requests may ask for faults by a header. By default they may not.
+    /// Sets whether requests may inject faults by a header. Default: they may not.
     pub fn fault_header(mut self, header: FaultHeader) -> Self {
         self.fault_header = header;
         self
     }
 
-    /// Whether answers may be in protobuf. By default they may not; requests always may.
+    /// Sets whether responses may be in protobuf. Default: no. Requests may always be in protobuf.
     pub fn protobuf(mut self, answers: ProtobufAnswers) -> Self {
         self.protobuf = answers;
         self
     }
 
-    /// Starts the server. It can be talked to when this returns.
+    /// Starts the server. It accepts connections when this function returns.
     ///
-    /// Cancel safe: nothing is left of a server that was not returned.
+    /// # Cancel safety
+    /// If the future is dropped before it completes, the server is shut down and nothing is left running.
     ///
     /// # Errors
     /// [`Error::NotLoopback`], [`Error::Listen`], [`Error::Token`], [`Error::Tls`].

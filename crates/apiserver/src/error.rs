@@ -1,58 +1,58 @@
-//! What can go wrong with the server itself.
+//! Errors of the server itself.
 
 use std::net::SocketAddr;
 
 use crate::Status;
 
-/// Why a server did not start, or an operation on it failed.
+/// An error from starting a server or from one of its in-process operations.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The address cannot be listened on.
+    /// The server cannot listen on the address.
     #[error("cannot listen on {address}: {source}")]
     Listen {
-        /// The address as it was asked for.
+        /// The configured address.
         address: SocketAddr,
-        /// What the operating system says.
+        /// The error of the operating system.
         source: std::io::Error,
     },
-    /// The address is not a loopback address, and nobody said that this is meant.
+    /// The address is not a loopback address, and [`Builder::listen`](crate::Builder::listen) allows no other.
     #[error(
-        "{address} can be reached from other machines; use Builder::listen_beyond_loopback if that is meant"
+        "{address} can be reached from other machines; use Builder::listen_beyond_loopback if that is intended"
     )]
     NotLoopback {
-        /// The address as it was asked for.
+        /// The configured address.
         address: SocketAddr,
     },
-    /// The bearer token cannot stand in an HTTP header.
-    #[error("the token is empty or has characters that cannot stand in an HTTP header")]
+    /// The bearer token is not valid in an HTTP header.
+    #[error("the token is empty or has characters that are not allowed in an HTTP header")]
     Token,
-    /// No certificate could be made.
+    /// The certificate could not be generated.
     #[error("cannot set up TLS: {reason}")]
     Tls {
-        /// Why not.
+        /// The cause.
         reason: String,
     },
-    /// No client configuration could be made for this server.
+    /// The client configuration could not be built.
     #[error("cannot make a client configuration for {url}: {reason}")]
     Client {
-        /// The address of the server.
+        /// The URL of the server.
         url: String,
-        /// Why not.
+        /// The cause.
         reason: String,
     },
-    /// The API refused an operation: what a client would have been told.
+    /// The API rejected the operation, with the response that a client would have received.
     #[error(transparent)]
     Status(#[from] Status),
-    /// No resource is served for this `apiVersion` and `kind`.
+    /// There is no resource for this `apiVersion` and `kind`.
     #[error("no resource for kind {kind:?} in version {api_version:?}")]
     UnknownKind {
-        /// As the object says.
+        /// The `apiVersion` of the object.
         api_version: String,
-        /// As the object says.
+        /// The `kind` of the object.
         kind: String,
     },
-    /// What was to be written is no JSON object.
+    /// The value is not a JSON object.
     #[error("an object must be a JSON object")]
     NotAnObject,
 }

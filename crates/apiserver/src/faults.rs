@@ -1,4 +1,4 @@
-//! Failures on demand.
+//! Fault injection.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -7,32 +7,32 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tokio::sync::watch;
 
-/// What a request wants to do.
+/// The verb of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum Verb {
-    /// One object.
+    /// Reads one object.
     Get,
-    /// All objects of a kind.
+    /// Reads all objects of a kind.
     List,
-    /// Changes of a kind.
+    /// Watches the changes of a kind.
     Watch,
-    /// A new object.
+    /// Creates an object.
     Create,
-    /// An object anew.
+    /// Replaces one object.
     Update,
-    /// A part of an object.
+    /// Changes part of an object.
     Patch,
-    /// An object less.
+    /// Deletes one object.
     Delete,
-    /// Many objects less.
+    /// Deletes several objects.
     DeleteCollection,
-    /// Discovery, versions, health: what is about no object.
+    /// Any request without a resource: discovery, versions, health.
     Other,
 }
 
 impl Verb {
-    /// As Kubernetes writes it: `deletecollection`; `other` for what has no verb.
+    /// Returns the name that Kubernetes uses, such as `deletecollection`; `other` for [`Verb::Other`].
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Get => "get",
@@ -52,7 +52,7 @@ impl Verb {
 pub(crate) enum Kind {
     Refuse,
     Delay(Duration),
-    Cut,
+    Truncate,
     Expired,
     Forbidden,
     ExpiredEvent,
@@ -65,9 +65,9 @@ pub(crate) enum Kind {
     FutureVersion,
 }
 
-/// One failure: what goes wrong, on which requests, how often.
+/// A fault: what fails, for which requests, and how often.
 ///
-/// A new fault concerns every request and happens once.
+/// A new fault applies to every request and fires once.
 ///
 /// ```
 /// use kinformer_apiserver::{Fault, Verb};
@@ -90,117 +90,117 @@ impl Fault {
         Self { kind, verb: None, resource: None, times: Some(1), after_events: 0 }
     }
 
-    /// The connection is closed without an answer. For connections that are not even accepted see
+    /// Closes the connection without a response. To refuse connections altogether, see
     /// [`Faults::refuse_connections`].
     pub fn refuse() -> Self {
         Self::new(Kind::Refuse)
     }
 
-    /// The answer comes later. Everything else goes on meanwhile.
+    /// Delays the response. Other requests are not affected.
     pub fn delay(by: Duration) -> Self {
         Self::new(Kind::Delay(by))
     }
 
-    /// The answer breaks off in the middle and the connection is closed: a list after half of its first
-    /// piece, a watch within an event. Also ends a watch that is open.
-    pub fn cut() -> Self {
-        Self::new(Kind::Cut)
+    /// Breaks the response off in the middle and closes the connection: a list after half of its first chunk, a watch
+    /// within an event. Also applies to open watches.
+    pub fn truncate() -> Self {
+        Self::new(Kind::Truncate)
     }
 
-    /// The answer is 410 `Expired`.
+    /// Responds with 410 `Expired`.
     pub fn expired() -> Self {
         Self::new(Kind::Expired)
     }
 
-    /// The answer is 403 `Forbidden`, as for a user without the rights.
+    /// Responds with 403 `Forbidden`, as for a user without permissions.
     pub fn forbidden() -> Self {
         Self::new(Kind::Forbidden)
     }
 
-    /// A watch gets an `ERROR` event with 410 `Expired` and ends, also one that is open.
+    /// Sends an `ERROR` event with 410 `Expired` and ends the watch. Also applies to open watches.
     pub fn expired_event() -> Self {
         Self::new(Kind::ExpiredEvent).on(Verb::Watch)
     }
 
-    /// The answer is 429 with `Retry-After`.
+    /// Responds with 429 and `Retry-After`.
     pub fn too_many_requests(retry_after_seconds: u32) -> Self {
         Self::new(Kind::TooManyRequests(retry_after_seconds))
     }
 
-    /// The answer is 500 `InternalError`.
+    /// Responds with 500 `InternalError`.
     pub fn internal_error() -> Self {
         Self::new(Kind::InternalError)
     }
 
-    /// A half-open connection: nothing more comes, and nothing is closed. Also stalls a watch that is open.
+    /// Simulates a half-open connection: sends nothing more and closes nothing. Also applies to open watches.
     pub fn stall() -> Self {
         Self::new(Kind::Stall)
     }
 
-    /// One object of a list, or the next event of a watch, has members of the wrong type. Its metadata is
-    /// good, so that its key can be told.
+    /// Sends one object of a list, or the next event of a watch, with fields of wrong types. Its metadata is valid,
+    /// so its key can be read.
     pub fn malformed() -> Self {
         Self::new(Kind::Malformed)
     }
 
-    /// The next bookmark of a watch is not sent, also not the one that ends the initial events.
+    /// Skips the next bookmark of a watch, including the one that ends the initial events.
     pub fn missing_bookmark() -> Self {
         Self::new(Kind::MissingBookmark).on(Verb::Watch)
     }
 
-    /// The next event of a watch is sent twice.
+    /// Sends the next event of a watch twice.
     pub fn duplicate_event() -> Self {
         Self::new(Kind::DuplicateEvent).on(Verb::Watch)
     }
 
-    /// A watch from a version that the server has not issued is taken, and nothing at or below that version is sent on
-    /// it, bookmarks included: what kube-apiserver does. Without this fault such a watch is answered with 410.
+    /// Accepts a watch from a version that the server has never issued, and sends no event and no bookmark at or
+    /// below that version, as kube-apiserver does. Without this fault, such a watch fails with 410.
     pub fn future_versions() -> Self {
         Self::new(Kind::FutureVersion).on(Verb::Watch)
     }
 
-    /// Only requests with this verb.
+    /// Restricts the fault to requests with this verb.
     pub fn on(mut self, verb: Verb) -> Self {
         self.verb = Some(verb);
         self
     }
 
-    /// Only requests for this resource, by its plural: `pods`.
+    /// Restricts the fault to requests for this resource, by its plural: `pods`.
     pub fn resource(mut self, plural: impl Into<String>) -> Self {
         self.resource = Some(plural.into());
         self
     }
 
-    /// How often it happens; 0 is never.
+    /// Sets how often the fault fires; 0 for never.
     pub fn times(mut self, times: u64) -> Self {
         self.times = Some(times);
         self
     }
 
-    /// It happens until it is removed.
+    /// Makes the fault fire until it is removed.
     pub fn always(mut self) -> Self {
         self.times = None;
         self
     }
 
-    /// On a watch: not before this many events have been sent on it.
+    /// For watches, delays the fault until this many events have been sent on the watch.
     pub fn after_events(mut self, events: u64) -> Self {
         self.after_events = events;
         self
     }
 
-    fn concerns(&self, verb: Verb, resource: &str) -> bool {
+    fn applies_to(&self, verb: Verb, resource: &str) -> bool {
         self.verb.is_none_or(|wanted| wanted == verb)
             && self.resource.as_deref().is_none_or(|wanted| wanted == resource)
     }
 
-    /// Reads the header form: `cut`, `delay=50` (milliseconds), `too-many-requests=3` (seconds).
+    /// Parses the header form: `truncate`, `delay=50` (milliseconds), `too-many-requests=3` (seconds).
     pub(crate) fn from_header(text: &str) -> Option<Self> {
         let (name, value) = text.trim().split_once('=').unwrap_or((text.trim(), ""));
         Some(match name {
             "refuse" => Self::refuse(),
             "delay" => Self::delay(Duration::from_millis(value.parse().ok()?)),
-            "cut" => Self::cut(),
+            "truncate" => Self::truncate(),
             "expired" => Self::expired(),
             "forbidden" => Self::forbidden(),
             "expired-event" => Self::expired_event(),
@@ -216,30 +216,30 @@ impl Fault {
     }
 }
 
-/// Names an injected fault.
+/// Identifies an injected fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct FaultId(u64);
 
-/// Whether new connections are taken.
+/// Whether the server listens for connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Door {
+pub(crate) enum ListenerState {
     Open,
-    Shut,
+    Closed,
 }
 
 #[derive(Debug)]
 struct Inner {
     rules: Mutex<Vec<(FaultId, Fault)>>,
-    /// How many rules there are: what a watch asks before it takes the lock.
+    /// The number of rules, which watches read without taking the lock.
     armed: AtomicUsize,
     next: AtomicU64,
     fired: AtomicU64,
-    door: watch::Sender<Door>,
-    door_seen: watch::Sender<Door>,
-    nudge: watch::Sender<u64>,
+    listener: watch::Sender<ListenerState>,
+    listener_actual: watch::Sender<ListenerState>,
+    changed: watch::Sender<u64>,
 }
 
-/// The failures that the server is to produce. A handle: clones are the same.
+/// A handle for injecting faults into a server. Clones share one state.
 #[derive(Clone, Debug)]
 pub struct Faults(Arc<Inner>);
 
@@ -250,13 +250,13 @@ impl Faults {
             armed: AtomicUsize::new(0),
             next: AtomicU64::new(1),
             fired: AtomicU64::new(0),
-            door: watch::Sender::new(Door::Open),
-            door_seen: watch::Sender::new(Door::Open),
-            nudge: watch::Sender::new(0),
+            listener: watch::Sender::new(ListenerState::Open),
+            listener_actual: watch::Sender::new(ListenerState::Open),
+            changed: watch::Sender::new(0),
         }))
     }
 
-    /// Arms a fault. Open watches that it concerns are hit at once.
+    /// Injects a fault. It also applies to open watches, immediately.
     pub fn inject(&self, fault: Fault) -> FaultId {
         let id = FaultId(self.0.next.fetch_add(1, Ordering::Relaxed));
         if fault.times != Some(0) {
@@ -264,77 +264,82 @@ impl Faults {
             rules.push((id, fault));
             self.0.armed.store(rules.len(), Ordering::Release);
         }
-        self.0.nudge.send_modify(|count| *count = count.wrapping_add(1));
+        self.0.changed.send_modify(|count| *count = count.wrapping_add(1));
         id
     }
 
-    /// Disarms a fault; one that is gone already is no error.
+    /// Removes a fault. Does nothing if it has been removed already or has fired for the last time.
     pub fn remove(&self, id: FaultId) {
         let mut rules = self.0.rules.lock();
         rules.retain(|(other, _)| *other != id);
         self.0.armed.store(rules.len(), Ordering::Release);
     }
 
-    /// Disarms all faults and takes connections again.
+    /// Removes all faults and accepts connections again.
     pub fn clear(&self) {
         let mut rules = self.0.rules.lock();
         rules.clear();
         self.0.armed.store(0, Ordering::Release);
         drop(rules);
-        self.0.door.send_replace(Door::Open);
+        self.0.listener.send_replace(ListenerState::Open);
     }
 
-    /// How often a fault has happened so far.
+    /// Returns how often faults have fired.
     pub fn fired(&self) -> u64 {
         self.0.fired.load(Ordering::Acquire)
     }
 
-    /// Closes the listening socket: new connections are refused by the operating system. Open ones go on.
+    /// Closes the listening socket, so that the operating system refuses new connections. Open connections are not
+    /// affected. Completes when the socket is closed.
     ///
-    /// Returns when the socket is closed. Cancel safe: it is closed anyway.
+    /// # Cancel safety
+    /// If the future is dropped, the socket is closed nevertheless.
     pub async fn refuse_connections(&self) {
-        self.set_door(Door::Shut).await;
+        self.set_listener(ListenerState::Closed).await;
     }
 
-    /// Listens again, on the same port. Returns when it does.
+    /// Listens again on the same port. Completes when the socket is open.
+    ///
+    /// # Cancel safety
+    /// If the future is dropped, the socket is opened nevertheless.
     pub async fn accept_connections(&self) {
-        self.set_door(Door::Open).await;
+        self.set_listener(ListenerState::Open).await;
     }
 
-    async fn set_door(&self, door: Door) {
-        self.0.door.send_replace(door);
-        let mut seen = self.0.door_seen.subscribe();
+    async fn set_listener(&self, listener: ListenerState) {
+        self.0.listener.send_replace(listener);
+        let mut seen = self.0.listener_actual.subscribe();
         // The sender lives in `self`, so the wait cannot fail.
-        let _ = seen.wait_for(|seen| *seen == door).await;
+        let _ = seen.wait_for(|seen| *seen == listener).await;
     }
 
-    pub(crate) fn door(&self) -> watch::Receiver<Door> {
-        self.0.door.subscribe()
+    pub(crate) fn listener(&self) -> watch::Receiver<ListenerState> {
+        self.0.listener.subscribe()
     }
 
-    pub(crate) fn door_is(&self, door: Door) {
-        self.0.door_seen.send_replace(door);
+    pub(crate) fn set_actual_listener(&self, listener: ListenerState) {
+        self.0.listener_actual.send_replace(listener);
     }
 
-    pub(crate) fn nudges(&self) -> watch::Receiver<u64> {
-        self.0.nudge.subscribe()
+    pub(crate) fn changes(&self) -> watch::Receiver<u64> {
+        self.0.changed.subscribe()
     }
 
-    /// Takes one occurrence of a fault that the filter wants.
+    /// Fires a fault that matches the filter, if there is one.
     fn take(&self, verb: Verb, resource: &str, events: u64, wanted: impl Fn(Kind) -> bool) -> Option<Kind> {
         if self.0.armed.load(Ordering::Acquire) == 0 {
             return None;
         }
         let mut rules = self.0.rules.lock();
-        let at = rules.iter().position(|(_, fault)| {
-            wanted(fault.kind) && fault.after_events <= events && fault.concerns(verb, resource)
+        let index = rules.iter().position(|(_, fault)| {
+            wanted(fault.kind) && fault.after_events <= events && fault.applies_to(verb, resource)
         })?;
-        let (_, fault) = rules.get_mut(at)?;
+        let (_, fault) = rules.get_mut(index)?;
         let kind = fault.kind;
         if let Some(times) = &mut fault.times {
             *times = times.saturating_sub(1);
             if *times == 0 {
-                drop(rules.remove(at));
+                drop(rules.remove(index));
                 self.0.armed.store(rules.len(), Ordering::Release);
             }
         }
@@ -347,14 +352,14 @@ impl Faults {
     }
 }
 
-/// The faults of one request: those of the server, and those that the request asked for itself.
+/// The faults of one request: those of the server, and those of the request's own header.
 #[derive(Debug)]
 pub(crate) struct RequestFaults {
     faults: Faults,
     own: Vec<Fault>,
     verb: Verb,
     resource: String,
-    /// One of the server's has delayed it: a fault that always happens delays each request once.
+    /// Whether a fault of the server has delayed the request: a permanent fault delays each request once.
     delayed: bool,
 }
 
@@ -365,15 +370,15 @@ impl RequestFaults {
 
     fn take(&mut self, events: u64, wanted: impl Fn(Kind) -> bool) -> Option<Kind> {
         let own = self.own.iter().position(|fault| wanted(fault.kind) && fault.after_events <= events);
-        if let Some(at) = own {
+        if let Some(index) = own {
             self.faults.count();
-            return Some(self.own.remove(at).kind);
+            return Some(self.own.remove(index).kind);
         }
         self.faults.take(self.verb, &self.resource, events, wanted)
     }
 
-    /// What happens to the request before anything else does.
-    pub(crate) fn at_start(&mut self) -> Option<Kind> {
+    /// Returns the next fault to apply before the request is handled.
+    pub(crate) fn before_response(&mut self) -> Option<Kind> {
         let (watch, delayed) = (self.verb == Verb::Watch, self.delayed);
         let is_own = self.own.iter().any(|fault| matches!(fault.kind, Kind::Delay(_)));
         let taken = self.take(0, |kind| match kind {
@@ -391,37 +396,37 @@ impl RequestFaults {
         taken
     }
 
-    /// Whether the answer, which is no watch, is cut.
-    pub(crate) fn cuts(&mut self) -> bool {
-        self.take(0, |kind| kind == Kind::Cut).is_some()
+    /// Whether to break off the response of a request other than a watch.
+    pub(crate) fn truncates(&mut self) -> bool {
+        self.take(0, |kind| kind == Kind::Truncate).is_some()
     }
 
-    /// Whether the next object that is sent is malformed.
-    pub(crate) fn malforms(&mut self, events: u64) -> bool {
+    /// Whether to send the next object malformed.
+    pub(crate) fn corrupts_object(&mut self, events: u64) -> bool {
         self.take(events, |kind| kind == Kind::Malformed).is_some()
     }
 
-    /// Whether the next event is sent twice.
-    pub(crate) fn duplicates(&mut self, events: u64) -> bool {
+    /// Whether to send the next event twice.
+    pub(crate) fn duplicates_event(&mut self, events: u64) -> bool {
         self.take(events, |kind| kind == Kind::DuplicateEvent).is_some()
     }
 
-    /// Whether the next bookmark is not sent.
-    pub(crate) fn swallows_bookmark(&mut self, events: u64) -> bool {
+    /// Whether to skip the next bookmark.
+    pub(crate) fn drops_bookmark(&mut self, events: u64) -> bool {
         self.take(events, |kind| kind == Kind::MissingBookmark).is_some()
     }
 
-    /// Whether a watch from a version that was never issued is taken.
-    pub(crate) fn takes_future_version(&mut self) -> bool {
+    /// Whether to accept a watch from a version that was never issued.
+    pub(crate) fn accepts_future_version(&mut self) -> bool {
         self.take(0, |kind| kind == Kind::FutureVersion).is_some()
     }
 
-    /// What ends or stalls a watch that has sent this many events.
-    pub(crate) fn in_stream(&mut self, events: u64) -> Option<Kind> {
-        self.take(events, |kind| matches!(kind, Kind::Cut | Kind::Stall | Kind::ExpiredEvent))
+    /// Returns the fault that ends or stalls a watch that has sent this many events.
+    pub(crate) fn stream_fault(&mut self, events: u64) -> Option<Kind> {
+        self.take(events, |kind| matches!(kind, Kind::Truncate | Kind::Stall | Kind::ExpiredEvent))
     }
 
-    /// Whether any fault may happen to this request, so that it has to be asked for event by event.
+    /// Whether any fault may apply to this request, so that its events must be checked one by one.
     pub(crate) fn are_armed(&self) -> bool {
         !self.own.is_empty() || self.faults.0.armed.load(Ordering::Acquire) > 0
     }

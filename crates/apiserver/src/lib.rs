@@ -1,38 +1,37 @@
-//! A Kubernetes API server in memory: started in milliseconds, on a loopback port, with failures on demand.
+//! An in-memory Kubernetes API server. It starts within milliseconds on a loopback port and injects faults on demand.
 //!
-//! It is made for development, tests and benches of clients: an informer, a controller or kubectl cannot
-//! tell it from the real thing in what they use of it. The reference is Kubernetes 1.37.
+//! Use it in development, tests and benchmarks of clients: an informer, a controller or kubectl sees no difference to
+//! a kube-apiserver in the API that it uses. The reference is Kubernetes 1.37.
 //!
-//! * **API**: the built-in kinds and those that CustomResourceDefinitions add; create, get, list, update,
-//!   patch (JSON, merge, strategic), delete, deletecollection; status and scale; optimistic conflicts,
-//!   generateName, finalizers, generations, namespaces; discovery, tables, metadata-only answers.
-//! * **Lists and watches**: one version for everything, exact and minimum versions, pages from one
+//! * **API**: the built-in kinds and those of CustomResourceDefinitions; create, get, list, update, patch (JSON,
+//!   merge, strategic), delete, deletecollection; status and scale; optimistic concurrency, generateName, finalizers,
+//!   generations, namespaces; discovery, tables, metadata-only responses.
+//! * **Lists and watches**: one resource version for all resources, exact and minimum versions, pages of one
 //!   consistent state, selectors, bookmarks, streamed initial events, 410 beyond the history window.
-//! * **Failures**: [`Faults`] makes requests fail, connections break off within an event, streams stall.
+//! * **Faults**: [`Faults`] fails requests, breaks connections in the middle of an event, and stalls streams.
 //!
 //! # Trade-offs
 //!
-//! Nothing is persisted, authorised or validated against schemas, and no controller runs: a Deployment
-//! makes no pods, owners take nothing with them, and a pod that is deleted goes at once, where Kubernetes marks it
-//! first: an update before the deletion. A watch from a version that this server has not issued, which a
-//! kube-apiserver takes and is silent on, is answered with 410 `Expired`, so that a client whose server was restarted
-//! lists again; [`Fault::future_versions`] makes it as in Kubernetes. Versions begin at the microseconds since 1970, so
-//! that those of two servers never overlap. Server-side apply is refused with 415. Requests may be
-//! JSON, YAML or protobuf; answers are JSON, and protobuf where [`ProtobufAnswers`] are offered.
+//! Nothing is persisted, authorized or validated against schemas. No controller runs: a Deployment creates no pods,
+//! and dependents are not deleted with their owners. A deleted pod is removed at once, where Kubernetes first updates
+//! its `deletionTimestamp`. A watch from a version that this server has never issued fails with 410 `Expired`, so
+//! that clients relist after a restart; a kube-apiserver accepts such a watch and stays silent, and
+//! [`Fault::future_versions`] does the same. Versions start at the microseconds since 1970, so that the versions of
+//! two servers never overlap. Server-side apply is rejected with 415. Requests may be JSON, YAML or protobuf;
+//! responses are JSON, or protobuf if [`ProtobufAnswers`] enables it.
 //!
 //! # How it works
 //!
-//! An object is serialized once, when it is written, as the line that its watchers get. Lists copy slices
-//! of these bytes and parse nothing; watchers send the bytes themselves. Each resource is a persistent map
-//! and a ring of events under one short lock: a list takes the map in O(1), a page of an older version is
-//! made by undoing events, and a watcher is a cursor into the ring. So an event costs the writer the same
-//! however many objects there are, a slow watcher costs no memory, and it is cut off when the ring has
-//! overtaken it.
+//! An object is serialized once, when it is written, as the watch line of its event. Lists copy slices of these bytes
+//! and parse nothing; watches send the bytes themselves. Each resource is a persistent map and a ring of events under
+//! one short lock: a list clones the map in O(1), a page of an older version is reconstructed by undoing events, and
+//! a watch is a cursor into the ring. Writing an event therefore costs the same for any number of objects, and a slow
+//! watch costs no memory: it is closed when the ring has overtaken it.
 //!
 //! # Features
 //!
-//! `yaml` (on): request bodies in YAML. `client`: a ready `kube_client::Config`. `tls`: HTTPS with a
-//! certificate of its own.
+//! `yaml` (default): request bodies in YAML. `client`: [`ApiServer::config`], a ready `kube_client::Config`. `tls`:
+//! HTTPS with a self-signed certificate.
 //!
 //! # Example
 //!
@@ -51,7 +50,7 @@
 //! }))?;
 //! assert_eq!(pod["metadata"]["resourceVersion"], server.version().to_string());
 //!
-//! // The next watch of pods is answered with 429; lists and watches from before now with 410.
+//! // The next watch of pods fails with 429; lists and watches from versions before now fail with 410.
 //! server.faults().inject(Fault::too_many_requests(1).on(Verb::Watch).resource("pods"));
 //! server.compact();
 //!
@@ -69,12 +68,12 @@ mod clock;
 mod error;
 mod faults;
 mod http;
+mod metrics;
 mod patch;
 mod protobuf;
 mod registry;
 mod selectors;
 mod server;
-mod stats;
 mod status;
 mod storage;
 mod table;
@@ -84,6 +83,6 @@ pub use builder::Builder;
 pub use error::Error;
 pub use faults::{Fault, FaultId, Faults, Verb};
 pub use http::{FaultHeader, ProtobufAnswers};
+pub use metrics::ServerMetrics;
 pub use server::ApiServer;
-pub use stats::Stats;
 pub use status::Status;

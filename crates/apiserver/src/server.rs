@@ -1,4 +1,4 @@
-//! A running server and what can be done with it in process.
+//! A running server and its in-process API.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -10,11 +10,11 @@ use crate::Error;
 use crate::api::{Api, DeleteOptions, Deleted, Object, Write};
 use crate::faults::Faults;
 use crate::http::{Context, TlsAcceptor};
+use crate::metrics::ServerMetrics;
 use crate::registry::Resource;
 use crate::selectors::Selection;
-use crate::stats::Stats;
 
-/// The certificate of a server that speaks HTTPS.
+/// The certificate of an HTTPS server.
 #[derive(Clone)]
 pub(crate) struct Tls {
     certificate_pem: String,
@@ -48,7 +48,7 @@ impl Tls {
 
 /// A Kubernetes API server in this process.
 ///
-/// Dropping it ends it too, without waiting; [`ApiServer::shutdown`] waits.
+/// Dropping it shuts it down without waiting; [`ApiServer::shutdown`] waits.
 pub struct ApiServer {
     context: Arc<Context>,
     address: SocketAddr,
@@ -72,23 +72,23 @@ impl ApiServer {
         Self { context, address, tls, tasks }
     }
 
-    /// Where it listens.
+    /// Returns the address that the server listens on.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Its base URL: `http://127.0.0.1:PORT`.
+    /// Returns the base URL: `http://127.0.0.1:PORT`, or `https` with TLS.
     pub fn url(&self) -> String {
         let scheme = if self.tls.is_some() { "https" } else { "http" };
         format!("{scheme}://{}", self.address)
     }
 
-    /// The certificate that clients are to trust, in PEM; `None` for plain HTTP.
+    /// Returns the certificate that clients must trust, in PEM; `None` for plain HTTP.
     pub fn certificate_pem(&self) -> Option<&str> {
         self.tls.as_ref().map(|tls| tls.certificate_pem.as_str())
     }
 
-    /// A kubeconfig for it, in YAML.
+    /// Returns a kubeconfig for the server, in YAML. It contains the token, if one is set.
     pub fn kubeconfig(&self) -> String {
         use base64::Engine;
         let certificate = self.certificate_pem().map_or_else(String::new, |pem| {
@@ -108,10 +108,10 @@ impl ApiServer {
         )
     }
 
-    /// A ready configuration for a `kube_client::Client`.
+    /// Returns a configuration for a `kube_client::Client`.
     ///
     /// # Errors
-    /// [`Error::Client`] when the URL or the certificate cannot be used.
+    /// [`Error::Client`] if the URL or the certificate is invalid.
     #[cfg(feature = "client")]
     pub fn config(&self) -> Result<kube_client::Config, Error> {
         let failed = |reason: String| Error::Client { url: self.url(), reason };
@@ -132,54 +132,57 @@ impl ApiServer {
         Ok(config)
     }
 
-    /// The failures that it is to produce.
+    /// Returns the handle for injecting faults.
     pub fn faults(&self) -> Faults {
         self.context.faults.clone()
     }
 
-    /// What it has done so far.
-    pub fn stats(&self) -> Stats {
+    /// Returns the current metrics.
+    pub fn metrics(&self) -> ServerMetrics {
         self.context.counters.read(self.version())
     }
 
-    /// The newest version.
+    /// Returns the newest resource version.
     pub fn version(&self) -> u64 {
         self.context.api.versions.current()
     }
 
-    /// Forgets the history: lists and watches from older versions are answered with 410 `Expired`. Watches
-    /// that have kept up go on.
+    /// Drops the history: lists and watches from older versions fail with 410 `Expired`. Open watches that are up to
+    /// date continue.
     pub fn compact(&self) {
         self.context.api.compact();
     }
 
-    /// Ends all open watches in the regular way, as a server does that is restarted.
+    /// Ends all open watches cleanly, as a restarting server does.
     pub fn drop_watches(&self) {
         self.context.drop_watches();
     }
 
-    /// Breaks all open connections off in the middle of whatever they are doing, as a network does. New ones are
-    /// taken; see [`Faults::refuse_connections`] for those.
+    /// Breaks all open connections immediately, as a network failure does. New connections are accepted;
+    /// [`Faults::refuse_connections`] prevents that.
     pub fn drop_connections(&self) {
         self.context.drop_connections();
     }
 
-    /// Stores a new object as it is, status and all; `apiVersion` and `kind` say where. Watchers hear of it.
+    /// Stores a new object as it is, including its status. `apiVersion` and `kind` select the resource. Watches
+    /// receive an `ADDED` event.
     ///
-    /// uid, creationTimestamp and resourceVersion are set where they are missing. Returns the object as stored.
+    /// A missing uid, creationTimestamp and resourceVersion are set. Returns the stored object.
     ///
     /// # Errors
-    /// [`Error::UnknownKind`], [`Error::NotAnObject`], and [`Error::Status`] with what a client would be told.
+    /// [`Error::UnknownKind`], [`Error::NotAnObject`], and [`Error::Status`] with the response that a client would
+    /// receive.
     pub fn create(&self, object: Value) -> Result<Value, Error> {
         let (resource, namespace, object) = self.place(object)?;
         let stored = self.api().create(&resource, &namespace, object, Write::by_owner())?;
         Ok(Value::Object(Api::served(&resource, &stored)))
     }
 
-    /// Replaces an object as it is, status and all. A `resourceVersion` in it must be the present one.
+    /// Replaces an object as it is, including its status. If it has a `resourceVersion`, this must be the current
+    /// one.
     ///
     /// # Errors
-    /// As for [`ApiServer::create`].
+    /// The same as [`ApiServer::create`].
     pub fn update(&self, object: Value) -> Result<Value, Error> {
         let (resource, namespace, object) = self.place(object)?;
         let name = name_of(&object);
@@ -187,7 +190,7 @@ impl ApiServer {
         Ok(Value::Object(Api::served(&resource, &stored)))
     }
 
-    /// Reads an object; `None` when there is none. `namespace` is empty for cluster-scoped kinds.
+    /// Returns an object; `None` if it does not exist. `namespace` is empty for cluster-scoped kinds.
     ///
     /// # Errors
     /// [`Error::UnknownKind`].
@@ -203,8 +206,8 @@ impl ApiServer {
         Ok(stored.map(|stored| Value::Object(Api::served(&resource, &stored))))
     }
 
-    /// Reads all objects of a kind, in order of namespace and name; all namespaces when `namespace` is empty.
-    /// Parses each of them.
+    /// Returns all objects of a kind, ordered by namespace and name; an empty `namespace` selects all namespaces.
+    /// Parses every object.
     ///
     /// # Errors
     /// [`Error::UnknownKind`].
@@ -216,7 +219,7 @@ impl ApiServer {
         Ok(selected.map(|stored| Value::Object(Api::served(&resource, stored))).collect())
     }
 
-    /// How many objects of a kind there are. O(1).
+    /// Returns the number of objects of a kind. O(1).
     ///
     /// # Errors
     /// [`Error::UnknownKind`].
@@ -224,10 +227,11 @@ impl ApiServer {
         Ok(self.resource(api_version, kind)?.store.len())
     }
 
-    /// Deletes an object, as a client would: one with finalizers stays until they are gone. Returns its state.
+    /// Deletes an object as a client would: an object with finalizers remains until they are removed. Returns its
+    /// last state.
     ///
     /// # Errors
-    /// [`Error::UnknownKind`], and [`Error::Status`] with what a client would be told.
+    /// [`Error::UnknownKind`], and [`Error::Status`] with the response that a client would receive.
     pub fn delete(&self, api_version: &str, kind: &str, namespace: &str, name: &str) -> Result<Value, Error> {
         let resource = self.resource(api_version, kind)?;
         let deleted = self.api().delete(&resource, namespace, name, &DeleteOptions::default())?;
@@ -235,10 +239,11 @@ impl ApiServer {
         Ok(Value::Object(Api::served(&resource, &stored)))
     }
 
-    /// Ends every connection and waits until no task is left: at once for idle connections, half a second at
-    /// most for others.
+    /// Closes all connections and waits until all tasks have ended: at once for idle connections, after at most half
+    /// a second for others.
     ///
-    /// Cancel safe: the end goes on when the wait is given up.
+    /// # Cancel safety
+    /// If the future is dropped, the shutdown continues in the background.
     pub async fn shutdown(self) {
         self.context.shutdown.cancel();
         self.tasks.close();
@@ -257,7 +262,7 @@ impl ApiServer {
             .ok_or_else(|| Error::UnknownKind { api_version: api_version.to_owned(), kind: kind.to_owned() })
     }
 
-    /// Where an object belongs by what it says of itself.
+    /// Finds the resource and namespace of an object from its own fields.
     fn place(&self, object: Value) -> Result<(Arc<Resource>, String, Object), Error> {
         let Value::Object(object) = object else { return Err(Error::NotAnObject) };
         let text = |member: &str| object.get(member).and_then(Value::as_str).unwrap_or("");

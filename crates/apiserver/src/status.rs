@@ -1,8 +1,8 @@
-//! The answers of an API server that are not objects: `Status`, with code, reason and details.
+//! Error responses of the API: `Status` with code, reason and details.
 
 use serde_json::{Map, Value, json};
 
-/// A failure as the API tells it: a `Status` object of `v1` with its HTTP code, reason and message.
+/// An API error: a `Status` object of `v1` with HTTP code, reason and message.
 ///
 /// Messages and shapes follow Kubernetes 1.37 (`k8s.io/apimachinery/pkg/api/errors`).
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
@@ -63,7 +63,7 @@ impl Cause {
     }
 }
 
-/// The group and the plural (or the kind) a message is about: `deployments.apps`, `pods`.
+/// The resource (or kind) and group in a message: `deployments.apps`, `pods`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Subject<'a> {
     pub(crate) group: &'a str,
@@ -126,7 +126,7 @@ impl Status {
         Self::new(403, "Forbidden", format!("{subject} {name:?} is forbidden: {why}")).about(subject, name)
     }
 
-    /// 403 for a user whom no role allows this.
+    /// 403 for a user without the required role.
     pub(crate) fn no_rights(subject: Subject<'_>, verb: &str) -> Self {
         let Subject { group, resource } = subject;
         let message = format!(
@@ -221,17 +221,17 @@ impl Status {
         Self::new(406, "NotAcceptable", format!("only the following media types are accepted: {accepted}"))
     }
 
-    /// The HTTP status code, such as 404.
+    /// Returns the HTTP status code, such as 404.
     pub fn code(&self) -> u16 {
         self.code
     }
 
-    /// The reason, such as `NotFound`.
+    /// Returns the reason, such as `NotFound`.
     pub fn reason(&self) -> &str {
         self.reason
     }
 
-    /// The message for people.
+    /// Returns the human-readable message.
     pub fn message(&self) -> &str {
         &self.message
     }
@@ -240,7 +240,7 @@ impl Status {
         self.details.as_ref().and_then(|d| d.retry_after_seconds)
     }
 
-    /// The `Status` object as it goes over the wire.
+    /// Returns the `Status` object as JSON.
     pub fn to_json(&self) -> Value {
         let mut metadata = Map::new();
         if let Some(token) = &self.continue_token {
@@ -288,7 +288,7 @@ impl Details {
     }
 }
 
-/// The answer to a deletion that leaves nothing behind.
+/// The response to a deletion that removed the object.
 pub(crate) fn success(subject: Subject<'_>, name: &str, uid: &str) -> Value {
     let details = Details {
         name: name.into(),

@@ -77,7 +77,7 @@ async fn follows(answers: ProtobufAnswers, test: &str) {
     while first.iter().filter(|line| line.starts_with("ADD")).count() < 3 {
         first.push(next().await);
     }
-    assert!(server.stats().requests_for(Verb::Delete, "configmaps") == 1, "the typed writes went through");
+    assert!(server.metrics().requests_for(Verb::Delete, "configmaps") == 1, "the typed writes went through");
 
     let labelled = |n: u32| {
         let mut pod = pod("a");
@@ -89,7 +89,7 @@ async fn follows(answers: ProtobufAnswers, test: &str) {
     server.update(labelled(1)).unwrap();
     expect("UPDATE a 1").await;
     // Cut within a frame, ended regularly, its history compacted, told that it is too old: it comes back.
-    let faults = [Fault::cut().on(Verb::Watch), Fault::expired_event()];
+    let faults = [Fault::truncate().on(Verb::Watch), Fault::expired_event()];
     for (n, fault) in (2..).zip(faults) {
         server.faults().inject(fault.resource("pods"));
         server.update(labelled(n)).unwrap();

@@ -122,13 +122,13 @@ async fn a_delayed_answer_holds_nobody_else_up() {
 async fn cut_in_the_middle() {
     let (server, client) = with_maps(20).await;
     let faults = server.faults();
-    faults.inject(Fault::cut().on(Verb::List));
+    faults.inject(Fault::truncate().on(Verb::List));
     let response = client.raw(Method::GET, MAPS, &[], "").await.unwrap();
     let body = http_body_util::BodyExt::collect(response.into_body()).await;
     assert!(body.is_err(), "the list must not look complete");
 
     let version = server.version();
-    faults.inject(Fault::cut().on(Verb::Watch).after_events(2));
+    faults.inject(Fault::truncate().on(Verb::Watch).after_events(2));
     let mut watch = client.watch(&format!("{MAPS}?watch=1&resourceVersion={version}")).await;
     // All written at once: the fault finds its place between them.
     for name in ["a", "b", "c", "d"] {
@@ -143,7 +143,7 @@ async fn cut_in_the_middle() {
     // One that is open and idle.
     let version = server.version();
     let mut idle = client.watch(&format!("{MAPS}?watch=1&resourceVersion={version}")).await;
-    faults.inject(Fault::cut().on(Verb::Watch));
+    faults.inject(Fault::truncate().on(Verb::Watch));
     assert!(matches!(idle.next().await, Err(End::BrokenOff(_))));
 }
 
@@ -164,7 +164,7 @@ async fn half_open_connections() {
     let list = client.raw(Method::GET, MAPS, &[], "");
     tokio::pin!(list);
     assert!(timeout(Duration::from_millis(50), list.as_mut()).await.is_err());
-    assert_eq!(server.stats().open_watches, 1);
+    assert_eq!(server.metrics().open_watches, 1);
     server.shutdown().await;
 }
 

@@ -43,7 +43,7 @@ async fn follows_the_server(config: Config) {
     };
     until(&server).await;
     let faults = [
-        Fault::cut().on(Verb::Watch),
+        Fault::truncate().on(Verb::Watch),
         Fault::expired_event(),
         Fault::duplicate_event(),
         Fault::internal_error().on(Verb::Watch),

@@ -170,6 +170,6 @@ fn handles_can_be_shared() {
     shared::<ApiServer>();
     shared::<kinformer_apiserver::Builder>();
     shared::<kinformer_apiserver::Faults>();
-    shared::<kinformer_apiserver::Stats>();
+    shared::<kinformer_apiserver::ServerMetrics>();
     shared::<Error>();
 }

@@ -39,7 +39,7 @@ async fn a_watch_goes_on_from_its_version() {
     let gone = watch.next().await.unwrap();
     assert_eq!((&gone["type"], &gone["object"]["data"]["key"]), (&json!("DELETED"), &json!("2")));
     assert_eq!(gone["object"]["metadata"]["resourceVersion"], (from + 4).to_string());
-    assert_eq!(server.stats().open_watches, 1);
+    assert_eq!(server.metrics().open_watches, 1);
 }
 
 // contract: E-04
@@ -202,7 +202,7 @@ async fn a_watcher_that_falls_behind_is_cut_off_and_costs_no_memory() {
         server.update(config_map("a", &value.to_string())).unwrap();
     }
     assert_eq!(slow.next().await, Err(End::Regular));
-    assert_eq!(server.stats().watches_left_behind, 1);
+    assert_eq!(server.metrics().watches_overtaken, 1);
     let mut again = client.watch(&format!("{MAPS}?watch=1&resourceVersion={version}")).await;
     assert_eq!(again.next().await.unwrap()["object"]["code"], 410);
 }
@@ -285,13 +285,13 @@ async fn many_watches_share_one_http2_connection() {
     for _ in 0..100 {
         watches.push(client.watch(&path).await);
     }
-    assert_eq!((server.stats().open_watches, server.stats().open_connections), (100, 1));
+    assert_eq!((server.metrics().open_watches, server.metrics().open_connections), (100, 1));
     server.create(config_map("a", "1")).unwrap();
     for watch in &mut watches {
         assert_eq!(watch.kind_and_name().await, pair("ADDED", "a"));
     }
     // One of them is cut; the others and the connection live on.
-    let cut = client.raw(http::Method::GET, &path, &[("x-kinformer-fault", "cut")], "").await;
+    let cut = client.raw(http::Method::GET, &path, &[("x-kinformer-fault", "truncate")], "").await;
     // On a busy machine the reset may overtake the head of the answer.
     if let Ok(response) = cut {
         assert!(http_body_util::BodyExt::collect(response.into_body()).await.is_err());
@@ -300,7 +300,7 @@ async fn many_watches_share_one_http2_connection() {
     for watch in &mut watches {
         assert_eq!(watch.kind_and_name().await, pair("ADDED", "b"));
     }
-    assert_eq!(server.stats().open_connections, 1);
+    assert_eq!(server.metrics().open_connections, 1);
     tokio::time::timeout(common::PATIENCE, server.shutdown()).await.unwrap();
 }
 

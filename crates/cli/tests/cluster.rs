@@ -121,15 +121,15 @@ async fn watches_share_a_connection_unless_told_otherwise() {
         let program = Program::start_with(line.split_whitespace(), environment);
         let settled = async {
             loop {
-                let stats = server.stats();
-                if stats.open_watches == 3 && connections.contains(&stats.open_connections) {
+                let metrics = server.metrics();
+                if metrics.open_watches == 3 && connections.contains(&metrics.open_connections) {
                     break;
                 }
                 tokio::time::sleep(Duration::from_millis(5)).await;
             }
         };
         let settled = tokio::time::timeout(BOUND, settled).await;
-        assert!(settled.is_ok(), "{connections:?}: {:?}", server.stats());
+        assert!(settled.is_ok(), "{connections:?}: {:?}", server.metrics());
         program.signal(Signal::SIGINT);
         program.ended().await.code(0);
     }

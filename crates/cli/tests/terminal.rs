@@ -197,7 +197,7 @@ async fn logs_keep_to_their_line() {
     // So is why a list has failed, in the words of the server.
     let server = server(0).await;
     server.faults().inject(Fault::internal_error().resource("pods").always());
-    let message = "Internal error occurred: a fault was injected";
+    let message = "Internal error occurred: injected fault";
     let forged = in_json(FORGED);
     let url =
         replacing(&server, message.into(), format!("{forged}{}", "x".repeat(message.len() - forged.len())))

@@ -211,7 +211,7 @@ async fn a_signal_ends_it_while_nothing_answers() {
     let program = Program::start(&line);
     // It has asked, and waits.
     let asked = async {
-        while server.stats().requests_for(Verb::Other, "") == 0 {
+        while server.metrics().requests_for(Verb::Other, "") == 0 {
             tokio::task::yield_now().await;
         }
     };
@@ -242,12 +242,12 @@ async fn however_the_cluster_is_read_the_lines_are_the_same() {
     odd["spec"]["nodeName"] = Value::Null;
     server.create(odd).unwrap();
     let read = async |flags: &str, lists: bool, answers: &str| {
-        let before = server.stats().requests_for(Verb::List, "pods");
+        let before = server.metrics().requests_for(Verb::List, "pods");
         let ended = run(&at(&server, &format!("watch pods -o wide --until-synced -v {flags}"))).await;
         ended
             .code(0)
             .said(&format!("server selected a response encoding resource=pods encoding=\"{answers}\""));
-        let listed = server.stats().requests_for(Verb::List, "pods") - before;
+        let listed = server.metrics().requests_for(Verb::List, "pods") - before;
         assert_eq!(listed > 0, lists, "{flags}");
         // How long it took is not the same.
         let lines = ended.stdout.lines().filter(|line| line.starts_with("initial"));

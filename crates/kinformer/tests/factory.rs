@@ -538,5 +538,5 @@ async fn names_that_are_no_segment_of_a_path_are_errors_and_no_requests() {
         assert!(error.to_string().contains(&format!("the namespace {bad:?}")), "{error}");
         factory.shutdown().await.unwrap();
     }
-    assert!(server.stats().requests.is_empty(), "{:?}", server.stats());
+    assert!(server.metrics().requests.is_empty(), "{:?}", server.metrics());
 }

@@ -134,7 +134,7 @@ async fn two_controllers_share_one_watch() {
     }
     let expected = [(0, "a"), (0, "b"), (1, "a"), (1, "b")].map(|(n, name)| (n, name.to_owned()));
     assert_eq!(seen, expected.into());
-    assert_eq!(server.stats().open_watches, 1);
+    assert_eq!(server.metrics().open_watches, 1);
 
     factory.shutdown().await.unwrap();
     controllers.into_iter().for_each(|controller| controller.abort());

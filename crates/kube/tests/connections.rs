@@ -152,7 +152,7 @@ async fn watches_that_begin_together_share_a_connection() {
     assert_eq!(door.opened(), 1);
     // More than a server may allow at a time on one connection: none of them waits for another to end.
     let others = watches(&server, client, 100).await;
-    assert_eq!(server.stats().open_watches, 160);
+    assert_eq!(server.metrics().open_watches, 160);
     assert_eq!(door.opened(), 2);
     drop((first, others));
     server.shutdown().await;
@@ -190,7 +190,7 @@ async fn a_watch_keeps_its_connection_for_those_that_begin_later() {
     tokio::time::advance(Duration::from_secs(600)).await;
     tokio::time::resume();
     let late = begin().await.unwrap();
-    assert_eq!((door.opened(), server.stats().open_watches), (1, 2));
+    assert_eq!((door.opened(), server.metrics().open_watches), (1, 2));
     drop((early, late));
     server.shutdown().await;
 }
@@ -288,7 +288,7 @@ async fn with_http1_they_connect_side_by_side() {
 async fn without_http2_each_watch_has_one_of_its_own() {
     let server = ApiServer::builder().tls().start().await.unwrap();
     let watches = watches(&server, client_http1(server.config().unwrap()).unwrap(), 10).await;
-    assert_eq!(server.stats().open_connections, 10);
+    assert_eq!(server.metrics().open_connections, 10);
     drop(watches);
     server.shutdown().await;
 }

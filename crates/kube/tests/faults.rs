@@ -66,7 +66,7 @@ async fn delayed_answers() {
 // contract: I-03, L-08
 #[tokio::test(flavor = "multi_thread")]
 async fn answers_that_are_cut_in_the_middle() {
-    survives(|| vec![Fault::cut().on(Verb::List), Fault::cut().on(Verb::Watch)]).await;
+    survives(|| vec![Fault::truncate().on(Verb::List), Fault::truncate().on(Verb::Watch)]).await;
 }
 
 // contract: I-03, R-05

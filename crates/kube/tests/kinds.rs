@@ -258,7 +258,7 @@ async fn a_watch_that_is_dropped_is_closed() {
     let version = server.version().to_string();
     let watch = maps.watch(WatchOptions::from(version.as_str(), Duration::from_secs(300))).await.unwrap();
     let open = async |expected: u64| {
-        while server.stats().open_watches as u64 != expected {
+        while server.metrics().open_watches as u64 != expected {
             tokio::task::yield_now().await;
         }
     };

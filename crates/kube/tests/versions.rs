@@ -45,7 +45,7 @@ async fn restarted(before: Builder, after: Builder, writes: u32, went_back: u64)
         follower.caught_up(&server).await;
         // A watch that is asked for later would begin at the second server, and nothing would break.
         let watching = tokio::time::timeout(PATIENCE, async {
-            while server.stats().open_watches != 1 {
+            while server.metrics().open_watches != 1 {
                 tokio::time::sleep(Duration::from_millis(1)).await;
             }
         });
@@ -114,7 +114,7 @@ async fn the_newest_version_costs_one_object_of_metadata_and_no_tweak_makes_it_a
     server.faults().inject(Fault::too_many_requests(1).on(Verb::List));
     let error = source.newest_version().await.unwrap_err();
     assert!(error.is_too_many_requests() && error.retry_after() == Some(Duration::from_secs(1)), "{error}");
-    server.faults().inject(Fault::cut().on(Verb::List));
+    server.faults().inject(Fault::truncate().on(Verb::List));
     assert!(matches!(source.newest_version().await, Err(SourceError::Transport { .. })));
     server.shutdown().await;
 }

@@ -132,7 +132,7 @@ impl Failure {
                 some(Fault::expired().on(Verb::Watch));
                 server.drop_watches();
             }
-            Self::CutWithin => drop(some(Fault::cut().on(Verb::Watch))),
+            Self::CutWithin => drop(some(Fault::truncate().on(Verb::Watch))),
             Self::TooMany => {
                 some(Fault::too_many_requests(1).on(Verb::Watch));
                 some(Fault::too_many_requests(1).on(Verb::List));
@@ -209,10 +209,10 @@ async fn client_go_streams_its_first_lists() {
         let cluster = Cluster::embedded(&server);
         let (history, told) = cluster.follow(7, &[who], None).await.unwrap();
         history.explain(&told[&who]).unwrap_or_else(|why| panic!("{who:?}: {why}"));
-        let stats = server.stats();
+        let metrics = server.metrics();
         for resource in ["pods", "deployments", "nodes"] {
             let (lists, watches) =
-                (stats.requests_for(Verb::List, resource), stats.requests_for(Verb::Watch, resource));
+                (metrics.requests_for(Verb::List, resource), metrics.requests_for(Verb::Watch, resource));
             assert_eq!((lists, watches), (0, 1), "{who:?}: lists and watches of {resource}");
         }
         server.shutdown().await;

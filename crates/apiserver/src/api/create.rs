@@ -1,4 +1,4 @@
-//! Making objects.
+//! Creating objects.
 
 use std::sync::Arc;
 
@@ -12,15 +12,15 @@ use crate::storage::{Change, EventKind, Key, Outcome, Stored};
 
 use super::{Api, DryRun, Object, Origin, Write, metadata};
 
-/// How often a generated name that is taken is generated anew. Follows Kubernetes 1.37.
+/// How often a generated name is regenerated when it is taken. Follows Kubernetes 1.37.
 const NAME_ATTEMPTS: usize = 8;
 
 impl Api {
-    /// Makes an object.
+    /// Creates an object.
     ///
     /// # Errors
-    /// 400 for a body that is not of this resource, 422 for bad metadata, 404 for a missing namespace, 409
-    /// for one that exists. Nothing has changed then.
+    /// 400 for an object of another resource, 422 for invalid metadata, 404 for a missing namespace, 409 for an
+    /// existing object. Nothing has changed then.
     pub(crate) fn create(
         &self,
         resource: &Arc<Resource>,
@@ -85,7 +85,7 @@ impl Api {
         self.insert(resource, &Self::key(resource, namespace, &name), object, write)
     }
 
-    /// Stores a complete object under a key that must be free.
+    /// Stores a complete object under an unused key.
     pub(super) fn insert(
         &self,
         resource: &Resource,
@@ -110,13 +110,13 @@ impl Api {
         }
     }
 
-    /// An object as it would have been stored.
+    /// Returns the object as it would be stored, for a dry run.
     pub(super) fn tried(&self, resource: &Resource, key: &Key, object: Object) -> Arc<Stored> {
         let version = self.versions.current();
         Arc::new(Stored::new(key.clone(), version, EventKind::Added, &object, resource.store.fields()))
     }
 
-    /// What the server sets on every new object, and the few defaults that others rely on.
+    /// Sets the fields that the server sets on every new object, and the few defaults that clients rely on.
     fn prepare(&self, resource: &Resource, object: &mut Object, origin: Origin) {
         let kind = &resource.kind;
         if origin == Origin::Client && kind.has_status {
@@ -148,7 +148,7 @@ impl Api {
     }
 }
 
-/// Five letters and digits that spell no words. Follows Kubernetes 1.37 (`rand.String`).
+/// Returns five letters and digits that spell no words. Follows Kubernetes 1.37 (`rand.String`).
 fn name_suffix() -> String {
     const LETTERS: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
     let random = uuid::Uuid::new_v4();
@@ -160,7 +160,7 @@ fn name_suffix() -> String {
         .collect()
 }
 
-/// Defaults that clients lean on: scaling needs a number, and pods are pending until someone says otherwise.
+/// Sets defaults that clients rely on: scaling needs a replica count, and pods are pending until their status is set.
 fn defaults(kind: &Kind, object: &mut Object) {
     if kind.is("", "secrets") {
         encode_strings(object);
@@ -189,7 +189,7 @@ fn defaults(kind: &Kind, object: &mut Object) {
     }
 }
 
-/// Moves what a secret has in plain text to where it belongs. Follows Kubernetes 1.37 (`stringData`).
+/// Moves `stringData` of a secret to `data`. Follows Kubernetes 1.37 (`stringData`).
 pub(super) fn encode_strings(object: &mut Object) {
     let Some(Value::Object(strings)) = object.remove("stringData") else { return };
     let data = object.entry("data").or_insert_with(|| json!({}));

@@ -1,4 +1,4 @@
-//! CustomResourceDefinitions: what they add to the API and take from it.
+//! CustomResourceDefinitions: the resources that they add and remove.
 
 use std::sync::Arc;
 
@@ -27,7 +27,7 @@ impl Api {
         Ok(stored)
     }
 
-    /// Serves what is defined. Objects that are there already stay.
+    /// Serves the resources of a definition. Existing objects are kept.
     pub(super) fn serve_definition(&self, definition: Definition) {
         self.change_registry(|registry| {
             let old = registry.remove(&definition.group, &definition.plural);
@@ -62,7 +62,7 @@ impl Api {
         self.stop_serving(group, plural);
     }
 
-    /// Deletes the objects of a resource, whatever their finalizers, ends its watches and stops serving it.
+    /// Deletes all objects of a resource regardless of finalizers, ends its watches and stops serving it.
     pub(super) fn stop_serving(&self, group: &str, plural: &str) {
         let mut gone = Vec::new();
         self.change_registry(|registry| gone = registry.remove(group, plural));

@@ -11,32 +11,32 @@ use crate::storage::{Change, Outcome, Stored};
 
 use super::{Api, DryRun, Object, metadata, update};
 
-/// What of `DeleteOptions` matters here. Grace periods and propagation are accepted and do nothing: there
-/// are no kubelets to wait for, and dependents are not collected.
+/// The supported part of `DeleteOptions`. Grace periods and propagation policies are accepted and ignored: there are
+/// no kubelets, and dependents are not collected.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct DeleteOptions {
     pub(crate) preconditions: Preconditions,
     pub(crate) dry_run: DryRun,
 }
 
-/// Which state of an object is meant; any where nothing is said.
+/// The state that an object must have; `None` fields match any state.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Preconditions {
     pub(crate) uid: Option<String>,
     pub(crate) version: Option<String>,
 }
 
-/// What a deletion has done.
+/// The result of a deletion.
 pub(crate) enum Deleted {
-    /// The object is gone; this was its final state.
+    /// The object was removed; its final state.
     Gone(Arc<Stored>),
-    /// It waits for its finalizers.
+    /// The object waits for its finalizers.
     Terminating(Arc<Stored>),
 }
 
 impl DeleteOptions {
     /// # Errors
-    /// 400 for a body that is no `DeleteOptions`, 422 for values that it does not know.
+    /// 400 for a body that is not a `DeleteOptions`, 422 for unknown values.
     pub(crate) fn parse(body: &Value) -> Result<Self, Status> {
         let Value::Object(map) = body else {
             return Err(Status::bad_request("decoded object cannot be converted to DeleteOptions"));
@@ -72,7 +72,7 @@ impl DeleteOptions {
 
 impl Preconditions {
     /// # Errors
-    /// 409 for another state.
+    /// 409 if the object has another state.
     pub(super) fn check(&self, resource: &Resource, stored: &Stored) -> Result<(), Status> {
         let failed = |what: &str, wanted: &str, there: &str| {
             let why = format!(
@@ -95,10 +95,10 @@ impl Preconditions {
 }
 
 impl Api {
-    /// Deletes an object; one with finalizers gets a `deletionTimestamp` and stays until they are gone.
+    /// Deletes an object. An object with finalizers gets a `deletionTimestamp` and remains until they are removed.
     ///
     /// # Errors
-    /// 404, 409 for a precondition that does not hold, 403 for namespaces that may not be deleted.
+    /// 404; 409 for a failed precondition; 403 for namespaces that must not be deleted.
     pub(crate) fn delete(
         &self,
         resource: &Arc<Resource>,
@@ -167,10 +167,10 @@ impl Api {
         }
     }
 
-    /// Deletes what is selected. Objects that others delete meanwhile are passed over.
+    /// Deletes the selected objects. Objects that others delete concurrently are skipped.
     ///
     /// # Errors
-    /// The first object that could not be deleted; what came before it is deleted.
+    /// The error of the first object that could not be deleted; the objects before it are deleted.
     pub(crate) fn delete_collection(
         &self,
         resource: &Arc<Resource>,

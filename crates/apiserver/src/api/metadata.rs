@@ -1,4 +1,4 @@
-//! The rules of `metadata`.
+//! Validation of `metadata`.
 
 use serde_json::{Map, Value, json};
 
@@ -8,10 +8,10 @@ use crate::status::{Cause, Status};
 
 use super::Object;
 
-/// Checks the type of an object against the resource it was sent to and fills in what is missing.
+/// Checks the type of an object against the resource of the request, and fills in missing fields.
 ///
 /// # Errors
-/// 400, as Kubernetes words it.
+/// 400, with the wording of Kubernetes.
 pub(super) fn check_type(object: &mut Object, kind: &Kind) -> Result<(), Status> {
     let expected = kind.api_version();
     for (member, expected) in [("apiVersion", expected.as_str()), ("kind", kind.kind.as_str())] {
@@ -67,7 +67,7 @@ fn check_shape(object: &mut Object, kind: &Kind) -> Result<(), Status> {
             }
         }
     }
-    // As if they were not there: what is empty is left out there when it is written.
+    // Empty collections are treated as missing: Kubernetes omits empty fields when it serializes an object.
     for field in ["labels", "annotations", "finalizers", "ownerReferences"] {
         let is_empty = |value: &Value| match value {
             Value::Object(map) => map.is_empty(),
@@ -91,25 +91,25 @@ fn check_shape(object: &mut Object, kind: &Kind) -> Result<(), Status> {
     Ok(())
 }
 
-/// The metadata of an object that [`check_type`] has passed.
+/// Returns the metadata of an object that [`check_type`] has accepted.
 pub(super) fn of(object: &mut Object) -> &mut Map<String, Value> {
     member(object, "metadata")
 }
 
-/// A member that is an object; made where it is none.
+/// Returns a field that is an object, and creates it if it is not one.
 pub(super) fn member<'a>(object: &'a mut Object, name: &str) -> &'a mut Map<String, Value> {
     let member = object.entry(name).or_insert_with(|| json!({}));
     if !member.is_object() {
         *member = json!({});
     }
-    #[expect(clippy::unreachable, reason = "the value has been made an object just above")]
+    #[expect(clippy::unreachable, reason = "the value was set to an object above")]
     match member {
         Value::Object(map) => map,
         _ => unreachable!(),
     }
 }
 
-/// A text of the metadata; empty when missing.
+/// Returns a string field of the metadata; empty if missing.
 pub(super) fn text<'a>(object: &'a Object, field: &str) -> &'a str {
     object.get("metadata").and_then(|metadata| metadata.get(field)).and_then(Value::as_str).unwrap_or("")
 }
@@ -124,7 +124,7 @@ pub(super) fn is_terminating(object: &Object) -> bool {
 }
 
 /// # Errors
-/// 400 when the object says another namespace than the request.
+/// 400 if the namespaces of the object and of the request differ.
 pub(super) fn check_namespace(
     object: &mut Object,
     resource: &Resource,
@@ -156,12 +156,12 @@ const LABEL_RULE: &str = "a lowercase RFC 1123 label must consist of lower case 
     '-', and must start and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for \
     validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?')";
 
-/// What is wrong with a name for an object of this kind, if anything.
+/// Returns the problem with a name for an object of this kind, if there is one.
 pub(super) fn name_fault(kind: &Kind, name: &str) -> Option<Cause> {
     let invalid =
         |rule: &str| Some(Cause::invalid("metadata.name", format!("Invalid value: {name:?}: {rule}")));
     if kind.group == "rbac.authorization.k8s.io" || kind.is("flowcontrol.apiserver.k8s.io", "flowschemas") {
-        // Path segments: anything that can stand in a URL.
+        // Path segments: anything that is valid in a URL.
         return match name {
             "." | ".." => invalid("may not be '.' or '..'"),
             _ if name.contains(['/', '%']) => invalid("may not contain '/' or '%'"),
@@ -183,8 +183,8 @@ pub(super) fn name_fault(kind: &Kind, name: &str) -> Option<Cause> {
     if name.split('.').all(label) { None } else { invalid(SUBDOMAIN_RULE) }
 }
 
-/// What is wrong with the labels and annotations of an object that [`check_type`] has passed.
-/// Follows Kubernetes 1.37 (`ValidateLabels`, `ValidateAnnotations`).
+/// Returns the problems with the labels and annotations of an object that [`check_type`] has accepted. Follows
+/// Kubernetes 1.37 (`ValidateLabels`, `ValidateAnnotations`).
 pub(super) fn label_faults(object: &Object) -> Vec<Cause> {
     let metadata = object.get("metadata");
     let of =
@@ -204,7 +204,7 @@ pub(super) fn label_faults(object: &Object) -> Vec<Cause> {
     faults
 }
 
-/// Whether two states differ in anything but metadata and status.
+/// Whether two states differ in any field other than metadata and status.
 pub(super) fn spec_differs(before: &Object, after: &Object) -> bool {
     let rest = |object: &Object| -> Vec<(String, Value)> {
         object

@@ -1,4 +1,4 @@
-//! What the API does, without HTTP: the rules of create, update, patch and delete over the storage.
+//! The API without HTTP: the rules of create, update, patch and delete on top of the storage.
 
 mod create;
 mod definitions;
@@ -26,17 +26,17 @@ pub(crate) use pods::{bind, evict};
 pub(crate) use scale::{apply_scale, scale_of};
 pub(crate) use view::{ListItem, converted, write_object};
 
-/// What happens to objects whose namespace does not exist.
+/// How objects in a missing namespace are handled.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum NamespaceLifecycle {
-    /// They are refused with 404, as Kubernetes does.
+    /// They are rejected with 404, as in Kubernetes.
     #[default]
     Enforce,
-    /// The namespace is made.
+    /// The namespace is created.
     AutoCreate,
 }
 
-/// Whether a write is only tried.
+/// Whether a write is a dry run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum DryRun {
     #[default]
@@ -44,25 +44,25 @@ pub(crate) enum DryRun {
     All,
 }
 
-/// Who writes.
+/// The origin of a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Origin {
-    /// A client, held to the rules: the status is written through its subresource only.
+    /// A client: all rules apply, and the status can only be written through its subresource.
     Client,
-    /// The owner of this server, in process: the object is taken as it is.
+    /// The in-process API of the server: objects are stored as they are.
     Owner,
 }
 
-/// Which part of an object a write is for.
+/// The part of an object that a write can change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Part {
     Object,
     Status,
-    /// The finalizers in a namespace's spec.
+    /// `spec.finalizers` of a namespace.
     Finalize,
 }
 
-/// A part of an object to write and how.
+/// How to write to a part of an object.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Write {
     pub(crate) origin: Origin,
@@ -82,11 +82,11 @@ impl Write {
 
 pub(crate) type Object = Map<String, Value>;
 
-/// All that the API holds.
+/// The complete state of the API.
 pub(crate) struct Api {
     pub(crate) versions: Arc<Versions>,
     registry: RwLock<Arc<Registry>>,
-    /// Held while definitions change what is served; never while an object is written.
+    /// Serializes changes of the served resources. Never held while an object is written.
     definitions: Mutex<()>,
     pub(crate) clock: Clock,
     lifecycle: NamespaceLifecycle,
@@ -114,7 +114,7 @@ impl Api {
         Ok(api)
     }
 
-    /// What is served now. O(1); later changes do not show in it.
+    /// Returns the currently served resources. O(1); later changes do not affect it.
     pub(crate) fn registry(&self) -> Arc<Registry> {
         self.registry.read().clone()
     }
@@ -124,7 +124,7 @@ impl Api {
     }
 
     /// # Errors
-    /// 404 when there is none.
+    /// 404 if the resource is not served.
     pub(crate) fn get(
         &self,
         resource: &Resource,
@@ -137,7 +137,7 @@ impl Api {
             .ok_or_else(|| Status::not_found(resource.kind.resource_subject(), name))
     }
 
-    /// The stored object as this resource's version serves it, parsed.
+    /// Returns a stored object, parsed and converted to the resource's version.
     pub(crate) fn served(resource: &Resource, stored: &Stored) -> Object {
         let mut object = stored.parse();
         if let Some(conversion) = resource.conversion.or(resource.mixed.then_some(Conversion::Rename)) {
@@ -146,7 +146,7 @@ impl Api {
         object
     }
 
-    /// An object of this resource's version as it is stored.
+    /// Converts an object of the resource's version to the stored version.
     fn to_stored(&self, resource: &Resource, object: &mut Object) {
         let Some(conversion) = resource.conversion else { return };
         let registry = self.registry();
@@ -156,7 +156,7 @@ impl Api {
         }
     }
 
-    /// Forgets the history of every resource.
+    /// Drops the history of every resource.
     pub(crate) fn compact(&self) {
         for resource in self.registry().stored() {
             resource.store.compact();

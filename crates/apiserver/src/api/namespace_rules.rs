@@ -1,4 +1,4 @@
-//! What the objects that are namespaces have of their own.
+//! Rules that apply only to namespace objects.
 
 use serde_json::{Value, json};
 
@@ -7,7 +7,7 @@ use crate::status::Status;
 
 use super::{Object, metadata};
 
-/// What the server sets on a new namespace.
+/// Sets the fields that the server sets on a new namespace.
 pub(super) fn complete(object: &mut Object, name: &str) {
     let labels = metadata::of(object).entry("labels").or_insert_with(|| json!({}));
     if let Value::Object(labels) = labels {
@@ -17,14 +17,14 @@ pub(super) fn complete(object: &mut Object, name: &str) {
     object.insert("status".into(), json!({"phase": "Active"}));
 }
 
-/// Whether a terminating object without finalizers may go: a namespace goes when it is empty, not before.
+/// Whether a terminating object without finalizers may be removed: a namespace only when it is empty.
 pub(super) fn may_leave(resource: &Resource, object: &Object) -> bool {
     let held = || object.get("spec").and_then(|spec| spec.get("finalizers")).and_then(Value::as_array);
     !resource.kind.is("", "namespaces") || held().is_none_or(Vec::is_empty)
 }
 
 /// # Errors
-/// 403 for the namespaces that a cluster cannot do without.
+/// 403 for the namespaces that every cluster needs.
 pub(super) fn check_deletable(name: &str) -> Result<(), Status> {
     if matches!(name, "default" | "kube-system" | "kube-public") {
         let subject = crate::status::Subject { group: "", resource: "namespaces" };

@@ -1,4 +1,4 @@
-//! The life of namespaces.
+//! Creation and termination of namespaces.
 
 use serde_json::{Value, json};
 
@@ -13,7 +13,7 @@ const BUILTIN: [&str; 4] = ["default", "kube-node-lease", "kube-public", "kube-s
 
 impl Api {
     /// # Errors
-    /// What a client would receive that creates them.
+    /// The error that a client would receive for creating them.
     pub(super) fn make_builtin_namespaces(&self) -> Result<(), Status> {
         BUILTIN.iter().try_for_each(|name| self.make_namespace(name))
     }
@@ -30,7 +30,7 @@ impl Api {
     }
 
     /// # Errors
-    /// 404 for a missing namespace, 403 for one that is going.
+    /// 404 for a missing namespace, 403 for a terminating one.
     pub(super) fn check_namespace_takes(
         &self,
         resource: &Resource,
@@ -52,7 +52,7 @@ impl Api {
         }
     }
 
-    /// Deletes what is in a terminating namespace, and the namespace when nothing is left.
+    /// Deletes the contents of a terminating namespace, and then the namespace if it is empty.
     pub(super) fn empty_namespace(&self, namespace: &str) {
         for resource in self.registry().stored().filter(|resource| resource.kind.namespaced) {
             let start = crate::storage::Key::raw(&format!("{namespace}/"));
@@ -60,14 +60,14 @@ impl Api {
             let inside =
                 objects.range(start..).map(|(key, _)| key).take_while(|key| key.namespace() == namespace);
             for key in inside {
-                // Gone meanwhile, or waiting for finalizers: either way it is not in our hands.
+                // The object is gone or waits for finalizers; either way there is nothing more to do.
                 let _ = self.delete(resource, namespace, key.name(), &DeleteOptions::default());
             }
         }
         self.finish_namespace(namespace);
     }
 
-    /// Lets the namespace of a removed object go if it was the last thing in it.
+    /// Removes the namespace of a removed object if it is terminating and now empty.
     pub(super) fn after_removal(&self, resource: &Resource, namespace: &str) {
         if resource.kind.namespaced {
             self.finish_namespace(namespace);
@@ -89,7 +89,7 @@ impl Api {
         if holds_something {
             return;
         }
-        // The only failure is that there is nothing left to remove.
+        // The only possible error is that the namespace is already gone.
         let _ = namespaces.store.write(&key, |present| match present {
             Some(present) if present.is_terminating() => {
                 let mut object = present.parse();

@@ -1,4 +1,4 @@
-//! What is created below a pod, and is no object: a binding, an eviction.
+//! Subresources of pods that are not objects: bindings and evictions.
 
 use std::sync::Arc;
 
@@ -11,12 +11,12 @@ use crate::storage::Change;
 use super::delete::Preconditions;
 use super::{Api, DeleteOptions, DryRun, Object, metadata};
 
-/// `pods/binding`: puts a pod on a node, which need not exist. The binding's UID and version say which pod is meant;
-/// its labels and annotations become the pod's.
+/// `pods/binding`: assigns a pod to a node, which need not exist. The UID and version of the binding are
+/// preconditions on the pod; its labels and annotations are copied to the pod.
 ///
 /// # Errors
-/// 404 for a missing pod; 409 for another one, or one that is bound, being deleted or held back by a scheduling gate;
-/// 400 without a target or for another name than the pod's. Nothing has changed then.
+/// 404 for a missing pod; 409 for a failed precondition, or for a pod that is bound, terminating or blocked by a
+/// scheduling gate; 400 without a target, or for a name other than the pod's. Nothing has changed then.
 ///
 /// Follows Kubernetes 1.37 (`BindingREST`).
 pub(crate) fn bind(
@@ -74,10 +74,10 @@ pub(crate) fn bind(
     Ok(())
 }
 
-/// `pods/eviction`: deletes a pod. Disruption budgets are not looked at.
+/// `pods/eviction`: deletes a pod. Disruption budgets are ignored.
 ///
 /// # Errors
-/// As for a deletion.
+/// The same as for a deletion.
 pub(crate) fn evict(
     api: &Api,
     resource: &Arc<Resource>,

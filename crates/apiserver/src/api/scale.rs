@@ -7,7 +7,7 @@ use crate::status::{Cause, Status, Subject};
 
 use super::{Object, metadata};
 
-/// The `autoscaling/v1` Scale of an object.
+/// Returns the `autoscaling/v1` Scale of an object.
 pub(crate) fn scale_of(object: &Object, paths: &ScalePaths) -> Object {
     let number = |path: &[String]| lookup(object, path).and_then(Value::as_i64).unwrap_or(0);
     let mut metadata = serde_json::Map::new();
@@ -27,10 +27,10 @@ pub(crate) fn scale_of(object: &Object, paths: &ScalePaths) -> Object {
     scale.as_object().cloned().unwrap_or_default()
 }
 
-/// Writes the number of a Scale into its object.
+/// Applies the replica count of a Scale to its object.
 ///
 /// # Errors
-/// 400 for what is no Scale, 422 for a number below 0.
+/// 400 for a body that is not a Scale, 422 for a negative count.
 pub(crate) fn apply_scale(object: &mut Object, scale: &Object, paths: &ScalePaths) -> Result<(), Status> {
     if scale.get("kind").is_some_and(|kind| kind != "Scale") {
         return Err(Status::bad_request("the object provided is unrecognized (must be of type Scale)"));
@@ -59,7 +59,7 @@ pub(crate) fn apply_scale(object: &mut Object, scale: &Object, paths: &ScalePath
     Ok(())
 }
 
-/// A label selector as text: of a `LabelSelector`, of a plain map, or a text already.
+/// Formats a label selector as text. It may be a `LabelSelector`, a plain map or text already.
 fn selector_text(selector: &Value) -> String {
     let text = |value: &Value| value.as_str().unwrap_or("").to_owned();
     let equal = |map: &serde_json::Map<String, Value>| -> Vec<String> {

@@ -1,4 +1,4 @@
-//! Changing objects: update and patch, of the whole or of the status.
+//! Changing objects: update and patch of an object, its status, or its finalizers.
 
 use std::sync::Arc;
 
@@ -11,20 +11,20 @@ use crate::storage::{Change, Outcome, Stored};
 
 use super::{Api, DryRun, Object, Origin, Part, Write, metadata};
 
-/// Whether a write must say which version it changes.
+/// Whether a write must name the version that it replaces.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Versioned {
-    /// It replaces the object.
+    /// An update, which replaces the object.
     Update,
-    /// It was made from the present object.
+    /// A patch, which is applied to the current object.
     Patch,
 }
 
 impl Api {
-    /// Replaces an object, or the part of it that `write` says.
+    /// Replaces an object, or the part that `write` selects.
     ///
     /// # Errors
-    /// 404, 409 for a stale version or another uid, 400 and 422 for a bad object. Nothing has changed then.
+    /// 404; 409 for a stale version or another uid; 400 and 422 for an invalid object. Nothing has changed then.
     pub(crate) fn update(
         &self,
         resource: &Arc<Resource>,
@@ -49,10 +49,10 @@ impl Api {
         self.rewrite(resource, namespace, name, write, |_| Ok((object, Versioned::Update)))
     }
 
-    /// Applies a patch to the object as it is, or to the part of it that `write` says.
+    /// Applies a patch to the current object, or to the part that `write` selects.
     ///
     /// # Errors
-    /// As for [`Api::update`], and what the patch itself can fail with.
+    /// The errors of [`Api::update`] and of the patch.
     pub(crate) fn patch(
         &self,
         resource: &Arc<Resource>,
@@ -66,10 +66,10 @@ impl Api {
         })
     }
 
-    /// Changes the object as it is by a function of it.
+    /// Changes the current object by a function.
     ///
     /// # Errors
-    /// As for [`Api::update`], and what the function fails with.
+    /// The errors of [`Api::update`] and of the function.
     pub(crate) fn modify(
         &self,
         resource: &Arc<Resource>,
@@ -150,7 +150,7 @@ impl Api {
     }
 }
 
-/// What an object becomes when `object` is written over `before`.
+/// Returns the result of writing `object` over `before`.
 fn next_state(
     resource: &Resource,
     name: &str,
@@ -197,19 +197,19 @@ fn next_state(
     object = match write.part {
         Part::Object => {
             if kind.has_status && write.origin == Origin::Client {
-                keep(&mut object, before, "status");
+                copy_field(&mut object, before, "status");
             }
             object
         }
         Part::Status => {
-            let mut whole = before.clone();
-            keep(&mut whole, &object, "status");
-            whole
+            let mut updated = before.clone();
+            copy_field(&mut updated, &object, "status");
+            updated
         }
         Part::Finalize => {
-            let mut whole = before.clone();
-            keep(&mut whole, &object, "spec");
-            whole
+            let mut updated = before.clone();
+            copy_field(&mut updated, &object, "spec");
+            updated
         }
     };
     let owned = [
@@ -268,8 +268,8 @@ pub(super) fn bump_generation(object: &mut Object) {
     metadata.insert("generation".into(), generation.saturating_add(1).into());
 }
 
-/// Takes a member over from another state, also its absence.
-fn keep(object: &mut Object, from: &Object, member: &str) {
+/// Copies a field from another state, or removes it if the other state has none.
+fn copy_field(object: &mut Object, from: &Object, member: &str) {
     match from.get(member) {
         Some(value) => object.insert(member.into(), value.clone()),
         None => object.remove(member),

@@ -1,4 +1,4 @@
-//! Stored objects as answers: another version, an item of a list, metadata only.
+//! Serialization of stored objects in responses: another version, a list item, metadata only.
 
 use bytes::Bytes;
 
@@ -7,16 +7,16 @@ use crate::storage::{Stored, write_json};
 
 use super::Api;
 
-/// Whether an object stands alone or in a list.
+/// Whether an object is serialized alone or as a list item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ListItem {
     No,
-    /// Items of built-in kinds have no `apiVersion` and `kind`, as in Kubernetes.
+    /// List items of built-in kinds have no `apiVersion` and `kind`, as in Kubernetes.
     Yes,
 }
 
-/// Appends an object in the version that the resource serves. Parses it only where versions differ in more
-/// than their name.
+/// Appends an object in the resource's version. Parses the object only if the versions differ in more than their
+/// name.
 pub(crate) fn write_object(out: &mut Vec<u8>, resource: &Resource, stored: &Stored, item: ListItem) {
     match resource.conversion {
         Some(Conversion::Events | Conversion::Autoscalers) => {
@@ -42,7 +42,7 @@ pub(crate) fn write_object(out: &mut Vec<u8>, resource: &Resource, stored: &Stor
     }
 }
 
-/// An object on its own, without a copy where it is served as it is stored.
+/// Returns an object on its own, without a copy if it is served as it is stored.
 pub(crate) fn converted(resource: &Resource, stored: &Stored) -> Bytes {
     if resource.serves_as_stored() {
         return stored.object();

@@ -1,8 +1,9 @@
-//! Whose requests are answered.
+//! Access control.
 //!
-//! A server on a loopback address is reached by every program of its machine, and by the web pages in their
-//! browsers. What pages send is refused: a browser says by which name it has found the server, which is the page's own
-//! after DNS rebinding, and which page asks. Where there is a token, requests must carry it, and no page has it.
+//! A server on a loopback address can be reached by every program of its machine, and by web pages in their browsers.
+//! Requests of web pages are rejected: a browser sends the host name under which it found the server, which after DNS
+//! rebinding is that of the page, and the origin of the page. If a token is set, requests must carry it, and no page
+//! knows it.
 
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
@@ -16,7 +17,7 @@ use crate::status::Status;
 
 const SEC_FETCH_SITE: &str = "sec-fetch-site";
 
-/// A bearer token that requests must carry. It is not shown.
+/// A bearer token that requests must carry. Its `Debug` output does not contain it.
 #[derive(Clone)]
 pub(crate) struct Token(Arc<str>);
 
@@ -25,17 +26,17 @@ impl Token {
         Self(token.into())
     }
 
-    /// For headers and kubeconfigs.
+    /// Returns the token for headers and kubeconfigs.
     pub(crate) fn secret(&self) -> &str {
         &self.0
     }
 
-    /// Whether it can stand in an HTTP header.
+    /// Whether the token is valid in an HTTP header.
     pub(crate) fn is_usable(&self) -> bool {
         !self.0.is_empty() && self.0.bytes().all(|byte| byte.is_ascii_graphic())
     }
 
-    /// How long this takes depends on the lengths alone.
+    /// Compares in a time that depends only on the lengths.
     fn is(&self, given: &str) -> bool {
         bool::from(self.0.as_bytes().ct_eq(given.as_bytes()))
     }
@@ -47,29 +48,29 @@ impl fmt::Debug for Token {
     }
 }
 
-/// Where a connection came in.
+/// The local end of a connection.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Entrance {
-    /// The address of this machine that it was made to, if that is known.
+    /// The local address of the connection, if it is known.
     pub(crate) local: Option<SocketAddr>,
     pub(crate) tls: bool,
 }
 
-/// Who is let in.
+/// The access rules of a server.
 #[derive(Debug)]
 pub(crate) struct Access {
     pub(crate) token: Option<Token>,
-    /// Names beside those of the loopback, in lower case.
+    /// Accepted host names besides loopback, in lower case.
     pub(crate) hosts: Vec<String>,
 }
 
 impl Access {
-    /// Checks a request before anything is done for it.
+    /// Checks a request before it is handled.
     ///
     /// # Errors
-    /// 400 without exactly one host. 401 without the token, or with another one: the former is let through to what
-    /// says nothing about the cluster, as in Kubernetes. 403 for a host that is not this server, and for web pages.
-    /// 415 for what a page may write without being asked.
+    /// 400 unless there is exactly one host. 401 for a missing or wrong token; without a token, requests for public
+    /// information are allowed, as in Kubernetes. 403 for a host that is not this server, and for web pages. 415 for
+    /// media types that a page can send without a preflight request.
     pub(crate) fn check<B>(&self, request: &Request<B>, entrance: Entrance) -> Result<(), Status> {
         let host = host(request)?;
         match &self.token {
@@ -81,7 +82,7 @@ impl Access {
                         host.host()
                     )));
                 }
-                // Before HTTP/1.1 requests had none. No browser sends such ones.
+                // HTTP/1.0 requests may have no host. Browsers do not send such requests.
                 Some(_) | None => {}
             },
         }
@@ -97,7 +98,7 @@ impl Access {
         }
     }
 
-    /// Whether a host is this machine's loopback, the address that was connected to, or a name that was added.
+    /// Whether a host is loopback, the local address of the connection, or an added name.
     fn is_ours(&self, host: &Authority, entrance: Entrance) -> bool {
         let name = host.host();
         let address = name.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(name);
@@ -112,13 +113,13 @@ impl Access {
     }
 }
 
-/// What is answered to everyone. Follows Kubernetes 1.37 (`system:public-info-viewer`).
+/// Whether a path is public. Follows Kubernetes 1.37 (`system:public-info-viewer`).
 fn is_public(path: &str) -> bool {
     let first = path.trim_start_matches('/').split('/').next();
     matches!(first, Some("healthz" | "livez" | "readyz" | "version"))
 }
 
-/// The token that a request carries. Follows Kubernetes 1.37 (`bearertoken.Authenticator`).
+/// Returns the token of a request. Follows Kubernetes 1.37 (`bearertoken.Authenticator`).
 fn bearer(headers: &HeaderMap) -> Option<&str> {
     let value = headers.get(header::AUTHORIZATION)?.to_str().ok()?;
     let (scheme, token) = value.trim().split_once(' ')?;
@@ -126,10 +127,10 @@ fn bearer(headers: &HeaderMap) -> Option<&str> {
     scheme.eq_ignore_ascii_case("bearer").then_some(token)
 }
 
-/// The host that a request is for: of its URI, else of its header.
+/// Returns the host of a request: from its URI, or else from its header.
 ///
 /// # Errors
-/// 400: there is none though its version of HTTP requires one, there are several, or they differ.
+/// 400 if there is no host although the HTTP version requires one, if there are several, or if they differ.
 fn host<B>(request: &Request<B>) -> Result<Option<Authority>, Status> {
     let mut headers = request.headers().get_all(header::HOST).iter();
     let named = match (headers.next(), headers.next()) {
@@ -142,7 +143,7 @@ fn host<B>(request: &Request<B>) -> Result<Option<Authority>, Status> {
     };
     match (request.uri().authority(), named) {
         (Some(target), Some(named)) if *target != named => {
-            Err(Status::bad_request("the Host header is not that of the request"))
+            Err(Status::bad_request("the Host header does not match the request"))
         }
         (Some(target), _) => Ok(Some(target.clone())),
         (None, Some(named)) => Ok(Some(named)),
@@ -151,12 +152,12 @@ fn host<B>(request: &Request<B>) -> Result<Option<Authority>, Status> {
     }
 }
 
-/// Refuses what another page than one of this server's has sent.
+/// Rejects requests from pages that this server has not served.
 fn check_page<B>(request: &Request<B>, host: Option<&Authority>, entrance: Entrance) -> Result<(), Status> {
     let headers = request.headers();
     let site = headers.get_all(SEC_FETCH_SITE).iter();
     if site.into_iter().any(|site| !matches!(site.as_bytes(), b"none" | b"same-origin")) {
-        return Err(denied("pages of other sites may not talk to this server".to_owned()));
+        return Err(denied("requests from pages of other sites are not allowed".to_owned()));
     }
     let mut origins = headers.get_all(header::ORIGIN).iter().peekable();
     if origins.peek().is_none() {
@@ -167,7 +168,7 @@ fn check_page<B>(request: &Request<B>, host: Option<&Authority>, entrance: Entra
     if !origins
         .all(|origin| own.as_ref().is_some_and(|own| own.as_bytes().eq_ignore_ascii_case(origin.as_bytes())))
     {
-        return Err(denied("pages of another origin may not talk to this server".to_owned()));
+        return Err(denied("requests from pages of other origins are not allowed".to_owned()));
     }
     let writes = matches!(*request.method(), Method::POST | Method::PUT | Method::PATCH);
     if writes && !headers.contains_key(header::CONTENT_TYPE) {

@@ -1,4 +1,4 @@
-//! Answers.
+//! Responses.
 
 use std::convert::Infallible;
 use std::io;
@@ -13,7 +13,7 @@ use serde_json::Value;
 
 use crate::status::Status;
 
-/// What is sent back. An error in it breaks the connection off.
+/// A response. An error in its body breaks the connection.
 pub(crate) type Body = UnsyncBoxBody<Bytes, io::Error>;
 pub(crate) type Answer = Response<Body>;
 
@@ -39,7 +39,7 @@ pub(super) fn json(code: StatusCode, value: &Value) -> Answer {
     json_bytes(code, Bytes::from(value.to_string()))
 }
 
-/// JSON under another media type.
+/// JSON with another media type.
 pub(super) fn bytes_as(content_type: &'static str, bytes: impl Into<Bytes>) -> Answer {
     with_body(StatusCode::OK, HeaderValue::from_static(content_type), full(bytes.into()))
 }
@@ -61,7 +61,7 @@ pub(super) fn failure(status: &Status) -> Answer {
     answer
 }
 
-/// A body of pieces, made as they are asked for.
+/// A body of chunks that are produced on demand.
 pub(super) fn stream_of(
     pieces: impl futures::Stream<Item = Result<Bytes, io::Error>> + Send + 'static,
 ) -> Body {
@@ -69,26 +69,25 @@ pub(super) fn stream_of(
     StreamBody::new(pieces.map(|piece| piece.map(Frame::data))).boxed_unsync()
 }
 
-/// Waits until what has been given to the connection is on its way. HTTP/2 throws away what is queued when a
-/// stream is reset, and does not tell when it has been written; so this is a wait by the clock, within an
-/// injected fault only.
+/// Waits until the data given to the connection has probably been sent. HTTP/2 discards queued data when a stream is
+/// reset and does not report when it has been sent, so this waits a fixed time. Used only for injected faults.
 pub(super) async fn written() {
     tokio::time::sleep(std::time::Duration::from_millis(10)).await;
 }
 
 pub(super) fn broken_off() -> io::Error {
-    io::Error::new(io::ErrorKind::ConnectionAborted, "a fault was injected")
+    io::Error::new(io::ErrorKind::ConnectionAborted, "injected fault")
 }
 
-/// An answer that breaks off in the middle of its first piece.
-pub(super) async fn cut(answer: Answer) -> Answer {
+/// Truncates a response in the middle of its first chunk.
+pub(super) async fn truncate(answer: Answer) -> Answer {
     let (parts, mut body) = answer.into_parts();
     let first = match body.frame().await {
         Some(Ok(frame)) => frame.into_data().unwrap_or_default(),
         _ => Bytes::new(),
     };
     let half = first.slice(..first.len() / 2);
-    // The second piece must not be looked for before the first is on its way, or both would be lost.
+    // The second chunk must not be polled before the first has been sent, or both would be lost.
     let pieces = stream::unfold(Some(half), |half| async {
         match half {
             Some(half) => Some((Ok(half), None)),

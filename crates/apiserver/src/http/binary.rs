@@ -1,4 +1,4 @@
-//! Answers in protobuf.
+//! Responses in protobuf.
 
 use bytes::Bytes;
 use serde_json::Value;
@@ -18,7 +18,7 @@ pub(super) fn type_of(resource: &Resource, form: Form) -> (String, String) {
     }
 }
 
-/// An object's message without its type. Made once for an object that is served as it is stored.
+/// The message of an object without its type. Encoded once for an object that is served as it is stored.
 pub(super) fn message(resource: &Resource, stored: &Stored, form: Form) -> Bytes {
     if form == Form::Metadata {
         let metadata = serde_json::from_slice(stored.metadata()).unwrap_or(Value::Null);
@@ -32,16 +32,16 @@ pub(super) fn message(resource: &Resource, stored: &Stored, form: Form) -> Bytes
     protobuf::message(&api_version, &kind, &object).unwrap_or_default().into()
 }
 
-/// An object's message that breaks off after its metadata.
+/// The message of an object, truncated after its metadata.
 pub(super) fn malformed_message(stored: &Stored) -> Bytes {
     let metadata = serde_json::from_slice(stored.metadata()).unwrap_or(Value::Null);
     let mut message = protobuf::metadata_message(&metadata);
-    // The spec is said to be longer than what follows.
+    // The length of the spec is larger than the rest of the message.
     message.extend_from_slice(&[2 << 3 | 2, 0x7f, 0xff]);
     message.into()
 }
 
-/// An object alone, with its type.
+/// A single object with its type.
 pub(super) fn object(resource: &Resource, stored: &Stored, form: Form) -> Vec<u8> {
     let (api_version, kind) = type_of(resource, form);
     protobuf::envelope(&api_version, &kind, &message(resource, stored, form))
@@ -59,7 +59,7 @@ pub(super) fn write_frame(
     protobuf::watch_frame(out, kind.as_str(), &protobuf::envelope(&api_version, &name, message));
 }
 
-/// A frame of a watch whose object is given as JSON: bookmarks and errors.
+/// A frame of a watch for an object in JSON: bookmarks and errors.
 pub(super) fn json_frame(event: &str, object: &Value) -> Bytes {
     let text = |member: &str| object.get(member).and_then(Value::as_str).unwrap_or("");
     let (api_version, kind) = (text("apiVersion"), text("kind"));

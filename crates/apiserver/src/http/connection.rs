@@ -1,4 +1,4 @@
-//! The listening socket and the connections.
+//! The listening socket and its connections.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -12,32 +12,32 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::time::timeout;
 use tokio_util::task::TaskTracker;
 
-use crate::faults::Door;
-use crate::stats::Open;
+use crate::faults::ListenerState;
+use crate::metrics::Open;
 
 use super::access::Entrance;
 use super::context::Context;
 use super::handle;
 
-/// How long a connection that is being closed may take to finish its answer.
+/// How long a connection may take to finish its response during shutdown.
 const GRACE: Duration = Duration::from_millis(500);
-/// How long a client may take for its TLS handshake.
+/// The timeout of a TLS handshake.
 #[cfg(feature = "tls")]
 const PATIENCE: Duration = Duration::from_secs(10);
-/// How long accepting rests after it has failed.
+/// The pause after a failed accept.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
-/// How long a connection may be idle between two requests, or take for the head of one. Longer than clients
-/// keep idle connections, so that it is they who close them.
+/// How long a connection may be idle between requests, or take to send a request head. Longer than the idle timeout
+/// of clients, so that clients close idle connections first.
 const IDLE: Duration = Duration::from_secs(300);
 
 #[cfg(feature = "tls")]
 pub(crate) type TlsAcceptor = tokio_rustls::TlsAcceptor;
-/// There is none without the feature.
+/// Uninhabited without the feature.
 #[cfg(not(feature = "tls"))]
 #[derive(Clone)]
 pub(crate) enum TlsAcceptor {}
 
-/// What is needed to accept connections.
+/// The parameters of the accept loop.
 pub(crate) struct Listening {
     pub(crate) context: Arc<Context>,
     pub(crate) listener: TcpListener,
@@ -46,7 +46,7 @@ pub(crate) struct Listening {
     pub(crate) tasks: TaskTracker,
 }
 
-/// Spawns what HTTP/2 runs beside a connection, so that the end of the server waits for that too.
+/// Spawns the background tasks of HTTP/2 connections, so that shutdown waits for them too.
 #[derive(Clone)]
 struct Tracked(TaskTracker);
 
@@ -59,37 +59,37 @@ where
     }
 }
 
-/// Accepts connections until the server ends. Closes and opens the socket as the faults say.
+/// Accepts connections until shutdown. Closes and reopens the socket as faults demand.
 pub(crate) async fn serve(listening: Listening) {
     let Listening { context, listener, address, tls, tasks } = listening;
-    let mut door = context.faults.door();
+    let mut listener_state = context.faults.listener();
     let mut listener = Some(listener);
     loop {
-        let wanted = *door.borrow_and_update();
+        let wanted = *listener_state.borrow_and_update();
         match wanted {
-            Door::Shut => listener = None,
-            Door::Open if listener.is_none() => match TcpListener::bind(address).await {
+            ListenerState::Closed => listener = None,
+            ListenerState::Open if listener.is_none() => match TcpListener::bind(address).await {
                 Ok(bound) => listener = Some(bound),
                 Err(error) => {
-                    tracing::error!(%address, %error, "cannot listen again");
+                    tracing::error!(%address, %error, "cannot reopen the listening socket");
                     return;
                 }
             },
-            Door::Open => {}
+            ListenerState::Open => {}
         }
-        context.faults.door_is(wanted);
+        context.faults.set_actual_listener(wanted);
         tokio::select! {
             () = context.shutdown.cancelled() => return,
-            changed = door.changed() => if changed.is_err() { return },
+            changed = listener_state.changed() => if changed.is_err() { return },
             accepted = accept(listener.as_ref()) => match accepted {
                 Ok(stream) => {
                     let (context, tls, spawn) = (context.clone(), tls.clone(), Tracked(tasks.clone()));
                     tasks.spawn(async move { connection(context, stream, tls, spawn).await });
                 }
                 Err(error) => {
-                    // Out of file descriptors, or a client that was gone at once. The former lasts, and accepting
-                    // again without a pause would only burn the processor.
-                    tracing::debug!(%error, "cannot accept a connection");
+                    // The process is out of file descriptors, or the client is already gone. The former persists, and
+                    // accepting again without a pause would only use up CPU.
+                    tracing::debug!(%error, "accept failed");
                     tokio::time::sleep(ACCEPT_PAUSE).await;
                 }
             },
@@ -106,7 +106,7 @@ async fn accept(listener: Option<&TcpListener>) -> std::io::Result<TcpStream> {
 
 async fn connection(context: Arc<Context>, stream: TcpStream, tls: Option<TlsAcceptor>, spawn: Tracked) {
     let _open = Open::count(&context.counters, |counters| &counters.open_connections);
-    // An event must not wait for the acknowledgement of the one before.
+    // An event must not wait for the acknowledgement of the previous one.
     if let Err(error) = stream.set_nodelay(true) {
         tracing::debug!(%error, "cannot set TCP_NODELAY");
     }
@@ -145,7 +145,7 @@ async fn talk(
     tokio::select! {
         finished = connection.as_mut() => {
             if let Err(error) = finished {
-                tracing::debug!(%error, "a connection broke off");
+                tracing::debug!(%error, "connection error");
             }
             return;
         }
@@ -153,6 +153,6 @@ async fn talk(
         () = context.shutdown.cancelled() => {}
     }
     connection.as_mut().graceful_shutdown();
-    // A client that does not take its answer loses it: the connection is dropped with this future.
+    // A client that does not read its response loses it: the connection is dropped with this future.
     let _ = timeout(GRACE, connection).await;
 }

@@ -1,4 +1,4 @@
-//! What every request needs.
+//! The context of every request.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,31 +8,31 @@ use tokio_util::sync::CancellationToken;
 
 use crate::api::Api;
 use crate::faults::Faults;
+use crate::metrics::Counters;
 use crate::registry::Resource;
-use crate::stats::Counters;
 
 use super::access::Access;
 use super::negotiate::ProtobufAnswers;
 
-/// The name of the header by which a request asks for a fault.
+/// The name of the header that injects faults.
 pub(super) const FAULT_HEADER: &str = "x-kinformer-fault";
 
-/// Whether requests may ask for faults by a header, `X-Kinformer-Fault`.
+/// Whether requests may inject faults with the header `X-Kinformer-Fault`.
 ///
-/// Its values, several of them separated by commas: `refuse`, `delay=MILLISECONDS`, `cut`, `expired`,
-/// `forbidden`, `expired-event`, `too-many-requests=SECONDS`, `internal-error`, `stall`, `malformed`, `missing-bookmark`,
-/// `duplicate-event`, `future-versions`. Each does what the [`Fault`](crate::Fault) of that name does, once, to this request. What is none of
-/// them is ignored.
+/// Its value is a comma-separated list of `refuse`, `delay=MILLISECONDS`, `truncate`, `expired`, `forbidden`,
+/// `expired-event`, `too-many-requests=SECONDS`, `internal-error`, `stall`, `malformed`, `missing-bookmark`,
+/// `duplicate-event` and `future-versions`. Each injects the [`Fault`](crate::Fault) of that name once, for this
+/// request. Unknown values are ignored.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum FaultHeader {
-    /// The header means nothing.
+    /// The header is ignored.
     #[default]
     Ignored,
-    /// `X-Kinformer-Fault: cut` makes the answer to this one request break off.
+    /// The header injects faults: `X-Kinformer-Fault: truncate` truncates the response to this request.
     Honoured,
 }
 
-/// What every request needs.
+/// The context of every request.
 pub(crate) struct Context {
     pub(crate) api: Api,
     pub(crate) faults: Faults,
@@ -41,11 +41,11 @@ pub(crate) struct Context {
     pub(crate) fault_header: FaultHeader,
     pub(crate) bookmark_interval: Duration,
     protobuf: ProtobufAnswers,
-    /// Cancelled when the server ends.
+    /// Cancelled when the server shuts down.
     pub(crate) shutdown: CancellationToken,
-    /// Cancelled, and replaced, when all watches are dropped.
+    /// Cancelled and replaced when all watches are dropped.
     watches: Mutex<CancellationToken>,
-    /// Cancelled, and replaced, when all connections are dropped.
+    /// Cancelled and replaced when all connections are dropped.
     connections: Mutex<CancellationToken>,
 }
 
@@ -72,14 +72,14 @@ impl Context {
         }
     }
 
-    /// Ends all open watches, as a server does that is restarted.
+    /// Ends all open watches cleanly, as a restarting server does.
     pub(crate) fn drop_watches(&self) {
         let fresh = self.shutdown.child_token();
         let old = std::mem::replace(&mut *self.watches.lock(), fresh);
         old.cancel();
     }
 
-    /// Breaks all open connections off, whatever they are doing.
+    /// Breaks all open connections immediately.
     pub(crate) fn drop_connections(&self) {
         let old = std::mem::take(&mut *self.connections.lock());
         old.cancel();
@@ -89,7 +89,7 @@ impl Context {
         self.connections.lock().clone()
     }
 
-    /// Whether objects of this resource may be answered in protobuf.
+    /// Whether objects of this resource may be served in protobuf.
     pub(super) fn protobuf_for(&self, resource: &Resource) -> ProtobufAnswers {
         if crate::protobuf::knows(&resource.kind.api_version(), &resource.kind.kind) {
             self.protobuf

@@ -1,4 +1,4 @@
-//! What the server says of itself: groups, resources, version, health.
+//! Discovery: groups, resources, version, health.
 
 use ::http::{HeaderMap, Method, Request, StatusCode};
 use hyper::body::Incoming;
@@ -55,7 +55,7 @@ pub(super) fn answer(context: &Context, request: &Request<Incoming>) -> Result<A
     }
 }
 
-/// What `/version` says. The minor version is that of the behaviour followed.
+/// The response to `/version`. The minor version is that of the reference.
 fn version() -> Value {
     json!({"major": "1", "minor": "37", "gitVersion": "v1.37.0+kinformer", "gitCommit": "",
         "gitTreeState": "clean", "buildDate": "1970-01-01T00:00:00Z", "goVersion": "none", "compiler": "rustc",
@@ -80,7 +80,7 @@ fn group(name: &str, versions: &[&str]) -> Value {
         "preferredVersion": versions.first().map(version)})
 }
 
-/// A subresource: its name, the kind it speaks, its verbs.
+/// A subresource: its name, kind and verbs.
 struct Subresource {
     name: &'static str,
     group: String,
@@ -116,7 +116,7 @@ fn subresources(kind: &Kind) -> Vec<Subresource> {
         all.push(other("scale", "autoscaling", "Scale", &["get", "patch", "update"]));
     }
     if kind.has_status {
-        // In the order of Kubernetes: by name for what is built in, this one first for what is defined.
+        // In the order of Kubernetes: by name for built-in kinds; the main resource first for defined kinds.
         let place = if kind.custom { 0 } else { all.len() };
         all.insert(place, own("status", &["get", "patch", "update"]));
     }

@@ -1,4 +1,4 @@
-//! Lists: which version, which page, in which form.
+//! Lists: version, page and format.
 
 use std::collections::VecDeque;
 use std::io;
@@ -27,7 +27,7 @@ use super::negotiate::{self, Encoding, Form};
 use super::params::{ListParams, Match};
 use super::request::{Query, Target};
 
-/// How much of a list is put together at a time.
+/// The size of a chunk of a list.
 const PIECE: usize = 128 * 1024;
 
 const CONTINUE_EXPIRED: &str = "The provided continue parameter is too old to display a consistent list \
@@ -36,10 +36,10 @@ const CONTINUE_EXPIRED: &str = "The provided continue parameter is too old to di
     inconsistent list - objects that were created, modified, or deleted between the time the first chunk was \
     returned and now may show up in the list.";
 
-/// Where a list goes on.
+/// The position at which a list continues.
 #[derive(Debug, PartialEq)]
 struct Continue {
-    /// `None` for "at the newest version, even if that is inconsistent".
+    /// `None` for an inconsistent continuation at the newest version.
     version: Option<u64>,
     start: Key,
 }
@@ -71,7 +71,7 @@ impl Continue {
     }
 }
 
-/// The objects of one page and what the list says of the rest.
+/// The objects of one page, and the metadata of the list.
 struct Page {
     version: u64,
     items: Vec<Arc<Stored>>,
@@ -91,7 +91,7 @@ pub(super) fn answer(
     let include = IncludeObject::parse(query.get("includeObject"))?;
     let params = ListParams::parse(query, target, resource, false)?;
     let page = page(context, &params, resource)?;
-    let malformed = faults.malforms(0);
+    let malformed = faults.corrupts_object(0);
     Ok(match form {
         Form::Table => {
             let table = table::of(resource, page.items.iter().map(Arc::as_ref), include, &context.api.clock);
@@ -104,7 +104,7 @@ pub(super) fn answer(
     })
 }
 
-/// Finds the objects of a page. Follows Kubernetes 1.37 as to which version is meant by what.
+/// Selects the objects of a page. Follows Kubernetes 1.37 for the version that a combination of parameters selects.
 fn page(context: &Context, params: &ListParams, resource: &Resource) -> Result<Page, Status> {
     let store = &resource.store;
     let current = context.api.versions.current();
@@ -131,7 +131,7 @@ fn page(context: &Context, params: &ListParams, resource: &Resource) -> Result<P
         match (params.version, params.version_match) {
             (None, _) => store.snapshot(),
             (Some(0), _) => {
-                // Answered from the watch cache there, which knows no pages.
+                // Kubernetes answers this from its watch cache, which ignores limits.
                 limit = None;
                 store.snapshot()
             }
@@ -205,7 +205,7 @@ impl Page {
     }
 }
 
-/// A list in protobuf, made whole: its length stands at its beginning.
+/// A complete list in protobuf: the length prefix must be known at the start.
 fn in_protobuf(page: &Page, form: Form, resource: &Resource, malformed: bool) -> Answer {
     let mut items: Vec<Bytes> =
         page.items.iter().map(|stored| binary::message(resource, stored, form)).collect();
@@ -228,7 +228,7 @@ fn list_type(resource: &Resource, form: Form) -> (String, String) {
     }
 }
 
-/// A list as a stream of pieces: the objects are copied from their stored bytes, nothing is parsed.
+/// A list as a stream of chunks: the objects are copied from their stored bytes without parsing.
 fn objects(page: Page, form: Form, resource: Arc<Resource>, malformed: bool) -> Answer {
     let (kind, version) = list_type(&resource, form);
     let mut head = Vec::with_capacity(256);
@@ -265,7 +265,7 @@ struct Pieces {
 impl Iterator for Pieces {
     type Item = Bytes;
 
-    /// The last piece closes the list; nothing comes after it.
+    /// The last chunk closes the list.
     fn next(&mut self) -> Option<Bytes> {
         if self.first && self.items.is_empty() {
             self.out.extend_from_slice(b"]}\n");
@@ -294,7 +294,7 @@ impl Iterator for Pieces {
     }
 }
 
-/// An object as `PartialObjectMetadata`: cut out of its bytes.
+/// An object as `PartialObjectMetadata`: a slice of its bytes.
 pub(super) fn write_metadata(out: &mut Vec<u8>, stored: &Stored) {
     out.push(b'{');
     out.extend_from_slice(b"\"kind\":\"PartialObjectMetadata\",\"apiVersion\":\"meta.k8s.io/v1\",");
@@ -303,7 +303,7 @@ pub(super) fn write_metadata(out: &mut Vec<u8>, stored: &Stored) {
     out.push(b'}');
 }
 
-/// An object whose metadata can be read and whose other members cannot.
+/// An object with readable metadata and other fields of wrong types.
 pub(super) fn write_malformed(out: &mut Vec<u8>, resource: &Resource, stored: &Stored) {
     out.extend_from_slice(b"{\"apiVersion\":");
     write_json(out, &resource.kind.api_version());

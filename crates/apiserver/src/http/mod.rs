@@ -1,4 +1,4 @@
-//! The API over HTTP: from a request to an answer.
+//! The API over HTTP: from request to response.
 
 mod access;
 mod answer;
@@ -34,15 +34,15 @@ use access::Entrance;
 use context::FAULT_HEADER;
 use request::{Query, Target};
 
-/// The request gets no answer and its connection is closed.
+/// The request gets no response, and its connection is closed.
 #[derive(Debug, thiserror::Error)]
-#[error("the connection is closed without an answer")]
+#[error("connection closed without a response")]
 pub(crate) struct Refused;
 
-/// Answers one request.
+/// Handles one request.
 ///
 /// # Errors
-/// [`Refused`] when a fault says so.
+/// [`Refused`] if a fault demands it.
 pub(crate) async fn handle(
     context: Arc<Context>,
     request: Request<Incoming>,
@@ -67,7 +67,7 @@ pub(crate) async fn handle(
         }
     };
     let mut faults = RequestFaults::new(context.faults.clone(), own, verb, plural);
-    while let Some(fault) = faults.at_start() {
+    while let Some(fault) = faults.before_response() {
         match fault {
             FaultKind::Refuse => return Err(Refused),
             FaultKind::Delay(by) => {
@@ -90,7 +90,7 @@ pub(crate) async fn handle(
                 return Ok(answer::failure(&Status::too_many_requests(seconds)));
             }
             FaultKind::InternalError => {
-                return Ok(answer::failure(&Status::internal("a fault was injected")));
+                return Ok(answer::failure(&Status::internal("injected fault")));
             }
             _ => {
                 context.shutdown.cancelled().await;
@@ -98,12 +98,12 @@ pub(crate) async fn handle(
             }
         }
     }
-    let cuts = verb != Verb::Watch && faults.cuts();
+    let truncated = verb != Verb::Watch && faults.truncates();
     let answer = match route(&context, request, &query, target, resource, verb, faults).await {
         Ok(answer) => answer,
         Err(status) => answer::failure(&status),
     };
-    Ok(if cuts { answer::cut(answer).await } else { answer })
+    Ok(if truncated { answer::truncate(answer).await } else { answer })
 }
 
 fn verb_of(method: &Method, target: Option<&Target>, query: &Query) -> Verb {

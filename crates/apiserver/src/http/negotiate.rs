@@ -1,13 +1,13 @@
-//! What form of answer a client takes.
+//! Content negotiation.
 
 use ::http::{HeaderMap, header};
 
 use crate::status::Status;
 
-/// A form of answer.
+/// A form of response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Form {
-    /// The objects themselves.
+    /// Full objects.
     Objects,
     /// `PartialObjectMetadata`.
     Metadata,
@@ -15,23 +15,23 @@ pub(super) enum Form {
     Table,
 }
 
-/// How an answer is written.
+/// The encoding of a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Encoding {
     Json,
     Protobuf,
 }
 
-/// Whether answers may be in protobuf.
+/// Whether responses may be in protobuf.
 ///
-/// Kubernetes offers it for the built-in kinds. It is off by default: JSON is served as it is stored, protobuf
-/// is made from it once for each state of an object.
+/// Kubernetes offers protobuf for the built-in kinds. It is off by default here: JSON is served from the stored
+/// bytes, protobuf is encoded once for each state of an object.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ProtobufAnswers {
-    /// Clients that prefer protobuf get what comes next in their list: JSON, or 406.
+    /// Clients that prefer protobuf get the next type of their list: JSON, or 406.
     #[default]
     Refused,
-    /// Clients that prefer protobuf get it for the kinds that have it.
+    /// Clients that prefer protobuf get it for the kinds that support it.
     Offered,
 }
 
@@ -55,7 +55,7 @@ impl Clause {
     }
 }
 
-/// The entries of the `Accept` headers, the dearest first; one for everything when there is none.
+/// The entries of the `Accept` headers by descending quality; a single wildcard if there are none.
 pub(super) fn clauses(headers: &HeaderMap) -> Vec<Clause> {
     let values = headers.get_all(header::ACCEPT).iter().filter_map(|value| value.to_str().ok());
     let mut clauses: Vec<Clause> = values.flat_map(|value| value.split(',')).filter_map(clause).collect();
@@ -75,16 +75,16 @@ fn clause(text: &str) -> Option<Clause> {
         .map(|(name, value)| (name.trim().to_ascii_lowercase(), value.trim().trim_matches('"').to_owned()))
         .collect();
     let quality = parameters.iter().find(|(name, _)| name == "q").and_then(|(_, q)| q.parse::<f32>().ok());
-    // In thousandths, which is all the precision that HTTP gives it.
+    // In thousandths, the precision that HTTP defines.
     let quality = (quality.unwrap_or(1.0).clamp(0.0, 1.0) * 1000.0) as u16;
     Some(Clause { media_type, parameters, quality })
 }
 
-/// The form of an answer with objects. What cannot be given, such as CBOR, is passed over in favour of what
-/// comes next in the client's list.
+/// Selects the form of a response with objects. Unsupported types, such as CBOR, are skipped in favour of the next
+/// entry.
 ///
 /// # Errors
-/// 406 when nothing in the list can be given.
+/// 406 if no entry is supported.
 pub(super) fn form(headers: &HeaderMap, protobuf: ProtobufAnswers) -> Result<(Form, Encoding), Status> {
     for clause in clauses(headers) {
         let encoding = if clause.takes("application/json") {
@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn the_client_list_decides() {
+    fn the_first_supported_type_is_chosen() {
         let nothing = form(&HeaderMap::new(), ProtobufAnswers::Offered);
         assert_eq!(nothing.unwrap(), (Form::Objects, Encoding::Json));
         assert_eq!(of("*/*"), Ok(Form::Objects));

@@ -1,4 +1,4 @@
-//! Requests about single objects, and writes.
+//! Requests for single objects, and all writes.
 
 use std::sync::Arc;
 
@@ -27,7 +27,7 @@ use super::negotiate::{self, Encoding, Form};
 use super::params::ListParams;
 use super::request::{Query, Target, decode_object, media_type, read_body};
 
-/// What a path names below an object.
+/// The subresource in a path.
 enum Sub {
     None,
     Status,
@@ -39,7 +39,7 @@ enum Sub {
 
 impl Sub {
     /// # Errors
-    /// 404 for what this kind does not have.
+    /// 404 for a subresource that this kind does not have.
     fn of(kind: &Kind, name: Option<&str>) -> Result<Self, Status> {
         Ok(match name {
             None => Self::None,
@@ -156,13 +156,13 @@ impl Call<'_> {
     }
 
     /// # Errors
-    /// 405 for a request that needs a name and has none.
+    /// 405 for a request without the required name.
     fn name(&self) -> Result<&str, Status> {
         self.target.name.as_deref().ok_or_else(Status::method_not_allowed)
     }
 
     /// # Errors
-    /// 405 for a write of a namespaced object to no namespace.
+    /// 405 for a write of a namespaced object without a namespace.
     fn namespace(&self) -> Result<&str, Status> {
         let namespace = self.target.namespace();
         if self.resource.kind.namespaced && namespace.is_empty() {
@@ -199,7 +199,7 @@ impl Call<'_> {
             let scale = scale_of(&Api::served(self.resource, &stored), paths);
             return Ok(answer::json(StatusCode::OK, &Value::Object(scale)));
         }
-        if faults.malforms(0) {
+        if faults.corrupts_object(0) {
             let mut out = Vec::new();
             write_malformed(&mut out, self.resource, &stored);
             return Ok(answer::json_bytes(StatusCode::OK, out.into()));

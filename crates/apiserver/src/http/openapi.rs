@@ -1,6 +1,6 @@
-//! OpenAPI, as far as kubectl asks for it: which kinds there are and that the server validates fields itself.
+//! OpenAPI, to the extent that kubectl uses it: the kinds, and that the server validates fields itself.
 //!
-//! Schemas say "an object"; nothing is validated by them.
+//! Schemas only say "an object"; nothing is validated against them.
 
 use ::http::{HeaderMap, StatusCode};
 use serde_json::{Map, Value, json};
@@ -11,7 +11,8 @@ use crate::status::Status;
 use super::answer::{self, Answer};
 use super::negotiate;
 
-/// With a dot where the requests have `@`, which no media type may have. Follows kube-openapi (`handler`).
+/// With a dot in place of the `@` of requests, which is not allowed in a media type. Follows kube-openapi
+/// (`handler`).
 const V2_PROTOBUF: &str = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf";
 
 pub(super) fn answer(registry: &Registry, headers: &HeaderMap, parts: &[&str]) -> Result<Answer, Status> {
@@ -27,8 +28,8 @@ pub(super) fn answer(registry: &Registry, headers: &HeaderMap, parts: &[&str]) -
 fn v2(registry: &Registry, headers: &HeaderMap) -> Answer {
     let first = negotiate::clauses(headers).into_iter().next();
     if first.is_some_and(|clause| clause.media_type.ends_with("protobuf")) {
-        // The message `Document` with `swagger: "2.0"` and `info { title: "Kubernetes" version: "v1.37" }`.
-        // It defines nothing, so that clients fall back to what they know themselves.
+        // The message `Document` with `swagger: "2.0"` and `info { title: "Kubernetes" version: "v1.37" }`. It
+        // defines no types, so clients fall back to their own.
         let document = b"\x0a\x032.0\x12\x13\x0a\x0aKubernetes\x12\x05v1.37";
         return answer::bytes_as(V2_PROTOBUF, document.as_slice());
     }
@@ -43,7 +44,7 @@ fn index(registry: &Registry) -> Value {
     let mut paths = Map::new();
     for resource in registry.iter() {
         let path = root(&resource.kind);
-        // The hash stands for the content: it changes with the kinds of the version.
+        // The hash identifies the content: it changes with the kinds of the version.
         let kinds = registry.of_version(&resource.kind.group, &resource.kind.version).len();
         let url = format!("/openapi/v3/{path}?hash={kinds:X}");
         paths.insert(path, json!({"serverRelativeURL": url}));

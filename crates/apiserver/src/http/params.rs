@@ -1,4 +1,4 @@
-//! The parameters of lists and watches.
+//! Parameters of lists and watches.
 
 use crate::registry::Resource;
 use crate::selectors::{FieldSelector, LabelSelector, Selection};
@@ -6,7 +6,7 @@ use crate::status::{Cause, Status, Subject};
 
 use super::request::{Query, Target};
 
-/// How `resourceVersion` is meant.
+/// `resourceVersionMatch`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Match {
     Unset,
@@ -14,11 +14,11 @@ pub(super) enum Match {
     NotOlderThan,
 }
 
-/// `ListOptions`, checked.
+/// Validated `ListOptions`.
 #[derive(Debug)]
 pub(super) struct ListParams {
     pub(super) selection: Selection,
-    /// `None` for none; 0 for any.
+    /// `None` if not set; 0 for any version.
     pub(super) version: Option<u64>,
     pub(super) version_match: Match,
     pub(super) limit: Option<usize>,
@@ -32,7 +32,7 @@ impl ListParams {
     /// Follows Kubernetes 1.37 (`ValidateListOptions`, `SetListOptionsDefaults`).
     ///
     /// # Errors
-    /// 400 for what does not parse, 422 for combinations that make no sense.
+    /// 400 for values that do not parse, 422 for invalid combinations.
     pub(super) fn parse(
         query: &Query,
         target: &Target,

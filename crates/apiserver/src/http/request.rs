@@ -1,4 +1,4 @@
-//! What a request is about: its path, its query, its body.
+//! Parsing requests: path, query, body.
 
 use std::sync::Arc;
 
@@ -13,10 +13,10 @@ use crate::protobuf;
 use crate::registry::{Registry, Resource};
 use crate::status::Status;
 
-/// As Kubernetes has it.
+/// The limit of Kubernetes.
 pub(crate) const MAX_BODY: usize = 3 * 1024 * 1024;
 
-/// A path below `/api/VERSION/` or `/apis/GROUP/VERSION/`, taken apart.
+/// The parts of a path below `/api/VERSION/` or `/apis/GROUP/VERSION/`.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Target {
     pub(super) group: String,
@@ -25,12 +25,12 @@ pub(super) struct Target {
     pub(super) namespace: Option<String>,
     pub(super) name: Option<String>,
     pub(super) subresource: Option<String>,
-    /// The path began with `watch/`, the old way to ask for one.
+    /// Whether the path starts with `watch/`, the deprecated form of a watch.
     pub(super) watch: bool,
 }
 
 impl Target {
-    /// `None` for paths that are about no resource. Follows Kubernetes 1.37 (`RequestInfoFactory`).
+    /// Returns `None` for paths without a resource. Follows Kubernetes 1.37 (`RequestInfoFactory`).
     pub(super) fn parse(path: &str) -> Option<Self> {
         let decoded: Vec<String> = path
             .split('/')
@@ -56,7 +56,7 @@ impl Target {
         }
         let own = |text: &str| Some(text.to_owned());
         match parts.as_slice() {
-            // What is below a namespace, unless it is a part of the namespace itself.
+            // A resource in a namespace, unless it is a subresource of the namespace.
             ["namespaces", namespace, plural, rest @ ..]
                 if !(rest.is_empty() && matches!(*plural, "status" | "finalize")) =>
             {
@@ -95,7 +95,7 @@ impl Target {
     }
 }
 
-/// The parameters of a request. What nobody asks for is ignored, as in Kubernetes.
+/// The query parameters of a request. Unknown parameters are ignored, as in Kubernetes.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Query(Vec<(String, String)>);
 
@@ -112,7 +112,7 @@ impl Query {
         )
     }
 
-    /// The first value of a parameter.
+    /// Returns the first value of a parameter.
     pub(super) fn get(&self, name: &str) -> Option<&str> {
         self.0.iter().find(|(other, _)| other == name).map(|(_, value)| value.as_str())
     }
@@ -121,7 +121,7 @@ impl Query {
         self.get(name).unwrap_or("")
     }
 
-    /// Whether a parameter is there and does not say no. Follows Kubernetes 1.37
+    /// Whether a parameter is present and not false. Follows Kubernetes 1.37
     /// (`runtime.Convert_Slice_string_To_bool`).
     pub(super) fn flag(&self, name: &str) -> bool {
         self.optional_flag(name).unwrap_or(false)
@@ -132,7 +132,7 @@ impl Query {
     }
 
     /// # Errors
-    /// 400 for what is no number.
+    /// 400 for a value that is not a number.
     pub(super) fn number(&self, name: &str) -> Result<Option<i64>, Status> {
         match self.get(name) {
             None | Some("") => Ok(None),
@@ -146,7 +146,7 @@ impl Query {
 /// Reads a body.
 ///
 /// # Errors
-/// 413 for more than [`MAX_BODY`], 400 when the connection broke off.
+/// 413 for more than [`MAX_BODY`], 400 if the connection breaks.
 pub(super) async fn read_body(body: Incoming) -> Result<Bytes, Status> {
     match Limited::new(body, MAX_BODY).collect().await {
         Ok(collected) => Ok(collected.to_bytes()),
@@ -155,7 +155,7 @@ pub(super) async fn read_body(body: Incoming) -> Result<Bytes, Status> {
     }
 }
 
-/// The media type of a body, without parameters and in lower case; `application/json` when none is given.
+/// Returns the media type of a body in lower case without parameters; `application/json` if there is none.
 pub(super) fn media_type(headers: &HeaderMap) -> String {
     let value = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or("");
     let bare = value.split(';').next().unwrap_or("").trim().to_ascii_lowercase();
@@ -168,10 +168,10 @@ const ACCEPTED: &str = if cfg!(feature = "yaml") {
     "application/json, application/vnd.kubernetes.protobuf"
 };
 
-/// Reads an object in the format that the media type says.
+/// Parses an object in the format of the media type.
 ///
 /// # Errors
-/// 415 for another format, 400 for what does not parse or is no object.
+/// 415 for an unsupported format, 400 for a body that does not parse or is not an object.
 pub(super) fn decode_object(media_type: &str, body: &[u8]) -> Result<Map<String, Value>, Status> {
     let value: Value = match media_type {
         "application/json" => serde_json::from_slice(body).map_err(|error| {
@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn paths_are_taken_apart() {
+    fn paths_are_parsed() {
         let pod = target("/api/v1/namespaces/a/pods/b/status");
         assert_eq!(
             (pod.namespace(), pod.name.as_deref(), pod.subresource.as_deref()),
@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn flags_are_read_as_kubernetes_reads_them() {
+    fn flags_are_parsed_as_by_kubernetes() {
         let query = Query::parse("a=true&b=0&c=False&d&e=x&f=%41+b");
         let flags = ["a", "b", "c", "d", "e", "missing"].map(|name| query.flag(name));
         assert_eq!(flags, [true, false, false, true, true, false]);

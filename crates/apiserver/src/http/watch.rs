@@ -17,9 +17,9 @@ use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 
 use crate::api::{ListItem, write_object};
 use crate::faults::{Kind as FaultKind, RequestFaults};
+use crate::metrics::Open;
 use crate::registry::Resource;
 use crate::selectors::Selection;
-use crate::stats::Open;
 use crate::status::Status;
 use crate::storage::{Event, EventKind, FRAME_END, Next, Stored, Watcher, write_json};
 use crate::table::{self, Columns, IncludeObject};
@@ -32,9 +32,9 @@ use super::negotiate::{self, Encoding, Form};
 use super::params::ListParams;
 use super::request::{Query, Target};
 
-/// How much is sent at a time when much is waiting.
+/// The size of a chunk when many events are waiting.
 const PIECE: usize = 64 * 1024;
-/// How long a watch lives that does not say: from this to twice this. Follows Kubernetes 1.37.
+/// The lifetime of a watch without a timeout: between this and twice this. Follows Kubernetes 1.37.
 const MIN_TIMEOUT: Duration = Duration::from_secs(1800);
 
 pub(super) fn answer(
@@ -69,7 +69,7 @@ pub(super) fn answer(
             failure = Some(too_old(asked, oldest));
         } else if asked > current {
             hidden_up_to = asked;
-            if !faults.takes_future_version() {
+            if !faults.accepts_future_version() {
                 failure = Some(never_issued(asked, current));
             }
         }
@@ -98,10 +98,10 @@ pub(super) fn answer(
         deadline: Box::pin(tokio::time::sleep(timeout.unwrap_or_else(default_timeout))),
         ended: Box::pin(context.watch_token().cancelled_owned()),
         shutdown: context.shutdown.clone(),
-        nudges: context.faults.nudges(),
+        fault_changes: context.faults.changes(),
         faults,
         sent: 0,
-        cut: false,
+        truncating: false,
         over: false,
         context: context.clone(),
         _open: Open::count(&context.counters, |counters| &counters.open_watches),
@@ -129,46 +129,46 @@ fn never_issued(asked: u64, current: u64) -> Status {
 }
 
 fn default_timeout() -> Duration {
-    // Spread, so that not all watches of a client end at once.
+    // Randomized, so that the watches of a client do not end together.
     let spread = u32::from(uuid::Uuid::new_v4().as_bytes().first().copied().unwrap_or(0));
     MIN_TIMEOUT + MIN_TIMEOUT * spread / 256
 }
 
 struct Watch {
     watcher: Watcher,
-    /// What has been read and not yet been put into a piece, the next one last.
+    /// Events and objects that have been read and not yet sent, in reverse order.
     events: Vec<Arc<Event>>,
     encoder: Encoder,
     selection: Selection,
     initial: VecDeque<Arc<Stored>>,
-    /// The version of the bookmark that ends the initial events, until that has been sent.
+    /// The version of the bookmark that ends the initial events, until it has been sent.
     initial_end: Option<u64>,
     failure: Option<Status>,
-    /// The version that the watch was asked from, where that was never issued. No bookmark is at or below it.
+    /// The start version of the watch, if it was never issued. No bookmark is at or below it.
     hidden_up_to: u64,
     bookmarks: Option<Duration>,
     next_bookmark: Pin<Box<Sleep>>,
     deadline: Pin<Box<Sleep>>,
     ended: Pin<Box<WaitForCancellationFutureOwned>>,
     shutdown: CancellationToken,
-    nudges: tokio::sync::watch::Receiver<u64>,
+    fault_changes: tokio::sync::watch::Receiver<u64>,
     faults: RequestFaults,
     sent: u64,
-    /// Half a frame has been sent; the connection is to break off.
-    cut: bool,
+    /// Half a frame has been sent; the connection will be broken.
+    truncating: bool,
     over: bool,
     context: Arc<Context>,
     _open: Open,
 }
 
 impl Watch {
-    /// The next bytes; `None` at the regular end.
+    /// Returns the next bytes; `None` at a clean end.
     async fn piece(&mut self) -> Option<Result<Bytes, io::Error>> {
-        if self.cut {
-            // The half frame must be on its way before the connection breaks off.
+        if self.truncating {
+            // The half frame must be sent before the connection is broken.
             answer::written().await;
             self.over = true;
-            self.cut = false;
+            self.truncating = false;
             return Some(Err(answer::broken_off()));
         }
         if self.over {
@@ -179,9 +179,9 @@ impl Watch {
             return Some(Ok(self.encoder.error(&status)));
         }
         loop {
-            match self.faults.in_stream(self.sent) {
-                Some(FaultKind::Cut) => {
-                    self.cut = true;
+            match self.faults.stream_fault(self.sent) {
+                Some(FaultKind::Truncate) => {
+                    self.truncating = true;
                     return Some(Ok(self.encoder.half_a_frame()));
                 }
                 Some(FaultKind::Stall) => {
@@ -204,21 +204,21 @@ impl Watch {
                 return Some(Ok(piece));
             }
             tokio::select! {
-                // The timers come first: under a steady flow of events nothing after those gets its turn.
+                // Timers are polled first: under a steady flow of events, later branches are never polled.
                 biased;
                 () = &mut self.ended => return None,
                 () = &mut self.deadline => return None,
                 () = &mut self.next_bookmark => {
                     let interval = self.bookmarks.unwrap_or(self.context.bookmark_interval);
                     self.next_bookmark.as_mut().set(tokio::time::sleep(interval));
-                    // Everything up to here has been sent; what is read now comes after the bookmark.
+                    // Everything up to here has been sent; events that are read now come after the bookmark.
                     let mut version = self.watcher.cursor();
                     if self.watcher.catch_up(&mut self.events).is_ok() && self.events.is_empty() {
                         version = self.watcher.cursor();
                     }
                     self.events.reverse();
                     let hidden = version <= self.hidden_up_to;
-                    if self.bookmarks.is_some() && !hidden && !self.faults.swallows_bookmark(self.sent) {
+                    if self.bookmarks.is_some() && !hidden && !self.faults.drops_bookmark(self.sent) {
                         return Some(Ok(self.encoder.bookmark(version, false)));
                     }
                 }
@@ -226,14 +226,14 @@ impl Watch {
                     Next::Events => self.events.reverse(),
                     Next::Nothing => {}
                     Next::Closed => return None,
-                    Next::Behind => {
-                        // The real server ends the stream without a word; the client learns from its next
-                        // request that its version is too old.
-                        self.context.counters.watches_left_behind.fetch_add(1, Ordering::AcqRel);
+                    Next::Overtaken => {
+                        // kube-apiserver ends the stream without an error; the next request of the client fails
+                        // because its version is too old.
+                        self.context.counters.watches_overtaken.fetch_add(1, Ordering::AcqRel);
                         return None;
                     }
                 },
-                _ = self.nudges.changed() => {}
+                _ = self.fault_changes.changed() => {}
             }
         }
     }
@@ -242,7 +242,7 @@ impl Watch {
         while out.len() < PIECE
             && let Some(stored) = self.initial.pop_front()
         {
-            let faulty = self.faults.malforms(self.sent);
+            let faulty = self.faults.corrupts_object(self.sent);
             self.encoder.frame(out, EventKind::Added, &stored, faulty);
             self.count();
             if self.faults.are_armed() {
@@ -251,14 +251,14 @@ impl Watch {
         }
         if self.initial.is_empty()
             && let Some(version) = self.initial_end.take()
-            && !self.faults.swallows_bookmark(self.sent)
+            && !self.faults.drops_bookmark(self.sent)
         {
             out.extend_from_slice(&self.encoder.bookmark(version, true));
         }
     }
 
-    /// Puts waiting events into a piece. A single event that is served as it is stored is not copied: all
-    /// its watchers send the same bytes.
+    /// Moves waiting events into a chunk. A single event that is served as it is stored is not copied: all watches
+    /// send the same bytes.
     fn write_events(&mut self) -> Option<Bytes> {
         let mut out = Vec::new();
         while out.len() < PIECE
@@ -266,8 +266,8 @@ impl Watch {
         {
             let Some((kind, object)) = self.translate(&event) else { continue };
             let as_stored = kind == event.kind && self.encoder.is_plain();
-            let faulty = self.faults.malforms(self.sent);
-            let twice = self.faults.duplicates(self.sent);
+            let faulty = self.faults.corrupts_object(self.sent);
+            let twice = self.faults.duplicates_event(self.sent);
             if as_stored && !faulty {
                 let frame = object.frame();
                 self.count();
@@ -278,7 +278,7 @@ impl Watch {
                 if twice {
                     out.extend_from_slice(&frame);
                 }
-                // A fault that is due after some events must find its place between them.
+                // A fault that fires after some events needs its place between them.
                 if self.faults.are_armed() {
                     break;
                 }
@@ -300,8 +300,8 @@ impl Watch {
         self.context.counters.events_sent.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// What an event is to this watcher: an object that begins to match has been added, one that ceases to
-    /// match has been deleted. Follows Kubernetes 1.37 (`cacher.convertToWatchEvent`).
+    /// Converts an event for this watch: an object that starts to match has been added, and one that no longer
+    /// matches has been deleted. Follows Kubernetes 1.37 (`cacher.convertToWatchEvent`).
     fn translate(&self, event: &Event) -> Option<(EventKind, Arc<Stored>)> {
         let before = event.previous.as_ref().is_some_and(|previous| self.selection.matches(previous));
         if event.kind == EventKind::Deleted {
@@ -319,14 +319,14 @@ impl Watch {
     }
 }
 
-/// How a watcher wants its objects.
+/// The requested serialization of a watch.
 struct Encoder {
     resource: Arc<Resource>,
     form: Form,
     encoding: Encoding,
     include: IncludeObject,
     context: Arc<Context>,
-    /// A table says its columns once.
+    /// Only the first table has the column definitions.
     columns: Columns,
 }
 
@@ -336,7 +336,7 @@ impl Encoder {
         self.form == Form::Objects && self.encoding == Encoding::Json && self.resource.serves_as_stored()
     }
 
-    /// The frame of an event.
+    /// Appends the frame of an event.
     fn frame(&mut self, out: &mut Vec<u8>, kind: EventKind, object: &Stored, is_malformed: bool) {
         if self.encoding == Encoding::Protobuf {
             let message = if is_malformed {
@@ -359,7 +359,7 @@ impl Encoder {
     fn half_a_frame(&self) -> Bytes {
         Bytes::from_static(match self.encoding {
             Encoding::Json => b"{\"type\":\"MODIFIED\",\"object\":{\"apiVersion\":\"v1\",\"ki",
-            // A hundred bytes are announced.
+            // The length prefix announces a hundred bytes.
             Encoding::Protobuf => b"\0\0\0\x64\x0a\x08MODIFIED\x12\x58\x0a\x56k8s\0",
         })
     }
@@ -407,7 +407,7 @@ impl Encoder {
         };
         if let Some(map) = object.as_object_mut() {
             map.insert("metadata".into(), metadata);
-            // Made from an empty Go value there, and clients with strict types count on it.
+            // kube-apiserver serializes an empty Go value here, and strictly typed clients depend on these fields.
             if self.form == Form::Objects && kind.is("", "pods") {
                 map.insert("spec".into(), json!({"containers": null}));
                 map.insert("status".into(), json!({}));

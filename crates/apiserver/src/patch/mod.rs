@@ -7,9 +7,9 @@ use serde_json::{Map, Value};
 
 use crate::status::{Cause, Status, Subject};
 
-/// As Kubernetes has it.
+/// The limit of Kubernetes.
 const MAX_OPERATIONS: usize = 10_000;
-/// What the `copy` operations of one patch may copy, in bytes of JSON.
+/// The total size in bytes of JSON that the `copy` operations of one patch may copy.
 const MAX_COPIED: usize = 3 * 1024 * 1024;
 
 /// A patch, decoded but not applied.
@@ -20,7 +20,7 @@ pub(crate) enum Patch {
     Strategic(Map<String, Value>),
 }
 
-/// A format by its media type.
+/// Selects the format by media type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PatchFormat {
     Json,
@@ -45,7 +45,7 @@ impl PatchFormat {
 
 impl Patch {
     /// # Errors
-    /// 400 for what is no such patch, 413 for more operations than are allowed.
+    /// 400 for an invalid patch, 413 for too many operations.
     pub(crate) fn decode(format: PatchFormat, body: &[u8]) -> Result<Self, Status> {
         let bad = |error: serde_json::Error| Status::bad_request(format!("error decoding patch: {error}"));
         match format {
@@ -73,10 +73,10 @@ impl Patch {
         }
     }
 
-    /// What `object` becomes.
+    /// Returns the patched object.
     ///
     /// # Errors
-    /// 422 for a JSON patch that does not apply, 400 for a bad directive, 413 for one that copies too much.
+    /// 422 for a JSON patch that does not apply, 400 for an invalid directive, 413 for a patch that copies too much.
     pub(crate) fn apply(
         &self,
         object: Map<String, Value>,

@@ -1,7 +1,7 @@
-//! Strategic merge patch: lists of named things are merged by their key, not replaced.
+//! Strategic merge patch: lists of named elements are merged by key instead of replaced.
 //!
 //! The merge keys are those of the Kubernetes types (the struct tags `patchStrategy` and `patchMergeKey` of
-//! `k8s.io/api` 1.37), looked up by the name of the list. A list that is not named here is replaced, as there.
+//! `k8s.io/api` 1.37), found by the name of the list. As in Kubernetes, lists without a merge key are replaced.
 
 use serde_json::{Map, Value};
 
@@ -12,7 +12,7 @@ const RETAIN_KEYS: &str = "$retainKeys";
 const DELETE_FROM_LIST: &str = "$deleteFromPrimitiveList/";
 const ELEMENT_ORDER: &str = "$setElementOrder/";
 
-/// The keys by which the elements of a list are told apart, the first that an element has counts.
+/// The merge keys of a list; the first one that an element has is used.
 fn merge_keys(list: &str) -> &'static [&'static str] {
     match list {
         "containers"
@@ -46,7 +46,7 @@ fn is_set(list: &str) -> bool {
 /// Merges `patch` into `object`.
 ///
 /// # Errors
-/// 400 for a directive that makes no sense; `object` is then half merged and must not be used.
+/// 400 for an invalid directive; `object` is then partly merged and must not be used.
 pub(super) fn merge(object: &mut Map<String, Value>, patch: &Map<String, Value>) -> Result<(), Status> {
     match patch.get(PATCH).map(|directive| directive.as_str()) {
         None | Some(Some("merge")) => {}
@@ -139,7 +139,7 @@ fn merge_list(object: &mut Map<String, Value>, name: &str, patch: &[Value]) -> R
     } else if keys.is_empty()
         || !patch.iter().all(|e| e.is_object() && (has_key(e) || directive(e).is_some()))
     {
-        // A list without a merge key, or one whose elements are not what the key is for.
+        // The list has no merge key, or its elements are not objects with that key.
         patch.to_vec()
     } else {
         let merged = merge_elements(present.clone(), patch, keys)?;
@@ -170,8 +170,8 @@ fn merge_elements(mut present: Vec<Value>, patch: &[Value], keys: &[&str]) -> Re
     Ok(present)
 }
 
-/// Puts what `order` names into that order, and the rest between it where it was in `original`; what is new comes
-/// before what the patch does not name. Follows Kubernetes 1.37 (`normalizeElementOrder`).
+/// Sorts the elements that `order` names into that order. The other elements keep their places from `original`; new
+/// elements come before elements that the patch does not name. Follows Kubernetes 1.37 (`normalizeElementOrder`).
 fn in_order(merged: Vec<Value>, order: &[Value], original: &[Value], keys: &[&str]) -> Vec<Value> {
     let place = |list: &[Value], value: &Value| {
         list.iter().position(|other| {
@@ -189,9 +189,8 @@ fn in_order(merged: Vec<Value>, order: &[Value], original: &[Value], keys: &[&st
     loop {
         let stays_before = match (rest.peek(), named.peek()) {
             (None, None) => return all,
-            (Some(rest), Some(named)) => {
-                place(original, named).is_some_and(|at| place(original, rest).is_some_and(|rest| rest < at))
-            }
+            (Some(rest), Some(named)) => place(original, named)
+                .is_some_and(|index| place(original, rest).is_some_and(|rest| rest < index)),
             (rest, _) => rest.is_some(),
         };
         all.extend(if stays_before { rest.next() } else { named.next() });
@@ -211,7 +210,7 @@ mod tests {
 
     // contract: E-01
     #[test]
-    fn containers_merge_by_name_and_keep_the_rest() {
+    fn containers_are_merged_by_name() {
         let object = json!({"spec": {"containers": [
             {"name": "a", "image": "1", "env": [{"name": "X", "value": "1"}, {"name": "Y", "value": "2"}]},
             {"name": "b", "image": "1"}]}});
@@ -248,9 +247,9 @@ mod tests {
         );
     }
 
-    // What kube-apiserver 1.37.1 made of the same.
+    // The results of kube-apiserver 1.37.1.
     #[test]
-    fn what_is_new_comes_before_what_the_patch_does_not_name() {
+    fn new_elements_precede_unnamed_ones() {
         let names = |names: &[&str]| -> Value { names.iter().map(|name| json!({"name": name})).collect() };
         for (before, patch, after) in [
             (&["app", "side"][..], &["extra"][..], &["extra", "app", "side"][..]),

@@ -1,7 +1,6 @@
-//! From JSON values to fields: the reverse of [`super::value`].
+//! Encodes JSON values as fields: the reverse of [`super::value`].
 //!
-//! A member whose value is of another type than its field is left out: objects are not validated, and
-//! protobuf has no way to say them.
+//! A value of another type than its field is omitted: objects are not validated, and protobuf cannot represent it.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -10,7 +9,7 @@ use serde_json::{Map, Value};
 
 use super::schema::{Base, Card, FieldType, Message, SCHEMA};
 
-/// The message of an object.
+/// Encodes the message of an object.
 pub(super) fn message(out: &mut Vec<u8>, schema: &Message, object: &Map<String, Value>) {
     for field in schema.fields() {
         match (field.card, field.base) {
@@ -45,14 +44,14 @@ pub(super) fn message(out: &mut Vec<u8>, schema: &Message, object: &Map<String, 
     }
 }
 
-/// A field with bytes in it.
+/// Appends a length-delimited field.
 pub(super) fn bytes(out: &mut Vec<u8>, number: u32, content: &[u8]) {
     varint(out, u64::from(number) << 3 | 2);
     varint(out, content.len() as u64);
     out.extend_from_slice(content);
 }
 
-/// How many bytes [`bytes()`] writes for a field with a number below 16.
+/// The encoded size of [`bytes()`] for a field number below 16.
 pub(super) fn size_of_bytes(content: usize) -> usize {
     let mut header = Vec::new();
     varint(&mut header, content as u64);
@@ -72,29 +71,29 @@ pub(super) fn varint(out: &mut Vec<u8>, mut value: u64) {
     out.push(value as u8);
 }
 
-fn single(out: &mut Vec<u8>, at: u32, field: &FieldType, value: &Value) {
+fn single(out: &mut Vec<u8>, field_number: u32, field: &FieldType, value: &Value) {
     match (field.base, value) {
-        // Here null is a value.
-        (Base::Json, value) => wrapped(out, at, value.to_string().as_bytes()),
+        // Null is a value here.
+        (Base::Json, value) => wrapped(out, field_number, value.to_string().as_bytes()),
         (_, Value::Null) => {}
-        (Base::Text, Value::String(text)) => bytes(out, at, text.as_bytes()),
+        (Base::Text, Value::String(text)) => bytes(out, field_number, text.as_bytes()),
         (Base::Bytes, Value::String(text)) => {
             if let Ok(content) = STANDARD.decode(text) {
-                bytes(out, at, &content);
+                bytes(out, field_number, &content);
             }
         }
-        (Base::Bool, Value::Bool(flag)) => number(out, at, u64::from(*flag)),
+        (Base::Bool, Value::Bool(flag)) => number(out, field_number, u64::from(*flag)),
         (Base::Int | Base::Uint, Value::Number(value)) => {
-            // Go takes 3.0 for an integer too.
-            let whole = || value.as_f64().filter(|float| float.fract() == 0.0).map(|float| float as i64);
-            let value = value.as_u64().or_else(|| value.as_i64().or_else(whole).map(i64::cast_unsigned));
+            // Go accepts 3.0 as an integer too.
+            let integer = || value.as_f64().filter(|float| float.fract() == 0.0).map(|float| float as i64);
+            let value = value.as_u64().or_else(|| value.as_i64().or_else(integer).map(i64::cast_unsigned));
             if let Some(value) = value {
-                number(out, at, value);
+                number(out, field_number, value);
             }
         }
         (Base::Double, Value::Number(value)) => {
             if let Some(value) = value.as_f64() {
-                varint(out, u64::from(at) << 3 | 1);
+                varint(out, u64::from(field_number) << 3 | 1);
                 out.extend_from_slice(&value.to_le_bytes());
             }
         }
@@ -103,58 +102,58 @@ fn single(out: &mut Vec<u8>, at: u32, field: &FieldType, value: &Value) {
                 let mut inner = Vec::new();
                 number(&mut inner, 1, time.as_second().cast_unsigned());
                 number(&mut inner, 2, i64::from(time.subsec_nanosecond()).cast_unsigned());
-                bytes(out, at, &inner);
+                bytes(out, field_number, &inner);
             }
         }
-        (Base::Quantity, Value::String(text)) => wrapped(out, at, text.as_bytes()),
-        (Base::Quantity, Value::Number(value)) => wrapped(out, at, value.to_string().as_bytes()),
+        (Base::Quantity, Value::String(text)) => wrapped(out, field_number, text.as_bytes()),
+        (Base::Quantity, Value::Number(value)) => wrapped(out, field_number, value.to_string().as_bytes()),
         (Base::IntOrString, Value::String(text)) => {
             let mut inner = Vec::new();
             number(&mut inner, 1, 1);
             number(&mut inner, 2, 0);
             bytes(&mut inner, 3, text.as_bytes());
-            bytes(out, at, &inner);
+            bytes(out, field_number, &inner);
         }
         (Base::IntOrString, Value::Number(value)) => {
             let mut inner = Vec::new();
             number(&mut inner, 1, 0);
             number(&mut inner, 2, value.as_i64().unwrap_or(0).cast_unsigned());
             bytes(&mut inner, 3, b"");
-            bytes(out, at, &inner);
+            bytes(out, field_number, &inner);
         }
-        (Base::TextList, Value::Array(list)) => bytes(out, at, &texts(1, list)),
-        (Base::Message(index), Value::Object(object)) => bytes(out, at, &nested(index, object)),
+        (Base::TextList, Value::Array(list)) => bytes(out, field_number, &texts(1, list)),
+        (Base::Message(index), Value::Object(object)) => bytes(out, field_number, &nested(index, object)),
         (Base::SchemaOrArray(index), Value::Array(list)) => {
             let mut inner = Vec::new();
             for object in list.iter().filter_map(Value::as_object) {
                 bytes(&mut inner, 2, &nested(index, object));
             }
-            bytes(out, at, &inner);
+            bytes(out, field_number, &inner);
         }
         (Base::SchemaOrBool(_), Value::Bool(flag)) => {
             let mut inner = Vec::new();
             number(&mut inner, 1, u64::from(*flag));
-            bytes(out, at, &inner);
+            bytes(out, field_number, &inner);
         }
         (Base::SchemaOrBool(index), Value::Object(object)) => {
             let mut inner = Vec::new();
             number(&mut inner, 1, 1);
             bytes(&mut inner, 2, &nested(index, object));
-            bytes(out, at, &inner);
+            bytes(out, field_number, &inner);
         }
         (Base::SchemaOrArray(index) | Base::SchemaOrStrings(index), Value::Object(object)) => {
-            wrapped(out, at, &nested(index, object));
+            wrapped(out, field_number, &nested(index, object));
         }
-        (Base::SchemaOrStrings(_), Value::Array(list)) => bytes(out, at, &texts(2, list)),
+        (Base::SchemaOrStrings(_), Value::Array(list)) => bytes(out, field_number, &texts(2, list)),
         _ => {}
     }
 }
 
-/// A message with bytes in its field 1.
-fn wrapped(out: &mut Vec<u8>, at: u32, content: &[u8]) {
+/// Encodes a message with bytes in field 1.
+fn wrapped(out: &mut Vec<u8>, field_number: u32, content: &[u8]) {
     let mut inner = Vec::with_capacity(content.len() + 4);
     bytes(&mut inner, 1, content);
-    bytes(out, at, &inner);
+    bytes(out, field_number, &inner);
 }
 
 fn nested(index: usize, object: &Map<String, Value>) -> Vec<u8> {
@@ -165,8 +164,8 @@ fn nested(index: usize, object: &Map<String, Value>) -> Vec<u8> {
     inner
 }
 
-fn texts(at: u32, list: &[Value]) -> Vec<u8> {
+fn texts(field_number: u32, list: &[Value]) -> Vec<u8> {
     let mut inner = Vec::new();
-    list.iter().filter_map(Value::as_str).for_each(|text| bytes(&mut inner, at, text.as_bytes()));
+    list.iter().filter_map(Value::as_str).for_each(|text| bytes(&mut inner, field_number, text.as_bytes()));
     inner
 }

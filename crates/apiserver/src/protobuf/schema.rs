@@ -1,14 +1,14 @@
-//! What the messages look like.
+//! Message layouts.
 
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
-/// Read from its text at the first body in protobuf.
+/// All message layouts, parsed at the first protobuf body.
 pub(super) static SCHEMA: LazyLock<Schema> = LazyLock::new(|| Schema::parse(include_str!("schema.txt")));
 
 pub(super) struct Schema {
     messages: Vec<Message>,
-    /// By `apiVersion kind`.
+    /// Message numbers by `apiVersion kind`.
     kinds: HashMap<String, usize>,
 }
 
@@ -21,7 +21,7 @@ pub(super) struct Message {
 #[derive(Debug)]
 pub(super) struct FieldType {
     pub(super) number: u32,
-    /// Its name in JSON; empty when its members stand in the message around it.
+    /// The name in JSON; empty for an embedded struct, whose fields are those of the enclosing message.
     pub(super) member: &'static str,
     pub(super) card: Card,
     pub(super) base: Base,
@@ -57,7 +57,7 @@ pub(super) enum Base {
 }
 
 impl Schema {
-    /// What does not read as a field is left out; the tests see that there is nothing of the kind.
+    /// Lines that do not parse are skipped; tests check that there are none.
     fn parse(text: &'static str) -> Self {
         let mut schema = Self { messages: Vec::new(), kinds: HashMap::new() };
         for line in text.lines().filter(|line| !line.starts_with('#')) {
@@ -77,7 +77,7 @@ impl Schema {
     }
 
     pub(super) fn of_kind(&self, api_version: &str, kind: &str) -> Option<&Message> {
-        // Options are sent in the version of whatever they are for.
+        // Options are sent in the version of the resource that they are for.
         let version = if kind == "DeleteOptions" { "*" } else { api_version };
         self.kinds.get(&format!("{version} {kind}")).and_then(|index| self.messages.get(*index))
     }
@@ -93,8 +93,8 @@ impl Message {
     }
 
     pub(super) fn field(&self, number: u32) -> Option<&FieldType> {
-        let at = self.fields.binary_search_by_key(&number, |field| field.number).ok()?;
-        self.fields.get(at)
+        let index = self.fields.binary_search_by_key(&number, |field| field.number).ok()?;
+        self.fields.get(index)
     }
 }
 
@@ -137,7 +137,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_line_of_the_schema_is_understood() {
+    fn every_line_of_the_schema_parses() {
         let text = include_str!("schema.txt");
         let words = text.lines().filter(|line| !line.starts_with(['#']) && !line.starts_with("kind "));
         let fields: usize = words.map(|line| line.split(' ').count() - 1).sum();

@@ -1,4 +1,4 @@
-//! From fields to JSON values.
+//! Decodes fields into JSON values.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -8,10 +8,10 @@ use serde_json::{Map, Value};
 use super::schema::{Base, Card, FieldType, Message, SCHEMA};
 use super::wire::{Field, Fields, Malformed};
 
-/// As deep as JSON may be nested.
+/// The nesting limit of JSON.
 const MAX_DEPTH: usize = 100;
 
-/// Reads a message into an object. Fields that the schema does not have are passed over.
+/// Decodes a message into an object. Fields that the schema does not have are skipped.
 pub(super) fn message(
     object: &mut Map<String, Value>,
     schema: &Message,
@@ -173,7 +173,7 @@ fn texts(bytes: &[u8], number: u32) -> Result<Value, Malformed> {
     Ok(Value::Array(list))
 }
 
-/// The fields 1 and 2 of a message of numbers.
+/// Reads the fields 1 and 2 of a message of numbers.
 fn numbers(bytes: &[u8]) -> Result<(i64, i64), Malformed> {
     let (mut one, mut two) = (0, 0);
     for field in Fields::of(bytes) {
@@ -187,7 +187,7 @@ fn numbers(bytes: &[u8]) -> Result<(i64, i64), Malformed> {
     Ok((one, two))
 }
 
-/// Nothing at all is the zero time, which JSON has as null.
+/// An empty message is the zero time, which is null in JSON.
 fn time(bytes: &[u8], format: &str) -> Result<Value, Malformed> {
     if bytes.is_empty() {
         return Ok(Value::Null);
@@ -238,7 +238,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn durations_read_as_go_writes_them() {
+    fn durations_are_formatted_as_by_go() {
         let second = 1_000_000_000;
         for (nanoseconds, text) in [
             (0, "0s"),

@@ -1,9 +1,9 @@
-//! The wire format: fields with numbers.
+//! The wire format.
 
-/// Bytes that are no message.
+/// An invalid message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Malformed {
-    #[error("the message is cut short")]
+    #[error("the message is truncated")]
     Short,
     #[error("illegal tag or length")]
     Illegal,
@@ -17,7 +17,7 @@ pub(crate) enum Malformed {
     Json,
 }
 
-/// One field as it stands on the wire.
+/// One field on the wire.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Field<'a> {
     pub(super) number: u32,
@@ -62,7 +62,7 @@ impl<'a> Field<'a> {
     }
 }
 
-/// The fields of a message, in order.
+/// An iterator over the fields of a message.
 pub(super) struct Fields<'a> {
     rest: &'a [u8],
 }

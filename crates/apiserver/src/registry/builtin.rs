@@ -11,9 +11,9 @@ pub(super) struct Row {
     pub(super) short: &'static str,
     pub(super) categories: &'static str,
     pub(super) scope: Scope,
-    /// `s`: status subresource; `c`: scale subresource; `g`: keeps a generation.
+    /// `s`: status subresource; `c`: scale subresource; `g`: generation.
     pub(super) flags: &'static str,
-    /// Fields for selectors besides name and namespace, in the notation of [`super::FieldPath::parse`].
+    /// Fields for selectors besides name and namespace, in the syntax of [`super::FieldPath::parse`].
     pub(super) fields: &'static str,
 }
 
@@ -24,7 +24,7 @@ pub(super) enum Scope {
 }
 use Scope::{Cluster, Namespaced};
 
-#[expect(clippy::too_many_arguments, reason = "one argument a column keeps the table below readable")]
+#[expect(clippy::too_many_arguments, reason = "one argument per column keeps the table below readable")]
 const fn row(
     group: &'static str,
     version: &'static str,
@@ -39,7 +39,7 @@ const fn row(
     Row { group, version, plural, kind, short, categories, scope, flags, fields }
 }
 
-/// Every stored kind.
+/// All stored kinds.
 #[rustfmt::skip]
 pub(super) const KINDS: &[Row] = &[
     row("", "v1", "configmaps", "ConfigMap", "cm", "", Namespaced, "", ""),
@@ -100,7 +100,7 @@ pub(super) const KINDS: &[Row] = &[
     row("storage.k8s.io", "v1", "volumeattributesclasses", "VolumeAttributesClass", "vac", "", Cluster, "", ""),
 ];
 
-/// Further versions of stored kinds: the row, the group and version that is stored, and the way between.
+/// Additional versions of stored kinds: the row, the stored group and version, and the conversion.
 #[rustfmt::skip]
 pub(super) const OTHER_VERSIONS: &[(Row, &str, &str, Conversion)] = &[
     (row("events.k8s.io", "v1", "events", "Event", "ev", "", Namespaced, "", "reason regarding.kind@involvedObject.kind regarding.namespace@involvedObject.namespace regarding.name@involvedObject.name regarding.uid@involvedObject.uid regarding.apiVersion@involvedObject.apiVersion regarding.resourceVersion@involvedObject.resourceVersion regarding.fieldPath@involvedObject.fieldPath reportingController@source.component|reportingComponent type"),

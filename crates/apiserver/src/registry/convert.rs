@@ -1,19 +1,19 @@
-//! Between the version of an object that is stored and another one that is served.
+//! Conversion between the stored version of an object and other served versions.
 
 use serde_json::{Map, Value, json};
 
-/// How two versions of a kind differ.
+/// The difference between two versions of a kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Conversion {
-    /// In `apiVersion` only (a CustomResourceDefinition with the conversion strategy `None`).
+    /// Only `apiVersion` (a CustomResourceDefinition with the conversion strategy `None`).
     Rename,
-    /// `events.k8s.io` against the core group.
+    /// `events.k8s.io` and the core group.
     Events,
-    /// `autoscaling/v1` against `autoscaling/v2`.
+    /// `autoscaling/v1` and `autoscaling/v2`.
     Autoscalers,
 }
 
-/// Members of an event that have another name: in the core group, in `events.k8s.io`.
+/// Fields of an event with different names: in the core group, in `events.k8s.io`.
 const EVENT_MEMBERS: &[(&str, &str)] = &[
     ("involvedObject", "regarding"),
     ("message", "note"),
@@ -25,7 +25,7 @@ const EVENT_MEMBERS: &[(&str, &str)] = &[
 ];
 
 impl Conversion {
-    /// From the stored version to the served one.
+    /// Converts from the stored version to the served version.
     pub(crate) fn to_served(self, object: &mut Map<String, Value>, api_version: &str) {
         match self {
             Self::Rename => {}
@@ -35,7 +35,7 @@ impl Conversion {
         object.insert("apiVersion".into(), api_version.into());
     }
 
-    /// From the served version to the stored one.
+    /// Converts from the served version to the stored version.
     pub(crate) fn to_stored(self, object: &mut Map<String, Value>, api_version: &str) {
         match self {
             Self::Rename => {}
@@ -104,7 +104,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn events_keep_everything_through_both_versions() {
+    fn events_round_trip_through_both_versions() {
         let event = json!({"apiVersion": "v1", "kind": "Event", "message": "m", "count": 2,
             "involvedObject": {"kind": "Pod"}, "source": {"component": "c"}, "reason": "r"});
         let mut map = event.as_object().unwrap().clone();

@@ -1,4 +1,4 @@
-//! From a CustomResourceDefinition to the kinds it defines.
+//! Reads the kinds that a CustomResourceDefinition defines.
 
 use serde_json::{Map, Value, json};
 
@@ -6,24 +6,24 @@ use crate::status::{Cause, Status};
 
 use super::{Column, FieldPath, Kind, ScalePaths};
 
-/// What a valid CustomResourceDefinition defines.
+/// The resources of a valid CustomResourceDefinition.
 #[derive(Debug)]
 pub(crate) struct Definition {
     pub(crate) group: String,
     pub(crate) plural: String,
-    /// The version objects are stored in.
+    /// The storage version.
     pub(crate) storage: Kind,
-    /// Whether the stored version is served as well.
+    /// Whether the storage version is also served.
     pub(crate) storage_served: bool,
-    /// The other versions that are served.
+    /// The other served versions.
     pub(crate) others: Vec<Kind>,
 }
 
-/// Reads and checks a definition, and completes it: list kind, singular, and the status that says that the
-/// names are accepted and the resource is there.
+/// Parses and validates a definition, and completes it: list kind, singular, and the conditions `NamesAccepted` and
+/// `Established`.
 ///
 /// # Errors
-/// 422 with one cause per fault, as Kubernetes words them.
+/// 422 with one cause per problem, with the wording of Kubernetes.
 pub(crate) fn definition(object: &mut Map<String, Value>, now: &str) -> Result<Definition, Status> {
     let name =
         object.get("metadata").and_then(|m| m.get("name")).and_then(Value::as_str).unwrap_or("").to_owned();
@@ -133,7 +133,7 @@ fn complete(object: &mut Map<String, Value>, storage: &Kind, now: &str) {
     }
 }
 
-/// `.spec.replicas` as a list of members.
+/// Splits a path such as `.spec.replicas` into its fields.
 fn members(path: &str) -> Vec<String> {
     path.split('.').filter(|part| !part.is_empty()).map(str::to_owned).collect()
 }

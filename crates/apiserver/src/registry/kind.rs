@@ -1,4 +1,4 @@
-//! What the server knows of one kind of object.
+//! Metadata of a kind.
 
 use serde_json::{Map, Value};
 
@@ -22,12 +22,12 @@ pub(crate) struct Kind {
     pub(crate) has_generation: bool,
     pub(crate) scale: Option<ScalePaths>,
     pub(crate) fields: Vec<FieldPath>,
-    /// Columns a definition asks for; `None` for built-in kinds.
+    /// The columns of a definition; `None` for built-in kinds.
     pub(crate) columns: Option<Vec<Column>>,
     pub(crate) custom: bool,
 }
 
-/// Where the scale subresource finds its numbers, as paths of members.
+/// The field paths of the scale subresource.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct ScalePaths {
     pub(crate) spec_replicas: Vec<String>,
@@ -35,7 +35,7 @@ pub(crate) struct ScalePaths {
     pub(crate) selector: Option<Vec<String>>,
 }
 
-/// A column of `kubectl get` that a CustomResourceDefinition defines.
+/// A printer column of a CustomResourceDefinition.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Column {
     pub(crate) name: String,
@@ -49,12 +49,12 @@ impl Kind {
         if self.group.is_empty() { self.version.clone() } else { format!("{}/{}", self.group, self.version) }
     }
 
-    /// The subject of messages about its objects: `deployments.apps`.
+    /// The subject of messages about objects: `deployments.apps`.
     pub(crate) fn resource_subject(&self) -> Subject<'_> {
         Subject { group: &self.group, resource: &self.plural }
     }
 
-    /// The subject of messages about the shape of its objects: `Deployment.apps`.
+    /// The subject of messages about invalid objects: `Deployment.apps`.
     pub(crate) fn kind_subject(&self) -> Subject<'_> {
         Subject { group: &self.group, resource: &self.kind }
     }
@@ -95,19 +95,19 @@ impl From<&Row> for Kind {
     }
 }
 
-/// A field that selectors may name, and where its value is.
+/// A field that selectors can use, and its paths.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct FieldPath {
-    /// As selectors name it: `spec.nodeName`.
+    /// The name in selectors: `spec.nodeName`.
     pub(crate) name: String,
-    /// Where it is, most specific first; the first that has a value counts.
+    /// The paths, most specific first; the first path with a value is used.
     paths: Vec<Vec<String>>,
-    /// Its value in objects without it.
+    /// The value for objects without the field.
     default: String,
 }
 
 impl FieldPath {
-    /// `name`, `name=default`, or `name@path|other.path`.
+    /// Parses `name`, `name=default`, or `name@path|other.path`.
     pub(crate) fn parse(text: &str) -> Self {
         let (rest, default) = text.split_once('=').unwrap_or((text, ""));
         let (name, paths) = rest.split_once('@').unwrap_or((rest, rest));
@@ -118,14 +118,14 @@ impl FieldPath {
         }
     }
 
-    /// The fields that every kind has.
+    /// The selector fields of every kind.
     pub(crate) fn common(namespaced: bool) -> impl Iterator<Item = Self> {
         let names: &[&str] =
             if namespaced { &["metadata.name", "metadata.namespace"] } else { &["metadata.name"] };
         names.iter().map(|name| Self::parse(name))
     }
 
-    /// Whether it names the same value, under whatever name.
+    /// Whether another field has the same value, regardless of its name.
     pub(crate) fn same_place(&self, other: &Self) -> bool {
         self.paths == other.paths
     }
@@ -144,13 +144,13 @@ impl FieldPath {
     }
 }
 
-/// The value at a path of members.
+/// Returns the value at a field path.
 pub(crate) fn lookup<'a>(object: &'a Map<String, Value>, path: &[String]) -> Option<&'a Value> {
     let (first, rest) = path.split_first()?;
     rest.iter().try_fold(object.get(first)?, |value, member| value.get(member))
 }
 
-/// Sets the value at a path of members, making the objects on the way.
+/// Sets the value at a field path, and creates missing objects on the way.
 pub(crate) fn assign(object: &mut Map<String, Value>, path: &[String], value: Value) {
     match path {
         [] => {}

@@ -1,4 +1,4 @@
-//! Which resources there are: one table for the built-in ones, and what CustomResourceDefinitions add.
+//! The served resources: a table of built-in ones, and those of CustomResourceDefinitions.
 
 mod builtin;
 mod convert;
@@ -14,18 +14,18 @@ pub(crate) use convert::Conversion;
 pub(crate) use crd::{Definition, definition};
 pub(crate) use kind::{Column, FieldPath, Kind, ScalePaths, assign, lookup};
 
-/// A resource as it is served in one API version. Versions of one resource share their objects.
+/// A resource in one served API version. All versions of a resource share their objects.
 pub(crate) struct Resource {
     pub(crate) kind: Kind,
     pub(crate) store: Arc<ResourceStore>,
-    /// Between this version and the stored one; `None` when this is the stored one.
+    /// The conversion to the stored version; `None` if this is the stored version.
     pub(crate) conversion: Option<Conversion>,
-    /// Objects may be stored in a version that was the stored one before.
+    /// Whether objects may be stored in a former storage version.
     pub(crate) mixed: bool,
 }
 
 impl Resource {
-    /// Whether the bytes of stored objects are what is served.
+    /// Whether the stored bytes can be served unchanged.
     pub(crate) fn serves_as_stored(&self) -> bool {
         self.conversion.is_none() && !self.mixed
     }
@@ -33,7 +33,7 @@ impl Resource {
 
 type Address = (String, String, String);
 
-/// All resources that are served, by group, version and plural.
+/// All served resources, by group, version and plural.
 #[derive(Clone, Default)]
 pub(crate) struct Registry {
     resources: BTreeMap<Address, Arc<Resource>>,
@@ -67,7 +67,7 @@ impl Registry {
         self.resources.insert((kind.group.clone(), kind.version.clone(), kind.plural.clone()), resource);
     }
 
-    /// Takes a resource out, in all its versions.
+    /// Removes a resource in all its versions.
     pub(crate) fn remove(&mut self, group: &str, plural: &str) -> Vec<Arc<Resource>> {
         let (gone, rest) = std::mem::take(&mut self.resources)
             .into_iter()
@@ -81,7 +81,7 @@ impl Registry {
         self.resources.get(&(group.to_owned(), version.to_owned(), plural.to_owned()))
     }
 
-    /// The resource of a kind, from an object's `apiVersion` and `kind`.
+    /// Finds a resource by the `apiVersion` and `kind` of an object.
     pub(crate) fn of_kind(&self, api_version: &str, kind: &str) -> Option<&Arc<Resource>> {
         let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
         self.iter().find(|r| r.kind.kind == kind && r.kind.version == version && r.kind.group == group)
@@ -91,17 +91,17 @@ impl Registry {
         self.resources.values()
     }
 
-    /// Every resource once, whatever its number of versions.
+    /// Returns every resource once, in any one of its versions.
     pub(crate) fn stored(&self) -> impl Iterator<Item = &Arc<Resource>> {
         self.iter().filter(|resource| resource.conversion.is_none())
     }
 
-    /// The resources of one API version.
+    /// Returns the resources of one API version.
     pub(crate) fn of_version(&self, group: &str, version: &str) -> Vec<&Arc<Resource>> {
         self.iter().filter(|r| r.kind.group == group && r.kind.version == version).collect()
     }
 
-    /// The versions of each named group, the preferred version first; groups in order of name.
+    /// Returns the versions of each named group, the preferred version first; groups are sorted by name.
     pub(crate) fn groups(&self) -> BTreeMap<&str, Vec<&str>> {
         let mut groups: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
         for resource in self.iter().filter(|r| !r.kind.group.is_empty()) {
@@ -124,8 +124,8 @@ pub(crate) fn builtin_kinds() -> Vec<(String, String)> {
     builtin::KINDS.iter().chain(others).map(Kind::from).map(|kind| (kind.api_version(), kind.kind)).collect()
 }
 
-/// Stable before beta before alpha before anything else, higher numbers first.
-/// Follows Kubernetes 1.37 (`version.CompareKubeAwareVersionStrings`).
+/// Orders versions: stable, beta, alpha, then any others; higher numbers first. Follows Kubernetes 1.37
+/// (`version.CompareKubeAwareVersionStrings`).
 fn version_rank(version: &str) -> (u8, u32, u32) {
     let number = |text: &str| text.parse::<u32>().ok();
     let Some(rest) = version.strip_prefix('v') else { return (0, 0, 0) };
@@ -142,14 +142,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn versions_are_ranked_as_kubernetes_does() {
+    fn versions_are_ordered_as_by_kubernetes() {
         let mut versions = vec!["v1alpha1", "v2", "foo", "v1beta2", "v1", "v1beta1", "v10"];
         versions.sort_by_key(|version| std::cmp::Reverse(version_rank(version)));
         assert_eq!(versions, ["v10", "v2", "v1", "v1beta2", "v1beta1", "v1alpha1", "foo"]);
     }
 
     #[test]
-    fn the_table_has_no_kind_twice() {
+    fn kinds_are_unique() {
         let versions = Arc::new(Versions::starting_at(1));
         let registry = Registry::builtin(&versions, 8);
         assert_eq!(registry.iter().count(), builtin::KINDS.len() + builtin::OTHER_VERSIONS.len());

@@ -22,7 +22,7 @@ impl FieldSelector {
     /// Follows Kubernetes 1.37 (`fields.ParseSelector` and the field label conversions of the kinds).
     ///
     /// # Errors
-    /// 400 for bad syntax and for fields that the resource does not support.
+    /// 400 for invalid syntax and for unsupported fields.
     pub(crate) fn parse(text: &str, resource: &Resource) -> Result<Self, Status> {
         let mut terms = Vec::new();
         for part in split_unescaped(text) {
@@ -39,9 +39,9 @@ impl FieldSelector {
         Ok(Self { terms })
     }
 
-    /// Selects one object by name.
+    /// Returns a selector for one object by name.
     pub(crate) fn by_name(name: &str) -> Self {
-        // The name is every resource's first field.
+        // The name is the first field of every resource.
         Self { terms: vec![Term { index: 0, name: "metadata.name".into(), value: name.into(), equal: true }] }
     }
 
@@ -49,7 +49,7 @@ impl FieldSelector {
         self.terms.is_empty()
     }
 
-    /// The value that `name` must have, if the selector demands one.
+    /// Returns the value that the selector requires for `name`, if there is one.
     pub(crate) fn exact(&self, name: &str) -> Option<&str> {
         self.terms.iter().find(|term| term.equal && term.name == name).map(|term| term.value.as_str())
     }
@@ -89,8 +89,8 @@ fn split_unescaped(text: &str) -> Vec<String> {
 }
 
 fn split_operator(part: &str) -> Option<(&str, &str, bool)> {
-    let at = part.find(['=', '!'])?;
-    let (name, rest) = part.split_at(at);
+    let operator = part.find(['=', '!'])?;
+    let (name, rest) = part.split_at(operator);
     for (operator, equal) in [("==", true), ("!=", false), ("=", true)] {
         if let Some(value) = rest.strip_prefix(operator) {
             return Some((name, value, equal));

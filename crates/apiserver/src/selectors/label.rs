@@ -2,7 +2,7 @@
 
 use crate::status::Status;
 
-/// A label selector: all of its requirements must hold.
+/// A label selector: the conjunction of its requirements.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct LabelSelector {
     requirements: Vec<Requirement>,
@@ -35,9 +35,9 @@ impl LabelSelector {
     /// Follows Kubernetes 1.37 (`labels.Parse`).
     ///
     /// # Errors
-    /// 400 for bad syntax, bad keys and bad values.
+    /// 400 for invalid syntax, keys or values.
     pub(crate) fn parse(text: &str) -> Result<Self, Status> {
-        let mut parser = Parser { tokens: tokens(text), at: 0 };
+        let mut parser = Parser { tokens: tokens(text), position: 0 };
         let mut requirements = Vec::new();
         if parser.peek() == Token::End {
             return Ok(Self::default());
@@ -72,7 +72,7 @@ impl LabelSelector {
         self.requirements.is_empty()
     }
 
-    /// Whether an object with these labels is selected.
+    /// Whether an object with these labels matches.
     pub(crate) fn matches<'a>(&self, label: impl Fn(&str) -> Option<&'a str>) -> bool {
         self.requirements.iter().all(|requirement| {
             let value = label(&requirement.key);
@@ -125,24 +125,24 @@ fn tokens(text: &str) -> Vec<Token> {
 
 struct Parser {
     tokens: Vec<Token>,
-    at: usize,
+    position: usize,
 }
 
 impl Parser {
     fn peek(&self) -> Token {
-        self.tokens.get(self.at).cloned().unwrap_or(Token::End)
+        self.tokens.get(self.position).cloned().unwrap_or(Token::End)
     }
 
     fn next(&mut self) -> Token {
         let token = self.peek();
-        self.at += 1;
+        self.position += 1;
         token
     }
 
     fn requirement(&mut self) -> Result<Requirement, String> {
         let absent = self.peek() == Token::Symbol("!");
         if absent {
-            self.at += 1;
+            self.position += 1;
         }
         let key = match self.next() {
             Token::Word(word) => word,
@@ -170,11 +170,11 @@ impl Parser {
         Ok(Requirement { key, operator })
     }
 
-    /// One value, which may be missing: `key=` selects the empty value.
+    /// Parses one value, which may be missing: `key=` matches the empty value.
     fn value(&mut self) -> Result<String, String> {
         match self.peek() {
             Token::Word(word) => {
-                self.at += 1;
+                self.position += 1;
                 check_value(&word)?;
                 Ok(word)
             }
@@ -201,7 +201,7 @@ impl Parser {
         loop {
             match self.peek() {
                 Token::Word(word) => {
-                    self.at += 1;
+                    self.position += 1;
                     check_value(&word)?;
                     values.push(word);
                 }
@@ -217,7 +217,7 @@ impl Parser {
     }
 }
 
-/// Letters, digits, `-`, `_`, `.`; beginning and ending with a letter or digit; at most 63 bytes.
+/// Letters, digits, `-`, `_`, `.`; starting and ending with a letter or digit; at most 63 bytes.
 pub(super) fn is_name(text: &str) -> bool {
     let inner = text.chars().all(|c| c.is_ascii_alphanumeric() || "-_.".contains(c));
     let ends = |c: Option<char>| c.is_some_and(|c| c.is_ascii_alphanumeric());
@@ -231,7 +231,7 @@ const VALUE_RULE: &str = "a valid label must be an empty string or consist of al
     '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or \
     '12345', regex used for validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')";
 
-/// What is wrong with the key of a label or an annotation, if anything.
+/// Returns the problem with the key of a label or annotation, if there is one.
 pub(crate) fn key_fault(key: &str) -> Option<&'static str> {
     let (prefix, name) = key.split_once('/').map_or((None, key), |(prefix, name)| (Some(prefix), name));
     let good_prefix = prefix.is_none_or(|p| {
@@ -245,7 +245,7 @@ pub(crate) fn key_fault(key: &str) -> Option<&'static str> {
     if good_prefix && is_name(name) { None } else { Some(NAME_RULE) }
 }
 
-/// What is wrong with the value of a label, if anything.
+/// Returns the problem with the value of a label, if there is one.
 pub(crate) fn value_fault(value: &str) -> Option<&'static str> {
     if value.is_empty() || is_name(value) { None } else { Some(VALUE_RULE) }
 }
@@ -270,7 +270,7 @@ mod tests {
 
     // contract: E-03
     #[test]
-    fn the_whole_grammar() {
+    fn all_of_the_grammar_parses() {
         let web = &[("app", "web"), ("tier", "front"), ("n", "5"), ("example.com/x", "")];
         for (selector, expected) in [
             ("", true),
@@ -301,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn bad_selectors_are_bad_requests() {
+    fn invalid_selectors_are_bad_requests() {
         for bad in [
             "=",
             "app=web=x",

@@ -1,4 +1,4 @@
-//! Label and field selectors: which objects a list or a watch is about.
+//! Label and field selectors of lists and watches.
 
 mod field;
 mod label;
@@ -8,10 +8,10 @@ pub(crate) use label::{LabelSelector, key_fault, value_fault};
 
 use crate::storage::Stored;
 
-/// Everything a request says about which objects it wants.
+/// All selection criteria of a request.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Selection {
-    /// Only this namespace; empty for all.
+    /// The namespace; empty for all.
     pub(crate) namespace: String,
     pub(crate) labels: LabelSelector,
     pub(crate) fields: FieldSelector,
@@ -24,7 +24,7 @@ impl Selection {
             && self.fields.matches(object)
     }
 
-    /// Whether it has neither label nor field selector.
+    /// Whether there is neither a label selector nor a field selector.
     pub(crate) fn has_no_selector(&self) -> bool {
         self.labels.is_empty() && self.fields.is_empty()
     }

@@ -1,6 +1,6 @@
-//! What an event is about, and how the API writes it.
+//! Event types and their representation in the API.
 
-/// What happened to an object.
+/// The type of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum EventKind {
     Added,
@@ -9,7 +9,7 @@ pub(crate) enum EventKind {
 }
 
 impl EventKind {
-    /// As the API writes it.
+    /// Returns the name in the API.
     pub(crate) fn as_str(self) -> &'static str {
         match self {
             Self::Added => "ADDED",
@@ -18,7 +18,7 @@ impl EventKind {
         }
     }
 
-    /// The start of its frames, up to the object.
+    /// Returns the start of a frame with this event type, up to the object.
     pub(crate) fn frame_start(self) -> &'static [u8] {
         match self {
             Self::Added => b"{\"type\":\"ADDED\",\"object\":",

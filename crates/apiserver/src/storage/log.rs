@@ -1,4 +1,4 @@
-//! The events of one resource, as far back as the history window goes.
+//! The events of one resource within the history window.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, OnceLock};
@@ -9,10 +9,10 @@ use crate::registry::FieldPath;
 
 use super::{EventKind, Stored};
 
-/// One change: the state it led to and the state before.
+/// One change: the new and the previous state.
 pub(crate) struct Event {
     pub(crate) kind: EventKind,
-    /// The new state; of a deletion the final one, at the version of the deletion.
+    /// The new state; for a deletion, the final state at the version of the deletion.
     pub(crate) object: Arc<Stored>,
     pub(crate) previous: Option<Arc<Stored>>,
     left_view: OnceLock<Arc<Stored>>,
@@ -27,8 +27,8 @@ impl Event {
         self.object.version()
     }
 
-    /// The state before, as a deletion at this event's version: what a watcher gets whose selector the
-    /// object has left. Made at most once per event.
+    /// Returns the previous state as a deletion at this event's version, for watches whose selector the object no
+    /// longer matches. Built at most once per event.
     ///
     /// Follows Kubernetes 1.37 (`cacher.convertToWatchEvent`).
     pub(crate) fn left_view(&self, fields: &[FieldPath]) -> Option<&Arc<Stored>> {
@@ -44,13 +44,13 @@ impl Event {
     }
 }
 
-/// A ring of the newest events, oldest first.
+/// A ring buffer of the newest events, oldest first.
 pub(crate) struct EventLog {
     events: VecDeque<Arc<Event>>,
     limit: usize,
-    /// Events up to this version are gone. Who has read up to here has missed nothing.
+    /// Events up to this version have been dropped. A reader that has read up to here has missed nothing.
     floor: u64,
-    /// Nobody may start before this version any more.
+    /// Lists and watches can no longer start before this version.
     compacted: u64,
 }
 
@@ -59,7 +59,7 @@ impl EventLog {
         Self { events: VecDeque::new(), limit: limit.max(1), floor, compacted: floor }
     }
 
-    /// Appends; gives back what fell out of the window, to be dropped outside the lock.
+    /// Appends an event, and returns the events that left the window, to be dropped outside the lock.
     pub(crate) fn push(&mut self, event: Arc<Event>) -> Option<Arc<Event>> {
         let dropped = if self.events.len() >= self.limit { self.events.pop_front() } else { None };
         if let Some(event) = &dropped {
@@ -69,30 +69,30 @@ impl EventLog {
         dropped
     }
 
-    /// Forgets everything up to `version`, which is at least that of the newest event.
+    /// Drops all events up to `version`, which is at least the version of the newest event.
     pub(crate) fn compact(&mut self, version: u64) -> VecDeque<Arc<Event>> {
         self.floor = self.events.back().map_or(self.floor, |event| event.version());
         self.compacted = version;
         std::mem::take(&mut self.events)
     }
 
-    /// Whoever has read up to here can read on.
+    /// Whether a reader that has read up to this version can continue.
     pub(crate) fn floor(&self) -> u64 {
         self.floor
     }
 
-    /// The oldest version from which a list or a watch may start.
+    /// Returns the oldest version from which a list or a watch can start.
     pub(crate) fn oldest(&self) -> u64 {
         self.floor.max(self.compacted)
     }
 
-    /// Appends up to `limit` events newer than `version` to `into`. O(log n) to find the place.
+    /// Appends up to `limit` events newer than `version` to `into`. Finds the position in O(log n).
     pub(crate) fn read_after(&self, version: u64, limit: usize, into: &mut Vec<Arc<Event>>) {
         let start = self.events.partition_point(|event| event.version() <= version);
         into.extend(self.events.range(start..).take(limit).cloned());
     }
 
-    /// The events newer than `version`, newest first.
+    /// Returns the events newer than `version`, newest first.
     pub(crate) fn back_to(&self, version: u64) -> impl Iterator<Item = &Arc<Event>> {
         self.events.iter().rev().take_while(move |event| event.version() > version)
     }

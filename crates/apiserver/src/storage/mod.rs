@@ -1,9 +1,8 @@
-//! What the server holds: objects as their wire bytes, one log of events per resource, one version for all.
+//! The state of the server: objects as wire bytes, one event log per resource, and one global version.
 //!
-//! Nothing in here knows HTTP. A [`ResourceStore`] is one mutex around a persistent map and a ring of
-//! events; readers take the map in O(1) and walk it outside the lock; watchers keep a cursor into the ring
-//! and read it in batches, so that an event costs the writer the same whatever is stored and however many
-//! watch.
+//! Nothing in this module depends on HTTP. A [`ResourceStore`] is one mutex around a persistent map and a ring of
+//! events. Readers clone the map in O(1) and walk it outside the lock. Watchers hold a cursor into the ring and read
+//! it in batches, so writing an event costs the same for any number of objects and watches.
 
 mod event_kind;
 mod log;

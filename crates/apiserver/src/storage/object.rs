@@ -1,4 +1,4 @@
-//! An object at rest: its bytes, and the few things that reads and selectors need without parsing them.
+//! Stored objects: the serialized bytes, and the values that reads and selectors need without parsing.
 
 use std::fmt;
 use std::ops::Range;
@@ -12,7 +12,7 @@ use crate::registry::FieldPath;
 
 use super::EventKind;
 
-/// `namespace/name`, or `name` for a cluster-scoped object: the order of lists, as etcd's keys give it.
+/// `namespace/name`, or `name` for a cluster-scoped object. Lists are in this order, as in etcd.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Key(Arc<str>);
 
@@ -21,7 +21,7 @@ impl Key {
         if namespace.is_empty() { Self(name.into()) } else { Self(format!("{namespace}/{name}").into()) }
     }
 
-    /// A place between keys, for where a list goes on; not the key of an object.
+    /// A position between keys from which a list continues; not the key of an object.
     pub(crate) fn raw(text: &str) -> Self {
         Self(text.into())
     }
@@ -48,11 +48,11 @@ impl fmt::Debug for Key {
 /// A line of a watch stream: `{"type":"ADDED","object":{…}}` and a newline.
 pub(crate) type Frame = Bytes;
 
-/// One state of one object, immutable.
+/// One immutable state of one object.
 ///
-/// Serialized once, as the frame that its watchers get; lists and gets take slices of the same bytes.
-/// `apiVersion`, `kind` and `metadata` come first in the object, so that another version of the same kind,
-/// list items without their type, and metadata-only answers are cut out without parsing.
+/// It is serialized once, as the frame for its watches; lists and gets use slices of the same bytes. `apiVersion`,
+/// `kind` and `metadata` are the first fields, so that another version of the same kind, list items without their
+/// type, and metadata-only responses are slices that need no parsing.
 pub(crate) struct Stored {
     key: Key,
     version: u64,
@@ -61,7 +61,7 @@ pub(crate) struct Stored {
     fields: Box<[Box<str>]>,
     frame: Frame,
     object: Range<usize>,
-    /// From the `"metadata"` member to before the object's closing brace.
+    /// From the `"metadata"` field to before the closing brace of the object.
     members: Range<usize>,
     /// The value of `metadata`.
     metadata: Range<usize>,
@@ -70,7 +70,7 @@ pub(crate) struct Stored {
 }
 
 impl Stored {
-    /// Serializes `object`, which is a complete object with its version set.
+    /// Serializes `object`, which must be complete and have its version set.
     pub(crate) fn new(
         key: Key,
         version: u64,
@@ -142,7 +142,7 @@ impl Stored {
         &self.uid
     }
 
-    /// Whether it has a `deletionTimestamp`.
+    /// Whether the object has a `deletionTimestamp`.
     pub(crate) fn is_terminating(&self) -> bool {
         self.terminating
     }
@@ -151,32 +151,33 @@ impl Stored {
         self.labels.iter().find(|(key, _)| **key == *name).map(|(_, value)| &**value)
     }
 
-    /// The value of the resource's field selector number `index`.
+    /// Returns the value of the resource's field selector number `index`.
     pub(crate) fn field(&self, index: usize) -> &str {
         self.fields.get(index).map_or("", |value| value)
     }
 
-    /// The whole object.
+    /// Returns the complete object.
     pub(crate) fn object(&self) -> Bytes {
         self.frame.slice(self.object.clone())
     }
 
-    /// `"metadata":{…},…`: everything but the type, without the braces.
+    /// Returns `"metadata":{…},…`: all fields but the type, without the braces.
     pub(crate) fn members(&self) -> &[u8] {
         self.frame.get(self.members.clone()).unwrap_or_default()
     }
 
-    /// The value of `metadata`.
+    /// Returns the value of `metadata`.
     pub(crate) fn metadata(&self) -> &[u8] {
         self.frame.get(self.metadata.clone()).unwrap_or_default()
     }
 
-    /// The line that tells of this state as it came about.
+    /// Returns the watch line of the event that created this state.
     pub(crate) fn frame(&self) -> Frame {
         self.frame.clone()
     }
 
-    /// The object as a protobuf message without its type, made at most once; `None` for kinds that have none.
+    /// Returns the protobuf message of the object without its type, encoded at most once; `None` for kinds without
+    /// protobuf.
     pub(crate) fn protobuf(&self) -> Option<&Bytes> {
         let made = self.protobuf.get_or_init(|| {
             let object = self.parse();
@@ -186,7 +187,7 @@ impl Stored {
         made.as_ref()
     }
 
-    /// The object, parsed. Costs a parse.
+    /// Parses the object.
     pub(crate) fn parse(&self) -> Map<String, Value> {
         match serde_json::from_slice(&self.object()) {
             Ok(Value::Object(map)) => map,

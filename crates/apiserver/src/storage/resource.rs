@@ -1,4 +1,4 @@
-//! The objects of one resource and what happened to them.
+//! The objects of one resource and its event log.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use crate::status::Status;
 use super::log::EventLog;
 use super::{Event, EventKind, Key, Stored, Versions};
 
-/// How many states are kept for lists that go on page by page. Further ones are made from the history.
+/// How many snapshots are kept for paginated lists. Further ones are reconstructed from the history.
 const KEPT_SNAPSHOTS: usize = 16;
 
 /// All objects of a resource at one version. Cloning is O(1).
@@ -25,23 +25,23 @@ pub(crate) struct Snapshot {
     pub(crate) objects: OrdMap<Key, Arc<Stored>>,
 }
 
-/// What a write wants to become of the present state.
+/// What a write does to the current state.
 pub(crate) enum Change {
-    /// Nothing changes; no event.
+    /// Leaves the object unchanged and creates no event.
     Keep,
-    /// This becomes the object.
+    /// Stores this object.
     Put(Map<String, Value>),
-    /// The object goes; this is its final state.
+    /// Removes the object; this is its final state.
     Remove(Map<String, Value>),
 }
 
-/// What a write has done.
+/// The result of a write.
 pub(crate) enum Outcome {
-    /// Nothing; this is the present state, if there is one.
+    /// Nothing changed; the current state, if the object exists.
     Kept(Option<Arc<Stored>>),
-    /// This is the object now.
+    /// The object was stored.
     Stored(Arc<Stored>),
-    /// It is gone; this was its final state.
+    /// The object was removed; its final state.
     Removed(Arc<Stored>),
 }
 
@@ -53,8 +53,8 @@ struct State {
 
 /// One resource: a persistent map of its objects and a window of its events.
 ///
-/// Every operation holds the lock for O(log n) plus, for a write, one parse and one serialization of the
-/// object concerned. Events are dropped outside of it.
+/// Every operation holds the lock for O(log n), plus one parse and one serialization of the object for a write.
+/// Events are dropped outside the lock.
 pub(crate) struct ResourceStore {
     state: Mutex<State>,
     versions: Arc<Versions>,
@@ -89,15 +89,15 @@ impl ResourceStore {
         self.state.lock().objects.len()
     }
 
-    /// The present state. O(1).
+    /// Returns the current state. O(1).
     pub(crate) fn snapshot(&self) -> Snapshot {
         let state = self.state.lock();
         Snapshot { version: self.versions.current(), objects: state.objects.clone() }
     }
 
-    /// The state as it was at `version`, as long as the history reaches back to it.
+    /// Returns the state at `version`, if the history reaches back to it.
     ///
-    /// O(1) for a state that was kept, else O(events since).
+    /// O(1) for a snapshot that was kept, otherwise O(events since).
     pub(crate) fn snapshot_at(&self, version: u64) -> Option<Snapshot> {
         let state = self.state.lock();
         if version < state.log.oldest() {
@@ -118,7 +118,7 @@ impl ResourceStore {
         Some(Snapshot { version, objects })
     }
 
-    /// Keeps a state for the pages to come.
+    /// Keeps a snapshot for the following pages.
     pub(crate) fn keep(&self, snapshot: &Snapshot) {
         let mut dropped = None;
         let mut state = self.state.lock();
@@ -134,7 +134,7 @@ impl ResourceStore {
         drop(dropped);
     }
 
-    /// Forgets the history: older versions can neither be listed nor watched from.
+    /// Drops the history: older versions can neither be listed nor watched from.
     pub(crate) fn compact(&self) {
         let mut state = self.state.lock();
         let version = self.versions.current();
@@ -142,14 +142,14 @@ impl ResourceStore {
         let kept = std::mem::take(&mut state.kept);
         drop(state);
         drop((events, kept));
-        // A watcher that had not read everything yet must notice that it has been left behind.
+        // A watcher that has not read everything must notice that it has been overtaken.
         self.written.send_replace(version);
     }
 
-    /// Reads, decides and writes as one step.
+    /// Reads, decides and writes in one critical section.
     ///
-    /// `decide` sees the present state and says what is to become of it. What it puts or removes gets the
-    /// next version; nothing has changed when it fails.
+    /// `decide` receives the current state and returns the change. A stored or removed object gets the next version.
+    /// If `decide` fails, nothing has changed.
     pub(crate) fn write(
         &self,
         key: &Key,
@@ -192,8 +192,8 @@ impl ResourceStore {
         self.written.subscribe()
     }
 
-    /// Reads on after `version`: up to `limit` events into `into`, and the version up to which this is
-    /// everything. `Err` carries the floor when the history no longer reaches back to `version`.
+    /// Reads up to `limit` events after `version` into `into`, and returns the version up to which they are complete.
+    /// `Err` has the oldest remaining version if the history no longer reaches back to `version`.
     pub(crate) fn read_after(
         &self,
         version: u64,
@@ -211,12 +211,12 @@ impl ResourceStore {
         Ok(into.last().map_or(version, |event| event.version()))
     }
 
-    /// The oldest version from which one can watch.
+    /// Returns the oldest version from which a watch can start.
     pub(crate) fn oldest(&self) -> u64 {
         self.state.lock().log.oldest()
     }
 
-    /// Ends every watch once it has read what there is.
+    /// Ends every watch after it has read the remaining events.
     pub(crate) fn close(&self) {
         self.closed.store(true, Ordering::Release);
         self.written.send_replace(self.versions.current());
@@ -272,7 +272,7 @@ mod tests {
         snapshot.objects.iter().map(|(key, stored)| (key.as_str().to_owned(), value_of(stored))).collect()
     }
 
-    /// What a watcher makes of the events after `version`; `None` when it cannot begin there.
+    /// The state that a watcher reaches from `version`; `None` if it cannot start there.
     fn replay(store: &Arc<ResourceStore>, version: u64, mut state: Model) -> Option<Model> {
         let mut watcher = Watcher::new(store.clone(), version);
         let mut last = version;
@@ -301,7 +301,7 @@ mod tests {
     proptest! {
         // contract: E-03, E-04, E-05
         #[test]
-        fn every_version_in_the_window_is_as_it_was(steps in steps(), history in 1..40usize, keep in any::<u64>()) {
+        fn every_version_in_the_window_is_reconstructed(steps in steps(), history in 1..40usize, keep in any::<u64>()) {
             let versions = Arc::new(Versions::starting_at(1));
             let store = Arc::new(ResourceStore::new(versions.clone(), Vec::new(), history));
             let mut model = Model::new();

@@ -1,11 +1,11 @@
-//! The one version of everything.
+//! The global resource version.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// The global version: every write of every resource takes the next one.
+/// The global version: every write to any resource takes the next one.
 ///
-/// A version is taken while the lock of its resource is held. So whoever holds that lock and reads the
-/// current version knows that every event of this resource up to it is in the log.
+/// A version is taken while the lock of its resource is held. A reader that holds this lock and reads the current
+/// version therefore knows that the log has all events of this resource up to that version.
 #[derive(Debug)]
 pub(crate) struct Versions(AtomicU64);
 

@@ -6,25 +6,25 @@ use tokio::sync::watch;
 
 use super::{Event, ResourceStore};
 
-/// How many events a watcher takes at a time.
+/// The largest number of events in a batch.
 const BATCH: usize = 256;
 
-/// What a watcher found.
+/// The result of a read by a watcher.
 pub(crate) enum Next {
-    /// There are events.
+    /// New events.
     Events,
-    /// It was woken for nothing it could see.
+    /// A spurious wake-up.
     Nothing,
-    /// It has been overtaken by the history.
-    Behind,
-    /// The resource is gone.
+    /// The history has overtaken the watcher.
+    Overtaken,
+    /// The resource is no longer served.
     Closed,
 }
 
-/// Reads the events of a resource in order, from a version on.
+/// Reads the events of a resource in order, starting after a version.
 ///
-/// It holds no events but the batch it is working on: what it has not read is the history's. A watcher that
-/// falls behind the history is told so and ends; a slow reader therefore costs no memory.
+/// A watcher holds no events but the current batch; unread events are in the history. A watcher that falls behind the
+/// history is closed, so a slow reader costs no memory.
 pub(crate) struct Watcher {
     store: Arc<ResourceStore>,
     written: watch::Receiver<u64>,
@@ -37,34 +37,38 @@ impl Watcher {
         Self { store, written, cursor: after }
     }
 
-    /// The version up to which everything has been read.
+    /// The version up to which all events have been read.
     pub(crate) fn cursor(&self) -> u64 {
         self.cursor
     }
 
-    /// Waits for events newer than the cursor. Cancel safe: nothing is taken before it returns.
+    /// Waits for events newer than the cursor.
+    ///
+    /// # Cancel safety
+    /// If the future is dropped, no event has been consumed: the cursor moves only when it completes.
     pub(crate) async fn next(&mut self, into: &mut Vec<Arc<Event>>) -> Next {
         self.written.mark_unchanged();
-        // Asked before reading, so that what was written before the end is still read.
+        // Read before the events, so that events written before the close are still delivered.
         let closed = self.store.is_closed();
-        if let Some(next) = self.look(into) {
+        if let Some(next) = self.poll_events(into) {
             return next;
         }
         if closed || self.written.changed().await.is_err() {
             return Next::Closed;
         }
-        self.look(into).unwrap_or(Next::Nothing)
+        self.poll_events(into).unwrap_or(Next::Nothing)
     }
 
-    fn look(&mut self, into: &mut Vec<Arc<Event>>) -> Option<Next> {
+    fn poll_events(&mut self, into: &mut Vec<Arc<Event>>) -> Option<Next> {
         match self.catch_up(into) {
-            Err(_) => Some(Next::Behind),
+            Err(_) => Some(Next::Overtaken),
             Ok(()) if !into.is_empty() => Some(Next::Events),
             Ok(()) => None,
         }
     }
 
-    /// Takes what is there without waiting; the cursor moves to the present when there is nothing more.
+    /// Reads the available events without waiting. The cursor moves to the current version if no further events
+    /// exist.
     pub(crate) fn catch_up(&mut self, into: &mut Vec<Arc<Event>>) -> Result<(), u64> {
         let read_to = self.store.read_after(self.cursor, BATCH, into)?;
         self.cursor = self.cursor.max(read_to);

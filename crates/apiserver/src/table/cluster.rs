@@ -1,4 +1,4 @@
-//! The columns of kinds that rule a cluster: definitions, rights, limits, classes. Follows Kubernetes 1.37
+//! The columns of cluster-level kinds: definitions, roles, limits, classes. Follows Kubernetes 1.37
 //! (`printersinternal`, the table convertor of CustomResourceDefinitions).
 
 use serde_json::Value;
@@ -63,14 +63,14 @@ static BINDINGS: Layout = layout!(
 );
 static QUOTAS: Layout = layout!([("Request", S, 0), ("Limit", S, 0), ("Age", S, 0)], |v| {
     let amount = |amounts: &str, resource: &str| -> String {
-        match v.at(amounts).get(resource) {
+        match v.value(amounts).get(resource) {
             Some(Value::String(text)) => text.clone(),
             Some(Value::Number(number)) => number.to_string(),
             _ => "0".into(),
         }
     };
     let (mut requests, mut limits) = (Vec::new(), Vec::new());
-    for resource in v.at("/status/hard").as_object().into_iter().flat_map(serde_json::Map::keys) {
+    for resource in v.value("/status/hard").as_object().into_iter().flat_map(serde_json::Map::keys) {
         let (used, hard) = (amount("/status/used", resource), amount("/status/hard", resource));
         let list = if resource.starts_with("limits.") { &mut limits } else { &mut requests };
         list.push(format!("{resource}: {used}/{hard}"));
@@ -80,7 +80,7 @@ static QUOTAS: Layout = layout!([("Request", S, 0), ("Limit", S, 0), ("Age", S, 
 static BUDGETS: Layout = layout!(
     [("Min Available", S, 0), ("Max Unavailable", S, 0), ("Allowed Disruptions", I, 0), ("Age", S, 0)],
     |v| {
-        let bound = |pointer: &str| match v.at(pointer) {
+        let bound = |pointer: &str| match v.value(pointer) {
             Value::Null => "N/A".into(),
             Value::String(text) => text.clone(),
             other => other.to_string(),
@@ -138,7 +138,7 @@ static RUNTIME_CLASSES: Layout =
 static WEBHOOKS: Layout =
     layout!([("Webhooks", I, 0), ("Age", S, 0)], |v| vec![v.name(), v.count("/webhooks").into(), v.age()]);
 
-/// The columns of a kind that has some here.
+/// Returns the columns of a kind of this module.
 pub(super) fn layout_of(group: &str, plural: &str) -> Option<&'static Layout> {
     Some(match (group, plural) {
         ("apiextensions.k8s.io", "customresourcedefinitions") => &DEFINITIONS,

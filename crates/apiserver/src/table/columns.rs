@@ -1,4 +1,4 @@
-//! The columns of the kinds that people look at most. Follows Kubernetes 1.37 (`printersinternal`).
+//! The columns of the most common kinds. Follows Kubernetes 1.37 (`printersinternal`).
 
 use serde_json::{Value, json};
 
@@ -150,9 +150,9 @@ static JOBS: Layout = layout!(
             let others = ["Suspended", "FailureTarget", "SuccessCriteriaMet"];
             others.into_iter().find(is).unwrap_or("Running")
         };
-        let wanted = v.at("/spec/completions").as_i64().unwrap_or(1);
+        let wanted = v.value("/spec/completions").as_i64().unwrap_or(1);
         let parallel = match v.number("/spec/parallelism") {
-            many if many > 1 && v.at("/spec/completions").is_null() => format!(" of {many}"),
+            many if many > 1 && v.value("/spec/completions").is_null() => format!(" of {many}"),
             _ => String::new(),
         };
         vec![
@@ -180,7 +180,7 @@ static CRON_JOBS: Layout = layout!(
         ("Selector", S, 1)
     ],
     |v| {
-        let suspended = v.at("/spec/suspend").as_bool().unwrap_or(false);
+        let suspended = v.value("/spec/suspend").as_bool().unwrap_or(false);
         let last = match v.text("/status/lastScheduleTime") {
             "" => "<none>".into(),
             time => v.age_of(time),
@@ -324,7 +324,7 @@ static AUTOSCALERS: Layout = layout!(
     ],
     |v| {
         let of = format!("{}/{}", v.text("/spec/scaleTargetRef/kind"), v.text("/spec/scaleTargetRef/name"));
-        let least = v.at("/spec/minReplicas").as_i64().map_or_else(|| "<unset>".into(), |n| n.to_string());
+        let least = v.value("/spec/minReplicas").as_i64().map_or_else(|| "<unset>".into(), |n| n.to_string());
         vec![
             v.name(),
             of.into(),
@@ -337,7 +337,7 @@ static AUTOSCALERS: Layout = layout!(
     }
 );
 
-/// The columns of a built-in kind that has its own; the others have name and time of creation.
+/// Returns the columns of a built-in kind with columns of its own; all others have name and creation time.
 pub(super) fn layout_of(resource: &Resource) -> Option<&'static Layout> {
     let kind = &resource.kind;
     Some(match (kind.group.as_str(), kind.plural.as_str()) {
@@ -365,13 +365,13 @@ pub(super) fn layout_of(resource: &Resource) -> Option<&'static Layout> {
     })
 }
 
-/// What an autoscaler looks at, as `cpu: 40%/80%`.
+/// The metrics of an autoscaler, such as `cpu: 40%/80%`.
 fn targets(v: &View<'_>) -> String {
     const SHOWN: usize = 2;
-    // The second version names the metrics; the first knows one of them only.
+    // `autoscaling/v2` lists the metrics; `autoscaling/v1` has only one.
     let metrics = v.list("/spec/metrics");
     if metrics.is_empty() {
-        return match v.at("/spec/targetCPUUtilizationPercentage").as_i64() {
+        return match v.value("/spec/targetCPUUtilizationPercentage").as_i64() {
             Some(target) => format!("cpu: <unknown>/{target}%"),
             None => "<none>".into(),
         };
@@ -423,7 +423,7 @@ fn joined(parts: Vec<String>) -> Value {
 
 /// A map of labels as `a=b,c=d`.
 fn selector(v: &View<'_>, pointer: &str) -> Value {
-    let labels = v.at(pointer).as_object().into_iter().flatten();
+    let labels = v.value(pointer).as_object().into_iter().flatten();
     joined(labels.map(|(name, value)| format!("{name}={}", value.as_str().unwrap_or(""))).collect())
 }
 
@@ -447,7 +447,7 @@ fn access_modes(v: &View<'_>, pointer: &str) -> Value {
     v.list(pointer).iter().filter_map(Value::as_str).map(short).collect::<Vec<_>>().join(",").into()
 }
 
-/// The status of a condition; empty when there is none.
+/// The status of a condition; empty if missing.
 fn condition<'a>(v: &'a View<'_>, kind: &str) -> &'a str {
     let found =
         v.list("/status/conditions").iter().find(|c| c.get("type").and_then(Value::as_str) == Some(kind));
@@ -503,10 +503,10 @@ fn node(v: &View<'_>) -> Vec<Value> {
         "" => "Unknown".to_owned(),
         _ => "NotReady".to_owned(),
     };
-    if v.at("/spec/unschedulable") == &json!(true) {
+    if v.value("/spec/unschedulable") == &json!(true) {
         status.push_str(",SchedulingDisabled");
     }
-    let labels = v.at("/metadata/labels").as_object().into_iter().flatten();
+    let labels = v.value("/metadata/labels").as_object().into_iter().flatten();
     let roles: Vec<String> = labels
         .filter_map(|(name, _)| name.strip_prefix("node-role.kubernetes.io/").map(str::to_owned))
         .collect();

@@ -1,10 +1,10 @@
-//! What the columns of a kind are, and how its cells are made.
+//! The columns of a kind and the function that computes its cells.
 
 use serde_json::Value;
 
 use super::view::View;
 
-/// The columns of a kind (name, type, priority) and how its cells are made.
+/// The columns of a kind (name, type, priority) and the function that computes its cells.
 pub(super) struct Layout {
     pub(super) columns: &'static [(&'static str, &'static str, i64)],
     pub(super) cells: fn(&View<'_>) -> Vec<Value>,

@@ -1,4 +1,4 @@
-//! Tables: what `kubectl get` shows.
+//! Tables: the output of `kubectl get`.
 
 mod cluster;
 mod columns;
@@ -15,7 +15,7 @@ use crate::storage::Stored;
 
 use view::View;
 
-/// How much of its object a row carries.
+/// How much of the object a row includes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum IncludeObject {
     None,
@@ -26,7 +26,7 @@ pub(crate) enum IncludeObject {
 
 impl IncludeObject {
     /// # Errors
-    /// 400 for any other word.
+    /// 400 for any other value.
     pub(crate) fn parse(text: Option<&str>) -> Result<Self, Status> {
         match text {
             None | Some("" | "Metadata") => Ok(Self::Metadata),
@@ -37,7 +37,7 @@ impl IncludeObject {
     }
 }
 
-/// Whether a table says what its columns are: within a watch only the first one does.
+/// Whether a table has column definitions: in a watch, only the first one does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Columns {
     Shown,
@@ -60,7 +60,7 @@ impl Table {
     }
 }
 
-/// The table of some objects of a resource. Parses each of them.
+/// Builds the table of some objects of a resource. Parses every object.
 pub(crate) fn of<'a>(
     resource: &Resource,
     objects: impl IntoIterator<Item = &'a Stored>,

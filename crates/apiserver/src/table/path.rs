@@ -1,9 +1,9 @@
-//! The small part of JSONPath that printer columns use.
+//! The subset of JSONPath that printer columns use.
 
 use serde_json::{Map, Value};
 
-/// `.spec.replicas`, `.status.conditions[?(@.type=="Ready")].status`, `.spec.hosts[0]`.
-/// `None` for what is not there and for paths of any other form.
+/// Evaluates `.spec.replicas`, `.status.conditions[?(@.type=="Ready")].status`, `.spec.hosts[0]`. `None` for missing
+/// values and for any other syntax.
 pub(super) fn read<'a>(object: &'a Map<String, Value>, path: &str) -> Option<&'a Value> {
     let mut parts = split(path.trim_start_matches('.')).into_iter();
     let first = parts.next()?;
@@ -22,7 +22,7 @@ pub(super) fn read<'a>(object: &'a Map<String, Value>, path: &str) -> Option<&'a
     Some(value)
 }
 
-/// Splits at the dots outside of brackets that no backslash protects.
+/// Splits at the dots that are outside brackets and not escaped.
 fn split(path: &str) -> Vec<String> {
     let mut parts = vec![String::new()];
     let (mut depth, mut escaped) = (0usize, false);

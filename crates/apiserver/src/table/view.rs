@@ -1,18 +1,18 @@
-//! What cells are made from: an object, read by paths.
+//! Path-based access to an object for computing cells.
 
 use serde_json::{Map, Value};
 
 use crate::clock::Clock;
 
-/// What the cells of a row are made from.
+/// The object of a row.
 pub(super) struct View<'a> {
     pub(super) object: &'a Map<String, Value>,
     pub(super) clock: &'a Clock,
 }
 
 impl View<'_> {
-    /// The value at a path such as `/status/phase`.
-    pub(super) fn at(&self, pointer: &str) -> &Value {
+    /// Returns the value at a path such as `/status/phase`.
+    pub(super) fn value(&self, pointer: &str) -> &Value {
         let mut parts = pointer.split('/').skip(1);
         let first = parts.next().and_then(|member| self.object.get(member));
         first
@@ -21,7 +21,7 @@ impl View<'_> {
     }
 
     pub(super) fn text(&self, pointer: &str) -> &str {
-        self.at(pointer).as_str().unwrap_or("")
+        self.value(pointer).as_str().unwrap_or("")
     }
 
     pub(super) fn text_or(&self, pointer: &str, other: &str) -> Value {
@@ -32,14 +32,14 @@ impl View<'_> {
     }
 
     pub(super) fn number(&self, pointer: &str) -> i64 {
-        self.at(pointer).as_i64().unwrap_or(0)
+        self.value(pointer).as_i64().unwrap_or(0)
     }
 
     pub(super) fn flag(&self, pointer: &str) -> bool {
-        self.at(pointer).as_bool().unwrap_or(false)
+        self.value(pointer).as_bool().unwrap_or(false)
     }
 
-    /// How long something took, or takes; empty before it has begun.
+    /// Formats a duration up to its end or until now; empty if it has not started.
     pub(super) fn between(&self, start: &str, end: &str) -> Value {
         let since = |time: &str| self.clock.seconds_since(time);
         let Some(started) = since(self.text(start)) else { return "".into() };
@@ -47,12 +47,12 @@ impl View<'_> {
     }
 
     pub(super) fn list(&self, pointer: &str) -> &[Value] {
-        self.at(pointer).as_array().map_or(&[], Vec::as_slice)
+        self.value(pointer).as_array().map_or(&[], Vec::as_slice)
     }
 
-    /// The number of members of an object, or of elements of a list.
+    /// Returns the number of fields of an object, or of elements of a list.
     pub(super) fn count(&self, pointer: &str) -> i64 {
-        let value = self.at(pointer);
+        let value = self.value(pointer);
         let count = value.as_object().map(Map::len).or_else(|| value.as_array().map(Vec::len));
         count.and_then(|count| i64::try_from(count).ok()).unwrap_or(0)
     }
@@ -61,7 +61,7 @@ impl View<'_> {
         self.text("/metadata/name").into()
     }
 
-    /// The phase, unless it is being deleted.
+    /// Returns the phase, or `Terminating`.
     pub(super) fn phase(&self) -> Value {
         match self.text("/metadata/deletionTimestamp") {
             "" => self.text("/status/phase").into(),
@@ -78,8 +78,8 @@ impl View<'_> {
     }
 }
 
-/// `45s`, `3m20s`, `5h`, `2d3h`, `400d`: two units where the first is small.
-/// Follows Kubernetes 1.37 (`duration.HumanDuration`).
+/// `45s`, `3m20s`, `5h`, `2d3h`, `400d`: two units where the first is small. Follows Kubernetes 1.37
+/// (`duration.HumanDuration`).
 fn human_duration(seconds: i64) -> String {
     const MINUTE: i64 = 60;
     const HOUR: i64 = 60 * MINUTE;
@@ -108,7 +108,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn durations_are_short() {
+    fn durations_have_at_most_two_units() {
         for (seconds, text) in [
             (-5, "<invalid>"),
             (0, "0s"),

@@ -75,8 +75,8 @@ pub async fn until(condition: impl Fn() -> bool) -> Result<(), Elapsed> {
 
 /// Until the server has so many open watches.
 pub async fn watches(server: &ApiServer, expected: u64) {
-    until(|| server.stats().open_watches == expected).await.unwrap_or_else(|_| {
-        panic!("{} watches are open, not {expected}", server.stats().open_watches);
+    until(|| server.metrics().open_watches == expected).await.unwrap_or_else(|_| {
+        panic!("{} watches are open, not {expected}", server.metrics().open_watches);
     });
 }
 

@@ -1,4 +1,4 @@
-//! What the server has done so far.
+//! Metrics of the server.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -8,26 +8,26 @@ use parking_lot::Mutex;
 
 use crate::faults::Verb;
 
-/// Figures of a running server, at the moment they were asked for.
+/// Metrics of a running server at one point in time.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Stats {
-    /// Requests by verb and resource (the plural; empty for what is about no resource).
+pub struct ServerMetrics {
+    /// Requests by verb and resource (the plural; empty for requests without a resource).
     pub requests: BTreeMap<(Verb, String), u64>,
-    /// Watches that are open now.
+    /// Open watches.
     pub open_watches: u64,
-    /// Connections that are open now.
+    /// Open connections.
     pub open_connections: u64,
-    /// Events sent to watchers, bookmarks not counted.
+    /// Events sent to watches, without bookmarks.
     pub events_sent: u64,
-    /// Watches that were ended because they fell behind the history.
-    pub watches_left_behind: u64,
-    /// The newest version.
+    /// Watches that were closed because the history had overtaken them.
+    pub watches_overtaken: u64,
+    /// The newest resource version.
     pub version: u64,
 }
 
-impl Stats {
-    /// Requests with this verb for this resource.
+impl ServerMetrics {
+    /// Returns the number of requests with this verb for this resource.
     pub fn requests_for(&self, verb: Verb, resource: &str) -> u64 {
         self.requests.get(&(verb, resource.to_owned())).copied().unwrap_or(0)
     }
@@ -39,28 +39,28 @@ pub(crate) struct Counters {
     pub(crate) open_watches: AtomicU64,
     pub(crate) open_connections: AtomicU64,
     pub(crate) events_sent: AtomicU64,
-    pub(crate) watches_left_behind: AtomicU64,
+    pub(crate) watches_overtaken: AtomicU64,
 }
 
 impl Counters {
-    /// Counts a request. Only resources that exist are counted by name, so that the table stays small.
+    /// Counts a request. Only existing resources are counted by name, which bounds the map.
     pub(crate) fn request(&self, verb: Verb, resource: &str) {
         *self.requests.lock().entry((verb, resource.to_owned())).or_default() += 1;
     }
 
-    pub(crate) fn read(&self, version: u64) -> Stats {
-        Stats {
+    pub(crate) fn read(&self, version: u64) -> ServerMetrics {
+        ServerMetrics {
             requests: self.requests.lock().clone(),
             open_watches: self.open_watches.load(Ordering::Acquire),
             open_connections: self.open_connections.load(Ordering::Acquire),
             events_sent: self.events_sent.load(Ordering::Acquire),
-            watches_left_behind: self.watches_left_behind.load(Ordering::Acquire),
+            watches_overtaken: self.watches_overtaken.load(Ordering::Acquire),
             version,
         }
     }
 }
 
-/// Counts something that is open for as long as it lives.
+/// Increments a gauge for as long as the value lives.
 pub(crate) struct Open {
     counters: Arc<Counters>,
     which: fn(&Counters) -> &AtomicU64,
