@@ -6,11 +6,11 @@ mod common;
 use std::time::Duration;
 
 use common::{builder, config_map, server, soon};
-use kinformer_testing::reentrant::{self, AskWhenDropped};
+use kinformer_testing::reentrant::{self, CheckOnDrop};
 
 /// Waits with a waker that asks.
 async fn within<F: Future>(future: F) -> F::Output {
-    let future = reentrant::ask_when_woken(Box::pin(future));
+    let future = reentrant::check_on_wake(Box::pin(future));
     tokio::time::timeout(Duration::from_secs(60), future).await.unwrap()
 }
 
@@ -20,21 +20,21 @@ async fn a_factory_may_be_asked_from_logs_hooks_wakers_and_drops() {
     reentrant::install();
     let server = server().await;
     server.create(config_map("default", "a", "1")).unwrap();
-    let hook = AskWhenDropped("the drop of the error hook");
+    let hook = CheckOnDrop("the drop of the error hook");
     let on_error = move |_: &kinformer::Failure<'_>| {
         let _ = &hook;
-        reentrant::ask_all("the error hook");
+        reentrant::run_checks("the error hook");
     };
     let factory = builder(&server).on_error(on_error).build();
     let informer = factory.core().v1().config_maps();
-    let asked = reentrant::on_ask({
+    let asked = reentrant::add_check({
         let (factory, informer) = (factory.clone(), informer.clone());
         move || {
             drop(format!("{factory:?} {informer:?}"));
             drop((factory.is_shut_down(), informer.metrics(), informer.phase(), informer.has_synced()));
         }
     });
-    let handler = AskWhenDropped("the drop of a handler");
+    let handler = CheckOnDrop("the drop of a handler");
     let registration = informer
         .handler()
         .for_each(move |_| {
@@ -49,5 +49,5 @@ async fn a_factory_may_be_asked_from_logs_hooks_wakers_and_drops() {
     within(factory.shutdown()).await.unwrap();
     within(registration.remove()).await;
     drop(asked);
-    assert_eq!(reentrant::unanswered(), [""; 0]);
+    assert_eq!(reentrant::blocked_checks(), [""; 0]);
 }

@@ -11,7 +11,7 @@ use std::time::Duration;
 use common::{Pod, Recorder, added, at, no_task_left, pod, start, within};
 use kinformer_core::{Change, KeyRef, Object};
 use kinformer_processor::{Buffer, Event, InitialState, Registration, SharedProcessor};
-use kinformer_testing::reentrant::AskFromLogCalls;
+use kinformer_testing::reentrant::CheckOnLog;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 use tracing_subscriber::layer::SubscriberExt as _;
@@ -32,7 +32,7 @@ fn logged() -> &'static Mutex<Vec<u8>> {
     let logged = LOGGED.get_or_init(Mutex::default);
     SUBSCRIBED.get_or_init(|| {
         let subscriber = tracing_subscriber::fmt().with_ansi(false).with_writer(|| Writer).finish();
-        tracing::subscriber::set_global_default(subscriber.with(AskFromLogCalls)).unwrap();
+        tracing::subscriber::set_global_default(subscriber.with(CheckOnLog)).unwrap();
     });
     logged
 }

@@ -11,7 +11,7 @@ use std::time::Duration;
 use common::{Pod, added, at, no_task_left, pod, start, within};
 use futures::{FutureExt as _, StreamExt as _};
 use kinformer_processor::{Buffer, Error, Event, EventHandler, InitialState, Registration, SharedProcessor};
-use kinformer_testing::reentrant::{self, AskWhenDropped};
+use kinformer_testing::reentrant::{self, CheckOnDrop};
 
 // contract: P-17
 #[tokio::test(start_paused = true)]
@@ -30,13 +30,13 @@ async fn a_subscriber_may_ask_while_the_watchdog_warns() {
 /// A handler of each kind, each with something that asks when it is dropped.
 fn handlers(processor: &SharedProcessor<Pod>) -> Vec<Registration> {
     struct Handler {
-        _dropped: AskWhenDropped,
+        _dropped: CheckOnDrop,
     }
     impl EventHandler<Arc<Pod>> for Handler {}
-    let handler = || Handler { _dropped: AskWhenDropped("the drop of a handler") };
+    let handler = || Handler { _dropped: CheckOnDrop("the drop of a handler") };
     let mut added = Vec::new();
     for buffer in [Buffer::EveryEvent, Buffer::Coalesced, Buffer::BackPressure(1)] {
-        let filter = AskWhenDropped("the drop of a filter");
+        let filter = CheckOnDrop("the drop of a filter");
         let builder = || {
             let filter = filter.clone();
             processor.handler().buffer(buffer).resync(Duration::from_secs(5)).filter(move |_| {
@@ -46,7 +46,7 @@ fn handlers(processor: &SharedProcessor<Pod>) -> Vec<Registration> {
         };
         added.push(builder().add(handler()).unwrap());
         added.push(builder().inline().add(handler()).unwrap());
-        let dropped = AskWhenDropped("the drop of a closure");
+        let dropped = CheckOnDrop("the drop of a closure");
         let future = move |_: Event<Arc<Pod>>| {
             let dropped = dropped.clone();
             async move { drop(dropped) }
@@ -58,10 +58,10 @@ fn handlers(processor: &SharedProcessor<Pod>) -> Vec<Registration> {
 
 /// Objects that are taken one by one, with something that asks when it is dropped.
 fn state() -> InitialState<Pod> {
-    let dropped = AskWhenDropped("the drop of an initial list");
+    let dropped = CheckOnDrop("the drop of an initial list");
     let objects = (0..3).map(move |i| {
         let _ = &dropped;
-        reentrant::ask_all("the iterator of an initial list");
+        reentrant::run_checks("the iterator of an initial list");
         pod(&format!("pod-{i}"), 1)
     });
     InitialState::new(1, objects)
@@ -76,7 +76,7 @@ async fn drops_may_ask_however_a_handler_ends() {
 }
 
 async fn drops_may_ask(grace: Duration, is_expected: fn(&Result<(), Error>) -> bool) {
-    let last = AskWhenDropped("the drop of the state's function");
+    let last = CheckOnDrop("the drop of the state's function");
     let look = move || {
         let _ = &last;
         state()
@@ -103,7 +103,7 @@ async fn drops_may_ask(grace: Duration, is_expected: fn(&Result<(), Error>) -> b
     no_task_left().await;
     drop(stream);
     drop((before, after, processor));
-    assert_eq!(reentrant::unanswered(), [""; 0]);
+    assert_eq!(reentrant::blocked_checks(), [""; 0]);
 }
 
 // contract: P-17
@@ -123,7 +123,7 @@ async fn wakers_may_ask_for_whatever_they_wait_for() {
                 let _ = registration.synced().await;
                 registration.remove().await;
             };
-            reentrant::ask_when_woken(Box::pin(wait))
+            reentrant::check_on_wake(Box::pin(wait))
         })
         .collect();
     for wait in &mut waits {

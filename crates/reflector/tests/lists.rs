@@ -321,7 +321,7 @@ async fn a_list_that_fails_is_tried_again_after_a_delay_and_the_hook_sees_it() {
     );
     run.finished().await;
     assert_eq!(run.recoveries(), [Recovery::Relist; 4]);
-    assert!(run.errors()[3].contains("told to panic"));
+    assert!(run.errors()[3].contains("scripted panic"));
     assert_eq!(run.handle.metrics().failures, 4);
     let times: Vec<_> = run.source.calls().iter().map(|(at, _)| *at).collect();
     for (failed, delay) in run.delays().into_iter().enumerate() {

@@ -104,7 +104,7 @@ impl Follower {
 }
 
 fn server(mode: WatchListMode) -> (FakeSource<Item>, ReflectorOptions) {
-    let source = FakeSource::new().accepting_future_versions();
+    let source = FakeSource::new().accept_future_versions();
     for name in ["a", "b", "c"] {
         source.apply(Item::of(name, 0, 1));
     }

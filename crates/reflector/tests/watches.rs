@@ -388,7 +388,7 @@ async fn other_errors_watch_again_and_the_fifth_in_a_row_leads_to_a_list() {
     run.finished().await;
     use Recovery::{Relist, Rewatch};
     assert_eq!(run.recoveries(), [Rewatch, Rewatch, Rewatch, Rewatch, Relist, Rewatch, Rewatch]);
-    assert!(run.errors()[1].contains("told to panic") && run.errors()[2].contains("told to panic"));
+    assert!(run.errors()[1].contains("scripted panic") && run.errors()[2].contains("scripted panic"));
     run.stop().await;
 }
 

@@ -14,7 +14,7 @@ use kinformer_core::{KeyRef, Object, ResourceVersion};
 use kinformer_processor::Event;
 use kinformer_shared_informer::{Error, SharedIndexInformer};
 use kinformer_store::IndexFunction;
-use kinformer_testing::reentrant::{self, AskWhenDropped};
+use kinformer_testing::reentrant::{self, CheckOnDrop};
 use kinformer_testing::{FakeSource, Item};
 use tokio_util::sync::CancellationToken;
 
@@ -45,7 +45,7 @@ async fn an_index_function_that_is_refused_may_ask_when_it_is_dropped() {
         .build()
         .unwrap();
     let running = Running::start(informer.clone()).await;
-    let dropped = AskWhenDropped("the drop of an index function");
+    let dropped = CheckOnDrop("the drop of an index function");
     let function = IndexFunction::new(move |_: &Arc<Item>, _| {
         let _ = &dropped;
     });
@@ -58,12 +58,12 @@ async fn an_index_function_that_is_refused_may_ask_when_it_is_dropped() {
 #[derive(Clone, Debug)]
 struct Asking {
     item: Item,
-    _dropped: AskWhenDropped,
+    _dropped: CheckOnDrop,
 }
 
 impl From<Item> for Asking {
     fn from(item: Item) -> Self {
-        Self { item, _dropped: AskWhenDropped("the drop of an object") }
+        Self { item, _dropped: CheckOnDrop("the drop of an object") }
     }
 }
 
@@ -113,7 +113,7 @@ async fn objects_may_ask_when_they_are_dropped() {
         cancel.cancel();
         running.await.unwrap().unwrap();
         drop((source, registration));
-        assert_eq!(reentrant::unanswered(), [""; 0], "{queue:?}");
+        assert_eq!(reentrant::blocked_checks(), [""; 0], "{queue:?}");
     }
 }
 
@@ -128,9 +128,9 @@ async fn a_waker_may_ask_while_the_end_of_a_list_is_published() {
             let _ = informer.await_list(0);
         }
         let asked = informer.clone();
-        let _asked = reentrant::on_ask(move || drop(asked.await_list(1)));
+        let _asked = reentrant::add_check(move || drop(asked.await_list(1)));
         let running = Running::start_only(informer.clone());
-        let next = reentrant::ask_when_woken(Box::pin(stream.next()));
+        let next = reentrant::check_on_wake(Box::pin(stream.next()));
         assert!(tokio::time::timeout(HOUR, next).await.is_err());
         assert!(informer.has_synced());
         running.stop().await.unwrap();

@@ -68,7 +68,7 @@ async fn informer(
 }
 
 fn source() -> FakeSource<Item> {
-    let source = FakeSource::new().accepting_future_versions();
+    let source = FakeSource::new().accept_future_versions();
     for name in ["a", "b", "c"] {
         source.apply(Item::of(name, 0, 1));
     }

@@ -1,10 +1,10 @@
-//! Sources and a sink for tests of whatever consumes a [`ListerWatcher`](kinformer_reflector::ListerWatcher).
+//! Sources and a sink for tests of code that uses a [`ListerWatcher`](kinformer_reflector::ListerWatcher).
 //!
-//! * [`ScriptedSource`] answers what the script says, call by call, and records what was asked.
-//! * [`FakeSource`] is a server in memory: versions, history, compaction, pages, bookmarks, watch-list, and
-//!   faults on demand.
-//! * [`RecordingSink`] records what it is given and holds the map that results.
-//! * [`Item`] is an object of which there is no more than a test needs.
+//! * [`ScriptedSource`] answers each call as scripted, and records the calls.
+//! * [`FakeSource`] is an in-memory server with versions, history, compaction, pages, bookmarks, watch-list and fault
+//!   injection.
+//! * [`RecordingSink`] records every delta and holds the resulting objects.
+//! * [`Item`] is a minimal object.
 
 mod item;
 mod live;

@@ -1,5 +1,5 @@
-//! What the tests of kinformer share, and yours may use: a test suite for stores, sources with a script, an
-//! in-memory server, a sink that records, and user code that asks for everything wherever it runs.
+//! Shared test support of kinformer, also for users' tests: a test suite for stores, scripted sources, an in-memory
+//! server, a recording sink, and user code that detects locks held around it.
 #![cfg_attr(doctest, doc = include_str!("../README.md"))]
 
 pub mod fake_source;

@@ -1,21 +1,21 @@
-//! User code that asks for everything: from log calls, from wakers, from `Drop`.
+//! User code that runs checks in log calls, wakers and `Drop`, to detect locks that are held there.
 //!
-//! A library that runs user code while it holds a lock deadlocks as soon as that code asks it something. [`ask_all`] asks
-//! everything that was [registered](on_ask), and finds out when an answer does not come. It asks from another
-//! thread, which is refused the same locks: so that what fails is a test, and does not hang.
+//! A library that runs user code while it holds a lock deadlocks as soon as that code calls back into it.
+//! [`run_checks`] runs all [registered checks](add_check), which call such functions, on another thread. If they do
+//! not return in time, a lock is held, and the test fails instead of hanging.
 //!
 //! ```
 //! use kinformer_testing::reentrant;
 //!
 //! reentrant::install();
 //! let indexer = std::sync::Arc::new(kinformer_store::Indexer::<kinformer_testing::Item>::new());
-//! let _asked = reentrant::on_ask({
+//! let _check = reentrant::add_check({
 //!     let indexer = indexer.clone();
 //!     move || drop(indexer.len())
 //! });
-//! // Whatever logs from here on asks for the length meanwhile.
-//! reentrant::ask_all("an example");
-//! assert!(reentrant::unanswered().is_empty());
+//! // Every log call of kinformer runs the checks from here on.
+//! reentrant::run_checks("an example");
+//! assert!(reentrant::blocked_checks().is_empty());
 //! ```
 
 use std::collections::BTreeMap;
@@ -31,163 +31,163 @@ use parking_lot::Mutex;
 use tracing::{Event, Subscriber};
 use tracing_subscriber::layer::{Context as LayerContext, Layer, SubscriberExt as _};
 
-/// How long an answer may take before it counts as none.
-const PATIENCE: Duration = Duration::from_secs(20);
+/// How long the checks may take before they count as blocked.
+const TIMEOUT: Duration = Duration::from_secs(20);
 
-type Question = Arc<dyn Fn() + Send + Sync>;
+type Check = Arc<dyn Fn() + Send + Sync>;
 
 #[derive(Default)]
-struct Asked {
+struct Checks {
     next: u64,
-    questions: BTreeMap<u64, Question>,
-    unanswered: Vec<String>,
+    checks: BTreeMap<u64, Check>,
+    blocked: Vec<String>,
 }
 
-fn asked() -> &'static Mutex<Asked> {
-    static ASKED: OnceLock<Mutex<Asked>> = OnceLock::new();
-    ASKED.get_or_init(Mutex::default)
+fn registry() -> &'static Mutex<Checks> {
+    static REGISTRY: OnceLock<Mutex<Checks>> = OnceLock::new();
+    REGISTRY.get_or_init(Mutex::default)
 }
 
-/// Asks from now on, wherever user code runs, until it is dropped.
-#[must_use = "dropped, it is not asked"]
-pub fn on_ask(question: impl Fn() + Send + Sync + 'static) -> OnAsk {
-    let mut asked = asked().lock();
-    let id = asked.next;
-    asked.next += 1;
-    asked.questions.insert(id, Arc::new(question));
-    OnAsk(id)
+/// Registers a check, which runs wherever user code runs until the guard is dropped.
+#[must_use = "dropping the guard removes the check"]
+pub fn add_check(check: impl Fn() + Send + Sync + 'static) -> CheckGuard {
+    let mut registry = registry().lock();
+    let id = registry.next;
+    registry.next += 1;
+    registry.checks.insert(id, Arc::new(check));
+    CheckGuard(id)
 }
 
-/// A question, for as long as it is asked.
+/// A registered check.
 #[derive(Debug)]
-pub struct OnAsk(u64);
+pub struct CheckGuard(u64);
 
-impl Drop for OnAsk {
+impl Drop for CheckGuard {
     fn drop(&mut self) {
-        let question = asked().lock().questions.remove(&self.0);
-        drop(question);
-        if !is_asking() {
-            // The round that may still have it: nothing of it is left behind.
-            let _ = ask(Vec::new());
+        let check = registry().lock().checks.remove(&self.0);
+        drop(check);
+        if !is_checker() {
+            // Waits for a running round that may still use the check, so that nothing of it is left behind.
+            let _ = run(Vec::new());
         }
     }
 }
 
-/// Asks all questions, and waits for the answers. To be called where user code runs: `from` says where.
+/// Runs all checks and waits until they have returned. Call it in user code; `from` names the place.
 ///
 /// # Panics
-/// An answer did not come: the caller holds a lock that it needs. It is also in [`unanswered`] from then on, for what
-/// contains panics.
-pub fn ask_all(from: &str) {
-    let questions: Vec<_> = asked().lock().questions.values().cloned().collect();
-    if questions.is_empty() || is_asking() {
+/// If a check is blocked: the caller holds a lock that the check needs. [`blocked_checks`] also reports it, in case
+/// the panic is caught.
+pub fn run_checks(from: &str) {
+    let checks: Vec<_> = registry().lock().checks.values().cloned().collect();
+    if checks.is_empty() || is_checker() {
         return;
     }
-    if ask(questions) == Err(RecvTimeoutError::Timeout) {
-        let unanswered = format!("asked from {from}, it did not answer: a lock is held there");
-        asked().lock().unanswered.push(unanswered.clone());
-        assert!(thread::panicking(), "{unanswered}");
+    if run(checks) == Err(RecvTimeoutError::Timeout) {
+        let blocked = format!("a check run from {from} is blocked: a lock is held there");
+        registry().lock().blocked.push(blocked.clone());
+        assert!(thread::panicking(), "{blocked}");
     }
 }
 
-fn ask(questions: Vec<Question>) -> Result<(), RecvTimeoutError> {
-    let (answer, answered) = sync_channel(1);
-    match asker().send((questions, answer)) {
-        Ok(()) => answered.recv_timeout(PATIENCE),
+fn run(checks: Vec<Check>) -> Result<(), RecvTimeoutError> {
+    let (done_sender, done) = sync_channel(1);
+    match checker().send((checks, done_sender)) {
+        Ok(()) => done.recv_timeout(TIMEOUT),
         Err(_) => Err(RecvTimeoutError::Disconnected),
     }
 }
 
-/// From where there was no answer so far.
-pub fn unanswered() -> Vec<String> {
-    asked().lock().unanswered.clone()
+/// Returns the places from which a check was blocked.
+pub fn blocked_checks() -> Vec<String> {
+    registry().lock().blocked.clone()
 }
 
-type Round = (Vec<Question>, SyncSender<()>);
+type Round = (Vec<Check>, SyncSender<()>);
 
-/// The thread that asks.
-fn asker() -> &'static SyncSender<Round> {
-    static ASKER: OnceLock<SyncSender<Round>> = OnceLock::new();
-    ASKER.get_or_init(|| {
-        let (asker, rounds) = sync_channel::<Round>(16);
-        let ask = move || {
-            while let Ok((questions, answer)) = rounds.recv() {
-                questions.iter().for_each(|question| question());
-                drop(questions);
-                let _ = answer.send(());
+/// The thread that runs the checks.
+fn checker() -> &'static SyncSender<Round> {
+    static CHECKER: OnceLock<SyncSender<Round>> = OnceLock::new();
+    CHECKER.get_or_init(|| {
+        let (sender, rounds) = sync_channel::<Round>(16);
+        let run = move || {
+            while let Ok((checks, done)) = rounds.recv() {
+                checks.iter().for_each(|check| check());
+                drop(checks);
+                let _ = done.send(());
             }
         };
-        let _ = thread::Builder::new().name(ASKING.to_owned()).spawn(ask);
-        asker
+        let _ = thread::Builder::new().name(THREAD.to_owned()).spawn(run);
+        sender
     })
 }
 
-const ASKING: &str = "kinformer-asking";
+const THREAD: &str = "kinformer-checker";
 
-/// Whether this is the thread that asks: what it causes is not asked about.
-fn is_asking() -> bool {
-    thread::current().name() == Some(ASKING)
+/// Whether this is the checking thread, whose own calls run no checks.
+fn is_checker() -> bool {
+    thread::current().name() == Some(THREAD)
 }
 
-/// A layer of a subscriber that [asks](ask_all) from every log call of ours.
+/// A subscriber layer that [runs the checks](run_checks) in every log call of kinformer.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct AskFromLogCalls;
+pub struct CheckOnLog;
 
-impl<S: Subscriber> Layer<S> for AskFromLogCalls {
+impl<S: Subscriber> Layer<S> for CheckOnLog {
     fn on_event(&self, event: &Event<'_>, _: LayerContext<'_, S>) {
         let metadata = event.metadata();
         if metadata.target().starts_with("kinformer") {
-            ask_all(metadata.name());
+            run_checks(metadata.name());
         }
     }
 }
 
-/// Makes [`AskFromLogCalls`] the subscriber of this process, unless it has one.
+/// Installs [`CheckOnLog`] as the subscriber of this process, unless there is one already.
 pub fn install() {
-    let _ = tracing::subscriber::set_global_default(tracing_subscriber::registry().with(AskFromLogCalls));
+    let _ = tracing::subscriber::set_global_default(tracing_subscriber::registry().with(CheckOnLog));
 }
 
-/// Asks when it is dropped: to be a part of objects, handlers and closures.
+/// Runs the checks when it is dropped; for use in objects, handlers and closures.
 #[derive(Clone, Debug)]
-pub struct AskWhenDropped(pub &'static str);
+pub struct CheckOnDrop(pub &'static str);
 
-impl Drop for AskWhenDropped {
+impl Drop for CheckOnDrop {
     fn drop(&mut self) {
-        ask_all(self.0);
+        run_checks(self.0);
     }
 }
 
-/// The same future, polled with a waker that asks when it is woken, cloned or dropped.
-pub fn ask_when_woken<F: Future + Unpin>(future: F) -> AskWhenWoken<F> {
-    AskWhenWoken(future)
+/// Polls a future with a waker that runs the checks when it is woken, cloned or dropped.
+pub fn check_on_wake<F: Future + Unpin>(future: F) -> CheckOnWake<F> {
+    CheckOnWake(future)
 }
 
-/// See [`ask_when_woken`].
+/// The future of [`check_on_wake`].
 #[derive(Debug)]
-pub struct AskWhenWoken<F>(F);
+pub struct CheckOnWake<F>(F);
 
-struct AskingWaker {
+struct CheckingWaker {
     task: Waker,
-    _dropped: AskWhenDropped,
+    _dropped: CheckOnDrop,
 }
 
-impl Wake for AskingWaker {
+impl Wake for CheckingWaker {
     fn wake(self: Arc<Self>) {
         self.wake_by_ref();
     }
 
     fn wake_by_ref(self: &Arc<Self>) {
-        ask_all("a waker");
+        run_checks("a waker");
         self.task.wake_by_ref();
     }
 }
 
-impl<F: Future + Unpin> Future for AskWhenWoken<F> {
+impl<F: Future + Unpin> Future for CheckOnWake<F> {
     type Output = F::Output;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<F::Output> {
         let task = context.waker().clone();
-        let asking = Waker::from(Arc::new(AskingWaker { task, _dropped: AskWhenDropped("a dropped waker") }));
-        Pin::new(&mut self.0).poll(&mut Context::from_waker(&asking))
+        let waker = Waker::from(Arc::new(CheckingWaker { task, _dropped: CheckOnDrop("a dropped waker") }));
+        Pin::new(&mut self.0).poll(&mut Context::from_waker(&waker))
     }
 }

@@ -1,4 +1,4 @@
-//! What every [`Store`] promises, as tests that run on any of them.
+//! The contract of every [`Store`], as a test suite for any implementation.
 //!
 //! ```
 //! use kinformer_store::Indexer;
@@ -16,10 +16,10 @@ use kinformer_store::Store;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 
-/// What the suite stores.
+/// The object that the suite stores.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pod {
-    /// Empty for a cluster-scoped object.
+    /// The namespace; empty for a cluster-scoped object.
     pub namespace: String,
     /// The name.
     pub name: String,
@@ -37,16 +37,16 @@ impl Object for Pod {
     }
 }
 
-/// A pod by its key, as `namespace/name` or `name`.
+/// Creates a pod from a key, `namespace/name` or `name`.
 pub fn pod(key: &str, version: u64) -> Arc<Pod> {
     let (namespace, name) = key.split_once('/').unwrap_or(("", key));
     Arc::new(Pod { namespace: namespace.into(), name: name.into(), version })
 }
 
-/// Holds a store to everything that every store promises.
+/// Tests a store against the contract of every store.
 ///
 /// # Panics
-/// The store breaks a promise; the message says which.
+/// If the store breaks the contract; the message names the violation.
 pub fn run<S: Store<Pod>>(make: impl Fn() -> S) {
     starts_empty(&make());
     adds_updates_and_deletes(&make());

@@ -76,7 +76,8 @@ pub(crate) async fn follow_built<T: Object, S: ListerWatcher<T> + 'static>(
     // From each log call, on another thread: a lock that is held then would fail the test.
     reentrant::install();
     let asked = informer.clone();
-    let _asked = reentrant::on_ask(move || drop((asked.metrics(), asked.snapshot(), format!("{asked:?}"))));
+    let _asked =
+        reentrant::add_check(move || drop((asked.metrics(), asked.snapshot(), format!("{asked:?}"))));
     let cancel = CancellationToken::new();
     let task = informer.spawn(cancel.clone());
     tokio::time::sleep(time).await;
@@ -87,7 +88,7 @@ pub(crate) async fn follow_built<T: Object, S: ListerWatcher<T> + 'static>(
     let store = informer.snapshot().list().iter().map(entry).collect();
     cancel.cancel();
     task.await.unwrap().unwrap();
-    assert_eq!(reentrant::unanswered(), [""; 0]);
+    assert_eq!(reentrant::blocked_checks(), [""; 0]);
     let (events, errors) = (events.lock().clone(), errors.lock().clone());
     Followed { requests: log.all(), store, events, errors, synced }
 }

@@ -20,7 +20,7 @@ pub struct Pod {
 
 impl Drop for Pod {
     fn drop(&mut self) {
-        reentrant::ask_all("the drop of an object");
+        reentrant::run_checks("the drop of an object");
     }
 }
 
@@ -103,13 +103,13 @@ impl Recorder {
 
 /// A test that waits for ever says so instead.
 pub async fn within<F: Future>(future: F) -> F::Output {
-    let future = reentrant::ask_when_woken(Box::pin(future));
+    let future = reentrant::check_on_wake(Box::pin(future));
     tokio::time::timeout(Duration::from_secs(100), future).await.expect("waited for ever")
 }
 
 /// A processor that runs, and is asked for its figures wherever user code runs.
 pub struct Running {
-    _asked: reentrant::OnAsk,
+    _asked: reentrant::CheckGuard,
     pub cancel: CancellationToken,
     pub task: JoinHandle<Result<(), Error>>,
 }
@@ -118,7 +118,7 @@ pub fn start<T: Object>(processor: &SharedProcessor<T>) -> Running {
     let cancel = CancellationToken::new();
     reentrant::install();
     let asked = processor.clone();
-    let _asked = reentrant::on_ask(move || {
+    let _asked = reentrant::add_check(move || {
         drop(format!("{asked:?}"));
         drop((asked.handler_metrics(), asked.has_synced(), asked.is_ready(), asked.resync_check_period()));
     });
@@ -130,7 +130,7 @@ impl Running {
     pub async fn stop(self) -> Result<(), Error> {
         self.cancel.cancel();
         let ended = within(self.task).await.unwrap();
-        assert_eq!(reentrant::unanswered(), [""; 0]);
+        assert_eq!(reentrant::blocked_checks(), [""; 0]);
         ended
     }
 }

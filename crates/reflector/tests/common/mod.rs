@@ -21,7 +21,7 @@ pub(crate) struct Run {
     pub(crate) failures: Arc<Mutex<Vec<(Recovery, String, Duration)>>>,
     pub(crate) cancel: CancellationToken,
     pub(crate) task: JoinHandle<StopReason>,
-    _asked: reentrant::OnAsk,
+    _asked: reentrant::CheckGuard,
 }
 
 /// Starts a reflector over the script.
@@ -31,14 +31,14 @@ pub(crate) fn start_with(source: ScriptedSource<Item>, options: ReflectorOptions
     let seen = failures.clone();
     let options = options.error_hook(move |failure| {
         assert_eq!(failure.reflector, "test");
-        reentrant::ask_all("the error hook");
+        reentrant::run_checks("the error hook");
         seen.lock().push((failure.recovery, failure.error.to_string(), failure.delay));
     });
     let reflector = Reflector::with_options("test", source.clone(), sink.clone(), options);
     let handle = reflector.handle();
     reentrant::install();
     let asked = handle.clone();
-    let _asked = reentrant::on_ask(move || {
+    let _asked = reentrant::add_check(move || {
         drop(format!("{asked:?}"));
         drop((asked.metrics(), asked.state(), asked.last_error(), asked.last_version(), asked.is_synced()));
     });
@@ -62,8 +62,8 @@ impl Run {
     /// Ends the reflector and makes sure that nothing is left of it.
     pub(crate) async fn stop(self) {
         self.cancel.cancel();
-        assert_eq!(reentrant::ask_when_woken(self.task).await.unwrap(), StopReason::Cancelled);
-        assert_eq!(reentrant::unanswered(), [""; 0]);
+        assert_eq!(reentrant::check_on_wake(self.task).await.unwrap(), StopReason::Cancelled);
+        assert_eq!(reentrant::blocked_checks(), [""; 0]);
         assert_eq!(self.source.open_watches(), 0);
         assert!(self.handle.is_stopped());
     }

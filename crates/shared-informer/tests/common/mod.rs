@@ -122,10 +122,10 @@ pub(crate) fn stored(informer: &SharedIndexInformer<Item>) -> Map {
 }
 
 /// An informer is asked for all its figures wherever user code runs, until this is dropped.
-pub(crate) fn asked<T: Object>(informer: &SharedIndexInformer<T>) -> reentrant::OnAsk {
+pub(crate) fn asked<T: Object>(informer: &SharedIndexInformer<T>) -> reentrant::CheckGuard {
     reentrant::install();
     let informer = informer.clone();
-    reentrant::on_ask(move || {
+    reentrant::add_check(move || {
         drop(format!("{informer:?}"));
         drop((
             informer.metrics(),
@@ -141,7 +141,7 @@ pub(crate) fn asked<T: Object>(informer: &SharedIndexInformer<T>) -> reentrant::
 
 /// A running informer and what ends it.
 pub(crate) struct Running {
-    _asked: reentrant::OnAsk,
+    _asked: reentrant::CheckGuard,
     pub(crate) informer: SharedIndexInformer<Item>,
     pub(crate) cancel: CancellationToken,
     pub(crate) task: JoinHandle<Result<(), Error>>,
@@ -150,7 +150,7 @@ pub(crate) struct Running {
 impl Running {
     pub(crate) async fn start(informer: SharedIndexInformer<Item>) -> Self {
         let running = Self::start_only(informer);
-        reentrant::ask_when_woken(Box::pin(running.informer.wait_for_sync())).await.unwrap();
+        reentrant::check_on_wake(Box::pin(running.informer.wait_for_sync())).await.unwrap();
         running
     }
 
@@ -163,8 +163,8 @@ impl Running {
 
     pub(crate) async fn stop(self) -> Result<(), Error> {
         self.cancel.cancel();
-        let ended = reentrant::ask_when_woken(self.task).await.unwrap();
-        assert_eq!(reentrant::unanswered(), [""; 0]);
+        let ended = reentrant::check_on_wake(self.task).await.unwrap();
+        assert_eq!(reentrant::blocked_checks(), [""; 0]);
         ended
     }
 }

@@ -1,35 +1,35 @@
-//! The object of most tests.
+//! A minimal object for tests.
 
 use std::sync::Arc;
 
 use kinformer_core::{KeyRef, Object, ResourceVersion};
 
-/// An object to which a fake server can give a version.
+/// An object whose version a fake server can set.
 pub trait Versioned: Object + Clone {
-    /// The same object at another version.
+    /// Sets the version of the object.
     fn set_version(&mut self, version: u64);
 }
 
-/// A namespace, a name, a version, a value.
+/// An object with a namespace, a name, a version and a value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Item {
-    /// Empty for cluster-scoped.
+    /// The namespace; empty for a cluster-scoped object.
     pub namespace: String,
     /// The name.
     pub name: String,
-    /// 0 stands for no version.
+    /// The version; 0 for none.
     pub version: u64,
-    /// What changes.
+    /// The content.
     pub value: u64,
 }
 
 impl Item {
-    /// An item, ready to be shared. `name` may be `namespace/name`.
+    /// Creates an item in an `Arc`. `name` may be `namespace/name`.
     pub fn new(name: &str, version: u64) -> Arc<Self> {
         Arc::new(Self::of(name, version, 0))
     }
 
-    /// An item that nobody shares yet. `name` may be `namespace/name`.
+    /// Creates an item. `name` may be `namespace/name`.
     pub fn of(name: &str, version: u64, value: u64) -> Self {
         let (namespace, name) = name.split_once('/').unwrap_or(("", name));
         Self { namespace: namespace.to_owned(), name: name.to_owned(), version, value }

@@ -1,4 +1,4 @@
-//! A server in memory.
+//! An in-memory server.
 
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::fmt;
@@ -20,10 +20,10 @@ use tokio::time::Instant;
 
 use super::item::Versioned;
 
-/// A versioned collection with history, that can be listed and watched as an API server's can, and fails on
+/// A versioned collection with a history, which can be listed and watched like an API server, and injects faults on
 /// demand.
 ///
-/// Cheap to clone; all clones are the same server. The history grows until it is [compacted](Self::compact).
+/// Cheap to clone; all clones share one server. The history grows until it is [compacted](Self::compact).
 pub struct FakeSource<T> {
     server: Arc<Server<T>>,
 }
@@ -40,20 +40,20 @@ struct State<T> {
     version: u64,
     objects: BTreeMap<ObjectKey, Arc<T>>,
     undecodable: HashSet<ObjectKey>,
-    /// Events after the compacted version, one per version.
+    /// The events after the compacted version, one per version.
     history: VecDeque<Change<T>>,
     compacted: u64,
     pages: HashMap<String, (u64, Vec<Arc<T>>)>,
     next_page: u64,
-    /// Watches of an older generation are cut.
+    /// Watches of an older generation are closed.
     generation: u64,
     bookmarks: u64,
     list_errors: VecDeque<SourceError>,
     watch_errors: VecDeque<SourceError>,
     probe_errors: VecDeque<SourceError>,
-    /// The version that the next event carries in place of its own.
+    /// The version to report for the next event instead of its own.
     wrong_version: Option<u64>,
-    cut_with: Option<fn() -> SourceError>,
+    close_error: Option<fn() -> SourceError>,
     faults: Faults,
     lists: u64,
     watches: u64,
@@ -61,7 +61,7 @@ struct State<T> {
     epoch: u32,
 }
 
-/// What the server does wrong until told otherwise.
+/// Permanent deviations of the server.
 #[derive(Clone, Copy, Debug, Default)]
 struct Faults {
     no_watch_list: bool,
@@ -98,7 +98,7 @@ impl<T: Versioned> Default for FakeSource<T> {
 }
 
 impl<T: Versioned> FakeSource<T> {
-    /// An empty server at version 1, with pages, bookmarks and watch-list.
+    /// Creates an empty server at version 1, with pages, bookmarks and watch-list.
     pub fn new() -> Self {
         let state = State {
             version: 1,
@@ -114,7 +114,7 @@ impl<T: Versioned> FakeSource<T> {
             watch_errors: VecDeque::new(),
             probe_errors: VecDeque::new(),
             wrong_version: None,
-            cut_with: None,
+            close_error: None,
             faults: Faults::default(),
             lists: 0,
             watches: 0,
@@ -132,38 +132,38 @@ impl<T: Versioned> FakeSource<T> {
         }
     }
 
-    /// The server refuses watch-lists (422).
+    /// Makes the server reject watch-lists with 422.
     #[must_use]
     pub fn without_watch_list(self) -> Self {
         self.server.state.lock().faults.no_watch_list = true;
         self
     }
 
-    /// The server never sends a bookmark, not even the one that ends a watch-list.
+    /// Makes the server send no bookmarks, not even the one that ends a watch-list.
     #[must_use]
     pub fn without_bookmarks(self) -> Self {
         self.server.state.lock().faults.no_bookmarks = true;
         self
     }
 
-    /// The server ignores the limit of a list.
+    /// Makes the server ignore the limit of a list.
     #[must_use]
     pub fn without_pages(self) -> Self {
         self.server.state.lock().faults.no_pages = true;
         self
     }
 
-    /// The server takes watches from versions that it has not reached, and sends no event and no bookmark at or
-    /// below them. A restored server then is silent until it has passed the version asked for.
+    /// Makes the server accept watches from future versions, and send no event and no bookmark at or below them. A
+    /// restored server then stays silent until it has passed the requested version.
     ///
     /// Follows kube-apiserver 1.37 (`cacheWatcher.process`).
     #[must_use]
-    pub fn accepting_future_versions(self) -> Self {
+    pub fn accept_future_versions(self) -> Self {
         self.server.state.lock().faults.accepts_future_versions = true;
         self
     }
 
-    /// Adds an object or changes the one under its key. Its new version is returned.
+    /// Adds or replaces an object, and returns its new version.
     pub fn apply(&self, mut object: T) -> u64 {
         self.change(|state| {
             state.version += 1;
@@ -177,7 +177,7 @@ impl<T: Versioned> FakeSource<T> {
         })
     }
 
-    /// As [`Self::apply`], but from now on the object cannot be decoded by anybody, until it is applied again.
+    /// The same as [`Self::apply`], but the object cannot be decoded until it is applied again.
     pub fn apply_undecodable(&self, mut object: T) -> u64 {
         self.change(|state| {
             state.version += 1;
@@ -191,7 +191,7 @@ impl<T: Versioned> FakeSource<T> {
         })
     }
 
-    /// Deletes an object; nothing happens if it is not there.
+    /// Deletes an object; does nothing if it does not exist. Returns the version of the server.
     pub fn delete<'a>(&self, key: impl Into<KeyRef<'a>>) -> u64 {
         let key = ObjectKey::try_from(key.into());
         self.change(|state| {
@@ -206,24 +206,24 @@ impl<T: Versioned> FakeSource<T> {
         })
     }
 
-    /// The server moves on without a change here, as if something else had been changed.
+    /// Increments the version without a change, as a write to another resource does.
     pub fn tick(&self) -> u64 {
         self.change(|state| state.version += 1)
     }
 
-    /// The next event carries this version, whatever the version of its object is.
+    /// Makes the next event report this version instead of its object's.
     pub fn misreport_next_version(&self, version: u64) {
         self.server.state.lock().wrong_version = Some(version);
     }
 
-    /// The present objects and the present version, for [`Self::restore`].
+    /// Returns the current objects and version, for [`Self::restore`].
     pub fn backup(&self) -> Backup<T> {
         let state = self.server.state.lock();
         let State { version, objects, undecodable, .. } = &*state;
         Backup { version: *version, objects: objects.clone(), undecodable: undecodable.clone() }
     }
 
-    /// Objects and version are those of the backup again, as after the restore of an etcd. The history is gone, and
+    /// Restores the objects and the version of a backup, as after the restore of an etcd. The history is dropped, and
     /// all watches break.
     pub fn restore(&self, backup: &Backup<T>) {
         let Backup { version, objects, undecodable } = backup.clone();
@@ -235,11 +235,11 @@ impl<T: Versioned> FakeSource<T> {
             state.history.clear();
             state.pages.clear();
             state.generation += 1;
-            state.cut_with = Some(|| SourceError::Transport { source: "the server was restarted".into() });
+            state.close_error = Some(|| SourceError::Transport { source: "the server was restarted".into() });
         });
     }
 
-    /// Forgets the history and all pages: watches and pages of older versions answer 410.
+    /// Drops the history and all pages: watches and pages of older versions fail with 410.
     pub fn compact(&self) {
         self.change(|state| {
             state.compacted = state.version;
@@ -248,77 +248,77 @@ impl<T: Versioned> FakeSource<T> {
         });
     }
 
-    /// Ends all watches in good order.
+    /// Ends all watches cleanly.
     pub fn disconnect(&self) {
-        self.cut(None);
+        self.close_watches(None);
     }
 
     /// Ends all watches with an error.
     pub fn break_watches(&self, error: fn() -> SourceError) {
-        self.cut(Some(error));
+        self.close_watches(Some(error));
     }
 
-    fn cut(&self, error: Option<fn() -> SourceError>) {
+    fn close_watches(&self, error: Option<fn() -> SourceError>) {
         self.change(|state| {
             state.generation += 1;
-            state.cut_with = error;
+            state.close_error = error;
         });
     }
 
-    /// Sends a bookmark to all watches that have nothing to catch up with.
+    /// Sends a bookmark to all watches that are up to date.
     pub fn send_bookmarks(&self) {
         self.change(|state| state.bookmarks += 1);
     }
 
-    /// From now on lists are of this epoch.
+    /// Sets the epoch of further lists.
     pub fn set_list_epoch(&self, epoch: u32) {
         self.server.state.lock().epoch = epoch;
     }
 
-    /// The next list fails; the errors wait in a queue.
+    /// Makes the next list fail; several errors are queued.
     pub fn fail_next_list(&self, error: SourceError) {
         self.server.state.lock().list_errors.push_back(error);
     }
 
-    /// The next watch is refused; the errors wait in a queue.
+    /// Makes the next watch fail; several errors are queued.
     pub fn fail_next_watch(&self, error: SourceError) {
         self.server.state.lock().watch_errors.push_back(error);
     }
 
-    /// The next question for the newest version fails; the errors wait in a queue.
+    /// Makes the next request for the newest version fail; several errors are queued.
     pub fn fail_next_probe(&self, error: SourceError) {
         self.server.state.lock().probe_errors.push_back(error);
     }
 
-    /// The version of the server.
+    /// Returns the version of the server.
     pub fn version(&self) -> u64 {
         self.server.state.lock().version
     }
 
-    /// All objects that can be decoded, by key.
+    /// Returns all objects that can be decoded, by key.
     pub fn decodable(&self) -> BTreeMap<ObjectKey, Arc<T>> {
         let state = self.server.state.lock();
         let decodable = state.objects.iter().filter(|(key, _)| !state.undecodable.contains(*key));
         decodable.map(|(key, object)| (key.clone(), object.clone())).collect()
     }
 
-    /// Whether there is an object under this key, decodable or not.
+    /// Whether an object with this key exists, decodable or not.
     pub fn exists<'a>(&self, key: impl Into<KeyRef<'a>>) -> bool {
         ObjectKey::try_from(key.into()).is_ok_and(|key| self.server.state.lock().objects.contains_key(&key))
     }
 
-    /// How many lists (pages) and watches have been asked for.
+    /// Returns the number of lists (pages) and of watches requested.
     pub fn requests(&self) -> (u64, u64) {
         let state = self.server.state.lock();
         (state.lists, state.watches)
     }
 
-    /// How often the newest version has been asked for.
+    /// Returns how often the newest version has been requested.
     pub fn probes(&self) -> u64 {
         self.server.state.lock().probes
     }
 
-    /// How many watches are open.
+    /// Returns the number of open watches.
     pub fn open_watches(&self) -> usize {
         self.server.open_watches.load(Ordering::Relaxed)
     }
@@ -437,7 +437,7 @@ where
     }
 }
 
-/// Where one watch stands.
+/// The position of one watch.
 struct Cursor<T: Versioned> {
     server: Arc<Server<T>>,
     changed: watch::Receiver<u64>,
@@ -480,14 +480,14 @@ impl<T: Versioned> Cursor<T> {
         let state = self.server.state.lock();
         if state.generation != self.generation {
             self.done = true;
-            return state.cut_with.map(|error| Err(error()));
+            return state.close_error.map(|error| Err(error()));
         }
         if let Some(event) = self.initial.pop_front() {
             return Some(Ok(event));
         }
         let skip = state.history.partition_point(|change| change.version <= self.version);
         if let Some(change) = state.history.get(skip) {
-            // Something between here and there may have been compacted away.
+            // A version in between may have been compacted.
             if self.version < state.compacted {
                 return Some(Err(State::<T>::gone()));
             }

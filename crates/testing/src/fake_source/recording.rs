@@ -1,4 +1,4 @@
-//! A sink that remembers everything.
+//! A sink that records every delta.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -9,8 +9,8 @@ use kinformer_core::{
 use parking_lot::Mutex;
 use tokio::sync::watch;
 
-/// A delta as text: `add ns/a@7`, `delete ns/a`, `replace ns/a@7 ns/b@8 @9`, `resync`, `bookmark @9`. Keys that could
-/// not be delivered stand in parentheses, and `(2 unreadable)` for two objects without a readable key.
+/// Formats a delta as text: `add ns/a@7`, `delete ns/a`, `replace ns/a@7 ns/b@8 @9`, `resync`, `bookmark @9`.
+/// Undelivered keys are in parentheses; `(2 unreadable)` means two objects without a readable key.
 pub fn delta_text<T: Object>(delta: &Delta<T>) -> String {
     let object = |o: &Arc<T>| format!("{}@{}", o.key(), o.resource_version());
     match delta {
@@ -36,10 +36,10 @@ pub fn delta_text<T: Object>(delta: &Delta<T>) -> String {
     }
 }
 
-/// A sink that records every delta, holds the map that results, can be full, closed, or made to fail.
+/// A sink that records every delta and holds the resulting objects. It can be full, closed, or scripted to fail.
 ///
-/// It follows the contract of a sink: a key that a list could not deliver keeps its state, and a list that is not
-/// complete deletes nothing.
+/// It follows the contract of a sink: keys that a list could not deliver keep their state, and an incomplete list
+/// deletes nothing.
 #[derive(Debug)]
 pub struct RecordingSink<T: Object> {
     inner: Mutex<Inner<T>>,
@@ -64,7 +64,7 @@ impl<T: Object> Default for RecordingSink<T> {
 }
 
 impl<T: Object> RecordingSink<T> {
-    /// An empty sink with room for everything.
+    /// Creates an empty sink with unlimited room.
     pub fn new() -> Self {
         let inner = Inner {
             records: Vec::new(),
@@ -78,60 +78,66 @@ impl<T: Object> RecordingSink<T> {
         Self { inner: Mutex::new(inner), changed: watch::Sender::new(0) }
     }
 
-    /// The deltas up to now, as [`delta_text`] writes them.
+    /// Returns the recorded deltas, formatted by [`delta_text`].
     pub fn texts(&self) -> Vec<String> {
         self.inner.lock().records.iter().map(delta_text).collect()
     }
 
-    /// Takes the deltas out.
+    /// Removes and returns the recorded deltas.
     pub fn take(&self) -> Vec<Delta<T>> {
         std::mem::take(&mut self.inner.lock().records)
     }
 
-    /// The objects it holds.
+    /// Returns the current objects.
     pub fn objects(&self) -> BTreeMap<ObjectKey, Arc<T>> {
         self.inner.lock().objects.clone()
     }
 
-    /// Their keys as text, in the order of keys.
+    /// Returns the keys of the current objects as text, in key order.
     pub fn keys(&self) -> Vec<String> {
         self.inner.lock().objects.keys().map(ToString::to_string).collect()
     }
 
-    /// The version of the last list or bookmark.
+    /// Returns the version of the last list or bookmark.
     pub fn version(&self) -> ResourceVersion {
         self.inner.lock().version.clone()
     }
 
-    /// There is room for so many more calls. Every one uses up one.
+    /// Sets the number of further calls that the sink has room for.
     pub fn set_room(&self, calls: usize) {
         self.inner.lock().room = calls;
         self.wake();
     }
 
-    /// It takes nothing any more.
+    /// Closes the sink: all further calls fail.
     pub fn close(&self) {
         self.inner.lock().closed = true;
         self.wake();
     }
 
-    /// The next call fails with this; the errors wait in a queue.
+    /// Makes the next call fail with this error; several errors are queued.
     pub fn fail_next(&self, error: Error) {
         self.inner.lock().errors.push(error);
     }
 
-    /// The next call panics.
+    /// Makes the next call panic.
     pub fn panic_next(&self) {
         self.inner.lock().panics = true;
     }
 
     /// Waits until the objects satisfy `wanted`.
+    ///
+    /// # Cancel safety
+    /// Dropping the future loses nothing.
     pub async fn wait_until(&self, wanted: impl Fn(&BTreeMap<ObjectKey, Arc<T>>) -> bool) {
         let mut changed = self.changed.subscribe();
         while !wanted(&self.objects()) && changed.changed().await.is_ok() {}
     }
 
-    /// Waits until this delta, as [`delta_text`] writes it, has been recorded.
+    /// Waits until this delta, formatted by [`delta_text`], has been recorded.
+    ///
+    /// # Cancel safety
+    /// Dropping the future loses nothing.
     pub async fn wait_for_record(&self, text: &str) {
         let mut changed = self.changed.subscribe();
         while !self.texts().iter().any(|t| t == text) && changed.changed().await.is_ok() {}
@@ -143,7 +149,7 @@ impl<T: Object> RecordingSink<T> {
 }
 
 impl<T: Object> Inner<T> {
-    /// Applies one delta. `position` is that of its first object.
+    /// Applies one delta. `position` is the position of its first object.
     fn apply(&mut self, delta: &Delta<T>, position: usize, report: &mut Report) {
         match delta {
             Delta::Added(object) | Delta::Updated(object) | Delta::Replaced(object) => {
@@ -192,7 +198,7 @@ impl<T: Object> Sink<T> for RecordingSink<T> {
         let mut inner = self.inner.lock();
         if std::mem::take(&mut inner.panics) {
             drop(inner);
-            std::panic::resume_unwind(Box::new("the sink was told to panic"));
+            std::panic::resume_unwind(Box::new("scripted panic of the sink"));
         }
         if inner.closed {
             return Err(Error::Closed);

@@ -1,4 +1,4 @@
-//! A source that follows a script.
+//! A scripted source.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -18,20 +18,20 @@ use parking_lot::Mutex;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-/// One call of a source.
+/// A call of a source.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Call {
-    /// A list.
+    /// A list request.
     List(ListOptions<()>),
-    /// A watch.
+    /// A watch request.
     Watch(WatchOptions),
-    /// A question for the newest version.
+    /// A request for the newest version.
     NewestVersion,
 }
 
 impl Call {
-    /// As text: `list 0 limit 500`, `list continue t`, `list 7`, `watch 7`, `watch-list 7`, `newest`. An unset
-    /// version is written as `-`.
+    /// Formats the call as text: `list 0 limit 500`, `list continue t`, `list 7`, `watch 7`, `watch-list 7`,
+    /// `newest`. An unset version is written as `-`.
     pub fn text(&self) -> String {
         let version = |v: &ResourceVersion| if v.is_unset() { "-".to_owned() } else { v.to_string() };
         match self {
@@ -82,7 +82,7 @@ enum Step<T> {
     Hang,
 }
 
-/// What one watch does, step by step. Without [`hang`](Self::hang) at the end it ends in good order.
+/// The steps of one watch. The watch ends cleanly after the last step, unless that is [`hang`](Self::hang).
 pub struct WatchScript<T>(VecDeque<Step<T>>);
 
 impl<T> Default for WatchScript<T> {
@@ -92,7 +92,7 @@ impl<T> Default for WatchScript<T> {
 }
 
 impl<T> WatchScript<T> {
-    /// A watch that ends at once.
+    /// Creates a watch that ends at once.
     pub fn new() -> Self {
         Self(VecDeque::new())
     }
@@ -102,77 +102,76 @@ impl<T> WatchScript<T> {
         self
     }
 
-    /// Any event.
+    /// Sends an event.
     #[must_use]
     pub fn event(self, event: WatchEvent<T>) -> Self {
         self.step(Step::Item(Ok(event)))
     }
 
-    /// An added object.
+    /// Sends an `ADDED` event.
     #[must_use]
     pub fn added(self, object: Arc<T>) -> Self {
         self.event(WatchEvent::Added(object))
     }
 
-    /// A changed object.
+    /// Sends a `MODIFIED` event.
     #[must_use]
     pub fn modified(self, object: Arc<T>) -> Self {
         self.event(WatchEvent::Modified(object))
     }
 
-    /// A deleted object.
+    /// Sends a `DELETED` event.
     #[must_use]
     pub fn deleted(self, object: Arc<T>) -> Self {
         self.event(WatchEvent::Deleted(object))
     }
 
-    /// A bookmark.
+    /// Sends a bookmark.
     #[must_use]
     pub fn bookmark(self, version: u64) -> Self {
         self.event(WatchEvent::bookmark(version))
     }
 
-    /// The bookmark that ends a watch-list.
+    /// Sends the bookmark that ends a watch-list.
     #[must_use]
     pub fn initial_events_end(self, version: u64) -> Self {
         self.event(WatchEvent::initial_events_end(version))
     }
 
-    /// An object that cannot be decoded.
+    /// Sends an object that cannot be decoded.
     #[must_use]
     pub fn undecodable(self, error: DecodeError) -> Self {
         self.event(WatchEvent::Undecodable(error))
     }
 
-    /// An error.
+    /// Sends an error.
     #[must_use]
     pub fn error(self, error: SourceError) -> Self {
         self.step(Step::Item(Err(error)))
     }
 
-    /// The next step comes after this time.
+    /// Waits before the next step.
     #[must_use]
     pub fn after(self, time: Duration) -> Self {
         self.step(Step::After(time))
     }
 
-    /// The stream panics.
+    /// Panics in the stream.
     #[must_use]
     pub fn panic(self) -> Self {
         self.step(Step::Panic)
     }
 
-    /// Nothing more comes, and the watch does not end.
+    /// Sends nothing more and never ends.
     #[must_use]
     pub fn hang(self) -> Self {
         self.step(Step::Hang)
     }
 }
 
-/// A source that answers what its script says and records what it was asked.
+/// A source that answers each call as scripted, and records the calls.
 ///
-/// A call that the script does not have next is recorded, gets no answer, and makes
-/// [`finished`](Self::finished) panic.
+/// An unexpected call is recorded, gets no answer, and makes [`finished`](Self::finished) panic.
 pub struct ScriptedSource<T> {
     inner: Mutex<Inner<T>>,
     finished: watch::Sender<bool>,
@@ -182,7 +181,7 @@ pub struct ScriptedSource<T> {
 
 struct Inner<T> {
     script: VecDeque<Answer<T>>,
-    /// `None` for a source that cannot be asked.
+    /// `None` for a source that does not support the request.
     newest: Option<VecDeque<Result<Option<ResourceVersion>, SourceError>>>,
     calls: Vec<(Instant, Call)>,
     violation: Option<String>,
@@ -195,7 +194,7 @@ impl<T: Object> Default for ScriptedSource<T> {
 }
 
 impl<T: Object> ScriptedSource<T> {
-    /// An empty script, for a source without watch-list.
+    /// Creates an empty script, for a source without watch-list.
     pub fn new() -> Self {
         Self {
             inner: Mutex::new(Inner {
@@ -210,7 +209,7 @@ impl<T: Object> ScriptedSource<T> {
         }
     }
 
-    /// The source can bring the initial list as a watch.
+    /// Makes the source support watch-lists.
     #[must_use]
     pub fn with_watch_list(mut self, support: WatchListSupport) -> Self {
         self.watch_list = Some(support);
@@ -222,69 +221,72 @@ impl<T: Object> ScriptedSource<T> {
         self
     }
 
-    /// Next comes a list, answered like this.
+    /// Expects a list, and returns this one.
     #[must_use]
     pub fn list(self, list: List<T>) -> Self {
         self.then(Answer::List(Ok(list)))
     }
 
-    /// Next comes a list, which fails.
+    /// Expects a list, and fails it.
     #[must_use]
     pub fn list_error(self, error: SourceError) -> Self {
         self.then(Answer::List(Err(error)))
     }
 
-    /// Next comes a watch, which goes like this.
+    /// Expects a watch, and runs this script.
     #[must_use]
     pub fn watch(self, script: WatchScript<T>) -> Self {
         self.then(Answer::Watch(script))
     }
 
-    /// Next comes a watch, which is refused.
+    /// Expects a watch, and fails it.
     #[must_use]
     pub fn watch_error(self, error: SourceError) -> Self {
         self.then(Answer::Refuse(error))
     }
 
-    /// The next question for the newest version is answered like this, whenever it comes; without any answer left it
-    /// gets none. A script without such answers is that of a source that cannot be asked.
+    /// Answers the next request for the newest version, whenever it comes. Requests after the last of these answers
+    /// get none. Without any such answer, the source does not support the request.
     #[must_use]
     pub fn newest_version(self, answer: Result<Option<ResourceVersion>, SourceError>) -> Self {
         self.inner.lock().newest.get_or_insert_default().push_back(answer);
         self
     }
 
-    /// The next call gets no answer.
+    /// Expects any call, and never answers it.
     #[must_use]
     pub fn hang(self) -> Self {
         self.then(Answer::Hang)
     }
 
-    /// The next call panics.
+    /// Expects any call, and panics.
     #[must_use]
     pub fn panic(self) -> Self {
         self.then(Answer::Panic)
     }
 
-    /// The calls up to now, as [`Call::text`] writes them.
+    /// Returns the calls so far, formatted by [`Call::text`].
     pub fn texts(&self) -> Vec<String> {
         self.inner.lock().calls.iter().map(|(_, call)| call.text()).collect()
     }
 
-    /// The calls up to now, and when they came.
+    /// Returns the calls so far, with their times.
     pub fn calls(&self) -> Vec<(Instant, Call)> {
         self.inner.lock().calls.clone()
     }
 
-    /// How many watches are open.
+    /// Returns the number of open watches.
     pub fn open_watches(&self) -> usize {
         self.open_watches.load(Ordering::Relaxed)
     }
 
-    /// Waits until every answer has been given (events of the last watch may still be on their way).
+    /// Waits until every answer has been given. Events of the last watch may still be undelivered.
+    ///
+    /// # Cancel safety
+    /// Dropping the future loses nothing.
     ///
     /// # Panics
-    /// If a call came that the script does not have.
+    /// If a call was not in the script.
     pub async fn finished(&self) {
         let mut finished = self.finished.subscribe();
         while !*finished.borrow_and_update() && finished.changed().await.is_ok() {}
@@ -293,7 +295,7 @@ impl<T: Object> ScriptedSource<T> {
         }
     }
 
-    /// The first call that the script does not have.
+    /// Returns the first call that was not in the script.
     pub fn violation(&self) -> Option<String> {
         self.inner.lock().violation.clone()
     }
@@ -318,7 +320,7 @@ impl<T: Object> ScriptedSource<T> {
             inner.script.pop_front()
         } else {
             let expected = inner.script.front().map_or("nothing".to_owned(), |answer| format!("{answer:?}"));
-            let violation = format!("expected {expected}, but there came: {}", call.text());
+            let violation = format!("expected {expected}, received {}", call.text());
             inner.violation.get_or_insert(violation);
             None
         };
@@ -358,7 +360,7 @@ impl<T: Object> ListerWatcher<T> for ScriptedSource<T> {
     async fn list(&self, options: ListOptions<T>) -> Result<List<T>, SourceError> {
         match self.answer(Call::List(options.retyped())) {
             Some(Answer::List(answer)) => answer,
-            Some(Answer::Panic) => std::panic::resume_unwind(Box::new("the list was told to panic")),
+            Some(Answer::Panic) => std::panic::resume_unwind(Box::new("scripted panic of a list")),
             _ => std::future::pending().await,
         }
     }
@@ -367,7 +369,7 @@ impl<T: Object> ListerWatcher<T> for ScriptedSource<T> {
         let script = match self.answer(Call::Watch(options)) {
             Some(Answer::Watch(script)) => script,
             Some(Answer::Refuse(error)) => return Err(error),
-            Some(Answer::Panic) => std::panic::resume_unwind(Box::new("the watch was told to panic")),
+            Some(Answer::Panic) => std::panic::resume_unwind(Box::new("scripted panic of a watch")),
             _ => std::future::pending().await,
         };
         let state = (script.0, Open::new(&self.open_watches));
@@ -376,7 +378,7 @@ impl<T: Object> ListerWatcher<T> for ScriptedSource<T> {
                 match steps.pop_front()? {
                     Step::Item(item) => return Some((item, (steps, open))),
                     Step::After(time) => tokio::time::sleep(time).await,
-                    Step::Panic => std::panic::resume_unwind(Box::new("the stream was told to panic")),
+                    Step::Panic => std::panic::resume_unwind(Box::new("scripted panic of a stream")),
                     Step::Hang => std::future::pending().await,
                 }
             }
