@@ -99,7 +99,10 @@ impl SwitchedSource {
         (!self.switch.is_requested()).then(|| list.map(tagged))
     }
 
-    async fn whole_list(&self, options: ListOptions<PackedObject>) -> Result<List<PackedObject>, SourceError> {
+    async fn whole_list(
+        &self,
+        options: ListOptions<PackedObject>,
+    ) -> Result<List<PackedObject>, SourceError> {
         // A list at an exact version is only for a comparison.
         let is_compared = options.version_match == Some(VersionMatch::Exact);
         let list = self.full.list(options).await?;
