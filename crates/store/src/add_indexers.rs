@@ -84,7 +84,7 @@ impl<T: Object> Indexer<T> {
                 let slot = (number * SLOT_LEAF + offset) as u32;
                 // Objects written since then have updated their values themselves.
                 let unchanged = object.as_ref().is_some_and(|object| {
-                    edit.roots.at(slot).is_some_and(|current| Arc::ptr_eq(current, object))
+                    edit.roots.object(slot).is_some_and(|current| Arc::ptr_eq(current, object))
                 });
                 if unchanged {
                     edit.set_values(first..first + added, slot, &values, offset * added);

@@ -199,7 +199,7 @@ impl<T: Object> List<T> {
         let key = object.key();
         match before.find(hash, key) {
             Some(slot) if listed.has(slot) => Place::Repeated,
-            Some(slot) if before.at(slot).is_some_and(|stored| is_late(parts, object, stored)) => {
+            Some(slot) if before.object(slot).is_some_and(|stored| is_late(parts, object, stored)) => {
                 Place::Late(slot)
             }
             Some(slot) => Place::Slot(slot),
@@ -357,7 +357,7 @@ impl<T: Object> List<T> {
                     let Ok(slot) = edit.insert(hash, object) else { continue };
                     (slot, None)
                 }
-                slot if edit.roots.at(slot).is_some_and(|old| Arc::ptr_eq(old, &object)) => {
+                slot if edit.roots.object(slot).is_some_and(|old| Arc::ptr_eq(old, &object)) => {
                     changed(new, Some(object));
                     continue;
                 }

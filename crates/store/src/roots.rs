@@ -1,4 +1,4 @@
-//! The state of an indexer: what readers share, and what only writers need.
+//! The state of an indexer: the part shared with readers, and the part private to writers.
 
 use std::hash::BuildHasher;
 use std::ops::Range;
@@ -13,14 +13,14 @@ use crate::index_function::IndexFunction;
 use crate::points::{MAX_NUMBER, Points};
 use crate::tree::Tree;
 
-/// How many objects a leaf of the slots holds.
+/// The number of objects in one leaf of the slots.
 pub(crate) const SLOT_LEAF: usize = 32;
 
-/// One consistent state: all that a reader can ask for. Cloning is O(1) and shares everything.
+/// One consistent state, with everything that readers can access. Cloning is O(1) and shares all data.
 pub(crate) struct Roots<T> {
-    /// Every object has a slot, which it keeps as long as it is there.
+    /// The slots of the objects. An object stays in its slot for as long as it is stored.
     pub(crate) slots: Tree<Option<Arc<T>>, SLOT_LEAF>,
-    /// From the hash of a key to its slot.
+    /// Maps the hash of a key to its slot.
     pub(crate) points: Points,
     pub(crate) len: usize,
     /// One for each index function.
@@ -28,15 +28,15 @@ pub(crate) struct Roots<T> {
     pub(crate) functions: Arc<Functions<T>>,
     /// The resource version of each part.
     pub(crate) versions: Versions,
-    /// How many writes to objects were published up to this state.
+    /// The number of published writes to objects up to this state.
     pub(crate) revision: u64,
     pub(crate) hasher: Hasher,
 }
 
-/// The index functions. Only ever grows at its end.
+/// The index functions. New functions are appended; none is removed.
 pub(crate) struct Functions<T> {
     pub(crate) all: Vec<(Arc<str>, IndexFunction<T>)>,
-    /// Whether it may be asked, or is still being filled. As long as `all`.
+    /// For each function, whether its index is complete and can be queried. As long as `all`.
     pub(crate) ready: Vec<bool>,
 }
 
@@ -47,7 +47,7 @@ impl<T> Clone for Functions<T> {
 }
 
 impl<T> Functions<T> {
-    /// The number of an index that may be asked.
+    /// Returns the number of an index that can be queried.
     pub(crate) fn position(&self, index: &str) -> Option<usize> {
         let position = self.all.iter().position(|(name, _)| **name == *index)?;
         self.is_ready(position).then_some(position)
@@ -73,18 +73,18 @@ impl<T: Object> Roots<T> {
     }
 
     #[inline]
-    pub(crate) fn at(&self, slot: u32) -> Option<&Arc<T>> {
+    pub(crate) fn object(&self, slot: u32) -> Option<&Arc<T>> {
         self.slots.get(slot)?.as_ref()
     }
 
     #[inline]
     pub(crate) fn find(&self, hash: u32, key: KeyRef<'_>) -> Option<u32> {
-        self.points.find(hash, |slot| self.at(slot).is_some_and(|object| object.key() == key))
+        self.points.find(hash, |slot| self.object(slot).is_some_and(|object| object.key() == key))
     }
 
     #[inline]
     pub(crate) fn get(&self, key: KeyRef<'_>) -> Option<&Arc<T>> {
-        self.at(self.find(hash_key(&self.hasher, key), key)?)
+        self.object(self.find(hash_key(&self.hasher, key), key)?)
     }
 }
 
@@ -107,18 +107,18 @@ pub(crate) fn full(key: Option<ObjectKey>) -> Error {
     Error::Full { key, limit: MAX_NUMBER as usize }
 }
 
-/// The hash of a key, without putting its parts together.
+/// Hashes a key without joining its parts.
 #[inline]
 pub(crate) fn hash_key(hasher: &Hasher, key: KeyRef<'_>) -> u32 {
     hasher.hash_one(key) as u32
 }
 
-/// What only a writer needs.
+/// State that is private to writers.
 #[derive(Default)]
 pub(crate) struct Writer {
-    /// Slots given back, to be used again.
+    /// Freed slots.
     pub(crate) free: Vec<u32>,
-    /// The first slot that was never used.
+    /// The lowest slot that has never been used.
     pub(crate) next: u32,
     /// One for each index function.
     pub(crate) indexes: Vec<IndexWriter>,
@@ -130,16 +130,16 @@ impl Writer {
     }
 }
 
-/// A writer at work on a state. It asks objects nothing: their slots have been found before, so that a panic of an
-/// accessor leaves all consistent.
+/// Edits a state. It calls no accessors, because the slots have been found before: so a panic of an accessor leaves the
+/// state consistent.
 pub(crate) struct Edit<'a, T> {
     pub(crate) roots: &'a mut Roots<T>,
     pub(crate) writer: &'a mut Writer,
 }
 
 impl<T: Object> Edit<'_, T> {
-    /// Stores an object, in the slot that its key has; returns the one it replaces. The answers to all index functions begin at number
-    /// `first`. Leaves the version as it is.
+    /// Stores an object in the slot of its key and returns the object that it replaces. The results of the index functions
+    /// start at number `first`. Does not change the version.
     pub(crate) fn upsert(
         &mut self,
         slot: Option<u32>,
@@ -157,12 +157,12 @@ impl<T: Object> Edit<'_, T> {
         Ok(old)
     }
 
-    /// Whether there is room for so many more objects.
+    /// Returns whether there is room for this many more objects.
     pub(crate) fn has_room(&self, objects: usize) -> bool {
         objects <= self.writer.free.len() + (MAX_NUMBER - self.writer.next) as usize
     }
 
-    /// Stores an object that is not there.
+    /// Stores an object whose key is not stored yet.
     pub(crate) fn insert(&mut self, hash: u32, object: Arc<T>) -> Result<u32, Error> {
         let slot = match self.writer.free.pop() {
             Some(slot) => slot,
@@ -180,7 +180,7 @@ impl<T: Object> Edit<'_, T> {
         Ok(slot)
     }
 
-    /// Brings these indexes up to date; touches only those whose values have changed.
+    /// Updates these indexes. Modifies only indexes whose values have changed.
     pub(crate) fn set_values(&mut self, indexes: Range<usize>, slot: u32, values: &Evaluated, first: usize) {
         let writers = self.writer.indexes.get_mut(indexes.clone()).unwrap_or_default();
         for (answer, (number, index_writer)) in indexes.zip(writers).enumerate() {
@@ -200,7 +200,7 @@ impl<T: Object> Edit<'_, T> {
         old
     }
 
-    /// Empties a slot without giving it back.
+    /// Empties a slot without freeing it.
     pub(crate) fn remove_slot(&mut self, hash: u32, slot: u32) -> Option<Arc<T>> {
         self.roots.points.remove(hash, slot);
         for (number, index_writer) in self.writer.indexes.iter_mut().enumerate() {

@@ -217,7 +217,7 @@ impl<T: Object> Snapshot<T> {
             slots.dedup();
         }
         values.recycle();
-        Ok(slots.into_iter().filter_map(|slot| self.roots.at(slot)).collect())
+        Ok(slots.into_iter().filter_map(|slot| self.roots.object(slot)).collect())
     }
 
     /// Returns the names of the indexes, in the order in which they were added.
@@ -287,7 +287,7 @@ impl<T: Object> Snapshot<T> {
 
     fn objects_at<'a>(&'a self, slots: Option<&'a SlotSet>) -> impl Iterator<Item = &'a Arc<T>> {
         let slots = slots.into_iter().flat_map(SlotSet::chunks).flatten();
-        slots.filter_map(|slot| self.roots.at(*slot))
+        slots.filter_map(|slot| self.roots.object(*slot))
     }
 
     fn unknown(&self, index: &str) -> Error {

@@ -16,27 +16,27 @@ use crate::indexer::Indexer;
 use crate::roots::{Edit, hash_key};
 use crate::snapshot::discard;
 
-/// What deltas did to a store.
+/// The result of applying deltas to a store.
 #[derive(Debug)]
 #[must_use = "some of the objects may have been left out"]
 #[non_exhaustive]
 pub struct Applied<T> {
-    /// Each change, in the order in which it was applied, with the delta that made it. Of a list: first each object
-    /// that is gone, then each object of the list, also one that is the very same `Arc` as before.
+    /// The changes, each with its delta, in the order in which they were applied. A list yields first each deleted
+    /// object, then each object of the list, including those whose `Arc` is unchanged.
     pub changes: Vec<Change<T>>,
-    /// What was wrong with single objects.
+    /// Errors of individual objects.
     pub report: Report,
-    /// The [revision](crate::Snapshot::revision) of the state that these changes led to.
+    /// The [revision](crate::Snapshot::revision) of the state after these changes.
     pub revision: u64,
 }
 
-/// Drops the states of a change; panics of the user's `Drop` are contained.
+/// Drops the states of a change, containing panics of their `Drop`.
 pub(crate) fn discard_change<T>(change: Change<T>) {
     change.old.into_iter().for_each(discard);
     discard_delta(change.delta);
 }
 
-/// Drops the objects of a delta; panics of the user's `Drop` are contained.
+/// Drops the objects of a delta, containing panics of their `Drop`.
 pub(crate) fn discard_delta<T>(delta: Delta<T>) {
     match delta {
         Delta::Added(object) | Delta::Updated(object) | Delta::Replaced(object) | Delta::Sync(object) => {
@@ -48,60 +48,59 @@ pub(crate) fn discard_delta<T>(delta: Delta<T>) {
     }
 }
 
-/// What an operation gives beside its changes.
+/// The result of an operation, apart from its changes.
 #[derive(Default)]
 pub(crate) struct Written {
     pub(crate) report: Report,
     pub(crate) revision: u64,
-    /// Whether a state was published in which objects may have changed.
+    /// Whether a state with possibly changed objects was published.
     pub(crate) published: bool,
 }
 
-/// The changes of an operation, for callers who want them.
+/// Collects the changes of an operation, if the caller needs them.
 pub(crate) type Changes<'a, T> = Option<&'a mut Vec<Change<T>>>;
 
-/// One delta of a batch. User code has been asked everything that takes no lock.
+/// One delta of a batch. All user code that must not run under a lock has been called.
 struct Entry<T> {
     position: usize,
-    /// About one object, or a bookmark.
+    /// A delta of one object, or a bookmark.
     delta: Delta<T>,
     hash: u32,
     reached: Reached,
-    /// The index functions that failed.
+    /// Errors of index functions.
     report: Report,
     outcome: Outcome<T>,
 }
 
-/// What became of a delta.
+/// The outcome of one delta.
 enum Outcome<T> {
-    /// It is not applied yet.
+    /// Not applied yet.
     Pending,
-    /// It was applied; with what was stored before.
+    /// Applied; holds the previously stored object.
     Applied(Option<Arc<T>>),
-    /// A newer state of the object is stored.
+    /// Skipped, because a newer state of the object is stored.
     Late,
-    /// It is invalid.
+    /// Rejected; nothing has changed.
     Refused(Box<Error>),
 }
 
-/// The version that a part reaches with a delta; no part if the object is in none.
+/// The part of a delta and the version that the part reaches with it; `None` if the object belongs to no part.
 type Reached = (Option<PartId>, ResourceVersion);
 
-/// Deltas about single objects that are published together.
+/// Deltas of single objects that are published together.
 type Batch<T> = SmallVec<[Entry<T>; 1]>;
 
 impl<T: Object> Indexer<T> {
-    /// Applies deltas, in their order, and says what they did.
+    /// Applies deltas in order and returns their changes.
     ///
-    /// Added, updated and replaced objects are stored, deleted ones removed, a list replaces everything, a bookmark
-    /// moves the version, and a resync does nothing, since it brings nothing that is not stored. Deltas about single
-    /// objects that follow each other are applied under one publication: a reader sees none of them or all. A list is
-    /// a publication of its own.
+    /// Added, updated and replaced objects are stored, deleted objects are removed, a list replaces all objects, and a
+    /// bookmark advances the version. A resync has no effect, because its object is stored already. Consecutive deltas
+    /// of single objects form one publication: a reader sees all of them or none. A list is a publication of its own.
     ///
-    /// An object that is invalid (its key, its transform, its accessors) is left out and reported by its
-    /// [position](kinformer_core::Problem::position); all others are applied. A state that is older than the one that
-    /// another [part](crate::IndexerBuilder::parts) has brought is left out without a report. An object for which an index function
-    /// fails is stored, and reported as well. A list with more than 2^32 - 2 objects is left out.
+    /// An object with an invalid key, a failed transform or a panicking accessor is left out and reported by its
+    /// [position](kinformer_core::Problem::position); all others are applied. A state that is older than the state from
+    /// another [part](crate::IndexerBuilder::parts) is left out without a report. An object whose index function fails
+    /// is stored and reported. A list with more than 2^32 - 2 objects is left out.
     ///
     /// ```
     /// # use kinformer_core::{Delta, Keyed};
@@ -118,8 +117,8 @@ impl<T: Object> Indexer<T> {
         self.applied(deltas.into(), None)
     }
 
-    /// As [`Self::apply`], and moves versions as the source of these deltas says, and not to the versions of
-    /// objects, lists and bookmarks: for a source that knows better what is complete, and what was left out.
+    /// Like [`Self::apply`], but sets the versions from `versions` instead of those of objects, lists and bookmarks: for
+    /// sources that know which versions are complete.
     pub fn apply_at(&self, deltas: impl Into<Deltas<T>>, versions: &VersionUpdates) -> Applied<T> {
         self.applied(deltas.into(), Some(versions))
     }
@@ -131,7 +130,7 @@ impl<T: Object> Indexer<T> {
         Applied { changes, report, revision }
     }
 
-    /// Applies deltas for callers who do not want to know what changed.
+    /// Applies deltas for callers that do not need the changes.
     pub(crate) fn write_all(&self, deltas: Deltas<T>) -> Written {
         self.write(deltas.into_iter(), None, None)
     }
@@ -145,7 +144,7 @@ impl<T: Object> Indexer<T> {
         let mut written = Written::default();
         let mut position = 0;
         let mut batch = Batch::new();
-        // The versions that are named are reached with the last publication.
+        // The given versions are reached with the last publication.
         let none = VersionUpdates::NONE;
         let early = at.map(|_| &none);
         let mut list_at = None;
@@ -177,7 +176,7 @@ impl<T: Object> Indexer<T> {
         written
     }
 
-    /// A list, at its own version or as it is named.
+    /// Applies a list, at its own version or at the given ones.
     fn replace_at(
         &self,
         list: Replacement<T>,
@@ -200,7 +199,7 @@ impl<T: Object> Indexer<T> {
         }
     }
 
-    /// One publication.
+    /// Applies a batch in one publication.
     fn write_batch(
         &self,
         batch: &mut [Entry<T>],
@@ -213,7 +212,7 @@ impl<T: Object> Indexer<T> {
         }
         let mut functions = self.functions();
         loop {
-            // Indexes are hardly ever added meanwhile; then all is asked again.
+            // If an index was added in the meantime, which is rare, all index functions are called again.
             let mut values = if batch.len() == 1 { Evaluated::for_one() } else { Evaluated::default() };
             batch.iter_mut().for_each(|entry| entry.ask(&functions.all, &mut values));
             let mut writer = self.writer.lock();
@@ -259,7 +258,7 @@ impl<T: Object> Indexer<T> {
         }
     }
 
-    /// A batch that changes no object.
+    /// Applies a batch without changes of objects.
     #[cold]
     fn move_to_bookmarks(&self, batch: &mut [Entry<T>], at: Option<&VersionUpdates>, written: &mut Written) {
         let mut bookmarks = VersionUpdates::NONE;
@@ -271,7 +270,7 @@ impl<T: Object> Indexer<T> {
         written.revision = self.move_versions(at.unwrap_or(&bookmarks));
     }
 
-    /// Applies several deltas, as [`Self::apply`], for callers who do not want the changes.
+    /// Applies several deltas, like [`Self::apply`], for callers that do not need the changes.
     ///
     /// Follows client-go 1.37 (`ThreadSafeStoreWithTransaction`).
     pub fn transaction(&self, deltas: impl IntoIterator<Item = Delta<T>>) -> Report {
@@ -281,25 +280,25 @@ impl<T: Object> Indexer<T> {
     /// Adds or replaces an object.
     ///
     /// # Errors
-    /// The key is invalid, the transform failed, an accessor panics, or there are 2^32 - 2 objects; nothing has
-    /// changed then.
+    /// The key is invalid, the transform failed, an accessor panicked, or the store has 2^32 - 2 objects. Nothing has
+    /// changed.
     pub fn add(&self, object: impl Into<Arc<T>>) -> Result<Report, crate::Error> {
         self.write_one(Delta::Added(object.into()))
     }
 
-    /// Adds or replaces an object: to a store the same as [`Self::add`].
+    /// Adds or replaces an object, exactly like [`Self::add`].
     ///
     /// # Errors
-    /// As [`Self::add`].
+    /// See [`Self::add`].
     pub fn update(&self, object: impl Into<Arc<T>>) -> Result<Report, crate::Error> {
         self.write_one(Delta::Updated(object.into()))
     }
 
-    /// Removes an object; removing what is not there is no error. With its final state known, the store's
-    /// version moves to that state's.
+    /// Removes an object. Removing an absent object is not an error. If the final state is known, the store's version
+    /// advances to its version.
     ///
     /// # Errors
-    /// The key is invalid, or an accessor panics; nothing has changed then.
+    /// The key is invalid, or an accessor panicked. Nothing has changed.
     pub fn delete(&self, tombstone: impl Into<Tombstone<Arc<T>>>) -> Result<Report, crate::Error> {
         self.write_one(Delta::Deleted(tombstone.into()))
     }
@@ -308,7 +307,7 @@ impl<T: Object> Indexer<T> {
         Ok(self.write(iter::once(delta), None, None).report.of_one()?)
     }
 
-    /// Removes the object with this key and returns it. The store's version stays as it is.
+    /// Removes and returns the object with this key. The store's version is unchanged.
     pub fn delete_by_key<'k>(&self, key: impl Into<KeyRef<'k>>) -> Option<Arc<T>> {
         let key = key.into();
         let hash = hash_key(&self.hasher, key);
@@ -323,7 +322,7 @@ impl<T: Object> Indexer<T> {
         old
     }
 
-    /// `None` for a delta that brings nothing to a store.
+    /// Calls the user code of a delta. Returns `None` for a delta without effect on a store.
     fn prepare(&self, position: usize, delta: Delta<T>) -> Result<Option<Entry<T>>, Error> {
         let (delta, (hash, reached)) = match delta {
             Delta::Added(object) => self.prepare_put(object, Delta::Added)?,
@@ -347,11 +346,11 @@ impl<T: Object> Indexer<T> {
         object: Arc<T>,
         delta: impl FnOnce(Arc<T>) -> Delta<T>,
     ) -> Result<(Delta<T>, (u32, Reached)), Error> {
-        let (object, asked) = self.asked_to_put(object)?;
+        let (object, asked) = self.prepared_put(object)?;
         Ok((delta(object), asked))
     }
 
-    fn asked_to_put(&self, object: Arc<T>) -> Result<(Arc<T>, (u32, Reached)), Error> {
+    fn prepared_put(&self, object: Arc<T>) -> Result<(Arc<T>, (u32, Reached)), Error> {
         let object = match &self.transform {
             Some(transform) => transform.apply_in(&self.shared.parts, object)?,
             None => object,
@@ -394,7 +393,7 @@ impl<T: Object> Indexer<T> {
         (self.shared.parts.of(object), object.resource_version())
     }
 
-    /// The object as it is to be stored: its key is valid, and the transform, if there is one, was applied.
+    /// Returns the object to store: its key is valid, and the transform, if any, was applied.
     pub(crate) fn transformed(&self, object: Arc<T>) -> Result<Arc<T>, Error> {
         match &self.transform {
             Some(transform) => transform.apply_in(&self.shared.parts, object),
@@ -411,7 +410,7 @@ impl<T: Object> Indexer<T> {
 }
 
 impl<T: Object> Entry<T> {
-    /// Asks the index functions. What was asked before is forgotten.
+    /// Calls the index functions and discards errors of earlier calls.
     fn ask(&mut self, functions: &[(Arc<str>, crate::IndexFunction<T>)], values: &mut Evaluated) {
         let Self { position, delta, report, .. } = self;
         match delta {
@@ -425,8 +424,8 @@ impl<T: Object> Entry<T> {
         }
     }
 
-    /// Under the locks: drops nothing. What it asks objects it asks before it changes anything: after a panic of one,
-    /// nothing has changed.
+    /// Applies the delta under the locks, without dropping any object. Accessors are called before anything changes, so a
+    /// panic leaves the state unchanged.
     fn apply(
         &self,
         edit: &mut Edit<'_, T>,
@@ -439,7 +438,7 @@ impl<T: Object> Entry<T> {
             Delta::Added(object) | Delta::Updated(object) | Delta::Replaced(object) => {
                 let found = ask(|| {
                     let slot = edit.roots.find(hash, object.key());
-                    let stored = slot.and_then(|slot| edit.roots.at(slot));
+                    let stored = slot.and_then(|slot| edit.roots.object(slot));
                     (slot, stored.is_some_and(|stored| is_late(parts, object, stored)))
                 });
                 match found {
@@ -454,7 +453,7 @@ impl<T: Object> Entry<T> {
             Delta::Deleted(tombstone) => {
                 let found = ask(|| {
                     let slot = edit.roots.find(hash, tombstone.key())?;
-                    let stored = edit.roots.at(slot)?;
+                    let stored = edit.roots.object(slot)?;
                     removes(parts, tombstone, stored).then_some(slot)
                 });
                 match found {
@@ -478,7 +477,7 @@ impl<T> Entry<T> {
         !matches!(self.delta, Delta::Bookmark { .. })
     }
 
-    /// Takes out what the delta did to an object, and reports what was wrong.
+    /// Takes the change of an object, and reports errors.
     #[inline]
     fn finish(&mut self, revision: u64, reports: &mut Report) -> Option<Change<T>> {
         let delta = mem::replace(&mut self.delta, Delta::SyncAll);
@@ -497,16 +496,16 @@ impl<T> Entry<T> {
     }
 }
 
-/// Whether a newer state of the object is stored, which another part has brought: its source is ahead of that of this
-/// part, whose deletion of the object is still to come.
+/// Returns whether a newer state of the object, from another part, is stored: the source of that part is ahead, and the
+/// deletion from this part is still to come.
 pub(crate) fn is_late<T: Object>(parts: &Parts<T>, object: &T, stored: &T) -> bool {
     parts.is_divided()
         && parts.of(object) != parts.of(stored)
         && object.resource_version().compare(&stored.resource_version()).is_some_and(Ordering::is_lt)
 }
 
-/// Whether a deletion removes this state: only one of the part from which it comes. One by the key alone, from a part that
-/// nothing says, comes from all of them.
+/// Returns whether a deletion removes this state, which must belong to the part of the deletion. A deletion by key alone,
+/// from an unknown part, applies to all parts.
 fn removes<T: Object>(parts: &Parts<T>, tombstone: &Tombstone<Arc<T>>, stored: &Arc<T>) -> bool {
     !parts.is_divided()
         || match parts.of_deletion(tombstone) {
@@ -529,14 +528,14 @@ pub(crate) fn index_error<T: Object>(
     }
 }
 
-/// An object of none of the parts, which is left out: no list would ever remove it.
+/// Drops an object that belongs to no part and returns the error. It is left out, because no list would remove it.
 pub(crate) fn in_no_part<T: Object>(object: Arc<T>) -> Error {
     let key = readable_key(|| object.key());
     discard(object);
     Error::OtherPart { key, part: None }
 }
 
-/// An object whose accessors panic, which is left out.
+/// Drops an object with a panicking accessor and returns the error.
 pub(crate) fn panicked<T: Object>(object: Arc<T>, source: BoxError) -> Error {
     let key = readable_key(|| object.key());
     discard(object);
