@@ -40,6 +40,11 @@ impl<T> Deltas<T> {
         self.0.push(delta);
     }
 
+    /// Removes and returns the last delta.
+    pub fn pop(&mut self) -> Option<Delta<T>> {
+        self.0.pop()
+    }
+
     /// Moves all deltas of `other` to the end of this sequence, leaving `other` empty.
     pub fn append(&mut self, other: &mut Self) {
         self.0.append(&mut other.0);

@@ -159,7 +159,13 @@ impl Report {
     ///
     /// # Errors
     /// The error of the left-out object. Nothing has changed.
-    pub fn of_one(mut self) -> Result<Self, Error> {
+    #[inline]
+    pub fn of_one(self) -> Result<Self, Error> {
+        if self.is_clean() { Ok(self) } else { self.of_one_with_problems() }
+    }
+
+    #[cold]
+    fn of_one_with_problems(mut self) -> Result<Self, Error> {
         match self.problems.iter().position(|problem| problem.left_out) {
             Some(index) => Err(self.problems.swap_remove(index).error),
             None => Ok(self),

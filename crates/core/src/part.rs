@@ -108,6 +108,7 @@ impl<T> Parts<T> {
     }
 
     /// Returns the part of an object; `None` if it belongs to no part.
+    #[inline]
     pub fn of(&self, object: &T) -> Option<PartId> {
         match &self.partition {
             None => Some(PartId::ONLY),
@@ -274,8 +275,13 @@ impl VersionUpdates {
     }
 
     /// Merges `next` into these updates: applying the result equals applying both in order.
+    #[inline]
     pub fn append(&mut self, part: PartId, next: VersionUpdate) {
         if next.is_none() {
+            return;
+        }
+        if self.is_none() {
+            self.0 = SmallVec::from_buf([(part, next)]);
             return;
         }
         match self.0.iter_mut().find(|(other, _)| *other == part) {
@@ -285,10 +291,12 @@ impl VersionUpdates {
     }
 
     /// Merges all of `next` into these updates: applying the result equals applying both in order.
+    #[inline]
     pub fn append_all(&mut self, next: Self) {
-        match self.is_none() {
-            true => *self = next,
-            false => next.0.into_iter().for_each(|(part, update)| self.append(part, update)),
+        match next.0.into_inner() {
+            Ok([(part, update)]) => self.append(part, update),
+            Err(next) if self.is_none() => self.0 = next,
+            Err(next) => next.into_iter().for_each(|(part, update)| self.append(part, update)),
         }
     }
 

@@ -29,13 +29,15 @@ impl ResourceVersion {
     pub const UNSET: Self = Self(Repr::Unset);
 
     /// Creates a numeric version.
+    #[inline]
     pub const fn number(version: u64) -> Self {
         Self(Repr::Number(version))
     }
 
     /// Returns whether this is the empty string.
+    #[inline]
     pub fn is_unset(&self) -> bool {
-        self.0 == Repr::Unset
+        matches!(self.0, Repr::Unset)
     }
 
     /// Compares two versions by age; `None` if their order is unknown.
@@ -43,11 +45,9 @@ impl ResourceVersion {
     /// Equal texts are equal. Otherwise both must be decimal integers without leading zeros. An unset version is
     /// comparable only to itself.
     pub fn compare(&self, other: &Self) -> Option<Ordering> {
-        if self == other {
-            return Some(Ordering::Equal);
-        }
         match (&self.0, &other.0) {
             (Repr::Number(a), Repr::Number(b)) => Some(a.cmp(b)),
+            (a, b) if a == b => Some(Ordering::Equal),
             // A decimal number stored as text does not fit into 64 bits.
             (Repr::Number(_), Repr::Text(b)) if is_decimal(b) => Some(Ordering::Less),
             (Repr::Text(a), Repr::Number(_)) if is_decimal(a) => Some(Ordering::Greater),
@@ -59,6 +59,7 @@ impl ResourceVersion {
     }
 
     /// Returns whether this version is known to be at least `other`.
+    #[inline]
     pub fn reaches(&self, other: &Self) -> bool {
         self.compare(other).is_some_and(Ordering::is_ge)
     }
@@ -91,16 +92,20 @@ impl VersionUpdate {
     pub const NONE: Self = Self::Advance(ResourceVersion::UNSET);
 
     /// Returns whether this update leaves the version unchanged.
+    #[inline]
     pub fn is_none(&self) -> bool {
-        *self == Self::NONE
+        matches!(self, Self::Advance(version) if version.is_unset())
     }
 
     /// Merges `next` into this update: applying the result equals applying both in order.
+    #[inline]
     pub fn append(&mut self, next: Self) {
         match (&mut *self, next) {
             (_, next @ Self::Set { .. }) => *self = next,
             (Self::Advance(version) | Self::Set { version, .. }, Self::Advance(next)) => {
-                version.advance(&next)
+                if !next.is_unset() && !version.reaches(&next) {
+                    *version = next;
+                }
             }
         }
     }

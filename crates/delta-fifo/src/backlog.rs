@@ -3,6 +3,7 @@
 use std::ops::Range;
 
 use kinformer_core::{Delta, ObjectKey, PartId, Parts, VersionUpdates};
+use smallvec::SmallVec;
 
 use crate::in_flight::{InFlight, Newest};
 use crate::key_map::KeyMap;
@@ -32,6 +33,7 @@ pub trait Backlog<T>: Default + Send + 'static {
     fn wants_deletion(
         &self,
         _key: &ObjectKey,
+        _hash: u64,
         _flight: &InFlight<T>,
         _part: Option<PartId>,
         _known: bool,
@@ -53,32 +55,41 @@ pub trait Backlog<T>: Default + Send + 'static {
         delta
     }
 
-    /// Attaches version updates to everything queued so far. Returns them if nothing is queued.
-    fn attach_versions(&mut self, versions: VersionUpdates) -> Option<VersionUpdates>;
+    /// The versions that are reached once everything queued has been popped, attached to the last entry; `None` if
+    /// nothing is queued.
+    fn reached(&mut self) -> Option<&mut VersionUpdates>;
 
-    /// Takes entries of distinct keys, at least one and at most `max`, from the front. Returns their number.
+    /// Moves entries of distinct keys, at least one and at most `max`, from the front to `taken`. Returns their number.
     fn take(
         &mut self,
         max: usize,
         flight: &mut InFlight<T>,
         drops: &mut DeferredDrops<T>,
-    ) -> (usize, Taken<T>);
+        taken: &mut Taken<T>,
+    ) -> usize;
 }
 
 /// States to be dropped after the lock is released, because dropping may run user code.
-pub(crate) type DeferredDrops<T> = Vec<Newest<T>>;
+pub(crate) type DeferredDrops<T> = SmallVec<[Newest<T>; 1]>;
 
 /// A delta ready to be queued.
 pub struct Entry<T> {
     pub(crate) delta: Delta<T>,
     /// The key, if keys are tracked beyond their pop.
     pub(crate) key: Option<ObjectKey>,
-    /// The hash of the key, computed before the lock is taken, in a queue that batches by hash; otherwise 0.
+    /// The hash of the key, computed before the lock is taken; 0 for a delta without a key.
     pub(crate) hash: u64,
+}
+
+impl<T> Default for Entry<T> {
+    fn default() -> Self {
+        Self::of_all(Delta::SyncAll)
+    }
 }
 
 impl<T> Entry<T> {
     /// Creates an entry without a key, for a delta that concerns all objects.
+    #[inline]
     pub(crate) fn of_all(delta: Delta<T>) -> Self {
         Self { delta, key: None, hash: 0 }
     }

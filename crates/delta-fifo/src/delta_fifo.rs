@@ -1,14 +1,17 @@
 //! DeltaFIFO: one place in the queue per key, with all of the key's deltas.
 
 use std::collections::VecDeque;
+use std::hash::BuildHasher;
 use std::ops::Range;
 use std::sync::Arc;
 
+use hashbrown::HashTable;
+use hashbrown::hash_table::Entry as NumberEntry;
 use kinformer_core::{Delta, Deltas, KeyRef, Object, ObjectKey, PartId, Parts, Tombstone, VersionUpdates};
 
 use crate::backlog::{Backlog, DeferredDrops, Entry, Queued};
 use crate::in_flight::{InFlight, Newest};
-use crate::key_map::{KeyMap, Lookup, RETAINED, shrink};
+use crate::key_map::{HashedKey, RETAINED};
 use crate::known;
 use crate::popped::Taken;
 use crate::{DeltaQueue, DeltaQueueBuilder};
@@ -68,27 +71,35 @@ impl<T: Object> DeltaQueue<T, PerKey<T>> {
 
     /// Returns the queued keys, in pop order.
     pub fn keys(&self) -> Vec<ObjectKey> {
-        self.shared.lock().backlog.queue.iter().map(|place| place.key.clone()).collect()
+        self.shared.lock().backlog.queue.iter().map(|place| place.key.key.clone()).collect()
     }
 
     /// Returns the queued deltas of a key, in order; empty if the key is not queued.
     pub fn get_by_key<'k>(&self, key: impl Into<KeyRef<'k>>) -> Vec<Delta<T>> {
-        let key = Lookup(key.into());
-        self.shared.lock().backlog.deltas.get(&key).map(|deltas| deltas.to_vec()).unwrap_or_default()
+        let key = key.into();
+        let hash = self.settings.seed.hash_one(key);
+        self.shared.lock().backlog.get(key, hash).map(|place| place.deltas.to_vec()).unwrap_or_default()
     }
 }
 
-/// The deltas of each key, and the keys in pop order. Each key is in both or in neither.
+/// The keys in pop order, with their deltas.
+///
+/// Places are numbered consecutively, so that a key is found without a second copy of it.
 pub struct PerKey<T> {
     pub(crate) on_replace: OnReplace,
-    deltas: KeyMap<Deltas<T>>,
-    queue: VecDeque<Place>,
+    queue: VecDeque<Place<T>>,
+    /// The number of the place at the front.
+    first: u64,
+    /// The numbers of all places, by the hash of the key.
+    numbers: HashTable<u64>,
     depth: usize,
     parts: Parts<T>,
 }
 
-struct Place {
-    key: ObjectKey,
+struct Place<T> {
+    key: HashedKey,
+    /// At least one.
+    deltas: Deltas<T>,
     /// The versions reached once this key, and so every key before it, has been popped.
     versions: VersionUpdates,
 }
@@ -97,12 +108,28 @@ impl<T> Default for PerKey<T> {
     fn default() -> Self {
         Self {
             on_replace: OnReplace::default(),
-            deltas: KeyMap::default(),
             queue: VecDeque::new(),
+            first: 0,
+            numbers: HashTable::new(),
             depth: 0,
             parts: Parts::one(),
         }
     }
+}
+
+impl<T> PerKey<T> {
+    fn get(&self, key: KeyRef<'_>, hash: u64) -> Option<&Place<T>> {
+        let is_it = |number: &u64| {
+            place(&self.queue, self.first, *number).is_some_and(|place| place.key.key.as_key() == key)
+        };
+        place(&self.queue, self.first, *self.numbers.find(hash, is_it)?)
+    }
+}
+
+/// Returns the place with this number in a queue whose front has the number `first`.
+#[inline]
+fn place<T>(queue: &VecDeque<Place<T>>, first: u64, number: u64) -> Option<&Place<T>> {
+    queue.get((number - first) as usize)
 }
 
 /// Ranks how much a tombstone knows: an observed deletion has the final state, a missed one has an older state or none.
@@ -122,14 +149,22 @@ impl<T: Object> Backlog<T> for PerKey<T> {
     }
 
     fn push(&mut self, entry: Entry<T>, drops: &mut DeferredDrops<T>) {
-        let Entry { delta, key: Some(key), .. } = entry else { return };
-        let Some(deltas) = self.deltas.get_mut(&key) else {
-            self.deltas.insert(key.clone(), delta.into());
-            self.queue.push_back(Place { key, versions: VersionUpdates::NONE });
-            self.depth += 1;
-            return;
+        let Entry { delta, key: Some(key), hash } = entry else { return };
+        let Self { queue, first, numbers, parts, .. } = self;
+        let is_it =
+            |number: &u64| place(queue, *first, *number).is_some_and(|place| place.key.is(&key, hash));
+        let hash_of = |number: &u64| place(queue, *first, *number).map_or(0, |place| place.key.hash);
+        let number = match numbers.entry(hash, is_it, hash_of) {
+            NumberEntry::Occupied(number) => *number.get(),
+            NumberEntry::Vacant(number) => {
+                number.insert(*first + queue.len() as u64);
+                let (key, deltas) = (HashedKey { key, hash }, delta.into());
+                queue.push_back(Place { key, deltas, versions: VersionUpdates::NONE });
+                self.depth += 1;
+                return;
+            }
         };
-        let parts = &self.parts;
+        let Some(Place { deltas, .. }) = queue.get_mut((number - *first) as usize) else { return };
         // Deletions from two parts each remove a state of their own part.
         let same_part = |earlier: &Delta<T>| {
             !parts.is_divided() || known::part_of(parts, earlier) == known::part_of(parts, &delta)
@@ -153,13 +188,14 @@ impl<T: Object> Backlog<T> for PerKey<T> {
     fn wants_deletion(
         &self,
         key: &ObjectKey,
+        hash: u64,
         flight: &InFlight<T>,
         part: Option<PartId>,
         known: bool,
     ) -> bool {
-        match flight.exists(key, part) {
-            _ if self.deltas.contains_key(key) => true,
-            _ if flight.is_processing(key) => true,
+        match flight.exists(key, hash, part) {
+            _ if self.get(key.as_key(), hash).is_some() => true,
+            _ if flight.is_processing(key, hash) => true,
             Some(exists) => exists,
             None => known,
         }
@@ -167,17 +203,16 @@ impl<T: Object> Backlog<T> for PerKey<T> {
 
     fn newest(&self, keys: &dyn Fn(&ObjectKey) -> bool, deltas: &dyn Fn(&Delta<T>) -> bool) -> Queued<T> {
         let mut queued = Queued::new();
-        for Place { key, .. } in self.queue.iter().filter(|place| keys(&place.key)) {
-            let of_key = self.deltas.get(key);
-            if let Some(newest) = of_key.and_then(|of_key| of_key.iter().rev().find(|delta| deltas(delta))) {
-                queued.record(key, newest);
+        for Place { key, deltas: of_key, .. } in self.queue.iter().filter(|place| keys(&place.key.key)) {
+            if let Some(newest) = of_key.iter().rev().find(|delta| deltas(delta)) {
+                queued.record(&key.key, newest);
             }
         }
         queued
     }
 
     fn places(&self, keys: &dyn Fn(&ObjectKey) -> bool) -> Vec<Range<usize>> {
-        let of_keys = self.queue.iter().enumerate().filter(|(_, place)| keys(&place.key));
+        let of_keys = self.queue.iter().enumerate().filter(|(_, place)| keys(&place.key.key));
         let mut ranges: Vec<Range<usize>> = Vec::new();
         for (index, _) in of_keys {
             match ranges.last_mut() {
@@ -203,12 +238,8 @@ impl<T: Object> Backlog<T> for PerKey<T> {
         self.queue.len()
     }
 
-    fn attach_versions(&mut self, versions: VersionUpdates) -> Option<VersionUpdates> {
-        match self.queue.back_mut() {
-            Some(last) => last.versions.append_all(versions),
-            None => return Some(versions),
-        }
-        None
+    fn reached(&mut self) -> Option<&mut VersionUpdates> {
+        self.queue.back_mut().map(|last| &mut last.versions)
     }
 
     fn take(
@@ -216,17 +247,20 @@ impl<T: Object> Backlog<T> for PerKey<T> {
         max: usize,
         flight: &mut InFlight<T>,
         drops: &mut DeferredDrops<T>,
-    ) -> (usize, Taken<T>) {
-        let mut taken = Taken::only(VersionUpdates::NONE);
+        taken: &mut Taken<T>,
+    ) -> usize {
         let mut entries = 0;
         while entries < max
-            && let Some(Place { key, versions }) = self.queue.pop_front()
+            && let Some(Place { key, mut deltas, versions }) = self.queue.pop_front()
         {
             entries += 1;
+            if let Ok(number) = self.numbers.find_entry(key.hash, |number| *number == self.first) {
+                number.remove();
+            }
+            self.first += 1;
             taken.versions.append_all(versions);
-            let Some(mut deltas) = self.deltas.remove(&key) else { continue };
             self.depth -= deltas.len();
-            flight.popped(key.clone(), &deltas, drops);
+            flight.popped(&key, &deltas, drops);
             taken.ticket.keys.push(key);
             match taken.deltas.is_empty() {
                 true => taken.deltas = deltas,
@@ -234,9 +268,11 @@ impl<T: Object> Backlog<T> for PerKey<T> {
             }
         }
         if self.queue.is_empty() {
-            shrink(&mut self.deltas);
+            if self.numbers.capacity() > RETAINED {
+                self.numbers.shrink_to(RETAINED, |_| 0);
+            }
             self.queue.shrink_to(RETAINED);
         }
-        (entries, taken)
+        entries
     }
 }

@@ -1,5 +1,6 @@
 //! The delta queue. DeltaFIFO and RealFIFO are its two kinds.
 
+use std::slice;
 use std::sync::Arc;
 
 use foldhash::fast::RandomState;
@@ -12,7 +13,7 @@ use crate::backlog::Backlog;
 use crate::known::Known;
 use crate::queue::BoxFuture;
 use crate::shared::Shared;
-use crate::writes::Settings;
+use crate::writes::{Settings, Write};
 use crate::{Bound, Error, Popped, Queue, QueueMetrics};
 
 /// A queue of deltas with one or more consumers: a [`DeltaFifo`](crate::DeltaFifo) or a [`RealFifo`](crate::RealFifo),
@@ -68,7 +69,6 @@ impl<T: Object, B: Backlog<T>> DeltaQueueBuilder<T, B> {
         let shared = Shared::new(backlog, bound, parts.clone());
         let settings = Settings {
             keyed: B::KEYED || known.is_some(),
-            hashed: !B::KEYED,
             checks_deletions: B::KEYED,
             known,
             transform,
@@ -110,20 +110,52 @@ impl<T: Object, B: Backlog<T>> DeltaQueue<T, B> {
     /// # Errors
     /// The queue is full or closed, or the known objects panicked. Nothing has changed.
     pub fn apply(&self, deltas: impl Into<Deltas<T>>) -> Result<Report, SinkError> {
-        let (writes, report) = self.settings.prepare(deltas.into());
+        let mut deltas = deltas.into();
+        if deltas.len() == 1
+            && let Some(delta) = deltas.pop()
+        {
+            return self.apply_one(delta);
+        }
+        let (mut writes, mut report) = (Vec::with_capacity(deltas.len()), Report::default());
+        let mut position = 0;
+        for delta in deltas {
+            let first = position;
+            position += delta.positions();
+            match self.settings.prepare(delta, first, &mut report) {
+                Ok(write) => writes.extend(write),
+                Err(error) => report.push(first, error),
+            }
+        }
+        self.write(&mut writes)?;
+        Ok(report)
+    }
+
+    fn apply_one(&self, delta: Delta<T>) -> Result<Report, SinkError> {
+        let mut report = Report::default();
+        match self.settings.prepare(delta, 0, &mut report) {
+            Ok(Some(ref mut write)) => self.write(slice::from_mut(write))?,
+            Ok(None) => self.write(&mut [])?,
+            Err(error) => {
+                self.write(&mut [])?;
+                report.push(0, error);
+            }
+        }
+        Ok(report)
+    }
+
+    #[inline]
+    fn write(&self, writes: &mut [Write<T>]) -> Result<(), SinkError> {
         match &self.settings.known {
-            _ if writes.is_empty() => self.shared.check_open()?,
-            Some(known) if writes.iter().any(|write| write.needs_known()) => self.shared.query_known(
+            _ if writes.is_empty() => self.shared.check_open(),
+            Some(known) if writes.iter().any(Write::needs_known) => self.shared.query_known(
                 || {
-                    let mut writes = writes;
                     writes.iter_mut().try_for_each(|write| write.read_known(known, &self.settings.parts))?;
                     Ok(writes)
                 },
                 |writes| self.shared.write(&self.settings, writes),
-            )?,
-            _ => self.shared.write(&self.settings, writes)?,
+            ),
+            _ => self.shared.write(&self.settings, writes),
         }
-        Ok(report)
     }
 
     /// Queues an added object.
@@ -132,7 +164,7 @@ impl<T: Object, B: Backlog<T>> DeltaQueue<T, B> {
     /// The object was left out (invalid key, failed transform, panicking accessor, no part), or the queue is full or
     /// closed. Nothing has changed.
     pub fn add(&self, object: impl Into<Arc<T>>) -> Result<Report, SinkError> {
-        self.apply(Delta::Added(object.into()))?.of_one()
+        self.apply_one(Delta::Added(object.into()))?.of_one()
     }
 
     /// Queues an updated object.
@@ -140,7 +172,7 @@ impl<T: Object, B: Backlog<T>> DeltaQueue<T, B> {
     /// # Errors
     /// As [`Self::add`].
     pub fn update(&self, object: impl Into<Arc<T>>) -> Result<Report, SinkError> {
-        self.apply(Delta::Updated(object.into()))?.of_one()
+        self.apply_one(Delta::Updated(object.into()))?.of_one()
     }
 
     /// Queues a deletion.
@@ -149,7 +181,7 @@ impl<T: Object, B: Backlog<T>> DeltaQueue<T, B> {
     /// The key is invalid, an accessor panicked, the queue is full or closed, or the known objects panicked. Nothing
     /// has changed.
     pub fn delete(&self, tombstone: impl Into<Tombstone<Arc<T>>>) -> Result<Report, SinkError> {
-        self.apply(Delta::Deleted(tombstone.into()))?.of_one()
+        self.apply_one(Delta::Deleted(tombstone.into()))?.of_one()
     }
 
     /// Replaces all objects with those of the list. See [`Sink`].
@@ -157,7 +189,7 @@ impl<T: Object, B: Backlog<T>> DeltaQueue<T, B> {
     /// # Errors
     /// The queue is full or closed, or the known objects panicked. Nothing has changed.
     pub fn replace(&self, replacement: Replacement<T>) -> Result<Report, SinkError> {
-        self.apply(Delta::ReplacedAll(Box::new(replacement)))
+        self.apply_one(Delta::ReplacedAll(Box::new(replacement)))
     }
 
     /// Re-delivers every known object (resync).
@@ -165,7 +197,7 @@ impl<T: Object, B: Backlog<T>> DeltaQueue<T, B> {
     /// # Errors
     /// As [`Self::replace`].
     pub fn resync(&self) -> Result<(), SinkError> {
-        self.apply(Delta::SyncAll).map(drop)
+        self.apply_one(Delta::SyncAll).map(drop)
     }
 
     /// Advances the version of an undivided queue: its source has reached this version without a change. An atomic
@@ -176,7 +208,7 @@ impl<T: Object, B: Backlog<T>> DeltaQueue<T, B> {
     /// The queue is closed. Nothing has changed.
     /// Closed. Nothing has changed.
     pub fn bookmark(&self, version: impl Into<ResourceVersion>) -> Result<(), SinkError> {
-        self.apply(Delta::bookmark(version)).map(drop)
+        self.apply_one(Delta::bookmark(version)).map(drop)
     }
 
     /// Returns whether there is room, or the queue is closed.

@@ -2,10 +2,12 @@
 
 use std::sync::Arc;
 
+use hashbrown::HashTable;
 use kinformer_core::{Delta, Object, ObjectKey, PartId, Parts};
 use smallvec::SmallVec;
 
-use crate::key_map::{KeyMap, shrink};
+use crate::backlog::DeferredDrops;
+use crate::key_map::{HashedKey, RETAINED};
 use crate::known::{self, LastKnown};
 
 /// The newest known fact about an object: its state, or its deletion.
@@ -30,12 +32,13 @@ impl<T> Newest<T> {
 /// finish processing an object, which makes the answer for it outdated. So while any query is running, processed keys
 /// stay here and take precedence over the answer.
 pub struct InFlight<T> {
-    keys: KeyMap<Entry<T>>,
+    keys: HashTable<Entry<T>>,
     queries: usize,
     parts: Parts<T>,
 }
 
 struct Entry<T> {
+    key: HashedKey,
     /// Number of pops of this key being processed.
     pops: usize,
     /// The newest fact in each part that the object was in.
@@ -47,6 +50,10 @@ impl<T> Entry<T> {
         self.newest.iter().find(|(other, _)| *other == part).map(|(_, newest)| newest)
     }
 
+    fn hash(&self) -> u64 {
+        self.key.hash
+    }
+
     fn into_states(self) -> impl Iterator<Item = Newest<T>> {
         self.newest.into_iter().map(|(_, newest)| newest)
     }
@@ -54,18 +61,22 @@ impl<T> Entry<T> {
 
 impl<T: Object> InFlight<T> {
     pub(crate) fn new(parts: Parts<T>) -> Self {
-        Self { keys: KeyMap::default(), queries: 0, parts }
+        Self { keys: HashTable::new(), queries: 0, parts }
+    }
+
+    fn get(&self, key: &ObjectKey, hash: u64) -> Option<&Entry<T>> {
+        self.keys.find(hash, |entry| entry.key.is(key, hash))
     }
 
     /// Returns whether anything is known about a popped key.
-    pub(crate) fn has(&self, key: &ObjectKey) -> bool {
-        self.keys.contains_key(key)
+    pub(crate) fn has(&self, key: &ObjectKey, hash: u64) -> bool {
+        self.get(key, hash).is_some()
     }
 
     /// Returns whether the newest delta of a popped key, in a part or in any, is not a deletion; `None` if the key is
     /// not in flight there.
-    pub(crate) fn exists(&self, key: &ObjectKey, part: Option<PartId>) -> Option<bool> {
-        let entry = self.keys.get(key)?;
+    pub(crate) fn exists(&self, key: &ObjectKey, hash: u64, part: Option<PartId>) -> Option<bool> {
+        let entry = self.get(key, hash)?;
         let exists = |newest: &Newest<T>| matches!(newest, Newest::State(_));
         match part {
             Some(part) => entry.newest_in(part).map(exists),
@@ -74,8 +85,8 @@ impl<T: Object> InFlight<T> {
     }
 
     /// Returns whether the key is being processed.
-    pub(crate) fn is_processing(&self, key: &ObjectKey) -> bool {
-        self.keys.get(key).is_some_and(|entry| entry.pops > 0)
+    pub(crate) fn is_processing(&self, key: &ObjectKey, hash: u64) -> bool {
+        self.get(key, hash).is_some_and(|entry| entry.pops > 0)
     }
 
     /// Returns the objects whose keys are `wanted` and whose newest delta in this part is not a deletion. Sorted by
@@ -84,9 +95,9 @@ impl<T: Object> InFlight<T> {
         let mut existing: Vec<_> = self
             .keys
             .iter()
-            .filter(|(key, _)| wanted(key))
-            .filter_map(|(key, entry)| match entry.newest_in(part)? {
-                Newest::State(object) => Some((key.clone(), object.clone())),
+            .filter(|entry| wanted(&entry.key.key))
+            .filter_map(|entry| match entry.newest_in(part)? {
+                Newest::State(object) => Some((entry.key.key.clone(), object.clone())),
                 Newest::Deleted => None,
             })
             .collect();
@@ -95,9 +106,11 @@ impl<T: Object> InFlight<T> {
     }
 
     /// Records that deltas of a key were popped. States to be dropped after the lock is released are added to `drops`.
-    pub(crate) fn popped(&mut self, key: ObjectKey, deltas: &[Delta<T>], drops: &mut Vec<Newest<T>>) {
+    pub(crate) fn popped(&mut self, key: &HashedKey, deltas: &[Delta<T>], drops: &mut DeferredDrops<T>) {
         let Self { keys, parts, .. } = self;
-        let entry = keys.entry(key).or_insert(Entry { pops: 0, newest: SmallVec::new() });
+        let place = keys.entry(key.hash, |entry| entry.key.is(&key.key, key.hash), Entry::hash);
+        let none = || Entry { key: key.clone(), pops: 0, newest: SmallVec::new() };
+        let entry = place.or_insert_with(none).into_mut();
         entry.pops += 1;
         let mut record = |part: PartId, delta: &Delta<T>| {
             let newest = Newest::of(delta);
@@ -123,15 +136,23 @@ impl<T: Object> InFlight<T> {
     }
 
     /// Records that a pop of a key has been processed. Returns states to be dropped after the lock is released.
-    pub(crate) fn processed(&mut self, key: &ObjectKey) -> Option<impl Iterator<Item = Newest<T>> + use<T>> {
-        let entry = self.keys.get_mut(key)?;
+    pub(crate) fn processed(&mut self, key: &HashedKey) -> Option<impl Iterator<Item = Newest<T>> + use<T>> {
+        let mut place = self.keys.find_entry(key.hash, |entry| entry.key.is(&key.key, key.hash)).ok()?;
+        let entry = place.get_mut();
         entry.pops = entry.pops.saturating_sub(1);
         if entry.pops > 0 || self.queries > 0 {
             return None;
         }
-        let gone = self.keys.remove(key).map(Entry::into_states);
-        shrink(&mut self.keys);
-        gone
+        let (gone, _) = place.remove();
+        self.shrink();
+        Some(gone.into_states())
+    }
+
+    /// Releases the memory of an empty table after a burst.
+    fn shrink(&mut self) {
+        if self.keys.is_empty() && self.keys.capacity() > RETAINED {
+            self.keys.shrink_to(RETAINED, Entry::hash);
+        }
     }
 
     pub(crate) fn begin_query(&mut self) {
@@ -139,14 +160,14 @@ impl<T: Object> InFlight<T> {
     }
 
     /// Returns states to be dropped after the lock is released.
-    pub(crate) fn end_query(&mut self) -> Vec<Newest<T>> {
+    pub(crate) fn end_query(&mut self) -> DeferredDrops<T> {
         self.queries -= 1;
         if self.queries > 0 {
-            return Vec::new();
+            return DeferredDrops::new();
         }
-        let gone = self.keys.extract_if(|_, entry| entry.pops == 0);
-        let gone = gone.flat_map(|(_, entry)| entry.into_states()).collect();
-        shrink(&mut self.keys);
+        let gone = self.keys.extract_if(|entry| entry.pops == 0);
+        let gone = gone.flat_map(Entry::into_states).collect();
+        self.shrink();
         gone
     }
 
@@ -155,7 +176,7 @@ impl<T: Object> InFlight<T> {
         // Processed keys are retained only during a query, so counting is rarely needed.
         match self.queries {
             0 => self.keys.len(),
-            _ => self.keys.values().filter(|entry| entry.pops > 0).count(),
+            _ => self.keys.iter().filter(|entry| entry.pops > 0).count(),
         }
     }
 }

@@ -16,6 +16,20 @@ impl Equivalent<ObjectKey> for Lookup<'_> {
     }
 }
 
+/// A key with its hash, which is computed once for each way through a queue.
+#[derive(Clone)]
+pub(crate) struct HashedKey {
+    pub(crate) key: ObjectKey,
+    pub(crate) hash: u64,
+}
+
+impl HashedKey {
+    #[inline]
+    pub(crate) fn is(&self, key: &ObjectKey, hash: u64) -> bool {
+        self.hash == hash && self.key == *key
+    }
+}
+
 /// The capacity that a drained queue retains.
 pub(crate) const RETAINED: usize = 1024;
 

@@ -3,9 +3,10 @@
 use std::ops::Deref;
 use std::sync::Arc;
 
-use kinformer_core::{Delta, Deltas, KeyError, Object, ObjectKey, VersionUpdates};
+use kinformer_core::{Delta, Deltas, KeyError, Object, VersionUpdates};
 use smallvec::SmallVec;
 
+use crate::key_map::HashedKey;
 use crate::sync::Mutex;
 
 /// Deltas popped together, in order. They count as being processed while this value exists.
@@ -16,11 +17,8 @@ use crate::sync::Mutex;
 /// delivered twice.
 #[must_use = "dropping it means that the deltas have been processed"]
 pub struct Popped<T: Object> {
-    deltas: Deltas<T>,
-    in_initial_list: bool,
-    key_error: Option<KeyError>,
-    versions: VersionUpdates,
-    ticket: Ticket,
+    taken: Taken<T>,
+    /// `None` if the queue has no bookkeeping for these deltas.
     queue: Option<Arc<dyn Finish>>,
 }
 
@@ -30,7 +28,14 @@ pub(crate) struct Ticket {
     /// The number of popped entries that belong to an initial list.
     pub(crate) initial: usize,
     /// The keys in flight, if the queue tracks keys.
-    pub(crate) keys: SmallVec<[ObjectKey; 1]>,
+    pub(crate) keys: SmallVec<[HashedKey; 1]>,
+}
+
+impl Ticket {
+    /// Whether the queue has no bookkeeping for these deltas.
+    fn is_empty(&self) -> bool {
+        self.initial == 0 && self.keys.is_empty()
+    }
 }
 
 /// Notifies a queue that popped deltas have been processed.
@@ -73,27 +78,21 @@ impl<T> Taken<T> {
 }
 
 impl<T: Object> Popped<T> {
-    pub(crate) fn new(taken: Taken<T>, queue: Arc<dyn Finish>) -> Self {
-        let Taken { deltas, in_initial_list, key_error, versions, ticket } = taken;
-        Self { deltas, in_initial_list, key_error, versions, ticket, queue: Some(queue) }
+    #[inline]
+    pub(crate) fn new<F: Finish + 'static>(taken: Taken<T>, queue: &Arc<F>) -> Self {
+        let queue = (!taken.ticket.is_empty()).then(|| queue.clone() as Arc<dyn Finish>);
+        Self { taken, queue }
     }
 
     /// Creates the result of a pop from a custom [`Queue`](crate::Queue): deltas in order, and the updates of the
     /// consumer's versions once these and all previous deltas have been processed. See [`Self::versions`].
     pub fn of(deltas: impl Into<Deltas<T>>, versions: impl Into<VersionUpdates>) -> Self {
-        Self {
-            deltas: deltas.into(),
-            in_initial_list: false,
-            key_error: None,
-            versions: versions.into(),
-            ticket: Ticket::default(),
-            queue: None,
-        }
+        Self { taken: Taken { deltas: deltas.into(), ..Taken::only(versions.into()) }, queue: None }
     }
 
     /// Marks the deltas as part of the initial list. For custom queues.
     pub fn as_initial_list(mut self) -> Self {
-        self.in_initial_list = true;
+        self.taken.in_initial_list = true;
         self
     }
 
@@ -106,17 +105,17 @@ impl<T: Object> Popped<T> {
 
     /// Returns the deltas, in order.
     pub fn deltas(&self) -> &[Delta<T>] {
-        &self.deltas
+        &self.taken.deltas
     }
 
     /// Takes the deltas out. They count as being processed until `self` is dropped.
     pub fn take(&mut self) -> Deltas<T> {
-        std::mem::take(&mut self.deltas)
+        std::mem::take(&mut self.taken.deltas)
     }
 
     /// Returns whether the deltas are part of the initial list.
     pub fn in_initial_list(&self) -> bool {
-        self.in_initial_list
+        self.taken.in_initial_list
     }
 
     /// Returns the updates of the consumer's versions after these and all previously popped deltas have been processed:
@@ -125,18 +124,18 @@ impl<T: Object> Popped<T> {
     /// The version of an individual object guarantees less: older deltas of other keys, or the rest of a list that was
     /// split, may still be queued.
     pub fn versions(&self) -> &VersionUpdates {
-        &self.versions
+        &self.taken.versions
     }
 
     /// Replaces the version updates, for a controller that has detected missing data.
     pub fn set_versions(&mut self, versions: impl Into<VersionUpdates>) {
-        self.versions = versions.into();
+        self.taken.versions = versions.into();
     }
 
     /// Returns the key error of the last delta's object, if its key became invalid after the delta was queued. The
     /// delta is included anyway; the consumer decides how to handle it.
     pub fn key_error(&self) -> Option<&KeyError> {
-        self.key_error.as_ref()
+        self.taken.key_error.as_ref()
     }
 }
 
@@ -144,25 +143,28 @@ impl<T: Object> Deref for Popped<T> {
     type Target = [Delta<T>];
 
     fn deref(&self) -> &[Delta<T>] {
-        &self.deltas
+        &self.taken.deltas
     }
 }
 
 impl<T: Object> Drop for Popped<T> {
     fn drop(&mut self) {
         if let Some(queue) = self.queue.take() {
-            queue.finish(std::mem::take(&mut self.ticket));
+            queue.finish(std::mem::take(&mut self.taken.ticket));
         }
     }
 }
 
 impl<T: Object> std::fmt::Debug for Popped<T> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let deltas =
-            self.deltas.iter().map(|delta| (delta.delta_type(), delta.key().map(|key| key.to_string())));
+        let deltas = self
+            .taken
+            .deltas
+            .iter()
+            .map(|delta| (delta.delta_type(), delta.key().map(|key| key.to_string())));
         f.debug_struct("Popped")
             .field("deltas", &deltas.collect::<Vec<_>>())
-            .field("in_initial_list", &self.in_initial_list)
+            .field("in_initial_list", &self.taken.in_initial_list)
             .finish()
     }
 }

@@ -9,7 +9,7 @@ use kinformer_core::{Delta, KeyError, KeyProblem, Object, ObjectKey, VersionUpda
 
 use crate::backlog::{Backlog, DeferredDrops, Entry, Queued};
 use crate::in_flight::InFlight;
-use crate::key_map::RETAINED;
+use crate::key_map::{HashedKey, RETAINED};
 use crate::popped::Taken;
 use crate::{DeltaQueue, DeltaQueueBuilder};
 
@@ -90,8 +90,10 @@ impl<T: Object> InOrder<T> {
                 break;
             }
         }
-        in_batch.clear();
-        in_batch.shrink_to(RETAINED, |hash| *hash);
+        if !in_batch.is_empty() {
+            in_batch.clear();
+            in_batch.shrink_to(RETAINED, |hash| *hash);
+        }
         (size, key_error)
     }
 }
@@ -123,12 +125,8 @@ impl<T: Object> Backlog<T> for InOrder<T> {
         self.items.len()
     }
 
-    fn attach_versions(&mut self, versions: VersionUpdates) -> Option<VersionUpdates> {
-        match self.items.back_mut() {
-            Some(last) => last.versions.append_all(versions),
-            None => return Some(versions),
-        }
-        None
+    fn reached(&mut self) -> Option<&mut VersionUpdates> {
+        self.items.back_mut().map(|last| &mut last.versions)
     }
 
     fn take(
@@ -136,15 +134,17 @@ impl<T: Object> Backlog<T> for InOrder<T> {
         max: usize,
         flight: &mut InFlight<T>,
         drops: &mut DeferredDrops<T>,
-    ) -> (usize, Taken<T>) {
+        taken: &mut Taken<T>,
+    ) -> usize {
         let (size, key_error) = self.batch(max);
-        let mut taken = Taken::only(VersionUpdates::NONE);
         taken.deltas.reserve(size);
         taken.key_error = key_error;
-        for Item { delta, key, versions, .. } in self.items.drain(..size) {
+        for _ in 0..size {
+            let Some(Item { delta, key, hash, versions }) = self.items.pop_front() else { break };
             taken.versions.append_all(versions);
             if let Some(key) = key {
-                flight.popped(key.clone(), std::slice::from_ref(&delta), drops);
+                let key = HashedKey { key, hash };
+                flight.popped(&key, std::slice::from_ref(&delta), drops);
                 taken.ticket.keys.push(key);
             }
             taken.deltas.push(delta);
@@ -152,6 +152,6 @@ impl<T: Object> Backlog<T> for InOrder<T> {
         if self.items.is_empty() {
             self.items.shrink_to(RETAINED);
         }
-        (size, taken)
+        size
     }
 }

@@ -10,7 +10,7 @@ use crate::popped::{Finish, Popped, Taken, Ticket};
 use crate::state::State;
 use crate::sync::{Mutex, MutexGuard};
 use crate::waiting::Condition;
-use crate::writes::{Settings, Write, Writes};
+use crate::writes::{Settings, Write};
 use crate::{Error, QueueMetrics};
 
 pub(crate) struct Shared<T, B> {
@@ -41,7 +41,8 @@ impl<T: Object, B: Backlog<T>> Shared<T, B> {
 
     /// Queues all writes of one operation if the queue is open and has any room, otherwise none. Displaced and rejected
     /// objects are dropped after the lock is released.
-    pub(crate) fn write(&self, settings: &Settings<T>, writes: Writes<T>) -> Result<(), SinkError> {
+    #[inline]
+    pub(crate) fn write(&self, settings: &Settings<T>, writes: &mut [Write<T>]) -> Result<(), SinkError> {
         let mut drops = DeferredDrops::new();
         let mut state = self.lock();
         if state.closed {
@@ -77,22 +78,20 @@ impl<T: Object, B: Backlog<T>> Shared<T, B> {
         let mut drops = DeferredDrops::new();
         let mut state = self.lock();
         let State { backlog, flight, initial, reached, closed, popped, .. } = &mut *state;
-        let reached = std::mem::take(reached);
+        let mut taken = Taken::only(std::mem::take(reached));
         if backlog.entries() == 0 {
             let closed = *closed;
             drop(state);
-            return match reached.is_none() {
-                false => Ok(Some(Popped::new(Taken::only(reached), self.clone()))),
+            return match taken.versions.is_none() {
+                false => Ok(Some(Popped::new(taken, self))),
                 true if closed => Err(Error::Closed),
                 true => Ok(None),
             };
         }
         let was_full = backlog.depth() >= self.limit;
         let (max, in_initial_list) = initial.next(max.max(1));
-        let (entries, mut taken) = backlog.take(max, flight, &mut drops);
+        let entries = backlog.take(max, flight, &mut drops, &mut taken);
         taken.in_initial_list = in_initial_list;
-        let versions = std::mem::replace(&mut taken.versions, reached);
-        taken.versions.append_all(versions);
         taken.ticket.initial = initial.popped(entries);
         *popped += taken.deltas.len() as u64;
         let has_room = was_full && backlog.depth() < self.limit;
@@ -106,7 +105,7 @@ impl<T: Object, B: Backlog<T>> Shared<T, B> {
             self.items.notify();
         }
         drop(drops);
-        Ok(Some(Popped::new(taken, self.clone())))
+        Ok(Some(Popped::new(taken, self)))
     }
 
     /// Tries to pop once, for a wait.
@@ -210,13 +209,12 @@ impl<T: Object, B: Backlog<T>> Shared<T, B> {
 
 impl<T: Object, B: Backlog<T>> Finish for Shared<T, B> {
     fn finish(&self, ticket: Ticket) {
-        if ticket.initial == 0 && ticket.keys.is_empty() {
-            return;
-        }
+        let mut drops: DeferredDrops<T> = DeferredDrops::new();
         let mut state = self.lock();
         let State { flight, initial, .. } = &mut *state;
-        let drops: DeferredDrops<T> =
-            ticket.keys.iter().filter_map(|key| flight.processed(key)).flatten().collect();
+        for key in &ticket.keys {
+            flight.processed(key).into_iter().flatten().for_each(|newest| drops.push(newest));
+        }
         let synced = initial.processed(ticket.initial);
         drop(state);
         if synced {

@@ -39,11 +39,8 @@ impl<T: Object, B: Backlog<T>> State<T, B> {
     /// It is attached to the last entry of the queue, which is popped after everything else queued so far, even if a
     /// delta was merged into an earlier entry.
     pub(crate) fn attach_version(&mut self, part: Option<PartId>, version: VersionUpdate) {
-        let versions = part.map_or(VersionUpdates::NONE, |part| VersionUpdates::of(part, version));
-        if !versions.is_none()
-            && let Some(versions) = self.backlog.attach_versions(versions)
-        {
-            self.reached.append_all(versions);
+        if let Some(part) = part {
+            self.backlog.reached().unwrap_or(&mut self.reached).append(part, version);
         }
     }
 }

@@ -1,16 +1,15 @@
 //! Conversion of an operation's deltas to queue entries: first the steps that run user code, then those under the lock.
 
 use std::hash::BuildHasher;
-use std::iter;
 use std::sync::Arc;
+use std::{iter, mem};
 
 use foldhash::fast::RandomState;
 use kinformer_core::internal::{ask, readable_key};
 use kinformer_core::{
-    Delta, Deltas, Error, KeyRef, Object, ObjectKey, PartId, Parts, Replacement, Report, ResourceVersion,
-    Tombstone, Transform, VersionUpdate,
+    BoxError, Delta, Error, KeyError, KeyRef, Object, ObjectKey, PartId, Parts, Replacement, Report,
+    ResourceVersion, Tombstone, Transform, VersionUpdate,
 };
-use smallvec::SmallVec;
 
 use crate::backlog::{Backlog, DeferredDrops, Entry, Queued};
 use crate::in_flight::Newest;
@@ -26,15 +25,10 @@ pub(crate) struct Settings<T> {
     pub(crate) parts: Parts<T>,
     /// Whether entries have keys.
     pub(crate) keyed: bool,
-    /// Whether entries have a key hash, for a queue whose entries may have no key.
-    pub(crate) hashed: bool,
     /// Whether deletions are queued only for known objects.
     pub(crate) checks_deletions: bool,
     pub(crate) seed: RandomState,
 }
-
-/// The prepared writes of one operation.
-pub(crate) type Writes<T> = SmallVec<[Write<T>; 1]>;
 
 /// A prepared write: all user code has run, only the lock is still needed.
 pub(crate) enum Write<T> {
@@ -42,12 +36,8 @@ pub(crate) enum Write<T> {
         entry: Entry<T>,
         part: Option<PartId>,
         version: VersionUpdate,
-    },
-    Delete {
-        entry: Entry<T>,
-        part: Option<PartId>,
-        version: VersionUpdate,
-        known: bool,
+        /// For a deletion that is queued only if the object is known: whether the known objects have the key.
+        known: Option<bool>,
     },
     /// A whole list as one entry.
     All {
@@ -79,37 +69,57 @@ pub(crate) struct SplitList<T> {
 }
 
 impl<T: Object> Settings<T> {
-    /// Checks and transforms deltas. Objects that cannot be queued are left out and reported.
-    pub(crate) fn prepare(&self, deltas: Deltas<T>) -> (Writes<T>, Report) {
-        let (mut writes, mut report) = (Writes::new(), Report::default());
-        let mut position = 0;
-        for delta in deltas {
-            let first = position;
-            position += delta.positions();
-            match self.write(delta, first, &mut report) {
-                Ok(write) => writes.extend(write),
-                Err(error) => report.push(first, error),
+    /// Checks and transforms the delta at this position of an operation. Returns `None` for a delta without an effect on
+    /// the queue.
+    ///
+    /// # Errors
+    /// The delta cannot be queued.
+    #[inline]
+    pub(crate) fn prepare(
+        &self,
+        delta: Delta<T>,
+        position: usize,
+        report: &mut Report,
+    ) -> Result<Option<Write<T>>, Error> {
+        let object = match &delta {
+            Delta::Added(object) | Delta::Updated(object) | Delta::Replaced(object) | Delta::Sync(object) => {
+                object
             }
+            _ => return self.prepare_other(delta, position, report),
+        };
+        // A transform changes neither the key nor the part.
+        let asked = ask(|| {
+            let key = object.key();
+            key.check()?;
+            let (key, hash) = self.key(key)?;
+            Ok::<_, KeyError>((self.parts.of(object), object.resource_version(), key, hash))
+        });
+        let (part, version, key, hash) = match asked {
+            Ok(asked) => asked?,
+            Err(source) => return Err(panicked(object, source)),
+        };
+        if part.is_none() {
+            return Err(Error::OtherPart { key: readable_key(|| object.key()), part: None });
         }
-        (writes, report)
+        let version = match delta {
+            Delta::Sync(_) => VersionUpdate::NONE,
+            _ => VersionUpdate::Advance(version),
+        };
+        let delta = match &self.transform {
+            Some(transform) => transformed(delta, |object| transform.apply_in(&self.parts, object))?,
+            None => delta,
+        };
+        Ok(Some(Write::One { entry: Entry { delta, key, hash }, part, version, known: None }))
     }
 
-    fn write(
+    /// Like [`Self::prepare`], for a delta without the state of an object, and for deletions.
+    fn prepare_other(
         &self,
         delta: Delta<T>,
         position: usize,
         report: &mut Report,
     ) -> Result<Option<Write<T>>, Error> {
         Ok(Some(match delta {
-            Delta::Added(object) => self.object(Delta::Added, object)?,
-            Delta::Updated(object) => self.object(Delta::Updated, object)?,
-            Delta::Replaced(object) => self.object(Delta::Replaced, object)?,
-            // A resynced object is known, so it has passed the transform already.
-            Delta::Sync(object) => {
-                incoming::object((None, &self.parts), object.clone())?;
-                let part = self.part_of(&object)?;
-                Write::One { entry: self.entry(Delta::Sync(object))?, part, version: VersionUpdate::NONE }
-            }
             Delta::Deleted(tombstone) => self.deletion(tombstone, position, report)?,
             Delta::ReplacedAll(list) => self.list(*list, position, report),
             Delta::SyncAll if !self.keyed => Write::SyncAll,
@@ -121,10 +131,11 @@ impl<T: Object> Settings<T> {
         }))
     }
 
-    fn object(&self, kind: fn(Arc<T>) -> Delta<T>, object: Arc<T>) -> Result<Write<T>, Error> {
-        let (version, object) = incoming::object(self.transformed(), object)?;
-        let part = self.part_of(&object)?;
-        Ok(Write::One { entry: self.entry(kind(object))?, part, version })
+    /// The key of an entry, if entries have keys, and its hash.
+    #[inline]
+    fn key(&self, key: KeyRef<'_>) -> Result<(Option<ObjectKey>, u64), KeyError> {
+        let owned = if self.keyed { Some(ObjectKey::try_from(key)?) } else { None };
+        Ok((owned, self.seed.hash_one(key)))
     }
 
     fn deletion(
@@ -150,10 +161,8 @@ impl<T: Object> Settings<T> {
         };
         let entry = self.entry(Delta::Deleted(tombstone))?;
         problem.into_iter().for_each(|problem| report.push_applied(position, problem));
-        Ok(match self.checks_deletions {
-            true => Write::Delete { entry, part, version, known: false },
-            false => Write::One { entry, part, version },
-        })
+        let known = self.checks_deletions.then_some(false);
+        Ok(Write::One { entry, part, version, known })
     }
 
     /// Returns the transform and the parts that apply to incoming objects.
@@ -190,48 +199,59 @@ impl<T: Object> Settings<T> {
 
     fn entry(&self, delta: Delta<T>) -> Result<Entry<T>, Error> {
         let key_of = || delta.key().unwrap_or_else(|| KeyRef::named(""));
-        if self.keyed {
-            let key = incoming::key(key_of)?;
-            return Ok(self.keyed_entry(key, delta));
-        }
-        let hash = ask(|| self.seed.hash_one(key_of()));
-        let hash = hash.map_err(|source| Error::Accessor { key: None, source })?;
-        Ok(Entry { delta, key: None, hash })
+        let asked = ask(|| self.key(key_of()));
+        let (key, hash) = asked.map_err(|source| Error::Accessor { key: None, source })??;
+        Ok(Entry { delta, key, hash })
     }
 
     /// Creates an entry with a key that was read before, so that the object's accessor is not called again.
     fn keyed_entry(&self, key: ObjectKey, delta: Delta<T>) -> Entry<T> {
-        let hash = if self.hashed { self.seed.hash_one(key.as_key()) } else { 0 };
+        let hash = self.hash(&key);
         Entry { delta, key: Some(key), hash }
     }
 
-    /// Queues one write, under the lock. Returns whether this made the queue synced.
+    fn hash(&self, key: &ObjectKey) -> u64 {
+        self.seed.hash_one(key.as_key())
+    }
+
+    /// Queues one write, under the lock. Returns whether this made the queue synced. The rest of the write is to be
+    /// dropped without the lock.
+    #[inline]
     pub(crate) fn queue<B: Backlog<T>>(
         &self,
         state: &mut State<T, B>,
-        write: Write<T>,
+        write: &mut Write<T>,
         limit: usize,
         drops: &mut DeferredDrops<T>,
     ) -> bool {
-        match write {
-            Write::One { entry, part, version } => {
-                let synced = part.is_some_and(|part| state.initial.written(part));
-                state.backlog.push(entry, drops);
-                state.attach_version(part, version);
-                synced
+        let Write::One { entry, part, version, known } = write else {
+            return self.queue_other(state, write, limit, drops);
+        };
+        let part = *part;
+        let synced = part.is_some_and(|part| state.initial.written(part));
+        let wanted = match (&entry.key, *known) {
+            (Some(key), Some(known)) => {
+                state.backlog.wants_deletion(key, entry.hash, &state.flight, part, known)
             }
-            Write::Delete { entry, part, version, known } => {
-                let synced = part.is_some_and(|part| state.initial.written(part));
-                let wanted = entry.key.as_ref();
-                let wanted =
-                    wanted.is_none_or(|key| state.backlog.wants_deletion(key, &state.flight, part, known));
-                match wanted {
-                    true => state.backlog.push(entry, drops),
-                    false => drops.push(Newest::State(entry.delta.object().cloned())),
-                }
-                state.attach_version(part, version);
-                synced
-            }
+            _ => true,
+        };
+        if wanted {
+            state.backlog.push(mem::take(entry), drops);
+        }
+        state.attach_version(part, mem::take(version));
+        synced
+    }
+
+    /// Like [`Self::queue`], for a write that does not concern one object.
+    fn queue_other<B: Backlog<T>>(
+        &self,
+        state: &mut State<T, B>,
+        write: &mut Write<T>,
+        limit: usize,
+        drops: &mut DeferredDrops<T>,
+    ) -> bool {
+        match mem::replace(write, Write::SyncAll) {
+            Write::One { .. } => false,
             Write::All { list, version } => {
                 let (part, before) = (list.part, state.backlog.entries());
                 state.backlog.push(Entry::of_all(Delta::ReplacedAll(list)), drops);
@@ -246,10 +266,11 @@ impl<T: Object> Settings<T> {
             Write::Resync { known } => {
                 let queued = state.backlog.newest(&|_| true, &|_| true);
                 for (key, object) in known {
-                    match queued.has(&key) || state.flight.has(&key) {
+                    let hash = self.hash(&key);
+                    match queued.has(&key) || state.flight.has(&key, hash) {
                         true => drops.push(Newest::State(Some(object))),
                         false => {
-                            let entry = self.keyed_entry(key, Delta::Sync(object));
+                            let entry = Entry { delta: Delta::Sync(object), key: Some(key), hash };
                             state.backlog.push(entry, drops);
                         }
                     }
@@ -297,7 +318,8 @@ impl<T: Object> Settings<T> {
         }
         gone.extend(state.flight.existing(part, |key| !listed(key) && !places.contains_key(key)));
         for (key, object) in missing {
-            match places.contains_key(&key) || state.flight.exists(&key, Some(part)).is_some() {
+            let hash = self.hash(&key);
+            match places.contains_key(&key) || state.flight.exists(&key, hash, Some(part)).is_some() {
                 true => drops.push(Newest::State(object)),
                 false => gone.push((key, object)),
             }
@@ -342,16 +364,17 @@ impl<T: Object> Write<T> {
     /// Returns whether the known objects must be read first.
     pub(crate) fn needs_known(&self) -> bool {
         match self {
-            Self::Delete { .. } | Self::Resync { .. } => true,
+            Self::One { known, .. } => known.is_some(),
+            Self::Resync { .. } => true,
             Self::Replace(list) => list.is_complete,
-            Self::One { .. } | Self::All { .. } | Self::SyncAll | Self::Bookmark { .. } => false,
+            Self::All { .. } | Self::SyncAll | Self::Bookmark { .. } => false,
         }
     }
 
     /// Reads the known objects, without the lock.
     pub(crate) fn read_known(&mut self, objects: &Known<T>, parts: &Parts<T>) -> Result<(), Error> {
         match self {
-            Self::Delete { entry: Entry { key: Some(key), .. }, known, .. } => {
+            Self::One { entry: Entry { key: Some(key), .. }, known: Some(known), .. } => {
                 *known = known::is_known(objects, key)?;
             }
             Self::Replace(list) if list.is_complete => {
@@ -370,8 +393,26 @@ impl<T: Object> Write<T> {
 
     /// Returns the object's key, if this write concerns one object and its accessor returns a key.
     pub(crate) fn key(&self) -> Option<ObjectKey> {
-        let (Self::One { entry, .. } | Self::Delete { entry, .. }) = self else { return None };
+        let Self::One { entry, .. } = self else { return None };
         let key = || ObjectKey::try_from(entry.delta.key()?).ok();
         entry.key.clone().or_else(|| ask(key).ok().flatten())
     }
+}
+
+#[cold]
+fn panicked<T: Object>(object: &Arc<T>, source: BoxError) -> Error {
+    Error::Accessor { key: readable_key(|| object.key()), source }
+}
+
+/// Transforms the object of a delta. The object of a resync is known, so it has passed the transform already.
+fn transformed<T>(
+    delta: Delta<T>,
+    transform: impl FnOnce(Arc<T>) -> Result<Arc<T>, Error>,
+) -> Result<Delta<T>, Error> {
+    Ok(match delta {
+        Delta::Added(object) => Delta::Added(transform(object)?),
+        Delta::Updated(object) => Delta::Updated(transform(object)?),
+        Delta::Replaced(object) => Delta::Replaced(transform(object)?),
+        known => known,
+    })
 }
