@@ -6,13 +6,34 @@ use event_listener::{Event, IntoNotification};
 
 #[cfg(not(loom))]
 use crate::Error;
+use crate::sync::{AtomicUsize, Ordering};
 
 /// A condition guarded by a lock, for any number of waiters.
-pub(crate) struct Condition(Event);
+pub(crate) struct Condition {
+    event: Event,
+    /// Number of waiters, so that a notification without waiters costs one load.
+    waiters: AtomicUsize,
+}
+
+/// Counts as a waiter while it lives.
+struct Waiter<'a>(&'a AtomicUsize);
+
+impl<'a> Waiter<'a> {
+    fn new(waiters: &'a AtomicUsize) -> Self {
+        waiters.fetch_add(1, Ordering::Relaxed);
+        Self(waiters)
+    }
+}
+
+impl Drop for Waiter<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
 
 impl Condition {
     pub(crate) fn new() -> Self {
-        Self(Event::new())
+        Self { event: Event::new(), waiters: AtomicUsize::new(0) }
     }
 
     /// Wakes all waiters. Called after the lock under which the condition changed was released.
@@ -20,8 +41,11 @@ impl Condition {
     /// All of them, because it does not matter which waiter succeeds, and a waiter that gives up then consumes no
     /// wake-up. A relaxed notification is enough: a waiter registers before it checks the condition, and the check
     /// takes the lock.
+    #[inline]
     pub(crate) fn notify(&self) {
-        self.0.notify(usize::MAX.relaxed());
+        if self.waiters.load(Ordering::Relaxed) > 0 {
+            self.event.notify(usize::MAX.relaxed());
+        }
     }
 
     /// Waits until `attempt` returns a value.
@@ -34,7 +58,8 @@ impl Condition {
                 return result;
             }
             // Registered before the last check, so that no later change is missed.
-            let changed = self.0.listen();
+            let _waiter = Waiter::new(&self.waiters);
+            let changed = self.event.listen();
             if let Some(result) = attempt() {
                 return result;
             }
@@ -53,7 +78,8 @@ impl Condition {
             if let Some(result) = attempt() {
                 return result;
             }
-            let changed = self.0.listen();
+            let _waiter = Waiter::new(&self.waiters);
+            let changed = self.event.listen();
             if let Some(result) = attempt() {
                 return result;
             }
