@@ -80,8 +80,7 @@
 //! # Layers
 //!
 //! Each layer can be used without those above it: `kinformer-core`, `kinformer-store`, `kinformer-delta-fifo`,
-//! `kinformer-reflector`, `kinformer-processor`, `kinformer-shared-informer`, `kinformer-kube`. This crate re-exports
-//! the items of these layers that its users need.
+//! `kinformer-reflector`, `kinformer-processor`, `kinformer-shared-informer`, `kinformer-kube`.
 #![cfg_attr(doctest, doc = include_str!("../README.md"))]
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
@@ -122,7 +121,8 @@ pub use self::{
 
 // The items of the layers below that users of this crate need.
 pub use kinformer_core::{
-    KeyError, KeyRef, Object, ObjectKey, PartId, PartOrKey, ResourceVersion, Tombstone, Transform, Versions,
+    FinalStateUnknown, KeyError, KeyRef, Object, ObjectKey, PartId, PartOrKey, ResourceVersion, Tombstone,
+    Transform, Versions,
 };
 pub use kinformer_kube::{
     Decoded, DecodedRef, Encoding, Error as ClientError, FieldPath, KubeListerWatcher, KubeObject, Packed,

@@ -52,8 +52,10 @@ pub(crate) fn item<K: Object + FromWire>(
 ) -> Result<Result<Arc<K>, DecodeError>, String> {
     match decoder.decode_item(bytes, position) {
         Ok(object) => Ok(checked(object).map_err(|error| error.position(position))),
-        Err(Undecodable { other_kind: Some(kind), .. }) => Err(kind),
-        Err(error) => Ok(Err(undecodable(error).position(position))),
+        Err(error) => match *error {
+            Undecodable { other_kind: Some(kind), .. } => Err(kind),
+            error => Ok(Err(undecodable(error).position(position))),
+        },
     }
 }
 

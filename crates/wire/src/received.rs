@@ -57,7 +57,7 @@ impl ObjectDecoder {
     ///
     /// # Errors
     /// The item cannot be decoded, or is of another kind than the decoder.
-    pub fn decode_item<K: FromWire>(&self, item: &[u8], position: usize) -> Result<K, Undecodable> {
+    pub fn decode_item<K: FromWire>(&self, item: &[u8], position: usize) -> Result<K, Box<Undecodable>> {
         let mut with_types = None;
         // Without `check_kind` the first item is enough, since all items of a list are of one kind.
         if let Some(types) = self.types()
@@ -66,14 +66,14 @@ impl ObjectDecoder {
             match self.encoding().kind(item) {
                 Some(kind) if kind != types.kind => {
                     let error = Error::malformed("an item", format!("its kind is {kind}"), item);
-                    return Err(self.undecodable(item, error));
+                    return Err(Box::new(self.undecodable(item, error)));
                 }
                 None if self.checks_kind() => with_types = self.encoding().with_types(item, types),
                 _ => {}
             }
         }
         K::from_wire(with_types.as_deref().unwrap_or(item), self)
-            .map_err(|error| self.undecodable(item, error))
+            .map_err(|error| Box::new(self.undecodable(item, error)))
     }
 
     /// Decodes an event of a watch.
