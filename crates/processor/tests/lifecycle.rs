@@ -184,7 +184,7 @@ async fn futures_that_do_not_end_are_named_and_dropped_after_the_grace_period() 
                 drop(held);
             }
         };
-        processor.handler().name("stuck").buffer(buffer).add_async(handler).unwrap();
+        let stuck = processor.handler().name("stuck").buffer(buffer).add_async(handler).unwrap();
         processor.handler().name("fine").inline().for_each(|_| ()).unwrap();
         let running = start(&processor);
         processor.publish([added("a", 1)]);
@@ -198,6 +198,7 @@ async fn futures_that_do_not_end_are_named_and_dropped_after_the_grace_period() 
         let ended = running.stop().await;
         let Err(Error::Stuck { handlers }) = &ended else { unreachable!("{ended:?}") };
         assert_eq!(handlers.as_slice(), [Arc::from("stuck")]);
+        assert_eq!(stuck.metrics().delivered, 0, "its callback was dropped");
         assert!(ended.unwrap_err().to_string().contains("stuck"));
         assert!((3000..=3001).contains(&began.elapsed().as_millis()), "{:?}", began.elapsed());
         assert_eq!(Arc::strong_count(&held), 1, "the callback has ended");

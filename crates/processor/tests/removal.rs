@@ -48,6 +48,32 @@ async fn a_removal_waits_for_the_running_callback_and_nothing_comes_after_it() {
 }
 
 // contract: P-08
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_dropped_remove_handler_has_removed_the_handler() {
+    let processor = SharedProcessor::new("test");
+    let recorder = Recorder::new();
+    let (gate, mut wait) = gate();
+    let note = recorder.clone();
+    let handler = move |event: &Event<Arc<Pod>>| {
+        note.note(event);
+        wait();
+    };
+    let registration = processor.add_handler(handler).unwrap();
+    let running = start(&processor);
+    processor.publish([added("a", 1), added("b", 1)]);
+    gate.reached().await;
+
+    drop(processor.remove_handler(&registration));
+    assert!(!registration.is_removed(), "never polled");
+    assert!(processor.remove_handler(&registration).now_or_never().is_none(), "the callback is running");
+    assert!(registration.is_removed());
+    gate.let_one_pass();
+    assert!(!within(processor.remove_handler(&registration)).await, "removed before");
+    assert_eq!(recorder.now(), ["+a1"]);
+    running.stop().await.unwrap();
+}
+
+// contract: P-08
 #[tokio::test]
 async fn a_removal_is_done_by_the_call() {
     let processor = SharedProcessor::new("test");

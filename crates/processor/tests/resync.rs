@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use common::{Pod, Recorder, added, at, pod, start, within};
+use futures::FutureExt as _;
 use kinformer_core::Change;
 use kinformer_processor::{Buffer, Event, InitialState, Registration, SharedProcessor};
 use tokio::time::advance;
@@ -52,6 +53,30 @@ async fn only_handlers_that_are_due_receive_unchanged_objects() {
     assert_eq!(often.received(3).await, ["a1>1", "a1>1", "+end1"]);
     assert_eq!(default.received(2).await, ["a1>1", "+end1"]);
     assert_eq!(never.received(1).await, ["+end1"]);
+    running.stop().await.unwrap();
+}
+
+// contract: P-04, P-10
+#[tokio::test(start_paused = true)]
+async fn a_resync_that_is_dropped_has_published_the_first_part() {
+    let processor = SharedProcessor::new("test");
+    let recorder = Recorder::new();
+    let handler = processor.handler().resync(secs(4)).buffer(Buffer::BackPressure(2)).inline();
+    handler.add(recorder.handler()).unwrap();
+    let unchanged = || ["a", "b", "c"].map(|name| Change::unchanged(pod(name, 1)));
+    advance(secs(4)).await;
+    assert!(processor.mark_due_handlers());
+    let due = processor.take_due_handlers().unwrap();
+    assert!(processor.send_resync(due, unchanged()).now_or_never().is_none(), "it does not run yet");
+
+    let running = start(&processor);
+    within(processor.send([added("end", 1)])).await;
+    assert_eq!(recorder.received(3).await, ["a1>1", "b1>1", "+end1"]);
+    assert!(!processor.mark_due_handlers(), "the rest is not sent again");
+    advance(secs(4)).await;
+    assert!(processor.mark_due_handlers());
+    within(processor.send_resync(processor.take_due_handlers().unwrap(), unchanged())).await;
+    assert_eq!(recorder.received(6).await[3..], ["a1>1", "b1>1", "c1>1"]);
     running.stop().await.unwrap();
 }
 

@@ -44,7 +44,7 @@
 //! use futures::{StreamExt, stream};
 //! use kinformer_core::{KeyRef, Object};
 //! use kinformer_reflector::{
-//!     SourceError, Backoff, List, ListOptions, ListerWatcher, Reflector, ReflectorOptions, WatchOptions,
+//!     Backoff, List, ListOptions, ListerWatcher, Reflector, ReflectorOptions, SourceError, WatchOptions,
 //!     WatchStream,
 //! };
 //! use tokio::sync::watch;

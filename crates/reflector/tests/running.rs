@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use common::*;
-use futures::{StreamExt, stream};
+use futures::{FutureExt, StreamExt, stream};
 use kinformer_core::{Deltas, Error, ObjectKey, Report, ResourceVersion, Sink};
 use kinformer_reflector::{
     List, ListOptions, ListerWatcher, Recovery, Reflector, ReflectorOptions, ReflectorState, SourceError,
@@ -86,6 +86,22 @@ async fn a_dropped_run_closes_the_watch_and_tells_its_handles() {
     let handle = idle.handle();
     drop(idle);
     assert_eq!(handle.stopped_until(Instant::now() + SECOND).await, Some(StopReason::Dropped));
+}
+
+// contract: R-02
+#[tokio::test(start_paused = true)]
+async fn waits_that_are_dropped_lose_nothing() {
+    let reflector = Reflector::new("test", Arc::new(listed().watch(hang())), RecordingSink::new());
+    let handle = reflector.handle();
+    assert!(handle.wait_for_sync().now_or_never().is_none());
+    assert!(handle.stopped().now_or_never().is_none());
+    let cancel = CancellationToken::new();
+    let running = tokio::spawn(reflector.run(cancel.clone()));
+    handle.wait_for_sync().await.unwrap();
+    handle.wait_for_sync().now_or_never().unwrap().unwrap();
+    cancel.cancel();
+    assert_eq!(running.await.unwrap(), StopReason::Cancelled);
+    assert_eq!(handle.stopped().now_or_never(), Some(StopReason::Cancelled));
 }
 
 // contract: R-09

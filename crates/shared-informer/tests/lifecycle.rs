@@ -7,7 +7,7 @@ use std::sync::{Arc, Barrier};
 use std::time::Duration;
 
 use common::{HOUR, Running, Seen, tasks_fall_to};
-use futures::StreamExt as _;
+use futures::{FutureExt as _, StreamExt as _};
 use kinformer_core::{KeyRef, PartId};
 use kinformer_processor::{Buffer, Event};
 use kinformer_shared_informer::{AwaitedList, Error, Phase, SharedIndexInformer};
@@ -50,6 +50,33 @@ async fn an_informer_that_nobody_will_run_is_ended() {
     assert!(matches!(informer.run(CancellationToken::new()).await, Err(Error::Stopped { .. })));
     refuses_handlers(&informer);
     assert!(!informer.discard(), "it has ended");
+}
+
+// contract: I-05, I-08
+#[tokio::test(start_paused = true)]
+async fn waits_that_are_dropped_lose_nothing() {
+    let source = FakeSource::new();
+    source.apply(Item::of("kitchen/kettle", 0, 0));
+    let informer = informer(&source);
+    let list = informer.await_list(0);
+    let registration = informer.handler().inline().for_each(|_| ()).unwrap();
+    assert!(informer.wait_for_sync().now_or_never().is_none());
+    assert!(informer.wait_for_list(&list, None).now_or_never().is_none());
+    assert!(informer.wait_for_list_of(&list, PartId::ONLY, None).now_or_never().is_none());
+    assert!(informer.wait_for(PartId::ONLY, &1.into()).now_or_never().is_none());
+    assert!(registration.synced().now_or_never().is_none());
+    assert!(informer.stopped().now_or_never().is_none());
+
+    let cancel = CancellationToken::new();
+    let running = informer.spawn(cancel.clone());
+    informer.wait_for_sync().await.unwrap();
+    informer.wait_for_list(&list, None).await.unwrap();
+    informer.wait_for_list_of(&list, PartId::ONLY, None).await.unwrap();
+    informer.wait_for(PartId::ONLY, &1.into()).await.unwrap();
+    registration.synced().await.unwrap();
+    cancel.cancel();
+    running.await.unwrap().unwrap();
+    informer.stopped().now_or_never().unwrap();
 }
 
 // contract: I-05
