@@ -161,7 +161,8 @@ impl SharedInformerFactory {
         Registered::Kubernetes(make(&self.inner.client, &self.inner.options, target))
     }
 
-    /// Stops the informer of a target, regardless of its holders, and removes it. Returns whether there was one.
+    /// Stops the informer of a target, regardless of its holders, and removes it. Returns `false` if there was none, or if
+    /// it was removed or released before.
     pub(crate) async fn remove_target(&self, target: &Target) -> bool {
         let entry = self.inner.informers.get(&target.key()).map(|entry| entry.clone());
         match entry {
@@ -348,7 +349,7 @@ fn make(client: &Client, options: &Options, target: &Target) -> Arc<dyn Engine> 
         }
     };
     let builder = options.kubernetes_builder(sources, resource, &display_name, &name);
-    let arrival = Arrival::new(options.named(&name), options.decode(resource), options.error_hook());
+    let arrival = Arrival::new(options.informer_name(&name), options.decode(resource), options.error_hook());
     let arrival = Arc::new(arrival);
     let on_arrival = arrival.clone();
     let builder = builder.on_arrival(move |object| on_arrival.decode(object));

@@ -390,11 +390,11 @@ impl<K> Informer<K> {
     /// Stops the informer, regardless of its holders, and waits until it has stopped. Returns `false` if it was removed
     /// or released before, or if the factory has no such informer.
     ///
-    /// # Cancel safety
-    /// The first poll stops the informer and removes it from the factory. Dropping the future then only ends the wait.
-    ///
     /// Bound views and their leases stay with the stopped informer. A later request to the factory creates a new
     /// informer.
+    ///
+    /// # Cancel safety
+    /// The first poll stops the informer and removes it from the factory. Dropping the future then only ends the wait.
     pub async fn remove(&self) -> bool {
         self.view.remove().await
     }

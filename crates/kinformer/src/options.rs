@@ -295,7 +295,7 @@ impl Options {
         name: &str,
     ) -> SharedIndexInformerBuilder<T> {
         let mut builder = SharedIndexInformer::builder_of(sources)
-            .name(self.named(name))
+            .name(self.informer_name(name))
             .resource(resource)
             .cluster(self.cluster.clone())
             .resync(self.resync);
@@ -312,7 +312,7 @@ impl Options {
     }
 
     /// Returns the name of an informer, prefixed with the factory's.
-    pub(crate) fn named(&self, name: &str) -> Arc<str> {
+    pub(crate) fn informer_name(&self, name: &str) -> Arc<str> {
         match &self.name {
             Some(factory) => format!("{factory}/{name}").into(),
             None => name.into(),

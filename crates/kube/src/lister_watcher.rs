@@ -250,7 +250,7 @@ impl<K> KubeListerWatcher<K> {
         self
     }
 
-    /// Shares the knowledge whether the server supports watch-lists with other sources of the same server.
+    /// Shares the record of the server's support for watch-lists with other sources of the same server.
     #[must_use]
     pub fn watch_list_support(mut self, support: WatchListSupport) -> Self {
         self.support = support;

@@ -146,7 +146,8 @@ impl ObjectDecoder {
     /// duplicate keys in a protobuf map, the last one is used.
     ///
     /// # Errors
-    /// The bytes are broken or do not match the type; the error has the path within the object. Or a limit is exceeded.
+    /// The bytes are broken or do not match the type; the error has the position within the object. Or a limit is
+    /// exceeded.
     pub fn decode<'de, K: Deserialize<'de>>(&self, object: &'de [u8]) -> Result<K, Error> {
         self.decode_seed(&self.inner.codec, object, PhantomData::<K>)
     }

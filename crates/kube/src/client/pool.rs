@@ -93,7 +93,7 @@ impl Connections {
         })
     }
 
-    /// Returns a pool with fewer than [`MAX_STREAMS`] requests, counting this one. Creates a pool if all are full.
+    /// Returns a pool with fewer than [`MAX_STREAMS`] requests. Creates a pool if all are full.
     fn pool(&self) -> Pool {
         let mut open = self.open.lock();
         let with_room = open.iter().find(|pool| Arc::strong_count(&pool.requests) <= MAX_STREAMS);
@@ -154,7 +154,6 @@ impl Gate {
     }
 
     /// Sends a request when it is its turn.
-    ///
     ///
     /// # Cancel safety
     /// Dropping the future cancels the request and passes the turn to the next one.
