@@ -347,7 +347,7 @@ async fn a_plugin_that_fails_says_why() {
     assert!(failing("echo secret").contains("not an ExecCredential"));
     assert!(!failing("echo '\"secret\"'").contains("secret"));
     assert!(failing("cat credential").contains("neither a token nor a certificate"));
-    assert!(failing("echo '{\"status\":{\"clientKeyData\":\"x\"}}'").contains("without its key"));
+    assert!(failing("echo '{\"status\":{\"clientKeyData\":\"x\"}}'").contains("a key without a certificate"));
     assert!(failing("echo '{\"apiVersion\":\"v0\",\"status\":{\"token\":\"t\"}}'").contains("v0"));
     // Later it costs nothing but the answer: the old credentials stay.
     let plugin = Plugin::new(json!({"token": "first"}));
