@@ -1,5 +1,5 @@
-//! What an informer costs between a source and a handler, by queue: one event, many, and the first list of 100,000
-//! objects. Against a plain loop: one list and one watch into one map, with one callback.
+//! The cost of an informer from source to handler, for each queue: one event, many events, and a first list of
+//! 100,000 objects. The baseline is a plain loop: one list and one watch into one map, with one callback.
 #![allow(missing_docs)]
 
 use std::collections::HashMap;
@@ -22,21 +22,21 @@ const QUEUES: [QueueKind; 3] = [QueueKind::RealFifo, QueueKind::RealFifoByObject
 
 const LISTED: usize = 100_000;
 
-/// The version that the callback has last been told.
+/// The last version that the callback has received.
 #[derive(Clone)]
-struct Heard(Arc<watch::Sender<u64>>);
+struct Received(Arc<watch::Sender<u64>>);
 
-impl Heard {
+impl Received {
     fn new() -> Self {
         Self(Arc::new(watch::Sender::new(0)))
     }
 
-    fn hear(&self, item: &Item) {
+    fn record(&self, item: &Item) {
         self.0.send_replace(black_box(item).version);
     }
 
     async fn wait(&self, version: u64) {
-        let _ = self.0.subscribe().wait_for(|heard| *heard >= version).await;
+        let _ = self.0.subscribe().wait_for(|received| *received >= version).await;
     }
 }
 
@@ -62,10 +62,10 @@ fn informer(source: FakeSource<Item>, queue: QueueKind) -> SharedIndexInformer<I
         .unwrap_or_else(|error| unreachable!("there are no indexes: {error}"))
 }
 
-/// Lists and watches into a map, until it is dropped. Has no answer to anything that goes wrong.
+/// Lists and watches into a map until it is dropped. Handles no errors.
 async fn plain_loop(
     source: FakeSource<Item>,
-    heard: Heard,
+    received: Received,
     listed: watch::Sender<bool>,
 ) -> Result<(), SourceError> {
     let list = source.list(ListOptions::default()).await?;
@@ -73,7 +73,7 @@ async fn plain_loop(
     let mut map = HashMap::new();
     for item in &list.objects {
         map.insert(key(item)?, item.clone());
-        heard.hear(item);
+        received.record(item);
     }
     listed.send_replace(true);
     let options = WatchOptions::from(list.resource_version.clone(), Duration::from_secs(1_000_000));
@@ -81,14 +81,14 @@ async fn plain_loop(
     while let Some(event) = events.next().await {
         if let WatchEvent::Added(item) | WatchEvent::Modified(item) = event? {
             map.insert(key(&item)?, item.clone());
-            heard.hear(&item);
+            received.record(&item);
         }
     }
     Ok(())
 }
 
-/// So many events, until the handler has heard the last.
-fn feed(c: &mut Criterion, name: &str, runtime: &Runtime, source: &FakeSource<Item>, heard: &Heard) {
+/// Sends this many events, until the handler has received the last one.
+fn feed(c: &mut Criterion, name: &str, runtime: &Runtime, source: &FakeSource<Item>, received: &Received) {
     for events in [1_usize, 1000] {
         let mut group = c.benchmark_group(format!("source to handler, {events} at once"));
         group.throughput(Throughput::Elements(events as u64));
@@ -96,8 +96,8 @@ fn feed(c: &mut Criterion, name: &str, runtime: &Runtime, source: &FakeSource<It
         group.bench_function(name, |b| {
             b.iter(|| {
                 let last = names.iter().fold(0, |_, name| source.apply(Item::of(name, 0, 0)));
-                runtime.block_on(heard.wait(last));
-                // Else the history of the source would grow.
+                runtime.block_on(received.wait(last));
+                // Compaction bounds the history of the source.
                 source.compact();
             });
         });
@@ -107,19 +107,20 @@ fn feed(c: &mut Criterion, name: &str, runtime: &Runtime, source: &FakeSource<It
 fn events(c: &mut Criterion) {
     let runtime = runtime();
     {
-        let (source, heard, (listed, mut is_listed)) = (full(1000), Heard::new(), watch::channel(false));
-        let task = runtime.spawn(plain_loop(source.clone(), heard.clone(), listed));
+        let (source, received, (listed, mut is_listed)) =
+            (full(1000), Received::new(), watch::channel(false));
+        let task = runtime.spawn(plain_loop(source.clone(), received.clone(), listed));
         let _ = runtime.block_on(is_listed.wait_for(|listed| *listed));
-        feed(c, "a plain loop", &runtime, &source, &heard);
+        feed(c, "a plain loop", &runtime, &source, &received);
         task.abort();
     }
     for queue in QUEUES {
-        let (source, heard) = (full(1000), Heard::new());
+        let (source, received) = (full(1000), Received::new());
         let informer = informer(source.clone(), queue);
-        let hear = heard.clone();
+        let recorder = received.clone();
         let _ = informer.handler().inline().for_each(move |event: &Event<Arc<Item>>| {
             if let Some(item) = event.object() {
-                hear.hear(item);
+                recorder.record(item);
             }
         });
         let cancel = CancellationToken::new();
@@ -127,7 +128,7 @@ fn events(c: &mut Criterion) {
         let token = cancel.clone();
         let task = runtime.spawn(async move { run.run(token).await });
         let _ = runtime.block_on(informer.wait_for_sync());
-        feed(c, &format!("{queue:?}"), &runtime, &source, &heard);
+        feed(c, &format!("{queue:?}"), &runtime, &source, &received);
         cancel.cancel();
         let _ = runtime.block_on(task);
     }
@@ -137,13 +138,13 @@ fn first_list(c: &mut Criterion) {
     let runtime = runtime();
     let source = full(LISTED);
     let version = source.version();
-    let mut group = c.benchmark_group("first list of 100,000 objects, told to a handler");
+    let mut group = c.benchmark_group("first list of 100,000 objects, delivered to a handler");
     group.throughput(Throughput::Elements(LISTED as u64)).sample_size(10);
     group.bench_function("a plain loop", |b| {
         b.iter_batched(
-            || (Heard::new(), watch::channel(false)),
-            |(heard, (listed, mut is_listed))| {
-                let task = runtime.spawn(plain_loop(source.clone(), heard, listed));
+            || (Received::new(), watch::channel(false)),
+            |(received, (listed, mut is_listed))| {
+                let task = runtime.spawn(plain_loop(source.clone(), received, listed));
                 let _ = runtime.block_on(is_listed.wait_for(|listed| *listed));
                 task.abort();
             },
@@ -159,7 +160,7 @@ fn first_list(c: &mut Criterion) {
     }
 }
 
-/// From the start until the handler has finished the list; the end is not counted.
+/// Measures from the start until the handler has processed the list, without the shutdown.
 fn list_once(
     runtime: &Runtime,
     source: &FakeSource<Item>,
@@ -167,14 +168,14 @@ fn list_once(
     version: &ResourceVersion,
 ) -> Duration {
     let informer = informer(source.clone(), queue);
-    let (heard, cancel) = (Heard::new(), CancellationToken::new());
+    let (received, cancel) = (Received::new(), CancellationToken::new());
     let registration = informer.handler().inline().for_each(move |event: &Event<Arc<Item>>| {
         if let Some(item) = event.object() {
-            heard.hear(item);
+            received.record(item);
         }
     });
     let (run, token) = (informer.clone(), cancel.clone());
-    #[expect(clippy::disallowed_methods, reason = "what is measured is the time of this machine")]
+    #[expect(clippy::disallowed_methods, reason = "a bench measures real time")]
     let began = std::time::Instant::now();
     let task = runtime.spawn(async move { run.run(token).await });
     runtime.block_on(async {

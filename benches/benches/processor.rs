@@ -1,8 +1,9 @@
-//! What telling handlers costs: one, ten, a hundred of them, in batches and singly; a slow one beside them; a late
-//! one; one with back-pressure beside many; the removal of many. Against a channel for each handler.
+//! The cost of delivering events to one, ten and a hundred handlers, in batches and singly; beside a slow handler; to
+//! a late handler; with one back-pressure handler among many; and of removing many handlers. The baseline is a
+//! channel for each handler.
 //!
-//! `publish` is the publisher alone, on the thread of the handlers, so that they sleep meanwhile and take nothing
-//! from it; `told` is until the last of them has heard of the last event, on threads of their own.
+//! `publish` measures only the publisher, on the thread of the handlers, so that they sleep and take no CPU time from
+//! it. `delivered` measures until the last handler has received the last event, with handlers on their own threads.
 #![allow(missing_docs)]
 
 use std::alloc::System;
@@ -24,17 +25,17 @@ use tokio_util::sync::CancellationToken;
 #[global_allocator]
 static ALLOCATED: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
 
-/// How many events are published at a time before the bench waits for the handlers.
+/// The number of events published before the bench waits for the handlers.
 const EVENTS: u64 = 64 * 256;
 
-/// Which handlers listen.
+/// The kind of the handlers.
 #[derive(Clone, Copy)]
 enum Kind {
     Inline,
     Blocking,
 }
 
-/// Counts to the end of a run, and wakes the bench there.
+/// Waits for the end of a run.
 #[derive(Clone)]
 struct Finish {
     left: Arc<AtomicU64>,
@@ -50,12 +51,12 @@ impl Finish {
         self.left.store(handlers as u64, Ordering::SeqCst);
     }
 
-    /// A counter of events for one handler, which says when it has heard them all.
+    /// Returns an event counter for one handler, which reports when it has received all events.
     fn counter(&self) -> impl FnMut() + Send + 'static {
-        let (finish, mut told) = (self.clone(), 0_u64);
+        let (finish, mut delivered) = (self.clone(), 0_u64);
         move || {
-            told += 1;
-            if told.is_multiple_of(EVENTS) && finish.left.fetch_sub(1, Ordering::SeqCst) == 1 {
+            delivered += 1;
+            if delivered.is_multiple_of(EVENTS) && finish.left.fetch_sub(1, Ordering::SeqCst) == 1 {
                 finish.all.notify_one();
             }
         }
@@ -66,7 +67,7 @@ impl Finish {
     }
 }
 
-/// A processor that runs, with handlers that count.
+/// A running processor, with counting handlers.
 struct Shared {
     processor: SharedProcessor<Pod>,
     cancel: CancellationToken,
@@ -77,13 +78,13 @@ impl Shared {
         let processor = SharedProcessor::new("bench");
         for _ in 0..handlers {
             let mut count = finish.counter();
-            let tell = move |event: &Event<Arc<Pod>>| {
+            let count = move |event: &Event<Arc<Pod>>| {
                 black_box(event);
                 count();
             };
             let _ = match kind {
-                Kind::Inline => processor.handler().inline().for_each(tell),
-                Kind::Blocking => processor.handler().for_each(tell),
+                Kind::Inline => processor.handler().inline().for_each(count),
+                Kind::Blocking => processor.handler().for_each(count),
             };
         }
         let cancel = CancellationToken::new();
@@ -105,7 +106,7 @@ struct Channels(Vec<mpsc::UnboundedSender<Event<Arc<Pod>>>>);
 impl Channels {
     fn new(runtime: &Runtime, handlers: usize, finish: &Finish) -> Self {
         let channel = |_| {
-            #[expect(clippy::disallowed_methods, reason = "the baseline is what others do")]
+            #[expect(clippy::disallowed_methods, reason = "the baseline is a common design")]
             let (sender, mut receiver) = mpsc::unbounded_channel();
             let mut count = finish.counter();
             runtime.spawn(async move {
@@ -140,7 +141,7 @@ fn two_threads() -> Runtime {
     runtime(builder)
 }
 
-/// Publishes all events, in batches; gives the time that the publisher took.
+/// Publishes all events in batches, and returns the publisher's time.
 fn publish(processor: &SharedProcessor<Pod>, objects: &[Arc<Pod>], batch: usize) -> Duration {
     let began = now();
     for batch in objects.chunks(batch) {
@@ -149,24 +150,24 @@ fn publish(processor: &SharedProcessor<Pod>, objects: &[Arc<Pod>], batch: usize)
     began.elapsed()
 }
 
-/// One object for each event, as in life: the counts of one would be fought over.
+/// One object for each event, as in practice: the reference count of a single object would be contended.
 fn objects() -> Vec<Arc<Pod>> {
     let keys = benches::keys(1000);
     (0..EVENTS as usize).map(|i| pod(&keys, i, i as u64)).collect()
 }
 
-#[expect(clippy::disallowed_methods, reason = "what is measured is the time of this machine")]
+#[expect(clippy::disallowed_methods, reason = "a bench measures real time")]
 fn now() -> Instant {
     Instant::now()
 }
 
 fn handlers(c: &mut Criterion) {
     let objects = objects();
-    for (name, only_publisher) in [("publish", true), ("told", false)] {
+    for (name, only_publisher) in [("publish", true), ("delivered", false)] {
         let runtime = if only_publisher { one_thread() } else { two_threads() };
         let mut group = c.benchmark_group(name);
         group.throughput(Throughput::Elements(EVENTS));
-        // Runs of all events, each to its end; the time is the publisher's or all of it.
+        // Each run delivers all events; its time is the publisher's, or the total.
         let mut bench = |id: BenchmarkId, n: usize, finish: &Finish, run: &dyn Fn() -> Duration| {
             group.bench_function(id, |b| {
                 b.iter_custom(|iterations| {
@@ -207,11 +208,11 @@ fn handlers(c: &mut Criterion) {
     }
 }
 
-/// One handler that stands still must not change what publishing costs.
+/// One blocked handler must not change the cost of publishing.
 fn slow_one(c: &mut Criterion) {
     let runtime = two_threads();
     let objects = objects();
-    let mut group = c.benchmark_group("ten handlers told, batches of 64");
+    let mut group = c.benchmark_group("delivery to ten handlers, batches of 64");
     group.throughput(Throughput::Elements(EVENTS));
     for name in ["all fast", "one slow beside them"] {
         group.bench_function(name, |b| {
@@ -237,7 +238,7 @@ fn slow_one(c: &mut Criterion) {
     group.finish();
 }
 
-/// A handler that joins 100,000 objects, with and without a flow of events beside it.
+/// A handler that joins with 100,000 objects, with and without concurrent events.
 fn join(c: &mut Criterion) {
     const OBJECTS: u64 = 100_000;
     let runtime = two_threads();
@@ -271,14 +272,14 @@ fn join(c: &mut Criterion) {
         }
         group.bench_function(flow, |b| {
             b.iter(|| {
-                let told = Arc::new(AtomicU64::new(0));
-                let count = told.clone();
+                let delivered = Arc::new(AtomicU64::new(0));
+                let count = delivered.clone();
                 let handler = processor.handler().inline().for_each(move |_| {
                     count.fetch_add(1, Ordering::Relaxed);
                 });
                 let Ok(registration) = handler else { unreachable!("the processor runs") };
                 let synced = runtime.block_on(registration.synced());
-                assert!(synced.is_ok() && told.load(Ordering::Relaxed) >= OBJECTS);
+                assert!(synced.is_ok() && delivered.load(Ordering::Relaxed) >= OBJECTS);
                 drop(registration.remove());
             });
         });
@@ -287,8 +288,9 @@ fn join(c: &mut Criterion) {
     group.finish();
 }
 
-/// Sending one event beside handlers that sleep, without a handler with back-pressure, with one, and after it; and the
-/// removal of all of them. The first three must not depend on the number, the last only as sorting does.
+/// The cost of sending one event beside sleeping handlers: without a back-pressure handler, with one, and after its
+/// removal; and of removing all handlers. The first three must not depend on the number of handlers, the last only as
+/// sorting does.
 fn many(c: &mut Criterion) {
     let keys = benches::keys(1);
     let object = pod(&keys, 0, 1);
@@ -303,7 +305,7 @@ fn many(c: &mut Criterion) {
         };
         for name in ["send", "send beside back-pressure", "send after back-pressure"] {
             group.bench_function(BenchmarkId::new(name, n), |b| {
-                // Nothing runs, and what is sent stays in the log: so a fresh one for each run.
+                // Nothing reads the log, so that sent events stay in it; each run gets a new one.
                 b.iter_custom(|iterations| {
                     let (processor, _registrations) = filled();
                     let bounded = (name != "send")
@@ -316,7 +318,10 @@ fn many(c: &mut Criterion) {
                     let began = now();
                     for _ in 0..iterations {
                         let update = Change::updated(object.clone(), object.clone());
-                        assert!(processor.send([update]).now_or_never().is_some(), "nothing holds it up");
+                        assert!(
+                            processor.send([update]).now_or_never().is_some(),
+                            "nothing applies back-pressure"
+                        );
                     }
                     began.elapsed()
                 });
@@ -337,7 +342,7 @@ fn many(c: &mut Criterion) {
     group.finish();
 }
 
-/// How many allocations there are for each event, from the publisher to the end of the handlers.
+/// Allocations per event, from the publisher to the end of the handlers.
 fn allocations(_: &mut Criterion) {
     let runtime = two_threads();
     let objects = objects();
@@ -353,7 +358,7 @@ fn allocations(_: &mut Criterion) {
         let region = Region::new(ALLOCATED);
         run();
         let each = region.change().allocations as f64 / EVENTS as f64;
-        println!("allocations, {handlers} inline handlers, batches of {batch}: {each:.3} an event");
+        println!("allocations, {handlers} inline handlers, batches of {batch}: {each:.3} per event");
     }
 }
 

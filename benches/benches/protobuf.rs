@@ -1,4 +1,5 @@
-//! A pod as a controller and a kubelet leave it, from protobuf and from JSON: one, and in a list of 500.
+//! Decodes a pod, as created by a controller and updated by a kubelet, from protobuf and from JSON: one, and in a
+//! list of 500.
 #![allow(missing_docs, clippy::unwrap_used, clippy::indexing_slicing)]
 
 use std::hint::black_box;
@@ -10,7 +11,7 @@ use kinformer_wire::{Encoding, FieldPath, FromWire, ListDecoder, ManagedFields, 
 const STREAMS: &[u8] = include_bytes!("../../crates/wire/tests/golden/streams.bin");
 const ITEMS: usize = 500;
 
-/// The pod, in protobuf and in JSON.
+/// The pod in protobuf and in JSON.
 fn pod() -> [&'static [u8]; 2] {
     let (mut rest, mut parts) = (STREAMS, Vec::new());
     while let Some((length, tail)) = rest.split_first_chunk::<4>() {
@@ -33,14 +34,14 @@ fn field(number: u8, bytes: &[u8]) -> Vec<u8> {
     [out, bytes.to_vec()].concat()
 }
 
-/// The message within an envelope whose kind is a pod's.
+/// The message in the envelope of a pod.
 fn message(envelope: &[u8]) -> &[u8] {
     let types = b"k8s\0\n\x09\n\x02v1\x12\x03Pod".len();
     let mut rest = &envelope[types + 1..];
     while rest[0] >= 128 {
         rest = &rest[1..];
     }
-    // Behind it are two fields without anything in them.
+    // Two empty fields follow.
     &rest[1..rest.len() - 4]
 }
 
@@ -124,7 +125,7 @@ fn protobuf(c: &mut Criterion) {
     group.bench_function("typed, not kept", |b| b.iter(|| black_box(&forgetful).decode_owned().unwrap()));
     group.finish();
 
-    let mut group = c.benchmark_group("a list of 500 pods, managed fields cut");
+    let mut group = c.benchmark_group("a list of 500 pods, managed fields dropped");
     group.bench_function("protobuf", |b| {
         b.iter(|| list(black_box(&list_protobuf), &decoder, ManagedFields::Drop));
     });

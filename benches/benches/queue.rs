@@ -1,4 +1,4 @@
-//! What pushing and popping cost: one key, many keys, in batches; against a lock around a deque.
+//! The cost of pushing and popping: one key, many keys, in batches; against a lock around a deque.
 #![allow(missing_docs)]
 
 use std::collections::VecDeque;

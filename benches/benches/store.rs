@@ -1,4 +1,4 @@
-//! What the operations of a store cost alone, against a lock around hash maps.
+//! The cost of the operations of a store, against a lock around hash maps.
 #![allow(missing_docs, clippy::indexing_slicing)]
 
 use std::future::Future as _;
@@ -76,7 +76,7 @@ fn store(c: &mut Criterion) {
             );
         });
 
-        // Not in the evidence that the layout was chosen by: removals, and changing index values.
+        // Removals and changes of index values; the layout was chosen without them.
         let mut group = c.benchmark_group("move, delete and add again, 4 indexes");
         let (ours, locked) = (filled(&keys, 4), Locked::filled(&keys, 4));
         let mut version = 0;
@@ -116,7 +116,7 @@ fn store(c: &mut Criterion) {
     }
 }
 
-/// What a write costs while tasks wait for versions that it does not reach, and what it costs to end those waits.
+/// The cost of a write while tasks wait for versions that it does not reach, and of ending these waits.
 fn waits(c: &mut Criterion) {
     let keys = benches::keys(1_000);
     let mut context = Context::from_waker(Waker::noop());

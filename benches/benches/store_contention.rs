@@ -1,8 +1,7 @@
-//! One writer against readers who list a namespace of 160,000 objects without a pause: writes and lists in a
-//! second, ours against a lock around hash maps, in one run.
+//! One writer against readers that list a namespace of 160,000 objects continuously: writes and lists per second, for
+//! the store and for a lock around hash maps, in the same run.
 //!
-//! The bars are those of the project's design; a miss is shown and fails nothing, because times on a busy
-//! machine prove nothing.
+//! Missed targets are printed and fail nothing, since times on a busy machine prove nothing.
 #![allow(missing_docs)]
 
 use std::hint::black_box;
@@ -70,7 +69,7 @@ fn main() {
     }
     let keys = benches::keys(OBJECTS);
     let (ours, locked) = (filled(&keys, 1), Locked::filled(&keys, 1));
-    // A list gives references out; what a reader then does with the objects is not the store's.
+    // A list returns references; the use of the objects is not part of the store.
     let touch = |sum: usize, pod: &Arc<Pod>| sum ^ Arc::as_ptr(black_box(pod)).addr();
     println!(
         "{OBJECTS} objects, one index; medians of {ROUNDS} rounds; (x) against the lock in the same run"

@@ -1,5 +1,5 @@
-//! What a store takes beside the objects themselves, in bytes an object, by counting every allocation. Fails
-//! above the bars of the project's design: 70 with one index, 90 with four.
+//! The memory of a store beside the objects themselves, in bytes per object, measured by counting every allocation.
+//! Fails above the targets: 70 bytes with one index, 90 with four.
 #![allow(missing_docs)]
 
 use std::alloc::System;
@@ -14,12 +14,12 @@ static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
 
 const OBJECTS: usize = 160_000;
 
-/// Bytes that are allocated and not freed in between, an object.
+/// Bytes allocated and not freed by the closure, per object.
 fn kept<S>(fill: impl FnOnce() -> S) -> (f64, S) {
     let region = Region::new(ALLOCATOR);
     let store = fill();
     let change = region.change();
-    // What a reallocation adds or gives back is in these two already.
+    // These two counters include reallocations.
     let bytes = change.bytes_allocated as i64 - change.bytes_deallocated as i64;
     (bytes as f64 / OBJECTS as f64, store)
 }
@@ -30,7 +30,7 @@ fn main() -> ExitCode {
     }
     let keys = benches::keys(OBJECTS);
     let mut reached = true;
-    println!("bytes an object beside the object, {OBJECTS} objects");
+    println!("bytes per object beside the object, {OBJECTS} objects");
     for (indexes, bar) in [(0, 70.0), (1, 70.0), (4, 90.0)] {
         let pods = || (0..OBJECTS).map(|i| pod(&keys, i, 0)).collect::<Vec<_>>();
         let list = pods();

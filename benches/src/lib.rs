@@ -1,8 +1,8 @@
-//! What the benches share: objects, an indexer over them, and the baseline.
+//! Shared parts of the benches: objects, an indexer with them, and the baseline.
 //!
-//! Every figure is a ratio against the baseline measured in the same run: a lock around hash maps, laid out as
-//! client-go 1.37 does it (`threadSafeMap`: a map of objects, and for each index a map of values to sets of
-//! keys; a list looks up each key under the lock).
+//! Every figure is a ratio to the baseline measured in the same run: a lock around hash maps, laid out like client-go
+//! 1.37 (`threadSafeMap`: a map of objects, and for each index a map of values to sets of keys; a list looks up each
+//! key under the lock).
 
 mod locked;
 mod names;

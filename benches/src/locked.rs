@@ -7,7 +7,7 @@ use parking_lot::RwLock;
 
 use crate::pods::{Pod, pod};
 
-/// A lock around hash maps.
+/// The baseline store: a lock around hash maps.
 #[derive(Default)]
 pub struct Locked {
     state: RwLock<Maps>,
@@ -21,13 +21,13 @@ struct Maps {
 }
 
 impl Locked {
-    /// Empty.
+    /// Creates an empty store.
     pub fn new(indexes: usize) -> Self {
         let maps = Maps { objects: HashMap::new(), indexes: (0..indexes).map(|_| HashMap::new()).collect() };
         Self { state: RwLock::new(maps), indexes }
     }
 
-    /// With the objects in it.
+    /// Creates a store with these objects.
     pub fn filled(keys: &[Arc<str>], indexes: usize) -> Self {
         let store = Self::new(indexes);
         (0..keys.len()).for_each(|i| store.update(pod(keys, i, 0)));
@@ -61,17 +61,17 @@ impl Locked {
         }
     }
 
-    /// One object.
+    /// Returns one object.
     pub fn get(&self, key: &str) -> Option<Arc<Pod>> {
         self.state.read().objects.get(key).cloned()
     }
 
-    /// All objects.
+    /// Returns all objects.
     pub fn list(&self) -> Vec<Arc<Pod>> {
         self.state.read().objects.values().cloned().collect()
     }
 
-    /// The objects under a value of an index, by reference, under the lock.
+    /// Visits the objects with an index value by reference, under the lock.
     pub fn visit(&self, index: usize, value: &str, mut visit: impl FnMut(&Arc<Pod>)) {
         let state = self.state.read();
         let keys = state.indexes.get(index).and_then(|values| values.get(value)).into_iter().flatten();

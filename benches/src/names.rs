@@ -1,4 +1,4 @@
-//! Index values as string constants, so that an index function costs what it does in life: no formatting.
+//! Index values as string constants, so that index functions format nothing, as in practice.
 #![expect(clippy::indexing_slicing, reason = "constant indexes, checked when the constants are made")]
 
 /// `000` to `499`.

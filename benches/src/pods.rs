@@ -1,4 +1,4 @@
-//! The objects, and an indexer over them.
+//! The objects, and an indexer with them.
 #![expect(clippy::indexing_slicing, reason = "fixtures: every index is modulo the length")]
 
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use kinformer_store::{IndexFunction, Indexer};
 
 use crate::names::NAMES_OF_500;
 
-/// A small object, so that what is measured is the bookkeeping.
+/// A small object, so that the bookkeeping dominates the measurement.
 #[derive(Debug)]
 pub struct Pod {
     pub(crate) key: Arc<str>,
@@ -16,7 +16,7 @@ pub struct Pod {
     version: u64,
 }
 
-/// How many indexes there are at most: by namespace, by 1 of 500 nodes, of 50 apps, of 5 phases.
+/// The largest number of indexes: by namespace, by 1 of 500 nodes, of 50 apps, of 5 phases.
 pub const INDEXES: usize = 4;
 
 const NAMESPACE: &str = "default";
@@ -32,12 +32,12 @@ impl Object for Pod {
 }
 
 impl Pod {
-    /// A number out of the object, so that a walk has to touch it.
+    /// A value of the object, so that a walk has to read it.
     pub fn version(&self) -> u64 {
         self.version
     }
 
-    /// The value of one index.
+    /// Returns the value of one index.
     pub(crate) fn value(&self, index: usize) -> &'static str {
         const NAMES: &[&str] = &NAMES_OF_500;
         let value = self.values.get(index).copied().unwrap_or_default();
@@ -45,12 +45,12 @@ impl Pod {
     }
 }
 
-/// The key of one of [`keys`].
+/// Parses one of [`keys`].
 pub fn key(text: &str) -> KeyRef<'_> {
     KeyRef::new(NAMESPACE, text.get(NAMESPACE.len() + 1..).unwrap_or_default())
 }
 
-/// Deterministic keys such as `default/xkqz…`, 20 letters each, as a deployment names its pods.
+/// Deterministic keys such as `default/xkqz…`, with 20 letters each, like the pods of a deployment.
 pub fn keys(n: usize) -> Vec<Arc<str>> {
     let mut state = 88_172_645_463_325_252_u64;
     let mut letter = || {
@@ -66,7 +66,7 @@ pub fn keys(n: usize) -> Vec<Arc<str>> {
         .collect()
 }
 
-/// The object number `i` in a version.
+/// Object number `i` in a version.
 pub fn pod(keys: &[Arc<str>], i: usize, version: u64) -> Arc<Pod> {
     let (i, key) = (i % keys.len(), keys[i % keys.len()].clone());
     let n = i as u32;
@@ -80,7 +80,7 @@ pub fn moved(keys: &[Arc<str>], i: usize, version: u64) -> Arc<Pod> {
     Arc::new(Pod { key, values: [0, n % 500, n % 50, n % 5], version })
 }
 
-/// Visits the numbers below `n` in an order that caches do not like.
+/// Visits the numbers below `n` in a cache-unfriendly order.
 pub fn pick(i: usize, n: usize) -> usize {
     (i * 104_729 + 7) % n
 }
@@ -90,7 +90,7 @@ pub fn index_name(index: usize) -> &'static str {
     ["namespace", "node", "app", "phase"][index]
 }
 
-/// Ours, empty.
+/// Creates an empty indexer.
 pub fn indexer(indexes: usize) -> Indexer<Pod> {
     let mut builder = Indexer::builder();
     for index in 0..indexes {
@@ -100,7 +100,7 @@ pub fn indexer(indexes: usize) -> Indexer<Pod> {
     builder.build().unwrap_or_default()
 }
 
-/// Ours with the objects in it.
+/// Creates an indexer with these objects.
 pub fn filled(keys: &[Arc<str>], indexes: usize) -> Indexer<Pod> {
     let store = indexer(indexes);
     (0..keys.len()).for_each(|i| drop(store.add(pod(keys, i, 0))));

@@ -1,5 +1,5 @@
-// client-go's own informers, printing what their handlers hear in the lines of `kinformer watch -o json`, so that the
-// two can be compared. With -measured it is what `cargo xtask bench-peers` measures.
+// client-go's informers, printing the events of their handlers as lines of `kinformer watch -o json`, so that the
+// two can be compared. With -measured, the peer of `cargo xtask bench-peers`.
 package main
 
 import (
@@ -26,7 +26,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// line is what `kinformer watch -o json` prints for an event.
+// line is an event as printed by `kinformer watch -o json`.
 type line struct {
 	Event              string  `json:"event"`
 	Resource           string  `json:"resource"`
@@ -87,7 +87,7 @@ func handler(resource string) cache.ResourceEventHandler {
 	}
 }
 
-// factory makes the informers, typed or of metadata only.
+// factory creates the informers, typed or metadata-only.
 type factory struct {
 	informer func(schema.GroupVersionResource) (cache.SharedIndexInformer, error)
 	start    func(<-chan struct{})
@@ -121,9 +121,9 @@ func newFactory(config *rest.Config, onlyMetadata bool) (*factory, error) {
 	return &factory{informer, made.Start, made.Shutdown}, nil
 }
 
-// measured keeps pods with the defaults of client-go, in protobuf as Kubernetes' own components do, and one handler.
-// When that has been told of all of them it says how many there are, and then what it has of each pod whose key comes
-// in, until its input ends; asked to be aloud, it says what each event brings.
+// measured stores pods with the defaults of client-go, in protobuf as Kubernetes' own components do, with one handler.
+// After the sync it reports the number of objects, and then answers requests on stdin until that is closed: for a key,
+// the version of that pod; for "report-events", the version of each event from then on.
 func measured(config *rest.Config) error {
 	config.ContentType = runtime.ContentTypeProtobuf
 	config.AcceptContentTypes = runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON
@@ -135,46 +135,46 @@ func measured(config *rest.Config) error {
 	defer stop()
 	factory := informers.NewSharedInformerFactory(client, 0)
 	informer := factory.Core().V1().Pods().Informer()
-	var told atomic.Int64
-	var aloud atomic.Bool
-	say := func(obj any) { print(map[string]any{"told": told.Load(), "version": version(obj)}) }
-	hear := func(obj any) {
-		told.Add(1)
-		if aloud.Load() {
-			say(obj)
+	var delivered atomic.Int64
+	var reportEvents atomic.Bool
+	report := func(obj any) { print(map[string]any{"delivered": delivered.Load(), "version": version(obj)}) }
+	handle := func(obj any) {
+		delivered.Add(1)
+		if reportEvents.Load() {
+			report(obj)
 		}
 	}
 	registration, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc:    hear,
-		UpdateFunc: func(_, obj any) { hear(obj) },
-		DeleteFunc: hear,
+		AddFunc:    handle,
+		UpdateFunc: func(_, obj any) { handle(obj) },
+		DeleteFunc: handle,
 	})
 	if err != nil {
 		return err
 	}
 	factory.Start(ctx.Done())
-	// Which does not poll, as WaitForCacheSync does.
+	// Unlike WaitForCacheSync, this does not poll.
 	cache.WaitFor(ctx, "", registration.HasSyncedChecker())
-	print(map[string]any{"kept": len(informer.GetStore().ListKeys()), "told": told.Load()})
+	print(map[string]any{"stored": len(informer.GetStore().ListKeys()), "delivered": delivered.Load()})
 	input := bufio.NewScanner(os.Stdin)
 	for input.Scan() {
-		if input.Text() == "aloud" {
-			aloud.Store(true)
+		if input.Text() == "report-events" {
+			reportEvents.Store(true)
 			continue
 		}
 		obj, _, err := informer.GetStore().GetByKey(input.Text())
 		if err != nil {
 			return err
 		}
-		say(obj)
+		report(obj)
 	}
 	return input.Err()
 }
 
 func run() error {
 	kubeconfig := flag.String("kubeconfig", "", "the kubeconfig")
-	onlyMetadata := flag.Bool("metadata", false, "know nothing of the objects but their metadata")
-	isMeasured := flag.Bool("measured", false, "keep pods, say when they are there and what is asked of them, end with the input")
+	onlyMetadata := flag.Bool("metadata", false, "fetch only metadata")
+	isMeasured := flag.Bool("measured", false, "store pods, report when they have synced, answer requests on stdin, exit when it is closed")
 	flag.Parse()
 	config, err := clientcmd.BuildConfigFromFlags("", *kubeconfig)
 	if err != nil {
@@ -191,7 +191,7 @@ func run() error {
 		return err
 	}
 	for _, argument := range flag.Args() {
-		// GROUP/VERSION/RESOURCE, or VERSION/RESOURCE of the core group.
+		// GROUP/VERSION/RESOURCE, or VERSION/RESOURCE for the core group.
 		parts := strings.Split(argument, "/")
 		if len(parts) == 2 {
 			parts = append([]string{""}, parts...)

@@ -1,7 +1,7 @@
 // The control plane of Kubernetes in one program: etcd, kube-apiserver, kube-controller-manager, kube-scheduler or
-// kubectl, by its first argument. Everything behind that argument is the component's own.
+// kubectl, selected by the first argument. All further arguments are passed to the component.
 //
-// A server whose standard input is a pipe ends when that is closed, so that none outlives who has started it.
+// A server whose standard input is a pipe ends when the pipe is closed, so it never outlives the process that started it.
 package main
 
 import (
@@ -58,7 +58,7 @@ func main() {
 	}
 	component, known := components[name]
 	if !known {
-		fmt.Fprintf(os.Stderr, "no component is called %q\n", name)
+		fmt.Fprintf(os.Stderr, "unknown component %q\n", name)
 		os.Exit(2)
 	}
 	os.Exit(cli.Run(component()))
@@ -70,11 +70,11 @@ func endWithStarter() {
 		return
 	}
 	io.Copy(io.Discard, os.Stdin)
-	fmt.Fprintln(os.Stderr, "who has started this is gone")
+	fmt.Fprintln(os.Stderr, "the parent process has ended")
 	os.Exit(1)
 }
 
-// serviceAccountKey writes the key that kube-apiserver signs tokens with.
+// serviceAccountKey writes the key with which kube-apiserver signs tokens.
 func serviceAccountKey(args []string) error {
 	if len(args) != 1 {
 		return fmt.Errorf("usage: service-account-key FILE")

@@ -1,10 +1,10 @@
-// What Kubernetes' own Go types say of protobuf: the tables that kinformer-wire decodes by, and samples to prove it.
+// Generates the protobuf tables of kinformer-wire from Kubernetes' Go types, and samples to test them.
 //
-//	protobuf-tables tables            prints the kinds and messages, as cargo xtask codegen reads them
+//	protobuf-tables tables            prints the kinds and messages, as input of cargo xtask codegen
 //	protobuf-tables samples N SEED    writes N random objects of each kind, in protobuf and in JSON
 //	protobuf-tables streams SEED      writes lists, watches and a Status, as a server sends them
 //
-// Samples and streams are parts, each with its length before it, four bytes, the lowest first.
+// Samples and streams consist of parts, each after its length in four bytes, little endian.
 package main
 
 import (
@@ -26,13 +26,13 @@ import (
 	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 )
 
-// kind is one that has a form in protobuf.
+// kind is a kind with a protobuf encoding.
 type kind struct {
 	schema.GroupVersionKind
 	goType reflect.Type
 }
 
-// metaKinds are the kinds that are part of the API itself. Each version of each group has its own names for some.
+// metaKinds are the kinds of the API machinery. Each version of each group registers some of them again.
 var metaKinds = map[schema.GroupVersionKind]bool{
 	{Version: "v1", Kind: "APIGroup"}:                                       true,
 	{Version: "v1", Kind: "APIGroupList"}:                                   true,
@@ -42,7 +42,7 @@ var metaKinds = map[schema.GroupVersionKind]bool{
 	{Group: metav1.GroupName, Version: "v1", Kind: "PartialObjectMetadata"}: true,
 }
 
-// notObjects tells the parameters of requests.
+// notObjects recognizes the parameters of requests.
 func notObjects(kind string) bool { return strings.HasSuffix(kind, "Options") }
 
 func newScheme() *runtime.Scheme {
@@ -55,7 +55,7 @@ func newScheme() *runtime.Scheme {
 	return s
 }
 
-// kinds gives every kind of single objects, in order. Lists are taken apart without tables.
+// kinds returns every kind of single objects, sorted. Lists are decoded without tables.
 func kinds(s *runtime.Scheme) []kind {
 	var found []kind
 	for gvk, goType := range s.AllKnownTypes() {
@@ -102,7 +102,7 @@ func part(out io.Writer, bytes []byte) {
 
 func main() {
 	if len(os.Args) < 2 {
-		check(fmt.Errorf("say what: tables, samples N SEED, or streams SEED"))
+		check(fmt.Errorf("expected tables, samples N SEED, or streams SEED"))
 	}
 	out := bufio.NewWriter(os.Stdout)
 	switch s := newScheme(); os.Args[1] {

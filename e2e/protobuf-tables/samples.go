@@ -18,7 +18,7 @@ import (
 	"sigs.k8s.io/randfill"
 )
 
-// serializers are those of a server.
+// serializers are the serializers of a server.
 type serializers struct {
 	protobuf *protobuf.Serializer
 	json     *serializerjson.Serializer
@@ -37,7 +37,7 @@ func encode(encoder runtime.Encoder, object runtime.Object) []byte {
 	return bytes.TrimSuffix(out.Bytes(), []byte("\n"))
 }
 
-// random gives an object as a server has it: read from protobuf, in which no list is empty and not absent.
+// random returns an object as a server has it: decoded from protobuf, which does not distinguish empty and absent lists.
 func random(s *runtime.Scheme, with serializers, k kind, seed int64) runtime.Object {
 	object, err := s.New(k.GroupVersionKind)
 	check(err)
@@ -49,7 +49,7 @@ func random(s *runtime.Scheme, with serializers, k kind, seed int64) runtime.Obj
 	return read
 }
 
-// samples writes for each kind: its name, and so often as is wanted an object in protobuf and in JSON.
+// samples writes for each kind its name, and then the given number of objects, each in protobuf and in JSON.
 func samples(out io.Writer, s *runtime.Scheme, count, seed int64) {
 	with := newSerializers(s)
 	for at, k := range kinds(s) {
@@ -71,7 +71,7 @@ var numbers = []int64{0, 0, 1, 80, -1, 8080, 1 << 31, -1 << 31, 1<<63 - 1, -1 <<
 
 func pick[T any](c randfill.Continue, of []T) T { return of[c.Intn(len(of))] }
 
-// anyJSON gives what encoding/json writes of numbers, texts, lists and objects in each other.
+// anyJSON returns nested numbers, strings, lists and objects, as encoding/json writes them.
 func anyJSON(c randfill.Continue, depth int) any {
 	switch c.Intn(8) {
 	case 0:
@@ -100,7 +100,7 @@ func raw(value any) []byte {
 	return out
 }
 
-// anyTime gives whole units between the years 1 and 9999, and now and then no time.
+// anyTime returns a time in whole units between the years 1 and 9999, or sometimes the zero time.
 func anyTime(c randfill.Continue, unit int64) time.Time {
 	switch c.Intn(12) {
 	case 0:
@@ -122,7 +122,7 @@ func filler(seed int64) *randfill.Filler {
 		func(v *metav1.Time, c randfill.Continue) { v.Time = anyTime(c, 1e9) },
 		func(v *metav1.Condition, c randfill.Continue) {
 			c.FillNoCustom(v)
-			// Conditions always have a time, and clients rely on it.
+			// Conditions always have a time, which clients rely on.
 			v.LastTransitionTime = metav1.NewTime(time.Unix(c.Int63n(4e9), 0).UTC())
 		},
 		func(v *metav1.MicroTime, c randfill.Continue) { v.Time = anyTime(c, 1000) },

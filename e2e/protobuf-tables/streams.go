@@ -16,13 +16,13 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 )
 
-// podJSON is a pod as a controller and a kubelet leave it.
+// podJSON is a pod as created by a controller and updated by a kubelet.
 //
 //go:embed pod.json
 var podJSON []byte
 
-// streams writes bodies of answers, each in protobuf and in JSON, with their names before them: lists, a watch,
-// an object that is an error, and a pod as there are many.
+// streams writes response bodies, each as its name, protobuf and JSON: lists, a watch, an error object, and a typical
+// pod.
 func streams(out io.Writer, s *runtime.Scheme, seed int64) {
 	with := newSerializers(s)
 	write := func(name string, protobuf, json []byte) {
@@ -83,7 +83,7 @@ func streams(out io.Writer, s *runtime.Scheme, seed int64) {
 	write("watch", frames.Bytes(), lines.Bytes())
 }
 
-// bookmark is the one that ends the initial events.
+// bookmark returns the bookmark that ends the initial events.
 func bookmark() runtime.Object {
 	object := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{ResourceVersion: "50"}}
 	accessor, err := meta.Accessor(object)

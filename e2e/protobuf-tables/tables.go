@@ -25,7 +25,7 @@ var (
 	jsonSchema        = reflect.TypeFor[apiextensionsv1.JSONSchemaProps]()
 )
 
-// Types whose JSON is not the form of their struct.
+// Types whose JSON differs from the layout of their struct.
 var specials = map[reflect.Type]string{
 	reflect.TypeFor[metav1.Time]():                                  "Time",
 	reflect.TypeFor[metav1.MicroTime]():                             "MicroTime",
@@ -39,7 +39,7 @@ var specials = map[reflect.Type]string{
 	reflect.TypeFor[apiextensionsv1.JSONSchemaPropsOrStringArray](): "SchemaOrStrings",
 }
 
-// field is one of a message. The wire type in its tag is not to be trusted: it is the Go type that says what it is.
+// field is a field of a message. Its kind follows from the Go type, since the wire type in the tag may be wrong.
 type field struct {
 	number   int
 	card     string
@@ -86,7 +86,7 @@ func tables(out io.Writer, kinds []kind) {
 
 func nameOf(t reflect.Type) string { return t.PkgPath() + "." + t.Name() }
 
-// message takes down a message with everything that it refers to.
+// message records a message and all messages that it refers to.
 func (w *walker) message(t reflect.Type) string {
 	name := nameOf(t)
 	if _, known := w.messages[name]; known {
@@ -137,20 +137,20 @@ func (w *walker) field(message string, number int, f reflect.StructField) field 
 	switch {
 	case f.Anonymous && jsonName == "":
 		if card != "One" || out.kind != "Message" {
-			check(fmt.Errorf("%s.%s is embedded and no message", message, f.Name))
+			check(fmt.Errorf("%s.%s is embedded but not a message", message, f.Name))
 		}
 		out.flags = append(out.flags, "Inline")
 	case jsonName == "":
-		// encoding/json names it so.
+		// The name that encoding/json uses.
 		out.jsonName = f.Name
 	}
 	if has("string") {
 		check(fmt.Errorf("%s.%s is a string in JSON only", message, f.Name))
 	}
 	if card == "One" && !pointer && (has("omitzero") || has("omitempty") && !isStruct) {
-		// A zero time has no bytes; of other structs the zero cannot be told by their bytes being none.
+		// A zero time has no bytes; other zero structs cannot be recognized by having no bytes.
 		if isStruct && out.kind != "Time" && out.kind != "MicroTime" {
-			check(fmt.Errorf("%s.%s is left out of JSON when all in it is zero", message, f.Name))
+			check(fmt.Errorf("%s.%s is omitted from JSON when all its fields are zero", message, f.Name))
 		}
 		out.flags = append(out.flags, "OmitZero")
 	}
@@ -165,7 +165,7 @@ func (w *walker) kind(t reflect.Type) (kind, message string) {
 		return special, ""
 	}
 	if t.Implements(jsonMarshalerType) || reflect.PointerTo(t).Implements(jsonMarshalerType) {
-		check(fmt.Errorf("%s writes its own JSON, and how is not known here", nameOf(t)))
+		check(fmt.Errorf("%s has its own JSON encoding, which is unknown", nameOf(t)))
 	}
 	switch t.Kind() {
 	case reflect.String:
@@ -188,6 +188,6 @@ func (w *walker) kind(t reflect.Type) (kind, message string) {
 			return "TextList", ""
 		}
 	}
-	check(fmt.Errorf("nothing is known of the type %s", t))
+	check(fmt.Errorf("unknown type %s", t))
 	return "", ""
 }

@@ -1,4 +1,4 @@
-//! The control plane as a whole.
+//! A control plane of etcd, kube-apiserver and optional components.
 
 use std::net::{Ipv4Addr, TcpListener};
 use std::path::{Path, PathBuf};
@@ -13,12 +13,12 @@ use tokio::time::Instant;
 use crate::process::Process;
 use crate::{Error, Etcd, programs};
 
-/// How long a component may take to be ready.
+/// The timeout for a component to become ready.
 const READY: Duration = Duration::from_secs(120);
-/// How long a component may take to end in good order.
+/// The timeout for a component to shut down cleanly.
 const GRACE: Duration = Duration::from_secs(5);
 
-/// How a control plane is started.
+/// Options of a control plane.
 #[derive(Clone, Debug, Default)]
 #[must_use]
 pub struct Options {
@@ -27,7 +27,7 @@ pub struct Options {
     managers: Vec<Manager>,
 }
 
-/// A component that is a client of kube-apiserver and nothing more.
+/// A component that is only a client of kube-apiserver.
 #[derive(Clone, Copy, Debug)]
 enum Manager {
     Controllers,
@@ -35,31 +35,31 @@ enum Manager {
 }
 
 impl Options {
-    /// The defaults of every component.
+    /// Creates the default options.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// One more flag of kube-apiserver, such as `--watch-cache=false`.
+    /// Adds a flag of kube-apiserver, such as `--watch-cache=false`.
     pub fn apiserver_flag(mut self, flag: impl Into<String>) -> Self {
         self.apiserver.push(flag.into());
         self
     }
 
-    /// One more flag of etcd, such as `--quota-backend-bytes=8589934592`.
+    /// Adds a flag of etcd, such as `--quota-backend-bytes=8589934592`.
     pub fn etcd_flag(mut self, flag: impl Into<String>) -> Self {
         self.etcd.push(flag.into());
         self
     }
 
-    /// kube-controller-manager as well: with all its controllers but the one that takes a node without a kubelet
-    /// for dead.
+    /// Also starts kube-controller-manager, with all controllers but the one that marks nodes without a kubelet as
+    /// dead.
     pub fn controllers(mut self) -> Self {
         self.managers.push(Manager::Controllers);
         self
     }
 
-    /// kube-scheduler as well.
+    /// Also starts kube-scheduler.
     pub fn scheduler(mut self) -> Self {
         self.managers.push(Manager::Scheduler);
         self
@@ -74,7 +74,7 @@ impl Manager {
         }
     }
 
-    /// Its certificate is its own authority.
+    /// The component's self-signed certificate.
     fn authority(self, folder: &Path) -> PathBuf {
         folder.join(format!("certificates/{}.crt", self.component()))
     }
@@ -87,7 +87,7 @@ impl Manager {
             format!("--secure-port={port}"),
             "--bind-address=127.0.0.1".into(),
             "--leader-elect=false".into(),
-            // By default they would hold themselves back to some tens of requests a second.
+            // The defaults would limit the component to some tens of requests per second.
             "--kube-api-qps=500".into(),
             "--kube-api-burst=1000".into(),
         ];
@@ -100,11 +100,11 @@ impl Manager {
     }
 }
 
-/// etcd and kube-apiserver on loopback, and what else was asked for. They end with this value, and so does their
-/// folder.
+/// etcd and kube-apiserver on loopback, and the other requested components. Dropping the value ends them and removes
+/// their folder.
 pub struct ControlPlane {
     managers: Vec<Process>,
-    // kube-apiserver before etcd: its graceful end waits for an etcd that is gone.
+    // kube-apiserver is dropped before etcd: its graceful shutdown waits for a missing etcd.
     apiserver: Process,
     etcd: Process,
     program: PathBuf,
@@ -114,20 +114,23 @@ pub struct ControlPlane {
     folder: TempDir,
 }
 
-/// Files in its folder.
+/// Returns the path of a file in the folder.
 const KUBECONFIG: &str = "kubeconfig";
 const SERVICE_ACCOUNT_KEY: &str = "service-account.key";
 const APISERVER_AUTHORITY: &str = "certificates/apiserver.crt";
 
-/// The tokens and who they are.
+/// The tokens and their users.
 const ADMIN_USER: &str = "{token: admin-token}";
 const TOKENS: &str = "admin-token,admin,1,system:masters\nnobody-token,nobody,2,\n";
 
 impl ControlPlane {
-    /// Starts one and waits until it is ready.
+    /// Starts a control plane and waits until it is ready.
+    ///
+    /// # Cancel safety
+    /// If the future is dropped, all started components are ended.
     ///
     /// # Errors
-    /// A component cannot be started, ends, or is not ready in time: with the end of its log.
+    /// A component cannot be started, ends, or is not ready in time. The error has the end of its log.
     pub async fn start(options: Options) -> Result<Self, Error> {
         let program = programs::path(programs::CONTROL_PLANE)?;
         let prepare = |what| move |source| Error::Prepare { what, source };
@@ -181,25 +184,25 @@ impl ControlPlane {
         Ok(control_plane)
     }
 
-    /// Its port on loopback.
+    /// Returns the port of kube-apiserver on loopback.
     pub fn port(&self) -> u16 {
         self.port
     }
 
-    /// Its address.
+    /// Returns the URL of kube-apiserver.
     pub fn url(&self) -> String {
         format!("https://127.0.0.1:{}", self.port)
     }
 
-    /// The kubeconfig of an administrator, for kubectl and other clients.
+    /// Returns the path of a kubeconfig of an administrator, for kubectl and other clients.
     pub fn kubeconfig(&self) -> PathBuf {
         self.folder.path().join(KUBECONFIG)
     }
 
-    /// The kubeconfig of an administrator who reaches it through another port on loopback.
+    /// Writes a kubeconfig of an administrator who connects through another port on loopback, and returns its path.
     ///
     /// # Errors
-    /// It cannot be written.
+    /// The file cannot be written.
     pub fn kubeconfig_through(&self, port: u16) -> Result<PathBuf, Error> {
         let path = self.folder.path().join(format!("kubeconfig-{port}"));
         let text = kubeconfig(&format!("https://127.0.0.1:{port}"), &self.authority(), ADMIN_USER);
@@ -207,32 +210,32 @@ impl ControlPlane {
         Ok(path)
     }
 
-    /// The configuration of an administrator.
+    /// Returns the configuration of an administrator.
     ///
     /// # Errors
-    /// The kubeconfig is none.
+    /// The kubeconfig is invalid.
     pub async fn config(&self) -> Result<Config, Error> {
         let problem = |error: KubeconfigError| Error::Kubeconfig(error.to_string());
         config(Kubeconfig::read_from(self.kubeconfig()).map_err(problem)?).await
     }
 
-    /// A client of an administrator.
+    /// Returns a client of an administrator.
     ///
     /// # Errors
-    /// As [`Self::config`].
+    /// The same as [`Self::config`].
     pub async fn client(&self) -> Result<Client, Error> {
         client(self.config().await?)
     }
 
-    /// Ends kube-apiserver on the spot.
+    /// Kills kube-apiserver.
     pub async fn kill_apiserver(&mut self) {
         self.apiserver.kill().await;
     }
 
-    /// Starts kube-apiserver again, on the same etcd and at the same address, and waits until it is ready.
+    /// Restarts kube-apiserver with the same etcd and address, and waits until it is ready.
     ///
     /// # Errors
-    /// As [`Self::start`].
+    /// The same as [`Self::start`].
     pub async fn restart_apiserver(&mut self) -> Result<(), Error> {
         self.apiserver.kill().await;
         self.apiserver =
@@ -240,43 +243,43 @@ impl ControlPlane {
         self.ready().await
     }
 
-    /// Stops kube-apiserver where it is, connections and all; afterwards it does nothing any more.
+    /// Suspends kube-apiserver with its connections; when this returns, it no longer runs.
     pub async fn pause_apiserver(&self) {
         self.apiserver.pause().await;
     }
 
-    /// Lets it go on.
+    /// Resumes kube-apiserver.
     pub fn resume_apiserver(&self) {
         self.apiserver.signal(Signal::SIGCONT);
     }
 
-    /// Which tokens there are, in the format of kube-apiserver's token file, from its next start on.
+    /// Replaces the tokens, in the format of kube-apiserver's token file, from its next start on.
     ///
     /// # Errors
-    /// They cannot be written.
+    /// The file cannot be written.
     pub fn set_tokens(&self, tokens: &str) -> Result<(), Error> {
         let written = std::fs::write(self.folder.path().join("tokens.csv"), tokens);
         written.map_err(|source| Error::Prepare { what: "the tokens", source })
     }
 
-    /// Has etcd forget every version before the newest, which is given. What kube-apiserver keeps in its watch cache
-    /// it goes on serving until it is started again.
+    /// Makes etcd drop all revisions before the current one, which is returned. kube-apiserver continues to serve the
+    /// revisions in its watch cache until it is restarted.
     ///
     /// # Errors
-    /// etcd does not do it.
+    /// The request to etcd fails.
     pub async fn compact(&self) -> Result<u64, Error> {
         self.etcd()?.compact().await
     }
 
-    /// Its etcd. What is written there is to kube-apiserver as what another kube-apiserver writes.
+    /// Returns the etcd. To kube-apiserver, writes to it look like those of another kube-apiserver.
     ///
     /// # Errors
-    /// It cannot be asked.
+    /// The client for etcd cannot be built.
     pub fn etcd(&self) -> Result<Etcd, Error> {
-        Etcd::at(&self.etcd_url)
+        Etcd::connect(&self.etcd_url)
     }
 
-    /// Ends all of it in good order, with a bound.
+    /// Shuts down all components cleanly, within a timeout.
     pub async fn stop(mut self) {
         for manager in &mut self.managers {
             manager.stop(GRACE).await;
@@ -295,7 +298,7 @@ impl ControlPlane {
                 Ok(()) => return Ok(()),
                 Err(error) => last = error,
             }
-            // A process of somebody else: there is nothing to be woken by.
+            // Nothing signals that another process is ready, so it is polled.
             tokio::time::sleep(Duration::from_millis(100)).await;
         }
         Err(Error::NotReady { component: "kube-apiserver", after: READY, last, log: self.apiserver.tail() })
@@ -308,7 +311,7 @@ impl ControlPlane {
     async fn ask(&self) -> Result<(), String> {
         let authority = self.authority();
         if !authority.exists() {
-            return Err("it has made no certificate yet".into());
+            return Err("the component has no certificate yet".into());
         }
         let kubeconfig = kubeconfig(&self.url(), &authority, ADMIN_USER);
         std::fs::write(self.kubeconfig(), kubeconfig).map_err(|error| error.to_string())?;
@@ -326,7 +329,7 @@ impl ControlPlane {
         while Instant::now() < deadline {
             process.check()?;
             if authority.exists() {
-                // Its health is everybody's to see; it would not know a user.
+                // The health endpoint is public; the component knows no user.
                 match get(config_of(&kubeconfig(&url, &authority, "{}")).await, "/healthz").await {
                     Ok(()) => {
                         self.managers.push(process);
@@ -341,7 +344,7 @@ impl ControlPlane {
     }
 }
 
-/// Whether a component answers this path well.
+/// Whether a component responds to this path successfully.
 async fn get(config: Result<Config, Error>, path: &str) -> Result<(), String> {
     let client = config.and_then(client).map_err(|error| error.to_string())?;
     let request = http::Request::get(path).body(Vec::new()).map_err(|error| error.to_string())?;
@@ -371,7 +374,7 @@ fn kubeconfig(url: &str, authority: &Path, user: &str) -> String {
     )
 }
 
-/// Ports that nobody had a moment ago.
+/// Ports that were free a moment ago.
 fn free_ports<const N: usize>() -> std::io::Result<[u16; N]> {
     let mut ports = [0; N];
     let mut held = Vec::new();

@@ -1,43 +1,43 @@
-//! What can go wrong with a control plane.
+//! Errors of a control plane.
 
 use std::time::Duration;
 
-/// Why there is no control plane, or it does not do what it was asked to.
+/// An error from starting or using a control plane.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// A file or a port could not be had.
+    /// A file or port could not be prepared.
     #[error("{what}: {source}")]
     Prepare {
-        /// What was being done.
+        /// The failed step.
         what: &'static str,
-        /// What went wrong.
+        /// The cause.
         source: std::io::Error,
     },
     /// A component could not be started.
     #[error("{component} could not be started: {source}")]
     Start {
-        /// Which one.
+        /// The component.
         component: &'static str,
-        /// What went wrong.
+        /// The cause.
         source: std::io::Error,
     },
-    /// A program that the suite needs is not named.
+    /// The environment variable of a program is not set.
     #[error("{variable} is not set; run this by `cargo xtask e2e`, which builds what it names")]
     NotNamed {
         /// The variable.
         variable: &'static str,
     },
-    /// A variable that chooses how informers read a server names none of its choices.
-    #[error("{variable} has a value that it does not have; see `cargo xtask e2e --help`")]
+    /// The environment variable of a mode has an unknown value.
+    #[error("{variable} has an unknown value; see `cargo xtask e2e --help`")]
     NoChoice {
         /// The variable.
         variable: &'static str,
     },
-    /// A component has ended by itself.
+    /// A component ended unexpectedly.
     #[error("{component} has ended; the end of its log:\n{log}")]
     Ended {
-        /// Which one.
+        /// The component.
         component: &'static str,
         /// The last lines of its log.
         log: String,
@@ -45,19 +45,19 @@ pub enum Error {
     /// A component did not become ready.
     #[error("{component} is not ready after {after:?}: {last}\nthe end of its log:\n{log}")]
     NotReady {
-        /// Which one.
+        /// The component.
         component: &'static str,
-        /// How long it was waited for.
+        /// The timeout.
         after: Duration,
-        /// Its last answer.
+        /// Its last response.
         last: String,
         /// The last lines of its log.
         log: String,
     },
-    /// etcd did not do what it was asked to.
+    /// A request to etcd failed.
     #[error("etcd: {0}")]
     Etcd(String),
-    /// The kubeconfig that was written is none.
+    /// The kubeconfig is invalid.
     #[error("the kubeconfig: {0}")]
     Kubeconfig(String),
 }

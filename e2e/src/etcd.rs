@@ -1,4 +1,4 @@
-//! etcd itself, asked through its JSON gateway.
+//! etcd, through its JSON gateway.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -7,17 +7,17 @@ use serde_json::{Value, json};
 
 use crate::Error;
 
-/// How many values are asked for at a time.
+/// The page size of reads.
 const PAGE: usize = 500;
 
-/// The etcd of a control plane, which has what kube-apiserver stores.
+/// The etcd of a control plane, which stores kube-apiserver's objects.
 #[derive(Clone)]
 pub struct Etcd {
-    /// kube-client is used for its HTTP: it knows nothing of etcd.
+    /// kube-client only provides HTTP here.
     client: Client,
 }
 
-/// What is stored under one key.
+/// A stored key and value.
 pub struct Stored {
     /// The key.
     pub key: String,
@@ -26,17 +26,17 @@ pub struct Stored {
 }
 
 impl Etcd {
-    pub(crate) fn at(url: &str) -> Result<Self, Error> {
+    pub(crate) fn connect(url: &str) -> Result<Self, Error> {
         let url =
             url.parse().map_err(|error: http::uri::InvalidUri| Error::Etcd(format!("{url}: {error}")))?;
         let client = Client::try_from(Config::new(url)).map_err(|error| Error::Etcd(error.to_string()))?;
         Ok(Self { client })
     }
 
-    /// Everything under keys that begin so, in their order.
+    /// Returns all keys with this prefix, in order, with their values.
     ///
     /// # Errors
-    /// etcd does not give it.
+    /// The request to etcd fails.
     pub async fn all(&self, prefix: &str) -> Result<Vec<Stored>, Error> {
         let mut end = prefix.as_bytes().to_vec();
         if let Some(last) = end.last_mut() {
@@ -56,7 +56,7 @@ impl Etcd {
                     STANDARD.decode(part).map_err(|error| Error::Etcd(error.to_string()))
                 };
                 let key = String::from_utf8(part("key")?).map_err(|error| Error::Etcd(error.to_string()))?;
-                // The next key that there can be.
+                // The smallest key after this one.
                 from = [key.as_bytes(), b"\0"].concat();
                 all.push(Stored { key, value: part("value")? });
             }
@@ -66,16 +66,16 @@ impl Etcd {
         }
     }
 
-    /// Stores it, and gives the version at which it is stored.
+    /// Stores a value, and returns its revision.
     ///
     /// # Errors
-    /// etcd does not do it.
+    /// The request to etcd fails.
     pub async fn put(&self, stored: &Stored) -> Result<u64, Error> {
         let put = json!({"key": STANDARD.encode(&stored.key), "value": STANDARD.encode(&stored.value)});
         version(&self.ask("/v3/kv/put", &put).await?)
     }
 
-    /// Forgets every version before the newest one, which it gives.
+    /// Compacts the history up to the current revision, and returns that revision.
     pub(crate) async fn compact(&self) -> Result<u64, Error> {
         let version = version(&self.ask("/v3/maintenance/status", &json!({})).await?)?;
         let compaction = json!({"revision": version.to_string(), "physical": true});
@@ -91,7 +91,7 @@ impl Etcd {
     }
 }
 
-/// The one that etcd is at.
+/// Returns the current revision of etcd.
 fn version(answer: &Value) -> Result<u64, Error> {
     let version = answer.pointer("/header/revision").and_then(Value::as_str);
     version.and_then(|text| text.parse().ok()).ok_or_else(|| Error::Etcd(format!("no revision: {answer}")))

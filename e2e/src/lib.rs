@@ -1,8 +1,8 @@
-//! A real control plane (etcd, kube-apiserver) on loopback, in a temporary folder, without downloads, and what the
-//! suite needs to judge what informers say about it.
+//! A real control plane (etcd, kube-apiserver) on loopback, in a temporary folder, without downloads, and the tools
+//! with which the suite checks informers against it.
 //!
-//! A [`Writer`] writes at random and keeps the [`History`] of what it wrote; programs that are [`Listening`] tell in
-//! [`Line`]s what their informers heard; the history explains the lines or not.
+//! A [`Writer`] makes random changes and records their [`History`]. An [`InformerProgram`] prints the events of its
+//! informers as [`Line`]s. The history either explains the lines, or an informer is wrong.
 //!
 //! The programs are built by `cargo xtask e2e`, which names them in the variables of [`programs`].
 
@@ -10,8 +10,8 @@ mod control_plane;
 mod error;
 mod etcd;
 mod history;
+mod informer_program;
 mod line;
-mod listening;
 mod mode;
 mod process;
 pub mod programs;
@@ -22,8 +22,8 @@ pub use control_plane::{ControlPlane, Options};
 pub use error::Error;
 pub use etcd::{Etcd, Stored};
 pub use history::{History, Unexplained};
-pub use line::{Line, Stopped, Told};
-pub use listening::Listening;
+pub use informer_program::InformerProgram;
+pub use line::{Line, ObjectEvent, Stopped};
 pub use mode::{Mode, Objects};
 pub use proxy::Proxy;
 pub use workload::{GROUP_VERSION_RESOURCES, RESOURCES, Writer};

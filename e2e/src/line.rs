@@ -1,4 +1,4 @@
-//! The lines of `kinformer watch -o json`, which client-go's program prints as well.
+//! The lines of `kinformer watch -o json`, which the client-go program also prints.
 
 use serde::Deserialize;
 
@@ -6,66 +6,66 @@ use serde::Deserialize;
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(tag = "event", rename_all = "lowercase")]
 pub enum Line {
-    /// An object that was not known.
-    Add(Told),
-    /// Another state of one that was.
-    Update(Told),
-    /// It is gone.
-    Delete(Told),
-    /// The first list has been told.
+    /// An object was added.
+    Add(ObjectEvent),
+    /// An object was updated.
+    Update(ObjectEvent),
+    /// An object was deleted.
+    Delete(ObjectEvent),
+    /// The initial list has been delivered.
     Synced {
-        /// As in the events.
+        /// The resource, as in the events.
         resource: String,
-        /// How many objects it had.
+        /// The number of objects in the initial list.
         count: u64,
     },
     /// The last line of a resource.
     Stopped(Stopped),
 }
 
-/// What a handler was told of one object.
+/// The event of one object, as delivered to a handler.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Told {
+pub struct ObjectEvent {
     /// `pods`, or `deployments.apps`.
     pub resource: String,
     /// `namespace/name`, or `name`.
     pub key: String,
-    /// Of the state that is told; of a deletion whose final state is not known, of the last known one.
+    /// The version of the state; for a deletion with an unknown final state, that of the last known state.
     pub resource_version: Option<String>,
-    /// Of the state before.
+    /// The version of the previous state.
     pub old_resource_version: Option<String>,
-    /// Whether the first list brought it.
+    /// Whether the object is from the initial list.
     pub initial: bool,
-    /// Whether the deletion itself was not seen.
+    /// Whether the deletion itself was not observed.
     pub final_state_unknown: bool,
 }
 
-/// The counts at the end.
+/// The counters at the end.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 pub struct Stopped {
-    /// As in the events.
+    /// The resource, as in the events.
     pub resource: String,
-    /// Lines of additions.
+    /// The number of additions.
     pub adds: u64,
-    /// Lines of updates.
+    /// The number of updates.
     pub updates: u64,
-    /// Lines of deletions.
+    /// The number of deletions.
     pub deletes: u64,
-    /// Lists after the first.
+    /// The number of lists after the first.
     pub relists: u64,
 }
 
 impl Line {
-    /// What it says of an object, if it is of one.
-    pub fn told(&self) -> Option<&Told> {
+    /// Returns the object event of the line, if it has one.
+    pub fn object_event(&self) -> Option<&ObjectEvent> {
         match self {
-            Self::Add(told) | Self::Update(told) | Self::Delete(told) => Some(told),
+            Self::Add(event) | Self::Update(event) | Self::Delete(event) => Some(event),
             Self::Synced { .. } | Self::Stopped(_) => None,
         }
     }
 
-    /// Whether it says that the first list of this resource has been told.
+    /// Whether the line reports that the initial list of this resource has been delivered.
     pub fn is_synced(&self, of: &str) -> bool {
         matches!(self, Self::Synced { resource, .. } if resource == of)
     }

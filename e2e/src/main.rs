@@ -1,4 +1,4 @@
-//! A control plane for as long as one likes: `cargo xtask e2e up`.
+//! Runs a control plane until Ctrl-C: `cargo xtask e2e up`.
 
 use e2e::{ControlPlane, Options};
 
@@ -11,11 +11,11 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
             eprintln!("starting etcd, kube-apiserver, kube-controller-manager and kube-scheduler ...");
             options = options.controllers().scheduler();
         }
-        Some(other) => return Err(format!("{other}: only --controllers is known").into()),
+        Some(other) => return Err(format!("unknown argument {other}; expected --controllers").into()),
     }
     let control_plane = ControlPlane::start(options).await?;
     println!("export KUBECONFIG={}", control_plane.kubeconfig().display());
-    eprintln!("ready at {}; Ctrl-C ends it", control_plane.url());
+    eprintln!("ready at {}; Ctrl-C to stop", control_plane.url());
     tokio::signal::ctrl_c().await?;
     eprintln!("stopping ...");
     control_plane.stop().await;

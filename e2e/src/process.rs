@@ -1,4 +1,4 @@
-//! One component as a process.
+//! A component as a process.
 
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -11,10 +11,10 @@ use tokio::process::{Child, Command};
 
 use crate::Error;
 
-/// How long it may take to stop.
+/// The timeout for suspending a process.
 const PAUSE: Duration = Duration::from_secs(10);
 
-/// Ends with this value, whatever happens.
+/// A running component. It is killed when this value is dropped.
 pub(crate) struct Process {
     name: &'static str,
     child: Child,
@@ -35,7 +35,7 @@ impl Process {
             .arg(name)
             .args(args)
             .current_dir(folder)
-            // It ends when this pipe is closed: with its owner, however that ends.
+            // The component ends when this pipe is closed, which happens when its owner ends, in whatever way.
             .stdin(Stdio::piped())
             .stdout(file.try_clone().map_err(problem)?)
             .stderr(file)
@@ -45,7 +45,7 @@ impl Process {
         Ok(Self { name, child, log })
     }
 
-    /// An error with the end of its log if it has ended.
+    /// Returns an error with the end of the log if the component has ended.
     pub(crate) fn check(&mut self) -> Result<(), Error> {
         match self.child.try_wait() {
             Ok(None) => Ok(()),
@@ -59,12 +59,12 @@ impl Process {
 
     pub(crate) fn signal(&self, signal: Signal) {
         if let Some(id) = self.child.id().and_then(|id| i32::try_from(id).ok()) {
-            // It may just have ended.
+            // The component may just have ended.
             let _ = kill(Pid::from_raw(id), signal);
         }
     }
 
-    /// Stops it, and waits until all its threads stand still: a busy machine takes its time for that.
+    /// Suspends the component, and waits until all its threads have stopped, which takes a while on a busy machine.
     pub(crate) async fn pause(&self) {
         self.signal(Signal::SIGSTOP);
         let Some(id) = self.child.id().and_then(|id| i32::try_from(id).ok()) else { return };
@@ -74,11 +74,11 @@ impl Process {
                 tokio::time::sleep(Duration::from_millis(5)).await;
             }
         };
-        // Who needs it to stand still finds out if it does not.
+        // Callers that depend on the suspension fail on their own.
         let _ = tokio::time::timeout(PAUSE, stopped).await;
     }
 
-    /// Asks it to end, and ends it when it does not within the bound.
+    /// Stops the component cleanly, and kills it after a timeout.
     pub(crate) async fn stop(&mut self, bound: Duration) {
         self.signal(Signal::SIGCONT);
         self.signal(Signal::SIGTERM);
@@ -87,14 +87,14 @@ impl Process {
         }
     }
 
-    /// Ends it on the spot.
+    /// Kills the component.
     pub(crate) async fn kill(&mut self) {
-        // It may just have ended.
+        // The component may just have ended.
         let _ = self.child.kill().await;
     }
 }
 
-/// The last lines of a log.
+/// Returns the last lines of a log.
 pub(crate) fn tail(log: &Path) -> String {
     let log = std::fs::read_to_string(log).unwrap_or_default();
     let lines: Vec<&str> = log.lines().collect();

@@ -1,4 +1,4 @@
-//! The programs that the suite runs, built and named by `cargo xtask e2e`.
+//! The programs that the suite runs, built by `cargo xtask e2e`, which sets the variables with their paths.
 
 use std::path::{Path, PathBuf};
 
@@ -6,23 +6,23 @@ use tokio::process::Command;
 
 use crate::{Error, Mode};
 
-/// The variable that names the program with all the components.
+/// The variable with the path of the control-plane program, which contains all components.
 pub const CONTROL_PLANE: &str = "KINFORMER_CONTROL_PLANE";
-/// The variable that names client-go's informers, `e2e/client-go`.
+/// The variable with the path of client-go's informers, `e2e/client-go`.
 pub const CLIENT_GO: &str = "KINFORMER_CLIENT_GO";
-/// The variable that names our own program.
+/// The variable with the path of `kinformer`.
 pub const KINFORMER: &str = "KINFORMER_PROGRAM";
-/// The variable that names the example of a scheduler's cache, `crates/kinformer/examples/scheduler_cache`.
+/// The variable with the path of the scheduler cache example, `crates/kinformer/examples/scheduler_cache`.
 pub const SCHEDULER_CACHE: &str = "KINFORMER_SCHEDULER_CACHE";
 
 pub(crate) fn path(variable: &'static str) -> Result<PathBuf, Error> {
     std::env::var_os(variable).map(PathBuf::from).ok_or(Error::NotNamed { variable })
 }
 
-/// `kinformer watch` with the words that follow, on a cluster, which it reads as the mode of this run says.
+/// Returns the command `kinformer watch` with these arguments, in the mode of this run.
 ///
 /// # Errors
-/// The program is not named, or the mode is none.
+/// The path is not set, or the mode is invalid.
 pub fn kinformer_watch<'a>(
     kubeconfig: &Path,
     words: impl IntoIterator<Item = &'a str>,
@@ -33,10 +33,10 @@ pub fn kinformer_watch<'a>(
     Ok(command)
 }
 
-/// client-go's informers of these resources (`GROUP/VERSION/RESOURCE`), on a cluster.
+/// Returns the command for client-go's informers of these resources (`GROUP/VERSION/RESOURCE`).
 ///
 /// # Errors
-/// The program is not named.
+/// The path is not set.
 pub fn client_go<'a>(
     kubeconfig: &Path,
     resources: impl IntoIterator<Item = &'a str>,
@@ -46,20 +46,20 @@ pub fn client_go<'a>(
     Ok(command)
 }
 
-/// kubectl of the control plane's version, on a cluster.
+/// Returns the command for kubectl, in the version of the control plane.
 ///
 /// # Errors
-/// The program is not named.
+/// The path is not set.
 pub fn kubectl<'a>(kubeconfig: &Path, words: impl IntoIterator<Item = &'a str>) -> Result<Command, Error> {
     let mut command = Command::new(path(CONTROL_PLANE)?);
     command.arg("kubectl").arg("--kubeconfig").arg(kubeconfig).args(words);
     Ok(command)
 }
 
-/// The example of a scheduler's cache, on a cluster until so many pods are bound.
+/// Returns the command for the scheduler cache example, which runs until this many pods are bound.
 ///
 /// # Errors
-/// The program is not named.
+/// The path is not set.
 pub fn scheduler_cache(kubeconfig: &Path, until_bound: usize) -> Result<Command, Error> {
     let mut command = Command::new(path(SCHEDULER_CACHE)?);
     command.arg(kubeconfig).arg("--until-bound").arg(until_bound.to_string());

@@ -1,4 +1,4 @@
-//! A connection that fails: a proxy that can cut what it carries, hold it up, and refuse to carry more.
+//! A proxy that simulates network failures: it closes, stalls, freezes and refuses connections.
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -11,32 +11,32 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-/// Carries connections to a port on loopback, byte by byte. It ends with this value, and so do they.
+/// Forwards connections to a loopback port, byte by byte. Dropping the proxy closes its connections.
 pub struct Proxy {
     port: u16,
     target: u16,
     shared: Arc<Shared>,
-    /// `None` while it refuses connections.
+    /// `None` while connections are refused.
     accepting: Option<JoinHandle<()>>,
 }
 
-/// What all connections go by.
+/// The state shared by all connections.
 struct Shared {
     flow: watch::Sender<Flow>,
     accepted: AtomicUsize,
     open: AtomicUsize,
-    /// How many bytes of answers were carried.
+    /// The bytes forwarded from the server.
     carried: AtomicU64,
-    /// How many bytes of answers are carried before everything is cut.
+    /// The number of server bytes after which all connections are closed.
     allowed: AtomicU64,
 }
 
 #[derive(Clone, Copy, Default)]
 struct Flow {
-    /// How often everything was cut: a connection lives in one of these ages.
-    age: u64,
+    /// How often all connections have been closed; a connection belongs to one generation.
+    generation: u64,
     stalled: bool,
-    /// Of the first so many connections nothing is carried, ever.
+    /// The number of connections that are frozen, counted from the first one.
     frozen: usize,
 }
 
@@ -46,14 +46,14 @@ impl Flow {
     }
 }
 
-/// No end to what is carried.
+/// No limit on the forwarded bytes.
 const UNLIMITED: u64 = u64::MAX;
 
 impl Proxy {
-    /// Begins to carry connections to this port.
+    /// Starts forwarding connections to this port.
     ///
     /// # Errors
-    /// There is no port to be had.
+    /// No port is available.
     pub async fn start(target: u16) -> io::Result<Self> {
         let shared = Shared {
             flow: watch::Sender::new(Flow::default()),
@@ -67,67 +67,67 @@ impl Proxy {
         Ok(proxy)
     }
 
-    /// Where it takes connections.
+    /// Returns the port of the proxy.
     pub fn port(&self) -> u16 {
         self.port
     }
 
-    /// How many connections it has taken.
+    /// Returns the number of accepted connections.
     pub fn connections(&self) -> usize {
         self.shared.accepted.load(Ordering::Relaxed)
     }
 
-    /// How many of them are still there.
+    /// Returns the number of open connections.
     pub fn open(&self) -> usize {
         self.shared.open.load(Ordering::Relaxed)
     }
 
-    /// How many bytes of answers it has carried.
+    /// Returns the number of bytes forwarded from the server.
     pub fn carried(&self) -> u64 {
         self.shared.carried.load(Ordering::Relaxed)
     }
 
-    /// Cuts every connection that there is.
-    pub fn cut(&self) {
-        self.shared.cut();
+    /// Closes all open connections.
+    pub fn disconnect(&self) {
+        self.shared.disconnect();
     }
 
-    /// Cuts every connection after so many more bytes of answers, wherever that is.
-    pub fn cut_after(&self, bytes: u64) {
+    /// Closes all open connections after this many further bytes from the server, wherever that is.
+    pub fn disconnect_after(&self, bytes: u64) {
         self.shared.allowed.store(bytes, Ordering::Relaxed);
     }
 
-    /// Nothing is carried any more; connections stay, and are taken.
+    /// Stops forwarding; connections stay open, and new ones are accepted.
     pub fn stall(&self) {
         self.shared.flow.send_modify(|flow| flow.stalled = true);
     }
 
-    /// What was held up is carried again, and so is what follows.
+    /// Continues forwarding, starting with the delayed bytes.
     pub fn resume(&self) {
         self.shared.flow.send_modify(|flow| flow.stalled = false);
     }
 
-    /// On the connections that there are nothing is carried any more, ever, and nobody is told: as where something
-    /// between the two has forgotten them. Others are carried.
+    /// Stops forwarding on all existing connections permanently, without closing them, as if a middlebox had dropped
+    /// its state. New connections are forwarded.
     pub fn freeze(&self) {
         let there_are = self.connections();
         self.shared.flow.send_modify(|flow| flow.frozen = there_are);
     }
 
-    /// Cuts every connection and refuses others.
+    /// Closes all open connections and refuses new ones.
     pub async fn refuse(&mut self) {
         if let Some(accepting) = self.accepting.take() {
             accepting.abort();
-            // The port is free when the task has gone.
+            // The port is released when the task has ended.
             let _ = accepting.await;
         }
-        self.cut();
+        self.disconnect();
     }
 
-    /// Takes connections again, at the same port.
+    /// Accepts connections again on the same port.
     ///
     /// # Errors
-    /// Somebody else has taken the port.
+    /// Another process has taken the port.
     pub async fn accept(&mut self) -> io::Result<()> {
         if self.accepting.is_some() {
             return Ok(());
@@ -151,32 +151,32 @@ impl Drop for Proxy {
         if let Some(accepting) = &self.accepting {
             accepting.abort();
         }
-        self.cut();
+        self.disconnect();
     }
 }
 
 impl Shared {
-    fn cut(&self) {
+    fn disconnect(&self) {
         self.allowed.store(UNLIMITED, Ordering::Relaxed);
-        self.flow.send_modify(|flow| flow.age += 1);
+        self.flow.send_modify(|flow| flow.generation += 1);
     }
 
     async fn connect(self: Arc<Self>, number: usize, client: TcpStream, target: SocketAddr) {
         let mut flow = self.flow.subscribe();
-        let age = flow.borrow_and_update().age;
+        let generation = flow.borrow_and_update().generation;
         let carry = async {
             let server = TcpStream::connect(target).await?;
             let (client_read, client_write) = client.into_split();
             let (server_read, server_write) = server.into_split();
             let questions = self.carry(number, client_read, server_write, Direction::Questions);
             let answers = self.carry(number, server_read, client_write, Direction::Answers);
-            // One side that ends is the end: nobody here half-closes.
+            // When one side closes, the connection is closed; no client here half-closes.
             tokio::select! { end = questions => end, end = answers => end }
         };
         tokio::select! {
-            // How a connection ends is a matter of those that it connects.
+            // Errors are visible to both ends of the connection.
             _ = carry => {}
-            _ = flow.wait_for(|flow| flow.age != age) => {}
+            _ = flow.wait_for(|flow| flow.generation != generation) => {}
         }
         self.open.fetch_sub(1, Ordering::Relaxed);
     }
@@ -205,7 +205,7 @@ impl Shared {
             to.write_all(read.get(..carried).unwrap_or(read)).await?;
             self.carried.fetch_add(carried as u64, Ordering::Relaxed);
             if carried < count {
-                self.cut();
+                self.disconnect();
                 return Ok(());
             }
             if allowed != UNLIMITED {
@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn it_carries_and_cuts() {
+    async fn connections_are_forwarded_and_closed() {
         let proxy = Proxy::start(echo().await).await.unwrap();
         let mut connection = connect(&proxy).await;
         connection.write_all(b"hello").await.unwrap();
@@ -262,16 +262,16 @@ mod tests {
         connection.read_exact(&mut heard).await.unwrap();
         assert_eq!(&heard, b"hello");
         assert_eq!(proxy.open(), 1);
-        proxy.cut();
+        proxy.disconnect();
         assert_eq!(rest(&mut connection).await, b"");
         assert_eq!(proxy.connections(), 1);
     }
 
     #[tokio::test]
-    async fn it_cuts_in_the_middle_once() {
+    async fn connections_are_closed_after_some_bytes_once() {
         let proxy = Proxy::start(echo().await).await.unwrap();
         let mut connection = connect(&proxy).await;
-        proxy.cut_after(3);
+        proxy.disconnect_after(3);
         connection.write_all(b"hello").await.unwrap();
         assert_eq!(rest(&mut connection).await, b"hel");
         assert_eq!(proxy.carried(), 3);
@@ -283,7 +283,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_it_freezes_stays_so_and_others_are_carried() {
+    async fn frozen_connections_stay_frozen_and_new_ones_are_forwarded() {
         let proxy = Proxy::start(echo().await).await.unwrap();
         let mut frozen = connect(&proxy).await;
         frozen.write_all(b"hello").await.unwrap();
@@ -300,7 +300,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn it_stalls_and_refuses() {
+    async fn connections_are_stalled_and_refused() {
         let mut proxy = Proxy::start(echo().await).await.unwrap();
         proxy.stall();
         let mut connection = connect(&proxy).await;

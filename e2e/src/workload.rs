@@ -1,4 +1,4 @@
-//! Random writes, of which everything is known.
+//! Random writes with a complete record.
 
 use std::time::Duration;
 
@@ -14,15 +14,15 @@ use tokio::time::Instant;
 
 use crate::History;
 
-/// How long a write that has failed is looked into.
+/// How long to investigate a failed write.
 const SETTLED: Duration = Duration::from_secs(120);
 
-/// The resources that are written, as the programs name them.
+/// The resources that are written, as `kinformer watch` names them.
 pub const RESOURCES: [&str; 3] = ["pods", "deployments.apps", "nodes"];
-/// The same for client-go's program.
+/// The same resources, as the client-go program names them.
 pub const GROUP_VERSION_RESOURCES: [&str; 3] = ["v1/pods", "apps/v1/deployments", "v1/nodes"];
 
-/// How many names there are for the objects of a resource: few, so that they come back.
+/// How many names each resource uses. A small number, so that objects are deleted and created again.
 const NAMES: usize = 24;
 
 /// Writes pods, deployments and nodes, one after another, chosen by a seed.
@@ -34,7 +34,7 @@ pub struct Writer {
     written: u64,
 }
 
-/// An object that may be there or not.
+/// An object that may or may not exist.
 struct Place {
     resource: &'static str,
     api: Api<DynamicObject>,
@@ -43,7 +43,7 @@ struct Place {
 }
 
 impl Writer {
-    /// Begins in namespaces of its own.
+    /// Creates a writer with namespaces of its own.
     ///
     /// # Errors
     /// The namespaces cannot be created.
@@ -61,7 +61,7 @@ impl Writer {
             let namespace = writer.namespace(number);
             let created = Namespace { metadata: named(namespace.clone()), ..Namespace::default() };
             namespaces.create(&PostParams::default(), &created).await?;
-            // Which pods need, and no controller makes here.
+            // Pods need a service account, and no controller creates it here.
             let account = ServiceAccount { metadata: named("default".into()), ..ServiceAccount::default() };
             let accounts: Api<ServiceAccount> = Api::namespaced(writer.client.clone(), &namespace);
             accounts.create(&PostParams::default(), &account).await?;
@@ -69,15 +69,15 @@ impl Writer {
         Ok(writer)
     }
 
-    /// What was written so far.
+    /// Returns the record of all writes so far.
     pub fn history(&self) -> &History {
         &self.history
     }
 
-    /// Writes some times.
+    /// Makes this many writes.
     ///
     /// # Errors
-    /// A write has failed, and what became of it cannot be found out.
+    /// A write failed, and its effect cannot be determined.
     pub async fn write(&mut self, times: usize) -> Result<(), Error> {
         for _ in 0..times {
             let place = self.place();
@@ -86,10 +86,11 @@ impl Writer {
         Ok(())
     }
 
-    /// Writes one last object of each resource and gives their key, so that who has heard of them has heard of all.
+    /// Writes one last object of each resource, and returns their key. An informer that has received them has
+    /// received all writes.
     ///
     /// # Errors
-    /// As [`Self::write`].
+    /// The same as [`Self::write`].
     pub async fn end(&mut self) -> Result<(), Error> {
         for resource in RESOURCES {
             let place = self.named(resource, 0, "last".to_owned());
@@ -98,12 +99,12 @@ impl Writer {
         Ok(())
     }
 
-    /// Whether a key is that of the last object of its resource.
+    /// Whether a key is that of the last object of a resource.
     pub fn is_last(key: &str) -> bool {
         key.ends_with("-last")
     }
 
-    /// Deletes all that is left, of which the history does not tell.
+    /// Deletes all remaining objects, without recording it.
     ///
     /// # Errors
     /// A deletion fails.
@@ -183,8 +184,8 @@ impl Writer {
         }
     }
 
-    /// A write has failed, which says nothing about whether it was done: so the server is asked, until it answers.
-    /// But a server that refuses writes for good is no good.
+    /// Determines the effect of a failed write, which may or may not have been applied, by reading the object until
+    /// the server responds. Fails if the server keeps rejecting requests.
     async fn settle(&mut self, place: &Place, error: Error) -> Result<(), Error> {
         if matches!(&error, Error::Api(status) if [400, 401, 403, 405, 415, 422].contains(&status.code)) {
             return Err(error);

@@ -97,7 +97,7 @@ async fn the_example_of_a_schedulers_cache_has_what_the_scheduler_has_bound() {
     proxy.accept().await.unwrap();
     scale(&client, MANY).await;
     // In the middle of it all.
-    proxy.cut_after(30_000);
+    proxy.disconnect_after(30_000);
 
     let last = said(&mut lines, |line| line.starts_with('{')).await;
     let last: Value = serde_json::from_str(&last).unwrap();

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use e2e::{
-    ControlPlane, GROUP_VERSION_RESOURCES, Line, Listening, Options, Proxy, RESOURCES, Writer, programs,
+    ControlPlane, GROUP_VERSION_RESOURCES, InformerProgram, Line, Options, Proxy, RESOURCES, Writer, programs,
 };
 
 use crate::main_job::{PATHS, has_last};
@@ -17,9 +17,9 @@ const BOUND: Duration = Duration::from_secs(120);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fault {
     /// All connections are broken off.
-    Cut,
+    Disconnect,
     /// They are broken off within an event.
-    CutWithin,
+    DisconnectWithin,
     /// kube-apiserver is killed and started again.
     Restart,
     /// It stops for a while, and goes on.
@@ -31,7 +31,7 @@ enum Fault {
 }
 
 const FAULTS: [Fault; 6] =
-    [Fault::Cut, Fault::CutWithin, Fault::Restart, Fault::Pause, Fault::Forgotten, Fault::Away];
+    [Fault::Disconnect, Fault::DisconnectWithin, Fault::Restart, Fault::Pause, Fault::Forgotten, Fault::Away];
 
 /// The seeds to run: `FIRST+COUNT`.
 pub(crate) fn seeds() -> std::ops::Range<u64> {
@@ -76,8 +76,8 @@ async fn run(control_plane: &mut ControlPlane, seed: u64) -> Result<Comparison, 
     let words = ["pods,nodes,deployments.apps", "-A", "-o", "json", "-v"];
     let kinformer = programs::kinformer_watch(&kubeconfig, words).map_err(text)?;
     let client_go = programs::client_go(&kubeconfig, GROUP_VERSION_RESOURCES).map_err(text)?;
-    let mut ours = Listening::start("kinformer", kinformer)?;
-    let mut theirs = Listening::start("client-go", client_go)?;
+    let mut ours = InformerProgram::start("kinformer", kinformer)?;
+    let mut theirs = InformerProgram::start("client-go", client_go)?;
     // Half of the time they begin while things happen. But nothing fails yet: a program that cannot reach the
     // cluster at its start says so and ends.
     let while_written = random.bool();
@@ -125,7 +125,8 @@ async fn run(control_plane: &mut ControlPlane, seed: u64) -> Result<Comparison, 
 fn initial_list(before: &e2e::History, lines: &[Line]) -> Result<(), String> {
     let objects = before.by_object(lines);
     for ((resource, key), events) in objects {
-        let initial = events.iter().filter(|line| line.told().is_some_and(|told| told.initial)).count();
+        let initial =
+            events.iter().filter(|line| line.object_event().is_some_and(|told| told.initial)).count();
         let expected = usize::from(before.version(resource, key).is_some());
         if initial != expected {
             return Err(format!(
@@ -144,8 +145,8 @@ async fn happen(
     random: &mut fastrand::Rng,
 ) -> Result<(), String> {
     match fault {
-        Fault::Cut => proxy.cut(),
-        Fault::CutWithin => proxy.cut_after(random.u64(1..20_000)),
+        Fault::Disconnect => proxy.disconnect(),
+        Fault::DisconnectWithin => proxy.disconnect_after(random.u64(1..20_000)),
         Fault::Restart => control_plane.restart_apiserver().await.map_err(text)?,
         Fault::Pause => {
             control_plane.pause_apiserver().await;
@@ -201,7 +202,10 @@ impl Comparison {
                 }
             }
             let unknown = |lines: &[&Line]| {
-                lines.iter().filter(|line| line.told().is_some_and(|told| told.final_state_unknown)).count()
+                lines
+                    .iter()
+                    .filter(|line| line.object_event().is_some_and(|told| told.final_state_unknown))
+                    .count()
             };
             compared.events.0 += ours.len();
             compared.events.1 += theirs.len();

@@ -8,7 +8,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use e2e::{
-    ControlPlane, GROUP_VERSION_RESOURCES, History, Line, Listening, Options, RESOURCES, Writer, programs,
+    ControlPlane, GROUP_VERSION_RESOURCES, History, InformerProgram, Line, Options, RESOURCES, Writer,
+    programs,
 };
 use kinformer_apiserver::{ApiServer, Fault, Verb};
 use kube_client::Client;
@@ -35,7 +36,7 @@ const ALL: [Who; 5] =
     [Who::Kinformer, Who::ClientGo, Who::ClientGoMetadata, Who::KubeRs, Who::KubeRsStreaming];
 
 enum Listener {
-    Program(Box<Listening>),
+    Program(Box<InformerProgram>),
     KubeRs(KubeRs),
 }
 
@@ -57,7 +58,7 @@ impl Listener {
                 return Ok(Self::KubeRs(KubeRs::start(client, &config)));
             }
         };
-        let started = Listening::start(&format!("{who:?}"), program.map_err(text)?)?;
+        let started = InformerProgram::start(&format!("{who:?}"), program.map_err(text)?)?;
         Ok(Self::Program(Box::new(started)))
     }
 
@@ -90,7 +91,7 @@ enum Failure {
     /// Watches end, and those that want to go on are told so.
     Expired,
     /// Watches break off within an event.
-    CutWithin,
+    DisconnectWithin,
     /// Watches end, and the next requests are too many.
     TooMany,
     /// Watches end, and the next requests fail.
@@ -108,7 +109,7 @@ const FAILURES: [Failure; 9] = [
     Failure::Forgotten,
     Failure::ExpiredInStream,
     Failure::Expired,
-    Failure::CutWithin,
+    Failure::DisconnectWithin,
     Failure::TooMany,
     Failure::Internal,
     Failure::Away,
@@ -132,7 +133,7 @@ impl Failure {
                 some(Fault::expired().on(Verb::Watch));
                 server.drop_watches();
             }
-            Self::CutWithin => drop(some(Fault::truncate().on(Verb::Watch))),
+            Self::DisconnectWithin => drop(some(Fault::truncate().on(Verb::Watch))),
             Self::TooMany => {
                 some(Fault::too_many_requests(1).on(Verb::Watch));
                 some(Fault::too_many_requests(1).on(Verb::List));

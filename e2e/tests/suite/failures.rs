@@ -339,7 +339,7 @@ async fn cut_in_the_middle_of_an_event() {
     let large = "x".repeat(400_000);
     for (number, bytes) in [1, 1000, 20_000, 100_000, 399_999].into_iter().enumerate() {
         let restarts = scene.statistics().watch_restarts;
-        proxy.cut_after(bytes);
+        proxy.disconnect_after(bytes);
         scene.create(&format!("large-{number}"), &large).await;
         let again = || check(scene.statistics().watch_restarts > restarts, scene.statistics());
         until("the watch was cut and asked for again", again).await;
@@ -362,7 +362,7 @@ async fn cut_again_and_again() {
         let brought = || check(scene.statistics().events > events, scene.statistics());
         until("the watch has brought something", brought).await;
         let restarts = scene.statistics().watch_restarts;
-        proxy.cut();
+        proxy.disconnect();
         let again = || check(scene.statistics().watch_restarts > restarts, scene.statistics());
         until("it was cut and asked for again", again).await;
     }
@@ -380,7 +380,7 @@ async fn cut_during_the_first_list(options: Options) -> ReflectorMetrics {
     for number in 0..10 {
         scene.create(&format!("large-{number}"), &"x".repeat(50_000)).await;
     }
-    proxy.cut_after(200_000);
+    proxy.disconnect_after(200_000);
     scene.start().await;
     scene.equal().await;
     assert!(!scene.problems.all().is_empty(), "nothing was cut");

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use e2e::{ControlPlane, Line, Listening, Options, RESOURCES, Writer, programs};
+use e2e::{ControlPlane, InformerProgram, Line, Options, RESOURCES, Writer, programs};
 use kube_client::Client;
 use serde_json::Value;
 
@@ -27,7 +27,7 @@ async fn every_line_is_right_and_the_last_state_is_the_servers() {
 
     let words = ["pods,nodes,deployments.apps", "-A", "-o", "json"];
     let program = programs::kinformer_watch(&control_plane.kubeconfig(), words).unwrap();
-    let mut watch = Listening::start("kinformer watch", program).unwrap();
+    let mut watch = InformerProgram::start("kinformer watch", program).unwrap();
     watch.until_synced(&RESOURCES, BOUND).await.unwrap();
     writer.write(300).await.unwrap();
     writer.end().await.unwrap();
@@ -41,7 +41,7 @@ async fn every_line_is_right_and_the_last_state_is_the_servers() {
         // Nobody else writes these, and nothing was cut off: so each write is a line.
         let initial = lines
             .iter()
-            .filter(|line| line.told().is_some_and(|told| told.resource == resource && told.initial));
+            .filter(|line| line.object_event().is_some_and(|told| told.resource == resource && told.initial));
         assert_eq!(initial.count(), listed.count(resource), "{resource}: what the first list brought");
         let synced = lines.iter().find(|line| line.is_synced(resource)).unwrap();
         assert_eq!(*synced, Line::Synced { resource: resource.into(), count: listed.count(resource) as u64 });
@@ -60,7 +60,7 @@ async fn every_line_is_right_and_the_last_state_is_the_servers() {
 fn last_state(lines: &[Line], resource: &str) -> BTreeMap<String, String> {
     let mut state = BTreeMap::new();
     for line in lines {
-        let Some(told) = line.told().filter(|told| told.resource == resource) else { continue };
+        let Some(told) = line.object_event().filter(|told| told.resource == resource) else { continue };
         match line {
             Line::Delete(_) => drop(state.remove(&told.key)),
             _ => drop(state.insert(told.key.clone(), told.resource_version.clone().unwrap())),
@@ -84,7 +84,7 @@ async fn on_the_server(client: &Client, path: &str) -> BTreeMap<String, String> 
 /// Whether the last object of each of these resources was told.
 pub(crate) fn has_last(lines: &[Line], resources: &[&str]) -> bool {
     resources.iter().all(|resource| {
-        let mut told = lines.iter().filter_map(Line::told);
+        let mut told = lines.iter().filter_map(Line::object_event);
         told.any(|told| told.resource == *resource && Writer::is_last(&told.key))
     })
 }

@@ -1,4 +1,4 @@
-//! Why there is no figure.
+//! The error of a run.
 
 use std::error::Error;
 

@@ -1,6 +1,6 @@
-//! Ours, client-go's and kube-runtime's informers of the same pods, measured in one run: `cargo xtask bench-peers`.
+//! Measures kinformer, client-go and kube-runtime on the same pods in one run: `cargo xtask bench-peers`.
 //!
-//! Each is a process of its own. They take turns, so that what else the machine does falls on all of them.
+//! Each peer is a process of its own. Peers take turns, so that other load on the machine affects all of them.
 
 mod failure;
 mod peers;
@@ -17,7 +17,7 @@ use failure::Failure;
 use report::{KUBE_RUNTIME, PEERS, Report};
 use scene::Scene;
 
-/// What is measured, one after the other.
+/// The phases, in order.
 const PHASES: [&str; 4] = ["sync", "relist", "updates", "latency"];
 
 #[tokio::main]
@@ -25,29 +25,32 @@ async fn main() -> Result<(), Failure> {
     let words: Vec<String> = std::env::args().skip(1).collect();
     let [kinformer, eager, ..] = PEERS;
     match words.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
-        // What is measured is this program as well.
+        // The measured Rust peers are this program too.
         [peer, kubeconfig] if *peer == kinformer => peers::kinformer(Path::new(kubeconfig)).await,
         [peer, kubeconfig] if *peer == eager => peers::kinformer_eager(Path::new(kubeconfig)).await,
         [KUBE_RUNTIME, kubeconfig] => peers::kube_runtime(Path::new(kubeconfig)).await,
         [pods, runs, rate, phases @ ..] if phases.iter().all(|phase| PHASES.contains(phase)) => {
             compare(pods.parse()?, runs.parse()?, rate.parse()?, phases).await
         }
-        _ => Err(format!("how many pods, runs and updates a second, and what of {PHASES:?}?").into()),
+        _ => {
+            Err(format!("expected the numbers of pods, runs and updates per second, and some of {PHASES:?}")
+                .into())
+        }
     }
 }
 
 async fn compare(pods: usize, runs: usize, rate: usize, phases: &[&str]) -> Result<(), Failure> {
     if pods == 0 || runs == 0 || rate == 0 {
-        return Err("there is nothing to measure in no pods, no runs or no updates".into());
+        return Err("the numbers of pods, runs and updates must not be 0".into());
     }
     let mut scene = Scene::begin(pods).await?;
     let mut report = Report::default();
     for phase in phases {
-        // Its first round finds nothing warm and does not count.
+        // The first round warms up the caches and is not counted.
         let first = usize::from(*phase != "sync");
         for round in first..=runs {
             for place in 0..PEERS.len() {
-                // Nobody always comes after the same one.
+                // The order rotates, so that no peer always follows the same one.
                 let peer = (place + round) % PEERS.len();
                 let figures = match *phase {
                     "sync" => scene.sync(peer).await,

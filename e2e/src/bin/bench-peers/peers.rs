@@ -1,4 +1,4 @@
-//! What is measured in Rust. The other is `e2e/client-go` with `-measured`.
+//! The measured Rust peers. The Go peer is `e2e/client-go` with `-measured`.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -14,16 +14,16 @@ use kube_runtime::{WatchStreamExt, reflector, watcher};
 use serde_json::json;
 
 use crate::failure::Failure;
-use crate::process::{ALOUD, Answer, Synced};
+use crate::process::{REPORT_EVENTS, Response, Synced};
 
-/// Ours as it comes: objects are decoded when they are read, which nobody does here.
+/// kinformer with its defaults: objects are decoded on read, and are not read here.
 pub(crate) async fn kinformer(kubeconfig: &Path) -> Result<(), Failure> {
     let factory = factory(kubeconfig).await?;
     let pods = factory.informer::<Pod>();
     measured(&factory, &pods).await
 }
 
-/// Ours with objects that are decoded as they come.
+/// kinformer with objects that are decoded on arrival.
 pub(crate) async fn kinformer_eager(kubeconfig: &Path) -> Result<(), Failure> {
     let factory = factory(kubeconfig).await?;
     let pods = factory.informer::<Pod>();
@@ -36,18 +36,20 @@ async fn factory(kubeconfig: &Path) -> Result<SharedInformerFactory, Failure> {
 }
 
 async fn measured(factory: &SharedInformerFactory, pods: &Informer<Pod>) -> Result<(), Failure> {
-    let told = Arc::new(Told::default());
-    let hears = told.clone();
+    let delivered = Arc::new(Delivered::default());
+    let counter = delivered.clone();
     let handler = pods.handler().for_each(move |event| {
-        hears.event(|| Some(event.object()?.resource_version().to_string()));
+        counter.event(|| Some(event.object()?.resource_version().to_string()));
     })?;
     factory.start()?;
     factory.wait_for_cache_sync().await.into_result()?;
     handler.synced().await?;
-    answer(pods.len(), &told, |key| Some(pods.get(KeyRef::parse(key).ok()?)?.resource_version().to_string()))
+    answer(pods.len(), &delivered, |key| {
+        Some(pods.get(KeyRef::parse(key).ok()?)?.resource_version().to_string())
+    })
 }
 
-/// kube-runtime's reflector at its best: the list is streamed, and nobody keeps managed fields.
+/// kube-runtime's reflector in its best configuration: the list is streamed, and managed fields are dropped.
 pub(crate) async fn kube_runtime(kubeconfig: &Path) -> Result<(), Failure> {
     let pods: Api<Pod> = Api::all(Client::try_from(config(kubeconfig).await?)?);
     let (store, writer) = reflector::store();
@@ -57,24 +59,24 @@ pub(crate) async fn kube_runtime(kubeconfig: &Path) -> Result<(), Failure> {
         .reflect(writer)
         .applied_objects()
         .boxed();
-    let told = Arc::new(Told::default());
+    let delivered = Arc::new(Delivered::default());
     let first = async {
         while let Some(next) = stream.next().await {
-            // It would go on; but a first list with a failure in it is none.
+            // The watcher would retry, but an initial list with an error does not count.
             let pod = next?;
-            told.event(|| pod.metadata.resource_version);
+            delivered.event(|| pod.metadata.resource_version);
         }
-        Err("the stream has ended".into())
+        Err("the stream ended".into())
     };
     tokio::select! {
         biased;
         ready = store.wait_until_ready() => ready?,
         end = first => return end,
     }
-    let hears = told.clone();
+    let counter = delivered.clone();
     tokio::spawn(stream.for_each(move |next| {
         if let Ok(pod) = next {
-            hears.event(|| pod.metadata.resource_version);
+            counter.event(|| pod.metadata.resource_version);
         }
         std::future::ready(())
     }));
@@ -82,7 +84,7 @@ pub(crate) async fn kube_runtime(kubeconfig: &Path) -> Result<(), Failure> {
         let (namespace, name) = key.split_once('/')?;
         store.get(&ObjectRef::new(name).within(namespace))?.metadata.resource_version.clone()
     };
-    answer(store.len(), &told, version)
+    answer(store.len(), &delivered, version)
 }
 
 async fn config(kubeconfig: &Path) -> Result<Config, Failure> {
@@ -90,35 +92,39 @@ async fn config(kubeconfig: &Path) -> Result<Config, Failure> {
     Ok(Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?)
 }
 
-/// What a handler was told of.
+/// The events delivered to a handler.
 #[derive(Default)]
-struct Told {
+struct Delivered {
     events: AtomicUsize,
-    /// Whether each is to be said.
-    aloud: AtomicBool,
+    /// Whether to report each event.
+    report_events: AtomicBool,
 }
 
-impl Told {
+impl Delivered {
     fn event(&self, version: impl FnOnce() -> Option<String>) {
         self.events.fetch_add(1, Ordering::Relaxed);
-        if self.aloud.load(Ordering::Relaxed) {
-            self.say(version());
+        if self.report_events.load(Ordering::Relaxed) {
+            self.report(version());
         }
     }
 
-    fn say(&self, version: Option<String>) {
-        println!("{}", json!(Answer { told: self.events.load(Ordering::Relaxed), version }));
+    fn report(&self, version: Option<String>) {
+        println!("{}", json!(Response { delivered: self.events.load(Ordering::Relaxed), version }));
     }
 }
 
-/// Says that it has all, and then what it has of each pod that it is asked for, until nobody asks any more. It waits on
-/// a thread on which nothing else runs.
-fn answer(kept: usize, told: &Told, version: impl Fn(&str) -> Option<String>) -> Result<(), Failure> {
-    println!("{}", json!(Synced { kept, told: told.events.load(Ordering::Relaxed) }));
+/// Reports the sync, then answers requests until standard input is closed. Reads input on a thread that runs nothing
+/// else.
+fn answer(
+    stored: usize,
+    delivered: &Delivered,
+    version: impl Fn(&str) -> Option<String>,
+) -> Result<(), Failure> {
+    println!("{}", json!(Synced { stored, delivered: delivered.events.load(Ordering::Relaxed) }));
     for line in std::io::stdin().lines() {
         match line?.as_str() {
-            ALOUD => told.aloud.store(true, Ordering::Relaxed),
-            key => told.say(version(key)),
+            REPORT_EVENTS => delivered.report_events.store(true, Ordering::Relaxed),
+            key => delivered.report(version(key)),
         }
     }
     Ok(())

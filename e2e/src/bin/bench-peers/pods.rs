@@ -1,4 +1,4 @@
-//! The pods, as a controller and a kubelet leave them.
+//! Pods as created by a controller and updated by a kubelet.
 
 use std::fmt;
 
@@ -11,13 +11,13 @@ use serde_json::{Value, json};
 use crate::failure::Failure;
 
 const NAMESPACES: usize = 20;
-/// Of each deployment.
+/// Pods per deployment.
 const REPLICAS: usize = 20;
 const NODES: usize = 200;
-/// How many are being written at a time.
+/// The number of concurrent writes.
 const AT_A_TIME: usize = 16;
 
-/// How large one of them is as JSON, in bytes.
+/// The size of a pod as JSON, in bytes.
 pub(crate) struct Size {
     whole: usize,
     without_managed_fields: usize,
@@ -34,13 +34,13 @@ impl fmt::Display for Size {
     }
 }
 
-/// Writes so many, and says so on the way.
+/// Writes this many pods, and prints progress.
 pub(crate) async fn write(client: &Client, pods: usize) -> Result<Size, Failure> {
     for number in 0..NAMESPACES {
         let name = namespace(number);
         let created: Namespace = serde_json::from_value(json!({"metadata": {"name": name}}))?;
         Api::all(client.clone()).create(&PostParams::default(), &created).await?;
-        // Which pods need, and no controller makes here.
+        // Pods need a service account, and no controller creates it here.
         let account: ServiceAccount = serde_json::from_value(json!({"metadata": {"name": "default"}}))?;
         Api::namespaced(client.clone(), &name).create(&PostParams::default(), &account).await?;
     }
@@ -50,7 +50,7 @@ pub(crate) async fn write(client: &Client, pods: usize) -> Result<Size, Failure>
     while let Some(pod) = written.try_next().await? {
         count += 1;
         if count % step == 0 || count == pods {
-            eprintln!("{count} of {pods} pods are written");
+            eprintln!("{count} of {pods} pods written");
         }
         last = Some(pod);
     }
@@ -58,12 +58,12 @@ pub(crate) async fn write(client: &Client, pods: usize) -> Result<Size, Failure>
     let whole = pod.to_string().len();
     let managed = pod.pointer_mut("/metadata/managedFields").map(Value::take);
     let managers = managed.as_ref().and_then(Value::as_array).map_or(0, Vec::len);
-    // The `null` and the name that are left of it.
+    // The remaining `null` and its field name.
     let left = r#""managedFields":null,"#.len();
     Ok(Size { whole, without_managed_fields: pod.to_string().len() - left, managers })
 }
 
-/// Created by a controller; then a kubelet says what became of it.
+/// Creates a pod as a controller does, and updates its status as a kubelet does.
 async fn one(client: &Client, number: usize) -> Result<Pod, Failure> {
     let pods: Api<Pod> = Api::namespaced(client.clone(), &namespace(number / REPLICAS));
     let created: Pod = serde_json::from_value(pod(number))?;
@@ -74,7 +74,7 @@ async fn one(client: &Client, number: usize) -> Result<Pod, Failure> {
     Ok(pods.patch_status(&name(number), &manager, &Patch::Strategic(status(number))).await?)
 }
 
-/// Changes one of them, of which key and version are given.
+/// Changes a pod, and returns its key and new version.
 pub(crate) async fn touch(client: &Client) -> Result<(String, u64), Failure> {
     let (namespace, name) = (namespace(0), name(0));
     let pods: Api<Pod> = Api::namespaced(client.clone(), &namespace);
@@ -89,7 +89,7 @@ fn namespace(number: usize) -> String {
     format!("team-{}", number % NAMESPACES)
 }
 
-/// Of the deployment that it belongs to.
+/// The name of the pod's deployment.
 fn app(number: usize) -> String {
     format!("service-{}", number / REPLICAS)
 }
@@ -176,7 +176,7 @@ fn status(number: usize) -> Value {
     })
 }
 
-/// What stands before the digest that identifies a container.
+/// The prefix of the digest that identifies a container.
 pub(crate) const CONTAINER_SCHEME: &str = "containerd://";
 
 pub(crate) fn digest(of: u64) -> String {

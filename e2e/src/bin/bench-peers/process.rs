@@ -1,4 +1,4 @@
-//! One program that is measured, as a process.
+//! A measured program as a process.
 
 use std::process::Stdio;
 use std::time::Duration;
@@ -10,144 +10,150 @@ use tokio::time::Instant;
 
 use crate::used::{self, Used};
 
-/// How long one may take until it has what it is waited for.
+/// The timeout for a program to reach an expected state.
 const BOUND: Duration = Duration::from_secs(600);
-/// How long it may take to end.
+/// The timeout for a program to end.
 const GRACE: Duration = Duration::from_secs(20);
-/// How often it is asked whether it has it.
+/// The interval of requests while waiting for a state.
 const AGAIN: Duration = Duration::from_millis(100);
 
-/// What a program says by itself, when its store and its handler have all there is: one line of JSON.
+/// The first line of a program, in JSON, when its store and its handler have received the initial list.
 #[derive(Deserialize, Serialize)]
 pub(crate) struct Synced {
-    /// How many objects its store has.
-    pub(crate) kept: usize,
-    /// How many its handler was told of.
-    pub(crate) told: usize,
+    /// The number of objects in its store.
+    pub(crate) stored: usize,
+    /// The number of events delivered to its handler.
+    pub(crate) delivered: usize,
 }
 
-/// What it is sent in place of a key, to say from then on what each event brings.
-pub(crate) const ALOUD: &str = "aloud";
+/// The request to report every event from then on.
+pub(crate) const REPORT_EVENTS: &str = "report-events";
 
-/// What it says to each line that it is sent, which is the key of an object: another one.
+/// The response to a request for an object by its key, and the report of an event.
 #[derive(Deserialize, Serialize)]
-pub(crate) struct Answer {
-    /// How many events its handler was told of so far.
-    pub(crate) told: usize,
-    /// The version of the object in its store, if it is there, or that of the event.
+pub(crate) struct Response {
+    /// The number of events delivered to its handler so far.
+    pub(crate) delivered: usize,
+    /// The version of the object in its store, if it exists, or of the event.
     pub(crate) version: Option<String>,
 }
 
-/// It ends when this is dropped, at the latest.
+/// A running program. It is killed when this value is dropped.
 pub(crate) struct Program {
     child: Child,
-    questions: ChildStdin,
-    answers: Lines<BufReader<ChildStdout>>,
+    requests: ChildStdin,
+    responses: Lines<BufReader<ChildStdout>>,
     id: u32,
 }
 
 impl Program {
-    /// Starts it, and waits until its store and its handler have so many objects. Says how many seconds it took.
+    /// Starts a program, and waits until its store and its handler have this many objects. Returns the seconds that
+    /// this took.
     ///
     /// # Errors
-    /// It fails, or has not all of them in time.
+    /// The program fails, or does not have all objects in time.
     pub(crate) async fn synced(mut command: Command, objects: usize) -> Result<(Self, f64), String> {
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).kill_on_drop(true);
         let started = Instant::now();
         let mut child = command.spawn().map_err(|error| error.to_string())?;
         let (input, output) = (child.stdin.take(), child.stdout.take());
-        let id = child.id().ok_or("it has ended")?;
-        let questions = input.ok_or("it has no input")?;
-        let answers = BufReader::new(output.ok_or("it has no output")?).lines();
-        let mut program = Self { child, questions, answers, id };
-        let Synced { kept, told } = program.line().await?;
+        let id = child.id().ok_or("the program has ended")?;
+        let requests = input.ok_or("the program has no input")?;
+        let responses = BufReader::new(output.ok_or("the program has no output")?).lines();
+        let mut program = Self { child, requests, responses, id };
+        let Synced { stored, delivered } = program.line().await?;
         let seconds = started.elapsed().as_secs_f64();
-        if kept != objects || told != objects {
-            return Err(format!("of {objects} objects it has {kept}, and its handler was told of {told}"));
+        if stored != objects || delivered != objects {
+            return Err(format!(
+                "of {objects} objects, {stored} are in the store and {delivered} were delivered"
+            ));
         }
         Ok((program, seconds))
     }
 
-    /// Waits until its store has this version of an object and its handler was told of what it had heard then. Gives
-    /// how many events its handler was told of so far.
+    /// Waits until the store has this version of an object and the handler has received all events up to then.
+    /// Returns the number of events delivered so far.
     ///
     /// # Errors
-    /// It ends, or has it not in time.
+    /// The program ends, or does not have the version in time.
     pub(crate) async fn has(&mut self, key: &str, version: u64) -> Result<usize, String> {
         let version = Some(version.to_string());
         let deadline = Instant::now() + BOUND;
         let mut before = None;
         while Instant::now() < deadline {
-            self.questions
+            self.requests
                 .write_all(format!("{key}\n").as_bytes())
                 .await
                 .map_err(|error| error.to_string())?;
-            let answer: Answer = self.line().await?;
+            let answer: Response = self.line().await?;
             let has_it = answer.version == version;
-            if has_it && before == Some(answer.told) {
-                return Ok(answer.told);
+            if has_it && before == Some(answer.delivered) {
+                return Ok(answer.delivered);
             }
-            before = has_it.then_some(answer.told);
+            before = has_it.then_some(answer.delivered);
             tokio::time::sleep(AGAIN).await;
         }
-        Err(format!("it has not {key} in version {version:?} within {BOUND:?}"))
+        Err(format!("{key} did not reach version {version:?} within {BOUND:?}"))
     }
 
-    /// From here on its events can be heard.
+    /// Makes the program report its events from now on.
     ///
     /// # Errors
-    /// It has ended.
-    pub(crate) async fn aloud(&mut self) -> Result<(), String> {
-        self.say(ALOUD).await
+    /// The program has ended.
+    pub(crate) async fn report_events(&mut self) -> Result<(), String> {
+        self.send(REPORT_EVENTS).await
     }
 
-    /// Waits for its next event, and gives the version. Nothing is lost when this is dropped.
+    /// Waits for the next event, and returns its version.
+    ///
+    /// # Cancel safety
+    /// Dropping the future loses no event.
     ///
     /// # Errors
-    /// It ends, or hears of nothing in time.
+    /// The program ends, or reports no event in time.
     pub(crate) async fn event(&mut self) -> Result<u64, String> {
-        let Answer { version, .. } = self.line().await?;
+        let Response { version, .. } = self.line().await?;
         version.and_then(|version| version.parse().ok()).ok_or_else(|| "an event without a version".into())
     }
 
-    /// What it has used so far.
+    /// Returns the resources used so far.
     ///
     /// # Errors
-    /// The kernel does not say.
+    /// The kernel does not report them.
     pub(crate) fn used(&self) -> Result<Used, String> {
         used::used(self.id)
     }
 
-    /// From here on its peak is that of what follows.
+    /// Resets the peak memory.
     ///
     /// # Errors
-    /// The kernel does not do it.
+    /// The kernel rejects it.
     pub(crate) fn forget_peak(&self) -> Result<(), String> {
         used::forget_peak(self.id)
     }
 
-    /// Has it end.
+    /// Ends the program.
     ///
     /// # Errors
-    /// It does not end in time, or not well.
+    /// The program does not end in time, or fails.
     pub(crate) async fn end(mut self) -> Result<(), String> {
-        // Which tells it to.
-        drop(self.questions);
+        // Closing its input ends the program.
+        drop(self.requests);
         let ended = tokio::time::timeout(GRACE, self.child.wait()).await;
-        let status = ended.map_err(|_| format!("it does not end within {GRACE:?}"))?;
+        let status = ended.map_err(|_| format!("the program did not end within {GRACE:?}"))?;
         let status = status.map_err(|error| error.to_string())?;
         if status.success() { Ok(()) } else { Err(status.to_string()) }
     }
 
-    async fn say(&mut self, line: &str) -> Result<(), String> {
-        let written = self.questions.write_all(format!("{line}\n").as_bytes()).await;
+    async fn send(&mut self, line: &str) -> Result<(), String> {
+        let written = self.requests.write_all(format!("{line}\n").as_bytes()).await;
         written.map_err(|error| error.to_string())
     }
 
     async fn line<T: for<'de> Deserialize<'de>>(&mut self) -> Result<T, String> {
-        let line = tokio::time::timeout(BOUND, self.answers.next_line()).await;
-        let line = line.map_err(|_| format!("it says nothing for {BOUND:?}"))?;
-        let line = line.map_err(|error| error.to_string())?.ok_or("it has ended")?;
+        let line = tokio::time::timeout(BOUND, self.responses.next_line()).await;
+        let line = line.map_err(|_| format!("no output for {BOUND:?}"))?;
+        let line = line.map_err(|error| error.to_string())?.ok_or("the program has ended")?;
         serde_json::from_str(&line).map_err(|error| format!("{line:?}: {error}"))
     }
 }

@@ -1,4 +1,4 @@
-//! The server with its pods, and what is done with each of those that are measured.
+//! The server with its pods, and the phases of a run.
 
 use std::path::Path;
 use std::pin::pin;
@@ -14,34 +14,34 @@ use crate::pods::{self, Size};
 use crate::process::Program;
 use crate::report::{
     CLIENT_GO, CPU, Figures, LATENCY_HALF, LATENCY_MOST, PEAK, PEERS, RELIST, RELIST_BEFORE, RELIST_PEAK,
-    STEADY, UPDATES_AFTER, UPDATES_BEFORE, UPDATES_CPU, UPDATES_RATE, UPDATES_TOLD, WALL,
+    STEADY, UPDATES_AFTER, UPDATES_BEFORE, UPDATES_CPU, UPDATES_DELIVERED, UPDATES_RATE, WALL,
 };
 use crate::updates::Updates;
 
-/// How long one may put in order what it has, before it is said to need that.
+/// How long a peer may settle before its memory is measured as steady.
 const PAUSE: Duration = Duration::from_secs(5);
-/// For how long pods are updated.
+/// The duration of the updates phase.
 const MINUTE: Duration = Duration::from_secs(60);
-/// For how long it is measured how long a change takes, of how many in a second.
+/// The duration of the latency phase, and its updates per second.
 const LATENCY: Duration = Duration::from_secs(20);
 const FEW: usize = 100;
-/// What etcd may hold, of which it uses a quarter with 100,000 pods.
+/// The quota of etcd, of which 100,000 pods use a quarter.
 const ETCD_QUOTA: &str = "--quota-backend-bytes=8589934592";
 
-/// One server with its pods, for all of them.
+/// The server with its pods, shared by all runs.
 pub(crate) struct Scene {
     control_plane: ControlPlane,
     client: Client,
     pods: usize,
     size: Size,
-    /// What each holds when there are no pods, in mebibytes.
+    /// The memory of each peer without pods, in MiB.
     empty: [f64; PEERS.len()],
-    /// Made when it is needed.
+    /// Created on first use.
     updates: Option<Updates>,
 }
 
 impl Scene {
-    /// Starts the server, and writes the pods.
+    /// Starts the server, and creates the pods.
     pub(crate) async fn begin(pods: usize) -> Result<Self, Failure> {
         eprintln!("starting etcd and kube-apiserver ...");
         let control_plane = ControlPlane::start(Options::new().etcd_flag(ETCD_QUOTA)).await?;
@@ -61,7 +61,7 @@ impl Scene {
         &self.size
     }
 
-    /// From before it is started until it has all, and what it holds then.
+    /// Measures the time from start to sync, and the memory afterwards.
     pub(crate) async fn sync(&self, peer: usize) -> Result<Figures, Failure> {
         let command = command(peer, &self.control_plane.kubeconfig())?;
         let (program, seconds) = Program::synced(command, self.pods).await?;
@@ -77,8 +77,8 @@ impl Scene {
         ]))
     }
 
-    /// All it has once more, of which one pod is another: the server that it is connected to again knows nothing of the
-    /// version that it has reached.
+    /// Measures a relist of all pods with one change: the restarted server no longer has the version that the peer
+    /// has reached.
     pub(crate) async fn relist(&mut self, peer: usize) -> Result<Figures, Failure> {
         let mut proxy = Proxy::start(self.control_plane.port()).await?;
         let kubeconfig = self.control_plane.kubeconfig_through(proxy.port())?;
@@ -87,7 +87,7 @@ impl Scene {
         let before = program.used()?.resident_mebibytes;
         let carried = proxy.carried();
         proxy.refuse().await;
-        // Else it might hear of the pod, and be where the server begins.
+        // Otherwise the peer might receive the change, and have the version at which the server restarts.
         while proxy.open() > 0 {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
@@ -102,58 +102,61 @@ impl Scene {
         let again = proxy.carried() - carried;
         program.end().await?;
         if (again as f64) < 0.9 * carried as f64 {
-            return Err(format!("after {carried} bytes {again} are no list of all").into());
+            return Err(format!(
+                "{again} bytes after a first list of {carried} bytes are not a complete relist"
+            )
+            .into());
         }
         Ok(Figures(vec![(&RELIST_BEFORE, before), (&RELIST_PEAK, peak), (&RELIST, peak / before)]))
     }
 
-    /// A minute in which pods change.
+    /// Measures a minute of updates.
     pub(crate) async fn updates(&mut self, peer: usize, rate: usize) -> Result<Figures, Failure> {
         let (mut program, updates) = self.before_updates(peer).await?;
         let before = program.used()?;
         let written = updates.write(rate, MINUTE).await?;
-        let told = program.has(&written.last_key, written.last_version).await?;
+        let delivered = program.has(&written.last_key, written.last_version).await?;
         let after = program.used()?;
         program.end().await?;
-        // What was written in this minute would be too much for etcd in a few of them.
+        // A few phases without compaction would exceed the quota of etcd.
         self.control_plane.compact().await?;
-        let (count, told) = (written.begun.len() as f64, told - self.pods);
+        let (count, delivered) = (written.begun.len() as f64, delivered - self.pods);
         Ok(Figures(vec![
             (&UPDATES_RATE, count / written.seconds),
-            (&UPDATES_TOLD, told as f64 / count),
+            (&UPDATES_DELIVERED, delivered as f64 / count),
             (&UPDATES_CPU, (after.cpu_seconds - before.cpu_seconds) * 1e6 / count),
             (&UPDATES_BEFORE, before.resident_mebibytes),
             (&UPDATES_AFTER, after.resident_mebibytes / before.resident_mebibytes),
         ]))
     }
 
-    /// How long it takes from before a pod is written until its handler says that it was told.
+    /// Measures the time from the start of a write until the peer reports its event.
     pub(crate) async fn latency(&mut self, peer: usize) -> Result<Figures, Failure> {
         let (mut program, updates) = self.before_updates(peer).await?;
-        program.aloud().await?;
-        let mut heard = Vec::new();
+        program.report_events().await?;
+        let mut events = Vec::new();
         let mut write = pin!(updates.write(FEW, LATENCY));
         let written = loop {
             tokio::select! {
                 written = &mut write => break written?,
-                version = program.event() => heard.push((version?, Instant::now())),
+                version = program.event() => events.push((version?, Instant::now())),
             }
         };
-        while heard.len() < written.begun.len() {
-            heard.push((program.event().await?, Instant::now()));
+        while events.len() < written.begun.len() {
+            events.push((program.event().await?, Instant::now()));
         }
         program.end().await?;
         let begun = |version: &u64| written.begun.get(version).copied();
-        let mut took: Vec<f64> = heard
+        let mut took: Vec<f64> = events
             .iter()
-            .filter_map(|(version, at)| Some((*at - begun(version)?).as_secs_f64() * 1e3))
+            .filter_map(|(version, received)| Some((*received - begun(version)?).as_secs_f64() * 1e3))
             .collect();
         took.sort_by(f64::total_cmp);
         let of = |share: f64| took.get((took.len() as f64 * share) as usize).copied().unwrap_or(f64::NAN);
         Ok(Figures(vec![(&LATENCY_HALF, of(0.5)), (&LATENCY_MOST, of(0.99))]))
     }
 
-    /// One that has all, and who is to change it.
+    /// Returns a synced peer, and the writer of its updates.
     async fn before_updates(&mut self, peer: usize) -> Result<(Program, &mut Updates), Failure> {
         let command = command(peer, &self.control_plane.kubeconfig())?;
         let (program, _) = Program::synced(command, self.pods).await?;
@@ -174,7 +177,7 @@ fn command(peer: usize, kubeconfig: &Path) -> Result<Command, Failure> {
     let peer = PEERS.get(peer).copied().unwrap_or_default();
     if peer == CLIENT_GO {
         let mut command = programs::client_go(kubeconfig, [])?;
-        // Before what is not a flag, of which there is nothing.
+        // Flags must precede other arguments; there are none.
         command.arg("-measured");
         return Ok(command);
     }

@@ -1,4 +1,4 @@
-//! Pods that change: so many in a second, each in its turn.
+//! Updates of pods at a fixed rate, round robin.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -10,40 +10,40 @@ use tokio::time::Instant;
 use crate::failure::Failure;
 use crate::pods;
 
-/// Where kube-apiserver has its pods.
+/// The prefix of pods in etcd.
 const PREFIX: &str = "/registry/pods/";
-/// How many are being written at a time.
+/// The number of concurrent writes.
 const AT_A_TIME: usize = 32;
 
-/// Writes pods as kube-apiserver has stored them, but for the identifier of their container, as if that had been started
-/// again. To the kube-apiserver these are writes of another one, which share its etcd.
+/// Writes pods to etcd as kube-apiserver has stored them, with another container identifier, as if the container had
+/// been restarted. To kube-apiserver these are writes of another kube-apiserver with the same etcd.
 ///
-/// By itself it takes no 2,000 of them in a second on two processors.
+/// kube-apiserver itself cannot write 2,000 pods per second on two processors.
 pub(crate) struct Updates {
     etcd: Etcd,
     pods: Vec<Stored>,
-    /// How many were written.
+    /// The number of writes so far.
     count: usize,
 }
 
-/// What was written.
+/// The result of a phase of updates.
 pub(crate) struct Written {
     pub(crate) seconds: f64,
-    /// When each version was begun to be written.
+    /// The start of the write of each version.
     pub(crate) begun: HashMap<u64, Instant>,
-    /// The object of the last version, and that.
+    /// The key of the last written object, and its version.
     pub(crate) last_key: String,
     pub(crate) last_version: u64,
 }
 
 impl Updates {
-    /// Of the pods that there are.
+    /// Reads the existing pods.
     pub(crate) async fn of(etcd: Etcd) -> Result<Self, Failure> {
         let pods = etcd.all(PREFIX).await?;
         Ok(Self { etcd, pods, count: 0 })
     }
 
-    /// Writes for so long, at this rate or as fast as it goes: what cannot be begun in time is left out.
+    /// Writes at this rate for this duration, or as fast as possible: writes that cannot start in time are skipped.
     pub(crate) async fn write(&mut self, rate: usize, period: Duration) -> Result<Written, Failure> {
         let (began, first) = (Instant::now(), self.count);
         let (etcd, pods) = (&self.etcd, &self.pods);
@@ -79,7 +79,7 @@ impl Updates {
     }
 }
 
-/// A stored pod with another container. Its length stays, which is part of protobuf.
+/// Returns a stored pod with another container identifier of the same length, since lengths are part of protobuf.
 fn restarted(pod: &[u8], number: usize) -> Option<Vec<u8>> {
     let mut pod = pod.to_vec();
     let scheme = pods::CONTAINER_SCHEME.as_bytes();
@@ -94,7 +94,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_container_that_is_started_again_has_another_identifier_and_nothing_else() {
+    fn a_restart_changes_only_the_container_identifier() {
         let pod = |digest: &str| format!("before containerd://{digest} behind").into_bytes();
         let restarted = |number| restarted(&pod(&pods::digest(1)), number).unwrap();
         assert_eq!(restarted(0), pod(&pods::digest(3)));

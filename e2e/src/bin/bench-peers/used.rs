@@ -1,13 +1,13 @@
-//! What a process has used. The kernel is asked, the same for all, and not by `getrusage`, whose memory counts what the
-//! parent had before exec.
+//! The resources used by a process, read from `/proc` for every peer, and not from `getrusage`, which includes the
+//! memory of the parent before exec.
 
-/// What one has used so far.
+/// The resources used so far.
 #[derive(Clone, Copy)]
 pub(crate) struct Used {
-    /// Of all its threads, in user and system mode.
+    /// The CPU time of all threads, in user and system mode.
     pub(crate) cpu_seconds: f64,
     pub(crate) resident_mebibytes: f64,
-    /// The most that was resident at once, since its start or since that was forgotten.
+    /// The peak resident memory since the start or the last reset.
     pub(crate) peak_mebibytes: f64,
 }
 
@@ -22,10 +22,10 @@ mod kernel {
         Process::new(i32::try_from(id).unwrap_or_default())
     }
 
-    /// What this process has used so far.
+    /// Returns the resources that this process has used so far.
     ///
     /// # Errors
-    /// The kernel does not say.
+    /// The kernel does not report them.
     pub(crate) fn used(id: u32) -> Result<Used, String> {
         let look = || {
             let process = process(id)?;
@@ -35,7 +35,7 @@ mod kernel {
         let mebibytes = |kibibytes: Option<u64>| {
             kibibytes
                 .map(|kibibytes| kibibytes as f64 / 1024.0)
-                .ok_or("the kernel does not say what is resident")
+                .ok_or("the kernel does not report the resident memory")
         };
         Ok(Used {
             cpu_seconds: (stat.utime + stat.stime) as f64 / procfs::ticks_per_second() as f64,
@@ -44,10 +44,10 @@ mod kernel {
         })
     }
 
-    /// From here on its peak is that of what follows.
+    /// Resets the peak memory.
     ///
     /// # Errors
-    /// The kernel does not do it.
+    /// The kernel rejects it.
     pub(crate) fn forget_peak(id: u32) -> Result<(), String> {
         let cleared = process(id).and_then(|process| process.clear_refs(ClearRefs::PeakRSS));
         cleared.map_err(|error| error.to_string())

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use e2e::{Line, RESOURCES, Told};
+use e2e::{Line, ObjectEvent, RESOURCES};
 use futures::StreamExt;
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{Node, Pod};
@@ -114,7 +114,7 @@ impl Cache {
         let gone: Vec<String> = self.known.keys().filter(|key| !listed.contains_key(*key)).cloned().collect();
         for key in gone {
             let last = self.known.remove(&key).unwrap_or_default();
-            let told = Told { final_state_unknown: true, ..self.line(key, last, None) };
+            let told = ObjectEvent { final_state_unknown: true, ..self.line(key, last, None) };
             lines.push(Line::Delete(told));
         }
         for (key, version) in listed {
@@ -130,13 +130,13 @@ impl Cache {
 
     fn written(&mut self, key: String, version: String) -> Line {
         match self.known.insert(key.clone(), version.clone()) {
-            None => Line::Add(Told { initial: !self.is_synced, ..self.line(key, version, None) }),
+            None => Line::Add(ObjectEvent { initial: !self.is_synced, ..self.line(key, version, None) }),
             old => Line::Update(self.line(key, version, old)),
         }
     }
 
-    fn line(&self, key: String, version: String, old: Option<String>) -> Told {
-        Told {
+    fn line(&self, key: String, version: String, old: Option<String>) -> ObjectEvent {
+        ObjectEvent {
             resource: self.resource.to_owned(),
             key,
             resource_version: Some(version),

@@ -1,4 +1,4 @@
-//! A program that tells in lines what its informers hear.
+//! A program that prints the events of its informers as lines.
 
 use std::fmt::Write;
 use std::path::PathBuf;
@@ -14,11 +14,11 @@ use tokio::task::JoinHandle;
 
 use crate::Line;
 
-/// How long it may take to end in good order.
+/// The timeout of a clean shutdown.
 const GRACE: Duration = Duration::from_secs(20);
 
-/// It runs until it is stopped or dropped.
-pub struct Listening {
+/// A running program. It is killed when this value is dropped.
+pub struct InformerProgram {
     name: String,
     child: Child,
     lines: watch::Receiver<Vec<Line>>,
@@ -27,11 +27,11 @@ pub struct Listening {
     _folder: tempfile::TempDir,
 }
 
-impl Listening {
-    /// Starts it.
+impl InformerProgram {
+    /// Starts the program.
     ///
     /// # Errors
-    /// It cannot be started.
+    /// The program cannot be started.
     pub fn start(name: &str, mut command: Command) -> Result<Self, String> {
         let problem = |error: std::io::Error| format!("{name}: {error}");
         let folder = tempfile::Builder::new().prefix("kinformer-e2e-").tempdir().map_err(problem)?;
@@ -52,10 +52,14 @@ impl Listening {
         Ok(Self { name: name.to_owned(), child, lines, reader, log, _folder: folder })
     }
 
-    /// Waits until its lines are as wanted.
+    /// Waits until the lines satisfy `wanted`.
+    ///
+    /// # Cancel safety
+    /// Dropping the future loses no lines.
     ///
     /// # Errors
-    /// It ended, or they are not in time: with the last of them and the end of its log.
+    /// The program ends, or the lines do not satisfy `wanted` in time. The error has the last lines and the end of
+    /// the log.
     pub async fn until(
         &mut self,
         what: &str,
@@ -78,22 +82,28 @@ impl Listening {
         Err(text)
     }
 
-    /// Waits until the first lists of all these resources have been told.
+    /// Waits until the initial lists of all these resources have been delivered.
+    ///
+    /// # Cancel safety
+    /// Dropping the future loses no lines.
     ///
     /// # Errors
-    /// As [`Self::until`].
+    /// The same as [`Self::until`].
     pub async fn until_synced(&mut self, resources: &[&str], bound: Duration) -> Result<(), String> {
         let all = |lines: &[Line]| resources.iter().all(|name| lines.iter().any(|line| line.is_synced(name)));
         self.until("the first lists", bound, all).await
     }
 
-    /// Asks it to end as Ctrl-C does, and gives its lines.
+    /// Stops the program as Ctrl-C does, and returns its lines.
+    ///
+    /// # Cancel safety
+    /// If the future is dropped, the program is killed and its lines are lost.
     ///
     /// # Errors
-    /// It does not end in time, ends with an error, or has printed what is no line.
+    /// The program does not end in time, ends with an error, or has printed an invalid line.
     pub async fn stop(mut self) -> Result<Vec<Line>, String> {
         if let Some(id) = self.child.id().and_then(|id| i32::try_from(id).ok()) {
-            // It may just have ended.
+            // The program may just have ended.
             let _ = kill(Pid::from_raw(id), Signal::SIGINT);
         }
         let ended = tokio::time::timeout(GRACE, self.child.wait()).await;
