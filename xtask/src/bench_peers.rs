@@ -1,4 +1,4 @@
-//! Our informers against client-go's and kube-runtime's, on a real kube-apiserver.
+//! Compares kinformer with client-go and kube-runtime on a real kube-apiserver.
 
 use clap::ValueEnum;
 
@@ -7,30 +7,30 @@ use crate::files;
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// How many pods there are.
+    /// Number of pods
     #[arg(long, value_name = "N", default_value_t = 10_000)]
     pods: u32,
-    /// How many runs of each the medians are of.
+    /// Number of runs of each peer, for the medians
     #[arg(long, value_name = "N", default_value_t = 5)]
     runs: u32,
-    /// How many pods change in a second, in the phase of updates.
+    /// Updates per second in the phase of updates
     #[arg(long, value_name = "N", default_value_t = 2_000)]
     rate: u32,
-    /// Only this phase; may be given again.
+    /// Only this phase; may be repeated
     #[arg(long, value_name = "PHASE")]
     only: Vec<Phase>,
 }
 
-/// What is measured, one after the other.
+/// The phases of a run, in order.
 #[derive(Clone, Copy, clap::ValueEnum)]
 enum Phase {
-    /// From the start of each until it has all, and what it holds then.
+    /// From the start of a peer until it has synced, and its memory then.
     Sync,
-    /// All of it once more.
+    /// A relist of all pods.
     Relist,
-    /// A minute in which pods change.
+    /// A minute of updates.
     Updates,
-    /// How long a change takes to a handler.
+    /// The time from a write to the handler.
     Latency,
 }
 

@@ -1,4 +1,4 @@
-//! Everything that has to hold before a change lands.
+//! All checks that a change must pass.
 
 use std::process::Stdio;
 use std::time::{Duration, Instant};
@@ -7,7 +7,7 @@ use crate::{codegen, contract, e2e, files, kinds, tidy};
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// Go on after a step that fails, and fail at the end.
+    /// Continue after a failed step, and fail at the end
     #[arg(long)]
     keep_going: bool,
     /// Only the steps whose name contains this; may be repeated
@@ -17,25 +17,25 @@ pub(crate) struct Args {
 
 const README: &str = "README.md";
 
-/// The Kubernetes version whose types documentation and single crates are built with.
+/// The Kubernetes version with which documentation and single crates are built.
 const KUBERNETES: (&str, &str) = ("K8S_OPENAPI_ENABLED_VERSION", NEWEST_KUBERNETES);
 const NEWEST_KUBERNETES: &str = "1.37";
 const OLDEST_KUBERNETES: &str = "1.33";
 
-/// The library whose public items depend on the version of Kubernetes.
+/// The library whose public items depend on the Kubernetes version.
 const FACADE: &str = "kinformer";
 
-/// How a step ended that did not fail.
+/// The result of a step that did not fail.
 enum Done {
     Passed,
-    /// Why it could not run here.
+    /// The reason why the step could not run here.
     Skipped(String),
 }
 
-/// One step: its name and what it does.
+/// A step: its name and function.
 type Step = (&'static str, fn() -> Result<Done, String>);
 
-/// What is quick or often wrong comes first.
+/// Fast steps and steps that often fail come first.
 const STEPS: [Step; 16] = [
     ("fmt", || cargo(&["fmt", "--all", "--check"])),
     ("tidy", || tidy::run().map(passed)),
@@ -68,25 +68,25 @@ pub(crate) fn run(args: &Args) -> Result<(), String> {
     if failed.is_empty() { Ok(()) } else { Err(format!("ci: failed: {}", failed.join(", "))) }
 }
 
-/// The steps whose names contain one of these, in their order; all of them without any.
+/// Returns the steps whose names contain one of these, in order; all steps without any.
 fn chosen(steps: &[Step], only: &[String]) -> Result<Vec<Step>, String> {
     let names = || steps.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ");
     let unknown = |part: &&String| !steps.iter().any(|(name, _)| name.contains(part.as_str()));
     if let Some(unknown) = only.iter().find(unknown) {
-        return Err(format!("no step has {unknown:?} in its name; there are: {}", names()));
+        return Err(format!("no step name contains {unknown:?}; the steps are: {}", names()));
     }
     let is_chosen = |name: &str| only.is_empty() || only.iter().any(|part| name.contains(part.as_str()));
     Ok(steps.iter().filter(|(name, _)| is_chosen(name)).copied().collect())
 }
 
-/// Runs the steps; gives a line for each, a last line that counts, and the names of those that failed.
+/// Runs the steps. Returns a line for each, a summary, and the names of the failed steps.
 fn run_steps(steps: &[Step], keep_going: bool) -> (String, Vec<&'static str>) {
     let (mut summary, mut passed, mut failed) = (String::new(), 0, Vec::new());
     for (name, step) in steps {
         println!("\n== {name}");
         #[expect(
             clippy::disallowed_methods,
-            reason = "how long a step took is only shown; nothing waits by it"
+            reason = "the time of a step is only printed; nothing waits for it"
         )]
         let started = Instant::now();
         let outcome = match step() {
@@ -135,7 +135,7 @@ fn command(program: &str, args: &[&str], env: &[(&str, &str)]) -> Result<Done, S
     if status.success() { Ok(Done::Passed) } else { Err(format!("{line}: {status}")) }
 }
 
-/// The README's own command, so that it cannot be wrong.
+/// Runs the command of the README, which is thereby tested.
 fn readme_tests() -> Result<Done, String> {
     let readme = files::read(README)?;
     let command = test_command(&readme).ok_or(format!("{README}: no line begins with `cargo test`"))?;
@@ -153,7 +153,7 @@ fn documentation() -> Result<Done, String> {
     cargo_with(&["doc", "--workspace", "--no-deps"], &env)
 }
 
-/// Without the other crates, whose features it would otherwise share.
+/// Checks each library without the other crates, whose features it would otherwise share.
 fn each_alone() -> Result<Done, String> {
     for library in libraries()? {
         cargo_with(&["check", "--quiet", "--package", &library.package], &[KUBERNETES])?;
@@ -161,8 +161,8 @@ fn each_alone() -> Result<Done, String> {
     Ok(Done::Passed)
 }
 
-/// The oldest version has a folder of its own, because changing the version would build everything else anew; the
-/// newest is what the rest is built with.
+/// The oldest version has its own target folder, because changing the version would rebuild everything else. The
+/// newest version is the default.
 fn kubernetes_versions() -> Result<Done, String> {
     let oldest = files::root().join("target/oldest-kubernetes").display().to_string();
     let check = ["check", "--quiet", "--package", FACADE];
@@ -170,7 +170,7 @@ fn kubernetes_versions() -> Result<Done, String> {
     cargo_with(&check, &[KUBERNETES])
 }
 
-/// A published crate of ours.
+/// A published crate of this workspace.
 struct Library {
     package: String,
     has_loom_tests: bool,
@@ -192,14 +192,14 @@ fn metadata() -> Result<cargo_metadata::Metadata, String> {
     command.exec().map_err(|error| error.to_string())
 }
 
-/// The model checker's tests, bounded. They have a folder of their own, because the flag would build everything
-/// else anew.
+/// Runs the model checker's tests, with bounds. They have their own target folder, because the flag would rebuild
+/// everything else.
 fn model_checking() -> Result<Done, String> {
     let target = files::root().join("target/loom").display().to_string();
     let env = [("RUSTFLAGS", "--cfg loom"), ("LOOM_MAX_PREEMPTIONS", "2"), ("CARGO_TARGET_DIR", &target)];
     let modelled: Vec<Library> = libraries()?.into_iter().filter(|library| library.has_loom_tests).collect();
     if modelled.is_empty() {
-        return Err("no crate has tests/loom.rs".into());
+        return Err("no crate has a test tests/loom.rs".into());
     }
     for library in modelled {
         cargo_with(&["test", "--release", "--package", &library.package, "--test", "loom"], &env)?;
@@ -214,11 +214,11 @@ fn end_to_end() -> Result<Done, String> {
     }
 }
 
-/// Every example that ends by itself.
+/// Runs every example that ends by itself.
 fn examples() -> Result<Done, String> {
     let examples = self_ending(&files::rust()?);
     if examples.is_empty() {
-        return Err("no example says that it ends by itself".into());
+        return Err("no example is marked `Ends by itself.`".into());
     }
     for (package, example) in examples {
         cargo(&["run", "--quiet", "--package", &package, "--example", &example])?;
@@ -226,8 +226,8 @@ fn examples() -> Result<Done, String> {
     Ok(Done::Passed)
 }
 
-/// Examples by package: those whose head says `Ends by itself.` Others serve until they are stopped, or take long;
-/// clippy has compiled them.
+/// Returns the examples with `Ends by itself.` in their head, by package. Others run until they are stopped, or take
+/// long; clippy has compiled them.
 fn self_ending(files: &[files::File]) -> Vec<(String, String)> {
     let mut examples = Vec::new();
     for file in files {
@@ -245,18 +245,18 @@ fn self_ending(files: &[files::File]) -> Vec<(String, String)> {
     examples
 }
 
-/// Licences, sources and versions. Advisories need a database that not every machine can fetch; the hosted
-/// workflow checks those.
+/// Checks licences, sources and versions. Advisories need a database that not every machine can fetch; the hosted
+/// workflow checks them.
 fn dependencies() -> Result<Done, String> {
     let installed = files::command("cargo").args(["deny", "--version"]).output();
     if !installed.is_ok_and(|output| output.status.success()) {
-        println!("cargo-deny is missing: installing it");
+        println!("installing cargo-deny");
         cargo(&["install", "--locked", "cargo-deny"])?;
     }
     cargo(&["deny", "--log-level", "error", "check", "bans", "licenses", "sources"])
 }
 
-/// The libraries with the oldest Rust that they promise to work with.
+/// Checks the libraries with the oldest supported Rust.
 fn oldest_rust() -> Result<Done, String> {
     let metadata = metadata()?;
     let promised = metadata.workspace_packages().iter().find_map(|package| package.rust_version.clone());
@@ -272,7 +272,7 @@ fn oldest_rust() -> Result<Done, String> {
     }
 }
 
-/// The installed toolchain of that version, from lines such as `1.89-x86_64-unknown-linux-gnu (active)`.
+/// Returns the installed toolchain of a version, from lines such as `1.89-x86_64-unknown-linux-gnu (active)`.
 fn toolchain<'a>(installed: &'a str, version: &str) -> Option<&'a str> {
     let names = installed.lines().filter_map(|line| line.split_whitespace().next());
     names.into_iter().find(|name| {
@@ -312,14 +312,19 @@ mod tests {
         assert_eq!(names(&[]).unwrap(), ["good", "bad", "absent"]);
         assert_eq!(names(&["abs", "goo"]).unwrap(), ["good", "absent"]);
         assert!(
-            names(&["good", "nothing"]).is_err_and(|error| error.contains("there are: good, bad, absent"))
+            names(&["good", "nothing"])
+                .is_err_and(|error| error.contains("the steps are: good, bad, absent"))
         );
     }
 
     #[test]
-    fn a_command_that_fails_or_is_missing_is_told() {
-        assert!(cargo(&["no-such-command"]).is_err_and(|told| told.contains("cargo no-such-command: exit")));
-        assert!(command("no-such-program", &[], &[]).is_err_and(|told| told.contains("no-such-program: ")));
+    fn failing_and_missing_commands_are_reported() {
+        assert!(
+            cargo(&["no-such-command"]).is_err_and(|problem| problem.contains("cargo no-such-command: exit"))
+        );
+        assert!(
+            command("no-such-program", &[], &[]).is_err_and(|problem| problem.contains("no-such-program: "))
+        );
     }
 
     #[test]

@@ -1,8 +1,8 @@
-//! The facade's accessors, one for each built-in kind, written from the sources of k8s-openapi; and the tables of
+//! Generates the facade's accessors, one for each built-in kind, from the sources of k8s-openapi, and the tables of
 //! [`protobuf`].
 //!
-//! Those sources are generated text themselves, one file for each type, in one tree for each version of Kubernetes;
-//! so they are read as text.
+//! These sources are generated themselves, with one file for each type and one tree for each Kubernetes version, so
+//! they are parsed as text.
 
 mod output;
 mod protobuf;
@@ -18,18 +18,19 @@ use source::{SOURCE, Source, between, walk};
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// Write nothing; fail if the committed files are not what would be written.
+    /// Write nothing; fail if the committed files are out of date
     #[arg(long)]
     check: bool,
 }
 
-/// The folder that is written, and holds nothing else.
+/// The generated folder, which contains nothing else.
 const FOLDER: &str = "crates/kinformer/src/accessors";
 
-/// Resources that can be listed and not watched, which no source says. client-go has informers of them all the same.
+/// Resources that can be listed but not watched, which is not in the sources. client-go generates informers for them
+/// nevertheless.
 const UNWATCHABLE: [&str; 1] = ["componentstatuses"];
 
-/// Writes the accessors, or only compares them.
+/// Generates the accessors, or only compares them.
 pub(crate) fn run(args: &Args) -> Result<(), String> {
     if args.check {
         return check();
@@ -49,8 +50,8 @@ pub(crate) fn run(args: &Args) -> Result<(), String> {
     protobuf::run()
 }
 
-/// Fails if the committed files are not what would be written. What is written by a Go program is not looked at
-/// where there is no Go, which is told.
+/// Fails if the committed files are out of date. Without Go, the output of the Go program is not compared, and a
+/// message says so.
 pub(crate) fn check() -> Result<(), String> {
     let mut problems = accessor_problems()?;
     problems.extend(protobuf::problems()?);
@@ -68,27 +69,27 @@ fn accessor_problems() -> Result<Vec<String>, String> {
     Ok(problems)
 }
 
-/// The minor versions of Kubernetes 1 whose types there are.
+/// The minor versions of Kubernetes 1 with types.
 #[cfg(test)]
 pub(crate) fn kubernetes_minors() -> Result<BTreeSet<u32>, String> {
     Source::find().map(|source| source.minors)
 }
 
-/// The files of the folder that would not be written.
+/// Returns the files in the folder that would not be generated.
 fn stale(expected: &BTreeMap<String, String>) -> Result<Vec<String>, String> {
     let entries = fs::read_dir(files::root().join(FOLDER)).map_err(|error| format!("{FOLDER}: {error}"))?;
     let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
     Ok(names.filter(|name| !expected.contains_key(name)).collect())
 }
 
-/// All files, by name.
+/// Generates all files, by name.
 fn generate() -> Result<BTreeMap<String, String>, String> {
     let source = Source::find()?;
     let files = render(&kinds(&source)?, &source);
     files.into_iter().map(|(name, text)| Ok((name, format(&text)?))).collect()
 }
 
-/// Every kind that some version can list.
+/// Returns all kinds that can be listed in some version.
 fn kinds(source: &Source) -> Result<Vec<Kind>, String> {
     let mut kinds: BTreeMap<Kind, BTreeSet<u32>> = BTreeMap::new();
     for minor in &source.minors {
@@ -109,7 +110,7 @@ fn kinds(source: &Source) -> Result<Vec<Kind>, String> {
     Ok(kinds.into_iter().map(with_minors).collect())
 }
 
-/// A kind that can be listed and has the metadata of an object.
+/// A kind that can be listed and has object metadata.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Kind {
     group: String,
@@ -121,12 +122,12 @@ struct Kind {
     /// The path of the Rust type.
     path: String,
     namespaced: bool,
-    /// The minor versions of Kubernetes that have it; empty until they are all read.
+    /// The minor versions of Kubernetes with this kind; empty until all are read.
     minors: BTreeSet<u32>,
 }
 
 impl Kind {
-    /// Reads the file of one type, whose path below the folder of the Kubernetes version is `module`.
+    /// Parses the file of one type; `module` is its path below the folder of the Kubernetes version.
     fn parse(module: &[&str], text: &str) -> Result<Option<Self>, String> {
         let Some(name) = between(text, "\nimpl crate::ListableResource for ", " {") else { return Ok(None) };
         let metadata = format!("\nimpl crate::Metadata for {name} {{");
@@ -137,7 +138,7 @@ impl Kind {
         }
         let resource = format!("\nimpl crate::Resource for {name} {{");
         let (_, resource) =
-            text.split_once(&resource).ok_or(format!("{name} is listed and is no Resource"))?;
+            text.split_once(&resource).ok_or(format!("{name} is listable but not a Resource"))?;
         let resource = resource.split("\n}").next().unwrap_or_default();
         let constant = |constant: &str| {
             let found = between(resource, &format!("const {constant}: &'static str = \""), "\";");
@@ -146,11 +147,11 @@ impl Kind {
         let namespaced = match between(resource, "type Scope = crate::", ";") {
             Some("NamespaceResourceScope") => true,
             Some("ClusterResourceScope") => false,
-            scope => return Err(format!("{name} has the scope {scope:?}, of which no list is known")),
+            scope => return Err(format!("{name} has the unknown scope {scope:?}")),
         };
         let (file, folders) = module.split_last().ok_or("a file without a name")?;
         let plural = constant("URL_PATH_SEGMENT")?;
-        let method = plural_of(file, &plural).ok_or(format!("{plural:?} is no plural of {file:?}"))?;
+        let method = plural_of(file, &plural).ok_or(format!("{plural:?} is not a plural of {file:?}"))?;
         Ok(Some(Self {
             group: constant("GROUP")?,
             version: Version(constant("VERSION")?),
@@ -187,15 +188,15 @@ impl Kind {
     }
 }
 
-/// A plural in snake case, from a singular in snake case and the plural in one word: `service_cidr` and
-/// `servicecidrs` make `service_cidrs`.
+/// Returns a plural in snake case, from a singular in snake case and the plural in one word: `service_cidr` and
+/// `servicecidrs` become `service_cidrs`.
 fn plural_of(singular: &str, plural: &str) -> Option<String> {
     let Some((before, _)) = singular.rsplit_once('_') else { return Some(plural.to_owned()) };
     let last = plural.strip_prefix(before.replace('_', "").as_str())?;
     Some(format!("{before}_{last}"))
 }
 
-/// A version of an API. Sorted as Kubernetes prefers them: `v2`, `v1`, `v1beta2`, `v1beta1`, `v1alpha1`.
+/// An API version. Ordered by the preference of Kubernetes: `v2`, `v1`, `v1beta2`, `v1beta1`, `v1alpha1`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Version(String);
 
@@ -235,14 +236,14 @@ fn capitalized(word: &str) -> String {
     letters.next().map(|first| first.to_ascii_uppercase()).into_iter().chain(letters).collect()
 }
 
-/// In which versions of Kubernetes something is: one run without holes.
+/// A contiguous range of Kubernetes versions.
 struct Gate {
     from: Option<u32>,
     to: Option<u32>,
 }
 
 impl Gate {
-    /// One for each run of minor versions, of all that there are.
+    /// Returns a gate for each contiguous range of minor versions.
     fn of(minors: &BTreeSet<u32>, all: &BTreeSet<u32>) -> Vec<Self> {
         let mut runs: Vec<(u32, u32)> = Vec::new();
         for minor in minors {
@@ -258,7 +259,7 @@ impl Gate {
         runs.into_iter().map(gate).collect()
     }
 
-    /// The items, only in these versions.
+    /// Wraps items so that they only exist in these versions.
     fn around(&self, items: &str) -> String {
         let mut text = items.to_owned();
         for (macro_name, minor) in [("k8s_if_le_1_", self.to), ("k8s_if_ge_1_", self.from)] {
@@ -280,7 +281,7 @@ impl Gate {
     }
 }
 
-/// rustfmt leaves what is inside of a macro as it is.
+/// rustfmt does not format the contents of a macro.
 fn indented(text: &str) -> String {
     let line = |line: &str| if line.is_empty() { String::new() } else { format!("    {line}") };
     text.lines().map(line).collect::<Vec<_>>().join("\n")
@@ -290,7 +291,7 @@ fn union(kinds: &[&Kind]) -> BTreeSet<u32> {
     kinds.iter().flat_map(|kind| &kind.minors).copied().collect()
 }
 
-/// The text of all files, not yet formatted.
+/// Renders all files, unformatted.
 fn render(kinds: &[Kind], source: &Source) -> BTreeMap<String, String> {
     let mut groups: BTreeMap<&str, Vec<&Kind>> = BTreeMap::new();
     for kind in kinds {
@@ -316,7 +317,7 @@ fn render(kinds: &[Kind], source: &Source) -> BTreeMap<String, String> {
     files
 }
 
-/// The file of one group, which is there only in the minor versions that are `present`.
+/// Renders the file of one group, which exists only in the minor versions `present`.
 fn render_group(group: &str, kinds: &[&Kind], present: &BTreeSet<u32>) -> String {
     let mut versions: BTreeMap<&Version, Vec<&Kind>> = BTreeMap::new();
     for kind in kinds {
@@ -354,7 +355,7 @@ fn render_group(group: &str, kinds: &[&Kind], present: &BTreeSet<u32>) -> String
     )
 }
 
-/// The accessors of one version of a group, which stand inside of its gate.
+/// Renders the accessors of one version of a group, inside the gate of the version.
 fn render_methods(kinds: &[&Kind], outer: &Gate, present: &BTreeSet<u32>) -> String {
     let range = outer.from.unwrap_or(0)..=outer.to.unwrap_or(u32::MAX);
     let within = |minors: &BTreeSet<u32>| minors.range(range.clone()).copied().collect();
@@ -394,7 +395,7 @@ mod tests {
     }
 
     #[test]
-    fn the_committed_files_are_what_is_generated() {
+    fn the_committed_files_are_current() {
         assert_eq!(accessor_problems().unwrap(), [""; 0]);
         assert_eq!(protobuf::type_problems().unwrap(), [""; 0]);
     }
@@ -443,19 +444,19 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_object_is_left_out_and_what_is_not_understood_is_told() {
+    fn other_types_are_skipped_and_unknown_text_is_reported() {
         let parse = |text: &str| Kind::parse(&MODULE, text);
         assert_eq!(parse("pub struct DaemonSetSpec {}"), Ok(None));
         assert_eq!(parse(&SET.replace("ObjectMeta", "ListMeta")), Ok(None));
         assert_eq!(parse(&SET.replace("Metadata for", "Other for")), Ok(None));
-        for (from, to, told) in [
-            ("Resource for DaemonSet {\n    const API", "Resource for X {\n    const API", "no Resource"),
-            ("NamespaceResourceScope", "SubResourceScope", "the scope Some(\"SubResourceScope\")"),
+        for (from, to, expected) in [
+            ("Resource for DaemonSet {\n    const API", "Resource for X {\n    const API", "not a Resource"),
+            ("NamespaceResourceScope", "SubResourceScope", "the unknown scope Some(\"SubResourceScope\")"),
             ("const KIND", "const NAME", "has no KIND"),
-            ("\"daemonsets\"", "\"demons\"", "no plural"),
+            ("\"daemonsets\"", "\"demons\"", "not a plural"),
         ] {
             let problem = parse(&SET.replace(from, to)).unwrap_err();
-            assert!(problem.contains(told), "{problem}");
+            assert!(problem.contains(expected), "{problem}");
         }
     }
 
@@ -481,7 +482,7 @@ mod tests {
     }
 
     #[test]
-    fn what_not_all_versions_have_is_gated() {
+    fn items_of_some_versions_are_gated() {
         let all = minors(&[33, 34, 35, 36]);
         let gates = |some: &[u32]| -> Vec<String> {
             let gates = Gate::of(&minors(some), &all);
@@ -499,7 +500,7 @@ mod tests {
     }
 
     #[test]
-    fn a_gate_is_not_said_again_inside_of_it() {
+    fn a_gate_is_not_repeated_inside_itself() {
         let all = minors(&[33, 34, 35]);
         let (early, late) =
             (Kind { minors: minors(&[34]), ..set() }, Kind { minors: minors(&[34, 35]), ..set() });
@@ -512,7 +513,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_is_not_generated_any_more_is_stale() {
+    fn files_that_are_no_longer_generated_are_stale() {
         let expected = BTreeMap::from([("mod.rs".to_owned(), String::new())]);
         assert!(stale(&expected).unwrap().contains(&"core.rs".to_owned()));
     }

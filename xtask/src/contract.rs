@@ -1,6 +1,6 @@
-//! The contract's promises and the tests that name them.
+//! The lines of the contract and the tests that prove them.
 //!
-//! A test names the lines it proves in a comment directly above it: `// contract: Q-07, Q-08`.
+//! A test names the lines that it proves in a comment directly above it: `// contract: Q-07, Q-08`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
@@ -10,7 +10,7 @@ use crate::source::{self, Line};
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// Show only the lines without a test.
+    /// Show only the lines without a test
     #[arg(long)]
     missing: bool,
 }
@@ -18,16 +18,16 @@ pub(crate) struct Args {
 const CONTRACT: &str = "docs/contract.md";
 const MARK: &str = "// contract:";
 
-/// Lists the promises; fails for what [`problems`] finds.
+/// Lists the contract; fails if [`problems`] finds any.
 pub(crate) fn run(args: &Args) -> Result<(), String> {
     let (text, files) = (files::read(CONTRACT)?, files::rust()?);
     let list = list(&Contract::parse(&text).0, &tests(&files).0, args.missing);
-    // Whoever reads only the beginning of it has not found a problem.
+    // Ignores a closed pipe: the reader has read enough.
     let _ = std::io::stdout().write_all(list.as_bytes());
     fail(problems(&text, &files))
 }
 
-/// Each line of the contract with the tests that name it, or only those without.
+/// Lists each line of the contract with its tests, or only the lines without tests.
 fn list(contract: &Contract, tests: &[Test], only_missing: bool) -> String {
     let (mut list, mut covered) = (String::new(), 0);
     let mut promises: Vec<_> = contract.promises.iter().collect();
@@ -47,12 +47,12 @@ fn list(contract: &Contract, tests: &[Test], only_missing: bool) -> String {
     list
 }
 
-/// Fails like [`run`] and lists nothing.
+/// Fails like [`run`], and prints nothing.
 pub(crate) fn quietly() -> Result<(), String> {
     fail(problems(&files::read(CONTRACT)?, &files::rust()?))
 }
 
-/// Turns problems into one error.
+/// Joins problems into one error.
 pub(crate) fn fail(problems: Vec<String>) -> Result<(), String> {
     match problems.len() {
         0 => Ok(()),
@@ -61,7 +61,8 @@ pub(crate) fn fail(problems: Vec<String>) -> Result<(), String> {
     }
 }
 
-/// A malformed contract, finished lines without a test, tests that name no line, comments without a test.
+/// Finds contract lines that do not parse, finished lines without a test, tests that name unknown lines, and comments
+/// without a test.
 fn problems(contract: &str, files: &[File]) -> Vec<String> {
     let (contract, mut problems) = Contract::parse(contract);
     let (tests, strays) = tests(files);
@@ -82,7 +83,7 @@ struct Contract {
 }
 
 impl Contract {
-    /// Reads lines such as `- Q-07 what is promised` and one `Finished: O, S, Q`; also tells what cannot be read.
+    /// Parses lines such as `- Q-07 promise` and one `Finished: O, S, Q`. Also returns the lines that do not parse.
     fn parse(text: &str) -> (Self, Vec<String>) {
         let (mut contract, mut problems) = (Self::default(), Vec::new());
         let mut declared = 1;
@@ -94,8 +95,7 @@ impl Contract {
             let Some(item) = text.strip_prefix("- ") else { continue };
             let (number, promise) = item.split_once(' ').unwrap_or((item, ""));
             if !is_number(number) || promise.trim().is_empty() {
-                problems
-                    .push(format!("{CONTRACT}:{line}: not of the form `- Q-07 promise`; give it a number"));
+                problems.push(format!("{CONTRACT}:{line}: expected `- Q-07 promise`; add a number"));
                 continue;
             }
             let promise = Promise { line, text: promise.to_owned() };
@@ -118,7 +118,7 @@ impl Contract {
     }
 }
 
-/// A letter, a dash, two digits.
+/// Whether a text is a letter, a dash and two digits.
 fn is_number(text: &str) -> bool {
     let bytes = text.as_bytes();
     matches!(bytes, [letter, b'-', a, b]
@@ -129,30 +129,30 @@ fn section(number: &str) -> &str {
     number.split('-').next().unwrap_or_default()
 }
 
-/// A test that names promises.
+/// A test that names contract lines.
 struct Test {
     path: String,
-    /// Where the comment is.
+    /// The position of the comment.
     line: usize,
     name: String,
     numbers: BTreeSet<String>,
 }
 
-/// The tests that name promises, and what is wrong with comments that belong to no test.
+/// Returns the tests that name contract lines, and the problems of comments that belong to no test.
 fn tests(files: &[File]) -> (Vec<Test>, Vec<String>) {
     let (mut tests, mut strays) = (Vec::new(), Vec::new());
     for file in files {
         let lines = source::lines(&file.text);
-        for (at, line) in lines.iter().enumerate() {
+        for (index, line) in lines.iter().enumerate() {
             let Some(numbers) = line.comment.strip_prefix(MARK) else { continue };
-            let (path, line) = (file.path.clone(), at + 1);
-            match lines.get(at + 1..).ok_or("").and_then(test_below) {
+            let (path, line) = (file.path.clone(), index + 1);
+            match lines.get(index + 1..).ok_or("").and_then(test_below) {
                 Ok(name) => {
                     let numbers = numbers.split(',').map(|number| number.trim().to_owned()).collect();
                     tests.push(Test { path, line, name, numbers });
                 }
-                Err(told) => {
-                    strays.push(format!("{path}:{line}: {told}; put this comment above one that runs"))
+                Err(problem) => {
+                    strays.push(format!("{path}:{line}: {problem}; put this comment above one that runs"))
                 }
             }
         }
@@ -160,8 +160,8 @@ fn tests(files: &[File]) -> (Vec<Test>, Vec<String>) {
     (tests, strays)
 }
 
-/// The name of the test that begins on these lines, with nothing but attributes and comments before it, one of
-/// them a test's.
+/// Returns the name of the test that starts on these lines, after only attributes and comments, including a test
+/// attribute.
 fn test_below(lines: &[Line]) -> Result<String, &'static str> {
     let (mut is_test, mut within_attribute) = (false, false);
     for line in lines {
@@ -207,7 +207,7 @@ mod tests {
     const PROMISES: &str = "# T\nFinished: A\n- A-01 one\n- A-02 two\n- B-01 three\ntext A-09\n";
     const BOTH: &str = "// contract: A-01, A-02\n#[test]\nfn proves() {}\n";
 
-    fn told(promises: &str, test: &str) -> String {
+    fn problems_of(promises: &str, test: &str) -> String {
         problems(promises, &[File { path: "crates/x/tests/y.rs".into(), text: test.into() }]).join("\n")
     }
 
@@ -218,10 +218,11 @@ mod tests {
 
     #[test]
     fn every_line_of_a_finished_section_needs_a_test() {
-        assert_eq!(told(PROMISES, BOTH), "");
-        let one = told(PROMISES, "// contract: A-01\n#[tokio::test(a = 1)]\n// why\nasync fn proves() {}\n");
+        assert_eq!(problems_of(PROMISES, BOTH), "");
+        let one =
+            problems_of(PROMISES, "// contract: A-01\n#[tokio::test(a = 1)]\n// why\nasync fn proves() {}\n");
         assert!(one.starts_with("docs/contract.md:4: A-02 is in a finished section"), "{one}");
-        let in_text = told(PROMISES, &format!("{BOTH}const A: &str = \"\n// contract: A-77\n\";\n"));
+        let in_text = problems_of(PROMISES, &format!("{BOTH}const A: &str = \"\n// contract: A-77\n\";\n"));
         assert_eq!(in_text, "", "text is no comment");
     }
 
@@ -244,8 +245,8 @@ mod tests {
     }
 
     #[test]
-    fn unknown_lines_are_told() {
-        let unknown = told(PROMISES, &BOTH.replace("A-02", "A-02, A-03"));
+    fn unknown_lines_are_reported() {
+        let unknown = problems_of(PROMISES, &BOTH.replace("A-02", "A-02, A-03"));
         assert!(
             unknown.contains("crates/x/tests/y.rs:1: docs/contract.md has no line \"A-03\""),
             "{unknown}"
@@ -253,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn comments_without_a_test_that_runs_are_told() {
+    fn comments_without_a_running_test_are_reported() {
         for stray in [
             "fn helper() {}\n",
             "",
@@ -262,21 +263,21 @@ mod tests {
             "#[cfg(test)]\nfn helper() {}\n",
             "#[test]\n#[ignore = \"slow\"]\nfn proves() {}\n",
         ] {
-            let problems = told(PROMISES, &format!("{BOTH}// contract: A-01\n{stray}"));
+            let problems = problems_of(PROMISES, &format!("{BOTH}// contract: A-01\n{stray}"));
             assert!(problems.starts_with("crates/x/tests/y.rs:4: "), "{stray:?}: {problems:?}");
         }
     }
 
     #[test]
-    fn a_contract_that_cannot_be_read_is_told() {
+    fn invalid_contract_lines_are_reported() {
         for (from, to, problem) in [
             ("Finished: A\n", "", "no section is declared finished"),
             ("Finished: A", "Finished: A, Z", ":2: there is no section \"Z\""),
-            ("- B-01 three", "- B-1 three", ":5: not of the form"),
-            ("- B-01 three", "- B-01", ":5: not of the form"),
+            ("- B-01 three", "- B-1 three", ":5: expected"),
+            ("- B-01 three", "- B-01", ":5: expected"),
             ("- B-01 three", "- A-01 three", ":5: A-01 is also on line 3"),
         ] {
-            let problems = told(&PROMISES.replace(from, to), BOTH);
+            let problems = problems_of(&PROMISES.replace(from, to), BOTH);
             assert!(problems.contains(problem), "{problem}: {problems}");
         }
     }

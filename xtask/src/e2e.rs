@@ -1,4 +1,4 @@
-//! A real kube-apiserver and etcd, built here, and the suite that runs against them.
+//! A real kube-apiserver and etcd, built on this machine, and the suite that runs against them.
 
 use std::collections::hash_map::DefaultHasher;
 use std::env;
@@ -13,12 +13,12 @@ use clap::ValueEnum;
 
 use crate::files;
 
-/// A program in Go that is built where it is missing, and the variable that tells the suite where it is.
+/// A Go program that is built if it is missing, and the variable that passes its path to the suite.
 pub(crate) struct Program {
     name: &'static str,
     folder: &'static str,
     pub(crate) variable: &'static str,
-    /// The module whose version is its own.
+    /// The module whose version is the version of the program.
     module: &'static str,
 }
 
@@ -30,7 +30,7 @@ pub(crate) const CONTROL_PLANE: Program = Program {
     module: "k8s.io/kubernetes",
 };
 
-/// client-go's informers, printing what they tell.
+/// client-go's informers, which print their events.
 pub(crate) const CLIENT_GO: Program = Program {
     name: "client-go",
     folder: "e2e/client-go",
@@ -38,18 +38,18 @@ pub(crate) const CLIENT_GO: Program = Program {
     module: "k8s.io/client-go",
 };
 
-/// The variable that tells the suite where our own program is.
+/// The variable that passes the path of `kinformer` to the suite.
 const KINFORMER: &str = "KINFORMER_PROGRAM";
-/// The variable that tells it where the example of a scheduler's cache is.
+/// The variable that passes the path of the scheduler cache example to the suite.
 const SCHEDULER_CACHE: &str = "KINFORMER_SCHEDULER_CACHE";
 
-/// The tests to which it matters how informers read the server, by the beginnings of their names: those of ours.
+/// Prefixes of the tests that depend on the mode: those with kinformer's informers.
 const OF_MODES: [&str; 7] =
     ["access::", "cluster::a_", "connections::", "differential::", "failures::", "kinds::", "main_job::"];
-/// A few of them that take little time.
+/// A few of them that are fast.
 const OF_MODES_IN_SHORT: [&str; 2] = ["kinds::every_kind_as_the_mode_says", "main_job::"];
 
-/// How many random workloads are compared unless it is said: every fourth has no failures.
+/// The default number of random workloads. Every fourth one has no failures.
 const SEEDS: u64 = 5;
 
 #[derive(clap::Args)]
@@ -63,32 +63,31 @@ pub(crate) struct Args {
 
 #[derive(clap::Args)]
 pub(crate) struct Suite {
-    /// Only tests whose names contain one of these.
+    /// Only tests whose names contain one of these
     filters: Vec<String>,
-    /// How many random workloads the differential test compares.
+    /// Number of random workloads in the differential test
     #[arg(long, value_name = "N", default_value_t = SEEDS)]
     seeds: u64,
-    /// The first of them, to see one again.
+    /// First seed of the workloads, to reproduce one
     #[arg(long, value_name = "SEED", default_value_t = 1)]
     first_seed: u64,
     #[command(flatten)]
     mode: Mode,
-    /// In all eight modes, one after the other; after the first, and unless tests are named, only those to which it
-    /// matters.
+    /// Run in all eight modes; after the first one, unless tests are named, only the tests that depend on the mode
     #[arg(long, conflicts_with_all = ["objects", "encoding", "lists"])]
     every_mode: bool,
 }
 
-/// How our informers read the server.
+/// How kinformer's informers read the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::Args)]
 struct Mode {
-    /// How they keep objects.
+    /// When objects are decoded
     #[arg(long, value_enum, default_value_t)]
     objects: Objects,
-    /// What they ask the server to write, where it can.
+    /// Encoding to request, for kinds that support it
     #[arg(long, value_enum, default_value_t)]
     encoding: Encoding,
-    /// How they ask for what is there.
+    /// How to request the initial objects
     #[arg(long, value_enum, default_value_t)]
     lists: Lists,
 }
@@ -115,7 +114,7 @@ enum Lists {
 }
 
 impl Mode {
-    /// All of them, the default first.
+    /// Returns all modes, the default first.
     fn every() -> impl Iterator<Item = Self> {
         Objects::value_variants().iter().flat_map(|objects| {
             Encoding::value_variants().iter().flat_map(|encoding| {
@@ -128,7 +127,7 @@ impl Mode {
         })
     }
 
-    /// The variables that tell the suite, and their values.
+    /// Returns the variables that pass the mode to the suite, with their values.
     fn variables(self) -> [(&'static str, String); 3] {
         [
             ("KINFORMER_OBJECTS", name(self.objects)),
@@ -145,16 +144,16 @@ impl fmt::Display for Mode {
     }
 }
 
-/// A choice as it is written.
+/// The command-line name of a value.
 fn name(choice: impl ValueEnum) -> String {
     choice.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default()
 }
 
 #[derive(clap::Subcommand)]
 enum What {
-    /// Start a control plane and print its kubeconfig; Ctrl-C ends it.
+    /// Start a control plane and print its kubeconfig; stop with Ctrl-C
     Up {
-        /// With kube-controller-manager and kube-scheduler.
+        /// Also start kube-controller-manager and kube-scheduler
         #[arg(long)]
         controllers: bool,
     },
@@ -178,12 +177,12 @@ pub(crate) fn run(args: &Args) -> Result<(), String> {
     }
 }
 
-/// The suite as it runs before a change lands.
+/// Runs the part of the suite that a change must pass.
 pub(crate) fn suite() -> Result<(), String> {
     Programs::built()?.test_every_mode(&format!("1+{SEEDS}"), &[], &OF_MODES_IN_SHORT)
 }
 
-/// What the suite needs to run, with the variables that name it.
+/// The variables with the paths of all programs that the suite needs.
 struct Programs(Vec<(&'static str, PathBuf)>);
 
 impl Programs {
@@ -196,18 +195,18 @@ impl Programs {
         ]))
     }
 
-    /// The tests whose names contain one of these, or all, in one mode.
+    /// Runs the tests whose names contain one of these, or all tests, in one mode.
     fn test(&self, seeds: &str, mode: Mode, filters: &[impl AsRef<OsStr>]) -> Result<(), String> {
         let mut command = files::command("cargo");
         command.envs(self.0.iter().cloned()).env("KINFORMER_SEEDS", seeds).envs(mode.variables());
         command.args(["test", "--package", "e2e", "--features", "suite", "--test", "suite", "--"]);
-        // One at a time, since each has a control plane of its own, and seen while it runs.
+        // One test at a time, since each has its own control plane, with visible output.
         command.args(["--test-threads=1", "--nocapture"]).args(filters);
         finish(&mut command)
     }
 
-    /// The same in all modes, and says in which they failed. After the first mode it is the others of these tests,
-    /// if there are any.
+    /// Runs the tests in all modes, and reports the modes in which they failed. After the first mode, only those of
+    /// `others` run, if there are any.
     fn test_every_mode(&self, seeds: &str, filters: &[String], others: &[&str]) -> Result<(), String> {
         let mut failed = Vec::new();
         for (number, mode) in Mode::every().enumerate() {
@@ -222,17 +221,17 @@ impl Programs {
     }
 }
 
-/// What is missing here to run any of it.
+/// Returns the missing requirement of this machine, if there is one.
 pub(crate) fn missing() -> Option<String> {
     let go = Command::new("go").arg("version").stdout(Stdio::null()).stderr(Stdio::null()).status();
     if go.is_ok_and(|status| status.success()) {
         None
     } else {
-        Some("go is not here: https://go.dev/dl".into())
+        Some("go is not installed: https://go.dev/dl".into())
     }
 }
 
-/// Our own program.
+/// Builds `kinformer`.
 fn kinformer() -> Result<PathBuf, String> {
     built_here(&["--package", "kinformer-cli"], "debug/kinformer")
 }
@@ -241,7 +240,7 @@ fn scheduler_cache() -> Result<PathBuf, String> {
     built_here(&["--package", "kinformer", "--example", "scheduler_cache"], "debug/examples/scheduler_cache")
 }
 
-/// What cargo builds of these, which is then in this place.
+/// Builds with cargo, and returns the path of the result.
 fn built_here(what: &[&str], place: &str) -> Result<PathBuf, String> {
     let mut command = files::command("cargo");
     command.arg("build").args(what);
@@ -253,7 +252,7 @@ fn built_here(what: &[&str], place: &str) -> Result<PathBuf, String> {
 }
 
 impl Program {
-    /// Where it is; built if there is none of these sources yet.
+    /// Returns the path of the program, and builds it unless these sources have been built.
     pub(crate) fn built(&self) -> Result<PathBuf, String> {
         let mut sources = DefaultHasher::new();
         for name in ["go.mod", "go.sum", "main.go"] {
@@ -276,7 +275,7 @@ impl Program {
             set("gitMajor", numbers.next().unwrap_or_default()),
             set("gitMinor", numbers.next().unwrap_or_default()),
         ];
-        // Beside its place first, so that what is in place is always whole.
+        // Built under a temporary name, so that the final path is always complete.
         let unfinished = program.with_extension("unfinished");
         let mut go = Command::new("go");
         go.args(["build", "-trimpath", "-ldflags", &flags.join(" "), "-o"]).arg(&unfinished).arg(".");
@@ -286,7 +285,7 @@ impl Program {
         Ok(program)
     }
 
-    /// What its module requires of the one that gives it its version.
+    /// Returns the required version of the module in go.mod.
     fn version(&self, go_mod: &str) -> Result<String, String> {
         let mut lines = go_mod.lines().map(str::trim);
         let version = lines.find_map(|line| line.strip_prefix(self.module)?.strip_prefix(' '));
@@ -301,7 +300,7 @@ pub(crate) fn finish(command: &mut Command) -> Result<(), String> {
     if status.success() { Ok(()) } else { Err(format!("{name}: {status}")) }
 }
 
-/// Outside the repository, so that a fresh clone finds it.
+/// The cache folder outside the repository, so that other clones share it.
 fn cache() -> Result<PathBuf, String> {
     let base = env::var_os("XDG_CACHE_HOME")
         .map(PathBuf::from)

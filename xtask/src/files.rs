@@ -12,27 +12,27 @@ pub(crate) struct File {
 }
 
 impl File {
-    /// Whether the file is code of a library or a program, not a test, an example or a bench.
+    /// Whether the file is source code of a library or program, and not a test, example or bench.
     pub(crate) fn is_source(&self) -> bool {
         self.path.contains("/src/") && !self.path.starts_with("benches/")
     }
 
-    /// Whether a program wrote it.
+    /// Whether the file is generated.
     pub(crate) fn is_generated(&self) -> bool {
         self.text.starts_with("// @generated")
     }
 }
 
-/// The root of the workspace.
+/// Returns the root of the workspace.
 pub(crate) fn root() -> PathBuf {
     let manifest = Path::new(env!("CARGO_MANIFEST_DIR"));
     manifest.parent().unwrap_or(manifest).to_path_buf()
 }
 
-/// A program that runs in the root of the workspace.
+/// Returns a command that runs in the root of the workspace.
 ///
-/// It does not inherit what cargo has told this one of itself: build scripts that look at such variables would run
-/// again, and with them most of the workspace would be built anew at each change between cargo and a task.
+/// It does not inherit the variables that cargo sets for this process: build scripts that depend on them would run
+/// again, and rebuild most of the workspace at each switch between cargo and a task.
 pub(crate) fn command(program: impl AsRef<OsStr>) -> Command {
     let mut command = Command::new(program);
     command.current_dir(root());
@@ -49,12 +49,12 @@ pub(crate) fn command(program: impl AsRef<OsStr>) -> Command {
     command
 }
 
-/// Reads one file of the workspace.
+/// Reads a file of the workspace.
 pub(crate) fn read(path: &str) -> Result<String, String> {
     fs::read_to_string(root().join(path)).map_err(|error| format!("{path}: {error}"))
 }
 
-/// All Rust files of the workspace, sorted by path.
+/// Returns all Rust files of the workspace, sorted by path.
 pub(crate) fn rust() -> Result<Vec<File>, String> {
     let mut files = Vec::new();
     for folder in ["crates", "xtask", "benches", "e2e"] {

@@ -1,45 +1,45 @@
-//! What a Rust file declares and names: its modules, its imports, and the paths in its code.
+//! The modules, imports and paths of a Rust file.
 
 use std::collections::BTreeSet;
 
 use crate::source;
 
-/// A module by the names that lead to it.
+/// The path of a module.
 pub(crate) type Module = Vec<String>;
 
-/// The modules and paths of one file. Items that exist only in tests are left out.
+/// The modules and paths of one file. Test-only items are skipped.
 #[derive(Default)]
 pub(crate) struct Outline {
-    /// The modules with a file of their own, from the module of this file.
+    /// The child modules with their own files, relative to the module of this file.
     pub(crate) files: Vec<Module>,
-    /// The modules within this file, from its own module, which is the empty one.
+    /// The inline modules, relative to the module of this file, which is the empty path.
     pub(crate) inline: BTreeSet<Module>,
     pub(crate) imports: Vec<Import>,
     pub(crate) paths: Vec<Path>,
-    /// All names in the code outside of imports.
+    /// All names in the code outside imports.
     pub(crate) names: BTreeSet<String>,
 }
 
 /// A path in the code.
 pub(crate) struct Path {
-    /// The module, from that of the file.
+    /// The enclosing module, relative to the module of the file.
     pub(crate) module: Module,
-    /// As it is written: it may begin with `crate`, `self` or `super`.
+    /// The segments as written: the first may be `crate`, `self` or `super`.
     pub(crate) segments: Vec<String>,
-    /// From 1.
+    /// The line number, starting at 1.
     pub(crate) line: usize,
 }
 
-/// A name that `use` brings into a module.
+/// A name that `use` imports into a module.
 pub(crate) struct Import {
     pub(crate) path: Path,
-    /// The name that it gets; none for all names of a module.
+    /// The imported name; `None` for a glob.
     pub(crate) name: Option<String>,
-    /// Whether other modules can be meant to use it from here.
+    /// Whether other modules can use the name from here.
     pub(crate) is_public: bool,
 }
 
-/// Reads a file.
+/// Parses a file.
 pub(crate) fn outline(text: &str) -> Outline {
     let mut reader = Reader { tokens: &tokens(text), ..Reader::default() };
     reader.read();
@@ -77,7 +77,7 @@ fn tokens(text: &str) -> Vec<Token> {
             };
             let (token, after) = rest.split_at(length);
             rest = match after.strip_prefix('#') {
-                // The prefix of a name that would be a keyword without it.
+                // The prefix of a raw identifier.
                 Some(name) if token == "r" && name.starts_with(is_name_character) => name,
                 _ => after,
             };
@@ -93,39 +93,39 @@ fn tokens(text: &str) -> Vec<Token> {
 #[derive(Default)]
 struct Reader<'a> {
     tokens: &'a [Token],
-    at: usize,
+    position: usize,
     outline: Outline,
-    /// The inline module that is being read.
+    /// The current inline module.
     module: Module,
-    /// How many braces are open, and how many were when each of those modules began.
+    /// The number of open braces, and its value at the start of each of these modules.
     depth: usize,
     outside: Vec<usize>,
 }
 
 impl Reader<'_> {
-    fn token(&self, at: usize) -> &str {
-        self.tokens.get(at).map_or("", |token| &token.text)
+    fn token(&self, index: usize) -> &str {
+        self.tokens.get(index).map_or("", |token| &token.text)
     }
 
-    fn is_name(&self, at: usize) -> bool {
-        self.tokens.get(at).is_some_and(Token::is_name)
+    fn is_name(&self, index: usize) -> bool {
+        self.tokens.get(index).is_some_and(Token::is_name)
     }
 
     fn read(&mut self) {
         let mut is_public = false;
-        while self.at < self.tokens.len() {
+        while self.position < self.tokens.len() {
             let was_public = std::mem::take(&mut is_public);
-            match self.token(self.at) {
+            match self.token(self.position) {
                 "pub" => {
                     is_public = true;
                     self.skip_visibility();
                     continue;
                 }
-                "use" if self.token(self.at + 1) != "<" => {
-                    self.at += 1;
+                "use" if self.token(self.position + 1) != "<" => {
+                    self.position += 1;
                     self.import(Vec::new(), was_public);
                 }
-                "mod" if self.is_name(self.at + 1) => {
+                "mod" if self.is_name(self.position + 1) => {
                     self.declaration();
                     continue;
                 }
@@ -136,95 +136,97 @@ impl Reader<'_> {
                         self.module.pop();
                     }
                 }
-                _ if self.is_name(self.at) => self.path(),
+                _ if self.is_name(self.position) => self.path(),
                 _ => {}
             }
-            self.at += 1;
+            self.position += 1;
         }
     }
 
-    /// Passes `pub` and what is in parentheses behind it.
+    /// Skips `pub` and its parentheses.
     fn skip_visibility(&mut self) {
-        self.at += 1;
-        if self.token(self.at) == "(" && matches!(self.token(self.at + 1), "crate" | "self" | "super" | "in")
+        self.position += 1;
+        if self.token(self.position) == "("
+            && matches!(self.token(self.position + 1), "crate" | "self" | "super" | "in")
         {
-            while self.at < self.tokens.len() && self.token(self.at) != ")" {
-                self.at += 1;
+            while self.position < self.tokens.len() && self.token(self.position) != ")" {
+                self.position += 1;
             }
-            self.at += 1;
+            self.position += 1;
         }
     }
 
-    /// `mod name;` or `mod name {`.
+    /// Parses `mod name;` or `mod name {`.
     fn declaration(&mut self) {
         let mut module = self.module.clone();
-        module.push(self.token(self.at + 1).to_owned());
-        if self.token(self.at + 2) == "{" {
+        module.push(self.token(self.position + 1).to_owned());
+        if self.token(self.position + 2) == "{" {
             self.outline.inline.insert(module.clone());
             self.module = module;
             self.outside.push(self.depth);
         } else {
             self.outline.files.push(module);
         }
-        self.at += 2;
+        self.position += 2;
     }
 
-    /// A path, of which the name here is the first segment, and later the others.
+    /// Parses a path whose first segment is the current name.
     fn path(&mut self) {
-        self.outline.names.insert(self.token(self.at).to_owned());
-        let follows =
-            |at: usize| at.checked_sub(1).is_some_and(|at| matches!(self.token(at), "::" | "." | "'"));
-        if follows(self.at) || self.token(self.at + 1) != "::" {
+        self.outline.names.insert(self.token(self.position).to_owned());
+        let follows = |index: usize| {
+            index.checked_sub(1).is_some_and(|before| matches!(self.token(before), "::" | "." | "'"))
+        };
+        if follows(self.position) || self.token(self.position + 1) != "::" {
             return;
         }
-        let mut segments = vec![self.token(self.at).to_owned()];
-        let mut at = self.at + 1;
-        while self.token(at) == "::" && self.is_name(at + 1) {
-            segments.push(self.token(at + 1).to_owned());
-            at += 2;
+        let mut segments = vec![self.token(self.position).to_owned()];
+        let mut index = self.position + 1;
+        while self.token(index) == "::" && self.is_name(index + 1) {
+            segments.push(self.token(index + 1).to_owned());
+            index += 2;
         }
-        let path = self.path_of(segments, self.at);
+        let path = self.path_of(segments, self.position);
         self.outline.paths.push(path);
     }
 
-    /// The path that has its line from this token.
-    fn path_of(&self, segments: Vec<String>, at: usize) -> Path {
-        let line = self.tokens.get(at).map_or(0, |token| token.line);
+    /// Creates a path with the line of this token.
+    fn path_of(&self, segments: Vec<String>, index: usize) -> Path {
+        let line = self.tokens.get(index).map_or(0, |token| token.line);
         Path { module: self.module.clone(), segments, line }
     }
 
-    /// The part of an import behind these segments. Ends before what ends it: a comma, a brace, a semicolon.
+    /// Parses the rest of an import after these segments, up to a comma, a brace or a semicolon.
     fn import(&mut self, mut segments: Vec<String>, is_public: bool) {
         let mut name = segments.last().cloned();
-        let start = self.at;
+        let start = self.position;
         loop {
-            match self.token(self.at) {
+            match self.token(self.position) {
                 "{" => {
-                    while !matches!(self.token(self.at), "}" | "") {
-                        self.at += 1;
+                    while !matches!(self.token(self.position), "}" | "") {
+                        self.position += 1;
                         self.import(segments.clone(), is_public);
                     }
-                    self.at += 1;
+                    self.position += 1;
                     return;
                 }
                 "*" => name = None,
                 "as" => {
-                    self.at += 1;
-                    name = Some(self.token(self.at).to_owned());
+                    self.position += 1;
+                    name = Some(self.token(self.position).to_owned());
                 }
                 "self" if !segments.is_empty() => {}
-                segment if self.is_name(self.at) => {
+                segment if self.is_name(self.position) => {
                     name = Some(segment.to_owned());
                     segments.push(segment.to_owned());
                 }
                 "::" => {}
                 _ => break,
             }
-            self.at += 1;
+            self.position += 1;
         }
-        // Behind a last comma there is nothing.
-        if self.at > start {
-            let path = self.path_of(segments, self.at - 1);
+        // Nothing follows a trailing comma.
+        if self.position > start {
+            let path = self.path_of(segments, self.position - 1);
             self.outline.imports.push(Import { path, name, is_public });
         }
     }

@@ -1,8 +1,8 @@
-//! What each further kind costs a program: the CPU of compiling it, and bytes of it.
+//! The cost of each additional kind for a program: CPU time of compilation, and binary size.
 //!
-//! A program with one kind and one with thirty are built, each with all that a user of a kind calls. The difference in
-//! release, divided by 29, is what a kind costs. Store, queue, processor and informer are compiled in our crates, and so
-//! their symbols must be in the large program as often as in the small one.
+//! Builds a program with one kind and one with thirty, each of which calls everything that a user of a kind calls.
+//! The difference in release mode, divided by 29, is the cost of a kind. Store, queue, processor and informer are
+//! compiled in kinformer's crates, so the large program must have as many of their symbols as the small one.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -13,25 +13,25 @@ use crate::files;
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// Build each program so many times, and show the least CPU.
+    /// Build each program this often, and report the lowest CPU time
     #[arg(long, default_value_t = 2)]
     runs: usize,
-    /// Only count symbols: fail for what is compiled more than once. Neither CPU nor bytes are measured.
+    /// Only count symbols: fail if some are compiled more than once. Measures neither CPU time nor size
     #[arg(long)]
     symbols: bool,
 }
 
-/// What a kind may cost.
+/// The targets for the cost of a kind.
 const CPU: f64 = 1.0;
 const MEGABYTES: f64 = 0.08;
 
-/// The profile of programs of which only the symbols are counted.
+/// The profile of programs whose symbols are counted.
 const SYMBOLS: &str = "symbols";
 
-/// By how many kinds the programs differ.
+/// The difference in kinds between the programs.
 const FURTHER: f64 = 29.0;
 
-/// The accessor of a kind.
+/// The accessors of the kinds.
 const KINDS: [&str; 30] = [
     "core().v1().pods()",
     "core().v1().nodes()",
@@ -65,7 +65,7 @@ const KINDS: [&str; 30] = [
     "discovery().v1().endpoint_slices()",
 ];
 
-/// What a symbol has in its name that is compiled once, in our crates.
+/// Parts of the names of symbols that are compiled once, in kinformer's crates.
 const ONCE: [(&str, &str); 4] = [
     ("store", "kinformer_store::"),
     ("queue", "kinformer_delta_fifo::"),
@@ -73,7 +73,8 @@ const ONCE: [(&str, &str); 4] = [
     ("informer", "kinformer_shared_informer::"),
 ];
 
-/// What is of each kind by design, and inlined with optimization: events name the type of their objects.
+/// Symbols that exist once per kind by design, and are inlined with optimization: events contain the type of their
+/// objects.
 const EVENTS: &str = "kinformer_processor::event::";
 
 pub(crate) fn run(args: &Args) -> Result<(), String> {
@@ -89,16 +90,16 @@ pub(crate) fn run(args: &Args) -> Result<(), String> {
     }
 }
 
-/// Only the symbols, for `cargo xtask ci`.
+/// Counts only symbols, for `cargo xtask ci`.
 pub(crate) fn symbols() -> Result<(), String> {
     run(&Args { runs: 0, symbols: true })
 }
 
-/// A program that was built.
+/// A built program.
 struct Built {
-    /// Unless only symbols are counted.
+    /// `None` if only symbols are counted.
     cost: Option<Cost>,
-    /// How many symbols each part has.
+    /// The number of symbols of each part.
     symbols: BTreeMap<&'static str, usize>,
 }
 
@@ -113,7 +114,7 @@ struct Report {
     problems: Vec<String>,
 }
 
-/// What a kind costs, of a program with one and a program with thirty.
+/// Compares a program with one kind and a program with thirty.
 fn compare(one: &Built, thirty: &Built) -> Report {
     let mut report = Report::default();
     for (what, of) in ONCE {
@@ -123,7 +124,7 @@ fn compare(one: &Built, thirty: &Built) -> Report {
         if small == 0 {
             report.problems.push(format!("no symbol of the {what} has {of:?} in its name"));
         } else if large.saturating_sub(small) >= KINDS.len() - 1 {
-            // A few drops may be compiled once more, where the compiler divides the program otherwise.
+            // The compiler may split the large program differently, and compile a few drops once more.
             report
                 .problems
                 .push(format!("{} symbols of the {what} are compiled for each kind", large - small));
@@ -138,26 +139,26 @@ fn compare(one: &Built, thirty: &Built) -> Report {
     if megabytes > MEGABYTES {
         report.problems.push(format!("a kind takes {megabytes:.3} MB, which is more than {MEGABYTES}"));
     }
-    // Time is shown and not judged: it depends on the machine.
+    // CPU time is printed and not checked: it depends on the machine.
     report.lines.push(format!("{:.1} s of CPU with one kind, {:.1} s with thirty", small.cpu, large.cpu));
     let seconds = (large.cpu - small.cpu) / FURTHER;
     report.lines.push(format!("each further kind: {seconds:.2} s of CPU (aim: at most {CPU})"));
     report
 }
 
-/// Counts the symbols of each part in a list of symbols with their names.
+/// Counts the symbols of each part in a list of symbol names.
 fn count_symbols(list: &str) -> BTreeMap<&'static str, usize> {
     let count = |of| list.lines().filter(|line| line.contains(of) && !line.contains(EVENTS)).count();
     ONCE.into_iter().map(|(what, of)| (what, count(of))).collect()
 }
 
-/// Writes a workspace with both programs, outside of ours.
+/// Writes a workspace with both programs, outside this workspace.
 fn prepare() -> Result<PathBuf, String> {
     let root = files::root();
     let folder = root.join("target/kinds");
     let crates = root.join("crates");
-    // Without optimization it is built in a fraction of the time, and nothing is inlined out of sight. What is marked
-    // `inline` is compiled once for each unit: with one unit it is counted once.
+    // Without optimization the build is much faster, and no symbol is inlined. `inline` functions are compiled once
+    // per codegen unit, so one unit counts them once.
     let workspace = format!(
         "[workspace]\nresolver = \"3\"\nmembers = [\"one\", \"thirty\"]\n\n[profile.{SYMBOLS}]\n\
          inherits = \"dev\"\ndebug = false\nincremental = false\ncodegen-units = 1\n"
@@ -180,7 +181,7 @@ fn prepare() -> Result<PathBuf, String> {
     Ok(folder)
 }
 
-/// All that the user of a kind calls.
+/// Everything that the user of a kind calls.
 fn program(kinds: &[&str]) -> String {
     let calls: String = kinds.iter().map(|kind| CALLS.replace("$kind", kind)).collect();
     PROGRAM.replace("$calls", &calls)
@@ -263,7 +264,7 @@ fn build(folder: &Path, name: &str, args: &Args) -> Result<Built, String> {
     Ok(Built { cost, symbols: count_symbols(&succeed(names)?) })
 }
 
-/// The least CPU that building the program again took, without what it depends on.
+/// Returns the lowest CPU time of rebuilding the program without its dependencies.
 fn least_cpu(folder: &Path, name: &str, runs: usize, cargo: impl Fn() -> Command) -> Result<f64, String> {
     let main = folder.join(name).join("src/main.rs");
     let text = fs::read_to_string(&main).map_err(|error| format!("{main:?}: {error}"))?;
@@ -285,7 +286,7 @@ fn stripped_size(binary: &Path) -> Result<u64, String> {
     fs::metadata(&stripped).map(|metadata| metadata.len()).map_err(|error| format!("{stripped:?}: {error}"))
 }
 
-/// Writes what is not there yet, so that nothing is built again without a reason.
+/// Writes only files that differ, so that nothing is rebuilt without a reason.
 fn provide(path: &Path, text: &str) -> Result<(), String> {
     match fs::read_to_string(path) {
         Ok(there) if there == text => Ok(()),
@@ -300,7 +301,7 @@ fn write(path: &Path, text: &str) -> Result<(), String> {
         .map_err(|error| format!("{path:?}: {error}"))
 }
 
-/// Runs it to its end, and gives its output.
+/// Runs a command to its end, and returns its output.
 fn succeed(mut command: Command) -> Result<String, String> {
     let output = command.output().map_err(|error| format!("{command:?}: {error}"))?;
     match output.status.success() {
@@ -309,14 +310,14 @@ fn succeed(mut command: Command) -> Result<String, String> {
     }
 }
 
-/// The CPU that all finished children of this process took, and theirs, in seconds. Linux only.
+/// Returns the CPU time in seconds of all finished child processes of this process, and of theirs. Linux only.
 fn children_seconds() -> Result<f64, String> {
     let stat = fs::read_to_string("/proc/self/stat").map_err(|error| format!("/proc/self/stat: {error}"))?;
     seconds_of(&stat).ok_or_else(|| format!("/proc/self/stat: {stat:?}"))
 }
 
-/// From the line of a process in `/proc`: its 16th and 17th field, in hundredths of a second. The second is its name,
-/// which may have anything in it.
+/// Parses the line of a process in `/proc`: fields 16 and 17, in hundredths of a second. Field 2 is the name, which
+/// may contain any characters.
 fn seconds_of(stat: &str) -> Option<f64> {
     let (_, after_name) = stat.rsplit_once(')')?;
     let mut ticks = after_name.split_whitespace().skip(13).map(|field| field.parse::<f64>().ok());

@@ -1,5 +1,4 @@
-//! The examples of the README and of the guide, tested as documentation so that they cannot be wrong. The tasks are
-//! in `main.rs`.
+//! Documentation tests of the examples in the README and in the guide. The tasks are in `main.rs`.
 
 /// The README.
 #[cfg_attr(doctest, doc = include_str!("../../README.md"))]

@@ -1,10 +1,10 @@
-//! The project's own tasks: `cargo xtask --help`.
+//! The tasks of the project: `cargo xtask --help`.
 
 mod bench_peers;
 mod ci;
-mod circles;
 mod codegen;
 mod contract;
+mod cycles;
 mod e2e;
 mod files;
 mod imports;
@@ -19,7 +19,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-/// The tasks of the kinformer workspace.
+/// Tasks of the kinformer workspace
 #[derive(Parser)]
 #[command(name = "cargo xtask", bin_name = "cargo xtask")]
 struct Args {
@@ -29,19 +29,19 @@ struct Args {
 
 #[derive(Subcommand)]
 enum Task {
-    /// Everything that has to hold before a change lands; what `.ci/run` runs.
+    /// Run all checks that a change must pass, like `.ci/run`
     Ci(ci::Args),
-    /// Write the facade's accessors from the sources of k8s-openapi, and the tables of protobuf from Go's.
+    /// Generate the facade's accessors from the sources of k8s-openapi, and the protobuf tables from Go types
     Codegen(codegen::Args),
-    /// A real kube-apiserver and etcd on this machine, built from their sources.
+    /// Run the suite on a real kube-apiserver and etcd, built from source on this machine
     E2e(e2e::Args),
-    /// Our informers against client-go's and kube-runtime's, on such a kube-apiserver, in one run.
+    /// Compare kinformer with client-go and kube-runtime on such a kube-apiserver
     BenchPeers(bench_peers::Args),
-    /// Build programs with one kind and with thirty, and show what each further kind costs.
+    /// Build programs with one kind and with thirty, and report the cost of each additional kind
     Kinds(kinds::Args),
-    /// Check the structure: layers, the map, circles between files, sizes, lints, banned calls.
+    /// Check the structure: layers, the map, import cycles, file sizes, lints, banned calls
     Tidy,
-    /// List the contract's promises with the tests that name them.
+    /// List the lines of the contract with the tests that prove them
     Contract(contract::Args),
 }
 

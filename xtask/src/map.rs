@@ -1,4 +1,5 @@
-//! The map in `docs/architecture.md`: every crate is on it, every name on it exists, every edge points down.
+//! The map in `docs/architecture.md`: it lists every crate, every name in it exists, and every dependency points
+//! down.
 
 use std::collections::BTreeSet;
 
@@ -8,7 +9,7 @@ pub(crate) const MAP: &str = "docs/architecture.md";
 const INVARIANT: &str = "**Architecture Invariant:**";
 const NOT_BUILT: &str = "## Not built yet";
 
-/// A crate of ours and the crates of ours that it needs.
+/// A crate of the workspace and its dependencies within the workspace.
 pub(crate) struct Crate {
     name: String,
     folder: String,
@@ -33,16 +34,16 @@ impl Crate {
     }
 }
 
-/// A row of the table of crates.
+/// A row of the crate table.
 struct Row {
     line: usize,
     folder: String,
     package: String,
-    /// Last parts of the folders of the crates it may need.
+    /// The folder names of the crates that it may depend on.
     needs: Vec<String>,
 }
 
-/// A section about one crate.
+/// The section of a crate.
 struct Section {
     line: usize,
     name: String,
@@ -53,13 +54,13 @@ struct Section {
 pub(crate) struct Map {
     rows: Vec<Row>,
     sections: Vec<Section>,
-    /// Folders that are said not to be there yet.
+    /// Folders that are listed as not built yet.
     not_built: Vec<(usize, String)>,
 }
 
 impl Map {
-    /// Reads rows such as ``| `crates/store` | `kinformer-store` | `core` | what lives there |``, sections that
-    /// begin with `### store`, and the folders named under [`NOT_BUILT`].
+    /// Parses rows such as ``| `crates/store` | `kinformer-store` | `core` | what lives there |``, sections that
+    /// start with `### store`, and the folders listed under [`NOT_BUILT`].
     pub(crate) fn parse(text: &str) -> Self {
         let mut map = Self::default();
         let mut not_built = false;
@@ -88,7 +89,7 @@ impl Map {
         map
     }
 
-    /// What the map says of itself and of these crates that is not so.
+    /// Returns the statements of the map that are not true for these crates.
     pub(crate) fn problems(&self, crates: &[Crate]) -> Vec<String> {
         let mut problems = self.rows_problems(crates);
         problems.extend(self.sections_problems());
@@ -125,10 +126,10 @@ impl Map {
         let mut problems = Vec::new();
         for Section { line, name, has_invariant } in &self.sections {
             if !self.rows.iter().any(|row| last_part(&row.folder) == name) {
-                problems.push(format!("{MAP}:{line}: {name} is no crate of the map; remove the section"));
+                problems.push(format!("{MAP}:{line}: {name} is not a crate of the map; remove the section"));
             }
             if !has_invariant {
-                problems.push(format!("{MAP}:{line}: no line of {name} begins {INVARIANT}; write one"));
+                problems.push(format!("{MAP}:{line}: no line of {name} starts with {INVARIANT}; write one"));
             }
         }
         for Row { line, folder, .. } in &self.rows {
@@ -145,7 +146,7 @@ impl Map {
         };
         let mut problems = Vec::new();
         for (needed, kind) in &own.needs {
-            // Tests may use what they like.
+            // Dev-dependencies are not restricted.
             if *kind == DependencyKind::Development {
                 continue;
             }
@@ -158,7 +159,7 @@ impl Map {
                 .any(|name| name == needed.strip_prefix("kinformer-").unwrap_or(needed))
             {
                 problems.push(format!(
-                    "{manifest}: it needs {needed}, which {MAP}:{} does not allow; do without it, or change the map",
+                    "{manifest}: it needs {needed}, which {MAP}:{} does not allow; remove the dependency, or change the map",
                     row.line
                 ));
             }
@@ -167,7 +168,7 @@ impl Map {
     }
 }
 
-/// What stands between backticks.
+/// Returns the texts between backticks.
 fn quoted(text: &str) -> impl Iterator<Item = String> {
     text.split('`').skip(1).step_by(2).map(str::to_owned)
 }
@@ -210,22 +211,22 @@ mod tests {
     }
 
     #[test]
-    fn edges_of_the_map_are_allowed_and_others_told() {
+    fn only_the_dependencies_of_the_map_are_allowed() {
         use DependencyKind::{Build, Development, Normal};
         for allowed in [("kinformer-core", Normal), ("kinformer-testing", Development), ("x", Development)] {
             assert_eq!(store_with(allowed.0, allowed.1), "");
         }
         for kind in [Normal, Build] {
-            let told = store_with("kinformer-reflector", kind);
-            assert!(told.contains("crates/store/Cargo.toml:1: it needs kinformer-reflector"), "{told}");
+            let problem = store_with("kinformer-reflector", kind);
+            assert!(problem.contains("crates/store/Cargo.toml:1: it needs kinformer-reflector"), "{problem}");
             assert!(store_with("kinformer-testing", kind).contains("make it a dev-dependency"));
         }
     }
 
     #[test]
-    fn a_map_that_lies_is_told() {
+    fn false_statements_of_the_map_are_reported() {
         assert_eq!(with_text("", ""), "");
-        for (from, to, told) in [
+        for (from, to, problem) in [
             (
                 "| `crates/core` | `kinformer-core` |",
                 "| `crates/base` | `kinformer-core` |",
@@ -245,15 +246,15 @@ mod tests {
             (
                 "### core\n",
                 "### core\n**Architecture Invariant:** x\n### old\n",
-                "old is no crate of the map",
+                "old is not a crate of the map",
             ),
-            ("### store\n**Architecture Invariant:** x\n", "### store\n", "no line of store begins"),
+            ("### store\n**Architecture Invariant:** x\n", "### store\n", "no line of store starts with"),
             ("### store\n", "", "crates/store has no section"),
             ("`crates/cache`", "`crates/store`", "crates/store exists; give it a row"),
             ("|---|", "| `crates/core` | `kinformer-core` | - | x |\n|---|", "crates/core has two rows"),
         ] {
             let problems = with_text(from, to);
-            assert!(problems.contains(told), "{told}: {problems}");
+            assert!(problems.contains(problem), "{problem}: {problems}");
         }
     }
 }

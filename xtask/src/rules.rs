@@ -1,4 +1,4 @@
-//! The house rules for one file, as far as no compiler checks them.
+//! House rules for single files that no compiler checks.
 
 use crate::files::File;
 use crate::source::{self, Line};
@@ -6,8 +6,8 @@ use crate::source::{self, Line};
 const FILE_LINES: usize = 1000;
 const LIB_LINES: usize = 150;
 
-/// What is not called outside tests unless [proven](is_proven), and what to do instead. Clippy knows the types of
-/// some of these, but not in code that it does not compile (a feature, loom).
+/// Calls that are banned outside tests unless [proven](is_proven), with the alternative. Clippy knows the types of
+/// some of them, but does not see code that it does not compile (a feature, loom).
 const BANNED: [(&str, &str); 7] = [
     ("todo!", "finish it"),
     ("unimplemented!", "finish it"),
@@ -19,7 +19,7 @@ const BANNED: [(&str, &str); 7] = [
 ];
 const PRINTING: [&str; 4] = ["print!", "println!", "eprint!", "eprintln!"];
 
-/// What is wrong with the file. `is_library` when it belongs to a crate that others depend on.
+/// Returns the problems of a file. `is_library` is set if other crates can depend on the crate of the file.
 pub(crate) fn problems(file: &File, is_library: bool) -> Vec<String> {
     let lines = source::lines(&file.text);
     let mut problems = Vec::new();
@@ -41,13 +41,13 @@ pub(crate) fn problems(file: &File, is_library: bool) -> Vec<String> {
         );
     }
     let std_instant = lines.iter().any(|line| imports_std_instant(&line.code));
-    for (at, line) in lines.iter().enumerate() {
-        let number = at + 1;
+    for (index, line) in lines.iter().enumerate() {
+        let number = index + 1;
         let code = line.code.as_str();
         if ["TODO", "FIXME"].iter().any(|word| has_word(&line.comment, word))
             && !names_an_issue(&line.comment)
         {
-            problem(number, "open work without an issue; finish it, or name the issue as #12".into());
+            problem(number, "a TODO without an issue; finish it, or name the issue as #12".into());
         }
         if code.contains("#[ignore]") {
             problem(
@@ -58,27 +58,27 @@ pub(crate) fn problems(file: &File, is_library: bool) -> Vec<String> {
         if !file.is_source() || line.in_test {
             continue;
         }
-        let silences = ["#[allow(", "#![allow(", "#[expect(", "#![expect("];
-        if silences.iter().any(|lint| code.contains(lint)) && !has_reason(&lines, at) {
-            problem(number, "a lint is silenced without a reason; say why with reason = \"…\"".into());
+        let lint_attributes = ["#[allow(", "#![allow(", "#[expect(", "#![expect("];
+        if lint_attributes.iter().any(|lint| code.contains(lint)) && !has_reason(&lines, index) {
+            problem(number, "a lint is disabled without a reason; add reason = \"…\"".into());
         }
         for (call, instead) in BANNED.iter().filter(|(call, _)| calls(code, call)) {
-            if !is_proven(&lines, at) {
+            if !is_proven(&lines, index) {
                 problem(
                     number,
-                    format!("{call} outside tests; {instead}, or prove it right above in a reason"),
+                    format!("{call} outside tests; {instead}, or prove it in a reason directly above"),
                 );
             }
         }
         let instant = code.contains("std::time::Instant::now") || std_instant && calls(code, "Instant::now");
-        if instant && !is_proven(&lines, at) {
+        if instant && !is_proven(&lines, index) {
             problem(number, "std's Instant::now outside tests; use tokio's, which tests can pause".into());
         }
         let is_program = file.path.ends_with("src/main.rs") || file.path.contains("/src/bin/");
         if is_library
             && !is_program
             && PRINTING.iter().any(|call| calls(code, call))
-            && !is_proven(&lines, at)
+            && !is_proven(&lines, index)
         {
             problem(number, "a library does not print; use tracing".into());
         }
@@ -86,16 +86,16 @@ pub(crate) fn problems(file: &File, is_library: bool) -> Vec<String> {
     problems
 }
 
-/// Whether the name is used, rather than defined or part of a longer one.
+/// Whether the name is used, rather than defined or part of a longer name.
 fn calls(code: &str, name: &str) -> bool {
     has_word(code, name) && !code.contains(&format!("fn {name}")) && !code.trim_start().starts_with("use ")
 }
 
 fn has_word(text: &str, word: &str) -> bool {
     let part = |char: char| char.is_alphanumeric() || char == '_';
-    text.match_indices(word).any(|(at, _)| {
-        let before = text.get(..at).and_then(|text| text.chars().next_back());
-        let after = text.get(at + word.len()..).and_then(|text| text.chars().next());
+    text.match_indices(word).any(|(index, _)| {
+        let before = text.get(..index).and_then(|text| text.chars().next_back());
+        let after = text.get(index + word.len()..).and_then(|text| text.chars().next());
         !before.is_some_and(part) && !after.is_some_and(part)
     })
 }
@@ -108,9 +108,9 @@ fn names_an_issue(comment: &str) -> bool {
     comment.split('#').skip(1).any(|rest| rest.starts_with(|char: char| char.is_ascii_digit()))
 }
 
-/// Whether the attribute that begins on this line says its reason before it ends.
-fn has_reason(lines: &[Line], at: usize) -> bool {
-    for line in lines.iter().skip(at) {
+/// Whether the attribute that starts on this line has a reason.
+fn has_reason(lines: &[Line], index: usize) -> bool {
+    for line in lines.iter().skip(index) {
         if line.code.contains("reason = ") {
             return true;
         }
@@ -121,12 +121,13 @@ fn has_reason(lines: &[Line], at: usize) -> bool {
     false
 }
 
-/// Whether the call on this line is proven where it stands: by a comment that begins with `Proof:`, or by the
-/// reason of a lint attribute, directly above or on the line.
-fn is_proven(lines: &[Line], at: usize) -> bool {
+/// Whether the call on this line is proven: by a comment that starts with `Proof:`, or by the reason of a lint
+/// attribute, directly above or on the line.
+fn is_proven(lines: &[Line], index: usize) -> bool {
     let proves = |line: &Line| line.comment.contains("Proof:") || line.code.contains("reason = ");
-    let above = lines.iter().take(at).rev().take_while(|line| line.is_only_comment() || ends_attribute(line));
-    lines.get(at).is_some_and(proves) || above.into_iter().any(proves)
+    let above =
+        lines.iter().take(index).rev().take_while(|line| line.is_only_comment() || ends_attribute(line));
+    lines.get(index).is_some_and(proves) || above.into_iter().any(proves)
 }
 
 fn ends_attribute(line: &Line) -> bool {
@@ -137,32 +138,32 @@ fn ends_attribute(line: &Line) -> bool {
 mod tests {
     use super::*;
 
-    fn told(path: &str, text: &str) -> String {
+    fn problems_of(path: &str, text: &str) -> String {
         problems(&File { path: path.into(), text: text.into() }, true).join("\n")
     }
 
     fn in_source(text: &str) -> String {
-        told("crates/x/src/a.rs", text)
+        problems_of("crates/x/src/a.rs", text)
     }
 
     #[test]
-    fn long_files_are_told_unless_generated() {
+    fn long_files_are_reported_unless_generated() {
         let long = "fn f() {}\n".repeat(FILE_LINES + 1);
         assert!(in_source(&long).contains("crates/x/src/a.rs:1000: the file has 1001 lines"));
         assert_eq!(in_source(&format!("// @generated by x\n{long}")), "");
         assert_eq!(in_source(&"fn f() {}\n".repeat(FILE_LINES)), "");
-        let lib = |lines| told("crates/x/src/lib.rs", &"//! x\n".repeat(lines));
+        let lib = |lines| problems_of("crates/x/src/lib.rs", &"//! x\n".repeat(lines));
         assert!(lib(LIB_LINES + 1).contains("lib.rs has 151 lines"));
         assert_eq!(lib(LIB_LINES), "");
     }
 
     #[test]
-    fn banned_calls_are_told_outside_tests() {
+    fn banned_calls_are_reported_outside_tests() {
         for (call, _) in BANNED {
             let text = format!("fn f() {{ a::{call}(); }}\n");
             assert!(in_source(&text).contains(&format!("a.rs:1: {call} outside tests")), "{call}");
-            assert_eq!(told("crates/x/tests/a.rs", &text), "");
-            assert_eq!(told("crates/x/examples/a.rs", &text), "");
+            assert_eq!(problems_of("crates/x/tests/a.rs", &text), "");
+            assert_eq!(problems_of("crates/x/examples/a.rs", &text), "");
             assert_eq!(in_source(&format!("#[cfg(test)]\nmod tests {{\n{text}}}")), "");
             assert_ne!(in_source(&format!("#[cfg(test)]\nmod tests {{}}\n{text}")), "", "{call} below tests");
             assert_eq!(in_source(&format!("// {call}()\nlet a = \"{call}()\";")), "");
@@ -175,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn the_clock_that_tests_cannot_pause_is_told() {
+    fn the_unpausable_clock_is_reported() {
         assert!(in_source("let a = std::time::Instant::now();").contains("std's Instant::now"));
         let imported = "use std::time::{Duration, Instant};\nlet a = x.map_or_else(Instant::now, y);";
         assert!(in_source(imported).contains("a.rs:2: std's Instant::now"));
@@ -187,25 +188,25 @@ mod tests {
         for call in PRINTING {
             assert!(in_source(&format!("{call}(\"x\");")).contains("does not print"), "{call}");
         }
-        assert_eq!(told("crates/x/src/main.rs", "println!(\"x\");"), "");
+        assert_eq!(problems_of("crates/x/src/main.rs", "println!(\"x\");"), "");
         let program = File { path: "crates/x/src/a.rs".into(), text: "println!(\"x\");".into() };
         assert_eq!(problems(&program, false), [""; 0]);
         assert_eq!(in_source("/// println!(\"x\");\nfn f() {}"), "");
     }
 
     #[test]
-    fn silence_needs_a_reason() {
+    fn disabled_lints_need_a_reason() {
         for lint in ["#[allow(dead_code)]", "#![allow(dead_code)]", "#[expect(\n    clippy::x\n)]\n"] {
-            assert!(in_source(lint).contains("a.rs:1: a lint is silenced"), "{lint}");
+            assert!(in_source(lint).contains("a.rs:1: a lint is disabled"), "{lint}");
         }
         assert_eq!(in_source("#[expect(\n    clippy::x,\n    reason = \"y\"\n)]\n"), "");
-        assert_eq!(told("crates/x/tests/a.rs", "#![allow(clippy::unwrap_used)]"), "");
-        assert!(told("crates/x/tests/a.rs", "#[ignore]").contains("without a reason"));
-        assert_eq!(told("crates/x/tests/a.rs", "#[ignore = \"why\"]"), "");
+        assert_eq!(problems_of("crates/x/tests/a.rs", "#![allow(clippy::unwrap_used)]"), "");
+        assert!(problems_of("crates/x/tests/a.rs", "#[ignore]").contains("without a reason"));
+        assert_eq!(problems_of("crates/x/tests/a.rs", "#[ignore = \"why\"]"), "");
     }
 
     #[test]
-    fn open_work_names_its_issue() {
+    fn todos_name_their_issue() {
         for open in ["// TODO later", "f(); // FIXME", "// TODO: #[allow]", "/// TODO"] {
             assert!(in_source(open).contains("name the issue"), "{open}");
         }

@@ -1,18 +1,18 @@
-//! Rust text taken apart into code and comments, so that a rule about one is not misled by the other.
+//! Splits Rust source into code and comments, so that a rule about one is not affected by the other.
 
 /// One line of a Rust file.
 #[derive(Default, Debug, PartialEq)]
 pub(crate) struct Line {
-    /// The code, with strings emptied and comments cut out.
+    /// The code, with empty strings and without comments.
     pub(crate) code: String,
-    /// The comment, with its slashes.
+    /// The comment, including its slashes.
     pub(crate) comment: String,
-    /// Whether the line belongs to an item that exists only in tests.
+    /// Whether the line belongs to a test-only item.
     pub(crate) in_test: bool,
 }
 
 impl Line {
-    /// Whether the line says nothing to the compiler.
+    /// Whether the line has only a comment or is empty.
     pub(crate) fn is_only_comment(&self) -> bool {
         self.code.trim().is_empty() && !self.comment.is_empty()
     }
@@ -22,23 +22,23 @@ impl Line {
     }
 }
 
-/// What the next character is part of.
+/// The context of the next character.
 enum Within {
     Code,
     LineComment,
-    /// How deep.
+    /// The nesting depth.
     BlockComment(usize),
-    /// How many `#` end it; none for a string with escapes.
+    /// The number of `#` at the end; `None` for a string with escapes.
     Text(Option<usize>),
 }
 
-/// Takes a file apart.
+/// Splits a file into lines of code and comments.
 pub(crate) fn lines(text: &str) -> Vec<Line> {
     let chars: Vec<char> = text.chars().collect();
-    let ahead = |at: usize, what: &str| chars.get(at..).is_some_and(|rest| starts_with(rest, what));
-    let (mut lines, mut line, mut within, mut at) = (Vec::new(), Line::default(), Within::Code, 0);
-    while let Some(&char) = chars.get(at) {
-        at += 1;
+    let ahead = |index: usize, what: &str| chars.get(index..).is_some_and(|rest| starts_with(rest, what));
+    let (mut lines, mut line, mut within, mut position) = (Vec::new(), Line::default(), Within::Code, 0);
+    while let Some(&char) = chars.get(position) {
+        position += 1;
         if char == '\n' {
             if matches!(within, Within::LineComment) {
                 within = Within::Code;
@@ -50,42 +50,42 @@ pub(crate) fn lines(text: &str) -> Vec<Line> {
             Within::LineComment => line.comment.push(char),
             Within::BlockComment(depth) => {
                 line.comment.push(char);
-                if char == '*' && ahead(at, "/") {
-                    at += 1;
+                if char == '*' && ahead(position, "/") {
+                    position += 1;
                     within = if depth == 1 { Within::Code } else { Within::BlockComment(depth - 1) };
-                } else if char == '/' && ahead(at, "*") {
-                    at += 1;
+                } else if char == '/' && ahead(position, "*") {
+                    position += 1;
                     within = Within::BlockComment(depth + 1);
                 }
             }
-            // What follows the backslash, unless it continues the text on the next line.
-            Within::Text(None) if char == '\\' => at += usize::from(!ahead(at, "\n")),
+            // Skips the escaped character, unless the backslash continues the string on the next line.
+            Within::Text(None) if char == '\\' => position += usize::from(!ahead(position, "\n")),
             Within::Text(hashes) => {
-                if char == '"' && ahead(at, &"#".repeat(hashes.unwrap_or(0))) {
-                    at += hashes.unwrap_or(0);
+                if char == '"' && ahead(position, &"#".repeat(hashes.unwrap_or(0))) {
+                    position += hashes.unwrap_or(0);
                     line.code.push('"');
                     within = Within::Code;
                 }
             }
-            Within::Code if char == '/' && (ahead(at, "/") || ahead(at, "*")) => {
+            Within::Code if char == '/' && (ahead(position, "/") || ahead(position, "*")) => {
                 line.comment.push(char);
-                within = if ahead(at, "/") { Within::LineComment } else { Within::BlockComment(1) };
-                line.comment.extend(chars.get(at));
-                at += 1;
+                within = if ahead(position, "/") { Within::LineComment } else { Within::BlockComment(1) };
+                line.comment.extend(chars.get(position));
+                position += 1;
             }
             Within::Code if char == '"' => {
                 within = Within::Text(raw(&line.code));
                 line.code.push('"');
             }
-            // A character, not a lifetime: it is closed after one, or begins with a backslash.
-            Within::Code if char == '\'' && (ahead(at, "\\") || ahead(at + 1, "'")) => {
+            // A character literal, not a lifetime: it is closed after one character, or starts with a backslash.
+            Within::Code if char == '\'' && (ahead(position, "\\") || ahead(position + 1, "'")) => {
                 line.code.push_str("''");
-                let escaped = usize::from(ahead(at, "\\"));
-                at += escaped + 1;
-                while chars.get(at).is_some_and(|&char| char != '\'' && char != '\n') {
-                    at += 1;
+                let escaped = usize::from(ahead(position, "\\"));
+                position += escaped + 1;
+                while chars.get(position).is_some_and(|&char| char != '\'' && char != '\n') {
+                    position += 1;
                 }
-                at += usize::from(ahead(at, "'"));
+                position += usize::from(ahead(position, "'"));
             }
             Within::Code => line.code.push(char),
         }
@@ -100,7 +100,7 @@ fn starts_with(chars: &[char], what: &str) -> bool {
     what.chars().all(|char| chars.next() == Some(&char))
 }
 
-/// The number of `#` of the raw text that a quote opens after this code; `None` if it is no raw text.
+/// Returns the number of `#` of the raw string that a quote opens after this code; `None` for other strings.
 fn raw(code: &str) -> Option<usize> {
     let prefix = code.trim_end_matches('#');
     let hashes = code.len() - prefix.len();
@@ -108,7 +108,7 @@ fn raw(code: &str) -> Option<usize> {
     matches!(word, Some("r" | "br" | "cr")).then_some(hashes)
 }
 
-/// Marks the lines of each item that is compiled for tests only: from its attribute to its closing brace.
+/// Marks the lines of each test-only item, from its attribute to its closing brace.
 fn mark_tests(lines: &mut [Line]) {
     let whole_file = lines.iter().any(|line| line.code.trim().starts_with("#![cfg(test)]"));
     let (mut depth, mut until) = (0_usize, None);
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn text_and_comments_are_no_code() {
+    fn strings_and_comments_are_not_code() {
         assert_eq!(code("a(\"b\\\"c\", 'd', '\\'', '\\u{7d}') // e"), "a(\"\", '', '', '')");
         assert_eq!(code("fn f<'a>(x: &'a str) {} /* } /* } */ */ g"), "fn f<'a>(x: &'a str) {}  g");
         assert_eq!(code("r#\"a\"b\"# br\"\\\" r#type \"c\nd\" e"), "r#\"\" br\"\" r#type \"\n\" e");
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn tests_are_told_from_other_attributes() {
+    fn test_attributes_are_recognized() {
         for yes in ["#[test]", "  #[tokio::test]", "#[tokio::test(start_paused = true)]"] {
             assert!(is_test_attribute(yes), "{yes}");
         }

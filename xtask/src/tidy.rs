@@ -1,4 +1,4 @@
-//! The structure of the workspace: the map, the dependency trees, the manifests, circles between files, and the house
+//! Checks the structure of the workspace: the map, the dependency trees, the manifests, import cycles, and the house
 //! rules.
 
 use std::collections::BTreeSet;
@@ -8,16 +8,16 @@ use cargo_metadata::{Metadata, MetadataCommand};
 use crate::contract::fail;
 use crate::files::{self, File};
 use crate::map::{Crate, MAP, Map};
-use crate::{circles, rules, trees};
+use crate::{cycles, rules, trees};
 
-/// Runs every check on the repository.
+/// Runs all checks on the repository.
 pub(crate) fn run() -> Result<(), String> {
     fail(problems()?)?;
     println!("tidy: the structure is as {MAP} says");
     Ok(())
 }
 
-/// Everything that is wrong with the repository.
+/// Returns all problems of the repository.
 fn problems() -> Result<Vec<String>, String> {
     let manifest = files::root().join("Cargo.toml");
     let metadata =
@@ -27,7 +27,7 @@ fn problems() -> Result<Vec<String>, String> {
     let mut problems = Map::parse(&files::read(MAP)?).problems(&Crate::of(&metadata));
     problems.extend(trees::problems()?);
     problems.extend(manifests(&metadata)?);
-    problems.extend(circles::problems(&files));
+    problems.extend(cycles::problems(&files));
     for file in &files {
         let is_library = libraries.iter().any(|folder| file.path.starts_with(folder.as_str()));
         problems.extend(rules::problems(file, is_library));
@@ -43,7 +43,7 @@ fn libraries(files: &[File]) -> BTreeSet<String> {
     files.iter().filter_map(library).collect()
 }
 
-/// Every crate takes the workspace's lints, and those forbid unsafe code.
+/// Checks that every crate uses the workspace's lints, and that these forbid unsafe code.
 fn manifests(metadata: &Metadata) -> Result<Vec<String>, String> {
     let mut problems: Vec<String> = workspace(&files::read("Cargo.toml")?).into_iter().collect();
     for package in metadata.workspace_packages() {
@@ -61,10 +61,10 @@ fn workspace(text: &str) -> Option<String> {
 
 fn manifest(path: &str, text: &str) -> Option<String> {
     (!has_setting(text, "[lints]", "workspace = true"))
-        .then(|| format!("{path}:1: it does not take the workspace's lints; add [lints] workspace = true"))
+        .then(|| format!("{path}:1: it does not use the workspace's lints; add [lints] workspace = true"))
 }
 
-/// Whether the table holds that line.
+/// Whether a table of the manifest contains a line.
 fn has_setting(text: &str, table: &str, setting: &str) -> bool {
     let lines = text.lines().map(str::trim).skip_while(|line| *line != table).skip(1);
     lines.take_while(|line| !line.starts_with('[')).any(|line| line == setting)
@@ -102,8 +102,8 @@ mod tests {
         for text in
             ["[package]\n", "[lints]\n[dependencies]\nworkspace = true\n", "# [lints]\nworkspace = true"]
         {
-            let told = manifest("crates/x/Cargo.toml", text).unwrap();
-            assert!(told.starts_with("crates/x/Cargo.toml:1: "), "{told}");
+            let problem = manifest("crates/x/Cargo.toml", text).unwrap();
+            assert!(problem.starts_with("crates/x/Cargo.toml:1: "), "{problem}");
         }
     }
 }

@@ -1,15 +1,14 @@
-//! What the lower crates may not have in their dependency trees: whoever takes one of them takes nothing that
-//! talks to anyone.
+//! Dependencies that the lower crates must not have: their users get no networking code.
 
 use std::collections::BTreeSet;
 
 use crate::files;
 
-/// Crates that must stay usable with no network near them.
+/// Crates that must be usable without a network.
 const ALONE: [&str; 5] =
     ["kinformer-core", "kinformer-store", "kinformer-delta-fifo", "kinformer-wire", "kinformer-reflector"];
 
-/// HTTP, TLS and Kubernetes clients, each with all crates whose names go on after a dash.
+/// HTTP, TLS and Kubernetes clients, including all crates with these prefixes before a dash.
 const NETWORK: [&str; 14] = [
     "axum",
     "h2",
@@ -27,11 +26,11 @@ const NETWORK: [&str; 14] = [
     "tower",
 ];
 
-/// Features of tokio that bring its runtime or its sockets.
+/// Features of tokio that enable its runtime or its sockets.
 const TOKIO: [&str; 4] = ["full", "net", "rt", "rt-multi-thread"];
 
-/// Asks `cargo tree`, which looks at one package as its user would build it, without the features that other
-/// packages of the workspace switch on.
+/// Runs `cargo tree` for one package as its user would build it, without the features that other packages of the
+/// workspace enable.
 pub(crate) fn problems() -> Result<Vec<String>, String> {
     let mut problems = Vec::new();
     for package in ALONE {
@@ -46,7 +45,7 @@ pub(crate) fn problems() -> Result<Vec<String>, String> {
     Ok(problems)
 }
 
-/// Reads lines such as `tokio v1.54.0` and `tokio feature "time"`.
+/// Parses lines such as `tokio v1.54.0` and `tokio feature "time"`.
 fn in_tree(package: &str, tree: &str) -> Vec<String> {
     let manifest = format!("crates/{}/Cargo.toml:1", package.strip_prefix("kinformer-").unwrap_or(package));
     let mut unwanted = BTreeSet::new();
@@ -63,9 +62,9 @@ fn in_tree(package: &str, tree: &str) -> Vec<String> {
             unwanted.insert(format!("tokio/{}", feature.unwrap_or_default()));
         }
     }
-    let told =
-        |name| format!("{manifest}: its dependency tree has {name}; it must stand alone, do without it");
-    unwanted.into_iter().map(told).collect()
+    let problem =
+        |name| format!("{manifest}: its dependency tree has {name}, which this crate must not depend on");
+    unwanted.into_iter().map(problem).collect()
 }
 
 #[cfg(test)]
@@ -80,14 +79,16 @@ mod tests {
         for unwanted in
             ["hyper v1.8.0", "kube-core v5.0.0", "http feature \"default\"", "k8s-openapi v0.29.0"]
         {
-            let told = in_tree("kinformer-store", &format!("{fine}{unwanted}\n{unwanted} (*)\n"));
+            let problems = in_tree("kinformer-store", &format!("{fine}{unwanted}\n{unwanted} (*)\n"));
             let name = unwanted.split(' ').next().unwrap();
-            assert_eq!(told.len(), 1, "{told:?}");
-            assert!(told[0].contains(&format!("crates/store/Cargo.toml:1: its dependency tree has {name};")));
+            assert_eq!(problems.len(), 1, "{problems:?}");
+            assert!(
+                problems[0].contains(&format!("crates/store/Cargo.toml:1: its dependency tree has {name},"))
+            );
         }
         for feature in TOKIO {
-            let told = in_tree("kinformer-store", &format!("{fine}tokio feature \"{feature}\"\n"));
-            assert!(told.join("\n").contains(&format!("has tokio/{feature};")), "{told:?}");
+            let problems = in_tree("kinformer-store", &format!("{fine}tokio feature \"{feature}\"\n"));
+            assert!(problems.join("\n").contains(&format!("has tokio/{feature},")), "{problems:?}");
         }
     }
 }

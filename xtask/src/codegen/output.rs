@@ -1,23 +1,23 @@
-//! What generated files have in common: how they are formatted, and compared with those that are committed.
+//! Formatting and comparing generated files.
 
 use std::io::Write as _;
 use std::process::{Command, Stdio};
 
 use crate::files;
 
-/// What writes them.
+/// The command that generates the files.
 pub(super) const COMMAND: &str = "cargo xtask codegen";
 
-/// Tells the first line in which a file is not as expected.
+/// Reports the first line in which a file differs from the expected text.
 pub(super) fn difference(committed: &str, expected: &str, path: &str) -> Option<String> {
     if committed == expected {
         return None;
     }
     let same = committed.lines().zip(expected.lines()).take_while(|(a, b)| a == b).count();
-    Some(format!("{path}:{}: not what is generated; run `{COMMAND}`", same + 1))
+    Some(format!("{path}:{}: out of date; run `{COMMAND}`", same + 1))
 }
 
-/// As rustfmt formats it.
+/// Formats code with rustfmt.
 pub(super) fn format(text: &str) -> Result<String, String> {
     let failed = |error: std::io::Error| format!("rustfmt: {error}");
     let mut rustfmt = Command::new("rustfmt");
@@ -43,16 +43,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_that_is_not_current_is_told_with_its_line() {
+    fn an_outdated_file_is_reported_with_its_line() {
         assert_eq!(difference("a\nb\n", "a\nb\n", "x.rs"), None);
-        let told = "x.rs:2: not what is generated; run `cargo xtask codegen`";
-        assert_eq!(difference("a\nc\n", "a\nb\n", "x.rs").as_deref(), Some(told));
-        assert_eq!(difference("a\n", "a\nb\n", "x.rs").as_deref(), Some(told));
+        let problem = "x.rs:2: out of date; run `cargo xtask codegen`";
+        assert_eq!(difference("a\nc\n", "a\nb\n", "x.rs").as_deref(), Some(problem));
+        assert_eq!(difference("a\n", "a\nb\n", "x.rs").as_deref(), Some(problem));
     }
 
     #[test]
     fn what_is_no_rust_is_told() {
         assert_eq!(format("fn  f( ) { }").as_deref(), Ok("fn f() {}\n"));
-        assert!(format("fn (").is_err_and(|told| told.starts_with("rustfmt: ")));
+        assert!(format("fn (").is_err_and(|problem| problem.starts_with("rustfmt: ")));
     }
 }

@@ -1,4 +1,4 @@
-//! The tables of `kinformer-wire`, written from what Kubernetes' Go types say of themselves.
+//! Generates the tables of `kinformer-wire` from Kubernetes' Go types.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -10,12 +10,12 @@ use super::source::{SOURCE, Source, between, walk};
 use crate::{e2e, files};
 
 const FILE: &str = "crates/wire/src/protobuf/tables.rs";
-/// Where the samples are tested against the types of all kinds.
+/// The test that checks the samples against the types of all kinds.
 const TYPES: &str = "crates/wire/tests/golden/types.rs";
 /// The Go program that prints the types.
 const PROGRAM: &str = "e2e/protobuf-tables";
 
-/// Writes the tables, where Go is present, and the list of types.
+/// Generates the tables, if Go is installed, and the list of types.
 pub(super) fn run() -> Result<(), String> {
     for (file, text) in [(FILE, generate()?), (TYPES, Some(types()?))] {
         let Some(text) = text else { continue };
@@ -26,7 +26,7 @@ pub(super) fn run() -> Result<(), String> {
     Ok(())
 }
 
-/// Tells whether the committed files are not what would be written; of the tables where Go is present.
+/// Returns whether the committed files are out of date; the tables only if Go is installed.
 pub(super) fn problems() -> Result<Vec<String>, String> {
     let mut problems = type_problems()?;
     if let Some(text) = generate()? {
@@ -43,7 +43,7 @@ fn compare(file: &str, text: &str) -> Option<String> {
     difference(&fs::read_to_string(files::root().join(file)).unwrap_or_default(), text, file)
 }
 
-/// The types of the newest Kubernetes that are a kind, each with its version and name.
+/// Lists the types of the newest Kubernetes version that are a kind, with version and name.
 fn types() -> Result<String, String> {
     let source = Source::find()?;
     let minor = source.minors.last().ok_or(format!("{SOURCE} has no version"))?;
@@ -80,7 +80,7 @@ fn types() -> Result<String, String> {
     ))
 }
 
-/// Nothing where there is no Go, which is told.
+/// Returns nothing without Go, and prints a message.
 fn generate() -> Result<Option<String>, String> {
     if let Some(missing) = e2e::missing() {
         println!("codegen: skipped {FILE}: {missing}");
@@ -96,14 +96,14 @@ fn generate() -> Result<Option<String>, String> {
     format(&Tables::parse(&text)?.render()?).map(Some)
 }
 
-/// What the program prints.
+/// The parsed output of the program.
 #[derive(Debug, Default)]
 struct Tables {
-    /// Go modules and their versions.
+    /// Go modules with their versions.
     modules: Vec<String>,
     /// Version, kind, message; sorted by version and kind.
     kinds: BTreeMap<(String, String), String>,
-    /// Sorted by name; a message's number is its place.
+    /// Sorted by name; the number of a message is its position.
     messages: BTreeMap<String, Vec<Field>>,
 }
 
@@ -131,7 +131,7 @@ impl Tables {
                 ["message", name] => last = Some(tables.messages.entry((*name).to_owned()).or_default()),
                 ["field", number, name, card, kind, message, rule] => {
                     let number = number.parse().map_err(|error| format!("{line}: {error}"))?;
-                    let fields = last.as_mut().ok_or(format!("{line}: of no message"))?;
+                    let fields = last.as_mut().ok_or(format!("{line}: a field without a message"))?;
                     fields.push(Field {
                         number,
                         name: given(name).unwrap_or_default(),
@@ -141,7 +141,7 @@ impl Tables {
                         rule: given(rule).unwrap_or("Plain".into()),
                     });
                 }
-                _ => return Err(format!("{PROGRAM}: {line:?} is not understood")),
+                _ => return Err(format!("{PROGRAM}: unknown line {line:?}")),
             }
         }
         Ok(tables)
@@ -193,7 +193,7 @@ impl Tables {
     }
 }
 
-/// Breaks a line at its spaces.
+/// Wraps a line at its spaces.
 fn wrapped(line: &str, width: usize) -> String {
     let mut lines = vec![String::from("   ")];
     for word in line.split_whitespace() {
@@ -208,7 +208,7 @@ fn wrapped(line: &str, width: usize) -> String {
     lines.join("\n")
 }
 
-/// Every name once.
+/// All names, without duplicates.
 #[derive(Default)]
 struct Names {
     text: String,
@@ -216,7 +216,7 @@ struct Names {
 }
 
 impl Names {
-    /// Where the name begins, and how long it is.
+    /// Returns the start and the length of a name.
     fn add(&mut self, name: &str) -> (usize, usize) {
         if name.is_empty() {
             return (0, 0);
@@ -239,7 +239,7 @@ mod tests {
         field 11 labels Map Text - -\nfield 2 metadata One Text - OmitZero\n";
 
     #[test]
-    fn what_is_printed_becomes_tables() {
+    fn the_output_becomes_tables() {
         let text = Tables::parse(PRINTED).unwrap().render().unwrap();
         for part in [
             "from k8s.io/api v0.37.1;",
@@ -256,13 +256,13 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_understood_is_told() {
-        let told = |text: &str| Tables::parse(text).and_then(|tables| tables.render()).unwrap_err();
-        assert!(told("fields").contains("\"fields\" is not understood"));
-        assert!(told("field 1 a One Text - -").contains("of no message"));
-        assert!(told("message m\nfield 300 a One Text - -").contains("field 300"));
-        assert!(told("message m\nfield 1 a One Message n -").contains("no message n"));
-        assert!(told("kind v1 Pod p").contains("no message p"));
+    fn unknown_lines_are_reported() {
+        let error = |text: &str| Tables::parse(text).and_then(|tables| tables.render()).unwrap_err();
+        assert!(error("fields").contains("unknown line \"fields\""));
+        assert!(error("field 1 a One Text - -").contains("a field without a message"));
+        assert!(error("message m\nfield 300 a One Text - -").contains("field 300"));
+        assert!(error("message m\nfield 1 a One Message n -").contains("no message n"));
+        assert!(error("kind v1 Pod p").contains("no message p"));
     }
 
     #[test]

@@ -6,14 +6,14 @@ use std::path::{Path, PathBuf};
 
 use crate::files;
 
-/// The crate.
+/// The name of the crate.
 pub(super) const SOURCE: &str = "k8s-openapi";
 
 /// The sources of k8s-openapi.
 pub(super) struct Source {
     pub(super) folder: PathBuf,
     pub(super) version: String,
-    /// The minor versions of Kubernetes 1 that it has.
+    /// The minor versions of Kubernetes 1 in the sources.
     pub(super) minors: BTreeSet<u32>,
 }
 
@@ -23,9 +23,9 @@ impl Source {
         let metadata = command.manifest_path(files::root().join("Cargo.toml")).exec();
         let metadata = metadata.map_err(|error| error.to_string())?;
         let mut found = metadata.packages.iter().filter(|package| package.name.as_str() == SOURCE);
-        let package = found.next().ok_or(format!("no crate needs {SOURCE}"))?;
+        let package = found.next().ok_or(format!("no crate depends on {SOURCE}"))?;
         if found.next().is_some() {
-            return Err(format!("the workspace has more than one {SOURCE}; accessors are for one"));
+            return Err(format!("the workspace has several versions of {SOURCE}; expected one"));
         }
         let manifest = package.manifest_path.as_std_path();
         let folder = manifest.parent().unwrap_or(manifest).join("src");
@@ -40,7 +40,7 @@ fn names(folder: &Path) -> Result<Vec<String>, String> {
     Ok(entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok()).collect())
 }
 
-/// All Rust files in a folder and those below it.
+/// Returns all Rust files below a folder.
 pub(super) fn walk(folder: &Path, paths: &mut Vec<PathBuf>) -> Result<(), String> {
     for name in names(folder)? {
         let path = folder.join(name);
@@ -53,7 +53,7 @@ pub(super) fn walk(folder: &Path, paths: &mut Vec<PathBuf>) -> Result<(), String
     Ok(())
 }
 
-/// The first text between two others.
+/// Returns the first text between two others.
 pub(super) fn between<'a>(text: &'a str, before: &str, after: &str) -> Option<&'a str> {
     text.split_once(before)?.1.split_once(after).map(|(found, _)| found)
 }

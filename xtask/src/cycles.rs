@@ -1,22 +1,22 @@
-//! No circles between files: what a file imports does not import from it, neither itself nor through others.
+//! Import cycles: no file may import, directly or indirectly, from a file that imports from it.
 //!
-//! What is looked at are the paths in `use` and in code. A name counts for the file that defines it, whatever re-exports
-//! it on the way; so neither a re-export nor a `mod` line makes a circle. Methods of a type whose `impl` is in another
-//! file than its use are not seen, since calling them names no path; nor are paths that a macro puts together.
+//! The check follows the paths in `use` and in code. A name counts for the file that defines it, regardless of
+//! re-exports, so neither a re-export nor a `mod` line creates a cycle. Method calls on a type whose `impl` is in
+//! another file than its definition are not detected, since they name no path; nor are paths that a macro builds.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use crate::files::File;
 use crate::imports::{Import, Module, Outline, Path, outline};
 
-/// The circles between these files.
+/// Returns the cycles between these files.
 pub(crate) fn problems(files: &[File]) -> Vec<String> {
     let edges = edges(files);
-    let circles = groups(&edges).into_iter().filter_map(|group| shortest_circle(&edges, &group));
-    circles.map(|circle| describe(&edges, &circle)).collect()
+    let cycles = groups(&edges).into_iter().filter_map(|group| shortest_circle(&edges, &group));
+    cycles.map(|cycle| describe(&edges, &cycle)).collect()
 }
 
-/// The files that each file imports from, with the first line that does.
+/// The imported files of each file, with the first line of each import.
 type Edges<'a> = BTreeMap<&'a str, BTreeMap<&'a str, usize>>;
 
 fn edges(files: &[File]) -> Edges<'_> {
@@ -31,7 +31,7 @@ fn edges(files: &[File]) -> Edges<'_> {
     edges
 }
 
-/// Whether a library or a program begins with this file.
+/// Whether this file is the root of a library or program.
 fn is_root(path: &str) -> bool {
     let Some((_, path)) = path.split_once("/src/") else { return false };
     match path.strip_prefix("bin/").map(|program| program.split('/').collect::<Vec<_>>()) {
@@ -40,7 +40,7 @@ fn is_root(path: &str) -> bool {
     }
 }
 
-/// All modules of a library or a program, by their names from its root.
+/// All modules of a library or program, by their paths from its root.
 struct Tree<'a> {
     modules: BTreeMap<Module, Node<'a>>,
     outlines: Vec<(Module, &'a str, Outline)>,
@@ -49,22 +49,22 @@ struct Tree<'a> {
 #[derive(Default)]
 struct Node<'a> {
     file: &'a str,
-    /// By the name that they bring.
+    /// By the imported name.
     imports: BTreeMap<String, Vec<String>>,
-    /// The modules of which all names are imported.
+    /// The modules with glob imports.
     globs: Vec<Vec<String>>,
 }
 
-/// What a path leads to.
+/// The target of a path.
 enum Place {
     Module(Module),
     /// An item of this module.
     Item(Module),
-    /// Something of another crate.
+    /// An item of another crate.
     Elsewhere,
 }
 
-/// A longer row of imports is one of names that stand for each other, or for a crate of the same name.
+/// The longest chain of re-exports to follow; longer ones are cyclic, or name a crate of the same name.
 const MAX_HOPS: usize = 16;
 
 impl<'a> Tree<'a> {
@@ -103,11 +103,11 @@ impl<'a> Tree<'a> {
         }
     }
 
-    /// Which file imports from which other one, and in which line.
+    /// Returns which file imports from which other file, and in which line.
     fn edges(&self) -> Vec<(&'a str, &'a str, usize)> {
         let mut edges = Vec::new();
         for (module, file, outline) in &self.outlines {
-            // What is imported for others only is no need of this file.
+            // A re-export is not a dependency of this file.
             let is_used = |import: &&Import| {
                 !import.is_public || import.name.as_ref().is_some_and(|name| outline.names.contains(name))
             };
@@ -131,8 +131,8 @@ impl<'a> Tree<'a> {
         }
     }
 
-    /// What a path leads to from a module. A path that begins with a local item or a name of Rust's own leads elsewhere
-    /// as well.
+    /// Resolves a path from a module. A path that starts with a local item or a name of the prelude resolves to
+    /// nothing of this crate either.
     fn find(&self, from: &[String], segments: &[String], hops: usize) -> Place {
         let (mut module, mut rest) = (from.to_vec(), segments);
         let mut is_ours = false;
@@ -157,7 +157,7 @@ impl<'a> Tree<'a> {
         Place::Module(module)
     }
 
-    /// What a name stands for in a module, if it is a module or imported.
+    /// Resolves a name in a module to a module or an import.
     fn named(&self, module: &[String], name: &str, hops: usize) -> Option<Place> {
         let child = [module, &[name.to_owned()]].concat();
         if self.modules.contains_key(&child) {
@@ -177,7 +177,7 @@ impl<'a> Tree<'a> {
     }
 }
 
-/// The files that can be reached from a file, with the file before each on a shortest way.
+/// Returns the files that are reachable from a file, each with its predecessor on a shortest path.
 fn reached<'a>(edges: &Edges<'a>, from: &'a str) -> BTreeMap<&'a str, &'a str> {
     let mut before = BTreeMap::new();
     let mut open = VecDeque::from([from]);
@@ -192,7 +192,7 @@ fn reached<'a>(edges: &Edges<'a>, from: &'a str) -> BTreeMap<&'a str, &'a str> {
     before
 }
 
-/// The sets of files each of which can be reached from each other one.
+/// Returns the sets of files that are mutually reachable.
 fn groups<'a>(edges: &Edges<'a>) -> Vec<BTreeSet<&'a str>> {
     let reached: BTreeMap<&str, _> = edges.keys().map(|file| (*file, reached(edges, file))).collect();
     let both = |a: &str, b: &str| reached.get(a).is_some_and(|files| files.contains_key(b));
@@ -208,37 +208,37 @@ fn groups<'a>(edges: &Edges<'a>) -> Vec<BTreeSet<&'a str>> {
     groups
 }
 
-/// A shortest circle in a group, by its files, each once.
+/// Returns a shortest cycle in a set, with each file once.
 fn shortest_circle<'a>(edges: &Edges<'a>, group: &BTreeSet<&'a str>) -> Option<Vec<&'a str>> {
-    let circle = |start: &&'a str| {
+    let cycle = |start: &&'a str| {
         let before = reached(edges, start);
-        let mut circle = Vec::new();
+        let mut cycle = Vec::new();
         let mut file = *before.get(start)?;
         while file != *start {
-            circle.push(file);
+            cycle.push(file);
             file = before.get(file)?;
         }
-        circle.push(start);
-        circle.reverse();
-        Some(circle)
+        cycle.push(start);
+        cycle.reverse();
+        Some(cycle)
     };
-    group.iter().filter_map(circle).min_by_key(Vec::len)
+    group.iter().filter_map(cycle).min_by_key(Vec::len)
 }
 
-/// The circle as `a.rs -> b.rs -> a.rs`, and the lines that make it.
-fn describe(edges: &Edges<'_>, circle: &[&str]) -> String {
+/// Formats a cycle as `a.rs -> b.rs -> a.rs`, with the lines of its imports.
+fn describe(edges: &Edges<'_>, cycle: &[&str]) -> String {
     let short = |path: &str| path.split_once("/src/").map_or(path, |(_, short)| short).to_owned();
-    let next = circle.iter().cycle().skip(1);
-    let imports: Vec<(&str, usize)> = circle
+    let next = cycle.iter().cycle().skip(1);
+    let imports: Vec<(&str, usize)> = cycle
         .iter()
         .zip(next)
         .map(|(from, to)| (*from, edges.get(from).and_then(|to_line| to_line.get(to)).copied().unwrap_or(1)))
         .collect();
-    let names: Vec<String> = circle.iter().chain(circle.first()).map(|path| short(path)).collect();
+    let names: Vec<String> = cycle.iter().chain(cycle.first()).map(|path| short(path)).collect();
     let lines: Vec<String> = imports.iter().map(|(path, line)| format!("{}:{line}", short(path))).collect();
     let place = imports.first().map(|(path, line)| format!("{path}:{line}")).unwrap_or_default();
     format!(
-        "{place}: {} is a circle of imports ({}); move what both sides need to a file below them",
+        "{place}: {} is an import cycle ({}); move the shared items to a file below both",
         names.join(" -> "),
         lines.join(", ")
     )
@@ -249,27 +249,27 @@ mod tests {
     use super::*;
 
     /// The problems of a crate with these files.
-    fn circles(files: &[(&str, &str)]) -> Vec<String> {
+    fn cycles(files: &[(&str, &str)]) -> Vec<String> {
         let file =
             |(path, text): &(&str, &str)| File { path: format!("crates/x/src/{path}"), text: (*text).into() };
         problems(&files.iter().map(file).collect::<Vec<_>>())
     }
 
     #[test]
-    fn a_circle_of_two_files_is_shown_with_its_lines() {
+    fn a_circle_of_two_files_is_reported_with_its_lines() {
         let files = [
             ("lib.rs", "mod a;\nmod b;\n"),
             ("a.rs", "//! A.\nuse crate::b::B;\n"),
             ("b.rs", "fn f() {\n    super::a::g();\n}\n"),
         ];
-        let expected = "crates/x/src/a.rs:2: a.rs -> b.rs -> a.rs is a circle of imports (a.rs:2, b.rs:2); \
-                        move what both sides need to a file below them";
-        assert_eq!(circles(&files), [expected]);
-        assert_eq!(circles(&files[..2]), [""; 0], "b.rs is missing");
+        let expected = "crates/x/src/a.rs:2: a.rs -> b.rs -> a.rs is an import cycle (a.rs:2, b.rs:2); \
+                        move the shared items to a file below both";
+        assert_eq!(cycles(&files), [expected]);
+        assert_eq!(cycles(&files[..2]), [""; 0], "b.rs is missing");
     }
 
     #[test]
-    fn a_circle_of_three_files_is_shown_once() {
+    fn a_circle_of_three_files_is_reported_once() {
         let mut files = vec![
             ("lib.rs", "mod a;\nmod b;\nmod c;\nmod d;\n"),
             ("a.rs", "use crate::b::B;"),
@@ -277,11 +277,11 @@ mod tests {
             ("c.rs", "use super::a::A;"),
             ("d.rs", "struct D;"),
         ];
-        let found = circles(&files);
+        let found = cycles(&files);
         assert_eq!(found.len(), 1);
         assert!(found[0].contains(" a.rs -> b.rs -> c.rs -> a.rs "), "{found:?}");
         files[4].1 = "use crate::b::B;";
-        let found = circles(&files);
+        let found = cycles(&files);
         assert!(
             found.len() == 1 && found[0].contains(" b.rs -> d.rs -> b.rs "),
             "the shorter one: {found:?}"
@@ -297,7 +297,7 @@ mod tests {
             ("c.rs", "use crate::d::D;"),
             ("d.rs", "use crate::c::C;"),
         ];
-        assert_eq!(circles(&files).len(), 2);
+        assert_eq!(cycles(&files).len(), 2);
     }
 
     #[test]
@@ -308,21 +308,21 @@ mod tests {
             ("b/mod.rs", "pub mod deep;\npub use deep::D;\n"),
             ("b/deep.rs", "struct B;\nstruct D(crate::A);"),
         ];
-        let found = circles(&files);
+        let found = cycles(&files);
         assert!(found.len() == 1 && found[0].contains(" a.rs -> b/deep.rs -> a.rs "), "{found:?}");
         files[1].1 = "use crate::D;\nstruct A;";
-        assert_eq!(circles(&files), found, "through a re-export of everything");
+        assert_eq!(cycles(&files), found, "through a re-export of everything");
         files[3].1 = "struct B;\nstruct D;";
-        assert_eq!(circles(&files), [""; 0]);
+        assert_eq!(cycles(&files), [""; 0]);
         files[2].1 = "use crate::A;\npub mod deep;\npub use deep::D;\n";
-        assert_eq!(circles(&files), [""; 0], "the re-exporting file imports, but nothing imports from it");
+        assert_eq!(cycles(&files), [""; 0], "the re-exporting file imports, but nothing imports from it");
     }
 
     #[test]
     fn a_parent_that_uses_a_child_is_in_a_circle_with_it() {
         let child = ("a/child.rs", "use super::A;\nstruct Child;");
         let root = ("lib.rs", "mod a;\npub use a::Child;");
-        let parent = |text| circles(&[root, ("a.rs", text), child]);
+        let parent = |text| cycles(&[root, ("a.rs", text), child]);
         assert_eq!(parent("mod child;\npub use child::Child;\nstruct A;"), [""; 0], "re-exports it only");
         for uses in [
             "mod child;\nuse child::Child;\nstruct A;",
@@ -345,7 +345,7 @@ mod tests {
             ("a.rs", "mod inner {\n    use super::super::b::B;\n    use super::A;\n}\nstruct A;"),
             ("b.rs", "use crate::a::inner::X;"),
         ];
-        let found = circles(&files);
+        let found = cycles(&files);
         assert!(found.len() == 1 && found[0].contains("(a.rs:2, b.rs:1)"), "{found:?}");
     }
 
@@ -356,7 +356,7 @@ mod tests {
             ("a.rs", "use crate::b::B;"),
             ("b.rs", "#[cfg(test)]\nmod tests {\n    use crate::a::A;\n}\n#[cfg(test)]\nuse crate::a::A;\n"),
         ];
-        assert_eq!(circles(&files), [""; 0]);
+        assert_eq!(cycles(&files), [""; 0]);
     }
 
     #[test]
@@ -366,7 +366,7 @@ mod tests {
             ("serde.rs", "use crate::b::B;"),
             ("b.rs", "use serde::Serialize;\nuse std::fmt;\nfn f() { serde::x(); B::new(); }"),
         ];
-        assert_eq!(circles(&files), [""; 0]);
+        assert_eq!(cycles(&files), [""; 0]);
     }
 
     #[test]
@@ -377,7 +377,7 @@ mod tests {
             ("bin/p/a.rs", "use crate::f;"),
             ("bin/q.rs", "fn main() {}"),
         ];
-        let found = circles(&files);
+        let found = cycles(&files);
         assert!(
             found.len() == 1 && found[0].contains(" bin/p/a.rs -> bin/p/main.rs -> bin/p/a.rs "),
             "{found:?}"
