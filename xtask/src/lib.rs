@@ -8,6 +8,10 @@ pub mod readme {}
 #[cfg_attr(doctest, doc = include_str!("../../docs/informers.md"))]
 pub mod informers {}
 
+/// The page about error messages.
+#[cfg_attr(doctest, doc = include_str!("../../docs/troubleshooting.md"))]
+pub mod troubleshooting {}
+
 #[cfg(test)]
 mod tests {
     // "The same program", so that it stays so.

@@ -73,14 +73,13 @@
 //! * Store, queue, handlers and lists are compiled once for all kinds, in this crate. Each kind adds to a program only
 //!   the decoder of its type and the program's own closures.
 //! * The available kinds depend on the `k8s-openapi` version feature enabled by your program (`v1_33` to `v1_37`); this
-//!   library enables none. A kind that exists in some versions only has an accessor only in those.
-//! * An unused informer keeps its watch and its memory until it is [released](InformerLease).
+//!   library enables none. A kind has an accessor in the versions that have it.
+//! * An unused informer keeps its watch and memory until it is [released](InformerLease).
 //! * Handlers receive shared, immutable objects; clone an object to change it.
 //!
 //! # Layers
 //!
-//! Each layer can be used without those above it: `kinformer-core`, `kinformer-store`, `kinformer-delta-fifo`,
-//! `kinformer-reflector`, `kinformer-processor`, `kinformer-shared-informer`, `kinformer-kube`.
+//! Each crate that this one is built on (see its dependencies, `kinformer-core` to `kinformer-kube`) can be used alone.
 #![cfg_attr(doctest, doc = include_str!("../README.md"))]
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
