@@ -1,8 +1,9 @@
-//! Checks the structure of the workspace: the map, the dependency trees, the manifests, import cycles, and the house
-//! rules.
+//! Checks the structure of the workspace: the map, the dependency trees, the manifests, import cycles, the house
+//! rules, and dependencies that are pre-releases.
 
 use std::collections::BTreeSet;
 
+use cargo_metadata::semver::Version;
 use cargo_metadata::{Metadata, MetadataCommand};
 
 use crate::contract::fail;
@@ -27,6 +28,9 @@ fn problems() -> Result<Vec<String>, String> {
     let mut problems = Map::parse(&files::read(MAP)?).problems(&Crate::of(&metadata));
     problems.extend(trees::problems()?);
     problems.extend(manifests(&metadata)?);
+    problems.extend(pre_releases(
+        metadata.packages.iter().map(|package| (package.name.as_str(), &package.version)),
+    ));
     problems.extend(cycles::problems(&files));
     for file in &files {
         let is_library = libraries.iter().any(|folder| file.path.starts_with(folder.as_str()));
@@ -41,6 +45,16 @@ fn libraries(files: &[File]) -> BTreeSet<String> {
         file.path.starts_with("crates/").then(|| file.path.strip_suffix("src/lib.rs"))?.map(str::to_owned)
     };
     files.iter().filter_map(library).collect()
+}
+
+/// Reports dependencies that are pre-releases: versions with a suffix, or below 0.1.
+fn pre_releases<'a>(packages: impl Iterator<Item = (&'a str, &'a Version)>) -> Vec<String> {
+    let is_member = |version: &Version| *version == Version::new(0, 0, 0);
+    let is_early = |version: &Version| !version.pre.is_empty() || (version.major, version.minor) == (0, 0);
+    let early = packages.filter(|(_, version)| is_early(version) && !is_member(version));
+    early
+        .map(|(name, version)| format!("Cargo.lock: {name} {version} is a pre-release; replace it"))
+        .collect()
 }
 
 /// Checks that every crate uses the workspace's lints, and that these forbid unsafe code.
@@ -84,6 +98,18 @@ mod tests {
         let file = |path: &str| File { path: path.into(), text: String::new() };
         let files = [file("crates/a/src/lib.rs"), file("crates/b/src/main.rs"), file("xtask/src/lib.rs")];
         assert_eq!(libraries(&files), BTreeSet::from(["crates/a/".to_owned()]));
+    }
+
+    #[test]
+    fn pre_releases_are_reported() {
+        let version = |text: &str| text.parse::<Version>().unwrap();
+        let versions = [version("1.0.0-beta.4"), version("0.0.16"), version("0.1.0"), version("0.0.0")];
+        let packages = ["beta", "early", "released", "xtask"].into_iter().zip(&versions);
+        assert_eq!(
+            pre_releases(packages),
+            ["beta 1.0.0-beta.4", "early 0.0.16"]
+                .map(|package| format!("Cargo.lock: {package} is a pre-release; replace it"))
+        );
     }
 
     #[test]
