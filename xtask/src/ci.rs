@@ -3,7 +3,7 @@
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
-use crate::{codegen, contract, e2e, files, kinds, tidy};
+use crate::{codegen, contract, e2e, files, kinds, packages, release, tidy};
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -36,7 +36,7 @@ enum Done {
 type Step = (&'static str, fn() -> Result<Done, String>);
 
 /// Fast steps and steps that often fail come first.
-const STEPS: [Step; 16] = [
+const STEPS: [Step; 18] = [
     ("fmt", || cargo(&["fmt", "--all", "--check"])),
     ("tidy", || tidy::run().map(passed)),
     ("contract", || contract::quietly().map(passed)),
@@ -48,12 +48,14 @@ const STEPS: [Step; 16] = [
     ("oldest and newest Kubernetes", kubernetes_versions),
     ("tests, as the README says", readme_tests),
     ("documentation", documentation),
+    ("documentation of each library alone", each_documented),
     ("model checking", model_checking),
     ("examples", examples),
     ("end to end", end_to_end),
     ("benches compile", || cargo(&["bench", "--package", "benches", "--no-run"])),
     ("nothing compiled for each kind", || kinds::symbols().map(passed)),
     ("dependencies", dependencies),
+    ("packages, and a release as a dry run", || release::dry_run().map(passed)),
     ("oldest Rust", oldest_rust),
 ];
 
@@ -159,6 +161,29 @@ fn each_alone() -> Result<Done, String> {
         cargo_with(&["check", "--quiet", "--package", &library.package], &[KUBERNETES])?;
     }
     Ok(Done::Passed)
+}
+
+/// Documents each published library as docs.rs does, but with the stable compiler.
+fn each_documented() -> Result<Done, String> {
+    for package in
+        packages::published()?.iter().filter(|package| package.targets.iter().any(|target| target.is_lib()))
+    {
+        let mut args = vec!["doc".to_owned(), "--quiet".into(), "--no-deps".into()];
+        args.extend(["--package".into(), package.name.to_string()]);
+        args.extend(docs_rs(&package.metadata));
+        let args: Vec<&str> = args.iter().map(String::as_str).collect();
+        cargo_with(&args, &[("RUSTDOCFLAGS", "-D warnings")])?;
+    }
+    Ok(Done::Passed)
+}
+
+/// The arguments that docs.rs takes from `[package.metadata.docs.rs]`.
+fn docs_rs(metadata: &serde_json::Value) -> Vec<String> {
+    let setting = |name: &str| metadata.pointer(&format!("/docs/rs/{name}"));
+    let all_features = setting("all-features").and_then(serde_json::Value::as_bool).unwrap_or_default();
+    let more = setting("cargo-args").and_then(serde_json::Value::as_array).into_iter().flatten();
+    let more = more.filter_map(serde_json::Value::as_str);
+    all_features.then_some("--all-features").into_iter().chain(more).map(str::to_owned).collect()
 }
 
 /// The oldest version has its own target folder, because changing the version would rebuild everything else. The
@@ -340,6 +365,16 @@ mod tests {
         assert_eq!(test_command(&files::read(README).unwrap()), Some("cargo test --workspace"));
         assert_eq!(test_command("text\ncargo test -p x   # all\n"), Some("cargo test -p x"));
         assert_eq!(test_command("none"), None);
+    }
+
+    #[test]
+    fn documentation_is_built_with_the_settings_of_docs_rs() {
+        let packages = packages::published().unwrap();
+        let settings =
+            |name: &str| docs_rs(&packages.iter().find(|p| p.name.as_str() == name).unwrap().metadata);
+        assert_eq!(settings("kinformer-core"), [""; 0]);
+        let version = format!("env.{}='{}'", KUBERNETES.0, KUBERNETES.1);
+        assert_eq!(settings("kinformer"), ["--all-features", "--config", &version]);
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 /// A text file, with its path from the root of the workspace.
 pub(crate) struct File {
@@ -54,7 +54,20 @@ pub(crate) fn read(path: &str) -> Result<String, String> {
     fs::read_to_string(root().join(path)).map_err(|error| format!("{path}: {error}"))
 }
 
-/// Returns all Rust files of the workspace, sorted by path.
+/// Writes a file.
+pub(crate) fn write(path: &Path, text: &str) -> Result<(), String> {
+    fs::write(path, text).map_err(|error| format!("{}: {error}", path.display()))
+}
+
+/// Runs a command to its end; an exit code other than 0 is an error.
+pub(crate) fn run(command: &mut Command) -> Result<(), String> {
+    let words = std::iter::once(command.get_program()).chain(command.get_args());
+    let line = words.map(|word| word.display().to_string()).collect::<Vec<_>>().join(" ");
+    let status = command.stdin(Stdio::null()).status().map_err(|error| format!("{line}: {error}"))?;
+    if status.success() { Ok(()) } else { Err(format!("{line}: {status}")) }
+}
+
+/// All Rust files of the workspace, sorted by path.
 pub(crate) fn rust() -> Result<Vec<File>, String> {
     let mut files = Vec::new();
     for folder in ["crates", "xtask", "benches", "e2e"] {
@@ -82,4 +95,16 @@ fn walk(folder: &Path, files: &mut Vec<File>) -> Result<(), String> {
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn failing_commands_are_reported() {
+        let failed = |command: &mut Command| run(command).unwrap_err();
+        assert!(failed(command("cargo").arg("no-such-command")).contains("cargo no-such-command: exit"));
+        assert!(failed(&mut command("no-such-program")).starts_with("no-such-program: "));
+    }
 }

@@ -10,6 +10,8 @@ mod files;
 mod imports;
 mod kinds;
 mod map;
+mod packages;
+mod release;
 mod rules;
 mod source;
 mod tidy;
@@ -43,6 +45,8 @@ enum Task {
     Tidy,
     /// List the lines of the contract with the tests that prove them
     Contract(contract::Args),
+    /// Publish the packages and the program, with notes from the changelog.
+    Release(release::Args),
 }
 
 fn main() -> ExitCode {
@@ -54,6 +58,7 @@ fn main() -> ExitCode {
         Task::Kinds(args) => kinds::run(&args),
         Task::Tidy => tidy::run(),
         Task::Contract(args) => contract::run(&args),
+        Task::Release(args) => release::run(&args),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

@@ -1,0 +1,264 @@
+//! The packages of the published crates: their contents, and programs that are built from nothing else.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+
+use cargo_metadata::Package;
+
+use crate::files::{self, run, write};
+
+mod program;
+
+use program::{Program, cargo_in};
+
+/// The folder of the unpacked packages, a workspace of its own.
+const FOLDER: &str = "target/packages";
+
+/// The largest package, compressed. crates.io accepts 10 MiB; a package of this size contains what it should not.
+const LARGEST: u64 = 256 * 1024;
+
+/// Makes the packages and checks each, then builds the programs of the READMEs from the packages alone.
+///
+/// `cargo package` can verify packages as well, but builds all dependencies again for each. Here all packages and programs
+/// share the target folder of the workspace.
+pub(crate) fn check() -> Result<(), String> {
+    let packages = published()?;
+    make(&packages)?;
+    let folder = files::root().join(FOLDER);
+    if folder.exists() {
+        fs::remove_dir_all(&folder).map_err(|error| format!("{FOLDER}: {error}"))?;
+    }
+    fs::create_dir_all(&folder).map_err(|error| format!("{FOLDER}: {error}"))?;
+    let mut problems = Vec::new();
+    for package in &packages {
+        problems.extend(manifest_problems(package));
+        let (contents, size) = unpack(package, &folder)?;
+        println!("{}: {} files, {} KiB compressed", package.name, contents.len(), size / 1024);
+        problems.extend(content_problems(&package.name, &contents, size));
+    }
+    crate::contract::fail(problems)?;
+    workspace(&packages, &folder)?;
+    build(&packages, &folder)
+}
+
+/// The crates that are published.
+pub(crate) fn published() -> Result<Vec<Package>, String> {
+    let mut command = cargo_metadata::MetadataCommand::new();
+    command.manifest_path(files::root().join("Cargo.toml")).no_deps();
+    let metadata = command.exec().map_err(|error| error.to_string())?;
+    let published = |package: &&&Package| package.publish.as_ref().is_none_or(|to| !to.is_empty());
+    Ok(metadata.workspace_packages().iter().filter(published).map(|package| (*package).clone()).collect())
+}
+
+/// Runs `cargo package`, which writes `target/package/NAME-VERSION.crate`.
+fn make(packages: &[Package]) -> Result<(), String> {
+    let mut command = files::command("cargo");
+    command.args(["package", "--quiet", "--no-verify", "--allow-dirty"]);
+    for package in packages {
+        command.args(["--package", &package.name]);
+    }
+    run(&mut command)
+}
+
+fn base(package: &Package) -> String {
+    format!("{}-{}", package.name, package.version)
+}
+
+/// Unpacks a package; returns the paths of its files, and its compressed size in bytes.
+fn unpack(package: &Package, folder: &Path) -> Result<(Vec<String>, u64), String> {
+    let base = base(package);
+    let archive = files::root().join("target/package").join(format!("{base}.crate"));
+    let size = fs::metadata(&archive).map_err(|error| format!("{}: {error}", archive.display()))?.len();
+    let target = folder.join(&base);
+    // `m`: cargo gives all files one fixed time, by which it would not see that they have changed
+    run(files::command("tar").arg("-xmzf").arg(&archive).arg("-C").arg(folder))?;
+    let mut contents = Vec::new();
+    walk(&target, &target, &mut contents)?;
+    Ok((contents, size))
+}
+
+fn walk(root: &Path, folder: &Path, contents: &mut Vec<String>) -> Result<(), String> {
+    let failed = |error: std::io::Error| format!("{}: {error}", folder.display());
+    for entry in fs::read_dir(folder).map_err(failed)? {
+        let path = entry.map_err(failed)?.path();
+        if path.is_dir() {
+            walk(root, &path, contents)?;
+        } else {
+            contents.push(path.strip_prefix(root).unwrap_or(&path).display().to_string());
+        }
+    }
+    contents.sort();
+    Ok(())
+}
+
+/// Problems of a manifest that crates.io refuses or that its pages show.
+fn manifest_problems(package: &Package) -> Vec<String> {
+    let name = &package.name;
+    let mut problems = Vec::new();
+    let mut require = |present: bool, what: &str| {
+        if !present {
+            problems.push(format!("{}:1: {name} needs {what}", package.manifest_path));
+        }
+    };
+    require(package.description.as_ref().is_some_and(|text| !text.is_empty()), "a description");
+    require(package.license.is_some(), "a license");
+    require(package.repository.is_some(), "a repository");
+    require(package.readme.is_some(), "a README.md");
+    require(package.rust_version.is_some(), "a rust-version");
+    require((1..=5).contains(&package.keywords.len()), "one to five keywords");
+    require(package.keywords.iter().all(|word| word.len() <= 20), "keywords of at most 20 characters");
+    require((1..=5).contains(&package.categories.len()), "one to five categories");
+    for dependency in &package.dependencies {
+        let is_ours = dependency.path.is_some();
+        let is_dev = dependency.kind == cargo_metadata::DependencyKind::Development;
+        let has_version = dependency.req != cargo_metadata::semver::VersionReq::STAR;
+        if is_ours && has_version == is_dev {
+            let what =
+                if is_dev { "no version of the dev-dependency" } else { "a version of the dependency" };
+            require(false, &format!("{what} {}", dependency.name));
+        }
+    }
+    problems
+}
+
+/// Problems of the contents of a package.
+fn content_problems(name: &str, contents: &[String], size: u64) -> Vec<String> {
+    let has = contents.iter().map(String::as_str).collect::<BTreeSet<_>>();
+    let mut problems = Vec::new();
+    for needed in ["LICENSE", "README.md"] {
+        if !has.contains(needed) {
+            problems.push(format!("the package {name} has no {needed}"));
+        }
+    }
+    // Cargo adds the last four.
+    let root =
+        ["LICENSE", "README.md", "Cargo.toml", "Cargo.toml.orig", "Cargo.lock", ".cargo_vcs_info.json"];
+    for path in contents {
+        if !path.starts_with("src/") && !root.contains(&path.as_str()) {
+            problems.push(format!("the package {name} contains {path}; only src/ is published"));
+        }
+    }
+    if size > LARGEST {
+        problems.push(format!("the package {name} has {size} bytes; the limit is {LARGEST}"));
+    }
+    problems
+}
+
+/// Makes a workspace of the unpacked packages and of the programs of the READMEs.
+///
+/// The patches stand for crates.io. Profile and lock file are those of the workspace, so that its builds are reused.
+fn workspace(packages: &[Package], folder: &Path) -> Result<(), String> {
+    let mut text = "[workspace]\nresolver = \"3\"\nmembers = [\"*\"]\n\n[profile.dev]\n".to_owned();
+    text.push_str("debug = \"line-tables-only\"\n\n[patch.crates-io]\n");
+    for package in packages {
+        text.push_str(&format!("{} = {{ path = \"{}\" }}\n", package.name, base(package)));
+    }
+    write(&folder.join("Cargo.toml"), &text)?;
+    write(&folder.join("Cargo.lock"), &files::read("Cargo.lock")?)
+}
+
+/// Builds the program of each README with the dependencies that the README names, and each package without one.
+///
+/// One at a time: together, a program would have the features of the others.
+fn build(packages: &[Package], folder: &Path) -> Result<(), String> {
+    let mut programs = Vec::new();
+    for package in packages {
+        let base = base(package);
+        let readme = fs::read_to_string(folder.join(&base).join("README.md"));
+        let readme = readme.map_err(|error| format!("{base}/README.md: {error}"))?;
+        programs.push((package.name.to_string(), Program::of(&readme)));
+    }
+    for (name, program) in &programs {
+        let member = match program {
+            None => name.clone(),
+            Some(program) => {
+                let member = format!("readme-of-{name}");
+                program.create(&member, folder)?;
+                member
+            }
+        };
+        println!("checking {member}");
+        run(cargo_in(folder).args(["check", "--quiet", "--package", &member]))?;
+    }
+    let readme = files::read("README.md")?;
+    let program = Program::of(&readme).ok_or("README.md: no program with its dependencies")?;
+    program.create("readme", folder)?;
+    println!("running the program of README.md");
+    run(cargo_in(folder).args(["run", "--quiet", "--package", "readme"]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn paths(paths: &[&str]) -> Vec<String> {
+        paths.iter().map(|path| (*path).to_owned()).collect()
+    }
+
+    #[test]
+    fn manifests_of_published_crates_are_complete() {
+        let packages = published().unwrap();
+        assert!(packages.iter().any(|package| package.name.as_str() == "kinformer"));
+        assert!(!packages.iter().any(|package| package.name.as_str() == "xtask"));
+        let problems: Vec<String> = packages.iter().flat_map(manifest_problems).collect();
+        assert_eq!(problems, [""; 0]);
+    }
+
+    #[test]
+    fn every_feature_is_in_the_table_of_versions() {
+        let page = files::read("docs/versions.md").unwrap();
+        for package in published().unwrap() {
+            for feature in package.features.keys().filter(|feature| *feature != "default") {
+                let row = format!("| `{}` | `{feature}` |", package.name);
+                assert!(page.contains(&row), "docs/versions.md has no row {row}");
+            }
+            let rust = package.rust_version.unwrap();
+            assert!(page.contains(&format!("| {}.{} |", rust.major, rust.minor)), "Rust {rust}");
+        }
+    }
+
+    #[test]
+    fn incomplete_manifests_are_reported() {
+        let mut package = published().unwrap().into_iter().find(|p| p.name.as_str() == "kinformer").unwrap();
+        package.description = None;
+        package.readme = None;
+        package.keywords = vec!["a-keyword-of-many-characters".into()];
+        package.categories.clear();
+        for dependency in &mut package.dependencies {
+            if dependency.path.is_some() {
+                dependency.req = match dependency.kind {
+                    cargo_metadata::DependencyKind::Development => "0.1.0".parse().unwrap(),
+                    _ => cargo_metadata::semver::VersionReq::STAR,
+                };
+            }
+        }
+        let problems = manifest_problems(&package).join("\n");
+        for expected in [
+            "needs a description",
+            "needs a README.md",
+            "needs keywords of at most 20 characters",
+            "needs one to five categories",
+            "needs a version of the dependency kinformer-core",
+            "needs no version of the dev-dependency kinformer-testing",
+        ] {
+            assert!(problems.contains(expected), "{expected} is not in:\n{problems}");
+        }
+    }
+
+    #[test]
+    fn packages_contain_sources_license_and_readme_only() {
+        let complete = ["Cargo.lock", "Cargo.toml", "LICENSE", "README.md", "src/lib.rs"];
+        assert_eq!(content_problems("x", &paths(&complete), 1), [""; 0]);
+        assert_eq!(content_problems("x", &paths(&complete), LARGEST + 1).len(), 1);
+        let wrong = content_problems("x", &paths(&["Cargo.toml", "src/lib.rs", "tests/golden/a.bin"]), 1);
+        assert_eq!(
+            wrong,
+            [
+                "the package x has no LICENSE",
+                "the package x has no README.md",
+                "the package x contains tests/golden/a.bin; only src/ is published",
+            ]
+        );
+    }
+}

@@ -1,0 +1,249 @@
+//! A release: the packages, the program, and the notes from the changelog.
+
+use std::fs;
+use std::path::PathBuf;
+
+use cargo_metadata::Package;
+
+use crate::{files, packages};
+
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// Do everything except publishing. Builds the program without optimisation, and takes the unreleased notes
+    #[arg(long)]
+    dry_run: bool,
+}
+
+const CHANGELOG: &str = "CHANGELOG.md";
+
+/// The folder of the notes and the archive.
+const ASSETS: &str = "target/release-assets";
+
+/// What differs between a release and a dry run of it.
+struct Plan {
+    /// The section of the changelog.
+    section: String,
+    /// The cargo profile of the program, and the folder of its builds.
+    profile: (&'static str, &'static str),
+}
+
+impl Plan {
+    fn new(version: &str, dry_run: bool) -> Self {
+        if dry_run {
+            Self { section: "Unreleased".into(), profile: ("dev", "debug") }
+        } else {
+            Self { section: version.into(), profile: ("release", "release") }
+        }
+    }
+}
+
+/// Makes a release of the checked-out commit, which must have the tag of its version.
+pub(crate) fn run(args: &Args) -> Result<(), String> {
+    let packages = packages::published()?;
+    let version = version(&packages)?;
+    let plan = Plan::new(&version, args.dry_run);
+    if !args.dry_run {
+        let obstacles = obstacles(
+            &output("git", &["status", "--porcelain"])?,
+            &output("git", &["tag", "--points-at", "HEAD"])?,
+            &version,
+        );
+        crate::contract::fail(obstacles)?;
+    }
+    let notes = notes(&files::read(CHANGELOG)?, &plan.section)
+        .ok_or_else(|| format!("{CHANGELOG}: nothing under {:?}", plan.section))?;
+    packages::check()?;
+
+    let assets = files::root().join(ASSETS);
+    fs::create_dir_all(&assets).map_err(|error| format!("{ASSETS}: {error}"))?;
+    let file = assets.join("notes.md");
+    files::write(&file, &notes)?;
+    let archive = archive(&version, &plan)?;
+    println!("notes:\n{notes}\nprogram: {archive}");
+
+    for command in publishing(&packages, &version, &archive) {
+        println!("{}{}", if args.dry_run { "not run: " } else { "$ " }, command.join(" "));
+        if !args.dry_run
+            && let [program, arguments @ ..] = command.as_slice()
+        {
+            files::run(files::command(program).args(arguments))?;
+        }
+    }
+    Ok(())
+}
+
+/// A dry run, for `cargo xtask ci`.
+pub(crate) fn dry_run() -> Result<(), String> {
+    run(&Args { dry_run: true })
+}
+
+/// The version that all published crates have.
+fn version(packages: &[Package]) -> Result<String, String> {
+    let mut versions: Vec<String> = packages.iter().map(|package| package.version.to_string()).collect();
+    versions.sort();
+    versions.dedup();
+    match versions.as_slice() {
+        [version] => Ok(version.clone()),
+        _ => Err(format!(
+            "published crates have the versions {}; they are released together",
+            versions.join(", ")
+        )),
+    }
+}
+
+/// Reasons not to release this commit.
+fn obstacles(status: &str, tags: &str, version: &str) -> Vec<String> {
+    let mut obstacles = Vec::new();
+    if !status.trim().is_empty() {
+        obstacles.push("there are uncommitted changes".to_owned());
+    }
+    let tag = tag(version);
+    if !tags.lines().any(|line| line == tag) {
+        obstacles.push(format!("this commit does not have the tag {tag}"));
+    }
+    obstacles
+}
+
+fn tag(version: &str) -> String {
+    format!("v{version}")
+}
+
+/// The text of a section of the changelog, without its heading; `None` if there is none or it is empty.
+fn notes(changelog: &str, section: &str) -> Option<String> {
+    let is_section = |line: &&str| {
+        line.strip_prefix("## [").and_then(|rest| rest.split(']').next()).is_some_and(|name| name == section)
+    };
+    let lines = changelog.lines().skip_while(|line| !is_section(line)).skip(1);
+    let text: Vec<&str> = lines.take_while(|line| !line.starts_with("## ") && !is_link(line)).collect();
+    let text = text.join("\n").trim().to_owned();
+    (!text.is_empty()).then_some(text)
+}
+
+/// Whether the line defines a link, as at the end of a changelog.
+fn is_link(line: &str) -> bool {
+    line.starts_with('[') && line.contains("]: ")
+}
+
+/// Builds the program and packs it with license and README; returns the path of the archive.
+fn archive(version: &str, plan: &Plan) -> Result<String, String> {
+    let (profile, folder) = plan.profile;
+    files::run(files::command("cargo").args([
+        "build",
+        "--quiet",
+        "--package",
+        "kinformer-cli",
+        "--profile",
+        profile,
+    ]))?;
+    let name = format!("kinformer-{version}-{}", host(&output("rustc", &["-vV"])?)?);
+    let contents = files::root().join(ASSETS).join(&name);
+    fs::create_dir_all(&contents).map_err(|error| format!("{}: {error}", contents.display()))?;
+    let target = files::root().join("target").join(folder);
+    let sources: [(PathBuf, &str); 3] = [
+        (target.join("kinformer"), "kinformer"),
+        (files::root().join("LICENSE"), "LICENSE"),
+        (files::root().join("crates/cli/README.md"), "README.md"),
+    ];
+    for (source, file) in sources {
+        fs::copy(&source, contents.join(file)).map_err(|error| format!("{}: {error}", source.display()))?;
+    }
+    let archive = format!("{ASSETS}/{name}.tar.gz");
+    files::run(files::command("tar").args(["-czf", &archive, "-C", ASSETS, &name]))?;
+
+    // It starts from the archive, and is of this version.
+    fs::remove_dir_all(&contents).map_err(|error| format!("{}: {error}", contents.display()))?;
+    files::run(files::command("tar").args(["-xzf", &archive, "-C", ASSETS]))?;
+    let shown = output(&contents.join("kinformer").display().to_string(), &["--version"])?;
+    if shown.trim() == format!("kinformer {version}") {
+        Ok(archive)
+    } else {
+        Err(format!("{archive}: the program says {shown:?}, not version {version}"))
+    }
+}
+
+/// The target that rustc builds for, from `rustc -vV`.
+fn host(versions: &str) -> Result<String, String> {
+    let host = versions.lines().find_map(|line| line.strip_prefix("host: "));
+    host.map(str::to_owned).ok_or_else(|| "rustc -vV: no host".into())
+}
+
+/// The commands that publish. crates.io comes last, since a version can be published there only once.
+fn publishing(packages: &[Package], version: &str, archive: &str) -> Vec<Vec<String>> {
+    let notes = format!("{ASSETS}/notes.md");
+    let tag = tag(version);
+    let draft = ["gh", "release", "create", &tag, "--verify-tag", "--draft", "--notes-file", &notes, archive];
+    let mut publish = vec!["cargo", "publish", "--no-verify"];
+    for package in packages {
+        publish.extend(["--package", &package.name]);
+    }
+    let show = ["gh", "release", "edit", &tag, "--draft=false"];
+    [draft.as_slice(), &publish, &show]
+        .map(|command| command.iter().map(|word| (*word).to_owned()).collect())
+        .into()
+}
+
+fn output(program: &str, arguments: &[&str]) -> Result<String, String> {
+    let line = || format!("{program} {}", arguments.join(" "));
+    let output = files::command(program).args(arguments).output();
+    let output = output.map_err(|error| format!("{}: {error}", line()))?;
+    if output.status.success() {
+        Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+    } else {
+        Err(format!("{}: {}", line(), String::from_utf8_lossy(&output.stderr)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const EXAMPLE: &str = "# Changelog\n\n## [Unreleased]\n\n## [0.2.0] - 2026-01-02\n\n### Added\n\n* a\n\n\
+                           ## [0.1.0]\n\n* b\n\n[0.2.0]: https://example.org\n";
+
+    #[test]
+    fn notes_are_the_section_of_the_version() {
+        assert_eq!(notes(EXAMPLE, "0.2.0").as_deref(), Some("### Added\n\n* a"));
+        assert_eq!(notes(EXAMPLE, "0.1.0").as_deref(), Some("* b"));
+        assert_eq!(notes(EXAMPLE, "Unreleased"), None);
+        assert_eq!(notes(EXAMPLE, "0.3.0"), None);
+    }
+
+    #[test]
+    fn uncommitted_changes_and_a_missing_tag_prevent_a_release() {
+        assert_eq!(obstacles("", "other\nv0.1.0\n", "0.1.0"), [""; 0]);
+        assert_eq!(obstacles(" M x\n", "v0.1.0\n", "0.1.0"), ["there are uncommitted changes"]);
+        assert_eq!(obstacles("", "v0.1.0-rc\n", "0.1.0"), ["this commit does not have the tag v0.1.0"]);
+    }
+
+    #[test]
+    fn published_crates_have_one_version() {
+        let mut packages = packages::published().unwrap();
+        assert!(version(&packages).is_ok());
+        packages[0].version = "9.9.9".parse().unwrap();
+        assert!(version(&packages).is_err_and(|error| error.contains("9.9.9")));
+    }
+
+    #[test]
+    fn only_a_dry_run_takes_unreleased_notes_and_a_development_build() {
+        let (dry, real) = (Plan::new("0.1.0", true), Plan::new("0.1.0", false));
+        assert_eq!((dry.section.as_str(), dry.profile.0), ("Unreleased", "dev"));
+        assert_eq!((real.section.as_str(), real.profile.0), ("0.1.0", "release"));
+    }
+
+    #[test]
+    fn every_package_is_published_after_the_draft_and_before_it_is_shown() {
+        let packages = packages::published().unwrap();
+        let commands = publishing(&packages, "0.1.0", "x.tar.gz");
+        let lines: Vec<String> = commands.iter().map(|command| command.join(" ")).collect();
+        assert!(lines[0].starts_with("gh release create v0.1.0 ") && lines[0].ends_with(" x.tar.gz"));
+        assert!(lines[1].starts_with("cargo publish "));
+        assert!(packages.iter().all(|package| commands[1].contains(&package.name.to_string())));
+        assert_eq!(lines[2], "gh release edit v0.1.0 --draft=false");
+    }
+
+    #[test]
+    fn the_host_is_read_from_the_compiler() {
+        assert_eq!(host("rustc 1.95.0\nhost: x86_64-linux\n").unwrap(), "x86_64-linux");
+        assert!(host("rustc").is_err());
+    }
+}
