@@ -50,7 +50,7 @@ pub(crate) fn hold_if_paused() -> Option<ClockHold> {
 /// Returns whether the runtime's clock is paused: it then does not advance while real time passes.
 fn is_paused() -> bool {
     let before = Instant::now();
-    let began = real();
-    while real() <= began {}
+    let start = real();
+    while real() <= start {}
     Instant::now() == before
 }

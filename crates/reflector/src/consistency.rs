@@ -7,13 +7,13 @@ use kinformer_core::internal::ask;
 use kinformer_core::{Object, ObjectKey, Replacement, ResourceVersion};
 
 use crate::SourceError;
-use crate::pager::WholeList;
+use crate::pager::FullList;
 
 /// Compares the keys and versions of the objects that could be decoded in both lists.
 ///
 /// # Errors
 /// [`SourceError::Inconsistent`] with the keys that differ.
-pub(crate) fn compare<T: Object>(first: &Replacement<T>, second: &WholeList<T>) -> Result<(), SourceError> {
+pub(crate) fn compare<T: Object>(first: &Replacement<T>, second: &FullList<T>) -> Result<(), SourceError> {
     let (mut missing, mut extra, mut changed) = difference(&first.objects, &second.objects);
     missing.retain(|key| !first.undelivered.contains(key));
     extra.retain(|key| !second.undecodable.iter().any(|error| error.key.as_ref() == Some(key)));

@@ -138,11 +138,11 @@ pub enum SourceError {
     /// The source sent or reported a version below one that it had issued before: an older state was restored, or its
     /// versions have started over. The reflector lists the newest state, whatever its version.
     #[error(
-        "the versions of the source went back: requested changes after {asked}, but the source is at {found}"
+        "the versions of the source went back: requested changes after {requested}, but the source is at {found}"
     )]
     VersionsWentBack {
         /// The version of the watch or list request, or the last version when the newest was requested.
-        asked: ResourceVersion,
+        requested: ResourceVersion,
         /// The lower version.
         found: ResourceVersion,
     },

@@ -17,7 +17,7 @@ use crate::consistency;
 use crate::contained::panicked;
 use crate::initial_list::InitialList;
 use crate::options::ConsistencyCheck;
-use crate::pager::{PAGE_SIZE, Pager, WholeList};
+use crate::pager::{FullList, PAGE_SIZE, Pager};
 use crate::probe::{Probing, went_back};
 use crate::request_limit::RequestWindow;
 use crate::state::{Shared, count};
@@ -271,7 +271,7 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
         let requested = version.clone();
         let list =
             self.or_cancel(pager.list(ListOptions { limit, ..ListOptions::at_version(version) })).await?;
-        let older = |list: &WholeList<T>| went_back(&requested, &list.resource_version);
+        let older = |list: &FullList<T>| went_back(&requested, &list.resource_version);
         let list = list.and_then(|list| older(&list).map_or(Ok(list), Err));
         let mut list = match list.and_then(|list| self.has_version(&list.resource_version).map(|()| list)) {
             Ok(list) => list,

@@ -27,7 +27,7 @@ const MAX_PAGES: u32 = 10_000;
 const MAX_TIME: Duration = Duration::from_secs(3600);
 
 /// All pages of a list, merged.
-pub(crate) struct WholeList<T> {
+pub(crate) struct FullList<T> {
     pub(crate) objects: Vec<Arc<T>>,
     pub(crate) resource_version: ResourceVersion,
     /// Objects that could not be decoded, with their positions in the merged list.
@@ -51,33 +51,33 @@ enum Failed {
 }
 
 impl<T: Object> Pager<'_, T> {
-    /// Reads all pages. If a later page has expired or has another version, requests the whole list again at once, in
+    /// Reads all pages. If a later page has expired or has another version, requests the full list again at once, in
     /// one piece.
     ///
     /// Follows client-go 1.37 (`ListPager.ListWithAlloc`), which ignores a continue token of the list in one piece, and
     /// the versions of later pages.
-    pub(crate) async fn list(&self, first: ListOptions<T>) -> Result<WholeList<T>, SourceError> {
+    pub(crate) async fn list(&self, first: ListOptions<T>) -> Result<FullList<T>, SourceError> {
         count(&self.shared.counters.lists);
         let in_one_piece = ListOptions { limit: None, ..first.clone() };
         match self.pages(first).await {
-            Ok(whole) => Ok(whole),
+            Ok(full) => Ok(full),
             Err(Failed::Request(error)) => Err(error),
-            // The earlier pages are dropped by now: they must not occupy memory while the whole list arrives.
+            // The earlier pages are dropped by now: they must not occupy memory while the full list arrives.
             Err(Failed::Pages(_)) => match self.pages(in_one_piece).await {
-                Ok(whole) => Ok(WholeList { paged: true, ..whole }),
+                Ok(full) => Ok(FullList { paged: true, ..full }),
                 Err(Failed::Pages(error) | Failed::Request(error)) => Err(error),
             },
         }
     }
 
-    async fn pages(&self, first: ListOptions<T>) -> Result<WholeList<T>, Failed> {
+    async fn pages(&self, first: ListOptions<T>) -> Result<FullList<T>, Failed> {
         let started = Instant::now();
         let version = first.resource_version.clone();
         let limit = first.limit;
         let page = self.page(first).await.map_err(Failed::Request)?;
         let mut seen = Seen::default();
         seen.is_new(&page);
-        let mut whole = WholeList {
+        let mut full = FullList {
             objects: page.objects,
             resource_version: page.resource_version,
             undecodable: page.undecodable,
@@ -97,7 +97,7 @@ impl<T: Object> Pager<'_, T> {
             }
             self.shared.set_state(ReflectorState::Listing { resource_version: version.clone(), pages });
             if let Some(remaining) = remaining.and_then(|n| usize::try_from(n).ok()) {
-                whole.objects.reserve(remaining.min(MAX_RESERVE));
+                full.objects.reserve(remaining.min(MAX_RESERVE));
             }
             let options = ListOptions { limit, continue_token: Some(next), ..ListOptions::default() };
             let page = self.page(options).await.map_err(|error| match error.is_expired() {
@@ -108,21 +108,21 @@ impl<T: Object> Pager<'_, T> {
             if !seen.is_new(&page) {
                 return Err(Failed::Request(endless("a page comes again", pages)));
             }
-            if page.resource_version != whole.resource_version {
-                let (version, first) = (page.resource_version, whole.resource_version);
+            if page.resource_version != full.resource_version {
+                let (version, first) = (page.resource_version, full.resource_version);
                 return Err(Failed::Pages(SourceError::PagesDiffer { page: pages, version, first }));
             }
-            let before = whole.objects.len() + whole.undecodable.len();
+            let before = full.objects.len() + full.undecodable.len();
             let moved = page.undecodable.into_iter().map(|mut error| {
                 error.position = error.position.map(|position| before + position);
                 error
             });
-            whole.undecodable.extend(moved);
-            whole.objects.extend(page.objects);
+            full.undecodable.extend(moved);
+            full.objects.extend(page.objects);
             token = page.continue_token;
             remaining = page.remaining;
         }
-        Ok(whole)
+        Ok(full)
     }
 
     async fn page(&self, options: ListOptions<T>) -> Result<List<T>, SourceError> {

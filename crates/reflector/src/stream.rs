@@ -69,8 +69,8 @@ impl<'a, 'c> Waker<'a, 'c> {
         Self { cancelled, alarm, burst: 0, probe: None }
     }
 
-    pub(crate) fn set_alarm(&mut self, at: Instant) {
-        self.alarm.as_mut().reset(at);
+    pub(crate) fn set_alarm(&mut self, time: Instant) {
+        self.alarm.as_mut().reset(time);
     }
 
     pub(crate) fn alarm(&self) -> Instant {

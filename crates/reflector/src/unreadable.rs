@@ -3,7 +3,7 @@
 use kinformer_core::Object;
 use kinformer_core::internal::ask;
 
-use crate::pager::WholeList;
+use crate::pager::FullList;
 use crate::{DecodeError, SourceError};
 
 /// The number of unreadable items that an error describes.
@@ -16,7 +16,7 @@ pub(crate) fn broken(event: &DecodeError) -> Option<SourceError> {
 }
 
 /// Removes the objects without a readable key from a list. Returns their number and the first of them.
-pub(crate) fn take_unreadable<T: Object>(list: &mut WholeList<T>) -> (usize, Vec<DecodeError>) {
+pub(crate) fn take_unreadable<T: Object>(list: &mut FullList<T>) -> (usize, Vec<DecodeError>) {
     let mut bad_positions: Vec<_> = list.undecodable.iter().filter_map(|error| error.position).collect();
     bad_positions.sort_unstable();
     let mut unreadable = Vec::new();

@@ -46,7 +46,7 @@ enum End {
 /// The request and the progress of a watch.
 struct Progress {
     /// The version after which the watch was requested.
-    asked: ResourceVersion,
+    requested: ResourceVersion,
     /// The requested duration.
     timeout: Duration,
     events: u64,
@@ -89,7 +89,7 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
         let from = self.version.clone();
         let timeout = open.as_ref().map_or_else(|| self.watch_timeout(), |open| open.timeout);
         let mut progress =
-            Progress { asked: from.clone(), timeout, events: 0, moved: false, past_initial: true };
+            Progress { requested: from.clone(), timeout, events: 0, moved: false, past_initial: true };
         let started = open.as_ref().map_or_else(Instant::now, |open| open.started);
         let open = match open {
             Some(open) => Ok(open),
@@ -242,7 +242,7 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
             WatchEvent::Unexpected { resource_version, .. } => resource_version.clone(),
         };
         // A watch with initial events was requested at no version or at 0, and no version is below these.
-        if let Some(error) = went_back(&progress.asked, &version) {
+        if let Some(error) = went_back(&progress.requested, &version) {
             return Ok(SinkOutcome::Refused(error));
         }
         let mut outcome = match event {

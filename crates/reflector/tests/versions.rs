@@ -64,8 +64,8 @@ async fn an_event_below_the_version_asked_for_leads_to_a_list_of_the_newest() {
         assert!(run.delays()[0] >= SECOND * 4 / 5);
         assert_eq!(run.handle.metrics().versions_went_back, 1);
         let error = run.handle.last_error().unwrap();
-        let SourceError::VersionsWentBack { asked, found } = &*error else { panic!("{error}") };
-        assert_eq!(*asked, 20.into());
+        let SourceError::VersionsWentBack { requested, found } = &*error else { panic!("{error}") };
+        assert_eq!(*requested, 20.into());
         assert!(*found == 12.into() || *found == 19.into());
         run.stop().await;
     }

@@ -16,7 +16,7 @@ use kinformer_reflector::{Exchange, ListerWatcher, Reflector, ReflectorOptions, 
 use tokio_util::sync::CancellationToken;
 
 use crate::losses::{Batch, Losses};
-use crate::parts::{Named, Part, PartSink, Sources};
+use crate::parts::{NamedSource, Part, PartSink, Sources};
 
 /// The maximum number of distinct keys in a batch.
 const BATCH: usize = 128;
@@ -119,7 +119,7 @@ impl<T: Object, P: Process<T>> Controller<T, P> {
     ) -> Self {
         let name = name.into();
         let Sources { parts, sources } = sources;
-        let reflector = |(id, (part, source)): (PartId, Named<T>)| {
+        let reflector = |(id, (part, source)): (PartId, NamedSource<T>)| {
             let name = match part.is_empty() {
                 true => name.clone(),
                 false => format!("{name} ({part})").into(),

@@ -24,11 +24,11 @@ use kinformer_reflector::{ListerWatcher, ReflectorHandle};
 /// ```
 pub struct Sources<T> {
     pub(crate) parts: Parts<T>,
-    pub(crate) sources: Vec<Named<T>>,
+    pub(crate) sources: Vec<NamedSource<T>>,
 }
 
 /// The source of a part, with the name of the part.
-pub(crate) type Named<T> = (Arc<str>, Arc<dyn ListerWatcher<T>>);
+pub(crate) type NamedSource<T> = (Arc<str>, Arc<dyn ListerWatcher<T>>);
 
 impl<T: Object> Sources<T> {
     /// Creates a single source of all objects.
@@ -58,7 +58,7 @@ impl<T: Object> Sources<T> {
         N: Into<Arc<str>>,
         S: ListerWatcher<T> + 'static,
     {
-        let each = |(name, source): (N, S)| -> Named<T> { (name.into(), Arc::new(source)) };
+        let each = |(name, source): (N, S)| -> NamedSource<T> { (name.into(), Arc::new(source)) };
         Self { parts: Parts::new(partition), sources: sources.into_iter().map(each).collect() }
     }
 }
