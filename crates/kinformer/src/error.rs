@@ -7,7 +7,7 @@ use kinformer_core::internal::with_causes;
 
 use crate::SelectorError;
 
-/// An error of this crate.
+/// The error of this crate.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {

@@ -54,7 +54,7 @@ struct Inner {
     informers: DashMap<Key, Arc<Entry>>,
     tasks: TaskTracker,
     cancel: CancellationToken,
-    /// The informers whose handlers did not return in time.
+    /// The errors of informers whose handlers did not return within the grace period.
     stuck: Arc<Mutex<Vec<kinformer_shared_informer::Error>>>,
     /// Whether the factory is shut down. Locked while informers are started, so that none can start during a shutdown.
     down: Mutex<bool>,

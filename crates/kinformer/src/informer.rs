@@ -26,7 +26,7 @@ use crate::lister::Lister;
 use crate::snapshot::Snapshot;
 use crate::target::{Bound, Target};
 
-/// The informer of one resource, whose objects are read as `K`.
+/// An informer of one resource that decodes its objects as a `K`.
 ///
 /// All informers of one resource that a factory returns are views of the same informer, whatever their types: a
 /// built-in kind, [dynamic objects](Self::dynamic), or a custom type with some of the fields. They share one watch, one
@@ -37,7 +37,7 @@ use crate::target::{Bound, Target};
 /// keeps the informer until its shutdown. A bound view never becomes a view of another informer, even if its informer
 /// is removed.
 ///
-/// Follows client-go 1.37 (`SharedIndexInformer`, `GenericInformer`, and `PodInformer` and its like).
+/// Follows client-go 1.37 (`SharedIndexInformer`, `GenericInformer`, and the typed informers such as `PodInformer`).
 pub struct Informer<K> {
     view: Arc<View>,
     kind: PhantomData<fn() -> K>,

@@ -114,7 +114,7 @@ fn typed<K>(objects: Vec<Object>) -> Vec<Packed<K>> {
     objects.into_iter().map(Packed::new).collect()
 }
 
-// Nothing below is generic, so that it is compiled in this crate.
+// The code below is not generic, so that it is compiled in this crate.
 
 fn get(objects: &Objects, key: KeyRef<'_>) -> Result<Object, Error> {
     let not_found = || Error::NotFound { resource: objects.resource.clone(), key: key.to_string() };

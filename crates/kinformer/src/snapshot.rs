@@ -35,7 +35,7 @@ impl<K> Snapshot<K> {
         self.state.get(key.into()).map(PackedRef::new)
     }
 
-    /// Whether there is an object with this key. O(1).
+    /// Whether the snapshot has an object with this key. O(1).
     pub fn contains<'k>(&self, key: impl Into<KeyRef<'k>>) -> bool {
         self.state.get(key.into()).is_some()
     }

@@ -124,7 +124,7 @@ fn refusal(code: StatusCode, headers: &HeaderMap, body: &[u8]) -> SourceError {
         }
         return status_of(status, retry_after);
     }
-    let message = format!("not an answer of a Kubernetes API: {:?}", start(body));
+    let message = format!("not a response of a Kubernetes API: {:?}", start(body));
     let mut status = ApiStatus::new(code.as_u16(), code.canonical_reason().unwrap_or_default(), message);
     status.retry_after = retry_after;
     status.into()

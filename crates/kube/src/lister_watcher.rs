@@ -133,7 +133,7 @@ impl<K> KubeListerWatcher<K> {
         };
         let known =
             Encoding::ALL.iter().filter_map(|encoding| ObjectDecoder::new(*encoding, &api_version, &kind));
-        // Types of built-in kinds check the kind while they are decoded; those of custom resources ignore it.
+        // Types of built-in kinds check the kind while they are decoded; types of custom resources ignore it.
         let is_built_in = is_built_in(&api_version, &kind);
         let decoders = match any_kind || metadata_only || !is_built_in {
             true => known.map(ObjectDecoder::check_kind).collect(),

@@ -47,8 +47,8 @@ pub(crate) enum Exceeded {
 impl Exceeded {
     pub(crate) fn text(self) -> &'static str {
         match self {
-            Self::Memory => "it takes too much memory",
-            Self::Depth => "it is nested too deep",
+            Self::Memory => "the memory limit is exceeded",
+            Self::Depth => "the nesting limit is exceeded",
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The informer of Kubernetes objects, whatever their kind.
+//! The informer of Kubernetes objects of any kind.
 //!
 //! Nothing here is generic, so store, queue, processor and informer are compiled once, in this crate. Behind the trait,
 //! a program compiles neither their methods nor their drop code.
@@ -25,7 +25,7 @@ use tokio_util::sync::CancellationToken;
 use crate::engine::handlers::{BoxFuture, Events, Handler, HandlerSpec, Object, ObjectIndex};
 use crate::engine::state::{Objects, State};
 
-/// An informer, whatever the type of its objects.
+/// An informer with any type of objects.
 pub(crate) trait Managed: Any + Send + Sync {
     fn name(&self) -> &str;
     fn phase(&self) -> Phase;

@@ -180,7 +180,7 @@ fn read(config: &ExecConfig, output: &[u8]) -> Result<Issued, String> {
     let certificate = match (some(status.client_certificate_data), some(status.client_key_data)) {
         (Some(certificate), Some(key)) => Some((certificate, key)),
         (None, None) => None,
-        _ => return Err("it issued a certificate without its key, or a key alone".into()),
+        _ => return Err("it issued a certificate without a key, or a key without a certificate".into()),
     };
     let token = some(status.token);
     if token.is_none() && certificate.is_none() {

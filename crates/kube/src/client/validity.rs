@@ -97,7 +97,7 @@ mod tests {
 
     use super::*;
 
-    /// A certificate that is valid for the days from one to the other, and whether it is at noon of a third.
+    /// Checks a certificate that is valid from the day `from` to the day `until` at noon of the day `now`.
     fn checked(from: (i32, u8, u8), until: (i32, u8, u8), now: (i16, i8, i8)) -> Result<(), Error> {
         let mut params = CertificateParams::new(vec!["a.example".to_owned()]).expect("a name");
         params.not_before = date_time_ymd(from.0, from.1, from.2);
@@ -111,7 +111,7 @@ mod tests {
     // contract: L-23
     #[test]
     fn a_certificate_is_valid_between_its_dates() {
-        // Both forms of a time, on both sides of the year in which one follows the other.
+        // Both forms of a time, before and after the year 2050, in which the form changes.
         let spans =
             [((2020, 2, 29), (2049, 12, 31)), ((1999, 1, 1), (2050, 1, 1)), ((2051, 3, 1), (9999, 12, 31))];
         for (from, until) in spans {
@@ -133,14 +133,15 @@ mod tests {
     fn what_is_no_certificate_has_no_dates() {
         let params = CertificateParams::new(vec!["a.example".to_owned()]).expect("a name");
         let key = KeyPair::generate().expect("a key");
-        let whole = params.self_signed(&key).expect("a certificate").der().to_vec();
-        let before_dates = whole.windows(2).position(|two| two == [UTC_TIME, 13]).expect("dates");
+        let certificate = params.self_signed(&key).expect("a certificate").der().to_vec();
+        let before_dates = certificate.windows(2).position(|two| two == [UTC_TIME, 13]).expect("dates");
         for end in 0..before_dates + 15 {
-            let bad = check(&whole[..end], UnixTime::since_unix_epoch(Duration::from_secs(2_000_000_000)));
+            let bad =
+                check(&certificate[..end], UnixTime::since_unix_epoch(Duration::from_secs(2_000_000_000)));
             assert_eq!(bad, Err(CertificateError::BadEncoding.into()), "{end}");
         }
         for (byte, value) in [(before_dates + 2, b'x'), (before_dates + 4, b'9'), (before_dates + 14, b'+')] {
-            let mut bad = whole.clone();
+            let mut bad = certificate.clone();
             bad[byte] = value;
             let bad = check(&bad, UnixTime::since_unix_epoch(Duration::from_secs(2_000_000_000)));
             assert_eq!(bad, Err(CertificateError::BadEncoding.into()), "{byte}");

@@ -169,7 +169,7 @@ pub(super) struct Content<'v, 'a, 'de>(Option<&'v mut Container<'a, 'de>>);
 
 impl<'a, 'de> Content<'_, 'a, 'de> {
     fn value(&mut self, size: usize) -> Result<&AnyValue<'a, 'de>, Fault> {
-        let content = self.0.as_mut().ok_or_else(|| Fault::new("a variant has nothing in it"))?;
+        let content = self.0.as_mut().ok_or_else(|| Fault::new("a variant has no content"))?;
         content.value(size)
     }
 }

@@ -38,7 +38,7 @@ impl PackedObject {
     /// Decodes only the annotations.
     ///
     /// # Errors
-    /// The bytes are broken.
+    /// The bytes are broken, or a limit is exceeded.
     pub fn annotations(&self) -> Result<BTreeMap<Cow<'_, str>, Cow<'_, str>>, Error> {
         let annotations: Pairs<'_> = self.within(&["metadata", "annotations"])?.unwrap_or_default();
         Ok(annotations.0.into_iter().map(|(key, value)| (key.0, value.0)).collect())

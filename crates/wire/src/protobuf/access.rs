@@ -9,7 +9,7 @@ use super::value::Value;
 use crate::codec::{AnyValue, ReadContainer};
 use crate::decode::{At, Fault, Run};
 
-/// The members of an object, a message or a map, or the entries of a list.
+/// The members of an object, message or map, or the entries of a list.
 pub(crate) enum Container<'a, 'de> {
     Message {
         fields: Fields<'de>,

@@ -50,7 +50,7 @@ pub(crate) const LENGTH: u8 = 2;
 /// The value of a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Raw<'de> {
-    /// A number of variable length.
+    /// A varint.
     Number(u64),
     /// A number of four or eight bytes.
     Fixed(u64),
@@ -294,8 +294,8 @@ mod tests {
         fn numbers_are_read_as_written(value: u64, rest in prop::collection::vec(any::<u8>(), 0..3)) {
             let mut bytes = Vec::new();
             put_number(&mut bytes, value);
-            for cut in 0..bytes.len() {
-                prop_assert_eq!(number(&mut &bytes[..cut]), Err(&ProtobufProblem::Number));
+            for end in 0..bytes.len() {
+                prop_assert_eq!(number(&mut &bytes[..end]), Err(&ProtobufProblem::Number));
             }
             bytes.extend_from_slice(&rest);
             let mut left = bytes.as_slice();
