@@ -227,7 +227,7 @@ mod tests {
 
     use super::*;
 
-    /// A server that repeats what it hears.
+    /// A server that echoes its input.
     async fn echo() -> u16 {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
         let port = listener.local_addr().unwrap().port();
@@ -248,9 +248,9 @@ mod tests {
 
     /// What comes until the connection ends, in whatever way.
     async fn rest(connection: &mut TcpStream) -> Vec<u8> {
-        let mut heard = Vec::new();
-        let _ = connection.read_to_end(&mut heard).await;
-        heard
+        let mut received = Vec::new();
+        let _ = connection.read_to_end(&mut received).await;
+        received
     }
 
     #[tokio::test]
@@ -258,9 +258,9 @@ mod tests {
         let proxy = Proxy::start(echo().await).await.unwrap();
         let mut connection = connect(&proxy).await;
         connection.write_all(b"hello").await.unwrap();
-        let mut heard = [0; 5];
-        connection.read_exact(&mut heard).await.unwrap();
-        assert_eq!(&heard, b"hello");
+        let mut received = [0; 5];
+        connection.read_exact(&mut received).await.unwrap();
+        assert_eq!(&received, b"hello");
         assert_eq!(proxy.open(), 1);
         proxy.disconnect();
         assert_eq!(rest(&mut connection).await, b"");
@@ -277,9 +277,9 @@ mod tests {
         assert_eq!(proxy.carried(), 3);
         let mut connection = connect(&proxy).await;
         connection.write_all(b"hello").await.unwrap();
-        let mut heard = [0; 5];
-        connection.read_exact(&mut heard).await.unwrap();
-        assert_eq!(&heard, b"hello");
+        let mut received = [0; 5];
+        connection.read_exact(&mut received).await.unwrap();
+        assert_eq!(&received, b"hello");
     }
 
     #[tokio::test]
@@ -287,16 +287,16 @@ mod tests {
         let proxy = Proxy::start(echo().await).await.unwrap();
         let mut frozen = connect(&proxy).await;
         frozen.write_all(b"hello").await.unwrap();
-        let mut heard = [0; 5];
-        frozen.read_exact(&mut heard).await.unwrap();
+        let mut received = [0; 5];
+        frozen.read_exact(&mut received).await.unwrap();
         proxy.freeze();
         frozen.write_all(b"again").await.unwrap();
         let mut other = connect(&proxy).await;
         other.write_all(b"hello").await.unwrap();
-        other.read_exact(&mut heard).await.unwrap();
-        assert_eq!(&heard, b"hello");
-        let held_up = tokio::time::timeout(Duration::from_millis(200), frozen.read(&mut heard)).await;
-        assert!(held_up.is_err());
+        other.read_exact(&mut received).await.unwrap();
+        assert_eq!(&received, b"hello");
+        let stalled = tokio::time::timeout(Duration::from_millis(200), frozen.read(&mut received)).await;
+        assert!(stalled.is_err());
     }
 
     #[tokio::test]
@@ -305,12 +305,12 @@ mod tests {
         proxy.stall();
         let mut connection = connect(&proxy).await;
         connection.write_all(b"hello").await.unwrap();
-        let held_up = tokio::time::timeout(Duration::from_millis(200), connection.peek(&mut [0])).await;
-        assert!(held_up.is_err());
+        let stalled = tokio::time::timeout(Duration::from_millis(200), connection.peek(&mut [0])).await;
+        assert!(stalled.is_err());
         proxy.resume();
-        let mut heard = [0; 5];
-        connection.read_exact(&mut heard).await.unwrap();
-        assert_eq!(&heard, b"hello");
+        let mut received = [0; 5];
+        connection.read_exact(&mut received).await.unwrap();
+        assert_eq!(&received, b"hello");
 
         proxy.refuse().await;
         assert_eq!(rest(&mut connection).await, b"");
@@ -319,7 +319,7 @@ mod tests {
         proxy.accept().await.unwrap();
         let mut connection = connect(&proxy).await;
         connection.write_all(b"again").await.unwrap();
-        connection.read_exact(&mut heard).await.unwrap();
-        assert_eq!(&heard, b"again");
+        connection.read_exact(&mut received).await.unwrap();
+        assert_eq!(&received, b"again");
     }
 }

@@ -1,6 +1,6 @@
 //! The cost of each additional kind for a program: CPU time of compilation, and binary size.
 //!
-//! Builds a program with one kind and one with thirty, each of which calls everything that a user of a kind calls.
+//! Builds a program with one kind and one with thirty, each calling everything that a user of a kind calls.
 //! The difference in release mode, divided by 29, is the cost of a kind. Store, queue, processor and informer are
 //! compiled in kinformer's crates, so the large program must have as many of their symbols as the small one.
 

@@ -30,7 +30,7 @@
 //!
 //! # Features
 //!
-//! `yaml` (default): request bodies in YAML. `client`: [`ApiServer::config`], a ready `kube_client::Config`. `tls`:
+//! `yaml` (default): request bodies in YAML. `client`: `ApiServer::config`, a ready `kube_client::Config`. `tls`:
 //! HTTPS with a self-signed certificate.
 //!
 //! # Example

@@ -25,7 +25,7 @@ const MINUTE: Duration = Duration::from_secs(60);
 /// The duration of the latency phase, and its updates per second.
 const LATENCY: Duration = Duration::from_secs(20);
 const FEW: usize = 100;
-/// The quota of etcd, of which 100,000 pods use a quarter.
+/// The quota of etcd; 100,000 pods use a quarter of it.
 const ETCD_QUOTA: &str = "--quota-backend-bytes=8589934592";
 
 /// The server with its pods, shared by all runs.
