@@ -3,9 +3,8 @@
 use std::ops::Range;
 
 use kinformer_core::{Delta, ObjectKey, PartId, Parts, VersionUpdates};
-use smallvec::SmallVec;
 
-use crate::in_flight::{InFlight, Newest};
+use crate::in_flight::{DeferredDrops, InFlight, Newest};
 use crate::key_map::KeyMap;
 use crate::popped::Taken;
 
@@ -68,9 +67,6 @@ pub trait Backlog<T>: Default + Send + 'static {
         taken: &mut Taken<T>,
     ) -> usize;
 }
-
-/// States to be dropped after the lock is released, because dropping may run user code.
-pub(crate) type DeferredDrops<T> = SmallVec<[Newest<T>; 1]>;
 
 /// A delta ready to be queued.
 pub struct Entry<T> {

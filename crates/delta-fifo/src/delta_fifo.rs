@@ -9,8 +9,8 @@ use hashbrown::HashTable;
 use hashbrown::hash_table::Entry as NumberEntry;
 use kinformer_core::{Delta, Deltas, KeyRef, Object, ObjectKey, PartId, Parts, Tombstone, VersionUpdates};
 
-use crate::backlog::{Backlog, DeferredDrops, Entry, Queued};
-use crate::in_flight::{InFlight, Newest};
+use crate::backlog::{Backlog, Entry, Queued};
+use crate::in_flight::{DeferredDrops, InFlight, Newest};
 use crate::key_map::{HashedKey, RETAINED};
 use crate::known;
 use crate::popped::Taken;

@@ -6,7 +6,6 @@ use hashbrown::HashTable;
 use kinformer_core::{Delta, Object, ObjectKey, PartId, Parts};
 use smallvec::SmallVec;
 
-use crate::backlog::DeferredDrops;
 use crate::key_map::{HashedKey, RETAINED};
 use crate::known::{self, LastKnown};
 
@@ -24,6 +23,9 @@ impl<T> Newest<T> {
         }
     }
 }
+
+/// States to be dropped after the lock is released, because dropping may run user code.
+pub(crate) type DeferredDrops<T> = SmallVec<[Newest<T>; 1]>;
 
 /// Keys that have been popped: those being processed and, during a query of the known objects, those processed since it
 /// began.

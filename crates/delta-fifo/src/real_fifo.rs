@@ -7,8 +7,8 @@ use hashbrown::hash_table::Entry as Place;
 use kinformer_core::internal::ask;
 use kinformer_core::{Delta, KeyError, KeyProblem, Object, ObjectKey, VersionUpdates};
 
-use crate::backlog::{Backlog, DeferredDrops, Entry, Queued};
-use crate::in_flight::InFlight;
+use crate::backlog::{Backlog, Entry, Queued};
+use crate::in_flight::{DeferredDrops, InFlight};
 use crate::key_map::{HashedKey, RETAINED};
 use crate::popped::Taken;
 use crate::{DeltaQueue, DeltaQueueBuilder};

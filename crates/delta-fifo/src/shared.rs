@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use kinformer_core::{Error as SinkError, Object, Parts};
 
-use crate::backlog::{Backlog, DeferredDrops};
+use crate::backlog::Backlog;
 use crate::bound::Bound;
+use crate::in_flight::DeferredDrops;
 use crate::popped::{Finish, Popped, Taken, Ticket};
 use crate::state::State;
 use crate::sync::{Mutex, MutexGuard};

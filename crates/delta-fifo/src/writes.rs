@@ -11,8 +11,8 @@ use kinformer_core::{
     ResourceVersion, Tombstone, Transform, VersionUpdate,
 };
 
-use crate::backlog::{Backlog, DeferredDrops, Entry, Queued};
-use crate::in_flight::Newest;
+use crate::backlog::{Backlog, Entry, Queued};
+use crate::in_flight::{DeferredDrops, Newest};
 use crate::incoming::{self, Deletion, Incoming, Keyed};
 use crate::key_map::KeyMap;
 use crate::known::{self, Known, LastKnown};
