@@ -9,10 +9,9 @@ use std::fmt;
 use serde::Deserialize;
 use serde::de::{DeserializeSeed, Expected};
 
-use crate::decode::{At, Fault, Run, Scratch, Text, Token, Trail};
+use crate::decode::{At, Fault, Run, Scratch, Text, Token, Trail, Within};
 use crate::dropped::Dropped;
 use crate::encoding::encodings;
-use crate::json::Within;
 use crate::limits::Limits;
 use crate::{Encoding, Error, Identity, ListEnvelope, ManagedFields, RawEvent, TypeMeta};
 

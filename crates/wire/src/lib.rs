@@ -94,6 +94,7 @@ mod object_decoder;
 mod packed;
 mod protobuf;
 mod received;
+mod recent;
 mod watch;
 
 pub use answer::{EventType, Identity, ListEnvelope, ManagedFields, RawEvent, TypeMeta};

@@ -10,7 +10,7 @@ use serde::de::DeserializeSeed;
 
 use crate::codec::AnyCodec;
 use crate::dropped::Dropped;
-use crate::packed::Recent;
+use crate::recent::Recent;
 use crate::{Encoding, Error, FieldPath, Identity, TypeMeta};
 
 /// The default number of [cached](ObjectDecoder::decoded_cache_size) decoded objects: enough for the lag between

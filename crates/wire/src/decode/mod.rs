@@ -9,6 +9,7 @@ mod fault;
 mod key;
 mod run;
 mod value;
+mod within;
 
 use std::borrow::Cow;
 
@@ -18,6 +19,7 @@ pub(crate) use container::Container;
 pub(crate) use fault::{Fault, Why};
 pub(crate) use key::Key;
 pub(crate) use run::{At, Run, Trail};
+pub(crate) use within::Within;
 
 /// A value, or the kind of a container.
 pub(crate) enum Token<'t, 'de> {

@@ -6,9 +6,9 @@ use kinformer_core::ObjectKey;
 use serde::de::{IgnoredAny, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 
-use super::field::Within;
 use crate::Identity;
 use crate::codec::AnyCodec;
+use crate::decode::Within;
 
 /// Reads the key and the resource version from an object's JSON and ignores all other fields.
 ///

@@ -1,7 +1,6 @@
 //! The JSON encoding.
 
 mod drop_fields;
-mod field;
 mod identity;
 mod list;
 mod same;
@@ -17,7 +16,6 @@ use crate::dropped::Dropped;
 use crate::{Error, Identity, TypeMeta};
 
 pub(crate) use drop_fields::drop_fields_of_value;
-pub(crate) use field::Within;
 pub(crate) use value::{Container, Value};
 
 /// The codec of JSON, in which objects have their kind.

@@ -5,9 +5,9 @@ use std::borrow::Cow;
 use serde::de::DeserializeSeed;
 
 use super::layout::Layout;
-use super::recent::Recent;
 use crate::codec::AnyCodec;
 use crate::dropped::Dropped;
+use crate::recent::Recent;
 use crate::{Error, ObjectDecoder};
 
 /// The indexes of the parsed parts. The labels follow as pairs of key and value, then the record of dropped fields, if

@@ -8,7 +8,7 @@ use serde::Deserialize;
 use super::PackedObject;
 use super::identified::Pairs;
 use crate::Error;
-use crate::json::Within;
+use crate::decode::Within;
 
 /// The type of the objects that a server sends if only metadata is requested.
 const METADATA_API: &str = "meta.k8s.io/v1";

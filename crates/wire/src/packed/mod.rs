@@ -6,7 +6,6 @@ mod encoded;
 mod identified;
 mod layout;
 mod metadata;
-mod recent;
 mod slots;
 mod view;
 
@@ -20,8 +19,8 @@ use kinformer_core::{KeyRef, Labels, Object, ResourceVersion};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
+use crate::decode::Within;
 use crate::dropped::Dropped;
-use crate::json::Within;
 use crate::object_decoder::drop_fields;
 use crate::{Encoding, Error, FieldPath, ObjectDecoder};
 use decoded::{Boxed, Read};
@@ -29,7 +28,6 @@ pub use decoded::{Decoded, DecodedRef};
 use encoded::{Encoded, LABELS, NAME, NAMESPACE, UID};
 use identified::Identified;
 use layout::Layout;
-pub(crate) use recent::Recent;
 pub use slots::DecodeAs;
 use slots::Slots;
 pub use view::{Packed, PackedRef};

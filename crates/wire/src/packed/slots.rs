@@ -10,8 +10,8 @@ use serde::de::DeserializeOwned;
 
 use super::decoded::Boxed;
 use super::encoded::Encoded;
-use super::recent::Recent;
 use crate::Error;
+use crate::recent::Recent;
 
 /// A decoded value of any type.
 type AnyValue = Arc<dyn Any + Send + Sync>;

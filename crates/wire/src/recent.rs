@@ -7,7 +7,7 @@ use std::sync::{Arc, OnceLock};
 
 use parking_lot::Mutex;
 
-pub(super) type Kept = Arc<dyn Any + Send + Sync>;
+pub(crate) type Kept = Arc<dyn Any + Send + Sync>;
 
 /// A CLOCK (second chance) cache of at most `limit` decoded objects. To insert into a full cache, the hand moves over
 /// the places in a circle, clears their marks, and evicts the first entry without a mark.
@@ -30,7 +30,7 @@ impl Recent {
     }
 
     /// Inserts an object. Returns its place and the evicted object. O(1) on average.
-    pub(super) fn keep(&self, object: Kept) -> (Option<usize>, Option<Kept>) {
+    pub(crate) fn keep(&self, object: Kept) -> (Option<usize>, Option<Kept>) {
         if self.limit == 0 {
             return (None, None);
         }
@@ -56,7 +56,7 @@ impl Recent {
 
     /// Marks the entry in this place as read.
     #[inline]
-    pub(super) fn read(&self, place: usize) {
+    pub(crate) fn read(&self, place: usize) {
         let mark = self.read.get().and_then(|read| read.get(place));
         // Reads first, so that concurrent readers of one object do not write to the same cache line.
         if let Some(mark) = mark.filter(|mark| !mark.load(Ordering::Relaxed)) {
@@ -65,7 +65,7 @@ impl Recent {
     }
 
     /// Removes and returns the entry in this place if it is at this address.
-    pub(super) fn take(&self, place: usize, address: *const ()) -> Option<Kept> {
+    pub(crate) fn take(&self, place: usize, address: *const ()) -> Option<Kept> {
         let mut clock = self.clock.lock();
         clock.places.get_mut(place)?.take_if(|kept| Arc::as_ptr(kept).cast() == address)
     }
