@@ -19,7 +19,8 @@ pub enum Buffer {
     EveryEvent,
     /// Keeps at most one event for each key: a newer state replaces the undelivered one. `old` is always the state that
     /// was delivered last. An undelivered addition and its deletion cancel out. A deletion and an addition become one
-    /// update. Keys are delivered in the order of their oldest undelivered event.
+    /// update. Keys are delivered in the order of their oldest undelivered event, so the revision of an event can be
+    /// lower than that of the event before it.
     Coalesced,
     /// Keeps all events, and makes a publisher that [sends](crate::SharedProcessor::send) wait while this many are
     /// undelivered (at least 1). A slow handler then slows down the whole pipeline before it, including the store.
