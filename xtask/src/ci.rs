@@ -243,7 +243,7 @@ fn end_to_end() -> Result<Done, String> {
 fn examples() -> Result<Done, String> {
     let examples = self_ending(&files::rust()?);
     if examples.is_empty() {
-        return Err("no example is marked `Ends by itself.`".into());
+        return Err("no example says that it `ends by itself.`".into());
     }
     for (package, example) in examples {
         cargo(&["run", "--quiet", "--package", &package, "--example", &example])?;
@@ -251,7 +251,7 @@ fn examples() -> Result<Done, String> {
     Ok(Done::Passed)
 }
 
-/// Returns the examples with `Ends by itself.` in their head, by package. Others run until they are stopped, or take
+/// Returns the examples whose head says `ends by itself.`, by package. Others run until they are stopped, or take
 /// long; clippy has compiled them.
 fn self_ending(files: &[files::File]) -> Vec<(String, String)> {
     let mut examples = Vec::new();
@@ -260,7 +260,7 @@ fn self_ending(files: &[files::File]) -> Vec<(String, String)> {
         let mut head = file.text.lines().take_while(|line| line.starts_with("//!"));
         if let ["crates", folder, "examples", example] | ["crates", folder, "examples", example, "main.rs"] =
             parts.as_slice()
-            && head.any(|line| line.contains("Ends by itself."))
+            && head.any(|line| line.contains("ends by itself."))
         {
             let package =
                 if *folder == "kinformer" { "kinformer".into() } else { format!("kinformer-{folder}") };
@@ -390,9 +390,9 @@ mod tests {
     fn examples_that_serve_are_left_out() {
         let file = |path: &str, text: &str| files::File { path: path.into(), text: text.into() };
         let files = [
-            file("crates/store/examples/indexer.rs", "//! An index. Ends by itself.\n"),
+            file("crates/store/examples/indexer.rs", "//! An index. The program ends by itself.\n"),
             file("crates/apiserver/examples/serve.rs", "//! A server.\n"),
-            file("crates/store/examples/large/main.rs", "//! Several files. Ends by itself.\n"),
+            file("crates/store/examples/large/main.rs", "//! Several files. It ends by itself.\n"),
             file("crates/store/examples/large/part.rs", "//! One of them.\n"),
             file("crates/store/src/lib.rs", ""),
         ];

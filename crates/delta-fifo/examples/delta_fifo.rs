@@ -1,4 +1,4 @@
-//! A DeltaFIFO of a custom type, without Kubernetes. Exits when done.
+//! A DeltaFIFO of a custom type, without Kubernetes. The program ends by itself.
 //!
 //! `cargo run -p kinformer-delta-fifo --example delta_fifo`
 

@@ -1,4 +1,4 @@
-//! Indexes a custom type by namespace and by a label. Exits when done.
+//! Indexes a custom type by namespace and by a label. The program ends by itself.
 
 use kinformer_core::{KeyRef, Labels, Object, ResourceVersion};
 use kinformer_store::{IndexFunction, Indexer, NAMESPACE_INDEX};
