@@ -107,6 +107,14 @@ impl Contract {
         if contract.finished.is_empty() {
             problems.push(format!("{CONTRACT}:1: no section is declared finished; add a line `Finished: O`"));
         }
+        for (number, Promise { line, .. }) in &contract.promises {
+            let undivided = unsplit(number);
+            if undivided != number && contract.promises.contains_key(undivided) {
+                problems.push(format!(
+                    "{CONTRACT}:{line}: {number} is a part of {undivided}, which is also a line; give that a letter"
+                ));
+            }
+        }
         for finished in &contract.finished {
             if !contract.promises.keys().any(|number| section(number) == finished) {
                 problems.push(format!(
@@ -118,11 +126,16 @@ impl Contract {
     }
 }
 
-/// Whether a text is a letter, a dash and two digits.
+/// Whether a text is a letter, a dash and two digits, and for a part of a split line a small letter: `Q-07`, `Q-07a`.
 fn is_number(text: &str) -> bool {
-    let bytes = text.as_bytes();
+    let bytes = unsplit(text).as_bytes();
     matches!(bytes, [letter, b'-', a, b]
         if letter.is_ascii_uppercase() && a.is_ascii_digit() && b.is_ascii_digit())
+}
+
+/// Returns a number without the letter of a split line: `Q-07` for `Q-07a`.
+fn unsplit(number: &str) -> &str {
+    number.strip_suffix(|letter: char| letter.is_ascii_lowercase()).unwrap_or(number)
 }
 
 fn section(number: &str) -> &str {
@@ -227,6 +240,17 @@ mod tests {
     }
 
     #[test]
+    fn every_part_of_a_split_line_needs_a_test() {
+        let split = PROMISES.replace("- A-02 two", "- A-02a two\n- A-02b more");
+        let test = BOTH.replace("A-02", "A-02a, A-02b");
+        assert_eq!(problems_of(&split, &test), "");
+        let one = problems_of(&split, &BOTH.replace("A-02", "A-02a"));
+        assert!(one.starts_with("docs/contract.md:5: A-02b is in a finished section"), "{one}");
+        let unsplit = problems_of(&split, BOTH);
+        assert!(unsplit.contains("has no line \"A-02\""), "{unsplit}");
+    }
+
+    #[test]
     fn lines_are_listed_with_their_tests_or_only_those_without() {
         let file = File { path: "y.rs".into(), text: BOTH.into() };
         let (contract, tests) = (Contract::parse(PROMISES).0, tests(&[file]).0);
@@ -276,6 +300,9 @@ mod tests {
             ("- B-01 three", "- B-1 three", ":5: expected"),
             ("- B-01 three", "- B-01", ":5: expected"),
             ("- B-01 three", "- A-01 three", ":5: A-01 is also on line 3"),
+            ("- B-01 three", "- B-01A three", ":5: expected"),
+            ("- B-01 three", "- B-01ab three", ":5: expected"),
+            ("- B-01 three", "- A-01a three", ":5: A-01a is a part of A-01"),
         ] {
             let problems = problems_of(&PROMISES.replace(from, to), BOTH);
             assert!(problems.contains(problem), "{problem}: {problems}");
