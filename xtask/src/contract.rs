@@ -44,6 +44,10 @@ fn list(contract: &Contract, tests: &[Test], only_missing: bool) -> String {
     let finished: Vec<&str> = contract.finished.iter().map(String::as_str).collect();
     let (all, finished) = (contract.promises.len(), finished.join(", "));
     list.push_str(&format!("{covered} of {all} lines have a test; finished: {finished}\n"));
+    if !contract.untested.is_empty() {
+        let untested: Vec<&str> = contract.untested.iter().map(String::as_str).collect();
+        list.push_str(&format!("declared untested: {}\n", untested.join(", ")));
+    }
     list
 }
 
@@ -80,10 +84,13 @@ struct Promise {
 struct Contract {
     promises: BTreeMap<String, Promise>,
     finished: BTreeSet<String>,
+    /// The parts of split lines that are known to have no test.
+    untested: BTreeSet<String>,
 }
 
 impl Contract {
-    /// Parses lines such as `- Q-07 promise` and one `Finished: O, S, Q`. Also returns the lines that do not parse.
+    /// Parses lines such as `- Q-07 promise`, one `Finished: O, S, Q` and `Untested: Q-07b`. Also returns the lines
+    /// that do not parse.
     fn parse(text: &str) -> (Self, Vec<String>) {
         let (mut contract, mut problems) = (Self::default(), Vec::new());
         let mut declared = 1;
@@ -91,6 +98,9 @@ impl Contract {
             if let Some(sections) = text.strip_prefix("Finished:") {
                 declared = line;
                 contract.finished.extend(sections.split(',').map(|section| section.trim().to_owned()));
+            }
+            if let Some(numbers) = text.strip_prefix("Untested:") {
+                contract.untested.extend(numbers.split(',').map(|number| number.trim().to_owned()));
             }
             let Some(item) = text.strip_prefix("- ") else { continue };
             let (number, promise) = item.split_once(' ').unwrap_or((item, ""));
@@ -112,6 +122,13 @@ impl Contract {
             if undivided != number && contract.promises.contains_key(undivided) {
                 problems.push(format!(
                     "{CONTRACT}:{line}: {number} is a part of {undivided}, which is also a line; give that a letter"
+                ));
+            }
+        }
+        for untested in &contract.untested {
+            if unsplit(untested) == untested || !contract.promises.contains_key(untested) {
+                problems.push(format!(
+                    "{CONTRACT}:1: {untested:?} is declared untested and is no part of a split line; remove it"
                 ));
             }
         }
@@ -202,9 +219,14 @@ fn check(contract: &Contract, tests: &[Test]) -> Vec<String> {
         }
     }
     for (number, Promise { line, text }) in &contract.promises {
-        if contract.finished.contains(section(number))
-            && !tests.iter().any(|test| test.numbers.contains(number))
-        {
+        let proven = tests.iter().any(|test| test.numbers.contains(number));
+        let untested = contract.untested.contains(number);
+        if untested && proven {
+            problems.push(format!(
+                "{CONTRACT}:{line}: {number} is declared untested and a test names it; remove it from `Untested:`"
+            ));
+        }
+        if contract.finished.contains(section(number)) && !proven && !untested {
             problems.push(format!(
                 "{CONTRACT}:{line}: {number} is in a finished section and no test names it; write one: {text}"
             ));
@@ -248,6 +270,23 @@ mod tests {
         assert!(one.starts_with("docs/contract.md:5: A-02b is in a finished section"), "{one}");
         let unsplit = problems_of(&split, BOTH);
         assert!(unsplit.contains("has no line \"A-02\""), "{unsplit}");
+    }
+
+    #[test]
+    fn only_parts_of_split_lines_without_a_test_can_be_declared_untested() {
+        let split = PROMISES.replace("- A-02 two", "- A-02a two\n- A-02b more");
+        let declare =
+            |number: &str| split.replace("Finished: A", &format!("Finished: A\nUntested: {number}"));
+        let test = BOTH.replace("A-02", "A-02a");
+        assert_eq!(problems_of(&declare("A-02b"), &test), "");
+        let proven = problems_of(&declare("A-02b"), &BOTH.replace("A-02", "A-02a, A-02b"));
+        assert!(proven.contains("A-02b is declared untested and a test names it"), "{proven}");
+        for unknown in ["A-01", "A-02", "A-09a"] {
+            let problems = problems_of(&declare(unknown), &test);
+            assert!(problems.contains("is no part of a split line"), "{unknown}: {problems}");
+        }
+        let contract = Contract::parse(&declare("A-02b")).0;
+        assert!(list(&contract, &[], true).ends_with("declared untested: A-02b\n"));
     }
 
     #[test]
