@@ -25,7 +25,7 @@ async fn code(server: &ApiServer, head: &str) -> u16 {
     tokio::time::timeout(PATIENCE, asking).await.unwrap()
 }
 
-// contract: E-09
+// contract: E-09a, E-09c, E-09d, E-09e, E-09f
 #[tokio::test]
 async fn only_names_of_this_server_are_answered() {
     let server =
@@ -85,7 +85,7 @@ async fn only_names_of_this_server_are_answered() {
     server.shutdown().await;
 }
 
-// contract: E-09
+// contract: E-09a, E-09e
 #[tokio::test]
 async fn names_are_checked_over_http2_too() {
     let server = ApiServer::builder().start().await.unwrap();
@@ -101,7 +101,7 @@ async fn names_are_checked_over_http2_too() {
     server.shutdown().await;
 }
 
-// contract: E-09
+// contract: E-09a
 #[tokio::test]
 async fn the_address_that_was_connected_to_is_its_name() {
     let outside = "0.0.0.0:0".parse().unwrap();
@@ -111,7 +111,7 @@ async fn the_address_that_was_connected_to_is_its_name() {
     server.shutdown().await;
 }
 
-// contract: E-10
+// contract: E-10a, E-10b, E-10c
 #[tokio::test]
 async fn pages_of_other_origins_are_refused() {
     for builder in [ApiServer::builder(), ApiServer::builder().token("right")] {
@@ -162,7 +162,7 @@ async fn pages_of_other_origins_are_refused() {
     }
 }
 
-// contract: E-11
+// contract: E-11a, E-11b
 #[tokio::test]
 async fn every_route_requires_the_token() {
     let server = ApiServer::builder().token("s3cret").start().await.unwrap();
@@ -218,7 +218,7 @@ async fn every_route_requires_the_token() {
     server.shutdown().await;
 }
 
-// contract: E-11
+// contract: E-11d
 #[tokio::test]
 async fn a_token_is_in_the_kubeconfig_and_nowhere_else() {
     let builder = ApiServer::builder().token("s3cret");
@@ -233,7 +233,7 @@ async fn a_token_is_in_the_kubeconfig_and_nowhere_else() {
     server.shutdown().await;
 }
 
-// contract: E-09
+// contract: E-09a
 #[tokio::test]
 async fn clients_of_the_same_process_are_answered() {
     for builder in [ApiServer::builder(), ApiServer::builder().tls(), ApiServer::builder().token("t").tls()] {

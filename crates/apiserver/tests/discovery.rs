@@ -13,7 +13,7 @@ fn find<'a>(list: &'a Value, member: &str, name: &str) -> &'a Value {
     list.as_array().unwrap().iter().find(|entry| entry[member] == name).unwrap_or(&Value::Null)
 }
 
-// contract: E-02
+// contract: E-02b
 #[tokio::test]
 async fn plain_discovery() {
     let server = server().await;
@@ -59,7 +59,7 @@ async fn plain_discovery() {
     }
 }
 
-// contract: E-02
+// contract: E-02a
 #[tokio::test]
 async fn aggregated_discovery() {
     let server = server().await;
@@ -83,7 +83,7 @@ async fn aggregated_discovery() {
     assert_eq!(plain["kind"], "APIGroupList");
 }
 
-// contract: E-02
+// contract: E-02c, E-02d
 #[tokio::test]
 async fn version_and_health() {
     let server = server().await;
@@ -98,7 +98,7 @@ async fn version_and_health() {
     client.get("/nothing").await.status(404, "NotFound");
 }
 
-// contract: E-02
+// contract: E-02e
 #[tokio::test]
 async fn openapi_says_what_kubectl_asks() {
     let server = server().await;

@@ -77,7 +77,7 @@ fn deployment(image: &str) -> String {
     .to_string()
 }
 
-// contract: E-07, E-02, E-01
+// contract: E-07, E-02e, E-01
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_day_with_kubectl() {
     let server = server().await;
@@ -168,7 +168,7 @@ async fn what_kubectl_sends_as_protobuf() {
     assert_eq!(server.count("v1", "ConfigMap").unwrap(), 0);
 }
 
-// contract: E-07, E-04
+// contract: E-07, E-04, E-02e
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn kubectl_watches() {
     let server = server().await;

@@ -22,7 +22,7 @@ fn create_maps(server: &ApiServer, count: usize) {
     }
 }
 
-// contract: E-03, E-05
+// contract: E-03, E-05a
 #[tokio::test]
 async fn a_list_is_at_the_one_global_version() {
     let server = server().await;
@@ -43,7 +43,7 @@ async fn a_list_is_at_the_one_global_version() {
     }
 }
 
-// contract: E-05
+// contract: E-05a
 #[tokio::test]
 async fn versions_are_taken_once_and_rise() {
     let server = server().await;
@@ -79,7 +79,7 @@ async fn an_exact_version_is_the_state_of_that_version() {
     assert_eq!(names(&client.get(MAPS).await.ok()), ["m000", "m002"]);
 }
 
-// contract: E-03, E-05
+// contract: E-03, E-05c
 #[tokio::test]
 async fn compacted_versions_are_expired() {
     let server = server().await;
@@ -103,7 +103,7 @@ async fn compacted_versions_are_expired() {
     assert_eq!(names(&not_older).len(), 4, "a minimum version does not expire");
 }
 
-// contract: E-05
+// contract: E-05b
 #[tokio::test]
 async fn the_history_is_a_window() {
     let server = ApiServer::builder().history(3).start().await.unwrap();

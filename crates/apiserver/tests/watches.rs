@@ -189,7 +189,7 @@ async fn a_watch_ends_at_its_timeout_and_when_all_are_dropped() {
     assert_eq!(after.kind_and_name().await, pair("ADDED", "a"));
 }
 
-// contract: E-04, E-05
+// contract: E-04, E-05b
 #[tokio::test]
 async fn a_watcher_that_falls_behind_is_cut_off_and_costs_no_memory() {
     let server = ApiServer::builder().history(8).start().await.unwrap();
@@ -321,7 +321,7 @@ async fn the_longest_timeout_is_without_a_limit() {
     server.shutdown().await;
 }
 
-// contract: E-05
+// contract: E-05d, E-05g
 #[tokio::test]
 async fn versions_that_this_server_never_issued_expire() {
     let before = server().await;
@@ -350,7 +350,7 @@ async fn versions_that_this_server_never_issued_expire() {
     assert_eq!(watch.event().await, ("MODIFIED".into(), "b".into(), now + 1));
 }
 
-// contract: E-05, E-08
+// contract: E-05f, E-05g, E-08
 #[tokio::test]
 async fn a_server_can_begin_at_a_version_and_be_silent_below_the_one_that_was_asked_for() {
     let server = ApiServer::builder()

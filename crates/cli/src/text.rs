@@ -240,6 +240,7 @@ mod tests {
     use super::*;
 
     /// Unsafe characters are escaped, all others are unchanged.
+    // contract: T-01a
     #[test]
     fn controls_and_invisible_characters_are_escaped() {
         for (text, shown) in [
@@ -257,6 +258,7 @@ mod tests {
         }
     }
 
+    // contract: T-01g
     #[test]
     fn only_our_own_colours_are_unescaped() {
         let red = Style::new().fg_color(Some(AnsiColor::Red.into()));
@@ -264,6 +266,7 @@ mod tests {
         assert_eq!(line.trimmed().as_str(), "\u{1b}[31ma\\u{1b}[0m\u{1b}[0m b");
     }
 
+    // contract: T-02a
     #[test]
     fn json_is_the_same_value_in_one_line() {
         let hostile = "\u{1b}\n\u{7f}\u{9b}\u{202e}\u{e0041}\\\"\u{2028}é";
@@ -277,6 +280,7 @@ mod tests {
         }
     }
 
+    // contract: T-01f
     #[test]
     fn a_panic_is_one_line() {
         let (send, lines) = mpsc::channel();

@@ -102,7 +102,7 @@ async fn hostile(name: &str) -> (ApiServer, String) {
     (server, url)
 }
 
-// contract: T-01
+// contract: T-01b
 #[tokio::test]
 async fn objects_are_shown_in_their_own_line_in_every_form_of_output() {
     let (_server, url) = hostile(HOSTILE).await;
@@ -128,7 +128,7 @@ async fn objects_are_shown_in_their_own_line_in_every_form_of_output() {
     assert_eq!(ended.stdout.lines().count(), 4, "{ended:#?}");
 }
 
-// contract: T-02
+// contract: T-02a, T-02b
 #[tokio::test]
 async fn json_keeps_every_character_and_writes_it_in_ascii_where_a_terminal_would_act() {
     let (_server, url) = hostile(HOSTILE).await;
@@ -173,7 +173,7 @@ async fn refusing(code: u16) -> String {
     url
 }
 
-// contract: T-01
+// contract: T-01c
 #[tokio::test]
 async fn what_a_server_says_is_one_line_on_stderr() {
     for (code, exit) in [(403, 4), (500, 1)] {
@@ -184,7 +184,7 @@ async fn what_a_server_says_is_one_line_on_stderr() {
     }
 }
 
-// contract: T-01
+// contract: T-01c, T-01d
 #[tokio::test]
 async fn logs_keep_to_their_line() {
     const FORGED: &str = "a/b/c\u{1b}[2J\nadd     pods forged";
@@ -207,7 +207,7 @@ async fn logs_keep_to_their_line() {
     is_safe(&ended);
 }
 
-// contract: T-01
+// contract: T-01e
 #[tokio::test]
 async fn a_command_line_that_is_refused_is_shown_as_text() {
     for words in [
@@ -236,7 +236,7 @@ async fn a_command_line_that_is_refused_is_shown_as_text() {
     is_safe(&ended.ended().await);
 }
 
-// contract: T-01
+// contract: T-01b
 #[tokio::test]
 async fn the_demo_shows_what_others_write_into_its_cluster_as_text() {
     let mut program = Program::start("demo --for 20s");

@@ -24,7 +24,7 @@ async fn run_with(line: &str, environment: &[(&str, &str)]) -> Ended {
     Program::start_with(line.split_whitespace(), environment).ended().await
 }
 
-// contract: T-03
+// contract: T-03a
 #[tokio::test]
 async fn a_token_comes_from_a_flag_a_file_or_the_environment() {
     let server = ApiServer::builder().token(SECRET).start().await.unwrap();
@@ -55,7 +55,7 @@ async fn a_token_comes_from_a_flag_a_file_or_the_environment() {
     server.shutdown().await;
 }
 
-// contract: T-03
+// contract: T-03b
 #[tokio::test]
 async fn what_is_no_token_is_an_error_that_does_not_repeat_it() {
     let directory = Directory::new("no-token");
@@ -87,7 +87,7 @@ async fn what_is_no_token_is_an_error_that_does_not_repeat_it() {
     }
 }
 
-// contract: T-04
+// contract: T-04a, T-04d, E-11e
 #[tokio::test]
 async fn the_api_server_never_prints_its_token() {
     let directory = Directory::new("server-token");
@@ -120,7 +120,7 @@ async fn the_api_server_never_prints_its_token() {
     program.ended().await.code(0).said("no credentials are required");
 }
 
-// contract: T-04
+// contract: T-04b, T-04c
 #[tokio::test]
 async fn a_kubeconfig_with_a_token_is_for_its_owner_alone() {
     let directory = Directory::new("private");
@@ -148,7 +148,7 @@ async fn a_kubeconfig_with_a_token_is_for_its_owner_alone() {
         .said("not a regular file");
 }
 
-// contract: T-04
+// contract: T-04a
 #[tokio::test]
 async fn a_broken_kubeconfig_is_not_quoted() {
     let directory = Directory::new("broken-config");
@@ -166,7 +166,7 @@ async fn a_broken_kubeconfig_is_not_quoted() {
     }
 }
 
-// contract: E-09
+// contract: E-09c
 #[tokio::test]
 async fn names_of_the_api_server_can_be_added() {
     let mut program = Program::start("api-server --accept-host dev.example");

@@ -27,7 +27,7 @@ impl Object for Pod {
     }
 }
 
-// contract: O-01
+// contract: O-01a
 #[test]
 fn a_key_is_its_parts() {
     let key = KeyRef::new("kube-system", "dns");
@@ -45,7 +45,7 @@ fn a_key_is_its_parts() {
     assert_eq!(KeyRef::from(&owned), key);
 }
 
-// contract: O-01
+// contract: O-01a, O-01b
 #[test]
 fn only_an_empty_name_is_refused() {
     for name in ["/etc/hosts", "https://example.com/a?b=c#d", "s3://bucket/a//b/", "/", "|", " ", "\0", "ü/ß"]
@@ -63,7 +63,7 @@ fn only_an_empty_name_is_refused() {
     assert_eq!(ObjectKey::named("").unwrap_err().problem(), KeyProblem::EmptyName);
 }
 
-// contract: O-01
+// contract: O-01c
 #[test]
 fn equal_text_is_no_equal_key() {
     let alike = [
@@ -83,14 +83,13 @@ fn equal_text_is_no_equal_key() {
     }
 }
 
-// contract: O-01
 #[test]
 fn an_owned_key_takes_24_bytes() {
     assert!(size_of::<ObjectKey>() <= 24);
     assert_eq!(size_of::<Option<ObjectKey>>(), size_of::<ObjectKey>());
 }
 
-// contract: O-20
+// contract: O-20a
 #[test]
 fn namespace_and_name_are_the_text_of_a_kubernetes_key() {
     let namespaced: ObjectKey = "kube-system/dns".parse().unwrap();
@@ -101,7 +100,7 @@ fn namespace_and_name_are_the_text_of_a_kubernetes_key() {
     assert_eq!(format!("{namespaced:?} {cluster_scoped:?}"), r#""kube-system/dns" "node-1""#);
 }
 
-// contract: O-20
+// contract: O-20b
 #[test]
 fn text_that_is_no_kubernetes_key_is_refused() {
     let cases = [
@@ -147,7 +146,7 @@ fn part() -> impl Strategy<Value = String> {
 }
 
 proptest! {
-    // contract: O-01
+    // contract: O-01a
     #[test]
     fn parts_round_trip(parts in any_parts()) {
         let key = key_of(&parts);
@@ -164,7 +163,7 @@ proptest! {
         prop_assert_eq!(format!("{owned:?}"), format!("{key:?}"));
     }
 
-    // contract: O-01
+    // contract: O-01c
     #[test]
     fn keys_compare_as_tuples_of_their_parts(x in any_parts(), y in any_parts()) {
         let (a, b) = (key_of(&x), key_of(&y));
@@ -179,7 +178,7 @@ proptest! {
         prop_assert_eq!(hash((a, b)) == hash((b, a)), x == y);
     }
 
-    // contract: O-20
+    // contract: O-20c
     #[test]
     fn kubernetes_keys_round_trip_as_text(namespace in prop::option::of(part()), name in part()) {
         let key = ObjectKey::new(namespace.as_deref().unwrap_or_default(), &name).unwrap();
@@ -188,13 +187,13 @@ proptest! {
         prop_assert_eq!(KeyRef::parse(&text).unwrap(), key.as_key());
     }
 
-    // contract: O-03
+    // contract: O-03a
     #[test]
     fn versions_round_trip_exactly(text in "[0-9]{0,25}|[a-z0-9+.-]{0,12}") {
         prop_assert_eq!(ResourceVersion::from(text.as_str()).to_string(), text);
     }
 
-    // contract: O-03
+    // contract: O-03b
     #[test]
     fn decimal_versions_of_any_length_order_as_numbers(a: u64, b: u64, more in "[1-9][0-9]{20,30}") {
         let (x, y) = (ResourceVersion::number(a), ResourceVersion::from(b.to_string()));
@@ -207,7 +206,7 @@ proptest! {
     }
 }
 
-// contract: O-03
+// contract: O-03c
 #[test]
 fn versions_that_are_no_decimal_integers_do_not_compare() {
     let ten = ResourceVersion::from("10");
@@ -224,7 +223,7 @@ fn versions_that_are_no_decimal_integers_do_not_compare() {
     assert!(ten.reaches(&ResourceVersion::number(10)));
 }
 
-// contract: O-02
+// contract: O-02a
 #[test]
 fn identity_is_the_key_and_both_uids_stay_visible() {
     let (old, new) = (Pod { name: "web", uid: "1" }, Pod { name: "web", uid: "2" });
@@ -232,7 +231,7 @@ fn identity_is_the_key_and_both_uids_stay_visible() {
     assert_ne!(old.uid(), new.uid());
 }
 
-// contract: O-04
+// contract: O-04a, O-04c
 #[test]
 fn key_and_name_are_known_of_every_deletion() {
     let pod = Arc::new(Pod { name: "web", uid: "1" });
@@ -251,7 +250,7 @@ fn key_and_name_are_known_of_every_deletion() {
     }
 }
 
-// contract: O-21
+// contract: O-21a
 #[test]
 fn a_key_function_gives_a_name_of_any_characters() {
     let keyed = Keyed::by(|n: &u32| format!("numbers/{n}"), 7).unwrap();

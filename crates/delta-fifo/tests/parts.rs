@@ -411,7 +411,7 @@ fn a_pop_names_the_version_of_each_part() {
 }
 
 /// A state in no part, or in one that there is not, is left out and reported; a deletion of it keeps its key.
-// contract: O-24
+// contract: O-24b, O-24d
 #[test]
 fn an_object_of_no_part_is_left_out_and_reported() {
     for (name, queue) in queues(&[thing("a", A, 1)]) {
@@ -432,7 +432,7 @@ fn an_object_of_no_part_is_left_out_and_reported() {
 }
 
 /// A part that there is not takes no memory and harms no other.
-// contract: O-24
+// contract: O-24e
 #[test]
 fn versions_of_parts_that_there_are_not_are_ignored() {
     for (name, queue) in queues(&[]) {

@@ -89,7 +89,7 @@ fn an_object_is_got_by_its_key_or_told_to_be_missing() {
     assert_eq!(pods.namespace("a").get("x").unwrap_err().to_string(), "pods \"a/x\" not found");
 }
 
-// contract: F-06, O-20
+// contract: F-06, O-20b, O-20d
 #[test]
 fn a_lister_takes_a_key_in_every_form() {
     let pods = Lister::<Pod>::new(store(true, some()).reader());

@@ -23,7 +23,7 @@ fn pod() -> KubeObject<Pod> {
     KubeObject(Pod { metadata: meta(Some("default")), ..Default::default() })
 }
 
-// contract: O-01
+// contract: O-01a, O-01b
 #[test]
 fn every_resource_is_an_object() {
     let pod = pod();

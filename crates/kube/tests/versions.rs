@@ -76,7 +76,7 @@ async fn restarted(before: Builder, after: Builder, writes: u32, went_back: u64)
     }
 }
 
-// contract: E-05, R-05, I-03
+// contract: E-05d, R-05, I-03
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_that_was_restarted_on_its_port_is_listed_again_however_far_it_is() {
     for writes in [0, 100] {

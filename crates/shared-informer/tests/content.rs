@@ -238,7 +238,7 @@ async fn what_cannot_be_compared_is_the_same_at_its_version() {
     }
 }
 
-// contract: I-14, O-02, P-03
+// contract: I-14, P-03
 #[tokio::test(start_paused = true)]
 async fn two_writes_at_one_version_are_two_events() {
     for queue in QUEUES {
@@ -261,7 +261,7 @@ async fn two_writes_at_one_version_are_two_events() {
     }
 }
 
-// contract: I-14, O-02, P-03
+// contract: I-14, O-02b, P-03
 #[tokio::test(start_paused = true)]
 async fn another_uid_at_one_version_is_an_event() {
     for (queue, mode) in

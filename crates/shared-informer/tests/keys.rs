@@ -53,7 +53,7 @@ fn namespaced(objects: [Thing; 2]) -> Indexer<Thing> {
     indexer
 }
 
-// contract: O-21
+// contract: O-21b
 #[test]
 fn a_store_and_its_snapshots_separate_parts_from_text() {
     let store = namespaced([thing(PARTS, 1), thing(TEXT, 2)]);
@@ -72,7 +72,7 @@ fn a_store_and_its_snapshots_separate_parts_from_text() {
     assert!(store.contains(TEXT) && !store.contains(PARTS));
 }
 
-// contract: O-21
+// contract: O-21c
 #[test]
 fn the_queues_separate_parts_from_text() {
     let known = Arc::new(namespaced([thing(PARTS, 1), thing(TEXT, 2)]));
@@ -109,7 +109,7 @@ fn the_queues_separate_parts_from_text() {
     assert_eq!(heap.get_by_key(PARTS).unwrap().version, 1);
 }
 
-// contract: O-21
+// contract: O-21d
 #[test]
 fn the_mutation_cache_separates_parts_from_text() {
     let store = namespaced([thing(PARTS, 1), thing(KeyRef::named("c"), 1)]);
@@ -203,7 +203,7 @@ impl Drop for Informer {
     }
 }
 
-// contract: O-22
+// contract: O-22a, O-22b
 #[tokio::test(start_paused = true)]
 async fn paths_urls_and_s3_keys_go_through_an_informer() {
     let keys = [
@@ -226,7 +226,7 @@ async fn paths_urls_and_s3_keys_go_through_an_informer() {
     }
 }
 
-// contract: O-21
+// contract: O-21e
 #[tokio::test(start_paused = true)]
 async fn an_informer_separates_parts_from_text() {
     for queue in QUEUES {
@@ -241,7 +241,7 @@ async fn an_informer_separates_parts_from_text() {
     }
 }
 
-// contract: O-23
+// contract: O-23a, O-23b
 #[tokio::test(start_paused = true)]
 async fn two_clusters_share_a_store() {
     let (east, west) = (PARTS.in_cluster("east"), PARTS.in_cluster("west"));

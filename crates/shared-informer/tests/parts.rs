@@ -345,7 +345,7 @@ fn a_builder_refuses_parts_without_a_source_and_sources_without_a_part() {
 }
 
 /// It panics for one object, and names a part that there is not for another.
-// contract: O-24
+// contract: O-24b, O-24c
 #[tokio::test(start_paused = true)]
 async fn a_partition_that_misbehaves_harms_no_other_object() {
     for queue in QUEUES {

@@ -189,7 +189,7 @@ fn versions_that_do_not_compare_have_no_lowest() {
 }
 
 /// A part that there is not: left out, reported by position, and no memory is taken for it.
-// contract: O-24
+// contract: O-24b, O-24e
 #[test]
 fn an_object_of_no_part_is_left_out_and_reported() {
     let indexer = indexer();
@@ -224,7 +224,7 @@ impl Partition<Item> for Panics {
 }
 
 /// A partition is asked like an accessor: what it panics for is left out, all others are stored.
-// contract: O-24
+// contract: O-24c
 #[test]
 fn a_partition_that_panics_harms_no_other_object() {
     let indexer = Indexer::builder().parts(Parts::new(Panics)).build().unwrap();
