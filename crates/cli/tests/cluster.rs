@@ -216,7 +216,7 @@ async fn credentials_of_a_kubeconfig_are_sent_over_tls_only() {
     run(&elsewhere).await.code(1).said("not sent without TLS to http://0.0.0.0");
 }
 
-// contract: L-22
+// contract: L-22a
 #[tokio::test]
 async fn a_namespace_that_is_no_segment_of_a_path_is_refused() {
     let server = server(0).await;

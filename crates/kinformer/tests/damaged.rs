@@ -211,7 +211,7 @@ async fn another_list<K, T: Object>(
     assert_eq!(events.iter().filter(|event| event.starts_with("delete")).count(), 1, "{events:?}");
 }
 
-// contract: L-15, R-16
+// contract: L-15h, R-16
 #[tokio::test(flavor = "multi_thread")]
 async fn a_list_of_something_else_changes_nothing() {
     let others = [("v1", "ServiceList", "20"), ("", "", ""), ("", "", "20"), ("v1", "PodList", "")];
@@ -223,7 +223,7 @@ async fn a_list_of_something_else_changes_nothing() {
     }
 }
 
-// contract: L-16
+// contract: L-16a, L-16b
 #[tokio::test(flavor = "multi_thread")]
 async fn a_page_of_a_proxy_in_the_place_of_a_watch_is_one_error_and_a_list() {
     let server = Scripted::start(|request, before| {

@@ -512,7 +512,7 @@ async fn an_informer_that_somebody_else_runs_is_none_of_the_factorys_troubles() 
     server.shutdown().await;
 }
 
-// contract: L-22
+// contract: L-22a
 #[tokio::test]
 async fn names_that_are_no_segment_of_a_path_are_errors_and_no_requests() {
     let server = server().await;

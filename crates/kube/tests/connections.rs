@@ -142,7 +142,7 @@ impl Drop for Door {
     }
 }
 
-// contract: L-12
+// contract: L-12a, L-12b, L-12c
 #[tokio::test(flavor = "multi_thread")]
 async fn watches_that_begin_together_share_a_connection() {
     let server = ApiServer::builder().tls().start().await.unwrap();
@@ -158,7 +158,7 @@ async fn watches_that_begin_together_share_a_connection() {
     server.shutdown().await;
 }
 
-// contract: L-12
+// contract: L-12a
 #[tokio::test]
 async fn after_a_connection_is_lost_there_is_one_again() {
     let server = ApiServer::builder().tls().start().await.unwrap();
@@ -178,7 +178,7 @@ async fn after_a_connection_is_lost_there_is_one_again() {
     server.shutdown().await;
 }
 
-// contract: L-12
+// contract: L-12a
 #[tokio::test]
 async fn a_watch_keeps_its_connection_for_those_that_begin_later() {
     let server = ApiServer::builder().tls().start().await.unwrap();
@@ -293,7 +293,7 @@ async fn without_http2_each_watch_has_one_of_its_own() {
     server.shutdown().await;
 }
 
-// contract: L-12
+// contract: L-12e
 #[tokio::test(flavor = "multi_thread")]
 async fn a_watch_that_is_not_read_does_not_stop_the_others() {
     let server = ApiServer::builder().tls().start().await.unwrap();

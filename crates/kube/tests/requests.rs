@@ -40,7 +40,7 @@ fn maps(client: Client) -> KubeListerWatcher<ConfigMap> {
     KubeListerWatcher::new(client)
 }
 
-// contract: L-22
+// contract: L-22a, L-22b
 #[tokio::test]
 async fn names_that_are_no_segment_of_a_path_are_refused_without_a_request() {
     let server = Scripted::http(|_| empty_list()).await;
@@ -71,7 +71,7 @@ async fn names_that_are_no_segment_of_a_path_are_refused_without_a_request() {
     assert!(server.asked().is_empty(), "{:?}", server.asked());
 }
 
-// contract: L-22
+// contract: L-22d, L-22e
 #[tokio::test]
 async fn what_a_name_or_a_selector_contains_stays_in_its_place() {
     let server = Scripted::http(|_| empty_list()).await;
@@ -236,7 +236,7 @@ fn decompressing(config: &Config) -> Client {
     Client::new(service, "default")
 }
 
-// contract: L-24
+// contract: L-24a
 #[tokio::test]
 async fn a_client_that_decompresses_has_its_watches_sent_plain() {
     let server = compressing().await;
@@ -251,7 +251,7 @@ async fn a_client_that_decompresses_has_its_watches_sent_plain() {
     assert_eq!(asked[1].header("accept-encoding"), Some("identity"));
 }
 
-// contract: L-24
+// contract: L-24a, L-24b
 #[tokio::test]
 async fn a_compressed_answer_that_was_not_asked_for_is_an_error_that_names_it() {
     let seen = Arc::new(Mutex::new(Vec::new()));

@@ -221,7 +221,7 @@ async fn kinds_of_lists<T: Object, S: ListerWatcher<T>>(
     }
 }
 
-// contract: L-15
+// contract: L-15a, L-15b, L-15e, L-15f
 #[tokio::test]
 async fn a_list_of_another_kind_is_refused() {
     let built_in: [Case; 10] = [
@@ -251,7 +251,7 @@ async fn a_list_of_another_kind_is_refused() {
     }
 }
 
-// contract: L-15
+// contract: L-15b, L-15d, L-15e, L-15f
 #[tokio::test]
 async fn a_custom_resource_may_call_its_list_as_it_likes() {
     let cases: [Case; 11] = [
@@ -272,7 +272,7 @@ async fn a_custom_resource_may_call_its_list_as_it_likes() {
     }
 }
 
-// contract: L-15
+// contract: L-15c, L-15g
 #[tokio::test]
 async fn the_items_of_a_list_say_what_it_is_too() {
     let pods = Bench::new(KubeListerWatcher::<Pod>::new).await;
@@ -333,7 +333,7 @@ impl Resource for Widget {
     }
 }
 
-// contract: R-07, L-15
+// contract: R-07, L-15c
 #[tokio::test]
 async fn a_type_that_does_not_look_at_the_kind_is_given_no_other() {
     let bench = Bench::new(KubeListerWatcher::<Widget>::new).await;
@@ -357,7 +357,7 @@ async fn a_type_that_does_not_look_at_the_kind_is_given_no_other() {
     }
 }
 
-// contract: L-15
+// contract: L-15f
 #[tokio::test]
 async fn what_has_no_kind_is_no_list() {
     let bench = Bench::new(KubeListerWatcher::<Pod>::new).await;
@@ -375,7 +375,7 @@ async fn what_has_no_kind_is_no_list() {
     }
 }
 
-// contract: L-16
+// contract: L-16a, L-16d
 #[tokio::test]
 async fn a_content_type_that_is_none_of_the_apis_is_one_error() {
     let html = "<html>\n".repeat(53);

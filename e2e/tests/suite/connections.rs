@@ -50,7 +50,7 @@ async fn shut_down(factories: [SharedInformerFactory; 2]) {
     }
 }
 
-// contract: L-12
+// contract: L-12a, L-12c
 #[tokio::test(flavor = "multi_thread")]
 async fn sixty_informers_have_one_connection() {
     let control_plane = ControlPlane::start(Options::new()).await.unwrap();
