@@ -24,7 +24,7 @@ fn labels(collector: &InformerCollector) -> Vec<String> {
     lines.map(str::to_owned).collect()
 }
 
-// contract: I-16, F-12
+// contract: I-16c, F-12
 #[tokio::test]
 async fn the_informers_of_one_factory_differ_in_their_names() {
     let factory = builder().build();
@@ -49,7 +49,7 @@ async fn the_informers_of_one_factory_differ_in_their_names() {
     assert!(labels.iter().any(|line| line == v2), "{labels:#?}");
 }
 
-// contract: I-16
+// contract: I-16a, I-16d
 #[tokio::test]
 async fn factories_differ_in_their_namespaces_or_in_their_names() {
     let collector = InformerCollector::new();

@@ -256,7 +256,7 @@ mod tests {
 
     use super::*;
 
-    // contract: I-21
+    // contract: I-21a, I-21b, I-21e
     #[test]
     fn problems_are_reported_by_their_position_in_the_operation() {
         let parts = Parts::new(ByNamespace::new(["a", "b"]));
@@ -321,7 +321,7 @@ mod tests {
     }
 
     /// A deletion by key alone, and with final states in this part, in another part, and in none.
-    // contract: I-21
+    // contract: I-21c, I-21d
     #[test]
     fn a_deletion_removes_the_state_of_the_part_whose_source_brings_it() {
         let item = |value, version| Arc::new(Item::of("ns/a", version, value));

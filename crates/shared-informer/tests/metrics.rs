@@ -173,7 +173,7 @@ async fn the_page_shows_it_until_the_informer_ends() {
     assert_eq!(samples(&page()), Vec::<String>::new(), "it was dropped");
 }
 
-// contract: I-16
+// contract: I-16a, I-16b
 #[cfg(feature = "prometheus")]
 #[tokio::test(start_paused = true)]
 async fn no_series_is_on_a_page_twice() {

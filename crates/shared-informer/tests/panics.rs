@@ -149,7 +149,7 @@ async fn a_subscriber_that_panics_loses_nothing() {
     }
 }
 
-// contract: I-13
+// contract: I-13b, I-13c, I-13d
 #[tokio::test(start_paused = true)]
 async fn an_informer_whose_reflector_has_ended_says_so() {
     for queue in common::QUEUES {
@@ -193,7 +193,7 @@ impl ListerWatcher<Item> for Startled {
     }
 }
 
-// contract: I-13
+// contract: I-13a
 #[tokio::test(start_paused = true)]
 async fn a_panic_in_the_reflector_is_a_failure_of_its_list() {
     for queue in common::QUEUES {

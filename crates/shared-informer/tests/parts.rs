@@ -111,7 +111,7 @@ async fn an_empty_last_part_is_the_sync_of_all() {
     }
 }
 
-// contract: I-21
+// contract: I-21a, I-21b, I-21e
 #[tokio::test(start_paused = true)]
 async fn an_object_of_another_part_is_left_out_and_no_other_is_lost() {
     for queue in QUEUES {
