@@ -126,7 +126,7 @@ async fn an_informer_starts_syncs_and_stops_for_all_to_see() {
     informer.wait_for_sync().await.unwrap();
 }
 
-// contract: I-19
+// contract: I-19a, I-19b
 #[tokio::test(start_paused = true)]
 async fn every_error_names_the_informer_and_has_its_cause() {
     fn add(informer: &SharedIndexInformer<Item>) -> Result<(), Error> {

@@ -76,7 +76,7 @@ fn check(snapshot: &Snapshot<Pod>, model: &BTreeMap<String, Pod>) {
     assert_eq!(by_namespace.sum::<usize>(), model.len());
 }
 
-// contract: S-19
+// contract: S-19a
 #[test]
 fn a_peak_leaves_no_memory_behind() {
     let _turn = TURN.lock();
@@ -118,7 +118,7 @@ fn a_peak_leaves_no_memory_behind() {
     }
 }
 
-// contract: S-19
+// contract: S-19a
 #[test]
 fn index_values_that_are_gone_leave_no_memory_behind() {
     let _turn = TURN.lock();
@@ -137,7 +137,7 @@ fn index_values_that_are_gone_leave_no_memory_behind() {
     assert!(with_one_value < ideal * 5 / 4, "{with_one_value} bytes, where {ideal} would do");
 }
 
-// contract: S-19, S-10
+// contract: S-19c, S-10
 #[test]
 fn nothing_is_lost_or_moved_for_readers_when_a_store_grows_and_shrinks() {
     let _turn = TURN.lock();

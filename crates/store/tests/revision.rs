@@ -32,7 +32,7 @@ fn a_change_is_in_every_snapshot_of_its_revision_and_in_none_before() {
     assert!(reader.snapshot().revision() > third.revision);
 }
 
-// contract: S-21
+// contract: S-21a, S-21b, S-21c
 #[test]
 fn a_change_carries_its_delta_and_the_revision() {
     let indexer = Indexer::new();
