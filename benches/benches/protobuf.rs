@@ -8,7 +8,7 @@ use criterion::{Criterion, criterion_group, criterion_main};
 use k8s_openapi::api::core::v1::Pod;
 use kinformer_wire::{Encoding, FieldPath, FromWire, ListDecoder, ManagedFields, ObjectDecoder, Packed};
 
-const STREAMS: &[u8] = include_bytes!("../../crates/wire/tests/golden/streams.bin");
+const STREAMS: &[u8] = include_bytes!("../../crates/wire/tests/it/golden/streams.bin");
 const ITEMS: usize = 500;
 
 /// The pod in protobuf and in JSON.

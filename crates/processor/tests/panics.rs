@@ -1,6 +1,8 @@
 //! User code that panics: it is named, and it harms no other handler.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
+#[allow(dead_code, unreachable_pub, reason = "the tests of the other binary use the rest")]
+#[path = "it/common/mod.rs"]
 mod common;
 
 use std::io;

@@ -1,6 +1,8 @@
 //! User code and sources that go wrong: named, contained, survived.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by a panic")]
 
+#[allow(dead_code, unreachable_pub, reason = "the tests of the other binary use the rest")]
+#[path = "it/common/mod.rs"]
 mod common;
 
 use std::fmt::{self, Write as _};

@@ -2,6 +2,8 @@
 //! its tests take turns.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic)]
 
+#[allow(dead_code, unreachable_pub, reason = "the tests of the other binary use the rest")]
+#[path = "it/common/mod.rs"]
 mod common;
 
 use std::alloc::System;

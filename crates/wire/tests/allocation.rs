@@ -33,11 +33,11 @@ fn parts(mut bytes: &'static [u8]) -> Vec<&'static [u8]> {
 }
 
 fn golden() -> Vec<&'static [u8]> {
-    parts(include_bytes!("golden/samples.bin")).chunks(3).map(|parts| parts[1]).collect()
+    parts(include_bytes!("it/golden/samples.bin")).chunks(3).map(|parts| parts[1]).collect()
 }
 
 fn streams() -> Vec<&'static [u8]> {
-    parts(include_bytes!("golden/streams.bin")).chunks(3).map(|parts| parts[1]).collect()
+    parts(include_bytes!("it/golden/streams.bin")).chunks(3).map(|parts| parts[1]).collect()
 }
 
 /// Runs it, and says how much it allocated in all.

@@ -1,6 +1,8 @@
 //! What decoding takes of memory: at most 64 times the bytes and 1 MiB, or it is a typed error.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, missing_docs)]
 
+#[allow(dead_code, unreachable_pub, reason = "the tests of the other binary use the rest")]
+#[path = "it/common/mod.rs"]
 mod common;
 
 use std::alloc::System;
@@ -196,10 +198,10 @@ fn parts(mut bytes: &'static [u8]) -> Vec<&'static [u8]> {
 /// What servers send has room.
 fn real_objects() {
     let json = ObjectDecoder::json().decoded_cache_size(0);
-    for sample in parts(include_bytes!("golden/samples.bin")).chunks(3) {
+    for sample in parts(include_bytes!("it/golden/samples.bin")).chunks(3) {
         decodes("a sample", sample[2], || json.decode::<Value>(sample[2]).map_err(|_| panic!()));
     }
-    let streams = parts(include_bytes!("golden/streams.bin"));
+    let streams = parts(include_bytes!("it/golden/streams.bin"));
     let pod = streams.chunks(3).find(|parts| parts[0] == b"pod").unwrap();
     let mut object: Value = serde_json::from_slice(pod[2]).unwrap();
     object["metadata"] = json!({"name": "a"});

@@ -11,7 +11,7 @@ use crate::{e2e, files};
 
 const FILE: &str = "crates/wire/src/protobuf/tables.rs";
 /// The test that checks the samples against the types of all kinds.
-const TYPES: &str = "crates/wire/tests/golden/types.rs";
+const TYPES: &str = "crates/wire/tests/it/golden/types.rs";
 /// The Go program that prints the types.
 const PROGRAM: &str = "e2e/protobuf-tables";
 

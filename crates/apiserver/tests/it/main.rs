@@ -1,0 +1,24 @@
+//! The integration tests, in one binary: a module for each subject.
+#![allow(
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    clippy::print_stderr,
+    clippy::unwrap_used,
+    unreachable_pub,
+    reason = "a test fails by a panic"
+)]
+
+mod access;
+mod bad_input;
+mod client_go;
+mod common;
+mod discovery;
+mod faults;
+mod kube_runtime;
+mod kubectl;
+mod lists;
+mod objects;
+mod protobuf;
+mod server;
+mod watches;

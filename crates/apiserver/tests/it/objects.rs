@@ -1,0 +1,526 @@
+//! Writing objects: create, update, patch, delete, and what the server makes of them.
+
+use crate::common::{Client, config_map, names, pod, server, version_of, widget, widget_definition};
+use http::Method;
+use serde_json::{Value, json};
+
+const PODS: &str = "/api/v1/namespaces/default/pods";
+const MAPS: &str = "/api/v1/namespaces/default/configmaps";
+const DEPLOYMENTS: &str = "/apis/apps/v1/namespaces/default/deployments";
+const WIDGETS: &str = "/apis/example.com/v1/namespaces/default/widgets";
+
+fn deployment(name: &str) -> Value {
+    json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": name},
+        "spec": {"selector": {"matchLabels": {"app": name}},
+            "template": {"metadata": {"labels": {"app": name}},
+                "spec": {"containers": [{"name": "a", "image": "1"}, {"name": "b", "image": "1"}]}}}})
+}
+
+// contract: E-01
+#[tokio::test]
+async fn a_new_object_gets_what_the_server_owns() {
+    let server = server().await;
+    let client = Client::new(&server);
+    let mut object = pod("a");
+    object["status"] = json!({"phase": "Running"});
+    object["metadata"]["ownerReferences"] =
+        json!([{"apiVersion": "v1", "kind": "Node", "name": "n", "uid": "u"}]);
+    object["metadata"]["managedFields"] = json!([]);
+    let answer = client.post(PODS, &object).await;
+    assert_eq!(answer.code, 201);
+    let made = answer.body;
+    assert_eq!(made["apiVersion"], "v1");
+    assert_eq!(made["kind"], "Pod");
+    assert_eq!(made["metadata"]["uid"].as_str().unwrap().len(), 36);
+    assert!(made["metadata"]["creationTimestamp"].as_str().unwrap().ends_with('Z'));
+    assert_eq!(made["metadata"]["generation"], 1);
+    assert_eq!(version_of(&made), server.version());
+    assert_eq!(made["metadata"]["ownerReferences"][0]["uid"], "u");
+    assert_eq!(made["metadata"].get("managedFields"), None);
+    assert_eq!(made["status"]["phase"], "Pending", "the status is not the client's to set here");
+    assert_eq!(client.get(&format!("{PODS}/a")).await.ok(), made);
+
+    let again = client.post(PODS, &object).await;
+    assert_eq!(again.status(409, "AlreadyExists"), "pods \"a\" already exists");
+    assert_eq!(again.body["details"], json!({"name": "a", "kind": "pods"}));
+    let missing = client.get("/apis/apps/v1/namespaces/default/deployments/x").await;
+    assert_eq!(missing.status(404, "NotFound"), "deployments.apps \"x\" not found");
+    assert_eq!(missing.body["details"], json!({"name": "x", "group": "apps", "kind": "deployments"}));
+}
+
+// contract: E-01
+#[tokio::test]
+async fn names_can_be_generated() {
+    let server = server().await;
+    let client = Client::new(&server);
+    let object = json!({"metadata": {"generateName": "job-"}, "data": {"a": "b"}});
+    let mut made = Vec::new();
+    for _ in 0..20 {
+        let object = client.post(MAPS, &object).await.ok();
+        made.push(object["metadata"]["name"].as_str().unwrap().to_owned());
+    }
+    made.sort();
+    made.dedup();
+    assert_eq!(made.len(), 20);
+    assert!(made.iter().all(|name| name.len() == 9 && name.starts_with("job-")));
+    let none = client.post(MAPS, &json!({"data": {}})).await;
+    assert_eq!(
+        none.status(422, "Invalid"),
+        "ConfigMap \"\" is invalid: metadata.name: Required value: name or generateName is required"
+    );
+}
+
+// contract: E-01
+#[tokio::test]
+async fn a_stale_update_is_a_conflict_and_changes_nothing() {
+    let server = server().await;
+    let client = Client::new(&server);
+    let first = client.post(MAPS, &config_map("a", "1")).await.ok();
+    let mut second = first.clone();
+    second["data"]["key"] = "2".into();
+    let path = format!("{MAPS}/a");
+    let second = client.put(&path, &second).await.ok();
+    assert!(version_of(&second) > version_of(&first));
+    let mut stale = first.clone();
+    stale["data"]["key"] = "3".into();
+    let answer = client.put(&path, &stale).await;
+    assert_eq!(
+        answer.status(409, "Conflict"),
+        "Operation cannot be fulfilled on configmaps \"a\": the object has been modified; please apply your \
+         changes to the latest version and try again"
+    );
+    assert_eq!(client.get(&path).await.ok(), second);
+
+    // Without a version the last writer wins; another uid is another object.
+    let mut unversioned = stale.clone();
+    unversioned["metadata"].as_object_mut().unwrap().remove("resourceVersion");
+    let third = client.put(&path, &unversioned).await.ok();
+    assert_eq!(third["data"]["key"], "3");
+    assert_eq!(third["metadata"]["uid"], first["metadata"]["uid"]);
+    unversioned["metadata"]["uid"] = "other".into();
+    assert!(
+        client.put(&path, &unversioned).await.status(409, "Conflict").contains("Precondition failed: UID")
+    );
+
+    // What changes nothing takes no version.
+    let same = client.put(&path, &third).await.ok();
+    assert_eq!(same, third);
+    assert_eq!(server.version(), version_of(&third));
+}
+
+// contract: E-01
+#[tokio::test]
+async fn status_and_spec_are_written_apart() {
+    let server = server().await;
+    let client = Client::new(&server);
+    let made = client.post(DEPLOYMENTS, &deployment("d")).await.ok();
+    assert_eq!(made["spec"]["replicas"], 1);
+    assert_eq!(made["metadata"]["generation"], 1);
+    let path = format!("{DEPLOYMENTS}/d");
+    let mut both = made.clone();
+    both["spec"]["replicas"] = 3.into();
+    both["status"] = json!({"replicas": 2});
+    let status = client.put(&format!("{path}/status"), &both).await.ok();
+    assert_eq!((&status["spec"]["replicas"], &status["status"]["replicas"]), (&json!(1), &json!(2)));
+    assert_eq!(status["metadata"]["generation"], 1, "a status is no new generation");
+    both["metadata"]["resourceVersion"] = status["metadata"]["resourceVersion"].clone();
+    both["status"] = json!({"replicas": 9});
+    let spec = client.put(&path, &both).await.ok();
+    assert_eq!((&spec["spec"]["replicas"], &spec["status"]["replicas"]), (&json!(3), &json!(2)));
+    assert_eq!(spec["metadata"]["generation"], 2);
+    let read = client.get(&format!("{path}/status")).await.ok();
+    assert_eq!(read, spec);
+    client.get(&format!("{MAPS}/x/status")).await.status(404, "NotFound");
+}
+
+// contract: E-01
+#[tokio::test]
+async fn scale_is_a_view_of_the_replicas() {
+    let server = server().await;
+    let client = Client::new(&server);
+    client.post(DEPLOYMENTS, &deployment("d")).await.ok();
+    let path = format!("{DEPLOYMENTS}/d/scale");
+    let mut scale = client.get(&path).await.ok();
+    assert_eq!(scale["kind"], "Scale");
+    assert_eq!(scale["apiVersion"], "autoscaling/v1");
+    assert_eq!(scale["spec"]["replicas"], 1);
+    assert_eq!(scale["status"]["selector"], "app=d");
+    scale["spec"]["replicas"] = 4.into();
+    assert_eq!(client.put(&path, &scale).await.ok()["spec"]["replicas"], 4);
+    client.put(&path, &scale).await.status(409, "Conflict");
+    let patched = client.patch(&path, "merge-patch", &json!({"spec": {"replicas": 6}})).await.ok();
+    assert_eq!(patched["spec"]["replicas"], 6);
+    let object = client.get(&format!("{DEPLOYMENTS}/d")).await.ok();
+    assert_eq!((&object["spec"]["replicas"], &object["metadata"]["generation"]), (&json!(6), &json!(3)));
+    let below = client.patch(&path, "merge-patch", &json!({"spec": {"replicas": -1}})).await;
+    assert!(below.status(422, "Invalid").contains("must be greater than or equal to 0"));
+}
+
+// contract: E-01
+#[tokio::test]
+async fn the_three_patches() {
+    let server = server().await;
+    let client = Client::new(&server);
+    client.post(DEPLOYMENTS, &deployment("d")).await.ok();
+    let path = format!("{DEPLOYMENTS}/d");
+    let containers = |object: &Value| object["spec"]["template"]["spec"]["containers"].clone();
+    let strategic = json!({"spec": {"template": {"spec": {"containers": [{"name": "a", "image": "2"}]}}}});
+    let object = client.patch(&path, "strategic-merge-patch", &strategic).await.ok();
+    assert_eq!(containers(&object), json!([{"name": "a", "image": "2"}, {"name": "b", "image": "1"}]));
+    let object = client.patch(&path, "merge-patch", &strategic).await.ok();
+    assert_eq!(containers(&object), json!([{"name": "a", "image": "2"}]));
+    let operations = json!([{"op": "test", "path": "/metadata/name", "value": "d"},
+        {"op": "add", "path": "/metadata/labels", "value": {"x": "y"}}]);
+    let object = client.patch(&path, "json-patch", &operations).await.ok();
+    assert_eq!(object["metadata"]["labels"]["x"], "y");
+
+    let failing = json!([{"op": "test", "path": "/metadata/name", "value": "e"}]);
+    client.patch(&path, "json-patch", &failing).await.status(422, "Invalid");
+    let renaming = json!({"metadata": {"name": "e"}});
+    client.patch(&path, "merge-patch", &renaming).await.status(400, "BadRequest");
+    let stale = json!({"metadata": {"resourceVersion": "1"}});
+    client.patch(&path, "merge-patch", &stale).await.status(409, "Conflict");
+    let apply =
+        client.send(Method::PATCH, &path, &[("content-type", "application/apply-patch+yaml")], "a: b").await;
+    assert!(apply.status(415, "UnsupportedMediaType").contains("--server-side=false"));
+    assert_eq!(client.get(&path).await.ok(), object);
+}
+
+// contract: E-01
+#[tokio::test]
+async fn finalizers_hold_an_object_back() {
+    let server = server().await;
+    let client = Client::new(&server);
+    let mut object = pod("a");
+    object["metadata"]["finalizers"] = json!(["example.com/hold"]);
+    let made = client.post(PODS, &object).await.ok();
+    let path = format!("{PODS}/a");
+    let going = client.delete(&path).await.ok();
+    assert_eq!(going["kind"], "Pod");
+    assert!(going["metadata"]["deletionTimestamp"].is_string());
+    assert_eq!(client.delete(&path).await.ok(), going, "deleting again changes nothing");
+    let more = json!({"metadata": {"finalizers": ["example.com/hold", "example.com/more"]}});
+    client.patch(&path, "merge-patch", &more).await.status(422, "Invalid");
+    let free = client.patch(&path, "merge-patch", &json!({"metadata": {"finalizers": null}})).await.ok();
+    assert!(version_of(&free) > version_of(&made));
+    client.get(&path).await.status(404, "NotFound");
+}
+
+// contract: E-01
+#[tokio::test]
+async fn deletions_with_preconditions_and_of_collections() {
+    let server = server().await;
+    let client = Client::new(&server);
+    for name in ["a", "b", "c"] {
+        client.post(PODS, &pod(name)).await.ok();
+    }
+    let options =
+        |uid: &str| json!({"preconditions": {"uid": uid}, "propagationPolicy": "Background"}).to_string();
+    let path = format!("{PODS}/a");
+    let wrong = client.send(Method::DELETE, &path, &[], options("x")).await;
+    wrong.status(409, "Conflict");
+    let uid = client.get(&path).await.ok()["metadata"]["uid"].as_str().unwrap().to_owned();
+    let gone = client.send(Method::DELETE, &path, &[], options(&uid)).await.ok();
+    assert_eq!((&gone["kind"], &gone["status"]), (&json!("Status"), &json!("Success")));
+    assert_eq!(gone["details"], json!({"name": "a", "kind": "pods", "uid": uid}));
+    client.delete(&path).await.status(404, "NotFound");
+
+    let deleted = client.delete(&format!("{PODS}?labelSelector=app%3Db")).await.ok();
+    assert_eq!(names(&deleted), ["b"]);
+    assert_eq!(names(&client.get(PODS).await.ok()), ["c"]);
+    client
+        .send(Method::DELETE, &format!("{PODS}/c"), &[], r#"{"propagationPolicy":"Never"}"#)
+        .await
+        .status(422, "Invalid");
+}
+
+// contract: E-01
+#[tokio::test]
+async fn a_dry_run_changes_nothing() {
+    let server = server().await;
+    let client = Client::new(&server);
+    client.post(MAPS, &config_map("a", "1")).await.ok();
+    let version = server.version();
+    assert_eq!(client.post(&format!("{MAPS}?dryRun=All"), &config_map("b", "1")).await.code, 201);
+    let tried = client.put(&format!("{MAPS}/a?dryRun=All"), &config_map("a", "2")).await.ok();
+    assert_eq!(tried["data"]["key"], "2");
+    client.delete(&format!("{MAPS}/a?dryRun=All")).await.ok();
+    assert_eq!(server.version(), version);
+    assert_eq!(client.get(&format!("{MAPS}/a")).await.ok()["data"]["key"], "1");
+    client.post(&format!("{MAPS}?dryRun=Some"), &config_map("c", "1")).await.status(422, "Invalid");
+}
+
+// contract: E-01
+#[tokio::test]
+async fn namespaces_live_and_take_their_objects_with_them() {
+    let server = server().await;
+    let client = Client::new(&server);
+    let missing = client.post("/api/v1/namespaces/x/configmaps", &json!({"metadata": {"name": "a"}})).await;
+    assert_eq!(missing.status(404, "NotFound"), "namespaces \"x\" not found");
+    let made = client.post("/api/v1/namespaces", &json!({"metadata": {"name": "x"}})).await.ok();
+    assert_eq!(made["status"]["phase"], "Active");
+    assert_eq!(made["metadata"]["labels"]["kubernetes.io/metadata.name"], "x");
+    let held = json!({"metadata": {"name": "held", "finalizers": ["example.com/f"]}});
+    client.post("/api/v1/namespaces/x/configmaps", &held).await.ok();
+    client.post("/api/v1/namespaces/x/configmaps", &json!({"metadata": {"name": "free"}})).await.ok();
+    let going = client.delete("/api/v1/namespaces/x").await.ok();
+    assert_eq!(going["status"]["phase"], "Terminating");
+    assert_eq!(names(&client.get("/api/v1/namespaces/x/configmaps").await.ok()), ["held"]);
+    let refused =
+        client.post("/api/v1/namespaces/x/configmaps", &json!({"metadata": {"name": "late"}})).await;
+    assert!(refused.status(403, "Forbidden").contains("because it is being terminated"));
+    let free = json!({"metadata": {"finalizers": []}});
+    client.patch("/api/v1/namespaces/x/configmaps/held", "merge-patch", &free).await.ok();
+    client.get("/api/v1/namespaces/x").await.status(404, "NotFound");
+    client.delete("/api/v1/namespaces/kube-system").await.status(403, "Forbidden");
+    let elsewhere = json!({"metadata": {"name": "a", "namespace": "kube-system"}});
+    client.post(MAPS, &elsewhere).await.status(400, "BadRequest");
+}
+
+// contract: E-01
+#[tokio::test]
+async fn a_definition_makes_its_resource_appear_and_go() {
+    let server = server().await;
+    let client = Client::new(&server);
+    client.get(WIDGETS).await.status(404, "NotFound");
+    let definition = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+    let made = client.post(definition, &widget_definition()).await.ok();
+    let established =
+        made["status"]["conditions"].as_array().unwrap().iter().any(|c| c["type"] == "Established");
+    assert!(established);
+    assert_eq!(made["status"]["storedVersions"], json!(["v1"]));
+
+    let object = client.post(WIDGETS, &widget("w")).await.ok();
+    assert_eq!(object.get("status"), None);
+    assert_eq!(object["metadata"]["generation"], 1);
+    let beta = client.get("/apis/example.com/v1beta1/namespaces/default/widgets/w").await.ok();
+    assert_eq!(beta["apiVersion"], "example.com/v1beta1");
+    assert_eq!(beta["spec"], object["spec"]);
+    let list = client.get(&format!("{WIDGETS}?fieldSelector=spec.color%3Dred")).await.ok();
+    assert_eq!((&list["kind"], &list["items"][0]["kind"]), (&json!("WidgetList"), &json!("Widget")));
+    let scale = json!({"spec": {"replicas": 7}});
+    client.patch(&format!("{WIDGETS}/w/scale"), "merge-patch", &scale).await.ok();
+    assert_eq!(client.get(&format!("{WIDGETS}/w")).await.ok()["spec"]["replicas"], 7);
+    let unversioned = client.put(&format!("{WIDGETS}/w"), &widget("w")).await;
+    assert!(unversioned.status(422, "Invalid").contains("must be specified for an update"));
+    client
+        .patch(&format!("{WIDGETS}/w"), "strategic-merge-patch", &scale)
+        .await
+        .status(415, "UnsupportedMediaType");
+
+    let mut watch = client.watch(&format!("{WIDGETS}?watch=1&resourceVersion={}", server.version())).await;
+    client.delete(&format!("{definition}/widgets.example.com")).await.ok();
+    assert_eq!(watch.kind_and_name().await, crate::common::pair("DELETED", "w"));
+    assert_eq!(watch.next().await, Err(crate::common::End::Regular));
+    client.get(WIDGETS).await.status(404, "NotFound");
+    client.get("/apis/example.com").await.status(404, "NotFound");
+}
+
+// contract: E-01
+#[tokio::test]
+async fn a_bad_definition_says_what_is_wrong() {
+    let server = server().await;
+    let client = Client::new(&server);
+    let mut bad = widget_definition();
+    bad["metadata"]["name"] = "other.example.com".into();
+    bad["spec"]["scope"] = "Galactic".into();
+    bad["spec"]["versions"][1]["storage"] = true.into();
+    let answer = client.post("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", &bad).await;
+    let message = answer.status(422, "Invalid");
+    for part in [
+        "metadata.name: Invalid value",
+        "spec.scope: Unsupported value: \"Galactic\"",
+        "one version marked as storage",
+    ] {
+        assert!(message.contains(part), "{message}");
+    }
+    assert_eq!(answer.body["details"]["causes"].as_array().unwrap().len(), 3);
+}
+
+// contract: E-01
+#[tokio::test]
+async fn events_and_autoscalers_are_one_object_in_two_versions() {
+    let server = server().await;
+    let client = Client::new(&server);
+    let event = json!({"metadata": {"name": "e"}, "involvedObject": {"kind": "Pod", "name": "p"}, "message": "m",
+        "reason": "R", "type": "Normal"});
+    client.post("/api/v1/namespaces/default/events", &event).await.ok();
+    let new = client.get("/apis/events.k8s.io/v1/namespaces/default/events/e").await.ok();
+    assert_eq!((&new["note"], &new["regarding"]["name"]), (&json!("m"), &json!("p")));
+    let by_field = |path: &str, field: &str| format!("{path}?fieldSelector={field}%3Dp");
+    for (path, field) in
+        [("/api/v1/events", "involvedObject.name"), ("/apis/events.k8s.io/v1/events", "regarding.name")]
+    {
+        assert_eq!(names(&client.get(&by_field(path, field)).await.ok()), ["e"], "{path}");
+    }
+    let old =
+        json!({"metadata": {"name": "h"}, "spec": {"maxReplicas": 3, "targetCPUUtilizationPercentage": 50}});
+    client.post("/apis/autoscaling/v1/namespaces/default/horizontalpodautoscalers", &old).await.ok();
+    let new = client.get("/apis/autoscaling/v2/namespaces/default/horizontalpodautoscalers/h").await.ok();
+    assert_eq!(new["spec"]["metrics"][0]["resource"]["name"], "cpu");
+}
+
+// contract: E-01
+#[tokio::test]
+async fn pods_are_bound_and_evicted() {
+    let server = server().await;
+    let client = Client::new(&server);
+    client.post(PODS, &pod("a")).await.ok();
+    let binding = json!({"metadata": {"name": "a"}, "target": {"kind": "Node", "name": "n1"}});
+    assert_eq!(client.post(&format!("{PODS}/a/binding"), &binding).await.code, 201);
+    assert_eq!(client.get(&format!("{PODS}/a")).await.ok()["spec"]["nodeName"], "n1");
+    client.post(&format!("{PODS}/a/binding"), &binding).await.status(409, "Conflict");
+    let eviction = json!({"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "a"}});
+    assert_eq!(client.post(&format!("{PODS}/a/eviction"), &eviction).await.code, 201);
+    client.get(&format!("{PODS}/a")).await.status(404, "NotFound");
+}
+
+// contract: E-01
+#[tokio::test]
+async fn a_binding_is_of_one_pod_that_may_be_bound() {
+    let server = server().await;
+    let client = Client::new(&server);
+    let made = client.post(PODS, &pod("a")).await.ok();
+    let path = format!("{PODS}/a/binding");
+    let binding = |metadata: Value| json!({"metadata": metadata, "target": {"kind": "Node", "name": "n1"}});
+
+    let other = client.post(&path, &binding(json!({"name": "a", "uid": "another"}))).await;
+    assert!(other.status(409, "Conflict").contains("UID in precondition: another"));
+    let old = client.post(&path, &binding(json!({"name": "a", "resourceVersion": "1"}))).await;
+    assert!(old.status(409, "Conflict").contains("ResourceVersion in precondition: 1"));
+    let missing = binding(json!({"name": "b"}));
+    client.post(&format!("{PODS}/b/binding"), &missing).await.status(404, "NotFound");
+    client.post(&path, &missing).await.status(400, "BadRequest");
+    client.post(&format!("{path}?dryRun=All"), &binding(json!({"name": "a"}))).await.ok();
+    assert_eq!(client.get(&format!("{PODS}/a")).await.ok(), made);
+
+    let labels = json!({"name": "a", "uid": made["metadata"]["uid"], "labels": {"zone": "z"}});
+    client.post(&path, &binding(labels)).await.ok();
+    let bound = client.get(&format!("{PODS}/a")).await.ok();
+    assert_eq!(bound["metadata"]["labels"]["zone"], "z");
+    assert_eq!(bound["status"]["conditions"][0]["type"], "PodScheduled");
+    let again = client.post(&path, &binding(json!({"name": "a"}))).await.status(409, "Conflict");
+    assert!(again.ends_with("pod a is already assigned to node \"n1\""), "{again}");
+
+    let mut gated = pod("gated");
+    gated["spec"]["schedulingGates"] = json!([{"name": "wait"}]);
+    client.post(PODS, &gated).await.ok();
+    let refused = client.post(&format!("{PODS}/gated/binding"), &binding(json!({"name": "gated"}))).await;
+    assert!(refused.status(409, "Conflict").contains("non-empty .spec.schedulingGates"));
+
+    let mut ending = pod("ending");
+    ending["metadata"]["finalizers"] = json!(["example.com/hold"]);
+    client.post(PODS, &ending).await.ok();
+    client.delete(&format!("{PODS}/ending")).await.ok();
+    let refused = client.post(&format!("{PODS}/ending/binding"), &binding(json!({"name": "ending"}))).await;
+    assert!(refused.status(409, "Conflict").contains("is being deleted"));
+}
+
+// contract: E-01
+#[tokio::test]
+async fn the_owner_writes_what_a_client_may_not() {
+    let server = server().await;
+    let client = Client::new(&server);
+    let mut object = pod("a");
+    object["status"] = json!({"phase": "Running"});
+    let made = server.create(object).unwrap();
+    assert_eq!(made["status"]["phase"], "Running");
+    assert_eq!(client.get(&format!("{PODS}/a")).await.ok(), made);
+    let mut changed = made.clone();
+    changed["status"]["phase"] = "Failed".into();
+    assert_eq!(server.update(changed.clone()).unwrap()["status"]["phase"], "Failed");
+    let stale = server.update(changed).unwrap_err();
+    assert!(matches!(stale, kinformer_apiserver::Error::Status(status) if status.code() == 409));
+    assert_eq!(server.count("v1", "Pod").unwrap(), 1);
+    assert_eq!(server.list("v1", "Pod", "default").unwrap().len(), 1);
+    server.delete("v1", "Pod", "default", "a").unwrap();
+    assert_eq!(server.get("v1", "Pod", "default", "a").unwrap(), None);
+    assert!(matches!(server.get("v9", "Pod", "", "a"), Err(kinformer_apiserver::Error::UnknownKind { .. })));
+    assert!(matches!(server.create(json!([])), Err(kinformer_apiserver::Error::NotAnObject)));
+}
+
+// contract: E-01
+#[tokio::test]
+async fn a_definition_may_change_the_version_it_stores() {
+    let server = server().await;
+    let client = Client::new(&server);
+    let mut definition = widget_definition();
+    server.create(definition.clone()).unwrap();
+    client.post(WIDGETS, &widget("w")).await.ok();
+    for version in 0..2 {
+        definition["spec"]["versions"][version]["storage"] = (version == 1).into();
+    }
+    server.update(definition).unwrap();
+    for version in ["v1", "v1beta1"] {
+        let path = format!("/apis/example.com/{version}/namespaces/default/widgets");
+        let api_version = format!("example.com/{version}");
+        assert_eq!(client.get(&format!("{path}/w")).await.ok()["apiVersion"], api_version);
+        let mut watch = client.watch(&format!("{path}?watch=1")).await;
+        assert_eq!(watch.next().await.unwrap()["object"]["apiVersion"], api_version);
+        let label = json!({"metadata": {"labels": {"by": version}}});
+        assert_eq!(
+            client.patch(&format!("{path}/w"), "merge-patch", &label).await.ok()["apiVersion"],
+            api_version
+        );
+        assert_eq!(watch.next().await.unwrap()["object"]["apiVersion"], api_version);
+    }
+}
+
+// contract: E-01
+#[tokio::test]
+async fn labels_and_annotations_are_held_to_the_rules() {
+    let server = server().await;
+    let client = Client::new(&server);
+    let with = |field: &str, key: &str, value: &str| {
+        let mut map = config_map("a", "1");
+        map["metadata"][field] = json!({key: value});
+        map
+    };
+    for (field, key, value) in
+        [("labels", "a b", "c"), ("labels", "a", "b c"), ("labels", "/x", ""), ("annotations", "-", "")]
+    {
+        let refused = client.post(MAPS, &with(field, key, value)).await;
+        let message = refused.status(422, "Invalid");
+        assert!(message.contains(&format!("metadata.{field}: Invalid value")), "{message}");
+    }
+    assert_eq!(client.post(MAPS, &with("annotations", "Example.com/X", "any thing")).await.code, 201);
+    let merge = "merge-patch";
+    let labels = json!({"metadata": {"labels": {"a b": "c"}}});
+    client.patch(&format!("{MAPS}/a"), merge, &labels).await.status(422, "Invalid");
+    let nothing = json!({"metadata": {"annotations": {"Example.com/X": null}}});
+    let left = client.patch(&format!("{MAPS}/a"), merge, &nothing).await.ok();
+    assert_eq!(left["metadata"].get("annotations"), None, "what is empty is not there");
+}
+
+// contract: E-01
+#[tokio::test]
+async fn plain_text_of_a_secret_is_encoded() {
+    let server = server().await;
+    let client = Client::new(&server);
+    let secrets = "/api/v1/namespaces/default/secrets";
+    let secret = json!({"metadata": {"name": "s"}, "data": {"a": "MQ=="}, "stringData": {"b": "two"}});
+    let made = client.post(secrets, &secret).await.body;
+    assert_eq!((&made["type"], made.get("stringData")), (&json!("Opaque"), None));
+    assert_eq!(made["data"], json!({"a": "MQ==", "b": "dHdv"}));
+    let merge = "merge-patch";
+    let patched = client.patch(&format!("{secrets}/s"), merge, &json!({"stringData": {"a": "x"}})).await.ok();
+    assert_eq!((&patched["data"]["a"], patched.get("stringData")), (&json!("eA=="), None));
+}
+
+// contract: E-01
+#[tokio::test]
+async fn what_a_patch_cannot_change_is_invalid() {
+    let server = server().await;
+    let client = Client::new(&server);
+    let mut map = config_map("a", "1");
+    map["metadata"]["finalizers"] = json!(["example.com/hold"]);
+    client.post(MAPS, &map).await;
+    let merge = "merge-patch";
+    let uid = json!({"metadata": {"uid": "other"}});
+    let message = client.patch(&format!("{MAPS}/a"), merge, &uid).await.status(422, "Invalid").to_owned();
+    assert!(message.contains("metadata.uid: Invalid value: \"other\": field is immutable"), "{message}");
+    client.delete(&format!("{MAPS}/a")).await.ok();
+    let more = json!({"metadata": {"finalizers": ["example.com/hold", "example.com/more"]}});
+    let message = client.patch(&format!("{MAPS}/a"), merge, &more).await.status(422, "Invalid").to_owned();
+    assert!(message.ends_with("found new finalizers []string{\"example.com/more\"}"), "{message}");
+}

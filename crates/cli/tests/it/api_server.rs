@@ -1,0 +1,42 @@
+//! `kinformer api-server`.
+
+use crate::common::{Directory, Program, run};
+use nix::sys::signal::Signal;
+
+#[tokio::test]
+async fn serves_other_processes_until_a_signal() {
+    for signal in [Signal::SIGINT, Signal::SIGTERM] {
+        let directory = Directory::new(signal.as_str());
+        let config = directory.file("config");
+        let line = format!("api-server --load pods=7 --token secret --kubeconfig-out {config}");
+        let mut server = Program::start(&line);
+        let url = server.line().await;
+        // Clients send the token of a kubeconfig over TLS only.
+        assert!(url.starts_with("https://127.0.0.1:"), "{url}");
+
+        let watch = run(&format!("watch pods -o json --until-synced --kubeconfig {config}")).await;
+        watch.code(0);
+        let synced = watch.json().into_iter().find(|line| line["event"] == "synced").unwrap();
+        assert_eq!(synced["count"], 7);
+        let insecure = format!("--server {url} --insecure-skip-tls-verify");
+        run(&format!("watch pods --until-synced {insecure}")).await.code(4);
+
+        use std::os::unix::fs::PermissionsExt;
+        assert_eq!(std::fs::metadata(&config).unwrap().permissions().mode() & 0o777, 0o600);
+        server.signal(signal);
+        server.ended().await.code(0).said(&config);
+    }
+}
+
+#[tokio::test]
+async fn says_why_it_cannot_serve() {
+    run("api-server --listen 0.0.0.0:0").await.code(2).said("--listen 0.0.0.0:0");
+    run("api-server --load 7").await.code(2).said("pods=N");
+    run("api-server --kubeconfig-out /nonexistent/config").await.code(1).said("/nonexistent/config");
+    let mut one = Program::start("api-server");
+    let url = one.line().await;
+    let address = url.strip_prefix("http://").unwrap();
+    run(&format!("api-server --listen {address}")).await.code(1).said("cannot listen on");
+    one.signal(Signal::SIGTERM);
+    one.ended().await.code(0);
+}

@@ -1,0 +1,226 @@
+//! Which cluster the program talks to, and what it says when it cannot.
+
+use std::time::Duration;
+
+use crate::common::{BOUND, Directory, Program, pod, run, server};
+use kinformer_apiserver::{ApiServer, Fault};
+use nix::sys::signal::Signal;
+
+const WATCH: &str = "watch pods -o json --until-synced";
+
+#[tokio::test]
+async fn no_cluster_named_is_said_in_one_sentence_that_offers_the_embedded_one() {
+    for line in ["watch pods", "get pods", "get pods default/web --insecure-skip-tls-verify"] {
+        let ended = run(line).await;
+        ended.code(2).said("error: no cluster is named").said("--embedded");
+        assert_eq!(ended.stderr.lines().count(), 1, "{ended:#?}");
+        assert_eq!(ended.stdout, "");
+    }
+    // An empty kubeconfig names none either.
+    let directory = Directory::new("empty");
+    let empty = directory.file("config");
+    std::fs::write(&empty, "").unwrap();
+    let ended = Program::start_with(["watch", "pods"], &[("KUBECONFIG", empty.as_str())]).ended().await;
+    ended.code(2).said("no cluster is named");
+}
+
+#[tokio::test]
+async fn an_unreachable_server_is_told_with_its_cause() {
+    let server = server(0).await;
+    let url = server.url();
+    server.shutdown().await;
+    let ended = run(&format!("{WATCH} --server {url}")).await;
+    ended.code(3).said(&format!("cannot reach {url}")).said("refused");
+    assert_eq!(ended.stderr.lines().count(), 1, "{ended:#?}");
+}
+
+#[tokio::test]
+async fn a_wrong_or_missing_token_is_told_apart_from_missing_rights() {
+    let server = ApiServer::builder().token("right").start().await.unwrap();
+    let url = server.url();
+    run(&format!("{WATCH} --server {url} --token wrong")).await.code(4).said("refuses").said("401");
+    run(&format!("{WATCH} --server {url}")).await.code(4).said("401");
+    run(&format!("{WATCH} --server {url} --token right")).await.code(0);
+    run(&format!("{WATCH} --server {url} --token {}", "\u{e9}")).await.code(1).said("--token");
+}
+
+#[tokio::test]
+async fn an_internal_error_of_the_server_is_an_error() {
+    let server = server(0).await;
+    server.faults().inject(Fault::internal_error().always());
+    let ended = run(&format!("{WATCH} --server {}", server.url())).await;
+    ended.code(1).said("failed to list its API resources").said("500");
+}
+
+#[tokio::test]
+async fn kubeconfigs_and_their_contexts_are_found_as_by_kubectl() {
+    let (one, two) = (server(1).await, server(0).await);
+    two.create(pod("elsewhere", "x")).unwrap();
+    two.create(pod("elsewhere", "y")).unwrap();
+    let directory = Directory::new("contexts");
+    let path = directory.file("config");
+    let config = format!(
+        "apiVersion: v1\nkind: Config\ncurrent-context: one\nclusters:\n\
+         - {{name: one, cluster: {{server: \"{}\"}}}}\n- {{name: two, cluster: {{server: \"{}\"}}}}\n\
+         contexts:\n- {{name: one, context: {{cluster: one, user: u}}}}\n\
+         - {{name: two, context: {{cluster: two, user: u, namespace: elsewhere}}}}\nusers:\n- {{name: u, user: {{}}}}\n",
+        one.url(),
+        two.url()
+    );
+    std::fs::write(&path, &config).unwrap();
+
+    let count = async |more: &str, environment: &[(&str, &str)]| {
+        let line = format!("{WATCH} {more}");
+        let ended = Program::start_with(line.split_whitespace(), environment).ended().await;
+        ended.code(0);
+        ended.json().into_iter().find(|line| line["event"] == "synced").unwrap()["count"].as_u64()
+    };
+    assert_eq!(count(&format!("--kubeconfig {path}"), &[]).await, Some(1));
+    assert_eq!(count("--context two", &[("KUBECONFIG", &path)]).await, Some(2));
+    let missing = directory.file("missing");
+    let both = std::env::join_paths([&missing, &path]).unwrap();
+    assert_eq!(count("--context two", &[("KUBECONFIG", both.to_str().unwrap())]).await, Some(2));
+    std::fs::create_dir_all(directory.file(".kube")).unwrap();
+    std::fs::write(directory.file(".kube/config"), &config).unwrap();
+    assert_eq!(count("", &[("HOME", &directory.file(""))]).await, Some(1));
+    // The address of another server, in the namespace of the context.
+    let other = format!("--kubeconfig {path} --context two --server {}", one.url());
+    assert_eq!(count(&other, &[]).await, Some(0));
+
+    let line = format!("{WATCH} --kubeconfig {path} --context three");
+    run(&line).await.code(1).said("no context \"three\"").said("one, two");
+    run(&format!("{WATCH} --kubeconfig {missing}")).await.code(1).said(&missing);
+    std::fs::write(&missing, "clusters: 7").unwrap();
+    run(&format!("{WATCH} --kubeconfig {missing}")).await.code(1).said(&missing);
+}
+
+#[tokio::test]
+async fn certificates_are_verified_unless_told_otherwise() {
+    let server = ApiServer::builder().tls().start().await.unwrap();
+    let url = server.url();
+    run(&format!("{WATCH} --server {url}")).await.code(3).said("certificate");
+    run(&format!("{WATCH} --server {url} --insecure-skip-tls-verify")).await.code(0);
+    let directory = Directory::new("tls");
+    let path = directory.file("config");
+    std::fs::write(&path, server.kubeconfig()).unwrap();
+    run(&format!("{WATCH} --kubeconfig {path}")).await.code(0);
+}
+
+#[tokio::test]
+async fn watches_share_a_connection_unless_told_otherwise() {
+    let server = ApiServer::builder().tls().start().await.unwrap();
+    let directory = Directory::new("http2");
+    let path = directory.file("config");
+    std::fs::write(&path, server.kubeconfig()).unwrap();
+    let line = format!("watch pods,nodes,configmaps -A --kubeconfig {path}");
+    // Requests that begin together may keep one more.
+    for (environment, connections) in [(&[][..], 1..=2), (&[("DISABLE_HTTP2", "1")][..], 3..=10)] {
+        let program = Program::start_with(line.split_whitespace(), environment);
+        let settled = async {
+            loop {
+                let metrics = server.metrics();
+                if metrics.open_watches == 3 && connections.contains(&metrics.open_connections) {
+                    break;
+                }
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        };
+        let settled = tokio::time::timeout(BOUND, settled).await;
+        assert!(settled.is_ok(), "{connections:?}: {:?}", server.metrics());
+        program.signal(Signal::SIGINT);
+        program.ended().await.code(0);
+    }
+}
+
+#[tokio::test]
+async fn unknown_resources_are_told_with_the_nearest_name() {
+    let server = server(0).await;
+    let url = server.url();
+    run(&format!("watch pots --server {url}")).await.code(2).said("did you mean \"pods\"?");
+    run(&format!("get deploymnt --server {url}")).await.code(2).said("did you mean \"deployment");
+    run(&format!("watch pods,zzzzzz --server {url}")).await.code(2).said("\"zzzzzz\"");
+}
+
+#[tokio::test]
+async fn bad_selectors_are_told_before_any_request() {
+    // Nothing listens here, so that a request would end with code 3.
+    let nowhere = "--server http://127.0.0.1:1";
+    let words = |line: &str| format!("watch pods {nowhere} {line}");
+    run(&words("-l app=")).await.code(3);
+    run(&words("-l app=-")).await.code(2).said("label selector \"app=-\"");
+    run(&words("-l app,,")).await.code(2).said("label selector \"app,,\", at ");
+    run(&words("--field-selector spec.nodeName")).await.code(2).said("has no =, == or !=");
+}
+
+#[tokio::test]
+async fn bad_command_lines_are_told_with_the_usage() {
+    for line in ["nonsense", "watch", "watch pods -o yaml", "watch pods --for soon", "get pods a b"] {
+        run(line).await.code(2).said("--help");
+    }
+    run("--version").await.code(0);
+    let help = run("--help").await;
+    help.code(0);
+    assert!(help.stdout.contains("Exit codes:"), "{help:#?}");
+}
+
+/// A kubeconfig of one cluster and one user, and what leads to it.
+fn kubeconfig(directory: &Directory, server: &str, user: &str) -> String {
+    let path = directory.file("config");
+    let config = format!(
+        "apiVersion: v1\nkind: Config\ncurrent-context: c\nclusters:\n- {{name: c, cluster: {{server: \"{server}\", \
+         insecure-skip-tls-verify: true}}}}\ncontexts:\n- {{name: c, context: {{cluster: c, user: u}}}}\n\
+         users:\n- {{name: u, user: {user}}}\n"
+    );
+    std::fs::write(&path, config).unwrap();
+    format!("--kubeconfig {path}")
+}
+
+// contract: L-21
+#[tokio::test]
+async fn credentials_of_a_kubeconfig_are_sent_over_tls_only() {
+    let plain = ApiServer::builder().token("secret").start().await.unwrap();
+    let secure = ApiServer::builder().tls().token("secret").start().await.unwrap();
+    let directory = Directory::new("plain");
+    let token_file = directory.file("token");
+    std::fs::write(&token_file, "secret").unwrap();
+    let plugin = directory.file("plugin");
+    let ran = directory.file("ran");
+    let script = format!("#!/bin/sh\n/bin/touch {ran}\necho '{{\"status\":{{\"token\":\"secret\"}}}}'\n");
+    std::fs::write(&plugin, script).unwrap();
+    std::fs::set_permissions(&plugin, std::os::unix::fs::PermissionsExt::from_mode(0o700)).unwrap();
+    let users = [
+        "{token: secret}".to_owned(),
+        format!("{{tokenFile: \"{token_file}\"}}"),
+        format!("{{exec: {{apiVersion: client.authentication.k8s.io/v1, command: \"{plugin}\"}}}}"),
+    ];
+    for user in users {
+        let how = kubeconfig(&directory, &plain.url(), &user);
+        run(&format!("{WATCH} {how}")).await.code(4).said("401").said("not sent without TLS");
+        assert!(!std::path::Path::new(&ran).exists());
+        // One that is given by hand may be sent within this machine.
+        run(&format!("{WATCH} {how} --token secret")).await.code(0);
+        // Another server over TLS receives them, as with kubectl.
+        let other = kubeconfig(&directory, "https://127.0.0.1:1", &user);
+        run(&format!("{WATCH} {other} --server {}", plain.url())).await.code(4).said("401");
+        assert!(!std::path::Path::new(&ran).exists());
+        run(&format!("{WATCH} {other} --server {}", secure.url())).await.code(0);
+        std::fs::remove_file(&ran).ok();
+    }
+    let port = plain.address().port();
+    run(&format!("{WATCH} --server http://localhost:{port} --token secret")).await.code(0);
+    // Another machine, as far as can be seen.
+    let elsewhere = format!("{WATCH} --server http://0.0.0.0:{port} --token secret");
+    run(&elsewhere).await.code(1).said("not sent without TLS to http://0.0.0.0");
+}
+
+// contract: L-22a
+#[tokio::test]
+async fn a_namespace_that_is_no_segment_of_a_path_is_refused() {
+    let server = server(0).await;
+    for namespace in ["kube-system/secrets?x=", "..", "a%2Fb"] {
+        for command in ["watch pods --until-synced", "get pods"] {
+            let ended = run(&format!("{command} -n {namespace} --server {}", server.url())).await;
+            ended.code(2).said("namespace").said(namespace);
+        }
+    }
+}

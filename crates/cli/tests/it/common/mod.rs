@@ -1,0 +1,182 @@
+//! The program as a process.
+
+use std::process::Stdio;
+use std::time::Duration;
+
+use kinformer_apiserver::{ApiServer, NamespaceLifecycle, ProtobufAnswers};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use serde_json::{Value, json};
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader, Lines};
+use tokio::process::{Child, ChildStdout, Command};
+use tokio::time::timeout;
+
+/// How long anything may take before a test fails: a bound, not a measure.
+pub(crate) const BOUND: Duration = Duration::from_secs(60);
+
+/// How a process ended.
+#[derive(Debug)]
+pub(crate) struct Ended {
+    pub(crate) code: Option<i32>,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
+}
+
+impl Ended {
+    #[track_caller]
+    pub(crate) fn code(&self, code: i32) -> &Self {
+        assert_eq!(self.code, Some(code), "{self:#?}");
+        self
+    }
+
+    /// Something was said on standard error.
+    #[track_caller]
+    pub(crate) fn said(&self, part: &str) -> &Self {
+        assert!(self.stderr.contains(part), "no {part:?} in {self:#?}");
+        self
+    }
+
+    #[track_caller]
+    pub(crate) fn json(&self) -> Vec<Value> {
+        let parse = |line: &str| serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}"));
+        self.stdout.lines().map(parse).collect()
+    }
+}
+
+/// A process that knows no cluster but the one it is told of.
+pub(crate) struct Program {
+    child: Child,
+    stdout: Option<Lines<BufReader<ChildStdout>>>,
+}
+
+impl Program {
+    pub(crate) fn start(line: &str) -> Self {
+        Self::start_with(line.split_whitespace(), &[])
+    }
+
+    pub(crate) fn start_with<'a>(
+        arguments: impl IntoIterator<Item = &'a str>,
+        environment: &[(&str, &str)],
+    ) -> Self {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_kinformer"));
+        command.args(arguments).env_clear().envs(environment.iter().copied());
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
+        let mut child = command.spawn().expect("the program starts");
+        let stdout = child.stdout.take().map(|stdout| BufReader::new(stdout).lines());
+        Self { child, stdout }
+    }
+
+    /// The next line on standard output.
+    pub(crate) async fn line(&mut self) -> String {
+        let stdout = self.stdout.as_mut().expect("not closed");
+        let line = timeout(BOUND, stdout.next_line()).await.expect("a line in time").expect("readable");
+        line.expect("a line before the end")
+    }
+
+    /// The next line, as JSON.
+    pub(crate) async fn json(&mut self) -> Value {
+        let line = self.line().await;
+        serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line}"))
+    }
+
+    /// Reads JSON lines until one is of this event, which comes last.
+    pub(crate) async fn until(&mut self, event: &str) -> Vec<Value> {
+        let mut lines = Vec::new();
+        loop {
+            let line = self.json().await;
+            let last = line["event"] == event;
+            lines.push(line);
+            if last {
+                return lines;
+            }
+        }
+    }
+
+    pub(crate) fn signal(&self, signal: Signal) {
+        let id = self.child.id().expect("it runs");
+        kill(Pid::from_raw(id.try_into().unwrap()), signal).expect("it can be signalled");
+    }
+
+    /// Nobody reads its standard output any more.
+    pub(crate) fn close_stdout(&mut self) {
+        self.stdout = None;
+    }
+
+    /// Waits for its end, with what it has said since.
+    pub(crate) async fn ended(mut self) -> Ended {
+        let rest = async {
+            let mut stderr = String::new();
+            let errors = self.child.stderr.take();
+            let reading = async {
+                errors.expect("taken once").read_to_string(&mut stderr).await.expect("readable");
+            };
+            let mut stdout = String::new();
+            let lines = async {
+                while let Some(lines) = &mut self.stdout
+                    && let Some(line) = lines.next_line().await.expect("readable")
+                {
+                    stdout.push_str(&line);
+                    stdout.push('\n');
+                }
+            };
+            tokio::join!(reading, lines);
+            let status = self.child.wait().await.expect("waited for");
+            Ended { code: status.code(), stdout, stderr }
+        };
+        timeout(BOUND, rest).await.expect("the program ends in time")
+    }
+}
+
+/// Runs it to its end.
+pub(crate) async fn run(line: &str) -> Ended {
+    Program::start(line).ended().await
+}
+
+/// A server with so many pods in namespace `default`.
+pub(crate) async fn server(pods: usize) -> ApiServer {
+    server_with(pods, ProtobufAnswers::default()).await
+}
+
+/// The same, which answers in protobuf if it is asked to.
+pub(crate) async fn server_with_protobuf(pods: usize) -> ApiServer {
+    server_with(pods, ProtobufAnswers::Offered).await
+}
+
+async fn server_with(pods: usize, protobuf: ProtobufAnswers) -> ApiServer {
+    let builder = ApiServer::builder().namespace_lifecycle(NamespaceLifecycle::AutoCreate);
+    let server = builder.protobuf(protobuf).start().await.expect("the server starts");
+    for number in 0..pods {
+        server.create(pod("default", &format!("p{number}"))).expect("a pod");
+    }
+    server
+}
+
+pub(crate) fn pod(namespace: &str, name: &str) -> Value {
+    json!({
+        "apiVersion": "v1", "kind": "Pod",
+        "metadata": {"name": name, "namespace": namespace, "labels": {"app": "web"}},
+        "spec": {"nodeName": "node-1", "containers": [{"name": "c", "image": "i"}]},
+        "status": {"phase": "Running"},
+    })
+}
+
+/// A directory of one test, removed afterwards.
+pub(crate) struct Directory(std::path::PathBuf);
+
+impl Directory {
+    pub(crate) fn new(name: &str) -> Self {
+        let path = std::env::temp_dir().join(format!("kinformer-{name}-{}", std::process::id()));
+        std::fs::create_dir_all(&path).unwrap();
+        Self(path)
+    }
+
+    pub(crate) fn file(&self, name: &str) -> String {
+        self.0.join(name).to_str().unwrap().to_owned()
+    }
+}
+
+impl Drop for Directory {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}

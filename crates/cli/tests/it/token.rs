@@ -1,0 +1,179 @@
+//! Tokens: from files and the environment, and never shown.
+
+use std::fs;
+use std::os::unix::fs::{PermissionsExt, symlink};
+
+use crate::common::{Directory, Ended, Program, run};
+use kinformer_apiserver::ApiServer;
+use nix::sys::signal::Signal;
+
+const SECRET: &str = "s3cret-t0ken";
+const WATCH: &str = "watch pods -o json --until-synced";
+
+#[track_caller]
+fn keeps_it_secret(ended: &Ended) {
+    for text in [&ended.stdout, &ended.stderr] {
+        assert!(!text.contains(SECRET), "{ended:#?}");
+    }
+}
+
+async fn run_with(line: &str, environment: &[(&str, &str)]) -> Ended {
+    Program::start_with(line.split_whitespace(), environment).ended().await
+}
+
+// contract: T-03a
+#[tokio::test]
+async fn a_token_comes_from_a_flag_a_file_or_the_environment() {
+    let server = ApiServer::builder().token(SECRET).start().await.unwrap();
+    let directory = Directory::new("token");
+    let (file, other) = (directory.file("token"), directory.file("other"));
+    let watch = format!("{WATCH} --server {}", server.url());
+    for text in [SECRET.to_owned(), format!("{SECRET}\n"), format!(" {SECRET}\r\n\n")] {
+        fs::write(&file, text).unwrap();
+        let ended = run(&format!("{watch} --token-file {file} -vvv")).await;
+        keeps_it_secret(ended.code(0));
+    }
+    let environment = [("KINFORMER_TOKEN", SECRET)];
+    keeps_it_secret(run_with(&format!("{watch} -vvv"), &environment).await.code(0));
+    // Each of the flags comes before it, and it before what a kubeconfig says.
+    fs::write(&other, "wrong").unwrap();
+    run_with(&format!("{watch} --token-file {other}"), &environment).await.code(4);
+    run_with(&format!("{watch} --token wrong"), &environment).await.code(4);
+    run_with(&format!("{watch} --token {SECRET}"), &[("KINFORMER_TOKEN", "wrong")]).await.code(0);
+    let config = directory.file("config");
+    // Those of a kubeconfig are sent over TLS only.
+    let secure = ApiServer::builder().tls().token(SECRET).start().await.unwrap();
+    fs::write(&config, secure.kubeconfig()).unwrap();
+    let with_config = format!("{WATCH} --kubeconfig {config}");
+    run_with(&with_config, &[("KINFORMER_TOKEN", "wrong")]).await.code(4);
+    run_with(&with_config, &[("KINFORMER_TOKEN", "")]).await.code(0);
+    // It says nothing about a cluster that needs none.
+    run_with(&format!("{WATCH} --embedded"), &environment).await.code(0);
+    server.shutdown().await;
+}
+
+// contract: T-03b
+#[tokio::test]
+async fn what_is_no_token_is_an_error_that_does_not_repeat_it() {
+    let directory = Directory::new("no-token");
+    let file = directory.file("token");
+    for text in [String::new(), "\n".to_owned(), format!("{SECRET} and more"), format!("{SECRET}\u{1b}[2J")] {
+        fs::write(&file, &text).unwrap();
+        for line in [format!("{WATCH} --server http://127.0.0.1:1"), "api-server".to_owned()] {
+            let ended = run(&format!("{line} --token-file {file}")).await;
+            ended.code(1).said("--token-file").said(&file);
+            keeps_it_secret(&ended);
+            let words = line.split_whitespace().chain(["--token", &text]);
+            let ended = Program::start_with(words, &[]).ended().await;
+            keeps_it_secret(ended.code(1).said("--token"));
+            if !text.is_empty() {
+                let ended = run_with(&line, &[("KINFORMER_TOKEN", &text)]).await;
+                keeps_it_secret(ended.code(1).said("KINFORMER_TOKEN"));
+            }
+        }
+    }
+    let missing = directory.file("missing");
+    run(&format!("{WATCH} --token-file {missing}")).await.code(2).said("no cluster");
+    run(&format!("api-server --token-file {missing}")).await.code(1).said(&missing);
+    let both = run(&format!("api-server --token {SECRET} --token-file {file}")).await;
+    keeps_it_secret(both.code(2).said("cannot be used with"));
+    // Nor does a command line that is wrong elsewhere, or has characters in it that cannot be shown.
+    for wrong in ["--nonsense", "\u{1b}[2J"] {
+        let ended = Program::start_with(["api-server", "--token", SECRET, wrong], &[]).ended().await;
+        keeps_it_secret(ended.code(2));
+    }
+}
+
+// contract: T-04a, T-04d, E-11e
+#[tokio::test]
+async fn the_api_server_never_prints_its_token() {
+    let directory = Directory::new("server-token");
+    let (file, config) = (directory.file("token"), directory.file("config"));
+    fs::write(&file, format!("{SECRET}\n")).unwrap();
+    for (line, environment, said) in [
+        (format!("--token {SECRET}"), &[][..], "--token TOKEN"),
+        (format!("--token-file {file}"), &[], file.as_str()),
+        (String::new(), &[("KINFORMER_TOKEN", SECRET)], "$KINFORMER_TOKEN"),
+        (format!("--token-file {file} --kubeconfig-out {config}"), &[], config.as_str()),
+    ] {
+        let line = format!("api-server -vvv {line}");
+        let mut program = Program::start_with(line.split_whitespace(), environment);
+        let url = program.line().await;
+        let insecure = if url.starts_with("https") { " --insecure-skip-tls-verify" } else { "" };
+        let watch = format!("{WATCH} --server {url}{insecure}");
+        run(&watch).await.code(4);
+        run(&format!("{watch} --token wrong")).await.code(4);
+        run(&format!("{watch} --token-file {file}")).await.code(0);
+        program.signal(Signal::SIGTERM);
+        let ended = program.ended().await;
+        keeps_it_secret(ended.code(0).said(said));
+        assert!(!ended.stderr.contains("no credentials are required"), "{ended:#?}");
+    }
+    // Without one it says so.
+    let mut program = Program::start("api-server");
+    let url = program.line().await;
+    run(&format!("{WATCH} --server {url} --token any")).await.code(0);
+    program.signal(Signal::SIGTERM);
+    program.ended().await.code(0).said("no credentials are required");
+}
+
+// contract: T-04b, T-04c
+#[tokio::test]
+async fn a_kubeconfig_with_a_token_is_for_its_owner_alone() {
+    let directory = Directory::new("private");
+    let config = directory.file("config");
+    fs::write(&config, "x".repeat(10_000)).unwrap();
+    fs::set_permissions(&config, fs::Permissions::from_mode(0o644)).unwrap();
+    let mut program = Program::start(&format!("api-server --token {SECRET} --kubeconfig-out {config}"));
+    program.line().await;
+    assert_eq!(fs::metadata(&config).unwrap().permissions().mode() & 0o777, 0o600);
+    assert!(fs::read_to_string(&config).unwrap().contains(SECRET));
+    run(&format!("{WATCH} --kubeconfig {config}")).await.code(0);
+    program.signal(Signal::SIGTERM);
+    program.ended().await.code(0);
+
+    // What a link points to is somebody else's choice.
+    let (target, link) = (directory.file("target"), directory.file("link"));
+    fs::write(&target, "before").unwrap();
+    symlink(&target, &link).unwrap();
+    let ended = run(&format!("api-server --token {SECRET} --kubeconfig-out {link}")).await;
+    keeps_it_secret(ended.code(1).said("symbolic link").said(&link));
+    assert_eq!(fs::read_to_string(&target).unwrap(), "before");
+    run(&format!("api-server --kubeconfig-out {}", directory.file("")))
+        .await
+        .code(1)
+        .said("not a regular file");
+}
+
+// contract: T-04a
+#[tokio::test]
+async fn a_broken_kubeconfig_is_not_quoted() {
+    let directory = Directory::new("broken-config");
+    let config = directory.file("config");
+    let head = "apiVersion: v1\nkind: Config\ncurrent-context: a\nusers:\n- name: u\n  user:";
+    for user in [
+        format!(" {{token: {SECRET}\nbroken"),
+        format!(" {{token: [{SECRET}]}}\n"),
+        format!("\n    token: {SECRET}\n    client-key-data: {{a: 1}}\n"),
+        format!("\n    token: {SECRET}\n\tbroken: [\n"),
+    ] {
+        fs::write(&config, format!("{head}{user}")).unwrap();
+        let ended = run(&format!("{WATCH} --kubeconfig {config}")).await;
+        keeps_it_secret(ended.code(1).said(&config).said("line"));
+    }
+}
+
+// contract: E-09c
+#[tokio::test]
+async fn names_of_the_api_server_can_be_added() {
+    let mut program = Program::start("api-server --accept-host dev.example");
+    let url = program.line().await;
+    let uri: http::Uri = url.parse().unwrap();
+    let client = kube_client::Client::try_from(kube_client::Config::new(uri)).unwrap();
+    for (host, served) in [("dev.example", true), ("evil.example", false)] {
+        let request = http::Request::get("/api/v1/namespaces").header("host", host).body(Vec::new()).unwrap();
+        assert_eq!(client.request_text(request).await.is_ok(), served, "{host}");
+    }
+    program.signal(Signal::SIGTERM);
+    program.ended().await.code(0);
+}

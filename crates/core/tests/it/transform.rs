@@ -1,0 +1,73 @@
+//! Transforms and the containment of user code.
+
+use std::sync::Arc;
+
+use kinformer_core::internal::contain;
+use kinformer_core::{Error, KeyRef, Object, Report, Transform};
+
+#[derive(Clone, Debug, PartialEq)]
+struct Pod {
+    name: String,
+    value: u32,
+}
+
+impl Object for Pod {
+    fn key(&self) -> KeyRef<'_> {
+        KeyRef::named(&self.name)
+    }
+}
+
+fn pod(name: &str) -> Arc<Pod> {
+    Arc::new(Pod { name: name.into(), value: 1 })
+}
+
+#[test]
+fn in_place_changes_a_copy_only_when_someone_else_holds_the_object() {
+    let cut = Transform::in_place(|pod: &mut Pod| {
+        pod.value = 0;
+        Ok(())
+    });
+    let (own, shared) = (pod("own"), pod("shared"));
+    let at = Arc::as_ptr(&own);
+    let own = cut.apply(own).unwrap();
+    assert_eq!((own.value, Arc::as_ptr(&own)), (0, at));
+    let changed = cut.apply(shared.clone()).unwrap();
+    assert_eq!((shared.value, changed.value), (1, 0));
+}
+
+#[test]
+fn failures_and_panics_name_the_object() {
+    let fails = Transform::new(|_: Arc<Pod>| Err("no".into()));
+    let panics = Transform::new(|_: Arc<Pod>| panic!("boom"));
+    let renames = Transform::in_place(|pod: &mut Pod| {
+        pod.name.push('x');
+        Ok(())
+    });
+    for (transform, told) in [(fails, "no"), (panics, "panicked: boom"), (renames, "changed the key to webx")]
+    {
+        let error = transform.apply(pod("web")).unwrap_err();
+        assert!(matches!(&error, Error::Transform { key, .. } if key.name() == "web"));
+        assert!(error.to_string().contains(told), "{error}");
+    }
+    let cut = Transform::in_place(|_: &mut Pod| Ok(()));
+    assert!(matches!(cut.apply(pod("")), Err(Error::Key(_))));
+}
+
+#[test]
+fn the_message_of_a_panic_is_kept() {
+    assert_eq!(contain(|| 1).unwrap(), 1);
+    assert_eq!(contain(|| -> u32 { panic!("at {}", 7) }).unwrap_err().to_string(), "panicked: at 7");
+    assert_eq!(contain(|| std::panic::panic_any(7)).unwrap_err().to_string(), "panicked: no message");
+}
+
+#[test]
+fn a_report_is_clean_or_tells_the_position() {
+    let mut report = Report::default();
+    assert!(report.is_clean());
+    report.push(3, KeyRef::named("").check().unwrap_err());
+    assert_eq!(report.problems().len(), 1);
+    assert_eq!(
+        report.into_result().unwrap_err().to_string(),
+        "entry 3: invalid object key \"\": the name is empty"
+    );
+}

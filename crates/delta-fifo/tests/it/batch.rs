@@ -1,0 +1,171 @@
+//! Several deltas in one operation: they are queued whole or not at all, and as if they had come one by one.
+
+use std::sync::Arc;
+
+use crate::common::{Consumer, Pod, list, pod, texts, unknown};
+use kinformer_core::{
+    Delta, Deltas, Error as SinkError, KeyRef, KnownObjects, ObjectKey, Sink, Transform, VersionUpdate,
+};
+use kinformer_delta_fifo::{Bound, DeltaFifo, Error, Fifo, Popped, Queue, RealFifo, WriteError};
+
+/// A consumer that has stored these.
+fn known(pods: &[(&str, u32)]) -> Arc<Consumer> {
+    let consumer = Consumer::default();
+    pods.iter().for_each(|(name, value)| consumer.apply(&Delta::Added(pod(name, *value))));
+    Arc::new(consumer)
+}
+
+/// A queue of each kind, with its bound.
+fn queues(bound: Bound, known: &Arc<dyn KnownObjects<Pod>>) -> [Arc<dyn Queue<Pod>>; 4] {
+    let transform = || {
+        Transform::new(|pod: Arc<Pod>| match pod.name.as_str() {
+            "fails" => Err("fails".into()),
+            _ => Ok(pod),
+        })
+    };
+    [
+        Arc::new(RealFifo::builder().bound(bound).transform(transform()).build()),
+        Arc::new(
+            RealFifo::builder().bound(bound).transform(transform()).known_objects(known.clone()).build(),
+        ),
+        Arc::new(DeltaFifo::builder().bound(bound).transform(transform()).build()),
+        Arc::new(
+            DeltaFifo::builder().bound(bound).transform(transform()).known_objects(known.clone()).build(),
+        ),
+    ]
+}
+
+fn history() -> Vec<Delta<Pod>> {
+    vec![
+        Delta::Added(pod("a", 2)),
+        Delta::Updated(pod("b", 3)),
+        Delta::Deleted(pod("a", 4).into()),
+        Delta::ReplacedAll(Box::new(list(&[("b", 5), ("c", 5)]))),
+        Delta::bookmark("6"),
+        Delta::SyncAll,
+        Delta::Replaced(pod("a", 7)),
+        Delta::Sync(pod("k", 1)),
+        Delta::Deleted(unknown("k", None)),
+    ]
+}
+
+/// What each pop gives: its deltas, whether it is of the initial list, and the version.
+fn drained(queue: &dyn Queue<Pod>) -> Vec<(Vec<String>, bool, String)> {
+    let mut popped = Vec::new();
+    while let Ok(Some(batch)) = queue.try_pop_batch(1) {
+        popped.push((texts(&batch), batch.in_initial_list(), format!("{:?}", batch.versions())));
+    }
+    popped
+}
+
+// contract: Q-20
+#[test]
+fn a_batch_is_queued_as_if_its_deltas_had_come_one_by_one() {
+    let known: Arc<dyn KnownObjects<Pod>> = known(&[("k", 1)]);
+    let (single, batch) = (queues(Bound::Unbounded, &known), queues(Bound::Unbounded, &known));
+    for (single, batch) in single.iter().zip(&batch) {
+        for delta in history() {
+            single.apply(delta.into()).unwrap().into_result().unwrap();
+        }
+        batch.apply(history().into()).unwrap().into_result().unwrap();
+        assert_eq!(single.metrics(), batch.metrics());
+        let drained = drained(&**single);
+        assert!(drained.len() > 2, "{drained:?}");
+        assert_eq!(self::drained(&**batch), drained);
+        assert!(single.has_synced() && batch.has_synced());
+    }
+}
+
+// contract
+#[test]
+fn what_is_left_out_of_a_batch_is_reported_by_position() {
+    let known: Arc<dyn KnownObjects<Pod>> = known(&[("gone", 1)]);
+    for queue in queues(Bound::Unbounded, &known) {
+        let deltas = [
+            Delta::Updated(pod("", 1)),
+            Delta::Added(pod("a", 1)),
+            Delta::Added(pod("fails", 2)),
+            Delta::ReplacedAll(Box::new(list(&[("b", 3), ("fails", 3), ("b", 4)]))),
+            Delta::Added(pod("b", 5)),
+            Delta::Deleted(pod("fails", 6).into()),
+            Delta::Deleted(pod("", 7).into()),
+        ];
+        let report = queue.apply(deltas.into()).unwrap();
+        let mut problems: Vec<_> = report.problems().iter().map(|p| (p.position, p.left_out)).collect();
+        problems.sort_unstable();
+        assert_eq!(problems, [(0, true), (2, true), (3, true), (4, true), (7, false), (8, true)]);
+        let key_errors = report.problems().iter().filter(|p| matches!(p.error, SinkError::Key(_))).count();
+        assert_eq!(key_errors, 2);
+        assert!(queue.depth() > 0);
+        assert!(queue.apply(Deltas::new()).unwrap().is_clean());
+    }
+}
+
+// contract: Q-20
+#[test]
+fn a_batch_is_taken_whole_or_refused_whole() {
+    let known: Arc<dyn KnownObjects<Pod>> = known(&[]);
+    let added = |names: &[&str]| names.iter().map(|name| Delta::Added(pod(name, 1))).collect::<Deltas<_>>();
+    for queue in queues(Bound::Deltas(2), &known) {
+        queue.apply(added(&["a"])).unwrap().into_result().unwrap();
+        queue.apply(added(&["b", "c", "d"])).unwrap().into_result().unwrap();
+        assert_eq!((queue.depth(), queue.is_ready()), (4, false));
+        let refused = queue.apply(added(&["e", "f"]));
+        assert!(matches!(refused, Err(SinkError::Full { key: Some(key), limit: 2 }) if key.name() == "e"));
+        let mut with_bookmark = added(&["e"]);
+        with_bookmark.push(Delta::bookmark("9"));
+        assert!(matches!(queue.apply(with_bookmark), Err(SinkError::Full { .. })));
+        assert_eq!((queue.depth(), queue.metrics().refused), (4, 2));
+        // A version needs no room.
+        queue.apply(Delta::bookmark("8").into()).unwrap().into_result().unwrap();
+        let popped: Vec<Popped<Pod>> = std::iter::from_fn(|| queue.try_pop_batch(9).unwrap()).collect();
+        assert_eq!(popped.iter().map(|popped| popped.len()).sum::<usize>(), 4);
+        assert_eq!(popped.last().unwrap().versions(), &VersionUpdate::Advance("8".into()).into());
+        assert!(queue.close());
+        assert!(matches!(queue.apply(added(&["e", "f"])), Err(SinkError::Closed)));
+        assert_eq!(queue.try_pop_batch(1).unwrap_err(), Error::Closed);
+    }
+}
+
+/// Known objects that cannot be asked.
+struct Broken;
+
+impl KnownObjects<Pod> for Broken {
+    fn keys(&self) -> Vec<ObjectKey> {
+        std::panic::resume_unwind(Box::new("broken"))
+    }
+
+    fn get_by_key(&self, _: KeyRef<'_>) -> Option<Arc<Pod>> {
+        std::panic::resume_unwind(Box::new("broken"))
+    }
+}
+
+// contract: Q-20
+#[test]
+fn known_objects_that_panic_refuse_the_whole_batch() {
+    let queue = DeltaFifo::builder().known_objects(Arc::new(Broken)).build();
+    let deltas = [Delta::Added(pod("a", 1)), Delta::Deleted(pod("a", 2).into())];
+    let asked = |error: SinkError| matches!(error.downcast_ref(), Some(WriteError::KnownObjects { .. }));
+    assert!(asked(queue.apply(deltas.clone()).unwrap_err()));
+    assert_eq!((queue.depth(), queue.has_synced()), (0, false));
+    let queue = RealFifo::builder().known_objects(Arc::new(Broken)).build();
+    queue.apply(deltas).unwrap().into_result().unwrap();
+    let deltas = [Delta::Added(pod("b", 3)), Delta::ReplacedAll(Box::new(list(&[("a", 4)])))];
+    assert!(asked(queue.apply(deltas).unwrap_err()));
+    assert_eq!(queue.depth(), 2);
+}
+
+// contract: Q-20
+#[test]
+fn a_fifo_takes_a_batch_whole_or_refuses_it_whole() {
+    let queue = Fifo::with_bound(Bound::Deltas(1));
+    let deltas = [Delta::Added(pod("a", 1)), Delta::Added(pod("", 2)), Delta::Updated(pod("b", 3))];
+    let report = queue.apply(deltas.into()).unwrap();
+    assert_eq!((report.problems()[0].position, queue.len()), (1, 2));
+    let deltas = [Delta::Deleted(pod("a", 4).into()), Delta::Added(pod("c", 5))];
+    assert!(matches!(queue.apply(deltas.into()), Err(SinkError::Full { .. })));
+    assert_eq!(queue.len(), 2);
+    let deltas = [Delta::Added(pod("a", 6)), Delta::ReplacedAll(Box::new(list(&[("b", 7)]))), Delta::SyncAll];
+    queue.apply(deltas.into()).unwrap().into_result().unwrap();
+    assert_eq!((queue.len(), queue.try_pop().unwrap().unwrap().value), (1, 7));
+}

@@ -1,0 +1,132 @@
+//! Objects that are decoded when they arrive.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crate::common::{builder, config_map, factory, server, soon, synced, version};
+use futures::StreamExt as _;
+use k8s_openapi::api::core::v1::ConfigMap;
+use kinformer::{Added, Decode, Deleted, Event, PartId, SourceError};
+use parking_lot::Mutex;
+use serde::{Deserialize, Deserializer};
+
+// contract: F-14, F-15
+#[tokio::test]
+async fn the_result_of_a_transform_is_decoded() {
+    let server = server().await;
+    server.create(config_map("default", "a", "1")).unwrap();
+    let factory = builder(&server)
+        .decode::<ConfigMap>(Decode::OnArrival)
+        .transform::<ConfigMap>(|map| {
+            map.data = None;
+            Ok(())
+        })
+        .build();
+    let maps = factory.core().v1().config_maps();
+    maps.handler().for_each(|_| {}).unwrap();
+    synced(&factory).await;
+    let created = server.create(config_map("default", "b", "2")).unwrap();
+    maps.wait_for_until(PartId::ONLY, &version(&created), soon()).await.unwrap();
+    for name in ["a", "b"] {
+        let map = maps.get(("default", name)).unwrap();
+        assert!(map.is_decoded(), "{name}");
+        assert_eq!(map.decode().unwrap().data, None, "{name}");
+    }
+    factory.shutdown().await.unwrap();
+    server.shutdown().await;
+}
+
+// contract: F-14
+#[tokio::test]
+async fn the_last_state_of_a_deleted_object_is_not_decoded() {
+    let server = server().await;
+    server.create(config_map("default", "a", "1")).unwrap();
+    let factory = builder(&server).decode::<ConfigMap>(Decode::OnArrival).build();
+    let maps = factory.core().v1().config_maps();
+    let mut events = maps.stream().unwrap();
+    synced(&factory).await;
+    let Some(Event::Added(Added { object, .. })) = events.next().await else { panic!("it was not added") };
+    assert!(object.is_decoded());
+    server.delete("v1", "ConfigMap", "default", "a").unwrap();
+    let Some(Event::Deleted(Deleted { tombstone, .. })) = events.next().await else {
+        panic!("it was not deleted")
+    };
+    assert!(!tombstone.object().unwrap().is_decoded());
+    factory.shutdown().await.unwrap();
+    server.shutdown().await;
+}
+
+/// A type that panics over one value.
+struct Panicking;
+
+impl<'de> Deserialize<'de> for Panicking {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        #[derive(Deserialize)]
+        struct Map {
+            data: BTreeMap<String, String>,
+        }
+
+        let map = Map::deserialize(deserializer)?;
+        assert!(map.data["key"] != "panic", "a type that panics");
+        Ok(Self)
+    }
+}
+
+// contract: F-14
+#[tokio::test]
+async fn a_type_that_panics_over_an_object_loses_nothing_and_is_reported() {
+    let server = server().await;
+    for (name, value) in [("a", "1"), ("b", "panic"), ("c", "3")] {
+        server.create(config_map("default", name, value)).unwrap();
+    }
+    let reported = Arc::<Mutex<Vec<String>>>::default();
+    let hook = reported.clone();
+    let factory = builder(&server)
+        .on_error(move |failure| {
+            let SourceError::Undecodable(error) = failure.error else { return };
+            let key = error.key.as_ref().unwrap();
+            hook.lock().push(format!("{} {key} {error}", failure.reflector));
+        })
+        .build();
+    let maps = factory.core().v1().config_maps().cast::<Panicking>();
+    maps.decode_on_arrival();
+    synced(&factory).await;
+    assert_eq!((maps.len(), maps.undecoded()), (3, 1));
+    let created = server.create(config_map("default", "d", "panic")).unwrap();
+    maps.wait_for_until(PartId::ONLY, &version(&created), soon()).await.unwrap();
+    assert_eq!((maps.len(), maps.undecoded()), (4, 2));
+    assert!(maps.get(("default", "c")).unwrap().is_decoded());
+    let as_another_type = maps.cast::<ConfigMap>().get(("default", "d")).unwrap();
+    assert!(as_another_type.decode().is_ok());
+    let reported = reported.lock().clone();
+    assert_eq!(reported.len(), 2, "{reported:?}");
+    for (report, key) in reported.iter().zip(["default/b", "default/d"]) {
+        assert!(report.starts_with(&format!("configmaps {key}")), "{report}");
+        assert!(report.contains("a type that panics"), "{report}");
+    }
+    assert_eq!(maps.parts()[0].reflector().metrics().relists, 0, "no batch was lost");
+    factory.shutdown().await.unwrap();
+    server.shutdown().await;
+}
+
+// contract: F-14
+#[tokio::test]
+async fn each_type_reads_what_another_type_has_decoded_on_arrival() {
+    let server = server().await;
+    server.create(config_map("default", "a", "1")).unwrap();
+    let factory = factory(&server);
+    let maps = factory.core().v1().config_maps();
+    maps.metadata().decode_on_arrival();
+    // The first type counts.
+    maps.decode_on_arrival();
+    synced(&factory).await;
+    let map = maps.get(("default", "a")).unwrap();
+    let (one, other) = (map.decode().unwrap(), map.decode().unwrap());
+    assert_eq!(one.data.as_ref().unwrap()["key"], "1");
+    // It is shared while it is held, as objects that are decoded on read.
+    assert!(std::ptr::eq(&raw const *one, &raw const *other));
+    let metadata = maps.metadata().get(("default", "a")).unwrap();
+    assert_eq!(metadata.decode().unwrap().metadata.name.as_deref(), Some("a"));
+    factory.shutdown().await.unwrap();
+    server.shutdown().await;
+}

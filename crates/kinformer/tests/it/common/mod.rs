@@ -1,0 +1,81 @@
+//! A server with a few objects, and factories on it.
+
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::{ConfigMap, Node, Pod, Secret};
+use kinformer::{Decode, SharedInformerFactory, SharedInformerFactoryBuilder};
+use kinformer_apiserver::ApiServer;
+use serde_json::{Value, json};
+use tokio::time::Instant;
+use tokio::time::error::Elapsed;
+
+pub async fn server() -> ApiServer {
+    ApiServer::builder().start().await.unwrap()
+}
+
+pub fn builder(server: &ApiServer) -> SharedInformerFactoryBuilder {
+    SharedInformerFactory::builder(kinformer::client(server.config().unwrap()).unwrap())
+}
+
+pub fn factory(server: &ApiServer) -> SharedInformerFactory {
+    builder(server).build()
+}
+
+/// Both times at which objects can be decoded.
+pub const POLICIES: [Decode; 2] = [Decode::OnRead { keep: 256 }, Decode::OnArrival];
+
+pub fn factory_with(server: &ApiServer, decode: Decode) -> SharedInformerFactory {
+    let builder = builder(server).decode::<ConfigMap>(decode).decode::<Node>(decode);
+    builder.decode::<Secret>(decode).decode::<Pod>(decode).build()
+}
+
+pub fn config_map(namespace: &str, name: &str, value: &str) -> Value {
+    json!({
+        "apiVersion": "v1", "kind": "ConfigMap",
+        "metadata": {"name": name, "namespace": namespace, "labels": {"value": value}},
+        "data": {"key": value},
+    })
+}
+
+pub fn node(name: &str) -> Value {
+    json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}})
+}
+
+pub fn version(object: &Value) -> kinformer::ResourceVersion {
+    object["metadata"]["resourceVersion"].as_str().unwrap().into()
+}
+
+/// Far more than anything here takes, so that what hangs fails.
+pub fn soon() -> Instant {
+    Instant::now() + Duration::from_secs(60)
+}
+
+pub async fn synced(factory: &SharedInformerFactory) {
+    factory.start().unwrap();
+    factory.wait_for_cache_sync_until(soon()).await.into_result().unwrap();
+}
+
+/// Until this is true.
+pub async fn until(condition: impl Fn() -> bool) -> Result<(), Elapsed> {
+    let waited = async {
+        while !condition() {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout_at(soon(), waited).await
+}
+
+/// Until the server has so many open watches.
+pub async fn watches(server: &ApiServer, expected: u64) {
+    until(|| server.metrics().open_watches == expected).await.unwrap_or_else(|_| {
+        panic!("{} watches are open, not {expected}", server.metrics().open_watches);
+    });
+}
+
+/// Until none of the tasks that were made since is left.
+pub async fn tasks(expected: usize) {
+    let alive = || tokio::runtime::Handle::current().metrics().num_alive_tasks();
+    until(|| alive() <= expected)
+        .await
+        .unwrap_or_else(|_| panic!("{} tasks are alive, not {expected}", alive()));
+}

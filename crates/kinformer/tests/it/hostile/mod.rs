@@ -1,0 +1,673 @@
+//! Servers that misbehave, each a row of the table in `docs/reliability.md`: what an informer's store and handlers come
+//! to, what is reported, and how often such a server is asked.
+
+mod follow;
+mod server;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use follow::{follow, follow_built, follow_with, state};
+use k8s_openapi::api::core::v1::Pod;
+use kinformer::{KubeListerWatcher, PackedObject};
+use kinformer_kube::DecodeAs;
+use serde_json::{Value, json};
+use server::{Answer, Request, bookmark, damaged, event, list, pod};
+
+const MINUTE: Duration = Duration::from_secs(60);
+
+/// The answer of a server that has no watch-lists, if this is one.
+fn without_watch_list(request: &Request) -> Option<Answer> {
+    request.watch_list.then(|| Answer::status(422, "Invalid"))
+}
+
+/// A server without watch-lists: `lists` answers lists, `watches` watches.
+fn server(
+    mut lists: impl FnMut(&Request) -> Answer + Send + 'static,
+    mut watches: impl FnMut(&Request) -> Answer + Send + 'static,
+) -> impl FnMut(&Request) -> Answer + Send + 'static {
+    let mut refused = 0;
+    move |request| {
+        if let Some(refusal) = without_watch_list(request) {
+            refused += 1;
+            return refusal;
+        }
+        let mut request = request.clone();
+        if request.watch {
+            request.number -= refused;
+            return watches(&request);
+        }
+        lists(&request)
+    }
+}
+
+fn silent_watch() -> Answer {
+    Answer::watch([]).then_hang()
+}
+
+/// 410 to everything.
+// contract: R-17
+#[tokio::test(start_paused = true)]
+async fn everything_is_gone() {
+    let run = follow(2 * MINUTE, || |_: &Request| Answer::status(410, "Expired")).await;
+    run.was_gentle().reported("410");
+    assert!(!run.synced && run.events.is_empty());
+}
+
+/// A watch that brings the same old object and ends, again and again.
+#[tokio::test(start_paused = true)]
+async fn the_same_old_event() {
+    let old = || Answer::watch([event("ADDED", pod("a", 5, "x"))]);
+    let run =
+        follow(2 * MINUTE, || server(|_| Answer::list("10", vec![pod("a", 5, "x")]), move |_| old())).await;
+    run.was_gentle();
+    assert_eq!(run.events, ["add a@5=x"]);
+    assert_eq!(run.store, state(&[("a", 5, "x")]));
+}
+
+/// A watch that brings one newer bookmark and ends, again and again.
+#[tokio::test(start_paused = true)]
+async fn one_bookmark_and_the_end() {
+    let run = follow(2 * MINUTE, || {
+        let mut version = 10;
+        let next = move |_: &Request| {
+            version += 1;
+            Answer::watch([bookmark(&version.to_string())])
+        };
+        server(|_| Answer::list("10", vec![pod("a", 5, "x")]), next)
+    })
+    .await;
+    run.was_gentle();
+    assert_eq!(run.events, ["add a@5=x"]);
+}
+
+/// Objects without versions: one event, and the watch ends, again and again.
+#[tokio::test(start_paused = true)]
+async fn no_versions_and_the_end() {
+    let without = |mut pod: Value| {
+        pod["metadata"].as_object_mut().unwrap().remove("resourceVersion");
+        pod
+    };
+    let script = server(
+        move |_| Answer::list("", vec![without(pod("a", 5, "x"))]),
+        move |_| Answer::watch([event("ADDED", without(pod("a", 5, "x")))]),
+    );
+    // How often it is asked is a matter of chance, and so is how often it says the same.
+    let run = follow_with(2 * MINUTE, script, KubeListerWatcher::packed::<Pod>).await;
+    run.was_gentle();
+}
+
+/// A watch that ends at once and is empty, again and again.
+#[tokio::test(start_paused = true)]
+async fn empty_watches() {
+    let run =
+        follow(5 * MINUTE, || server(|_| Answer::list("10", vec![pod("a", 5, "x")]), |_| Answer::watch([])))
+            .await;
+    run.was_gentle().reported("very short watch");
+    assert_eq!(run.events, ["add a@5=x"]);
+}
+
+/// Three lines of a watch are damaged; the server would send all again from version 10 on.
+#[tokio::test(start_paused = true)]
+async fn damaged_lines() {
+    let run = follow(2 * MINUTE, || {
+        let whole = || {
+            vec![
+                event("MODIFIED", pod("a", 11, "y")),
+                event("ADDED", pod("c", 12, "x")),
+                event("DELETED", pod("b", 13, "x")),
+                event("ADDED", pod("d", 14, "x")),
+            ]
+        };
+        server(
+            |request| match request.number {
+                0 => Answer::list("10", vec![pod("a", 5, "x"), pod("b", 6, "x")]),
+                _ => Answer::list("14", vec![pod("a", 11, "y"), pod("c", 12, "x"), pod("d", 14, "x")]),
+            },
+            move |watch| match watch.number {
+                0 => Answer::watch(
+                    whole()
+                        .into_iter()
+                        .enumerate()
+                        .map(|(at, line)| if at < 3 { damaged(&line) } else { line }),
+                ),
+                _ if watch.version == "10" => Answer::watch(whole()).then_hang(),
+                _ => silent_watch(),
+            },
+        )
+    })
+    .await;
+    run.was_gentle();
+    assert_eq!(run.store, state(&[("a", 11, "y"), ("c", 12, "x"), ("d", 14, "x")]));
+    assert_eq!(
+        run.events,
+        ["add a@5=x", "add b@6=x", "update a@11=y", "add c@12=x", "delete b", "add d@14=x"]
+    );
+}
+
+/// A line that is damaged each time: after the second time at one version everything is listed.
+#[tokio::test(start_paused = true)]
+async fn a_line_that_stays_damaged() {
+    let run = follow(2 * MINUTE, || {
+        server(
+            |request| match request.number {
+                0 => Answer::list("10", vec![pod("a", 5, "x")]),
+                _ => Answer::list("12", vec![pod("a", 11, "y")]),
+            },
+            |watch| match watch.version.as_str() {
+                "10" => Answer::watch([damaged(&event("MODIFIED", pod("a", 11, "y")))]).then_hang(),
+                _ => silent_watch(),
+            },
+        )
+    })
+    .await;
+    run.was_gentle();
+    assert_eq!(run.events, ["add a@5=x", "update a@11=y"]);
+    assert_eq!(run.requests.iter().filter(|r| r.watch && r.version == "10").count(), 2);
+}
+
+/// The name of an object in a second list cannot be read.
+#[tokio::test(start_paused = true)]
+async fn an_unreadable_item_of_a_relist() {
+    let run = follow(5 * MINUTE, || {
+        server(
+            |request| match request.number {
+                0 => Answer::list("10", vec![pod("a", 5, "x"), pod("b", 6, "x"), pod("c", 7, "x")]),
+                1 | 2 => {
+                    let mut nameless = pod("b", 6, "x");
+                    nameless["metadata"]["name"] = json!(7);
+                    Answer::list("20", vec![pod("a", 15, "y"), nameless])
+                }
+                _ => Answer::list("20", vec![pod("a", 15, "y"), pod("b", 6, "x")]),
+            },
+            |watch| match watch.number {
+                0 => Answer::watch([]).then_after(Duration::from_secs(2), [event("ERROR", gone())]),
+                _ => silent_watch(),
+            },
+        )
+    })
+    .await;
+    run.was_gentle();
+    // Only the list that is complete says that an object is gone.
+    assert_eq!(run.events, ["add a@5=x", "add b@6=x", "add c@7=x", "update a@15=y", "delete c"]);
+    assert_eq!(run.store, state(&[("a", 15, "y"), ("b", 6, "x")]));
+}
+
+fn gone() -> Value {
+    json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "message": "too old", "reason": "Expired", "code": 410})
+}
+
+/// A second list says what it likes.
+async fn second_list(answer: fn() -> Answer) -> follow::Followed {
+    follow(2 * MINUTE, move || with_second_list(answer)).await
+}
+
+fn with_second_list(answer: fn() -> Answer) -> impl FnMut(&Request) -> Answer + Send + 'static {
+    server(
+        move |request| match request.number {
+            0 => Answer::list("10", vec![pod("a", 5, "x"), pod("b", 6, "x")]),
+            1 => answer(),
+            _ => Answer::list("30", vec![pod("a", 25, "z"), pod("b", 6, "x")]),
+        },
+        |watch| match watch.number {
+            0 => Answer::watch([]).then_after(Duration::from_secs(2), [event("ERROR", gone())]),
+            _ => silent_watch(),
+        },
+    )
+}
+
+/// A list of another kind.
+#[tokio::test(start_paused = true)]
+async fn a_list_of_another_kind() {
+    let run = second_list(|| {
+        let mut services = list("20", vec![pod("svc", 15, "x")]);
+        services["kind"] = json!("ServiceList");
+        Answer::json(&services)
+    })
+    .await;
+    run.was_gentle().reported("ServiceList");
+    assert_eq!(run.events, ["add a@5=x", "add b@6=x", "update a@25=z"]);
+}
+
+/// `{"items":[]}`, with neither kind nor version.
+#[tokio::test(start_paused = true)]
+async fn no_list_at_all() {
+    let run = second_list(|| Answer::json(&json!({"items": []}))).await;
+    run.was_gentle();
+    assert_eq!(run.events, ["add a@5=x", "add b@6=x", "update a@25=z"]);
+}
+
+/// A page of a proxy, with 200.
+#[tokio::test(start_paused = true)]
+async fn a_page_of_a_proxy_in_the_place_of_a_list() {
+    let run = second_list(|| Answer::new(200, "text/html", "<html>log in</html>")).await;
+    run.was_gentle().reported("<html>log in");
+    assert_eq!(run.events, ["add a@5=x", "add b@6=x", "update a@25=z"]);
+}
+
+/// The same for a watch: one error for each answer, and none for each line.
+#[tokio::test(start_paused = true)]
+async fn a_page_of_a_proxy_in_the_place_of_a_watch() {
+    let page = || Answer::new(200, "text/html", "<p>\n".repeat(53));
+    let run =
+        follow(2 * MINUTE, || server(|_| Answer::list("10", vec![pod("a", 5, "x")]), move |_| page())).await;
+    run.was_gentle();
+    let answers = run.requests.len();
+    assert!(run.errors.len() <= answers, "{} errors for {answers} answers", run.errors.len());
+}
+
+/// One version is absurd; the server has nothing to say to watches that begin there.
+#[tokio::test(start_paused = true)]
+async fn one_absurd_version() {
+    let run = follow(10 * MINUTE, || {
+        server(
+            |request| match request.number {
+                0 => Answer::list("10", vec![pod("a", 5, "x")]),
+                _ => Answer::list("13", vec![pod("a", 11, "y"), pod("b", 12, "x"), pod("c", 13, "x")]),
+            },
+            |watch| match watch.version.as_str() {
+                "10" => Answer::watch([
+                    event("MODIFIED", pod("a", 99_999_999_999, "y")),
+                    event("ADDED", pod("b", 12, "x")),
+                ]),
+                _ => silent_watch(),
+            },
+        )
+    })
+    .await;
+    run.was_gentle();
+    assert_eq!(run.store, state(&[("a", 11, "y"), ("b", 12, "x"), ("c", 13, "x")]));
+    assert_eq!(run.events.last().map(String::as_str), Some("add c@13=x"));
+}
+
+/// The server was restored from a backup: it is at version 15, and says nothing of what is below the version that a watch
+/// begins at.
+#[tokio::test(start_paused = true)]
+async fn a_restored_server() {
+    let run = follow(10 * MINUTE, || {
+        server(
+            |request| match request.number {
+                0 => Answer::list("20", vec![pod("a", 18, "y"), pod("b", 19, "x")]),
+                _ => Answer::list("15", vec![pod("a", 5, "x")]),
+            },
+            |watch| match watch.number {
+                0 => Answer::watch([]).then_after(Duration::from_secs(30), []).then_break(),
+                _ => silent_watch(),
+            },
+        )
+    })
+    .await;
+    run.was_gentle();
+    assert_eq!(run.store, state(&[("a", 5, "x")]));
+    assert_eq!(run.events[2..].iter().filter(|event| *event == "delete b").count(), 1);
+    assert!(run.events.contains(&"update a@5=x".to_owned()));
+}
+
+/// A bookmark goes back below the version that the watch began at.
+#[tokio::test(start_paused = true)]
+async fn a_bookmark_that_goes_back() {
+    let run = follow(5 * MINUTE, || {
+        server(
+            |request| match request.number {
+                0 => Answer::list("20", vec![pod("a", 18, "y")]),
+                _ => Answer::list("15", vec![pod("a", 5, "x")]),
+            },
+            |watch| match watch.number {
+                0 => Answer::watch([bookmark("15")]).then_hang(),
+                _ => silent_watch(),
+            },
+        )
+    })
+    .await;
+    run.was_gentle();
+    assert_eq!(run.store, state(&[("a", 5, "x")]));
+}
+
+/// A relist brings an object at the version that is known, with another content: it is known by the bytes, whenever objects
+/// are decoded.
+// contract: I-14
+#[tokio::test(start_paused = true)]
+async fn the_same_version_with_another_content() {
+    let healed = || Answer::list("20", vec![pod("a", 5, "healed"), pod("b", 6, "x")]);
+    let decode = |object: &Arc<PackedObject>| object.keep_decoded(DecodeAs::of::<Pod>()).unwrap();
+    let (script, packed) = (with_second_list(healed), KubeListerWatcher::packed::<Pod>);
+    for run in [
+        follow_with(2 * MINUTE, with_second_list(healed), KubeListerWatcher::packed::<Pod>).await,
+        follow_built(2 * MINUTE, script, packed, |builder| builder.on_arrival(decode)).await,
+    ] {
+        run.was_gentle();
+        assert_eq!(run.events, ["add a@5=x", "add b@6=x", "update a@5=healed"]);
+    }
+}
+
+/// An object of another kind, an unknown type of event.
+#[tokio::test(start_paused = true)]
+async fn events_out_of_place() {
+    let service = json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "s", "namespace": "default", "resourceVersion": "11"}});
+    let run = follow(2 * MINUTE, || {
+        let service = service.clone();
+        server(
+            |request| match request.number {
+                0 => Answer::list("10", vec![pod("a", 5, "x")]),
+                _ => Answer::list("13", vec![pod("a", 13, "y")]),
+            },
+            move |watch| match watch.number {
+                0 => Answer::watch([
+                    event("ADDED", service.clone()),
+                    event("RENAMED", pod("a", 12, "x")),
+                    event("MODIFIED", pod("a", 13, "y")),
+                ])
+                .then_hang(),
+                _ => silent_watch(),
+            },
+        )
+    })
+    .await;
+    run.was_gentle().reported("Service").reported("RENAMED");
+    assert_eq!(run.events, ["add a@5=x", "update a@13=y"]);
+    assert_eq!(run.requests.iter().filter(|r| r.watch && !r.watch_list).count(), 1);
+}
+
+/// MODIFIED before ADDED, ADDED twice, an older MODIFIED, DELETED of what was never there.
+#[tokio::test(start_paused = true)]
+async fn events_out_of_order() {
+    let run = follow(MINUTE, || {
+        server(
+            |_| Answer::list("10", vec![]),
+            |watch| match watch.number {
+                0 => Answer::watch([
+                    event("MODIFIED", pod("a", 11, "x")),
+                    event("ADDED", pod("a", 12, "y")),
+                    event("ADDED", pod("a", 14, "z")),
+                    event("MODIFIED", pod("a", 13, "late")),
+                    event("DELETED", pod("never", 15, "x")),
+                ])
+                .then_hang(),
+                _ => silent_watch(),
+            },
+        )
+    })
+    .await;
+    assert_eq!(run.events, ["add a@11=x", "update a@12=y", "update a@14=z", "update a@13=late"]);
+}
+
+/// A list that has one key twice.
+#[tokio::test(start_paused = true)]
+async fn a_key_twice_in_a_list() {
+    let run = follow(MINUTE, || {
+        server(|_| Answer::list("10", vec![pod("a", 5, "x"), pod("a", 6, "y")]), |_| silent_watch())
+    })
+    .await;
+    run.reported("default/a");
+    assert_eq!(run.events, ["add a@6=y"]);
+}
+
+/// 429 with a time to wait: never less than that, never more than ten minutes and jitter, and without one the backoff.
+#[tokio::test(start_paused = true)]
+async fn too_many_requests() {
+    let date = "Wed, 21 Oct 2026 07:28:00 GMT";
+    for (retry_after, least, most) in [("5", 5, 61), ("999999999", 600, 1300), ("-5", 0, 60), (date, 0, 60)] {
+        let run = follow(65 * MINUTE, || {
+            server(
+                |_| Answer::list("10", vec![pod("a", 5, "x")]),
+                move |_| Answer::status(429, "TooManyRequests").header("retry-after", retry_after),
+            )
+        })
+        .await;
+        run.was_gentle();
+        let intervals = &run.intervals()[2..];
+        assert!(!intervals.is_empty());
+        for interval in intervals {
+            assert!((least..=most).contains(&interval.as_secs()), "{retry_after}: {interval:?}");
+        }
+        assert!(
+            run.requests.iter().filter(|r| !r.watch && !r.is_probe()).count() == 1,
+            "{retry_after}: a relist"
+        );
+    }
+}
+
+/// 500 to each watch, without an end.
+#[tokio::test(start_paused = true)]
+async fn internal_errors() {
+    let run = follow(10 * MINUTE, || {
+        server(|_| Answer::list("10", vec![pod("a", 5, "x")]), |_| Answer::status(500, "InternalError"))
+    })
+    .await;
+    run.was_gentle();
+    assert_eq!(run.events, ["add a@5=x"]);
+    // A delay of 30 s at most, and jitter.
+    assert!(run.requests.len() >= 10, "it goes on trying: {:?}", run.requests.len());
+}
+
+/// A kind that is not there yet, comes, goes and comes again.
+#[tokio::test(start_paused = true)]
+async fn a_kind_that_comes_and_goes() {
+    let run = follow(10 * MINUTE, || {
+        server(
+            |request| match request.number {
+                0 | 1 | 3 | 4 => Answer::status(404, "NotFound"),
+                2 => Answer::list("10", vec![pod("a", 5, "x")]),
+                _ => Answer::list("20", vec![pod("b", 15, "x")]),
+            },
+            |watch| match watch.number {
+                0 => Answer::watch([]).then_after(Duration::from_secs(5), []),
+                1 => Answer::status(404, "NotFound"),
+                _ => silent_watch(),
+            },
+        )
+    })
+    .await;
+    run.was_gentle();
+    assert_eq!(run.events, ["add a@5=x", "delete a", "add b@15=x"]);
+}
+
+/// A server that takes requests and never answers them.
+#[tokio::test(start_paused = true)]
+async fn no_answers() {
+    let run = follow(5 * MINUTE, || |_: &Request| Answer::never()).await;
+    run.was_gentle().reported("no answer within 30s");
+    assert!(run.requests.len() >= 3);
+}
+
+/// Connections that break in the middle of a list.
+#[tokio::test(start_paused = true)]
+async fn a_list_that_breaks_off() {
+    let run = follow(2 * MINUTE, || {
+        server(
+            |request| {
+                let whole = list("10", vec![pod("a", 5, "x"), pod("b", 6, "x")]).to_string();
+                match request.number {
+                    number @ 0..=2 => {
+                        let cut = whole.len() * (number + 1) / 4;
+                        Answer::new(200, "application/json", whole[..cut].to_owned()).then_break()
+                    }
+                    3 => Answer::new(200, "application/json", whole[..whole.len() - 2].to_owned()),
+                    _ => Answer::new(200, "application/json", whole),
+                }
+            },
+            |_| silent_watch(),
+        )
+    })
+    .await;
+    run.was_gentle();
+    assert_eq!(run.events, ["add a@5=x", "add b@6=x"]);
+    assert_eq!(run.requests.iter().filter(|r| !r.watch && !r.is_probe()).count(), 5);
+}
+
+/// New continue tokens without an end.
+#[tokio::test(start_paused = true)]
+async fn pages_without_end() {
+    let run = follow(Duration::from_secs(1), || {
+        server(
+            |request| {
+                let mut page = list("10", vec![pod(&format!("p{}", request.number), 5, "x")]);
+                page["metadata"]["continue"] = json!(format!("token-{}", request.number));
+                Answer::json(&page)
+            },
+            |_| silent_watch(),
+        )
+    })
+    .await;
+    run.was_gentle().reported("10000 pages");
+    assert!(run.store.is_empty() && !run.synced);
+}
+
+/// The second page has expired, and the list that is made in its place comes in pages as well.
+#[tokio::test(start_paused = true)]
+async fn a_page_that_expired_and_an_unpaged_list_in_pages() {
+    let run = follow(2 * MINUTE, || {
+        server(
+            |request| {
+                let mut first = list("10", vec![pod("a", 5, "x"), pod("b", 6, "x")]);
+                match (request.limit, request.continue_token.as_deref()) {
+                    (Some(_), Some("old")) => Answer::status(410, "Expired"),
+                    (_, Some("new")) => Answer::list("10", vec![pod("c", 7, "x"), pod("d", 8, "x")]),
+                    (limit, _) => {
+                        first["metadata"]["continue"] = json!(if limit.is_some() { "old" } else { "new" });
+                        Answer::json(&first)
+                    }
+                }
+            },
+            |_| silent_watch(),
+        )
+    })
+    .await;
+    run.was_gentle();
+    let all = state(&[("a", 5, "x"), ("b", 6, "x"), ("c", 7, "x"), ("d", 8, "x")]);
+    assert!(run.store == all || !run.synced && !run.errors.is_empty(), "{:?}", run.store);
+}
+
+/// An object without a name, and one whose name is no name: they may be any object.
+#[tokio::test(start_paused = true)]
+async fn objects_without_a_name() {
+    for name in [None, Some(""), Some("a/b")] {
+        let run = follow(2 * MINUTE, move || {
+            let mut nameless = pod("b", 11, "x");
+            match name {
+                Some(name) => nameless["metadata"]["name"] = json!(name),
+                None => drop(nameless["metadata"].as_object_mut().unwrap().remove("name")),
+            }
+            server(
+                |request| match request.number {
+                    0 => Answer::list("10", vec![pod("a", 5, "x")]),
+                    _ => Answer::list("12", vec![pod("a", 12, "y")]),
+                },
+                move |watch| match watch.version.as_str() {
+                    "10" => Answer::watch([
+                        event("ADDED", nameless.clone()),
+                        event("MODIFIED", pod("a", 12, "z")),
+                    ]),
+                    _ => silent_watch(),
+                },
+            )
+        })
+        .await;
+        run.was_gentle();
+        assert_eq!(run.events, ["add a@5=x", "update a@12=y"], "{name:?}");
+    }
+}
+
+/// A bookmark without a version says nothing.
+#[tokio::test(start_paused = true)]
+async fn an_empty_bookmark() {
+    let run = follow(MINUTE, || {
+        server(
+            |_| Answer::list("10", vec![pod("a", 5, "x")]),
+            |watch| match watch.number {
+                0 => Answer::watch([bookmark(""), event("MODIFIED", pod("a", 11, "y"))]).then_hang(),
+                _ => silent_watch(),
+            },
+        )
+    })
+    .await;
+    assert_eq!(run.events, ["add a@5=x", "update a@11=y"]);
+    assert_eq!(run.requests.iter().filter(|request| request.watch && !request.watch_list).count(), 1);
+}
+
+/// Very many events at once.
+#[tokio::test(start_paused = true)]
+async fn a_flood_of_events() {
+    const EVENTS: u64 = 20_000;
+    let run = follow_with(
+        MINUTE,
+        server(
+            |_| Answer::list("10", vec![pod("p0", 5, "x")]),
+            |watch| match watch.number {
+                0 => Answer::watch((1..=EVENTS).map(|number| {
+                    let event_type = if number < 100 { "ADDED" } else { "MODIFIED" };
+                    event(event_type, pod(&format!("p{}", number % 100), 10 + number, &number.to_string()))
+                }))
+                .then_hang(),
+                _ => silent_watch(),
+            },
+        ),
+        KubeListerWatcher::packed::<Pod>,
+    )
+    .await;
+    assert_eq!(run.store.len(), 100);
+    for (name, (version, value)) in &run.store {
+        let last = version.parse::<u64>().unwrap() - 10;
+        assert!(last > EVENTS - 100 && *value == last.to_string() && *name == format!("p{}", last % 100));
+    }
+    assert_eq!(run.events.len() as u64, EVENTS + 1);
+}
+
+/// A server that is away for three seconds: its informers do not come back at one moment.
+#[tokio::test(start_paused = true)]
+async fn many_informers_of_a_server_that_comes_back() {
+    const INFORMERS: usize = 200;
+    let began = tokio::time::Instant::now();
+    let away = Duration::from_secs(20)..Duration::from_secs(23);
+    let runs = (0..INFORMERS).map(|_| {
+        let away = away.clone();
+        let script = server(
+            |_| Answer::list("10", vec![pod("a", 5, "x")]),
+            move |watch| match began.elapsed() {
+                now if now < away.start => Answer::watch([]).then_after(away.start - now, []).then_break(),
+                now if away.contains(&now) => Answer::status(503, "ServiceUnavailable"),
+                _ => Answer::watch([event("MODIFIED", pod("a", 11, &watch.number.to_string()))]).then_hang(),
+            },
+        );
+        follow_with(MINUTE, script, KubeListerWatcher::packed::<Pod>)
+    });
+    let runs = futures::future::join_all(runs).await;
+    let mut requests: Vec<_> =
+        runs.iter().flat_map(|run| run.requests.iter().map(|request| request.at)).collect();
+    requests.retain(|at| *at >= away.start);
+    requests.sort();
+    let window = Duration::from_millis(250);
+    let busiest = requests
+        .iter()
+        .map(|from| requests.iter().filter(|at| (*from..*from + window).contains(*at)).count());
+    let busiest = busiest.max().unwrap();
+    assert!(busiest < INFORMERS / 2, "{busiest} of {} requests in {window:?}", requests.len());
+    for run in &runs {
+        run.was_gentle();
+        assert_eq!(run.store["a"].0, "11");
+    }
+}
+
+/// Each row of the table in `docs/reliability.md` names a test that exists, and each test of this file is in a row.
+#[test]
+fn each_row_of_the_table_is_a_test() {
+    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let read = |path: &str| {
+        std::fs::read_to_string(root.join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
+    };
+    let table = read("docs/reliability.md");
+    let here = "crates/kinformer/tests/it/hostile/mod.rs";
+    let mut named = Vec::new();
+    for row in table.lines().filter(|line| line.starts_with("| ") && !line.starts_with("| the server")) {
+        let cell = row.trim_end_matches(" |").rsplit(" | ").next().unwrap();
+        let mut quoted = cell.split('`').skip(1).step_by(2);
+        let test = quoted.next().unwrap_or_else(|| panic!("no test in {row}"));
+        let file = quoted.next().unwrap_or(here);
+        assert!(read(file).contains(&format!("fn {test}(")), "{test} is not in {file}");
+        named.push(test);
+    }
+    assert!(named.len() > 30, "{}", named.len());
+    for test in read(here).split("\nasync fn ").skip(1).filter_map(|rest| rest.split('(').next()) {
+        assert!(test == "second_list" || named.contains(&test), "{test} is in no row");
+    }
+}

@@ -1,0 +1,173 @@
+//! Informers that stop with their last holder.
+
+use std::sync::Arc;
+
+use crate::common::{builder, config_map, factory, server, soon, synced, watches};
+use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+use kinformer::{Informer, Phase};
+
+// contract: F-07
+#[tokio::test]
+async fn an_informer_goes_with_its_last_lease() {
+    let server = server().await;
+    server.create(config_map("default", "a", "1")).unwrap();
+    let factory = factory(&server);
+    let maps = factory.core().v1().config_maps();
+    let (first, second) = (maps.lease(), maps.lease());
+    let third = second.clone();
+    synced(&factory).await;
+    watches(&server, 1).await;
+    let object = Arc::downgrade(first.get(("default", "a")).unwrap().object());
+    // What a handler registers is no holder.
+    let handler = first.handler().for_each(|_| {}).unwrap();
+    handler.synced_until(soon()).await.unwrap();
+
+    drop(first);
+    second.release().await;
+    assert_eq!(third.phase(), Phase::Running, "somebody still holds it");
+    tokio::time::timeout_at(soon(), third.release()).await.unwrap();
+    assert!(handler.is_removed());
+    watches(&server, 0).await;
+    assert!(object.upgrade().is_none(), "its objects are gone");
+
+    // Asked for again, it is a new one.
+    let again = maps.lease();
+    assert_eq!(again.phase(), Phase::NotStarted);
+    synced(&factory).await;
+    assert_eq!(again.len(), 1);
+    watches(&server, 1).await;
+    factory.shutdown().await.unwrap();
+    server.shutdown().await;
+}
+
+// contract: F-07
+#[tokio::test]
+async fn what_the_factory_keeps_goes_on_without_leases() {
+    let server = server().await;
+    let factory = factory(&server);
+    let maps = factory.core().v1().config_maps();
+    let lease = maps.lease();
+    let kept = maps.clone();
+    kept.handler().for_each(|_| {}).unwrap();
+    synced(&factory).await;
+    lease.release().await;
+    assert_eq!(kept.phase(), Phase::Running);
+    watches(&server, 1).await;
+
+    // Whoever holds it, it can be removed.
+    let lease = maps.lease();
+    assert!(tokio::time::timeout_at(soon(), maps.remove()).await.unwrap());
+    assert!(kept.is_stopped() && lease.is_stopped());
+    assert!(!maps.remove().await);
+    watches(&server, 0).await;
+    drop(lease);
+
+    // Asked for again, it is a new one.
+    let new = factory.core().v1().config_maps();
+    synced(&factory).await;
+    assert_eq!(new.phase(), Phase::Running);
+    factory.shutdown().await.unwrap();
+    server.shutdown().await;
+}
+
+// contract: F-07
+#[tokio::test]
+async fn a_view_that_was_used_stays_with_its_informer_when_that_is_removed() {
+    let server = server().await;
+    server.create(config_map("default", "a", "1")).unwrap();
+    let factory = factory(&server);
+    let used = factory.core().v1().config_maps();
+    let unused = factory.core().v1().config_maps();
+    used.handler().for_each(|_| {}).unwrap();
+    synced(&factory).await;
+    assert!(tokio::time::timeout_at(soon(), used.remove()).await.unwrap());
+    let lease = used.lease();
+    assert!(lease.is_stopped() && used.is_stopped());
+    lease.release().await;
+
+    // The view that was not used has a new one, which the others do not stop.
+    let new = unused.lease();
+    assert_eq!(new.phase(), Phase::NotStarted);
+    synced(&factory).await;
+    assert!(!used.remove().await);
+    drop(used.lease());
+    assert_eq!((new.phase(), new.len()), (Phase::Running, 1));
+    assert!(used.is_stopped());
+    watches(&server, 1).await;
+    assert!(tokio::time::timeout_at(soon(), new.remove()).await.unwrap());
+    watches(&server, 0).await;
+    factory.shutdown().await.unwrap();
+    server.shutdown().await;
+}
+
+// contract: F-07
+#[tokio::test]
+async fn a_view_without_its_factory_is_one_of_an_informer_that_has_stopped() {
+    let server = server().await;
+    let factory = builder(&server).name("gone").build();
+    let (maps, metadata) = (factory.core().v1().config_maps(), factory.metadata::<Secret>());
+    drop(factory);
+    assert!(maps.is_stopped() && metadata.lease().is_stopped());
+    assert_eq!(maps.name(), "gone/configmaps");
+    assert!(maps.handler().for_each(|_| {}).is_err());
+    assert!(tokio::time::timeout_at(soon(), maps.wait_for_sync()).await.unwrap().is_err());
+    tokio::time::timeout_at(soon(), maps.lease().release()).await.unwrap();
+    assert!(!maps.remove().await);
+    server.shutdown().await;
+}
+
+// contract: F-07
+#[tokio::test]
+async fn what_was_never_started_is_released_as_well() {
+    let server = server().await;
+    let factory = factory(&server);
+    let lease = factory.core().v1().secrets().lease();
+    let informer = lease.clone();
+    drop(lease);
+    let clone = Informer::clone(&informer);
+    let waiting = tokio::spawn(async move { clone.wait_for_sync().await });
+    tokio::time::timeout_at(soon(), informer.release()).await.unwrap();
+    let waited = tokio::time::timeout_at(soon(), waiting).await.unwrap().unwrap();
+    assert!(waited.is_err(), "{waited:?}");
+    factory.start().unwrap();
+    assert_eq!(factory.wait_for_cache_sync().await.iter().len(), 0);
+    factory.shutdown().await.unwrap();
+    server.shutdown().await;
+}
+
+// contract: F-07
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn leases_taken_and_given_back_at_the_same_time() {
+    let server = server().await;
+    let factory = factory(&server);
+    let tasks: Vec<_> = (0..50)
+        .map(|_| {
+            let factory = factory.clone();
+            tokio::spawn(async move {
+                for _ in 0..20 {
+                    let lease = factory.core().v1().secrets().lease();
+                    assert!(!lease.is_stopped(), "a stopped informer was handed out");
+                    factory.start().unwrap();
+                    let handler = lease.handler().for_each(|_| {}).unwrap();
+                    // It runs, and is not stopped while it is held.
+                    lease.wait_for_sync_until(soon()).await.unwrap();
+                    handler.synced_until(soon()).await.unwrap();
+                    assert_eq!(lease.phase(), Phase::Running);
+                    drop(lease);
+                }
+            })
+        })
+        .collect();
+    for task in tasks {
+        task.await.unwrap();
+    }
+    watches(&server, 0).await;
+    // No one is left in the registry either.
+    assert_eq!(factory.wait_for_cache_sync().await.iter().len(), 0);
+    let informer = factory.informer::<Secret>();
+    factory.informer::<ConfigMap>();
+    synced(&factory).await;
+    assert_eq!(informer.phase(), Phase::Running);
+    factory.shutdown().await.unwrap();
+    server.shutdown().await;
+}

@@ -1,0 +1,168 @@
+//! Listers over a store.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::Pod;
+use kinformer::{Error, LabelSelector, Lister, Packed, PackedObject};
+use kinformer_core::{KeyRef, ObjectKey};
+use kinformer_kube::ObjectDecoder;
+use kinformer_store::{IndexFunction, Indexer, NAMESPACE_INDEX};
+use proptest::prelude::*;
+use serde_json::json;
+
+fn pod(key: &str, labels: &[(&str, &str)]) -> PackedObject {
+    let (namespace, name) = key.split_once('/').unwrap_or(("", key));
+    let labels: BTreeMap<&str, &str> = labels.iter().copied().collect();
+    let json = json!({"metadata": {"namespace": namespace, "name": name, "labels": labels}});
+    PackedObject::encode(&json, &ObjectDecoder::json()).unwrap()
+}
+
+fn store(indexed: bool, pods: Vec<PackedObject>) -> Arc<Indexer<PackedObject>> {
+    let mut builder = Indexer::builder();
+    if indexed {
+        builder = builder.index(NAMESPACE_INDEX, IndexFunction::by_namespace());
+    }
+    let store = builder.build().unwrap();
+    pods.into_iter().for_each(|pod| store.add(pod).unwrap().into_result().unwrap());
+    Arc::new(store)
+}
+
+fn some() -> Vec<PackedObject> {
+    vec![
+        pod("a/web-0", &[("app", "web")]),
+        pod("a/db-0", &[("app", "db")]),
+        pod("b/web-0", &[("app", "web"), ("canary", "")]),
+        pod("node", &[("app", "web")]),
+    ]
+}
+
+fn keys(pods: &[Packed<Pod>]) -> BTreeSet<String> {
+    pods.iter().map(|pod| pod.key().to_string()).collect()
+}
+
+fn set(keys: &[&str]) -> BTreeSet<String> {
+    keys.iter().map(|key| (*key).to_owned()).collect()
+}
+
+fn selector(text: &str) -> LabelSelector {
+    text.parse().unwrap()
+}
+
+// contract: F-06
+#[test]
+fn objects_are_listed_by_label_in_all_namespaces_and_in_one() {
+    for indexed in [true, false] {
+        let pods = Lister::<Pod>::new(store(indexed, some()).reader());
+        let everything = LabelSelector::everything();
+        assert_eq!(keys(&pods.list(&everything)), set(&["a/db-0", "a/web-0", "b/web-0", "node"]));
+        assert_eq!(keys(&pods.list(&selector("app=web"))), set(&["a/web-0", "b/web-0", "node"]));
+        assert_eq!(keys(&pods.list(&selector("app=web,!canary"))), set(&["a/web-0", "node"]));
+        assert!(pods.list(&LabelSelector::nothing()).is_empty());
+
+        let a = pods.namespace("a");
+        assert_eq!(keys(&a.list(&everything)), set(&["a/db-0", "a/web-0"]));
+        assert_eq!(keys(&a.list(&selector("app!=web"))), set(&["a/db-0"]));
+        assert!(pods.namespace("c").list(&everything).is_empty());
+        assert_eq!(pods.namespace("").list(&everything).len(), 4, "no namespace is all of them");
+        assert_eq!(pods.namespace("").list(&selector("app=web")).len(), 3);
+        let mut visited = 0;
+        pods.namespace("").for_each(&everything, |_| visited += 1);
+        assert_eq!(visited, 4);
+    }
+}
+
+// contract: F-06
+#[test]
+fn an_object_is_got_by_its_key_or_told_to_be_missing() {
+    let pods = Lister::<Pod>::new(store(true, some()).reader());
+    assert_eq!(pods.get("a/web-0").unwrap().key().to_string(), "a/web-0");
+    assert_eq!(pods.get("node").unwrap().key().to_string(), "node");
+    assert_eq!(pods.namespace("b").get("web-0").unwrap().key().to_string(), "b/web-0");
+
+    let missing = |found: Result<Packed<Pod>, Error>, asked: &str| matches!(found, Err(Error::NotFound { resource, key }) if &*resource == "Pod" && key == asked);
+    assert!(missing(pods.get("a/web-1"), "a/web-1"));
+    assert!(missing(pods.namespace("c").get("web-0"), "c/web-0"));
+    assert!(missing(pods.namespace("a").get("node"), "a/node"));
+    let pods = pods.resource_name("pods");
+    assert_eq!(pods.namespace("a").get("x").unwrap_err().to_string(), "pods \"a/x\" not found");
+}
+
+// contract: F-06, O-20b, O-20d
+#[test]
+fn a_lister_takes_a_key_in_every_form() {
+    let pods = Lister::<Pod>::new(store(true, some()).reader());
+    let pod = pods.get("a/web-0").unwrap();
+    let key = ObjectKey::new("a", "web-0").unwrap();
+    for same in [
+        pods.get(&"a/web-0".to_owned()),
+        pods.get("a/web-0"),
+        pods.get(&key),
+        pods.get(KeyRef::new("a", "web-0")),
+    ] {
+        assert!(same.unwrap().ptr_eq(&pod));
+    }
+    assert!(pods.get("node").unwrap().ptr_eq(&pods.get(KeyRef::named("node")).unwrap()));
+    for text in ["", "a/", "/web-0", "a/web-0/log"] {
+        let error = pods.get(text).unwrap_err();
+        assert!(matches!(&error, Error::Key(error) if error.key() == text), "{text:?}: {error}");
+    }
+    // What is a key already is looked up as it is.
+    for absent in
+        [KeyRef::named("a/web-0"), KeyRef::new("a", "web-0").in_cluster("east"), KeyRef::new("a", "")]
+    {
+        assert!(matches!(pods.get(absent), Err(Error::NotFound { .. })), "{absent:?}");
+    }
+}
+
+// contract: F-06
+#[test]
+fn what_is_listed_is_what_the_store_shares_and_keeps_up_with_it() {
+    let store = store(true, some());
+    let pods = Lister::<Pod>::new(store.reader());
+    let all = pods.list(&selector("app=db"));
+    assert!(Arc::ptr_eq(all[0].object(), &store.get(("a", "db-0")).unwrap()), "nothing is copied");
+    assert!(all[0].ptr_eq(&pods.namespace("a").get("db-0").unwrap()));
+
+    // A walk shows one state, whatever is written under it.
+    let mut seen = Vec::new();
+    pods.for_each(&selector("app=web"), |pod| {
+        seen.push(pod.into_owned());
+        store.delete_by_key(("a", "web-0"));
+        store.delete_by_key(("b", "web-0"));
+        store.delete_by_key(KeyRef::named("node"));
+    });
+    assert_eq!(keys(&seen), set(&["a/web-0", "b/web-0", "node"]));
+    assert_eq!(keys(&pods.list(&LabelSelector::everything())), set(&["a/db-0"]));
+}
+
+proptest! {
+    // contract: F-06
+    #[test]
+    fn every_way_to_list_agrees_with_asking_each_object(
+        objects in proptest::collection::vec(("[a-c]", "[a-z]{1,2}", "[x-z]"), 0..40),
+        namespace in "[a-d]",
+        value in "[x-z]",
+        negated: bool,
+    ) {
+        let operator = if negated { "!=" } else { "=" };
+        let selector = selector(&format!("app{operator}{value}"));
+        for indexed in [true, false] {
+            let all: Vec<PackedObject> =
+                objects.iter().map(|(ns, name, app)| pod(&format!("{ns}/{name}"), &[("app", app)])).collect();
+            let pods = Lister::<Pod>::new(store(indexed, all).reader());
+            let expected = |namespace: Option<&str>| -> BTreeSet<String> {
+                let all = pods.list(&LabelSelector::everything());
+                let all = all.iter().filter(|pod| namespace.is_none_or(|ns| pod.namespace() == Some(ns)));
+                let chosen = all.filter(|pod| (pod.label("app") == Some(&value)) != negated);
+                chosen.map(|pod| pod.key().to_string()).collect()
+            };
+            prop_assert_eq!(keys(&pods.list(&selector)), expected(None));
+            let there = pods.namespace(namespace.as_str());
+            prop_assert_eq!(keys(&there.list(&selector)), expected(Some(&namespace)));
+            let mut visited = Vec::new();
+            there.for_each(&selector, |pod| visited.push(pod.into_owned()));
+            prop_assert_eq!(visited.len(), expected(Some(&namespace)).len());
+        }
+    }
+}

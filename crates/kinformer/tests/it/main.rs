@@ -1,0 +1,30 @@
+//! The integration tests, in one binary: a module for each subject.
+#![allow(
+    clippy::indexing_slicing,
+    clippy::panic,
+    clippy::unwrap_used,
+    unreachable_pub,
+    reason = "a test fails by a panic"
+)]
+
+mod accessors;
+mod arrival;
+mod auto_traits;
+mod common;
+mod damaged;
+mod factory;
+mod forms;
+mod handlers;
+mod hostile;
+mod kube_runtime;
+mod leases;
+mod listers;
+#[cfg(feature = "prometheus")]
+mod metrics;
+mod namespaces;
+mod projections;
+mod reentrant;
+mod selectors;
+mod selectors_of_a_server;
+mod starts;
+mod views;

@@ -1,0 +1,69 @@
+//! Informers of factories on one page of metrics.
+
+use k8s_openapi::api::core::v1::{Node, Pod};
+use kinformer::prometheus::InformerCollector;
+use kinformer::{Informer, SharedInformerFactory, SharedInformerFactoryBuilder};
+use kube_core::discovery::{ApiResource, Scope};
+use prometheus_client::{encoding::text, registry::Registry};
+
+/// Nothing is asked of the server.
+fn builder() -> SharedInformerFactoryBuilder {
+    let config = kube_client::Config::new("http://127.0.0.1:1".parse().unwrap());
+    SharedInformerFactory::builder(kinformer::client(config).unwrap())
+}
+
+/// The labels of the informers on the page.
+fn labels(collector: &InformerCollector) -> Vec<String> {
+    let mut registry = Registry::default();
+    registry.register_collector(Box::new(collector.clone()));
+    let mut page = String::new();
+    text::encode(&mut page, &registry).unwrap();
+    let lines = page.lines().filter_map(|line| line.strip_prefix("informer_objects"));
+    lines.map(str::to_owned).collect()
+}
+
+// contract: I-16c, F-12
+#[tokio::test]
+async fn the_informers_of_one_factory_differ_in_their_names() {
+    let factory = builder().build();
+    let collector = InformerCollector::new();
+    let pods = ApiResource::erase::<Pod>(&());
+    let metadata = factory.metadata::<Pod>();
+    let dynamic = factory.dynamic(pods, Scope::Namespaced);
+    let autoscaling = factory.autoscaling();
+    fn add<K>(collector: &InformerCollector, informer: &Informer<K>) {
+        informer.add_to(collector).unwrap();
+    }
+    add(&collector, &factory.informer::<Pod>());
+    add(&collector, &factory.informer::<Pod>());
+    add(&collector, &metadata);
+    add(&collector, &dynamic);
+    add(&collector, &dynamic.metadata());
+    add(&collector, &autoscaling.v1().horizontal_pod_autoscalers());
+    add(&collector, &autoscaling.v2().horizontal_pod_autoscalers());
+    let labels = labels(&collector);
+    assert_eq!(labels.len(), 3, "{labels:#?}");
+    let v2 = r#"{name="horizontalpodautoscalers.v2.autoscaling",resource="horizontalpodautoscalers.autoscaling"} 0"#;
+    assert!(labels.iter().any(|line| line == v2), "{labels:#?}");
+}
+
+// contract: I-16a, I-16d
+#[tokio::test]
+async fn factories_differ_in_their_namespaces_or_in_their_names() {
+    let collector = InformerCollector::new();
+    let [a, b] = ["team-a", "team-b"].map(|namespace| builder().namespace(namespace).build());
+    a.informer::<Pod>().add_to(&collector).unwrap();
+    b.informer::<Pod>().add_to(&collector).unwrap();
+    assert_eq!(
+        labels(&collector),
+        ["team-a", "team-b"].map(|scope| format!(r#"{{name="pods",resource="pods",scope="{scope}"}} 0"#)),
+    );
+
+    // Nodes are in no namespace.
+    a.informer::<Node>().add_to(&collector).unwrap();
+    let refused = b.informer::<Node>().add_to(&collector).unwrap_err().to_string();
+    assert!(refused.contains(r#""nodes" of "nodes""#) && refused.contains("another name"), "{refused}");
+    let named = builder().name("b").build();
+    named.informer::<Node>().add_to(&collector).unwrap();
+    assert_eq!(labels(&collector).len(), 4);
+}

@@ -1,0 +1,214 @@
+//! Several namespaces in one informer.
+
+use std::ops::Deref;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use crate::common::{builder, config_map, node, server, soon, synced, until, version, watches};
+use k8s_openapi::api::core::v1::ConfigMap;
+use kinformer::{
+    Added, Deleted, Event, InformerError as Error, KeyRef, LabelSelector, PackedObject, PartId, QueueKind,
+    SharedInformerFactory, Updated,
+};
+use kinformer_apiserver::ApiServer;
+use parking_lot::Mutex;
+use serde_json::json;
+
+/// A map in each of three namespaces.
+async fn three_namespaces() -> ApiServer {
+    let server = server().await;
+    for namespace in ["team-a", "team-b", "team-c"] {
+        let team = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}});
+        server.create(team).unwrap();
+        server.create(config_map(namespace, "map", "1")).unwrap();
+    }
+    server
+}
+
+fn two(server: &ApiServer) -> SharedInformerFactory {
+    builder(server).namespaces(["team-a", "team-b", "team-a"]).build()
+}
+
+fn keys(informer: &kinformer::Informer<ConfigMap>) -> Vec<String> {
+    informer.snapshot().ordered().iter().map(|map| map.key().to_string()).collect()
+}
+
+fn described(event: &Event<impl Deref<Target = PackedObject>>) -> String {
+    match event {
+        Event::Added(Added { object, in_initial_list, .. }) => format!("+{} {in_initial_list}", object.key()),
+        Event::Updated(Updated { new, .. }) => format!("={}", new.key()),
+        Event::Deleted(Deleted { tombstone, .. }) => format!("-{}", tombstone.key()),
+        _ => "?".to_owned(),
+    }
+}
+
+// contract: F-17
+#[tokio::test]
+async fn several_namespaces_are_one_informer_with_a_part_for_each() {
+    let server = three_namespaces().await;
+    server.create(node("n")).unwrap();
+    let factory = two(&server);
+    let maps = factory.core().v1().config_maps();
+    let nodes = factory.core().v1().nodes();
+    let (events, revisions) = (Arc::new(Mutex::new(Vec::new())), Arc::new(Mutex::new(Vec::new())));
+    let (to, at) = (events.clone(), revisions.clone());
+    let handler = maps
+        .handler()
+        .for_each(move |event| {
+            to.lock().push(described(&event));
+            at.lock().push(event.revision());
+        })
+        .unwrap();
+    synced(&factory).await;
+    handler.synced_until(soon()).await.unwrap();
+    assert_eq!(keys(&maps), ["team-a/map", "team-b/map"]);
+    assert_eq!((nodes.len(), nodes.parts().len()), (1, 1), "nodes are in no namespace");
+    let names: Vec<_> = maps.parts().iter().map(|part| (part.id().number(), part.name())).collect();
+    assert_eq!(names, [(0, "team-a"), (1, "team-b")]);
+    assert!(maps.parts().iter().all(|part| part.reflector().is_synced()));
+    // Two of maps, one of nodes.
+    watches(&server, 3).await;
+
+    let changed = server.update(config_map("team-b", "map", "2")).unwrap();
+    maps.wait_for_until(("team-b", "map"), &version(&changed), soon()).await.unwrap();
+    assert_eq!(maps.snapshot().resource_versions().of(PartId::new(1)), &version(&changed));
+    let lower = maps.snapshot().resource_versions().lowest();
+    assert!(version(&changed).reaches(&lower) && !lower.is_unset());
+    server.create(config_map("team-c", "other", "1")).unwrap();
+    let last = server.delete("v1", "ConfigMap", "team-a", "map").unwrap();
+    maps.wait_for_until(PartId::new(0), &version(&last), soon()).await.unwrap();
+    assert!(maps.wait_for_until(("team-c", "map"), &version(&last), soon()).await.is_err());
+    until(|| events.lock().len() == 4).await.unwrap();
+    events.lock()[..2].sort();
+    assert_eq!(*events.lock(), ["+team-a/map true", "+team-b/map true", "=team-b/map", "-team-a/map"]);
+    assert!(revisions.lock().is_sorted(), "one store: {revisions:?}");
+    assert_eq!(maps.lister().namespace("team-b").list(&LabelSelector::default()).len(), 1);
+    factory.shutdown().await.unwrap();
+    watches(&server, 0).await;
+    server.shutdown().await;
+}
+
+// contract: F-17
+#[tokio::test]
+async fn a_relist_of_one_namespace_delivers_nothing_of_the_others() {
+    let server = three_namespaces().await;
+    let factory = two(&server);
+    let maps = factory.core().v1().config_maps();
+    let events = Arc::new(Mutex::new(Vec::new()));
+    let to = events.clone();
+    maps.handler().for_each(move |event| to.lock().push(described(&event))).unwrap();
+    synced(&factory).await;
+    watches(&server, 2).await;
+    let [first, second] = maps.parts() else { panic!("two namespaces") };
+    let replaces = |part: &kinformer::Part| part.reflector().metrics().replaces;
+    let before = replaces(second);
+    first.reflector().relist(kinformer_reflector::SourceError::expired("on purpose"));
+    until(|| replaces(first) == 2).await.unwrap();
+    let created = server.create(config_map("team-a", "new", "1")).unwrap();
+    maps.wait_for_until(("team-a", "new"), &version(&created), soon()).await.unwrap();
+    assert_eq!(keys(&maps), ["team-a/map", "team-a/new", "team-b/map"]);
+    assert_eq!(replaces(second), before);
+    until(|| events.lock().len() == 3).await.unwrap();
+    events.lock()[..2].sort();
+    assert_eq!(*events.lock(), ["+team-a/map true", "+team-b/map true", "+team-a/new false"]);
+    factory.shutdown().await.unwrap();
+    server.shutdown().await;
+}
+
+// contract: F-16, F-17
+#[tokio::test]
+async fn metadata_of_several_namespaces_becomes_whole_objects() {
+    let server = three_namespaces().await;
+    let factory = two(&server);
+    let metadata = factory.metadata::<ConfigMap>();
+    synced(&factory).await;
+    assert_eq!(metadata.len(), 2);
+    let whole = factory.core().v1().config_maps();
+    assert!(!whole.has_synced());
+    factory.wait_for_cache_sync_until(soon()).await.into_result().unwrap();
+    for map in whole.snapshot().list() {
+        assert_eq!(map.decode().unwrap().data.as_ref().unwrap()["key"], "1", "{}", map.key());
+    }
+    assert_eq!(keys(&whole), ["team-a/map", "team-b/map"]);
+    watches(&server, 2).await;
+    factory.shutdown().await.unwrap();
+    server.shutdown().await;
+}
+
+// contract: F-03, F-17
+#[tokio::test]
+async fn every_queue_serves_several_namespaces() {
+    let server = three_namespaces().await;
+    for queue in [QueueKind::RealFifo, QueueKind::RealFifoByObject, QueueKind::DeltaFifo] {
+        let made = Arc::new(AtomicUsize::new(0));
+        let count = made.clone();
+        let factory =
+            builder(&server).namespaces(["team-a", "team-b"]).cluster("east").queue_with(move |parts| {
+                count.fetch_add(1, Ordering::Relaxed);
+                queue.build(parts)
+            });
+        let factory = factory.build();
+        let maps = factory.core().v1().config_maps();
+        synced(&factory).await;
+        assert_eq!(keys(&maps), ["team-a/map", "team-b/map"], "{queue:?}");
+        assert_eq!((made.load(Ordering::Relaxed), &*maps.metrics().cluster), (1, "east"));
+        let created = server.create(config_map("team-b", "new", "1")).unwrap();
+        maps.wait_for_until(("team-b", "new"), &version(&created), soon()).await.unwrap();
+        let deleted = server.delete("v1", "ConfigMap", "team-b", "new").unwrap();
+        maps.wait_for_until(PartId::new(1), &version(&deleted), soon()).await.unwrap();
+        assert_eq!(maps.len(), 2, "{queue:?}");
+        factory.shutdown().await.unwrap();
+    }
+    server.shutdown().await;
+}
+
+// contract: F-17
+#[tokio::test]
+async fn no_namespace_and_an_empty_one_mean_all() {
+    let server = three_namespaces().await;
+    let none: [&str; 0] = [];
+    for factory in [
+        builder(&server).namespaces(none).build(),
+        builder(&server).namespaces(["team-a", ""]).build(),
+        builder(&server).namespace("").build(),
+    ] {
+        let maps = factory.core().v1().config_maps();
+        synced(&factory).await;
+        assert_eq!((maps.len(), maps.parts().len()), (3, 1));
+        factory.shutdown().await.unwrap();
+    }
+    server.shutdown().await;
+}
+
+/// As with several.
+// contract: S-27, F-17
+#[tokio::test]
+async fn a_key_of_another_namespace_is_in_no_part_of_the_only_one() {
+    let server = three_namespaces().await;
+    server.create(node("n")).unwrap();
+    for namespaces in [&["team-a"][..], &["team-a", "team-a"], &["team-a", "team-b"]] {
+        let factory = builder(&server).namespaces(namespaces.iter().copied()).build();
+        let metadata = factory.metadata::<ConfigMap>();
+        let nodes = factory.core().v1().nodes();
+        nodes.handler().for_each(|_| {}).unwrap();
+        synced(&factory).await;
+        // Of metadata, then of whole objects while they are listed, then with them.
+        let stored = metadata.get(("team-a", "map")).unwrap().resource_version();
+        for key in [("team-c", "map"), ("", "map")] {
+            let waited = metadata.wait_for_until(key, &stored, soon()).await;
+            assert!(matches!(waited, Err(Error::VersionNotReached { .. })), "{key:?}: {waited:?}");
+        }
+        let whole = factory.core().v1().config_maps();
+        for _ in 0..2 {
+            let waited = whole.wait_for_until(("team-c", "map"), &stored, soon()).await;
+            assert!(matches!(waited, Err(Error::VersionNotReached { .. })), "{waited:?}");
+            whole.wait_for_until(("team-a", "map"), &stored, soon()).await.unwrap();
+            whole.wait_for_until(PartId::ONLY, &stored, soon()).await.unwrap();
+        }
+        // What has no namespace is not restricted.
+        let version = nodes.get(KeyRef::named("n")).unwrap().resource_version();
+        nodes.wait_for_until(KeyRef::named("n"), &version, soon()).await.unwrap();
+        factory.shutdown().await.unwrap();
+    }
+    server.shutdown().await;
+}

@@ -1,0 +1,382 @@
+//! Metadata first, and whole objects later: one informer, one watch.
+
+use std::ops::Deref;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::common::{builder, config_map, factory, server, soon, synced, until, version, watches};
+use futures::StreamExt as _;
+use k8s_openapi::api::core::v1::ConfigMap;
+use kinformer::{
+    Added, Backoff, Buffer, Decode, Deleted, Encoding, Event, LabelSelector, Packed, PackedObject, PartId,
+    Phase, QueueKind, ReflectorOptions, Updated, WatchListMode,
+};
+use kinformer_apiserver::{ApiServer, Fault, Verb};
+use parking_lot::Mutex;
+use serde_json::json;
+
+/// What a test received, in order.
+type Received = Arc<Mutex<Vec<String>>>;
+
+fn described(event: &Event<impl Deref<Target = PackedObject>>) -> String {
+    match event {
+        Event::Added(Added { object, .. }) => format!("+{}", object.name()),
+        Event::Updated(Updated { new, .. }) => format!("={}", new.name()),
+        Event::Deleted(Deleted { tombstone, .. }) => format!("-{}", tombstone.key().name()),
+        _ => "?".to_owned(),
+    }
+}
+
+fn value_of(map: &Packed<ConfigMap>) -> String {
+    map.decode().unwrap().data.as_ref().unwrap()["key"].clone()
+}
+
+async fn two_maps() -> ApiServer {
+    let server = server().await;
+    for (name, value) in [("a", "1"), ("b", "2")] {
+        server.create(config_map("default", name, value)).unwrap();
+    }
+    server
+}
+
+// contract: F-13, F-16
+#[tokio::test]
+async fn a_request_for_whole_objects_switches_the_informer_of_metadata() {
+    for mode in [WatchListMode::Auto, WatchListMode::Off] {
+        let server = two_maps().await;
+        let factory = builder(&server).reflector(move |options| options.watch_list(mode)).build();
+        let metadata = factory.metadata::<ConfigMap>();
+        let received: [Received; 4] = Default::default();
+        let [one, two, three, four] = received.clone();
+        metadata.handler().for_each(move |event| one.lock().push(described(&event))).unwrap();
+        metadata.handler().inline().for_each(move |event| two.lock().push(described(&event))).unwrap();
+        metadata
+            .handler()
+            .for_each_async(move |event| {
+                three.lock().push(described(&event));
+                async {}
+            })
+            .unwrap();
+        let mut stream = metadata.stream().unwrap();
+        synced(&factory).await;
+        watches(&server, 1).await;
+        assert!(metadata.get(("default", "a")).unwrap().is_metadata_only());
+
+        let whole = factory.informer::<ConfigMap>();
+        whole
+            .index("value", |map, values| {
+                values.push(&value_of(&map.into_owned()));
+                Ok(())
+            })
+            .unwrap();
+        // As an informer that has not synced, whatever is stored.
+        assert!(!whole.has_synced() && metadata.has_synced());
+        assert!(whole.is_empty() && whole.get(("default", "a")).is_none());
+        assert!(whole.snapshot().is_empty() && whole.snapshot().keys().is_empty());
+        assert!(whole.lister().list(&LabelSelector::everything()).is_empty());
+        assert_eq!(metadata.len(), 2);
+        let late: Received = Default::default();
+        let handler = whole
+            .handler()
+            .for_each({
+                let late = late.clone();
+                move |event| {
+                    let Event::Added(Added { object, .. }) = &event else { return };
+                    late.lock().push(value_of(&object.into_owned()));
+                }
+            })
+            .unwrap();
+        whole.wait_for_sync_until(soon()).await.unwrap();
+        factory.wait_for_cache_sync_until(soon()).await.into_result().unwrap();
+        handler.synced_until(soon()).await.unwrap();
+        late.lock().sort();
+        assert_eq!(*late.lock(), ["1", "2"], "a handler that has synced has received all of them");
+        assert_eq!((whole.len(), whole.snapshot().len(), metadata.len()), (2, 2, 2));
+        assert_eq!(value_of(&whole.get(("default", "a")).unwrap()), "1");
+        assert_eq!(value_of(&whole.lister().get("default/b").unwrap()), "2");
+        assert_eq!(whole.snapshot().by_index("value", "2").unwrap()[0].name(), "b");
+        assert!(metadata.get(("default", "a")).unwrap().decode().unwrap().metadata.name.is_some());
+        watches(&server, 1).await;
+        assert_eq!(factory.wait_for_cache_sync().await.iter().count(), 1, "there is one informer");
+
+        // What changes from here on is delivered once, to all.
+        let changed = server.update(config_map("default", "b", "3")).unwrap();
+        whole.wait_for_until(PartId::ONLY, &version(&changed), soon()).await.unwrap();
+        assert_eq!(value_of(&whole.get(("default", "b")).unwrap()), "3");
+        for _ in 0..3 {
+            let event = stream.next().await.unwrap();
+            four.lock().push(described(&event));
+        }
+        let deleted = server.delete("v1", "ConfigMap", "default", "a").unwrap();
+        whole.wait_for_until(PartId::ONLY, &version(&deleted), soon()).await.unwrap();
+        let event = stream.next().await.unwrap();
+        four.lock().push(described(&event));
+        for received in &received {
+            until(|| received.lock().len() >= 4).await.unwrap();
+            received.lock()[..2].sort();
+            assert_eq!(*received.lock(), ["+a", "+b", "=b", "-a"], "nothing is delivered again");
+        }
+        factory.shutdown().await.unwrap();
+        watches(&server, 0).await;
+        server.shutdown().await;
+    }
+}
+
+// contract: F-16
+#[tokio::test]
+async fn whole_objects_requested_before_the_start_are_listed_at_once() {
+    let server = two_maps().await;
+    let factory = factory(&server);
+    let metadata = factory.metadata::<ConfigMap>();
+    metadata.handler().for_each(|_| {}).unwrap();
+    let whole = factory.core().v1().config_maps();
+    let handler = whole.handler().for_each(|_| {}).unwrap();
+    synced(&factory).await;
+    handler.synced_until(soon()).await.unwrap();
+    assert!(whole.has_synced());
+    assert_eq!(value_of(&whole.get(("default", "a")).unwrap()), "1");
+    assert_eq!(metadata.parts()[0].reflector().metrics().relists, 0);
+    watches(&server, 1).await;
+    factory.shutdown().await.unwrap();
+    server.shutdown().await;
+}
+
+// contract: F-16
+#[tokio::test]
+async fn whole_objects_may_be_requested_at_any_moment_of_the_first_list() {
+    // Lists in pages, so that the request may come between two of them.
+    let paged = |options: ReflectorOptions| {
+        let soon = || std::iter::repeat(Duration::from_millis(1));
+        let options = options.watch_list(WatchListMode::Off).backoff(Backoff::from_delays(soon));
+        options.page_size(std::num::NonZeroU32::new(1).unwrap())
+    };
+    for steps in 0..60 {
+        let server = two_maps().await;
+        let factory = builder(&server).reflector(paged).build();
+        let metadata = factory.metadata::<ConfigMap>();
+        metadata.handler().for_each(|_| {}).unwrap();
+        factory.start().unwrap();
+        for _ in 0..steps {
+            tokio::task::yield_now().await;
+        }
+        let whole = factory.informer::<ConfigMap>();
+        whole.wait_for_sync_until(soon()).await.unwrap();
+        let values: Vec<_> =
+            whole.snapshot().ordered().into_iter().map(|map| value_of(&map.into_owned())).collect();
+        assert_eq!(values, ["1", "2"], "after {steps} steps");
+        watches(&server, 1).await;
+        factory.shutdown().await.unwrap();
+        server.shutdown().await;
+    }
+}
+
+// contract: F-16
+#[tokio::test]
+async fn an_empty_list_switches_as_well() {
+    for (queue, mode) in each_queue_and_list() {
+        let server = server().await;
+        let factory = builder(&server).queue(queue);
+        let factory = factory.reflector(move |options| options.watch_list(mode)).build();
+        let metadata = factory.metadata::<ConfigMap>();
+        metadata.handler().for_each(|_| {}).unwrap();
+        synced(&factory).await;
+        let whole = factory.informer::<ConfigMap>();
+        let handler = whole.handler().for_each(|_| {}).unwrap();
+        whole.wait_for_sync_until(soon()).await.unwrap();
+        handler.synced_until(soon()).await.unwrap();
+        let created = server.create(config_map("default", "a", "1")).unwrap();
+        whole.wait_for_until(PartId::ONLY, &version(&created), soon()).await.unwrap();
+        assert_eq!(value_of(&whole.get(("default", "a")).unwrap()), "1");
+        factory.shutdown().await.unwrap();
+        server.shutdown().await;
+    }
+}
+
+// contract: F-16
+#[tokio::test]
+async fn an_informer_that_stops_first_has_not_synced() {
+    let server = two_maps().await;
+    let factory = factory(&server);
+    let metadata = factory.metadata::<ConfigMap>();
+    metadata.handler().for_each(|_| {}).unwrap();
+    synced(&factory).await;
+    let stored = metadata.get(("default", "a")).unwrap().resource_version();
+    let whole = factory.informer::<ConfigMap>();
+    assert_eq!(whole.phase(), Phase::Running);
+    factory.shutdown().await.unwrap();
+    assert!(metadata.wait_for_sync_until(soon()).await.is_ok());
+    assert!(whole.wait_for_sync_until(soon()).await.is_err());
+    assert!(whole.wait_for_until(PartId::ONLY, &stored, soon()).await.is_err());
+    server.shutdown().await;
+}
+
+// contract: F-14, F-16
+#[tokio::test]
+async fn objects_are_decoded_on_arrival_once_they_are_whole() {
+    let server = two_maps().await;
+    let factory = builder(&server).decode::<ConfigMap>(Decode::OnArrival).build();
+    let metadata = factory.metadata::<ConfigMap>();
+    metadata.handler().for_each(|_| {}).unwrap();
+    synced(&factory).await;
+    assert!(!metadata.get(("default", "a")).unwrap().is_decoded());
+    let whole = factory.informer::<ConfigMap>();
+    whole.wait_for_sync_until(soon()).await.unwrap();
+    assert!(whole.snapshot().iter().all(|map| map.is_decoded()));
+    assert_eq!(whole.undecoded(), 0);
+    factory.shutdown().await.unwrap();
+    server.shutdown().await;
+}
+
+// contract: F-14
+#[tokio::test]
+async fn metadata_is_decoded_on_arrival_as_well() {
+    let server = two_maps().await;
+    let factory = factory(&server);
+    let metadata = factory.metadata::<ConfigMap>();
+    metadata.decode_on_arrival();
+    synced(&factory).await;
+    assert!(metadata.snapshot().iter().all(|map| map.is_decoded()));
+    factory.shutdown().await.unwrap();
+    server.shutdown().await;
+}
+
+/// A whole object without any other field looks like its metadata.
+// contract: F-16
+#[tokio::test]
+async fn whole_objects_that_are_only_metadata_become_whole_as_well() {
+    for encoding in [Encoding::Json, Encoding::Protobuf] {
+        let server = server().await;
+        for name in ["a", "b"] {
+            let metadata = json!({"name": name, "namespace": "default"});
+            server.create(json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata})).unwrap();
+        }
+        let factory = builder(&server).encoding(encoding).build();
+        let metadata = factory.metadata::<ConfigMap>();
+        synced(&factory).await;
+        assert_eq!(metadata.len(), 2);
+        let whole = factory.core().v1().config_maps();
+        let received = Received::default();
+        let to = received.clone();
+        let handler = whole.handler().for_each(move |event| to.lock().push(described(&event))).unwrap();
+        factory.wait_for_cache_sync_until(soon()).await.into_result().unwrap();
+        handler.synced_until(soon()).await.unwrap();
+        received.lock().sort();
+        assert_eq!((received.lock().join(" "), whole.len()), ("+a +b".to_owned(), 2), "{encoding:?}");
+        assert!(whole.get(("default", "a")).is_some());
+        factory.shutdown().await.unwrap();
+        server.shutdown().await;
+    }
+}
+
+/// The list of one namespace does not come.
+// contract: F-16, F-17
+#[tokio::test]
+async fn a_wait_for_one_namespace_waits_for_its_whole_objects_only() {
+    let server = server().await;
+    let mut versions = Vec::new();
+    for namespace in ["a", "b"] {
+        let team = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}});
+        server.create(team).unwrap();
+        versions.push(version(&server.create(config_map(namespace, "map", "1")).unwrap()));
+    }
+    let factory = builder(&server).namespaces(["a", "b"]);
+    let factory = factory.reflector(|options| options.watch_list(WatchListMode::Off)).build();
+    let metadata = factory.metadata::<ConfigMap>();
+    synced(&factory).await;
+    watches(&server, 2).await;
+    server.faults().inject(Fault::delay(Duration::from_secs(3600)).on(Verb::List).times(1));
+    let whole = factory.informer::<ConfigMap>();
+    let reads = async |part: u32, namespace| {
+        whole.wait_for_until(PartId::new(part), &versions[part as usize], soon()).await.unwrap();
+        assert_eq!(value_of(&whole.get((namespace, "map")).unwrap()), "1");
+    };
+    tokio::select! {
+        () = reads(0, "a") => {}
+        () = reads(1, "b") => {}
+    }
+    assert_eq!((whole.len(), metadata.len(), whole.has_synced()), (1, 2, false));
+    // At once, although the list is not there.
+    whole.wait_for_until(PartId::new(2), &versions[0], soon()).await.unwrap_err();
+    factory.shutdown().await.unwrap();
+    server.shutdown().await;
+}
+
+const QUEUES: [QueueKind; 3] = [QueueKind::RealFifo, QueueKind::RealFifoByObject, QueueKind::DeltaFifo];
+
+fn each_queue_and_list() -> impl Iterator<Item = (QueueKind, WatchListMode)> {
+    let modes = [WatchListMode::Auto, WatchListMode::Off];
+    QUEUES.into_iter().flat_map(move |queue| modes.map(|mode| (queue, mode)))
+}
+
+/// A server with so many objects.
+async fn many_maps(count: usize) -> ApiServer {
+    let server = server().await;
+    for number in 0..count {
+        server.create(config_map("default", &format!("map-{number}"), "1")).unwrap();
+    }
+    server
+}
+
+/// Of a list that a queue takes apart, the last piece counts: also when its version is the one that the metadata have, as
+/// here, where nothing has changed.
+// contract: F-16, P-06
+#[tokio::test]
+async fn views_of_whole_objects_sync_after_the_last_piece_of_their_list() {
+    const MAPS: usize = 2000;
+    let server = many_maps(MAPS).await;
+    for (queue, mode) in each_queue_and_list() {
+        let factory = builder(&server).queue_with(move |parts| queue.build(parts));
+        let factory = factory.reflector(move |options| options.watch_list(mode)).build();
+        let metadata = factory.metadata::<ConfigMap>();
+        synced(&factory).await;
+        watches(&server, 1).await;
+        let whole = factory.informer::<ConfigMap>();
+        let received = Arc::new(Mutex::new(0));
+        let count = received.clone();
+        let handler = whole.handler().inline().for_each(move |_| *count.lock() += 1).unwrap();
+        let wait = async {
+            whole.wait_for_sync_until(soon()).await.unwrap();
+            (whole.len(), whole.has_synced())
+        };
+        let handled = async {
+            handler.synced_until(soon()).await.unwrap();
+            *received.lock()
+        };
+        let (stored, received) = tokio::join!(wait, handled);
+        assert_eq!((stored, received), ((MAPS, true), MAPS), "{queue:?}, {mode:?}");
+        assert_eq!(metadata.len(), MAPS);
+        factory.shutdown().await.unwrap();
+    }
+    server.shutdown().await;
+}
+
+/// Two lists are queued at once, at one version.
+// contract: F-16
+#[tokio::test]
+async fn the_end_of_a_list_of_metadata_is_not_that_of_the_whole_objects() {
+    const MAPS: usize = 300;
+    let server = many_maps(MAPS).await;
+    for (queue, mode) in each_queue_and_list() {
+        let factory = builder(&server).queue(queue);
+        let factory = factory.reflector(move |options| options.watch_list(mode)).build();
+        let metadata = factory.metadata::<ConfigMap>();
+        // Holds up the list of metadata, most of which is in the queue, until the next list is there.
+        let (release, released) = std::sync::mpsc::channel::<()>();
+        let handler = metadata.handler().buffer(Buffer::BackPressure(1));
+        handler.for_each(move |_| _ = released.recv()).unwrap();
+        factory.start().unwrap();
+        let replaces = |lists| {
+            let metadata = &metadata;
+            move || metadata.parts()[0].reflector().metrics().replaces == lists
+        };
+        until(replaces(1)).await.unwrap();
+        let whole = factory.informer::<ConfigMap>();
+        until(replaces(2)).await.unwrap();
+        assert!(!whole.has_synced(), "{queue:?}, {mode:?}");
+        drop(release);
+        whole.wait_for_sync_until(soon()).await.unwrap();
+        assert_eq!(whole.len(), MAPS, "{queue:?}, {mode:?}");
+        factory.shutdown().await.unwrap();
+    }
+    server.shutdown().await;
+}

@@ -1,0 +1,50 @@
+//! User code that asks the factory and its informers for everything, wherever it runs: no lock is held there.
+
+use std::time::Duration;
+
+use crate::common::{builder, config_map, server, soon};
+use kinformer_testing::reentrant::{self, CheckOnDrop};
+
+/// Waits with a waker that asks.
+async fn within<F: Future>(future: F) -> F::Output {
+    let future = reentrant::check_on_wake(Box::pin(future));
+    tokio::time::timeout(Duration::from_secs(60), future).await.unwrap()
+}
+
+// contract: P-17
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_factory_may_be_asked_from_logs_hooks_wakers_and_drops() {
+    reentrant::install();
+    let server = server().await;
+    server.create(config_map("default", "a", "1")).unwrap();
+    let hook = CheckOnDrop("the drop of the error hook");
+    let on_error = move |_: &kinformer::Failure<'_>| {
+        let _ = &hook;
+        reentrant::run_checks("the error hook");
+    };
+    let factory = builder(&server).on_error(on_error).build();
+    let informer = factory.core().v1().config_maps();
+    let asked = reentrant::add_check({
+        let (factory, informer) = (factory.clone(), informer.clone());
+        move || {
+            drop(format!("{factory:?} {informer:?}"));
+            drop((factory.is_shut_down(), informer.metrics(), informer.phase(), informer.has_synced()));
+        }
+    });
+    let handler = CheckOnDrop("the drop of a handler");
+    let registration = informer
+        .handler()
+        .for_each(move |_| {
+            let _ = &handler;
+        })
+        .unwrap();
+    factory.start().unwrap();
+    within(factory.wait_for_cache_sync_until(soon())).await.into_result().unwrap();
+    within(registration.synced()).await.unwrap();
+    let lease = factory.core().v1().config_maps().lease();
+    within(lease.release()).await;
+    within(factory.shutdown()).await.unwrap();
+    within(registration.remove()).await;
+    drop(asked);
+    assert_eq!(reentrant::blocked_checks(), [""; 0]);
+}

@@ -1,0 +1,347 @@
+//! One informer for a resource, read as several types.
+
+use std::ops::Deref;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::common::{builder, config_map, factory, server, soon, synced, version, watches};
+use futures::StreamExt as _;
+use k8s_openapi::api::core::v1::ConfigMap;
+use kinformer::{
+    Added, Decode, Deleted, Event, FieldPath, LabelSelector, Packed, PackedObject, PackedRef, PartId,
+    Snapshot, Updated,
+};
+use kube_core::DynamicObject;
+use kube_core::discovery::{ApiResource, Scope};
+use kube_core::gvk::GroupVersionResource;
+use parking_lot::Mutex;
+use serde::Deserialize;
+
+fn maps() -> ApiResource {
+    ApiResource::erase::<ConfigMap>(&())
+}
+
+/// What a test received, in order.
+type Received = Arc<Mutex<Vec<String>>>;
+
+fn described(event: &Event<impl Deref<Target = PackedObject>>) -> String {
+    match event {
+        Event::Added(Added { object, in_initial_list, .. }) => {
+            format!("+{} {in_initial_list}", object.name())
+        }
+        Event::Updated(Updated { new, .. }) => format!("={}", new.name()),
+        Event::Deleted(Deleted { tombstone, .. }) => format!("-{}", tombstone.key().name()),
+        _ => "?".to_owned(),
+    }
+}
+
+// contract: F-12, F-13
+#[tokio::test]
+async fn typed_dynamic_and_metadata_are_views_of_one_informer() {
+    let server = server().await;
+    for (name, value) in [("a", "1"), ("b", "2")] {
+        server.create(config_map("default", name, value)).unwrap();
+    }
+    let factory = factory(&server);
+    let typed = factory.core().v1().config_maps();
+    let dynamic = factory.dynamic(maps(), Scope::Namespaced);
+    let metadata = factory.metadata::<ConfigMap>();
+    typed.index_by_field("value", &["data", "key"]).unwrap();
+    dynamic
+        .index("again", |map, values| {
+            let map = map.decode()?;
+            values.push(map.data["data"]["key"].as_str().unwrap_or_default());
+            Ok(())
+        })
+        .unwrap();
+
+    let received: [Received; 4] = Default::default();
+    let [one, two, three, four] = received.clone();
+    let blocking = typed.handler().for_each(move |event| one.lock().push(described(&event))).unwrap();
+    let inline = dynamic
+        .handler()
+        .filter(|map| map.label("value") == Some("2"))
+        .inline()
+        .for_each(move |event| two.lock().push(described(&event)))
+        .unwrap();
+    let asynchronous = metadata
+        .handler()
+        .for_each_async(move |event| {
+            let three = three.clone();
+            async move {
+                tokio::task::yield_now().await;
+                three.lock().push(described(&event));
+            }
+        })
+        .unwrap();
+    let mut stream = typed.stream().unwrap();
+    synced(&factory).await;
+    watches(&server, 1).await;
+    assert_eq!(factory.wait_for_cache_sync().await.iter().count(), 1);
+    for handler in [&blocking, &inline, &asynchronous] {
+        handler.synced_until(soon()).await.unwrap();
+    }
+    for _ in 0..2 {
+        let event = stream.next().await.unwrap();
+        four.lock().push(described(&event));
+    }
+    for received in &received {
+        received.lock().sort();
+    }
+    let all = ["+a true", "+b true"];
+    assert_eq!(
+        received.each_ref().map(|received| received.lock().clone()),
+        [&all[..], &all[1..], &all, &all]
+    );
+
+    let object = typed.lister().namespace("default").get("a").unwrap();
+    assert_eq!(object.decode().unwrap().data.as_ref().unwrap()["key"], "1");
+    let as_dynamic = dynamic.get(("default", "a")).unwrap();
+    assert_eq!(as_dynamic.decode().unwrap().data["data"]["key"], "1");
+    assert_eq!(metadata.get(("default", "a")).unwrap().decode().unwrap().metadata.name.as_deref(), Some("a"));
+    assert!(Arc::ptr_eq(object.object(), as_dynamic.object()), "it is stored once");
+    for snapshot in [typed.dynamic().snapshot(), dynamic.snapshot()] {
+        assert_eq!(snapshot.by_index("value", "2").unwrap()[0].name(), "b");
+        assert_eq!(snapshot.by_index("again", "2").unwrap().len(), 1);
+    }
+    let selector: LabelSelector = "value=2".parse().unwrap();
+    assert_eq!(dynamic.lister().list(&selector).len(), 1);
+
+    // A handler of one view is one of the informer.
+    assert!(metadata.remove_handler(&blocking).await);
+    let changed = server.update(config_map("default", "b", "2")).unwrap();
+    dynamic.wait_for_until(PartId::ONLY, &version(&changed), soon()).await.unwrap();
+    factory.shutdown().await.unwrap();
+    watches(&server, 0).await;
+    server.shutdown().await;
+}
+
+/// A type of one's own, with what is needed of the kind.
+#[derive(Deserialize)]
+struct Trimmed {
+    data: std::collections::BTreeMap<String, String>,
+}
+
+// contract: F-12
+#[tokio::test]
+async fn a_type_with_some_of_the_fields_is_one_more_view() {
+    let server = server().await;
+    server.create(config_map("default", "a", "1")).unwrap();
+    let factory = factory(&server);
+    let maps = factory.core().v1().config_maps().cast::<Trimmed>();
+    synced(&factory).await;
+    assert_eq!(maps.get(("default", "a")).unwrap().decode().unwrap().data["key"], "1");
+    factory.shutdown().await.unwrap();
+    server.shutdown().await;
+}
+
+// contract: F-13
+#[tokio::test]
+async fn metadata_alone_fetches_nothing_else() {
+    let server = server().await;
+    server.create(config_map("default", "a", "1")).unwrap();
+    let factory = factory(&server);
+    let metadata = factory.metadata::<ConfigMap>();
+    synced(&factory).await;
+    let object = metadata.get(("default", "a")).unwrap();
+    assert_eq!(object.decode().unwrap().metadata.name.as_deref(), Some("a"));
+    assert_eq!(object.label("value"), Some("1"));
+    let as_dynamic: Packed<DynamicObject> = object.cast();
+    assert!(as_dynamic.decode().unwrap().data.get("data").is_none());
+    factory.shutdown().await.unwrap();
+    server.shutdown().await;
+}
+
+// contract: F-14
+#[tokio::test]
+async fn what_does_not_decode_on_arrival_is_counted_stored_and_read_otherwise() {
+    let server = server().await;
+    server.create(config_map("default", "a", "1")).unwrap();
+    let factory = builder(&server).decode::<ConfigMap>(Decode::OnArrival).build();
+    // As a type that no object of the kind decodes as.
+    let numbers = factory.core().v1().namespaces().cast::<u8>();
+    numbers.decode_on_arrival();
+    let maps = factory.core().v1().config_maps();
+    synced(&factory).await;
+    let namespaces = factory.core().v1().namespaces();
+    assert_eq!((numbers.undecoded(), namespaces.len()), (namespaces.len() as u64, namespaces.len()));
+    assert!(numbers.snapshot().iter().all(|object| object.decode().is_err()));
+    assert!(namespaces.snapshot().iter().all(|object| object.decode().is_ok()));
+    let map = maps.get(("default", "a")).unwrap();
+    assert!(map.is_decoded() && maps.undecoded() == 0);
+    let (first, second) = (map.decode().unwrap(), map.decode().unwrap());
+    assert!(std::ptr::eq(&raw const *first, &raw const *second));
+
+    // What the watch brings is decoded as well.
+    let created = server.create(config_map("default", "c", "3")).unwrap();
+    maps.wait_for_until(PartId::ONLY, &version(&created), soon()).await.unwrap();
+    assert!(maps.get(("default", "c")).unwrap().is_decoded());
+    factory.shutdown().await.unwrap();
+    server.shutdown().await;
+}
+
+// contract: F-14
+#[tokio::test]
+async fn decoding_on_arrival_may_be_asked_for_at_any_time_and_is_for_all_views() {
+    let server = server().await;
+    server.create(config_map("default", "a", "1")).unwrap();
+    let factory = factory(&server);
+    let maps = factory.core().v1().config_maps();
+    synced(&factory).await;
+    assert!(!maps.get(("default", "a")).unwrap().is_decoded());
+    factory.core().v1().config_maps().decode_on_arrival();
+    assert!(maps.get(("default", "a")).unwrap().is_decoded());
+    factory.shutdown().await.unwrap();
+    server.shutdown().await;
+}
+
+// contract: F-15
+#[tokio::test]
+async fn what_a_transform_gives_is_what_every_view_reads() {
+    let server = server().await;
+    for (name, value) in [("a", "1"), ("b", "2")] {
+        server.create(config_map("default", name, value)).unwrap();
+    }
+    let factory = builder(&server)
+        .transform::<ConfigMap>(|map| {
+            map.data = None;
+            Ok(())
+        })
+        .transform_packed::<ConfigMap>(|map| match map.name() {
+            "b" => Err("refused".into()),
+            _ => Ok(map),
+        })
+        .build();
+    let metadata = factory.metadata::<ConfigMap>();
+    let dynamic = factory.dynamic(maps(), Scope::Namespaced);
+    let maps = factory.informer::<ConfigMap>();
+    synced(&factory).await;
+    watches(&server, 1).await;
+    assert_eq!(maps.snapshot().keys().iter().map(ToString::to_string).collect::<Vec<_>>(), ["default/a"]);
+    let object = dynamic.get(("default", "a")).unwrap();
+    assert!(object.decode().unwrap().data.get("data").is_none());
+    assert_eq!(object.label("value"), Some("1"));
+    assert_eq!(maps.get(("default", "a")).unwrap().decode().unwrap().data, None);
+    assert_eq!(metadata.len(), 1);
+    let bytes = String::from_utf8_lossy(&object.encoded()).into_owned();
+    assert!(!bytes.contains("\"key\""), "{bytes}");
+    factory.shutdown().await.unwrap();
+    server.shutdown().await;
+}
+
+// contract: F-12
+#[tokio::test]
+async fn an_informer_is_listed_once_whoever_asks() {
+    let server = server().await;
+    server.create(config_map("default", "a", "1")).unwrap();
+    let factory = factory(&server);
+    let informers: Vec<_> = (0..10).map(|_| factory.informer::<ConfigMap>()).collect();
+    synced(&factory).await;
+    assert!(informers.iter().all(|informer| informer.len() == 1));
+    watches(&server, 1).await;
+    factory.shutdown().await.unwrap();
+    server.shutdown().await;
+}
+
+// contract: F-03
+#[tokio::test]
+async fn a_resource_without_a_type_has_options_too() {
+    let server = server().await;
+    server.create(config_map("default", "a", "1")).unwrap();
+    let by_name = GroupVersionResource::gvr("", "v1", "configmaps");
+    let factory = builder(&server)
+        .resource(&by_name, |maps| {
+            let maps = maps.drop_fields([FieldPath::new(&["data"])]).resync(Duration::from_secs(3600));
+            maps.decode::<DynamicObject>(Decode::OnArrival)
+        })
+        // The resource has one set of options, by its name and by its type.
+        .transform::<ConfigMap>(|map| {
+            map.immutable = Some(true);
+            Ok(())
+        })
+        .build();
+    let maps = factory.dynamic(maps(), Scope::Namespaced);
+    let handler = maps.handler().for_each(|_| {}).unwrap();
+    synced(&factory).await;
+    handler.synced_until(soon()).await.unwrap();
+    let map = maps.get(("default", "a")).unwrap();
+    assert!(map.is_decoded());
+    let decoded = map.decode().unwrap();
+    assert_eq!((decoded.data.get("data"), &decoded.data["immutable"]), (None, &true.into()));
+    factory.shutdown().await.unwrap();
+    server.shutdown().await;
+}
+
+/// What has changed, in words and in the order of the keys: `+a`, `=a 1>2`, `-a`.
+fn differences(earlier: &Snapshot<ConfigMap>, later: &Snapshot<ConfigMap>) -> Vec<String> {
+    let value = |map: PackedRef<'_, ConfigMap>| map.decode().unwrap().data.as_ref().unwrap()["key"].clone();
+    let mut found: Vec<_> = later
+        .changes_since(earlier)
+        .map(|change| match (change.old, change.new) {
+            (Some(old), Some(new)) => format!("={} {}>{}", new.name(), value(old), value(new)),
+            (None, Some(new)) => format!("+{}", new.name()),
+            (Some(old), None) => format!("-{}", old.name()),
+            (None, None) => "?".to_owned(),
+        })
+        .collect();
+    found.sort();
+    found
+}
+
+// contract: F-18
+#[tokio::test]
+async fn two_snapshots_differ_in_what_was_written_in_between() {
+    let server = server().await;
+    for name in ["changed", "gone", "same"] {
+        server.create(config_map("default", name, "1")).unwrap();
+    }
+    let factory = factory(&server);
+    let maps = factory.core().v1().config_maps();
+    synced(&factory).await;
+    let earlier = maps.snapshot();
+    for value in ["2", "3"] {
+        server.update(config_map("default", "changed", value)).unwrap();
+    }
+    server.delete("v1", "ConfigMap", "default", "gone").unwrap();
+    server.create(config_map("default", "passing", "1")).unwrap();
+    server.delete("v1", "ConfigMap", "default", "passing").unwrap();
+    let last = server.create(config_map("default", "new", "1")).unwrap();
+    maps.wait_for_until(PartId::ONLY, &version(&last), soon()).await.unwrap();
+    let later = maps.snapshot();
+    assert_eq!(differences(&earlier, &later), ["+new", "-gone", "=changed 1>3"]);
+    assert_eq!(differences(&later, &earlier), ["+gone", "-new", "=changed 3>1"]);
+    assert!(differences(&later, &later.clone()).is_empty());
+    factory.shutdown().await.unwrap();
+    server.shutdown().await;
+}
+
+// contract: F-18
+#[tokio::test]
+async fn snapshots_of_whole_objects_differ_when_metadata_has_become_whole_objects() {
+    let server = server().await;
+    for name in ["a", "b"] {
+        server.create(config_map("default", name, "1")).unwrap();
+    }
+    let factory = factory(&server);
+    let metadata = factory.metadata::<ConfigMap>();
+    synced(&factory).await;
+    watches(&server, 1).await;
+    let whole = factory.informer::<ConfigMap>();
+    let (before, of_metadata) = (whole.snapshot(), metadata.snapshot());
+    whole.wait_for_sync_until(soon()).await.unwrap();
+    let after = whole.snapshot();
+    assert!(differences(&before, &before).is_empty());
+    assert_eq!(differences(&before, &after), ["+a", "+b"]);
+    assert_eq!(metadata.snapshot().changes_since(&of_metadata).count(), 0, "their metadata are the same");
+    let changed = server.update(config_map("default", "b", "2")).unwrap();
+    whole.wait_for_until(PartId::ONLY, &version(&changed), soon()).await.unwrap();
+    assert_eq!(differences(&after, &whole.snapshot()), ["=b 1>2"]);
+    let of_metadata_now = metadata.snapshot();
+    let changed: Vec<_> = of_metadata_now
+        .changes_since(&of_metadata)
+        .map(|change| change.new.unwrap().name().to_owned())
+        .collect();
+    assert_eq!(changed, ["b"]);
+    factory.shutdown().await.unwrap();
+    server.shutdown().await;
+}

@@ -1,0 +1,166 @@
+//! What is no answer of a Kubernetes API: typed errors, and nothing hangs.
+
+use std::time::Duration;
+
+use futures::StreamExt;
+use k8s_openapi::api::core::v1::Pod;
+use kinformer_kube::{KubeListerWatcher, ManagedFields, client};
+use kinformer_reflector::{ListOptions, ListerWatcher, SourceError, WatchOptions};
+use kube_client::Config;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpListener;
+
+/// A source whose server answers every request with these bytes, and then closes or falls silent.
+async fn answering(answer: &'static [u8], close: bool) -> KubeListerWatcher<Pod> {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(async move {
+        while let Ok((mut stream, _)) = listener.accept().await {
+            tokio::spawn(async move {
+                let mut request = [0; 4096];
+                let _ = stream.read(&mut request).await;
+                let _ = stream.write_all(answer).await;
+                if !close {
+                    // Reads until the client hangs up.
+                    while stream.read(&mut request).await.is_ok_and(|n| n > 0) {}
+                }
+            });
+        }
+    });
+    let config = Config::new(format!("http://{address}").parse().unwrap());
+    KubeListerWatcher::new(client(config).unwrap()).idle_timeout(Duration::from_millis(300))
+}
+
+async fn list(answer: &'static [u8], close: bool) -> SourceError {
+    let source = answering(answer, close).await;
+    tokio::time::timeout(Duration::from_secs(30), source.list(ListOptions::at_version("")))
+        .await
+        .unwrap()
+        .unwrap_err()
+}
+
+/// A whole answer.
+fn http(status: &str, body: &str) -> &'static [u8] {
+    format!("HTTP/1.1 {status}\r\ncontent-length: {}\r\n\r\n{body}", body.len()).leak().as_bytes()
+}
+
+fn told(error: &SourceError, text: &str) {
+    assert!(error.to_string().contains(text), "{error}");
+}
+
+#[tokio::test]
+async fn html_of_a_proxy() {
+    let error =
+        list(b"HTTP/1.1 502 Bad Gateway\r\ncontent-length: 20\r\n\r\n<html>go away</html>", true).await;
+    told(&error, "502");
+    told(&error, "<html>go away");
+    let error = list(b"HTTP/1.1 200 OK\r\ncontent-length: 20\r\n\r\n<html>welcome</html>", true).await;
+    assert!(matches!(error, SourceError::Decode { .. }), "{error:?}");
+    told(&error, "<html>welcome");
+}
+
+#[tokio::test]
+async fn error_bodies_that_are_no_text() {
+    let error =
+        list(b"HTTP/1.1 500 Internal Server Error\r\ncontent-length: 4\r\n\r\n\xff\xfe\x00\x80", true).await;
+    told(&error, "500");
+    let error = list(b"HTTP/1.1 403 Forbidden\r\ncontent-length: 0\r\n\r\n", true).await;
+    told(&error, "403");
+}
+
+// contract: L-10
+#[tokio::test]
+async fn a_status_keeps_its_code_reason_and_the_time_to_wait() {
+    let body =
+        r#"{"kind":"Status","status":"Failure","message":"slow down","reason":"TooManyRequests","code":429}"#;
+    let answer = http("429 Too Many Requests\r\nretry-after: 7", body);
+    match list(answer, true).await {
+        SourceError::Status(status) => {
+            assert_eq!((status.code, status.reason.as_str()), (429, "TooManyRequests"));
+            assert_eq!(status.retry_after, Some(Duration::from_secs(7)));
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test]
+async fn lists_that_break_off_or_are_none() {
+    let cut = list(
+        b"HTTP/1.1 200 OK\r\ncontent-length: 500\r\n\r\n{\"kind\":\"PodList\",\"items\":[{\"metad",
+        true,
+    )
+    .await;
+    assert!(matches!(cut, SourceError::Transport { .. }), "{cut:?}");
+    let short = list(
+        b"HTTP/1.1 200 OK\r\ncontent-length: 36\r\n\r\n{\"kind\":\"PodList\",\"items\":[{\"metadat",
+        true,
+    )
+    .await;
+    assert!(matches!(short, SourceError::Transport { .. }), "{short:?}");
+    let silent =
+        list(b"HTTP/1.1 200 OK\r\ncontent-length: 500\r\n\r\n{\"kind\":\"PodList\",\"items\":[", false).await;
+    assert!(matches!(silent, SourceError::Timeout { .. }), "{silent:?}");
+    let nothing = list(b"", false).await;
+    assert!(matches!(nothing, SourceError::Timeout { .. }), "{nothing:?}");
+}
+
+// contract: L-07
+#[tokio::test]
+async fn a_table_is_no_list() {
+    for body in [r#"{"kind":"Table","rows":[1]}"#, r#"{"kind":"Table","metadata":{},"items":[]}"#] {
+        let error = list(http("200 OK", body), true).await;
+        assert!(matches!(error, SourceError::Decode { .. } | SourceError::WrongList { .. }), "{error:?}");
+        told(&error, "Table");
+    }
+}
+
+#[tokio::test]
+async fn nobody_there() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    drop(listener);
+    let config = Config::new(format!("http://{address}").parse().unwrap());
+    let source = KubeListerWatcher::<Pod>::new(client(config).unwrap());
+    let error = source.list(ListOptions::at_version("")).await.unwrap_err();
+    assert!(matches!(error, SourceError::ConnectionRefused { .. }), "{error:?}");
+}
+
+#[tokio::test]
+async fn managed_fields_are_left_out_unless_asked_for() {
+    let body = r#"{"kind":"PodList","metadata":{},"items":[{"metadata":{"name":"a","managedFields":[{"manager":"kubelet"}]}}]}"#;
+    let source = answering(http("200 OK", body), true).await;
+    for (managed_fields, expected) in [(ManagedFields::Drop, 0), (ManagedFields::Keep, 1)] {
+        let list =
+            source.clone().managed_fields(managed_fields).list(ListOptions::at_version("")).await.unwrap();
+        assert_eq!(list.objects[0].metadata.managed_fields.as_ref().map_or(0, Vec::len), expected);
+    }
+}
+
+// contract: L-10, R-07
+#[tokio::test]
+async fn a_watch_tells_what_it_cannot_use() {
+    let body = "{\"type\":\"ADDED\",\"object\":{\"apiVersion\":\"v1\",\"kind\":\"Node\",\"metadata\":{\"name\":\"n\"}}}\n\
+        {\"type\":\"STRANGE\",\"object\":{}}\n\
+        {\"type\":\"ADDED\",\"object\":{\"apiVersion\":\"v1\",\"kind\":\"Pod\",\"metadata\":{\"name\":\"p\",\"namespace\":\"d\"},\"spec\":7}}\n\
+        {\"type\":\"BOOKMARK\",\"object\":{\"kind\":\"Pod\",\"metadata\":{\"resourceVersion\":\"9\",\"annotations\":{\"k8s.io/initial-events-end\":\"true\"}}}}\n\
+        {\"type\":\"ERROR\",\"object\":{\"kind\":\"Status\",\"code\":410,\"reason\":\"Expired\",\"message\":\"too old\"}}\n";
+    let source = answering(http("200 OK", body), true).await;
+    let watch = source.watch(WatchOptions::from("5", Duration::from_secs(5))).await.unwrap();
+    let events: Vec<_> = watch.map(|event| format!("{event:?}")).collect().await;
+    assert_eq!(events.len(), 5, "{events:#?}");
+    let expected = ["a Node in a watch of Pod", "STRANGE", "d/p", "initial_events_end: true", "Expired"];
+    for (event, expected) in events.iter().zip(expected) {
+        assert!(event.contains(expected), "{event} is not {expected}");
+    }
+}
+
+// contract: P-20
+#[tokio::test]
+async fn a_watch_that_is_polled_after_its_end_is_at_its_end() {
+    let source = answering(http("200 OK", ""), true).await;
+    let mut watch = source.watch(WatchOptions::from("5", Duration::from_secs(5))).await.unwrap();
+    while watch.next().await.is_some() {}
+    for _ in 0..2 {
+        assert!(watch.next().await.is_none());
+    }
+}

@@ -1,0 +1,26 @@
+//! The integration tests, in one binary: a module for each subject.
+#![allow(
+    clippy::indexing_slicing,
+    clippy::panic,
+    clippy::unwrap_used,
+    unreachable_pub,
+    reason = "a test fails by a panic"
+)]
+
+mod auto_traits;
+mod bad_answers;
+mod common;
+#[cfg(feature = "rustls-tls")]
+mod connections;
+#[cfg(all(unix, feature = "rustls-tls"))]
+mod credentials;
+mod faults;
+mod kinds;
+mod object;
+mod requests;
+#[cfg(feature = "rustls-tls")]
+mod server_certificates;
+#[cfg(feature = "rustls-tls")]
+mod tls;
+mod unreadable;
+mod versions;

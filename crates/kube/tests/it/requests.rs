@@ -1,0 +1,271 @@
+//! What is asked of a server: paths, redirects, encodings.
+
+use std::sync::Arc;
+
+use crate::common::PATIENCE;
+use crate::common::answers::{Answer, Scripted, answer, empty_list};
+use futures::StreamExt;
+use http_body_util::BodyExt;
+use k8s_openapi::api::core::v1::ConfigMap;
+use kinformer_core::Object;
+use kinformer_kube::{Error, KubeListerWatcher, client, client_http1};
+use kinformer_reflector::{ListOptions, ListerWatcher, SourceError, WatchEvent, WatchOptions};
+use kube_client::client::{Body, ConfigExt};
+use kube_client::{Client, Config};
+use kube_core::discovery::ApiResource;
+use kube_core::{DynamicObject, GroupVersionKind};
+use parking_lot::Mutex;
+use tower::Layer;
+use tower_http::decompression::DecompressionLayer;
+
+const JSON: &str = "content-type: application/json\r\n";
+
+async fn list<T: Object>(source: &impl ListerWatcher<T>) -> Result<(), SourceError> {
+    let listed = tokio::time::timeout(PATIENCE, source.list(ListOptions::at_version(""))).await;
+    listed.unwrap().map(|_| ())
+}
+
+/// The error of ours that is the source.
+fn ours(result: Result<(), SourceError>) -> String {
+    match result {
+        Err(SourceError::Other { source }) if source.is::<Error>() => source.to_string(),
+        other => panic!("{other:?}"),
+    }
+}
+
+fn maps(client: Client) -> KubeListerWatcher<ConfigMap> {
+    KubeListerWatcher::new(client)
+}
+
+// contract: L-22a, L-22b
+#[tokio::test]
+async fn names_that_are_no_segment_of_a_path_are_refused_without_a_request() {
+    let server = Scripted::http(|_| empty_list()).await;
+    let client = client(server.config("http")).unwrap();
+    for bad in ["kube-system/secrets?x=", "..", ".", "a/../b", "kube-system%2Fsecrets", "a\nb", "/"] {
+        let error = ours(list(&maps(client.clone()).namespace(bad)).await);
+        assert!(error.contains("namespace") && error.contains(&format!("{bad:?}")), "{error}");
+        let watch = maps(client.clone()).namespace(bad).watch(WatchOptions::from("5", PATIENCE)).await;
+        assert!(watch.is_err());
+
+        let good = ApiResource::from_gvk(&GroupVersionKind::gvk("g.example", "v1", "K"));
+        for what in ["group", "version", "resource"] {
+            let mut resource = good.clone();
+            *match what {
+                "group" => &mut resource.group,
+                "version" => &mut resource.version,
+                _ => &mut resource.plural,
+            } = bad.to_owned();
+            let source = KubeListerWatcher::<DynamicObject>::dynamic(client.clone(), resource);
+            let error = ours(list(&source).await);
+            assert!(error.contains(what), "{error}");
+        }
+        for kind in [GroupVersionKind::gvk(bad, "v1", "K"), GroupVersionKind::gvk("g.example", bad, "K")] {
+            let found = KubeListerWatcher::<DynamicObject>::discover(client.clone(), &kind).await;
+            assert!(matches!(found, Err(Error::PathSegment { .. })), "{found:?}");
+        }
+    }
+    assert!(server.asked().is_empty(), "{:?}", server.asked());
+}
+
+// contract: L-22d, L-22e
+#[tokio::test]
+async fn what_a_name_or_a_selector_contains_stays_in_its_place() {
+    let server = Scripted::http(|_| empty_list()).await;
+    let client = client(server.config("http")).unwrap();
+    let source = maps(client.clone()).namespace("a?watch=1#\u{e9} b");
+    list(&source.labels("a=b&watch=1#x").tweak(|params| params.set("x&y", "1&z=2"))).await.unwrap();
+    list(&maps(client).namespace("")).await.unwrap();
+    let targets: Vec<_> = server.asked().into_iter().map(|asked| asked.target).collect();
+    assert_eq!(
+        targets,
+        [
+            "/api/v1/namespaces/a%3Fwatch%3D1%23%C3%A9%20b/configmaps?\
+             labelSelector=a%3Db%26watch%3D1%23x&x%26y=1%26z%3D2",
+            "/api/v1/configmaps?",
+        ]
+    );
+}
+
+/// A server of plain HTTP that redirects the first path to another.
+async fn redirecting(location: impl Fn(&str) -> String + Send + Sync + 'static) -> Scripted {
+    Scripted::http(move |asked| {
+        if asked.target.starts_with("/to") || asked.target.starts_with("/base/to") {
+            return empty_list();
+        }
+        let location = location(asked.header("host").unwrap());
+        answer("301 Moved Permanently", &format!("location: {location}\r\n"), "")
+    })
+    .await
+}
+
+// contract: L-23
+#[tokio::test]
+async fn a_redirect_of_a_get_within_a_server_is_followed_with_its_credentials() {
+    type Location = fn(&str) -> String;
+    let targets: [(Location, &str); 4] = [
+        (|_| "/to/here?x=1".into(), "/to/here?x=1"),
+        (|host| format!("http://{host}/to/here"), "/to/here"),
+        (|host| format!("HTTP://{}/to/here", host.to_uppercase()), "/to/here"),
+        (|host| format!("//{host}/to/here#part"), "/to/here"),
+    ];
+    for (location, expected) in targets {
+        for make in [client, client_http1] {
+            let server = redirecting(location).await;
+            let mut config = server.config("http");
+            config.auth_info.token = Some("t0ken".to_owned().into());
+            list(&maps(make(config).unwrap())).await.unwrap();
+            let asked = server.asked();
+            assert_eq!(
+                (asked.len(), asked[1].target.as_str(), asked[1].token()),
+                (2, expected, Some("t0ken"))
+            );
+        }
+    }
+    // Below the path of a server's URL, to a path that is whole or relative.
+    for location in ["/base/to", "../../to"] {
+        let server = redirecting(move |_| location.into()).await;
+        let mut config = server.config("http");
+        config.cluster_url = format!("{}base", config.cluster_url).parse().unwrap();
+        let result = list(&maps(client(config).unwrap())).await;
+        let second = server.asked()[1].target.clone();
+        match location {
+            "/base/to" => assert!(result.is_ok() && second == "/base/to", "{result:?} {second}"),
+            _ => assert!(second.starts_with("/base/api/v1/../../to"), "{second}"),
+        }
+    }
+}
+
+// contract: L-23
+#[tokio::test]
+async fn any_other_redirect_is_an_error_that_names_its_target() {
+    let other = Scripted::http(|_| empty_list()).await;
+    let port = other.address.port();
+    let elsewhere = [
+        (format!("http://127.0.0.1:{port}/to"), "another scheme, host or port"),
+        (format!("http://localhost:{port}/to"), "another scheme, host or port"),
+        ("https://HOST/to".to_owned(), "another scheme, host or port"),
+        ("http://HOST@elsewhere.example/to".to_owned(), "another scheme, host or port"),
+        ("/again".to_owned(), "eleventh"),
+        ("http://[/".to_owned(), "not a URL"),
+    ];
+    for (location, reason) in elsewhere {
+        let shown = location.clone();
+        let server = redirecting(move |host| location.replace("HOST", host)).await;
+        let target = shown.replace("HOST", &server.address.to_string());
+        let mut config = server.config("http");
+        config.auth_info.token = Some("t0ken".to_owned().into());
+        let error = ours(list(&maps(client(config.clone()).unwrap())).await);
+        assert!(error.contains(reason) && error.contains(&target), "{error}");
+        assert_eq!(server.asked().len(), if reason == "eleventh" { 11 } else { 1 });
+        // A client that follows none.
+        let error = ours(list(&maps(Client::try_from(config).unwrap())).await);
+        assert!(error.contains("301") && error.contains(&target), "{error}");
+    }
+    assert!(other.asked().is_empty());
+
+    let server = redirecting(|_| "/to".into()).await;
+    let post = http::Request::post("/api/v1/configmaps").body(Vec::new()).unwrap();
+    let error = client(server.config("http")).unwrap().request_text(post).await.unwrap_err();
+    assert!(kinformer_core::internal::with_causes(&error).contains("only a GET is redirected"), "{error:?}");
+    assert_eq!(server.asked().len(), 1);
+}
+
+/// A whole member of a gzip stream, not compressed.
+fn gzip(text: &str) -> Vec<u8> {
+    let bytes = text.as_bytes();
+    let mut crc = u32::MAX;
+    for byte in bytes {
+        crc ^= u32::from(*byte);
+        for _ in 0..8 {
+            crc = (crc >> 1) ^ if crc & 1 == 1 { 0xedb8_8320 } else { 0 };
+        }
+    }
+    let length = u16::try_from(bytes.len()).unwrap();
+    let mut member = vec![0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 255, 1];
+    member.extend(length.to_le_bytes());
+    member.extend((!length).to_le_bytes());
+    member.extend(bytes);
+    member.extend((!crc).to_le_bytes());
+    member.extend(u32::from(length).to_le_bytes());
+    member
+}
+
+fn added(name: &str) -> String {
+    format!(
+        "{{\"type\":\"ADDED\",\"object\":{{\"apiVersion\":\"v1\",\"kind\":\"ConfigMap\",\"metadata\":\
+         {{\"name\":\"{name}\",\"namespace\":\"d\",\"resourceVersion\":\"6\"}}}}}}\n"
+    )
+}
+
+/// As a kube-apiserver of 1.37, which begins a new member of the gzip stream with each event.
+async fn compressing() -> Scripted {
+    Scripted::http(|asked| {
+        let compressed = asked.header("accept-encoding").is_some_and(|accepted| accepted.contains("gzip"));
+        let coding = if compressed { "content-encoding: gzip\r\n" } else { "" };
+        let write = |text: &str| if compressed { gzip(text) } else { text.as_bytes().to_vec() };
+        let body = if asked.is_watch() {
+            [added("a"), added("b")].iter().flat_map(|event| write(event)).collect()
+        } else {
+            write(r#"{"kind":"ConfigMapList","metadata":{"resourceVersion":"5"},"items":[]}"#)
+        };
+        let mut answer =
+            format!("HTTP/1.1 200 OK\r\n{JSON}{coding}content-length: {}\r\n\r\n", body.len()).into_bytes();
+        answer.extend(body);
+        Answer::Now(answer)
+    })
+    .await
+}
+
+/// What kube-client's feature `gzip` makes: a user's own client that decompresses.
+fn decompressing(config: &Config) -> Client {
+    let carrier = client(config.clone()).unwrap();
+    let carry = tower::service_fn(move |request: http::Request<Body>| {
+        let carrier = carrier.clone();
+        async move { carrier.send(request).await.map_err(tower::BoxError::from) }
+    });
+    let service = config.base_uri_layer().layer(DecompressionLayer::new().layer(carry));
+    let service = tower::util::MapResponse::new(service, |answer: http::Response<_>| {
+        answer.map(|body: tower_http::decompression::DecompressionBody<Body>| {
+            body.map_err(tower::BoxError::from)
+        })
+    });
+    Client::new(service, "default")
+}
+
+// contract: L-24a
+#[tokio::test]
+async fn a_client_that_decompresses_has_its_watches_sent_plain() {
+    let server = compressing().await;
+    let source = maps(decompressing(&server.config("http")));
+    list(&source).await.unwrap();
+    let watch = source.watch(WatchOptions::from("5", PATIENCE)).await.unwrap();
+    let events: Vec<_> = tokio::time::timeout(PATIENCE, watch.collect()).await.unwrap();
+    assert!(matches!(&events[..], [Ok(WatchEvent::Added(_)), Ok(WatchEvent::Added(_))]), "{events:?}");
+    let asked = server.asked();
+    // A list is worth it.
+    assert!(asked[0].header("accept-encoding").unwrap().contains("gzip"));
+    assert_eq!(asked[1].header("accept-encoding"), Some("identity"));
+}
+
+// contract: L-24a, L-24b
+#[tokio::test]
+async fn a_compressed_answer_that_was_not_asked_for_is_an_error_that_names_it() {
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let all = seen.clone();
+    let server = Scripted::http(move |asked| {
+        all.lock().push(asked.header("accept-encoding").map(str::to_owned));
+        let status = if all.lock().len() > 2 { "410 Gone" } else { "200 OK" };
+        answer(status, &format!("{JSON}content-encoding: gzip\r\n"), "\u{1f}")
+    })
+    .await;
+    let source = maps(client(server.config("http")).unwrap());
+    let error = ours(list(&source).await);
+    assert!(error.contains("\"gzip\""), "{error}");
+    let error = ours(source.watch(WatchOptions::from("5", PATIENCE)).await.map(|_| ()));
+    assert!(error.contains("\"gzip\""), "{error}");
+    // A failure keeps its code.
+    let error = list(&source).await.unwrap_err();
+    assert!(error.is_expired(), "{error}");
+    assert!(seen.lock().iter().flatten().all(|accepted| accepted == "identity"), "{seen:?}");
+}

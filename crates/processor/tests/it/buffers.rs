@@ -1,0 +1,223 @@
+//! What waits for a handler that is behind: how much of it, and who waits for whom.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::common::{Pod, Recorder, added, deleted, gate, pod, start, updated, within};
+use futures::FutureExt as _;
+use kinformer_core::Change;
+use kinformer_processor::{Buffer, Event, SharedProcessor};
+
+/// Lets every task run until it waits.
+async fn all_wait() {
+    for _ in 0..50 {
+        tokio::task::yield_now().await;
+    }
+}
+
+fn adds(range: std::ops::Range<u64>) -> Vec<Change<Pod>> {
+    range.map(|i| added(&format!("p{i}"), i)).collect()
+}
+
+// contract: P-10
+#[tokio::test]
+async fn the_publisher_waits_for_a_handler_with_back_pressure() {
+    let processor = SharedProcessor::new("test");
+    let (gate, mut wait) = gate();
+    let (slow, fast) = (Recorder::new(), Recorder::new());
+    let note = slow.clone();
+    let handler = move |event: &Event<Arc<Pod>>| {
+        wait();
+        note.note(event);
+    };
+    let registration = processor.handler().buffer(Buffer::BackPressure(3)).for_each(handler).unwrap();
+    processor.handler().inline().add(fast.handler()).unwrap();
+    let running = start(&processor);
+
+    let mut sending = Box::pin(processor.send(adds(0..20)));
+    assert!(sending.as_mut().now_or_never().is_none());
+    assert_eq!(registration.metrics().depth, 3, "no more than the bound waits");
+    gate.reached().await;
+    // One is being delivered by now, and three wait.
+    assert!(sending.as_mut().now_or_never().is_none());
+    assert!(!processor.is_ready() && processor.ready().now_or_never().is_none());
+    assert_eq!(fast.received(4).await.len(), 4);
+    for delivered in 1..=16 {
+        gate.let_one_pass();
+        gate.reached().await;
+        let sent = sending.as_mut().now_or_never().is_some();
+        assert_eq!(sent, delivered == 16, "after {delivered}");
+        assert_eq!(registration.metrics().depth, 3);
+    }
+    assert!(!processor.is_ready());
+    drop(gate);
+    within(processor.ready()).await;
+    assert_eq!(slow.received(20).await, fast.received(20).await);
+    running.stop().await.unwrap();
+}
+
+// contract: P-10
+#[tokio::test]
+async fn a_bound_of_nothing_is_a_bound_of_one() {
+    let processor = SharedProcessor::new("test");
+    let recorder = Recorder::new();
+    processor.handler().buffer(Buffer::BackPressure(0)).inline().add(recorder.handler()).unwrap();
+    let running = start(&processor);
+    within(processor.send(adds(0..10))).await;
+    assert_eq!(recorder.received(10).await.len(), 10);
+    running.stop().await.unwrap();
+}
+
+// contract: P-10
+#[tokio::test]
+async fn publishers_go_on_when_the_handler_is_removed_or_the_processor_ends() {
+    let processor = SharedProcessor::new("test");
+    let running = start(&processor);
+    let stuck = || {
+        let handler = processor.handler().buffer(Buffer::BackPressure(1));
+        handler.add_async(async |_: Event<Arc<Pod>>| std::future::pending().await).unwrap()
+    };
+    let (first, second) = (stuck(), stuck());
+    let sending: Vec<_> = (0..3)
+        .map(|_| {
+            let processor = processor.clone();
+            tokio::spawn(async move { processor.send(adds(0..10)).await })
+        })
+        .collect();
+    all_wait().await;
+    drop(first.remove());
+    all_wait().await;
+    assert!(sending.iter().all(|sending| !sending.is_finished()), "the other one still holds them up");
+    drop(second.remove());
+    for sending in sending {
+        within(sending).await.unwrap();
+    }
+
+    // Its first event is taken, so that it is in its callback; then one waits.
+    let third = stuck();
+    within(processor.send(adds(0..1))).await;
+    all_wait().await;
+    within(processor.send(adds(1..2))).await;
+    let mut sending = Box::pin(processor.send(adds(2..4)));
+    assert!(sending.as_mut().now_or_never().is_none());
+    running.cancel.cancel();
+    within(sending).await;
+    assert!(third.is_removed());
+    running.task.abort();
+}
+
+// contract: P-10
+#[tokio::test]
+async fn a_send_that_is_dropped_has_published_the_first_part() {
+    let processor = SharedProcessor::new("test");
+    let recorder = Recorder::new();
+    processor.handler().buffer(Buffer::BackPressure(2)).inline().add(recorder.handler()).unwrap();
+    assert!(processor.send(adds(0..5)).now_or_never().is_none(), "it does not run yet");
+    let running = start(&processor);
+    within(processor.send(adds(5..6))).await;
+    assert_eq!(recorder.received(3).await, ["+p00", "+p11", "+p55"]);
+    running.stop().await.unwrap();
+}
+
+// contract: P-10
+#[tokio::test(start_paused = true)]
+async fn depth_and_lag_are_seen() {
+    for (buffer, depth) in [(Buffer::EveryEvent, 3), (Buffer::Coalesced, 2), (Buffer::BackPressure(9), 3)] {
+        let processor = SharedProcessor::new("test");
+        let (pass, passage) = tokio::sync::watch::channel(false);
+        let handler = move |_: Event<Arc<Pod>>| {
+            let mut passage = passage.clone();
+            async move { drop(passage.wait_for(|open| *open).await) }
+        };
+        let registration = processor.handler().name("slow").buffer(buffer).add_async(handler).unwrap();
+        let running = start(&processor);
+        all_wait().await;
+        let stats = registration.metrics();
+        assert_eq!((stats.depth, stats.lag, stats.delivered), (0, Duration::ZERO, 0));
+
+        processor.publish([added("a", 1)]);
+        all_wait().await;
+        processor.publish([added("b", 1), updated("b", 1, 2), added("c", 1)]);
+        all_wait().await;
+        tokio::time::advance(Duration::from_secs(5)).await;
+        let [stats] = processor.handler_metrics().try_into().unwrap();
+        assert_eq!(
+            (&*stats.name, stats.depth, stats.lag),
+            ("slow", depth, Duration::from_secs(5)),
+            "{buffer:?}"
+        );
+
+        pass.send_replace(true);
+        all_wait().await;
+        let stats = registration.metrics();
+        assert_eq!((stats.depth, stats.lag, stats.delivered), (0, Duration::ZERO, 1 + depth as u64));
+        running.stop().await.unwrap();
+    }
+}
+
+// contract: P-10
+#[tokio::test]
+async fn what_waits_is_the_newest_of_each_key() {
+    let processor = SharedProcessor::new("test");
+    let (gate, mut wait) = gate();
+    let recorder = Recorder::new();
+    let note = recorder.clone();
+    let handler = move |event: &Event<Arc<Pod>>| {
+        wait();
+        note.note(event);
+    };
+    let registration = processor.handler().buffer(Buffer::Coalesced).for_each(handler).unwrap();
+    let running = start(&processor);
+    processor.publish([added("known", 1).in_initial_list()]);
+    gate.reached().await;
+
+    processor.publish([
+        added("new", 1).in_initial_list(),
+        updated("known", 1, 2),
+        added("cancelled", 1),
+        updated("new", 1, 3),
+        updated("known", 2, 4),
+        deleted("cancelled", 1),
+        // Deleted and created again.
+        deleted("known", 4),
+        added("known", 5),
+    ]);
+    processor.publish([Change::deleted(pod("unknown", 7)), added("last", 1)]);
+    all_wait().await;
+    assert_eq!(registration.metrics().depth, 4);
+    drop(gate);
+    let expected = ["+known1!", "+new3!", "known1>5", "-unknown7", "+last1"];
+    assert_eq!(recorder.received(5).await, expected);
+    processor.publish([deleted("known", 5), added("end", 1)]);
+    assert_eq!(recorder.received(7).await[5..], ["-known5", "+end1"]);
+    running.stop().await.unwrap();
+}
+
+// contract: P-10
+#[tokio::test]
+async fn fresh_keys_without_end_take_no_memory_where_events_are_coalesced() {
+    let processor = SharedProcessor::new("test");
+    let registration = processor
+        .handler()
+        .buffer(Buffer::Coalesced)
+        .add_async(async |_: Event<Arc<Pod>>| std::future::pending().await)
+        .unwrap();
+    let running = start(&processor);
+    processor.publish([added("stuck", 1)]);
+    let mut all = Vec::new();
+    for i in 0..5_000 {
+        let object = pod(&format!("p{i}"), i);
+        all.push(Arc::downgrade(&object));
+        processor.publish([Change::added(object.clone()), updated("one", i, i + 1)]);
+        processor.publish([Change::deleted(object)]);
+        if i % 50 == 0 {
+            all_wait().await;
+            assert!(registration.metrics().depth <= 2, "{}", registration.metrics().depth);
+        }
+    }
+    all_wait().await;
+    assert_eq!(all.iter().filter(|object| object.strong_count() > 0).count(), 0);
+    assert_eq!(registration.metrics().depth, 1, "the one that is there");
+    running.cancel.cancel();
+    running.task.abort();
+}

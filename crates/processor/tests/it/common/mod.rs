@@ -1,0 +1,176 @@
+//! What the tests share: objects, a processor that runs, and handlers that write down what they receive.
+
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use kinformer_core::{Change, KeyRef, Object, ResourceVersion, Tombstone};
+use kinformer_processor::{Added, Deleted, Error, Event, SharedProcessor, Updated};
+use kinformer_testing::reentrant;
+use tokio::sync::{Notify, watch};
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+#[derive(Debug, PartialEq, Eq)]
+pub struct Pod {
+    pub name: String,
+    pub version: u64,
+}
+
+impl Drop for Pod {
+    fn drop(&mut self) {
+        reentrant::run_checks("the drop of an object");
+    }
+}
+
+impl Object for Pod {
+    fn key(&self) -> KeyRef<'_> {
+        KeyRef::named(&self.name)
+    }
+
+    fn resource_version(&self) -> ResourceVersion {
+        ResourceVersion::number(self.version)
+    }
+}
+
+pub fn pod(name: &str, version: u64) -> Arc<Pod> {
+    Arc::new(Pod { name: name.to_owned(), version })
+}
+
+pub fn added(name: &str, version: u64) -> Change<Pod> {
+    Change::added(pod(name, version))
+}
+
+/// Changes at a revision of the store.
+pub fn at<T>(revision: u64, changes: impl IntoIterator<Item = Change<T>>) -> Vec<Change<T>> {
+    changes.into_iter().map(|change| change.at_revision(revision)).collect()
+}
+
+pub fn updated(name: &str, old: u64, new: u64) -> Change<Pod> {
+    Change::updated(pod(name, old), pod(name, new))
+}
+
+pub fn deleted(name: &str, version: u64) -> Change<Pod> {
+    Change::deleted(pod(name, version))
+}
+
+/// An event in words: `+a1`, `+a1!` (initial list), `a1>2`, `-a2`, `-a2?` (final state unknown).
+pub fn words(event: &Event<Arc<Pod>>) -> String {
+    match event {
+        Event::Added(Added { object, in_initial_list, .. }) => {
+            format!("+{}{}{}", object.name, object.version, if *in_initial_list { "!" } else { "" })
+        }
+        Event::Updated(Updated { old, new, .. }) => format!("{}{}>{}", new.name, old.version, new.version),
+        Event::Deleted(Deleted { tombstone: Tombstone::FinalState(object), .. }) => {
+            format!("-{}{}", object.name, object.version)
+        }
+        Event::Deleted(Deleted { tombstone: Tombstone::FinalStateUnknown(missed), .. }) => {
+            format!("-{}{}?", missed.key, missed.last_known.as_ref().map_or(0, |pod| pod.version))
+        }
+        _ => unreachable!("not known to this test"),
+    }
+}
+
+/// Writes down what handlers receive.
+#[derive(Clone)]
+pub struct Recorder(watch::Sender<Vec<String>>);
+
+impl Recorder {
+    pub fn new() -> Self {
+        Self(watch::Sender::new(Vec::new()))
+    }
+
+    pub fn note(&self, event: &Event<Arc<Pod>>) {
+        self.0.send_modify(|delivered| delivered.push(words(event)));
+    }
+
+    pub fn handler(&self) -> impl FnMut(&Event<Arc<Pod>>) + Send + 'static {
+        let recorder = self.clone();
+        move |event| recorder.note(event)
+    }
+
+    pub fn now(&self) -> Vec<String> {
+        self.0.borrow().clone()
+    }
+
+    /// What was received, once it is so much.
+    pub async fn received(&self, n: usize) -> Vec<String> {
+        let mut delivered = self.0.subscribe();
+        within(delivered.wait_for(|delivered| delivered.len() >= n)).await.unwrap().clone()
+    }
+}
+
+/// A test that waits for ever says so instead.
+pub async fn within<F: Future>(future: F) -> F::Output {
+    let future = reentrant::check_on_wake(Box::pin(future));
+    tokio::time::timeout(Duration::from_secs(100), future).await.expect("waited for ever")
+}
+
+/// A processor that runs, and is asked for its figures wherever user code runs.
+pub struct Running {
+    _asked: reentrant::CheckGuard,
+    pub cancel: CancellationToken,
+    pub task: JoinHandle<Result<(), Error>>,
+}
+
+pub fn start<T: Object>(processor: &SharedProcessor<T>) -> Running {
+    let cancel = CancellationToken::new();
+    reentrant::install();
+    let asked = processor.clone();
+    let _asked = reentrant::add_check(move || {
+        drop(format!("{asked:?}"));
+        drop((asked.handler_metrics(), asked.has_synced(), asked.is_ready(), asked.resync_check_period()));
+    });
+    let (processor, token) = (processor.clone(), cancel.clone());
+    Running { _asked, cancel, task: tokio::spawn(async move { processor.run(token).await }) }
+}
+
+impl Running {
+    pub async fn stop(self) -> Result<(), Error> {
+        self.cancel.cancel();
+        let ended = within(self.task).await.unwrap();
+        assert_eq!(reentrant::blocked_checks(), [""; 0]);
+        ended
+    }
+}
+
+/// Waits until no task is left but the test's own.
+pub async fn no_task_left() {
+    let metrics = tokio::runtime::Handle::current().metrics();
+    within(async {
+        while metrics.num_alive_tasks() > 0 {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+}
+
+/// Holds a thread up in a callback. Open once it is dropped.
+pub struct Gate {
+    reached: Arc<Notify>,
+    open: std::sync::mpsc::Sender<()>,
+}
+
+/// A gate, and what to call in the callback.
+pub fn gate() -> (Gate, impl FnMut() + Send + 'static) {
+    let (open, passage) = std::sync::mpsc::channel();
+    let reached = Arc::new(Notify::new());
+    let gate = Gate { reached: reached.clone(), open };
+    let wait = move || {
+        reached.notify_one();
+        let _ = passage.recv();
+    };
+    (gate, wait)
+}
+
+impl Gate {
+    /// Waits until a callback stands there.
+    pub async fn reached(&self) {
+        within(self.reached.notified()).await;
+    }
+
+    /// Lets one callback through.
+    pub fn let_one_pass(&self) {
+        self.open.send(()).unwrap();
+    }
+}

@@ -1,0 +1,238 @@
+//! What is kept for whom: nothing for a handler that was removed.
+
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use crate::common::{Gate, Pod, gate, no_task_left, pod, start, within};
+use futures::{FutureExt as _, StreamExt as _};
+use kinformer_core::Change;
+use kinformer_processor::{
+    Buffer, Error, Event, EventStream, HandlerBuilder, InitialState, Registration, SharedProcessor,
+};
+use tokio::sync::Semaphore;
+
+const BUFFERS: [Buffer; 3] = [Buffer::EveryEvent, Buffer::Coalesced, Buffer::BackPressure(1)];
+
+/// Objects that were published, and how many of them live.
+#[derive(Default)]
+struct Published(Vec<Weak<Pod>>);
+
+impl Published {
+    fn object(&mut self) -> Arc<Pod> {
+        let object = pod(&format!("pod-{}", self.0.len()), 1);
+        self.0.push(Arc::downgrade(&object));
+        object
+    }
+
+    fn publish(&mut self, processor: &SharedProcessor<Pod>, n: usize) {
+        for _ in 0..n {
+            processor.publish([Change::added(self.object())]);
+        }
+    }
+
+    fn alive(&self) -> usize {
+        self.0.iter().filter(|object| object.strong_count() > 0).count()
+    }
+}
+
+/// A handler that is in its first callback until it is let go.
+struct Stuck {
+    registration: Registration,
+    reached: Arc<Semaphore>,
+    release: Release,
+}
+
+enum Release {
+    Gate(Gate),
+    Permit(Arc<Semaphore>),
+}
+
+impl Release {
+    fn release(self) {
+        match self {
+            Self::Gate(gate) => drop(gate),
+            Self::Permit(permit) => permit.add_permits(1000),
+        }
+    }
+}
+
+type AddStuck = fn(HandlerBuilder<'_, Pod>) -> Stuck;
+
+fn blocked(add: impl FnOnce(Box<dyn FnMut(&Event<Arc<Pod>>) + Send>) -> Registration) -> Stuck {
+    let reached = Arc::new(Semaphore::new(0));
+    let (gate, mut wait) = gate();
+    let in_callback = reached.clone();
+    let registration = add(Box::new(move |_| {
+        in_callback.add_permits(1);
+        wait();
+    }));
+    Stuck { registration, reached, release: Release::Gate(gate) }
+}
+
+const KINDS: [(&str, AddStuck); 3] = [
+    ("blocking", |handler| blocked(|call| handler.add(call).unwrap())),
+    ("inline", |handler| blocked(|call| handler.inline().add(call).unwrap())),
+    ("asynchronous", |handler| {
+        let (reached, permit) = (Arc::new(Semaphore::new(0)), Arc::new(Semaphore::new(0)));
+        let (in_callback, pass) = (reached.clone(), permit.clone());
+        let stuck = move |_: Event<Arc<Pod>>| {
+            let (in_callback, pass) = (in_callback.clone(), pass.clone());
+            async move {
+                in_callback.add_permits(1);
+                drop(pass.acquire().await);
+            }
+        };
+        let registration = handler.add_async(stuck).unwrap();
+        Stuck { registration, reached, release: Release::Permit(permit) }
+    }),
+];
+
+// contract: P-16
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_removed_handler_that_has_not_returned_keeps_nothing_but_its_event() {
+    for (kind, add) in KINDS {
+        for buffer in BUFFERS {
+            let processor = SharedProcessor::new("test");
+            let Stuck { registration, reached, release } = add(processor.handler().buffer(buffer));
+            let running = start(&processor);
+            let mut published = Published::default();
+            published.publish(&processor, 1);
+            within(reached.acquire()).await.unwrap().forget();
+            published.publish(&processor, 500);
+
+            drop(registration.remove());
+            published.publish(&processor, 500);
+            // What was being moved from the log to the coalesced state meanwhile.
+            within(async {
+                while published.alive() > 1 {
+                    tokio::task::yield_now().await;
+                }
+            })
+            .await;
+            let stats = processor.handler_metrics();
+            assert_eq!(stats.len(), 1, "{kind}, {buffer:?}: it is seen until it has returned");
+            assert!(stats[0].removed && stats[0].depth == 0, "{kind}, {buffer:?}: {:?}", stats[0]);
+            assert!(processor.is_ready(), "{kind}, {buffer:?}");
+
+            release.release();
+            within(registration.remove()).await;
+            assert_eq!(published.alive(), 0, "{kind}, {buffer:?}");
+            assert!(processor.handler_metrics().is_empty());
+            running.stop().await.unwrap();
+        }
+    }
+}
+
+// contract: P-16
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_removed_handler_that_has_not_returned_keeps_nothing_of_the_initial_list() {
+    for (kind, add) in KINDS {
+        for buffer in BUFFERS {
+            let published = Arc::new(parking_lot::Mutex::new(Published::default()));
+            let state = {
+                let published = published.clone();
+                move || {
+                    let mut published = published.lock();
+                    let objects: Vec<_> = (0..500).map(|_| published.object()).collect();
+                    InitialState::new(1, objects.into_iter())
+                }
+            };
+            let processor = SharedProcessor::builder("test").initial_state(state).build();
+            let running = start(&processor);
+            let Stuck { registration, reached, release } = add(processor.handler().buffer(buffer));
+            within(reached.acquire()).await.unwrap().forget();
+            assert!(published.lock().alive() > 1);
+            drop(registration.remove());
+            within(async {
+                while published.lock().alive() > 1 {
+                    tokio::task::yield_now().await;
+                }
+            })
+            .await;
+            release.release();
+            within(registration.remove()).await;
+            assert_eq!(published.lock().alive(), 0, "{kind}, {buffer:?}");
+            running.stop().await.unwrap();
+        }
+    }
+}
+
+/// A stream that has taken some events and is not polled any more.
+fn left_alone(
+    processor: &SharedProcessor<Pod>,
+    buffer: Buffer,
+    published: &mut Published,
+) -> EventStream<Pod> {
+    let mut stream = processor.handler().buffer(buffer).stream().unwrap();
+    assert!(stream.next().now_or_never().is_none());
+    published.publish(processor, 500);
+    // A batch of many: all but its first event wait in the middle of it.
+    let many: Vec<_> = (0..100).map(|_| Change::added(published.object())).collect();
+    processor.publish(many);
+    stream
+}
+
+// contract: P-16
+#[tokio::test]
+async fn a_removed_stream_that_is_not_polled_keeps_nothing() {
+    for buffer in BUFFERS {
+        let processor = SharedProcessor::new("test");
+        let running = start(&processor);
+        let mut published = Published::default();
+        let mut stream = left_alone(&processor, buffer, &mut published);
+        for _ in 0..510 {
+            drop(within(stream.next()).await.unwrap());
+        }
+        assert!(published.alive() > 0, "{buffer:?}");
+        within(processor.remove_handler(stream.registration())).await;
+        published.publish(&processor, 500);
+        within(async {
+            while published.alive() > 0 {
+                tokio::task::yield_now().await;
+            }
+        })
+        .await;
+        assert_eq!(stream.registration().metrics().depth, 0);
+        assert!(within(stream.next()).await.is_none());
+        running.stop().await.unwrap();
+        no_task_left().await;
+    }
+}
+
+// contract: P-14, P-16
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn after_the_end_nothing_is_kept_for_streams_and_stuck_handlers() {
+    for buffer in BUFFERS {
+        let processor = SharedProcessor::builder("test").grace(Duration::ZERO).build();
+        let Stuck { registration, reached, release } = blocked(|call| {
+            let handler = processor.handler().buffer(buffer);
+            handler.add(call).unwrap()
+        });
+        let running = start(&processor);
+        let mut published = Published::default();
+        published.publish(&processor, 1);
+        within(reached.acquire()).await.unwrap().forget();
+        let stream = left_alone(&processor, buffer, &mut published);
+        assert!(matches!(running.stop().await, Err(Error::Stuck { .. })));
+        processor.publish([Change::added(published.object())]);
+        assert!(published.alive() <= 1, "{buffer:?}: {}", published.alive());
+        release.release();
+        within(registration.remove()).await;
+        assert_eq!(published.alive(), 0, "{buffer:?}");
+        drop(stream);
+    }
+}
+
+// contract: P-06, P-16
+#[tokio::test]
+async fn the_error_of_a_wait_says_what_was_left_when_the_handler_was_removed() {
+    let processor = SharedProcessor::new("test");
+    let registration = processor.add_handler(|_: &Event<Arc<Pod>>| ()).unwrap();
+    let mut published = Published::default();
+    published.publish(&processor, 3);
+    within(registration.remove()).await;
+    published.publish(&processor, 3);
+    let error = registration.synced().await.unwrap_err();
+    assert!(matches!(error, Error::Ended { depth: 3, .. }), "{error:?}");
+    assert_eq!((published.alive(), registration.metrics().depth), (0, 0));
+}

@@ -1,0 +1,21 @@
+//! The integration tests, in one binary: a module for each subject.
+#![allow(
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    clippy::unwrap_used,
+    unreachable_pub,
+    reason = "a test fails by a panic"
+)]
+
+mod auto_traits;
+mod common;
+mod lists;
+mod random;
+mod requests;
+mod running;
+mod seams;
+mod unreadable;
+mod versions;
+mod watch_lists;
+mod watches;

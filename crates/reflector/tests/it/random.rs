@@ -1,0 +1,225 @@
+//! Whatever happens in between: when the server stays still, the sink is equal to it.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU8;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
+
+use futures::StreamExt;
+use kinformer_core::{Delta, Object};
+use kinformer_reflector::{
+    ApiStatus, DecodeError, List, ListOptions, ListerWatcher, Reflector, ReflectorOptions, SourceError,
+    StopReason, WatchEvent, WatchListSupport, WatchOptions, WatchStream,
+};
+use kinformer_testing::{FakeSource, Item, RecordingSink};
+use proptest::prelude::*;
+use tokio_util::sync::CancellationToken;
+
+#[derive(Clone, Debug)]
+enum Step {
+    Apply(u8),
+    ApplyUndecodable(u8),
+    Delete(u8),
+    Tick,
+    Bookmarks,
+    Compact,
+    Disconnect,
+    Break(u8),
+    FailList(u8),
+    FailWatch(u8),
+    /// One item of so many of the next lists cannot be read.
+    DamageLists(u8),
+    /// So many of the next events cannot be read.
+    DamageEvents(u8),
+    NoRoom,
+    Room,
+    /// Milliseconds.
+    Pass(u16),
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        6 => any::<u8>().prop_map(|n| Step::Apply(n % 12)),
+        1 => any::<u8>().prop_map(|n| Step::ApplyUndecodable(n % 12)),
+        3 => any::<u8>().prop_map(|n| Step::Delete(n % 12)),
+        1 => Just(Step::Tick),
+        1 => Just(Step::Bookmarks),
+        1 => Just(Step::Compact),
+        1 => Just(Step::Disconnect),
+        1 => any::<u8>().prop_map(Step::Break),
+        1 => any::<u8>().prop_map(Step::FailList),
+        1 => any::<u8>().prop_map(Step::FailWatch),
+        1 => (1_u8..4).prop_map(Step::DamageLists),
+        1 => (1_u8..4).prop_map(Step::DamageEvents),
+        1 => Just(Step::NoRoom),
+        1 => Just(Step::Room),
+        6 => any::<u16>().prop_map(Step::Pass),
+    ]
+}
+
+fn error(n: u8) -> SourceError {
+    match n % 7 {
+        0 => SourceError::expired("random"),
+        1 => SourceError::ConnectionRefused { source: "random".into() },
+        2 => SourceError::Transport { source: "random".into() },
+        3 => ApiStatus::new(429, "TooManyRequests", "random").retry_after(Duration::from_secs(3)).into(),
+        4 => ApiStatus::new(500, "InternalError", "random").into(),
+        5 => ApiStatus::new(500, "StoreReadError", "random").into(),
+        _ => ApiStatus::new(403, "Forbidden", "random").into(),
+    }
+}
+
+fn break_with(n: u8) -> fn() -> SourceError {
+    match n % 4 {
+        0 => || error(0),
+        1 => || error(2),
+        2 => || error(4),
+        _ => || error(3),
+    }
+}
+
+/// A server behind something that damages its answers.
+struct Damaging {
+    server: FakeSource<Item>,
+    lists: Arc<AtomicU8>,
+    events: Arc<AtomicU8>,
+}
+
+/// Whether this one is damaged, too.
+fn strikes(left: &AtomicU8) -> bool {
+    left.fetch_update(Relaxed, Relaxed, |left| left.checked_sub(1)).is_ok()
+}
+
+#[async_trait::async_trait]
+impl ListerWatcher<Item> for Damaging {
+    async fn list(&self, options: ListOptions<Item>) -> Result<List<Item>, SourceError> {
+        let mut list = self.server.list(options).await?;
+        if !list.objects.is_empty() && strikes(&self.lists) {
+            let position = list.objects.len() / 2;
+            list.objects.remove(position);
+            list.undecodable.push(DecodeError::new("damaged").position(position));
+        }
+        Ok(list)
+    }
+
+    async fn watch(&self, options: WatchOptions) -> Result<WatchStream<Item>, SourceError> {
+        let events = self.events.clone();
+        let damaged = move |event| match event {
+            Ok(WatchEvent::Added(_) | WatchEvent::Modified(_) | WatchEvent::Deleted(_))
+                if strikes(&events) =>
+            {
+                Ok(WatchEvent::Undecodable(DecodeError::new("damaged")))
+            }
+            event => event,
+        };
+        Ok(self.server.watch(options).await?.map(damaged).boxed())
+    }
+
+    fn watch_list_support(&self) -> Option<&WatchListSupport> {
+        self.server.watch_list_support()
+    }
+}
+
+fn server(kind: u8) -> FakeSource<Item> {
+    let server = FakeSource::new();
+    match kind % 4 {
+        0 => server,
+        1 => server.without_watch_list(),
+        2 => server.without_bookmarks(),
+        _ => server.without_pages().without_watch_list(),
+    }
+}
+
+/// For one key the versions only rise, as far as they are told by the watch.
+fn check_versions(records: &[Delta<Item>]) {
+    let mut newest: HashMap<String, u64> = HashMap::new();
+    let mut see = |item: &Arc<Item>, what: &str| {
+        let seen = newest.entry(item.key().to_string()).or_default();
+        assert!(*seen <= item.version, "{what} {} goes back from {seen} to {}", item.key(), item.version);
+        *seen = item.version;
+    };
+    for record in records {
+        match record {
+            Delta::Added(item) => see(item, "add"),
+            Delta::Updated(item) => see(item, "update"),
+            Delta::ReplacedAll(list) => list.objects.iter().for_each(|item| see(item, "replace")),
+            Delta::Deleted(tombstone) => tombstone.object().iter().for_each(|item| see(item, "delete")),
+            other => assert!(matches!(other, Delta::SyncAll | Delta::Bookmark { .. }), "{other:?}"),
+        }
+    }
+}
+
+async fn history(kind: u8, page: u8, steps: Vec<Step>) {
+    let server = server(kind);
+    let sink = Arc::new(RecordingSink::new());
+    let mut options = ReflectorOptions::new().resync_period(Duration::from_secs(20));
+    if let Some(size) = std::num::NonZeroU32::new(u32::from(page % 4)) {
+        options = options.page_size(size);
+    }
+    let (lists, events) = (Arc::new(AtomicU8::new(0)), Arc::new(AtomicU8::new(0)));
+    let source = Damaging { server: server.clone(), lists: lists.clone(), events: events.clone() };
+    let reflector = Reflector::with_options("random", source, sink.clone(), options);
+    let handle = reflector.handle();
+    let cancel = CancellationToken::new();
+    let task = tokio::spawn(reflector.run(cancel.clone()));
+    for (value, step) in (1_u64..).zip(steps) {
+        let item = |n: u8| Item::of(&format!("ns-{}/{n}", n % 3), 0, value);
+        match step {
+            Step::Apply(n) => drop(server.apply(item(n))),
+            Step::ApplyUndecodable(n) => drop(server.apply_undecodable(item(n))),
+            Step::Delete(n) => drop(server.delete(item(n).key())),
+            Step::Tick => drop(server.tick()),
+            Step::Bookmarks => server.send_bookmarks(),
+            Step::Compact => server.compact(),
+            Step::Disconnect => server.disconnect(),
+            Step::Break(n) => server.break_watches(break_with(n)),
+            Step::FailList(n) => server.fail_next_list(error(n)),
+            Step::FailWatch(n) => server.fail_next_watch(error(n)),
+            Step::DamageLists(n) => lists.store(n, Relaxed),
+            Step::DamageEvents(n) => events.store(n, Relaxed),
+            Step::NoRoom => sink.set_room(0),
+            Step::Room => sink.set_room(usize::MAX),
+            // The paused clock stands still while anything can run.
+            Step::Pass(ms) => drop(handle.stopped_until(at(u64::from(ms))).await),
+        }
+    }
+    sink.set_room(usize::MAX);
+    // From here on the server stays still; the longest delays and deadlines there are pass.
+    handle.stopped_until(at(3_600_000)).await;
+    let held = sink.objects();
+    let decodable = server.decodable();
+    for (key, item) in &decodable {
+        assert_eq!(held.get(key), Some(item), "{key}");
+    }
+    // What cannot be decoded keeps the state it had, or is not there.
+    for key in held.keys() {
+        assert!(decodable.contains_key(key) || server.exists(key), "{key} is gone at the server");
+    }
+    check_versions(&sink.take());
+    assert!(handle.is_synced());
+    assert!(handle.degraded().is_none(), "a list was complete by now");
+    cancel.cancel();
+    assert_eq!(task.await.unwrap(), StopReason::Cancelled);
+    assert_eq!(server.open_watches(), 0);
+}
+
+fn at(ms: u64) -> tokio::time::Instant {
+    tokio::time::Instant::now() + Duration::from_millis(ms)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() })]
+
+    // contract: I-02, I-03, R-05, R-08, R-14, R-15, L-08
+    #[test]
+    fn the_sink_ends_up_equal_to_the_server(
+        kind in any::<u8>(),
+        page in any::<u8>(),
+        steps in prop::collection::vec(step(), 0..80),
+    ) {
+        let runtime =
+            tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
+        runtime.block_on(history(kind, page, steps));
+    }
+}

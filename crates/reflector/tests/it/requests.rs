@@ -1,0 +1,363 @@
+//! How often a source is asked, whatever it answers.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::common::*;
+use futures::{StreamExt, stream};
+use kinformer_core::ResourceVersion;
+use kinformer_reflector::{
+    ApiStatus, Backoff, List, ListOptions, ListerWatcher, NextRequest, Recovery, Reflector, ReflectorOptions,
+    ReflectorState, RequestLimit, SourceError, StopReason, WatchEvent, WatchListSupport, WatchOptions,
+    WatchStream,
+};
+use kinformer_testing::fake_source::WatchScript;
+use kinformer_testing::{Item, RecordingSink};
+use parking_lot::Mutex;
+use proptest::prelude::*;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+/// More than any test here asks for; a loop without a pause ends there.
+const FUSE: usize = 2000;
+
+/// A source that answers by a tape of bytes, over and over, and records when it was asked.
+struct Tape {
+    tape: Vec<u8>,
+    inner: Mutex<Inner>,
+    support: Option<WatchListSupport>,
+}
+
+#[derive(Default)]
+struct Inner {
+    read: usize,
+    version: u64,
+    asked: Vec<Instant>,
+    /// A page has expired: the whole list comes in its place.
+    replaces_a_page: bool,
+}
+
+impl Tape {
+    fn new(tape: Vec<u8>, support: Option<WatchListSupport>) -> Arc<Self> {
+        let inner = Mutex::new(Inner { version: 100, ..Inner::default() });
+        Arc::new(Self { tape, inner, support })
+    }
+
+    fn read(&self) -> u8 {
+        let mut inner = self.inner.lock();
+        inner.read += 1;
+        self.tape[inner.read % self.tape.len()]
+    }
+
+    fn next_version(&self) -> u64 {
+        let mut inner = self.inner.lock();
+        inner.version += 1;
+        inner.version
+    }
+
+    /// Counts a request.
+    async fn asked(&self) {
+        let asked = {
+            let mut inner = self.inner.lock();
+            inner.asked.push(Instant::now());
+            inner.asked.len()
+        };
+        if asked >= FUSE {
+            std::future::pending().await
+        }
+    }
+
+    fn error(&self) -> SourceError {
+        match self.read() % 9 {
+            0 => expired(),
+            1 => refused(),
+            2 => broken(),
+            3 => ApiStatus::new(429, "TooManyRequests", "x").retry_after(Duration::ZERO).into(),
+            4 => ApiStatus::new(429, "TooManyRequests", "x").retry_after(SECOND).into(),
+            5 => status(500, "InternalError"),
+            6 => status(500, "StoreReadError"),
+            7 => ApiStatus::new(504, "Timeout", "Too large resource version").into(),
+            _ => status(403, "Forbidden"),
+        }
+    }
+
+    fn version(&self) -> ResourceVersion {
+        match self.read() % 8 {
+            0 => ResourceVersion::UNSET,
+            1 => "opaque".into(),
+            2 => 50.into(),
+            3 => 1_000_000.into(),
+            _ => self.next_version().into(),
+        }
+    }
+}
+
+#[async_trait::async_trait]
+impl ListerWatcher<Item> for Tape {
+    async fn list(&self, options: ListOptions<Item>) -> Result<List<Item>, SourceError> {
+        let a_part =
+            options.continue_token.is_some() || std::mem::take(&mut self.inner.lock().replaces_a_page);
+        if !a_part {
+            self.asked().await;
+        }
+        let list = List::new([Item::new("a", 0)], self.version());
+        match self.read() % 4 {
+            0 if options.continue_token.is_some() => {
+                self.inner.lock().replaces_a_page = true;
+                Err(expired())
+            }
+            0 => Err(self.error()),
+            // At most two pages.
+            1 if options.limit.is_some() && !a_part => {
+                Ok(list.continue_token(self.next_version().to_string()))
+            }
+            _ => Ok(list),
+        }
+    }
+
+    async fn watch(&self, options: WatchOptions) -> Result<WatchStream<Item>, SourceError> {
+        self.asked().await;
+        if self.read().is_multiple_of(5) {
+            return Err(self.error());
+        }
+        let mut events = Vec::new();
+        if options.send_initial_events && !self.read().is_multiple_of(4) {
+            let version = self.version();
+            events.push(Ok(WatchEvent::initial_events_end(version)));
+        }
+        for _ in 0..self.read() % 3 {
+            let version = self.next_version();
+            events.push(Ok(match self.read() % 4 {
+                0 => WatchEvent::bookmark(self.version()),
+                1 => WatchEvent::Added(Item::new("b", 0)),
+                2 => WatchEvent::Modified(Item::new("b", version)),
+                _ => WatchEvent::bookmark(version),
+            }));
+        }
+        if self.read().is_multiple_of(3) {
+            events.push(Err(self.error()));
+        }
+        let pause = Duration::from_millis(match self.read() % 6 {
+            0 => 700,
+            1 => 1100,
+            2 => 4000,
+            _ => 0,
+        });
+        let end =
+            stream::once(async move { tokio::time::sleep(pause).await }).filter_map(|()| async { None });
+        Ok(stream::iter(events).chain(end).boxed())
+    }
+
+    async fn newest_version(&self) -> Result<Option<ResourceVersion>, SourceError> {
+        self.asked().await;
+        if self.read().is_multiple_of(3) { Err(self.error()) } else { Ok(Some(self.version())) }
+    }
+
+    fn watch_list_support(&self) -> Option<&WatchListSupport> {
+        self.support.as_ref()
+    }
+}
+
+/// No window of ten seconds has more than ten of them, none of a minute more than thirty, wherever it begins.
+fn within_the_limit(asked: &[Instant]) -> Result<(), String> {
+    for (requests, span) in [(10, 10 * SECOND), (30, 60 * SECOND)] {
+        for window in asked.windows(requests + 1) {
+            let took = window[requests] - window[0];
+            if took <= span {
+                return Err(format!("{} requests in {took:?}", requests + 1));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// What is asked in some minutes.
+async fn run_for(source: &Arc<Tape>, options: ReflectorOptions, time: Duration) -> Vec<Instant> {
+    let reflector = Reflector::with_options("test", source.clone(), RecordingSink::new(), options);
+    let (handle, cancel) = (reflector.handle(), CancellationToken::new());
+    let task = tokio::spawn(reflector.run(cancel.clone()));
+    assert_eq!(handle.stopped_until(Instant::now() + time).await, None);
+    cancel.cancel();
+    assert_eq!(task.await.unwrap(), StopReason::Cancelled);
+    source.inner.lock().asked.clone()
+}
+
+fn eager() -> ReflectorOptions {
+    ReflectorOptions::new().backoff(Backoff::from_delays(|| std::iter::repeat(Duration::ZERO)))
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() })]
+
+    // contract: R-21
+    #[test]
+    fn however_lists_and_watches_end_no_window_has_too_many(
+        tape in prop::collection::vec(any::<u8>(), 1..60),
+        watch_lists in any::<bool>(),
+        without_delays in any::<bool>(),
+        checks in any::<bool>(),
+    ) {
+        let runtime =
+            tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
+        let asked = runtime.block_on(async {
+            let source = Tape::new(tape, watch_lists.then(WatchListSupport::new));
+            let mut options = if without_delays { eager() } else { ReflectorOptions::new() };
+            if checks {
+                options = options.check_consistency();
+            }
+            run_for(&source, options, Duration::from_secs(300)).await
+        });
+        prop_assert_eq!(within_the_limit(&asked), Ok(()));
+        prop_assert!(!asked.is_empty());
+    }
+}
+
+/// Each watch brings one event and ends in good order.
+struct OneEvent<F> {
+    event: F,
+    tape: Arc<Tape>,
+    version: ResourceVersion,
+}
+
+#[async_trait::async_trait]
+impl<F: Fn(u64) -> WatchEvent<Item> + Send + Sync> ListerWatcher<Item> for OneEvent<F> {
+    async fn list(&self, _: ListOptions<Item>) -> Result<List<Item>, SourceError> {
+        self.tape.asked().await;
+        Ok(List::new([], self.version.clone()))
+    }
+
+    async fn watch(&self, _: WatchOptions) -> Result<WatchStream<Item>, SourceError> {
+        self.tape.asked().await;
+        let event = (self.event)(self.tape.next_version());
+        Ok(stream::iter([Ok(event)]).boxed())
+    }
+}
+
+async fn one_event<F>(event: F, version: ResourceVersion) -> (Vec<Instant>, u64, u64)
+where
+    F: Fn(u64) -> WatchEvent<Item> + Send + Sync + 'static,
+{
+    let tape = Tape::new(vec![1], None);
+    let source = OneEvent { event, tape: tape.clone(), version };
+    let reflector = Reflector::new("test", source, RecordingSink::new());
+    let handle = reflector.handle();
+    let task = tokio::spawn(reflector.run(CancellationToken::new()));
+    handle.stopped_until(Instant::now() + Duration::from_secs(300)).await;
+    task.abort();
+    let (asked, statistics) = (tape.inner.lock().asked.clone(), handle.metrics());
+    (asked, statistics.lists, statistics.very_short_watches)
+}
+
+// contract
+#[tokio::test(start_paused = true)]
+async fn watches_that_bring_one_event_and_end_at_once_are_no_loop() {
+    let bookmark = |version| WatchEvent::bookmark(version);
+    let added = |_| WatchEvent::Added(Item::new("a", 0));
+    let modified = |version| WatchEvent::Modified(Item::new("a", version));
+    let ways = [
+        one_event(bookmark, 7.into()).await,
+        one_event(added, ResourceVersion::UNSET).await,
+        one_event(modified, 7.into()).await,
+    ];
+    for (asked, lists, very_short) in ways {
+        within_the_limit(&asked).unwrap();
+        // After the fifth they are delayed as after failures, up to a minute each.
+        assert!((10..60).contains(&asked.len()), "{}", asked.len());
+        assert_eq!(very_short, asked.len() as u64 - 1 - 4);
+        assert_eq!(lists, 1, "each has brought something: nothing speaks for a list");
+    }
+}
+
+// contract: R-20
+#[tokio::test(start_paused = true)]
+async fn after_five_very_short_watches_in_a_row_a_delay_follows_whatever_they_brought() {
+    let short = |version: u64| WatchScript::new().bookmark(version);
+    let mut source = script().list(list(7, &[]));
+    for version in 8..12 {
+        source = source.watch(short(version));
+    }
+    // A longer one in between: the count begins again.
+    source = source.watch(short(12).after(SECOND));
+    for version in 13..18 {
+        source = source.watch(short(version));
+    }
+    let run = start(source.watch(WatchScript::new().hang()));
+    run.finished().await;
+    assert_eq!(run.recoveries(), [Recovery::Rewatch]);
+    assert!(run.errors()[0].ends_with("1 events"), "{:?}", run.errors());
+    let calls = run.source.calls();
+    assert!(calls[11].0 - calls[10].0 >= run.delays()[0]);
+    assert_eq!(run.source.texts()[11], "watch 17");
+    run.stop().await;
+}
+
+// contract: R-21
+#[tokio::test(start_paused = true)]
+async fn a_request_that_is_put_off_is_a_visible_state_is_counted_and_does_not_stop_resyncs() {
+    let options = eager().resync_period(3 * SECOND);
+    let source = (0..40).fold(script().list(list(7, &[])), |source, _| source.watch_error(refused()));
+    let run = start_with(source, options);
+    let put_off = |state: &ReflectorState| matches!(state, ReflectorState::BackingOff { next: NextRequest::Watch, delay, .. } if *delay > SECOND);
+    run.handle.state_where(put_off).await;
+    assert_eq!(run.source.texts().len(), 10);
+    assert_eq!(run.handle.metrics().requests_put_off, 1);
+    let before = Instant::now();
+    run.sink.wait_for_record("resync").await;
+    assert_eq!(run.source.texts().len(), 10);
+    assert!(Instant::now() - before <= 3 * SECOND);
+    run.stop().await;
+}
+
+// contract: R-21
+#[tokio::test(start_paused = true)]
+async fn the_limit_can_be_switched_off() {
+    let mut source = script().list(list(7, &[]));
+    for _ in 0..200 {
+        source = source.watch_error(refused());
+    }
+    let options = eager().request_limit(RequestLimit::Off);
+    let before = Instant::now();
+    let run = start_with(source.watch(WatchScript::new().hang()), options);
+    run.finished().await;
+    assert_eq!(Instant::now(), before);
+    assert_eq!(run.handle.metrics().requests_put_off, 0);
+    run.stop().await;
+}
+
+// contract: R-20
+#[tokio::test(start_paused = true)]
+async fn watches_that_end_together_in_good_order_do_not_come_back_together() {
+    let mut pauses = Vec::new();
+    for _ in 0..20 {
+        let source = script().list(list(7, &[])).watch(WatchScript::new().after(200 * SECOND));
+        let run = start(source.watch(WatchScript::new().hang()));
+        run.finished().await;
+        let calls = run.source.calls();
+        pauses.push(calls[2].0 - calls[1].0 - 200 * SECOND);
+        run.stop().await;
+    }
+    assert!(pauses.iter().all(|pause| *pause < SECOND / 2 + Duration::from_millis(1)), "{pauses:?}");
+    pauses.sort_unstable();
+    assert!(pauses[19] - pauses[0] > SECOND / 20, "not random: {pauses:?}");
+}
+
+// contract: R-01
+#[tokio::test(start_paused = true)]
+async fn a_clock_that_jumps_during_a_delay_leads_to_one_request() {
+    let run = start(
+        script()
+            .list(list(7, &[]))
+            .watch_error(refused())
+            .watch_error(refused())
+            .watch(WatchScript::new().hang()),
+    );
+    run.handle.state_where(|state| matches!(state, ReflectorState::BackingOff { failures: 1, .. })).await;
+    assert_eq!(run.source.texts().len(), 2);
+    tokio::time::advance(Duration::from_secs(24 * 3600)).await;
+    settle().await;
+    // One, and its failure is waited for as ever; the delays begin with the shortest.
+    assert_eq!(run.source.texts().len(), 3);
+    assert!((SECOND * 4 / 5..=SECOND * 8 / 5).contains(&run.delays()[1]), "{:?}", run.delays());
+    run.finished().await;
+    run.stop().await;
+}

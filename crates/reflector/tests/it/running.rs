@@ -1,0 +1,379 @@
+//! Start, stop, resync, the sink, and those who look on.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use crate::common::*;
+use futures::{FutureExt, StreamExt, stream};
+use kinformer_core::{Deltas, Error, ObjectKey, Report, ResourceVersion, Sink};
+use kinformer_reflector::{
+    List, ListOptions, ListerWatcher, Recovery, Reflector, ReflectorOptions, ReflectorState, SourceError,
+    StopReason, WatchEvent, WatchOptions, WatchStream,
+};
+use kinformer_testing::fake_source::WatchScript;
+use kinformer_testing::{Item, RecordingSink, ScriptedSource};
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+fn hang() -> WatchScript<Item> {
+    WatchScript::new().hang()
+}
+
+fn listed() -> ScriptedSource<Item> {
+    script().list(list(7, &[("a", 1)]))
+}
+
+// contract: R-02
+#[tokio::test(start_paused = true)]
+async fn cancelled_before_the_start_nothing_is_asked() {
+    let (source, sink) = (Arc::new(listed()), Arc::new(RecordingSink::<Item>::new()));
+    let cancel = CancellationToken::new();
+    cancel.cancel();
+    let reflector = Reflector::new("test", source.clone(), sink);
+    let handle = reflector.handle();
+    assert_eq!(reflector.run(cancel).await, StopReason::Cancelled);
+    assert!(source.texts().is_empty());
+    assert_eq!(handle.state(), ReflectorState::Stopped(StopReason::Cancelled));
+}
+
+// contract
+#[tokio::test(start_paused = true)]
+async fn a_cancel_ends_every_wait_at_once_and_closes_the_watch() {
+    use kinformer_reflector::WatchListSupport;
+    let listing = |s: &ReflectorState| matches!(s, ReflectorState::Listing { .. });
+    let connecting = |s: &ReflectorState| matches!(s, ReflectorState::Connecting { .. });
+    let watching = |s: &ReflectorState| matches!(s, ReflectorState::Watching { .. });
+    let watch_listing = |s: &ReflectorState| matches!(s, ReflectorState::WatchListing { .. });
+    let backing_off = |s: &ReflectorState| matches!(s, ReflectorState::BackingOff { .. });
+    let able = || script().with_watch_list(WatchListSupport::new());
+    type State = fn(&ReflectorState) -> bool;
+    let waits: [(ScriptedSource<Item>, State); 7] = [
+        (script().hang(), listing),
+        (listed().hang(), connecting),
+        (listed().watch(hang()), watching),
+        (listed().watch(WatchScript::new().after(Duration::from_secs(9)).bookmark(9)), watching),
+        (able().hang(), watch_listing),
+        (able().watch(hang()), watch_listing),
+        (script().list_error(refused()), backing_off),
+    ];
+    for (source, state) in waits {
+        let run = start(source);
+        run.finished().await;
+        run.handle.state_where(state).await;
+        let before = Instant::now();
+        run.stop().await;
+        assert_eq!(Instant::now(), before, "no time has passed");
+    }
+}
+
+// contract: R-02
+#[tokio::test(start_paused = true)]
+async fn a_dropped_run_closes_the_watch_and_tells_its_handles() {
+    let run = start(listed().watch(hang()));
+    run.finished().await;
+    assert_eq!(run.source.open_watches(), 1);
+    run.task.abort();
+    assert_eq!(run.handle.stopped().await, StopReason::Dropped);
+    settle().await;
+    assert_eq!(run.source.open_watches(), 0);
+
+    let idle = Reflector::new("idle", Arc::new(listed()), RecordingSink::new());
+    let handle = idle.handle();
+    drop(idle);
+    assert_eq!(handle.stopped_until(Instant::now() + SECOND).await, Some(StopReason::Dropped));
+}
+
+// contract: R-02
+#[tokio::test(start_paused = true)]
+async fn waits_that_are_dropped_lose_nothing() {
+    let reflector = Reflector::new("test", Arc::new(listed().watch(hang())), RecordingSink::new());
+    let handle = reflector.handle();
+    assert!(handle.wait_for_sync().now_or_never().is_none());
+    assert!(handle.stopped().now_or_never().is_none());
+    let cancel = CancellationToken::new();
+    let running = tokio::spawn(reflector.run(cancel.clone()));
+    handle.wait_for_sync().await.unwrap();
+    handle.wait_for_sync().now_or_never().unwrap().unwrap();
+    cancel.cancel();
+    assert_eq!(running.await.unwrap(), StopReason::Cancelled);
+    assert_eq!(handle.stopped().now_or_never(), Some(StopReason::Cancelled));
+}
+
+// contract: R-09
+#[tokio::test(start_paused = true)]
+async fn the_resync_timer_asks_and_then_resyncs_and_the_watch_goes_on() {
+    let asked = Arc::new(AtomicUsize::new(0));
+    let counter = asked.clone();
+    let options = steady().resync_period(10 * SECOND).take_due_resyncs(move || {
+        match counter.fetch_add(1, Ordering::Relaxed) {
+            1 => false,
+            2 => std::panic::resume_unwind(Box::new("asked too much")),
+            _ => true,
+        }
+    });
+    let script = WatchScript::new().after(45 * SECOND).added(Item::new("b", 8)).hang();
+    let run = start_with(listed().watch(script), options);
+    run.sink.wait_for_record("add b@8").await;
+    assert_eq!(asked.load(Ordering::Relaxed), 4);
+    assert_eq!(run.sink.texts(), ["replace a@1 @7", "resync", "resync", "add b@8"]);
+    assert_eq!(run.recoveries(), [Recovery::Skip]);
+    assert!(run.errors()[0].contains("asked too much"));
+    assert_eq!(run.handle.metrics().resyncs, 2);
+    run.stop().await;
+}
+
+// contract: R-09
+#[tokio::test(start_paused = true)]
+async fn an_error_of_a_resync_ends_the_watch_and_costs_no_list() {
+    let run = start_with(listed().watch(hang()).watch(hang()), steady().resync_period(10 * SECOND));
+    run.handle.wait_for_sync().await.unwrap();
+    run.sink.fail_next(Error::Full { key: None, limit: 9 });
+    run.finished().await;
+    assert_eq!(run.source.texts()[1..], ["watch 7", "watch 7"]);
+    assert_eq!(run.recoveries(), [Recovery::Rewatch]);
+    assert!(run.errors()[0].contains("failed to resync"));
+    run.stop().await;
+}
+
+// contract: R-09
+#[tokio::test(start_paused = true)]
+async fn resyncs_go_on_while_the_watch_cannot_be_opened_and_under_a_flood_of_events() {
+    let minute = Duration::from_secs(60);
+    let backoff = kinformer_reflector::Backoff::from_delays(move || std::iter::repeat(minute));
+    let options = ReflectorOptions::new().backoff(backoff).resync_period(25 * SECOND);
+    let run = start_with(listed().watch_error(refused()).watch(hang()), options);
+    run.finished().await;
+    assert_eq!(run.sink.texts()[1..], ["resync", "resync"]);
+    run.stop().await;
+
+    let mut flood = WatchScript::new();
+    for version in 0..400 {
+        flood = flood.bookmark(version + 8);
+    }
+    flood = flood.after(26 * SECOND);
+    for version in 400..800 {
+        flood = flood.bookmark(version + 8);
+    }
+    let options = ReflectorOptions::new().resync_period(25 * SECOND);
+    let run = start_with(listed().watch(flood.hang()), options);
+    run.sink.wait_for_record("bookmark @807").await;
+    let position = run.sink.texts().iter().position(|text| text == "resync").unwrap();
+    assert_eq!(position, 401);
+    run.stop().await;
+}
+
+// contract: Q-16
+#[tokio::test(start_paused = true)]
+async fn a_sink_without_room_stops_the_watch_from_being_read_and_nothing_is_lost() {
+    let mut script = WatchScript::new();
+    for version in 8..28 {
+        script = script.modified(Item::new("a", version));
+    }
+    let options = steady().min_watch_timeout_unbounded(10 * SECOND).stall_margin(SECOND);
+    let run = start_with(listed().watch(script.after(SECOND).bookmark(28)).watch(hang()), options);
+    run.sink.set_room(4);
+    run.handle.state_where(|s| *s == ReflectorState::WaitingForSink).await;
+    settle().await;
+    assert_eq!(run.sink.texts().len(), 4);
+    assert_eq!(run.handle.metrics().events, 3);
+    // The time in which the sink had no room is not the source's silence.
+    tokio::time::advance(Duration::from_secs(1000)).await;
+    settle().await;
+    run.sink.set_room(usize::MAX);
+    run.finished().await;
+    assert_eq!(run.sink.texts().len(), 22);
+    assert_eq!(run.handle.last_version(), 28.into());
+    assert!(run.failures.lock().is_empty());
+    run.stop().await;
+}
+
+// contract: Q-16
+#[tokio::test(start_paused = true)]
+async fn an_event_that_found_no_room_after_all_comes_again() {
+    let run = start_with(
+        listed()
+            .watch(WatchScript::new().added(Item::new("b", 8)).after(SECOND).added(Item::new("c", 9)).hang())
+            .watch(WatchScript::new().added(Item::new("c", 9)).hang()),
+        steady(),
+    );
+    run.sink.wait_for_record("add b@8").await;
+    run.sink.fail_next(Error::Full { key: ObjectKey::named("c").ok(), limit: 1 });
+    run.finished().await;
+    assert_eq!(run.source.texts()[1..], ["watch 7", "watch 8"]);
+    assert_eq!(run.sink.texts()[1..], ["add b@8", "add c@9"]);
+    assert!(run.errors()[0].contains("c rejected: full (limit 1)"), "{:?}", run.errors());
+    run.stop().await;
+}
+
+// contract: R-10
+#[tokio::test(start_paused = true)]
+async fn problems_of_the_sink_are_reported_and_never_fatal() {
+    let run = start_with(
+        listed()
+            .watch(WatchScript::new().after(SECOND).added(Item::new("c", 8)).added(Item::new("b", 9)).hang()),
+        steady(),
+    );
+    run.sink.wait_for_record("replace a@1 @7").await;
+    let key = "c".parse().unwrap();
+    run.sink.fail_next(Error::Transform { key, source: "no".into() });
+    run.sink.wait_for_record("add b@9").await;
+    assert_eq!(run.sink.keys(), ["a", "b"]);
+    assert_eq!(run.recoveries(), [Recovery::Skip]);
+    assert!(run.errors()[0].contains("failed to add: transform of c failed"), "{:?}", run.errors());
+    assert_eq!(run.handle.metrics().sink_problems, 1);
+    assert_eq!(run.handle.last_version(), 9.into());
+    run.stop().await;
+}
+
+// contract: R-10
+#[tokio::test(start_paused = true)]
+async fn a_sink_that_fails_or_panics_is_given_a_new_list() {
+    let run = start_with(
+        listed()
+            .list(list(8, &[("a", 1)]))
+            .watch(WatchScript::new().after(SECOND).added(Item::new("b", 9)))
+            .list(list(10, &[("b", 9)]))
+            .list(list(11, &[("c", 9)]))
+            .watch(hang()),
+        steady(),
+    );
+    run.sink.fail_next(Error::Full { key: None, limit: 1 });
+    run.sink.wait_for_record("replace a@1 @8").await;
+    run.sink.panic_next();
+    run.handle.state_where(|s| matches!(s, ReflectorState::BackingOff { .. })).await;
+    run.sink.panic_next();
+    run.finished().await;
+    assert_eq!(run.recoveries(), [Recovery::Relist; 3]);
+    assert!(run.errors()[1].contains("add panicked: panicked: "), "{:?}", run.errors());
+    assert_eq!(run.sink.keys(), ["c"]);
+    run.stop().await;
+}
+
+// contract: R-01
+#[tokio::test(start_paused = true)]
+async fn a_closed_sink_is_the_end() {
+    for close_first in [true, false] {
+        let run = start(listed().watch(WatchScript::new().after(SECOND).bookmark(9).hang()));
+        if close_first {
+            run.sink.close();
+        } else {
+            run.handle.wait_for_sync().await.unwrap();
+            run.sink.close();
+        }
+        assert_eq!(run.task.await.unwrap(), StopReason::SinkClosed);
+        assert_eq!(run.handle.state(), ReflectorState::Stopped(StopReason::SinkClosed));
+        assert_eq!(run.source.open_watches(), 0);
+        assert!(run.failures.lock().is_empty());
+    }
+}
+
+// contract: I-08
+#[tokio::test(start_paused = true)]
+async fn everybody_who_waits_for_the_first_list_is_woken() {
+    let run = start_with(script().list_error(refused()).list(list(7, &[])).watch(hang()), steady());
+    let waiting: Vec<_> = (0..20)
+        .map(|_| {
+            let handle = run.handle.clone();
+            tokio::spawn(async move { handle.wait_for_sync().await })
+        })
+        .collect();
+    settle().await;
+    let late = run.handle.wait_for_sync_until(Instant::now() + SECOND / 2).await.unwrap_err();
+    assert_eq!(late.to_string(), "test is not synced; its last error: connection refused: nobody listens");
+    for waiter in waiting {
+        waiter.await.unwrap().unwrap();
+    }
+    run.handle.wait_for_sync().await.unwrap();
+    run.stop().await;
+}
+
+// contract: I-08
+#[tokio::test(start_paused = true)]
+async fn a_wait_for_the_first_list_ends_when_the_reflector_does() {
+    let run = start(script().hang());
+    let handle = run.handle.clone();
+    let waiting = tokio::spawn(async move { handle.wait_for_sync().await });
+    run.finished().await;
+    run.stop().await;
+    assert!(matches!(waiting.await.unwrap(), Err(SourceError::NotSynced { last_error: None, .. })));
+}
+
+// contract: R-10
+#[tokio::test(start_paused = true)]
+async fn a_hook_that_panics_harms_nobody() {
+    let source = Arc::new(script().list_error(refused()).list(list(7, &[])).watch(hang()));
+    let options = steady().error_hook(|_| std::panic::resume_unwind(Box::new("hook")));
+    let reflector = Reflector::with_options("test", source.clone(), RecordingSink::new(), options);
+    let handle = reflector.handle();
+    let task = tokio::spawn(reflector.run(CancellationToken::new()));
+    source.finished().await;
+    assert!(handle.is_synced());
+    task.abort();
+}
+
+/// A list and nothing else.
+struct OnlyList;
+
+#[async_trait::async_trait]
+impl ListerWatcher<Item> for OnlyList {
+    async fn list(&self, _: ListOptions<Item>) -> Result<List<Item>, SourceError> {
+        Ok(List::new([Item::new("a", 0)], ResourceVersion::UNSET))
+    }
+}
+
+// contract: L-03, R-05
+#[tokio::test(start_paused = true)]
+async fn a_source_that_has_only_a_list_is_listed_once_per_watch_timeout() {
+    let options = steady().min_watch_timeout_unbounded(Duration::from_secs(60));
+    let sink = Arc::new(RecordingSink::new());
+    let reflector = Reflector::with_options("test", OnlyList, sink.clone(), options);
+    let handle = reflector.handle();
+    let task = tokio::spawn(reflector.run(CancellationToken::new()));
+    handle.stopped_until(Instant::now() + Duration::from_secs(1000)).await;
+    let lists = handle.metrics().lists;
+    // Each takes 60 to 120 seconds and one of delay.
+    assert!((9..=17).contains(&lists), "{lists}");
+    assert_eq!(sink.keys(), ["a"]);
+    task.abort();
+}
+
+/// A watch that always has another event.
+struct Flood;
+
+#[async_trait::async_trait]
+impl ListerWatcher<Item> for Flood {
+    async fn list(&self, _: ListOptions<Item>) -> Result<List<Item>, SourceError> {
+        Ok(List::new([], 1))
+    }
+
+    async fn watch(&self, _: WatchOptions) -> Result<WatchStream<Item>, SourceError> {
+        Ok(stream::iter((2_u64..).map(|version| Ok(WatchEvent::bookmark(version)))).boxed())
+    }
+}
+
+/// Takes everything and keeps nothing.
+struct Drain;
+
+impl Sink<Item> for Drain {
+    fn apply(&self, _: Deltas<Item>) -> Result<Report, Error> {
+        Ok(Report::default())
+    }
+}
+
+// contract: R-02
+#[tokio::test(start_paused = true)]
+async fn a_source_that_always_has_an_event_leaves_room_for_others_and_can_be_cancelled() {
+    let reflector = Reflector::new("test", Flood, Drain);
+    let handle = reflector.handle();
+    let cancel = CancellationToken::new();
+    let task = tokio::spawn(reflector.run(cancel.clone()));
+    for _ in 0..20 {
+        tokio::task::yield_now().await;
+    }
+    // Others get their turn every 128 events; the runtime gives this test one of at most 100 turns.
+    let events = handle.metrics().events;
+    assert!(events > 0 && events < 20 * 100 * 128, "{events}");
+    cancel.cancel();
+    assert_eq!(task.await.unwrap(), StopReason::Cancelled);
+}

@@ -1,0 +1,348 @@
+//! Events that cannot be read, and lists that are incomplete.
+
+use std::sync::Arc;
+
+use crate::common::*;
+use kinformer_core::{Delta, Deltas, Error, KeyError, KeyProblem, KeyRef, Object, Report, Sink};
+use kinformer_reflector::{
+    Backoff, DecodeError, EventType, List, Recovery, Reflector, ReflectorOptions, ReflectorState,
+    SourceError, WatchEvent, WatchListSupport,
+};
+use kinformer_testing::fake_source::WatchScript;
+use kinformer_testing::{Item, RecordingSink, ScriptedSource};
+
+fn hang() -> WatchScript<Item> {
+    WatchScript::new().hang()
+}
+
+fn listed() -> ScriptedSource<Item> {
+    script().list(list(7, &[("a", 1), ("b", 2), ("c", 3)]))
+}
+
+fn nameless(position: usize) -> DecodeError {
+    DecodeError::new("no such field").position(position)
+}
+
+/// Each way in which an event may be about any object.
+fn broken_events() -> [Result<WatchEvent<Item>, SourceError>; 5] {
+    let added = |error: DecodeError| Ok(WatchEvent::Undecodable(error.event_type(EventType::Added)));
+    [
+        added(DecodeError::new("no key").resource_version(8)),
+        Ok(WatchEvent::Undecodable(
+            DecodeError::new("no type").key("a".parse().unwrap()).resource_version(8),
+        )),
+        Ok(WatchEvent::Modified(Item::new("ns/", 8))),
+        Ok(WatchEvent::Deleted(Item::new("", 8))),
+        Err(SourceError::BrokenEvent { source: "no event at all".into() }),
+    ]
+}
+
+fn after(script: WatchScript<Item>, item: Result<WatchEvent<Item>, SourceError>) -> WatchScript<Item> {
+    match item {
+        Ok(event) => script.event(event),
+        Err(error) => script.error(error),
+    }
+}
+
+// contract: R-14
+#[tokio::test(start_paused = true)]
+async fn a_broken_event_ends_the_watch_and_the_next_one_begins_before_it() {
+    for event in broken_events() {
+        let what = format!("{event:?}");
+        let broken = after(WatchScript::new().bookmark(8), event).added(Item::new("d", 10));
+        let run = start_with(
+            listed().watch(broken).watch(WatchScript::new().modified(Item::new("a", 9)).hang()),
+            steady(),
+        );
+        run.finished().await;
+        assert_eq!(run.source.texts()[1..], ["watch 7", "watch 8"], "{what}");
+        assert_eq!(run.sink.texts()[1..], ["bookmark @8", "update a@9"], "{what}: nothing after it counts");
+        assert_eq!(run.recoveries(), [Recovery::Rewatch]);
+        assert!(run.errors()[0].starts_with("the watch delivered an unreadable event: "));
+        assert_eq!(run.delays(), [SECOND]);
+        run.stop().await;
+    }
+}
+
+// contract: R-14
+#[tokio::test(start_paused = true)]
+async fn broken_twice_at_one_version_is_listed() {
+    for (first, second) in broken_events().into_iter().zip(broken_events()) {
+        let run = start_with(
+            listed()
+                .watch(after(WatchScript::new(), first))
+                // What fails in between makes no progress.
+                .watch_error(refused())
+                .watch(after(WatchScript::new(), second))
+                .list(list(9, &[("a", 8)]))
+                .watch(hang()),
+            steady(),
+        );
+        run.finished().await;
+        assert_eq!(run.source.texts()[1..], ["watch 7", "watch 7", "watch 7", "list 7", "watch 9"]);
+        assert_eq!(run.sink.keys(), ["a"]);
+        use Recovery::{Relist, Rewatch};
+        assert_eq!(run.recoveries(), [Rewatch, Rewatch, Relist]);
+        run.stop().await;
+    }
+}
+
+// contract: R-14
+#[tokio::test(start_paused = true)]
+async fn with_progress_in_between_a_broken_event_is_the_first_again() {
+    let broken = |version| {
+        let [event, ..] = broken_events();
+        after(WatchScript::new().bookmark(version), event)
+    };
+    let run = start_with(
+        listed()
+            .watch(broken(8))
+            .watch(broken(9))
+            .watch(broken(10))
+            .watch(broken(10))
+            .list(list(11, &[]))
+            .watch(hang()),
+        steady(),
+    );
+    run.finished().await;
+    assert_eq!(run.source.texts()[1..], ["watch 7", "watch 8", "watch 9", "watch 10", "list 10", "watch 11"]);
+    run.stop().await;
+}
+
+/// Reports that an index failed for each added object, and then that the object has no key.
+struct TwoProblems;
+
+impl Sink<Item> for TwoProblems {
+    fn apply(&self, deltas: Deltas<Item>) -> Result<Report, Error> {
+        let mut report = Report::default();
+        for (at, delta) in deltas.into_iter().enumerate() {
+            if matches!(delta, Delta::Added(_)) {
+                report.push_applied(at, Error::other("an index failed"));
+                report.push(at, KeyError::new("", KeyProblem::EmptyName));
+            }
+        }
+        Ok(report)
+    }
+}
+
+// contract: R-14
+#[tokio::test(start_paused = true)]
+async fn an_object_without_a_key_breaks_the_watch_whatever_else_the_sink_reports_of_it() {
+    let source = Arc::new(
+        listed().watch(WatchScript::new().bookmark(8).added(Item::new("d", 9)).hang()).watch(hang()),
+    );
+    let (failed, mut failures) = tokio::sync::mpsc::channel(8);
+    let options = steady().error_hook(move |failure| {
+        let broken = matches!(failure.error, SourceError::BrokenEvent { .. });
+        failed.try_send((broken, failure.recovery)).unwrap();
+    });
+    let reflector = Reflector::with_options("test", source.clone(), TwoProblems, options);
+    let task = tokio::spawn(reflector.run(Default::default()));
+    source.finished().await;
+    settle().await;
+    assert_eq!(source.texts()[1..], ["watch 7", "watch 8"]);
+    assert_eq!(failures.try_recv().unwrap(), (true, Recovery::Rewatch));
+    assert!(failures.try_recv().is_err());
+    task.abort();
+}
+
+/// How a list may hold an object without a readable key.
+fn incomplete(version: u64) -> [List<Item>; 2] {
+    [
+        list(version, &[("a", 1), ("d", 4)]).undecodable([nameless(1)]),
+        List::new([Item::new("a", 1), Item::new("ns/", 2), Item::new("d", 4)], version),
+    ]
+}
+
+// contract: R-15
+#[tokio::test(start_paused = true)]
+async fn an_incomplete_list_is_applied_and_deletes_nothing_until_one_is_complete() {
+    for way in [0, 1] {
+        let of = |version| incomplete(version).into_iter().nth(way).unwrap();
+        let run = start_with(
+            listed()
+                .watch_error(expired())
+                .list(of(9))
+                // Deletions that the watch brings are applied.
+                .watch(WatchScript::new().deleted(Item::new("b", 10)).hang())
+                // Again, and not applied: the watch goes on where it was.
+                .list(of(20))
+                .watch(WatchScript::new().modified(Item::new("a", 11)).hang())
+                .list(list(30, &[("a", 11), ("d", 4)]))
+                .watch(hang()),
+            steady(),
+        );
+        run.sink.wait_for_record("delete b@10").await;
+        assert_eq!(run.sink.texts()[1], "replace a@1 d@4 (1 unreadable) @9");
+        assert_eq!(run.sink.keys(), ["a", "c", "d"]);
+        let error = run.handle.degraded().unwrap();
+        let SourceError::IncompleteList { unreadable: 1, first } = &*error else { panic!("{error}") };
+        assert_eq!(first[0].position, Some(1));
+        assert!(error.to_string().contains("item 1, with an unknown key, could not be decoded: "), "{error}");
+        assert_eq!(run.handle.metrics().unreadable_items, 1);
+        assert!(run.handle.is_synced());
+
+        run.sink.wait_for_record("update a@11").await;
+        assert_eq!(run.sink.keys(), ["a", "c", "d"]);
+        assert!(run.handle.degraded().is_some());
+
+        run.finished().await;
+        assert_eq!(run.sink.keys(), ["a", "d"]);
+        assert!(run.handle.degraded().is_none());
+        assert_eq!(run.handle.metrics().unreadable_items, 0);
+        let texts = ["list 7", "watch 9", "list 10", "watch 10", "list 11", "watch 30"];
+        assert_eq!(run.source.texts()[2..], texts);
+        assert_eq!(run.recoveries(), [Recovery::Relist; 3]);
+        assert_eq!(run.delays()[1..], [SECOND; 2]);
+        run.stop().await;
+    }
+}
+
+// contract: R-15
+#[tokio::test(start_paused = true)]
+async fn a_first_list_that_is_incomplete_counts_as_the_first_list() {
+    for way in [0, 1] {
+        let source = script().with_watch_list(WatchListSupport::new());
+        let bad = || {
+            let error = DecodeError::new("no key").event_type(EventType::Added);
+            WatchScript::new().added(Item::new("a", 1)).undecodable(error)
+        };
+        let run = start_with(
+            source
+                .watch(bad())
+                .watch(bad())
+                .list(incomplete(9).into_iter().nth(way).unwrap())
+                .watch(hang())
+                .list(list(10, &[("a", 1), ("b", 2), ("d", 4)]))
+                .watch(hang()),
+            steady(),
+        );
+        run.handle.wait_for_sync().await.unwrap();
+        assert!(run.handle.degraded().is_some());
+        assert_eq!(run.sink.keys(), ["a", "d"]);
+        run.finished().await;
+        assert_eq!(run.sink.keys(), ["a", "b", "d"]);
+        // While items are unreadable, a watch-list would be broken by them.
+        let texts = ["watch-list -", "watch-list -", "list 0 limit 500", "watch 9", "list 9", "watch 10"];
+        assert_eq!(run.source.texts(), texts);
+        run.stop().await;
+    }
+}
+
+// contract: R-15
+#[tokio::test(start_paused = true)]
+async fn lists_that_stay_incomplete_come_with_the_delays_of_the_backoff() {
+    let mut source = listed().watch_error(expired());
+    for _ in 0..8 {
+        source = source.list(list(9, &[]).undecodable([nameless(0)])).watch(hang());
+    }
+    let run = start_with(source, ReflectorOptions::new());
+    run.finished().await;
+    let times: Vec<_> =
+        run.source.calls().iter().filter(|(_, call)| call.text() == "list 9").map(|(at, _)| *at).collect();
+    let mut shortest = 0.8;
+    for pair in times.windows(2) {
+        let waited = (pair[1] - pair[0]).as_secs_f64();
+        shortest = f64::min(shortest * 2.0, 30.0);
+        assert!(waited >= shortest - 0.01 && waited <= 2.0 * shortest + 0.01, "{waited} {shortest}");
+    }
+    assert_eq!(times.len(), 7);
+    assert_eq!(run.sink.keys(), ["a", "b", "c"]);
+    run.stop().await;
+}
+
+// contract: R-15
+#[tokio::test(start_paused = true)]
+async fn a_list_that_fails_while_degraded_does_not_end_the_watch_for_longer_than_it_takes() {
+    let run = start_with(
+        listed()
+            .watch_error(expired())
+            .list(list(9, &[]).undecodable([nameless(0)]))
+            .watch(hang())
+            .list_error(status(500, "InternalError"))
+            .watch(WatchScript::new().deleted(Item::new("b", 10)).hang())
+            .list(list(12, &[("a", 1)]))
+            .watch(hang()),
+        steady(),
+    );
+    run.sink.wait_for_record("delete b@10").await;
+    assert_eq!(run.sink.keys(), ["a", "c"]);
+    run.finished().await;
+    assert_eq!(run.source.texts()[3..], ["watch 9", "list 9", "watch 9", "list 10", "watch 12"]);
+    assert_eq!(run.sink.keys(), ["a"]);
+    run.stop().await;
+}
+
+// contract: R-15
+#[tokio::test(start_paused = true)]
+async fn a_watch_that_is_not_answered_or_fails_delays_no_list_while_degraded() {
+    let degraded = || listed().watch_error(expired()).list(list(9, &[]).undecodable([nameless(0)]));
+    let slow = || {
+        ReflectorOptions::new().backoff(Backoff::from_delays(|| [SECOND, 60 * SECOND, SECOND].into_iter()))
+    };
+    for source in [degraded().hang(), degraded().watch_error(expired())] {
+        let run = start_with(source.list(list(12, &[("a", 1)])).watch(hang()), slow());
+        run.finished().await;
+        assert_eq!(run.source.texts()[3..], ["watch 9", "list 9", "watch 12"]);
+        assert!(run.handle.degraded().is_none());
+        assert!(matches!(run.handle.state(), ReflectorState::Watching { .. }));
+        run.stop().await;
+    }
+}
+
+/// An object that may panic when its key is read.
+struct Touchy(Option<&'static str>);
+
+impl Object for Touchy {
+    fn key(&self) -> KeyRef<'_> {
+        match self.0 {
+            Some(name) => KeyRef::named(name),
+            None => panic!("no key today"),
+        }
+    }
+}
+
+// contract: R-15
+#[tokio::test(start_paused = true)]
+async fn an_object_that_panics_when_its_key_is_read_is_unreadable() {
+    let objects =
+        |names: &[Option<&'static str>]| names.iter().map(|name| Arc::new(Touchy(*name))).collect::<Vec<_>>();
+    let source = ScriptedSource::new()
+        .list(List::new(objects(&[Some("a"), Some("b")]), 7))
+        .watch_error(expired())
+        .list(List::new(objects(&[Some("a"), None, Some("c")]), 8))
+        .hang();
+    let (source, sink) = (Arc::new(source), Arc::new(RecordingSink::new()));
+    let reflector = Reflector::with_options("test", source.clone(), sink.clone(), steady());
+    let handle = reflector.handle();
+    let task = tokio::spawn(reflector.run(Default::default()));
+    source.finished().await;
+    settle().await;
+    assert_eq!(sink.keys(), ["a", "b", "c"]);
+    let error = handle.degraded().unwrap().to_string();
+    assert!(error.contains("item 1, ") && error.contains("no key today"), "{error}");
+    task.abort();
+}
+
+// contract: R-15
+#[tokio::test(start_paused = true)]
+async fn a_source_without_versions_is_listed_again_and_its_incomplete_list_applied() {
+    let run = start_with(
+        script()
+            .list(unversioned(&[("a", 1)]))
+            .watch_error(expired())
+            .list(unversioned(&[("b", 1)]).undecodable([nameless(0)]))
+            .watch(hang())
+            .list(unversioned(&[("c", 1)]).undecodable([nameless(0)]))
+            .watch(hang())
+            .list(unversioned(&[("c", 1)]))
+            .watch(hang()),
+        steady(),
+    );
+    run.finished().await;
+    let texts =
+        ["replace a@1 @", "replace b@1 (1 unreadable) @", "replace c@1 (1 unreadable) @", "replace c@1 @"];
+    assert_eq!(run.sink.texts(), texts);
+    assert_eq!(run.sink.keys(), ["c"]);
+    run.stop().await;
+}

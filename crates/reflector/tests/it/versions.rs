@@ -1,0 +1,571 @@
+//! Versions that go back: of a restored server, of a restarted one, and one that was never right.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use crate::common::*;
+use kinformer_core::{KeyRef, ObjectKey, ResourceVersion};
+use kinformer_reflector::{
+    ApiStatus, DecodeError, EventType, List, ListOptions, ListerWatcher, ProbeBudget, Recovery, Reflector,
+    ReflectorHandle, ReflectorOptions, ReflectorState, SourceError, StopReason, WatchListMode,
+    WatchListSupport, WatchOptions, WatchStream,
+};
+use kinformer_testing::fake_source::WatchScript;
+use kinformer_testing::{FakeSource, Item, RecordingSink, ScriptedSource};
+use parking_lot::Mutex;
+use tokio::task::JoinHandle;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+const MINUTE: Duration = Duration::from_secs(60);
+
+fn listed() -> ScriptedSource<Item> {
+    script().list(list(7, &[("a", 1)]))
+}
+
+fn hang() -> WatchScript<Item> {
+    WatchScript::new().hang()
+}
+
+/// A watch that moves the version to 20 and ends in good order.
+fn to_twenty() -> WatchScript<Item> {
+    WatchScript::new().bookmark(20).after(2 * SECOND)
+}
+
+// contract: R-17
+#[tokio::test(start_paused = true)]
+async fn an_event_below_the_version_asked_for_leads_to_a_list_of_the_newest() {
+    let bad = || DecodeError::new("bad").key("a".parse().unwrap()).event_type(EventType::Modified);
+    let proofs: [WatchScript<Item>; 5] = [
+        WatchScript::new().added(Item::new("b", 12)),
+        WatchScript::new().modified(Item::new("a", 12)),
+        WatchScript::new().deleted(Item::new("a", 19)),
+        WatchScript::new().bookmark(12),
+        WatchScript::new().undecodable(bad().resource_version(12)),
+    ];
+    for proof in proofs {
+        let run = start(
+            listed()
+                .watch(to_twenty())
+                .watch(proof.added(Item::new("never", 30)).hang())
+                .list(list(13, &[("b", 12)]))
+                .watch(hang()),
+        );
+        run.finished().await;
+        assert_eq!(run.source.texts()[2..], ["watch 20", "list - limit 500", "watch 13"]);
+        assert_eq!(run.sink.texts()[1..], ["bookmark @20", "replace b@12 @13"]);
+        assert_eq!(run.handle.last_version(), 13.into());
+        assert_eq!(run.recoveries(), [Recovery::Relist]);
+        assert!(run.delays()[0] >= SECOND * 4 / 5);
+        assert_eq!(run.handle.metrics().versions_went_back, 1);
+        let error = run.handle.last_error().unwrap();
+        let SourceError::VersionsWentBack { requested, found } = &*error else { panic!("{error}") };
+        assert_eq!(*requested, 20.into());
+        assert!(*found == 12.into() || *found == 19.into());
+        run.stop().await;
+    }
+}
+
+/// A reflector over a server in memory.
+struct Follower {
+    sink: Arc<RecordingSink<Item>>,
+    handle: ReflectorHandle,
+    cancel: CancellationToken,
+    task: JoinHandle<StopReason>,
+}
+
+impl Follower {
+    async fn start(source: &FakeSource<Item>, options: ReflectorOptions) -> Self {
+        let sink = Arc::new(RecordingSink::new());
+        let reflector = Reflector::with_options("test", source.clone(), sink.clone(), options);
+        let (handle, cancel) = (reflector.handle(), CancellationToken::new());
+        let task = tokio::spawn(reflector.run(cancel.clone()));
+        handle.wait_for_sync().await.unwrap();
+        Self { sink, handle, cancel, task }
+    }
+
+    async fn pass(&self, time: Duration) {
+        assert_eq!(self.handle.stopped_until(Instant::now() + time).await, None);
+    }
+
+    fn assert_equals(&self, source: &FakeSource<Item>) {
+        assert_eq!(self.sink.objects(), source.decodable());
+    }
+
+    async fn stop(self) {
+        self.cancel.cancel();
+        assert_eq!(self.task.await.unwrap(), StopReason::Cancelled);
+    }
+}
+
+fn server(mode: WatchListMode) -> (FakeSource<Item>, ReflectorOptions) {
+    let source = FakeSource::new().accept_future_versions();
+    for name in ["a", "b", "c"] {
+        source.apply(Item::of(name, 0, 1));
+    }
+    (source, ReflectorOptions::new().watch_list(mode))
+}
+
+// contract, I-03
+#[tokio::test(start_paused = true)]
+async fn one_absurd_version_is_found_within_two_minutes_of_silence() {
+    for mode in [WatchListMode::Auto, WatchListMode::Off] {
+        let (source, options) = server(mode);
+        let follower = Follower::start(&source, options).await;
+        source.misreport_next_version(99_999_999_999);
+        source.apply(Item::of("a", 0, 2));
+        source.apply(Item::of("b", 0, 2));
+        follower.sink.wait_until(|objects| objects[&ObjectKey::named("b").unwrap()].value == 2).await;
+        // The next watch asks from the absurd version. The server has nothing to say to that.
+        source.disconnect();
+        follower.pass(Duration::from_millis(10)).await;
+        source.delete(KeyRef::named("c"));
+        source.apply(Item::of("d", 0, 1));
+        follower.pass(2 * MINUTE + 5 * SECOND).await;
+        follower.assert_equals(&source);
+        assert_eq!(follower.handle.last_version(), source.version().into());
+        follower.stop().await;
+    }
+}
+
+// contract, I-03
+#[tokio::test(start_paused = true)]
+async fn a_restored_server_is_listed_again() {
+    for mode in [WatchListMode::Auto, WatchListMode::Off] {
+        let (source, options) = server(mode);
+        let follower = Follower::start(&source, options).await;
+        let backup = source.backup();
+        source.apply(Item::of("a", 0, 2));
+        source.apply(Item::of("after-the-backup", 0, 1));
+        source.delete(KeyRef::named("b"));
+        follower.sink.wait_until(|objects| !objects.contains_key(&ObjectKey::named("b").unwrap())).await;
+        source.restore(&backup);
+        follower.pass(MINUTE).await;
+        follower.assert_equals(&source);
+        source.apply(Item::of("new", 0, 1));
+        follower.pass(SECOND).await;
+        follower.assert_equals(&source);
+        follower.stop().await;
+    }
+}
+
+// contract: R-17
+#[tokio::test(start_paused = true)]
+async fn versions_that_prove_nothing_lead_to_no_list() {
+    let text = |version: &str| {
+        let bad = DecodeError::new("bad").key("x".parse().unwrap()).event_type(EventType::Modified);
+        bad.resource_version(version)
+    };
+    let run = start(
+        listed().watch(
+            WatchScript::new()
+                // Not comparable.
+                .undecodable(text("2-opaque"))
+                .undecodable(text("006"))
+                // As an event that the server sends twice.
+                .bookmark(7)
+                .modified(Item::new("a", 7))
+                .modified(Item::new("a", 15))
+                // Below the last one, not below the one asked for.
+                .modified(Item::new("a", 9))
+                .added(Item::new("no-version", 0))
+                .hang(),
+        ),
+    );
+    run.finished().await;
+    assert_eq!(run.source.texts().len(), 2);
+    assert_eq!(run.handle.last_version(), 15.into());
+    assert_eq!(run.handle.metrics().versions_went_back, 0);
+    assert_eq!(run.sink.keys(), ["a", "no-version"]);
+    run.stop().await;
+}
+
+// contract
+#[tokio::test(start_paused = true)]
+async fn a_list_below_the_version_asked_for_is_not_stored_and_the_newest_is_listed() {
+    let run = start(
+        listed()
+            .watch(WatchScript::new().bookmark(20).error(expired()))
+            .list(list(13, &[("stale", 12)]))
+            .list(list(14, &[("b", 12)]))
+            .watch(hang()),
+    );
+    run.finished().await;
+    assert_eq!(run.source.texts()[2..], ["list 20", "list - limit 500", "watch 14"]);
+    assert_eq!(run.sink.texts()[2..], ["replace b@12 @14"]);
+    assert_eq!(run.handle.metrics().versions_went_back, 1);
+    run.stop().await;
+}
+
+// contract
+#[tokio::test(start_paused = true)]
+async fn a_watch_list_below_the_version_asked_for_is_not_stored_and_the_newest_is_listed() {
+    let initial =
+        |name: &str, version: u64| WatchScript::new().added(Item::new(name, 3)).initial_events_end(version);
+    let run = start(
+        script()
+            .with_watch_list(WatchListSupport::new())
+            .watch(initial("a", 7).bookmark(20).error(expired()))
+            .watch(initial("stale", 13))
+            // The initial events are older than the list, and its own bookmark is where the watch goes on.
+            .watch(initial("b", 14).modified(Item::new("b", 15)).hang()),
+    );
+    run.finished().await;
+    assert_eq!(run.source.texts(), ["watch-list -", "watch-list 20", "watch-list -"]);
+    assert_eq!(run.sink.texts()[2..], ["replace b@3 @14", "update b@15"]);
+    assert_eq!(run.handle.metrics().versions_went_back, 1);
+    run.stop().await;
+}
+
+fn newest(version: u64) -> Result<Option<ResourceVersion>, SourceError> {
+    Ok(Some(version.into()))
+}
+
+/// When the newest version was asked for, since the first call.
+fn probed(run: &Run) -> Vec<Duration> {
+    let calls = run.source.calls();
+    let probes = calls.iter().filter(|(_, call)| call.text() == "newest");
+    probes.map(|(at, _)| *at - calls[0].0).collect()
+}
+
+async fn pass(run: &Run, time: Duration) {
+    assert_eq!(run.handle.stopped_until(Instant::now() + time).await, None);
+}
+
+// contract: R-18
+#[tokio::test(start_paused = true)]
+async fn a_silent_watch_is_asked_about_after_90_seconds_and_goes_on() {
+    let script = WatchScript::new()
+        .after(80 * SECOND)
+        .bookmark(8)
+        .after(80 * SECOND)
+        .added(Item::new("b", 9))
+        .after(125 * SECOND)
+        .added(Item::new("c", 10));
+    let run = start(listed().watch(script.hang()).newest_version(newest(9)).newest_version(newest(10)));
+    pass(&run, 160 * SECOND + 89 * SECOND).await;
+    assert_eq!(probed(&run), Vec::<Duration>::new());
+    pass(&run, 31 * SECOND).await;
+    assert_eq!(probed(&run).len(), 1);
+    pass(&run, 125 * SECOND).await;
+    assert_eq!(probed(&run).len(), 2, "again after as long a silence");
+    assert_eq!(run.source.texts(), ["list 0 limit 500", "watch 7", "newest", "newest"]);
+    assert_eq!(run.sink.keys(), ["a", "b", "c"]);
+    assert_eq!(run.handle.state(), ReflectorState::Watching { resource_version: 7.into() });
+    assert_eq!(run.handle.metrics().version_probes, 2);
+    assert!(run.failures.lock().is_empty());
+    run.stop().await;
+}
+
+// contract: R-18
+#[tokio::test(start_paused = true)]
+async fn silence_is_measured_across_watches_that_end_in_time() {
+    let options = ReflectorOptions::new().min_watch_timeout_unbounded(10 * SECOND).stall_margin(20 * SECOND);
+    let mut source = listed().newest_version(newest(7));
+    for _ in 0..20 {
+        source = source.watch(WatchScript::new().after(20 * SECOND));
+    }
+    let run = start_with(source, options);
+    // At most 120 seconds, and the pause between two watches.
+    pass(&run, 125 * SECOND).await;
+    let probed = probed(&run);
+    assert!(probed.len() == 1 && probed[0] >= 90 * SECOND, "{probed:?}");
+    assert_eq!(run.source.texts()[1..6], ["watch 7"; 5]);
+    run.stop().await;
+}
+
+// contract: R-18
+#[tokio::test(start_paused = true)]
+async fn silences_that_began_together_do_not_end_together() {
+    let mut ends = Vec::new();
+    for _ in 0..20 {
+        let run = start(listed().watch(hang()).newest_version(newest(7)));
+        pass(&run, 121 * SECOND).await;
+        ends.extend(probed(&run));
+        run.stop().await;
+    }
+    assert_eq!(ends.len(), 20);
+    assert!(ends.iter().all(|end| (90 * SECOND..121 * SECOND).contains(end)), "{ends:?}");
+    ends.sort_unstable();
+    assert!(ends[19] - ends[0] > 5 * SECOND, "not random: {ends:?}");
+}
+
+// contract: R-18
+#[tokio::test(start_paused = true)]
+async fn a_watch_that_ended_before_its_time_is_asked_about_once_the_next_one_is_open() {
+    let after = |time: Duration| WatchScript::new().bookmark(8).after(time);
+    let early: [WatchScript<Item>; 4] = [
+        after(30 * SECOND).error(broken()),
+        after(30 * SECOND).error(status(500, "InternalError")),
+        after(30 * SECOND),
+        WatchScript::new(),
+    ];
+    for end in early {
+        let run = start(listed().watch(end).watch(hang()).newest_version(newest(8)));
+        run.finished().await;
+        pass(&run, 60 * SECOND).await;
+        let texts = run.source.texts();
+        assert!(texts[2].starts_with("watch") && texts[3] == "newest" && texts.len() == 4, "{texts:?}");
+        run.stop().await;
+    }
+
+    // At most 80 seconds were asked for: this is its own end.
+    let options = ReflectorOptions::new().min_watch_timeout_unbounded(40 * SECOND).stall_margin(60 * SECOND);
+    let run = start_with(listed().watch(after(80 * SECOND)).watch(hang()).newest_version(newest(8)), options);
+    run.finished().await;
+    pass(&run, 5 * SECOND).await;
+    assert_eq!(run.source.texts(), ["list 0 limit 500", "watch 7", "watch 8"]);
+    run.stop().await;
+}
+
+// contract: R-18
+#[tokio::test(start_paused = true)]
+async fn a_newest_version_below_ours_ends_the_watch_and_the_newest_is_listed() {
+    let run = start(
+        listed()
+            .watch(WatchScript::new().bookmark(20).error(broken()))
+            .watch(hang())
+            .newest_version(newest(19))
+            .list(list(19, &[("b", 12)]))
+            .watch(hang()),
+    );
+    run.finished().await;
+    assert_eq!(run.source.texts()[2..], ["watch 20", "newest", "list - limit 500", "watch 19"]);
+    assert_eq!(run.recoveries(), [Recovery::Rewatch, Recovery::Relist]);
+    assert!(run.errors()[1].contains("versions of the source went back"), "{:?}", run.errors());
+    assert_eq!(run.handle.metrics().versions_went_back, 1);
+    // It has been listed: nothing is suspicious any more.
+    pass(&run, 80 * SECOND).await;
+    assert_eq!(probed(&run).len(), 1);
+    run.stop().await;
+}
+
+// contract: R-18
+#[tokio::test(start_paused = true)]
+async fn a_question_that_fails_or_hangs_is_reported_ends_nothing_and_is_asked_again() {
+    let too_many: SourceError = ApiStatus::new(429, "TooManyRequests", "x").retry_after(77 * SECOND).into();
+    let events = WatchScript::new().after(SECOND).added(Item::new("b", 9));
+    let run = start(
+        listed()
+            .watch(WatchScript::new().bookmark(8).error(broken()))
+            .watch(events.after(20 * SECOND).added(Item::new("c", 10)).hang())
+            .newest_version(Err(too_many))
+            .newest_version(Err(broken())),
+    );
+    run.finished().await;
+    // While the third question hangs, events arrive: it is given up after 30 seconds.
+    pass(&run, 200 * SECOND).await;
+    assert_eq!(run.sink.keys(), ["a", "b", "c"]);
+    assert_eq!(run.source.texts()[2..6], ["watch 8", "newest", "newest", "newest"]);
+    let probed = probed(&run);
+    assert!(probed[1] - probed[0] >= 77 * SECOND, "{probed:?}");
+    assert_eq!(run.recoveries()[1..4], [Recovery::Skip; 3]);
+    assert!(run.errors()[3].contains("no answer within"), "{:?}", run.errors());
+    assert!(run.handle.metrics().version_probe_errors >= 3);
+    assert_eq!(run.handle.state(), ReflectorState::Watching { resource_version: 8.into() });
+    run.stop().await;
+}
+
+// contract: R-18
+#[tokio::test(start_paused = true)]
+async fn a_question_that_hangs_does_not_stop_the_watch() {
+    let events = WatchScript::new().after(SECOND).added(Item::new("b", 9)).after(SECOND).error(broken());
+    let run = start_with(
+        listed()
+            .watch(WatchScript::new().bookmark(8).error(broken()))
+            .watch(events)
+            .watch(hang())
+            .newest_version(newest(8))
+            .newest_version(newest(9)),
+        steady(),
+    );
+    run.finished().await;
+    assert_eq!(run.source.texts()[2..5], ["watch 8", "newest", "watch 9"]);
+    assert_eq!(run.sink.keys(), ["a", "b"]);
+    run.stop().await;
+
+    // One that gets no answer at all: the next watch asks again.
+    let events = WatchScript::new().after(SECOND).added(Item::new("b", 9)).after(SECOND).error(broken());
+    let source = listed().watch(WatchScript::new().bookmark(8).error(broken())).watch(events).watch(hang());
+    let hanging = Unanswered { source: Arc::new(source), asked: AtomicUsize::new(0) };
+    let (hanging, sink) = (Arc::new(hanging), Arc::new(RecordingSink::new()));
+    let reflector = Reflector::with_options("test", hanging.clone(), sink.clone(), steady());
+    let (handle, cancel) = (reflector.handle(), CancellationToken::new());
+    let task = tokio::spawn(reflector.run(cancel.clone()));
+    hanging.source.finished().await;
+    assert_eq!(handle.stopped_until(Instant::now() + SECOND).await, None);
+    assert_eq!(hanging.source.texts()[1..], ["watch 7", "watch 8", "watch 9"]);
+    assert_eq!(sink.keys(), ["a", "b"]);
+    assert_eq!(hanging.asked.load(Ordering::Relaxed), 2);
+    cancel.cancel();
+    assert_eq!(task.await.unwrap(), StopReason::Cancelled);
+}
+
+/// A source whose newest version never comes.
+struct Unanswered {
+    source: Arc<ScriptedSource<Item>>,
+    asked: AtomicUsize,
+}
+
+#[async_trait::async_trait]
+impl ListerWatcher<Item> for Unanswered {
+    async fn list(&self, options: ListOptions<Item>) -> Result<List<Item>, SourceError> {
+        self.source.list(options).await
+    }
+
+    async fn watch(&self, options: WatchOptions) -> Result<WatchStream<Item>, SourceError> {
+        self.source.watch(options).await
+    }
+
+    async fn newest_version(&self) -> Result<Option<ResourceVersion>, SourceError> {
+        self.asked.fetch_add(1, Ordering::Relaxed);
+        std::future::pending().await
+    }
+}
+
+// contract: R-18
+#[tokio::test(start_paused = true)]
+async fn a_source_that_cannot_say_its_newest_version_or_has_none_is_not_asked_again() {
+    // It says that it cannot.
+    let watch = || WatchScript::new().after(30 * SECOND).error(broken());
+    let run = start(listed().watch(watch()).watch(watch()).watch(hang()).newest_version(Ok(None)));
+    run.finished().await;
+    pass(&run, 600 * SECOND).await;
+    assert_eq!(probed(&run).len(), 1);
+    run.stop().await;
+
+    // There is nothing to compare with.
+    let opaque: [ResourceVersion; 3] = [ResourceVersion::UNSET, 0.into(), "opaque".into()];
+    for version in opaque {
+        let first = List::new([Item::new("a", 0)], version.clone());
+        let mut source = script().list(first).newest_version(newest(1));
+        for _ in 0..2 {
+            source = source.watch(watch());
+        }
+        let run = start(source.watch(hang()));
+        run.finished().await;
+        pass(&run, 280 * SECOND).await;
+        assert_eq!(probed(&run), Vec::<Duration>::new(), "{version:?}");
+        run.stop().await;
+    }
+
+    // Answers that compare with nothing prove nothing.
+    for version in [ResourceVersion::UNSET, "opaque".into()] {
+        let source = listed().watch(watch()).watch(hang()).newest_version(Ok(Some(version)));
+        let run = start(source);
+        run.finished().await;
+        pass(&run, 30 * SECOND).await;
+        assert_eq!(probed(&run).len(), 1);
+        assert_eq!(run.handle.metrics().versions_went_back, 0);
+        run.stop().await;
+    }
+}
+
+/// The servers of many reflectors; each records when its newest version was asked for.
+struct Many {
+    sources: Vec<FakeSource<Item>>,
+    asked: Arc<Mutex<Vec<Instant>>>,
+}
+
+struct OfMany {
+    source: FakeSource<Item>,
+    budget: ProbeBudget,
+    asked: Arc<Mutex<Vec<Instant>>>,
+}
+
+#[async_trait::async_trait]
+impl ListerWatcher<Item> for OfMany {
+    async fn list(&self, options: ListOptions<Item>) -> Result<List<Item>, SourceError> {
+        self.source.list(options).await
+    }
+
+    async fn watch(&self, options: WatchOptions) -> Result<WatchStream<Item>, SourceError> {
+        self.source.watch(options).await
+    }
+
+    async fn newest_version(&self) -> Result<Option<ResourceVersion>, SourceError> {
+        self.asked.lock().push(Instant::now());
+        self.source.newest_version().await
+    }
+
+    fn probe_budget(&self) -> Option<&ProbeBudget> {
+        Some(&self.budget)
+    }
+}
+
+// contract: R-19
+#[tokio::test(start_paused = true)]
+async fn a_thousand_reflectors_that_lose_their_connections_ask_ten_at_once_and_five_a_second() {
+    let many = Many { sources: (0..1000).map(|_| FakeSource::new()).collect(), asked: Arc::default() };
+    let (budget, cancel) = (ProbeBudget::new(), CancellationToken::new());
+    let mut handles = Vec::new();
+    for source in &many.sources {
+        source.apply(Item::of("a", 0, 1));
+        let of_many = OfMany { source: source.clone(), budget: budget.clone(), asked: many.asked.clone() };
+        let reflector = Reflector::new("one", of_many, RecordingSink::new());
+        handles.push(reflector.handle());
+        drop(tokio::spawn(reflector.run(cancel.clone())));
+    }
+    for handle in &handles {
+        handle.wait_for_sync().await.unwrap();
+        handle.state_where(|state| matches!(state, ReflectorState::Watching { .. })).await;
+    }
+    for source in &many.sources {
+        source.break_watches(broken);
+    }
+    let started = Instant::now();
+    tokio::time::sleep(210 * SECOND).await;
+    let mut asked = many.asked.lock().clone();
+    asked.sort_unstable();
+    // None is dropped: each has asked because of its watch.
+    assert!(many.sources.iter().all(|source| source.probes() > 0));
+    for (n, at) in asked.iter().enumerate() {
+        // From each of them on, at most 10 + 5 per second.
+        let in_a_second = asked[n..].iter().take_while(|other| **other - *at < SECOND).count();
+        assert!(in_a_second <= 15, "{in_a_second} after {:?}", *at - started);
+        let in_ten = asked[n..].iter().take_while(|other| **other - *at < 10 * SECOND).count();
+        assert!(in_ten <= 60, "{in_ten} after {:?}", *at - started);
+    }
+    cancel.cancel();
+    for handle in handles {
+        handle.stopped().await;
+    }
+}
+
+// contract: R-18
+#[tokio::test(start_paused = true)]
+async fn a_429_in_the_place_of_a_consistent_answer_is_waited_for_and_nothing_is_lost() {
+    // kube-apiserver 1.37 with `ConsistentListFromCacheSkipTimeoutFallback`.
+    let busy = || -> SourceError {
+        let message = "Timeout: Too large resource version: 21, current: 19";
+        ApiStatus::new(429, "TooManyRequests", message).retry_after(SECOND).into()
+    };
+    let run = start(
+        listed()
+            .watch(WatchScript::new().bookmark(20).error(broken()))
+            .watch(WatchScript::new().after(60 * SECOND).bookmark(12).hang())
+            .newest_version(Err(busy()))
+            .newest_version(Err(busy()))
+            .list_error(busy())
+            .list_error(busy())
+            .list(list(13, &[("b", 12)]))
+            .watch(hang()),
+    );
+    run.finished().await;
+    let lists: Vec<_> = run.source.texts().into_iter().filter(|text| text.starts_with("list")).collect();
+    assert_eq!(lists[1..], ["list - limit 500"; 3]);
+    assert_eq!(run.sink.texts()[1..], ["bookmark @20", "replace b@12 @13"]);
+    assert_eq!(run.handle.metrics().version_probe_errors, 2);
+    run.stop().await;
+
+    let initial = WatchScript::new().initial_events_end(7).hang();
+    let support = WatchListSupport::new();
+    let run = start(
+        script().with_watch_list(support.clone()).watch_error(busy()).watch_error(busy()).watch(initial),
+    );
+    run.finished().await;
+    assert_eq!(run.source.texts(), ["watch-list -"; 3]);
+    assert!(!support.is_refused());
+    run.stop().await;
+}

@@ -1,0 +1,370 @@
+//! The initial list as a watch.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use crate::common::*;
+use futures::StreamExt;
+use kinformer_core::{KeyRef, Object};
+use kinformer_reflector::{
+    DecodeError, EventType, List, ListOptions, ListerWatcher, Recovery, Reflector, ReflectorOptions,
+    SourceError, VersionMatch, WatchEvent, WatchListMode, WatchListSupport, WatchOptions, WatchStream,
+};
+use kinformer_testing::fake_source::{Call, WatchScript};
+use kinformer_testing::{Item, RecordingSink, ScriptedSource};
+
+fn able() -> ScriptedSource<Item> {
+    script().with_watch_list(WatchListSupport::new())
+}
+
+fn hang() -> WatchScript<Item> {
+    WatchScript::new().hang()
+}
+
+// contract: L-04
+#[tokio::test(start_paused = true)]
+async fn events_gather_aside_until_the_closing_bookmark_and_the_stream_goes_on_as_the_watch() {
+    let bad = DecodeError::new("bad").key("x".parse().unwrap()).event_type(EventType::Added);
+    let gone = DecodeError::new("bad").key("y".parse().unwrap()).event_type(EventType::Deleted);
+    let run = start(
+        able().watch(
+            WatchScript::new()
+                .added(Item::new("a", 1))
+                .added(Item::new("b", 2))
+                .added(Item::new("c", 3))
+                .added(Item::new("y", 3))
+                .undecodable(bad)
+                // A bookmark without the annotation ends nothing.
+                .bookmark(4)
+                .modified(Item::new("a", 5))
+                .deleted(Item::new("b", 6))
+                .undecodable(gone)
+                .added(Item::new("d", 7))
+                .after(SECOND)
+                .initial_events_end(8)
+                .modified(Item::new("c", 9))
+                .hang(),
+        ),
+    );
+    run.source.finished().await;
+    settle().await;
+    assert!(run.sink.texts().is_empty(), "nothing before the list is whole");
+    assert!(!run.handle.is_synced());
+    assert!(run.handle.last_version().is_unset());
+    run.sink.wait_for_record("update c@9").await;
+    assert_eq!(run.sink.texts(), ["replace a@5 c@3 d@7 (x) @8", "update c@9"]);
+    assert_eq!(run.source.texts(), ["watch-list -"]);
+    assert_eq!(run.handle.last_version(), 9.into());
+    let Call::Watch(options) = run.source.calls()[0].1.clone() else { panic!("a list") };
+    assert_eq!(options.version_match, Some(VersionMatch::NotOlderThan));
+    assert!(options.bookmarks && options.send_initial_events);
+    let statistics = run.handle.metrics();
+    assert_eq!((statistics.lists, statistics.watch_lists, statistics.watches), (0, 1, 0));
+    run.stop().await;
+}
+
+// contract: L-04, R-05
+#[tokio::test(start_paused = true)]
+async fn after_a_410_the_watch_list_is_at_the_last_version_and_then_at_the_newest() {
+    let run = start(
+        able()
+            .watch(WatchScript::new().initial_events_end(8).error(expired()))
+            .watch_error(expired())
+            .watch(WatchScript::new().added(Item::new("a", 11)).initial_events_end(12).hang()),
+    );
+    run.finished().await;
+    assert_eq!(run.source.texts(), ["watch-list -", "watch-list 8", "watch-list -"]);
+    assert_eq!(run.sink.texts(), ["replace @8", "replace a@11 @12"]);
+    run.stop().await;
+}
+
+// contract: L-05
+#[tokio::test(start_paused = true)]
+async fn a_refused_watch_list_falls_back_and_is_remembered_for_that_server() {
+    for error in [status(400, "BadRequest"), status(422, "Invalid"), status(422, "")] {
+        let support = WatchListSupport::new();
+        let first = script()
+            .with_watch_list(support.clone())
+            .watch_error(error)
+            .list(list(7, &[("a", 1)]))
+            .watch_error(expired())
+            .list(list(8, &[]))
+            .watch(hang());
+        let run = start(first);
+        run.finished().await;
+        assert_eq!(run.source.texts(), ["watch-list -", "list 0 limit 500", "watch 7", "list 7", "watch 8"]);
+        assert_eq!(run.recoveries()[0], Recovery::FallBackToList);
+        run.stop().await;
+        assert!(support.is_refused());
+
+        // Another reflector of the same server does not ask at all.
+        let run = start(script().with_watch_list(support).list(list(9, &[])).watch(hang()));
+        run.finished().await;
+        run.stop().await;
+    }
+}
+
+// contract: L-05
+#[tokio::test(start_paused = true)]
+async fn another_error_falls_back_too_and_is_remembered_once_a_list_shows_that_the_server_is_well() {
+    let support = WatchListSupport::new();
+    let source = script()
+        .with_watch_list(support.clone())
+        .watch_error(status(403, "Forbidden"))
+        .list_error(status(403, "Forbidden"))
+        .watch_error(status(403, "Forbidden"))
+        .list(list(7, &[]))
+        .watch_error(expired())
+        .list(list(8, &[]))
+        .watch(hang());
+    let run = start(source);
+    run.finished().await;
+    assert_eq!(
+        run.source.texts(),
+        [
+            "watch-list -",
+            "list 0 limit 500",
+            "watch-list -",
+            "list 0 limit 500",
+            "watch 7",
+            "list 7",
+            "watch 8"
+        ]
+    );
+    run.stop().await;
+}
+
+// contract: L-05
+#[tokio::test(start_paused = true)]
+async fn refused_connections_and_429_are_retried_with_delays_and_without_an_end() {
+    let mut source = able();
+    for _ in 0..6 {
+        source = source.watch_error(refused()).watch_error(status(429, "TooManyRequests"));
+    }
+    let run = start(source.watch(WatchScript::new().initial_events_end(3).hang()));
+    run.finished().await;
+    assert_eq!(run.source.texts(), ["watch-list -"; 13]);
+    assert!(run.delays().iter().all(|delay| *delay >= SECOND * 4 / 5));
+    assert_eq!(run.sink.texts(), ["replace @3"]);
+    run.stop().await;
+}
+
+// contract: L-04, L-06
+#[tokio::test(start_paused = true)]
+async fn a_stream_that_ends_early_is_tried_again_from_nothing_but_not_for_ever() {
+    let early = || WatchScript::new().added(Item::new("half", 1));
+    let support = WatchListSupport::new();
+    let mut source = script().with_watch_list(support.clone());
+    for _ in 0..5 {
+        source = source.watch(early());
+    }
+    let run = start(source.list(list(7, &[("a", 1)])).watch(hang()));
+    run.finished().await;
+    assert_eq!(run.sink.texts(), ["replace a@1 @7"]);
+    assert_eq!(run.recoveries()[3..], [Recovery::Relist, Recovery::FallBackToList]);
+    assert!(support.is_refused());
+    run.stop().await;
+}
+
+// contract: L-06
+#[tokio::test(start_paused = true)]
+async fn an_end_bookmark_that_never_comes_has_a_deadline_then_the_fallback() {
+    // One silent, one that sends and sends.
+    let mut busy = WatchScript::new();
+    for n in 0..200 {
+        busy = busy.after(SECOND).added(Item::new(&format!("i{n}"), n + 1));
+    }
+    let silent = WatchScript::new().added(Item::new("a", 1)).hang();
+    for (script, seconds) in [(busy, 120), (silent, 30)] {
+        let run = start(able().watch(script).list(list(7, &[("a", 1)])).watch(hang()));
+        run.finished().await;
+        assert!(run.errors()[0].contains("no bookmark that ends the list"), "{:?}", run.errors());
+        let calls = run.source.calls();
+        assert_eq!((calls[1].0 - calls[0].0).as_secs(), seconds);
+        assert_eq!(run.sink.texts(), ["replace a@1 @7"]);
+        run.stop().await;
+    }
+}
+
+// contract: L-06
+#[tokio::test(start_paused = true)]
+async fn without_a_fallback_the_missing_bookmark_is_a_typed_error_each_time() {
+    let silent = || WatchScript::new().added(Item::new("a", 1)).hang();
+    let run = start_with(
+        able().watch(silent()).watch(silent()).hang(),
+        ReflectorOptions::new().watch_list(WatchListMode::Always),
+    );
+    run.finished().await;
+    assert_eq!(run.recoveries(), [Recovery::Relist, Recovery::Relist]);
+    assert!(matches!(*run.handle.last_error().unwrap(), SourceError::WatchListStalled { events: 1, .. }));
+    assert_eq!(run.handle.metrics().consecutive_failures, 2);
+    run.stop().await;
+}
+
+// contract: L-06
+#[tokio::test(start_paused = true)]
+async fn a_watch_list_that_is_not_even_answered_falls_back() {
+    let run = start(able().hang().list(list(7, &[])).watch(hang()));
+    run.finished().await;
+    assert_eq!(run.source.texts(), ["watch-list -", "list 0 limit 500", "watch 7"]);
+    assert!(run.errors()[0].contains("no bookmark"));
+    run.stop().await;
+}
+
+// contract: L-05
+#[tokio::test(start_paused = true)]
+async fn off_means_never() {
+    let options = ReflectorOptions::new().watch_list(WatchListMode::Off);
+    let run = start_with(able().list(list(7, &[])).watch(hang()), options);
+    run.finished().await;
+    run.stop().await;
+}
+
+/// Counts the objects that are alive.
+struct Counted(String, Arc<AtomicUsize>);
+
+impl Counted {
+    fn new(name: String, alive: &Arc<AtomicUsize>) -> Arc<Self> {
+        alive.fetch_add(1, Ordering::Relaxed);
+        Arc::new(Self(name, alive.clone()))
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.1.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl Object for Counted {
+    fn key(&self) -> KeyRef<'_> {
+        KeyRef::named(&self.0)
+    }
+}
+
+/// A watch-list of three keys that come again and again, only as additions or in every way. The most objects that were
+/// alive at a time are counted.
+struct Repeating {
+    only_added: bool,
+    most: Arc<AtomicUsize>,
+    support: WatchListSupport,
+}
+
+const EVENTS: usize = 30_000;
+
+#[async_trait::async_trait]
+impl ListerWatcher<Counted> for Repeating {
+    async fn list(&self, _: ListOptions<Counted>) -> Result<List<Counted>, SourceError> {
+        Err(SourceError::other("there is only a watch-list"))
+    }
+
+    async fn watch(&self, _: WatchOptions) -> Result<WatchStream<Counted>, SourceError> {
+        let (alive, most, only_added) = (Arc::new(AtomicUsize::new(0)), self.most.clone(), self.only_added);
+        let events = futures::stream::iter(0..EVENTS).map(move |n| {
+            most.fetch_max(alive.load(Ordering::Relaxed), Ordering::Relaxed);
+            let object = Counted::new((n % 3).to_string(), &alive);
+            Ok(match n / 3 % 3 {
+                _ if only_added => WatchEvent::Added(object),
+                0 => WatchEvent::Added(object),
+                1 => WatchEvent::Modified(object),
+                _ if n + 6 < EVENTS => WatchEvent::Deleted(object),
+                _ => WatchEvent::Added(object),
+            })
+        });
+        let end = futures::stream::iter([Ok(WatchEvent::initial_events_end(9))]);
+        Ok(events.chain(end).chain(futures::stream::pending()).boxed())
+    }
+
+    fn watch_list_support(&self) -> Option<&WatchListSupport> {
+        Some(&self.support)
+    }
+}
+
+// contract: L-18
+#[tokio::test(start_paused = true)]
+async fn a_key_that_comes_again_takes_the_place_of_its_object() {
+    for only_added in [true, false] {
+        let most = Arc::new(AtomicUsize::new(0));
+        let sink = Arc::new(RecordingSink::new());
+        let source = Repeating { only_added, most: most.clone(), support: WatchListSupport::new() };
+        let reflector = Reflector::new("test", source, sink.clone());
+        let handle = reflector.handle();
+        let task = tokio::spawn(reflector.run(Default::default()));
+        handle.wait_for_sync().await.unwrap();
+        assert_eq!(sink.keys(), ["0", "1", "2"]);
+        assert!(most.load(Ordering::Relaxed) <= 4, "{most:?} objects of three keys were alive");
+        task.abort();
+    }
+}
+
+// contract: R-14
+#[tokio::test(start_paused = true)]
+async fn an_unreadable_event_fails_the_watch_list_and_the_second_time_a_list_takes_its_place() {
+    let key = || "x".parse().unwrap();
+    let events: [WatchEvent<Item>; 3] = [
+        WatchEvent::Undecodable(DecodeError::new("no key").event_type(EventType::Added)),
+        WatchEvent::Undecodable(DecodeError::new("no type").key(key())),
+        WatchEvent::Added(Item::new("ns/", 3)),
+    ];
+    for event in events {
+        let support = WatchListSupport::new();
+        let broken = || {
+            WatchScript::new()
+                .added(Item::new("a", 1))
+                .event(event.clone())
+                .added(Item::new("b", 2))
+                .initial_events_end(8)
+        };
+        let run = start_with(
+            script()
+                .with_watch_list(support.clone())
+                .watch(broken())
+                .watch(broken())
+                .list(list(9, &[("a", 1), ("b", 2)]))
+                .watch_error(expired())
+                .watch(WatchScript::new().added(Item::new("c", 1)).initial_events_end(10).hang()),
+            steady(),
+        );
+        run.finished().await;
+        let texts = ["watch-list -", "watch-list -", "list 0 limit 500", "watch 9", "watch-list 9"];
+        assert_eq!(run.source.texts(), texts, "{event:?}");
+        assert_eq!(run.sink.texts(), ["replace a@1 b@2 @9", "replace c@1 @10"]);
+        assert_eq!(run.recoveries()[..2], [Recovery::Relist, Recovery::FallBackToList]);
+        assert!(!support.is_refused(), "the server can send watch-lists");
+        run.stop().await;
+    }
+}
+
+// contract: R-16
+#[tokio::test(start_paused = true)]
+async fn a_watch_list_that_has_lost_its_version_is_refused() {
+    let without = || WatchEvent::Bookmark { version: "".into(), initial_events_end: true };
+    let run = start_with(
+        able()
+            .watch(WatchScript::new().added(Item::new("a", 1)).initial_events_end(8).error(expired()))
+            .watch(WatchScript::new().event(without()))
+            .list(list(9, &[("a", 1)]))
+            .watch(hang()),
+        steady(),
+    );
+    run.finished().await;
+    assert_eq!(run.sink.texts(), ["replace a@1 @8", "replace a@1 @9"]);
+    assert_eq!(run.errors()[1], "the list has no resource version; the last version was 8");
+    run.stop().await;
+}
+
+// contract: L-05
+#[tokio::test(start_paused = true)]
+async fn a_source_that_says_nothing_of_watch_lists_gets_none_unless_they_are_demanded() {
+    let run = start(script().list(list(7, &[])).watch(WatchScript::new().hang()));
+    run.finished().await;
+    assert_eq!(run.source.texts(), ["list 0 limit 500", "watch 7"]);
+    run.stop().await;
+
+    let initial = WatchScript::new().initial_events_end(7).hang();
+    let options = ReflectorOptions::new().watch_list(WatchListMode::Always);
+    let run = start_with(script().watch(initial), options);
+    run.finished().await;
+    assert_eq!(run.source.texts(), ["watch-list -"]);
+    run.stop().await;
+}

@@ -1,0 +1,454 @@
+//! Watches: what follows when one ends, and that a list is the last resort.
+
+use std::time::Duration;
+
+use crate::common::*;
+use kinformer_core::ResourceVersion;
+use kinformer_reflector::{
+    ApiStatus, DecodeError, EventType, NextRequest, Recovery, ReflectorOptions, ReflectorState, SourceError,
+    WatchEvent,
+};
+use kinformer_testing::fake_source::{Call, WatchScript};
+use kinformer_testing::{Item, ScriptedSource};
+
+fn hang() -> WatchScript<Item> {
+    WatchScript::new().hang()
+}
+
+fn listed() -> ScriptedSource<Item> {
+    script().list(list(7, &[("a", 1)]))
+}
+
+fn options_of(call: &Call) -> kinformer_reflector::WatchOptions {
+    match call {
+        Call::Watch(options) => options.clone(),
+        _ => panic!("not a watch"),
+    }
+}
+
+// contract: R-08
+#[tokio::test(start_paused = true)]
+async fn every_event_is_passed_on_in_order_and_moves_the_version() {
+    let run = start(
+        listed().watch(
+            WatchScript::new()
+                .added(Item::new("ns/b", 8))
+                .modified(Item::new("a", 9))
+                .deleted(Item::new("ns/b", 10))
+                .bookmark(15)
+                // Not what any server should do: the version stays.
+                .modified(Item::new("a", 12))
+                .hang(),
+        ),
+    );
+    run.finished().await;
+    assert_eq!(
+        run.sink.texts()[1..],
+        ["add ns/b@8", "update a@9", "delete ns/b@10", "bookmark @15", "update a@12"]
+    );
+    assert_eq!(run.handle.last_version(), 15.into());
+    let statistics = run.handle.metrics();
+    assert_eq!((statistics.events, statistics.bookmarks, statistics.watches), (5, 1, 1));
+    run.stop().await;
+}
+
+// contract: R-08
+#[tokio::test(start_paused = true)]
+async fn synthetic_additions_do_not_move_the_version_until_another_event_comes() {
+    for version in [0_u64, 5] {
+        let first = match version {
+            0 => kinformer_reflector::List::new([], 0),
+            _ => kinformer_reflector::List::new([], ResourceVersion::UNSET),
+        };
+        let bad = DecodeError::new("bad")
+            .key("x".parse().unwrap())
+            .resource_version(40)
+            .event_type(EventType::Added);
+        let run = start(
+            script().list(first).watch(
+                WatchScript::new()
+                    .added(Item::new("z", 90))
+                    .undecodable(bad)
+                    .added(Item::new("a", 20))
+                    .after(SECOND)
+                    .modified(Item::new("a", 91))
+                    .added(Item::new("b", 92))
+                    .hang(),
+            ),
+        );
+        run.finished().await;
+        assert_eq!(run.sink.keys(), ["a", "z"]);
+        assert!(!run.handle.last_version().reaches(&1.into()), "{:?}", run.handle.last_version());
+        run.sink.wait_for_record("update a@91").await;
+        settle().await;
+        assert_eq!(run.handle.last_version(), 92.into());
+        run.stop().await;
+    }
+}
+
+// contract: L-03
+#[tokio::test(start_paused = true)]
+async fn a_watch_asks_for_bookmarks_and_a_random_time_between_the_shortest_and_twice_that() {
+    let minutes = |n: u64| Duration::from_secs(60 * n);
+    for (asked, least) in [(None, 5), (Some(minutes(1)), 5), (Some(minutes(30)), 30)] {
+        let mut options = ReflectorOptions::new();
+        if let Some(asked) = asked {
+            options = options.min_watch_timeout(asked);
+        }
+        let mut source = listed();
+        for version in 8..28 {
+            source = source.watch(WatchScript::new().bookmark(version));
+        }
+        let run = start_with(source.watch(hang()), options);
+        run.finished().await;
+        let mut timeouts = Vec::new();
+        for (n, (_, call)) in run.source.calls().iter().skip(1).enumerate() {
+            let watch = options_of(call);
+            assert_eq!(watch.resource_version, (7 + n as u64).into());
+            assert!(watch.bookmarks && !watch.send_initial_events && watch.version_match.is_none());
+            assert!(watch.timeout >= minutes(least) && watch.timeout <= minutes(2 * least));
+            timeouts.push(watch.timeout);
+        }
+        timeouts.dedup();
+        assert!(timeouts.len() > 1, "not random");
+        run.stop().await;
+    }
+}
+
+// contract: L-03
+#[tokio::test(start_paused = true)]
+async fn only_a_test_may_ask_for_less() {
+    let options = ReflectorOptions::new().min_watch_timeout_unbounded(SECOND);
+    let run = start_with(listed().watch(hang()), options);
+    run.finished().await;
+    assert!(options_of(&run.source.calls()[1].1).timeout <= 2 * SECOND);
+    run.stop().await;
+}
+
+// contract
+#[tokio::test(start_paused = true)]
+async fn a_watch_that_ends_in_good_order_is_opened_again_within_half_a_second_without_a_list() {
+    let run = start(
+        listed()
+            .watch(WatchScript::new().added(Item::new("b", 8)))
+            .watch(WatchScript::new().after(2 * SECOND))
+            .watch(hang()),
+    );
+    run.finished().await;
+    assert_eq!(run.source.texts()[1..], ["watch 7", "watch 8", "watch 8"]);
+    let calls = run.source.calls();
+    assert!(calls[2].0 - calls[1].0 < SECOND / 2);
+    assert!(run.failures.lock().is_empty());
+    assert_eq!(run.handle.metrics().watch_restarts, 2);
+    run.stop().await;
+}
+
+// contract: R-03
+#[tokio::test(start_paused = true)]
+async fn connection_refused_and_429_watch_again_at_the_same_version_however_often() {
+    let mut source = listed();
+    for _ in 0..10 {
+        source = source
+            .watch_error(refused())
+            .watch_error(status(429, "TooManyRequests"))
+            .watch(WatchScript::new().error(status(429, "")));
+    }
+    let run = start(source.watch(WatchScript::new().bookmark(8).hang()));
+    run.finished().await;
+    assert_eq!(run.handle.metrics().lists, 1);
+    assert!(run.source.texts()[1..].iter().all(|call| call == "watch 7"));
+    assert_eq!(run.recoveries(), [Recovery::Rewatch; 30]);
+    assert!(run.delays().iter().all(|delay| *delay >= SECOND * 4 / 5));
+    run.stop().await;
+}
+
+// contract
+#[tokio::test(start_paused = true)]
+async fn what_a_server_asks_for_in_retry_after_is_waited() {
+    let asked: SourceError =
+        ApiStatus::new(429, "TooManyRequests", "x").retry_after(Duration::from_secs(77)).into();
+    let too_long: SourceError = ApiStatus::new(503, "", "x").retry_after(Duration::MAX).into();
+    let run = start_with(listed().watch_error(asked).watch_error(too_long).watch(hang()), steady());
+    run.finished().await;
+    // Never less, and more by a random time: all clients of the server were asked for the same.
+    let (delays, calls) = (run.delays(), run.source.calls());
+    for (delay, asked, jitter) in [(delays[0], 77, 30), (delays[1], 600, 30)] {
+        assert!(
+            delay >= Duration::from_secs(asked) && delay < Duration::from_secs(asked + jitter),
+            "{delay:?}"
+        );
+    }
+    assert_eq!((calls[2].0 - calls[1].0).as_secs(), delays[0].as_secs());
+    run.stop().await;
+}
+
+// contract: R-04
+#[tokio::test(start_paused = true)]
+async fn internal_errors_are_watched_again_within_their_window_and_then_listed() {
+    let internal = || status(500, "InternalError");
+    let mut source = listed();
+    // One per second: at 0, 1, 2 and 3 seconds they are inside of a window of 3, at 4 they are not.
+    for _ in 0..5 {
+        source = source.watch(WatchScript::new().error(internal()));
+    }
+    let run = start_with(
+        source.list(list(9, &[])).watch_error(internal()).watch(hang()),
+        steady().internal_error_window(3 * SECOND + SECOND / 2),
+    );
+    run.finished().await;
+    use Recovery::{Relist, Rewatch};
+    assert_eq!(run.recoveries(), [Rewatch, Rewatch, Rewatch, Rewatch, Relist, Rewatch]);
+    run.stop().await;
+
+    let run = start_with(
+        listed().watch_error(internal()).list(list(9, &[])).watch(hang()),
+        steady().internal_error_window(Duration::ZERO),
+    );
+    run.finished().await;
+    run.stop().await;
+}
+
+// contract: R-05
+#[tokio::test(start_paused = true)]
+async fn a_410_at_the_start_or_in_the_stream_leads_to_a_list_after_a_delay() {
+    let run = start(
+        listed()
+            .watch_error(expired())
+            .list(list(8, &[]))
+            .watch(WatchScript::new().bookmark(9).error(status(410, "Gone")))
+            .list(list(10, &[]))
+            .watch(hang()),
+    );
+    run.finished().await;
+    assert_eq!(run.source.texts()[1..], ["watch 7", "list 7", "watch 8", "list 9", "watch 10"]);
+    assert_eq!(run.recoveries(), [Recovery::Relist; 2]);
+    assert!(run.delays().iter().all(|delay| *delay >= SECOND * 4 / 5));
+    run.stop().await;
+}
+
+// contract: R-05
+#[tokio::test(start_paused = true)]
+async fn a_version_that_expires_again_after_a_list_is_not_listed_at_again() {
+    let run = start(
+        listed()
+            .watch_error(expired())
+            .list(list(7, &[("a", 1)]))
+            .watch_error(expired())
+            .list(list(9, &[("a", 1)]))
+            .watch(hang()),
+    );
+    run.finished().await;
+    assert_eq!(run.source.texts()[3..], ["watch 7", "list - limit 500", "watch 9"]);
+    run.stop().await;
+}
+
+// contract: R-05
+#[tokio::test(start_paused = true)]
+async fn a_version_too_large_for_a_watch_leads_to_a_list_of_the_newest() {
+    let error = || {
+        let cause = kinformer_reflector::StatusCause::new("ResourceVersionTooLarge", "");
+        ApiStatus::new(504, "Timeout", "Too large resource version").cause(cause).into()
+    };
+    let run = start(listed().watch_error(error()).list(list(3, &[("a", 2)])).watch(hang()));
+    run.finished().await;
+    assert_eq!(run.source.texts()[1..], ["watch 7", "list - limit 500", "watch 3"]);
+    // A list is allowed to go back: the server has.
+    assert_eq!(run.handle.last_version(), 3.into());
+    run.stop().await;
+}
+
+// contract: R-06
+#[tokio::test(start_paused = true)]
+async fn a_very_short_watch_is_reported_delayed_and_the_fifth_in_a_row_leads_to_a_list() {
+    let mut source = listed();
+    for n in 0..5 {
+        // An event that brings nothing new does not make it longer.
+        let script = WatchScript::new();
+        source = source.watch(if n % 2 == 0 { script } else { script.bookmark(7) });
+    }
+    let run = start(source.list(list(8, &[])).watch(hang()));
+    run.finished().await;
+    use Recovery::{Relist, Rewatch};
+    assert_eq!(run.recoveries(), [Rewatch, Rewatch, Rewatch, Rewatch, Relist]);
+    assert!(run.errors().iter().all(|error| error.starts_with("very short watch")));
+    assert!(run.delays().iter().all(|delay| *delay >= SECOND * 4 / 5));
+    assert_eq!(run.handle.metrics().very_short_watches, 5);
+    run.stop().await;
+}
+
+// contract: R-07
+#[tokio::test(start_paused = true)]
+async fn events_that_have_no_place_are_reported_and_skipped() {
+    let run = start(
+        listed()
+            .watch(
+                WatchScript::new()
+                    .event(WatchEvent::unexpected("a v1/Secret", ResourceVersion::UNSET))
+                    .added(Item::new("b", 8))
+                    .event(WatchEvent::unexpected("an event of the type SURPRISE", 9)),
+            )
+            .watch(hang()),
+    );
+    run.finished().await;
+    assert_eq!(run.sink.texts()[1..], ["add b@8", "bookmark @9"]);
+    assert_eq!(run.source.texts()[2], "watch 9", "it does not come again");
+    assert_eq!(run.recoveries(), [Recovery::Skip; 2]);
+    assert!(run.errors()[1].ends_with("an event of the type SURPRISE"));
+    assert_eq!(run.handle.metrics().unexpected_events, 2);
+    run.stop().await;
+}
+
+// contract: L-08
+#[tokio::test(start_paused = true)]
+async fn undecodable_events_are_reported_counted_and_skipped_but_a_deletion_deletes() {
+    let bad = |key: &str, event_type, version: u64| {
+        let error = DecodeError::new("bad").event_type(event_type).resource_version(version);
+        error.key(key.parse().unwrap())
+    };
+    let run = start(
+        listed()
+            .watch(
+                WatchScript::new()
+                    .undecodable(bad("b", EventType::Added, 8))
+                    .undecodable(bad("a", EventType::Modified, 9))
+                    .added(Item::new("c", 10))
+                    .undecodable(bad("a", EventType::Deleted, 11)),
+            )
+            .watch(hang()),
+    );
+    run.finished().await;
+    let told = ["bookmark @8", "bookmark @9", "add c@10", "delete a", "bookmark @11"];
+    assert_eq!(run.sink.texts()[1..], told);
+    assert_eq!(run.handle.metrics().decode_errors, 3);
+    assert_eq!(run.recoveries(), [Recovery::Skip; 3]);
+    // The watch goes on behind them.
+    assert_eq!(run.source.texts()[2], "watch 11");
+    run.stop().await;
+}
+
+// contract: L-09
+#[tokio::test(start_paused = true)]
+async fn a_half_open_watch_is_given_up_when_it_has_outlasted_its_time_in_silence() {
+    let minute = Duration::from_secs(60);
+    let options = || steady().min_watch_timeout_unbounded(minute).stall_margin(10 * SECOND);
+    // In the stream (a minute after its last event), and before any answer came.
+    let stream = || listed().watch(WatchScript::new().after(minute).bookmark(8).hang());
+    for (source, from, quiet) in [(stream(), 8, minute), (listed().hang(), 7, Duration::ZERO)] {
+        let run = start_with(source.watch(hang()), options());
+        run.finished().await;
+        assert_eq!(run.source.texts()[2], format!("watch {from}"));
+        assert!(run.errors()[0].contains("silent"), "{:?}", run.errors());
+        let calls = run.source.calls();
+        let asked = options_of(&calls[1].1).timeout;
+        let lasted = calls[2].0 - calls[1].0 - SECOND - quiet;
+        assert_eq!(lasted.as_secs(), (asked + 10 * SECOND).as_secs());
+        assert_eq!(run.handle.metrics().stalled_watches, 1);
+        assert_eq!(run.recoveries(), [Recovery::Rewatch]);
+        run.stop().await;
+    }
+}
+
+// contract: L-10, R-10
+#[tokio::test(start_paused = true)]
+async fn a_status_in_the_stream_is_a_typed_error_with_code_and_reason() {
+    let run = start(
+        listed()
+            .watch(WatchScript::new().error(status(403, "Forbidden")).added(Item::new("b", 9)))
+            .watch(hang()),
+    );
+    run.finished().await;
+    let error = run.handle.last_error().unwrap();
+    let status = error.status().unwrap();
+    assert_eq!((status.code, status.reason.as_str()), (403, "Forbidden"));
+    assert_eq!(run.errors(), ["status 403 (Forbidden): told by a test"]);
+    assert_eq!(run.sink.texts().len(), 1, "nothing after an error is read");
+    run.stop().await;
+}
+
+// contract: R-10
+#[tokio::test(start_paused = true)]
+async fn other_errors_watch_again_and_the_fifth_in_a_row_leads_to_a_list() {
+    let run = start(
+        listed()
+            .watch_error(broken())
+            .panic()
+            .watch(WatchScript::new().panic())
+            .watch(WatchScript::new().error(status(503, "ServiceUnavailable")))
+            .watch_error(status(403, "Forbidden"))
+            .list(list(8, &[]))
+            .watch_error(broken())
+            // An event in between: the count begins again.
+            .watch(WatchScript::new().bookmark(9).error(broken()))
+            .watch(hang()),
+    );
+    run.finished().await;
+    use Recovery::{Relist, Rewatch};
+    assert_eq!(run.recoveries(), [Rewatch, Rewatch, Rewatch, Rewatch, Relist, Rewatch, Rewatch]);
+    assert!(run.errors()[1].contains("scripted panic") && run.errors()[2].contains("scripted panic"));
+    run.stop().await;
+}
+
+// contract: R-11
+#[tokio::test(start_paused = true)]
+async fn a_store_read_error_leads_to_a_list_that_drops_the_corrupt_object() {
+    let run = start(
+        listed()
+            .watch(WatchScript::new().added(Item::new("corrupt", 8)).error(status(500, "StoreReadError")))
+            .list(list(9, &[("a", 1)]))
+            .watch(hang()),
+    );
+    run.finished().await;
+    assert_eq!(run.source.texts()[2..], ["list 8", "watch 9"]);
+    assert_eq!(run.sink.keys(), ["a"]);
+    run.stop().await;
+}
+
+// contract: R-01
+#[tokio::test(start_paused = true)]
+async fn delays_double_with_jitter_up_to_a_bound_and_start_again_after_a_quiet_time() {
+    let mut source = listed();
+    for _ in 0..9 {
+        source = source.watch_error(refused());
+    }
+    source = source
+        .watch(WatchScript::new().bookmark(8).after(Duration::from_secs(121)).error(refused()))
+        .watch(hang());
+    let run = start(source);
+    run.sink.wait_for_record("bookmark @8").await;
+    assert!(matches!(run.handle.state(), ReflectorState::Watching { .. }));
+    run.finished().await;
+    let mut expected = 0.8;
+    let delays = run.delays();
+    for delay in &delays[..9] {
+        let seconds = delay.as_secs_f64();
+        assert!(seconds >= expected - 1e-6 && seconds <= 2.0 * expected + 1e-6, "{seconds} {expected}");
+        expected = f64::min(expected * 2.0, 30.0);
+    }
+    assert!(delays[9] <= SECOND * 8 / 5, "{delays:?}");
+    run.stop().await;
+}
+
+// contract: R-01
+#[tokio::test(start_paused = true)]
+async fn a_backoff_of_ones_own_is_honoured_and_its_last_delay_repeated() {
+    let backoff = kinformer_reflector::Backoff::from_delays(|| [2 * SECOND, 3 * SECOND].into_iter());
+    let mut source = listed();
+    for _ in 0..4 {
+        source = source.watch_error(refused());
+    }
+    let run = start_with(source.watch(hang()), ReflectorOptions::new().backoff(backoff));
+    run.finished().await;
+    assert_eq!(run.delays(), [2 * SECOND, 3 * SECOND, 3 * SECOND, 3 * SECOND]);
+    run.stop().await;
+}
+
+// contract
+#[tokio::test(start_paused = true)]
+async fn the_time_between_two_tries_is_a_visible_state() {
+    let run = start_with(listed().watch_error(refused()).watch(hang()), steady());
+    let state = run.handle.state_where(|s| matches!(s, ReflectorState::BackingOff { .. })).await;
+    assert_eq!(state, ReflectorState::BackingOff { next: NextRequest::Watch, delay: SECOND, failures: 1 });
+    run.finished().await;
+    assert_eq!(run.handle.state(), ReflectorState::Watching { resource_version: 7.into() });
+    run.stop().await;
+}

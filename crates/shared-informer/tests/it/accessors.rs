@@ -1,0 +1,299 @@
+//! Objects whose accessors panic: they harm no other object.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use crate::common::{HOUR, QUEUES};
+use async_trait::async_trait;
+use futures::StreamExt as _;
+use kinformer_core::{KeyRef, Labels, Object, PartId, ResourceVersion, Tombstone};
+use kinformer_processor::{Added, Buffer, Deleted, Event, Updated};
+use kinformer_reflector::{
+    List, ListOptions, ListerWatcher, SourceError, WatchEvent, WatchListMode, WatchListSupport, WatchOptions,
+    WatchStream,
+};
+use kinformer_shared_informer::{QueueKind, SharedIndexInformer};
+use kinformer_store::IndexFunction;
+use kinformer_testing::{FakeSource, Item};
+use parking_lot::Mutex;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+const WHY: &str = "the fuse has blown";
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Accessor {
+    Key,
+    Version,
+    Uid,
+    Labels,
+}
+
+/// Panics in one accessor of the objects that share it, when it is asked the n-th time since it was armed, or always.
+#[derive(Debug)]
+struct Fuse {
+    accessor: Accessor,
+    nth: Option<usize>,
+    armed: AtomicBool,
+    calls: AtomicUsize,
+}
+
+impl Fuse {
+    fn asked(&self, accessor: Accessor) {
+        if accessor == self.accessor && self.armed.load(Ordering::Relaxed) {
+            let call = self.calls.fetch_add(1, Ordering::Relaxed);
+            assert!(self.nth.is_some_and(|nth| nth != call), "{WHY}");
+        }
+    }
+}
+
+/// An item with a UID and a label; some have a fuse.
+#[derive(Debug)]
+struct Thing {
+    item: Item,
+    labels: BTreeMap<String, String>,
+    fuse: Option<Arc<Fuse>>,
+}
+
+impl Thing {
+    fn asked(&self, accessor: Accessor) {
+        self.fuse.iter().for_each(|fuse| fuse.asked(accessor));
+    }
+}
+
+impl Object for Thing {
+    fn key(&self) -> KeyRef<'_> {
+        self.asked(Accessor::Key);
+        self.item.key()
+    }
+
+    fn resource_version(&self) -> ResourceVersion {
+        self.asked(Accessor::Version);
+        self.item.resource_version()
+    }
+
+    fn uid(&self) -> Option<&str> {
+        self.asked(Accessor::Uid);
+        Some("uid")
+    }
+
+    fn labels(&self) -> Labels<'_> {
+        self.asked(Accessor::Labels);
+        (&self.labels).into()
+    }
+}
+
+/// A source whose objects have the fuse if their name begins with a `b`.
+#[derive(Clone)]
+struct Source {
+    items: FakeSource<Item>,
+    fuse: Arc<Fuse>,
+}
+
+impl Source {
+    fn thing(&self, item: &Item) -> Arc<Thing> {
+        let labels = [("name".to_owned(), item.name.clone())].into();
+        let fuse = item.name.starts_with('b').then(|| self.fuse.clone());
+        Arc::new(Thing { item: item.clone(), labels, fuse })
+    }
+}
+
+#[async_trait]
+impl ListerWatcher<Thing> for Source {
+    async fn list(&self, options: ListOptions<Thing>) -> Result<List<Thing>, SourceError> {
+        let list = self.items.list(options.retyped()).await?;
+        let objects: Vec<_> = list.objects.iter().map(|item| options.exchange(self.thing(item))).collect();
+        Ok(List::new(objects, list.resource_version))
+    }
+
+    async fn watch(&self, options: WatchOptions) -> Result<WatchStream<Thing>, SourceError> {
+        let (events, source) = (self.items.watch(options).await?, self.clone());
+        let events = events.map(move |event| {
+            Ok(match event? {
+                WatchEvent::Added(item) => WatchEvent::Added(source.thing(&item)),
+                WatchEvent::Modified(item) => WatchEvent::Modified(source.thing(&item)),
+                WatchEvent::Deleted(item) => WatchEvent::Deleted(source.thing(&item)),
+                WatchEvent::Bookmark { version, initial_events_end: true } => {
+                    WatchEvent::initial_events_end(version)
+                }
+                WatchEvent::Bookmark { version, .. } => WatchEvent::bookmark(version),
+                other => panic!("{other:?}"),
+            })
+        });
+        Ok(events.boxed())
+    }
+
+    fn watch_list_support(&self) -> Option<&WatchListSupport> {
+        self.items.watch_list_support()
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Operation {
+    FirstList,
+    Relist,
+    Watch,
+    Delete,
+}
+
+/// By name: what the handler knows, and what it was told wrongly.
+#[derive(Clone, Debug, Default)]
+struct Seen(Arc<Mutex<BTreeMap<String, u64>>>);
+
+impl Seen {
+    fn hear(&self, event: &Event<Arc<Thing>>) {
+        let mut seen = self.0.lock();
+        match event {
+            Event::Added(Added { object, .. }) | Event::Updated(Updated { new: object, .. }) => {
+                seen.insert(object.item.name.clone(), object.item.value);
+            }
+            Event::Deleted(Deleted { tombstone: Tombstone::FinalState(object), .. }) => {
+                seen.remove(&object.item.name);
+            }
+            Event::Deleted(Deleted { tombstone: Tombstone::FinalStateUnknown(missed), .. }) => {
+                seen.remove(missed.key.name());
+            }
+            _ => unreachable!("not known to this test"),
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Case {
+    queue: QueueKind,
+    mode: WatchListMode,
+    accessor: Accessor,
+    operation: Operation,
+    nth: Option<usize>,
+}
+
+/// Says how often the accessor was asked.
+async fn play(case: Case) -> usize {
+    let Case { queue, mode, accessor, operation, nth } = case;
+    let armed = AtomicBool::new(operation == Operation::FirstList);
+    let fuse = Arc::new(Fuse { accessor, nth, armed, calls: AtomicUsize::new(0) });
+    let items = FakeSource::new();
+    ["a", "b", "c"].iter().for_each(|name| _ = items.apply(Item::of(name, 0, 1)));
+    let source = Source { items: items.clone(), fuse: fuse.clone() };
+    let failures = Arc::new(Mutex::new(Vec::new()));
+    let hook = failures.clone();
+    let informer = SharedIndexInformer::builder(source)
+        .queue(queue)
+        .index("name", IndexFunction::by_label("name"))
+        .reflector(move |options| options.watch_list(mode))
+        .on_error(move |failure| hook.lock().push(failure.error.to_string()))
+        .build()
+        .unwrap();
+    let (seen, coalesced) = (Seen::default(), Seen::default());
+    for (seen, buffer) in [(&seen, Buffer::EveryEvent), (&coalesced, Buffer::Coalesced)] {
+        let hear = seen.clone();
+        informer.handler().buffer(buffer).inline().for_each(move |event| hear.hear(event)).unwrap();
+    }
+    let cancel = CancellationToken::new();
+    let running = informer.spawn(cancel.clone());
+    informer.wait_for_sync_until(Instant::now() + HOUR).await.unwrap();
+    if operation != Operation::FirstList {
+        fuse.armed.store(true, Ordering::Relaxed);
+    }
+    match operation {
+        Operation::FirstList => {}
+        Operation::Relist => {
+            items.break_watches(|| SourceError::expired("compacted"));
+            ["b", "c", "d", "b2"].iter().for_each(|name| _ = items.apply(Item::of(name, 0, 2)));
+            items.delete(KeyRef::named("a"));
+            items.compact();
+        }
+        Operation::Watch => {
+            ["a", "b", "c", "b2", "d", "b"].iter().for_each(|name| _ = items.apply(Item::of(name, 0, 2)));
+        }
+        Operation::Delete => ["a", "b"].iter().for_each(|name| _ = items.delete(KeyRef::named(name))),
+    }
+    let last = items.apply(Item::of("z", 0, 3));
+    informer.wait_for_until(PartId::ONLY, &last.into(), Instant::now() + HOUR).await.unwrap();
+    tokio::time::sleep(Duration::from_secs(1)).await;
+
+    // Of an object that always panics nothing can be demanded, and where its key cannot be read nothing of a list
+    // can be taken for deleted.
+    let unreadable = nth.is_none() && accessor == Accessor::Key;
+    let is_judged = |name: &str| {
+        let gone = operation == Operation::Relist && name == "a";
+        (nth.is_some() || !name.starts_with('b')) && !(unreadable && gone)
+    };
+    let expected: BTreeMap<_, _> = items
+        .decodable()
+        .into_iter()
+        .map(|(key, item)| (key.name().to_owned(), item.value))
+        .filter(|(name, _)| is_judged(name))
+        .collect();
+    let snapshot = informer.snapshot();
+    let stored = snapshot.iter().map(|thing| (thing.item.name.clone(), thing.item.value));
+    let stored: BTreeMap<_, _> = stored.filter(|(name, _)| is_judged(name)).collect();
+    assert_eq!(stored, expected, "{case:?}");
+    for seen in [seen, coalesced] {
+        let mut seen = seen.0.lock().clone();
+        seen.retain(|name, _| is_judged(name));
+        assert_eq!(seen, expected, "{case:?}");
+    }
+    for name in ["c", "z"] {
+        assert_eq!(snapshot.by_index("name", name).unwrap().count(), 1, "{case:?}");
+    }
+    if nth.is_none() && matches!(accessor, Accessor::Key | Accessor::Version) {
+        let failures = failures.lock();
+        assert!(failures.iter().any(|failure| failure.contains(WHY)), "{case:?}: {failures:?}");
+    }
+    assert!(!informer.is_stopped(), "{case:?}");
+    fuse.armed.store(false, Ordering::Relaxed);
+    let calls = fuse.calls.load(Ordering::Relaxed);
+    cancel.cancel();
+    running.await.unwrap().unwrap();
+    calls
+}
+
+fn run(case: Case) -> usize {
+    let runtime =
+        tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
+    runtime.block_on(play(case))
+}
+
+fn quiet() {
+    let before = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        if panic.payload().downcast_ref::<String>().is_none_or(|text| text != WHY) {
+            before(panic);
+        }
+    }));
+}
+
+// contract: S-08, I-11
+#[test]
+fn an_accessor_that_panics_harms_no_other_object() {
+    quiet();
+    let mut wrong = Vec::new();
+    for queue in QUEUES {
+        for mode in [WatchListMode::Always, WatchListMode::Off] {
+            for accessor in [Accessor::Key, Accessor::Version, Accessor::Uid, Accessor::Labels] {
+                for operation in
+                    [Operation::FirstList, Operation::Relist, Operation::Watch, Operation::Delete]
+                {
+                    let case = |nth| Case { queue, mode, accessor, operation, nth };
+                    // As often as it is asked when it does not panic.
+                    let calls = run(case(Some(usize::MAX)));
+                    for nth in (0..calls + 2).map(Some).chain([None]) {
+                        if let Err(panic) = std::panic::catch_unwind(|| run(case(nth))) {
+                            let text = panic.downcast_ref::<String>().cloned().unwrap_or_default();
+                            wrong.push(text);
+                        }
+                    }
+                }
+            }
+        }
+    }
+    assert!(
+        wrong.is_empty(),
+        "{} cases, as {}",
+        wrong.len(),
+        wrong.join("\n").chars().take(6000).collect::<String>()
+    );
+}

@@ -1,0 +1,180 @@
+//! What the tests of the informer share.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use kinformer_core::{Object, Tombstone};
+use kinformer_processor::{Added, Deleted, Event, Updated};
+use kinformer_shared_informer::{Error, QueueKind, SharedIndexInformer};
+use kinformer_testing::{FakeSource, Item, reentrant};
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+pub(crate) const QUEUES: [QueueKind; 3] =
+    [QueueKind::RealFifo, QueueKind::RealFifoByObject, QueueKind::DeltaFifo];
+
+pub(crate) type Map = BTreeMap<String, Item>;
+
+/// Events applied in order to an empty map, and what was wrong with them.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct View {
+    pub(crate) map: Map,
+    pub(crate) texts: Vec<String>,
+    pub(crate) faults: Vec<String>,
+    /// The newest version of each key, of what is gone as well.
+    newest: BTreeMap<String, u64>,
+}
+
+impl View {
+    pub(crate) fn hear(&mut self, event: &Event<Arc<Item>>) {
+        let key = event.key().to_string();
+        let mut check = |good: bool, what: &str| {
+            if !good {
+                self.faults.push(format!("{what}: {event:?}"));
+            }
+        };
+        if let Some(object) = event.object() {
+            let newest = self.newest.entry(key.clone()).or_default();
+            check(object.version >= *newest, "the version fell");
+            *newest = object.version;
+        }
+        let text = match event {
+            Event::Added(Added { object, in_initial_list, .. }) => {
+                check(!self.map.contains_key(&key), "added twice");
+                self.map.insert(key.clone(), (**object).clone());
+                format!("add {key} {}{}", object.value, if *in_initial_list { " initial" } else { "" })
+            }
+            Event::Updated(Updated { old, new, .. }) => {
+                check(self.map.get(&key) == Some(&**old), "old is not what was seen before");
+                self.map.insert(key.clone(), (**new).clone());
+                format!("update {key} {} {}", old.value, new.value)
+            }
+            Event::Deleted(Deleted { tombstone, .. }) => {
+                check(self.map.remove(&key).is_some(), "deleted what was not there");
+                let unknown = matches!(tombstone, Tombstone::FinalStateUnknown(_));
+                format!("delete {key}{}", if unknown { " unknown" } else { "" })
+            }
+            _ => unreachable!("not known to this test"),
+        };
+        self.texts.push(text);
+    }
+}
+
+/// A [`View`] that can be waited for.
+#[derive(Clone, Debug)]
+pub(crate) struct Seen(Arc<watch::Sender<View>>);
+
+impl Default for Seen {
+    fn default() -> Self {
+        Self(Arc::new(watch::Sender::new(View::default())))
+    }
+}
+
+impl Seen {
+    pub(crate) fn hear(&self, event: &Event<Arc<Item>>) {
+        self.0.send_modify(|view| view.hear(event));
+    }
+
+    /// Waits for a view; shows the one there is if it does not come.
+    pub(crate) async fn wait(&self, what: impl FnMut(&View) -> bool) {
+        let mut changes = self.0.subscribe();
+        let found = tokio::time::timeout(HOUR, changes.wait_for(what)).await.is_ok();
+        assert!(found, "never came: {:#?}", self.view());
+    }
+
+    pub(crate) async fn wait_for_version(&self, version: u64) {
+        self.wait(|view| view.map.values().any(|item| item.version >= version)).await;
+    }
+
+    pub(crate) fn view(&self) -> View {
+        self.0.borrow().clone()
+    }
+
+    pub(crate) fn texts(&self) -> Vec<String> {
+        self.view().texts
+    }
+
+    /// What was heard since the last call.
+    pub(crate) fn take(&self) -> Vec<String> {
+        let mut texts = Vec::new();
+        self.0.send_modify(|view| texts = std::mem::take(&mut view.texts));
+        texts
+    }
+
+    pub(crate) fn assert_sound(&self) {
+        assert_eq!(self.view().faults, Vec::<String>::new());
+    }
+}
+
+/// Longer than anything takes; in the paused time of the tests it costs nothing.
+pub(crate) const HOUR: Duration = Duration::from_secs(3600);
+
+pub(crate) fn server(source: &FakeSource<Item>) -> Map {
+    source.decodable().into_iter().map(|(key, item)| (key.to_string(), (*item).clone())).collect()
+}
+
+pub(crate) fn stored(informer: &SharedIndexInformer<Item>) -> Map {
+    informer.snapshot().iter().map(|item| (item.key().to_string(), (**item).clone())).collect()
+}
+
+/// An informer is asked for all its figures wherever user code runs, until this is dropped.
+pub(crate) fn asked<T: Object>(informer: &SharedIndexInformer<T>) -> reentrant::CheckGuard {
+    reentrant::install();
+    let informer = informer.clone();
+    reentrant::add_check(move || {
+        drop(format!("{informer:?}"));
+        drop((
+            informer.metrics(),
+            informer.phase(),
+            informer.has_synced(),
+            informer.snapshot().resource_versions().lowest(),
+        ));
+        for reflector in informer.parts().iter().map(|part| part.reflector()) {
+            drop((reflector.metrics(), reflector.state(), reflector.last_error(), reflector.last_version()));
+        }
+    })
+}
+
+/// A running informer and what ends it.
+pub(crate) struct Running {
+    _asked: reentrant::CheckGuard,
+    pub(crate) informer: SharedIndexInformer<Item>,
+    pub(crate) cancel: CancellationToken,
+    pub(crate) task: JoinHandle<Result<(), Error>>,
+}
+
+impl Running {
+    pub(crate) async fn start(informer: SharedIndexInformer<Item>) -> Self {
+        let running = Self::start_only(informer);
+        reentrant::check_on_wake(Box::pin(running.informer.wait_for_sync())).await.unwrap();
+        running
+    }
+
+    pub(crate) fn start_only(informer: SharedIndexInformer<Item>) -> Self {
+        let cancel = CancellationToken::new();
+        let _asked = asked(&informer);
+        let task = informer.spawn(cancel.clone());
+        Self { _asked, informer, cancel, task }
+    }
+
+    pub(crate) async fn stop(self) -> Result<(), Error> {
+        self.cancel.cancel();
+        let ended = reentrant::check_on_wake(self.task).await.unwrap();
+        assert_eq!(reentrant::blocked_checks(), [""; 0]);
+        ended
+    }
+}
+
+/// Waits until no more than so many tasks are alive: the runtime drops aborted ones a little later.
+pub(crate) async fn tasks_fall_to(count: usize) {
+    let metrics = tokio::runtime::Handle::current().metrics();
+    for _ in 0..1_000_000 {
+        if metrics.num_alive_tasks() <= count {
+            return;
+        }
+        tokio::task::yield_now().await;
+    }
+    panic!("{} tasks are left, not {count}", metrics.num_alive_tasks());
+}

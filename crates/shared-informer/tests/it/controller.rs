@@ -1,0 +1,142 @@
+//! A controller without an informer around it.
+
+use std::sync::Arc;
+
+use kinformer_core::Delta;
+use kinformer_delta_fifo::{Popped, Queue, RealFifo};
+use kinformer_reflector::StopReason;
+use kinformer_shared_informer::{Controller, Process};
+use kinformer_testing::{FakeSource, Item};
+use tokio::sync::{mpsc, oneshot};
+use tokio_util::sync::CancellationToken;
+
+type Deltas = Vec<Delta<Item>>;
+
+fn queue() -> Arc<dyn Queue<Item>> {
+    Arc::new(RealFifo::new())
+}
+
+/// Sends on what it is given, and says when it has synced.
+struct Forward(mpsc::Sender<Deltas>, Option<oneshot::Sender<()>>);
+
+impl Process<Item> for Forward {
+    async fn process(&mut self, mut popped: Popped<Item>) {
+        let _ = self.0.send(popped.take().to_vec()).await;
+    }
+
+    fn synced(&mut self) {
+        self.1.take().unwrap().send(()).unwrap();
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_controller_needs_no_store() {
+    let source = FakeSource::new();
+    source.apply(Item::of("kitchen/kettle", 0, 1));
+    let ((deltas, mut got), (synced, is_synced)) = (mpsc::channel(16), oneshot::channel());
+    let queue = queue();
+    let controller = Controller::new("items", source.clone(), queue.clone(), Forward(deltas, Some(synced)));
+    let [part] = &controller.parts()[..] else { panic!("one source") };
+    let reflector = part.reflector().clone();
+    let cancel = CancellationToken::new();
+    let running = tokio::spawn(controller.run(cancel.clone()));
+
+    let first = got.recv().await.unwrap();
+    assert!(matches!(&*first, [Delta::ReplacedAll(list)] if list.objects.len() == 1), "{first:?}");
+    is_synced.await.unwrap();
+    source.apply(Item::of("kitchen/kettle", 0, 2));
+    let second = got.recv().await.unwrap();
+    assert!(matches!(&*second, [Delta::Updated(item)] if item.value == 2), "{second:?}");
+    assert_eq!(reflector.metrics().lists + reflector.metrics().watch_lists, 1);
+
+    cancel.cancel();
+    assert_eq!(running.await.unwrap(), StopReason::Cancelled);
+    assert!(queue.try_pop_batch(1).is_err(), "the queue is closed");
+    assert_eq!(source.open_watches(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_empty_source_is_synced_with_as_well() {
+    let ((deltas, _got), (synced, is_synced)) = (mpsc::channel(16), oneshot::channel());
+    let source = FakeSource::new();
+    let controller = Controller::new("nothing", source, queue(), Forward(deltas, Some(synced)));
+    let cancel = CancellationToken::new();
+    let running = tokio::spawn(controller.run(cancel.clone()));
+    is_synced.await.unwrap();
+    cancel.cancel();
+    running.await.unwrap();
+}
+
+/// How far a process function gets before it panics.
+#[derive(Clone, Copy)]
+enum Panics {
+    BeforeItsFuture,
+    InItsFuture,
+}
+
+async fn panicking(panics: Panics) {
+    let source = FakeSource::new();
+    source.apply(Item::of("kettle", 0, 1));
+    let (seen, mut got) = mpsc::channel(16);
+    let mut first = true;
+    let process = move |popped: Popped<Item>| {
+        let now = std::mem::take(&mut first);
+        assert!(!(now && matches!(panics, Panics::BeforeItsFuture)), "before there is a future");
+        let seen = seen.clone();
+        async move {
+            assert!(!now, "within the future");
+            let _ = seen.send(popped.len()).await;
+        }
+    };
+    let cancel = CancellationToken::new();
+    let queue = queue();
+    let controller = Controller::new("items", source.clone(), queue.clone(), process);
+    let running = tokio::spawn(controller.run(cancel.clone()));
+    queue.synced().await.unwrap();
+    source.apply(Item::of("kettle", 0, 2));
+    assert_eq!(got.recv().await, Some(1), "the next batch is processed");
+    cancel.cancel();
+    assert_eq!(running.await.unwrap(), StopReason::Cancelled);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_process_function_that_panics_in_its_future_loses_one_batch() {
+    panicking(Panics::InItsFuture).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_process_function_that_panics_before_its_future_loses_one_batch() {
+    panicking(Panics::BeforeItsFuture).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_controller_of_an_idle_source_ends_when_its_queue_is_closed() {
+    let ((deltas, _got), (synced, is_synced)) = (mpsc::channel(16), oneshot::channel());
+    let (source, queue) = (FakeSource::new(), queue());
+    let controller = Controller::new("items", source.clone(), queue.clone(), Forward(deltas, Some(synced)));
+    let running = tokio::spawn(controller.run(CancellationToken::new()));
+    is_synced.await.unwrap();
+    queue.close();
+    let ended = tokio::time::timeout(crate::common::HOUR, running).await.expect("it waits for an event");
+    assert_eq!(ended.unwrap(), StopReason::SinkClosed);
+    assert_eq!(source.open_watches(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_dropped_controller_closes_its_queue_and_its_watch() {
+    let before = tokio::runtime::Handle::current().metrics().num_alive_tasks();
+    let ((deltas, _got), (synced, is_synced)) = (mpsc::channel(16), oneshot::channel());
+    let (source, queue) = (FakeSource::new(), queue());
+    let controller = Controller::new("items", source.clone(), queue.clone(), Forward(deltas, Some(synced)));
+    {
+        let running = controller.run(CancellationToken::new());
+        let running = std::pin::pin!(running);
+        tokio::select! {
+            _ = running => panic!("nobody ends it"),
+            done = is_synced => done.unwrap(),
+        }
+    }
+    assert!(queue.try_pop_batch(1).is_err(), "the queue is closed");
+    crate::common::tasks_fall_to(before).await;
+    assert_eq!(source.open_watches(), 0);
+}

@@ -1,0 +1,299 @@
+//! Whatever happens in between: every handler, whenever it joined, ends with what the server has.
+
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::StreamExt as _;
+use kinformer_core::{Object as _, ObjectKey};
+use kinformer_processor::{Added, Buffer, Event, Registration, Updated};
+use kinformer_reflector::{ApiStatus, SourceError};
+use kinformer_shared_informer::{QueueKind, SharedIndexInformer};
+use kinformer_store::IndexFunction;
+use kinformer_testing::{FakeSource, Item};
+use parking_lot::Mutex;
+use proptest::prelude::*;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+#[derive(Clone, Debug)]
+enum Step {
+    Apply(u8),
+    ApplyUndecodable(u8),
+    Delete(u8),
+    Recreate(u8),
+    Tick,
+    Bookmarks,
+    Compact,
+    Disconnect,
+    Break(u8),
+    FailList(u8),
+    FailWatch(u8),
+    /// Milliseconds.
+    Pass(u16),
+    Join(Kind),
+}
+
+/// The kinds of handlers.
+#[derive(Clone, Copy, Debug)]
+enum Kind {
+    Blocking,
+    Inline,
+    Async,
+    Stream,
+    Coalesced,
+    SlowCoalesced,
+    BackPressure,
+    Filtered,
+    FilteredCoalesced,
+    Resynced,
+}
+
+/// What the server is able to do.
+#[derive(Clone, Copy, Debug)]
+enum Server {
+    Everything,
+    NoWatchList,
+    NoBookmarks,
+}
+
+const KINDS: [Kind; 10] = [
+    Kind::Blocking,
+    Kind::Inline,
+    Kind::Async,
+    Kind::Stream,
+    Kind::Coalesced,
+    Kind::SlowCoalesced,
+    Kind::BackPressure,
+    Kind::Filtered,
+    Kind::FilteredCoalesced,
+    Kind::Resynced,
+];
+
+fn step() -> impl Strategy<Value = Step> {
+    let n = any::<u8>();
+    prop_oneof![
+        8 => n.prop_map(|n| Step::Apply(n % 12)),
+        1 => n.prop_map(|n| Step::ApplyUndecodable(n % 12)),
+        3 => n.prop_map(|n| Step::Delete(n % 12)),
+        2 => n.prop_map(|n| Step::Recreate(n % 12)),
+        1 => Just(Step::Tick),
+        1 => Just(Step::Bookmarks),
+        1 => Just(Step::Compact),
+        1 => Just(Step::Disconnect),
+        1 => n.prop_map(Step::Break),
+        1 => n.prop_map(Step::FailList),
+        1 => n.prop_map(Step::FailWatch),
+        6 => any::<u16>().prop_map(Step::Pass),
+        2 => prop::sample::select(KINDS.as_slice()).prop_map(Step::Join),
+    ]
+}
+
+fn error(n: u8) -> SourceError {
+    match n % 5 {
+        0 => SourceError::expired("random"),
+        1 => SourceError::ConnectionRefused { source: "random".into() },
+        2 => SourceError::Transport { source: "random".into() },
+        3 => ApiStatus::new(500, "InternalError", "random").into(),
+        _ => ApiStatus::new(403, "Forbidden", "random").into(),
+    }
+}
+
+fn break_with(n: u8) -> fn() -> SourceError {
+    match n % 3 {
+        0 => || error(0),
+        1 => || error(2),
+        _ => || error(3),
+    }
+}
+
+fn even(item: &Arc<Item>) -> bool {
+    item.value.is_multiple_of(2)
+}
+
+/// What one handler knows, and what is wrong with what it was told.
+#[derive(Default)]
+struct Knows {
+    objects: BTreeMap<String, Arc<Item>>,
+    newest: BTreeMap<String, u64>,
+    wrong: Vec<String>,
+    resyncs: usize,
+}
+
+impl Knows {
+    fn told(&mut self, event: &Event<Arc<Item>>) {
+        let key = event.key().to_string();
+        if let Some(object) = event.object() {
+            let newest = self.newest.entry(key.clone()).or_default();
+            if object.version < *newest {
+                self.wrong.push(format!("{key} goes back from {newest} to {}", object.version));
+            }
+            *newest = object.version;
+        }
+        match event {
+            Event::Added(Added { object, .. }) => {
+                if self.objects.insert(key.clone(), object.clone()).is_some() {
+                    self.wrong.push(format!("{key} was added twice"));
+                }
+            }
+            Event::Updated(Updated { old, new, .. }) => {
+                let known = self.objects.insert(key.clone(), new.clone());
+                if known.as_ref() != Some(old) {
+                    self.wrong.push(format!("{key} was {known:?} and not {old:?}"));
+                }
+                self.resyncs += usize::from(old.version == new.version);
+            }
+            Event::Deleted(_) => {
+                if self.objects.remove(&key).is_none() {
+                    self.wrong.push(format!("{key} was deleted and not known"));
+                }
+            }
+            _ => unreachable!("not known to this test"),
+        }
+    }
+}
+
+struct Handler {
+    kind: Kind,
+    knows: Arc<Mutex<Knows>>,
+    registration: Registration,
+}
+
+fn join(informer: &SharedIndexInformer<Item>, kind: Kind) -> Handler {
+    let knows = Arc::new(Mutex::new(Knows::default()));
+    let seen = knows.clone();
+    let told = move |event: &Event<Arc<Item>>| seen.lock().told(event);
+    let seen = knows.clone();
+    let slowly = move |wait: Duration| {
+        move |event: Event<Arc<Item>>| {
+            let seen = seen.clone();
+            async move {
+                tokio::time::sleep(wait).await;
+                seen.lock().told(&event);
+            }
+        }
+    };
+    let handler = informer.handler().name(format!("{kind:?}"));
+    let registration = match kind {
+        Kind::Blocking => handler.for_each(told),
+        Kind::Inline => handler.inline().for_each(told),
+        Kind::Async => handler.add_async(slowly(Duration::ZERO)),
+        Kind::Stream => {
+            let mut stream = handler.stream().unwrap();
+            let registration = stream.registration().clone();
+            tokio::spawn(async move {
+                while let Some(event) = stream.next().await {
+                    told(&event);
+                }
+            });
+            Ok(registration)
+        }
+        Kind::Coalesced => handler.buffer(Buffer::Coalesced).for_each(told),
+        Kind::SlowCoalesced => handler.buffer(Buffer::Coalesced).add_async(slowly(Duration::from_secs(3))),
+        Kind::BackPressure => {
+            handler.buffer(Buffer::BackPressure(2)).add_async(slowly(Duration::from_millis(100)))
+        }
+        Kind::Filtered => handler.filter(even).for_each(told),
+        Kind::FilteredCoalesced => {
+            handler.filter(even).buffer(Buffer::Coalesced).add_async(slowly(Duration::from_secs(3)))
+        }
+        Kind::Resynced => handler.resync(Duration::from_secs(20)).for_each(told),
+    };
+    Handler { kind, knows, registration: registration.unwrap() }
+}
+
+async fn history(queue: QueueKind, server: Server, steps: Vec<Step>) {
+    let server = match server {
+        Server::Everything => FakeSource::new(),
+        Server::NoWatchList => FakeSource::new().without_watch_list(),
+        Server::NoBookmarks => FakeSource::new().without_bookmarks(),
+    };
+    let informer = SharedIndexInformer::builder(server.clone())
+        .name("random")
+        .queue(queue)
+        .index("namespace", IndexFunction::by_namespace())
+        .build()
+        .unwrap();
+    let mut handlers: Vec<Handler> = KINDS.iter().map(|kind| join(&informer, *kind)).collect();
+    let cancel = CancellationToken::new();
+    let running = informer.spawn(cancel.clone());
+    for (value, step) in (1_u64..).zip(steps) {
+        let item = |n: u8| Item::of(&format!("ns-{}/{n}", n % 3), 0, value);
+        match step {
+            Step::Apply(n) => drop(server.apply(item(n))),
+            Step::ApplyUndecodable(n) => drop(server.apply_undecodable(item(n))),
+            Step::Delete(n) => drop(server.delete(item(n).key())),
+            Step::Recreate(n) => {
+                server.delete(item(n).key());
+                server.apply(item(n));
+            }
+            Step::Tick => drop(server.tick()),
+            Step::Bookmarks => server.send_bookmarks(),
+            Step::Compact => server.compact(),
+            Step::Disconnect => server.disconnect(),
+            Step::Break(n) => server.break_watches(break_with(n)),
+            Step::FailList(n) => server.fail_next_list(error(n)),
+            Step::FailWatch(n) => server.fail_next_watch(error(n)),
+            // The paused clock stands still while anything can run.
+            Step::Pass(ms) => tokio::time::sleep(Duration::from_millis(ms.into())).await,
+            Step::Join(kind) => handlers.push(join(&informer, kind)),
+        }
+    }
+    // From here on the server stays still; the longest delays and deadlines there are pass.
+    let still = Instant::now() + Duration::from_secs(3600);
+    informer.wait_for_sync_until(still).await.unwrap();
+    tokio::time::sleep_until(still).await;
+
+    let held: BTreeMap<ObjectKey, Arc<Item>> =
+        informer.snapshot().iter().map(|item| (item.key().try_into().unwrap(), item.clone())).collect();
+    for (key, item) in &server.decodable() {
+        assert_eq!(held.get(key), Some(item), "{key}");
+    }
+    // What cannot be decoded keeps the state it had, or is not there.
+    for key in held.keys() {
+        assert!(server.exists(key), "{key} is gone at the server");
+    }
+    for handler in &handlers {
+        let Handler { kind, knows, registration } = handler;
+        registration.synced_until(still + Duration::from_secs(60)).await.unwrap();
+        let knows = knows.lock();
+        assert!(knows.wrong.is_empty(), "{kind:?}: {:?}", knows.wrong);
+        let mut expected: BTreeMap<String, _> =
+            held.iter().map(|(key, item)| (key.to_string(), item.clone())).collect();
+        if matches!(kind, Kind::Filtered | Kind::FilteredCoalesced) {
+            expected.retain(|_, item| even(item));
+        }
+        assert_eq!(knows.objects, expected, "{kind:?}, {:?}", registration.metrics());
+        assert_eq!(registration.metrics().depth, 0, "{kind:?}");
+        match kind {
+            Kind::Resynced => assert!(knows.resyncs > 0 || held.is_empty(), "no resync in an hour"),
+            _ => assert_eq!(knows.resyncs, 0, "{kind:?} did not ask for resyncs"),
+        }
+    }
+    cancel.cancel();
+    running.await.unwrap().unwrap();
+    assert_eq!(server.open_watches(), 0);
+}
+
+fn run(future: impl Future<Output = ()>) {
+    let runtime =
+        tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
+    runtime.block_on(future);
+    assert_eq!(runtime.metrics().num_alive_tasks(), 0, "a task is left");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 60, failure_persistence: None, ..ProptestConfig::default() })]
+
+    // contract: I-02, I-03, I-06, P-01, P-02, P-03, P-04, P-05, P-10, P-11, P-12, P-14, Q-18
+    #[test]
+    fn every_handler_ends_with_what_the_server_has(
+        server in prop::sample::select(vec![Server::Everything, Server::NoWatchList, Server::NoBookmarks]),
+        steps in prop::collection::vec(step(), 0..80),
+    ) {
+        for queue in [QueueKind::RealFifo, QueueKind::RealFifoByObject, QueueKind::DeltaFifo] {
+            run(history(queue, server, steps.clone()));
+        }
+    }
+}

@@ -1,0 +1,370 @@
+//! From the start to the end, and what is left then: nothing.
+
+use std::sync::{Arc, Barrier};
+use std::time::Duration;
+
+use crate::common::{HOUR, Running, Seen, tasks_fall_to};
+use futures::{FutureExt as _, StreamExt as _};
+use kinformer_core::{KeyRef, PartId};
+use kinformer_processor::{Buffer, Event};
+use kinformer_shared_informer::{AwaitedList, Error, Phase, SharedIndexInformer};
+use kinformer_store::Error as StoreError;
+use kinformer_testing::{FakeSource, Item};
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+fn informer(source: &FakeSource<Item>) -> SharedIndexInformer<Item> {
+    SharedIndexInformer::builder(source.clone()).name("items").build().unwrap()
+}
+
+fn alive() -> usize {
+    tokio::runtime::Handle::current().metrics().num_alive_tasks()
+}
+
+fn refuses_handlers(informer: &SharedIndexInformer<Item>) {
+    let ignore = |_: &Event<Arc<Item>>| {};
+    assert!(informer.add_handler(ignore).is_err());
+    assert!(informer.handler().inline().for_each(ignore).is_err());
+    assert!(informer.handler().add_async(|_: Event<Arc<Item>>| async {}).is_err());
+    assert!(informer.stream().is_err());
+}
+
+// contract: I-05, I-08
+#[tokio::test(start_paused = true)]
+async fn an_informer_that_nobody_will_run_is_ended() {
+    let informer = informer(&FakeSource::new());
+    let registration = informer.add_handler(|_: &Event<Arc<Item>>| {}).unwrap();
+    let mut stream = informer.stream().unwrap();
+    let waiting = informer.clone();
+    let waiting = tokio::spawn(async move { waiting.wait_for_sync().await });
+    tokio::task::yield_now().await;
+
+    assert!(informer.discard());
+    assert!(matches!(waiting.await.unwrap(), Err(Error::NotSynced(_))));
+    assert!(stream.next().await.is_none());
+    assert!(registration.is_removed() && registration.synced().await.is_err());
+    assert_eq!(informer.phase(), Phase::Stopped);
+    assert!(matches!(informer.run(CancellationToken::new()).await, Err(Error::Stopped { .. })));
+    refuses_handlers(&informer);
+    assert!(!informer.discard(), "it has ended");
+}
+
+// contract: I-05, I-08
+#[tokio::test(start_paused = true)]
+async fn waits_that_are_dropped_lose_nothing() {
+    let source = FakeSource::new();
+    source.apply(Item::of("kitchen/kettle", 0, 0));
+    let informer = informer(&source);
+    let list = informer.await_list(0);
+    let registration = informer.handler().inline().for_each(|_| ()).unwrap();
+    assert!(informer.wait_for_sync().now_or_never().is_none());
+    assert!(informer.wait_for_list(&list, None).now_or_never().is_none());
+    assert!(informer.wait_for_list_of(&list, PartId::ONLY, None).now_or_never().is_none());
+    assert!(informer.wait_for(PartId::ONLY, &1.into()).now_or_never().is_none());
+    assert!(registration.synced().now_or_never().is_none());
+    assert!(informer.stopped().now_or_never().is_none());
+
+    let cancel = CancellationToken::new();
+    let running = informer.spawn(cancel.clone());
+    informer.wait_for_sync().await.unwrap();
+    informer.wait_for_list(&list, None).await.unwrap();
+    informer.wait_for_list_of(&list, PartId::ONLY, None).await.unwrap();
+    informer.wait_for(PartId::ONLY, &1.into()).await.unwrap();
+    registration.synced().await.unwrap();
+    cancel.cancel();
+    running.await.unwrap().unwrap();
+    informer.stopped().now_or_never().unwrap();
+}
+
+// contract: I-05
+#[tokio::test(start_paused = true)]
+async fn one_that_runs_is_not_discarded() {
+    let informer = informer(&FakeSource::new());
+    let running = Running::start(informer.clone()).await;
+    assert!(!informer.discard());
+    assert_eq!(informer.phase(), Phase::Running);
+    running.stop().await.unwrap();
+}
+
+// contract: I-05
+#[tokio::test(start_paused = true)]
+async fn an_informer_starts_syncs_and_stops_for_all_to_see() {
+    let source = FakeSource::new();
+    source.apply(Item::of("kettle", 0, 1));
+    let informer = informer(&source);
+    assert_eq!((informer.phase(), informer.has_synced()), (Phase::NotStarted, false));
+    let [part] = informer.parts() else { panic!("one source") };
+    assert_eq!(
+        (part.id(), part.name(), part.reflector().state()),
+        (PartId::ONLY, "", kinformer_reflector::ReflectorState::Idle)
+    );
+    let registration = informer.add_handler(|_: &Event<Arc<Item>>| {}).unwrap();
+
+    let running = Running::start(informer.clone()).await;
+    assert_eq!((informer.phase(), informer.has_synced()), (Phase::Running, true));
+    assert!(part.reflector().is_synced());
+    let second = informer.run(CancellationToken::new()).await;
+    assert!(matches!(&second, Err(Error::Running { informer }) if &**informer == "items"), "{second:?}");
+    assert_eq!(informer.phase(), Phase::Running, "the second run has ended nothing");
+
+    running.stop().await.unwrap();
+    informer.stopped().await;
+    assert_eq!((informer.phase(), informer.is_stopped()), (Phase::Stopped, true));
+    let again = informer.run(CancellationToken::new()).await;
+    assert!(matches!(&again, Err(Error::Stopped { informer }) if &**informer == "items"), "{again:?}");
+    refuses_handlers(&informer);
+    assert!(informer.get(KeyRef::named("kettle")).is_some(), "the store can still be read");
+    assert!(
+        informer.wait_for(PartId::ONLY, &9999.into()).await.is_err(),
+        "nobody waits for what will not come"
+    );
+    assert!(registration.is_removed());
+    registration.remove().await;
+    informer.wait_for_sync().await.unwrap();
+}
+
+// contract: I-19a, I-19b
+#[tokio::test(start_paused = true)]
+async fn every_error_names_the_informer_and_has_its_cause() {
+    fn add(informer: &SharedIndexInformer<Item>) -> Result<(), Error> {
+        // What a handler builder returns is converted as well.
+        informer.handler().for_each(|_| {})?;
+        Ok(())
+    }
+    let cause = |error: &Error| match error {
+        Error::VersionNotReached { informer, source } if &**informer == "items" => match &**source {
+            StoreError::Stopped { .. } => "stopped",
+            StoreError::DeadlineExceeded { .. } => "deadline",
+            StoreError::Incomparable { .. } => "incomparable",
+            _ => "another",
+        },
+        Error::Stopped { informer } if &**informer == "items" => "no more handlers",
+        _ => "another",
+    };
+    let source = FakeSource::new();
+    source.apply(Item::of("kettle", 0, 1));
+    let informer = informer(&source);
+    let running = Running::start(informer.clone()).await;
+    let soon = Instant::now() + Duration::from_secs(1);
+    let late = informer.wait_for_until(PartId::ONLY, &9999.into(), soon).await.unwrap_err();
+    let unknown = informer.wait_for(PartId::ONLY, &"x".into()).await.unwrap_err();
+    running.stop().await.unwrap();
+    let ended = informer.wait_for(PartId::ONLY, &9999.into()).await.unwrap_err();
+    let errors = [late, unknown, ended];
+    assert_eq!(errors.each_ref().map(cause), ["deadline", "incomparable", "stopped"]);
+    assert!(errors.iter().all(|error| std::error::Error::source(error).is_some()));
+    assert!(errors.iter().all(|error| error.to_string().contains("\"items\"")));
+
+    let refused = [
+        informer.add_handler(|_: &Event<Arc<Item>>| {}).unwrap_err(),
+        informer.stream().map(drop).unwrap_err(),
+        add(&informer).unwrap_err(),
+    ];
+    assert_eq!(refused.each_ref().map(cause), ["no more handlers"; 3]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_run_that_is_never_polled_does_not_count() {
+    let informer = informer(&FakeSource::new());
+    drop(informer.run(CancellationToken::new()));
+    assert_eq!(informer.phase(), Phase::NotStarted);
+    Running::start(informer).await.stop().await.unwrap();
+}
+
+/// However far it has come.
+// contract: I-05, P-14
+#[tokio::test(start_paused = true)]
+async fn an_informer_whose_run_is_dropped_has_stopped() {
+    for polls in 1..20 {
+        let before = alive();
+        let source = FakeSource::new();
+        source.apply(Item::of("kettle", 0, 1));
+        let informer = informer(&source);
+        let registration =
+            informer.handler().add_async(|_: Event<Arc<Item>>| std::future::pending()).unwrap();
+        {
+            let run = informer.run(CancellationToken::new());
+            let mut run = std::pin::pin!(run);
+            for poll in 0..polls {
+                if poll > 0 {
+                    tokio::task::yield_now().await;
+                }
+                assert!(futures::poll!(run.as_mut()).is_pending());
+            }
+        }
+        assert_eq!(informer.phase(), Phase::Stopped);
+        informer.stopped().await;
+        if !informer.has_synced() {
+            assert!(matches!(informer.wait_for_sync().await, Err(Error::NotSynced(_))));
+        }
+        tasks_fall_to(before).await;
+        refuses_handlers(&informer);
+        assert!(registration.is_removed(), "after {polls} polls");
+        registration.remove().await;
+        assert_eq!(source.open_watches(), 0);
+    }
+}
+
+// contract: I-05
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn of_many_runs_at_once_one_runs() {
+    for _ in 0..50 {
+        let informer = informer(&FakeSource::new());
+        let cancel = CancellationToken::new();
+        let runs: Vec<_> = (0..4).map(|_| informer.spawn(cancel.clone())).collect();
+        informer.wait_for_sync().await.unwrap();
+        let ended = futures::future::join_all(runs);
+        let (ended, ()) = tokio::join!(ended, async { cancel.cancel() });
+        let (ran, refused): (Vec<_>, Vec<_>) = ended.into_iter().map(Result::unwrap).partition(Result::is_ok);
+        assert_eq!((ran.len(), refused.len()), (1, 3));
+        for error in refused {
+            assert!(matches!(error, Err(Error::Running { .. } | Error::Stopped { .. })), "{error:?}");
+        }
+        assert_eq!(informer.phase(), Phase::Stopped);
+    }
+}
+
+// contract: I-05, P-13
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_handler_that_comes_at_the_end_is_refused_or_ends_with_the_informer() {
+    let before = alive();
+    for _ in 0..50 {
+        let source = FakeSource::new();
+        source.apply(Item::of("kettle", 0, 1));
+        let running = Running::start(informer(&source)).await;
+        let start = Arc::new(Barrier::new(3));
+        let adders: Vec<_> = (0..2)
+            .map(|_| {
+                let (informer, start) = (running.informer.clone(), start.clone());
+                let runtime = tokio::runtime::Handle::current();
+                std::thread::spawn(move || {
+                    start.wait();
+                    let mut added = Vec::new();
+                    for _ in 0..1_000_000 {
+                        match informer.add_handler(|_: &Event<Arc<Item>>| {}) {
+                            Ok(registration) if added.len() < 20 => added.push(registration),
+                            Ok(registration) => runtime.block_on(registration.remove()),
+                            Err(_) => return added,
+                        }
+                    }
+                    panic!("it never stopped");
+                })
+            })
+            .collect();
+        start.wait();
+        let informer = running.informer.clone();
+        running.stop().await.unwrap();
+        for adder in adders {
+            let added = tokio::task::spawn_blocking(move || adder.join().unwrap()).await.unwrap();
+            for registration in added {
+                registration.remove().await;
+                assert!(registration.is_removed());
+            }
+        }
+        refuses_handlers(&informer);
+    }
+    tasks_fall_to(before).await;
+}
+
+// contract: P-14
+#[tokio::test(start_paused = true)]
+async fn many_informers_with_handlers_of_every_kind_leave_no_task() {
+    let before = alive();
+    let mut all = Vec::new();
+    for _ in 0..20 {
+        let source = FakeSource::new();
+        source.apply(Item::of("kettle", 0, 1));
+        let informer = informer(&source);
+        let ignore = |_: &Event<Arc<Item>>| {};
+        let stream = informer.stream().unwrap();
+        let registrations = [
+            informer.add_handler(ignore).unwrap(),
+            informer.handler().inline().for_each(ignore).unwrap(),
+            informer.handler().add_async(|_: Event<Arc<Item>>| async {}).unwrap(),
+            informer.handler().buffer(Buffer::Coalesced).for_each(ignore).unwrap(),
+            informer.handler().buffer(Buffer::BackPressure(1)).for_each(ignore).unwrap(),
+        ];
+        let running = Running::start(informer).await;
+        for registration in &registrations {
+            registration.synced().await.unwrap();
+        }
+        all.push((running, stream, source));
+    }
+    assert!(alive() > before + 20 * 6);
+    for (running, _stream, source) in all {
+        running.stop().await.unwrap();
+        assert_eq!(source.open_watches(), 0);
+    }
+    assert_eq!(alive(), before, "when run has returned there is no task");
+}
+
+// contract: P-14
+#[tokio::test(start_paused = true)]
+async fn a_stuck_handler_is_named_and_dropped_after_the_grace() {
+    for buffer in [Buffer::EveryEvent, Buffer::Coalesced, Buffer::BackPressure(1)] {
+        stuck(buffer).await;
+    }
+}
+
+async fn stuck(buffer: Buffer) {
+    let before = alive();
+    let source = FakeSource::new();
+    source.apply(Item::of("kettle", 0, 1));
+    let grace = Duration::from_secs(3);
+    let informer = SharedIndexInformer::builder(source).name("items").grace(grace).build().unwrap();
+    let (begun, mut began) = tokio::sync::mpsc::channel(1);
+    informer
+        .handler()
+        .name("never returns")
+        .buffer(buffer)
+        .add_async(move |_: Event<Arc<Item>>| {
+            begun.try_send(()).unwrap();
+            std::future::pending::<()>()
+        })
+        .unwrap();
+    let seen = Seen::default();
+    let hear = seen.clone();
+    informer.handler().name("returns").for_each(move |event| hear.hear(event)).unwrap();
+    let running = Running::start(informer.clone()).await;
+    began.recv().await.unwrap();
+    seen.wait(|view| view.map.len() == 1).await;
+    let error = running.stop().await.unwrap_err();
+    let text = error.to_string();
+    assert!(text.contains("\"items\"") && text.contains("never returns") && text.contains("3s"), "{text}");
+    let Error::Stuck { handlers, .. } = error else { panic!("{error}") };
+    assert_eq!(handlers, ["never returns".into()]);
+    assert_eq!(informer.phase(), Phase::Stopped);
+    assert_eq!(alive(), before);
+}
+
+/// Each ends its own waits, and handlers have synced after the last.
+// contract: F-16
+#[tokio::test(start_paused = true)]
+async fn lists_that_are_awaited_at_once_are_each_answered() {
+    let source = FakeSource::<Item>::new();
+    let informer = SharedIndexInformer::builder(source.clone()).build().unwrap();
+    let lists = [2, 1, 0].map(|epoch| informer.await_list(epoch));
+    let registration = informer.handler().for_each(|_| ()).unwrap();
+    let running = Running::start(informer.clone()).await;
+    let stored = || lists.each_ref().map(AwaitedList::is_stored);
+    let deadline = Some(Instant::now() + HOUR);
+    informer.wait_for_list(&lists[2], deadline).await.unwrap();
+    assert_eq!(stored(), [false, false, true]);
+    let relist = |epoch| {
+        source.set_list_epoch(epoch);
+        source.tick();
+        source.compact();
+        source.disconnect();
+    };
+    relist(1);
+    informer.wait_for_list(&lists[1], deadline).await.unwrap();
+    assert_eq!((stored(), registration.has_synced()), ([false, true, true], false));
+    relist(2);
+    informer.wait_for_list(&lists[0], deadline).await.unwrap();
+    registration.synced_until(Instant::now() + HOUR).await.unwrap();
+    // One that the store has changes nothing.
+    assert!(informer.await_list(1).is_stored());
+    let registration = informer.handler().for_each(|_| ()).unwrap();
+    registration.synced_until(Instant::now() + HOUR).await.unwrap();
+    running.stop().await.unwrap();
+}

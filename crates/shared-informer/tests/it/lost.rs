@@ -1,0 +1,60 @@
+//! Batches that are lost while a list that was taken apart is being processed.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use kinformer_core::Object;
+use kinformer_delta_fifo::{DeltaFifo, Popped};
+use kinformer_shared_informer::{Controller, Process};
+use kinformer_testing::{FakeSource, Item};
+use parking_lot::Mutex;
+use tokio_util::sync::CancellationToken;
+
+#[derive(Default)]
+struct Seen {
+    batches: usize,
+    keys: BTreeSet<String>,
+    /// How many keys there were.
+    at_sync: Option<usize>,
+}
+
+/// Panics in the first batch of the first list, and of the second.
+struct Clumsy(Arc<Mutex<Seen>>);
+
+impl Process<Item> for Clumsy {
+    async fn process(&mut self, popped: Popped<Item>) {
+        let mut seen = self.0.lock();
+        // An empty one brings a version only.
+        seen.batches += usize::from(!popped.is_empty());
+        if popped.is_empty() {
+            return;
+        }
+        assert!(seen.batches != 1 && seen.batches != 4, "clumsy");
+        seen.keys.extend(popped.iter().filter_map(|delta| Some(delta.object()?.key().to_string())));
+    }
+
+    fn synced(&mut self) {
+        let mut seen = self.0.lock();
+        seen.at_sync = Some(seen.keys.len());
+    }
+}
+
+// contract: I-12
+#[tokio::test(start_paused = true)]
+async fn a_list_of_which_a_batch_was_lost_does_not_count() {
+    let source = FakeSource::new();
+    for n in 0..300 {
+        source.apply(Item::of(&format!("item-{n}"), 0, 1));
+    }
+    let seen = Arc::new(Mutex::new(Seen::default()));
+    let controller =
+        Controller::new("items", source.clone(), Arc::new(DeltaFifo::new()), Clumsy(seen.clone()));
+    let cancel = CancellationToken::new();
+    let running = tokio::spawn(controller.run(cancel.clone()));
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    let at_sync = seen.lock().at_sync;
+    assert_eq!(at_sync, Some(300));
+    cancel.cancel();
+    running.await.unwrap();
+}

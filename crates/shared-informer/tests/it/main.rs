@@ -1,0 +1,33 @@
+//! The integration tests, in one binary: a module for each subject.
+#![allow(
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::missing_panics_doc,
+    clippy::panic,
+    clippy::unwrap_used,
+    unreachable_pub,
+    reason = "a test fails by a panic"
+)]
+
+mod accessors;
+mod arrival;
+mod auto_traits;
+mod common;
+mod content;
+mod controller;
+mod histories;
+mod informer;
+mod keys;
+mod lifecycle;
+mod lost;
+mod metrics;
+mod panics;
+mod parts;
+mod parts_common;
+mod parts_random;
+mod queue_with;
+mod reentrant;
+mod resync;
+mod reuse;
+mod versions;
+mod wait_for;

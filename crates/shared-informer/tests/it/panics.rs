@@ -1,0 +1,217 @@
+//! Panics where none is expected: what was lost by one comes again, and an informer without a reflector says so.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use crate::common::{HOUR, Running, Seen};
+use async_trait::async_trait;
+use kinformer_core::PartId;
+use kinformer_delta_fifo::{DeltaFifo, Popped, Queue, RealFifo};
+use kinformer_reflector::{
+    ApiStatus, List, ListOptions, ListerWatcher, ReflectorState, SourceError, StopReason, WatchListSupport,
+    WatchOptions, WatchStream,
+};
+use kinformer_shared_informer::{Controller, Error, Phase, Process, SharedIndexInformer};
+use kinformer_store::{IndexFunction, IndexValues, Indexer};
+use kinformer_testing::{FakeSource, Item};
+use parking_lot::Mutex;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+use tracing::span::{Attributes, Id, Record};
+use tracing::{Metadata, Subscriber};
+
+/// Panics at each event of a target, so many times.
+struct Panics {
+    target: &'static str,
+    left: AtomicUsize,
+}
+
+impl Panics {
+    fn at(target: &'static str, times: usize) -> tracing::subscriber::DefaultGuard {
+        tracing::subscriber::set_default(Self { target, left: AtomicUsize::new(times) })
+    }
+}
+
+impl Subscriber for Panics {
+    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
+        metadata.target().starts_with(self.target)
+    }
+
+    fn new_span(&self, _: &Attributes<'_>) -> Id {
+        Id::from_u64(1)
+    }
+
+    fn record(&self, _: &Id, _: &Record<'_>) {}
+
+    fn record_follows_from(&self, _: &Id, _: &Id) {}
+
+    fn event(&self, event: &tracing::Event<'_>) {
+        let left = self.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1));
+        assert!(left.is_err(), "{} cannot be logged", event.metadata().target());
+    }
+
+    fn enter(&self, _: &Id) {}
+
+    fn exit(&self, _: &Id) {}
+}
+
+/// A store without an informer, which loses the batches of these numbers.
+struct Store {
+    indexer: Arc<Indexer<Item>>,
+    lost: Vec<usize>,
+    batches: usize,
+    synced: Arc<Mutex<Option<Vec<String>>>>,
+}
+
+impl Process<Item> for Store {
+    async fn process(&mut self, mut popped: Popped<Item>) {
+        self.batches += 1;
+        assert!(!self.lost.contains(&self.batches), "batch {} is lost", self.batches);
+        let applied = self.indexer.apply_at(popped.take(), popped.versions());
+        applied.report.into_result().unwrap();
+    }
+
+    fn synced(&mut self) {
+        let mut keys: Vec<_> = self.indexer.keys().iter().map(ToString::to_string).collect();
+        keys.sort_unstable();
+        *self.synced.lock() = Some(keys);
+    }
+}
+
+// contract: I-12
+#[tokio::test(start_paused = true)]
+async fn a_first_list_that_was_lost_is_listed_again_before_the_controller_has_synced() {
+    for kind in 0..3 {
+        for lost in [vec![1], vec![2], vec![1, 2, 3]] {
+            let source = FakeSource::new();
+            (0..300).for_each(|n| _ = source.apply(Item::of(&format!("n{n:03}"), 0, 1)));
+            let indexer = Arc::new(Indexer::new());
+            let queue: Arc<dyn Queue<Item>> = match kind {
+                0 => Arc::new(RealFifo::new()),
+                1 => Arc::new(RealFifo::builder().known_objects(indexer.clone()).build()),
+                _ => Arc::new(DeltaFifo::builder().known_objects(indexer.clone()).build()),
+            };
+            let synced = Arc::new(Mutex::new(None));
+            let store =
+                Store { indexer: indexer.clone(), lost: lost.clone(), batches: 0, synced: synced.clone() };
+            let controller = Controller::new("loses", source.clone(), queue, store);
+            let reflector = controller.parts()[0].reflector().clone();
+            let cancel = CancellationToken::new();
+            let running = tokio::spawn(controller.run(cancel.clone()));
+            let last = source.apply(Item::of("later", 0, 1));
+            indexer.wait_for_until(PartId::ONLY, &last.into(), Instant::now() + HOUR).await.unwrap();
+            tokio::time::sleep(HOUR).await;
+            assert_eq!(indexer.len(), 301, "queue {kind}, lost {lost:?}");
+            let synced = synced.lock().clone().unwrap();
+            assert!(synced.len() >= 300, "queue {kind}, lost {lost:?}: synced with {}", synced.len());
+            let relists = reflector.metrics().relists;
+            let fewest = u64::from(lost.contains(&1));
+            assert!(
+                (fewest..=lost.len() as u64).contains(&relists),
+                "queue {kind}, lost {lost:?}: {relists}"
+            );
+            cancel.cancel();
+            assert_eq!(running.await.unwrap(), StopReason::Cancelled);
+        }
+    }
+}
+
+/// What was stored is delivered, even if it cannot be logged that it is not in an index.
+// contract: I-12
+#[tokio::test(start_paused = true)]
+async fn a_subscriber_that_panics_loses_nothing() {
+    for queue in crate::common::QUEUES {
+        let _panics = Panics::at("kinformer_shared_informer", 3);
+        let source = FakeSource::new();
+        source.apply(Item::of("bad", 0, 1));
+        source.apply(Item::of("good", 0, 1));
+        let fails = IndexFunction::new(|item: &Arc<Item>, values: &mut IndexValues| {
+            assert!(item.name != "bad", "no such name");
+            values.push(&item.name);
+        });
+        let informer =
+            SharedIndexInformer::builder(source.clone()).queue(queue).index("name", fails).build().unwrap();
+        let seen = Seen::default();
+        let told = seen.clone();
+        informer.handler().inline().for_each(move |event| told.hear(event)).unwrap();
+        let running = Running::start_only(informer.clone());
+        informer.wait_for_sync_until(Instant::now() + HOUR).await.unwrap();
+        let last = source.apply(Item::of("bad", 0, 2));
+        informer.wait_for_until(PartId::ONLY, &last.into(), Instant::now() + HOUR).await.unwrap();
+        seen.wait_for_version(last).await;
+        assert_eq!(crate::common::stored(&informer), crate::common::server(&source), "{queue:?}");
+        assert_eq!(seen.view().map, crate::common::server(&source), "{queue:?}");
+        seen.assert_sound();
+        running.stop().await.unwrap();
+    }
+}
+
+// contract: I-13b, I-13c, I-13d
+#[tokio::test(start_paused = true)]
+async fn an_informer_whose_reflector_has_ended_says_so() {
+    for queue in crate::common::QUEUES {
+        let source = FakeSource::<Item>::new().without_watch_list();
+        source.fail_next_list(ApiStatus::new(403, "Forbidden", "you may not list kettles").into());
+        let informer = SharedIndexInformer::builder(source).name("left alone").queue(queue).build().unwrap();
+        let panics = Panics::at("kinformer_reflector", usize::MAX);
+        let running = Running::start_only(informer.clone());
+        let waited = tokio::time::timeout(HOUR, informer.wait_for_sync()).await;
+        let Ok(Err(Error::NotSynced(why))) = waited else { panic!("{queue:?}: {waited:?}") };
+        assert!(why.to_string().contains("it was stopped"), "{why}");
+        let ended = tokio::time::timeout(HOUR, running.task).await.unwrap().unwrap();
+        drop(panics);
+        let Err(error @ Error::ReflectorEnded { .. }) = ended else { panic!("{queue:?}: {ended:?}") };
+        assert!(error.to_string().contains("left alone"), "{error}");
+        assert_eq!(informer.phase(), Phase::Stopped);
+        let state = informer.parts()[0].reflector().state();
+        assert_eq!(state, ReflectorState::Stopped(StopReason::Dropped));
+    }
+}
+
+/// A source of which one method panics at first.
+struct Startled {
+    source: FakeSource<Item>,
+    calls: AtomicUsize,
+}
+
+#[async_trait]
+impl ListerWatcher<Item> for Startled {
+    async fn list(&self, options: ListOptions<Item>) -> Result<List<Item>, SourceError> {
+        self.source.list(options).await
+    }
+
+    async fn watch(&self, options: WatchOptions) -> Result<WatchStream<Item>, SourceError> {
+        self.source.watch(options).await
+    }
+
+    fn watch_list_support(&self) -> Option<&WatchListSupport> {
+        assert!(self.calls.fetch_add(1, Ordering::Relaxed) > 1, "no support yet");
+        self.source.watch_list_support()
+    }
+}
+
+// contract: I-13a
+#[tokio::test(start_paused = true)]
+async fn a_panic_in_the_reflector_is_a_failure_of_its_list() {
+    for queue in crate::common::QUEUES {
+        let source = FakeSource::new();
+        source.apply(Item::of("kettle", 0, 1));
+        let errors = Arc::new(Mutex::new(Vec::new()));
+        let hook = errors.clone();
+        let startled = Startled { source: source.clone(), calls: AtomicUsize::new(0) };
+        let informer = SharedIndexInformer::builder(startled)
+            .queue(queue)
+            .on_error(move |failure| hook.lock().push(failure.error.to_string()))
+            .build()
+            .unwrap();
+        let running = Running::start_only(informer.clone());
+        informer.wait_for_sync_until(Instant::now() + HOUR).await.unwrap();
+        assert_eq!(crate::common::stored(&informer), crate::common::server(&source));
+        let errors = errors.lock().clone();
+        assert!(
+            errors.len() == 2 && errors.iter().all(|error| error.contains("no support yet")),
+            "{errors:?}"
+        );
+        running.stop().await.unwrap();
+    }
+}

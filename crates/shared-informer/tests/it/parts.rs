@@ -1,0 +1,444 @@
+//! Informers of several parts, each with a source of its own.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use crate::common::{HOUR, QUEUES, Running, Seen, stored, tasks_fall_to};
+use crate::parts_common::Gated;
+use kinformer_core::{ByNamespace, KeyRef, Object as _, PartId, Partition, Parts, Transform};
+use kinformer_delta_fifo::{Bound, DeltaFifo, Popped, Queue, RealFifo};
+use kinformer_reflector::SourceError;
+use kinformer_shared_informer::{
+    Controller, Error, Process, QueueKind, SharedIndexInformer, Sources, SyncProgress,
+};
+use kinformer_testing::{FakeSource, Item};
+use parking_lot::Mutex;
+use tokio::time::{Instant, sleep};
+use tokio_util::sync::CancellationToken;
+
+const A: PartId = PartId::new(0);
+const B: PartId = PartId::new(1);
+
+fn gated(names: &[&str]) -> Gated {
+    let source = Gated::new();
+    for name in names {
+        source.server.apply(Item::of(name, 0, 1));
+    }
+    source
+}
+
+fn informer(a: &Gated, b: &Gated, queue: QueueKind) -> SharedIndexInformer<Item> {
+    let sources = Sources::by_namespace([("a", a.clone()), ("b", b.clone())]);
+    SharedIndexInformer::builder_of(sources).name("items").queue(queue).build().unwrap()
+}
+
+fn keys(informer: &SharedIndexInformer<Item>) -> Vec<String> {
+    stored(informer).into_keys().collect()
+}
+
+fn see(informer: &SharedIndexInformer<Item>) -> Seen {
+    let seen = Seen::default();
+    let hear = seen.clone();
+    informer.handler().inline().for_each(move |event| hear.hear(event)).unwrap();
+    seen
+}
+
+// contract: I-20
+#[tokio::test(start_paused = true)]
+async fn one_part_that_cannot_be_listed_leaves_the_others_working() {
+    for queue in QUEUES {
+        let (a, b) = (gated(&["a/1", "a/2"]), gated(&["b/1"]));
+        b.forbidden.store(true, Ordering::Relaxed);
+        let informer = informer(&a, &b, queue);
+        let seen = Seen::default();
+        let hear = seen.clone();
+        let registration = informer.handler().inline().for_each(move |event| hear.hear(event)).unwrap();
+        let running = Running::start_only(informer.clone());
+        seen.wait(|view| view.map.len() == 2).await;
+        a.server.apply(Item::of("a/3", 0, 1));
+        seen.wait(|view| view.map.len() == 3).await;
+        let version = a.server.delete(KeyRef::new("a", "1"));
+        informer.wait_for(A, &version.into()).await.unwrap();
+        assert_eq!(keys(&informer), ["a/2", "a/3"], "{queue:?}");
+        assert!(informer.snapshot().resource_versions().lowest().is_unset());
+
+        let soon = Instant::now() + Duration::from_secs(100);
+        let error = informer.wait_for_sync_until(soon).await.unwrap_err();
+        let Error::NotSynced(not_synced) = &error else { panic!("{error}") };
+        assert_eq!(not_synced.progress, SyncProgress::NoList { parts: vec!["b".into()] });
+        assert!(not_synced.last_error.as_ref().unwrap().to_string().contains("not allowed"), "{error}");
+        assert!(error.to_string().contains("no list yet of b"), "{error}");
+        assert!(!informer.has_synced() && !registration.has_synced(), "{queue:?}");
+        let parts = informer.parts();
+        assert_eq!(parts.iter().map(|part| part.name()).collect::<Vec<_>>(), ["a", "b"]);
+        assert!(parts[0].reflector().is_synced() && parts[0].reflector().last_error().is_none());
+        assert!(!parts[1].reflector().is_synced() && parts[1].reflector().last_error().is_some());
+
+        // The last list is the sync of all.
+        b.forbidden.store(false, Ordering::Relaxed);
+        informer.wait_for_sync_until(Instant::now() + HOUR).await.unwrap();
+        registration.synced_until(Instant::now() + HOUR).await.unwrap();
+        assert_eq!(keys(&informer), ["a/2", "a/3", "b/1"], "{queue:?}");
+        let initial = seen.texts().into_iter().filter(|text| text.ends_with("initial"));
+        assert_eq!(initial.collect::<BTreeSet<_>>().len(), 3, "{:?}", seen.texts());
+        assert!(seen.texts().contains(&"add a/3 1".into()), "{:?}", seen.texts());
+        seen.assert_sound();
+        running.stop().await.unwrap();
+    }
+}
+
+/// Also with empty first lists.
+// contract: I-20
+#[tokio::test(start_paused = true)]
+async fn an_empty_last_part_is_the_sync_of_all() {
+    for queue in QUEUES {
+        let (a, b) = (gated(&["a/1"]), gated(&[]));
+        b.delay.store(5_000, Ordering::Relaxed);
+        let informer = informer(&a, &b, queue);
+        let seen = see(&informer);
+        let running = Running::start_only(informer.clone());
+        informer.wait_for(A, &a.server.version().into()).await.unwrap();
+        assert!(!informer.has_synced(), "{queue:?}");
+        informer.wait_for_sync_until(Instant::now() + HOUR).await.unwrap();
+        assert_eq!(seen.texts(), ["add a/1 1 initial"]);
+        running.stop().await.unwrap();
+    }
+}
+
+// contract: I-21a, I-21b, I-21e
+#[tokio::test(start_paused = true)]
+async fn an_object_of_another_part_is_left_out_and_no_other_is_lost() {
+    for queue in QUEUES {
+        let (a, b) = (gated(&["a/1", "b/x", "c/1", "a/2"]), gated(&["b/1"]));
+        let informer = informer(&a, &b, queue);
+        let running = Running::start(informer.clone()).await;
+        assert_eq!(keys(&informer), ["a/1", "a/2", "b/1"], "{queue:?}");
+        // What the other source has is not changed and not deleted.
+        a.server.apply(Item::of("b/1", 0, 9));
+        a.server.delete(KeyRef::new("b", "1"));
+        a.server.apply(Item::of("b/1", 0, 10));
+        let version = a.server.apply(Item::of("a/3", 0, 1));
+        informer.wait_for(A, &version.into()).await.unwrap();
+        assert_eq!(keys(&informer), ["a/1", "a/2", "a/3", "b/1"], "{queue:?}");
+        assert_eq!(informer.get(KeyRef::new("b", "1")).unwrap().value, 1, "{queue:?}");
+        assert_eq!(*informer.snapshot().resource_versions().of(B), b.server.version().into());
+        running.stop().await.unwrap();
+    }
+}
+
+// contract: I-22
+#[tokio::test(start_paused = true)]
+async fn a_relist_of_one_part_delivers_nothing_of_others() {
+    for queue in QUEUES {
+        let (a, b) = (gated(&["a/1", "a/2"]), gated(&["b/1", "b/2"]));
+        let informer = informer(&a, &b, queue);
+        let seen = see(&informer);
+        let running = Running::start(informer.clone()).await;
+        seen.wait(|view| view.map.len() == 4).await;
+        seen.take();
+        let lists = |part: PartId| informer.part(part).unwrap().reflector().metrics().lists;
+        let (of_a, of_b) = (lists(A), lists(B));
+        // The watch cannot go on: one deletion and one change are found by a list.
+        a.forbidden.store(true, Ordering::Relaxed);
+        a.server.disconnect();
+        sleep(Duration::from_secs(2)).await;
+        a.server.delete(KeyRef::new("a", "1"));
+        let version = a.server.apply(Item::of("a/2", 0, 2));
+        a.server.compact();
+        a.forbidden.store(false, Ordering::Relaxed);
+        informer.wait_for_until(A, &version.into(), Instant::now() + HOUR).await.unwrap();
+        seen.wait(|view| view.texts.len() >= 2).await;
+        sleep(HOUR).await;
+        let mut texts = seen.take();
+        texts.sort();
+        assert_eq!(texts, ["delete a/1 unknown", "update a/2 1 2"], "{queue:?}");
+        assert!(lists(A) > of_a, "{queue:?}: it was a list");
+        assert_eq!(lists(B), of_b, "{queue:?}");
+        seen.assert_sound();
+        running.stop().await.unwrap();
+    }
+}
+
+/// Panics for the first batch with this key once it is armed.
+struct Clumsy {
+    armed: Arc<Mutex<Option<&'static str>>>,
+    synced: Arc<Mutex<usize>>,
+}
+
+impl Process<Item> for Clumsy {
+    async fn process(&mut self, popped: Popped<Item>) {
+        let keys = popped.iter().filter_map(|delta| Some(delta.object()?.key().to_string()));
+        let keys: Vec<_> = keys.collect();
+        let mut armed = self.armed.lock();
+        if armed.is_some_and(|key| keys.iter().any(|other| other == key)) {
+            *armed = None;
+            drop(armed);
+            panic!("a panic that the test expects");
+        }
+    }
+
+    fn synced(&mut self) {
+        *self.synced.lock() += 1;
+    }
+}
+
+// contract: I-23
+#[tokio::test(start_paused = true)]
+async fn after_a_panic_every_part_that_has_listed_lists_again() {
+    let parts = || Parts::new(ByNamespace::new(["a", "b", "c"]));
+    let queues: [Arc<dyn Queue<Item>>; 2] = [
+        Arc::new(RealFifo::builder().parts(parts()).build()),
+        Arc::new(DeltaFifo::builder().parts(parts()).build()),
+    ];
+    for queue in queues {
+        let (a, b, c) = (gated(&["a/1"]), gated(&["b/1"]), gated(&["c/1"]));
+        c.forbidden.store(true, Ordering::Relaxed);
+        let sources = Sources::by_namespace([("a", a.clone()), ("b", b.clone()), ("c", c.clone())]);
+        let (armed, synced) = (Arc::new(Mutex::new(None)), Arc::new(Mutex::new(0)));
+        let process = Clumsy { armed: armed.clone(), synced: synced.clone() };
+        let controller = Controller::of("items", sources, queue, process, Default::default());
+        let handles = controller.parts();
+        let cancel = CancellationToken::new();
+        let running = tokio::spawn(controller.run(cancel.clone()));
+        let lists = || handles.iter().map(|part| part.reflector().metrics().lists).collect::<Vec<_>>();
+        sleep(Duration::from_secs(60)).await;
+        let before = lists();
+        assert_eq!(*synced.lock(), 0);
+        *armed.lock() = Some("a/2");
+        a.server.apply(Item::of("a/2", 0, 1));
+        sleep(HOUR).await;
+        assert!(armed.lock().is_none());
+        let after = lists();
+        assert!(after[0] > before[0] && after[1] > before[1], "{before:?} {after:?}");
+        assert_eq!(*synced.lock(), 0, "one part has no list");
+        // It heals: the first list of the third part syncs all.
+        c.forbidden.store(false, Ordering::Relaxed);
+        sleep(HOUR).await;
+        assert_eq!(*synced.lock(), 1);
+        assert_eq!(lists()[..2], after[..2], "it lists once");
+        cancel.cancel();
+        running.await.unwrap();
+    }
+}
+
+// contract: I-24
+#[tokio::test(start_paused = true)]
+async fn an_informer_without_handlers_spawns_no_task() {
+    for queue in QUEUES {
+        let names = ["a", "b", "c", "d"];
+        let sources: Vec<_> = names.iter().map(|name| (*name, gated(&[&format!("{name}/1")]))).collect();
+        let informer = SharedIndexInformer::builder_of(Sources::by_namespace(sources.clone()));
+        let informer = informer.name("items").queue(queue).build().unwrap();
+        let metrics = tokio::runtime::Handle::current().metrics();
+        tasks_fall_to(0).await;
+        let cancel = CancellationToken::new();
+        let mut run = std::pin::pin!(informer.run(cancel.clone()));
+        tokio::select! {
+            ended = &mut run => panic!("{ended:?}"),
+            synced = informer.wait_for_sync() => synced.unwrap(),
+        }
+        for (name, source) in &sources {
+            source.server.disconnect();
+            let version = source.server.apply(Item::of(&format!("{name}/2"), 0, 1)).into();
+            tokio::select! {
+                ended = &mut run => panic!("{ended:?}"),
+                reached = informer.wait_for(KeyRef::new(name, "2"), &version) => reached.unwrap(),
+            }
+            assert_eq!(metrics.num_alive_tasks(), 0, "{queue:?}");
+        }
+        assert_eq!(stored(&informer).len(), 8);
+        cancel.cancel();
+        run.await.unwrap();
+        assert_eq!(metrics.num_alive_tasks(), 0, "{queue:?}");
+        assert!(sources.iter().all(|(_, source)| source.server.open_watches() == 0));
+    }
+}
+
+// contract: I-25
+#[tokio::test(start_paused = true)]
+async fn a_handler_receives_one_resync_in_each_period() {
+    for queue in QUEUES {
+        let (a, b) = (gated(&["a/1", "a/2"]), gated(&["b/1"]));
+        let informer = informer(&a, &b, queue);
+        let seen = Seen::default();
+        let hear = seen.clone();
+        let handler = informer.handler().resync(Duration::from_secs(10)).inline();
+        handler.for_each(move |event| hear.hear(event)).unwrap();
+        let running = Running::start(informer.clone()).await;
+        // The two reflectors do not look at the same moment.
+        b.server.disconnect();
+        seen.wait(|view| view.map.len() == 3).await;
+        seen.take();
+        sleep(Duration::from_secs(100)).await;
+        let resyncs = seen.take();
+        assert!(resyncs.iter().all(|text| text.starts_with("update")), "{resyncs:?}");
+        assert!((9 * 3..=11 * 3).contains(&resyncs.len()), "{queue:?}: {} events", resyncs.len());
+        for key in ["a/1", "a/2", "b/1"] {
+            let of_key = resyncs.iter().filter(|text| text.contains(key)).count();
+            assert_eq!(of_key * 3, resyncs.len(), "{queue:?} {key}");
+        }
+        running.stop().await.unwrap();
+    }
+}
+
+// contract: I-25
+#[tokio::test(start_paused = true)]
+async fn handlers_receive_resyncs_while_one_part_cannot_be_listed() {
+    for queue in QUEUES {
+        let (a, b) = (gated(&["a/1"]), gated(&["b/1"]));
+        b.forbidden.store(true, Ordering::Relaxed);
+        let informer = informer(&a, &b, queue);
+        let seen = Seen::default();
+        let hear = seen.clone();
+        let handler = informer.handler().resync(Duration::from_secs(10)).inline();
+        handler.for_each(move |event| hear.hear(event)).unwrap();
+        let running = Running::start_only(informer.clone());
+        seen.wait(|view| view.map.len() == 1).await;
+        seen.take();
+        sleep(Duration::from_secs(100)).await;
+        let resyncs = seen.take();
+        assert!((9..=11).contains(&resyncs.len()), "{queue:?}: {resyncs:?}");
+        assert!(resyncs.iter().all(|text| text.starts_with("update a/1")), "{resyncs:?}");
+        running.stop().await.unwrap();
+    }
+}
+
+/// Its parts are said to be so many.
+struct Announced(u32);
+
+impl Partition<Item> for Announced {
+    fn parts(&self) -> u32 {
+        self.0
+    }
+
+    fn part_of(&self, item: &Item) -> Option<PartId> {
+        assert!(item.name != "bad", "a panic that the test expects");
+        Some(PartId::new(if item.namespace == "a" { 0 } else { u32::MAX }))
+    }
+}
+
+// contract: I-26
+#[test]
+fn a_builder_refuses_parts_without_a_source_and_sources_without_a_part() {
+    let build = |parts: u32, sources: usize| {
+        let sources = (0..sources).map(|n| (format!("part {n}"), FakeSource::<Item>::new()));
+        SharedIndexInformer::builder_of(Sources::new(Announced(parts), sources)).name("items").build()
+    };
+    for (parts, sources) in [(2, 1), (1, 2), (1, 0), (0, 0), (u32::MAX, 3)] {
+        let error = build(parts, sources).unwrap_err();
+        assert!(matches!(error, Error::Sources { sources: n, .. } if n == sources), "{error}");
+    }
+    // At least one.
+    assert_eq!(build(0, 1).unwrap().parts().len(), 1);
+    // A namespace is there twice.
+    let sources = [("a", FakeSource::<Item>::new()), ("a", FakeSource::new())];
+    let error = SharedIndexInformer::builder_of(Sources::by_namespace(sources)).build().unwrap_err();
+    assert!(matches!(error, Error::Sources { parts: 1, sources: 2, .. }), "{error}");
+    let none: [(&str, FakeSource<Item>); 0] = [];
+    SharedIndexInformer::builder_of(Sources::by_namespace(none)).build().unwrap_err();
+}
+
+/// It panics for one object, and names a part that there is not for another.
+// contract: O-24b, O-24c
+#[tokio::test(start_paused = true)]
+async fn a_partition_that_misbehaves_harms_no_other_object() {
+    for queue in QUEUES {
+        let (a, b) = (gated(&["a/1", "a/bad", "x/1", "a/2"]), gated(&["a/bad", "b/1"]));
+        let sources = Sources::new(Announced(2), [("a", a.clone()), ("b", b.clone())]);
+        let informer = SharedIndexInformer::builder_of(sources).name("items").queue(queue).build().unwrap();
+        let running = Running::start(informer.clone()).await;
+        assert_eq!(keys(&informer), ["a/1", "a/2"], "{queue:?}");
+        a.server.apply(Item::of("a/bad", 0, 2));
+        a.server.apply(Item::of("x/2", 0, 2));
+        a.server.delete(KeyRef::new("x", "2"));
+        let version = a.server.apply(Item::of("a/3", 0, 2));
+        informer.wait_for_until(A, &version.into(), Instant::now() + HOUR).await.unwrap();
+        assert_eq!(keys(&informer), ["a/1", "a/2", "a/3"], "{queue:?}");
+        assert_eq!(informer.snapshot().resource_versions().iter().count(), 2);
+        running.stop().await.unwrap();
+    }
+}
+
+// contract: S-16
+#[tokio::test(start_paused = true)]
+async fn a_transform_cannot_move_an_object_to_another_namespace() {
+    for queue in QUEUES {
+        let (a, b) = (gated(&["a/1", "a/2"]), gated(&["b/1"]));
+        let transform = Transform::new(|item: Arc<Item>| {
+            let mut item = Item::clone(&item);
+            if item.name == "1" {
+                item.namespace = "b".into();
+            }
+            Ok(Arc::new(item))
+        });
+        let sources = Sources::by_namespace([("a", a.clone()), ("b", b.clone())]);
+        let informer = SharedIndexInformer::builder_of(sources).name("items").queue(queue);
+        let informer = informer.transform(transform).build().unwrap();
+        let running = Running::start(informer.clone()).await;
+        assert_eq!(keys(&informer), ["a/2", "b/1"], "{queue:?}");
+        assert_eq!(informer.get(KeyRef::new("b", "1")).unwrap().version, b.server.version());
+        running.stop().await.unwrap();
+    }
+}
+
+/// Room for one delta, two parts that write, and an end in the middle.
+// contract: I-20
+#[tokio::test(start_paused = true)]
+async fn a_bound_of_one_and_an_end_while_a_part_lists() {
+    for queue in QUEUES {
+        let (a, b) = (gated(&[]), gated(&[]));
+        for n in 0..200 {
+            a.server.apply(Item::of(&format!("a/{n}"), 0, 1));
+            b.server.apply(Item::of(&format!("b/{n}"), 0, 1));
+        }
+        let sources = Sources::by_namespace([("a", a.clone()), ("b", b.clone())]);
+        let informer = SharedIndexInformer::builder_of(sources).name("items").queue(queue);
+        let informer = informer.queue_bound(Bound::Deltas(1)).build().unwrap();
+        let running = Running::start(informer.clone()).await;
+        assert_eq!(stored(&informer).len(), 400, "{queue:?}");
+        for n in 0..200 {
+            a.server.delete(KeyRef::new("a", &n.to_string()));
+            b.server.delete(KeyRef::new("b", &n.to_string()));
+        }
+        for (part, source) in [(A, &a), (B, &b)] {
+            informer
+                .wait_for_until(part, &source.server.version().into(), Instant::now() + HOUR)
+                .await
+                .unwrap();
+        }
+        assert!(stored(&informer).is_empty(), "{queue:?}");
+        let statistics = informer.metrics().reflector;
+        assert_eq!(statistics.lists, 2, "{queue:?}: of both parts together");
+        running.stop().await.unwrap();
+
+        let (a, b) = (gated(&["a/1"]), gated(&["b/1"]));
+        b.delay.store(10_000, Ordering::Relaxed);
+        let informer = self::informer(&a, &b, queue);
+        let running = Running::start_only(informer.clone());
+        informer.wait_for(A, &a.server.version().into()).await.unwrap();
+        let waiting = informer.clone();
+        let waiting = tokio::spawn(async move { waiting.wait_for(B, &99.into()).await });
+        running.stop().await.unwrap();
+        assert!(matches!(waiting.await.unwrap(), Err(Error::VersionNotReached { .. })));
+        assert!(matches!(informer.wait_for_sync().await, Err(Error::NotSynced(_))));
+        assert_eq!(keys(&informer), ["a/1"]);
+        assert_eq!(a.server.open_watches() + b.server.open_watches(), 0);
+    }
+}
+
+/// A list that was broken off on the way is one of its part alone.
+// contract: I-22
+#[tokio::test(start_paused = true)]
+async fn a_part_whose_watch_breaks_says_so_alone() {
+    let (a, b) = (gated(&["a/1"]), gated(&["b/1"]));
+    let informer = informer(&a, &b, QueueKind::default());
+    let running = Running::start(informer.clone()).await;
+    a.server.break_watches(|| SourceError::Transport { source: "cut".into() });
+    sleep(HOUR).await;
+    assert!(informer.part(A).unwrap().reflector().last_error().is_some());
+    assert!(informer.part(B).unwrap().reflector().last_error().is_none());
+    assert!(informer.part(PartId::new(2)).is_none());
+    running.stop().await.unwrap();
+}

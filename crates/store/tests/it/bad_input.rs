@@ -1,0 +1,271 @@
+//! What users get wrong must not become wrong in the store.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Weak};
+
+use crate::common::{EXPECTED, keys, pod, quiet};
+use kinformer_core::{Delta, Error as CoreError, KeyProblem, KeyRef, Object, Replacement, Tombstone};
+use kinformer_store::{Error, IndexFunction, Indexer, NAMESPACE_INDEX};
+
+fn key_problem(error: &CoreError) -> KeyProblem {
+    let CoreError::Key(error) = error else { panic!("{error}") };
+    error.problem()
+}
+
+// contract: S-01
+#[test]
+fn an_invalid_key_is_refused_and_changes_nothing() {
+    let indexer = Indexer::new();
+    indexer.add(pod("a/x").version(1u64)).unwrap().into_result().unwrap();
+    let before = indexer.snapshot();
+    for name in ["", "a/"] {
+        let bad = pod(name).version(9u64).arc();
+        let refused = [
+            indexer.add(bad.clone()).unwrap_err(),
+            indexer.update(bad.clone()).unwrap_err(),
+            indexer.delete(bad).unwrap_err(),
+        ];
+        for error in refused {
+            let Error::Core(error) = error else { panic!("{error}") };
+            assert_eq!(key_problem(&error), KeyProblem::EmptyName);
+        }
+        let key = (name.trim_end_matches('/'), "");
+        assert!(indexer.get(key).is_none() && indexer.delete_by_key(key).is_none());
+    }
+    let after = indexer.snapshot();
+    assert_eq!(after.changes_since(&before).count(), 0);
+    assert_eq!(after.resource_versions().lowest(), before.resource_versions().lowest());
+}
+
+// contract: S-02
+#[test]
+fn a_replace_reports_invalid_and_repeated_keys_by_position() {
+    quiet();
+    let fails = IndexFunction::fallible(|pod: &Arc<crate::common::Pod>, values| {
+        pod.nodes.iter().for_each(|node| values.push(node));
+        if pod.nodes.is_empty() { Err("no node".into()) } else { Ok(()) }
+    });
+    let indexer = Indexer::builder().index("node", fails).build().unwrap();
+    indexer.add(pod("a/known").node("n")).unwrap().into_result().unwrap();
+    let last = [pod("a/new").node("last").arc(), pod("a/known").node("last").arc()];
+    let list = vec![
+        pod("a/new").arc(), // repeated: that its index function fails is of no interest
+        pod("a/known").node("n").arc(),
+        pod("a/").arc(),
+        pod("a/new").node("n").arc(),
+        last[0].clone(),
+        last[1].clone(),
+    ];
+    let applied = indexer.apply(Delta::ReplacedAll(Box::new(Replacement::new(list, 1u64))));
+    let report: Vec<_> = applied
+        .report
+        .problems()
+        .iter()
+        .map(|problem| match &problem.error {
+            CoreError::Duplicate { key } => (problem.position, key.to_string()),
+            CoreError::Key(_) => (problem.position, "invalid".to_owned()),
+            other => panic!("{other}"),
+        })
+        .collect();
+    let text = |position: usize, text: &str| (position, text.to_owned());
+    assert_eq!(report, [text(0, "a/new"), text(1, "a/known"), text(2, "invalid"), text(3, "a/new")]);
+    assert_eq!(applied.changes.len(), 2);
+    assert!(last.iter().all(|pod| Arc::ptr_eq(&indexer.get(pod.key()).unwrap(), pod)));
+    assert_eq!(indexer.by_index("node", "last").unwrap().len(), 2);
+    assert!(indexer.by_index("node", "n").unwrap().is_empty());
+    assert_eq!(indexer.len(), 2);
+}
+
+/// Does something when it is dropped.
+struct Dropper {
+    name: String,
+    action: Option<Box<dyn Fn() + Send + Sync>>,
+}
+
+impl Object for Dropper {
+    fn key(&self) -> KeyRef<'_> {
+        KeyRef::new("a", &self.name)
+    }
+}
+
+impl Drop for Dropper {
+    fn drop(&mut self) {
+        if let Some(action) = &self.action {
+            action();
+        }
+    }
+}
+
+/// Every way in which a store comes to drop an object.
+fn every_write(indexer: &Indexer<Dropper>, new: &dyn Fn(&str) -> Arc<Dropper>) {
+    let list = |names: &[&str]| Replacement::new(names.iter().map(|name| new(name)).collect(), 1u64);
+    indexer.add(new("x")).unwrap().into_result().unwrap();
+    indexer.update(new("x")).unwrap().into_result().unwrap();
+    indexer.delete(new("x")).unwrap().into_result().unwrap();
+    let key = crate::common::key("a/y");
+    let unknown = Tombstone::final_state_unknown(key, Some(new("y")));
+    indexer.delete(unknown).unwrap().into_result().unwrap();
+    indexer.add(new("")).unwrap_err();
+    let batch = [Delta::Added(new("x")), Delta::Added(new("x")), Delta::Deleted(new("x").into())];
+    indexer.transaction(batch).into_result().unwrap();
+    indexer.replace(list(&["x", "y", "z"])).unwrap().into_result().unwrap();
+    let report = indexer.replace(list(&["x", "x", "z", ""])).unwrap();
+    assert_eq!(report.problems().len(), 2);
+    indexer.replace(list(&[])).unwrap().into_result().unwrap();
+}
+
+// contract: S-02
+#[test]
+fn an_object_may_use_the_store_while_it_is_dropped() {
+    let indexer = Arc::new(
+        Indexer::<Dropper>::builder().index(NAMESPACE_INDEX, IndexFunction::by_namespace()).build().unwrap(),
+    );
+    let drops = Arc::new(AtomicUsize::new(0));
+    let new = |name: &str| {
+        let (indexer, drops) = (Arc::downgrade(&indexer), drops.clone());
+        let action = move || {
+            let Some(indexer) = Weak::upgrade(&indexer) else { return };
+            drops.fetch_add(1, Ordering::Relaxed);
+            let quiet = Dropper { name: "from-drop".into(), action: None };
+            indexer.add(quiet).unwrap().into_result().unwrap();
+            assert!(indexer.get(("a", "from-drop")).is_some());
+            assert!(!indexer.by_index(NAMESPACE_INDEX, "a").unwrap().is_empty());
+            indexer.delete_by_key(("a", "from-drop"));
+            indexer.bookmark(1u64);
+        };
+        Arc::new(Dropper { name: name.into(), action: Some(Box::new(action)) })
+    };
+    every_write(&indexer, &new);
+    assert!(drops.load(Ordering::Relaxed) >= 15);
+    assert!(indexer.is_empty() && indexer.index_values(NAMESPACE_INDEX).unwrap().is_empty());
+}
+
+// contract: S-02
+#[test]
+fn an_object_whose_drop_panics_harms_nobody() {
+    quiet();
+    let indexer =
+        Indexer::<Dropper>::builder().index(NAMESPACE_INDEX, IndexFunction::by_namespace()).build().unwrap();
+    let drops = Arc::new(AtomicUsize::new(0));
+    let new = |name: &str| {
+        let drops = drops.clone();
+        let action = move || {
+            drops.fetch_add(1, Ordering::Relaxed);
+            panic!("{EXPECTED}")
+        };
+        Arc::new(Dropper { name: name.into(), action: Some(Box::new(action)) })
+    };
+    every_write(&indexer, &new);
+    assert!(drops.load(Ordering::Relaxed) >= 15);
+    assert!(indexer.is_empty() && indexer.index_values(NAMESPACE_INDEX).unwrap().is_empty());
+}
+
+/// An accessor that panics from some moment on.
+struct Fading(AtomicBool);
+
+impl Object for Fading {
+    fn key(&self) -> KeyRef<'_> {
+        assert!(!self.0.load(Ordering::Relaxed), "{EXPECTED}");
+        KeyRef::named("fading")
+    }
+}
+
+// contract: S-07
+#[test]
+fn an_object_without_its_key_that_is_stored_is_not_reported_as_left_out() {
+    quiet();
+    let indexer = Indexer::new();
+    indexer.add(Fading(AtomicBool::new(false))).unwrap().into_result().unwrap();
+    let fails = IndexFunction::fallible(|object: &Arc<Fading>, _| {
+        object.0.store(true, Ordering::Relaxed);
+        Err("no values".into())
+    });
+    let report = indexer.add_indexers([("fails", fails)]).unwrap();
+    let [problem] = report.problems() else { panic!("{report:?}") };
+    assert!(matches!(problem.error, CoreError::Accessor { key: None, .. }) && !problem.left_out, "{problem}");
+    assert_eq!(indexer.len(), 1);
+}
+
+/// An accessor that panics when it is told to, after so many calls.
+struct Moody {
+    name: String,
+    calls_left: Arc<AtomicUsize>,
+    armed: Arc<AtomicBool>,
+}
+
+impl Object for Moody {
+    fn key(&self) -> KeyRef<'_> {
+        if self.armed.load(Ordering::Relaxed) && self.calls_left.fetch_sub(1, Ordering::Relaxed) == 0 {
+            self.armed.store(false, Ordering::Relaxed);
+            panic!("{EXPECTED}");
+        }
+        KeyRef::new("a", &self.name)
+    }
+}
+
+// contract: S-02
+#[test]
+fn a_panicking_accessor_leaves_every_structure_consistent() {
+    quiet();
+    for calls in 0..60 {
+        let (calls_left, armed) = (Arc::new(AtomicUsize::new(calls)), Arc::new(AtomicBool::new(false)));
+        let new = |name: &str| {
+            Arc::new(Moody { name: name.into(), calls_left: calls_left.clone(), armed: armed.clone() })
+        };
+        // Not by namespace: where the accessor panics in an index function, the object is rightly missing there.
+        let all = IndexFunction::new(|_: &Arc<Moody>, values| values.push("a"));
+        let indexer = Indexer::builder().index("all", all).build().unwrap();
+        for name in ["x", "y", "z"] {
+            indexer.add(new(name)).unwrap().into_result().unwrap();
+        }
+        let before = indexer.snapshot();
+        let writes: [&dyn Fn(); 4] = [
+            &|| _ = indexer.update(new("x")),
+            &|| _ = indexer.delete_by_key(("a", "y")),
+            &|| _ = indexer.replace(Replacement::new(vec![new("x"), new("new"), new("x")], 1u64)),
+            &|| _ = indexer.add(new("another")),
+        ];
+        armed.store(true, Ordering::Relaxed);
+        for write in writes {
+            _ = catch_unwind(AssertUnwindSafe(write));
+        }
+        armed.store(false, Ordering::Relaxed);
+
+        let check = |indexer: &Indexer<Moody>| {
+            let snapshot = indexer.snapshot();
+            assert_eq!(snapshot.iter().count(), snapshot.len());
+            assert_eq!(snapshot.by_index("all", "a").unwrap().count(), snapshot.len());
+            assert!(snapshot.iter().all(|moody| snapshot.get(moody.key()).is_some()));
+        };
+        check(&indexer);
+        indexer
+            .replace(Replacement::new(vec![new("1"), new("2"), new("x")], 2u64))
+            .unwrap()
+            .into_result()
+            .unwrap();
+        check(&indexer);
+        indexer.add(new("3")).unwrap().into_result().unwrap();
+        check(&indexer);
+        assert_eq!((indexer.len(), before.len()), (4, 3));
+    }
+}
+
+// contract: S-07
+#[test]
+fn an_index_function_may_write_to_the_store_it_indexes() {
+    let indexer = Arc::new(Indexer::<crate::common::Pod>::new());
+    let weak = Arc::downgrade(&indexer);
+    let function = IndexFunction::new(move |pod: &Arc<crate::common::Pod>, values| {
+        values.push("before");
+        if let (Some(indexer), "outer") = (weak.upgrade(), &*pod.name) {
+            Indexer::add(&indexer, crate::common::pod("a/inner")).unwrap().into_result().unwrap();
+        }
+        values.push("after");
+    });
+    indexer.add_indexers([("index", function)]).unwrap().into_result().unwrap();
+    Indexer::add(&indexer, pod("a/outer")).unwrap().into_result().unwrap();
+    for value in ["before", "after"] {
+        assert_eq!(keys(&indexer.by_index("index", value).unwrap()), ["a/inner", "a/outer"]);
+    }
+}

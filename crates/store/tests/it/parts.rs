@@ -1,0 +1,293 @@
+//! Stores of a collection that is divided into parts.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use kinformer_core::{
+    ByNamespace, Delta, Deltas, Error as ObjectError, KeyRef, PartId, Partition, Parts, Replacement,
+    ResourceVersion, Tombstone, Transform,
+};
+use kinformer_store::{Error, IndexFunction, Indexer};
+use kinformer_testing::Item;
+
+const A: PartId = PartId::new(0);
+const B: PartId = PartId::new(1);
+
+/// The value of an item is the number of its part.
+struct ByValue {
+    parts: u32,
+}
+
+impl Partition<Item> for ByValue {
+    fn parts(&self) -> u32 {
+        self.parts
+    }
+
+    fn part_of(&self, item: &Item) -> Option<PartId> {
+        u32::try_from(item.value).ok().map(PartId::new)
+    }
+}
+
+fn item(name: &str, part: PartId, version: u64) -> Arc<Item> {
+    Arc::new(Item::of(name, version, part.number().into()))
+}
+
+fn list(part: PartId, items: &[Arc<Item>], version: u64) -> Replacement<Item> {
+    Replacement::new(items.to_vec(), version).part(part)
+}
+
+fn indexer() -> Indexer<Item> {
+    Indexer::builder().parts(Parts::new(ByValue { parts: 2 })).build().unwrap()
+}
+
+fn names(indexer: &Indexer<Item>) -> Vec<String> {
+    let mut names: Vec<_> =
+        indexer.list().iter().map(|item| format!("{}{}@{}", item.name, item.value, item.version)).collect();
+    names.sort();
+    names
+}
+
+// contract: S-25
+#[test]
+fn a_list_removes_objects_of_its_part_only() {
+    let indexer = indexer();
+    indexer.replace(list(A, &[item("a", A, 1), item("b", A, 1)], 1)).unwrap().into_result().unwrap();
+    indexer.replace(list(B, &[item("c", B, 1), item("d", B, 1)], 1)).unwrap().into_result().unwrap();
+    assert_eq!(names(&indexer), ["a0@1", "b0@1", "c1@1", "d1@1"]);
+    let applied = indexer.apply([Delta::ReplacedAll(Box::new(list(A, &[item("b", A, 1)], 2)))]);
+    let changed: Vec<_> =
+        applied.changes.iter().map(|change| change.delta.key().unwrap().to_string()).collect();
+    assert_eq!(changed, ["a", "b"]);
+    assert_eq!(names(&indexer), ["b0@1", "c1@1", "d1@1"]);
+    // An incomplete one deletes nothing.
+    indexer.replace(list(B, &[item("c", B, 1)], 2).unreadable(1)).unwrap().into_result().unwrap();
+    assert_eq!(names(&indexer), ["b0@1", "c1@1", "d1@1"]);
+    indexer.replace(list(B, &[], 3)).unwrap().into_result().unwrap();
+    assert_eq!(names(&indexer), ["b0@1"]);
+}
+
+/// The object moves from one part to the other; the two events come in either order.
+// contract: S-26
+#[test]
+fn a_deletion_from_a_part_leaves_what_another_part_has_brought_since() {
+    let gone = || Delta::Deleted(Tombstone::FinalState(item("a", A, 2)));
+    for deltas in [[gone(), Delta::Added(item("a", B, 2))], [Delta::Added(item("a", B, 2)), gone()]] {
+        let indexer = indexer();
+        indexer.add(item("a", A, 1)).unwrap().into_result().unwrap();
+        indexer.apply(deltas).report.into_result().unwrap();
+        assert_eq!(names(&indexer), ["a1@2"]);
+        // A missed deletion as well.
+        let last_known = Some(item("a", A, 1));
+        let key = KeyRef::named("a").try_into().unwrap();
+        indexer
+            .apply([Delta::Deleted(Tombstone::final_state_unknown(key, last_known))])
+            .report
+            .into_result()
+            .unwrap();
+        assert_eq!(names(&indexer), ["a1@2"]);
+        indexer.delete(item("a", B, 3)).unwrap().into_result().unwrap();
+        assert!(indexer.is_empty());
+    }
+}
+
+/// The source of the part where an object was is behind that of the part where it is: an older state of it, in an event
+/// or a list, does not come back.
+// contract: S-26
+#[test]
+fn a_late_state_of_a_part_does_not_replace_a_newer_one_of_another() {
+    for late in 0..3 {
+        let indexer = Indexer::builder()
+            .parts(Parts::new(ByValue { parts: 2 }))
+            .index(
+                "part",
+                IndexFunction::new(|item: &Arc<Item>, values| values.push(&item.value.to_string())),
+            )
+            .build()
+            .unwrap();
+        indexer.add(item("a", B, 5)).unwrap().into_result().unwrap();
+        let stale = item("a", A, 3);
+        let applied = match late {
+            0 => {
+                indexer.apply([Delta::Updated(stale), Delta::Deleted(Tombstone::FinalState(item("a", A, 5)))])
+            }
+            1 => indexer.apply([
+                Delta::ReplacedAll(Box::new(list(A, &[stale], 4))),
+                Delta::Deleted(Tombstone::FinalState(item("a", A, 5))),
+            ]),
+            _ => indexer.apply([Delta::Replaced(stale)]),
+        };
+        applied.report.into_result().unwrap();
+        assert!(
+            applied.changes.iter().all(|change| change.old.is_none() && change.new_state().is_none()),
+            "{late}"
+        );
+        assert_eq!(names(&indexer), ["a1@5"], "{late}");
+        assert_eq!(indexer.by_index("part", "1").unwrap().len(), 1);
+        assert_eq!(indexer.by_index("part", "0").unwrap().len(), 0);
+        // Within one part the source's order counts, whatever the versions.
+        indexer.update(item("a", B, 4)).unwrap().into_result().unwrap();
+        assert_eq!(names(&indexer), ["a1@4"], "{late}");
+        // A newer state of another part replaces it.
+        indexer.replace(list(A, &[item("a", A, 6)], 6)).unwrap().into_result().unwrap();
+        assert_eq!(names(&indexer), ["a0@6"], "{late}");
+    }
+}
+
+// contract: S-27
+#[tokio::test(start_paused = true)]
+async fn each_part_has_a_version_that_can_be_waited_for() {
+    let partition = ByNamespace::new(["kitchen", "office"]);
+    let indexer = Indexer::<Item>::builder().parts(Parts::new(partition)).build().unwrap();
+    let reader = indexer.reader();
+    assert!(indexer.resource_versions().lowest().is_unset());
+    let (seven, three) = (7.into(), 3.into());
+    let kitchen = reader.wait_for(A, &seven);
+    let office = reader.wait_for(KeyRef::new("office", "lamp"), &three);
+    let (mut kitchen, mut office) = (std::pin::pin!(kitchen), std::pin::pin!(office));
+    assert!(futures::poll!(kitchen.as_mut()).is_pending() && futures::poll!(office.as_mut()).is_pending());
+    indexer.add(Arc::new(Item::of("kitchen/kettle", 7, 0))).unwrap().into_result().unwrap();
+    assert!(futures::poll!(office.as_mut()).is_pending(), "another part is there");
+    kitchen.await.unwrap();
+    assert!(indexer.resource_versions().lowest().is_unset());
+    indexer.apply([Delta::Bookmark { part: B, resource_version: 3.into() }]).report.into_result().unwrap();
+    office.await.unwrap();
+    let versions = indexer.snapshot().resource_versions().clone();
+    assert_eq!((versions.of(A), versions.of(B)), (&7.into(), &3.into()));
+    assert_eq!(versions.lowest(), ResourceVersion::number(3));
+    reader.wait_for(KeyRef::new("kitchen", "sink"), &7.into()).await.unwrap();
+
+    // There is nothing to wait for.
+    for (place, name) in [
+        (PartId::new(2).into(), "part 2"),
+        (KeyRef::new("garden", "tree").into(), "the key garden/tree"),
+        (KeyRef::named("tree").into(), "the key tree"),
+    ] {
+        let place: kinformer_core::PartOrKey<'_> = place;
+        let error = reader.wait_for(place, &1.into()).await.unwrap_err();
+        assert!(matches!(&error, Error::NoPart { place, parts: 2 } if place == name), "{error}");
+        let soon = tokio::time::Instant::now() + Duration::from_secs(1);
+        let error = reader.wait_for_until(place, &1.into(), soon).await.unwrap_err();
+        assert!(matches!(error, Error::NoPart { .. }), "{error}");
+    }
+}
+
+/// Versions that do not compare have no lowest.
+// contract: S-27
+#[test]
+fn versions_that_do_not_compare_have_no_lowest() {
+    let indexer = indexer();
+    let mark = |part, version: ResourceVersion| {
+        indexer.apply([Delta::Bookmark { part, resource_version: version }]).report.into_result().unwrap();
+    };
+    mark(A, 5.into());
+    mark(B, "x".into());
+    assert!(indexer.resource_versions().lowest().is_unset());
+    assert_eq!(*indexer.resource_versions().of(B), "x".into());
+    assert!(indexer.resource_versions().of(PartId::new(9)).is_unset());
+}
+
+/// A part that there is not: left out, reported by position, and no memory is taken for it.
+// contract: O-24b, O-24e
+#[test]
+fn an_object_of_no_part_is_left_out_and_reported() {
+    let indexer = indexer();
+    let nowhere = PartId::new(u32::MAX);
+    let applied = indexer.apply([
+        Delta::Added(item("a", A, 1)),
+        Delta::Added(item("b", PartId::new(2), 1)),
+        Delta::ReplacedAll(Box::new(list(B, &[item("c", B, 1), item("d", nowhere, 1), item("e", B, 1)], 1))),
+        Delta::Bookmark { part: nowhere, resource_version: 9.into() },
+        Delta::ReplacedAll(Box::new(list(nowhere, &[], 9))),
+    ]);
+    let problems: Vec<_> = applied.report.problems().iter().map(|problem| problem.position).collect();
+    assert_eq!(problems, [1, 3]);
+    for problem in applied.report.problems() {
+        assert!(problem.left_out && matches!(problem.error, ObjectError::OtherPart { .. }), "{problem:?}");
+    }
+    assert_eq!(names(&indexer), ["a0@1", "c1@1", "e1@1"]);
+    assert_eq!(indexer.resource_versions().iter().count(), 2);
+}
+
+struct Panics;
+
+impl Partition<Item> for Panics {
+    fn parts(&self) -> u32 {
+        2
+    }
+
+    fn part_of(&self, item: &Item) -> Option<PartId> {
+        assert!(item.name != "bad", "a panic that the test expects");
+        Some(A)
+    }
+}
+
+/// A partition is asked like an accessor: what it panics for is left out, all others are stored.
+// contract: O-24c
+#[test]
+fn a_partition_that_panics_harms_no_other_object() {
+    let indexer = Indexer::builder().parts(Parts::new(Panics)).build().unwrap();
+    let items = [item("good", A, 1), item("bad", A, 1), item("better", A, 1)];
+    let report = indexer.replace(list(A, &items, 1)).unwrap();
+    assert_eq!(report.problems().iter().map(|problem| problem.position).collect::<Vec<_>>(), [1]);
+    assert_eq!(names(&indexer), ["better0@1", "good0@1"]);
+    let applied = indexer.apply(items.map(Delta::Updated).to_vec());
+    assert_eq!(applied.report.problems().iter().map(|problem| problem.position).collect::<Vec<_>>(), [1]);
+    assert_eq!(applied.changes.len(), 2);
+}
+
+/// Also one by the key alone.
+// contract: S-26
+#[test]
+fn a_deletion_that_names_its_part_removes_a_state_of_that_part_only() {
+    let key = || KeyRef::named("a").try_into().unwrap();
+    let gone = |last_known, part| {
+        let tombstone = Tombstone::final_state_unknown(key(), last_known).from_part(part);
+        [Delta::Deleted(tombstone)]
+    };
+    let indexer = indexer();
+    indexer.add(item("a", B, 2)).unwrap().into_result().unwrap();
+    for part in [A, PartId::new(2)] {
+        for last_known in [None, Some(item("a", B, 1))] {
+            indexer.apply(gone(last_known, Some(part))).report.into_result().unwrap();
+            assert_eq!(names(&indexer), ["a1@2"]);
+        }
+    }
+    indexer.apply(gone(None, Some(B))).report.into_result().unwrap();
+    assert!(indexer.is_empty());
+    // A list names its part in what is missing in it.
+    indexer.add(item("a", B, 3)).unwrap().into_result().unwrap();
+    let applied = indexer.apply([Delta::ReplacedAll(Box::new(list(B, &[], 3)))]);
+    let Delta::Deleted(Tombstone::FinalStateUnknown(missed)) = &applied.changes[0].delta else {
+        panic!("{applied:?}")
+    };
+    assert_eq!(missed.part, Some(B));
+    // Nothing says the part of this one: so it comes from all of them.
+    indexer.add(item("a", B, 4)).unwrap().into_result().unwrap();
+    indexer.apply(gone(None, None)).report.into_result().unwrap();
+    assert!(indexer.is_empty());
+}
+
+// contract: S-16
+#[test]
+fn a_transform_cannot_give_an_object_another_part() {
+    let moved = Transform::new(|item: Arc<Item>| match (&*item.name, item.version) {
+        ("a", 2) => Ok(Arc::new(Item { value: 1, ..Item::clone(&item) })),
+        _ => Ok(item),
+    });
+    let parts = Parts::new(ByValue { parts: 2 });
+    let indexer = Indexer::builder().parts(parts).transform(moved).build().unwrap();
+    indexer.add(item("a", A, 1)).unwrap().into_result().unwrap();
+    let refused = indexer.update(item("a", A, 2)).unwrap_err().to_string();
+    assert!(refused.contains("a does not belong to part 0"), "{refused}");
+    // What is known of it stays, and others are stored.
+    let both = [item("a", A, 2), item("b", A, 2)];
+    let single = both.clone().map(Delta::Updated);
+    for deltas in [Deltas::from(single), Delta::ReplacedAll(Box::new(list(A, &both, 2))).into()] {
+        let report = indexer.apply(deltas).report;
+        assert_eq!(report.problems().len(), 1, "{report:?}");
+        let problem = &report.problems()[0];
+        assert!(matches!(problem.error, ObjectError::OtherPart { part: Some(A), .. }), "{problem:?}");
+        assert!(problem.position == 0 && problem.left_out);
+        assert_eq!(names(&indexer), ["a0@1", "b0@2"]);
+    }
+}

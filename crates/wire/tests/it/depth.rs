@@ -1,0 +1,128 @@
+//! Nesting on the stack of a tokio thread, which has 2 MiB: an object decodes, or is a typed error.
+
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kinformer_wire::{Encoding, Error, FieldPath, FromWire, ObjectDecoder, Packed};
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::common::field;
+
+const STACK: usize = 2 * 1024 * 1024;
+/// As many levels as serde_json takes, and two beside.
+const DEEP: [usize; 6] = [1, 40, 60, 100, 127, 10_000];
+
+/// What a dynamic object is: everything but some fields is buffered.
+#[derive(Debug, Deserialize)]
+struct Dynamic {
+    #[serde(flatten)]
+    _types: Option<Types>,
+    #[serde(flatten)]
+    data: Value,
+}
+
+#[derive(Debug, Deserialize)]
+struct Types {
+    #[serde(rename = "kind")]
+    _kind: String,
+}
+
+fn on_a_small_stack<T: Send>(run: impl FnOnce() -> T + Send) -> T {
+    std::thread::scope(|scope| {
+        std::thread::Builder::new().stack_size(STACK).spawn_scoped(scope, run).unwrap().join().unwrap()
+    })
+}
+
+/// A definition whose schema is nested so deep, in each of the ways in which a schema can be.
+fn definitions(levels: usize) -> Vec<(ObjectDecoder, Vec<u8>)> {
+    const API_VERSION: &str = "apiextensions.k8s.io/v1";
+    let json = ["{\"not\":|}", "{\"properties\":{\"a\":|}}", "{\"items\":|}", "{\"allOf\":[|]}"].map(|around| {
+        let (open, close) = around.split_once('|').unwrap();
+        let schema = open.repeat(levels) + "{}" + &close.repeat(levels);
+        format!(
+            r#"{{"metadata":{{"name":"a"}},"spec":{{"versions":[{{"schema":{{"openAPIV3Schema":{schema}}}}}]}}}}"#
+        )
+        .into_bytes()
+    });
+    let entry = |value: &[u8]| [field(1, b"a"), field(2, value)].concat();
+    let levels = levels.min(2_000);
+    let nested = |around: &dyn Fn(&[u8]) -> Vec<u8>| (0..levels).fold(Vec::new(), |inner, _| around(&inner));
+    let protobuf = [
+        nested(&|inner| field(28, inner)),
+        nested(&|inner| field(29, &entry(inner))),
+        nested(&|inner| field(24, &field(1, inner))),
+        nested(&|inner| field(25, inner)),
+    ]
+    .map(|schema| [field(1, &field(1, b"a")), field(2, &field(7, &field(4, &field(1, &schema))))].concat());
+    let decoder = |encoding| ObjectDecoder::new(encoding, API_VERSION, "CustomResourceDefinition").unwrap();
+    let json = json.map(|json| (decoder(Encoding::Json), json));
+    let protobuf = protobuf.map(|message| (decoder(Encoding::Protobuf), message));
+    json.into_iter().chain(protobuf).collect()
+}
+
+/// Whether it decodes; no other error than the one for depth is one here.
+fn decodes<T>(result: Result<T, Error>, levels: usize) -> bool {
+    match result {
+        Ok(_) => true,
+        Err(Error::TooDeep { key: Some(key), .. }) => {
+            assert_eq!(key.name(), "a");
+            false
+        }
+        // Of ten thousand levels there are more bytes than key and limit need.
+        Err(Error::TooDeep { key: None, .. }) if levels > 127 => false,
+        Err(other) => panic!("{levels}: {other}"),
+    }
+}
+
+// contract: L-27
+#[test]
+fn any_depth_decodes_or_is_a_typed_error() {
+    for levels in DEEP {
+        for (decoder, object) in definitions(levels) {
+            let results = on_a_small_stack(|| {
+                let versions = FieldPath::new(&["spec", "versions"]);
+                [
+                    decodes(decoder.decode::<CustomResourceDefinition>(&object), levels),
+                    decodes(decoder.decode::<Dynamic>(&object).map(|object| object.data), levels),
+                    decodes(decoder.decode::<Value>(&object), levels),
+                    decodes(decoder.decode_field::<Value>(&object, &versions), levels),
+                ]
+            });
+            assert!(levels > 40 || results == [true; 4], "{levels}: {results:?}");
+            assert!(levels < 200 || results == [false; 4], "{levels}: {results:?}");
+        }
+    }
+}
+
+// contract: L-27
+#[test]
+fn fields_of_packed_objects_are_read_at_any_depth() {
+    for levels in DEEP {
+        for (decoder, object) in definitions(levels) {
+            on_a_small_stack(|| {
+                let packed = Packed::<CustomResourceDefinition>::from_wire(&object, &decoder).unwrap();
+                let typed = decodes(packed.decode(), levels);
+                let versions: Result<Option<Value>, _> = packed.field(&FieldPath::new(&["spec", "versions"]));
+                let at = decodes(versions, levels);
+                assert!(levels > 40 || typed && at, "{levels}");
+                assert!(levels < 200 || !typed && !at, "{levels}");
+                assert_eq!(packed.metadata::<Value>().unwrap(), Some(serde_json::json!({"name": "a"})));
+                let names = vec!["spec"; 5_000];
+                let nowhere: Option<Value> = packed.field(&FieldPath::new(&names)).unwrap();
+                assert_eq!(nowhere, None);
+                assert!(packed.without_fields(&[&FieldPath::new(&names)]).is_ok());
+            });
+        }
+    }
+}
+
+// contract: L-27
+#[test]
+fn small_types_decode_at_nearly_any_depth() {
+    let list = "[".repeat(126) + &"]".repeat(126);
+    let object = definitions(115).swap_remove(4);
+    on_a_small_stack(|| {
+        assert!(decodes(ObjectDecoder::json().decode::<Value>(list.as_bytes()), 126));
+        assert!(decodes(object.0.decode::<Value>(&object.1), 115));
+        assert!(decodes(object.0.decode::<Dynamic>(&object.1), 115));
+    });
+}
