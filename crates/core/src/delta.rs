@@ -84,7 +84,7 @@ impl<T> Delta<T> {
         }
     }
 
-    /// Returns the number of positions this delta takes in a [`Report`](crate::Report): one for each object of a list,
+    /// Returns the number of positions this delta takes in a [`PartialErrors`](crate::PartialErrors): one for each object of a list,
     /// otherwise one.
     pub fn positions(&self) -> usize {
         match self {

@@ -9,7 +9,7 @@ pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
 /// The error of an operation or of one object.
 ///
-/// As the `Err` of an operation, it means that nothing has changed. In a [`Report`], it concerns one object, and
+/// As the `Err` of an operation, it means that nothing has changed. In a [`PartialErrors`], it concerns one object, and
 /// everything else was applied.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -95,15 +95,15 @@ fn named(key: &Option<ObjectKey>) -> &dyn fmt::Display {
 /// Errors of individual objects in an operation that was applied to all others. Usually empty.
 #[derive(Debug, Default)]
 #[must_use = "some of the objects may have been left out"]
-pub struct Report {
-    problems: Vec<Problem>,
+pub struct PartialErrors {
+    errors: Vec<ObjectError>,
 }
 
-/// One entry of a [`Report`]: the error of one object.
+/// One entry of a [`PartialErrors`]: the error of one object.
 #[derive(Debug, thiserror::Error)]
 #[error("entry {position}: {error}")]
 #[non_exhaustive]
-pub struct Problem {
+pub struct ObjectError {
     /// The object's position in the operation, from 0. Each object of a list has its own position, so in an operation
     /// with a single list this is the index into the list; see [`Delta::positions`](crate::Delta::positions).
     pub position: usize,
@@ -115,44 +115,44 @@ pub struct Problem {
     pub error: Error,
 }
 
-impl Report {
+impl PartialErrors {
     /// Adds the error of the object at `position`, which was left out.
     pub fn push(&mut self, position: usize, error: impl Into<Error>) {
-        self.problems.push(Problem { position, left_out: true, error: error.into() });
+        self.errors.push(ObjectError { position, left_out: true, error: error.into() });
     }
 
     /// Adds the error of the object at `position`, which was applied.
     pub fn push_applied(&mut self, position: usize, error: impl Into<Error>) {
-        self.problems.push(Problem { position, left_out: false, error: error.into() });
+        self.errors.push(ObjectError { position, left_out: false, error: error.into() });
     }
 
     /// Adds the errors of another part of the same operation.
     pub fn extend(&mut self, other: Self) {
-        self.problems.extend(other.problems);
+        self.errors.extend(other.errors);
     }
 
     /// Adds the errors of a part of the same operation that starts at `position`.
     pub fn extend_at(&mut self, position: usize, other: Self) {
-        let moved = |problem: Problem| Problem { position: position + problem.position, ..problem };
-        self.problems.extend(other.problems.into_iter().map(moved));
+        let moved = |problem: ObjectError| ObjectError { position: position + problem.position, ..problem };
+        self.errors.extend(other.errors.into_iter().map(moved));
     }
 
     /// Returns whether there are no errors.
-    pub fn is_clean(&self) -> bool {
-        self.problems.is_empty()
+    pub fn is_empty(&self) -> bool {
+        self.errors.is_empty()
     }
 
     /// Returns the errors, in the order in which they occurred.
-    pub fn problems(&self) -> &[Problem] {
-        &self.problems
+    pub fn errors(&self) -> &[ObjectError] {
+        &self.errors
     }
 
     /// Treats any error as a failure of the operation.
     ///
     /// # Errors
     /// The first error. Everything that was applied stays applied.
-    pub fn into_result(self) -> Result<(), Problem> {
-        self.problems.into_iter().next().map_or(Ok(()), Err)
+    pub fn into_result(self) -> Result<(), ObjectError> {
+        self.errors.into_iter().next().map_or(Ok(()), Err)
     }
 
     /// Treats a left-out object as a failure, for an operation on a single object.
@@ -160,24 +160,24 @@ impl Report {
     /// # Errors
     /// The error of the left-out object. Nothing has changed.
     #[inline]
-    pub fn of_one(self) -> Result<Self, Error> {
-        if self.is_clean() { Ok(self) } else { self.of_one_with_problems() }
+    pub fn require_applied(self) -> Result<Self, Error> {
+        if self.is_empty() { Ok(self) } else { self.applied_or_first_error() }
     }
 
     #[cold]
-    fn of_one_with_problems(mut self) -> Result<Self, Error> {
-        match self.problems.iter().position(|problem| problem.left_out) {
-            Some(index) => Err(self.problems.swap_remove(index).error),
+    fn applied_or_first_error(mut self) -> Result<Self, Error> {
+        match self.errors.iter().position(|problem| problem.left_out) {
+            Some(index) => Err(self.errors.swap_remove(index).error),
             None => Ok(self),
         }
     }
 }
 
-impl IntoIterator for Report {
-    type Item = Problem;
-    type IntoIter = std::vec::IntoIter<Problem>;
+impl IntoIterator for PartialErrors {
+    type Item = ObjectError;
+    type IntoIter = std::vec::IntoIter<ObjectError>;
 
     fn into_iter(self) -> Self::IntoIter {
-        self.problems.into_iter()
+        self.errors.into_iter()
     }
 }

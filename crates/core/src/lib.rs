@@ -12,7 +12,7 @@
 //! * [`Change`]: the effect of a delta on a stored object.
 //! * [`Sink`]: the target of a reflector. Queues and stores are sinks.
 //! * [`KnownObjects`]: the objects that a queue looks up in a store.
-//! * [`Error`] and [`Report`]: an `Err` means that nothing changed; a [`Report`] lists the errors of individual objects
+//! * [`Error`] and [`PartialErrors`]: an `Err` means that nothing changed; a [`PartialErrors`] lists the errors of individual objects
 //!   in an operation that was applied to all others.
 //!
 //! # Trade-offs
@@ -68,7 +68,7 @@ mod version;
 pub use change::Change;
 pub use delta::{Delta, DeltaType, Replacement};
 pub use deltas::{Deltas, IntoDeltas};
-pub use error::{BoxError, Error, Problem, Report};
+pub use error::{BoxError, Error, ObjectError, PartialErrors};
 pub use key::{KeyError, KeyProblem, KeyRef, ObjectKey};
 pub use object::{Keyed, Labels, Object};
 pub use part::{ByNamespace, PartId, PartOrKey, Partition, Parts, VersionUpdates, Versions};

@@ -4,7 +4,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 
-use crate::{Deltas, Error, KeyRef, Object, ObjectKey, Report};
+use crate::{Deltas, Error, KeyRef, Object, ObjectKey, PartialErrors};
 
 /// The future returned by [`Sink::ready`].
 pub type ReadyFuture<'a> = Pin<Box<dyn Future<Output = ()> + Send + 'a>>;
@@ -15,8 +15,8 @@ pub type ReadyFuture<'a> = Pin<Box<dyn Future<Output = ()> + Send + 'a>>;
 /// sink applies all of them or none.
 ///
 /// * `Err` means that nothing has changed: the sink is full, closed, or has failed as a whole.
-/// * `Ok` means that the deltas were applied. Errors of individual objects are in the [`Report`], by
-///   [position](crate::Problem::position): an object without a valid key, with a failed transform or with a panicking
+/// * `Ok` means that the deltas were applied. Errors of individual objects are in the [`PartialErrors`], by
+///   [position](crate::ObjectError::position): an object without a valid key, with a failed transform or with a panicking
 ///   accessor is left out, and all others are applied.
 ///
 /// The variants of [`Delta`](crate::Delta) mean:
@@ -37,7 +37,7 @@ pub trait Sink<T: Object>: Send + Sync {
     ///
     /// # Errors
     /// [`Error::Full`], [`Error::Closed`], or an error specific to the sink. Nothing has changed.
-    fn apply(&self, deltas: Deltas<T>) -> Result<Report, Error>;
+    fn apply(&self, deltas: Deltas<T>) -> Result<PartialErrors, Error>;
 
     /// Returns whether the sink has room. A sole producer that writes only while this is `true` never receives
     /// [`Error::Full`].
@@ -75,7 +75,7 @@ pub trait KnownObjects<T: Object>: Send + Sync {
 }
 
 impl<T: Object, S: Sink<T> + ?Sized> Sink<T> for Arc<S> {
-    fn apply(&self, deltas: Deltas<T>) -> Result<Report, Error> {
+    fn apply(&self, deltas: Deltas<T>) -> Result<PartialErrors, Error> {
         (**self).apply(deltas)
     }
 

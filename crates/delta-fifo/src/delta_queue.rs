@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use foldhash::fast::RandomState;
 use kinformer_core::{
-    Delta, Deltas, Error as SinkError, KnownObjects, Object, Parts, ReadyFuture, Replacement, Report,
+    Delta, Deltas, Error as SinkError, KnownObjects, Object, PartialErrors, Parts, ReadyFuture, Replacement,
     ResourceVersion, Sink, Tombstone, Transform,
 };
 
@@ -109,38 +109,38 @@ impl<T: Object, B: Backlog<T>> DeltaQueue<T, B> {
     ///
     /// # Errors
     /// The queue is full or closed, or the known objects panicked. Nothing has changed.
-    pub fn apply(&self, deltas: impl Into<Deltas<T>>) -> Result<Report, SinkError> {
+    pub fn apply(&self, deltas: impl Into<Deltas<T>>) -> Result<PartialErrors, SinkError> {
         let mut deltas = deltas.into();
         if deltas.len() == 1
             && let Some(delta) = deltas.pop()
         {
             return self.apply_one(delta);
         }
-        let (mut writes, mut report) = (Vec::with_capacity(deltas.len()), Report::default());
+        let (mut writes, mut errors) = (Vec::with_capacity(deltas.len()), PartialErrors::default());
         let mut position = 0;
         for delta in deltas {
             let first = position;
             position += delta.positions();
-            match self.settings.prepare(delta, first, &mut report) {
+            match self.settings.prepare(delta, first, &mut errors) {
                 Ok(write) => writes.extend(write),
-                Err(error) => report.push(first, error),
+                Err(error) => errors.push(first, error),
             }
         }
         self.write(&mut writes)?;
-        Ok(report)
+        Ok(errors)
     }
 
-    fn apply_one(&self, delta: Delta<T>) -> Result<Report, SinkError> {
-        let mut report = Report::default();
-        match self.settings.prepare(delta, 0, &mut report) {
+    fn apply_one(&self, delta: Delta<T>) -> Result<PartialErrors, SinkError> {
+        let mut errors = PartialErrors::default();
+        match self.settings.prepare(delta, 0, &mut errors) {
             Ok(Some(ref mut write)) => self.write(slice::from_mut(write))?,
             Ok(None) => self.write(&mut [])?,
             Err(error) => {
                 self.write(&mut [])?;
-                report.push(0, error);
+                errors.push(0, error);
             }
         }
-        Ok(report)
+        Ok(errors)
     }
 
     #[inline]
@@ -163,16 +163,16 @@ impl<T: Object, B: Backlog<T>> DeltaQueue<T, B> {
     /// # Errors
     /// The object was left out (invalid key, failed transform, panicking accessor, no part), or the queue is full or
     /// closed. Nothing has changed.
-    pub fn add(&self, object: impl Into<Arc<T>>) -> Result<Report, SinkError> {
-        self.apply_one(Delta::Added(object.into()))?.of_one()
+    pub fn add(&self, object: impl Into<Arc<T>>) -> Result<PartialErrors, SinkError> {
+        self.apply_one(Delta::Added(object.into()))?.require_applied()
     }
 
     /// Queues an updated object.
     ///
     /// # Errors
     /// As [`Self::add`].
-    pub fn update(&self, object: impl Into<Arc<T>>) -> Result<Report, SinkError> {
-        self.apply_one(Delta::Updated(object.into()))?.of_one()
+    pub fn update(&self, object: impl Into<Arc<T>>) -> Result<PartialErrors, SinkError> {
+        self.apply_one(Delta::Updated(object.into()))?.require_applied()
     }
 
     /// Queues a deletion.
@@ -180,15 +180,15 @@ impl<T: Object, B: Backlog<T>> DeltaQueue<T, B> {
     /// # Errors
     /// The key is invalid, an accessor panicked, the queue is full or closed, or the known objects panicked. Nothing
     /// has changed.
-    pub fn delete(&self, tombstone: impl Into<Tombstone<Arc<T>>>) -> Result<Report, SinkError> {
-        self.apply_one(Delta::Deleted(tombstone.into()))?.of_one()
+    pub fn delete(&self, tombstone: impl Into<Tombstone<Arc<T>>>) -> Result<PartialErrors, SinkError> {
+        self.apply_one(Delta::Deleted(tombstone.into()))?.require_applied()
     }
 
     /// Replaces all objects with those of the list. See [`Sink`].
     ///
     /// # Errors
     /// The queue is full or closed, or the known objects panicked. Nothing has changed.
-    pub fn replace(&self, replacement: Replacement<T>) -> Result<Report, SinkError> {
+    pub fn replace(&self, replacement: Replacement<T>) -> Result<PartialErrors, SinkError> {
         self.apply_one(Delta::ReplacedAll(Box::new(replacement)))
     }
 
@@ -385,7 +385,7 @@ impl<T: Object, B: Backlog<T>> DeltaQueue<T, B> {
 }
 
 impl<T: Object, B: Backlog<T>> Sink<T> for DeltaQueue<T, B> {
-    fn apply(&self, deltas: Deltas<T>) -> Result<Report, SinkError> {
+    fn apply(&self, deltas: Deltas<T>) -> Result<PartialErrors, SinkError> {
         DeltaQueue::apply(self, deltas)
     }
 

@@ -4,8 +4,8 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use kinformer_core::{
-    Delta, Deltas, Error as SinkError, KeyRef, Object, ObjectKey, Parts, ReadyFuture, Replacement, Report,
-    Sink, Tombstone,
+    Delta, Deltas, Error as SinkError, KeyRef, Object, ObjectKey, PartialErrors, Parts, ReadyFuture,
+    Replacement, Sink, Tombstone,
 };
 use smallvec::SmallVec;
 
@@ -127,16 +127,16 @@ impl<T: Object> Fifo<T> {
     ///
     /// # Errors
     /// The key is invalid, its accessor panicked, or the queue is full or closed. Nothing has changed.
-    pub fn add(&self, object: impl Into<Arc<T>>) -> Result<Report, SinkError> {
-        Sink::apply(self, Delta::Added(object.into()).into())?.of_one()
+    pub fn add(&self, object: impl Into<Arc<T>>) -> Result<PartialErrors, SinkError> {
+        Sink::apply(self, Delta::Added(object.into()).into())?.require_applied()
     }
 
     /// Equivalent to [`Self::add`].
     ///
     /// # Errors
     /// As [`Self::add`].
-    pub fn update(&self, object: impl Into<Arc<T>>) -> Result<Report, SinkError> {
-        Sink::apply(self, Delta::Updated(object.into()).into())?.of_one()
+    pub fn update(&self, object: impl Into<Arc<T>>) -> Result<PartialErrors, SinkError> {
+        Sink::apply(self, Delta::Updated(object.into()).into())?.require_applied()
     }
 
     /// Queues an object unless its key is queued already, in which case the queued state is kept. For a consumer that
@@ -144,7 +144,7 @@ impl<T: Object> Fifo<T> {
     ///
     /// # Errors
     /// As [`Self::add`].
-    pub fn add_if_not_present(&self, object: impl Into<Arc<T>>) -> Result<Report, SinkError> {
+    pub fn add_if_not_present(&self, object: impl Into<Arc<T>>) -> Result<PartialErrors, SinkError> {
         self.put(object.into(), |state, key, object| match state.items.contains_key(&key) {
             true => Some(object),
             false => state.put(key, object, false),
@@ -155,15 +155,15 @@ impl<T: Object> Fifo<T> {
     ///
     /// # Errors
     /// The key is invalid, its accessor panicked, or the queue is closed. Nothing has changed.
-    pub fn delete(&self, tombstone: impl Into<Tombstone<Arc<T>>>) -> Result<Report, SinkError> {
-        Sink::apply(self, Delta::Deleted(tombstone.into()).into())?.of_one()
+    pub fn delete(&self, tombstone: impl Into<Tombstone<Arc<T>>>) -> Result<PartialErrors, SinkError> {
+        Sink::apply(self, Delta::Deleted(tombstone.into()).into())?.require_applied()
     }
 
     /// Replaces all queued objects with those of the list.
     ///
     /// # Errors
     /// The queue is closed. Nothing has changed.
-    pub fn replace(&self, replacement: Replacement<T>) -> Result<Report, SinkError> {
+    pub fn replace(&self, replacement: Replacement<T>) -> Result<PartialErrors, SinkError> {
         Sink::apply(self, Delta::ReplacedAll(Box::new(replacement)).into())
     }
 
@@ -283,7 +283,7 @@ impl<T: Object> Fifo<T> {
         &self,
         object: Arc<T>,
         put: impl FnOnce(&mut State<T>, ObjectKey, Arc<T>) -> Option<Arc<T>>,
-    ) -> Result<Report, SinkError> {
+    ) -> Result<PartialErrors, SinkError> {
         let key = incoming::key(|| object.key())?;
         let mut state = self.shared.state.lock();
         if state.closed {
@@ -300,7 +300,7 @@ impl<T: Object> Fifo<T> {
         self.wake(state, false, had_synced);
         self.shared.items.notify();
         drop(dropped);
-        Ok(Report::default())
+        Ok(PartialErrors::default())
     }
 
     /// Releases the lock, then wakes the waiters whose condition has changed.
@@ -325,7 +325,7 @@ enum Write<T> {
 }
 
 impl<T: Object> Write<T> {
-    fn of(delta: Delta<T>, position: usize, report: &mut Report) -> Result<Option<Self>, SinkError> {
+    fn of(delta: Delta<T>, position: usize, errors: &mut PartialErrors) -> Result<Option<Self>, SinkError> {
         Ok(Some(match delta {
             Delta::Added(object) | Delta::Updated(object) | Delta::Replaced(object) => {
                 Self::Put(incoming::key(|| object.key())?, object)
@@ -333,7 +333,7 @@ impl<T: Object> Write<T> {
             Delta::Deleted(tombstone) => Self::Remove(incoming::key(|| tombstone.key())?),
             Delta::ReplacedAll(list) => {
                 let mut list = Incoming::new((None, &Parts::one()), *list).keyed();
-                report.extend_at(position, std::mem::take(&mut list.report));
+                errors.extend_at(position, std::mem::take(&mut list.errors));
                 Self::Replace(list)
             }
             // A FIFO has no known objects to re-deliver and no version.
@@ -369,19 +369,19 @@ impl<T: Object> State<T> {
 
 /// A resync and a bookmark queue nothing. A list and a deletion are accepted even if the queue is full.
 impl<T: Object> Sink<T> for Fifo<T> {
-    fn apply(&self, deltas: Deltas<T>) -> Result<Report, SinkError> {
-        let (mut writes, mut report) = (SmallVec::<[Write<T>; 1]>::new(), Report::default());
+    fn apply(&self, deltas: Deltas<T>) -> Result<PartialErrors, SinkError> {
+        let (mut writes, mut errors) = (SmallVec::<[Write<T>; 1]>::new(), PartialErrors::default());
         let mut position = 0;
         for delta in deltas {
             let first = position;
             position += delta.positions();
-            match Write::of(delta, first, &mut report) {
+            match Write::of(delta, first, &mut errors) {
                 Ok(write) => writes.extend(write),
-                Err(error) => report.push(first, error),
+                Err(error) => errors.push(first, error),
             }
         }
         if writes.is_empty() {
-            return Ok(report);
+            return Ok(errors);
         }
         let mut state = self.shared.state.lock();
         if state.closed {
@@ -405,7 +405,7 @@ impl<T: Object> Sink<T> for Fifo<T> {
         self.wake(state, was_full, had_synced);
         self.shared.items.notify();
         drop(displaced);
-        Ok(report)
+        Ok(errors)
     }
 
     fn is_ready(&self) -> bool {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use kinformer_core::internal::contain;
-use kinformer_core::{Error as SinkError, KeyRef, Object, ObjectKey, Report};
+use kinformer_core::{Error as SinkError, KeyRef, Object, ObjectKey, PartialErrors};
 
 use crate::incoming;
 use crate::key_map::{KeyMap, Lookup, shrink};
@@ -99,7 +99,7 @@ impl<T: Object, P: Ord + Clone + Send + Sync + 'static> Heap<T, P> {
 
     /// Adds several objects atomically: no pop observes only a part of them. Objects that cannot be added are reported
     /// by position; all others are added.
-    pub fn bulk_add(&self, objects: impl IntoIterator<Item = Arc<T>>) -> Report {
+    pub fn bulk_add(&self, objects: impl IntoIterator<Item = Arc<T>>) -> PartialErrors {
         self.put_all(objects, Present::Replace)
     }
 
@@ -215,21 +215,21 @@ impl<T: Object, P: Ord + Clone + Send + Sync + 'static> Heap<T, P> {
         self.put_all([object], present).into_result().map_err(|problem| problem.error)
     }
 
-    fn put_all(&self, objects: impl IntoIterator<Item = Arc<T>>, present: Present) -> Report {
-        let mut report = Report::default();
+    fn put_all(&self, objects: impl IntoIterator<Item = Arc<T>>, present: Present) -> PartialErrors {
+        let mut errors = PartialErrors::default();
         let mut prepared = Vec::new();
         for (position, object) in objects.into_iter().enumerate() {
             match self.prepare(&object) {
                 Ok((key, priority)) => prepared.push((position, key, priority, object)),
-                Err(error) => report.push(position, error),
+                Err(error) => errors.push(position, error),
             }
         }
         let mut dropped = Vec::new();
         let mut state = self.shared.state.lock();
         if state.closed {
             drop(state);
-            prepared.iter().for_each(|(position, ..)| report.push(*position, SinkError::Closed));
-            return report;
+            prepared.iter().for_each(|(position, ..)| errors.push(*position, SinkError::Closed));
+            return errors;
         }
         for (_, key, priority, object) in prepared {
             if present == Present::Keep && state.places.contains_key(&key) {
@@ -241,7 +241,7 @@ impl<T: Object, P: Ord + Clone + Send + Sync + 'static> Heap<T, P> {
         drop(state);
         self.shared.items.notify();
         drop(dropped);
-        report
+        errors
     }
 
     fn prepare(&self, object: &T) -> Result<(ObjectKey, P), SinkError> {

@@ -7,8 +7,8 @@ use foldhash::fast::RandomState;
 use hashbrown::HashTable;
 use kinformer_core::internal::{ask, readable_key};
 use kinformer_core::{
-    Error, KeyRef, Object, ObjectKey, Parts, Replacement, Report, ResourceVersion, Tombstone, Transform,
-    VersionUpdate,
+    Error, KeyRef, Object, ObjectKey, PartialErrors, Parts, Replacement, ResourceVersion, Tombstone,
+    Transform, VersionUpdate,
 };
 
 use crate::key_map::KeyMap;
@@ -94,14 +94,14 @@ pub(crate) struct Incoming<T> {
     /// Number of further objects whose keys could not be read.
     pub(crate) unreadable: usize,
     pub(crate) resource_version: ResourceVersion,
-    pub(crate) report: Report,
+    pub(crate) errors: PartialErrors,
 }
 
 impl<T: Object> Incoming<T> {
     pub(crate) fn new(transformed: (Option<&Transform<T>>, &Parts<T>), replacement: Replacement<T>) -> Self {
         let Replacement { objects: list, resource_version, mut undelivered, mut unreadable, .. } =
             replacement;
-        let mut report = Report::default();
+        let mut errors = PartialErrors::default();
         let mut objects: Vec<Option<Arc<T>>> = Vec::with_capacity(list.len());
         for (position, incoming) in list.into_iter().enumerate() {
             objects.push(match object(transformed, incoming) {
@@ -115,20 +115,20 @@ impl<T: Object> Incoming<T> {
                         Error::Accessor { key: None, .. } => unreadable += 1,
                         _ => {}
                     }
-                    report.push(position, error);
+                    errors.push(position, error);
                     None
                 }
             });
         }
         // Accessors that panic here are reported when the keys are read again.
         for (earlier, key) in ask(|| duplicates(&objects)).unwrap_or_default() {
-            report.push(earlier, Error::Duplicate { key });
+            errors.push(earlier, Error::Duplicate { key });
             if let Some(place) = objects.get_mut(earlier) {
                 *place = None;
             }
         }
         let objects = objects.into_iter().flatten().collect();
-        Self { objects, undelivered, unreadable, resource_version, report }
+        Self { objects, undelivered, unreadable, resource_version, errors }
     }
 
     /// Reads the keys of all objects, for a queue that tracks keys.
@@ -147,12 +147,12 @@ impl<T: Object> Incoming<T> {
                 // The accessor succeeded in an earlier check.
                 Err(error) => {
                     self.unreadable += 1;
-                    self.report.push(objects.len(), error);
+                    self.errors.push(objects.len(), error);
                 }
             }
         }
         all.extend(self.undelivered.into_iter().map(|key| (key, ())));
-        Keyed { objects, all, is_complete: self.unreadable == 0, report: self.report }
+        Keyed { objects, all, is_complete: self.unreadable == 0, errors: self.errors }
     }
 }
 
@@ -163,7 +163,7 @@ pub(crate) struct Keyed<T> {
     pub(crate) all: KeyMap<()>,
     /// Whether every missing object is deleted.
     pub(crate) is_complete: bool,
-    pub(crate) report: Report,
+    pub(crate) errors: PartialErrors,
 }
 
 /// Returns the position and key of each object whose key is repeated later in the list.

@@ -7,7 +7,7 @@ use std::{iter, mem};
 use foldhash::fast::RandomState;
 use kinformer_core::internal::{ask, readable_key};
 use kinformer_core::{
-    BoxError, Delta, Error, KeyError, KeyRef, Object, ObjectKey, PartId, Parts, Replacement, Report,
+    BoxError, Delta, Error, KeyError, KeyRef, Object, ObjectKey, PartId, PartialErrors, Parts, Replacement,
     ResourceVersion, Tombstone, Transform, VersionUpdate,
 };
 
@@ -79,13 +79,13 @@ impl<T: Object> Settings<T> {
         &self,
         delta: Delta<T>,
         position: usize,
-        report: &mut Report,
+        errors: &mut PartialErrors,
     ) -> Result<Option<Write<T>>, Error> {
         let object = match &delta {
             Delta::Added(object) | Delta::Updated(object) | Delta::Replaced(object) | Delta::Sync(object) => {
                 object
             }
-            _ => return self.prepare_other(delta, position, report),
+            _ => return self.prepare_other(delta, position, errors),
         };
         // A transform changes neither the key nor the part.
         let asked = ask(|| {
@@ -117,11 +117,11 @@ impl<T: Object> Settings<T> {
         &self,
         delta: Delta<T>,
         position: usize,
-        report: &mut Report,
+        errors: &mut PartialErrors,
     ) -> Result<Option<Write<T>>, Error> {
         Ok(Some(match delta {
-            Delta::Deleted(tombstone) => self.deletion(tombstone, position, report)?,
-            Delta::ReplacedAll(list) => self.list(*list, position, report),
+            Delta::Deleted(tombstone) => self.deletion(tombstone, position, errors)?,
+            Delta::ReplacedAll(list) => self.list(*list, position, errors),
             Delta::SyncAll if !self.keyed => Write::SyncAll,
             Delta::SyncAll if self.known.is_some() => Write::Resync { known: Vec::new() },
             Delta::Bookmark { part, resource_version: version } => {
@@ -142,7 +142,7 @@ impl<T: Object> Settings<T> {
         &self,
         tombstone: Tombstone<Arc<T>>,
         position: usize,
-        report: &mut Report,
+        errors: &mut PartialErrors,
     ) -> Result<Write<T>, Error> {
         let Deletion { version, mut tombstone, mut problem } =
             incoming::deletion(self.transformed(), tombstone)?;
@@ -160,7 +160,7 @@ impl<T: Object> Settings<T> {
             None => ask(|| self.parts.of_deletion(&tombstone)).ok().flatten(),
         };
         let entry = self.entry(Delta::Deleted(tombstone))?;
-        problem.into_iter().for_each(|problem| report.push_applied(position, problem));
+        problem.into_iter().for_each(|problem| errors.push_applied(position, problem));
         let known = self.checks_deletions.then_some(false);
         Ok(Write::One { entry, part, version, known })
     }
@@ -180,18 +180,18 @@ impl<T: Object> Settings<T> {
         }
     }
 
-    fn list(&self, list: Replacement<T>, position: usize, report: &mut Report) -> Write<T> {
+    fn list(&self, list: Replacement<T>, position: usize, errors: &mut PartialErrors) -> Write<T> {
         let (part, epoch, version) = (list.part, list.epoch, VersionUpdate::of_list(&list));
         let incoming = Incoming::new(self.transformed(), list);
         if !self.keyed {
-            let Incoming { objects, undelivered, unreadable, resource_version, report: problems } = incoming;
-            report.extend_at(position, problems);
+            let Incoming { objects, undelivered, unreadable, resource_version, errors: problems } = incoming;
+            errors.extend_at(position, problems);
             let list = Replacement::new(objects, resource_version).part(part).epoch(epoch);
             let list = list.undelivered(undelivered).unreadable(unreadable);
             return Write::All { list: Box::new(list), version };
         }
-        let Keyed { objects, all, is_complete, report: problems } = incoming.keyed();
-        report.extend_at(position, problems);
+        let Keyed { objects, all, is_complete, errors: problems } = incoming.keyed();
+        errors.extend_at(position, problems);
         let entry = |(key, object)| self.keyed_entry(key, Delta::Replaced(object));
         let objects = objects.into_iter().map(entry).collect();
         Write::Replace(Box::new(SplitList { part, objects, all, is_complete, version, missing: Vec::new() }))

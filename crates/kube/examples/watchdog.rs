@@ -41,7 +41,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
                 (None, None) => println!("{kind}: {key} was not stored"),
             }
         }
-        applied.report.into_result()?;
+        applied.errors.into_result()?;
         drop(popped);
         if queue.has_synced() && !changed {
             println!("synced with {} objects", store.len());

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use futures::{StreamExt, stream};
-use kinformer_core::{Delta, Deltas, Error, KeyRef, Object, Report, ResourceVersion, Sink};
+use kinformer_core::{Delta, Deltas, Error, KeyRef, Object, PartialErrors, ResourceVersion, Sink};
 use kinformer_reflector::{
     Backoff, List, ListOptions, ListerWatcher, Reflector, ReflectorOptions, SourceError, WatchEvent,
     WatchOptions, WatchStream,
@@ -121,7 +121,7 @@ impl Printer {
 }
 
 impl Sink<Book> for Printer {
-    fn apply(&self, deltas: Deltas<Book>) -> Result<Report, Error> {
+    fn apply(&self, deltas: Deltas<Book>) -> Result<PartialErrors, Error> {
         let mut books = self.books.lock();
         for delta in deltas {
             match delta {
@@ -142,7 +142,7 @@ impl Sink<Book> for Printer {
         }
         drop(books);
         self.changed.send_replace(());
-        Ok(Report::default())
+        Ok(PartialErrors::default())
     }
 }
 

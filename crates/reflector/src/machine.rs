@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use futures::FutureExt;
 use kinformer_core::internal::contain;
-use kinformer_core::{Delta, Error, Object, Replacement, Report, ResourceVersion, Sink};
+use kinformer_core::{Delta, Error, Object, PartialErrors, Replacement, ResourceVersion, Sink};
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 
@@ -344,7 +344,7 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
         drop(self.shared.take_relist_request());
         let deltas = Delta::ReplacedAll(Box::new(list)).into();
         match contain(|| self.sink.apply(deltas)) {
-            Ok(Ok(report)) => self.report_problems("replace", report),
+            Ok(Ok(errors)) => self.report_errors("replace", errors),
             Ok(Err(Error::Closed)) => return Err(StopReason::SinkClosed),
             Ok(Err(source)) => {
                 count(&self.shared.counters.sink_problems);
@@ -619,8 +619,8 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
             Ok(true) => {
                 self.wait_for_room().await?;
                 match contain(|| self.sink.apply(Delta::SyncAll.into())) {
-                    Ok(Ok(report)) => {
-                        self.report_problems("resync", report);
+                    Ok(Ok(errors)) => {
+                        self.report_errors("resync", errors);
                         count(&self.shared.counters.resyncs);
                         None
                     }
@@ -642,8 +642,8 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
     // ---- sink ----
 
     pub(crate) fn give(&self, operation: &'static str, delta: Delta<T>) -> Result<SinkOutcome, StopReason> {
-        let report = match contain(|| self.sink.apply(delta.into())) {
-            Ok(Ok(report)) => report,
+        let errors = match contain(|| self.sink.apply(delta.into())) {
+            Ok(Ok(errors)) => errors,
             Ok(Err(Error::Closed)) => return Err(StopReason::SinkClosed),
             Ok(Err(full @ Error::Full { .. })) => return Ok(SinkOutcome::NoRoom(full)),
             Ok(Err(source)) => {
@@ -653,21 +653,21 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
             }
             Err(source) => return Ok(SinkOutcome::Panicked(SourceError::Panic { operation, source })),
         };
-        let left_out = report.problems().iter().any(|problem| problem.left_out);
+        let left_out = errors.errors().iter().any(|problem| problem.left_out);
         // A delta without a valid key may concern any object.
-        let without_key = report.problems().iter().find_map(|problem| match &problem.error {
+        let without_key = errors.errors().iter().find_map(|problem| match &problem.error {
             Error::Key(error) => Some(error.clone()),
             _ => None,
         });
         if let Some(error) = without_key {
             return Ok(SinkOutcome::Refused(SourceError::BrokenEvent { source: Box::new(error) }));
         }
-        self.report_problems(operation, report);
+        self.report_errors(operation, errors);
         Ok(if left_out { SinkOutcome::LeftOut } else { SinkOutcome::Applied })
     }
 
-    fn report_problems(&self, operation: &'static str, report: Report) {
-        for problem in report {
+    fn report_errors(&self, operation: &'static str, errors: PartialErrors) {
+        for problem in errors {
             count(&self.shared.counters.sink_problems);
             self.report_skipped(SourceError::Sink { operation, source: problem.error });
         }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use kinformer_core::internal::{ask, contain};
-use kinformer_core::{Change, Delta, Object, Report};
+use kinformer_core::{Change, Delta, Object, PartialErrors};
 use kinformer_delta_fifo::Popped;
 use kinformer_processor::SharedProcessor;
 use kinformer_store::{Applied, Indexer};
@@ -34,7 +34,7 @@ impl<T: Object> Process<T> for Apply<T> {
         let in_initial_list = popped.in_initial_list();
         let deltas = popped.take();
         self.call_arrival(&deltas);
-        let Applied { changes, report, .. } = self.indexer.apply_at(deltas, popped.versions());
+        let Applied { changes, errors, .. } = self.indexer.apply_at(deltas, popped.versions());
         let changes = changes.into_iter().filter(is_relevant).map(|change| match in_initial_list {
             true => change.in_initial_list(),
             false => change,
@@ -42,7 +42,7 @@ impl<T: Object> Process<T> for Apply<T> {
         self.processor.send(changes).await;
         self.awaited.stored(popped.versions(), &self.processor);
         // Logged after the publication: a subscriber is user code and may panic, but stored changes must be delivered.
-        self.log(&report);
+        self.log(&errors);
         if let Some(error) = popped.key_error() {
             tracing::error!(informer = %self.name, %error, "object without a valid key left out");
         }
@@ -89,8 +89,8 @@ impl<T: Object> Apply<T> {
         self.processor.send_resync(due, unchanged.map(|change| change.at_revision(revision))).await;
     }
 
-    fn log(&self, report: &Report) {
-        for problem in report.problems() {
+    fn log(&self, errors: &PartialErrors) {
+        for problem in errors.errors() {
             let (informer, error) = (&*self.name, &problem.error);
             match problem.left_out {
                 true => tracing::error!(informer, %error, "object not stored"),

@@ -160,11 +160,11 @@ impl<T: Object> SharedIndexInformer<T> {
             return Err(self.stopped_error());
         }
         let added = self.inner.indexer.add_indexers(indexers);
-        let report = added.map_err(|source| Error::Indexers {
+        let errors = added.map_err(|source| Error::Indexers {
             informer: self.inner.name.clone(),
             source: Arc::new(source),
         })?;
-        for problem in report.problems() {
+        for problem in errors.errors() {
             tracing::error!(informer = %self.inner.name, error = %problem.error, "object missing in an index");
         }
         Ok(())

@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use kinformer_core::internal::{ask, readable_key};
 use kinformer_core::{
-    ByNamespace, Delta, Deltas, Error, Object, PartId, Partition, Parts, ReadyFuture, Report, Sink, Tombstone,
+    ByNamespace, Delta, Deltas, Error, Object, PartId, PartialErrors, Partition, Parts, ReadyFuture, Sink,
+    Tombstone,
 };
 use kinformer_delta_fifo::Queue;
 use kinformer_reflector::{ListerWatcher, ReflectorHandle};
@@ -162,9 +163,9 @@ impl<T: Object> PartSink<T> {
 
     /// Sets the part of lists, bookmarks and tombstones, and removes objects of other parts. If any delta or object was
     /// removed or replaced, also returns the position in the operation of each remaining position.
-    fn of_part(&self, deltas: Deltas<T>) -> (Deltas<T>, Option<Vec<usize>>, Report) {
-        let (mut kept, mut positions, mut report) =
-            (Deltas::with_capacity(deltas.len()), Vec::new(), Report::default());
+    fn of_part(&self, deltas: Deltas<T>) -> (Deltas<T>, Option<Vec<usize>>, PartialErrors) {
+        let (mut kept, mut positions, mut errors) =
+            (Deltas::with_capacity(deltas.len()), Vec::new(), PartialErrors::default());
         let mut position = 0;
         for mut delta in deltas {
             let start = position;
@@ -172,7 +173,7 @@ impl<T: Object> PartSink<T> {
             match &mut delta {
                 Delta::Added(object) | Delta::Updated(object) | Delta::Replaced(object) => {
                     if let Some(error) = self.foreign(object) {
-                        report.push(start, error);
+                        errors.push(start, error);
                         continue;
                     }
                     positions.push(start);
@@ -180,11 +181,11 @@ impl<T: Object> PartSink<T> {
                 Delta::Deleted(Tombstone::FinalState(object)) => match self.deletion(object) {
                     Deletion::OfPart => positions.push(start),
                     Deletion::Foreign(error) => {
-                        report.push(start, error);
+                        errors.push(start, error);
                         continue;
                     }
                     Deletion::Left(deltas, error) => {
-                        report.push_applied(start, error);
+                        errors.push_applied(start, error);
                         positions.extend([start; 2]);
                         kept.extend(deltas);
                         continue;
@@ -201,7 +202,7 @@ impl<T: Object> PartSink<T> {
                         let error = self.foreign(object);
                         let is_kept = error.is_none();
                         match error {
-                            Some(error) => report.push(index, error),
+                            Some(error) => errors.push(index, error),
                             None => positions.push(index),
                         }
                         index += 1;
@@ -216,26 +217,26 @@ impl<T: Object> PartSink<T> {
             }
             kept.push(delta);
         }
-        let positions = (!report.is_clean()).then_some(positions);
-        (kept, positions, report)
+        let positions = (!errors.is_empty()).then_some(positions);
+        (kept, positions, errors)
     }
 }
 
 impl<T: Object> Sink<T> for PartSink<T> {
-    fn apply(&self, deltas: Deltas<T>) -> Result<Report, Error> {
+    fn apply(&self, deltas: Deltas<T>) -> Result<PartialErrors, Error> {
         if !self.parts.is_divided() {
             return self.queue.apply(deltas);
         }
-        let (kept, positions, mut report) = self.of_part(deltas);
+        let (kept, positions, mut errors) = self.of_part(deltas);
         let Some(positions) = positions else { return self.queue.apply(kept) };
         for problem in self.queue.apply(kept)? {
             let position = positions.get(problem.position).copied().unwrap_or_default();
             match problem.left_out {
-                true => report.push(position, problem.error),
-                false => report.push_applied(position, problem.error),
+                true => errors.push(position, problem.error),
+                false => errors.push_applied(position, problem.error),
             }
         }
-        Ok(report)
+        Ok(errors)
     }
 
     fn is_ready(&self) -> bool {
@@ -275,9 +276,9 @@ mod tests {
             Delta::Updated(Item::new("a/bad", 1)),
             Delta::Updated(Item::new("a/11", 1)),
         ]);
-        let report = sink.apply(deltas).unwrap();
-        let mut problems: Vec<_> = report
-            .problems()
+        let errors = sink.apply(deltas).unwrap();
+        let mut problems: Vec<_> = errors
+            .errors()
             .iter()
             .map(|problem| (problem.position, matches!(problem.error, Error::OtherPart { .. })))
             .collect();
@@ -299,8 +300,8 @@ mod tests {
         }
         assert_eq!(queued, ["2 of part 0", "part 0", "a/11"]);
         // The whole operation concerns another part.
-        let report = sink.apply(Delta::Added(Item::new("b/0", 1)).into()).unwrap();
-        assert_eq!(report.problems().len(), 1);
+        let errors = sink.apply(Delta::Added(Item::new("b/0", 1)).into()).unwrap();
+        assert_eq!(errors.errors().len(), 1);
         assert!(queue.try_pop().unwrap().is_none());
         queue.close();
         let closed = sink.apply(Delta::Added(Item::new("b/0", 1)).into());
@@ -339,12 +340,12 @@ mod tests {
                 let indexer = kinformer_store::Indexer::builder().parts(parts.clone()).build().unwrap();
                 indexer.add(stored).unwrap().into_result().unwrap();
                 let sink = PartSink { queue: queue.clone(), part: PartId::ONLY, parts };
-                let report = sink.apply(Delta::Deleted(deleted.clone()).into()).unwrap();
-                assert_eq!(report.problems().len(), usize::from(is_reported), "{deleted:?}: {report:?}");
-                assert!(report.problems().iter().all(|problem| problem.position == 0 && !problem.left_out));
+                let errors = sink.apply(Delta::Deleted(deleted.clone()).into()).unwrap();
+                assert_eq!(errors.errors().len(), usize::from(is_reported), "{deleted:?}: {errors:?}");
+                assert!(errors.errors().iter().all(|problem| problem.position == 0 && !problem.left_out));
                 while let Some(mut popped) = queue.try_pop().unwrap() {
                     let deltas = popped.take();
-                    indexer.apply_at(deltas, popped.versions()).report.into_result().unwrap();
+                    indexer.apply_at(deltas, popped.versions()).errors.into_result().unwrap();
                 }
                 assert_eq!(indexer.is_empty(), is_removed, "{deleted:?}");
                 let version = indexer.resource_versions().of(PartId::ONLY).clone();

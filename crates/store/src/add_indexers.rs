@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use kinformer_core::{Object, Report};
+use kinformer_core::{Object, PartialErrors};
 
 use crate::Error;
 use crate::evaluated::Evaluated;
@@ -27,14 +27,14 @@ impl<T: Object> Indexer<T> {
     pub fn add_indexers(
         &self,
         indexers: impl IntoIterator<Item = (impl Into<Arc<str>>, IndexFunction<T>)>,
-    ) -> Result<Report, Error> {
+    ) -> Result<PartialErrors, Error> {
         let indexers: Indexers<T> = indexers.into_iter().collect();
         let added = indexers.as_slice().len();
         // Kept here as well, so that rejected functions are dropped without the locks.
-        let Some(first) = self.start_filling(indexers.clone())? else { return Ok(Report::default()) };
-        let report = self.fill(first, added);
+        let Some(first) = self.start_filling(indexers.clone())? else { return Ok(PartialErrors::default()) };
+        let errors = self.fill(first, added);
         self.publish(first, added);
-        Ok(report)
+        Ok(errors)
     }
 
     /// Makes writers maintain the indexes from now on. Returns the number of the first new index.
@@ -56,8 +56,8 @@ impl<T: Object> Indexer<T> {
     }
 
     /// Adds the objects stored before, one leaf of slots at a time.
-    fn fill(&self, first: usize, added: usize) -> Report {
-        let mut report = Report::default();
+    fn fill(&self, first: usize, added: usize) -> PartialErrors {
+        let mut errors = PartialErrors::default();
         let snapshot = self.snapshot();
         let roots = snapshot.roots();
         let new: &[(Arc<str>, IndexFunction<T>)] =
@@ -70,7 +70,7 @@ impl<T: Object> Indexer<T> {
                 match object {
                     Some(object) => {
                         values.ask(new, object, |index, source| {
-                            report.push_applied(position, index_error(&**object, index, source));
+                            errors.push_applied(position, index_error(&**object, index, source));
                         });
                         position += 1;
                     }
@@ -91,7 +91,7 @@ impl<T: Object> Indexer<T> {
                 }
             }
         }
-        report
+        errors
     }
 
     fn publish(&self, first: usize, added: usize) {

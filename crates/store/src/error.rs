@@ -6,7 +6,7 @@ use kinformer_core::{BoxError, ObjectKey, ResourceVersion};
 
 /// Why an operation of a store failed. Nothing has changed, except where a variant says otherwise.
 ///
-/// In a [`Report`](kinformer_core::Report), [`downcast_ref`](kinformer_core::Error::downcast_ref) returns it for errors
+/// In a [`PartialErrors`](kinformer_core::PartialErrors), [`downcast_ref`](kinformer_core::Error::downcast_ref) returns it for errors
 /// of index functions and push functions.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]

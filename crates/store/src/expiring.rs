@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use kinformer_core::internal::contain;
 use kinformer_core::{
-    Delta, Deltas, Error, KeyRef, KnownObjects, Labels, Object, ObjectKey, Replacement, Report,
+    Delta, Deltas, Error, KeyRef, KnownObjects, Labels, Object, ObjectKey, PartialErrors, Replacement,
     ResourceVersion, Sink, Versions,
 };
 use tokio::time::Instant;
@@ -136,7 +136,7 @@ impl<T: Object> ExpiringStore<T> {
 }
 
 impl<T: Object> Sink<T> for ExpiringStore<T> {
-    fn apply(&self, deltas: Deltas<T>) -> Result<Report, Error> {
+    fn apply(&self, deltas: Deltas<T>) -> Result<PartialErrors, Error> {
         let keep_alive = deltas.clone();
         let entries: Deltas<Entry<T>> = deltas.into_iter().map(entry).collect();
         let writing = self.writing.lock();
@@ -145,7 +145,7 @@ impl<T: Object> Sink<T> for ExpiringStore<T> {
         applied.changes.into_iter().for_each(discard_change);
         // Kept alive until here, so that no object of the deltas is dropped under the lock.
         keep_alive.into_iter().for_each(discard_delta);
-        Ok(applied.report)
+        Ok(applied.errors)
     }
 }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use kinformer_core::internal::contain;
 use kinformer_core::{
-    Deltas, KeyRef, KnownObjects, Object, ObjectKey, Parts, Report, ResourceVersion, Sink, Transform,
+    Deltas, KeyRef, KnownObjects, Object, ObjectKey, PartialErrors, Parts, ResourceVersion, Sink, Transform,
     VersionUpdate, VersionUpdates, Versions,
 };
 
@@ -185,8 +185,8 @@ impl<T: Object> fmt::Debug for Indexer<T> {
 }
 
 impl<T: Object> Sink<T> for Indexer<T> {
-    fn apply(&self, deltas: Deltas<T>) -> Result<Report, kinformer_core::Error> {
-        Ok(self.write_all(deltas).report)
+    fn apply(&self, deltas: Deltas<T>) -> Result<PartialErrors, kinformer_core::Error> {
+        Ok(self.write_all(deltas).errors)
     }
 }
 

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use kinformer_core::internal::ask;
 use kinformer_core::{
-    Change, Delta, Error, Object, ObjectKey, PartId, Parts, Replacement, Report, Tombstone, VersionUpdate,
-    VersionUpdates,
+    Change, Delta, Error, Object, ObjectKey, PartId, PartialErrors, Parts, Replacement, Tombstone,
+    VersionUpdate, VersionUpdates,
 };
 
 use crate::evaluated::Evaluated;
@@ -63,11 +63,11 @@ impl<T: Object> Indexer<T> {
     ///
     /// # Errors
     /// There are more than 2^32 - 2 objects. Nothing has changed.
-    pub fn replace(&self, replacement: Replacement<T>) -> Result<Report, crate::Error> {
+    pub fn replace(&self, replacement: Replacement<T>) -> Result<PartialErrors, crate::Error> {
         let version = VersionUpdate::of_list(&replacement);
         let versions = VersionUpdates::of(replacement.part, version);
-        let (report, _) = self.replace_with(replacement, &versions, None)?;
-        Ok(report)
+        let (errors, _) = self.replace_with(replacement, &versions, None)?;
+        Ok(errors)
     }
 
     /// Replaces the objects and applies these version updates. Changes of deleted objects come first, then those of the
@@ -77,7 +77,7 @@ impl<T: Object> Indexer<T> {
         replacement: Replacement<T>,
         version_updates: &VersionUpdates,
         mut changes: Changes<'_, T>,
-    ) -> Result<(Report, u64), Error> {
+    ) -> Result<(PartialErrors, u64), Error> {
         if replacement.objects.len() >= MAX_NUMBER as usize {
             return Err(full(None));
         }
@@ -371,20 +371,20 @@ impl<T: Object> List<T> {
         displaced
     }
 
-    fn into_report(self) -> Report {
+    fn into_report(self) -> PartialErrors {
         let left_out = self.problems.into_iter().map(|problem| (true, problem));
         let mut problems: Vec<_> =
             left_out.chain(self.unindexed.into_iter().map(|problem| (false, problem))).collect();
         problems.sort_by_key(|(_, (position, _))| *position);
-        let mut report = Report::default();
+        let mut errors = PartialErrors::default();
         for (left_out, (position, error)) in problems {
             match left_out {
-                true => report.push(position, error),
-                false => report.push_applied(position, error),
+                true => errors.push(position, error),
+                false => errors.push_applied(position, error),
             }
         }
         self.left_over.into_iter().for_each(discard);
-        report
+        errors
     }
 }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use kinformer_core::{
-    Delta, Error, KeyRef, KnownObjects, Object, Replacement, Report, ResourceVersion, Sink, Tombstone,
+    Delta, Error, KeyRef, KnownObjects, Object, PartialErrors, Replacement, ResourceVersion, Sink, Tombstone,
     Versions,
 };
 
@@ -41,24 +41,24 @@ pub trait Store<T: Object>: Sink<T> + KnownObjects<T> {
     ///
     /// # Errors
     /// The object was left out, for example because its key is invalid. Nothing has changed.
-    fn add(&self, object: Arc<T>) -> Result<Report, Error> {
-        self.apply(Delta::Added(object).into())?.of_one()
+    fn add(&self, object: Arc<T>) -> Result<PartialErrors, Error> {
+        self.apply(Delta::Added(object).into())?.require_applied()
     }
 
     /// Adds or replaces an object: equivalent to [`Self::add`].
     ///
     /// # Errors
     /// As [`Self::add`].
-    fn update(&self, object: Arc<T>) -> Result<Report, Error> {
-        self.apply(Delta::Updated(object).into())?.of_one()
+    fn update(&self, object: Arc<T>) -> Result<PartialErrors, Error> {
+        self.apply(Delta::Updated(object).into())?.require_applied()
     }
 
     /// Removes an object. Removing an absent object is not an error.
     ///
     /// # Errors
     /// As [`Self::add`].
-    fn delete(&self, tombstone: Tombstone<Arc<T>>) -> Result<Report, Error> {
-        self.apply(Delta::Deleted(tombstone).into())?.of_one()
+    fn delete(&self, tombstone: Tombstone<Arc<T>>) -> Result<PartialErrors, Error> {
+        self.apply(Delta::Deleted(tombstone).into())?.require_applied()
     }
 
     /// Replaces all objects with those of the list, and the version with the list's. The report contains the objects
@@ -66,7 +66,7 @@ pub trait Store<T: Object>: Sink<T> + KnownObjects<T> {
     ///
     /// # Errors
     /// See [`Sink::apply`]. Nothing has changed.
-    fn replace(&self, replacement: Replacement<T>) -> Result<Report, Error> {
+    fn replace(&self, replacement: Replacement<T>) -> Result<PartialErrors, Error> {
         self.apply(Delta::ReplacedAll(Box::new(replacement)).into())
     }
 
@@ -74,7 +74,7 @@ pub trait Store<T: Object>: Sink<T> + KnownObjects<T> {
     ///
     /// # Errors
     /// See [`Sink::apply`]. Nothing has changed.
-    fn bookmark(&self, version: ResourceVersion) -> Result<Report, Error> {
+    fn bookmark(&self, version: ResourceVersion) -> Result<PartialErrors, Error> {
         self.apply(Delta::bookmark(version).into())
     }
 }

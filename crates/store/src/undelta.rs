@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use kinformer_core::internal::contain;
 use kinformer_core::{
-    BoxError, Deltas, Error, KeyRef, KnownObjects, Object, ObjectKey, Report, Sink, Versions,
+    BoxError, Deltas, Error, KeyRef, KnownObjects, Object, ObjectKey, PartialErrors, Sink, Versions,
 };
 
 use crate::sync::Mutex;
@@ -74,18 +74,18 @@ impl<T: Object> Sink<T> for UndeltaStore<T> {
     /// Makes all pending calls, unless another thread is making them. A panic of the push function is in the report;
     /// the write is applied anyway, and the remaining calls are made. A bookmark or resync changes no object, so
     /// nothing is pushed.
-    fn apply(&self, deltas: Deltas<T>) -> Result<Report, Error> {
-        let Written { mut report, published, .. } = self.store.write_all(deltas);
+    fn apply(&self, deltas: Deltas<T>) -> Result<PartialErrors, Error> {
+        let Written { mut errors, published, .. } = self.store.write_all(deltas);
         if !published {
-            return Ok(report);
+            return Ok(errors);
         }
         self.calls.lock().pending += 1;
         while self.claim_call() {
             if let Err(source) = self.call() {
-                report.push_applied(0, Error::other(crate::Error::Push { source }));
+                errors.push_applied(0, Error::other(crate::Error::Push { source }));
             }
         }
-        Ok(report)
+        Ok(errors)
     }
 }
 

@@ -6,8 +6,8 @@ use std::{iter, mem};
 
 use kinformer_core::internal::{ask, readable_key};
 use kinformer_core::{
-    BoxError, Change, Delta, Deltas, Error, KeyRef, Object, ObjectKey, PartId, Parts, Replacement, Report,
-    ResourceVersion, Tombstone, VersionUpdate, VersionUpdates,
+    BoxError, Change, Delta, Deltas, Error, KeyRef, Object, ObjectKey, PartId, PartialErrors, Parts,
+    Replacement, ResourceVersion, Tombstone, VersionUpdate, VersionUpdates,
 };
 use smallvec::SmallVec;
 
@@ -25,7 +25,7 @@ pub struct Applied<T> {
     /// object, then each object of the list, including those whose `Arc` is unchanged.
     pub changes: Vec<Change<T>>,
     /// Errors of individual objects.
-    pub report: Report,
+    pub errors: PartialErrors,
     /// The [revision](crate::Snapshot::revision) of the state after these changes.
     pub revision: u64,
 }
@@ -51,7 +51,7 @@ pub(crate) fn discard_delta<T>(delta: Delta<T>) {
 /// The result of an operation, apart from its changes.
 #[derive(Default)]
 pub(crate) struct Written {
-    pub(crate) report: Report,
+    pub(crate) errors: PartialErrors,
     pub(crate) revision: u64,
     /// Whether a state with possibly changed objects was published.
     pub(crate) published: bool,
@@ -68,7 +68,7 @@ struct Entry<T> {
     hash: u32,
     reached: Reached,
     /// Errors of index functions.
-    report: Report,
+    errors: PartialErrors,
     outcome: Outcome<T>,
 }
 
@@ -98,7 +98,7 @@ impl<T: Object> Indexer<T> {
     /// of single objects form one publication: a reader sees all of them or none. A list is a publication of its own.
     ///
     /// An object with an invalid key, a failed transform or a panicking accessor is left out and reported by its
-    /// [position](kinformer_core::Problem::position); all others are applied. A state that is older than the state from
+    /// [position](kinformer_core::ObjectError::position); all others are applied. A state that is older than the state from
     /// another [part](crate::IndexerBuilder::parts) is left out without a report. An object whose index function fails
     /// is stored and reported. A list with more than 2^32 - 2 objects is left out.
     ///
@@ -110,7 +110,7 @@ impl<T: Object> Indexer<T> {
     /// let applied = indexer.apply([Delta::Added(pod(1)?), Delta::Deleted(pod(2)?.into())]);
     /// assert_eq!(applied.changes.len(), 2);
     /// assert!(applied.changes[0].old.is_none() && applied.changes[1].old.is_some());
-    /// assert!(applied.report.is_clean() && indexer.is_empty());
+    /// assert!(applied.errors.is_empty() && indexer.is_empty());
     /// # Ok::<(), kinformer_core::KeyError>(())
     /// ```
     pub fn apply(&self, deltas: impl Into<Deltas<T>>) -> Applied<T> {
@@ -126,8 +126,8 @@ impl<T: Object> Indexer<T> {
     fn applied(&self, deltas: Deltas<T>, at: Option<&VersionUpdates>) -> Applied<T> {
         let changes = deltas.iter().map(Delta::positions).sum();
         let mut changes = Vec::with_capacity(changes);
-        let Written { report, revision, .. } = self.write(deltas.into_iter(), at, Some(&mut changes));
-        Applied { changes, report, revision }
+        let Written { errors, revision, .. } = self.write(deltas.into_iter(), at, Some(&mut changes));
+        Applied { changes, errors, revision }
     }
 
     /// Applies deltas for callers that do not need the changes.
@@ -165,7 +165,7 @@ impl<T: Object> Indexer<T> {
                 delta => match self.prepare(start, delta) {
                     Ok(Some(entry)) => batch.push(entry),
                     Ok(None) => {}
-                    Err(error) => written.report.push(start, error),
+                    Err(error) => written.errors.push(start, error),
                 },
             }
         }
@@ -187,13 +187,13 @@ impl<T: Object> Indexer<T> {
     ) {
         let own = VersionUpdates::of(list.part, VersionUpdate::of_list(&list));
         match self.replace_with(list, at.unwrap_or(&own), changes) {
-            Ok((report, revision)) => {
-                written.report.extend_at(position, report);
+            Ok((errors, revision)) => {
+                written.errors.extend_at(position, errors);
                 written.revision = revision;
                 written.published = true;
             }
             Err(error) => {
-                written.report.push(position, error);
+                written.errors.push(position, error);
                 written.revision = self.move_versions(at.unwrap_or(&VersionUpdates::NONE));
             }
         }
@@ -245,7 +245,7 @@ impl<T: Object> Indexer<T> {
                 values.recycle();
             }
             for entry in batch {
-                let change = entry.finish(revision, &mut written.report);
+                let change = entry.finish(revision, &mut written.errors);
                 match (&mut changes, change) {
                     (_, None) => {}
                     (Some(changes), Some(change)) => changes.push(change),
@@ -273,8 +273,8 @@ impl<T: Object> Indexer<T> {
     /// Applies several deltas, like [`Self::apply`], for callers that do not need the changes.
     ///
     /// Follows client-go 1.37 (`ThreadSafeStoreWithTransaction`).
-    pub fn transaction(&self, deltas: impl IntoIterator<Item = Delta<T>>) -> Report {
-        self.write_all(deltas.into_iter().collect()).report
+    pub fn transaction(&self, deltas: impl IntoIterator<Item = Delta<T>>) -> PartialErrors {
+        self.write_all(deltas.into_iter().collect()).errors
     }
 
     /// Adds or replaces an object.
@@ -282,7 +282,7 @@ impl<T: Object> Indexer<T> {
     /// # Errors
     /// The key is invalid, the transform failed, an accessor panicked, or the store has 2^32 - 2 objects. Nothing has
     /// changed.
-    pub fn add(&self, object: impl Into<Arc<T>>) -> Result<Report, crate::Error> {
+    pub fn add(&self, object: impl Into<Arc<T>>) -> Result<PartialErrors, crate::Error> {
         self.write_one(Delta::Added(object.into()))
     }
 
@@ -290,7 +290,7 @@ impl<T: Object> Indexer<T> {
     ///
     /// # Errors
     /// See [`Self::add`].
-    pub fn update(&self, object: impl Into<Arc<T>>) -> Result<Report, crate::Error> {
+    pub fn update(&self, object: impl Into<Arc<T>>) -> Result<PartialErrors, crate::Error> {
         self.write_one(Delta::Updated(object.into()))
     }
 
@@ -299,12 +299,12 @@ impl<T: Object> Indexer<T> {
     ///
     /// # Errors
     /// The key is invalid, or an accessor panicked. Nothing has changed.
-    pub fn delete(&self, tombstone: impl Into<Tombstone<Arc<T>>>) -> Result<Report, crate::Error> {
+    pub fn delete(&self, tombstone: impl Into<Tombstone<Arc<T>>>) -> Result<PartialErrors, crate::Error> {
         self.write_one(Delta::Deleted(tombstone.into()))
     }
 
-    fn write_one(&self, delta: Delta<T>) -> Result<Report, crate::Error> {
-        Ok(self.write(iter::once(delta), None, None).report.of_one()?)
+    fn write_one(&self, delta: Delta<T>) -> Result<PartialErrors, crate::Error> {
+        Ok(self.write(iter::once(delta), None, None).errors.require_applied()?)
     }
 
     /// Removes and returns the object with this key. The store's version is unchanged.
@@ -336,8 +336,8 @@ impl<T: Object> Indexer<T> {
             // The object of a resync is stored already.
             _ => return Ok(None),
         };
-        let (report, outcome) = (Report::default(), Outcome::Pending);
-        Ok(Some(Entry { position, delta, hash, reached, report, outcome }))
+        let (errors, outcome) = (PartialErrors::default(), Outcome::Pending);
+        Ok(Some(Entry { position, delta, hash, reached, errors, outcome }))
     }
 
     #[inline]
@@ -412,12 +412,12 @@ impl<T: Object> Indexer<T> {
 impl<T: Object> Entry<T> {
     /// Calls the index functions and discards errors of earlier calls.
     fn ask(&mut self, functions: &[(Arc<str>, crate::IndexFunction<T>)], values: &mut Evaluated) {
-        let Self { position, delta, report, .. } = self;
+        let Self { position, delta, errors, .. } = self;
         match delta {
             Delta::Added(object) | Delta::Updated(object) | Delta::Replaced(object) => {
-                *report = Report::default();
+                *errors = PartialErrors::default();
                 values.ask(functions, object, |index, source| {
-                    report.push_applied(*position, index_error(&**object, index, source));
+                    errors.push_applied(*position, index_error(&**object, index, source));
                 });
             }
             _ => values.skip(functions.len()),
@@ -479,12 +479,12 @@ impl<T> Entry<T> {
 
     /// Takes the change of an object, and reports errors.
     #[inline]
-    fn finish(&mut self, revision: u64, reports: &mut Report) -> Option<Change<T>> {
+    fn finish(&mut self, revision: u64, reports: &mut PartialErrors) -> Option<Change<T>> {
         let delta = mem::replace(&mut self.delta, Delta::SyncAll);
         match mem::replace(&mut self.outcome, Outcome::Pending) {
             Outcome::Applied(old) if !matches!(delta, Delta::Bookmark { .. }) => {
-                if !self.report.is_clean() {
-                    reports.extend(mem::take(&mut self.report));
+                if !self.errors.is_empty() {
+                    reports.extend(mem::take(&mut self.errors));
                 }
                 return Some(Change::new(delta, old).at_revision(revision));
             }

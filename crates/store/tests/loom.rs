@@ -38,7 +38,7 @@ fn store() -> Arc<Indexer<Item>> {
 }
 
 fn write(store: &Indexer<Item>, delta: Delta<Item>) {
-    store.apply(delta).report.into_result().unwrap();
+    store.apply(delta).errors.into_result().unwrap();
 }
 
 fn replace<const N: usize>(store: &Indexer<Item>, objects: [Arc<Item>; N], version: u64) {

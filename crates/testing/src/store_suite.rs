@@ -90,7 +90,7 @@ fn is<S: Store<Pod>>(store: &S, expected: &[(&str, u64)]) {
     assert_eq!(state(store), expected);
 }
 
-fn clean(written: Result<kinformer_core::Report, Error>) {
+fn clean(written: Result<kinformer_core::PartialErrors, Error>) {
     written.unwrap().into_result().unwrap();
 }
 
@@ -132,10 +132,10 @@ fn applies_a_batch_in_its_order<S: Store<Pod>>(store: &S) {
         Delta::Replaced(pod("d", 7)),
         Delta::bookmark(ResourceVersion::number(8)),
     ];
-    let report = store.apply(deltas.into()).unwrap();
-    let positions: Vec<_> = report.problems().iter().map(|problem| problem.position).collect();
+    let errors = store.apply(deltas.into()).unwrap();
+    let positions: Vec<_> = errors.errors().iter().map(|problem| problem.position).collect();
     assert_eq!(positions, [1, 2, 5], "the objects of a list are counted one by one");
-    assert!(report.problems().iter().all(|problem| problem.left_out));
+    assert!(errors.errors().iter().all(|problem| problem.left_out));
     is(store, &[("b", 4), ("d", 7)]);
     assert_eq!(store.resource_versions().lowest(), ResourceVersion::number(8));
 }
@@ -169,11 +169,11 @@ fn replaces_everything<S: Store<Pod>>(store: &S) {
 }
 
 fn replaces_by_the_last_of_a_key_and_reports_the_others<S: Store<Pod>>(store: &S) {
-    let report = store.replace(list(&[("a", 1), ("b", 2), ("a", 3), ("", 4), ("c", 5)], 9)).unwrap();
-    let mut problems: Vec<_> = report.problems().iter().map(|problem| problem.position).collect();
+    let errors = store.replace(list(&[("a", 1), ("b", 2), ("a", 3), ("", 4), ("c", 5)], 9)).unwrap();
+    let mut problems: Vec<_> = errors.errors().iter().map(|problem| problem.position).collect();
     problems.sort_unstable();
     assert_eq!(problems, [0, 3], "each problem is reported by its position");
-    let duplicate = report.problems().iter().find(|problem| problem.position == 0).unwrap();
+    let duplicate = errors.errors().iter().find(|problem| problem.position == 0).unwrap();
     assert!(matches!(&duplicate.error, Error::Duplicate { key } if key.name() == "a"), "{duplicate}");
     is(store, &[("a", 3), ("b", 2), ("c", 5)]);
 }

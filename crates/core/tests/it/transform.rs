@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use kinformer_core::internal::contain;
-use kinformer_core::{Error, KeyRef, Object, Report, Transform};
+use kinformer_core::{Error, KeyRef, Object, PartialErrors, Transform};
 
 #[derive(Clone, Debug, PartialEq)]
 struct Pod {
@@ -62,12 +62,12 @@ fn the_message_of_a_panic_is_kept() {
 
 #[test]
 fn a_report_is_clean_or_tells_the_position() {
-    let mut report = Report::default();
-    assert!(report.is_clean());
-    report.push(3, KeyRef::named("").check().unwrap_err());
-    assert_eq!(report.problems().len(), 1);
+    let mut errors = PartialErrors::default();
+    assert!(errors.is_empty());
+    errors.push(3, KeyRef::named("").check().unwrap_err());
+    assert_eq!(errors.errors().len(), 1);
     assert_eq!(
-        report.into_result().unwrap_err().to_string(),
+        errors.into_result().unwrap_err().to_string(),
         "entry 3: invalid object key \"\": the name is empty"
     );
 }

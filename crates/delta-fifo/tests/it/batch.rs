@@ -90,14 +90,14 @@ fn what_is_left_out_of_a_batch_is_reported_by_position() {
             Delta::Deleted(pod("fails", 6).into()),
             Delta::Deleted(pod("", 7).into()),
         ];
-        let report = queue.apply(deltas.into()).unwrap();
-        let mut problems: Vec<_> = report.problems().iter().map(|p| (p.position, p.left_out)).collect();
+        let errors = queue.apply(deltas.into()).unwrap();
+        let mut problems: Vec<_> = errors.errors().iter().map(|p| (p.position, p.left_out)).collect();
         problems.sort_unstable();
         assert_eq!(problems, [(0, true), (2, true), (3, true), (4, true), (7, false), (8, true)]);
-        let key_errors = report.problems().iter().filter(|p| matches!(p.error, SinkError::Key(_))).count();
+        let key_errors = errors.errors().iter().filter(|p| matches!(p.error, SinkError::Key(_))).count();
         assert_eq!(key_errors, 2);
         assert!(queue.depth() > 0);
-        assert!(queue.apply(Deltas::new()).unwrap().is_clean());
+        assert!(queue.apply(Deltas::new()).unwrap().is_empty());
     }
 }
 
@@ -160,8 +160,8 @@ fn known_objects_that_panic_refuse_the_whole_batch() {
 fn a_fifo_takes_a_batch_whole_or_refuses_it_whole() {
     let queue = Fifo::with_bound(Bound::Deltas(1));
     let deltas = [Delta::Added(pod("a", 1)), Delta::Added(pod("", 2)), Delta::Updated(pod("b", 3))];
-    let report = queue.apply(deltas.into()).unwrap();
-    assert_eq!((report.problems()[0].position, queue.len()), (1, 2));
+    let errors = queue.apply(deltas.into()).unwrap();
+    assert_eq!((errors.errors()[0].position, queue.len()), (1, 2));
     let deltas = [Delta::Deleted(pod("a", 4).into()), Delta::Added(pod("c", 5))];
     assert!(matches!(queue.apply(deltas.into()), Err(SinkError::Full { .. })));
     assert_eq!(queue.len(), 2);

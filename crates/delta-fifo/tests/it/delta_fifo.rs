@@ -332,8 +332,8 @@ fn a_key_error_names_the_object_and_changes_nothing() {
 #[test]
 fn bad_entries_of_a_list_are_reported_by_position_and_the_others_queued() {
     let queue = DeltaFifo::new();
-    let report = queue.replace(list(&[("a", 1), ("", 2), ("b", 3), ("a", 4)])).unwrap();
-    let problems: Vec<_> = report.problems().iter().map(|p| (p.position, p.error.to_string())).collect();
+    let errors = queue.replace(list(&[("a", 1), ("", 2), ("b", 3), ("a", 4)])).unwrap();
+    let problems: Vec<_> = errors.errors().iter().map(|p| (p.position, p.error.to_string())).collect();
     assert_eq!(problems.len(), 2);
     assert!(problems[0].0 == 1 && problems[0].1.contains("the name is empty"));
     assert!(problems[1].0 == 0 && problems[1].1.contains("a is in the list more than once"));
@@ -361,8 +361,8 @@ fn the_transform_sees_each_object_once_and_nothing_it_has_seen_before() {
     assert!(
         matches!(queue.add(pod("fails", 5)), Err(SinkError::Transform { key, .. }) if key.name() == "fails")
     );
-    let report = queue.replace(list(&[("b", 6), ("fails", 7)])).unwrap();
-    assert_eq!(report.problems().len(), 1);
+    let errors = queue.replace(list(&[("b", 6), ("fails", 7)])).unwrap();
+    assert_eq!(errors.errors().len(), 1);
     assert_eq!(
         drain(&queue),
         [vec!["Added a=101", "Updated a=102", "Deleted a=103"], vec!["Replaced b=106"]]
@@ -371,8 +371,8 @@ fn the_transform_sees_each_object_once_and_nothing_it_has_seen_before() {
     assert_eq!(drain(&queue), [["Sync fails=1"]], "what could not be transformed stays as it was");
     assert_eq!(*seen.lock(), ["a=1", "a=2", "a=3", "fails=5", "b=6", "fails=7"]);
 
-    let report = queue.delete(pod("fails", 8)).unwrap();
-    let [problem] = report.problems() else { panic!("{report:?}") };
+    let errors = queue.delete(pod("fails", 8)).unwrap();
+    let [problem] = errors.errors() else { panic!("{errors:?}") };
     assert!(
         problem.position == 0
             && matches!(&problem.error, SinkError::Transform { key, .. } if key.name() == "fails")

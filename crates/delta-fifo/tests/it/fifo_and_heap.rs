@@ -101,7 +101,7 @@ fn heap_pops_by_order_and_by_age_among_equals() {
     let popped: Vec<_> = std::iter::from_fn(|| heap.try_pop().unwrap()).map(|pod| pod.value).collect();
     assert_eq!(popped, [0, 1, 2]);
     let most = Heap::new(|pod: &Pod| Reverse(pod.value));
-    assert!(most.bulk_add([pod("a", 1), pod("b", 2)]).is_clean());
+    assert!(most.bulk_add([pod("a", 1), pod("b", 2)]).is_empty());
     assert_eq!(most.try_pop().unwrap().unwrap().name, "b");
 }
 
@@ -109,8 +109,8 @@ fn heap_pops_by_order_and_by_age_among_equals() {
 #[tokio::test]
 async fn heap_errors_after_close_and_names_what_it_refuses() {
     let heap = Heap::new(|pod: &Pod| if pod.value == 13 { panic!("thirteen") } else { pod.value });
-    let report = heap.bulk_add([pod("a", 1), pod("", 2), pod("b", 13), pod("c", 0)]);
-    let positions: Vec<_> = report.problems().iter().map(|problem| problem.position).collect();
+    let errors = heap.bulk_add([pod("a", 1), pod("", 2), pod("b", 13), pod("c", 0)]);
+    let positions: Vec<_> = errors.errors().iter().map(|problem| problem.position).collect();
     assert_eq!((positions, heap.len()), (vec![1, 2], 2));
     let error = heap.add(pod("d", 13)).unwrap_err();
     assert!(matches!(error.downcast_ref(), Some(WriteError::Priority { key, .. }) if key.name() == "d"));
@@ -118,7 +118,7 @@ async fn heap_errors_after_close_and_names_what_it_refuses() {
     assert!(!heap.close());
     assert!(matches!(heap.add(pod("a", 1)), Err(SinkError::Closed)));
     assert!(matches!(heap.add_if_not_present(pod("a", 1)), Err(SinkError::Closed)));
-    assert_eq!(heap.bulk_add([pod("a", 1)]).problems().len(), 1);
+    assert_eq!(heap.bulk_add([pod("a", 1)]).errors().len(), 1);
     assert_eq!(heap.delete(KeyRef::named("a")).unwrap_err(), Error::Closed);
     assert_eq!(heap.pop().await.unwrap().name, "c");
     assert_eq!(heap.pop_blocking().unwrap().name, "a");

@@ -111,7 +111,7 @@ impl KnownObjects<Pod> for Worker {
 
 /// Writes one step, and into `truth` what the consumer is to end up with.
 fn write(queue: &dyn Queue<Pod>, truth: &mut Keys, step: &Step, value: u32) {
-    let report = steps::write(queue, step, value).unwrap();
+    let errors = steps::write(queue, step, value).unwrap();
     let mut repeated = 0;
     match step {
         Step::Add(key) | Step::Update(key) => drop(truth.insert(name(*key), value)),
@@ -125,7 +125,7 @@ fn write(queue: &dyn Queue<Pod>, truth: &mut Keys, step: &Step, value: u32) {
         }
         Step::Resync | Step::Bookmark | Step::Other(_) => {}
     }
-    assert_eq!(report.problems().len(), repeated);
+    assert_eq!(errors.errors().len(), repeated);
 }
 
 fn run(

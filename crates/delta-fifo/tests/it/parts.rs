@@ -242,9 +242,9 @@ fn a_transform_cannot_give_an_object_another_part() {
     for (name, queue) in queues {
         let both = [thing("a", A, 2), thing("b", A, 3)];
         for deltas in [both.clone().map(Delta::Updated).into(), list(A, &both, 3).into()] {
-            let report = queue.apply(deltas).unwrap();
-            assert_eq!(report.problems().len(), 1, "{name}: {report:?}");
-            let problem = &report.problems()[0];
+            let errors = queue.apply(deltas).unwrap();
+            assert_eq!(errors.errors().len(), 1, "{name}: {errors:?}");
+            let problem = &errors.errors()[0];
             assert!(matches!(problem.error, Error::OtherPart { part: Some(A), .. }), "{name}: {problem:?}");
             assert!(problem.position == 0 && problem.left_out, "{name}");
             let Some(popped) = pop(&*queue) else { panic!("{name}: nothing is queued") };
@@ -258,8 +258,8 @@ fn a_transform_cannot_give_an_object_another_part() {
             assert!(pop(&*queue).is_none(), "{name}");
         }
         // A deletion is never left out: its state is.
-        let report = queue.apply(deleted(thing("a", A, 2)).into()).unwrap();
-        assert!(report.problems().len() == 1 && !report.problems()[0].left_out, "{name}: {report:?}");
+        let errors = queue.apply(deleted(thing("a", A, 2)).into()).unwrap();
+        assert!(errors.errors().len() == 1 && !errors.errors()[0].left_out, "{name}: {errors:?}");
         let popped = pop(&*queue).unwrap();
         let Delta::Deleted(Tombstone::FinalStateUnknown(missed)) = &popped[0] else {
             panic!("{name}: {popped:?}")
@@ -414,17 +414,17 @@ fn a_pop_names_the_version_of_each_part() {
 fn an_object_of_no_part_is_left_out_and_reported() {
     for (name, queue) in queues(&[thing("a", A, 1)]) {
         for part in [2, u32::MAX] {
-            let report = queue.apply(Delta::Added(thing("z", part.into(), 1)).into()).unwrap();
-            let problem = &report.problems()[0];
+            let errors = queue.apply(Delta::Added(thing("z", part.into(), 1)).into()).unwrap();
+            let problem = &errors.errors()[0];
             assert!(
                 problem.left_out && matches!(problem.error, Error::OtherPart { .. }),
-                "{name}: {report:?}"
+                "{name}: {errors:?}"
             );
             assert!(pop(&*queue).is_none(), "{name}");
             assert!(!queue.has_synced(), "{name}");
         }
-        let report = queue.apply(deleted(thing("a", 5.into(), 2)).into()).unwrap();
-        assert!(!report.is_clean() && !report.problems()[0].left_out, "{name}: {report:?}");
+        let errors = queue.apply(deleted(thing("a", 5.into(), 2)).into()).unwrap();
+        assert!(!errors.is_empty() && !errors.errors()[0].left_out, "{name}: {errors:?}");
         assert_eq!(all(&*queue), ["Deleted ?"], "{name}");
     }
 }

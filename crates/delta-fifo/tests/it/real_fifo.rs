@@ -98,8 +98,8 @@ fn atomic_mode_reports_bad_entries_and_names_what_was_not_delivered() {
     let queue = RealFifo::builder().transform(transform).build();
     let undelivered = ["undecodable".parse().unwrap()];
     let bad = list(&[("a", 1), ("", 2), ("fails", 3), ("a", 4)]).undelivered(undelivered);
-    let report = queue.replace(bad).unwrap();
-    assert_eq!(report.problems().iter().map(|p| p.position).collect::<Vec<_>>(), [1, 2, 0]);
+    let errors = queue.replace(bad).unwrap();
+    assert_eq!(errors.errors().iter().map(|p| p.position).collect::<Vec<_>>(), [1, 2, 0]);
     let mut popped = queue.try_pop().unwrap().unwrap();
     let Some(Delta::ReplacedAll(all)) = popped.take().into_iter().next() else { panic!("no list") };
     assert_eq!(all.objects.len(), 1);
@@ -350,7 +350,7 @@ fn the_transform_sees_each_object_once_and_nothing_it_has_seen_before() {
         write(&queue, &["a"]);
         queue.delete(pod("a", 1)).unwrap().into_result().unwrap();
         queue.delete(unknown("a", Some(pod("a", 2)))).unwrap().into_result().unwrap();
-        assert_eq!(queue.delete(pod("fails", 1)).unwrap().problems().len(), 1);
+        assert_eq!(queue.delete(pod("fails", 1)).unwrap().errors().len(), 1);
         queue.replace(list(&[("known", 2)])).unwrap().into_result().unwrap();
         queue.resync().unwrap();
         let texts = drain(&queue);

@@ -258,7 +258,7 @@ fn no_user_code_runs_under_the_lock() {
         queue.delete(nosy("a").into()).unwrap().into_result().unwrap();
         queue.delete(nosy("a").into()).unwrap().into_result().unwrap();
         let double = kinformer_core::Replacement::new(vec![nosy("b"), nosy("b")], "1");
-        assert_eq!(queue.replace(double).unwrap().problems().len(), 1);
+        assert_eq!(queue.replace(double).unwrap().errors().len(), 1);
         drop(queue.try_pop_batch(10).unwrap());
         queue.close();
         assert!(matches!(queue.add(nosy("c")), Err(SinkError::Closed)));

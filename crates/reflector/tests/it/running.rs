@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::common::*;
 use futures::{FutureExt, StreamExt, stream};
-use kinformer_core::{Deltas, Error, ObjectKey, Report, ResourceVersion, Sink};
+use kinformer_core::{Deltas, Error, ObjectKey, PartialErrors, ResourceVersion, Sink};
 use kinformer_reflector::{
     List, ListOptions, ListerWatcher, Recovery, Reflector, ReflectorOptions, ReflectorState, SourceError,
     StopReason, WatchEvent, WatchOptions, WatchStream,
@@ -356,8 +356,8 @@ impl ListerWatcher<Item> for Flood {
 struct Drain;
 
 impl Sink<Item> for Drain {
-    fn apply(&self, _: Deltas<Item>) -> Result<Report, Error> {
-        Ok(Report::default())
+    fn apply(&self, _: Deltas<Item>) -> Result<PartialErrors, Error> {
+        Ok(PartialErrors::default())
     }
 }
 

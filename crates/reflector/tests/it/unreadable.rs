@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::common::*;
-use kinformer_core::{Delta, Deltas, Error, KeyError, KeyProblem, KeyRef, Object, Report, Sink};
+use kinformer_core::{Delta, Deltas, Error, KeyError, KeyProblem, KeyRef, Object, PartialErrors, Sink};
 use kinformer_reflector::{
     Backoff, DecodeError, EventType, List, Recovery, Reflector, ReflectorOptions, ReflectorState,
     SourceError, WatchEvent, WatchListSupport,
@@ -113,15 +113,15 @@ async fn with_progress_in_between_a_broken_event_is_the_first_again() {
 struct TwoProblems;
 
 impl Sink<Item> for TwoProblems {
-    fn apply(&self, deltas: Deltas<Item>) -> Result<Report, Error> {
-        let mut report = Report::default();
+    fn apply(&self, deltas: Deltas<Item>) -> Result<PartialErrors, Error> {
+        let mut errors = PartialErrors::default();
         for (at, delta) in deltas.into_iter().enumerate() {
             if matches!(delta, Delta::Added(_)) {
-                report.push_applied(at, Error::other("an index failed"));
-                report.push(at, KeyError::new("", KeyProblem::EmptyName));
+                errors.push_applied(at, Error::other("an index failed"));
+                errors.push(at, KeyError::new("", KeyProblem::EmptyName));
             }
         }
-        Ok(report)
+        Ok(errors)
     }
 }
 

@@ -68,7 +68,7 @@ impl Process<Item> for Store {
         self.batches += 1;
         assert!(!self.lost.contains(&self.batches), "batch {} is lost", self.batches);
         let applied = self.indexer.apply_at(popped.take(), popped.versions());
-        applied.report.into_result().unwrap();
+        applied.errors.into_result().unwrap();
     }
 
     fn synced(&mut self) {

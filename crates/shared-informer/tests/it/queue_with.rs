@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use futures::StreamExt;
 use kinformer_core::{
-    Delta, Deltas, Error as SinkError, KeyRef, Object, PartId, ReadyFuture, Report, ResourceVersion, Sink,
-    Tombstone, Transform, VersionUpdate,
+    Delta, Deltas, Error as SinkError, KeyRef, Object, PartId, PartialErrors, ReadyFuture, ResourceVersion,
+    Sink, Tombstone, Transform, VersionUpdate,
 };
 use kinformer_delta_fifo::{Bound, BoxFuture, Error, Popped, Queue, QueueMetrics};
 use kinformer_processor::Event;
@@ -86,13 +86,13 @@ fn version<T: Object>(delta: &Delta<T>) -> VersionUpdate {
 }
 
 impl<T: Object> Sink<T> for Plain<T> {
-    fn apply(&self, deltas: Deltas<T>) -> Result<Report, SinkError> {
-        let mut report = Report::default();
+    fn apply(&self, deltas: Deltas<T>) -> Result<PartialErrors, SinkError> {
+        let mut errors = PartialErrors::default();
         let mut operation = Deltas::new();
         for (position, delta) in deltas.into_iter().enumerate() {
             match self.transformed(delta) {
                 Ok(delta) => operation.push(delta),
-                Err(error) => report.push(position, error),
+                Err(error) => errors.push(position, error),
             }
         }
         let mut state = self.state.lock();
@@ -105,7 +105,7 @@ impl<T: Object> Sink<T> for Plain<T> {
         state.operations.push_back(operation);
         drop(state);
         self.changed.send_replace(());
-        Ok(report)
+        Ok(errors)
     }
 
     fn is_ready(&self) -> bool {

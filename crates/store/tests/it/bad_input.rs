@@ -58,9 +58,9 @@ fn a_replace_reports_invalid_and_repeated_keys_by_position() {
         last[1].clone(),
     ];
     let applied = indexer.apply(Delta::ReplacedAll(Box::new(Replacement::new(list, 1u64))));
-    let report: Vec<_> = applied
-        .report
-        .problems()
+    let errors: Vec<_> = applied
+        .errors
+        .errors()
         .iter()
         .map(|problem| match &problem.error {
             CoreError::Duplicate { key } => (problem.position, key.to_string()),
@@ -69,7 +69,7 @@ fn a_replace_reports_invalid_and_repeated_keys_by_position() {
         })
         .collect();
     let text = |position: usize, text: &str| (position, text.to_owned());
-    assert_eq!(report, [text(0, "a/new"), text(1, "a/known"), text(2, "invalid"), text(3, "a/new")]);
+    assert_eq!(errors, [text(0, "a/new"), text(1, "a/known"), text(2, "invalid"), text(3, "a/new")]);
     assert_eq!(applied.changes.len(), 2);
     assert!(last.iter().all(|pod| Arc::ptr_eq(&indexer.get(pod.key()).unwrap(), pod)));
     assert_eq!(indexer.by_index("node", "last").unwrap().len(), 2);
@@ -110,8 +110,8 @@ fn every_write(indexer: &Indexer<Dropper>, new: &dyn Fn(&str) -> Arc<Dropper>) {
     let batch = [Delta::Added(new("x")), Delta::Added(new("x")), Delta::Deleted(new("x").into())];
     indexer.transaction(batch).into_result().unwrap();
     indexer.replace(list(&["x", "y", "z"])).unwrap().into_result().unwrap();
-    let report = indexer.replace(list(&["x", "x", "z", ""])).unwrap();
-    assert_eq!(report.problems().len(), 2);
+    let errors = indexer.replace(list(&["x", "x", "z", ""])).unwrap();
+    assert_eq!(errors.errors().len(), 2);
     indexer.replace(list(&[])).unwrap().into_result().unwrap();
 }
 
@@ -181,8 +181,8 @@ fn an_object_without_its_key_that_is_stored_is_not_reported_as_left_out() {
         object.0.store(true, Ordering::Relaxed);
         Err("no values".into())
     });
-    let report = indexer.add_indexers([("fails", fails)]).unwrap();
-    let [problem] = report.problems() else { panic!("{report:?}") };
+    let errors = indexer.add_indexers([("fails", fails)]).unwrap();
+    let [problem] = errors.errors() else { panic!("{errors:?}") };
     assert!(matches!(problem.error, CoreError::Accessor { key: None, .. }) && !problem.left_out, "{problem}");
     assert_eq!(indexer.len(), 1);
 }

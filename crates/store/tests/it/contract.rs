@@ -71,7 +71,7 @@ fn a_replace_is_seen_whole_and_keeps_what_was_not_delivered() {
     let list = vec![stays.clone(), pod("a/changes").node("new").arc(), pod("a/added").node("new").arc()];
     let replacement = Replacement::new(list, 9u64).undelivered([key("a/undelivered"), key("a/never-known")]);
     let applied = indexer.apply(Delta::ReplacedAll(Box::new(replacement)));
-    assert!(applied.report.is_clean());
+    assert!(applied.errors.is_empty());
     let changes: Vec<_> = applied
         .changes
         .iter()
@@ -167,9 +167,9 @@ fn indexers_are_added_to_a_filled_store() {
             _ => Ok(()),
         }
     });
-    let report = indexer.add_indexers([("node", by_nodes()), ("picky", picky)]).unwrap();
-    assert!(report.problems().iter().all(|problem| !problem.left_out));
-    let failed = report.problems().iter().map(|problem| match problem.error.downcast_ref() {
+    let errors = indexer.add_indexers([("node", by_nodes()), ("picky", picky)]).unwrap();
+    assert!(errors.errors().iter().all(|problem| !problem.left_out));
+    let failed = errors.errors().iter().map(|problem| match problem.error.downcast_ref() {
         Some(Error::IndexFunction { key, index, .. }) => format!("{key} {index}"),
         _ => panic!("{problem}"),
     });
@@ -187,7 +187,7 @@ fn indexers_are_added_to_a_filled_store() {
     assert_eq!(names, ["node", "picky"]);
     let twice = Indexer::builder().index("x", by_nodes()).index("x", by_nodes()).build();
     assert!(matches!(twice, Err(Error::IndexerConflict { name }) if *name == *"x"));
-    assert!(indexer.add_indexers(Indexers::new()).unwrap().is_clean());
+    assert!(indexer.add_indexers(Indexers::new()).unwrap().is_empty());
     indexer.delete_by_key(("a", "p1"));
     assert_eq!(indexer.by_index("node", "n1").unwrap().len(), 166);
 }
@@ -264,8 +264,8 @@ fn a_failing_index_function_is_reported_and_harms_nobody() {
         .unwrap();
     indexer.add(pod("a/x").node("fine")).unwrap().into_result().unwrap();
     for (node, message) in [("fails", "no such node"), ("panics", EXPECTED)] {
-        let report = indexer.update(pod("a/x").node("taken-back").node(node)).unwrap();
-        let [problem] = report.problems() else { panic!("{report:?}") };
+        let errors = indexer.update(pod("a/x").node("taken-back").node(node)).unwrap();
+        let [problem] = errors.errors() else { panic!("{errors:?}") };
         let Some(Error::IndexFunction { key: of, index, source }) = problem.error.downcast_ref() else {
             panic!("{problem}")
         };
@@ -282,9 +282,9 @@ fn a_failing_index_function_is_reported_and_harms_nobody() {
     }
     let list =
         vec![pod("a/x").node("panics").arc(), pod("a/y").node("ok").arc(), pod("a/z").node("fails").arc()];
-    let report = indexer.replace(Replacement::new(list, 1u64)).unwrap();
-    assert_eq!(report.problems().iter().map(|problem| problem.position).collect::<Vec<_>>(), [0, 2]);
-    assert!(report.problems().iter().all(|problem| !problem.left_out), "each is stored");
+    let errors = indexer.replace(Replacement::new(list, 1u64)).unwrap();
+    assert_eq!(errors.errors().iter().map(|problem| problem.position).collect::<Vec<_>>(), [0, 2]);
+    assert!(errors.errors().iter().all(|problem| !problem.left_out), "each is stored");
     assert_eq!((values(&indexer, "touchy"), indexer.len()), (vec!["ok".to_owned()], 3));
 }
 
@@ -302,16 +302,16 @@ fn a_transaction_applies_the_valid_entries_at_once() {
         bad("b/"),
         Delta::Deleted(Tombstone::FinalState(pod("a/old").arc())),
     ]);
-    let positions: Vec<_> = applied.report.problems().iter().map(|problem| problem.position).collect();
+    let positions: Vec<_> = applied.errors.errors().iter().map(|problem| problem.position).collect();
     assert_eq!(positions, [1, 3]);
-    assert!(applied.report.problems().iter().all(|problem| matches!(problem.error, CoreError::Key(_))));
+    assert!(applied.errors.errors().iter().all(|problem| matches!(problem.error, CoreError::Key(_))));
     let changes: Vec<_> =
         applied.changes.iter().map(|c| (c.old.is_some(), c.new_state().is_some())).collect();
     assert_eq!(changes, [(false, true), (true, true), (true, false)]);
     assert_eq!(keys(&indexer.list()), ["a/x"]);
     assert_eq!(values(&indexer, "node"), ["m"]);
     assert_eq!(keys(before.iter()), ["a/old"]);
-    assert!(indexer.transaction([]).is_clean());
+    assert!(indexer.transaction([]).is_empty());
     assert_eq!(indexer.transaction([bad("")]).into_result().unwrap_err().position, 0);
 }
 
@@ -524,8 +524,8 @@ fn a_transform_runs_once_for_each_object_and_never_on_a_tombstone() {
 
     // In a replace the old state of what failed stays.
     let list = vec![pod("a/y").arc(), pod("a/x").node("panics").arc(), pod("a/new").node("fails").arc()];
-    let report = indexer.replace(Replacement::new(list, 3u64)).unwrap();
-    assert_eq!(report.problems().iter().map(|problem| problem.position).collect::<Vec<_>>(), [1, 2]);
+    let errors = indexer.replace(Replacement::new(list, 3u64)).unwrap();
+    assert_eq!(errors.errors().iter().map(|problem| problem.position).collect::<Vec<_>>(), [1, 2]);
     assert_eq!((taken(), keys(&indexer.list())), (3, vec!["a/x".to_owned(), "a/y".into()]));
     assert!(Arc::ptr_eq(&indexer.get(("a", "x")).unwrap(), &old));
 

@@ -126,6 +126,6 @@ fn an_object_may_use_the_store_when_it_is_dropped() {
     assert!(store.add(object("")).is_err(), "dropped as it is refused");
     store.delete(object("a").into()).unwrap().into_result().unwrap();
     let twice = Replacement::new(vec![object("b"), object("b")], "1");
-    assert_eq!(store.replace(twice).unwrap().problems().len(), 1);
+    assert_eq!(store.replace(twice).unwrap().errors().len(), 1);
     assert_eq!(store.len(), 1);
 }

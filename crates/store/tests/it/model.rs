@@ -214,7 +214,7 @@ proptest! {
                     let pod = Arc::new(pod);
                     let fails = pod.node >= Some(FAILS) && names.contains("node");
                     let applied = store.apply(Delta::Updated(pod.clone()));
-                    prop_assert_eq!(applied.report.problems().len(), usize::from(fails));
+                    prop_assert_eq!(applied.errors.errors().len(), usize::from(fails));
                     let [change] = &applied.changes[..] else { panic!("{applied:?}") };
                     prop_assert_eq!(change.old.clone(), model.insert(pod.key().to_string(), pod.clone()));
                     prop_assert_eq!(change.new_state(), Some(&pod));
@@ -231,8 +231,8 @@ proptest! {
                         }
                         batch.push(Delta::Added(pod));
                     }
-                    let report = store.transaction(batch);
-                    let refused: Vec<_> = report.problems().iter()
+                    let errors = store.transaction(batch);
+                    let refused: Vec<_> = errors.errors().iter()
                         .filter(|p| matches!(p.error, kinformer_core::Error::Key(_))).map(|p| p.position).collect();
                     let want: Vec<_> = pods.iter().enumerate().filter(|(_, p)| p.is_none()).map(|(i, _)| i).collect();
                     prop_assert_eq!(refused, want);
@@ -265,7 +265,7 @@ proptest! {
                     new.extend(listed.clone());
                     let keys = undelivered.iter().map(|key| key.parse().unwrap());
                     let applied = store.apply(Delta::ReplacedAll(Box::new(Replacement::new(list, 50u64).undelivered(keys).unreadable(unreadable))));
-                    prop_assert_eq!(applied.report.problems().iter().filter(|p| matches!(p.error, kinformer_core::Error::Duplicate { .. })).count(), duplicates);
+                    prop_assert_eq!(applied.errors.errors().iter().filter(|p| matches!(p.error, kinformer_core::Error::Duplicate { .. })).count(), duplicates);
                     let mut changed = Model::new();
                     for change in applied.changes {
                         match (change.old.clone(), change.new_state().cloned()) {
@@ -288,9 +288,9 @@ proptest! {
                 Step::AddIndexer(name) => {
                     let added = store.add_indexers([(name, function(name))]);
                     prop_assert_eq!(added.is_ok(), names.insert(name));
-                    if let Ok(report) = added {
+                    if let Ok(errors) = added {
                         let failing = model.values().filter(|pod| pod.node >= Some(FAILS)).count();
-                        prop_assert_eq!(report.problems().len(), if name == "node" { failing } else { 0 });
+                        prop_assert_eq!(errors.errors().len(), if name == "node" { failing } else { 0 });
                     }
                 }
                 Step::Snapshot => snapshots.push((store.snapshot(), model.clone(), version.clone())),

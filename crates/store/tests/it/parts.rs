@@ -74,14 +74,14 @@ fn a_deletion_from_a_part_leaves_what_another_part_has_brought_since() {
     for deltas in [[gone(), Delta::Added(item("a", B, 2))], [Delta::Added(item("a", B, 2)), gone()]] {
         let indexer = indexer();
         indexer.add(item("a", A, 1)).unwrap().into_result().unwrap();
-        indexer.apply(deltas).report.into_result().unwrap();
+        indexer.apply(deltas).errors.into_result().unwrap();
         assert_eq!(names(&indexer), ["a1@2"]);
         // A missed deletion as well.
         let last_known = Some(item("a", A, 1));
         let key = KeyRef::named("a").try_into().unwrap();
         indexer
             .apply([Delta::Deleted(Tombstone::final_state_unknown(key, last_known))])
-            .report
+            .errors
             .into_result()
             .unwrap();
         assert_eq!(names(&indexer), ["a1@2"]);
@@ -116,7 +116,7 @@ fn a_late_state_of_a_part_does_not_replace_a_newer_one_of_another() {
             ]),
             _ => indexer.apply([Delta::Replaced(stale)]),
         };
-        applied.report.into_result().unwrap();
+        applied.errors.into_result().unwrap();
         assert!(
             applied.changes.iter().all(|change| change.old.is_none() && change.new_state().is_none()),
             "{late}"
@@ -149,7 +149,7 @@ async fn each_part_has_a_version_that_can_be_waited_for() {
     assert!(futures::poll!(office.as_mut()).is_pending(), "another part is there");
     kitchen.await.unwrap();
     assert!(indexer.resource_versions().lowest().is_unset());
-    indexer.apply([Delta::Bookmark { part: B, resource_version: 3.into() }]).report.into_result().unwrap();
+    indexer.apply([Delta::Bookmark { part: B, resource_version: 3.into() }]).errors.into_result().unwrap();
     office.await.unwrap();
     let versions = indexer.snapshot().resource_versions().clone();
     assert_eq!((versions.of(A), versions.of(B)), (&7.into(), &3.into()));
@@ -177,7 +177,7 @@ async fn each_part_has_a_version_that_can_be_waited_for() {
 fn versions_that_do_not_compare_have_no_lowest() {
     let indexer = indexer();
     let mark = |part, version: ResourceVersion| {
-        indexer.apply([Delta::Bookmark { part, resource_version: version }]).report.into_result().unwrap();
+        indexer.apply([Delta::Bookmark { part, resource_version: version }]).errors.into_result().unwrap();
     };
     mark(A, 5.into());
     mark(B, "x".into());
@@ -199,9 +199,9 @@ fn an_object_of_no_part_is_left_out_and_reported() {
         Delta::Bookmark { part: nowhere, resource_version: 9.into() },
         Delta::ReplacedAll(Box::new(list(nowhere, &[], 9))),
     ]);
-    let problems: Vec<_> = applied.report.problems().iter().map(|problem| problem.position).collect();
+    let problems: Vec<_> = applied.errors.errors().iter().map(|problem| problem.position).collect();
     assert_eq!(problems, [1, 3]);
-    for problem in applied.report.problems() {
+    for problem in applied.errors.errors() {
         assert!(problem.left_out && matches!(problem.error, ObjectError::OtherPart { .. }), "{problem:?}");
     }
     assert_eq!(names(&indexer), ["a0@1", "c1@1", "e1@1"]);
@@ -227,11 +227,11 @@ impl Partition<Item> for Panics {
 fn a_partition_that_panics_harms_no_other_object() {
     let indexer = Indexer::builder().parts(Parts::new(Panics)).build().unwrap();
     let items = [item("good", A, 1), item("bad", A, 1), item("better", A, 1)];
-    let report = indexer.replace(list(A, &items, 1)).unwrap();
-    assert_eq!(report.problems().iter().map(|problem| problem.position).collect::<Vec<_>>(), [1]);
+    let errors = indexer.replace(list(A, &items, 1)).unwrap();
+    assert_eq!(errors.errors().iter().map(|problem| problem.position).collect::<Vec<_>>(), [1]);
     assert_eq!(names(&indexer), ["better0@1", "good0@1"]);
     let applied = indexer.apply(items.map(Delta::Updated).to_vec());
-    assert_eq!(applied.report.problems().iter().map(|problem| problem.position).collect::<Vec<_>>(), [1]);
+    assert_eq!(applied.errors.errors().iter().map(|problem| problem.position).collect::<Vec<_>>(), [1]);
     assert_eq!(applied.changes.len(), 2);
 }
 
@@ -248,11 +248,11 @@ fn a_deletion_that_names_its_part_removes_a_state_of_that_part_only() {
     indexer.add(item("a", B, 2)).unwrap().into_result().unwrap();
     for part in [A, PartId::new(2)] {
         for last_known in [None, Some(item("a", B, 1))] {
-            indexer.apply(gone(last_known, Some(part))).report.into_result().unwrap();
+            indexer.apply(gone(last_known, Some(part))).errors.into_result().unwrap();
             assert_eq!(names(&indexer), ["a1@2"]);
         }
     }
-    indexer.apply(gone(None, Some(B))).report.into_result().unwrap();
+    indexer.apply(gone(None, Some(B))).errors.into_result().unwrap();
     assert!(indexer.is_empty());
     // A list names its part in what is missing in it.
     indexer.add(item("a", B, 3)).unwrap().into_result().unwrap();
@@ -263,7 +263,7 @@ fn a_deletion_that_names_its_part_removes_a_state_of_that_part_only() {
     assert_eq!(missed.part, Some(B));
     // Nothing says the part of this one: so it comes from all of them.
     indexer.add(item("a", B, 4)).unwrap().into_result().unwrap();
-    indexer.apply(gone(None, None)).report.into_result().unwrap();
+    indexer.apply(gone(None, None)).errors.into_result().unwrap();
     assert!(indexer.is_empty());
 }
 
@@ -283,9 +283,9 @@ fn a_transform_cannot_give_an_object_another_part() {
     let both = [item("a", A, 2), item("b", A, 2)];
     let single = both.clone().map(Delta::Updated);
     for deltas in [Deltas::from(single), Delta::ReplacedAll(Box::new(list(A, &both, 2))).into()] {
-        let report = indexer.apply(deltas).report;
-        assert_eq!(report.problems().len(), 1, "{report:?}");
-        let problem = &report.problems()[0];
+        let errors = indexer.apply(deltas).errors;
+        assert_eq!(errors.errors().len(), 1, "{errors:?}");
+        let problem = &errors.errors()[0];
         assert!(matches!(problem.error, ObjectError::OtherPart { part: Some(A), .. }), "{problem:?}");
         assert!(problem.position == 0 && problem.left_out);
         assert_eq!(names(&indexer), ["a0@1", "b0@2"]);

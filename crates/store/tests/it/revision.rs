@@ -59,7 +59,7 @@ fn a_change_carries_its_delta_and_the_revision() {
             change(Replaced, "a/2", ""),
         ]
     );
-    assert_eq!(applied.report.problems()[0].position, 1);
+    assert_eq!(applied.errors.errors()[0].position, 1);
     // The final state is that of the delta, and not the one that was stored.
     assert_eq!(applied.changes[2].delta.object().unwrap().resource_version(), "3".into());
     assert!(applied.changes.iter().all(|change| change.revision == applied.revision));
@@ -85,7 +85,7 @@ fn a_named_version_is_reached_with_the_last_publication() {
     let deltas = [Delta::Added(pod("a/1").version(30u64).arc()), list("a/2"), Delta::bookmark("60")];
     let named = VersionUpdate::Advance("20".into()).into();
     let applied = indexer.apply_at(deltas, &named);
-    assert!(applied.report.is_clean());
+    assert!(applied.errors.is_empty());
     assert_eq!(indexer.resource_versions().lowest(), "20".into());
     assert!(indexer.contains(("a", "2")) && !indexer.contains(("a", "1")));
     let _ = indexer.apply_at(list("a/3"), &VersionUpdates::NONE);

@@ -73,9 +73,9 @@ fn a_push_function_may_write_and_may_panic() {
     let store = store.get_or_init(|| UndeltaStore::new(push));
     store.add(pod("a", 1)).unwrap().into_result().unwrap();
     assert_eq!(*sizes.lock(), [1, 2]);
-    let report = store.add(pod("b", 1)).unwrap();
+    let errors = store.add(pod("b", 1)).unwrap();
     assert!(
-        matches!(&report.problems(), [problem] if matches!(problem.error.downcast_ref(), Some(Error::Push { .. })))
+        matches!(&errors.errors(), [problem] if matches!(problem.error.downcast_ref(), Some(Error::Push { .. })))
     );
     assert_eq!(store.len(), 3, "the write is applied");
     store.add(pod("c", 1)).unwrap().into_result().unwrap();

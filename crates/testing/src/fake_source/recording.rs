@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use kinformer_core::{
-    Delta, Deltas, Error, Object, ObjectKey, ReadyFuture, Report, ResourceVersion, Sink, Tombstone,
+    Delta, Deltas, Error, Object, ObjectKey, PartialErrors, ReadyFuture, ResourceVersion, Sink, Tombstone,
 };
 use parking_lot::Mutex;
 use tokio::sync::watch;
@@ -150,7 +150,7 @@ impl<T: Object> RecordingSink<T> {
 
 impl<T: Object> Inner<T> {
     /// Applies one delta. `position` is the position of its first object.
-    fn apply(&mut self, delta: &Delta<T>, position: usize, report: &mut Report) {
+    fn apply(&mut self, delta: &Delta<T>, position: usize, errors: &mut PartialErrors) {
         match delta {
             Delta::Added(object) | Delta::Updated(object) | Delta::Replaced(object) => {
                 if let Ok(key) = ObjectKey::try_from(object.key()) {
@@ -170,7 +170,7 @@ impl<T: Object> Inner<T> {
                         Ok(key) => {
                             self.objects.insert(key, object.clone());
                         }
-                        Err(error) => report.push(position + at, error),
+                        Err(error) => errors.push(position + at, error),
                     }
                 }
                 self.version = list.resource_version.clone();
@@ -182,8 +182,8 @@ impl<T: Object> Inner<T> {
 }
 
 impl<T: Object> Sink<T> for RecordingSink<T> {
-    fn apply(&self, deltas: Deltas<T>) -> Result<Report, Error> {
-        let mut report = Report::default();
+    fn apply(&self, deltas: Deltas<T>) -> Result<PartialErrors, Error> {
+        let mut errors = PartialErrors::default();
         let mut valid = Vec::with_capacity(deltas.len());
         let mut position = 0;
         for delta in deltas {
@@ -191,10 +191,10 @@ impl<T: Object> Sink<T> for RecordingSink<T> {
             position += delta.positions();
             match delta.key().map_or(Ok(()), |key| key.check()) {
                 Ok(()) => valid.push((at, delta)),
-                Err(error) => report.push(at, error),
+                Err(error) => errors.push(at, error),
             }
         }
-        let Some((_, first)) = valid.first() else { return Ok(report) };
+        let Some((_, first)) = valid.first() else { return Ok(errors) };
         let mut inner = self.inner.lock();
         if std::mem::take(&mut inner.panics) {
             drop(inner);
@@ -214,12 +214,12 @@ impl<T: Object> Sink<T> for RecordingSink<T> {
             inner.room = room;
         }
         for (at, delta) in valid {
-            inner.apply(&delta, at, &mut report);
+            inner.apply(&delta, at, &mut errors);
             inner.records.push(delta);
         }
         drop(inner);
         self.wake();
-        Ok(report)
+        Ok(errors)
     }
 
     fn is_ready(&self) -> bool {

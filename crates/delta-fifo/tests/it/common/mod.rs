@@ -6,28 +6,29 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use kinformer_core::{
-    Delta, Error, KeyRef, KnownObjects, Object, ObjectKey, Replacement, Report, ResourceVersion, Tombstone,
+    Delta, Error, KeyRef, KnownObjects, Object, ObjectKey, PartialErrors, Replacement, ResourceVersion,
+    Tombstone,
 };
 use kinformer_delta_fifo::{Popped, Queue};
 use parking_lot::Mutex;
 
 /// Single deltas by client-go's names, on any queue.
 pub trait WriteOne<T: Object> {
-    fn one(&self, delta: Delta<T>) -> Result<Report, Error>;
+    fn one(&self, delta: Delta<T>) -> Result<PartialErrors, Error>;
 
-    fn add(&self, object: Arc<T>) -> Result<Report, Error> {
+    fn add(&self, object: Arc<T>) -> Result<PartialErrors, Error> {
         self.one(Delta::Added(object))
     }
 
-    fn update(&self, object: Arc<T>) -> Result<Report, Error> {
+    fn update(&self, object: Arc<T>) -> Result<PartialErrors, Error> {
         self.one(Delta::Updated(object))
     }
 
-    fn delete(&self, tombstone: Tombstone<Arc<T>>) -> Result<Report, Error> {
+    fn delete(&self, tombstone: Tombstone<Arc<T>>) -> Result<PartialErrors, Error> {
         self.one(Delta::Deleted(tombstone))
     }
 
-    fn replace(&self, list: Replacement<T>) -> Result<Report, Error>;
+    fn replace(&self, list: Replacement<T>) -> Result<PartialErrors, Error>;
 
     fn resync(&self) -> Result<(), Error> {
         self.one(Delta::SyncAll).map(drop)
@@ -35,11 +36,11 @@ pub trait WriteOne<T: Object> {
 }
 
 impl<T: Object> WriteOne<T> for dyn Queue<T> + '_ {
-    fn one(&self, delta: Delta<T>) -> Result<Report, Error> {
-        self.apply(delta.into())?.of_one()
+    fn one(&self, delta: Delta<T>) -> Result<PartialErrors, Error> {
+        self.apply(delta.into())?.require_applied()
     }
 
-    fn replace(&self, list: Replacement<T>) -> Result<Report, Error> {
+    fn replace(&self, list: Replacement<T>) -> Result<PartialErrors, Error> {
         self.apply(Delta::ReplacedAll(Box::new(list)).into())
     }
 }

@@ -1,6 +1,6 @@
 //! The steps of a random history, and how they are written.
 
-use kinformer_core::{Delta, Error, Replacement, Report};
+use kinformer_core::{Delta, Error, PartialErrors, Replacement};
 use kinformer_delta_fifo::Queue;
 use proptest::prelude::*;
 
@@ -56,7 +56,7 @@ pub fn name(key: u8) -> String {
 }
 
 /// Writes the objects of a step with this value.
-pub fn write<O>(queue: &dyn Queue<Pod>, step: &Step<O>, value: u32) -> Result<Report, Error> {
+pub fn write<O>(queue: &dyn Queue<Pod>, step: &Step<O>, value: u32) -> Result<PartialErrors, Error> {
     match step {
         Step::Add(key) => one(queue, Delta::Added(pod(&name(*key), value))),
         Step::Update(key) => one(queue, Delta::Updated(pod(&name(*key), value))),
@@ -71,10 +71,10 @@ pub fn write<O>(queue: &dyn Queue<Pod>, step: &Step<O>, value: u32) -> Result<Re
         }
         Step::Resync => queue.apply(Delta::SyncAll.into()),
         Step::Bookmark => queue.apply(Delta::bookmark(value.to_string()).into()),
-        Step::Other(_) => Ok(Report::default()),
+        Step::Other(_) => Ok(PartialErrors::default()),
     }
 }
 
-fn one(queue: &dyn Queue<Pod>, delta: Delta<Pod>) -> Result<Report, Error> {
-    queue.apply(delta.into())?.of_one()
+fn one(queue: &dyn Queue<Pod>, delta: Delta<Pod>) -> Result<PartialErrors, Error> {
+    queue.apply(delta.into())?.require_applied()
 }
