@@ -40,7 +40,7 @@ struct Shard {
 
 impl Points {
     /// Returns the number with this hash for which `is_it` returns `true`.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn find(&self, hash: u32, is_it: impl FnMut(u32) -> bool) -> Option<u32> {
         let shard = self.shards.get(self.address(hash))?;
         shard.position(hash, is_it).map(|(_, number)| number)
@@ -136,7 +136,7 @@ impl Shard {
         self.cells.iter().copied().filter(|cell| *cell != EMPTY)
     }
 
-    #[inline]
+    #[inline(always)]
     fn position(&self, hash: u32, mut is_it: impl FnMut(u32) -> bool) -> Option<(usize, u32)> {
         let cells = &*self.cells;
         let mut index = home(hash, cells.len());
