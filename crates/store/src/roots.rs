@@ -181,7 +181,14 @@ impl<T: Object> Edit<'_, T> {
     }
 
     /// Updates these indexes. Modifies only indexes whose values have changed.
+    #[inline]
     pub(crate) fn set_values(&mut self, indexes: Range<usize>, slot: u32, values: &Evaluated, first: usize) {
+        if !indexes.is_empty() {
+            self.set_all_values(indexes, slot, values, first);
+        }
+    }
+
+    fn set_all_values(&mut self, indexes: Range<usize>, slot: u32, values: &Evaluated, first: usize) {
         let writers = self.writer.indexes.get_mut(indexes.clone()).unwrap_or_default();
         for (answer, (number, index_writer)) in indexes.zip(writers).enumerate() {
             let values = values.answer(first + answer);

@@ -213,7 +213,8 @@ impl<T: Object> Indexer<T> {
         let mut functions = self.functions();
         loop {
             // If an index was added in the meantime, which is rare, all index functions are called again.
-            let mut values = if batch.len() == 1 { Evaluated::for_one() } else { Evaluated::default() };
+            let reused = batch.len() == 1 && !functions.all.is_empty();
+            let mut values = if reused { Evaluated::for_one() } else { Evaluated::default() };
             batch.iter_mut().for_each(|entry| entry.ask(&functions.all, &mut values));
             let mut writer = self.writer.lock();
             let mut roots = self.shared.roots.write();
@@ -241,7 +242,7 @@ impl<T: Object> Indexer<T> {
             drop(roots);
             self.release(writer, sparse);
             self.shared.waiters.published(&versions);
-            if batch.len() == 1 {
+            if reused {
                 values.recycle();
             }
             for entry in batch {
@@ -411,7 +412,14 @@ impl<T: Object> Indexer<T> {
 
 impl<T: Object> Entry<T> {
     /// Calls the index functions and discards errors of earlier calls.
+    #[inline]
     fn ask(&mut self, functions: &[(Arc<str>, crate::IndexFunction<T>)], values: &mut Evaluated) {
+        if !functions.is_empty() {
+            self.ask_all(functions, values);
+        }
+    }
+
+    fn ask_all(&mut self, functions: &[(Arc<str>, crate::IndexFunction<T>)], values: &mut Evaluated) {
         let Self { position, delta, errors, .. } = self;
         match delta {
             Delta::Added(object) | Delta::Updated(object) | Delta::Replaced(object) => {
