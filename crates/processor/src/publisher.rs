@@ -1,5 +1,6 @@
 //! The log and the handlers of one processor: publishes changes, and adds handlers.
 
+use std::iter;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
@@ -101,20 +102,28 @@ impl<T: Object> Publisher<T> {
 
     /// Publishes changes; consecutive changes of one revision form a batch.
     pub(crate) fn publish(&self, due: Option<&DueHandlers>, changes: impl IntoIterator<Item = Change<T>>) {
-        let changes = changes.into_iter();
-        let mut batch = SmallVec::with_capacity(changes.size_hint().0);
-        let mut revision = 0;
-        for change in changes {
-            if change.revision != revision && !batch.is_empty() {
-                self.publish_batch(revision, due, || false, std::mem::take(&mut batch));
+        let mut changes = changes.into_iter();
+        let mut next = changes.next();
+        while let Some(first) = next.take() {
+            let revision = first.revision;
+            let mut batch = SmallVec::with_capacity(1 + changes.size_hint().0);
+            batch.extend(LoggedEvent::of(first));
+            // Extends the batch in one call: a push checks the capacity each time.
+            batch.extend(iter::from_fn(|| {
+                loop {
+                    let change = changes.next()?;
+                    if change.revision != revision {
+                        next = Some(change);
+                        return None;
+                    }
+                    if let Some(event) = LoggedEvent::of(change) {
+                        return Some(event);
+                    }
+                }
+            }));
+            if !batch.is_empty() {
+                self.publish_batch(revision, due, || false, batch);
             }
-            revision = change.revision;
-            if let Some(event) = LoggedEvent::of(change) {
-                batch.push(event);
-            }
-        }
-        if !batch.is_empty() {
-            self.publish_batch(revision, due, || false, batch);
         }
     }
 
