@@ -259,7 +259,7 @@ mod tests {
 
     // contract: I-21a, I-21b, I-21e
     #[test]
-    fn problems_are_reported_by_their_position_in_the_operation() {
+    fn errors_have_their_position_in_the_operation() {
         let parts = Parts::new(ByNamespace::new(["a", "b"]));
         let bad =
             Transform::new(|item: Arc<Item>| if item.name == "bad" { Err("bad".into()) } else { Ok(item) });
@@ -324,7 +324,7 @@ mod tests {
     /// A deletion by key alone, and with final states in this part, in another part, and in none.
     // contract: I-21c, I-21d
     #[test]
-    fn a_deletion_removes_the_state_of_the_part_whose_source_brings_it() {
+    fn deletion_removes_the_state_of_its_own_part() {
         let item = |value, version| Arc::new(Item::of("ns/a", version, value));
         let key = || kinformer_core::ObjectKey::try_from(item(0, 0).key()).unwrap();
         for (deleted, is_reported) in [

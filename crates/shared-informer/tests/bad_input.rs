@@ -1,4 +1,4 @@
-//! User code and sources that go wrong: named, contained, survived.
+//! Faulty user code and sources: their errors are contained and reported.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by a panic")]
 
 #[allow(dead_code, unreachable_pub, reason = "the tests of the other binary use the rest")]
@@ -9,7 +9,7 @@ use std::fmt::{self, Write as _};
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
-use common::{HOUR, Running, Seen, tasks_fall_to};
+use common::{HOUR, Running, Seen, wait_for_task_count};
 use kinformer_core::{PartId, Transform};
 use kinformer_processor::Event;
 use kinformer_reflector::{ApiStatus, SourceError};
@@ -22,7 +22,7 @@ use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Level, Metadata, Subscriber};
 
-/// Every line that is logged in this process, whichever thread it comes from.
+/// All lines logged in this process, by any thread.
 #[derive(Clone, Default)]
 struct Log(Arc<Mutex<Vec<String>>>);
 
@@ -64,7 +64,7 @@ static LOG: LazyLock<Log> = LazyLock::new(|| {
     log
 });
 
-/// That some line says all of this. Each test has names of its own.
+/// Asserts that one line contains all parts. Each test has its own names.
 fn assert_logged(all: &[&str]) {
     let lines = LOG.0.lock().clone();
     let found = lines.iter().any(|line| all.iter().all(|part| line.contains(part)));
@@ -76,11 +76,11 @@ fn builder(source: &FakeSource<Item>, name: &str) -> SharedIndexInformerBuilder<
     SharedIndexInformer::builder(source.clone()).name(name)
 }
 
-/// A handler that nothing is wrong with.
+/// Adds a handler without faults.
 fn well_behaved(informer: &SharedIndexInformer<Item>) -> Seen {
     let seen = Seen::default();
-    let hear = seen.clone();
-    informer.handler().name("well behaved").inline().for_each(move |event| hear.hear(event)).unwrap();
+    let recorder = seen.clone();
+    informer.handler().name("well behaved").inline().for_each(move |event| recorder.record(event)).unwrap();
     seen
 }
 
@@ -94,20 +94,20 @@ fn soon() -> Instant {
 
 // contract: P-09, P-14
 #[tokio::test(start_paused = true)]
-async fn a_handler_that_panics_misses_one_event_only() {
+async fn panicking_handler_misses_one_event() {
     let before = alive();
     let source = FakeSource::new();
     source.apply(Item::of("bad", 0, 1));
     source.apply(Item::of("good", 0, 1));
     let informer = builder(&source, "with a panicking handler").build().unwrap();
     let seen = Seen::default();
-    let hear = seen.clone();
+    let recorder = seen.clone();
     let panics = informer
         .handler()
         .name("panics at bad")
         .for_each(move |event| {
-            assert!(event.key().name() != "bad", "cannot bear it");
-            hear.hear(event);
+            assert!(event.key().name() != "bad", "a bad object");
+            recorder.record(event);
         })
         .unwrap();
     let others = well_behaved(&informer);
@@ -115,7 +115,7 @@ async fn a_handler_that_panics_misses_one_event_only() {
     panics.synced().await.unwrap();
     assert_eq!(seen.texts(), ["add good 1 initial"]);
     assert_eq!(panics.metrics().panics, 1);
-    assert_logged(&["panics at bad", "key=\"bad\"", "cannot bear it"]);
+    assert_logged(&["panics at bad", "key=\"bad\"", "a bad object"]);
     others.wait(|view| view.map.len() == 2).await;
     running.stop().await.unwrap();
     assert_eq!(alive(), before);
@@ -123,14 +123,14 @@ async fn a_handler_that_panics_misses_one_event_only() {
 
 // contract: P-01, P-14
 #[tokio::test(start_paused = true)]
-async fn a_handler_that_never_returns_delays_nobody_else() {
+async fn stuck_handler_delays_no_other_handler() {
     let before = alive();
     let source = FakeSource::new();
     source.apply(Item::of("kettle", 0, 1));
     let informer = builder(&source, "with a stuck handler").grace(Duration::from_secs(2)).build().unwrap();
     let stuck = informer
         .handler()
-        .name("stuck for good")
+        .name("never returns")
         .add_async(|_: Event<Arc<Item>>| std::future::pending())
         .unwrap();
     let others = well_behaved(&informer);
@@ -139,20 +139,20 @@ async fn a_handler_that_never_returns_delays_nobody_else() {
     others.wait_for_version(last).await;
     let error = stuck.synced_until(Instant::now() + HOUR).await.unwrap_err();
     let text = error.to_string();
-    assert!(text.contains("stuck for good") && text.contains("has not returned"), "{text}");
-    assert_logged(&["stuck for good", "has not returned from an event"]);
+    assert!(text.contains("never returns") && text.contains("has not returned"), "{text}");
+    assert_logged(&["never returns", "has not returned from an event"]);
     let stopping = Instant::now();
     let error = running.stop().await.unwrap_err();
-    assert!(error.to_string().contains("stuck for good"), "{error}");
+    assert!(error.to_string().contains("never returns"), "{error}");
     assert_eq!(stopping.elapsed(), Duration::from_secs(2), "the grace, by the paused clock");
-    assert_logged(&["with a stuck handler", "stuck for good", "grace=2s"]);
+    assert_logged(&["with a stuck handler", "never returns", "grace=2s"]);
     assert_eq!(alive(), before);
 }
 
 /// Its thread cannot be ended; everything else can.
 // contract: P-01, P-14
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_handler_that_blocks_its_thread_for_good_is_left_behind() {
+async fn handler_that_blocks_its_thread_is_abandoned() {
     let before = alive();
     let source = FakeSource::new();
     source.apply(Item::of("kettle", 0, 1));
@@ -178,13 +178,13 @@ async fn a_handler_that_blocks_its_thread_for_good_is_left_behind() {
     let Err(Error::Stuck { handlers, .. }) = running.stop().await else { panic!("it is blocked") };
     assert_eq!(handlers, ["blocks its thread".into()]);
     assert!(informer.is_stopped());
-    tasks_fall_to(before).await;
+    wait_for_task_count(before).await;
     drop(release);
 }
 
 // contract: S-16
 #[tokio::test(start_paused = true)]
-async fn a_transform_that_fails_or_panics_leaves_one_object_out() {
+async fn failing_transform_leaves_one_object_out() {
     for queue in common::QUEUES {
         let before = alive();
         let source = FakeSource::new();
@@ -212,8 +212,8 @@ async fn a_transform_that_fails_or_panics_leaves_one_object_out() {
         for (name, why) in [("fails", "it has no handle"), ("panics", "it is too hot")] {
             let key = format!("{queue:?}/{name}");
             let failures = failures.lock();
-            let told = failures.iter().any(|failure| failure.contains(&key) && failure.contains(why));
-            assert!(told, "{key} is not in {failures:?}");
+            let is_reported = failures.iter().any(|failure| failure.contains(&key) && failure.contains(why));
+            assert!(is_reported, "{key} is not in {failures:?}");
         }
         assert_logged(&["with a bad transform", &format!("{queue:?}/fails"), "it has no handle"]);
         running.stop().await.unwrap();
@@ -221,10 +221,10 @@ async fn a_transform_that_fails_or_panics_leaves_one_object_out() {
     }
 }
 
-/// Under another key no deletion would find it.
+/// No deletion would find the object under another key.
 // contract: S-16
 #[tokio::test(start_paused = true)]
-async fn a_transform_that_changes_the_key_leaves_the_object_out() {
+async fn transform_must_not_change_the_key() {
     for queue in common::QUEUES {
         let source = FakeSource::new();
         source.apply(Item::of(&format!("{queue:?}/good"), 0, 1));
@@ -252,7 +252,7 @@ async fn a_transform_that_changes_the_key_leaves_the_object_out() {
 
 // contract: S-07
 #[tokio::test(start_paused = true)]
-async fn an_index_function_that_panics_leaves_one_object_out_of_one_index() {
+async fn panicking_index_function_skips_one_object() {
     for queue in common::QUEUES {
         let source = FakeSource::new();
         source.apply(Item::of(&format!("{queue:?}/bad"), 0, 1));
@@ -276,18 +276,18 @@ async fn an_index_function_that_panics_leaves_one_object_out_of_one_index() {
 
 // contract: I-08, R-10
 #[tokio::test(start_paused = true)]
-async fn a_source_that_is_down_at_the_start_is_waited_for() {
+async fn source_that_is_down_at_start_is_retried() {
     let source = FakeSource::new().without_watch_list();
     source.apply(Item::of("kettle", 0, 1));
     for _ in 0..20 {
-        source.fail_next_list(SourceError::ConnectionRefused { source: "nobody listens".into() });
+        source.fail_next_list(SourceError::ConnectionRefused { source: "no listener".into() });
     }
     let informer = builder(&source, "of a server that is down").build().unwrap();
     let seen = well_behaved(&informer);
     let running = Running::start_only(informer.clone());
     let text = informer.wait_for_sync_until(soon()).await.unwrap_err().to_string();
-    assert!(text.contains("of a server that is down") && text.contains("nobody listens"), "{text}");
-    assert_logged(&["of a server that is down", "nobody listens"]);
+    assert!(text.contains("of a server that is down") && text.contains("no listener"), "{text}");
+    assert_logged(&["of a server that is down", "no listener"]);
     informer.wait_for_sync_until(Instant::now() + HOUR).await.unwrap();
     seen.wait(|view| view.map.len() == 1).await;
     running.stop().await.unwrap();
@@ -295,7 +295,7 @@ async fn a_source_that_is_down_at_the_start_is_waited_for() {
 
 // contract: I-08, R-10
 #[tokio::test(start_paused = true)]
-async fn a_source_that_forbids_the_list_is_named_to_whoever_waits() {
+async fn forbidden_list_is_reported_to_waits() {
     let before = alive();
     let source = FakeSource::<Item>::new().without_watch_list();
     for _ in 0..1000 {

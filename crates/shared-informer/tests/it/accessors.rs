@@ -1,4 +1,4 @@
-//! Objects whose accessors panic: they harm no other object.
+//! Objects whose accessors panic do not affect other objects.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -31,7 +31,7 @@ enum Accessor {
     Labels,
 }
 
-/// Panics in one accessor of the objects that share it, when it is asked the n-th time since it was armed, or always.
+/// Makes one accessor of the objects that share it panic: at its n-th call since the fuse was armed, or at every call.
 #[derive(Debug)]
 struct Fuse {
     accessor: Accessor,
@@ -41,7 +41,7 @@ struct Fuse {
 }
 
 impl Fuse {
-    fn asked(&self, accessor: Accessor) {
+    fn called(&self, accessor: Accessor) {
         if accessor == self.accessor && self.armed.load(Ordering::Relaxed) {
             let call = self.calls.fetch_add(1, Ordering::Relaxed);
             assert!(self.nth.is_some_and(|nth| nth != call), "{WHY}");
@@ -58,29 +58,29 @@ struct Thing {
 }
 
 impl Thing {
-    fn asked(&self, accessor: Accessor) {
-        self.fuse.iter().for_each(|fuse| fuse.asked(accessor));
+    fn called(&self, accessor: Accessor) {
+        self.fuse.iter().for_each(|fuse| fuse.called(accessor));
     }
 }
 
 impl Object for Thing {
     fn key(&self) -> KeyRef<'_> {
-        self.asked(Accessor::Key);
+        self.called(Accessor::Key);
         self.item.key()
     }
 
     fn resource_version(&self) -> ResourceVersion {
-        self.asked(Accessor::Version);
+        self.called(Accessor::Version);
         self.item.resource_version()
     }
 
     fn uid(&self) -> Option<&str> {
-        self.asked(Accessor::Uid);
+        self.called(Accessor::Uid);
         Some("uid")
     }
 
     fn labels(&self) -> Labels<'_> {
-        self.asked(Accessor::Labels);
+        self.called(Accessor::Labels);
         (&self.labels).into()
     }
 }
@@ -138,12 +138,12 @@ enum Operation {
     Delete,
 }
 
-/// By name: what the handler knows, and what it was told wrongly.
+/// The objects of a handler: values by name.
 #[derive(Clone, Debug, Default)]
 struct Seen(Arc<Mutex<BTreeMap<String, u64>>>);
 
 impl Seen {
-    fn hear(&self, event: &Event<Arc<Thing>>) {
+    fn record(&self, event: &Event<Arc<Thing>>) {
         let mut seen = self.0.lock();
         match event {
             Event::Added(Added { object, .. }) | Event::Updated(Updated { new: object, .. }) => {
@@ -169,8 +169,8 @@ struct Case {
     nth: Option<usize>,
 }
 
-/// Says how often the accessor was asked.
-async fn play(case: Case) -> usize {
+/// Runs a case and returns the number of accessor calls.
+async fn run_case(case: Case) -> usize {
     let Case { queue, mode, accessor, operation, nth } = case;
     let armed = AtomicBool::new(operation == Operation::FirstList);
     let fuse = Arc::new(Fuse { accessor, nth, armed, calls: AtomicUsize::new(0) });
@@ -188,8 +188,8 @@ async fn play(case: Case) -> usize {
         .unwrap();
     let (seen, coalesced) = (Seen::default(), Seen::default());
     for (seen, buffer) in [(&seen, Buffer::EveryEvent), (&coalesced, Buffer::Coalesced)] {
-        let hear = seen.clone();
-        informer.handler().buffer(buffer).inline().for_each(move |event| hear.hear(event)).unwrap();
+        let recorder = seen.clone();
+        informer.handler().buffer(buffer).inline().for_each(move |event| recorder.record(event)).unwrap();
     }
     let cancel = CancellationToken::new();
     let running = informer.spawn(cancel.clone());
@@ -214,10 +214,10 @@ async fn play(case: Case) -> usize {
     informer.wait_for_until(PartId::ONLY, &last.into(), Instant::now() + HOUR).await.unwrap();
     tokio::time::sleep(Duration::from_secs(1)).await;
 
-    // Of an object that always panics nothing can be demanded, and where its key cannot be read nothing of a list
-    // can be taken for deleted.
+    // An object that always panics is not checked. If its key cannot be read, a list proves no deletion, so deleted
+    // objects are not checked either.
     let unreadable = nth.is_none() && accessor == Accessor::Key;
-    let is_judged = |name: &str| {
+    let is_checked = |name: &str| {
         let gone = operation == Operation::Relist && name == "a";
         (nth.is_some() || !name.starts_with('b')) && !(unreadable && gone)
     };
@@ -225,15 +225,15 @@ async fn play(case: Case) -> usize {
         .decodable()
         .into_iter()
         .map(|(key, item)| (key.name().to_owned(), item.value))
-        .filter(|(name, _)| is_judged(name))
+        .filter(|(name, _)| is_checked(name))
         .collect();
     let snapshot = informer.snapshot();
     let stored = snapshot.iter().map(|thing| (thing.item.name.clone(), thing.item.value));
-    let stored: BTreeMap<_, _> = stored.filter(|(name, _)| is_judged(name)).collect();
+    let stored: BTreeMap<_, _> = stored.filter(|(name, _)| is_checked(name)).collect();
     assert_eq!(stored, expected, "{case:?}");
     for seen in [seen, coalesced] {
         let mut seen = seen.0.lock().clone();
-        seen.retain(|name, _| is_judged(name));
+        seen.retain(|name, _| is_checked(name));
         assert_eq!(seen, expected, "{case:?}");
     }
     for name in ["c", "z"] {
@@ -254,10 +254,10 @@ async fn play(case: Case) -> usize {
 fn run(case: Case) -> usize {
     let runtime =
         tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
-    runtime.block_on(play(case))
+    runtime.block_on(run_case(case))
 }
 
-fn quiet() {
+fn hide_expected_panics() {
     let before = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {
         if panic.payload().downcast_ref::<String>().is_none_or(|text| text != WHY) {
@@ -268,9 +268,9 @@ fn quiet() {
 
 // contract: S-08, I-11
 #[test]
-fn an_accessor_that_panics_harms_no_other_object() {
-    quiet();
-    let mut wrong = Vec::new();
+fn panicking_accessor_harms_no_other_object() {
+    hide_expected_panics();
+    let mut failed = Vec::new();
     for queue in QUEUES {
         for mode in [WatchListMode::Always, WatchListMode::Off] {
             for accessor in [Accessor::Key, Accessor::Version, Accessor::Uid, Accessor::Labels] {
@@ -278,12 +278,12 @@ fn an_accessor_that_panics_harms_no_other_object() {
                     [Operation::FirstList, Operation::Relist, Operation::Watch, Operation::Delete]
                 {
                     let case = |nth| Case { queue, mode, accessor, operation, nth };
-                    // As often as it is asked when it does not panic.
+                    // The number of accessor calls without a panic.
                     let calls = run(case(Some(usize::MAX)));
                     for nth in (0..calls + 2).map(Some).chain([None]) {
                         if let Err(panic) = std::panic::catch_unwind(|| run(case(nth))) {
                             let text = panic.downcast_ref::<String>().cloned().unwrap_or_default();
-                            wrong.push(text);
+                            failed.push(text);
                         }
                     }
                 }
@@ -291,9 +291,9 @@ fn an_accessor_that_panics_harms_no_other_object() {
         }
     }
     assert!(
-        wrong.is_empty(),
-        "{} cases, as {}",
-        wrong.len(),
-        wrong.join("\n").chars().take(6000).collect::<String>()
+        failed.is_empty(),
+        "{} cases failed, such as {}",
+        failed.len(),
+        failed.join("\n").chars().take(6000).collect::<String>()
     );
 }

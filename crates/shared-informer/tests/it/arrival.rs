@@ -1,4 +1,4 @@
-//! What is called with each object before it is stored.
+//! The arrival function, which is called with each object before it is stored.
 
 use std::sync::Arc;
 
@@ -11,9 +11,11 @@ use kinformer_testing::{FakeSource, Item};
 use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 
+/// The arrival function is called with the objects that are then stored. If it panics, the object is stored and
+/// delivered.
 // contract: I-07
 #[tokio::test(start_paused = true)]
-async fn the_arrival_function_sees_what_is_stored_and_its_panics_lose_nothing() {
+async fn panicking_arrival_function_loses_nothing() {
     for queue in QUEUES {
         let source = FakeSource::<Item>::new();
         source.apply(Item::of("listed", 0, 1));

@@ -1,4 +1,4 @@
-//! What threads may do with the public types.
+//! The auto traits of the public types.
 
 use std::fmt::Debug;
 

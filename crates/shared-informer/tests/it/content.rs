@@ -1,4 +1,4 @@
-//! Content that changes although the version does not.
+//! Content that changes while the version stays the same.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -20,10 +20,10 @@ use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-/// What a type knows of its objects.
+/// The comparisons that a type supports.
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Knows {
-    /// UIDs, and whether two states are equal.
+enum Compares {
+    /// UIDs and content.
     Everything,
     Uid,
     Content,
@@ -34,7 +34,7 @@ struct Thing {
     item: Item,
     version: u64,
     uid: String,
-    knows: Knows,
+    compares: Compares,
 }
 
 impl Object for Thing {
@@ -47,27 +47,28 @@ impl Object for Thing {
     }
 
     fn uid(&self) -> Option<&str> {
-        (self.knows != Knows::Content).then_some(&self.uid)
+        (self.compares != Compares::Content).then_some(&self.uid)
     }
 
     fn has_same_content(&self, other: &Self) -> Option<bool> {
-        (self.knows != Knows::Uid).then_some(self.item.value == other.item.value)
+        (self.compares != Compares::Uid).then_some(self.item.value == other.item.value)
     }
 }
 
-/// A server that reads what it has stored in its own way.
+/// A server that may change stored objects when it reads them.
 #[derive(Clone)]
 struct Source {
     items: FakeSource<Item>,
     /// Added to the values of objects whose names begin with `defaulted`.
     default: Arc<AtomicU64>,
-    knows: Knows,
+    compares: Compares,
 }
 
 impl Source {
-    /// Objects that begin with `twice` have two writes at one version, those with `reborn` another UID with each write.
+    /// Two writes have the same version if the name begins with `twice` or `reborn`. With `reborn`, each write also
+    /// has another UID.
     fn thing(&self, item: &Item) -> Arc<Thing> {
-        let (mut item, knows) = (item.clone(), self.knows);
+        let (mut item, compares) = (item.clone(), self.compares);
         let version = item.version;
         let shared = item.name.starts_with("twice") || item.name.starts_with("reborn");
         let version = if shared { version.next_multiple_of(2) } else { version };
@@ -75,7 +76,7 @@ impl Source {
         if item.name.starts_with("defaulted") {
             item.value += self.default.load(Ordering::Relaxed);
         }
-        Arc::new(Thing { item, version, uid, knows })
+        Arc::new(Thing { item, version, uid, compares })
     }
 }
 
@@ -112,14 +113,14 @@ impl ListerWatcher<Thing> for Source {
 struct Running {
     source: Source,
     informer: SharedIndexInformer<Thing>,
-    told: [Arc<Mutex<Vec<String>>>; 2],
+    events: [Arc<Mutex<Vec<String>>>; 2],
     cancel: CancellationToken,
     task: JoinHandle<Result<(), kinformer_shared_informer::Error>>,
 }
 
 impl Running {
-    async fn start(queue: QueueKind, mode: WatchListMode, knows: Knows, transformed: bool) -> Self {
-        let source = Source { items: FakeSource::new(), default: Arc::default(), knows };
+    async fn start(queue: QueueKind, mode: WatchListMode, compares: Compares, transformed: bool) -> Self {
+        let source = Source { items: FakeSource::new(), default: Arc::default(), compares };
         for name in ["defaulted-1", "defaulted-2", "plain-1", "plain-2"] {
             source.items.apply(Item::of(name, 0, 1));
         }
@@ -130,12 +131,12 @@ impl Running {
             builder = builder.transform(Transform::new(Ok));
         }
         let informer = builder.build().unwrap();
-        let told: [Arc<Mutex<Vec<String>>>; 2] = Default::default();
-        for (told, buffer) in told.iter().zip([Buffer::EveryEvent, Buffer::Coalesced]) {
-            let told = told.clone();
-            let hear = move |event: &Event<Arc<Thing>>| {
+        let events: [Arc<Mutex<Vec<String>>>; 2] = Default::default();
+        for (events, buffer) in events.iter().zip([Buffer::EveryEvent, Buffer::Coalesced]) {
+            let events = events.clone();
+            let record = move |event: &Event<Arc<Thing>>| {
                 let value = |thing: &Thing| format!("{} {}", thing.item.name, thing.item.value);
-                told.lock().push(match event {
+                events.lock().push(match event {
                     Event::Added(Added { object, .. }) => format!("add {}", value(object)),
                     Event::Updated(Updated { old, new, .. }) => {
                         format!("update {} {}", value(old), new.item.value)
@@ -144,18 +145,18 @@ impl Running {
                     _ => unreachable!("not known to this test"),
                 });
             };
-            informer.handler().buffer(buffer).inline().for_each(hear).unwrap();
+            informer.handler().buffer(buffer).inline().for_each(record).unwrap();
         }
         let cancel = CancellationToken::new();
         let task = informer.spawn(cancel.clone());
         informer.wait_for_sync_until(Instant::now() + HOUR).await.unwrap();
-        let running = Self { source, informer, told, cancel, task };
+        let running = Self { source, informer, events, cancel, task };
         running.settle().await;
-        running.told.iter().for_each(|told| told.lock().clear());
+        running.events.iter().for_each(|events| events.lock().clear());
         running
     }
 
-    /// Everything written so far has been delivered.
+    /// Waits until all writes so far have been delivered.
     async fn settle(&self) {
         let version = self.source.items.version();
         self.informer.wait_for_until(PartId::ONLY, &version.into(), Instant::now() + HOUR).await.unwrap();
@@ -169,12 +170,12 @@ impl Running {
         self.settle().await;
     }
 
-    /// What the handlers were told since the last call, all alike.
-    fn told(&self) -> Vec<String> {
-        let [every, coalesced] = self.told.clone().map(|told| {
-            let mut told = std::mem::take(&mut *told.lock());
-            told.sort();
-            told
+    /// Returns the events since the last call, which are the same for both handlers.
+    fn take_events(&self) -> Vec<String> {
+        let [every, coalesced] = self.events.clone().map(|events| {
+            let mut events = std::mem::take(&mut *events.lock());
+            events.sort();
+            events
         });
         assert_eq!(every, coalesced);
         every
@@ -186,50 +187,54 @@ impl Running {
     }
 }
 
-/// Objects without UIDs are not kept by a relist; then the versions are compared when they are stored.
+/// A relist does not reuse objects without UIDs. Their versions are compared when they are stored.
 // contract: I-06, I-10, I-14, P-03
 #[tokio::test(start_paused = true)]
-async fn content_that_changed_at_its_version_is_delivered_by_a_relist() {
+async fn relist_delivers_new_content_at_one_version() {
     for (queue, mode) in
         QUEUES.into_iter().flat_map(|q| [(q, WatchListMode::Always), (q, WatchListMode::Off)])
     {
-        for (knows, transformed) in
-            [(Knows::Everything, false), (Knows::Everything, true), (Knows::Content, false)]
+        for (compares, transformed) in
+            [(Compares::Everything, false), (Compares::Everything, true), (Compares::Content, false)]
         {
-            let running = Running::start(queue, mode, knows, transformed).await;
+            let running = Running::start(queue, mode, compares, transformed).await;
             let before = running.informer.snapshot();
             running.source.default.store(10, Ordering::Relaxed);
             running.relist().await;
             assert_eq!(running.informer.metrics().reflector.relists, 1);
-            let told = running.told();
+            let events = running.take_events();
             assert_eq!(
-                told,
+                events,
                 ["update defaulted-1 1 11", "update defaulted-2 1 11"],
-                "{queue:?} {mode:?} {knows:?}"
+                "{queue:?} {mode:?} {compares:?}"
             );
             let after = running.informer.snapshot();
-            let kept = |name: &str| {
+            let is_reused = |name: &str| {
                 Arc::ptr_eq(before.get(KeyRef::named(name)).unwrap(), after.get(KeyRef::named(name)).unwrap())
             };
             assert_eq!(after.get(KeyRef::named("defaulted-1")).unwrap().item.value, 11);
-            let keeps = knows == Knows::Everything && !transformed;
-            assert_eq!((kept("plain-1"), kept("plain-2")), (keeps, keeps), "{queue:?} {mode:?} {knows:?}");
+            let reuses = compares == Compares::Everything && !transformed;
+            assert_eq!(
+                (is_reused("plain-1"), is_reused("plain-2")),
+                (reuses, reuses),
+                "{queue:?} {mode:?} {compares:?}"
+            );
             running.relist().await;
-            assert_eq!(running.told(), Vec::<String>::new(), "nothing has changed");
+            assert_eq!(running.take_events(), Vec::<String>::new(), "nothing has changed");
             running.stop().await;
         }
     }
 }
 
-/// Of a type that does not know it, a version is taken at its word.
+/// A type that cannot compare content is compared by version alone.
 // contract: I-14
 #[tokio::test(start_paused = true)]
-async fn what_cannot_be_compared_is_the_same_at_its_version() {
+async fn same_version_without_content_is_unchanged() {
     for queue in QUEUES {
-        let running = Running::start(queue, WatchListMode::Off, Knows::Uid, false).await;
+        let running = Running::start(queue, WatchListMode::Off, Compares::Uid, false).await;
         running.source.default.store(10, Ordering::Relaxed);
         running.relist().await;
-        assert_eq!(running.told(), Vec::<String>::new(), "{queue:?}");
+        assert_eq!(running.take_events(), Vec::<String>::new(), "{queue:?}");
         assert_eq!(running.informer.get(KeyRef::named("defaulted-1")).unwrap().item.value, 1);
         running.stop().await;
     }
@@ -239,8 +244,8 @@ async fn what_cannot_be_compared_is_the_same_at_its_version() {
 #[tokio::test(start_paused = true)]
 async fn two_writes_at_one_version_are_two_events() {
     for queue in QUEUES {
-        for knows in [Knows::Everything, Knows::Content, Knows::Uid] {
-            let running = Running::start(queue, WatchListMode::Off, knows, false).await;
+        for compares in [Compares::Everything, Compares::Content, Compares::Uid] {
+            let running = Running::start(queue, WatchListMode::Off, compares, false).await;
             let items = &running.source.items;
             let mut versions = Vec::new();
             for value in [1, 2] {
@@ -252,7 +257,7 @@ async fn two_writes_at_one_version_are_two_events() {
                 versions.push(running.informer.get(KeyRef::named("twice")).unwrap().version);
             }
             assert_eq!(versions[0], versions[1]);
-            assert_eq!(running.told(), ["add twice 1", "update twice 1 2"], "{queue:?} {knows:?}");
+            assert_eq!(running.take_events(), ["add twice 1", "update twice 1 2"], "{queue:?} {compares:?}");
             running.stop().await;
         }
     }
@@ -260,12 +265,12 @@ async fn two_writes_at_one_version_are_two_events() {
 
 // contract: I-14, O-02b, P-03
 #[tokio::test(start_paused = true)]
-async fn another_uid_at_one_version_is_an_event() {
+async fn new_uid_at_one_version_is_an_event() {
     for (queue, mode) in
         QUEUES.into_iter().flat_map(|q| [(q, WatchListMode::Always), (q, WatchListMode::Off)])
     {
         for relists in [false, true] {
-            let running = Running::start(queue, mode, Knows::Everything, false).await;
+            let running = Running::start(queue, mode, Compares::Everything, false).await;
             let items = &running.source.items;
             if !items.version().is_multiple_of(2) {
                 items.tick();
@@ -284,7 +289,11 @@ async fn another_uid_at_one_version_is_an_event() {
             let second = running.informer.get(KeyRef::named("reborn")).unwrap();
             assert_eq!(first.version, second.version);
             assert_ne!(first.uid, second.uid, "{queue:?} {mode:?} {relists}");
-            assert_eq!(running.told(), ["add reborn 1", "update reborn 1 1"], "{queue:?} {mode:?} {relists}");
+            assert_eq!(
+                running.take_events(),
+                ["add reborn 1", "update reborn 1 1"],
+                "{queue:?} {mode:?} {relists}"
+            );
             running.stop().await;
         }
     }

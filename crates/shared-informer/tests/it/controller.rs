@@ -1,4 +1,4 @@
-//! A controller without an informer around it.
+//! A controller without an informer.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ fn queue() -> Arc<dyn Queue<Item>> {
     Arc::new(RealFifo::new())
 }
 
-/// Sends on what it is given, and says when it has synced.
+/// Sends each batch to a channel, and signals the sync.
 struct Forward(mpsc::Sender<Deltas>, Option<oneshot::Sender<()>>);
 
 impl Process<Item> for Forward {
@@ -30,7 +30,7 @@ impl Process<Item> for Forward {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_controller_needs_no_store() {
+async fn controller_needs_no_store() {
     let source = FakeSource::new();
     source.apply(Item::of("kitchen/kettle", 0, 1));
     let ((deltas, mut got), (synced, is_synced)) = (mpsc::channel(16), oneshot::channel());
@@ -56,7 +56,7 @@ async fn a_controller_needs_no_store() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_empty_source_is_synced_with_as_well() {
+async fn empty_source_syncs() {
     let ((deltas, _got), (synced, is_synced)) = (mpsc::channel(16), oneshot::channel());
     let source = FakeSource::new();
     let controller = Controller::new("nothing", source, queue(), Forward(deltas, Some(synced)));
@@ -67,7 +67,7 @@ async fn an_empty_source_is_synced_with_as_well() {
     running.await.unwrap();
 }
 
-/// How far a process function gets before it panics.
+/// Where a process function panics.
 #[derive(Clone, Copy)]
 enum Panics {
     BeforeItsFuture,
@@ -100,30 +100,30 @@ async fn panicking(panics: Panics) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_process_function_that_panics_in_its_future_loses_one_batch() {
+async fn panic_in_process_future_loses_one_batch() {
     panicking(Panics::InItsFuture).await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_process_function_that_panics_before_its_future_loses_one_batch() {
+async fn panic_before_process_future_loses_one_batch() {
     panicking(Panics::BeforeItsFuture).await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_controller_of_an_idle_source_ends_when_its_queue_is_closed() {
+async fn closed_queue_ends_idle_controller() {
     let ((deltas, _got), (synced, is_synced)) = (mpsc::channel(16), oneshot::channel());
     let (source, queue) = (FakeSource::new(), queue());
     let controller = Controller::new("items", source.clone(), queue.clone(), Forward(deltas, Some(synced)));
     let running = tokio::spawn(controller.run(CancellationToken::new()));
     is_synced.await.unwrap();
     queue.close();
-    let ended = tokio::time::timeout(crate::common::HOUR, running).await.expect("it waits for an event");
+    let ended = tokio::time::timeout(crate::common::HOUR, running).await.expect("the controller did not end");
     assert_eq!(ended.unwrap(), StopReason::SinkClosed);
     assert_eq!(source.open_watches(), 0);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_dropped_controller_closes_its_queue_and_its_watch() {
+async fn dropped_controller_closes_queue_and_watch() {
     let before = tokio::runtime::Handle::current().metrics().num_alive_tasks();
     let ((deltas, _got), (synced, is_synced)) = (mpsc::channel(16), oneshot::channel());
     let (source, queue) = (FakeSource::new(), queue());
@@ -132,11 +132,11 @@ async fn a_dropped_controller_closes_its_queue_and_its_watch() {
         let running = controller.run(CancellationToken::new());
         let running = std::pin::pin!(running);
         tokio::select! {
-            _ = running => panic!("nobody ends it"),
+            _ = running => panic!("the controller ended by itself"),
             done = is_synced => done.unwrap(),
         }
     }
     assert!(queue.try_pop_batch(1).is_err(), "the queue is closed");
-    crate::common::tasks_fall_to(before).await;
+    crate::common::wait_for_task_count(before).await;
     assert_eq!(source.open_watches(), 0);
 }

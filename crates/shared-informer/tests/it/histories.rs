@@ -1,4 +1,4 @@
-//! Whatever happens in between: every handler, whenever it joined, ends with what the server has.
+//! Random histories: every handler, whenever it was added, ends up with the objects of the server.
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -50,7 +50,7 @@ enum Kind {
     Resynced,
 }
 
-/// What the server is able to do.
+/// The features of the server.
 #[derive(Clone, Copy, Debug)]
 enum Server {
     Everything,
@@ -112,41 +112,41 @@ fn even(item: &Arc<Item>) -> bool {
     item.value.is_multiple_of(2)
 }
 
-/// What one handler knows, and what is wrong with what it was told.
+/// The objects of one handler, and the faults in its events.
 #[derive(Default)]
-struct Knows {
+struct Received {
     objects: BTreeMap<String, Arc<Item>>,
     newest: BTreeMap<String, u64>,
-    wrong: Vec<String>,
+    errors: Vec<String>,
     resyncs: usize,
 }
 
-impl Knows {
-    fn told(&mut self, event: &Event<Arc<Item>>) {
+impl Received {
+    fn receive(&mut self, event: &Event<Arc<Item>>) {
         let key = event.key().to_string();
         if let Some(object) = event.object() {
             let newest = self.newest.entry(key.clone()).or_default();
             if object.version < *newest {
-                self.wrong.push(format!("{key} goes back from {newest} to {}", object.version));
+                self.errors.push(format!("{key} goes back from {newest} to {}", object.version));
             }
             *newest = object.version;
         }
         match event {
             Event::Added(Added { object, .. }) => {
                 if self.objects.insert(key.clone(), object.clone()).is_some() {
-                    self.wrong.push(format!("{key} was added twice"));
+                    self.errors.push(format!("{key} was added twice"));
                 }
             }
             Event::Updated(Updated { old, new, .. }) => {
                 let known = self.objects.insert(key.clone(), new.clone());
                 if known.as_ref() != Some(old) {
-                    self.wrong.push(format!("{key} was {known:?} and not {old:?}"));
+                    self.errors.push(format!("{key} was {known:?} and not {old:?}"));
                 }
                 self.resyncs += usize::from(old.version == new.version);
             }
             Event::Deleted(_) => {
                 if self.objects.remove(&key).is_none() {
-                    self.wrong.push(format!("{key} was deleted and not known"));
+                    self.errors.push(format!("{key} was deleted and not known"));
                 }
             }
             _ => unreachable!("not known to this test"),
@@ -156,51 +156,51 @@ impl Knows {
 
 struct Handler {
     kind: Kind,
-    knows: Arc<Mutex<Knows>>,
+    received: Arc<Mutex<Received>>,
     registration: Registration,
 }
 
 fn join(informer: &SharedIndexInformer<Item>, kind: Kind) -> Handler {
-    let knows = Arc::new(Mutex::new(Knows::default()));
-    let seen = knows.clone();
-    let told = move |event: &Event<Arc<Item>>| seen.lock().told(event);
-    let seen = knows.clone();
+    let received = Arc::new(Mutex::new(Received::default()));
+    let seen = received.clone();
+    let receive = move |event: &Event<Arc<Item>>| seen.lock().receive(event);
+    let seen = received.clone();
     let slowly = move |wait: Duration| {
         move |event: Event<Arc<Item>>| {
             let seen = seen.clone();
             async move {
                 tokio::time::sleep(wait).await;
-                seen.lock().told(&event);
+                seen.lock().receive(&event);
             }
         }
     };
     let handler = informer.handler().name(format!("{kind:?}"));
     let registration = match kind {
-        Kind::Blocking => handler.for_each(told),
-        Kind::Inline => handler.inline().for_each(told),
+        Kind::Blocking => handler.for_each(receive),
+        Kind::Inline => handler.inline().for_each(receive),
         Kind::Async => handler.add_async(slowly(Duration::ZERO)),
         Kind::Stream => {
             let mut stream = handler.stream().unwrap();
             let registration = stream.registration().clone();
             tokio::spawn(async move {
                 while let Some(event) = stream.next().await {
-                    told(&event);
+                    receive(&event);
                 }
             });
             Ok(registration)
         }
-        Kind::Coalesced => handler.buffer(Buffer::Coalesced).for_each(told),
+        Kind::Coalesced => handler.buffer(Buffer::Coalesced).for_each(receive),
         Kind::SlowCoalesced => handler.buffer(Buffer::Coalesced).add_async(slowly(Duration::from_secs(3))),
         Kind::BackPressure => {
             handler.buffer(Buffer::BackPressure(2)).add_async(slowly(Duration::from_millis(100)))
         }
-        Kind::Filtered => handler.filter(even).for_each(told),
+        Kind::Filtered => handler.filter(even).for_each(receive),
         Kind::FilteredCoalesced => {
             handler.filter(even).buffer(Buffer::Coalesced).add_async(slowly(Duration::from_secs(3)))
         }
-        Kind::Resynced => handler.resync(Duration::from_secs(20)).for_each(told),
+        Kind::Resynced => handler.resync(Duration::from_secs(20)).for_each(receive),
     };
-    Handler { kind, knows, registration: registration.unwrap() }
+    Handler { kind, received, registration: registration.unwrap() }
 }
 
 async fn history(queue: QueueKind, server: Server, steps: Vec<Step>) {
@@ -235,40 +235,40 @@ async fn history(queue: QueueKind, server: Server, steps: Vec<Step>) {
             Step::Break(n) => server.break_watches(break_with(n)),
             Step::FailList(n) => server.fail_next_list(error(n)),
             Step::FailWatch(n) => server.fail_next_watch(error(n)),
-            // The paused clock stands still while anything can run.
+            // The paused clock advances only while no task can run.
             Step::Pass(ms) => tokio::time::sleep(Duration::from_millis(ms.into())).await,
             Step::Join(kind) => handlers.push(join(&informer, kind)),
         }
     }
-    // From here on the server stays still; the longest delays and deadlines there are pass.
-    let still = Instant::now() + Duration::from_secs(3600);
-    informer.wait_for_sync_until(still).await.unwrap();
-    tokio::time::sleep_until(still).await;
+    // From here on the server does not change. The wait is longer than all delays and deadlines.
+    let end = Instant::now() + Duration::from_secs(3600);
+    informer.wait_for_sync_until(end).await.unwrap();
+    tokio::time::sleep_until(end).await;
 
-    let held: BTreeMap<ObjectKey, Arc<Item>> =
+    let stored: BTreeMap<ObjectKey, Arc<Item>> =
         informer.snapshot().iter().map(|item| (item.key().try_into().unwrap(), item.clone())).collect();
     for (key, item) in &server.decodable() {
-        assert_eq!(held.get(key), Some(item), "{key}");
+        assert_eq!(stored.get(key), Some(item), "{key}");
     }
-    // What cannot be decoded keeps the state it had, or is not there.
-    for key in held.keys() {
-        assert!(server.exists(key), "{key} is gone at the server");
+    // An undecodable object keeps its previous state or is missing.
+    for key in stored.keys() {
+        assert!(server.exists(key), "{key} is deleted at the server");
     }
     for handler in &handlers {
-        let Handler { kind, knows, registration } = handler;
-        registration.synced_until(still + Duration::from_secs(60)).await.unwrap();
-        let knows = knows.lock();
-        assert!(knows.wrong.is_empty(), "{kind:?}: {:?}", knows.wrong);
+        let Handler { kind, received, registration } = handler;
+        registration.synced_until(end + Duration::from_secs(60)).await.unwrap();
+        let received = received.lock();
+        assert!(received.errors.is_empty(), "{kind:?}: {:?}", received.errors);
         let mut expected: BTreeMap<String, _> =
-            held.iter().map(|(key, item)| (key.to_string(), item.clone())).collect();
+            stored.iter().map(|(key, item)| (key.to_string(), item.clone())).collect();
         if matches!(kind, Kind::Filtered | Kind::FilteredCoalesced) {
             expected.retain(|_, item| even(item));
         }
-        assert_eq!(knows.objects, expected, "{kind:?}, {:?}", registration.metrics());
+        assert_eq!(received.objects, expected, "{kind:?}, {:?}", registration.metrics());
         assert_eq!(registration.metrics().depth, 0, "{kind:?}");
         match kind {
-            Kind::Resynced => assert!(knows.resyncs > 0 || held.is_empty(), "no resync in an hour"),
-            _ => assert_eq!(knows.resyncs, 0, "{kind:?} did not ask for resyncs"),
+            Kind::Resynced => assert!(received.resyncs > 0 || stored.is_empty(), "no resync in an hour"),
+            _ => assert_eq!(received.resyncs, 0, "{kind:?} did not request resyncs"),
         }
     }
     cancel.cancel();
@@ -288,7 +288,7 @@ proptest! {
 
     // contract: I-02, I-03, I-06, P-01, P-02, P-03, P-04, P-05, P-10, P-11, P-12, P-14, Q-18
     #[test]
-    fn every_handler_ends_with_what_the_server_has(
+    fn every_handler_ends_up_equal_to_the_server(
         server in prop::sample::select(vec![Server::Everything, Server::NoWatchList, Server::NoBookmarks]),
         steps in prop::collection::vec(step(), 0..80),
     ) {

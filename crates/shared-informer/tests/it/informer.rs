@@ -1,4 +1,4 @@
-//! What an informer promises, line by line.
+//! The promises of an informer.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -22,8 +22,8 @@ fn builder(source: &FakeSource<Item>, queue: QueueKind) -> SharedIndexInformerBu
 
 fn recording(informer: &SharedIndexInformer<Item>) -> Seen {
     let seen = Seen::default();
-    let hear = seen.clone();
-    informer.handler().inline().for_each(move |event| hear.hear(event)).unwrap();
+    let recorder = seen.clone();
+    informer.handler().inline().for_each(move |event| recorder.record(event)).unwrap();
     seen
 }
 
@@ -37,16 +37,17 @@ fn internal() -> SourceError {
     ApiStatus::new(500, "InternalError", "the disk is full").into()
 }
 
+/// When a handler receives a state, the store and its indexes include this state or a later one.
 // contract: I-01
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn whoever_hears_of_a_state_finds_it_or_a_later_one_in_store_and_index() {
+async fn store_and_index_include_delivered_state() {
     for queue in QUEUES {
         let source = FakeSource::new();
         let by_value =
             IndexFunction::new(|item: &Arc<Item>, values| values.push_fmt(format_args!("{}", item.value)));
         let informer = builder(&source, queue).index("value", by_value).build().unwrap();
-        let (seen, behind) = (Seen::default(), Arc::new(Mutex::new(Vec::new())));
-        let (hear, wrong, reads) = (seen.clone(), behind.clone(), informer.clone());
+        let (seen, stale) = (Seen::default(), Arc::new(Mutex::new(Vec::new())));
+        let (recorder, wrong, reads) = (seen.clone(), stale.clone(), informer.clone());
         informer
             .handler()
             .for_each(move |event| {
@@ -64,7 +65,7 @@ async fn whoever_hears_of_a_state_finds_it_or_a_later_one_in_store_and_index() {
                                 let mut indexed = snapshot.by_index("value", &value).unwrap();
                                 now.version >= object.version && indexed.any(|other| Arc::ptr_eq(other, now))
                             }
-                            // Deleted since: then the store is at a later version.
+                            // Deleted since, so the store is at a later version.
                             None => {
                                 snapshot.resource_versions().lowest().to_string().parse::<u64>().unwrap()
                                     > object.version
@@ -76,7 +77,7 @@ async fn whoever_hears_of_a_state_finds_it_or_a_later_one_in_store_and_index() {
                 if !good {
                     wrong.lock().push(format!("{event:?} {found:?}"));
                 }
-                hear.hear(event);
+                recorder.record(event);
             })
             .unwrap();
         let running = Running::start(informer).await;
@@ -90,34 +91,35 @@ async fn whoever_hears_of_a_state_finds_it_or_a_later_one_in_store_and_index() {
         let last = source.apply(Item::of("ns/last", 0, 0));
         seen.wait_for_version(last).await;
         running.stop().await.unwrap();
-        assert_eq!(*behind.lock(), Vec::<String>::new(), "{queue:?}");
-        seen.assert_sound();
+        assert_eq!(*stale.lock(), Vec::<String>::new(), "{queue:?}");
+        seen.assert_no_faults();
     }
 }
 
+/// The delivered states of an object are a subsequence of its states on the server.
 // contract: I-02
 #[tokio::test(start_paused = true)]
-async fn the_states_of_an_object_are_a_subsequence_of_the_servers() {
+async fn delivered_states_are_a_subsequence() {
     for queue in QUEUES {
         let source = FakeSource::new();
         let informer = builder(&source, queue).build().unwrap();
         let states = Arc::new(Mutex::new(Vec::new()));
-        let (seen, heard) = (Seen::default(), states.clone());
-        let hear = seen.clone();
+        let (seen, recorded) = (Seen::default(), states.clone());
+        let recorder = seen.clone();
         informer
             .handler()
             .inline()
             .for_each(move |event| {
-                let gone =
+                let is_deletion =
                     matches!(event, Event::Deleted(Deleted { tombstone: Tombstone::FinalState(_), .. }));
                 if !matches!(
                     event,
                     Event::Deleted(Deleted { tombstone: Tombstone::FinalStateUnknown(_), .. })
                 ) {
                     let object = event.object().unwrap();
-                    heard.lock().push((object.version, object.value, gone));
+                    recorded.lock().push((object.version, object.value, is_deletion));
                 }
-                hear.hear(event);
+                recorder.record(event);
             })
             .unwrap();
         let running = Running::start(informer).await;
@@ -134,7 +136,7 @@ async fn the_states_of_an_object_are_a_subsequence_of_the_servers() {
                     source.disconnect();
                     source.compact();
                 }
-                // What happens meanwhile is not seen one by one.
+                // Changes without a pause in between may be delivered together.
                 _ if value % 4 == 0 => tokio::time::sleep(HOUR).await,
                 _ => {}
             }
@@ -146,15 +148,16 @@ async fn the_states_of_an_object_are_a_subsequence_of_the_servers() {
         for state in states.lock().iter() {
             assert!(rest.any(|server| server == state), "{queue:?}: {state:?} is not next in {servers:?}");
         }
-        assert!(states.lock().len() > 10, "some were seen");
-        seen.assert_sound();
+        assert!(states.lock().len() > 10, "some states were delivered");
+        seen.assert_no_faults();
         running.stop().await.unwrap();
     }
 }
 
+/// The store ends up equal to the server, whatever fault interrupted its lists and watches.
 // contract: I-03
 #[tokio::test(start_paused = true)]
-async fn the_store_ends_up_equal_to_the_server_whatever_disconnects() {
+async fn store_equals_server_after_each_fault() {
     let faults: [fn(&FakeSource<Item>); 5] = [
         |source| source.disconnect(),
         |source| {
@@ -190,17 +193,18 @@ async fn the_store_ends_up_equal_to_the_server_whatever_disconnects() {
             let expected = server(&source);
             assert_eq!(stored(&informer), expected, "{queue:?}, fault {number}");
             seen.wait(|view| view.map == expected).await;
-            seen.assert_sound();
+            seen.assert_no_faults();
             running.stop().await.unwrap();
         }
     }
 }
 
-/// Transform, indexes, error hook, resync and queue are methods of the builder, which `build` consumes: that they
-/// come too late does not compile. What is left are indexes.
+/// Indexes can be added while the informer runs, but not under a name that is taken, and not after the stop. Transform,
+/// error hook, resync and queue are methods of the builder, which `build` consumes, so setting them too late does not
+/// compile.
 // contract: I-04
 #[tokio::test(start_paused = true)]
-async fn indexes_may_come_later_but_never_twice_nor_after_the_end() {
+async fn indexes_can_be_added_until_the_stop() {
     let source = FakeSource::new();
     source.apply(Item::of("kitchen/kettle", 0, 0));
     let room = || [("room", IndexFunction::by_namespace())];
@@ -223,22 +227,22 @@ async fn indexes_may_come_later_but_never_twice_nor_after_the_end() {
 
 // contract: I-06, P-03
 #[tokio::test(start_paused = true)]
-async fn a_relist_tells_of_what_has_changed_and_of_what_is_gone_only() {
+async fn relist_delivers_only_changes_and_deletions() {
     for queue in QUEUES {
         let source = FakeSource::new();
         apply_all(&source, &["a", "b", "c"]);
         let informer = builder(&source, queue).build().unwrap();
         let without = recording(&informer);
         let with = Seen::default();
-        let hear = with.clone();
+        let recorder = with.clone();
         let period = Duration::from_secs(30);
-        informer.handler().resync(period).inline().for_each(move |event| hear.hear(event)).unwrap();
+        informer.handler().resync(period).inline().for_each(move |event| recorder.record(event)).unwrap();
         let running = Running::start(informer.clone()).await;
         with.wait(|view| view.texts.len() == 3).await;
         assert_eq!(without.take(), ["add a 1 initial", "add b 1 initial", "add c 1 initial"]);
         with.take();
 
-        // A relist of the same: the first to hear anything is the one that is due, at its time.
+        // The relist finds one new object. Unchanged objects are delivered only by the resync, when it is due.
         let lists = informer.metrics().reflector.relists;
         source.break_watches(|| SourceError::expired("compacted"));
         let last = source.apply(Item::of("d", 0, 1));
@@ -247,7 +251,7 @@ async fn a_relist_tells_of_what_has_changed_and_of_what_is_gone_only() {
         assert!(informer.metrics().reflector.relists > lists);
         assert_eq!(without.take(), ["add d 1"], "{queue:?}");
 
-        // What happens during the gap comes with the list.
+        // The list contains the changes made during the interruption.
         source.break_watches(|| SourceError::expired("compacted"));
         source.delete(KeyRef::named("a"));
         source.apply(Item::of("b", 0, 2));
@@ -255,37 +259,38 @@ async fn a_relist_tells_of_what_has_changed_and_of_what_is_gone_only() {
         source.compact();
         informer.wait_for(PartId::ONLY, &last.into()).await.unwrap();
         without.wait(|view| view.texts.len() >= 3).await;
-        let mut heard = without.take();
-        heard.sort();
-        assert_eq!(heard, ["add e 1", "delete a unknown", "update b 1 2"], "{queue:?}");
+        let mut recorded = without.take();
+        recorded.sort();
+        assert_eq!(recorded, ["add e 1", "delete a unknown", "update b 1 2"], "{queue:?}");
 
         with.take();
         with.wait(|view| view.texts.len() >= 4).await;
-        let mut heard = with.take();
-        heard.sort();
-        assert_eq!(heard, ["update b 2 2", "update c 1 1", "update d 1 1", "update e 1 1"], "{queue:?}");
-        assert_eq!(without.take(), Vec::<String>::new(), "nobody else hears of a resync");
-        without.assert_sound();
-        with.assert_sound();
+        let mut recorded = with.take();
+        recorded.sort();
+        assert_eq!(recorded, ["update b 2 2", "update c 1 1", "update d 1 1", "update e 1 1"], "{queue:?}");
+        assert_eq!(without.take(), Vec::<String>::new(), "a handler without a period receives no resync");
+        without.assert_no_faults();
+        with.assert_no_faults();
         running.stop().await.unwrap();
     }
 }
 
+/// A handler that is due for a resync receives every object.
 // contract: P-04
 #[tokio::test(start_paused = true)]
-async fn who_is_due_for_a_resync_is_told_of_every_object() {
+async fn due_handler_receives_every_object() {
     for queue in QUEUES {
         let source = FakeSource::new();
         apply_all(&source, &["a", "b"]);
         let informer = builder(&source, queue).resync(Duration::from_secs(600)).build().unwrap();
         let join = |period: Option<u64>| {
             let seen = Seen::default();
-            let hear = seen.clone();
+            let recorder = seen.clone();
             let mut handler = informer.handler();
             if let Some(period) = period {
                 handler = handler.resync(Duration::from_secs(period));
             }
-            handler.inline().for_each(move |event| hear.hear(event)).unwrap();
+            handler.inline().for_each(move |event| recorder.record(event)).unwrap();
             seen
         };
         let (never, minute, default) = (join(Some(0)), join(Some(60)), join(None));
@@ -304,7 +309,7 @@ async fn who_is_due_for_a_resync_is_told_of_every_object() {
 
 // contract: I-07
 #[tokio::test(start_paused = true)]
-async fn store_and_handlers_see_what_the_transform_gives() {
+async fn store_and_handlers_get_transformed_objects() {
     for queue in QUEUES {
         let source = FakeSource::new();
         source.apply(Item::of("kettle", 0, 1));
@@ -316,12 +321,12 @@ async fn store_and_handlers_see_what_the_transform_gives() {
             item.value += 1000;
             Ok(())
         });
-        let (errors, told) = (Arc::new(Mutex::new(Vec::new())), AtomicU64::new(0));
+        let (errors, calls) = (Arc::new(Mutex::new(Vec::new())), AtomicU64::new(0));
         let log = errors.clone();
         let informer = builder(&source, queue)
             .transform(transform)
             .on_error(move |failure| {
-                told.fetch_add(1, Ordering::Relaxed);
+                calls.fetch_add(1, Ordering::Relaxed);
                 log.lock().push(failure.error.to_string());
             })
             .build()
@@ -339,17 +344,17 @@ async fn store_and_handlers_see_what_the_transform_gives() {
             errors.lock()
         );
 
-        // What was known of it stays, and the next state that can be transformed comes.
+        // The known state stays until the next state that can be transformed.
         source.apply(Item::of("kettle", 0, 13));
         let last = source.apply(Item::of("kettle", 0, 3));
         seen.wait_for_version(last).await;
         assert_eq!(seen.take(), ["update kettle 1001 1003"]);
-        seen.assert_sound();
+        seen.assert_no_faults();
         running.stop().await.unwrap();
     }
 }
 
-/// Of an informer with one source.
+/// The progress of an informer with one source and no list.
 fn no_list() -> SyncProgress {
     SyncProgress::NoList { parts: vec!["".into()] }
 }
@@ -361,9 +366,10 @@ fn not_synced(error: Error) -> NotSynced {
     }
 }
 
+/// A wait for the sync that fails reports the progress of the informer and its last error.
 // contract: I-08
 #[tokio::test(start_paused = true)]
-async fn whoever_waits_in_vain_for_the_sync_is_told_why() {
+async fn failed_wait_for_sync_reports_the_reason() {
     let source = FakeSource::<Item>::new().without_watch_list();
     let informer = builder(&source, QueueKind::default()).build().unwrap();
     let soon = || Instant::now() + Duration::from_secs(5);
@@ -398,30 +404,30 @@ async fn whoever_waits_in_vain_for_the_sync_is_told_why() {
     assert!(why.to_string().contains("the disk is full"), "{why}");
 }
 
-/// A handler that holds up the store: the list is there, and not yet stored for everyone.
+/// The list has arrived, and a handler with back-pressure blocks its processing.
 // contract: I-08
 #[tokio::test(start_paused = true)]
-async fn a_list_that_is_being_processed_is_named_as_such() {
+async fn failed_wait_for_sync_reports_processing() {
     let source = FakeSource::new();
     apply_all(&source, &["a", "b", "c"]);
     let informer = builder(&source, QueueKind::default()).grace(Duration::ZERO).build().unwrap();
     informer
         .handler()
-        .name("stands still")
+        .name("never returns")
         .buffer(Buffer::BackPressure(1))
         .add_async(|_: Event<Arc<Item>>| std::future::pending::<()>())
         .unwrap();
     let running = Running::start_only(informer.clone());
     let why = not_synced(informer.wait_for_sync_until(Instant::now() + HOUR).await.unwrap_err());
     assert!(matches!(why.progress, SyncProgress::Processing { .. }), "{why}");
-    let Err(Error::Stuck { handlers, .. }) = running.stop().await else { panic!("it stands still") };
-    assert_eq!(handlers, ["stands still".into()]);
+    let Err(Error::Stuck { handlers, .. }) = running.stop().await else { panic!("it never returns") };
+    assert_eq!(handlers, ["never returns".into()]);
 }
 
-/// Time stands still but for timers: a wait that asked now and then would move it.
+/// Paused time advances only by timers, so a wait that polled periodically would be woken more often.
 // contract: I-08
 #[tokio::test(start_paused = true)]
-async fn waiting_for_the_sync_is_woken_by_it() {
+async fn wait_for_sync_is_woken_once() {
     let source = FakeSource::<Item>::new();
     let informer = builder(&source, QueueKind::default()).build().unwrap();
     let woken = Arc::new(AtomicU64::new(0));
@@ -445,9 +451,10 @@ async fn waiting_for_the_sync_is_woken_by_it() {
     running.stop().await.unwrap();
 }
 
+/// A handler that is added while objects change misses no event and receives none twice.
 // contract: P-05
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn who_joins_under_flow_misses_nothing_and_hears_nothing_twice() {
+async fn handler_added_under_load_misses_no_event() {
     for queue in QUEUES {
         let source = FakeSource::new();
         for n in 0..100 {
@@ -455,7 +462,7 @@ async fn who_joins_under_flow_misses_nothing_and_hears_nothing_twice() {
         }
         let running = Running::start(builder(&source, queue).build().unwrap()).await;
         let done = Arc::new(AtomicBool::new(false));
-        let flow = {
+        let writer = {
             let (source, done) = (source.clone(), done.clone());
             tokio::spawn(async move {
                 let mut round = 0;
@@ -471,32 +478,33 @@ async fn who_joins_under_flow_misses_nothing_and_hears_nothing_twice() {
         let mut all = Vec::new();
         for n in 0..20 {
             let seen = Seen::default();
-            let hear = seen.clone();
+            let recorder = seen.clone();
             let handler = running.informer.handler();
             match n % 3 {
-                0 => handler.for_each(move |event| hear.hear(event)),
-                1 => handler.inline().for_each(move |event| hear.hear(event)),
-                _ => handler.buffer(Buffer::Coalesced).for_each(move |event| hear.hear(event)),
+                0 => handler.for_each(move |event| recorder.record(event)),
+                1 => handler.inline().for_each(move |event| recorder.record(event)),
+                _ => handler.buffer(Buffer::Coalesced).for_each(move |event| recorder.record(event)),
             }
             .unwrap();
-            // Some of the flow has passed.
+            // Some changes have been delivered.
             seen.wait(|view| view.texts.len() > 150).await;
             all.push(seen);
         }
         done.store(true, Ordering::Relaxed);
-        flow.await.unwrap();
+        writer.await.unwrap();
         let expected: Map = server(&source);
         for seen in all {
             seen.wait(|view| view.map == expected).await;
-            seen.assert_sound();
+            seen.assert_no_faults();
         }
         running.stop().await.unwrap();
     }
 }
 
+/// A handler has synced when the informer has synced and the handler has processed the initial list.
 // contract: P-06
 #[tokio::test(start_paused = true)]
-async fn a_handler_has_synced_when_informer_and_handler_are_done() {
+async fn handler_syncs_after_informer_and_own_list() {
     let source = FakeSource::new().without_watch_list();
     apply_all(&source, &["a", "b"]);
     source.fail_next_list(internal());

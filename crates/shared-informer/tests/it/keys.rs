@@ -1,4 +1,4 @@
-//! Keys that are not `namespace/name`: strings of the user's own, and objects of several clusters.
+//! Keys that are not `namespace/name`: custom strings, and objects of several clusters.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -40,7 +40,7 @@ fn thing(key: KeyRef<'_>, version: u64) -> Thing {
     Thing { key: key.try_into().unwrap(), version }
 }
 
-/// A namespace and a name, and a string of the user's own with the same text.
+/// A namespace and a name, and a custom string with the same text.
 const PARTS: KeyRef<'static> = KeyRef::new("a", "b");
 const TEXT: KeyRef<'static> = KeyRef::named("a/b");
 
@@ -52,7 +52,7 @@ fn namespaced(objects: [Thing; 2]) -> Indexer<Thing> {
 
 // contract: O-21b
 #[test]
-fn a_store_and_its_snapshots_separate_parts_from_text() {
+fn store_separates_parts_from_text() {
     let store = namespaced([thing(PARTS, 1), thing(TEXT, 2)]);
     assert_eq!(store.len(), 2);
     assert_eq!(store.get(PARTS).unwrap().version, 1);
@@ -120,7 +120,7 @@ fn the_mutation_cache_separates_parts_from_text() {
     assert_eq!(cache.get(TEXT).unwrap().version, 9);
 }
 
-/// What a handler knows, and the keys of the tombstones of missed deletions.
+/// The objects of a handler, and the keys of the tombstones of missed deletions.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Known {
     objects: BTreeMap<ObjectKey, u64>,
@@ -158,17 +158,17 @@ impl Informer {
         let cancel = CancellationToken::new();
         drop(informer.spawn(cancel.clone()));
         let this = Self { source, informer, known, cancel };
-        this.agrees().await;
+        this.wait_until_equal().await;
         this
     }
 
-    /// Waits until handler and store have what the source has.
-    async fn agrees(&self) {
+    /// Waits until the handler and the store have the objects of the source.
+    async fn wait_until_equal(&self) {
         let expected: BTreeMap<ObjectKey, u64> =
             self.source.decodable().into_iter().map(|(key, thing)| (key, thing.version)).collect();
         let mut known = self.known.clone();
         let found = tokio::time::timeout(HOUR, known.wait_for(|known| known.objects == expected)).await;
-        assert!(found.is_ok(), "never came: {expected:?}, {:?}", self.known.borrow());
+        assert!(found.is_ok(), "timed out: expected {expected:?}, got {:?}", self.known.borrow());
         let snapshot = self.informer.snapshot();
         assert_eq!(snapshot.len(), expected.len());
         for (key, version) in &expected {
@@ -181,14 +181,14 @@ impl Informer {
     /// Updates and deletes one object, then deletes another one where the informer cannot see it.
     async fn changes(&self, seen: KeyRef<'_>, missed: KeyRef<'_>) {
         self.source.apply(thing(seen, 0));
-        self.agrees().await;
+        self.wait_until_equal().await;
         self.source.delete(seen);
-        self.agrees().await;
+        self.wait_until_equal().await;
         assert!(self.known.borrow().missed.is_empty());
         self.source.disconnect();
         self.source.delete(missed);
         self.source.compact();
-        self.agrees().await;
+        self.wait_until_equal().await;
         assert_eq!(self.known.borrow().missed, [ObjectKey::try_from(missed).unwrap()]);
         assert!(!self.informer.snapshot().contains(missed));
     }
@@ -202,7 +202,7 @@ impl Drop for Informer {
 
 // contract: O-22a, O-22b
 #[tokio::test(start_paused = true)]
-async fn paths_urls_and_s3_keys_go_through_an_informer() {
+async fn informer_accepts_paths_urls_and_s3_keys() {
     let keys = [
         "/etc/hosts",
         "/etc/",
@@ -233,7 +233,7 @@ async fn an_informer_separates_parts_from_text() {
         }
         let informer = Informer::start(queue, &[PARTS, TEXT]).await;
         informer.source.delete(TEXT);
-        informer.agrees().await;
+        informer.wait_until_equal().await;
         assert!(informer.informer.snapshot().contains(PARTS));
     }
 }

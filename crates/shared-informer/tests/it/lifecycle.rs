@@ -1,9 +1,9 @@
-//! From the start to the end, and what is left then: nothing.
+//! The lifecycle of an informer, which leaves nothing behind when it stops.
 
 use std::sync::{Arc, Barrier};
 use std::time::Duration;
 
-use crate::common::{HOUR, Running, Seen, tasks_fall_to};
+use crate::common::{HOUR, Running, Seen, wait_for_task_count};
 use futures::{FutureExt as _, StreamExt as _};
 use kinformer_core::{KeyRef, PartId};
 use kinformer_processor::{Buffer, Event};
@@ -31,7 +31,7 @@ fn refuses_handlers(informer: &SharedIndexInformer<Item>) {
 
 // contract: I-05, I-08
 #[tokio::test(start_paused = true)]
-async fn an_informer_that_nobody_will_run_is_ended() {
+async fn discard_ends_an_informer_without_a_run() {
     let informer = informer(&FakeSource::new());
     let registration = informer.add_handler(|_: &Event<Arc<Item>>| {}).unwrap();
     let mut stream = informer.stream().unwrap();
@@ -46,12 +46,12 @@ async fn an_informer_that_nobody_will_run_is_ended() {
     assert_eq!(informer.phase(), Phase::Stopped);
     assert!(matches!(informer.run(CancellationToken::new()).await, Err(Error::Stopped { .. })));
     refuses_handlers(&informer);
-    assert!(!informer.discard(), "it has ended");
+    assert!(!informer.discard(), "it has stopped");
 }
 
 // contract: I-05, I-08
 #[tokio::test(start_paused = true)]
-async fn waits_that_are_dropped_lose_nothing() {
+async fn dropped_waits_lose_nothing() {
     let source = FakeSource::new();
     source.apply(Item::of("kitchen/kettle", 0, 0));
     let informer = informer(&source);
@@ -78,7 +78,7 @@ async fn waits_that_are_dropped_lose_nothing() {
 
 // contract: I-05
 #[tokio::test(start_paused = true)]
-async fn one_that_runs_is_not_discarded() {
+async fn running_informer_is_not_discarded() {
     let informer = informer(&FakeSource::new());
     let running = Running::start(informer.clone()).await;
     assert!(!informer.discard());
@@ -88,7 +88,7 @@ async fn one_that_runs_is_not_discarded() {
 
 // contract: I-05
 #[tokio::test(start_paused = true)]
-async fn an_informer_starts_syncs_and_stops_for_all_to_see() {
+async fn informer_reports_start_sync_and_stop() {
     let source = FakeSource::new();
     source.apply(Item::of("kettle", 0, 1));
     let informer = informer(&source);
@@ -105,7 +105,7 @@ async fn an_informer_starts_syncs_and_stops_for_all_to_see() {
     assert!(part.reflector().is_synced());
     let second = informer.run(CancellationToken::new()).await;
     assert!(matches!(&second, Err(Error::Running { informer }) if &**informer == "items"), "{second:?}");
-    assert_eq!(informer.phase(), Phase::Running, "the second run has ended nothing");
+    assert_eq!(informer.phase(), Phase::Running, "the second run has no effect");
 
     running.stop().await.unwrap();
     informer.stopped().await;
@@ -116,7 +116,7 @@ async fn an_informer_starts_syncs_and_stops_for_all_to_see() {
     assert!(informer.get(KeyRef::named("kettle")).is_some(), "the store can still be read");
     assert!(
         informer.wait_for(PartId::ONLY, &9999.into()).await.is_err(),
-        "nobody waits for what will not come"
+        "no version is reached after the stop"
     );
     assert!(registration.is_removed());
     registration.remove().await;
@@ -125,9 +125,9 @@ async fn an_informer_starts_syncs_and_stops_for_all_to_see() {
 
 // contract: I-19a, I-19b
 #[tokio::test(start_paused = true)]
-async fn every_error_names_the_informer_and_has_its_cause() {
+async fn errors_name_the_informer_and_the_cause() {
     fn add(informer: &SharedIndexInformer<Item>) -> Result<(), Error> {
-        // What a handler builder returns is converted as well.
+        // Errors of a handler builder are converted as well.
         informer.handler().for_each(|_| {})?;
         Ok(())
     }
@@ -164,17 +164,17 @@ async fn every_error_names_the_informer_and_has_its_cause() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_run_that_is_never_polled_does_not_count() {
+async fn unpolled_run_does_not_start_the_informer() {
     let informer = informer(&FakeSource::new());
     drop(informer.run(CancellationToken::new()));
     assert_eq!(informer.phase(), Phase::NotStarted);
     Running::start(informer).await.stop().await.unwrap();
 }
 
-/// However far it has come.
+/// At every stage of the run.
 // contract: I-05, P-14
 #[tokio::test(start_paused = true)]
-async fn an_informer_whose_run_is_dropped_has_stopped() {
+async fn dropped_run_stops_the_informer() {
     for polls in 1..20 {
         let before = alive();
         let source = FakeSource::new();
@@ -197,7 +197,7 @@ async fn an_informer_whose_run_is_dropped_has_stopped() {
         if !informer.has_synced() {
             assert!(matches!(informer.wait_for_sync().await, Err(Error::NotSynced(_))));
         }
-        tasks_fall_to(before).await;
+        wait_for_task_count(before).await;
         refuses_handlers(&informer);
         assert!(registration.is_removed(), "after {polls} polls");
         registration.remove().await;
@@ -207,7 +207,7 @@ async fn an_informer_whose_run_is_dropped_has_stopped() {
 
 // contract: I-05
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn of_many_runs_at_once_one_runs() {
+async fn one_of_several_concurrent_runs_succeeds() {
     for _ in 0..50 {
         let informer = informer(&FakeSource::new());
         let cancel = CancellationToken::new();
@@ -226,7 +226,7 @@ async fn of_many_runs_at_once_one_runs() {
 
 // contract: I-05, P-13
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_handler_that_comes_at_the_end_is_refused_or_ends_with_the_informer() {
+async fn handler_added_during_stop_is_refused_or_ended() {
     let before = alive();
     for _ in 0..50 {
         let source = FakeSource::new();
@@ -247,7 +247,7 @@ async fn a_handler_that_comes_at_the_end_is_refused_or_ends_with_the_informer() 
                             Err(_) => return added,
                         }
                     }
-                    panic!("it never stopped");
+                    panic!("the informer never stopped");
                 })
             })
             .collect();
@@ -263,12 +263,13 @@ async fn a_handler_that_comes_at_the_end_is_refused_or_ends_with_the_informer() 
         }
         refuses_handlers(&informer);
     }
-    tasks_fall_to(before).await;
+    wait_for_task_count(before).await;
 }
 
+/// With handlers of every kind.
 // contract: P-14
 #[tokio::test(start_paused = true)]
-async fn many_informers_with_handlers_of_every_kind_leave_no_task() {
+async fn many_stopped_informers_leave_no_task() {
     let before = alive();
     let mut all = Vec::new();
     for _ in 0..20 {
@@ -295,12 +296,13 @@ async fn many_informers_with_handlers_of_every_kind_leave_no_task() {
         running.stop().await.unwrap();
         assert_eq!(source.open_watches(), 0);
     }
-    assert_eq!(alive(), before, "when run has returned there is no task");
+    assert_eq!(alive(), before, "no task is left when run has returned");
 }
 
+/// The error contains its name.
 // contract: P-14
 #[tokio::test(start_paused = true)]
-async fn a_stuck_handler_is_named_and_dropped_after_the_grace() {
+async fn stuck_handler_is_dropped_after_grace_period() {
     for buffer in [Buffer::EveryEvent, Buffer::Coalesced, Buffer::BackPressure(1)] {
         stuck(buffer).await;
     }
@@ -323,8 +325,8 @@ async fn stuck(buffer: Buffer) {
         })
         .unwrap();
     let seen = Seen::default();
-    let hear = seen.clone();
-    informer.handler().name("returns").for_each(move |event| hear.hear(event)).unwrap();
+    let recorder = seen.clone();
+    informer.handler().name("returns").for_each(move |event| recorder.record(event)).unwrap();
     let running = Running::start(informer.clone()).await;
     began.recv().await.unwrap();
     seen.wait(|view| view.map.len() == 1).await;
@@ -337,10 +339,10 @@ async fn stuck(buffer: Buffer) {
     assert_eq!(alive(), before);
 }
 
-/// Each ends its own waits, and handlers have synced after the last.
+/// Handlers sync after the last of the awaited lists.
 // contract: F-16
 #[tokio::test(start_paused = true)]
-async fn lists_that_are_awaited_at_once_are_each_answered() {
+async fn awaited_lists_end_their_own_waits() {
     let source = FakeSource::<Item>::new();
     let informer = SharedIndexInformer::builder(source.clone()).build().unwrap();
     let lists = [2, 1, 0].map(|epoch| informer.await_list(epoch));
@@ -362,7 +364,7 @@ async fn lists_that_are_awaited_at_once_are_each_answered() {
     relist(2);
     informer.wait_for_list(&lists[0], deadline).await.unwrap();
     registration.synced_until(Instant::now() + HOUR).await.unwrap();
-    // One that the store has changes nothing.
+    // A list that the store already has changes nothing.
     assert!(informer.await_list(1).is_stored());
     let registration = informer.handler().for_each(|_| ()).unwrap();
     registration.synced_until(Instant::now() + HOUR).await.unwrap();

@@ -1,4 +1,4 @@
-//! Batches that are lost while a list that was taken apart is being processed.
+//! Lost batches of a list that was split.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -15,22 +15,22 @@ use tokio_util::sync::CancellationToken;
 struct Seen {
     batches: usize,
     keys: BTreeSet<String>,
-    /// How many keys there were.
+    /// The number of keys at the sync.
     at_sync: Option<usize>,
 }
 
-/// Panics in the first batch of the first list, and of the second.
-struct Clumsy(Arc<Mutex<Seen>>);
+/// Panics at the first batch of the first list, and of the second list.
+struct Panicking(Arc<Mutex<Seen>>);
 
-impl Process<Item> for Clumsy {
+impl Process<Item> for Panicking {
     async fn process(&mut self, popped: Popped<Item>) {
         let mut seen = self.0.lock();
-        // An empty one brings a version only.
+        // An empty batch contains only a version.
         seen.batches += usize::from(!popped.is_empty());
         if popped.is_empty() {
             return;
         }
-        assert!(seen.batches != 1 && seen.batches != 4, "clumsy");
+        assert!(seen.batches != 1 && seen.batches != 4, "a panic that the test expects");
         seen.keys.extend(popped.iter().filter_map(|delta| Some(delta.object()?.key().to_string())));
     }
 
@@ -42,14 +42,14 @@ impl Process<Item> for Clumsy {
 
 // contract: I-12
 #[tokio::test(start_paused = true)]
-async fn a_list_of_which_a_batch_was_lost_does_not_count() {
+async fn list_with_a_lost_batch_does_not_sync() {
     let source = FakeSource::new();
     for n in 0..300 {
         source.apply(Item::of(&format!("item-{n}"), 0, 1));
     }
     let seen = Arc::new(Mutex::new(Seen::default()));
     let controller =
-        Controller::new("items", source.clone(), Arc::new(DeltaFifo::new()), Clumsy(seen.clone()));
+        Controller::new("items", source.clone(), Arc::new(DeltaFifo::new()), Panicking(seen.clone()));
     let cancel = CancellationToken::new();
     let running = tokio::spawn(controller.run(cancel.clone()));
     tokio::time::sleep(Duration::from_secs(60)).await;

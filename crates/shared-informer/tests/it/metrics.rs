@@ -1,4 +1,4 @@
-//! The figures of an informer.
+//! The metrics of an informer.
 
 use crate::common::Running;
 use kinformer_core::PartId;
@@ -21,7 +21,7 @@ async fn eventful() -> (Running, FakeSource<Item>) {
         informer.handler().name("printer").inline().for_each(|_| ()).unwrap();
     }
     let gate =
-        informer.handler().name("stands still").add_async(|_: Event<Arc<Item>>| std::future::pending());
+        informer.handler().name("never returns").add_async(|_: Event<Arc<Item>>| std::future::pending());
     gate.unwrap();
     let running = Running::start(informer).await;
     source.break_watches(|| ApiStatus::new(500, "InternalError", "the disk is full").into());
@@ -30,14 +30,14 @@ async fn eventful() -> (Running, FakeSource<Item>) {
     source.break_watches(|| SourceError::expired("compacted"));
     let version = source.apply(Item::of("toaster", 0, 2));
     running.informer.wait_for(PartId::ONLY, &version.into()).await.unwrap();
-    // So that the batch was counted and the handlers have been told.
+    // Until the batch is counted and the events are delivered.
     tokio::time::sleep(crate::common::HOUR).await;
     (running, source)
 }
 
 // contract: I-09
 #[tokio::test(start_paused = true)]
-async fn an_informer_says_what_it_has_done() {
+async fn informer_reports_its_metrics() {
     let (running, source) = eventful().await;
     let metrics = running.informer.metrics();
     assert_eq!((&*metrics.name, &*metrics.resource), ("items", "items.test"));
@@ -46,13 +46,13 @@ async fn an_informer_says_what_it_has_done() {
     assert_eq!(metrics.queue.depth, 0);
     assert!(metrics.processing.count >= 3, "{:?}", metrics.processing);
     let counted: u64 = metrics.processing.buckets.iter().map(|(_, count)| count).sum();
-    assert_eq!(counted, metrics.processing.count, "in paused time none takes long");
+    assert_eq!(counted, metrics.processing.count, "no batch takes long in paused time");
     assert_eq!(metrics.reflector.relists, 1);
     assert!(metrics.reflector.watch_restarts >= 1, "{:?}", metrics.reflector);
     assert!(metrics.reflector.decode_errors >= 1, "{:?}", metrics.reflector);
     let names: Vec<_> = metrics.handlers.iter().map(|handler| &*handler.name).collect();
-    assert_eq!(names, ["printer", "printer", "stands still"]);
-    let still = metrics.handlers.iter().find(|handler| &*handler.name == "stands still").unwrap();
+    assert_eq!(names, ["printer", "printer", "never returns"]);
+    let still = metrics.handlers.iter().find(|handler| &*handler.name == "never returns").unwrap();
     assert!(still.depth >= 1 && still.lag >= crate::common::HOUR, "{still:?}");
     let printer = metrics.handlers.first().unwrap();
     assert_eq!((printer.depth, printer.lag.as_nanos()), (0, 0));
@@ -60,7 +60,7 @@ async fn an_informer_says_what_it_has_done() {
     let _ = running.stop().await;
 }
 
-/// A source whose second list has two items that nobody can read, and whose third is complete.
+/// A source whose second list has two unreadable items, and whose third list is complete.
 fn unreadable_once() -> ScriptedSource<Item> {
     let list =
         |version: u64, names: &[&str]| List::new(names.iter().map(|name| Item::new(name, version)), version);
@@ -73,15 +73,17 @@ fn unreadable_once() -> ScriptedSource<Item> {
         .watch(WatchScript::new().hang())
 }
 
+/// After an incomplete list, the informer reports that it is degraded, and deletes an object only if the watch reports
+/// its deletion.
 // contract: R-15, I-09
 #[tokio::test(start_paused = true)]
-async fn a_degraded_informer_says_so_and_deletes_only_what_the_watch_says() {
+async fn degraded_informer_deletes_only_by_watch() {
     for queue in crate::common::QUEUES {
         let source = unreadable_once();
         let informer = SharedIndexInformer::builder(source).queue(queue).build().unwrap();
         let seen = crate::common::Seen::default();
-        let hearing = seen.clone();
-        informer.handler().inline().for_each(move |event| hearing.hear(event)).unwrap();
+        let recorder = seen.clone();
+        informer.handler().inline().for_each(move |event| recorder.record(event)).unwrap();
         let running = Running::start(informer).await;
         seen.wait(|view| view.map.contains_key("pan")).await;
         seen.wait(|view| !view.map.contains_key("toaster")).await;
@@ -94,15 +96,16 @@ async fn a_degraded_informer_says_so_and_deletes_only_what_the_watch_says() {
         seen.wait(|view| !view.map.contains_key("kettle")).await;
         assert!(reflector.degraded().is_none());
         assert_eq!(running.informer.metrics().reflector.unreadable_items, 0);
-        seen.assert_sound();
+        seen.assert_no_faults();
         let _ = running.stop().await;
     }
 }
 
+/// The page contains the series of an informer until it stops or is dropped.
 // contract: I-09
 #[cfg(feature = "prometheus")]
 #[tokio::test(start_paused = true)]
-async fn the_page_shows_it_until_the_informer_ends() {
+async fn page_has_an_informer_until_it_stops() {
     use kinformer_shared_informer::prometheus::InformerCollector;
     use prometheus_client::{encoding::text, registry::Registry};
 
@@ -132,7 +135,7 @@ async fn the_page_shows_it_until_the_informer_ends() {
         format!("informer_relists_total{labels} 1"),
         format!("informer_handler_queued_events{} 0", of("printer")),
         format!("informer_handler_lag_seconds{} 0.0", of("printer")),
-        format!("informer_handler_panics_total{} 0", of("stands still")),
+        format!("informer_handler_panics_total{} 0", of("never returns")),
         "informer_handler_threads_limit 4096".to_owned(),
     ] {
         assert!(text.lines().any(|other| other == line), "no {line:?} in\n{text}");
@@ -158,7 +161,7 @@ async fn the_page_shows_it_until_the_informer_ends() {
     let all = series.len();
     series.sort();
     series.dedup();
-    assert_eq!(series.len(), all, "a series is there twice:\n{text}");
+    assert_eq!(series.len(), all, "duplicate series:\n{text}");
 
     let _ = running.stop().await;
     assert_eq!(samples(&page()), Vec::<String>::new(), "it has stopped");
@@ -173,7 +176,7 @@ async fn the_page_shows_it_until_the_informer_ends() {
 // contract: I-16a, I-16b
 #[cfg(feature = "prometheus")]
 #[tokio::test(start_paused = true)]
-async fn no_series_is_on_a_page_twice() {
+async fn page_has_no_duplicate_series() {
     use kinformer_shared_informer::Error;
     use kinformer_shared_informer::prometheus::InformerCollector;
     use prometheus_client::{encoding::text, registry::Registry};
@@ -208,7 +211,7 @@ async fn no_series_is_on_a_page_twice() {
     let unscoped = r#"informer_objects{name="items",resource="items.test"} 0"#;
     assert_eq!(page(), [unscoped]);
 
-    // A scope tells them apart.
+    // A scope distinguishes them.
     let scoped = informer("team-a");
     collector.add(&scoped).unwrap();
     assert!(collector.add(&informer("team-a")).is_err());
@@ -216,7 +219,7 @@ async fn no_series_is_on_a_page_twice() {
     assert_eq!(page(), [unscoped, labels]);
     assert_eq!((scoped.scope(), &*scoped.metrics().scope), ("team-a", "team-a"));
 
-    // The place is free when its informer has stopped, also while it is still held, and when it was dropped.
+    // The labels are free once the informer has stopped, even if it is still referenced, or was dropped.
     let stopped = first.informer.clone();
     first.stop().await.unwrap();
     collector.add(&second).unwrap();

@@ -1,4 +1,4 @@
-//! Panics where none is expected: what was lost by one comes again, and an informer without a reflector says so.
+//! Unexpected panics: lost batches are listed again, and an informer whose reflector has ended reports an error.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -20,14 +20,14 @@ use tokio_util::sync::CancellationToken;
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Metadata, Subscriber};
 
-/// Panics at each event of a target, so many times.
+/// A subscriber that panics at events of a target, a limited number of times.
 struct Panics {
     target: &'static str,
     left: AtomicUsize,
 }
 
 impl Panics {
-    fn at(target: &'static str, times: usize) -> tracing::subscriber::DefaultGuard {
+    fn on_target(target: &'static str, times: usize) -> tracing::subscriber::DefaultGuard {
         tracing::subscriber::set_default(Self { target, left: AtomicUsize::new(times) })
     }
 }
@@ -55,7 +55,7 @@ impl Subscriber for Panics {
     fn exit(&self, _: &Id) {}
 }
 
-/// A store without an informer, which loses the batches of these numbers.
+/// A store without an informer, which loses the batches with these numbers.
 struct Store {
     indexer: Arc<Indexer<Item>>,
     lost: Vec<usize>,
@@ -80,7 +80,7 @@ impl Process<Item> for Store {
 
 // contract: I-12
 #[tokio::test(start_paused = true)]
-async fn a_first_list_that_was_lost_is_listed_again_before_the_controller_has_synced() {
+async fn lost_first_list_is_repeated_before_the_sync() {
     for kind in 0..3 {
         for lost in [vec![1], vec![2], vec![1, 2, 3]] {
             let source = FakeSource::new();
@@ -116,12 +116,12 @@ async fn a_first_list_that_was_lost_is_listed_again_before_the_controller_has_sy
     }
 }
 
-/// What was stored is delivered, even if it cannot be logged that it is not in an index.
+/// A stored object is delivered even if logging its missing index entry panics.
 // contract: I-12
 #[tokio::test(start_paused = true)]
-async fn a_subscriber_that_panics_loses_nothing() {
+async fn panicking_subscriber_loses_nothing() {
     for queue in crate::common::QUEUES {
-        let _panics = Panics::at("kinformer_shared_informer", 3);
+        let _panics = Panics::on_target("kinformer_shared_informer", 3);
         let source = FakeSource::new();
         source.apply(Item::of("bad", 0, 1));
         source.apply(Item::of("good", 0, 1));
@@ -132,8 +132,8 @@ async fn a_subscriber_that_panics_loses_nothing() {
         let informer =
             SharedIndexInformer::builder(source.clone()).queue(queue).index("name", fails).build().unwrap();
         let seen = Seen::default();
-        let told = seen.clone();
-        informer.handler().inline().for_each(move |event| told.hear(event)).unwrap();
+        let recorder = seen.clone();
+        informer.handler().inline().for_each(move |event| recorder.record(event)).unwrap();
         let running = Running::start_only(informer.clone());
         informer.wait_for_sync_until(Instant::now() + HOUR).await.unwrap();
         let last = source.apply(Item::of("bad", 0, 2));
@@ -141,19 +141,19 @@ async fn a_subscriber_that_panics_loses_nothing() {
         seen.wait_for_version(last).await;
         assert_eq!(crate::common::stored(&informer), crate::common::server(&source), "{queue:?}");
         assert_eq!(seen.view().map, crate::common::server(&source), "{queue:?}");
-        seen.assert_sound();
+        seen.assert_no_faults();
         running.stop().await.unwrap();
     }
 }
 
 // contract: I-13b, I-13c, I-13d
 #[tokio::test(start_paused = true)]
-async fn an_informer_whose_reflector_has_ended_says_so() {
+async fn informer_reports_an_ended_reflector() {
     for queue in crate::common::QUEUES {
         let source = FakeSource::<Item>::new().without_watch_list();
         source.fail_next_list(ApiStatus::new(403, "Forbidden", "you may not list kettles").into());
         let informer = SharedIndexInformer::builder(source).name("left alone").queue(queue).build().unwrap();
-        let panics = Panics::at("kinformer_reflector", usize::MAX);
+        let panics = Panics::on_target("kinformer_reflector", usize::MAX);
         let running = Running::start_only(informer.clone());
         let waited = tokio::time::timeout(HOUR, informer.wait_for_sync()).await;
         let Ok(Err(Error::NotSynced(why))) = waited else { panic!("{queue:?}: {waited:?}") };
@@ -168,14 +168,14 @@ async fn an_informer_whose_reflector_has_ended_says_so() {
     }
 }
 
-/// A source of which one method panics at first.
-struct Startled {
+/// A source with one method that panics at its first calls.
+struct PanicsAtFirst {
     source: FakeSource<Item>,
     calls: AtomicUsize,
 }
 
 #[async_trait]
-impl ListerWatcher<Item> for Startled {
+impl ListerWatcher<Item> for PanicsAtFirst {
     async fn list(&self, options: ListOptions<Item>) -> Result<List<Item>, SourceError> {
         self.source.list(options).await
     }
@@ -192,14 +192,14 @@ impl ListerWatcher<Item> for Startled {
 
 // contract: I-13a
 #[tokio::test(start_paused = true)]
-async fn a_panic_in_the_reflector_is_a_failure_of_its_list() {
+async fn panic_in_the_reflector_fails_its_list() {
     for queue in crate::common::QUEUES {
         let source = FakeSource::new();
         source.apply(Item::of("kettle", 0, 1));
         let errors = Arc::new(Mutex::new(Vec::new()));
         let hook = errors.clone();
-        let startled = Startled { source: source.clone(), calls: AtomicUsize::new(0) };
-        let informer = SharedIndexInformer::builder(startled)
+        let panicking = PanicsAtFirst { source: source.clone(), calls: AtomicUsize::new(0) };
+        let informer = SharedIndexInformer::builder(panicking)
             .queue(queue)
             .on_error(move |failure| hook.lock().push(failure.error.to_string()))
             .build()

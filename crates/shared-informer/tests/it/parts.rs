@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use crate::common::{HOUR, QUEUES, Running, Seen, stored, tasks_fall_to};
+use crate::common::{HOUR, QUEUES, Running, Seen, stored, wait_for_task_count};
 use crate::parts_common::Gated;
 use kinformer_core::{ByNamespace, KeyRef, Object as _, PartId, Partition, Parts, Transform};
 use kinformer_delta_fifo::{Bound, DeltaFifo, Popped, Queue, RealFifo};
@@ -38,23 +38,23 @@ fn keys(informer: &SharedIndexInformer<Item>) -> Vec<String> {
     stored(informer).into_keys().collect()
 }
 
-fn see(informer: &SharedIndexInformer<Item>) -> Seen {
+fn record_events(informer: &SharedIndexInformer<Item>) -> Seen {
     let seen = Seen::default();
-    let hear = seen.clone();
-    informer.handler().inline().for_each(move |event| hear.hear(event)).unwrap();
+    let recorder = seen.clone();
+    informer.handler().inline().for_each(move |event| recorder.record(event)).unwrap();
     seen
 }
 
 // contract: I-20
 #[tokio::test(start_paused = true)]
-async fn one_part_that_cannot_be_listed_leaves_the_others_working() {
+async fn part_without_a_list_does_not_stop_others() {
     for queue in QUEUES {
         let (a, b) = (gated(&["a/1", "a/2"]), gated(&["b/1"]));
         b.forbidden.store(true, Ordering::Relaxed);
         let informer = informer(&a, &b, queue);
         let seen = Seen::default();
-        let hear = seen.clone();
-        let registration = informer.handler().inline().for_each(move |event| hear.hear(event)).unwrap();
+        let recorder = seen.clone();
+        let registration = informer.handler().inline().for_each(move |event| recorder.record(event)).unwrap();
         let running = Running::start_only(informer.clone());
         seen.wait(|view| view.map.len() == 2).await;
         a.server.apply(Item::of("a/3", 0, 1));
@@ -76,7 +76,7 @@ async fn one_part_that_cannot_be_listed_leaves_the_others_working() {
         assert!(parts[0].reflector().is_synced() && parts[0].reflector().last_error().is_none());
         assert!(!parts[1].reflector().is_synced() && parts[1].reflector().last_error().is_some());
 
-        // The last list is the sync of all.
+        // The last list completes the sync.
         b.forbidden.store(false, Ordering::Relaxed);
         informer.wait_for_sync_until(Instant::now() + HOUR).await.unwrap();
         registration.synced_until(Instant::now() + HOUR).await.unwrap();
@@ -84,20 +84,20 @@ async fn one_part_that_cannot_be_listed_leaves_the_others_working() {
         let initial = seen.texts().into_iter().filter(|text| text.ends_with("initial"));
         assert_eq!(initial.collect::<BTreeSet<_>>().len(), 3, "{:?}", seen.texts());
         assert!(seen.texts().contains(&"add a/3 1".into()), "{:?}", seen.texts());
-        seen.assert_sound();
+        seen.assert_no_faults();
         running.stop().await.unwrap();
     }
 }
 
-/// Also with empty first lists.
+/// Even if its first list is empty.
 // contract: I-20
 #[tokio::test(start_paused = true)]
-async fn an_empty_last_part_is_the_sync_of_all() {
+async fn empty_last_part_completes_the_sync() {
     for queue in QUEUES {
         let (a, b) = (gated(&["a/1"]), gated(&[]));
         b.delay.store(5_000, Ordering::Relaxed);
         let informer = informer(&a, &b, queue);
-        let seen = see(&informer);
+        let seen = record_events(&informer);
         let running = Running::start_only(informer.clone());
         informer.wait_for(A, &a.server.version().into()).await.unwrap();
         assert!(!informer.has_synced(), "{queue:?}");
@@ -107,15 +107,16 @@ async fn an_empty_last_part_is_the_sync_of_all() {
     }
 }
 
+/// An object of another part is left out, and no other object is lost.
 // contract: I-21a, I-21b, I-21e
 #[tokio::test(start_paused = true)]
-async fn an_object_of_another_part_is_left_out_and_no_other_is_lost() {
+async fn objects_of_other_parts_are_left_out() {
     for queue in QUEUES {
         let (a, b) = (gated(&["a/1", "b/x", "c/1", "a/2"]), gated(&["b/1"]));
         let informer = informer(&a, &b, queue);
         let running = Running::start(informer.clone()).await;
         assert_eq!(keys(&informer), ["a/1", "a/2", "b/1"], "{queue:?}");
-        // What the other source has is not changed and not deleted.
+        // The object of the other source is neither changed nor deleted.
         a.server.apply(Item::of("b/1", 0, 9));
         a.server.delete(KeyRef::new("b", "1"));
         a.server.apply(Item::of("b/1", 0, 10));
@@ -130,17 +131,17 @@ async fn an_object_of_another_part_is_left_out_and_no_other_is_lost() {
 
 // contract: I-22
 #[tokio::test(start_paused = true)]
-async fn a_relist_of_one_part_delivers_nothing_of_others() {
+async fn relist_of_one_part_affects_no_other_part() {
     for queue in QUEUES {
         let (a, b) = (gated(&["a/1", "a/2"]), gated(&["b/1", "b/2"]));
         let informer = informer(&a, &b, queue);
-        let seen = see(&informer);
+        let seen = record_events(&informer);
         let running = Running::start(informer.clone()).await;
         seen.wait(|view| view.map.len() == 4).await;
         seen.take();
         let lists = |part: PartId| informer.part(part).unwrap().reflector().metrics().lists;
         let (of_a, of_b) = (lists(A), lists(B));
-        // The watch cannot go on: one deletion and one change are found by a list.
+        // The watch cannot resume, so a list finds one deletion and one change.
         a.forbidden.store(true, Ordering::Relaxed);
         a.server.disconnect();
         sleep(Duration::from_secs(2)).await;
@@ -156,18 +157,18 @@ async fn a_relist_of_one_part_delivers_nothing_of_others() {
         assert_eq!(texts, ["delete a/1 unknown", "update a/2 1 2"], "{queue:?}");
         assert!(lists(A) > of_a, "{queue:?}: it was a list");
         assert_eq!(lists(B), of_b, "{queue:?}");
-        seen.assert_sound();
+        seen.assert_no_faults();
         running.stop().await.unwrap();
     }
 }
 
-/// Panics for the first batch with this key once it is armed.
-struct Clumsy {
+/// Once armed, panics at the first batch with this key.
+struct Panicking {
     armed: Arc<Mutex<Option<&'static str>>>,
     synced: Arc<Mutex<usize>>,
 }
 
-impl Process<Item> for Clumsy {
+impl Process<Item> for Panicking {
     async fn process(&mut self, popped: Popped<Item>) {
         let keys = popped.iter().filter_map(|delta| Some(delta.object()?.key().to_string()));
         let keys: Vec<_> = keys.collect();
@@ -186,7 +187,7 @@ impl Process<Item> for Clumsy {
 
 // contract: I-23
 #[tokio::test(start_paused = true)]
-async fn after_a_panic_every_part_that_has_listed_lists_again() {
+async fn panic_relists_every_part_with_a_list() {
     let parts = || Parts::new(ByNamespace::new(["a", "b", "c"]));
     let queues: [Arc<dyn Queue<Item>>; 2] = [
         Arc::new(RealFifo::builder().parts(parts()).build()),
@@ -197,7 +198,7 @@ async fn after_a_panic_every_part_that_has_listed_lists_again() {
         c.forbidden.store(true, Ordering::Relaxed);
         let sources = Sources::by_namespace([("a", a.clone()), ("b", b.clone()), ("c", c.clone())]);
         let (armed, synced) = (Arc::new(Mutex::new(None)), Arc::new(Mutex::new(0)));
-        let process = Clumsy { armed: armed.clone(), synced: synced.clone() };
+        let process = Panicking { armed: armed.clone(), synced: synced.clone() };
         let controller = Controller::of("items", sources, queue, process, Default::default());
         let handles = controller.parts();
         let cancel = CancellationToken::new();
@@ -213,7 +214,7 @@ async fn after_a_panic_every_part_that_has_listed_lists_again() {
         let after = lists();
         assert!(after[0] > before[0] && after[1] > before[1], "{before:?} {after:?}");
         assert_eq!(*synced.lock(), 0, "one part has no list");
-        // It heals: the first list of the third part syncs all.
+        // The first list of the third part completes the sync.
         c.forbidden.store(false, Ordering::Relaxed);
         sleep(HOUR).await;
         assert_eq!(*synced.lock(), 1);
@@ -232,7 +233,7 @@ async fn an_informer_without_handlers_spawns_no_task() {
         let informer = SharedIndexInformer::builder_of(Sources::by_namespace(sources.clone()));
         let informer = informer.name("items").queue(queue).build().unwrap();
         let metrics = tokio::runtime::Handle::current().metrics();
-        tasks_fall_to(0).await;
+        wait_for_task_count(0).await;
         let cancel = CancellationToken::new();
         let mut run = std::pin::pin!(informer.run(cancel.clone()));
         tokio::select! {
@@ -258,16 +259,16 @@ async fn an_informer_without_handlers_spawns_no_task() {
 
 // contract: I-25
 #[tokio::test(start_paused = true)]
-async fn a_handler_receives_one_resync_in_each_period() {
+async fn handler_receives_one_resync_per_period() {
     for queue in QUEUES {
         let (a, b) = (gated(&["a/1", "a/2"]), gated(&["b/1"]));
         let informer = informer(&a, &b, queue);
         let seen = Seen::default();
-        let hear = seen.clone();
+        let recorder = seen.clone();
         let handler = informer.handler().resync(Duration::from_secs(10)).inline();
-        handler.for_each(move |event| hear.hear(event)).unwrap();
+        handler.for_each(move |event| recorder.record(event)).unwrap();
         let running = Running::start(informer.clone()).await;
-        // The two reflectors do not look at the same moment.
+        // The two reflectors check at different moments.
         b.server.disconnect();
         seen.wait(|view| view.map.len() == 3).await;
         seen.take();
@@ -285,15 +286,15 @@ async fn a_handler_receives_one_resync_in_each_period() {
 
 // contract: I-25
 #[tokio::test(start_paused = true)]
-async fn handlers_receive_resyncs_while_one_part_cannot_be_listed() {
+async fn resyncs_continue_if_a_part_has_no_list() {
     for queue in QUEUES {
         let (a, b) = (gated(&["a/1"]), gated(&["b/1"]));
         b.forbidden.store(true, Ordering::Relaxed);
         let informer = informer(&a, &b, queue);
         let seen = Seen::default();
-        let hear = seen.clone();
+        let recorder = seen.clone();
         let handler = informer.handler().resync(Duration::from_secs(10)).inline();
-        handler.for_each(move |event| hear.hear(event)).unwrap();
+        handler.for_each(move |event| recorder.record(event)).unwrap();
         let running = Running::start_only(informer.clone());
         seen.wait(|view| view.map.len() == 1).await;
         seen.take();
@@ -305,7 +306,7 @@ async fn handlers_receive_resyncs_while_one_part_cannot_be_listed() {
     }
 }
 
-/// Its parts are said to be so many.
+/// A partition that reports this number of parts.
 struct Announced(u32);
 
 impl Partition<Item> for Announced {
@@ -321,7 +322,7 @@ impl Partition<Item> for Announced {
 
 // contract: I-26
 #[test]
-fn a_builder_refuses_parts_without_a_source_and_sources_without_a_part() {
+fn builder_needs_one_source_for_each_part() {
     let build = |parts: u32, sources: usize| {
         let sources = (0..sources).map(|n| (format!("part {n}"), FakeSource::<Item>::new()));
         SharedIndexInformer::builder_of(Sources::new(Announced(parts), sources)).name("items").build()
@@ -330,9 +331,9 @@ fn a_builder_refuses_parts_without_a_source_and_sources_without_a_part() {
         let error = build(parts, sources).unwrap_err();
         assert!(matches!(error, Error::Sources { sources: n, .. } if n == sources), "{error}");
     }
-    // At least one.
+    // At least one part.
     assert_eq!(build(0, 1).unwrap().parts().len(), 1);
-    // A namespace is there twice.
+    // A duplicate namespace.
     let sources = [("a", FakeSource::<Item>::new()), ("a", FakeSource::new())];
     let error = SharedIndexInformer::builder_of(Sources::by_namespace(sources)).build().unwrap_err();
     assert!(matches!(error, Error::Sources { parts: 1, sources: 2, .. }), "{error}");
@@ -340,10 +341,10 @@ fn a_builder_refuses_parts_without_a_source_and_sources_without_a_part() {
     SharedIndexInformer::builder_of(Sources::by_namespace(none)).build().unwrap_err();
 }
 
-/// It panics for one object, and names a part that there is not for another.
+/// The partition panics for one object, and returns an unknown part for another.
 // contract: O-24b, O-24c
 #[tokio::test(start_paused = true)]
-async fn a_partition_that_misbehaves_harms_no_other_object() {
+async fn faulty_partition_harms_no_other_object() {
     for queue in QUEUES {
         let (a, b) = (gated(&["a/1", "a/bad", "x/1", "a/2"]), gated(&["a/bad", "b/1"]));
         let sources = Sources::new(Announced(2), [("a", a.clone()), ("b", b.clone())]);
@@ -363,7 +364,7 @@ async fn a_partition_that_misbehaves_harms_no_other_object() {
 
 // contract: S-16
 #[tokio::test(start_paused = true)]
-async fn a_transform_cannot_move_an_object_to_another_namespace() {
+async fn transform_cannot_change_the_namespace() {
     for queue in QUEUES {
         let (a, b) = (gated(&["a/1", "a/2"]), gated(&["b/1"]));
         let transform = Transform::new(|item: Arc<Item>| {
@@ -383,10 +384,10 @@ async fn a_transform_cannot_move_an_object_to_another_namespace() {
     }
 }
 
-/// Room for one delta, two parts that write, and an end in the middle.
+/// A queue bound of one delta with two parts that write, and a stop while one part lists.
 // contract: I-20
 #[tokio::test(start_paused = true)]
-async fn a_bound_of_one_and_an_end_while_a_part_lists() {
+async fn two_parts_share_a_queue_bound_of_one() {
     for queue in QUEUES {
         let (a, b) = (gated(&[]), gated(&[]));
         for n in 0..200 {
@@ -428,14 +429,14 @@ async fn a_bound_of_one_and_an_end_while_a_part_lists() {
     }
 }
 
-/// A list that was broken off on the way is one of its part alone.
+/// The error of a broken watch belongs to its part only.
 // contract: I-22
 #[tokio::test(start_paused = true)]
-async fn a_part_whose_watch_breaks_says_so_alone() {
+async fn broken_watch_is_an_error_of_its_part_only() {
     let (a, b) = (gated(&["a/1"]), gated(&["b/1"]));
     let informer = informer(&a, &b, QueueKind::default());
     let running = Running::start(informer.clone()).await;
-    a.server.break_watches(|| SourceError::Transport { source: "cut".into() });
+    a.server.break_watches(|| SourceError::Transport { source: "connection reset".into() });
     sleep(HOUR).await;
     assert!(informer.part(A).unwrap().reflector().last_error().is_some());
     assert!(informer.part(B).unwrap().reflector().last_error().is_none());

@@ -1,4 +1,4 @@
-//! Whatever happens to its sources: an informer of several parts ends with the union of what they have.
+//! Random histories: an informer of several parts ends up with the union of its sources' objects.
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -33,9 +33,9 @@ enum Step {
     Break(u8),
     FailList(u8),
     FailWatch(u8),
-    /// A part, and by how many milliseconds it is late.
+    /// A part, and its delay in milliseconds.
     Delay(u8, u16),
-    /// For how many milliseconds the store waits with each event.
+    /// The milliseconds for which each event blocks the store.
     Slow(u16),
     /// Milliseconds.
     Pass(u16),
@@ -68,13 +68,13 @@ fn error(n: u8) -> SourceError {
     }
 }
 
-/// Every state that a key had: by version, its value; `None` where it was deleted.
+/// Every state of each key: its value by version; `None` for a deletion.
 type History = Arc<Mutex<BTreeMap<String, BTreeMap<u64, Option<u64>>>>>;
 
-/// What the servers have, and how it is divided.
+/// The objects of the servers, and their partition.
 struct Model {
     parts: u8,
-    /// A server for each part, or the same for all.
+    /// A server for each part, or one server for all parts.
     sources: Vec<Gated>,
     history: History,
     moves: bool,
@@ -85,7 +85,7 @@ impl Model {
         &self.sources[usize::from(part % self.parts)]
     }
 
-    /// The key with this number: of objects that move it does not name the part.
+    /// Returns the key with this number. Keys of objects that move do not name the part.
     fn key(&self, key: u8) -> (String, String) {
         match self.moves {
             true => (String::new(), format!("o{}", key % 6)),
@@ -93,7 +93,7 @@ impl Model {
         }
     }
 
-    /// Values are unique, and say the part of an object that moves.
+    /// Values are unique, and determine the part of an object that moves.
     fn apply(&self, key: u8, part: u8, value: u64) -> u64 {
         let (namespace, name) = self.key(key);
         let part = if self.moves { part } else { key };
@@ -118,8 +118,8 @@ impl Model {
     }
 }
 
-/// The objects of one part of a server, as kube-apiserver selects them: an object that leaves the part is deleted, in the
-/// state that it had there.
+/// The objects of one part of a server, as kube-apiserver selects them: an object that leaves the part is deleted with
+/// its last state in the part.
 #[derive(Clone)]
 struct Selected {
     gated: Gated,
@@ -193,7 +193,7 @@ impl Partition<Item> for ByValue {
     }
 }
 
-/// What a handler has received, and what is wrong with it.
+/// The objects of a handler, and the faults in its events.
 #[derive(Default)]
 struct Received {
     objects: BTreeMap<String, Arc<Item>>,
@@ -214,7 +214,7 @@ impl Received {
             let written = history.get(&key).and_then(|states| states.get(&object.version));
             check(written == Some(&Some(object.value)), "never written");
             let newest = self.newest.entry(key.clone()).or_default();
-            // A late source may bring back an object that another part has deleted, until it deletes it as well.
+            // A delayed source may restore an object that another part has deleted, until it also deletes the object.
             check(moves || object.version > *newest, "not newer");
             *newest = object.version;
         }
@@ -223,10 +223,10 @@ impl Received {
                 check(self.objects.insert(key, object.clone()).is_none(), "added twice");
             }
             Event::Updated(Updated { old, new, .. }) => {
-                check(old.version < new.version, "an update to nothing newer");
+                check(old.version < new.version, "update to a version that is not newer");
                 check(self.objects.insert(key, new.clone()).as_ref() == Some(old), "not the old state");
             }
-            Event::Deleted(_) => check(self.objects.remove(&key).is_some(), "deleted what was not there"),
+            Event::Deleted(_) => check(self.objects.remove(&key).is_some(), "unknown object deleted"),
             _ => unreachable!("not known to this test"),
         }
     }
@@ -236,7 +236,7 @@ async fn history(queue: QueueKind, parts: u8, moves: bool, steps: Vec<Step>) {
     let history = History::default();
     let servers: Vec<_> = (0..parts).map(|_| Gated::new()).collect();
     let sources: Vec<Gated> = match moves {
-        // One server, and each part is late by itself.
+        // One server; each part has its own delay.
         true => (0..parts).map(|_| Gated { server: servers[0].server.clone(), ..Gated::new() }).collect(),
         false => servers,
     };
@@ -290,9 +290,9 @@ async fn history(queue: QueueKind, parts: u8, moves: bool, steps: Vec<Step>) {
             Step::Pass(ms) => tokio::time::sleep(Duration::from_millis(ms.into())).await,
         }
     }
-    // From here on every server stays still but for one last write to each part.
-    let still = Instant::now() + Duration::from_secs(3600);
-    informer.wait_for_sync_until(still).await.unwrap();
+    // From here on, the servers receive only one last write for each part.
+    let end = Instant::now() + Duration::from_secs(3600);
+    informer.wait_for_sync_until(end).await.unwrap();
     let last: Vec<(u8, u64)> = (0..parts)
         .map(|part| {
             value += 1;
@@ -301,23 +301,23 @@ async fn history(queue: QueueKind, parts: u8, moves: bool, steps: Vec<Step>) {
         .collect();
     for (part, version) in last {
         let version = ResourceVersion::number(version);
-        informer.wait_for_until(PartId::new(part.into()), &version, still).await.unwrap();
+        informer.wait_for_until(PartId::new(part.into()), &version, end).await.unwrap();
         if !moves {
             let (namespace, name) = model.key(part);
             let key = KeyRef::new(&namespace, &name);
-            informer.wait_for_until(key, &version, still).await.unwrap();
+            informer.wait_for_until(key, &version, end).await.unwrap();
             assert!(informer.get(key).unwrap().version >= version.to_string().parse().unwrap());
         }
     }
-    tokio::time::sleep_until(still).await;
+    tokio::time::sleep_until(end).await;
 
     let mut union: BTreeMap<String, Arc<Item>> = BTreeMap::new();
     for gated in &model.sources {
         union.extend(gated.server.decodable().into_iter().map(|(key, item)| (key.to_string(), item)));
     }
-    let held: BTreeMap<String, Arc<Item>> =
+    let stored: BTreeMap<String, Arc<Item>> =
         informer.snapshot().iter().map(|item| (item.key().to_string(), item.clone())).collect();
-    assert_eq!(held, union, "{queue:?}");
+    assert_eq!(stored, union, "{queue:?}");
     {
         let received = received.lock();
         assert_eq!(received.faults, Vec::<String>::new(), "{queue:?}");
@@ -347,16 +347,16 @@ proptest! {
 
     // contract: I-02, I-03, I-20, I-22, Q-21, S-27
     #[test]
-    fn namespaces(parts in 2..5_u8, steps in prop::collection::vec(step(), 0..80)) {
+    fn namespaces_end_up_as_their_union(parts in 2..5_u8, steps in prop::collection::vec(step(), 0..80)) {
         for queue in KINDS {
             run(history(queue, parts, false, steps.clone()));
         }
     }
 
-    /// One server, of which each source has the objects of one part, that move between them.
+    /// One server. Each source has the objects of one part, and objects move between the parts.
     // contract: I-03, Q-21, Q-22, S-26, S-27
     #[test]
-    fn objects_that_move(parts in 2..5_u8, steps in prop::collection::vec(step(), 0..80)) {
+    fn moving_objects_end_up_as_their_union(parts in 2..5_u8, steps in prop::collection::vec(step(), 0..80)) {
         for queue in KINDS {
             run(history(queue, parts, true, steps.clone()));
         }

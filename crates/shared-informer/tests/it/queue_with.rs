@@ -1,4 +1,4 @@
-//! A queue that is not of this workspace, under a controller and an informer.
+//! A custom queue in a controller and in an informer.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use parking_lot::Mutex;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-/// Keeps operations as they come, one for each pop, however many are asked for.
+/// A queue of operations. Each pop returns one operation, independent of the maximum.
 struct Plain<T> {
     transform: Option<Transform<T>>,
     state: Arc<Mutex<State<T>>>,
@@ -47,7 +47,7 @@ impl<T: Object> Plain<T> {
         Self { transform, state: Arc::new(Mutex::new(state)), changed: Arc::default() }
     }
 
-    /// What passes the transform, which is all that came from the source.
+    /// Transforms the objects of the source.
     fn transformed(&self, delta: Delta<T>) -> Result<Delta<T>, SinkError> {
         let Some(transform) = &self.transform else { return Ok(delta) };
         Ok(match delta {
@@ -182,7 +182,7 @@ impl<T: Object> Queue<T> for Plain<T> {
 
 // contract: I-17
 #[tokio::test(start_paused = true)]
-async fn an_informer_works_with_a_queue_of_the_users_own() {
+async fn informer_works_with_a_custom_queue() {
     let source = FakeSource::new();
     for name in ["a", "b", "gone"] {
         source.apply(Item::of(name, 0, 1));
@@ -239,7 +239,7 @@ async fn an_informer_works_with_a_queue_of_the_users_own() {
 
 // contract: I-17
 #[tokio::test(start_paused = true)]
-async fn a_controller_works_with_a_queue_of_the_users_own() {
+async fn controller_works_with_a_custom_queue() {
     let source = FakeSource::new();
     source.apply(Item::of("a", 0, 1));
     let seen = Arc::new(Mutex::new(Vec::new()));

@@ -1,6 +1,6 @@
-//! User code that asks the informer for everything, wherever it runs: no lock is held there.
+//! User code may call the informer wherever it runs, because no lock is held there.
 //!
-//! All tests with `common::Running` ask so; here is what they do not come by.
+//! All tests with `common::Running` check this. The tests here cover the remaining places.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,7 +17,7 @@ use tokio_util::sync::CancellationToken;
 
 // contract: P-17
 #[tokio::test(start_paused = true)]
-async fn a_subscriber_may_ask_while_the_watchdog_warns() {
+async fn subscriber_may_call_at_a_watchdog_warning() {
     let source = FakeSource::new();
     source.apply(Item::of("ns/a", 0, 0));
     let informer = SharedIndexInformer::builder(source.clone()).build().unwrap();
@@ -33,9 +33,10 @@ async fn a_subscriber_may_ask_while_the_watchdog_warns() {
     assert!(matches!(running.stop().await, Err(Error::Stuck { .. })));
 }
 
+/// A refused index function may call the informer when it is dropped.
 // contract: P-17
 #[tokio::test(start_paused = true)]
-async fn an_index_function_that_is_refused_may_ask_when_it_is_dropped() {
+async fn dropped_index_function_may_call_the_informer() {
     let source = FakeSource::<Item>::new();
     let informer = SharedIndexInformer::builder(source)
         .index("value", IndexFunction::new(|_: &Arc<Item>, _| ()))
@@ -51,20 +52,20 @@ async fn an_index_function_that_is_refused_may_ask_when_it_is_dropped() {
     running.stop().await.unwrap();
 }
 
-/// An object whose end asks.
+/// An object that runs the checks when it is dropped.
 #[derive(Clone, Debug)]
-struct Asking {
+struct CheckedItem {
     item: Item,
     _dropped: CheckOnDrop,
 }
 
-impl From<Item> for Asking {
+impl From<Item> for CheckedItem {
     fn from(item: Item) -> Self {
         Self { item, _dropped: CheckOnDrop("the drop of an object") }
     }
 }
 
-impl Object for Asking {
+impl Object for CheckedItem {
     fn key(&self) -> KeyRef<'_> {
         self.item.key()
     }
@@ -74,7 +75,7 @@ impl Object for Asking {
     }
 }
 
-impl kinformer_testing::fake_source::Versioned for Asking {
+impl kinformer_testing::fake_source::Versioned for CheckedItem {
     fn set_version(&mut self, version: u64) {
         self.item.version = version;
     }
@@ -82,14 +83,14 @@ impl kinformer_testing::fake_source::Versioned for Asking {
 
 // contract: P-17
 #[tokio::test(start_paused = true)]
-async fn objects_may_ask_when_they_are_dropped() {
+async fn dropped_objects_may_call_the_informer() {
     for queue in QUEUES {
-        let source = FakeSource::<Asking>::new();
+        let source = FakeSource::<CheckedItem>::new();
         for i in 0..20 {
             source.apply(Item::of(&format!("ns/{i}"), 0, 0).into());
         }
         let informer = SharedIndexInformer::builder(source.clone()).queue(queue).build().unwrap();
-        let _asked = crate::common::asked(&informer);
+        let _checks = crate::common::check_reentrancy(&informer);
         let cancel = CancellationToken::new();
         let running = informer.spawn(cancel.clone());
         let registration = informer.handler().for_each(|_| ()).unwrap();
@@ -114,18 +115,18 @@ async fn objects_may_ask_when_they_are_dropped() {
     }
 }
 
-/// Only the end of a first list without objects wakes the stream.
+/// If the first list has no objects, only its end wakes the stream.
 // contract: P-17
 #[tokio::test(start_paused = true)]
-async fn a_waker_may_ask_while_the_end_of_a_list_is_published() {
+async fn waker_may_call_at_the_end_of_a_list() {
     for is_awaited in [false, true] {
         let informer = SharedIndexInformer::builder(FakeSource::<Item>::new()).build().unwrap();
         let mut stream = informer.stream().unwrap();
         if is_awaited {
             let _ = informer.await_list(0);
         }
-        let asked = informer.clone();
-        let _asked = reentrant::add_check(move || drop(asked.await_list(1)));
+        let checked = informer.clone();
+        let _checks = reentrant::add_check(move || drop(checked.await_list(1)));
         let running = Running::start_only(informer.clone());
         let next = reentrant::check_on_wake(Box::pin(stream.next()));
         assert!(tokio::time::timeout(HOUR, next).await.is_err());

@@ -1,4 +1,4 @@
-//! Resyncs of a whole informer: complete, to the handlers that are due, and to no other.
+//! Resyncs of an informer: complete, and only for the handlers that are due.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -30,9 +30,9 @@ fn source(objects: usize) -> FakeSource<Item> {
 /// An inline handler with a resync period.
 fn every(informer: &SharedIndexInformer<Item>, period: Duration) -> (Seen, Registration) {
     let seen = Seen::default();
-    let hear = seen.clone();
+    let recorder = seen.clone();
     let handler = informer.handler().resync(period).inline();
-    (seen, handler.for_each(move |event| hear.hear(event)).unwrap())
+    (seen, handler.for_each(move |event| recorder.record(event)).unwrap())
 }
 
 /// A handler that makes the store wait while it is in its callback, except for the initial list.
@@ -55,9 +55,10 @@ fn unchanged(seen: &Seen) -> Vec<String> {
     seen.texts().into_iter().filter(unchanged).collect()
 }
 
+/// A resync is complete even if another one is due before its end.
 // contract: P-04, P-18
 #[tokio::test(start_paused = true)]
-async fn a_resync_is_complete_although_another_is_due_before_its_end() {
+async fn resync_completes_before_the_next_one() {
     const OBJECTS: usize = 300;
     for queue in QUEUES {
         let informer = informer(&source(OBJECTS), queue);
@@ -69,32 +70,35 @@ async fn a_resync_is_complete_although_another_is_due_before_its_end() {
         seen.take();
         let began = Instant::now();
         seen.wait(|view| view.texts.len() >= 4 * OBJECTS).await;
-        assert!(running.informer.metrics().queue.peak_depth <= OBJECTS, "{queue:?}: resyncs do not pile up");
+        assert!(
+            running.informer.metrics().queue.peak_depth <= OBJECTS,
+            "{queue:?}: resyncs do not accumulate"
+        );
         assert!(began.elapsed() < secs(20), "{queue:?}: four resyncs took {:?}", began.elapsed());
         for resync in seen.take().chunks(OBJECTS).take(4) {
             let objects: BTreeSet<_> = resync.iter().collect();
-            assert_eq!(objects.len(), OBJECTS, "{queue:?}: one resync brings each object once");
+            assert_eq!(objects.len(), OBJECTS, "{queue:?}: one resync delivers each object once");
         }
-        seen.assert_sound();
+        seen.assert_no_faults();
         running.stop().await.unwrap();
     }
 }
 
 // contract: P-04, P-18
 #[tokio::test(start_paused = true)]
-async fn a_resync_is_not_lost_when_the_store_is_slow() {
+async fn slow_store_loses_no_resync() {
     for queue in QUEUES {
         let source = source(1);
         let informer = informer(&source, queue);
         let (seen, _) = every(&informer, secs(3));
-        // It leaves a check every second behind.
+        // Its check interval of one second remains after its removal.
         let (_, often) = every(&informer, secs(1));
         slow(&informer, Duration::ZERO, Duration::from_millis(500));
         let running = Running::start(informer).await;
         let began = Instant::now();
         often.remove().await;
         for round in 1..=4 {
-            // The store is held up when the third second of each round comes, and past the next check.
+            // The store is blocked at the third second of each round and until after the next check.
             sleep_until(began + secs(3 * round) - Duration::from_millis(100)).await;
             for value in 0..5 {
                 source.apply(Item::of("o000", 0, 10 * round + value));
@@ -102,7 +106,7 @@ async fn a_resync_is_not_lost_when_the_store_is_slow() {
         }
         sleep_until(began + Duration::from_millis(14_900)).await;
         assert_eq!(unchanged(&seen).len(), 4, "{queue:?}: {:?}", seen.texts());
-        seen.assert_sound();
+        seen.assert_no_faults();
         running.stop().await.unwrap();
     }
 }
@@ -110,7 +114,7 @@ async fn a_resync_is_not_lost_when_the_store_is_slow() {
 /// While a due handler waits for its resync, further checks find it due again.
 // contract: P-18
 #[tokio::test(start_paused = true)]
-async fn a_handler_that_was_due_several_times_receives_one_resync() {
+async fn handler_due_several_times_gets_one_resync() {
     for queue in QUEUES {
         let source = source(1);
         let informer = informer(&source, queue);
@@ -128,14 +132,14 @@ async fn a_handler_that_was_due_several_times_receives_one_resync() {
         assert!(began.elapsed() > secs(5), "{queue:?}: it was due about five times");
         sleep(Duration::from_millis(500)).await;
         assert_eq!(unchanged(&seen).len(), 1, "{queue:?}: {:?}", seen.texts());
-        seen.assert_sound();
+        seen.assert_no_faults();
         running.stop().await.unwrap();
     }
 }
 
 // contract: P-03, I-06
 #[tokio::test(start_paused = true)]
-async fn a_relist_between_two_checks_brings_only_what_has_changed() {
+async fn relist_between_checks_delivers_only_changes() {
     for queue in QUEUES {
         let source = source(100);
         let informer = informer(&source, queue);
@@ -157,7 +161,7 @@ async fn a_relist_between_two_checks_brings_only_what_has_changed() {
         for (seen, who) in [(&without, "without a period"), (&with, "with a period")] {
             assert_eq!(seen.take(), ["update o007 1 2"], "{queue:?}: the handler {who}");
         }
-        // The next resync is all there is.
+        // Only the next resync follows.
         with.wait(|view| view.texts.len() >= 100).await;
         assert_eq!(unchanged(&with).len(), 100, "{queue:?}");
         assert_eq!(with.take().len(), 100, "{queue:?}");
@@ -166,10 +170,10 @@ async fn a_relist_between_two_checks_brings_only_what_has_changed() {
     }
 }
 
-/// What was due while there was nothing does not follow the first object.
+/// A resync that is due while the store is empty is not repeated after the first object.
 // contract: P-18
 #[tokio::test(start_paused = true)]
-async fn a_resync_of_nothing_is_done() {
+async fn resync_of_an_empty_store_is_complete() {
     for queue in QUEUES {
         let source = source(0);
         let informer = informer(&source, queue);

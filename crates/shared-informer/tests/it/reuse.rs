@@ -1,4 +1,4 @@
-//! Lists of what is mostly known already.
+//! Lists whose objects are mostly known already.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -17,7 +17,7 @@ use tokio_util::sync::CancellationToken;
 
 const MANY: usize = 100;
 
-/// An object that counts how many of its kind are alive, and how many were at most.
+/// An object that counts the living objects and their maximum.
 #[derive(Debug)]
 struct Thing {
     item: Item,
@@ -71,7 +71,7 @@ impl Versioned for Thing {
     }
 }
 
-/// Gives every object anew each time, as what comes over a wire is.
+/// Returns a new copy of each object every time, as a decoder does.
 #[derive(Clone)]
 struct Fresh {
     source: FakeSource<Thing>,
@@ -118,7 +118,7 @@ fn thing(name: &str, uid: Option<&str>, alive: &Arc<Alive>) -> Thing {
 
 type Build = fn(SharedIndexInformerBuilder<Thing>) -> SharedIndexInformerBuilder<Thing>;
 
-/// What a relist left of the objects before it: how many are the very same, and how many were alive at most.
+/// Returns how many objects a relist has reused, and how many were alive at most.
 async fn relisted(
     exchanges: bool,
     queue: QueueKind,
@@ -155,26 +155,28 @@ async fn relisted(
     (same, most)
 }
 
+/// A relist reuses unchanged objects and takes no memory for them.
 // contract: I-10
 #[tokio::test(start_paused = true)]
-async fn a_relist_keeps_what_has_not_changed_and_takes_no_memory_for_it() {
+async fn relist_reuses_unchanged_objects() {
     for queue in [QueueKind::RealFifo, QueueKind::RealFifoByObject, QueueKind::DeltaFifo] {
         for mode in [WatchListMode::Always, WatchListMode::Off] {
             let (same, most) = relisted(true, queue, mode, Some("u"), |builder| builder).await;
             assert_eq!(same, MANY - 2, "{queue:?} {mode:?}");
-            // Those of the server, those of the store, two that have changed, and one that is being looked at.
+            // Those of the server, those of the store, two changed ones, and one that is being compared.
             assert!(most <= 2 * MANY + 10, "{queue:?} {mode:?}: {most}");
         }
     }
 }
 
+/// Objects without UIDs and transformed objects are not reused.
 // contract: I-10
 #[tokio::test(start_paused = true)]
-async fn what_cannot_be_told_to_be_the_same_is_taken_anew() {
+async fn unidentified_objects_are_not_reused() {
     for mode in [WatchListMode::Always, WatchListMode::Off] {
         let (same, _) = relisted(true, QueueKind::RealFifo, mode, None, |builder| builder).await;
-        assert_eq!(same, 0, "without a UID a version may mean anything: {mode:?}");
-        // What is stored is not what came, and what has passed a transform does not pass it again.
+        assert_eq!(same, 0, "without a UID, an equal version proves nothing: {mode:?}");
+        // Stored objects differ from listed ones, and transformed objects must not be transformed again.
         let transform: Build = |builder| builder.transform(Transform::new(|thing| Ok(fresh(&thing))));
         assert_eq!(relisted(true, QueueKind::RealFifo, mode, Some("u"), transform).await.0, 0, "{mode:?}");
     }
@@ -182,10 +184,10 @@ async fn what_cannot_be_told_to_be_the_same_is_taken_anew() {
 
 // contract: I-10, I-18
 #[tokio::test(start_paused = true)]
-async fn a_source_that_exchanges_nothing_is_listed_just_as_correctly() {
+async fn source_without_exchange_is_listed_correctly() {
     let (same, most) =
         relisted(false, QueueKind::RealFifo, WatchListMode::Off, Some("u"), |builder| builder).await;
     assert_eq!(same, MANY - 2);
-    // Its list is held beside the store until it is there.
+    // Its list is held in addition to the store until it is stored.
     assert!(most > 2 * MANY + 10 && most <= 3 * MANY + 10, "{most}");
 }

@@ -1,4 +1,4 @@
-//! Versions that go back, as store and handlers see it.
+//! Versions that go back: the store and the handlers still follow the server.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,14 +13,14 @@ use tokio::sync::watch;
 
 const MODES: [WatchListMode; 2] = [WatchListMode::Auto, WatchListMode::Off];
 
-/// What a handler makes of its events, whatever their versions are.
+/// The objects of a handler, independent of their versions.
 #[derive(Clone)]
-struct Heard(Arc<watch::Sender<Map>>);
+struct Received(Arc<watch::Sender<Map>>);
 
-impl Heard {
+impl Received {
     fn of(informer: &SharedIndexInformer<Item>) -> Self {
-        let heard = Self(Arc::new(watch::Sender::new(Map::new())));
-        let map = heard.0.clone();
+        let received = Self(Arc::new(watch::Sender::new(Map::new())));
+        let map = received.0.clone();
         let apply = move |event: &Event<Arc<Item>>| {
             let key = event.key().to_string();
             map.send_modify(|map| match event {
@@ -35,10 +35,10 @@ impl Heard {
             });
         };
         informer.handler().inline().for_each(apply).unwrap();
-        heard
+        received
     }
 
-    async fn equals(&self, source: &FakeSource<Item>) {
+    async fn wait_until_equal(&self, source: &FakeSource<Item>) {
         let mut map = self.0.subscribe();
         let wanted = server(source);
         let found = tokio::time::timeout(HOUR, map.wait_for(|map| *map == wanted)).await.is_ok();
@@ -50,18 +50,18 @@ async fn informer(
     source: &FakeSource<Item>,
     queue: QueueKind,
     mode: WatchListMode,
-) -> (SharedIndexInformer<Item>, Heard, Running) {
+) -> (SharedIndexInformer<Item>, Received, Running) {
     let informer = SharedIndexInformer::builder(source.clone())
         .name("items")
         .queue(queue)
         .reflector(|options| options.watch_list(mode))
         .build()
         .unwrap();
-    let heard = Heard::of(&informer);
+    let received = Received::of(&informer);
     let running = Running::start(informer.clone()).await;
     let reflector = informer.part(PartId::ONLY).unwrap().reflector().clone();
     reflector.state_where(|state| matches!(state, ReflectorState::Watching { .. })).await;
-    (informer, heard, running)
+    (informer, received, running)
 }
 
 fn source() -> FakeSource<Item> {
@@ -72,46 +72,48 @@ fn source() -> FakeSource<Item> {
     source
 }
 
+/// The store and the handlers end up equal to the server.
 // contract, I-03
 #[tokio::test(start_paused = true)]
-async fn after_one_absurd_version_store_and_handlers_end_up_as_the_server() {
+async fn recovers_from_one_absurd_version() {
     for queue in QUEUES {
         for mode in MODES {
             let source = source();
-            let (informer, heard, running) = informer(&source, queue, mode).await;
+            let (informer, received, running) = informer(&source, queue, mode).await;
             source.misreport_next_version(99_999_999_999);
             source.apply(Item::of("a", 0, 2));
             source.apply(Item::of("b", 0, 2));
             tokio::time::sleep(Duration::from_secs(1)).await;
             source.disconnect();
             tokio::time::sleep(Duration::from_secs(1)).await;
-            // The next watch, from the absurd version, brings none of it.
+            // The next watch, from the absurd version, delivers neither.
             source.delete(KeyRef::named("c"));
             source.apply(Item::of("d", 0, 1));
-            heard.equals(&source).await;
+            received.wait_until_equal(&source).await;
             assert_eq!(stored(&informer), server(&source), "{queue:?} {mode:?}");
             assert_eq!(informer.metrics().reflector.versions_went_back, 1);
             source.apply(Item::of("e", 0, 1));
-            heard.equals(&source).await;
+            received.wait_until_equal(&source).await;
             running.stop().await.unwrap();
         }
     }
 }
 
+/// The store and the handlers end up equal to the server.
 // contract, I-03
 #[tokio::test(start_paused = true)]
-async fn after_the_restore_of_an_older_state_store_and_handlers_end_up_as_the_server() {
+async fn recovers_from_the_restore_of_a_backup() {
     for queue in QUEUES {
         for mode in MODES {
             let source = source();
-            let (informer, heard, running) = informer(&source, queue, mode).await;
+            let (informer, received, running) = informer(&source, queue, mode).await;
             let backup = source.backup();
             source.apply(Item::of("a", 0, 2));
             source.apply(Item::of("after-the-backup", 0, 1));
             source.delete(KeyRef::named("b"));
-            heard.equals(&source).await;
+            received.wait_until_equal(&source).await;
             source.restore(&backup);
-            heard.equals(&source).await;
+            received.wait_until_equal(&source).await;
             assert_eq!(stored(&informer), server(&source), "{queue:?} {mode:?}");
             informer.wait_for(PartId::ONLY, &source.version().into()).await.unwrap();
             assert_eq!(
@@ -120,10 +122,10 @@ async fn after_the_restore_of_an_older_state_store_and_handlers_end_up_as_the_se
                 "{queue:?} {mode:?}"
             );
             assert_eq!(informer.metrics().reflector.versions_went_back, 1);
-            // Also what is written at versions that were seen in the state before.
+            // Also after writes at versions that were used before the restore.
             source.apply(Item::of("a", 0, 3));
             source.delete(KeyRef::named("c"));
-            heard.equals(&source).await;
+            received.wait_until_equal(&source).await;
             assert_eq!(stored(&informer), server(&source), "{queue:?} {mode:?}");
             running.stop().await.unwrap();
         }
@@ -132,7 +134,7 @@ async fn after_the_restore_of_an_older_state_store_and_handlers_end_up_as_the_se
 
 // contract: R-02, I-05
 #[test]
-fn a_runtime_that_is_dropped_during_a_relist_leaves_the_store_as_it_was() {
+fn runtime_dropped_during_relist_keeps_the_store() {
     let runtime =
         tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
     let first = List::new([Item::new("a", 1), Item::new("b", 2)], 7);

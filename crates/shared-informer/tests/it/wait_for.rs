@@ -1,4 +1,4 @@
-//! What has been waited for is in the store.
+//! After a wait for a version, the store includes it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,44 +19,44 @@ use tokio::time::Instant;
 struct Written {
     version: u64,
     key: String,
-    what: What,
+    kind: WriteKind,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum What {
+enum WriteKind {
     State,
-    /// The store keeps the state before, or has none.
+    /// The store keeps the previous state, or has none.
     Undecodable,
     Deleted,
 }
 
-/// What the server has done, in order.
+/// The writes of the server, in order.
 #[derive(Clone, Debug, Default)]
 struct History(Arc<Mutex<Vec<Written>>>);
 
 impl History {
-    fn write(&self, version: u64, key: &str, what: What) {
-        self.0.lock().push(Written { version, key: key.to_owned(), what });
+    fn write(&self, version: u64, key: &str, kind: WriteKind) {
+        self.0.lock().push(Written { version, key: key.to_owned(), kind });
     }
 
-    /// That the store holds each object as it was at `version`, or as it was at some time after it.
+    /// Asserts that the store holds each object in its state at `version` or in a later one.
     fn check(&self, informer: &SharedIndexInformer<Item>, version: u64) {
         let (store, history) = (crate::common::stored(informer), self.0.lock().clone());
         let keys: std::collections::BTreeSet<_> = history.iter().map(|written| &written.key).collect();
         for key in keys {
             let of_key: Vec<_> = history.iter().filter(|written| written.key == *key).collect();
             let at = of_key.partition_point(|written| written.version <= version);
-            // From the state at that version on, each is possible. A list in which the object does not decode leaves
-            // whatever the store had.
+            // Each state from that version on is possible. A list in which the object does not decode keeps the state
+            // of the store.
             let from = at.saturating_sub(1);
-            let unknown = of_key[from..].iter().any(|written| written.what == What::Undecodable);
+            let unknown = of_key[from..].iter().any(|written| written.kind == WriteKind::Undecodable);
             let possible = if unknown { &of_key } else { &of_key[from..] };
             let held = store.get(key).map(|item| item.version);
             let fine = match held {
                 Some(held) => {
-                    possible.iter().any(|written| written.what == What::State && written.version == held)
+                    possible.iter().any(|written| written.kind == WriteKind::State && written.version == held)
                 }
-                None => possible.iter().any(|written| written.what != What::State) || at == 0,
+                None => possible.iter().any(|written| written.kind != WriteKind::State) || at == 0,
             };
             assert!(fine, "waited for {version}; {key} is {held:?} in the store, after {of_key:?}");
         }
@@ -68,7 +68,7 @@ enum Step {
     Apply(u8),
     Undecodable(u8),
     Delete(u8),
-    /// So many at once.
+    /// This number at once.
     ApplyAll(u8),
     Relist,
     Disconnect,
@@ -88,13 +88,13 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// A program that waits for each of its writes, before a slow handler that holds the store up.
+/// Waits for each write, while a slow handler delays the store.
 async fn history(queue: QueueKind, bound: Bound, initial: u8, steps: Vec<Step>) {
     let (source, written) = (FakeSource::new(), History::default());
     let apply = |n: u8, value: u64| {
         let key = format!("ns-{}/{n}", n % 3);
         let version = source.apply(Item::of(&key, 0, value));
-        written.write(version, &key, What::State);
+        written.write(version, &key, WriteKind::State);
     };
     (0..initial).for_each(|n| apply(n, 0));
     let informer =
@@ -119,12 +119,16 @@ async fn history(queue: QueueKind, bound: Bound, initial: u8, steps: Vec<Step>) 
             Step::Undecodable(n) => {
                 let key = format!("ns-{}/{n}", n % 3);
                 let version = source.apply_undecodable(Item::of(&key, 0, value));
-                written.write(version, &key, What::Undecodable);
+                written.write(version, &key, WriteKind::Undecodable);
             }
             Step::Delete(n) => {
                 let key = format!("ns-{}/{n}", n % 3);
                 if source.exists(KeyRef::parse(key.as_str()).unwrap()) {
-                    written.write(source.delete(KeyRef::parse(key.as_str()).unwrap()), &key, What::Deleted);
+                    written.write(
+                        source.delete(KeyRef::parse(key.as_str()).unwrap()),
+                        &key,
+                        WriteKind::Deleted,
+                    );
                 }
             }
             Step::Relist => {
@@ -147,7 +151,7 @@ proptest! {
 
     // contract: S-12, S-17
     #[test]
-    fn whoever_has_waited_for_a_version_finds_all_of_it(
+    fn store_is_complete_after_wait_for_version(
         bound in prop::sample::select(vec![Bound::Deltas(1), Bound::Deltas(7), Bound::default()]),
         initial in 0_u8..250,
         steps in prop::collection::vec(step(), 0..60),
@@ -160,10 +164,10 @@ proptest! {
     }
 }
 
-/// The version of one object says nothing of the others of its list.
+/// The version of one object does not prove that the rest of its list is stored.
 // contract: S-12, S-17
 #[tokio::test(start_paused = true)]
-async fn the_version_of_a_list_is_there_when_all_of_it_is() {
+async fn list_version_is_reached_with_its_last_object() {
     for queue in QUEUES {
         let source = FakeSource::new();
         (0..205).for_each(|n| _ = source.apply(Item::of(&format!("ns/o{n}"), 0, 1)));
@@ -179,10 +183,10 @@ async fn the_version_of_a_list_is_there_when_all_of_it_is() {
     }
 }
 
-/// An idle server: nothing but the write itself can end the wait.
+/// The server is idle, so only the write itself can end the wait.
 // contract: S-12, S-18
 #[tokio::test(start_paused = true)]
-async fn a_write_whose_object_is_not_stored_is_waited_for_as_any_other() {
+async fn wait_ends_for_an_object_that_is_not_stored() {
     for queue in QUEUES {
         for bound in [Bound::Deltas(1), Bound::default()] {
             let source = FakeSource::new().without_bookmarks();
@@ -208,12 +212,15 @@ async fn a_write_whose_object_is_not_stored_is_waited_for_as_any_other() {
             };
             waited(source.apply(Item::of("fails", 0, 2)), "a transform that fails").await;
             waited(source.apply(Item::of("panics", 0, 2)), "a transform that panics").await;
-            waited(source.apply_undecodable(Item::of("broken", 0, 2)), "what does not decode").await;
-            waited(source.apply_undecodable(Item::of("new", 0, 2)), "what never decoded").await;
-            waited(source.delete(KeyRef::named("broken")), "the deletion of what does not decode").await;
-            waited(source.delete(KeyRef::named("new")), "the deletion of what never decoded").await;
-            waited(source.delete(KeyRef::named("fails")), "the deletion of what does not pass the transform")
-                .await;
+            waited(source.apply_undecodable(Item::of("broken", 0, 2)), "an undecodable object").await;
+            waited(source.apply_undecodable(Item::of("new", 0, 2)), "a new undecodable object").await;
+            waited(source.delete(KeyRef::named("broken")), "the deletion of an undecodable object").await;
+            waited(source.delete(KeyRef::named("new")), "the deletion of a new undecodable object").await;
+            waited(
+                source.delete(KeyRef::named("fails")),
+                "the deletion of an object that the transform rejects",
+            )
+            .await;
             assert_eq!(
                 informer.snapshot().get(KeyRef::named("panics")).map(|item| item.value),
                 Some(1),

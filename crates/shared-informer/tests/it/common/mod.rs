@@ -1,4 +1,4 @@
-//! What the tests of the informer share.
+//! Helpers for the tests of the informer.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,18 +17,18 @@ pub(crate) const QUEUES: [QueueKind; 3] =
 
 pub(crate) type Map = BTreeMap<String, Item>;
 
-/// Events applied in order to an empty map, and what was wrong with them.
+/// Events applied in order to an empty map, and the faults found in them.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct View {
     pub(crate) map: Map,
     pub(crate) texts: Vec<String>,
     pub(crate) faults: Vec<String>,
-    /// The newest version of each key, of what is gone as well.
+    /// The newest version of each key, including deleted objects.
     newest: BTreeMap<String, u64>,
 }
 
 impl View {
-    pub(crate) fn hear(&mut self, event: &Event<Arc<Item>>) {
+    pub(crate) fn record(&mut self, event: &Event<Arc<Item>>) {
         let key = event.key().to_string();
         let mut check = |good: bool, what: &str| {
             if !good {
@@ -37,7 +37,7 @@ impl View {
         };
         if let Some(object) = event.object() {
             let newest = self.newest.entry(key.clone()).or_default();
-            check(object.version >= *newest, "the version fell");
+            check(object.version >= *newest, "the version went back");
             *newest = object.version;
         }
         let text = match event {
@@ -47,12 +47,12 @@ impl View {
                 format!("add {key} {}{}", object.value, if *in_initial_list { " initial" } else { "" })
             }
             Event::Updated(Updated { old, new, .. }) => {
-                check(self.map.get(&key) == Some(&**old), "old is not what was seen before");
+                check(self.map.get(&key) == Some(&**old), "old is not the last known state");
                 self.map.insert(key.clone(), (**new).clone());
                 format!("update {key} {} {}", old.value, new.value)
             }
             Event::Deleted(Deleted { tombstone, .. }) => {
-                check(self.map.remove(&key).is_some(), "deleted what was not there");
+                check(self.map.remove(&key).is_some(), "unknown object deleted");
                 let unknown = matches!(tombstone, Tombstone::FinalStateUnknown(_));
                 format!("delete {key}{}", if unknown { " unknown" } else { "" })
             }
@@ -73,15 +73,15 @@ impl Default for Seen {
 }
 
 impl Seen {
-    pub(crate) fn hear(&self, event: &Event<Arc<Item>>) {
-        self.0.send_modify(|view| view.hear(event));
+    pub(crate) fn record(&self, event: &Event<Arc<Item>>) {
+        self.0.send_modify(|view| view.record(event));
     }
 
-    /// Waits for a view; shows the one there is if it does not come.
+    /// Waits for a view. Panics with the current view after an hour.
     pub(crate) async fn wait(&self, what: impl FnMut(&View) -> bool) {
         let mut changes = self.0.subscribe();
         let found = tokio::time::timeout(HOUR, changes.wait_for(what)).await.is_ok();
-        assert!(found, "never came: {:#?}", self.view());
+        assert!(found, "timed out with {:#?}", self.view());
     }
 
     pub(crate) async fn wait_for_version(&self, version: u64) {
@@ -96,19 +96,19 @@ impl Seen {
         self.view().texts
     }
 
-    /// What was heard since the last call.
+    /// Returns the events since the last call.
     pub(crate) fn take(&self) -> Vec<String> {
         let mut texts = Vec::new();
         self.0.send_modify(|view| texts = std::mem::take(&mut view.texts));
         texts
     }
 
-    pub(crate) fn assert_sound(&self) {
+    pub(crate) fn assert_no_faults(&self) {
         assert_eq!(self.view().faults, Vec::<String>::new());
     }
 }
 
-/// Longer than anything takes; in the paused time of the tests it costs nothing.
+/// Longer than all waits. The tests' time is paused, so it costs nothing.
 pub(crate) const HOUR: Duration = Duration::from_secs(3600);
 
 pub(crate) fn server(source: &FakeSource<Item>) -> Map {
@@ -119,8 +119,8 @@ pub(crate) fn stored(informer: &SharedIndexInformer<Item>) -> Map {
     informer.snapshot().iter().map(|item| (item.key().to_string(), (**item).clone())).collect()
 }
 
-/// An informer is asked for all its figures wherever user code runs, until this is dropped.
-pub(crate) fn asked<T: Object>(informer: &SharedIndexInformer<T>) -> reentrant::CheckGuard {
+/// Reads all metrics of an informer wherever user code runs, until the guard is dropped.
+pub(crate) fn check_reentrancy<T: Object>(informer: &SharedIndexInformer<T>) -> reentrant::CheckGuard {
     reentrant::install();
     let informer = informer.clone();
     reentrant::add_check(move || {
@@ -137,9 +137,9 @@ pub(crate) fn asked<T: Object>(informer: &SharedIndexInformer<T>) -> reentrant::
     })
 }
 
-/// A running informer and what ends it.
+/// A running informer and its cancellation token.
 pub(crate) struct Running {
-    _asked: reentrant::CheckGuard,
+    _checks: reentrant::CheckGuard,
     pub(crate) informer: SharedIndexInformer<Item>,
     pub(crate) cancel: CancellationToken,
     pub(crate) task: JoinHandle<Result<(), Error>>,
@@ -154,9 +154,9 @@ impl Running {
 
     pub(crate) fn start_only(informer: SharedIndexInformer<Item>) -> Self {
         let cancel = CancellationToken::new();
-        let _asked = asked(&informer);
+        let _checks = check_reentrancy(&informer);
         let task = informer.spawn(cancel.clone());
-        Self { _asked, informer, cancel, task }
+        Self { _checks, informer, cancel, task }
     }
 
     pub(crate) async fn stop(self) -> Result<(), Error> {
@@ -167,8 +167,8 @@ impl Running {
     }
 }
 
-/// Waits until no more than so many tasks are alive: the runtime drops aborted ones a little later.
-pub(crate) async fn tasks_fall_to(count: usize) {
+/// Waits until at most `count` tasks are alive: the runtime drops aborted tasks with a delay.
+pub(crate) async fn wait_for_task_count(count: usize) {
     let metrics = tokio::runtime::Handle::current().metrics();
     for _ in 0..1_000_000 {
         if metrics.num_alive_tasks() <= count {

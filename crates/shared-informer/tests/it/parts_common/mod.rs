@@ -11,7 +11,7 @@ use kinformer_reflector::{
 };
 use kinformer_testing::{FakeSource, Item};
 
-/// A server that forbids every request, and answers and sends each event late, on demand.
+/// A server that, on demand, forbids every request or delays each response and event.
 #[derive(Clone)]
 pub(crate) struct Gated {
     pub(crate) server: FakeSource<Item>,
@@ -37,7 +37,7 @@ impl Gated {
     }
 }
 
-/// Waits while the paused clock passes.
+/// Sleeps for this delay on the paused clock.
 pub(crate) async fn wait(delay: &AtomicU64) {
     match delay.load(Ordering::Relaxed) {
         0 => {}
