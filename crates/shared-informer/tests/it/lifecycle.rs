@@ -171,7 +171,7 @@ async fn unpolled_run_does_not_start_the_informer() {
     Running::start(informer).await.stop().await.unwrap();
 }
 
-/// At every stage of the run.
+/// A dropped run stops the informer at every stage.
 // contract: I-05, P-14
 #[tokio::test(start_paused = true)]
 async fn dropped_run_stops_the_informer() {
@@ -266,7 +266,7 @@ async fn handler_added_during_stop_is_refused_or_ended() {
     wait_for_task_count(before).await;
 }
 
-/// With handlers of every kind.
+/// Many informers with handlers of every kind leave no task behind.
 // contract: P-14
 #[tokio::test(start_paused = true)]
 async fn many_stopped_informers_leave_no_task() {
@@ -299,7 +299,7 @@ async fn many_stopped_informers_leave_no_task() {
     assert_eq!(alive(), before, "no task is left when run has returned");
 }
 
-/// The error contains its name.
+/// A stuck handler is named in the error, and dropped after the grace period.
 // contract: P-14
 #[tokio::test(start_paused = true)]
 async fn stuck_handler_is_dropped_after_grace_period() {

@@ -89,7 +89,7 @@ async fn part_without_a_list_does_not_stop_others() {
     }
 }
 
-/// Even if its first list is empty.
+/// The list of the last part completes the sync, even if it is empty.
 // contract: I-20
 #[tokio::test(start_paused = true)]
 async fn empty_last_part_completes_the_sync() {
