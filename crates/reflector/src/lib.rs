@@ -22,15 +22,15 @@
 //! * Delays cost freshness. The first is 0.8 to 1.6 seconds. It also applies to an expired version, because a thousand
 //!   clients find the version expired at the same moment. For a source that is not a shared server, set a shorter
 //!   [`Backoff`].
-//! * A version at which a watch expired twice is not listed at again. A watch-list without an end, a watch that is
-//!   silent for too long, and a page that names itself as the next one are errors, not endless waits.
+//! * A version at which a watch expired twice is not requested from a list again. A watch-list without an end, a watch
+//!   that is silent for too long, and a page that names itself as the next one are errors, not endless waits.
 //! * One bad object is reported and left out; the list or watch goes on. An event that may concern any object ends the
 //!   watch, and the next watch starts before that event. A list with an object whose key cannot be read deletes nothing
 //!   and is repeated ([`ReflectorHandle::degraded`]); client-go fails the list.
 //! * The last version never moves back, except by a list requested without a version. A version below the requested one
 //!   proves that the source's versions have started over, and triggers such a list. A kube-apiserver hides that proof,
-//!   so a source that can report its newest version is asked for it after a watch that ended early and after 90 seconds
-//!   of silence. client-go 1.37 moves back with each event and does not detect a restored server.
+//!   so the reflector requests the newest version, if the source can report it, after a watch that ended early and
+//!   after 90 seconds of silence. client-go 1.37 moves back with each event and does not detect a restored server.
 //! * At most 10 lists and watches start in any 10 seconds and 30 in any minute, however they end: see [`RequestLimit`].
 //!
 //! # Example

@@ -106,7 +106,7 @@ impl<T: Object> Pager<'_, T> {
             })?;
             pages = pages.saturating_add(1);
             if !seen.is_new(&page) {
-                return Err(Failed::Request(endless("a page comes again", pages)));
+                return Err(Failed::Request(endless("a page repeats", pages)));
             }
             if page.resource_version != full.resource_version {
                 let (version, first) = (page.resource_version, full.resource_version);

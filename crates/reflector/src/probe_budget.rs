@@ -11,8 +11,8 @@ use tokio::time::{Instant, sleep_until};
 const BURST: u32 = 10;
 const INTERVAL: Duration = Duration::from_millis(200);
 
-/// Limits the rate at which all sources of one server together are asked for their newest version: a burst of 10, then
-/// 5 a second. Further requests wait in order.
+/// Limits the rate of requests for the newest version, for all sources of one server together: a burst of 10, then 5 a
+/// second. Further requests wait in order.
 ///
 /// Clones share the limit. All sources of the same server must return the same budget, so that a thousand reflectors
 /// that lose their connections together do not send a thousand requests at that moment.

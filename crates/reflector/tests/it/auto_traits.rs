@@ -1,4 +1,4 @@
-//! What can be sent and shared.
+//! The auto traits of the public types.
 
 use static_assertions::assert_impl_all;
 
@@ -30,9 +30,9 @@ assert_impl_all!(WatchStream<Item>: Send);
 assert_impl_all!(FakeSource<Item>: Send, Sync, Clone);
 assert_impl_all!(ScriptedSource<Item>: Send, Sync);
 
-/// The run can be spawned: compiled is proven.
+/// Compiles only if the future of a run can be spawned.
 #[test]
-fn the_run_is_send() {
+fn run_future_is_send() {
     fn is_send(_: impl Send + 'static) {}
     let reflector = Reflector::new("test", ScriptedSource::<Item>::new(), RecordingSink::new());
     is_send(reflector.run(tokio_util::sync::CancellationToken::new()));

@@ -1,4 +1,4 @@
-//! Lists: versions, pages, what is gone, what cannot be decoded.
+//! Lists: versions, pages, expired versions, undecodable objects.
 
 use std::num::NonZeroU32;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -17,9 +17,10 @@ fn hang() -> WatchScript<kinformer_testing::Item> {
     WatchScript::new().hang()
 }
 
+/// Pages are requested one after the other, and given to the sink as one list.
 // contract: L-01, L-02
 #[tokio::test(start_paused = true)]
-async fn pages_are_asked_for_one_after_the_other_and_given_as_one_list() {
+async fn pages_are_applied_as_one_list() {
     let run = start(
         script()
             .list(list(7, &[("a", 1), ("b", 2)]).continue_token("two").remaining(2))
@@ -38,9 +39,10 @@ async fn pages_are_asked_for_one_after_the_other_and_given_as_one_list() {
     run.stop().await;
 }
 
+/// If a page has expired, one list in one piece at the original version follows.
 // contract: L-01
 #[tokio::test(start_paused = true)]
-async fn a_page_that_has_expired_leads_to_one_list_in_one_piece_at_the_original_version() {
+async fn expired_page_leads_to_a_list_in_one_piece() {
     let run = start(
         script()
             .list(list(7, &[("a", 1)]).continue_token("two"))
@@ -57,7 +59,7 @@ async fn a_page_that_has_expired_leads_to_one_list_in_one_piece_at_the_original_
 
 // contract: L-01
 #[tokio::test(start_paused = true)]
-async fn a_page_that_names_itself_is_an_error_and_no_endless_list() {
+async fn repeated_page_is_an_error() {
     let run = start(
         script()
             .list(list(7, &[("a", 1)]).continue_token("same"))
@@ -66,14 +68,14 @@ async fn a_page_that_names_itself_is_an_error_and_no_endless_list() {
             .watch(hang()),
     );
     run.finished().await;
-    assert!(run.errors()[0].contains("a page comes again, after 2 pages"), "{:?}", run.errors());
+    assert!(run.errors()[0].contains("a page repeats, after 2 pages"), "{:?}", run.errors());
     assert_eq!(run.sink.texts(), ["replace a@1 @8"]);
     run.stop().await;
 }
 
 // contract: L-17
 #[tokio::test(start_paused = true)]
-async fn a_continue_token_of_the_list_in_one_piece_is_followed() {
+async fn continue_token_of_the_full_list_is_followed() {
     let run = start(
         script()
             .list(list(7, &[("a", 1)]).continue_token("two"))
@@ -92,8 +94,8 @@ async fn a_continue_token_of_the_list_in_one_piece_is_followed() {
 
 // contract: L-17
 #[tokio::test(start_paused = true)]
-async fn pages_of_different_versions_are_no_list() {
-    // A later page is newer, or older, or has no version: what changed in between would be lost, or come twice.
+async fn pages_of_different_versions_are_rejected() {
+    // A later page is newer, older, or has no version: changes in between would be lost or repeated.
     for version in [8, 6, 0] {
         let second = || match version {
             0 => unversioned(&[("b", 2)]),
@@ -118,7 +120,7 @@ async fn pages_of_different_versions_are_no_list() {
     }
 }
 
-/// A source whose lists do not end: what is on a page, and which token is behind it.
+/// A source whose lists do not end. The function returns the name of the object on a page and the continue token.
 struct Endless(fn(u64) -> (String, String), AtomicU64);
 
 #[async_trait::async_trait]
@@ -132,14 +134,14 @@ impl ListerWatcher<Item> for Endless {
 
 // contract: L-17
 #[tokio::test(start_paused = true)]
-async fn continue_tokens_without_end_are_a_typed_error() {
+async fn endless_list_is_a_typed_error() {
     type Page = fn(u64) -> (String, String);
     let cases: [(Page, u32); 3] = [
         // New objects, and new tokens.
         (|n| (n.to_string(), n.to_string()), 10_000),
         // The same page, with new tokens.
         (|n| ("a".to_owned(), n.to_string()), 2),
-        // Tokens in a circle.
+        // A cycle of tokens.
         (|n| (n.to_string(), (n % 3).to_string()), 4),
     ];
     for (page, read) in cases {
@@ -180,7 +182,7 @@ async fn a_list_takes_at_most_an_hour() {
 
 // contract: R-16
 #[tokio::test(start_paused = true)]
-async fn a_list_that_has_lost_its_version_is_refused() {
+async fn list_that_lost_its_version_is_rejected() {
     let without = || unversioned(&[("x", 1)]);
     let run = start_with(
         script()
@@ -196,7 +198,7 @@ async fn a_list_that_has_lost_its_version_is_refused() {
     assert_eq!(run.errors()[1], "the list has no resource version; the last version was 7");
     run.stop().await;
 
-    // A source that never had versions is one all the same.
+    // A source that never had versions is accepted.
     let run = start(script().list(without()).watch_error(expired()).list(without()).watch(hang()));
     run.finished().await;
     assert_eq!(run.sink.texts(), ["replace x@1 @", "replace x@1 @"]);
@@ -205,7 +207,7 @@ async fn a_list_that_has_lost_its_version_is_refused() {
 
 // contract: L-02
 #[tokio::test(start_paused = true)]
-async fn a_relist_is_at_the_last_version_and_in_one_piece() {
+async fn relist_is_in_one_piece_at_the_last_version() {
     let run = start(
         script()
             .list(list(7, &[("a", 1)]))
@@ -220,7 +222,7 @@ async fn a_relist_is_at_the_last_version_and_in_one_piece() {
 
 // contract: L-02
 #[tokio::test(start_paused = true)]
-async fn a_paged_answer_to_version_zero_makes_later_lists_paged() {
+async fn paged_list_at_zero_makes_later_lists_paged() {
     let run = start(
         script()
             .list(list(7, &[("a", 1)]).continue_token("two"))
@@ -236,7 +238,7 @@ async fn a_paged_answer_to_version_zero_makes_later_lists_paged() {
 
 // contract: L-02
 #[tokio::test(start_paused = true)]
-async fn a_page_size_of_ones_own_counts_for_every_list() {
+async fn custom_page_size_applies_to_every_list() {
     let size = NonZeroU32::new(3).unwrap();
     let run = start_with(
         script().list(list(7, &[])).watch_error(expired()).list(list(8, &[])).watch(hang()),
@@ -260,9 +262,9 @@ fn too_large() -> [SourceError; 3] {
 
 // contract: L-02
 #[tokio::test(start_paused = true)]
-async fn a_version_that_is_gone_or_too_large_is_listed_at_the_newest_instead() {
-    let gone = [expired(), status(410, "Gone"), status(410, "")];
-    for error in gone.into_iter().chain(too_large()) {
+async fn expired_or_too_large_version_lists_the_newest() {
+    let expirations = [expired(), status(410, "Gone"), status(410, "")];
+    for error in expirations.into_iter().chain(too_large()) {
         let text = error.to_string();
         let run = start(
             script()
@@ -275,7 +277,7 @@ async fn a_version_that_is_gone_or_too_large_is_listed_at_the_newest_instead() {
                 .watch(hang()),
         );
         run.finished().await;
-        // Once there is a list again, its version is as good as any.
+        // After that list, its version is requested as usual.
         assert_eq!(
             run.source.texts()[2..],
             ["list 7", "list - limit 500", "watch 9", "list 9", "watch 10"],
@@ -285,9 +287,10 @@ async fn a_version_that_is_gone_or_too_large_is_listed_at_the_newest_instead() {
     }
 }
 
+/// A version that is too large is reported in three forms. A timeout is not mistaken for it.
 // contract: L-02
 #[test]
-fn too_large_is_known_in_three_forms_and_not_mistaken_for_a_timeout() {
+fn too_large_version_has_three_forms() {
     for error in too_large() {
         assert!(error.is_too_large_resource_version(), "{error}");
         assert!(!error.is_retryable(), "{error}");
@@ -303,9 +306,10 @@ fn too_large_is_known_in_three_forms_and_not_mistaken_for_a_timeout() {
     }
 }
 
+/// A failed list is retried after a delay, and the error hook receives the failure.
 // contract
 #[tokio::test(start_paused = true)]
-async fn a_list_that_fails_is_tried_again_after_a_delay_and_the_hook_sees_it() {
+async fn failed_list_is_retried_after_a_delay() {
     let run = start(
         script()
             .list_error(status(403, "Forbidden"))
@@ -330,7 +334,7 @@ async fn a_list_that_fails_is_tried_again_after_a_delay_and_the_hook_sees_it() {
 
 // contract: R-01
 #[tokio::test(start_paused = true)]
-async fn a_list_without_an_answer_is_given_up() {
+async fn unanswered_list_times_out() {
     let options = steady().list_timeout(30 * SECOND);
     let run = start_with(script().hang().list(list(1, &[])).watch(hang()), options);
     run.finished().await;
@@ -338,9 +342,10 @@ async fn a_list_without_an_answer_is_given_up() {
     run.stop().await;
 }
 
+/// An undecodable object of a list is reported, and its known state stays.
 // contract: L-08
 #[tokio::test(start_paused = true)]
-async fn an_undecodable_object_of_a_list_is_reported_and_what_is_known_of_it_stays() {
+async fn undecodable_listed_object_keeps_known_state() {
     let bad = |key: &str| DecodeError::new("no such field").key(key.parse().unwrap());
     let run = start(
         script()
@@ -373,7 +378,7 @@ impl Object for Heavy {
 async fn one_retained_item_does_not_keep_its_page_alive() {
     let page: Vec<_> = (0..500).map(|n| Arc::new(Heavy(n.to_string()))).collect();
     let weak: Vec<Weak<Heavy>> = page.iter().map(Arc::downgrade).collect();
-    let kept = page[77].clone();
+    let retained = page[77].clone();
     let source =
         ScriptedSource::new().list(List::new(page, 7)).watch_error(expired()).list(List::new([], 8)).hang();
     let (source, sink) = (Arc::new(source), Arc::new(RecordingSink::new()));
@@ -385,13 +390,14 @@ async fn one_retained_item_does_not_keep_its_page_alive() {
     let alive: Vec<_> =
         weak.iter().enumerate().filter(|(_, w)| w.strong_count() > 0).map(|(n, _)| n).collect();
     assert_eq!(alive, [77]);
-    assert_eq!(kept.0, "77");
+    assert_eq!(retained.0, "77");
     task.abort();
 }
 
+/// The consistency check lists again at the same version and reports the differences.
 // contract: R-13
 #[tokio::test(start_paused = true)]
-async fn the_consistency_check_lists_again_at_the_same_version_and_names_what_differs() {
+async fn consistency_check_reports_differences() {
     let run = start_with(
         script()
             .list(list(7, &[("a", 1), ("b", 2), ("c", 3)]))
@@ -412,7 +418,7 @@ async fn the_consistency_check_lists_again_at_the_same_version_and_names_what_di
 
 // contract: R-13
 #[tokio::test(start_paused = true)]
-async fn what_one_of_the_lists_could_not_read_is_no_difference() {
+async fn consistency_check_ignores_unreadable_objects() {
     let bad = |key: &str| DecodeError::new("no such field").key(key.parse().unwrap());
     let nameless = || DecodeError::new("no key");
     let run = start_with(
@@ -432,20 +438,21 @@ async fn what_one_of_the_lists_could_not_read_is_no_difference() {
 
 // contract: R-13
 #[tokio::test(start_paused = true)]
-async fn without_the_consistency_check_there_is_one_list() {
+async fn no_second_list_without_consistency_check() {
     let run = start(script().list(list(7, &[("a", 1)])).watch(hang()));
     run.finished().await;
     assert_eq!(run.source.texts(), ["list 0 limit 500", "watch 7"]);
     run.stop().await;
 }
 
+/// The consistency check compares keys and versions once, and ends no list or watch.
 // contract: R-13
 #[tokio::test(start_paused = true)]
-async fn the_consistency_check_compares_keys_and_versions_once_and_ends_nothing() {
+async fn consistency_check_compares_keys_and_versions() {
     let with_value = |value: u64| List::new([Arc::new(kinformer_testing::Item::of("a", 1, value))], 7);
     let run = start_with(
         script()
-            // The same key and version: what else the object contains is not compared.
+            // The same key and version; the content is not compared.
             .list(with_value(1))
             .list(with_value(2))
             .watch_error(expired())

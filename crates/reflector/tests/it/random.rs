@@ -1,4 +1,4 @@
-//! Whatever happens in between: when the server stays still, the sink is equal to it.
+//! Random histories: when the server stops changing, the sink ends up equal to it.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -28,9 +28,9 @@ enum Step {
     Break(u8),
     FailList(u8),
     FailWatch(u8),
-    /// One item of so many of the next lists cannot be read.
+    /// The number of following lists in which one item is unreadable.
     DamageLists(u8),
-    /// So many of the next events cannot be read.
+    /// The number of following events that are unreadable.
     DamageEvents(u8),
     NoRoom,
     Room,
@@ -79,15 +79,15 @@ fn break_with(n: u8) -> fn() -> SourceError {
     }
 }
 
-/// A server behind something that damages its answers.
+/// A server whose answers may be damaged in transit.
 struct Damaging {
     server: FakeSource<Item>,
     lists: Arc<AtomicU8>,
     events: Arc<AtomicU8>,
 }
 
-/// Whether this one is damaged, too.
-fn strikes(left: &AtomicU8) -> bool {
+/// Returns whether this answer is damaged as well.
+fn is_damaged(left: &AtomicU8) -> bool {
     left.fetch_update(Relaxed, Relaxed, |left| left.checked_sub(1)).is_ok()
 }
 
@@ -95,7 +95,7 @@ fn strikes(left: &AtomicU8) -> bool {
 impl ListerWatcher<Item> for Damaging {
     async fn list(&self, options: ListOptions<Item>) -> Result<List<Item>, SourceError> {
         let mut list = self.server.list(options).await?;
-        if !list.objects.is_empty() && strikes(&self.lists) {
+        if !list.objects.is_empty() && is_damaged(&self.lists) {
             let position = list.objects.len() / 2;
             list.objects.remove(position);
             list.undecodable.push(DecodeError::new("damaged").position(position));
@@ -107,7 +107,7 @@ impl ListerWatcher<Item> for Damaging {
         let events = self.events.clone();
         let damaged = move |event| match event {
             Ok(WatchEvent::Added(_) | WatchEvent::Modified(_) | WatchEvent::Deleted(_))
-                if strikes(&events) =>
+                if is_damaged(&events) =>
             {
                 Ok(WatchEvent::Undecodable(DecodeError::new("damaged")))
             }
@@ -131,20 +131,20 @@ fn server(kind: u8) -> FakeSource<Item> {
     }
 }
 
-/// For one key the versions only rise, as far as they are told by the watch.
+/// Asserts that the versions of a key never go back.
 fn check_versions(records: &[Delta<Item>]) {
     let mut newest: HashMap<String, u64> = HashMap::new();
-    let mut see = |item: &Arc<Item>, what: &str| {
+    let mut check = |item: &Arc<Item>, what: &str| {
         let seen = newest.entry(item.key().to_string()).or_default();
         assert!(*seen <= item.version, "{what} {} goes back from {seen} to {}", item.key(), item.version);
         *seen = item.version;
     };
     for record in records {
         match record {
-            Delta::Added(item) => see(item, "add"),
-            Delta::Updated(item) => see(item, "update"),
-            Delta::ReplacedAll(list) => list.objects.iter().for_each(|item| see(item, "replace")),
-            Delta::Deleted(tombstone) => tombstone.object().iter().for_each(|item| see(item, "delete")),
+            Delta::Added(item) => check(item, "add"),
+            Delta::Updated(item) => check(item, "update"),
+            Delta::ReplacedAll(list) => list.objects.iter().for_each(|item| check(item, "replace")),
+            Delta::Deleted(tombstone) => tombstone.object().iter().for_each(|item| check(item, "delete")),
             other => assert!(matches!(other, Delta::SyncAll | Delta::Bookmark { .. }), "{other:?}"),
         }
     }
@@ -180,21 +180,21 @@ async fn history(kind: u8, page: u8, steps: Vec<Step>) {
             Step::DamageEvents(n) => events.store(n, Relaxed),
             Step::NoRoom => sink.set_room(0),
             Step::Room => sink.set_room(usize::MAX),
-            // The paused clock stands still while anything can run.
-            Step::Pass(ms) => drop(handle.stopped_until(at(u64::from(ms))).await),
+            // The paused clock advances only while no task can run.
+            Step::Pass(ms) => drop(handle.stopped_until(after(u64::from(ms))).await),
         }
     }
     sink.set_room(usize::MAX);
-    // From here on the server stays still; the longest delays and deadlines there are pass.
-    handle.stopped_until(at(3_600_000)).await;
-    let held = sink.objects();
+    // From here on the server does not change. The wait is longer than all delays and deadlines.
+    handle.stopped_until(after(3_600_000)).await;
+    let stored = sink.objects();
     let decodable = server.decodable();
     for (key, item) in &decodable {
-        assert_eq!(held.get(key), Some(item), "{key}");
+        assert_eq!(stored.get(key), Some(item), "{key}");
     }
-    // What cannot be decoded keeps the state it had, or is not there.
-    for key in held.keys() {
-        assert!(decodable.contains_key(key) || server.exists(key), "{key} is gone at the server");
+    // An undecodable object keeps its previous state or is missing.
+    for key in stored.keys() {
+        assert!(decodable.contains_key(key) || server.exists(key), "{key} is deleted at the server");
     }
     check_versions(&sink.take());
     assert!(handle.is_synced());
@@ -204,7 +204,7 @@ async fn history(kind: u8, page: u8, steps: Vec<Step>) {
     assert_eq!(server.open_watches(), 0);
 }
 
-fn at(ms: u64) -> tokio::time::Instant {
+fn after(ms: u64) -> tokio::time::Instant {
     tokio::time::Instant::now() + Duration::from_millis(ms)
 }
 

@@ -1,4 +1,4 @@
-//! How often a source is asked, whatever it answers.
+//! The rate of requests to a source, for any sequence of answers.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,12 +18,12 @@ use proptest::prelude::*;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-/// More than any test here asks for; a loop without a pause ends there.
-const FUSE: usize = 2000;
+/// More requests than any test makes. A loop without delays ends there.
+const MAX_REQUESTS: usize = 2000;
 
-/// A source that answers by a tape of bytes, over and over, and records when it was asked.
-struct Tape {
-    tape: Vec<u8>,
+/// A source whose answers are chosen by a repeating sequence of bytes. Records the times of its requests.
+struct ByteSource {
+    bytes: Vec<u8>,
     inner: Mutex<Inner>,
     support: Option<WatchListSupport>,
 }
@@ -32,21 +32,21 @@ struct Tape {
 struct Inner {
     read: usize,
     version: u64,
-    asked: Vec<Instant>,
-    /// A page has expired: the whole list comes in its place.
+    requests: Vec<Instant>,
+    /// Whether a page has expired, so that the next request is the full list in its place.
     replaces_a_page: bool,
 }
 
-impl Tape {
-    fn new(tape: Vec<u8>, support: Option<WatchListSupport>) -> Arc<Self> {
+impl ByteSource {
+    fn new(bytes: Vec<u8>, support: Option<WatchListSupport>) -> Arc<Self> {
         let inner = Mutex::new(Inner { version: 100, ..Inner::default() });
-        Arc::new(Self { tape, inner, support })
+        Arc::new(Self { bytes, inner, support })
     }
 
     fn read(&self) -> u8 {
         let mut inner = self.inner.lock();
         inner.read += 1;
-        self.tape[inner.read % self.tape.len()]
+        self.bytes[inner.read % self.bytes.len()]
     }
 
     fn next_version(&self) -> u64 {
@@ -56,13 +56,13 @@ impl Tape {
     }
 
     /// Counts a request.
-    async fn asked(&self) {
-        let asked = {
+    async fn count_request(&self) {
+        let requests = {
             let mut inner = self.inner.lock();
-            inner.asked.push(Instant::now());
-            inner.asked.len()
+            inner.requests.push(Instant::now());
+            inner.requests.len()
         };
-        if asked >= FUSE {
+        if requests >= MAX_REQUESTS {
             std::future::pending().await
         }
     }
@@ -93,12 +93,12 @@ impl Tape {
 }
 
 #[async_trait::async_trait]
-impl ListerWatcher<Item> for Tape {
+impl ListerWatcher<Item> for ByteSource {
     async fn list(&self, options: ListOptions<Item>) -> Result<List<Item>, SourceError> {
-        let a_part =
+        let is_part =
             options.continue_token.is_some() || std::mem::take(&mut self.inner.lock().replaces_a_page);
-        if !a_part {
-            self.asked().await;
+        if !is_part {
+            self.count_request().await;
         }
         let list = List::new([Item::new("a", 0)], self.version());
         match self.read() % 4 {
@@ -108,7 +108,7 @@ impl ListerWatcher<Item> for Tape {
             }
             0 => Err(self.error()),
             // At most two pages.
-            1 if options.limit.is_some() && !a_part => {
+            1 if options.limit.is_some() && !is_part => {
                 Ok(list.continue_token(self.next_version().to_string()))
             }
             _ => Ok(list),
@@ -116,7 +116,7 @@ impl ListerWatcher<Item> for Tape {
     }
 
     async fn watch(&self, options: WatchOptions) -> Result<WatchStream<Item>, SourceError> {
-        self.asked().await;
+        self.count_request().await;
         if self.read().is_multiple_of(5) {
             return Err(self.error());
         }
@@ -149,7 +149,7 @@ impl ListerWatcher<Item> for Tape {
     }
 
     async fn newest_version(&self) -> Result<Option<ResourceVersion>, SourceError> {
-        self.asked().await;
+        self.count_request().await;
         if self.read().is_multiple_of(3) { Err(self.error()) } else { Ok(Some(self.version())) }
     }
 
@@ -158,28 +158,28 @@ impl ListerWatcher<Item> for Tape {
     }
 }
 
-/// No window of ten seconds has more than ten of them, none of a minute more than thirty, wherever it begins.
-fn within_the_limit(asked: &[Instant]) -> Result<(), String> {
-    for (requests, span) in [(10, 10 * SECOND), (30, 60 * SECOND)] {
-        for window in asked.windows(requests + 1) {
-            let took = window[requests] - window[0];
+/// Checks the limit: at most ten requests in any ten seconds, and at most thirty in any minute.
+fn within_the_limit(requests: &[Instant]) -> Result<(), String> {
+    for (limit, span) in [(10, 10 * SECOND), (30, 60 * SECOND)] {
+        for window in requests.windows(limit + 1) {
+            let took = window[limit] - window[0];
             if took <= span {
-                return Err(format!("{} requests in {took:?}", requests + 1));
+                return Err(format!("{} requests in {took:?}", limit + 1));
             }
         }
     }
     Ok(())
 }
 
-/// What is asked in some minutes.
-async fn run_for(source: &Arc<Tape>, options: ReflectorOptions, time: Duration) -> Vec<Instant> {
+/// Runs a reflector for this time, and returns the times of its requests.
+async fn run_for(source: &Arc<ByteSource>, options: ReflectorOptions, time: Duration) -> Vec<Instant> {
     let reflector = Reflector::with_options("test", source.clone(), RecordingSink::new(), options);
     let (handle, cancel) = (reflector.handle(), CancellationToken::new());
     let task = tokio::spawn(reflector.run(cancel.clone()));
     assert_eq!(handle.stopped_until(Instant::now() + time).await, None);
     cancel.cancel();
     assert_eq!(task.await.unwrap(), StopReason::Cancelled);
-    source.inner.lock().asked.clone()
+    source.inner.lock().requests.clone()
 }
 
 fn eager() -> ReflectorOptions {
@@ -191,44 +191,44 @@ proptest! {
 
     // contract: R-21
     #[test]
-    fn however_lists_and_watches_end_no_window_has_too_many(
-        tape in prop::collection::vec(any::<u8>(), 1..60),
+    fn request_limit_holds_for_all_answers(
+        bytes in prop::collection::vec(any::<u8>(), 1..60),
         watch_lists in any::<bool>(),
         without_delays in any::<bool>(),
         checks in any::<bool>(),
     ) {
         let runtime =
             tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
-        let asked = runtime.block_on(async {
-            let source = Tape::new(tape, watch_lists.then(WatchListSupport::new));
+        let requests = runtime.block_on(async {
+            let source = ByteSource::new(bytes, watch_lists.then(WatchListSupport::new));
             let mut options = if without_delays { eager() } else { ReflectorOptions::new() };
             if checks {
                 options = options.check_consistency();
             }
             run_for(&source, options, Duration::from_secs(300)).await
         });
-        prop_assert_eq!(within_the_limit(&asked), Ok(()));
-        prop_assert!(!asked.is_empty());
+        prop_assert_eq!(within_the_limit(&requests), Ok(()));
+        prop_assert!(!requests.is_empty());
     }
 }
 
-/// Each watch brings one event and ends in good order.
+/// A source whose watches deliver one event and end without an error.
 struct OneEvent<F> {
     event: F,
-    tape: Arc<Tape>,
+    bytes: Arc<ByteSource>,
     version: ResourceVersion,
 }
 
 #[async_trait::async_trait]
 impl<F: Fn(u64) -> WatchEvent<Item> + Send + Sync> ListerWatcher<Item> for OneEvent<F> {
     async fn list(&self, _: ListOptions<Item>) -> Result<List<Item>, SourceError> {
-        self.tape.asked().await;
+        self.bytes.count_request().await;
         Ok(List::new([], self.version.clone()))
     }
 
     async fn watch(&self, _: WatchOptions) -> Result<WatchStream<Item>, SourceError> {
-        self.tape.asked().await;
-        let event = (self.event)(self.tape.next_version());
+        self.bytes.count_request().await;
+        let event = (self.event)(self.bytes.next_version());
         Ok(stream::iter([Ok(event)]).boxed())
     }
 }
@@ -237,20 +237,20 @@ async fn one_event<F>(event: F, version: ResourceVersion) -> (Vec<Instant>, u64,
 where
     F: Fn(u64) -> WatchEvent<Item> + Send + Sync + 'static,
 {
-    let tape = Tape::new(vec![1], None);
-    let source = OneEvent { event, tape: tape.clone(), version };
+    let bytes = ByteSource::new(vec![1], None);
+    let source = OneEvent { event, bytes: bytes.clone(), version };
     let reflector = Reflector::new("test", source, RecordingSink::new());
     let handle = reflector.handle();
     let task = tokio::spawn(reflector.run(CancellationToken::new()));
     handle.stopped_until(Instant::now() + Duration::from_secs(300)).await;
     task.abort();
-    let (asked, statistics) = (tape.inner.lock().asked.clone(), handle.metrics());
-    (asked, statistics.lists, statistics.very_short_watches)
+    let (requests, metrics) = (bytes.inner.lock().requests.clone(), handle.metrics());
+    (requests, metrics.lists, metrics.very_short_watches)
 }
 
 // contract
 #[tokio::test(start_paused = true)]
-async fn watches_that_bring_one_event_and_end_at_once_are_no_loop() {
+async fn watches_with_one_event_cause_no_tight_loop() {
     let bookmark = |version| WatchEvent::bookmark(version);
     let added = |_| WatchEvent::Added(Item::new("a", 0));
     let modified = |version| WatchEvent::Modified(Item::new("a", version));
@@ -259,24 +259,25 @@ async fn watches_that_bring_one_event_and_end_at_once_are_no_loop() {
         one_event(added, ResourceVersion::UNSET).await,
         one_event(modified, 7.into()).await,
     ];
-    for (asked, lists, very_short) in ways {
-        within_the_limit(&asked).unwrap();
-        // After the fifth they are delayed as after failures, up to a minute each.
-        assert!((10..60).contains(&asked.len()), "{}", asked.len());
-        assert_eq!(very_short, asked.len() as u64 - 1 - 4);
-        assert_eq!(lists, 1, "each has brought something: nothing speaks for a list");
+    for (requests, lists, very_short) in ways {
+        within_the_limit(&requests).unwrap();
+        // After the fifth watch, the delays are those after failures, up to a minute each.
+        assert!((10..60).contains(&requests.len()), "{}", requests.len());
+        assert_eq!(very_short, requests.len() as u64 - 1 - 4);
+        assert_eq!(lists, 1, "each watch delivered an event, so there is no relist");
     }
 }
 
+/// A delay follows five very short watches in a row, even if they delivered events.
 // contract: R-20
 #[tokio::test(start_paused = true)]
-async fn after_five_very_short_watches_in_a_row_a_delay_follows_whatever_they_brought() {
+async fn five_very_short_watches_cause_a_delay() {
     let short = |version: u64| WatchScript::new().bookmark(version);
     let mut source = script().list(list(7, &[]));
     for version in 8..12 {
         source = source.watch(short(version));
     }
-    // A longer one in between: the count begins again.
+    // A longer watch in between restarts the count.
     source = source.watch(short(12).after(SECOND));
     for version in 13..18 {
         source = source.watch(short(version));
@@ -291,14 +292,15 @@ async fn after_five_very_short_watches_in_a_row_a_delay_follows_whatever_they_br
     run.stop().await;
 }
 
+/// A request that the limit delays is visible as a state, is counted, and does not stop resyncs.
 // contract: R-21
 #[tokio::test(start_paused = true)]
-async fn a_request_that_is_put_off_is_a_visible_state_is_counted_and_does_not_stop_resyncs() {
+async fn delayed_request_is_visible_and_keeps_resyncs() {
     let options = eager().resync_period(3 * SECOND);
     let source = (0..40).fold(script().list(list(7, &[])), |source, _| source.watch_error(refused()));
     let run = start_with(source, options);
-    let put_off = |state: &ReflectorState| matches!(state, ReflectorState::BackingOff { next: NextRequest::Watch, delay, .. } if *delay > SECOND);
-    run.handle.state_where(put_off).await;
+    let is_delayed = |state: &ReflectorState| matches!(state, ReflectorState::BackingOff { next: NextRequest::Watch, delay, .. } if *delay > SECOND);
+    run.handle.state_where(is_delayed).await;
     assert_eq!(run.source.texts().len(), 10);
     assert_eq!(run.handle.metrics().requests_put_off, 1);
     let before = Instant::now();
@@ -326,7 +328,7 @@ async fn the_limit_can_be_switched_off() {
 
 // contract: R-20
 #[tokio::test(start_paused = true)]
-async fn watches_that_end_together_in_good_order_do_not_come_back_together() {
+async fn watches_ended_together_reopen_at_random_times() {
     let mut pauses = Vec::new();
     for _ in 0..20 {
         let source = script().list(list(7, &[])).watch(WatchScript::new().after(200 * SECOND));
@@ -343,7 +345,7 @@ async fn watches_that_end_together_in_good_order_do_not_come_back_together() {
 
 // contract: R-01
 #[tokio::test(start_paused = true)]
-async fn a_clock_that_jumps_during_a_delay_leads_to_one_request() {
+async fn clock_jump_during_a_delay_causes_one_request() {
     let run = start(
         script()
             .list(list(7, &[]))
@@ -355,7 +357,7 @@ async fn a_clock_that_jumps_during_a_delay_leads_to_one_request() {
     assert_eq!(run.source.texts().len(), 2);
     tokio::time::advance(Duration::from_secs(24 * 3600)).await;
     settle().await;
-    // One, and its failure is waited for as ever; the delays begin with the shortest.
+    // One request, followed by the usual delay after a failure; the delays have started over.
     assert_eq!(run.source.texts().len(), 3);
     assert!((SECOND * 4 / 5..=SECOND * 8 / 5).contains(&run.delays()[1]), "{:?}", run.delays());
     run.finished().await;

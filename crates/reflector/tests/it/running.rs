@@ -1,4 +1,4 @@
-//! Start, stop, resync, the sink, and those who look on.
+//! Start, stop, resyncs, the sink, and waits.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -26,7 +26,7 @@ fn listed() -> ScriptedSource<Item> {
 
 // contract: R-02
 #[tokio::test(start_paused = true)]
-async fn cancelled_before_the_start_nothing_is_asked() {
+async fn cancel_before_the_start_sends_no_request() {
     let (source, sink) = (Arc::new(listed()), Arc::new(RecordingSink::<Item>::new()));
     let cancel = CancellationToken::new();
     cancel.cancel();
@@ -39,7 +39,7 @@ async fn cancelled_before_the_start_nothing_is_asked() {
 
 // contract
 #[tokio::test(start_paused = true)]
-async fn a_cancel_ends_every_wait_at_once_and_closes_the_watch() {
+async fn cancel_ends_every_wait_and_closes_the_watch() {
     use kinformer_reflector::WatchListSupport;
     let listing = |s: &ReflectorState| matches!(s, ReflectorState::Listing { .. });
     let connecting = |s: &ReflectorState| matches!(s, ReflectorState::Connecting { .. });
@@ -69,7 +69,7 @@ async fn a_cancel_ends_every_wait_at_once_and_closes_the_watch() {
 
 // contract: R-02
 #[tokio::test(start_paused = true)]
-async fn a_dropped_run_closes_the_watch_and_tells_its_handles() {
+async fn dropped_run_closes_watch_and_notifies_handles() {
     let run = start(listed().watch(hang()));
     run.finished().await;
     assert_eq!(run.source.open_watches(), 1);
@@ -86,7 +86,7 @@ async fn a_dropped_run_closes_the_watch_and_tells_its_handles() {
 
 // contract: R-02
 #[tokio::test(start_paused = true)]
-async fn waits_that_are_dropped_lose_nothing() {
+async fn dropped_waits_lose_nothing() {
     let reflector = Reflector::new("test", Arc::new(listed().watch(hang())), RecordingSink::new());
     let handle = reflector.handle();
     assert!(handle.wait_for_sync().now_or_never().is_none());
@@ -100,32 +100,33 @@ async fn waits_that_are_dropped_lose_nothing() {
     assert_eq!(handle.stopped().now_or_never(), Some(StopReason::Cancelled));
 }
 
+/// The timer checks for due resyncs, then resyncs. The watch stays open.
 // contract: R-09
 #[tokio::test(start_paused = true)]
-async fn the_resync_timer_asks_and_then_resyncs_and_the_watch_goes_on() {
-    let asked = Arc::new(AtomicUsize::new(0));
-    let counter = asked.clone();
+async fn due_resync_keeps_the_watch_open() {
+    let checks = Arc::new(AtomicUsize::new(0));
+    let counter = checks.clone();
     let options = steady().resync_period(10 * SECOND).take_due_resyncs(move || {
         match counter.fetch_add(1, Ordering::Relaxed) {
             1 => false,
-            2 => std::panic::resume_unwind(Box::new("asked too much")),
+            2 => std::panic::resume_unwind(Box::new("too many checks")),
             _ => true,
         }
     });
     let script = WatchScript::new().after(45 * SECOND).added(Item::new("b", 8)).hang();
     let run = start_with(listed().watch(script), options);
     run.sink.wait_for_record("add b@8").await;
-    assert_eq!(asked.load(Ordering::Relaxed), 4);
+    assert_eq!(checks.load(Ordering::Relaxed), 4);
     assert_eq!(run.sink.texts(), ["replace a@1 @7", "resync", "resync", "add b@8"]);
     assert_eq!(run.recoveries(), [Recovery::Skip]);
-    assert!(run.errors()[0].contains("asked too much"));
+    assert!(run.errors()[0].contains("too many checks"));
     assert_eq!(run.handle.metrics().resyncs, 2);
     run.stop().await;
 }
 
 // contract: R-09
 #[tokio::test(start_paused = true)]
-async fn an_error_of_a_resync_ends_the_watch_and_costs_no_list() {
+async fn failed_resync_reopens_watch_without_a_list() {
     let run = start_with(listed().watch(hang()).watch(hang()), steady().resync_period(10 * SECOND));
     run.handle.wait_for_sync().await.unwrap();
     run.sink.fail_next(Error::Full { key: None, limit: 9 });
@@ -136,9 +137,10 @@ async fn an_error_of_a_resync_ends_the_watch_and_costs_no_list() {
     run.stop().await;
 }
 
+/// Resyncs continue while no watch can be opened, and under a flood of events.
 // contract: R-09
 #[tokio::test(start_paused = true)]
-async fn resyncs_go_on_while_the_watch_cannot_be_opened_and_under_a_flood_of_events() {
+async fn resyncs_continue_without_watch_and_under_load() {
     let minute = Duration::from_secs(60);
     let backoff = kinformer_reflector::Backoff::from_delays(move || std::iter::repeat(minute));
     let options = ReflectorOptions::new().backoff(backoff).resync_period(25 * SECOND);
@@ -165,7 +167,7 @@ async fn resyncs_go_on_while_the_watch_cannot_be_opened_and_under_a_flood_of_eve
 
 // contract: Q-16
 #[tokio::test(start_paused = true)]
-async fn a_sink_without_room_stops_the_watch_from_being_read_and_nothing_is_lost() {
+async fn full_sink_pauses_the_watch_without_loss() {
     let mut script = WatchScript::new();
     for version in 8..28 {
         script = script.modified(Item::new("a", version));
@@ -190,7 +192,7 @@ async fn a_sink_without_room_stops_the_watch_from_being_read_and_nothing_is_lost
 
 // contract: Q-16
 #[tokio::test(start_paused = true)]
-async fn an_event_that_found_no_room_after_all_comes_again() {
+async fn event_rejected_by_a_full_sink_is_repeated() {
     let run = start_with(
         listed()
             .watch(WatchScript::new().added(Item::new("b", 8)).after(SECOND).added(Item::new("c", 9)).hang())
@@ -208,7 +210,7 @@ async fn an_event_that_found_no_room_after_all_comes_again() {
 
 // contract: R-10
 #[tokio::test(start_paused = true)]
-async fn problems_of_the_sink_are_reported_and_never_fatal() {
+async fn sink_errors_are_reported_and_not_fatal() {
     let run = start_with(
         listed()
             .watch(WatchScript::new().after(SECOND).added(Item::new("c", 8)).added(Item::new("b", 9)).hang()),
@@ -228,7 +230,7 @@ async fn problems_of_the_sink_are_reported_and_never_fatal() {
 
 // contract: R-10
 #[tokio::test(start_paused = true)]
-async fn a_sink_that_fails_or_panics_is_given_a_new_list() {
+async fn failed_or_panicked_sink_gets_a_new_list() {
     let run = start_with(
         listed()
             .list(list(8, &[("a", 1)]))
@@ -252,7 +254,7 @@ async fn a_sink_that_fails_or_panics_is_given_a_new_list() {
 
 // contract: R-01
 #[tokio::test(start_paused = true)]
-async fn a_closed_sink_is_the_end() {
+async fn closed_sink_stops_the_reflector() {
     for close_first in [true, false] {
         let run = start(listed().watch(WatchScript::new().after(SECOND).bookmark(9).hang()));
         if close_first {
@@ -270,7 +272,7 @@ async fn a_closed_sink_is_the_end() {
 
 // contract: I-08
 #[tokio::test(start_paused = true)]
-async fn everybody_who_waits_for_the_first_list_is_woken() {
+async fn first_list_wakes_all_waits() {
     let run = start_with(script().list_error(refused()).list(list(7, &[])).watch(hang()), steady());
     let waiting: Vec<_> = (0..20)
         .map(|_| {
@@ -280,7 +282,7 @@ async fn everybody_who_waits_for_the_first_list_is_woken() {
         .collect();
     settle().await;
     let late = run.handle.wait_for_sync_until(Instant::now() + SECOND / 2).await.unwrap_err();
-    assert_eq!(late.to_string(), "test is not synced; its last error: connection refused: nobody listens");
+    assert_eq!(late.to_string(), "test is not synced; its last error: connection refused: no listener");
     for waiter in waiting {
         waiter.await.unwrap().unwrap();
     }
@@ -290,7 +292,7 @@ async fn everybody_who_waits_for_the_first_list_is_woken() {
 
 // contract: I-08
 #[tokio::test(start_paused = true)]
-async fn a_wait_for_the_first_list_ends_when_the_reflector_does() {
+async fn wait_for_first_list_ends_with_the_reflector() {
     let run = start(script().hang());
     let handle = run.handle.clone();
     let waiting = tokio::spawn(async move { handle.wait_for_sync().await });
@@ -301,7 +303,7 @@ async fn a_wait_for_the_first_list_ends_when_the_reflector_does() {
 
 // contract: R-10
 #[tokio::test(start_paused = true)]
-async fn a_hook_that_panics_harms_nobody() {
+async fn panicking_hook_does_not_stop_the_reflector() {
     let source = Arc::new(script().list_error(refused()).list(list(7, &[])).watch(hang()));
     let options = steady().error_hook(|_| std::panic::resume_unwind(Box::new("hook")));
     let reflector = Reflector::with_options("test", source.clone(), RecordingSink::new(), options);
@@ -312,7 +314,7 @@ async fn a_hook_that_panics_harms_nobody() {
     task.abort();
 }
 
-/// A list and nothing else.
+/// A source that can only be listed.
 struct OnlyList;
 
 #[async_trait::async_trait]
@@ -324,7 +326,7 @@ impl ListerWatcher<Item> for OnlyList {
 
 // contract: L-03, R-05
 #[tokio::test(start_paused = true)]
-async fn a_source_that_has_only_a_list_is_listed_once_per_watch_timeout() {
+async fn list_only_source_is_listed_per_watch_timeout() {
     let options = steady().min_watch_timeout_unbounded(Duration::from_secs(60));
     let sink = Arc::new(RecordingSink::new());
     let reflector = Reflector::with_options("test", OnlyList, sink.clone(), options);
@@ -352,7 +354,7 @@ impl ListerWatcher<Item> for Flood {
     }
 }
 
-/// Takes everything and keeps nothing.
+/// A sink that discards everything.
 struct Drain;
 
 impl Sink<Item> for Drain {
@@ -361,9 +363,10 @@ impl Sink<Item> for Drain {
     }
 }
 
+/// A source that always has another event does not block other tasks, and can be cancelled.
 // contract: R-02
 #[tokio::test(start_paused = true)]
-async fn a_source_that_always_has_an_event_leaves_room_for_others_and_can_be_cancelled() {
+async fn busy_source_yields_and_can_be_cancelled() {
     let reflector = Reflector::new("test", Flood, Drain);
     let handle = reflector.handle();
     let cancel = CancellationToken::new();
@@ -371,7 +374,7 @@ async fn a_source_that_always_has_an_event_leaves_room_for_others_and_can_be_can
     for _ in 0..20 {
         tokio::task::yield_now().await;
     }
-    // Others get their turn every 128 events; the runtime gives this test one of at most 100 turns.
+    // The reflector yields every 128 events. The runtime polls it at most 100 times between two polls of this test.
     let events = handle.metrics().events;
     assert!(events > 0 && events < 20 * 100 * 128, "{events}");
     cancel.cancel();

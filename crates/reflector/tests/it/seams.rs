@@ -1,4 +1,4 @@
-//! Where the answers to one trouble meet another.
+//! Combinations of failures.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -27,9 +27,10 @@ fn degraded_at_twenty() -> ScriptedSource<Item> {
     script().list(list(7, &[("a", 1)])).watch_error(expired()).list(incomplete(20)).watch(hang())
 }
 
+/// A healing list below the requested version leads to a list of the newest state.
 // contract
 #[tokio::test(start_paused = true)]
-async fn a_healing_list_below_the_version_asked_for_leads_to_a_list_of_the_newest() {
+async fn outdated_healing_list_relists_the_newest() {
     let source = degraded_at_twenty()
         .list(list(13, &[("b", 12)]))
         .watch(hang())
@@ -44,8 +45,8 @@ async fn a_healing_list_below_the_version_asked_for_leads_to_a_list_of_the_newes
 
 // contract
 #[tokio::test(start_paused = true)]
-async fn a_degraded_reflector_follows_a_restored_server() {
-    // As a kube-apiserver: too large for a list, and a watch that stays silent.
+async fn degraded_reflector_follows_a_restored_server() {
+    // As kube-apiserver behaves: the version is too large for a list, and a watch stays silent.
     let source =
         degraded_at_twenty().list_error(too_large()).watch(hang()).list(incomplete(13)).watch(hang());
     let run = start_with(source, steady());
@@ -60,11 +61,11 @@ fn too_large() -> SourceError {
 }
 
 #[derive(Debug)]
-struct Mute(&'static str);
+struct Keyless(&'static str);
 
-impl Object for Mute {
+impl Object for Keyless {
     fn key(&self) -> KeyRef<'_> {
-        assert!(self.0 != "mute", "no key");
+        assert!(self.0 != "keyless", "no key");
         KeyRef::named(self.0)
     }
 
@@ -79,12 +80,12 @@ impl Object for Mute {
 
 // contract: R-15, I-11
 #[tokio::test(start_paused = true)]
-async fn an_initial_event_without_a_key_leaves_a_watch_list_degraded() {
-    let item = |name| Arc::new(Mute(name));
+async fn keyless_initial_event_degrades_the_reflector() {
+    let item = |name| Arc::new(Keyless(name));
     let source = ScriptedSource::new()
         .with_watch_list(WatchListSupport::new())
         .watch(WatchScript::new().added(item("a")).added(item("b")).initial_events_end(7).error(expired()))
-        .watch(WatchScript::new().added(item("a")).added(item("mute")).initial_events_end(9).hang())
+        .watch(WatchScript::new().added(item("a")).added(item("keyless")).initial_events_end(9).hang())
         .list(List::new([item("a")], 9))
         .watch(WatchScript::new().hang());
     let (source, sink) = (Arc::new(source), Arc::new(RecordingSink::new()));
@@ -94,26 +95,26 @@ async fn an_initial_event_without_a_key_leaves_a_watch_list_degraded() {
     handle.wait_for_sync().await.unwrap();
     assert_eq!(handle.stopped_until(Instant::now() + 60 * SECOND).await, None);
     assert_eq!(source.texts(), ["watch-list -", "watch-list 7", "list 9", "watch 9"]);
-    assert_eq!(sink.keys(), ["a"], "a list without the object that gives no key is complete");
+    assert_eq!(sink.keys(), ["a"], "a list without the keyless object is complete");
     assert!(handle.degraded().is_none());
     cancel.cancel();
     task.await.unwrap();
 }
 
-/// Its watches end in good order, after a while that is longer than a very short one. It is restored at some time.
-struct Restless {
+/// A source whose watches end without an error after more than a second. It is restored to an older state at some time.
+struct ShortWatches {
     restored_at: Instant,
-    asked: AtomicUsize,
+    probes: AtomicUsize,
 }
 
-impl Restless {
+impl ShortWatches {
     fn version(&self) -> ResourceVersion {
         if Instant::now() < self.restored_at { 20.into() } else { 13.into() }
     }
 }
 
 #[async_trait::async_trait]
-impl ListerWatcher<Item> for Restless {
+impl ListerWatcher<Item> for ShortWatches {
     async fn list(&self, _: ListOptions<Item>) -> Result<List<Item>, SourceError> {
         Ok(List::new([Item::new("a", 1)], self.version()))
     }
@@ -124,31 +125,32 @@ impl ListerWatcher<Item> for Restless {
     }
 
     async fn newest_version(&self) -> Result<Option<ResourceVersion>, SourceError> {
-        self.asked.fetch_add(1, Ordering::Relaxed);
+        self.probes.fetch_add(1, Ordering::Relaxed);
         Ok(Some(self.version()))
     }
 }
 
+/// Watches that use up the limit on requests do not prevent requests for the newest version.
 // contract
 #[tokio::test(start_paused = true)]
-async fn watches_that_use_up_the_limit_on_requests_leave_room_for_the_newest_version() {
+async fn request_limit_leaves_room_for_version_probes() {
     let source =
-        Arc::new(Restless { restored_at: Instant::now() + 600 * SECOND, asked: AtomicUsize::new(0) });
+        Arc::new(ShortWatches { restored_at: Instant::now() + 600 * SECOND, probes: AtomicUsize::new(0) });
     let sink = Arc::new(RecordingSink::new());
     let reflector = Reflector::new("test", source.clone(), sink);
     let (handle, cancel) = (reflector.handle(), CancellationToken::new());
     let task = tokio::spawn(reflector.run(cancel.clone()));
     assert_eq!(handle.stopped_until(Instant::now() + 600 * SECOND).await, None);
-    let before = source.asked.load(Ordering::Relaxed);
+    let before = source.probes.load(Ordering::Relaxed);
     assert_eq!(handle.stopped_until(Instant::now() + 1800 * SECOND).await, None);
-    assert_eq!(handle.last_version(), 13.into(), "asked {before} times, then {:?}", source.asked);
+    assert_eq!(handle.last_version(), 13.into(), "{before} probes, then {:?}", source.probes);
     cancel.cancel();
     task.await.unwrap();
 }
 
 // contract
 #[tokio::test(start_paused = true)]
-async fn healing_lists_do_not_make_the_watch_wait_longer() {
+async fn healing_lists_do_not_lengthen_watch_delays() {
     let mut source = script().list(incomplete(20));
     for _ in 0..8 {
         source = source.watch(hang()).list(incomplete(20));

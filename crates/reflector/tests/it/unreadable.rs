@@ -1,4 +1,4 @@
-//! Events that cannot be read, and lists that are incomplete.
+//! Unreadable events and incomplete lists.
 
 use std::sync::Arc;
 
@@ -23,7 +23,7 @@ fn nameless(position: usize) -> DecodeError {
     DecodeError::new("no such field").position(position)
 }
 
-/// Each way in which an event may be about any object.
+/// Every kind of event that may concern any object.
 fn broken_events() -> [Result<WatchEvent<Item>, SourceError>; 5] {
     let added = |error: DecodeError| Ok(WatchEvent::Undecodable(error.event_type(EventType::Added)));
     [
@@ -44,9 +44,10 @@ fn after(script: WatchScript<Item>, item: Result<WatchEvent<Item>, SourceError>)
     }
 }
 
+/// A broken event ends the watch, and the next watch starts before the event.
 // contract: R-14
 #[tokio::test(start_paused = true)]
-async fn a_broken_event_ends_the_watch_and_the_next_one_begins_before_it() {
+async fn next_watch_starts_before_a_broken_event() {
     for event in broken_events() {
         let what = format!("{event:?}");
         let broken = after(WatchScript::new().bookmark(8), event).added(Item::new("d", 10));
@@ -56,7 +57,11 @@ async fn a_broken_event_ends_the_watch_and_the_next_one_begins_before_it() {
         );
         run.finished().await;
         assert_eq!(run.source.texts()[1..], ["watch 7", "watch 8"], "{what}");
-        assert_eq!(run.sink.texts()[1..], ["bookmark @8", "update a@9"], "{what}: nothing after it counts");
+        assert_eq!(
+            run.sink.texts()[1..],
+            ["bookmark @8", "update a@9"],
+            "{what}: nothing after it is applied"
+        );
         assert_eq!(run.recoveries(), [Recovery::Rewatch]);
         assert!(run.errors()[0].starts_with("the watch delivered an unreadable event: "));
         assert_eq!(run.delays(), [SECOND]);
@@ -64,14 +69,15 @@ async fn a_broken_event_ends_the_watch_and_the_next_one_begins_before_it() {
     }
 }
 
+/// A second broken event after the same version leads to a list.
 // contract: R-14
 #[tokio::test(start_paused = true)]
-async fn broken_twice_at_one_version_is_listed() {
+async fn second_broken_event_leads_to_a_list() {
     for (first, second) in broken_events().into_iter().zip(broken_events()) {
         let run = start_with(
             listed()
                 .watch(after(WatchScript::new(), first))
-                // What fails in between makes no progress.
+                // A failure in between is no progress.
                 .watch_error(refused())
                 .watch(after(WatchScript::new(), second))
                 .list(list(9, &[("a", 8)]))
@@ -89,7 +95,7 @@ async fn broken_twice_at_one_version_is_listed() {
 
 // contract: R-14
 #[tokio::test(start_paused = true)]
-async fn with_progress_in_between_a_broken_event_is_the_first_again() {
+async fn progress_resets_the_count_of_broken_events() {
     let broken = |version| {
         let [event, ..] = broken_events();
         after(WatchScript::new().bookmark(version), event)
@@ -109,25 +115,26 @@ async fn with_progress_in_between_a_broken_event_is_the_first_again() {
     run.stop().await;
 }
 
-/// Reports that an index failed for each added object, and then that the object has no key.
-struct TwoProblems;
+/// Reports two errors of each added object: a failed index, then a missing key.
+struct TwoErrors;
 
-impl Sink<Item> for TwoProblems {
+impl Sink<Item> for TwoErrors {
     fn apply(&self, deltas: Deltas<Item>) -> Result<PartialErrors, Error> {
         let mut errors = PartialErrors::default();
-        for (at, delta) in deltas.into_iter().enumerate() {
+        for (position, delta) in deltas.into_iter().enumerate() {
             if matches!(delta, Delta::Added(_)) {
-                errors.push_applied(at, Error::other("an index failed"));
-                errors.push(at, KeyError::new("", KeyProblem::EmptyName));
+                errors.push_applied(position, Error::other("an index failed"));
+                errors.push(position, KeyError::new("", KeyProblem::EmptyName));
             }
         }
         Ok(errors)
     }
 }
 
+/// An object without a key breaks the watch, even if the sink reports another error of the object as well.
 // contract: R-14
 #[tokio::test(start_paused = true)]
-async fn an_object_without_a_key_breaks_the_watch_whatever_else_the_sink_reports_of_it() {
+async fn object_without_a_key_breaks_the_watch() {
     let source = Arc::new(
         listed().watch(WatchScript::new().bookmark(8).added(Item::new("d", 9)).hang()).watch(hang()),
     );
@@ -136,7 +143,7 @@ async fn an_object_without_a_key_breaks_the_watch_whatever_else_the_sink_reports
         let broken = matches!(failure.error, SourceError::BrokenEvent { .. });
         failed.try_send((broken, failure.recovery)).unwrap();
     });
-    let reflector = Reflector::with_options("test", source.clone(), TwoProblems, options);
+    let reflector = Reflector::with_options("test", source.clone(), TwoErrors, options);
     let task = tokio::spawn(reflector.run(Default::default()));
     source.finished().await;
     settle().await;
@@ -146,7 +153,7 @@ async fn an_object_without_a_key_breaks_the_watch_whatever_else_the_sink_reports
     task.abort();
 }
 
-/// How a list may hold an object without a readable key.
+/// Both kinds of lists with an object without a readable key.
 fn incomplete(version: u64) -> [List<Item>; 2] {
     [
         list(version, &[("a", 1), ("d", 4)]).undecodable([nameless(1)]),
@@ -154,18 +161,19 @@ fn incomplete(version: u64) -> [List<Item>; 2] {
     ]
 }
 
+/// An incomplete list is applied. Missing objects are deleted once a list is complete.
 // contract: R-15
 #[tokio::test(start_paused = true)]
-async fn an_incomplete_list_is_applied_and_deletes_nothing_until_one_is_complete() {
-    for way in [0, 1] {
-        let of = |version| incomplete(version).into_iter().nth(way).unwrap();
+async fn incomplete_list_deletes_nothing() {
+    for kind in [0, 1] {
+        let of = |version| incomplete(version).into_iter().nth(kind).unwrap();
         let run = start_with(
             listed()
                 .watch_error(expired())
                 .list(of(9))
-                // Deletions that the watch brings are applied.
+                // Deletions that the watch reports are applied.
                 .watch(WatchScript::new().deleted(Item::new("b", 10)).hang())
-                // Again, and not applied: the watch goes on where it was.
+                // Incomplete again, and not applied: the watch continues from its version.
                 .list(of(20))
                 .watch(WatchScript::new().modified(Item::new("a", 11)).hang())
                 .list(list(30, &[("a", 11), ("d", 4)]))
@@ -200,8 +208,8 @@ async fn an_incomplete_list_is_applied_and_deletes_nothing_until_one_is_complete
 
 // contract: R-15
 #[tokio::test(start_paused = true)]
-async fn a_first_list_that_is_incomplete_counts_as_the_first_list() {
-    for way in [0, 1] {
+async fn incomplete_first_list_counts_as_the_first() {
+    for kind in [0, 1] {
         let source = script().with_watch_list(WatchListSupport::new());
         let bad = || {
             let error = DecodeError::new("no key").event_type(EventType::Added);
@@ -211,7 +219,7 @@ async fn a_first_list_that_is_incomplete_counts_as_the_first_list() {
             source
                 .watch(bad())
                 .watch(bad())
-                .list(incomplete(9).into_iter().nth(way).unwrap())
+                .list(incomplete(9).into_iter().nth(kind).unwrap())
                 .watch(hang())
                 .list(list(10, &[("a", 1), ("b", 2), ("d", 4)]))
                 .watch(hang()),
@@ -222,7 +230,7 @@ async fn a_first_list_that_is_incomplete_counts_as_the_first_list() {
         assert_eq!(run.sink.keys(), ["a", "d"]);
         run.finished().await;
         assert_eq!(run.sink.keys(), ["a", "b", "d"]);
-        // While items are unreadable, a watch-list would be broken by them.
+        // No watch-list, because the unreadable items would break it.
         let texts = ["watch-list -", "watch-list -", "list 0 limit 500", "watch 9", "list 9", "watch 10"];
         assert_eq!(run.source.texts(), texts);
         run.stop().await;
@@ -231,7 +239,7 @@ async fn a_first_list_that_is_incomplete_counts_as_the_first_list() {
 
 // contract: R-15
 #[tokio::test(start_paused = true)]
-async fn lists_that_stay_incomplete_come_with_the_delays_of_the_backoff() {
+async fn repeated_incomplete_lists_back_off() {
     let mut source = listed().watch_error(expired());
     for _ in 0..8 {
         source = source.list(list(9, &[]).undecodable([nameless(0)])).watch(hang());
@@ -253,7 +261,7 @@ async fn lists_that_stay_incomplete_come_with_the_delays_of_the_backoff() {
 
 // contract: R-15
 #[tokio::test(start_paused = true)]
-async fn a_list_that_fails_while_degraded_does_not_end_the_watch_for_longer_than_it_takes() {
+async fn watch_resumes_after_a_failed_healing_list() {
     let run = start_with(
         listed()
             .watch_error(expired())
@@ -273,9 +281,10 @@ async fn a_list_that_fails_while_degraded_does_not_end_the_watch_for_longer_than
     run.stop().await;
 }
 
+/// While the reflector is degraded, neither a failed nor an unanswered watch delays the next list.
 // contract: R-15
 #[tokio::test(start_paused = true)]
-async fn a_watch_that_is_not_answered_or_fails_delays_no_list_while_degraded() {
+async fn failed_watch_does_not_delay_a_healing_list() {
     let degraded = || listed().watch_error(expired()).list(list(9, &[]).undecodable([nameless(0)]));
     let slow = || {
         ReflectorOptions::new().backoff(Backoff::from_delays(|| [SECOND, 60 * SECOND, SECOND].into_iter()))
@@ -291,9 +300,9 @@ async fn a_watch_that_is_not_answered_or_fails_delays_no_list_while_degraded() {
 }
 
 /// An object that may panic when its key is read.
-struct Touchy(Option<&'static str>);
+struct MayPanic(Option<&'static str>);
 
-impl Object for Touchy {
+impl Object for MayPanic {
     fn key(&self) -> KeyRef<'_> {
         match self.0 {
             Some(name) => KeyRef::named(name),
@@ -304,9 +313,10 @@ impl Object for Touchy {
 
 // contract: R-15
 #[tokio::test(start_paused = true)]
-async fn an_object_that_panics_when_its_key_is_read_is_unreadable() {
-    let objects =
-        |names: &[Option<&'static str>]| names.iter().map(|name| Arc::new(Touchy(*name))).collect::<Vec<_>>();
+async fn object_whose_key_panics_is_unreadable() {
+    let objects = |names: &[Option<&'static str>]| {
+        names.iter().map(|name| Arc::new(MayPanic(*name))).collect::<Vec<_>>()
+    };
     let source = ScriptedSource::new()
         .list(List::new(objects(&[Some("a"), Some("b")]), 7))
         .watch_error(expired())
@@ -324,9 +334,10 @@ async fn an_object_that_panics_when_its_key_is_read_is_unreadable() {
     task.abort();
 }
 
+/// A source without versions is listed again, and its incomplete list is applied.
 // contract: R-15
 #[tokio::test(start_paused = true)]
-async fn a_source_without_versions_is_listed_again_and_its_incomplete_list_applied() {
+async fn incomplete_unversioned_list_is_applied() {
     let run = start_with(
         script()
             .list(unversioned(&[("a", 1)]))

@@ -1,4 +1,4 @@
-//! Versions that go back: of a restored server, of a restarted one, and one that was never right.
+//! Versions that go back: of a restored server, of a restarted server, and after a wrong version.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -28,14 +28,15 @@ fn hang() -> WatchScript<Item> {
     WatchScript::new().hang()
 }
 
-/// A watch that moves the version to 20 and ends in good order.
+/// A watch that moves the version to 20 and ends without an error.
 fn to_twenty() -> WatchScript<Item> {
     WatchScript::new().bookmark(20).after(2 * SECOND)
 }
 
+/// An event below the requested version proves that the versions have gone back.
 // contract: R-17
 #[tokio::test(start_paused = true)]
-async fn an_event_below_the_version_asked_for_leads_to_a_list_of_the_newest() {
+async fn outdated_event_leads_to_a_list_of_the_newest() {
     let bad = || DecodeError::new("bad").key("a".parse().unwrap()).event_type(EventType::Modified);
     let proofs: [WatchScript<Item>; 5] = [
         WatchScript::new().added(Item::new("b", 12)),
@@ -67,7 +68,7 @@ async fn an_event_below_the_version_asked_for_leads_to_a_list_of_the_newest() {
     }
 }
 
-/// A reflector over a server in memory.
+/// A reflector on a server in memory.
 struct Follower {
     sink: Arc<RecordingSink<Item>>,
     handle: ReflectorHandle,
@@ -107,9 +108,10 @@ fn server(mode: WatchListMode) -> (FakeSource<Item>, ReflectorOptions) {
     (source, ReflectorOptions::new().watch_list(mode))
 }
 
+/// One absurd version is found within two minutes of silence.
 // contract, I-03
 #[tokio::test(start_paused = true)]
-async fn one_absurd_version_is_found_within_two_minutes_of_silence() {
+async fn absurd_version_is_found_after_silence() {
     for mode in [WatchListMode::Auto, WatchListMode::Off] {
         let (source, options) = server(mode);
         let follower = Follower::start(&source, options).await;
@@ -117,7 +119,7 @@ async fn one_absurd_version_is_found_within_two_minutes_of_silence() {
         source.apply(Item::of("a", 0, 2));
         source.apply(Item::of("b", 0, 2));
         follower.sink.wait_until(|objects| objects[&ObjectKey::named("b").unwrap()].value == 2).await;
-        // The next watch asks from the absurd version. The server has nothing to say to that.
+        // The next watch starts at the absurd version, so the server sends nothing.
         source.disconnect();
         follower.pass(Duration::from_millis(10)).await;
         source.delete(KeyRef::named("c"));
@@ -131,7 +133,7 @@ async fn one_absurd_version_is_found_within_two_minutes_of_silence() {
 
 // contract, I-03
 #[tokio::test(start_paused = true)]
-async fn a_restored_server_is_listed_again() {
+async fn restored_server_is_relisted() {
     for mode in [WatchListMode::Auto, WatchListMode::Off] {
         let (source, options) = server(mode);
         let follower = Follower::start(&source, options).await;
@@ -163,11 +165,11 @@ async fn versions_that_prove_nothing_lead_to_no_list() {
                 // Not comparable.
                 .undecodable(text("2-opaque"))
                 .undecodable(text("006"))
-                // As an event that the server sends twice.
+                // Like an event that the server sends twice.
                 .bookmark(7)
                 .modified(Item::new("a", 7))
                 .modified(Item::new("a", 15))
-                // Below the last one, not below the one asked for.
+                // Below the last version, but not below the requested one.
                 .modified(Item::new("a", 9))
                 .added(Item::new("no-version", 0))
                 .hang(),
@@ -181,9 +183,10 @@ async fn versions_that_prove_nothing_lead_to_no_list() {
     run.stop().await;
 }
 
+/// A list below the requested version is not stored.
 // contract
 #[tokio::test(start_paused = true)]
-async fn a_list_below_the_version_asked_for_is_not_stored_and_the_newest_is_listed() {
+async fn outdated_list_is_replaced_by_the_newest() {
     let run = start(
         listed()
             .watch(WatchScript::new().bookmark(20).error(expired()))
@@ -198,9 +201,10 @@ async fn a_list_below_the_version_asked_for_is_not_stored_and_the_newest_is_list
     run.stop().await;
 }
 
+/// A watch-list below the requested version is not stored.
 // contract
 #[tokio::test(start_paused = true)]
-async fn a_watch_list_below_the_version_asked_for_is_not_stored_and_the_newest_is_listed() {
+async fn outdated_watch_list_is_replaced_by_the_newest() {
     let initial =
         |name: &str, version: u64| WatchScript::new().added(Item::new(name, 3)).initial_events_end(version);
     let run = start(
@@ -208,7 +212,7 @@ async fn a_watch_list_below_the_version_asked_for_is_not_stored_and_the_newest_i
             .with_watch_list(WatchListSupport::new())
             .watch(initial("a", 7).bookmark(20).error(expired()))
             .watch(initial("stale", 13))
-            // The initial events are older than the list, and its own bookmark is where the watch goes on.
+            // The initial events are older than the list. The watch continues from the bookmark.
             .watch(initial("b", 14).modified(Item::new("b", 15)).hang()),
     );
     run.finished().await;
@@ -222,7 +226,7 @@ fn newest(version: u64) -> Result<Option<ResourceVersion>, SourceError> {
     Ok(Some(version.into()))
 }
 
-/// When the newest version was asked for, since the first call.
+/// Returns the times of the requests for the newest version, since the first call.
 fn probed(run: &Run) -> Vec<Duration> {
     let calls = run.source.calls();
     let probes = calls.iter().filter(|(_, call)| call.text() == "newest");
@@ -233,9 +237,10 @@ async fn pass(run: &Run, time: Duration) {
     assert_eq!(run.handle.stopped_until(Instant::now() + time).await, None);
 }
 
+/// After 90 seconds of silence, the newest version is requested. The watch stays open.
 // contract: R-18
 #[tokio::test(start_paused = true)]
-async fn a_silent_watch_is_asked_about_after_90_seconds_and_goes_on() {
+async fn silent_watch_is_probed_after_90_seconds() {
     let script = WatchScript::new()
         .after(80 * SECOND)
         .bookmark(8)
@@ -260,7 +265,7 @@ async fn a_silent_watch_is_asked_about_after_90_seconds_and_goes_on() {
 
 // contract: R-18
 #[tokio::test(start_paused = true)]
-async fn silence_is_measured_across_watches_that_end_in_time() {
+async fn silence_includes_watches_that_end_in_time() {
     let options = ReflectorOptions::new().min_watch_timeout_unbounded(10 * SECOND).stall_margin(20 * SECOND);
     let mut source = listed().newest_version(newest(7));
     for _ in 0..20 {
@@ -277,7 +282,7 @@ async fn silence_is_measured_across_watches_that_end_in_time() {
 
 // contract: R-18
 #[tokio::test(start_paused = true)]
-async fn silences_that_began_together_do_not_end_together() {
+async fn probes_of_silent_watches_are_spread_out() {
     let mut ends = Vec::new();
     for _ in 0..20 {
         let run = start(listed().watch(hang()).newest_version(newest(7)));
@@ -291,9 +296,10 @@ async fn silences_that_began_together_do_not_end_together() {
     assert!(ends[19] - ends[0] > 5 * SECOND, "not random: {ends:?}");
 }
 
+/// After a watch that ended early, the newest version is requested once the next watch is open.
 // contract: R-18
 #[tokio::test(start_paused = true)]
-async fn a_watch_that_ended_before_its_time_is_asked_about_once_the_next_one_is_open() {
+async fn watch_that_ended_early_leads_to_a_probe() {
     let after = |time: Duration| WatchScript::new().bookmark(8).after(time);
     let early: [WatchScript<Item>; 4] = [
         after(30 * SECOND).error(broken()),
@@ -310,7 +316,7 @@ async fn a_watch_that_ended_before_its_time_is_asked_about_once_the_next_one_is_
         run.stop().await;
     }
 
-    // At most 80 seconds were asked for: this is its own end.
+    // At most 80 seconds were requested, so this end is not early.
     let options = ReflectorOptions::new().min_watch_timeout_unbounded(40 * SECOND).stall_margin(60 * SECOND);
     let run = start_with(listed().watch(after(80 * SECOND)).watch(hang()).newest_version(newest(8)), options);
     run.finished().await;
@@ -319,9 +325,10 @@ async fn a_watch_that_ended_before_its_time_is_asked_about_once_the_next_one_is_
     run.stop().await;
 }
 
+/// A newest version below the last one ends the watch, and the newest state is listed.
 // contract: R-18
 #[tokio::test(start_paused = true)]
-async fn a_newest_version_below_ours_ends_the_watch_and_the_newest_is_listed() {
+async fn lower_newest_version_leads_to_a_list() {
     let run = start(
         listed()
             .watch(WatchScript::new().bookmark(20).error(broken()))
@@ -335,15 +342,16 @@ async fn a_newest_version_below_ours_ends_the_watch_and_the_newest_is_listed() {
     assert_eq!(run.recoveries(), [Recovery::Rewatch, Recovery::Relist]);
     assert!(run.errors()[1].contains("versions of the source went back"), "{:?}", run.errors());
     assert_eq!(run.handle.metrics().versions_went_back, 1);
-    // It has been listed: nothing is suspicious any more.
+    // After the list there is no reason for another probe.
     pass(&run, 80 * SECOND).await;
     assert_eq!(probed(&run).len(), 1);
     run.stop().await;
 }
 
+/// A probe that fails or times out does not end the watch.
 // contract: R-18
 #[tokio::test(start_paused = true)]
-async fn a_question_that_fails_or_hangs_is_reported_ends_nothing_and_is_asked_again() {
+async fn failed_probe_is_reported_and_repeated() {
     let too_many: SourceError = ApiStatus::new(429, "TooManyRequests", "x").retry_after(77 * SECOND).into();
     let events = WatchScript::new().after(SECOND).added(Item::new("b", 9));
     let run = start(
@@ -354,7 +362,7 @@ async fn a_question_that_fails_or_hangs_is_reported_ends_nothing_and_is_asked_ag
             .newest_version(Err(broken())),
     );
     run.finished().await;
-    // While the third question hangs, events arrive: it is given up after 30 seconds.
+    // Events arrive while the third probe hangs. It times out after 30 seconds.
     pass(&run, 200 * SECOND).await;
     assert_eq!(run.sink.keys(), ["a", "b", "c"]);
     assert_eq!(run.source.texts()[2..6], ["watch 8", "newest", "newest", "newest"]);
@@ -369,7 +377,7 @@ async fn a_question_that_fails_or_hangs_is_reported_ends_nothing_and_is_asked_ag
 
 // contract: R-18
 #[tokio::test(start_paused = true)]
-async fn a_question_that_hangs_does_not_stop_the_watch() {
+async fn hanging_probe_does_not_stop_the_watch() {
     let events = WatchScript::new().after(SECOND).added(Item::new("b", 9)).after(SECOND).error(broken());
     let run = start_with(
         listed()
@@ -385,10 +393,10 @@ async fn a_question_that_hangs_does_not_stop_the_watch() {
     assert_eq!(run.sink.keys(), ["a", "b"]);
     run.stop().await;
 
-    // One that gets no answer at all: the next watch asks again.
+    // A probe without an answer: the next watch probes again.
     let events = WatchScript::new().after(SECOND).added(Item::new("b", 9)).after(SECOND).error(broken());
     let source = listed().watch(WatchScript::new().bookmark(8).error(broken())).watch(events).watch(hang());
-    let hanging = Unanswered { source: Arc::new(source), asked: AtomicUsize::new(0) };
+    let hanging = Unanswered { source: Arc::new(source), probes: AtomicUsize::new(0) };
     let (hanging, sink) = (Arc::new(hanging), Arc::new(RecordingSink::new()));
     let reflector = Reflector::with_options("test", hanging.clone(), sink.clone(), steady());
     let (handle, cancel) = (reflector.handle(), CancellationToken::new());
@@ -397,15 +405,15 @@ async fn a_question_that_hangs_does_not_stop_the_watch() {
     assert_eq!(handle.stopped_until(Instant::now() + SECOND).await, None);
     assert_eq!(hanging.source.texts()[1..], ["watch 7", "watch 8", "watch 9"]);
     assert_eq!(sink.keys(), ["a", "b"]);
-    assert_eq!(hanging.asked.load(Ordering::Relaxed), 2);
+    assert_eq!(hanging.probes.load(Ordering::Relaxed), 2);
     cancel.cancel();
     assert_eq!(task.await.unwrap(), StopReason::Cancelled);
 }
 
-/// A source whose newest version never comes.
+/// A source that never answers requests for its newest version.
 struct Unanswered {
     source: Arc<ScriptedSource<Item>>,
-    asked: AtomicUsize,
+    probes: AtomicUsize,
 }
 
 #[async_trait::async_trait]
@@ -419,15 +427,16 @@ impl ListerWatcher<Item> for Unanswered {
     }
 
     async fn newest_version(&self) -> Result<Option<ResourceVersion>, SourceError> {
-        self.asked.fetch_add(1, Ordering::Relaxed);
+        self.probes.fetch_add(1, Ordering::Relaxed);
         std::future::pending().await
     }
 }
 
+/// A source that cannot report its newest version is probed once. A source whose versions do not compare is not probed.
 // contract: R-18
 #[tokio::test(start_paused = true)]
-async fn a_source_that_cannot_say_its_newest_version_or_has_none_is_not_asked_again() {
-    // It says that it cannot.
+async fn source_without_newest_version_is_not_probed() {
+    // It cannot report its newest version. It is probed once.
     let watch = || WatchScript::new().after(30 * SECOND).error(broken());
     let run = start(listed().watch(watch()).watch(watch()).watch(hang()).newest_version(Ok(None)));
     run.finished().await;
@@ -435,7 +444,7 @@ async fn a_source_that_cannot_say_its_newest_version_or_has_none_is_not_asked_ag
     assert_eq!(probed(&run).len(), 1);
     run.stop().await;
 
-    // There is nothing to compare with.
+    // The last version does not compare.
     let opaque: [ResourceVersion; 3] = [ResourceVersion::UNSET, 0.into(), "opaque".into()];
     for version in opaque {
         let first = List::new([Item::new("a", 0)], version.clone());
@@ -450,7 +459,7 @@ async fn a_source_that_cannot_say_its_newest_version_or_has_none_is_not_asked_ag
         run.stop().await;
     }
 
-    // Answers that compare with nothing prove nothing.
+    // Answers that do not compare prove nothing.
     for version in [ResourceVersion::UNSET, "opaque".into()] {
         let source = listed().watch(watch()).watch(hang()).newest_version(Ok(Some(version)));
         let run = start(source);
@@ -462,16 +471,16 @@ async fn a_source_that_cannot_say_its_newest_version_or_has_none_is_not_asked_ag
     }
 }
 
-/// The servers of many reflectors; each records when its newest version was asked for.
+/// The servers of many reflectors, and the times of all requests for a newest version.
 struct Many {
     sources: Vec<FakeSource<Item>>,
-    asked: Arc<Mutex<Vec<Instant>>>,
+    probe_log: Arc<Mutex<Vec<Instant>>>,
 }
 
 struct OfMany {
     source: FakeSource<Item>,
     budget: ProbeBudget,
-    asked: Arc<Mutex<Vec<Instant>>>,
+    probe_log: Arc<Mutex<Vec<Instant>>>,
 }
 
 #[async_trait::async_trait]
@@ -485,7 +494,7 @@ impl ListerWatcher<Item> for OfMany {
     }
 
     async fn newest_version(&self) -> Result<Option<ResourceVersion>, SourceError> {
-        self.asked.lock().push(Instant::now());
+        self.probe_log.lock().push(Instant::now());
         self.source.newest_version().await
     }
 
@@ -494,15 +503,17 @@ impl ListerWatcher<Item> for OfMany {
     }
 }
 
+/// If they lose their connections together, ten of them probe at once and then five a second.
 // contract: R-19
 #[tokio::test(start_paused = true)]
-async fn a_thousand_reflectors_that_lose_their_connections_ask_ten_at_once_and_five_a_second() {
-    let many = Many { sources: (0..1000).map(|_| FakeSource::new()).collect(), asked: Arc::default() };
+async fn probe_budget_limits_a_thousand_reflectors() {
+    let many = Many { sources: (0..1000).map(|_| FakeSource::new()).collect(), probe_log: Arc::default() };
     let (budget, cancel) = (ProbeBudget::new(), CancellationToken::new());
     let mut handles = Vec::new();
     for source in &many.sources {
         source.apply(Item::of("a", 0, 1));
-        let of_many = OfMany { source: source.clone(), budget: budget.clone(), asked: many.asked.clone() };
+        let of_many =
+            OfMany { source: source.clone(), budget: budget.clone(), probe_log: many.probe_log.clone() };
         let reflector = Reflector::new("one", of_many, RecordingSink::new());
         handles.push(reflector.handle());
         drop(tokio::spawn(reflector.run(cancel.clone())));
@@ -516,15 +527,15 @@ async fn a_thousand_reflectors_that_lose_their_connections_ask_ten_at_once_and_f
     }
     let started = Instant::now();
     tokio::time::sleep(210 * SECOND).await;
-    let mut asked = many.asked.lock().clone();
-    asked.sort_unstable();
-    // None is dropped: each has asked because of its watch.
+    let mut probe_log = many.probe_log.lock().clone();
+    probe_log.sort_unstable();
+    // None is dropped: each broken watch has led to a probe.
     assert!(many.sources.iter().all(|source| source.probes() > 0));
-    for (n, at) in asked.iter().enumerate() {
-        // From each of them on, at most 10 + 5 per second.
-        let in_a_second = asked[n..].iter().take_while(|other| **other - *at < SECOND).count();
+    for (n, at) in probe_log.iter().enumerate() {
+        // From each probe on, at most 10 + 5 per second.
+        let in_a_second = probe_log[n..].iter().take_while(|other| **other - *at < SECOND).count();
         assert!(in_a_second <= 15, "{in_a_second} after {:?}", *at - started);
-        let in_ten = asked[n..].iter().take_while(|other| **other - *at < 10 * SECOND).count();
+        let in_ten = probe_log[n..].iter().take_while(|other| **other - *at < 10 * SECOND).count();
         assert!(in_ten <= 60, "{in_ten} after {:?}", *at - started);
     }
     cancel.cancel();
@@ -535,7 +546,7 @@ async fn a_thousand_reflectors_that_lose_their_connections_ask_ten_at_once_and_f
 
 // contract: R-18
 #[tokio::test(start_paused = true)]
-async fn a_429_in_the_place_of_a_consistent_answer_is_waited_for_and_nothing_is_lost() {
+async fn status_429_for_a_consistent_read_is_retried() {
     // kube-apiserver 1.37 with `ConsistentListFromCacheSkipTimeoutFallback`.
     let busy = || -> SourceError {
         let message = "Timeout: Too large resource version: 21, current: 19";

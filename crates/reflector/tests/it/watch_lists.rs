@@ -21,11 +21,12 @@ fn hang() -> WatchScript<Item> {
     WatchScript::new().hang()
 }
 
+/// The events of a watch-list are gathered until the closing bookmark. The stream then continues as the watch.
 // contract: L-04
 #[tokio::test(start_paused = true)]
-async fn events_gather_aside_until_the_closing_bookmark_and_the_stream_goes_on_as_the_watch() {
+async fn watch_list_is_applied_at_its_closing_bookmark() {
     let bad = DecodeError::new("bad").key("x".parse().unwrap()).event_type(EventType::Added);
-    let gone = DecodeError::new("bad").key("y".parse().unwrap()).event_type(EventType::Deleted);
+    let deleted = DecodeError::new("bad").key("y".parse().unwrap()).event_type(EventType::Deleted);
     let run = start(
         able().watch(
             WatchScript::new()
@@ -38,7 +39,7 @@ async fn events_gather_aside_until_the_closing_bookmark_and_the_stream_goes_on_a
                 .bookmark(4)
                 .modified(Item::new("a", 5))
                 .deleted(Item::new("b", 6))
-                .undecodable(gone)
+                .undecodable(deleted)
                 .added(Item::new("d", 7))
                 .after(SECOND)
                 .initial_events_end(8)
@@ -48,7 +49,7 @@ async fn events_gather_aside_until_the_closing_bookmark_and_the_stream_goes_on_a
     );
     run.source.finished().await;
     settle().await;
-    assert!(run.sink.texts().is_empty(), "nothing before the list is whole");
+    assert!(run.sink.texts().is_empty(), "nothing before the list is complete");
     assert!(!run.handle.is_synced());
     assert!(run.handle.last_version().is_unset());
     run.sink.wait_for_record("update c@9").await;
@@ -58,14 +59,15 @@ async fn events_gather_aside_until_the_closing_bookmark_and_the_stream_goes_on_a
     let Call::Watch(options) = run.source.calls()[0].1.clone() else { panic!("a list") };
     assert_eq!(options.version_match, Some(VersionMatch::NotOlderThan));
     assert!(options.bookmarks && options.send_initial_events);
-    let statistics = run.handle.metrics();
-    assert_eq!((statistics.lists, statistics.watch_lists, statistics.watches), (0, 1, 0));
+    let metrics = run.handle.metrics();
+    assert_eq!((metrics.lists, metrics.watch_lists, metrics.watches), (0, 1, 0));
     run.stop().await;
 }
 
+/// After a 410, the watch-list is requested at the last version, and after another 410 at the newest.
 // contract: L-04, R-05
 #[tokio::test(start_paused = true)]
-async fn after_a_410_the_watch_list_is_at_the_last_version_and_then_at_the_newest() {
+async fn watch_list_after_410_is_at_the_last_version() {
     let run = start(
         able()
             .watch(WatchScript::new().initial_events_end(8).error(expired()))
@@ -78,9 +80,10 @@ async fn after_a_410_the_watch_list_is_at_the_last_version_and_then_at_the_newes
     run.stop().await;
 }
 
+/// A refused watch-list falls back to a list, and the refusal is remembered for the server.
 // contract: L-05
 #[tokio::test(start_paused = true)]
-async fn a_refused_watch_list_falls_back_and_is_remembered_for_that_server() {
+async fn refused_watch_list_falls_back_to_a_list() {
     for error in [status(400, "BadRequest"), status(422, "Invalid"), status(422, "")] {
         let support = WatchListSupport::new();
         let first = script()
@@ -97,16 +100,17 @@ async fn a_refused_watch_list_falls_back_and_is_remembered_for_that_server() {
         run.stop().await;
         assert!(support.is_refused());
 
-        // Another reflector of the same server does not ask at all.
+        // Another reflector of the same server requests no watch-list.
         let run = start(script().with_watch_list(support).list(list(9, &[])).watch(hang()));
         run.finished().await;
         run.stop().await;
     }
 }
 
+/// Any other error falls back to a list as well. It counts as a refusal once a list succeeds.
 // contract: L-05
 #[tokio::test(start_paused = true)]
-async fn another_error_falls_back_too_and_is_remembered_once_a_list_shows_that_the_server_is_well() {
+async fn failed_watch_list_falls_back_to_a_list() {
     let support = WatchListSupport::new();
     let source = script()
         .with_watch_list(support.clone())
@@ -134,9 +138,10 @@ async fn another_error_falls_back_too_and_is_remembered_once_a_list_shows_that_t
     run.stop().await;
 }
 
+/// A refused connection and 429 lead to another watch-list after a delay, without a limit.
 // contract: L-05
 #[tokio::test(start_paused = true)]
-async fn refused_connections_and_429_are_retried_with_delays_and_without_an_end() {
+async fn refused_connection_and_429_always_retry() {
     let mut source = able();
     for _ in 0..6 {
         source = source.watch_error(refused()).watch_error(status(429, "TooManyRequests"));
@@ -149,9 +154,10 @@ async fn refused_connections_and_429_are_retried_with_delays_and_without_an_end(
     run.stop().await;
 }
 
+/// A watch-list that ends early is retried from the beginning. After the fifth failure, a list replaces it.
 // contract: L-04, L-06
 #[tokio::test(start_paused = true)]
-async fn a_stream_that_ends_early_is_tried_again_from_nothing_but_not_for_ever() {
+async fn watch_list_that_ends_early_is_retried() {
     let early = || WatchScript::new().added(Item::new("half", 1));
     let support = WatchListSupport::new();
     let mut source = script().with_watch_list(support.clone());
@@ -166,10 +172,11 @@ async fn a_stream_that_ends_early_is_tried_again_from_nothing_but_not_for_ever()
     run.stop().await;
 }
 
+/// If the end bookmark does not arrive before a deadline, a list replaces the watch-list.
 // contract: L-06
 #[tokio::test(start_paused = true)]
-async fn an_end_bookmark_that_never_comes_has_a_deadline_then_the_fallback() {
-    // One silent, one that sends and sends.
+async fn missing_end_bookmark_falls_back_to_a_list() {
+    // One stream is silent, one sends events all the time.
     let mut busy = WatchScript::new();
     for n in 0..200 {
         busy = busy.after(SECOND).added(Item::new(&format!("i{n}"), n + 1));
@@ -186,9 +193,10 @@ async fn an_end_bookmark_that_never_comes_has_a_deadline_then_the_fallback() {
     }
 }
 
+/// Without a fallback, a missing end bookmark is a typed error each time.
 // contract: L-06
 #[tokio::test(start_paused = true)]
-async fn without_a_fallback_the_missing_bookmark_is_a_typed_error_each_time() {
+async fn missing_end_bookmark_is_a_typed_error() {
     let silent = || WatchScript::new().added(Item::new("a", 1)).hang();
     let run = start_with(
         able().watch(silent()).watch(silent()).hang(),
@@ -203,7 +211,7 @@ async fn without_a_fallback_the_missing_bookmark_is_a_typed_error_each_time() {
 
 // contract: L-06
 #[tokio::test(start_paused = true)]
-async fn a_watch_list_that_is_not_even_answered_falls_back() {
+async fn unanswered_watch_list_falls_back_to_a_list() {
     let run = start(able().hang().list(list(7, &[])).watch(hang()));
     run.finished().await;
     assert_eq!(run.source.texts(), ["watch-list -", "list 0 limit 500", "watch 7"]);
@@ -213,7 +221,7 @@ async fn a_watch_list_that_is_not_even_answered_falls_back() {
 
 // contract: L-05
 #[tokio::test(start_paused = true)]
-async fn off_means_never() {
+async fn mode_off_requests_no_watch_list() {
     let options = ReflectorOptions::new().watch_list(WatchListMode::Off);
     let run = start_with(able().list(list(7, &[])).watch(hang()), options);
     run.finished().await;
@@ -242,8 +250,8 @@ impl Object for Counted {
     }
 }
 
-/// A watch-list of three keys that come again and again, only as additions or in every way. The most objects that were
-/// alive at a time are counted.
+/// A watch-list with many events of three keys: only additions, or events of all types. Records how many objects were
+/// alive at most.
 struct Repeating {
     only_added: bool,
     most: Arc<AtomicUsize>,
@@ -282,7 +290,7 @@ impl ListerWatcher<Counted> for Repeating {
 
 // contract: L-18
 #[tokio::test(start_paused = true)]
-async fn a_key_that_comes_again_takes_the_place_of_its_object() {
+async fn repeated_key_replaces_its_object() {
     for only_added in [true, false] {
         let most = Arc::new(AtomicUsize::new(0));
         let sink = Arc::new(RecordingSink::new());
@@ -297,9 +305,10 @@ async fn a_key_that_comes_again_takes_the_place_of_its_object() {
     }
 }
 
+/// An unreadable event fails the watch-list. The second time, a list replaces the watch-list.
 // contract: R-14
 #[tokio::test(start_paused = true)]
-async fn an_unreadable_event_fails_the_watch_list_and_the_second_time_a_list_takes_its_place() {
+async fn unreadable_event_fails_the_watch_list() {
     let key = || "x".parse().unwrap();
     let events: [WatchEvent<Item>; 3] = [
         WatchEvent::Undecodable(DecodeError::new("no key").event_type(EventType::Added)),
@@ -337,7 +346,7 @@ async fn an_unreadable_event_fails_the_watch_list_and_the_second_time_a_list_tak
 
 // contract: R-16
 #[tokio::test(start_paused = true)]
-async fn a_watch_list_that_has_lost_its_version_is_refused() {
+async fn watch_list_that_lost_its_version_is_rejected() {
     let without = || WatchEvent::Bookmark { version: "".into(), initial_events_end: true };
     let run = start_with(
         able()
@@ -355,7 +364,7 @@ async fn a_watch_list_that_has_lost_its_version_is_refused() {
 
 // contract: L-05
 #[tokio::test(start_paused = true)]
-async fn a_source_that_says_nothing_of_watch_lists_gets_none_unless_they_are_demanded() {
+async fn watch_list_needs_support_or_mode_always() {
     let run = start(script().list(list(7, &[])).watch(WatchScript::new().hang()));
     run.finished().await;
     assert_eq!(run.source.texts(), ["list 0 limit 500", "watch 7"]);

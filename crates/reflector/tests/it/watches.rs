@@ -1,4 +1,4 @@
-//! Watches: what follows when one ends, and that a list is the last resort.
+//! Watches, and the recovery after their end, in which a list is the last resort.
 
 use std::time::Duration;
 
@@ -26,9 +26,10 @@ fn options_of(call: &Call) -> kinformer_reflector::WatchOptions {
     }
 }
 
+/// Every event reaches the sink in order and moves the last version.
 // contract: R-08
 #[tokio::test(start_paused = true)]
-async fn every_event_is_passed_on_in_order_and_moves_the_version() {
+async fn events_reach_the_sink_in_order() {
     let run = start(
         listed().watch(
             WatchScript::new()
@@ -36,7 +37,7 @@ async fn every_event_is_passed_on_in_order_and_moves_the_version() {
                 .modified(Item::new("a", 9))
                 .deleted(Item::new("ns/b", 10))
                 .bookmark(15)
-                // Not what any server should do: the version stays.
+                // No server should do this. The version stays.
                 .modified(Item::new("a", 12))
                 .hang(),
         ),
@@ -47,14 +48,15 @@ async fn every_event_is_passed_on_in_order_and_moves_the_version() {
         ["add ns/b@8", "update a@9", "delete ns/b@10", "bookmark @15", "update a@12"]
     );
     assert_eq!(run.handle.last_version(), 15.into());
-    let statistics = run.handle.metrics();
-    assert_eq!((statistics.events, statistics.bookmarks, statistics.watches), (5, 1, 1));
+    let metrics = run.handle.metrics();
+    assert_eq!((metrics.events, metrics.bookmarks, metrics.watches), (5, 1, 1));
     run.stop().await;
 }
 
+/// Initial events do not move the last version until another event arrives.
 // contract: R-08
 #[tokio::test(start_paused = true)]
-async fn synthetic_additions_do_not_move_the_version_until_another_event_comes() {
+async fn initial_events_do_not_move_the_version() {
     for version in [0_u64, 5] {
         let first = match version {
             0 => kinformer_reflector::List::new([], 0),
@@ -86,14 +88,15 @@ async fn synthetic_additions_do_not_move_the_version_until_another_event_comes()
     }
 }
 
+/// A watch requests bookmarks and a random timeout between the minimum and twice the minimum.
 // contract: L-03
 #[tokio::test(start_paused = true)]
-async fn a_watch_asks_for_bookmarks_and_a_random_time_between_the_shortest_and_twice_that() {
+async fn watch_requests_bookmarks_and_a_random_timeout() {
     let minutes = |n: u64| Duration::from_secs(60 * n);
-    for (asked, least) in [(None, 5), (Some(minutes(1)), 5), (Some(minutes(30)), 30)] {
+    for (requested, least) in [(None, 5), (Some(minutes(1)), 5), (Some(minutes(30)), 30)] {
         let mut options = ReflectorOptions::new();
-        if let Some(asked) = asked {
-            options = options.min_watch_timeout(asked);
+        if let Some(requested) = requested {
+            options = options.min_watch_timeout(requested);
         }
         let mut source = listed();
         for version in 8..28 {
@@ -117,7 +120,7 @@ async fn a_watch_asks_for_bookmarks_and_a_random_time_between_the_shortest_and_t
 
 // contract: L-03
 #[tokio::test(start_paused = true)]
-async fn only_a_test_may_ask_for_less() {
+async fn unbounded_watch_timeout_may_be_shorter() {
     let options = ReflectorOptions::new().min_watch_timeout_unbounded(SECOND);
     let run = start_with(listed().watch(hang()), options);
     run.finished().await;
@@ -125,9 +128,10 @@ async fn only_a_test_may_ask_for_less() {
     run.stop().await;
 }
 
+/// A watch that ends without an error is reopened within half a second, without a list.
 // contract
 #[tokio::test(start_paused = true)]
-async fn a_watch_that_ends_in_good_order_is_opened_again_within_half_a_second_without_a_list() {
+async fn ended_watch_is_reopened_without_a_list() {
     let run = start(
         listed()
             .watch(WatchScript::new().added(Item::new("b", 8)))
@@ -143,9 +147,10 @@ async fn a_watch_that_ends_in_good_order_is_opened_again_within_half_a_second_wi
     run.stop().await;
 }
 
+/// A refused connection and 429 lead to another watch at the same version, without a limit.
 // contract: R-03
 #[tokio::test(start_paused = true)]
-async fn connection_refused_and_429_watch_again_at_the_same_version_however_often() {
+async fn refused_connection_and_429_are_always_retried() {
     let mut source = listed();
     for _ in 0..10 {
         source = source
@@ -164,17 +169,17 @@ async fn connection_refused_and_429_watch_again_at_the_same_version_however_ofte
 
 // contract
 #[tokio::test(start_paused = true)]
-async fn what_a_server_asks_for_in_retry_after_is_waited() {
-    let asked: SourceError =
+async fn retry_after_is_honored() {
+    let requested: SourceError =
         ApiStatus::new(429, "TooManyRequests", "x").retry_after(Duration::from_secs(77)).into();
     let too_long: SourceError = ApiStatus::new(503, "", "x").retry_after(Duration::MAX).into();
-    let run = start_with(listed().watch_error(asked).watch_error(too_long).watch(hang()), steady());
+    let run = start_with(listed().watch_error(requested).watch_error(too_long).watch(hang()), steady());
     run.finished().await;
-    // Never less, and more by a random time: all clients of the server were asked for the same.
+    // At least this long, plus a random time, because all clients of the server received the same value.
     let (delays, calls) = (run.delays(), run.source.calls());
-    for (delay, asked, jitter) in [(delays[0], 77, 30), (delays[1], 600, 30)] {
+    for (delay, requested, jitter) in [(delays[0], 77, 30), (delays[1], 600, 30)] {
         assert!(
-            delay >= Duration::from_secs(asked) && delay < Duration::from_secs(asked + jitter),
+            delay >= Duration::from_secs(requested) && delay < Duration::from_secs(requested + jitter),
             "{delay:?}"
         );
     }
@@ -184,10 +189,10 @@ async fn what_a_server_asks_for_in_retry_after_is_waited() {
 
 // contract: R-04
 #[tokio::test(start_paused = true)]
-async fn internal_errors_are_watched_again_within_their_window_and_then_listed() {
+async fn internal_errors_relist_after_their_window() {
     let internal = || status(500, "InternalError");
     let mut source = listed();
-    // One per second: at 0, 1, 2 and 3 seconds they are inside of a window of 3, at 4 they are not.
+    // One error a second: at 0 to 3 seconds it is within the window, at 4 seconds it is not.
     for _ in 0..5 {
         source = source.watch(WatchScript::new().error(internal()));
     }
@@ -208,9 +213,10 @@ async fn internal_errors_are_watched_again_within_their_window_and_then_listed()
     run.stop().await;
 }
 
+/// A 410 at the start of a watch or in its stream leads to a list after a delay.
 // contract: R-05
 #[tokio::test(start_paused = true)]
-async fn a_410_at_the_start_or_in_the_stream_leads_to_a_list_after_a_delay() {
+async fn status_410_leads_to_a_list_after_a_delay() {
     let run = start(
         listed()
             .watch_error(expired())
@@ -228,7 +234,7 @@ async fn a_410_at_the_start_or_in_the_stream_leads_to_a_list_after_a_delay() {
 
 // contract: R-05
 #[tokio::test(start_paused = true)]
-async fn a_version_that_expires_again_after_a_list_is_not_listed_at_again() {
+async fn version_expired_twice_is_not_listed_again() {
     let run = start(
         listed()
             .watch_error(expired())
@@ -244,7 +250,7 @@ async fn a_version_that_expires_again_after_a_list_is_not_listed_at_again() {
 
 // contract: R-05
 #[tokio::test(start_paused = true)]
-async fn a_version_too_large_for_a_watch_leads_to_a_list_of_the_newest() {
+async fn version_too_large_for_watch_lists_the_newest() {
     let error = || {
         let cause = kinformer_reflector::StatusCause::new("ResourceVersionTooLarge", "");
         ApiStatus::new(504, "Timeout", "Too large resource version").cause(cause).into()
@@ -252,17 +258,18 @@ async fn a_version_too_large_for_a_watch_leads_to_a_list_of_the_newest() {
     let run = start(listed().watch_error(error()).list(list(3, &[("a", 2)])).watch(hang()));
     run.finished().await;
     assert_eq!(run.source.texts()[1..], ["watch 7", "list - limit 500", "watch 3"]);
-    // A list is allowed to go back: the server has.
+    // The last version goes back with the list, as the server has.
     assert_eq!(run.handle.last_version(), 3.into());
     run.stop().await;
 }
 
+/// Each very short watch is reported and followed by a delay. The fifth in a row leads to a list.
 // contract: R-06
 #[tokio::test(start_paused = true)]
-async fn a_very_short_watch_is_reported_delayed_and_the_fifth_in_a_row_leads_to_a_list() {
+async fn fifth_very_short_watch_leads_to_a_list() {
     let mut source = listed();
     for n in 0..5 {
-        // An event that brings nothing new does not make it longer.
+        // An event with nothing new changes nothing.
         let script = WatchScript::new();
         source = source.watch(if n % 2 == 0 { script } else { script.bookmark(7) });
     }
@@ -278,7 +285,7 @@ async fn a_very_short_watch_is_reported_delayed_and_the_fifth_in_a_row_leads_to_
 
 // contract: R-07
 #[tokio::test(start_paused = true)]
-async fn events_that_have_no_place_are_reported_and_skipped() {
+async fn unexpected_events_are_reported_and_skipped() {
     let run = start(
         listed()
             .watch(
@@ -291,16 +298,17 @@ async fn events_that_have_no_place_are_reported_and_skipped() {
     );
     run.finished().await;
     assert_eq!(run.sink.texts()[1..], ["add b@8", "bookmark @9"]);
-    assert_eq!(run.source.texts()[2], "watch 9", "it does not come again");
+    assert_eq!(run.source.texts()[2], "watch 9", "it is not delivered again");
     assert_eq!(run.recoveries(), [Recovery::Skip; 2]);
     assert!(run.errors()[1].ends_with("an event of the type SURPRISE"));
     assert_eq!(run.handle.metrics().unexpected_events, 2);
     run.stop().await;
 }
 
+/// Undecodable events are reported, counted and skipped, but deletions are applied.
 // contract: L-08
 #[tokio::test(start_paused = true)]
-async fn undecodable_events_are_reported_counted_and_skipped_but_a_deletion_deletes() {
+async fn only_deletions_of_undecodable_events_apply() {
     let bad = |key: &str, event_type, version: u64| {
         let error = DecodeError::new("bad").event_type(event_type).resource_version(version);
         error.key(key.parse().unwrap())
@@ -317,21 +325,22 @@ async fn undecodable_events_are_reported_counted_and_skipped_but_a_deletion_dele
             .watch(hang()),
     );
     run.finished().await;
-    let told = ["bookmark @8", "bookmark @9", "add c@10", "delete a", "bookmark @11"];
-    assert_eq!(run.sink.texts()[1..], told);
+    let expected_records = ["bookmark @8", "bookmark @9", "add c@10", "delete a", "bookmark @11"];
+    assert_eq!(run.sink.texts()[1..], expected_records);
     assert_eq!(run.handle.metrics().decode_errors, 3);
     assert_eq!(run.recoveries(), [Recovery::Skip; 3]);
-    // The watch goes on behind them.
+    // The watch continues after them.
     assert_eq!(run.source.texts()[2], "watch 11");
     run.stop().await;
 }
 
+/// A half-open watch is abandoned when it was silent for longer than its requested duration.
 // contract: L-09
 #[tokio::test(start_paused = true)]
-async fn a_half_open_watch_is_given_up_when_it_has_outlasted_its_time_in_silence() {
+async fn half_open_watch_is_abandoned() {
     let minute = Duration::from_secs(60);
     let options = || steady().min_watch_timeout_unbounded(minute).stall_margin(10 * SECOND);
-    // In the stream (a minute after its last event), and before any answer came.
+    // In the stream (a minute after its last event), and before any answer.
     let stream = || listed().watch(WatchScript::new().after(minute).bookmark(8).hang());
     for (source, from, quiet) in [(stream(), 8, minute), (listed().hang(), 7, Duration::ZERO)] {
         let run = start_with(source.watch(hang()), options());
@@ -339,9 +348,9 @@ async fn a_half_open_watch_is_given_up_when_it_has_outlasted_its_time_in_silence
         assert_eq!(run.source.texts()[2], format!("watch {from}"));
         assert!(run.errors()[0].contains("silent"), "{:?}", run.errors());
         let calls = run.source.calls();
-        let asked = options_of(&calls[1].1).timeout;
+        let requested = options_of(&calls[1].1).timeout;
         let lasted = calls[2].0 - calls[1].0 - SECOND - quiet;
-        assert_eq!(lasted.as_secs(), (asked + 10 * SECOND).as_secs());
+        assert_eq!(lasted.as_secs(), (requested + 10 * SECOND).as_secs());
         assert_eq!(run.handle.metrics().stalled_watches, 1);
         assert_eq!(run.recoveries(), [Recovery::Rewatch]);
         run.stop().await;
@@ -350,7 +359,7 @@ async fn a_half_open_watch_is_given_up_when_it_has_outlasted_its_time_in_silence
 
 // contract: L-10, R-10
 #[tokio::test(start_paused = true)]
-async fn a_status_in_the_stream_is_a_typed_error_with_code_and_reason() {
+async fn status_in_the_stream_is_a_typed_error() {
     let run = start(
         listed()
             .watch(WatchScript::new().error(status(403, "Forbidden")).added(Item::new("b", 9)))
@@ -360,14 +369,15 @@ async fn a_status_in_the_stream_is_a_typed_error_with_code_and_reason() {
     let error = run.handle.last_error().unwrap();
     let status = error.status().unwrap();
     assert_eq!((status.code, status.reason.as_str()), (403, "Forbidden"));
-    assert_eq!(run.errors(), ["status 403 (Forbidden): told by a test"]);
+    assert_eq!(run.errors(), ["status 403 (Forbidden): sent by a test"]);
     assert_eq!(run.sink.texts().len(), 1, "nothing after an error is read");
     run.stop().await;
 }
 
+/// Any other error leads to another watch; the fifth in a row leads to a list.
 // contract: R-10
 #[tokio::test(start_paused = true)]
-async fn other_errors_watch_again_and_the_fifth_in_a_row_leads_to_a_list() {
+async fn fifth_failed_watch_leads_to_a_list() {
     let run = start(
         listed()
             .watch_error(broken())
@@ -377,7 +387,7 @@ async fn other_errors_watch_again_and_the_fifth_in_a_row_leads_to_a_list() {
             .watch_error(status(403, "Forbidden"))
             .list(list(8, &[]))
             .watch_error(broken())
-            // An event in between: the count begins again.
+            // An event in between restarts the count.
             .watch(WatchScript::new().bookmark(9).error(broken()))
             .watch(hang()),
     );
@@ -388,9 +398,10 @@ async fn other_errors_watch_again_and_the_fifth_in_a_row_leads_to_a_list() {
     run.stop().await;
 }
 
+/// A store read error leads to a list, which removes the corrupt object.
 // contract: R-11
 #[tokio::test(start_paused = true)]
-async fn a_store_read_error_leads_to_a_list_that_drops_the_corrupt_object() {
+async fn store_read_error_leads_to_a_list() {
     let run = start(
         listed()
             .watch(WatchScript::new().added(Item::new("corrupt", 8)).error(status(500, "StoreReadError")))
@@ -403,9 +414,10 @@ async fn a_store_read_error_leads_to_a_list_that_drops_the_corrupt_object() {
     run.stop().await;
 }
 
+/// Delays double with jitter up to a bound, and start over after a time without a delay.
 // contract: R-01
 #[tokio::test(start_paused = true)]
-async fn delays_double_with_jitter_up_to_a_bound_and_start_again_after_a_quiet_time() {
+async fn delays_double_with_jitter_up_to_a_bound() {
     let mut source = listed();
     for _ in 0..9 {
         source = source.watch_error(refused());
@@ -430,7 +442,7 @@ async fn delays_double_with_jitter_up_to_a_bound_and_start_again_after_a_quiet_t
 
 // contract: R-01
 #[tokio::test(start_paused = true)]
-async fn a_backoff_of_ones_own_is_honoured_and_its_last_delay_repeated() {
+async fn custom_backoff_repeats_its_last_delay() {
     let backoff = kinformer_reflector::Backoff::from_delays(|| [2 * SECOND, 3 * SECOND].into_iter());
     let mut source = listed();
     for _ in 0..4 {
@@ -444,7 +456,7 @@ async fn a_backoff_of_ones_own_is_honoured_and_its_last_delay_repeated() {
 
 // contract
 #[tokio::test(start_paused = true)]
-async fn the_time_between_two_tries_is_a_visible_state() {
+async fn delay_between_attempts_is_a_visible_state() {
     let run = start_with(listed().watch_error(refused()).watch(hang()), steady());
     let state = run.handle.state_where(|s| matches!(s, ReflectorState::BackingOff { .. })).await;
     assert_eq!(state, ReflectorState::BackingOff { next: NextRequest::Watch, delay: SECOND, failures: 1 });

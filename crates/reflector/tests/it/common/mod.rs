@@ -1,4 +1,4 @@
-//! A reflector over a script, and everything that can be seen of it.
+//! A reflector on a scripted source, and everything observable of it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,11 +15,11 @@ pub(crate) struct Run {
     pub(crate) source: Arc<ScriptedSource<Item>>,
     pub(crate) sink: Arc<RecordingSink<Item>>,
     pub(crate) handle: ReflectorHandle,
-    /// `Recovery: error`, and the delay.
+    /// The recovery, the error and the delay of each failure.
     pub(crate) failures: Arc<Mutex<Vec<(Recovery, String, Duration)>>>,
     pub(crate) cancel: CancellationToken,
     pub(crate) task: JoinHandle<StopReason>,
-    _asked: reentrant::CheckGuard,
+    _checks: reentrant::CheckGuard,
 }
 
 /// Starts a reflector over the script.
@@ -35,14 +35,20 @@ pub(crate) fn start_with(source: ScriptedSource<Item>, options: ReflectorOptions
     let reflector = Reflector::with_options("test", source.clone(), sink.clone(), options);
     let handle = reflector.handle();
     reentrant::install();
-    let asked = handle.clone();
-    let _asked = reentrant::add_check(move || {
-        drop(format!("{asked:?}"));
-        drop((asked.metrics(), asked.state(), asked.last_error(), asked.last_version(), asked.is_synced()));
+    let checked = handle.clone();
+    let _checks = reentrant::add_check(move || {
+        drop(format!("{checked:?}"));
+        drop((
+            checked.metrics(),
+            checked.state(),
+            checked.last_error(),
+            checked.last_version(),
+            checked.is_synced(),
+        ));
     });
     let cancel = CancellationToken::new();
     let task = tokio::spawn(reflector.run(cancel.clone()));
-    Run { source, sink, handle, failures, cancel, task, _asked }
+    Run { source, sink, handle, failures, cancel, task, _checks }
 }
 
 pub(crate) fn start(source: ScriptedSource<Item>) -> Run {
@@ -50,14 +56,14 @@ pub(crate) fn start(source: ScriptedSource<Item>) -> Run {
 }
 
 impl Run {
-    /// Until the script is through and its last events have arrived.
+    /// Waits until the script is finished and its last events have arrived.
     pub(crate) async fn finished(&self) {
         self.source.finished().await;
         settle().await;
         assert_eq!(self.source.violation(), None);
     }
 
-    /// Ends the reflector and makes sure that nothing is left of it.
+    /// Stops the reflector and checks that it leaves nothing behind.
     pub(crate) async fn stop(self) {
         self.cancel.cancel();
         assert_eq!(reentrant::check_on_wake(self.task).await.unwrap(), StopReason::Cancelled);
@@ -79,7 +85,7 @@ impl Run {
     }
 }
 
-/// Lets everything run that needs no time to pass.
+/// Runs all tasks that do not wait for time.
 pub(crate) async fn settle() {
     for _ in 0..500 {
         tokio::task::yield_now().await;
@@ -111,11 +117,11 @@ pub(crate) fn expired() -> SourceError {
 }
 
 pub(crate) fn status(code: u16, reason: &str) -> SourceError {
-    ApiStatus::new(code, reason, "told by a test").into()
+    ApiStatus::new(code, reason, "sent by a test").into()
 }
 
 pub(crate) fn refused() -> SourceError {
-    SourceError::ConnectionRefused { source: "nobody listens".into() }
+    SourceError::ConnectionRefused { source: "no listener".into() }
 }
 
 pub(crate) fn broken() -> SourceError {
