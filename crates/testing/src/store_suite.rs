@@ -50,22 +50,22 @@ pub fn pod(key: &str, version: u64) -> Arc<Pod> {
 pub fn run<S: Store<Pod>>(make: impl Fn() -> S) {
     starts_empty(&make());
     adds_updates_and_deletes(&make());
-    applies_a_batch_in_its_order(&make());
-    keeps_namespaces_apart(&make());
-    keeps_text_apart_from_parts(&make());
+    applies_a_batch_in_order(&make());
+    separates_namespaces(&make());
+    separates_text_from_parts(&make());
     replaces_everything(&make());
-    replaces_by_the_last_of_a_key_and_reports_the_others(&make());
-    keeps_what_was_not_delivered(&make());
+    replaces_by_the_last_object_of_a_key(&make());
+    keeps_undelivered_objects(&make());
     deletes_nothing_by_an_incomplete_list(&make());
-    refuses_bad_keys_and_changes_nothing(&make());
-    knows_the_newest_version(&make());
-    follows_any_history(&make);
+    rejects_bad_keys_without_a_change(&make());
+    reports_the_newest_version(&make());
+    follows_random_histories(&make);
 }
 
 fn state<S: Store<Pod>>(store: &S) -> BTreeMap<String, u64> {
     let list = store.list();
     let state: BTreeMap<_, _> = list.iter().map(|pod| (pod.key().to_string(), pod.version)).collect();
-    assert_eq!(state.len(), list.len(), "a list shows no key twice");
+    assert_eq!(state.len(), list.len(), "a list contains no key twice");
     let mut keys: Vec<_> = store.keys().iter().map(ToString::to_string).collect();
     keys.sort();
     assert_eq!(keys, state.keys().cloned().collect::<Vec<_>>(), "the keys are those of the list");
@@ -75,22 +75,25 @@ fn state<S: Store<Pod>>(store: &S) -> BTreeMap<String, u64> {
     store.for_each(&mut |pod| {
         visited.insert(pod.key().to_string(), pod.version);
     });
-    assert_eq!(visited, state, "a walk shows what the list shows");
+    assert_eq!(visited, state, "for_each visits the objects of the list");
     for pod in list {
         for found in [store.get(pod.key()), store.get_by_key(pod.key())] {
-            assert!(found.is_some_and(|found| Arc::ptr_eq(&found, &pod)), "get finds what the list shows");
+            assert!(
+                found.is_some_and(|found| Arc::ptr_eq(&found, &pod)),
+                "get finds every object of the list"
+            );
         }
     }
     state
 }
 
-fn is<S: Store<Pod>>(store: &S, expected: &[(&str, u64)]) {
+fn assert_state<S: Store<Pod>>(store: &S, expected: &[(&str, u64)]) {
     let expected: BTreeMap<_, _> =
         expected.iter().map(|(key, version)| ((*key).to_owned(), *version)).collect();
     assert_eq!(state(store), expected);
 }
 
-fn clean(written: Result<kinformer_core::PartialErrors, Error>) {
+fn assert_clean(written: Result<kinformer_core::PartialErrors, Error>) {
     written.unwrap().into_result().unwrap();
 }
 
@@ -99,29 +102,29 @@ fn list(pods: &[(&str, u64)], version: u64) -> Replacement<Pod> {
 }
 
 fn starts_empty<S: Store<Pod>>(store: &S) {
-    is(store, &[]);
+    assert_state(store, &[]);
     assert!(store.resource_versions().lowest().is_unset());
     assert!(store.get(KeyRef::new("a", "b")).is_none());
 }
 
 fn adds_updates_and_deletes<S: Store<Pod>>(store: &S) {
-    clean(store.add(pod("ns/a", 1)));
-    clean(store.update(pod("ns/b", 2)));
-    clean(store.add(pod("ns/a", 3)));
-    is(store, &[("ns/a", 3), ("ns/b", 2)]);
-    clean(store.delete(pod("ns/a", 4).into()));
-    clean(store.delete(pod("ns/absent", 5).into()));
+    assert_clean(store.add(pod("ns/a", 1)));
+    assert_clean(store.update(pod("ns/b", 2)));
+    assert_clean(store.add(pod("ns/a", 3)));
+    assert_state(store, &[("ns/a", 3), ("ns/b", 2)]);
+    assert_clean(store.delete(pod("ns/a", 4).into()));
+    assert_clean(store.delete(pod("ns/absent", 5).into()));
     let key: ObjectKey = "ns/b".parse().unwrap();
-    clean(store.delete(Tombstone::final_state_unknown(key, None)));
-    is(store, &[]);
-    clean(store.add(pod("ns/a", 6)));
-    is(store, &[("ns/a", 6)]);
-    clean(store.apply(Delta::SyncAll.into()));
-    clean(store.apply(Delta::Sync(pod("ns/a", 5)).into()));
-    is(store, &[("ns/a", 6)]);
+    assert_clean(store.delete(Tombstone::final_state_unknown(key, None)));
+    assert_state(store, &[]);
+    assert_clean(store.add(pod("ns/a", 6)));
+    assert_state(store, &[("ns/a", 6)]);
+    assert_clean(store.apply(Delta::SyncAll.into()));
+    assert_clean(store.apply(Delta::Sync(pod("ns/a", 5)).into()));
+    assert_state(store, &[("ns/a", 6)]);
 }
 
-fn applies_a_batch_in_its_order<S: Store<Pod>>(store: &S) {
+fn applies_a_batch_in_order<S: Store<Pod>>(store: &S) {
     let deltas = [
         Delta::Added(pod("a", 1)),
         Delta::Updated(pod("", 2)),
@@ -136,94 +139,95 @@ fn applies_a_batch_in_its_order<S: Store<Pod>>(store: &S) {
     let positions: Vec<_> = errors.errors().iter().map(|problem| problem.position).collect();
     assert_eq!(positions, [1, 2, 5], "the objects of a list are counted one by one");
     assert!(errors.errors().iter().all(|problem| problem.left_out));
-    is(store, &[("b", 4), ("d", 7)]);
+    assert_state(store, &[("b", 4), ("d", 7)]);
     assert_eq!(store.resource_versions().lowest(), ResourceVersion::number(8));
 }
 
-fn keeps_namespaces_apart<S: Store<Pod>>(store: &S) {
+fn separates_namespaces<S: Store<Pod>>(store: &S) {
     for (version, key) in (1..).zip(["a", "x/a", "y/a", "x/b"]) {
-        clean(store.add(pod(key, version)));
+        assert_clean(store.add(pod(key, version)));
     }
-    is(store, &[("a", 1), ("x/a", 2), ("y/a", 3), ("x/b", 4)]);
-    clean(store.delete(pod("x/a", 5).into()));
-    is(store, &[("a", 1), ("y/a", 3), ("x/b", 4)]);
+    assert_state(store, &[("a", 1), ("x/a", 2), ("y/a", 3), ("x/b", 4)]);
+    assert_clean(store.delete(pod("x/a", 5).into()));
+    assert_state(store, &[("a", 1), ("y/a", 3), ("x/b", 4)]);
 }
 
-fn keeps_text_apart_from_parts<S: Store<Pod>>(store: &S) {
+fn separates_text_from_parts<S: Store<Pod>>(store: &S) {
     let text = Pod { namespace: String::new(), name: "x/a".to_owned(), version: 1 };
-    clean(store.add(Arc::new(text.clone())));
-    clean(store.add(pod("x/a", 2)));
+    assert_clean(store.add(Arc::new(text.clone())));
+    assert_clean(store.add(pod("x/a", 2)));
     let versions = || [KeyRef::named("x/a"), KeyRef::new("x", "a")].map(|key| Some(store.get(key)?.version));
     assert_eq!(versions(), [Some(1), Some(2)]);
-    clean(store.delete(Arc::new(text).into()));
+    assert_clean(store.delete(Arc::new(text).into()));
     assert_eq!(versions(), [None, Some(2)]);
 }
 
 fn replaces_everything<S: Store<Pod>>(store: &S) {
-    clean(store.add(pod("a", 1)));
-    clean(store.add(pod("b", 2)));
-    clean(store.replace(list(&[("b", 3), ("c", 3)], 9)));
-    is(store, &[("b", 3), ("c", 3)]);
-    clean(store.replace(list(&[], 10)));
-    is(store, &[]);
+    assert_clean(store.add(pod("a", 1)));
+    assert_clean(store.add(pod("b", 2)));
+    assert_clean(store.replace(list(&[("b", 3), ("c", 3)], 9)));
+    assert_state(store, &[("b", 3), ("c", 3)]);
+    assert_clean(store.replace(list(&[], 10)));
+    assert_state(store, &[]);
 }
 
-fn replaces_by_the_last_of_a_key_and_reports_the_others<S: Store<Pod>>(store: &S) {
+fn replaces_by_the_last_object_of_a_key<S: Store<Pod>>(store: &S) {
     let errors = store.replace(list(&[("a", 1), ("b", 2), ("a", 3), ("", 4), ("c", 5)], 9)).unwrap();
     let mut problems: Vec<_> = errors.errors().iter().map(|problem| problem.position).collect();
     problems.sort_unstable();
     assert_eq!(problems, [0, 3], "each problem is reported by its position");
     let duplicate = errors.errors().iter().find(|problem| problem.position == 0).unwrap();
     assert!(matches!(&duplicate.error, Error::Duplicate { key } if key.name() == "a"), "{duplicate}");
-    is(store, &[("a", 3), ("b", 2), ("c", 5)]);
+    assert_state(store, &[("a", 3), ("b", 2), ("c", 5)]);
 }
 
-fn keeps_what_was_not_delivered<S: Store<Pod>>(store: &S) {
-    clean(store.replace(list(&[("a", 1), ("b", 1)], 1)));
+fn keeps_undelivered_objects<S: Store<Pod>>(store: &S) {
+    assert_clean(store.replace(list(&[("a", 1), ("b", 1)], 1)));
     let undelivered = ["a", "absent"].map(|key| key.parse().unwrap());
-    clean(store.replace(list(&[("c", 2)], 2).undelivered(undelivered)));
-    is(store, &[("a", 1), ("c", 2)]);
+    assert_clean(store.replace(list(&[("c", 2)], 2).undelivered(undelivered)));
+    assert_state(store, &[("a", 1), ("c", 2)]);
 }
 
 fn deletes_nothing_by_an_incomplete_list<S: Store<Pod>>(store: &S) {
-    clean(store.replace(list(&[("a", 1), ("b", 1)], 1)));
-    clean(store.replace(list(&[("b", 2), ("c", 2)], 2).unreadable(1)));
-    is(store, &[("a", 1), ("b", 2), ("c", 2)]);
+    assert_clean(store.replace(list(&[("a", 1), ("b", 1)], 1)));
+    assert_clean(store.replace(list(&[("b", 2), ("c", 2)], 2).unreadable(1)));
+    assert_state(store, &[("a", 1), ("b", 2), ("c", 2)]);
     assert_eq!(store.resource_versions().lowest(), ResourceVersion::number(2));
-    clean(store.replace(list(&[("c", 2)], 3)));
-    is(store, &[("c", 2)]);
+    assert_clean(store.replace(list(&[("c", 2)], 3)));
+    assert_state(store, &[("c", 2)]);
 }
 
-fn refuses_bad_keys_and_changes_nothing<S: Store<Pod>>(store: &S) {
-    clean(store.add(pod("a", 1)));
+fn rejects_bad_keys_without_a_change<S: Store<Pod>>(store: &S) {
+    assert_clean(store.add(pod("a", 1)));
     for key in ["", "ns/"] {
         for result in [store.add(pod(key, 9)), store.update(pod(key, 9)), store.delete(pod(key, 9).into())] {
             match result {
                 Err(Error::Key(error)) => assert_eq!(error.key(), key),
-                other => panic!("{key:?} was not refused as a key: {other:?}"),
+                other => panic!("{key:?} was not rejected as a key: {other:?}"),
             }
         }
     }
-    is(store, &[("a", 1)]);
+    assert_state(store, &[("a", 1)]);
     assert_eq!(store.resource_versions().lowest(), ResourceVersion::number(1));
 }
 
-fn knows_the_newest_version<S: Store<Pod>>(store: &S) {
-    let at = |version: u64| assert_eq!(store.resource_versions().lowest(), ResourceVersion::number(version));
-    clean(store.add(pod("a", 5)));
-    at(5);
-    clean(store.update(pod("b", 3)));
-    at(5);
-    clean(store.delete(pod("b", 7).into()));
-    at(7);
-    clean(store.bookmark(ResourceVersion::number(9)));
-    at(9);
-    clean(store.bookmark(ResourceVersion::number(8)));
-    at(9);
-    clean(store.replace(list(&[("a", 10)], 20)));
-    at(20);
-    clean(store.add(pod("c", 0)));
-    at(20);
+fn reports_the_newest_version<S: Store<Pod>>(store: &S) {
+    let assert_version =
+        |version: u64| assert_eq!(store.resource_versions().lowest(), ResourceVersion::number(version));
+    assert_clean(store.add(pod("a", 5)));
+    assert_version(5);
+    assert_clean(store.update(pod("b", 3)));
+    assert_version(5);
+    assert_clean(store.delete(pod("b", 7).into()));
+    assert_version(7);
+    assert_clean(store.bookmark(ResourceVersion::number(9)));
+    assert_version(9);
+    assert_clean(store.bookmark(ResourceVersion::number(8)));
+    assert_version(9);
+    assert_clean(store.replace(list(&[("a", 10)], 20)));
+    assert_version(20);
+    assert_clean(store.add(pod("c", 0)));
+    assert_version(20);
 }
 
 #[derive(Clone, Debug)]
@@ -233,7 +237,7 @@ enum Step {
     Replace(Vec<u8>),
 }
 
-fn follows_any_history<S: Store<Pod>>(make: &impl Fn() -> S) {
+fn follows_random_histories<S: Store<Pod>>(make: &impl Fn() -> S) {
     let key = 0u8..12;
     let step = prop_oneof![
         4 => key.clone().prop_map(Step::Add),
@@ -248,18 +252,18 @@ fn follows_any_history<S: Store<Pod>>(make: &impl Fn() -> S) {
         for (version, step) in (1u64..).zip(steps) {
             match step {
                 Step::Add(key) => {
-                    clean(store.add(pod(&name(key), version)));
+                    assert_clean(store.add(pod(&name(key), version)));
                     model.insert(name(key), version);
                 }
                 Step::Delete(key) => {
-                    clean(store.delete(pod(&name(key), version).into()));
+                    assert_clean(store.delete(pod(&name(key), version).into()));
                     model.remove(&name(key));
                 }
                 Step::Replace(keys) => {
                     let keys: Vec<_> = keys.into_iter().map(name).collect();
                     model = keys.iter().map(|key| (key.clone(), version)).collect();
                     let listed = model.keys().map(|key| pod(key, version)).collect();
-                    clean(store.replace(Replacement::new(listed, version)));
+                    assert_clean(store.replace(Replacement::new(listed, version)));
                 }
             }
             prop_assert_eq!(&state(&store), &model);

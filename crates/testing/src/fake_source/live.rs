@@ -344,7 +344,7 @@ impl<T: Versioned> State<T> {
         self.history.push_back(Change { version, event_type, object, undecodable });
     }
 
-    fn gone() -> SourceError {
+    fn expired() -> SourceError {
         SourceError::expired("too old resource version")
     }
 
@@ -363,11 +363,11 @@ impl<T: Versioned> State<T> {
             return Err(Self::too_large());
         }
         if options.version_match == Some(VersionMatch::Exact) && wanted != self.version {
-            return Err(Self::gone());
+            return Err(Self::expired());
         }
         let (version, mut objects) = match &options.continue_token {
             Some(token) => {
-                let (version, objects) = self.pages.remove(token).ok_or_else(Self::gone)?;
+                let (version, objects) = self.pages.remove(token).ok_or_else(Self::expired)?;
                 (version, objects)
             }
             None => (self.version, self.objects.values().cloned().collect()),
@@ -489,13 +489,13 @@ impl<T: Versioned> Cursor<T> {
         if let Some(change) = state.history.get(skip) {
             // A version in between may have been compacted.
             if self.version < state.compacted {
-                return Some(Err(State::<T>::gone()));
+                return Some(Err(State::<T>::expired()));
             }
             self.version = change.version;
             return Some(Ok(change.event()));
         }
         if self.version < state.compacted {
-            return Some(Err(State::<T>::gone()));
+            return Some(Err(State::<T>::expired()));
         }
         if self.bookmarks != state.bookmarks {
             self.bookmarks = state.bookmarks;
@@ -542,7 +542,7 @@ impl<T: Versioned> ListerWatcher<T> for FakeSource<T> {
                 initial.push_back(WatchEvent::initial_events_end(state.version));
             }
         } else if from < state.compacted {
-            return Err(State::<T>::gone());
+            return Err(State::<T>::expired());
         }
         let version = if initial.is_empty() && from != 0 { from } else { state.version };
         let cursor = Cursor {

@@ -165,12 +165,12 @@ impl<T: Object> Inner<T> {
                     let kept: BTreeSet<_> = list.undelivered.iter().collect();
                     self.objects.retain(|key, _| kept.contains(key));
                 }
-                for (at, object) in list.objects.iter().enumerate() {
+                for (offset, object) in list.objects.iter().enumerate() {
                     match ObjectKey::try_from(object.key()) {
                         Ok(key) => {
                             self.objects.insert(key, object.clone());
                         }
-                        Err(error) => errors.push(position + at, error),
+                        Err(error) => errors.push(position + offset, error),
                     }
                 }
                 self.version = list.resource_version.clone();
@@ -187,11 +187,11 @@ impl<T: Object> Sink<T> for RecordingSink<T> {
         let mut valid = Vec::with_capacity(deltas.len());
         let mut position = 0;
         for delta in deltas {
-            let at = position;
+            let start = position;
             position += delta.positions();
             match delta.key().map_or(Ok(()), |key| key.check()) {
-                Ok(()) => valid.push((at, delta)),
-                Err(error) => errors.push(at, error),
+                Ok(()) => valid.push((start, delta)),
+                Err(error) => errors.push(start, error),
             }
         }
         let Some((_, first)) = valid.first() else { return Ok(errors) };
@@ -213,8 +213,8 @@ impl<T: Object> Sink<T> for RecordingSink<T> {
         if inner.room != usize::MAX {
             inner.room = room;
         }
-        for (at, delta) in valid {
-            inner.apply(&delta, at, &mut errors);
+        for (start, delta) in valid {
+            inner.apply(&delta, start, &mut errors);
             inner.records.push(delta);
         }
         drop(inner);
