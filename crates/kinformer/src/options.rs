@@ -251,7 +251,7 @@ impl Options {
         self.resources.get(&Key::of_resource(resource))
     }
 
-    /// Returns what a new informer fetches for such a request: whole objects if there is a transform, which needs them.
+    /// Returns the projection of a new informer: whole objects if there is a transform, which needs them.
     pub(crate) fn projection(&self, resource: &ApiResource, requested: Projection) -> Projection {
         match self.of_resource(resource) {
             Some(options) if options.has_transform() => Projection::Full,

@@ -1,9 +1,9 @@
-//! An accessor leads to the kind that its name says. That every kind has one is xtask's to test, which writes them.
+//! Each accessor returns the kind in its name. xtask generates the accessors and tests that every kind has one.
 
 use k8s_openapi::Resource;
 use kinformer::{Informer, SharedInformerFactory};
 
-/// Nothing is asked of the server.
+/// A factory that sends no request.
 fn factory() -> SharedInformerFactory {
     let config = kube_client::Config::new("http://127.0.0.1:1".parse().unwrap());
     SharedInformerFactory::new(kinformer::client(config).unwrap())
@@ -15,7 +15,7 @@ fn of<K: Resource>(_: Informer<K>) -> (&'static str, &'static str) {
 
 // contract: F-05
 #[tokio::test]
-async fn kinds_are_found_where_client_go_has_them() {
+async fn accessors_have_the_structure_of_client_go() {
     let factory = factory();
     assert_eq!(of(factory.core().v1().pods()), ("v1", "pods"));
     assert_eq!(of(factory.core().v1().endpoints()), ("v1", "endpoints"));
@@ -63,7 +63,7 @@ async fn kinds_are_found_where_client_go_has_them() {
 
 // contract: F-05
 #[tokio::test]
-async fn kinds_of_some_versions_only_are_there_in_those() {
+async fn accessors_depend_on_the_kubernetes_version() {
     let factory = factory();
     k8s_openapi::k8s_if_ge_1_37! {
         assert_eq!(of(factory.lifecycle().v1alpha1().evictions()), ("lifecycle.k8s.io/v1alpha1", "evictions"));

@@ -1,4 +1,4 @@
-//! Objects that are decoded when they arrive.
+//! Decoding on arrival.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use serde::{Deserialize, Deserializer};
 
 // contract: F-14, F-15
 #[tokio::test]
-async fn the_result_of_a_transform_is_decoded() {
+async fn transform_result_is_decoded() {
     let server = server().await;
     server.create(config_map("default", "a", "1")).unwrap();
     let factory = builder(&server)
@@ -38,7 +38,7 @@ async fn the_result_of_a_transform_is_decoded() {
 
 // contract: F-14
 #[tokio::test]
-async fn the_last_state_of_a_deleted_object_is_not_decoded() {
+async fn final_state_of_a_deletion_is_not_decoded() {
     let server = server().await;
     server.create(config_map("default", "a", "1")).unwrap();
     let factory = builder(&server).decode::<ConfigMap>(Decode::OnArrival).build();
@@ -56,7 +56,7 @@ async fn the_last_state_of_a_deleted_object_is_not_decoded() {
     server.shutdown().await;
 }
 
-/// A type that panics over one value.
+/// A type whose decoding panics for one value.
 struct Panicking;
 
 impl<'de> Deserialize<'de> for Panicking {
@@ -74,7 +74,7 @@ impl<'de> Deserialize<'de> for Panicking {
 
 // contract: F-14
 #[tokio::test]
-async fn a_type_that_panics_over_an_object_loses_nothing_and_is_reported() {
+async fn panicking_decoder_is_reported_without_loss() {
     let server = server().await;
     for (name, value) in [("a", "1"), ("b", "panic"), ("c", "3")] {
         server.create(config_map("default", name, value)).unwrap();
@@ -111,7 +111,7 @@ async fn a_type_that_panics_over_an_object_loses_nothing_and_is_reported() {
 
 // contract: F-14
 #[tokio::test]
-async fn each_type_reads_what_another_type_has_decoded_on_arrival() {
+async fn other_types_read_objects_decoded_on_arrival() {
     let server = server().await;
     server.create(config_map("default", "a", "1")).unwrap();
     let factory = factory(&server);
@@ -123,7 +123,7 @@ async fn each_type_reads_what_another_type_has_decoded_on_arrival() {
     let map = maps.get(("default", "a")).unwrap();
     let (one, other) = (map.decode().unwrap(), map.decode().unwrap());
     assert_eq!(one.data.as_ref().unwrap()["key"], "1");
-    // It is shared while it is held, as objects that are decoded on read.
+    // The value is shared while it is held, as with decoding on read.
     assert!(std::ptr::eq(&raw const *one, &raw const *other));
     let metadata = maps.metadata().get(("default", "a")).unwrap();
     assert_eq!(metadata.decode().unwrap().metadata.name.as_deref(), Some("a"));

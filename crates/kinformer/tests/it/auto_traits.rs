@@ -1,4 +1,4 @@
-//! What every public type promises: it can be used from any thread.
+//! The auto traits of the public types.
 
 use std::fmt::Debug;
 
@@ -11,7 +11,7 @@ use kinformer::{
 };
 use static_assertions::assert_impl_all;
 
-/// Neither `Send` nor `Sync`: what views promise does not depend on the type.
+/// Neither `Send` nor `Sync`: the auto traits of views do not depend on the type.
 struct Local(#[expect(dead_code, reason = "for its type")] *const ());
 
 assert_impl_all!(SharedInformerFactory: Send, Sync, Clone, Debug);

@@ -21,7 +21,7 @@ use tokio_util::sync::CancellationToken;
 const DAMAGES: [Damage; 4] = [Damage::Frame, Damage::Type, Damage::Metadata, Damage::Name];
 const QUEUES: [QueueKind; 3] = [QueueKind::RealFifo, QueueKind::RealFifoByObject, QueueKind::DeltaFifo];
 
-/// An informer, and what its handler received.
+/// An informer, and the events of its handler.
 struct Run<T: Object> {
     informer: SharedIndexInformer<T>,
     events: watch::Receiver<Vec<String>>,
@@ -78,11 +78,11 @@ impl<T: Object> Run<T> {
         let mut events = self.events.clone();
         let there = events.wait_for(|events| events.iter().any(|other| other == event));
         if tokio::time::timeout(Duration::from_secs(60), there).await.is_err() {
-            panic!("{event} never came: {:?}", self.events.borrow());
+            panic!("timed out waiting for {event}: {:?}", self.events.borrow());
         }
     }
 
-    /// What the handler received.
+    /// Stops the informer, and returns the events of its handler.
     async fn stop(self) -> Vec<String> {
         self.cancel.cancel();
         self.task.await.unwrap().unwrap();
@@ -94,7 +94,7 @@ fn pods(expected: &[(&str, u64)]) -> BTreeMap<String, String> {
     expected.iter().map(|(name, version)| (format!("default/{name}"), version.to_string())).collect()
 }
 
-/// A watch brings three events that are damaged and one that is not; asked again, the server sends all of them.
+/// A watch delivers three damaged events and an intact one. The next watch delivers all of them undamaged.
 async fn damaged_once<K, T: Object>(
     encoding: Encoding,
     damage: Damage,
@@ -104,7 +104,7 @@ async fn damaged_once<K, T: Object>(
 {
     let server = Scripted::start(move |request, before| {
         if !request.is_watch() {
-            // Without a version it is the question for the newest one, after a watch that ended early.
+            // Without a version, this is the request for the newest version after a watch that ended early.
             let version = if request.param("resourceVersion").is_some() { "10" } else { "14" };
             return Answer::ok(encoding, list(encoding, version, &[pod("a", 5), pod("b", 6)]));
         }
@@ -132,7 +132,7 @@ async fn damaged_once<K, T: Object>(
 
 // contract: R-14
 #[tokio::test(flavor = "multi_thread")]
-async fn a_damaged_event_is_not_lost() {
+async fn damaged_event_is_not_lost() {
     for encoding in ENCODINGS {
         for damage in DAMAGES {
             damaged_once(encoding, damage, KubeListerWatcher::<Pod>::new).await;
@@ -141,12 +141,12 @@ async fn a_damaged_event_is_not_lost() {
     }
 }
 
-fn gone() -> Answer {
+fn expired() -> Answer {
     let status = r#"{"kind":"Status","apiVersion":"v1","status":"Failure","code":410,"reason":"Expired"}"#;
     Answer::ok(Encoding::Json, status.into()).status("410 Gone")
 }
 
-/// A relist brings one of two objects damaged; the list after it is complete.
+/// One of the two objects of a relist is damaged. The list after it is complete.
 async fn damaged_in_a_list<K, T: Object>(
     encoding: Encoding,
     damage: Damage,
@@ -162,7 +162,7 @@ async fn damaged_in_a_list<K, T: Object>(
             (false, 0) => Answer::ok(encoding, list(encoding, "10", &[a, b, c])),
             (false, 1) => Answer::ok(encoding, list(encoding, "20", &[a, b.damaged(damage)])),
             (false, _) => Answer::ok(encoding, list(encoding, "30", &[a, b])),
-            (true, 1) => gone(),
+            (true, 1) => expired(),
             (true, _) => Answer::ok(encoding, Vec::new()).stays_open(),
         }
     })
@@ -177,7 +177,7 @@ async fn damaged_in_a_list<K, T: Object>(
     assert_eq!(events.iter().filter(|event| event.starts_with("delete")).count(), 1, "{events:?}");
 }
 
-/// A relist is answered with something else: the store stays, and is right after the next list.
+/// A relist is answered with another kind of list. The store does not change until the next list.
 async fn another_list<K, T: Object>(
     encoding: Encoding,
     other: (&'static str, &'static str, &'static str),
@@ -195,7 +195,7 @@ async fn another_list<K, T: Object>(
                 Answer::ok(encoding, list_of(encoding, api_version, kind, version, "", &[]))
             }
             (false, _) => Answer::ok(encoding, list(encoding, "30", &[a, pod("c", 29)])),
-            (true, 1) => gone(),
+            (true, 1) => expired(),
             (true, _) => Answer::ok(encoding, Vec::new()).stays_open(),
         }
     })
@@ -212,7 +212,7 @@ async fn another_list<K, T: Object>(
 
 // contract: L-15h, R-16
 #[tokio::test(flavor = "multi_thread")]
-async fn a_list_of_something_else_changes_nothing() {
+async fn list_of_another_kind_changes_nothing() {
     let others = [("v1", "ServiceList", "20"), ("", "", ""), ("", "", "20"), ("v1", "PodList", "")];
     for encoding in ENCODINGS {
         for other in others {
@@ -222,9 +222,10 @@ async fn a_list_of_something_else_changes_nothing() {
     }
 }
 
+/// A page of a proxy instead of a watch is one error, and leads to a list.
 // contract: L-16a, L-16b
 #[tokio::test(flavor = "multi_thread")]
-async fn a_page_of_a_proxy_in_the_place_of_a_watch_is_one_error_and_a_list() {
+async fn proxy_page_for_a_watch_leads_to_a_list() {
     let server = Scripted::start(|request, before| {
         let lists = before.iter().filter(|request| request.starts_with("list")).count();
         let json = Encoding::Json;
@@ -247,7 +248,7 @@ async fn a_page_of_a_proxy_in_the_place_of_a_watch_is_one_error_and_a_list() {
 
 // contract: R-15
 #[tokio::test(flavor = "multi_thread")]
-async fn an_unreadable_item_is_not_deleted() {
+async fn unreadable_item_is_not_deleted() {
     for encoding in ENCODINGS {
         for damage in [Damage::Metadata, Damage::Name] {
             damaged_in_a_list(encoding, damage, QueueKind::RealFifo, KubeListerWatcher::<Pod>::new).await;

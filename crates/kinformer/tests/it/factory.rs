@@ -1,4 +1,4 @@
-//! One informer for each type: asked for, started, waited for, stopped.
+//! The informers of a factory: request, start, sync and shutdown.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,13 +20,13 @@ use serde_json::json;
 
 // contract: F-01
 #[tokio::test]
-async fn there_is_one_informer_for_each_type() {
+async fn one_informer_for_each_resource() {
     for decode in POLICIES {
-        there_is_one_informer_for_each_type_in(decode).await;
+        one_informer_for_each_resource_in(decode).await;
     }
 }
 
-async fn there_is_one_informer_for_each_type_in(decode: Decode) {
+async fn one_informer_for_each_resource_in(decode: Decode) {
     let server = server().await;
     server.create(config_map("default", "a", "1")).unwrap();
     let factory = factory_with(&server, decode);
@@ -39,7 +39,7 @@ async fn there_is_one_informer_for_each_type_in(decode: Decode) {
     let once_more = factory.for_kind(&kind).await.unwrap();
     synced(&factory).await;
 
-    // Asked for in any way, it is the same: a handler of one is a handler of the other.
+    // All views are of the same informer: a handler of one view is a handler of the others.
     let handler = maps.handler().for_each(|_| {}).unwrap();
     assert!(again.remove_handler(&handler).await);
     let handler = dynamic.handler().for_each(|_| {}).unwrap();
@@ -58,18 +58,18 @@ async fn there_is_one_informer_for_each_type_in(decode: Decode) {
 
 // contract: F-01
 #[tokio::test(flavor = "multi_thread")]
-async fn first_asks_at_the_same_time_give_one_informer() {
+async fn concurrent_requests_share_one_informer() {
     let server = server().await;
     let factory = factory(&server);
-    let asks: Vec<_> = (0..50)
+    let requests: Vec<_> = (0..50)
         .map(|_| {
             let factory = factory.clone();
             tokio::spawn(async move { factory.core().v1().secrets() })
         })
         .collect();
     let mut informers: Vec<Informer<Secret>> = Vec::new();
-    for ask in asks {
-        informers.push(ask.await.unwrap());
+    for request in requests {
+        informers.push(request.await.unwrap());
     }
     let handler = informers[0].handler().for_each(|_| {}).unwrap();
     synced(&factory).await;
@@ -81,13 +81,13 @@ async fn first_asks_at_the_same_time_give_one_informer() {
 
 // contract: F-02
 #[tokio::test]
-async fn start_starts_what_is_new() {
+async fn start_starts_new_informers() {
     for decode in POLICIES {
-        start_starts_what_is_new_in(decode).await;
+        start_starts_new_informers_in(decode).await;
     }
 }
 
-async fn start_starts_what_is_new_in(decode: Decode) {
+async fn start_starts_new_informers_in(decode: Decode) {
     let server = server().await;
     let factory = factory_with(&server, decode);
     factory.start().unwrap();
@@ -100,7 +100,7 @@ async fn start_starts_what_is_new_in(decode: Decode) {
     assert_eq!(nodes.phase(), Phase::NotStarted);
     let sync = factory.wait_for_cache_sync().await;
     let synced_now: Vec<bool> = sync.iter().map(|(_, synced)| synced.is_ok()).collect();
-    assert_eq!(synced_now, [true, false], "what was not started is not waited for");
+    assert_eq!(synced_now, [true, false], "unstarted informers are not waited for");
     factory.start().unwrap();
     synced(&factory).await;
     assert_eq!(nodes.phase(), Phase::Running);
@@ -111,7 +111,7 @@ async fn start_starts_what_is_new_in(decode: Decode) {
 
 // contract: F-03
 #[tokio::test]
-async fn options_are_for_every_informer() {
+async fn options_apply_to_every_informer() {
     let server = server().await;
     for (namespace, name, value) in [("default", "a", "1"), ("default", "b", "2"), ("kube-public", "c", "1")]
     {
@@ -133,17 +133,17 @@ async fn options_are_for_every_informer() {
         .reflector(|options| options.watch_list(WatchListMode::Off))
         .build();
     let (maps, nodes) = (factory.informer::<ConfigMap>(), factory.informer::<Node>());
-    let told = Arc::new(Mutex::new(Vec::new()));
-    let tell = told.clone();
+    let delivered = Arc::new(Mutex::new(Vec::new()));
+    let recorder = delivered.clone();
     let handler = maps
         .handler()
         .for_each(move |event| {
-            tell.lock().push(event.object().and_then(|map| map.decode().unwrap().data.clone()));
+            recorder.lock().push(event.object().and_then(|map| map.decode().unwrap().data.clone()));
         })
         .unwrap();
     assert_eq!(handler.resync_period(), Some(Duration::from_secs(600)));
-    let handler_of_nodes = nodes.handler().for_each(|_| {}).unwrap();
-    assert_eq!(handler_of_nodes.resync_period(), Some(Duration::from_secs(60)));
+    let node_handler = nodes.handler().for_each(|_| {}).unwrap();
+    assert_eq!(node_handler.resync_period(), Some(Duration::from_secs(60)));
     server.faults().inject(Fault::internal_error().resource("configmaps"));
     synced(&factory).await;
     handler.synced_until(soon()).await.unwrap();
@@ -154,9 +154,9 @@ async fn options_are_for_every_informer() {
     assert_eq!(nodes.len(), 1, "nodes are in no namespace");
     assert!(
         maps.snapshot().iter().all(|map| map.decode().unwrap().data.is_none()),
-        "the store has what the transform made"
+        "the store has the transformed objects"
     );
-    assert_eq!(*told.lock(), [None, None], "and so have the handlers");
+    assert_eq!(*delivered.lock(), [None, None], "handlers receive the transformed objects");
     assert_eq!(failures.lock()[..], ["mine/configmaps"]);
     assert_eq!(maps.metrics().reflector.watch_lists, 0, "the reflector's options");
     factory.shutdown().await.unwrap();
@@ -174,7 +174,7 @@ async fn options_are_for_every_informer() {
 
 // contract: F-04, I-08
 #[tokio::test]
-async fn waiting_says_of_each_informer_how_it_went() {
+async fn wait_returns_the_outcome_of_each_informer() {
     let server = server().await;
     server.faults().inject(Fault::forbidden().resource("secrets").always());
     let (failed, mut failures) = tokio::sync::mpsc::channel(100);
@@ -183,7 +183,7 @@ async fn waiting_says_of_each_informer_how_it_went() {
     let (maps, secrets) = (factory.informer::<ConfigMap>(), factory.informer::<Secret>());
     factory.start().unwrap();
     maps.wait_for_sync_until(soon()).await.unwrap();
-    // One that is forbidden is of no consequence for the other.
+    // A forbidden resource does not affect the other informer.
     assert_eq!(failures.recv().await.as_deref(), Some("secrets"));
     let report = factory.wait_for_cache_sync_until(tokio::time::Instant::now()).await;
     assert!(!report.all_synced());
@@ -192,22 +192,23 @@ async fn waiting_says_of_each_informer_how_it_went() {
     let error = report.into_result().unwrap_err().to_string();
     assert!(error.contains("\"secrets\"") && error.contains("403"), "{error}");
 
-    // RBAC allows it after all.
+    // RBAC allows it from now on.
     server.faults().clear();
     secrets.wait_for_sync_until(soon()).await.unwrap();
     factory.shutdown().await.unwrap();
     server.shutdown().await;
 }
 
+/// Shutdown waits for every task, and nothing starts after it.
 // contract: F-04, P-14
 #[tokio::test]
-async fn shutdown_waits_for_every_task_and_is_the_end() {
+async fn shutdown_waits_for_every_task() {
     for decode in POLICIES {
-        shutdown_waits_for_every_task_and_is_the_end_in(decode).await;
+        shutdown_waits_for_every_task_in(decode).await;
     }
 }
 
-async fn shutdown_waits_for_every_task_and_is_the_end_in(decode: Decode) {
+async fn shutdown_waits_for_every_task_in(decode: Decode) {
     let server = server().await;
     let before = tokio::runtime::Handle::current().metrics().num_alive_tasks();
     let factory = factory_with(&server, decode);
@@ -225,25 +226,25 @@ async fn shutdown_waits_for_every_task_and_is_the_end_in(decode: Decode) {
     assert!(factory.is_shut_down() && maps.is_stopped());
     assert!(maps.handler().for_each(|_| {}).is_err(), "a stopped informer refuses handlers");
 
-    assert!(never_started.wait_for_sync().await.is_err(), "it will never be in sync");
+    assert!(never_started.wait_for_sync().await.is_err(), "it will never sync");
 
     let late = factory.informer::<Pod>();
     factory.start().unwrap();
     assert_eq!(late.phase(), Phase::Stopped);
-    assert!(late.wait_for_sync().await.is_err(), "it will never be in sync");
+    assert!(late.wait_for_sync().await.is_err(), "it will never sync");
     let sync = factory.wait_for_cache_sync().await;
     let synced_before = sync.iter().filter(|(_, synced)| synced.is_ok()).count();
     assert_eq!((sync.iter().len(), synced_before), (4, 2), "only those that were started had synced");
     drop((factory, maps, never_started, late));
     watches(&server, 0).await;
-    // What is left is the server's, and it has no more connections than before.
+    // The remaining tasks are the server's, which has no more connections than before.
     crate::common::tasks(before).await;
     server.shutdown().await;
 }
 
 // contract: F-04
 #[tokio::test]
-async fn a_handler_that_does_not_return_is_named_and_dropped() {
+async fn stuck_handler_is_named_and_dropped() {
     let server = server().await;
     server.create(config_map("default", "a", "1")).unwrap();
     let factory = builder(&server).grace(Duration::from_millis(100)).build();
@@ -272,13 +273,13 @@ async fn a_handler_that_does_not_return_is_named_and_dropped() {
 
 // contract: F-04
 #[tokio::test]
-async fn the_informers_end_with_the_factory() {
+async fn informers_end_with_the_factory() {
     for decode in POLICIES {
-        the_informers_end_with_the_factory_in(decode).await;
+        informers_end_with_the_factory_in(decode).await;
     }
 }
 
-async fn the_informers_end_with_the_factory_in(decode: Decode) {
+async fn informers_end_with_the_factory_in(decode: Decode) {
     let server = server().await;
     let factory = factory_with(&server, decode);
     let maps = factory.informer::<ConfigMap>();
@@ -290,7 +291,7 @@ async fn the_informers_end_with_the_factory_in(decode: Decode) {
 }
 
 #[test]
-fn there_is_no_start_without_a_runtime() {
+fn start_needs_a_runtime() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let (server, factory) = runtime.block_on(async {
         let server = server().await;
@@ -308,7 +309,7 @@ fn there_is_no_start_without_a_runtime() {
 
 // contract: F-05, L-07
 #[tokio::test]
-async fn kinds_that_only_the_server_knows() {
+async fn custom_resources_are_discovered() {
     let server = server().await;
     server
         .create(json!({
@@ -350,9 +351,9 @@ async fn kinds_that_only_the_server_knows() {
     let unknown = GroupVersionResource::gvr("stable.example.com", "v1", "tabs");
     let error = factory.for_resource(&unknown).await.unwrap_err();
     assert!(matches!(&error, Error::NoSuchResource { resource, .. } if &**resource == "tabs"), "{error}");
-    let error = factory.for_kind(&GroupVersionKind::gvk("nobody.example.com", "v1", "X")).await.unwrap_err();
+    let error = factory.for_kind(&GroupVersionKind::gvk("unknown.example.com", "v1", "X")).await.unwrap_err();
     assert!(
-        matches!(error, Error::Discovery { .. }) && error.to_string().contains("nobody.example.com"),
+        matches!(error, Error::Discovery { .. }) && error.to_string().contains("unknown.example.com"),
         "{error}"
     );
     factory.shutdown().await.unwrap();
@@ -361,7 +362,7 @@ async fn kinds_that_only_the_server_knows() {
 
 // contract: L-13, F-01
 #[tokio::test]
-async fn packed_objects_are_read_when_they_are_wanted() {
+async fn packed_objects_are_decoded_when_read() {
     let server = server().await;
     server.create(config_map("default", "a", "1")).unwrap();
     let factory = factory(&server);
@@ -375,16 +376,16 @@ async fn packed_objects_are_read_when_they_are_wanted() {
             Ok(())
         })
         .unwrap();
-    let (tell, mut told) = tokio::sync::watch::channel(0);
+    let (recorder, mut delivered) = tokio::sync::watch::channel(0);
     let handler = packed.handler().for_each(move |event| {
         assert!(event.object().is_some_and(|map| map.decode().unwrap().data.is_some()));
-        tell.send_modify(|told| *told += 1);
+        recorder.send_modify(|delivered| *delivered += 1);
     });
     handler.unwrap();
     synced(&factory).await;
     let written = server.create(config_map("kube-public", "b", "2")).unwrap();
     packed.wait_for_until(("kube-public", "b"), &version(&written), soon()).await.unwrap();
-    tokio::time::timeout_at(soon(), told.wait_for(|told| *told == 2)).await.unwrap().unwrap();
+    tokio::time::timeout_at(soon(), delivered.wait_for(|delivered| *delivered == 2)).await.unwrap().unwrap();
 
     let now = packed.snapshot();
     let two = now.by_index("value", "2").unwrap();
@@ -398,13 +399,13 @@ async fn packed_objects_are_read_when_they_are_wanted() {
 
 // contract: F-06
 #[tokio::test]
-async fn a_lister_reads_what_the_informer_keeps() {
+async fn lister_reads_the_stored_objects() {
     for decode in POLICIES {
-        a_lister_reads_what_the_informer_keeps_in(decode).await;
+        lister_reads_the_stored_objects_in(decode).await;
     }
 }
 
-async fn a_lister_reads_what_the_informer_keeps_in(decode: Decode) {
+async fn lister_reads_the_stored_objects_in(decode: Decode) {
     let server = server().await;
     server.create(config_map("default", "a", "1")).unwrap();
     let factory = factory_with(&server, decode);
@@ -427,7 +428,7 @@ async fn a_lister_reads_what_the_informer_keeps_in(decode: Decode) {
 
 // contract: F-01, F-02
 #[tokio::test]
-async fn an_informer_may_be_of_ones_own_making() {
+async fn factory_accepts_custom_informers() {
     let server = server().await;
     let factory = builder(&server).name("mine").build();
     let source = FakeSource::new();
@@ -436,7 +437,7 @@ async fn an_informer_may_be_of_ones_own_making() {
         factory.builder_for(source.clone(), "items").index("room", IndexFunction::by_namespace()).build()
     };
     let items = factory.informer_with(make).unwrap();
-    let again = factory.informer_with::<Item, Error>(|_| panic!("there is one")).unwrap();
+    let again = factory.informer_with::<Item, Error>(|_| panic!("the informer exists")).unwrap();
     let handler = items.handler().for_each(|_| {}).unwrap();
     assert!(again.remove_handler(&handler).await);
     synced(&factory).await;
@@ -447,7 +448,7 @@ async fn an_informer_may_be_of_ones_own_making() {
 }
 
 #[tokio::test]
-async fn a_server_that_comes_up_late_is_waited_for() {
+async fn server_that_starts_late_is_retried() {
     let first = server().await;
     let address = first.url().trim_start_matches("http://").parse::<std::net::SocketAddr>().unwrap();
     let (failed, mut failures) = tokio::sync::mpsc::channel(100);
@@ -467,9 +468,10 @@ async fn a_server_that_comes_up_late_is_waited_for() {
     server.shutdown().await;
 }
 
+/// No informer runs after a shutdown, even if a start runs at the same time.
 // contract: F-04
 #[tokio::test(flavor = "multi_thread")]
-async fn a_start_at_the_time_of_a_shutdown_starts_nothing_behind_it() {
+async fn start_during_shutdown_starts_nothing() {
     let config = kube_client::Config::new("http://127.0.0.1:1".parse().unwrap());
     let client = kinformer::client(config).unwrap();
     for _ in 0..50 {
@@ -485,13 +487,13 @@ async fn a_start_at_the_time_of_a_shutdown_starts_nothing_behind_it() {
         let after = items.phase();
         assert_ne!(after, Phase::Running);
         starting.await.unwrap().unwrap();
-        assert_eq!(items.phase(), after, "something happened after the shutdown");
+        assert_eq!(items.phase(), after, "the phase changed after the shutdown");
     }
 }
 
 // contract: F-04
 #[tokio::test]
-async fn an_informer_that_somebody_else_runs_is_none_of_the_factorys_troubles() {
+async fn factory_ignores_informers_run_by_others() {
     let server = server().await;
     let factory = factory(&server);
     let maps = factory.informer::<ConfigMap>();
@@ -509,9 +511,10 @@ async fn an_informer_that_somebody_else_runs_is_none_of_the_factorys_troubles() 
     server.shutdown().await;
 }
 
+/// A name that cannot be a path segment is an error, and no request is sent.
 // contract: L-22a
 #[tokio::test]
-async fn names_that_are_no_segment_of_a_path_are_errors_and_no_requests() {
+async fn invalid_path_segments_send_no_request() {
     let server = server().await;
     let client = kinformer::client(server.config().unwrap()).unwrap();
     for bad in ["v1/namespaces/kube-system/secrets?x=", "..", "a%2Fb"] {

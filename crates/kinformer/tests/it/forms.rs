@@ -1,4 +1,4 @@
-//! When objects are decoded, and indexes that decode nothing else.
+//! Decoding on read and on arrival, and indexes by field.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ use serde_json::{Value, json};
 
 // contract: F-08
 #[tokio::test]
-async fn objects_are_read_alike_whenever_they_are_decoded() {
+async fn objects_read_the_same_in_both_decode_modes() {
     for decode in POLICIES {
         reads(decode).await;
     }
@@ -35,17 +35,17 @@ async fn reads(decode: Decode) {
     }
     let factory = factory_with(&server, decode);
     let maps = factory.core().v1().config_maps();
-    let told = Arc::new(Mutex::new(Vec::new()));
-    let tell = told.clone();
+    let received = Arc::new(Mutex::new(Vec::new()));
+    let recorder = received.clone();
     let handler = maps.handler().for_each(move |event| {
         let map = event.object().unwrap().decode().unwrap();
-        tell.lock().extend(map.data.as_ref().and_then(|data| data.get("key").cloned()));
+        recorder.lock().extend(map.data.as_ref().and_then(|data| data.get("key").cloned()));
     });
     let handler = handler.unwrap();
     synced(&factory).await;
     handler.synced_until(soon()).await.unwrap();
-    told.lock().sort();
-    assert_eq!(told.lock()[..], ["1", "2", "2"]);
+    received.lock().sort();
+    assert_eq!(received.lock()[..], ["1", "2", "2"]);
     let with = |value: &str| {
         let now = maps.snapshot();
         let objects = now.ordered().into_iter();
@@ -63,7 +63,7 @@ async fn reads(decode: Decode) {
 
 // contract: F-03
 #[tokio::test]
-async fn resyncs_are_for_a_kind() {
+async fn resync_period_is_set_per_kind() {
     let server = server().await;
     let factory = builder(&server).resync_for::<ConfigMap>(Duration::from_secs(60)).build();
     let (maps, dynamic) = (factory.informer::<ConfigMap>(), factory.informer::<ConfigMap>().dynamic());
@@ -81,7 +81,7 @@ async fn resyncs_are_for_a_kind() {
 
 // contract: L-14, F-03
 #[tokio::test]
-async fn a_field_that_is_dropped_is_in_no_view() {
+async fn dropped_field_is_in_no_view() {
     let server = server().await;
     let mut map = config_map("default", "a", "1");
     map["metadata"]["annotations"] = json!({"long": "text"});
@@ -100,7 +100,7 @@ async fn a_field_that_is_dropped_is_in_no_view() {
     assert!(typed.data.as_ref().is_none_or(|data| data.is_empty()));
     let dynamic = packed.clone().cast::<DynamicObject>();
     assert_eq!(dynamic.decode().unwrap().metadata.annotations, None);
-    // Nothing stays decoded that nobody holds.
+    // No value stays decoded without a reader.
     let before = std::ptr::from_ref(&*typed);
     assert_eq!(before, std::ptr::from_ref(&*packed.decode().unwrap()));
     drop(typed);
@@ -111,7 +111,7 @@ async fn a_field_that_is_dropped_is_in_no_view() {
 
 // contract: F-05
 #[tokio::test]
-async fn resources_that_are_named_are_indexed_by_fields() {
+async fn discovered_resource_is_indexed_by_field() {
     let server = server().await;
     server.create(config_map("default", "a", "1")).unwrap();
     let factory = factory(&server);
@@ -132,10 +132,10 @@ async fn resources_that_are_named_are_indexed_by_fields() {
     server.shutdown().await;
 }
 
-/// How many pods were decoded, by each test that counts them.
+/// The number of decoded pods, for each test that counts them.
 static DECODED: [AtomicUsize; 2] = [const { AtomicUsize::new(0) }; 2];
 
-/// A pod that counts.
+/// A pod that counts how often it is decoded.
 #[derive(Clone, Debug)]
 struct Counted<const TEST: usize>(Pod);
 
@@ -185,7 +185,7 @@ fn pod(name: &str, node: Option<&str>) -> Value {
 
 // contract: F-09
 #[tokio::test]
-async fn an_index_by_a_field_decodes_nothing_else() {
+async fn index_by_field_decodes_nothing_else() {
     let server = ApiServer::builder().protobuf(ProtobufAnswers::Offered).start().await.unwrap();
     for number in 0..1000 {
         server.create(pod(&format!("p{number}"), Some(&format!("node-{}", number % 10)))).unwrap();
@@ -198,7 +198,7 @@ async fn an_index_by_a_field_decodes_nothing_else() {
         pods.index_by_field("node", &["spec", "nodeName"]).unwrap();
         pods.index_by_field("host", &["spec", "hostNetwork"]).unwrap();
         synced(&factory).await;
-        // Of one that is there already, as well.
+        // Stored objects are indexed as well.
         pods.index_by_field("priority", &["spec", "priority"]).unwrap();
         let store = pods.snapshot();
         assert_eq!(store.get(("default", "p0")).unwrap().encoding(), encoding);
@@ -209,7 +209,7 @@ async fn an_index_by_a_field_decodes_nothing_else() {
         let bound = server.create(pod("late", Some("node-3"))).unwrap();
         pods.wait_for_until(PartId::ONLY, &version(&bound), soon()).await.unwrap();
         assert_eq!(pods.snapshot().by_index("node", "node-3").unwrap().len(), 101);
-        assert_eq!(DECODED[0].load(Ordering::Relaxed), before, "nobody has read a pod");
+        assert_eq!(DECODED[0].load(Ordering::Relaxed), before, "no pod was read");
         let one = pods.get(("default", "p0")).unwrap();
         assert_eq!(one.decode().unwrap().0.spec.as_ref().unwrap().node_name.as_deref(), Some("node-0"));
         assert_eq!(DECODED[0].load(Ordering::Relaxed), before + 1);
@@ -219,9 +219,10 @@ async fn an_index_by_a_field_decodes_nothing_else() {
     server.shutdown().await;
 }
 
+/// An object is decoded once for all handlers, and only if one of them reads it.
 // contract: L-13
 #[tokio::test(flavor = "multi_thread")]
-async fn an_object_is_decoded_once_for_all_handlers_and_only_if_one_asks() {
+async fn object_is_decoded_once_for_all_handlers() {
     const MANY: usize = 200;
     let decoded = || DECODED[1].load(Ordering::Relaxed);
     let server = ApiServer::builder().protobuf(ProtobufAnswers::Offered).start().await.unwrap();
@@ -230,10 +231,10 @@ async fn an_object_is_decoded_once_for_all_handlers_and_only_if_one_asks() {
     }
     let factory = factory(&server);
     let pods = factory.informer::<Counted<1>>();
-    let told = pods.handler().for_each(|event| assert!(!event.key().name().is_empty())).unwrap();
+    let reads_keys = pods.handler().for_each(|event| assert!(!event.key().name().is_empty())).unwrap();
     synced(&factory).await;
-    told.synced().await.unwrap();
-    assert_eq!(decoded(), 0, "nobody has asked");
+    reads_keys.synced().await.unwrap();
+    assert_eq!(decoded(), 0, "no handler has read an object");
     let readers: Vec<_> = (0..4)
         .map(|_| {
             let read = |event: Event<PackedRef<'_, Counted<1>>>| {
@@ -247,14 +248,15 @@ async fn an_object_is_decoded_once_for_all_handlers_and_only_if_one_asks() {
         reader.synced().await.unwrap();
         assert_eq!((reader.metrics().panics, reader.metrics().delivered), (0, MANY as u64));
     }
-    assert_eq!(decoded(), MANY, "as many as are kept");
+    assert_eq!(decoded(), MANY, "each object is decoded once");
     factory.shutdown().await.unwrap();
     server.shutdown().await;
 }
 
+/// An index by a field of JSON within protobuf is the same in both encodings.
 // contract: F-09, L-25
 #[tokio::test]
-async fn an_index_by_a_field_of_json_in_protobuf_is_the_same_in_both_encodings() {
+async fn field_index_is_the_same_in_both_encodings() {
     let server = ApiServer::builder().protobuf(ProtobufAnswers::Offered).start().await.unwrap();
     for number in 0..4 {
         let revision = json!({
@@ -286,7 +288,7 @@ async fn an_index_by_a_field_of_json_in_protobuf_is_the_same_in_both_encodings()
             [store.index_len("replicas", "0").unwrap(), store.index_len("replicas", "1").unwrap()],
             [2; 2]
         );
-        assert_eq!(store.index_values("text").unwrap().len(), 0, "it was left out");
+        assert_eq!(store.index_values("text").unwrap().len(), 0, "the field was dropped");
         assert_eq!(store.index_values("list").unwrap().len(), 0, "no field of a list");
         assert_eq!(one.decode().unwrap().data.0, json!({"spec": {"replicas": 1, "list": [1]}}));
         factory.shutdown().await.unwrap();
@@ -294,9 +296,10 @@ async fn an_index_by_a_field_of_json_in_protobuf_is_the_same_in_both_encodings()
     server.shutdown().await;
 }
 
+/// A field that is no string, number or boolean is reported with its object.
 // contract: F-09
 #[tokio::test]
-async fn a_field_that_is_no_value_is_reported_with_its_object() {
+async fn field_without_a_value_is_reported() {
     let server = server().await;
     let mut map = config_map("default", "a", "1");
     map["data"]["\u{e4}\"x"] = "\u{e4}\"y".into();
@@ -304,7 +307,7 @@ async fn a_field_that_is_no_value_is_reported_with_its_object() {
     let factory = builder(&server).encoding(Encoding::Json).build();
     let maps = factory.informer::<ConfigMap>();
     synced(&factory).await;
-    // What JSON has to write in another way is read as it was meant.
+    // Escaped names and values are compared unescaped.
     let indexers =
         [("odd", &["data", "\u{e4}\"x"][..]), ("none", &["data", "x"]), ("deep", &["a", "b", "c"])];
     for (name, path) in indexers {

@@ -8,7 +8,7 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use kinformer::{Added, AsyncEventHandler, Deleted, Packed, PartId, Updated};
 use parking_lot::Mutex;
 
-/// Counts what it receives itself, so that it has to be the same handler for every event.
+/// Counts its own events, so that every event must be delivered to the same handler.
 struct Counting {
     events: usize,
     received: Arc<Mutex<Vec<String>>>,
@@ -39,7 +39,7 @@ impl AsyncEventHandler<Packed<ConfigMap>> for Counting {
 
 // contract: P-09, P-12
 #[tokio::test]
-async fn an_asynchronous_handler_with_methods_receives_every_event() {
+async fn async_handler_with_methods_gets_every_event() {
     let server = server().await;
     let factory = factory(&server);
     let maps = factory.core().v1().config_maps();
@@ -64,7 +64,7 @@ async fn an_asynchronous_handler_with_methods_receives_every_event() {
 
 // contract: P-12
 #[tokio::test]
-async fn a_stream_is_named_by_its_caller() {
+async fn stream_is_named_after_its_caller() {
     let server = server().await;
     let factory = factory(&server);
     let maps = factory.core().v1().config_maps();

@@ -73,7 +73,7 @@ async fn is_a_watcher(server: ApiServer, factory: SharedInformerFactory, informe
     server.delete("v1", "ConfigMap", "default", "a").unwrap();
     assert_eq!(next(&mut early).await, "delete a");
 
-    // One that joins late.
+    // A stream that is created later.
     let mut late = Box::pin(watcher_events(&informer).unwrap());
     assert_eq!(
         [next(&mut late).await, next(&mut late).await, next(&mut late).await],
@@ -85,10 +85,10 @@ async fn is_a_watcher(server: ApiServer, factory: SharedInformerFactory, informe
     server.shutdown().await;
 }
 
-/// A `select!` in a loop polls a stream that has ended again and again.
+/// A `select!` in a loop polls a stream repeatedly after its end.
 // contract: P-20
 #[tokio::test]
-async fn a_watcher_that_is_polled_after_its_end_is_at_its_end() {
+async fn watcher_may_be_polled_after_its_end() {
     let (server, factory) = server().await;
     let informer = factory.informer::<ConfigMap>();
     let mut events = Box::pin(watcher_events(&informer).unwrap());
@@ -110,14 +110,14 @@ async fn a_watcher_that_is_polled_after_its_end_is_at_its_end() {
 async fn two_controllers_share_one_watch() {
     let (server, factory) = server().await;
     let informer = factory.informer::<ConfigMap>();
-    let (told, mut reconciled) = mpsc::channel(64);
+    let (sender, mut reconciled) = mpsc::channel(64);
     let mut controllers = Vec::new();
     for number in 0..2 {
         let (store, events) = reflector_store(&informer).unwrap();
-        let told = told.clone();
+        let sender = sender.clone();
         let controller = Controller::for_stream(events.applied_objects(), store.clone()).run(
             move |map: Arc<ConfigMap>, _| {
-                told.try_send((number, map.metadata.name.clone().unwrap())).unwrap();
+                sender.try_send((number, map.metadata.name.clone().unwrap())).unwrap();
                 std::future::ready(Ok::<_, Infallible>(Action::await_change()))
             },
             |_, _, _| Action::await_change(),

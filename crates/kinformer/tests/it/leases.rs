@@ -8,7 +8,7 @@ use kinformer::{Informer, Phase};
 
 // contract: F-07
 #[tokio::test]
-async fn an_informer_goes_with_its_last_lease() {
+async fn informer_stops_with_its_last_lease() {
     let server = server().await;
     server.create(config_map("default", "a", "1")).unwrap();
     let factory = factory(&server);
@@ -18,19 +18,19 @@ async fn an_informer_goes_with_its_last_lease() {
     synced(&factory).await;
     watches(&server, 1).await;
     let object = Arc::downgrade(first.get(("default", "a")).unwrap().object());
-    // What a handler registers is no holder.
+    // A registration is not a holder.
     let handler = first.handler().for_each(|_| {}).unwrap();
     handler.synced_until(soon()).await.unwrap();
 
     drop(first);
     second.release().await;
-    assert_eq!(third.phase(), Phase::Running, "somebody still holds it");
+    assert_eq!(third.phase(), Phase::Running, "one lease is left");
     tokio::time::timeout_at(soon(), third.release()).await.unwrap();
     assert!(handler.is_removed());
     watches(&server, 0).await;
-    assert!(object.upgrade().is_none(), "its objects are gone");
+    assert!(object.upgrade().is_none(), "its objects are dropped");
 
-    // Asked for again, it is a new one.
+    // A later request creates a new informer.
     let again = maps.lease();
     assert_eq!(again.phase(), Phase::NotStarted);
     synced(&factory).await;
@@ -42,7 +42,7 @@ async fn an_informer_goes_with_its_last_lease() {
 
 // contract: F-07
 #[tokio::test]
-async fn what_the_factory_keeps_goes_on_without_leases() {
+async fn kept_informer_runs_without_leases() {
     let server = server().await;
     let factory = factory(&server);
     let maps = factory.core().v1().config_maps();
@@ -54,7 +54,7 @@ async fn what_the_factory_keeps_goes_on_without_leases() {
     assert_eq!(kept.phase(), Phase::Running);
     watches(&server, 1).await;
 
-    // Whoever holds it, it can be removed.
+    // It can be removed, regardless of its holders.
     let lease = maps.lease();
     assert!(tokio::time::timeout_at(soon(), maps.remove()).await.unwrap());
     assert!(kept.is_stopped() && lease.is_stopped());
@@ -62,7 +62,7 @@ async fn what_the_factory_keeps_goes_on_without_leases() {
     watches(&server, 0).await;
     drop(lease);
 
-    // Asked for again, it is a new one.
+    // A later request creates a new informer.
     let new = factory.core().v1().config_maps();
     synced(&factory).await;
     assert_eq!(new.phase(), Phase::Running);
@@ -72,7 +72,7 @@ async fn what_the_factory_keeps_goes_on_without_leases() {
 
 // contract: F-07
 #[tokio::test]
-async fn a_view_that_was_used_stays_with_its_informer_when_that_is_removed() {
+async fn used_view_stays_with_its_removed_informer() {
     let server = server().await;
     server.create(config_map("default", "a", "1")).unwrap();
     let factory = factory(&server);
@@ -85,7 +85,7 @@ async fn a_view_that_was_used_stays_with_its_informer_when_that_is_removed() {
     assert!(lease.is_stopped() && used.is_stopped());
     lease.release().await;
 
-    // The view that was not used has a new one, which the others do not stop.
+    // The unused view gets a new informer, which the other views do not stop.
     let new = unused.lease();
     assert_eq!(new.phase(), Phase::NotStarted);
     synced(&factory).await;
@@ -102,13 +102,13 @@ async fn a_view_that_was_used_stays_with_its_informer_when_that_is_removed() {
 
 // contract: F-07
 #[tokio::test]
-async fn a_view_without_its_factory_is_one_of_an_informer_that_has_stopped() {
+async fn view_without_its_factory_is_stopped() {
     let server = server().await;
-    let factory = builder(&server).name("gone").build();
+    let factory = builder(&server).name("dropped").build();
     let (maps, metadata) = (factory.core().v1().config_maps(), factory.metadata::<Secret>());
     drop(factory);
     assert!(maps.is_stopped() && metadata.lease().is_stopped());
-    assert_eq!(maps.name(), "gone/configmaps");
+    assert_eq!(maps.name(), "dropped/configmaps");
     assert!(maps.handler().for_each(|_| {}).is_err());
     assert!(tokio::time::timeout_at(soon(), maps.wait_for_sync()).await.unwrap().is_err());
     tokio::time::timeout_at(soon(), maps.lease().release()).await.unwrap();
@@ -118,7 +118,7 @@ async fn a_view_without_its_factory_is_one_of_an_informer_that_has_stopped() {
 
 // contract: F-07
 #[tokio::test]
-async fn what_was_never_started_is_released_as_well() {
+async fn unstarted_informer_is_released() {
     let server = server().await;
     let factory = factory(&server);
     let lease = factory.core().v1().secrets().lease();
@@ -137,7 +137,7 @@ async fn what_was_never_started_is_released_as_well() {
 
 // contract: F-07
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn leases_taken_and_given_back_at_the_same_time() {
+async fn leases_are_taken_and_released_concurrently() {
     let server = server().await;
     let factory = factory(&server);
     let tasks: Vec<_> = (0..50)
@@ -162,7 +162,7 @@ async fn leases_taken_and_given_back_at_the_same_time() {
         task.await.unwrap();
     }
     watches(&server, 0).await;
-    // No one is left in the registry either.
+    // The registry is empty as well.
     assert_eq!(factory.wait_for_cache_sync().await.iter().len(), 0);
     let informer = factory.informer::<Secret>();
     factory.informer::<ConfigMap>();

@@ -28,7 +28,7 @@ fn store(indexed: bool, pods: Vec<PackedObject>) -> Arc<Indexer<PackedObject>> {
     Arc::new(store)
 }
 
-fn some() -> Vec<PackedObject> {
+fn sample() -> Vec<PackedObject> {
     vec![
         pod("a/web-0", &[("app", "web")]),
         pod("a/db-0", &[("app", "db")]),
@@ -51,9 +51,9 @@ fn selector(text: &str) -> LabelSelector {
 
 // contract: F-06
 #[test]
-fn objects_are_listed_by_label_in_all_namespaces_and_in_one() {
+fn objects_are_listed_by_label_and_namespace() {
     for indexed in [true, false] {
-        let pods = Lister::<Pod>::new(store(indexed, some()).reader());
+        let pods = Lister::<Pod>::new(store(indexed, sample()).reader());
         let everything = LabelSelector::everything();
         assert_eq!(keys(&pods.list(&everything)), set(&["a/db-0", "a/web-0", "b/web-0", "node"]));
         assert_eq!(keys(&pods.list(&selector("app=web"))), set(&["a/web-0", "b/web-0", "node"]));
@@ -74,13 +74,13 @@ fn objects_are_listed_by_label_in_all_namespaces_and_in_one() {
 
 // contract: F-06
 #[test]
-fn an_object_is_got_by_its_key_or_told_to_be_missing() {
-    let pods = Lister::<Pod>::new(store(true, some()).reader());
+fn get_returns_the_object_or_not_found() {
+    let pods = Lister::<Pod>::new(store(true, sample()).reader());
     assert_eq!(pods.get("a/web-0").unwrap().key().to_string(), "a/web-0");
     assert_eq!(pods.get("node").unwrap().key().to_string(), "node");
     assert_eq!(pods.namespace("b").get("web-0").unwrap().key().to_string(), "b/web-0");
 
-    let missing = |found: Result<Packed<Pod>, Error>, asked: &str| matches!(found, Err(Error::NotFound { resource, key }) if &*resource == "Pod" && key == asked);
+    let missing = |found: Result<Packed<Pod>, Error>, requested: &str| matches!(found, Err(Error::NotFound { resource, key }) if &*resource == "Pod" && key == requested);
     assert!(missing(pods.get("a/web-1"), "a/web-1"));
     assert!(missing(pods.namespace("c").get("web-0"), "c/web-0"));
     assert!(missing(pods.namespace("a").get("node"), "a/node"));
@@ -90,8 +90,8 @@ fn an_object_is_got_by_its_key_or_told_to_be_missing() {
 
 // contract: F-06, O-20b, O-20d
 #[test]
-fn a_lister_takes_a_key_in_every_form() {
-    let pods = Lister::<Pod>::new(store(true, some()).reader());
+fn lister_accepts_keys_in_every_form() {
+    let pods = Lister::<Pod>::new(store(true, sample()).reader());
     let pod = pods.get("a/web-0").unwrap();
     let key = ObjectKey::new("a", "web-0").unwrap();
     for same in [
@@ -107,7 +107,7 @@ fn a_lister_takes_a_key_in_every_form() {
         let error = pods.get(text).unwrap_err();
         assert!(matches!(&error, Error::Key(error) if error.key() == text), "{text:?}: {error}");
     }
-    // What is a key already is looked up as it is.
+    // A key that is not a string is looked up unchanged.
     for absent in
         [KeyRef::named("a/web-0"), KeyRef::new("a", "web-0").in_cluster("east"), KeyRef::new("a", "")]
     {
@@ -115,16 +115,17 @@ fn a_lister_takes_a_key_in_every_form() {
     }
 }
 
+/// Listed objects are those of the store, and a later list includes later writes.
 // contract: F-06
 #[test]
-fn what_is_listed_is_what_the_store_shares_and_keeps_up_with_it() {
-    let store = store(true, some());
+fn lister_shares_and_follows_the_store() {
+    let store = store(true, sample());
     let pods = Lister::<Pod>::new(store.reader());
     let all = pods.list(&selector("app=db"));
     assert!(Arc::ptr_eq(all[0].object(), &store.get(("a", "db-0")).unwrap()), "nothing is copied");
     assert!(all[0].ptr_eq(&pods.namespace("a").get("db-0").unwrap()));
 
-    // A walk shows one state, whatever is written under it.
+    // A visit shows one state, regardless of concurrent writes.
     let mut seen = Vec::new();
     pods.for_each(&selector("app=web"), |pod| {
         seen.push(pod.into_owned());
@@ -139,7 +140,7 @@ fn what_is_listed_is_what_the_store_shares_and_keeps_up_with_it() {
 proptest! {
     // contract: F-06
     #[test]
-    fn every_way_to_list_agrees_with_asking_each_object(
+    fn all_lists_agree_with_a_filter_of_all_objects(
         objects in proptest::collection::vec(("[a-c]", "[a-z]{1,2}", "[x-z]"), 0..40),
         namespace in "[a-d]",
         value in "[x-z]",

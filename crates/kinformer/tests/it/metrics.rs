@@ -6,7 +6,7 @@ use kinformer::{Informer, SharedInformerFactory, SharedInformerFactoryBuilder};
 use kube_core::discovery::{ApiResource, Scope};
 use prometheus_client::{encoding::text, registry::Registry};
 
-/// Nothing is asked of the server.
+/// A builder of factories that send no request.
 fn builder() -> SharedInformerFactoryBuilder {
     let config = kube_client::Config::new("http://127.0.0.1:1".parse().unwrap());
     SharedInformerFactory::builder(kinformer::client(config).unwrap())
@@ -24,7 +24,7 @@ fn labels(collector: &InformerCollector) -> Vec<String> {
 
 // contract: I-16c, F-12
 #[tokio::test]
-async fn the_informers_of_one_factory_differ_in_their_names() {
+async fn informers_of_a_factory_have_different_names() {
     let factory = builder().build();
     let collector = InformerCollector::new();
     let pods = ApiResource::erase::<Pod>(&());
@@ -49,7 +49,7 @@ async fn the_informers_of_one_factory_differ_in_their_names() {
 
 // contract: I-16a, I-16d
 #[tokio::test]
-async fn factories_differ_in_their_namespaces_or_in_their_names() {
+async fn factories_differ_by_namespace_or_name() {
     let collector = InformerCollector::new();
     let [a, b] = ["team-a", "team-b"].map(|namespace| builder().namespace(namespace).build());
     a.informer::<Pod>().add_to(&collector).unwrap();

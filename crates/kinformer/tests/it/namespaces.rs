@@ -44,19 +44,19 @@ fn described(event: &Event<impl Deref<Target = PackedObject>>) -> String {
 
 // contract: F-17
 #[tokio::test]
-async fn several_namespaces_are_one_informer_with_a_part_for_each() {
+async fn namespaces_are_parts_of_one_informer() {
     let server = three_namespaces().await;
     server.create(node("n")).unwrap();
     let factory = two(&server);
     let maps = factory.core().v1().config_maps();
     let nodes = factory.core().v1().nodes();
     let (events, revisions) = (Arc::new(Mutex::new(Vec::new())), Arc::new(Mutex::new(Vec::new())));
-    let (to, at) = (events.clone(), revisions.clone());
+    let (event_log, revision_log) = (events.clone(), revisions.clone());
     let handler = maps
         .handler()
         .for_each(move |event| {
-            to.lock().push(described(&event));
-            at.lock().push(event.revision());
+            event_log.lock().push(described(&event));
+            revision_log.lock().push(event.revision());
         })
         .unwrap();
     synced(&factory).await;
@@ -90,13 +90,13 @@ async fn several_namespaces_are_one_informer_with_a_part_for_each() {
 
 // contract: F-17
 #[tokio::test]
-async fn a_relist_of_one_namespace_delivers_nothing_of_the_others() {
+async fn relist_of_one_namespace_affects_no_other() {
     let server = three_namespaces().await;
     let factory = two(&server);
     let maps = factory.core().v1().config_maps();
     let events = Arc::new(Mutex::new(Vec::new()));
-    let to = events.clone();
-    maps.handler().for_each(move |event| to.lock().push(described(&event))).unwrap();
+    let event_log = events.clone();
+    maps.handler().for_each(move |event| event_log.lock().push(described(&event))).unwrap();
     synced(&factory).await;
     watches(&server, 2).await;
     let [first, second] = maps.parts() else { panic!("two namespaces") };
@@ -117,7 +117,7 @@ async fn a_relist_of_one_namespace_delivers_nothing_of_the_others() {
 
 // contract: F-16, F-17
 #[tokio::test]
-async fn metadata_of_several_namespaces_becomes_whole_objects() {
+async fn metadata_in_namespaces_becomes_whole_objects() {
     let server = three_namespaces().await;
     let factory = two(&server);
     let metadata = factory.metadata::<ConfigMap>();
@@ -180,10 +180,10 @@ async fn no_namespace_and_an_empty_one_mean_all() {
     server.shutdown().await;
 }
 
-/// As with several.
+/// A key of another namespace is in no part, with a single namespace as with several.
 // contract: S-27, F-17
 #[tokio::test]
-async fn a_key_of_another_namespace_is_in_no_part_of_the_only_one() {
+async fn key_of_another_namespace_is_in_no_part() {
     let server = three_namespaces().await;
     server.create(node("n")).unwrap();
     for namespaces in [&["team-a"][..], &["team-a", "team-a"], &["team-a", "team-b"]] {
@@ -192,7 +192,7 @@ async fn a_key_of_another_namespace_is_in_no_part_of_the_only_one() {
         let nodes = factory.core().v1().nodes();
         nodes.handler().for_each(|_| {}).unwrap();
         synced(&factory).await;
-        // Of metadata, then of whole objects while they are listed, then with them.
+        // For metadata, then for whole objects, during and after their list.
         let stored = metadata.get(("team-a", "map")).unwrap().resource_version();
         for key in [("team-c", "map"), ("", "map")] {
             let waited = metadata.wait_for_until(key, &stored, soon()).await;
@@ -205,7 +205,7 @@ async fn a_key_of_another_namespace_is_in_no_part_of_the_only_one() {
             whole.wait_for_until(("team-a", "map"), &stored, soon()).await.unwrap();
             whole.wait_for_until(PartId::ONLY, &stored, soon()).await.unwrap();
         }
-        // What has no namespace is not restricted.
+        // Cluster-scoped objects are not restricted.
         let version = nodes.get(KeyRef::named("n")).unwrap().resource_version();
         nodes.wait_for_until(KeyRef::named("n"), &version, soon()).await.unwrap();
         factory.shutdown().await.unwrap();

@@ -15,7 +15,7 @@ use kinformer_apiserver::{ApiServer, Fault, Verb};
 use parking_lot::Mutex;
 use serde_json::json;
 
-/// What a test received, in order.
+/// The events that a test received, in order.
 type Received = Arc<Mutex<Vec<String>>>;
 
 fn described(event: &Event<impl Deref<Target = PackedObject>>) -> String {
@@ -39,9 +39,10 @@ async fn two_maps() -> ApiServer {
     server
 }
 
+/// A request for whole objects switches the informer of metadata.
 // contract: F-13, F-16
 #[tokio::test]
-async fn a_request_for_whole_objects_switches_the_informer_of_metadata() {
+async fn request_for_whole_objects_switches_metadata() {
     for mode in [WatchListMode::Auto, WatchListMode::Off] {
         let server = two_maps().await;
         let factory = builder(&server).reflector(move |options| options.watch_list(mode)).build();
@@ -69,7 +70,7 @@ async fn a_request_for_whole_objects_switches_the_informer_of_metadata() {
                 Ok(())
             })
             .unwrap();
-        // As an informer that has not synced, whatever is stored.
+        // Like an informer that has not synced, although metadata is stored.
         assert!(!whole.has_synced() && metadata.has_synced());
         assert!(whole.is_empty() && whole.get(("default", "a")).is_none());
         assert!(whole.snapshot().is_empty() && whole.snapshot().keys().is_empty());
@@ -99,7 +100,7 @@ async fn a_request_for_whole_objects_switches_the_informer_of_metadata() {
         watches(&server, 1).await;
         assert_eq!(factory.wait_for_cache_sync().await.iter().count(), 1, "there is one informer");
 
-        // What changes from here on is delivered once, to all.
+        // Later changes are delivered once, to all handlers.
         let changed = server.update(config_map("default", "b", "3")).unwrap();
         whole.wait_for_until(PartId::ONLY, &version(&changed), soon()).await.unwrap();
         assert_eq!(value_of(&whole.get(("default", "b")).unwrap()), "3");
@@ -122,9 +123,10 @@ async fn a_request_for_whole_objects_switches_the_informer_of_metadata() {
     }
 }
 
+/// Whole objects that are requested before the start are listed at once.
 // contract: F-16
 #[tokio::test]
-async fn whole_objects_requested_before_the_start_are_listed_at_once() {
+async fn whole_objects_before_start_need_no_relist() {
     let server = two_maps().await;
     let factory = factory(&server);
     let metadata = factory.metadata::<ConfigMap>();
@@ -141,9 +143,10 @@ async fn whole_objects_requested_before_the_start_are_listed_at_once() {
     server.shutdown().await;
 }
 
+/// Whole objects may be requested at any moment of the first list.
 // contract: F-16
 #[tokio::test]
-async fn whole_objects_may_be_requested_at_any_moment_of_the_first_list() {
+async fn request_during_first_list_gets_whole_objects() {
     // Lists in pages, so that the request may come between two of them.
     let paged = |options: ReflectorOptions| {
         let soon = || std::iter::repeat(Duration::from_millis(1));
@@ -172,7 +175,7 @@ async fn whole_objects_may_be_requested_at_any_moment_of_the_first_list() {
 
 // contract: F-16
 #[tokio::test]
-async fn an_empty_list_switches_as_well() {
+async fn empty_list_switches_to_whole_objects() {
     for (queue, mode) in each_queue_and_list() {
         let server = server().await;
         let factory = builder(&server).queue(queue);
@@ -194,7 +197,7 @@ async fn an_empty_list_switches_as_well() {
 
 // contract: F-16
 #[tokio::test]
-async fn an_informer_that_stops_first_has_not_synced() {
+async fn informer_stopped_during_switch_has_not_synced() {
     let server = two_maps().await;
     let factory = factory(&server);
     let metadata = factory.metadata::<ConfigMap>();
@@ -212,7 +215,7 @@ async fn an_informer_that_stops_first_has_not_synced() {
 
 // contract: F-14, F-16
 #[tokio::test]
-async fn objects_are_decoded_on_arrival_once_they_are_whole() {
+async fn whole_objects_are_decoded_on_arrival() {
     let server = two_maps().await;
     let factory = builder(&server).decode::<ConfigMap>(Decode::OnArrival).build();
     let metadata = factory.metadata::<ConfigMap>();
@@ -243,7 +246,7 @@ async fn metadata_is_decoded_on_arrival_as_well() {
 /// A whole object without any other field looks like its metadata.
 // contract: F-16
 #[tokio::test]
-async fn whole_objects_that_are_only_metadata_become_whole_as_well() {
+async fn objects_with_only_metadata_become_whole() {
     for encoding in [Encoding::Json, Encoding::Protobuf] {
         let server = server().await;
         for name in ["a", "b"] {
@@ -256,8 +259,8 @@ async fn whole_objects_that_are_only_metadata_become_whole_as_well() {
         assert_eq!(metadata.len(), 2);
         let whole = factory.core().v1().config_maps();
         let received = Received::default();
-        let to = received.clone();
-        let handler = whole.handler().for_each(move |event| to.lock().push(described(&event))).unwrap();
+        let recorder = received.clone();
+        let handler = whole.handler().for_each(move |event| recorder.lock().push(described(&event))).unwrap();
         factory.wait_for_cache_sync_until(soon()).await.into_result().unwrap();
         handler.synced_until(soon()).await.unwrap();
         received.lock().sort();
@@ -268,10 +271,10 @@ async fn whole_objects_that_are_only_metadata_become_whole_as_well() {
     }
 }
 
-/// The list of one namespace does not come.
+/// The list of one namespace does not arrive.
 // contract: F-16, F-17
 #[tokio::test]
-async fn a_wait_for_one_namespace_waits_for_its_whole_objects_only() {
+async fn wait_for_a_namespace_ignores_other_lists() {
     let server = server().await;
     let mut versions = Vec::new();
     for namespace in ["a", "b"] {
@@ -295,7 +298,7 @@ async fn a_wait_for_one_namespace_waits_for_its_whole_objects_only() {
         () = reads(1, "b") => {}
     }
     assert_eq!((whole.len(), metadata.len(), whole.has_synced()), (1, 2, false));
-    // At once, although the list is not there.
+    // Returns at once, although the list has not arrived.
     whole.wait_for_until(PartId::new(2), &versions[0], soon()).await.unwrap_err();
     factory.shutdown().await.unwrap();
     server.shutdown().await;
@@ -308,7 +311,7 @@ fn each_queue_and_list() -> impl Iterator<Item = (QueueKind, WatchListMode)> {
     QUEUES.into_iter().flat_map(move |queue| modes.map(|mode| (queue, mode)))
 }
 
-/// A server with so many objects.
+/// A server with this number of objects.
 async fn many_maps(count: usize) -> ApiServer {
     let server = server().await;
     for number in 0..count {
@@ -317,11 +320,11 @@ async fn many_maps(count: usize) -> ApiServer {
     server
 }
 
-/// Of a list that a queue takes apart, the last piece counts: also when its version is the one that the metadata have, as
-/// here, where nothing has changed.
+/// If a queue splits a list, its last piece completes it, also if its version is that of the metadata, as here, where
+/// nothing has changed.
 // contract: F-16, P-06
 #[tokio::test]
-async fn views_of_whole_objects_sync_after_the_last_piece_of_their_list() {
+async fn whole_objects_sync_after_the_last_piece() {
     const MAPS: usize = 2000;
     let server = many_maps(MAPS).await;
     for (queue, mode) in each_queue_and_list() {
@@ -353,14 +356,14 @@ async fn views_of_whole_objects_sync_after_the_last_piece_of_their_list() {
 /// Two lists are queued at once, at one version.
 // contract: F-16
 #[tokio::test]
-async fn the_end_of_a_list_of_metadata_is_not_that_of_the_whole_objects() {
+async fn metadata_list_does_not_sync_whole_objects() {
     const MAPS: usize = 300;
     let server = many_maps(MAPS).await;
     for (queue, mode) in each_queue_and_list() {
         let factory = builder(&server).queue(queue);
         let factory = factory.reflector(move |options| options.watch_list(mode)).build();
         let metadata = factory.metadata::<ConfigMap>();
-        // Holds up the list of metadata, most of which is in the queue, until the next list is there.
+        // Blocks the list of metadata, most of which is queued, until the next list has arrived.
         let (release, released) = std::sync::mpsc::channel::<()>();
         let handler = metadata.handler().buffer(Buffer::BackPressure(1));
         handler.for_each(move |_| _ = released.recv()).unwrap();

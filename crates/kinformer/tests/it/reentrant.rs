@@ -1,19 +1,20 @@
-//! User code that asks the factory and its informers for everything, wherever it runs: no lock is held there.
+//! User code may call the factory and its informers wherever it runs, because no lock is held there.
 
 use std::time::Duration;
 
 use crate::common::{builder, config_map, server, soon};
 use kinformer_testing::reentrant::{self, CheckOnDrop};
 
-/// Waits with a waker that asks.
+/// Waits with a waker that runs the checks.
 async fn within<F: Future>(future: F) -> F::Output {
     let future = reentrant::check_on_wake(Box::pin(future));
     tokio::time::timeout(Duration::from_secs(60), future).await.unwrap()
 }
 
+/// Log calls, hooks, wakers and drops may call the factory.
 // contract: P-17
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_factory_may_be_asked_from_logs_hooks_wakers_and_drops() {
+async fn user_code_may_call_the_factory() {
     reentrant::install();
     let server = server().await;
     server.create(config_map("default", "a", "1")).unwrap();
@@ -24,7 +25,7 @@ async fn a_factory_may_be_asked_from_logs_hooks_wakers_and_drops() {
     };
     let factory = builder(&server).on_error(on_error).build();
     let informer = factory.core().v1().config_maps();
-    let asked = reentrant::add_check({
+    let check = reentrant::add_check({
         let (factory, informer) = (factory.clone(), informer.clone());
         move || {
             drop(format!("{factory:?} {informer:?}"));
@@ -45,6 +46,6 @@ async fn a_factory_may_be_asked_from_logs_hooks_wakers_and_drops() {
     within(lease.release()).await;
     within(factory.shutdown()).await.unwrap();
     within(registration.remove()).await;
-    drop(asked);
+    drop(check);
     assert_eq!(reentrant::blocked_checks(), [""; 0]);
 }

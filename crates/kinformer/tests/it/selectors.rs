@@ -99,11 +99,11 @@ fn the_text_is_canonical() {
 
 // contract: F-06
 #[test]
-fn what_is_wrong_is_told_with_its_place() {
+fn errors_contain_the_position() {
     let long = "a".repeat(64);
     let (long_key, long_value) = (format!("x, {long}"), format!("x={long}"));
     let long_prefix = format!("{}/x", "a".repeat(254));
-    for (text, at, expected) in [
+    for (text, position, expected) in [
         ("=", 0, "expected a key or '!', found \"=\""),
         ("a,,b", 2, "expected a key or '!', found \",\""),
         ("a, ", 3, "expected a key or '!', found end of input"),
@@ -141,7 +141,7 @@ fn what_is_wrong_is_told_with_its_place() {
         (&long_prefix, 0, "is not a valid label key"),
     ] {
         let error = text.parse::<LabelSelector>().expect_err(text);
-        assert_eq!((error.selector(), error.position()), (Some(text), Some(at)), "{error}");
+        assert_eq!((error.selector(), error.position()), (Some(text), Some(position)), "{error}");
         assert!(error.to_string().contains(expected), "{text:?}: {error}");
     }
     let edge = format!("{}/{}={}", "a".repeat(253), "b".repeat(63), "c".repeat(63));
@@ -157,7 +157,7 @@ fn expression(key: &str, operator: &str, values: &[&str]) -> meta::LabelSelector
 
 // contract: F-06
 #[test]
-fn the_selector_of_a_specification_is_one() {
+fn selector_of_a_specification_is_converted() {
     let read = |selector: &meta::LabelSelector| LabelSelector::try_from(selector);
     let mut selector = expression("tier", "NotIn", &["b", "a"]);
     selector.match_labels = Some([("app".to_owned(), "web".to_owned())].into());
@@ -187,7 +187,7 @@ fn the_selector_of_a_specification_is_one() {
     assert_eq!(*error.problem(), SelectorProblem::NotExpressible("n>5".into()));
 }
 
-/// What a requirement means, said once more.
+/// A model of a requirement, independent of the implementation.
 #[derive(Clone, Debug)]
 enum Meaning {
     In(bool, Vec<String>),
@@ -259,8 +259,9 @@ proptest! {
         }
     }
 
+    /// The position of the error is within the text.
     #[test]
-    fn any_text_is_a_selector_that_round_trips_or_an_error_within_it(
+    fn any_text_round_trips_or_is_an_error(
         text in prop_oneof!["\\PC{0,30}", "[a-c=!(),<> in0-9./-]{0,12}"],
     ) {
         match text.parse::<LabelSelector>() {

@@ -1,4 +1,4 @@
-//! Label selectors against those of an API server, which shares no code with them.
+//! Compares label selectors with those of an API server, which shares no code with them.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -35,7 +35,7 @@ fn config_maps() -> Vec<serde_json::Value> {
     objects
 }
 
-/// Mostly requirements; some are none.
+/// Mostly valid requirements, and some invalid ones.
 fn requirement() -> impl Strategy<Value = String> {
     let key =
         || prop_oneof![4 => Just("a"), 4 => Just("x.io/b"), 1 => Just("c"), 1 => Just("in"), 1 => Just("-")];
@@ -51,7 +51,7 @@ fn requirement() -> impl Strategy<Value = String> {
 
 // contract: F-06
 #[tokio::test]
-async fn listers_and_a_server_select_the_same() {
+async fn lister_and_server_select_the_same_objects() {
     let server = ApiServer::builder().start().await.unwrap();
     config_maps().into_iter().for_each(|object| drop(server.create(object).unwrap()));
     let client = kube_client::Client::try_from(server.config().unwrap()).unwrap();
@@ -82,7 +82,7 @@ async fn listers_and_a_server_select_the_same() {
                 let listed: BTreeSet<String> =
                     lister.list(&ours).iter().map(|object| object.name().to_owned()).collect();
                 assert_eq!(listed, theirs, "{text:?}");
-                // What is shown is understood by the server, and as the same.
+                // The server accepts the displayed selector, and selects the same objects.
                 let shown = api.list(&ListParams::default().labels(&ours.to_string())).await.unwrap();
                 assert_eq!(names(&mut shown.iter()), theirs, "{text:?} as {ours:?}");
                 selecting += usize::from(!theirs.is_empty());

@@ -1,4 +1,4 @@
-//! Starts that come to nothing, and informers that nobody started.
+//! Starts without effect, and informers that were not started.
 
 use std::future::Future;
 use std::time::Duration;
@@ -12,11 +12,11 @@ use tokio::runtime::{Builder, Runtime};
 use tokio_util::sync::CancellationToken;
 
 /// A runtime that runs its tasks only while something blocks on it.
-fn brief() -> Runtime {
+fn short_lived() -> Runtime {
     Builder::new_current_thread().enable_all().build().unwrap()
 }
 
-/// A runtime that goes on, with a server on it.
+/// A runtime that continues to run, with a server on it.
 fn lasting() -> (Runtime, ApiServer) {
     let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
     let server = runtime.block_on(server());
@@ -32,28 +32,29 @@ async fn in_time<F: Future>(future: F) -> F::Output {
     tokio::time::timeout_at(soon(), future).await.unwrap()
 }
 
-/// The names of all informers, each with what is wrong.
-fn told(sync: &CacheSync) -> Vec<(String, String)> {
+/// The names of all informers, each with its error.
+fn outcomes(sync: &CacheSync) -> Vec<(String, String)> {
     sync.iter()
         .map(|(name, result)| (name.to_owned(), result.err().map_or_else(String::new, ToString::to_string)))
         .collect()
 }
 
 #[track_caller]
-fn says_that_start_is_missing(text: &str) {
+fn assert_start_is_missing(text: &str) {
     assert!(text.contains("never started") && text.contains("start()"), "{text:?}");
 }
 
+/// A runtime that ends before the informers ran does not lose them.
 // contract: F-02
 #[test]
-fn a_runtime_that_ends_before_the_informers_ran_does_not_lose_them() {
+fn ended_runtime_loses_no_informer() {
     let (lasting, server) = lasting();
     let factory = factory_on(&lasting, &server);
     let (maps, lease) = (factory.informer::<ConfigMap>(), factory.core().v1().secrets().lease());
     for _ in 0..3 {
-        let brief = brief();
-        brief.block_on(async { factory.start().unwrap() });
-        drop(brief);
+        let short_lived = short_lived();
+        short_lived.block_on(async { factory.start().unwrap() });
+        drop(short_lived);
         assert_eq!((maps.phase(), lease.phase()), (Phase::NotStarted, Phase::NotStarted));
     }
     lasting.block_on(async {
@@ -67,28 +68,28 @@ fn a_runtime_that_ends_before_the_informers_ran_does_not_lose_them() {
 
 // contract: F-02
 #[test]
-fn a_runtime_that_is_gone_starts_nothing_and_loses_nothing() {
+fn start_on_an_ended_runtime_has_no_effect() {
     let (lasting, server) = lasting();
     let factory = factory_on(&lasting, &server);
     factory.informer::<ConfigMap>();
-    let gone = {
-        let brief = brief();
-        brief.handle().clone()
+    let ended = {
+        let short_lived = short_lived();
+        short_lived.handle().clone()
     };
     {
-        let _on = gone.enter();
+        let _on = ended.enter();
         factory.start().unwrap();
     }
     lasting.block_on(async {
         in_time(synced(&factory)).await;
         in_time(factory.shutdown()).await.unwrap();
     });
-    // The same with an end in between.
+    // The same with a release and a shutdown afterwards.
     let factory = factory_on(&lasting, &server);
     let maps = factory.informer::<ConfigMap>();
     let lease = factory.core().v1().secrets().lease();
     {
-        let _on = gone.enter();
+        let _on = ended.enter();
         factory.start().unwrap();
     }
     lasting.block_on(async {
@@ -101,31 +102,31 @@ fn a_runtime_that_is_gone_starts_nothing_and_loses_nothing() {
 
 // contract: F-02
 #[test]
-fn waits_end_when_a_start_comes_to_nothing() {
+fn waits_end_when_a_start_has_no_effect() {
     let (lasting, server) = lasting();
     let factory = factory_on(&lasting, &server);
     let lease = factory.core().v1().config_maps().lease();
-    let brief = brief();
-    brief.block_on(async { factory.start().unwrap() });
+    let short_lived = short_lived();
+    short_lived.block_on(async { factory.start().unwrap() });
     let waiting = lasting.spawn({
         let factory = factory.clone();
         async move { factory.wait_for_cache_sync().await }
     });
-    // It waits, or will find that nothing was started.
-    drop(brief);
+    // The task waits, or will find that no informer was started.
+    drop(short_lived);
     let sync = lasting.block_on(in_time(waiting)).unwrap();
-    assert_eq!(told(&sync).len(), 1);
-    says_that_start_is_missing(&told(&sync)[0].1);
+    assert_eq!(outcomes(&sync).len(), 1);
+    assert_start_is_missing(&outcomes(&sync)[0].1);
 
-    // What is given back while its task has not run yet has ended when that task is dropped.
-    let brief = self::brief();
-    brief.block_on(async { factory.start().unwrap() });
+    // An informer that is released before its task has run ends when the task is dropped.
+    let short_lived = self::short_lived();
+    short_lived.block_on(async { factory.start().unwrap() });
     let mut released = Box::pin(lease.release());
     assert!(released.as_mut().now_or_never().is_none(), "its task has not ended yet");
-    drop(brief);
+    drop(short_lived);
     lasting.block_on(in_time(released));
     lasting.block_on(async {
-        assert!(told(&factory.wait_for_cache_sync().await).is_empty());
+        assert!(outcomes(&factory.wait_for_cache_sync().await).is_empty());
         in_time(factory.shutdown()).await.unwrap();
         server.shutdown().await;
     });
@@ -133,12 +134,12 @@ fn waits_end_when_a_start_comes_to_nothing() {
 
 // contract: F-10
 #[tokio::test]
-async fn informers_that_nobody_started_are_named() {
+async fn unstarted_informers_are_named() {
     let server = server().await;
     let factory = factory(&server);
     let maps = factory.informer::<ConfigMap>();
     let error = in_time(factory.wait_for_cache_sync()).await.into_result().unwrap_err().to_string();
-    says_that_start_is_missing(&error);
+    assert_start_is_missing(&error);
     assert!(error.contains("\"configmaps\""), "{error}");
 
     factory.start().unwrap();
@@ -149,9 +150,13 @@ async fn informers_that_nobody_started_are_named() {
         in_time(factory.wait_for_cache_sync_until(soon())).await,
     ] {
         assert!(!sync.all_synced());
-        let told = told(&sync);
-        assert_eq!((told.len(), told[0].0.as_str(), told[0].1.as_str()), (3, "configmaps", ""), "{told:?}");
-        told[1..].iter().for_each(|(_, error)| says_that_start_is_missing(error));
+        let outcomes = outcomes(&sync);
+        assert_eq!(
+            (outcomes.len(), outcomes[0].0.as_str(), outcomes[0].1.as_str()),
+            (3, "configmaps", ""),
+            "{outcomes:?}"
+        );
+        outcomes[1..].iter().for_each(|(_, error)| assert_start_is_missing(error));
         let typed = |error: &InformerError| matches!(error, InformerError::NotStarted { .. });
         assert_eq!(
             sync.iter().filter_map(|(_, synced)| synced.err()).filter(|error| typed(error)).count(),
@@ -166,7 +171,7 @@ async fn informers_that_nobody_started_are_named() {
 
 // contract: F-10
 #[tokio::test]
-async fn what_runs_without_the_factory_is_waited_for_like_the_others() {
+async fn wait_includes_informers_run_by_others() {
     let server = server().await;
     let factory = factory(&server);
     let cancel = CancellationToken::new();
@@ -190,7 +195,7 @@ async fn what_runs_without_the_factory_is_waited_for_like_the_others() {
 
 // contract: F-04
 #[tokio::test]
-async fn after_a_shutdown_nothing_is_started_and_no_wait_hangs() {
+async fn nothing_starts_or_hangs_after_a_shutdown() {
     let server = server().await;
     let factory = factory(&server);
     let maps = factory.informer::<ConfigMap>();
@@ -199,12 +204,12 @@ async fn after_a_shutdown_nothing_is_started_and_no_wait_hangs() {
     let late = factory.informer::<Secret>();
     assert!(maps.is_stopped() && late.is_stopped());
     let sync = in_time(factory.wait_for_cache_sync()).await;
-    let told = told(&sync);
-    assert_eq!(told.len(), 2);
+    let outcomes = outcomes(&sync);
+    assert_eq!(outcomes.len(), 2);
     // Starting it would not help.
     assert!(
-        told.iter().all(|(_, error)| error.contains("stopped") && !error.contains("start()")),
-        "{told:?}"
+        outcomes.iter().all(|(_, error)| error.contains("stopped") && !error.contains("start()")),
+        "{outcomes:?}"
     );
     in_time(factory.shutdown()).await.unwrap();
     server.shutdown().await;
@@ -212,7 +217,7 @@ async fn after_a_shutdown_nothing_is_started_and_no_wait_hangs() {
 
 // contract: F-11
 #[tokio::test]
-async fn what_others_release_is_no_longer_waited_for() {
+async fn wait_leaves_out_released_informers() {
     let server = server().await;
     let factory = factory(&server);
     let lease = factory.core().v1().secrets().lease();
@@ -229,14 +234,14 @@ async fn what_others_release_is_no_longer_waited_for() {
     assert!(waiting.as_mut().now_or_never().is_none());
     assert!(in_time(removed.remove()).await);
     let sync = in_time(waiting).await;
-    assert_eq!(told(&sync), [("configmaps".to_owned(), String::new())]);
+    assert_eq!(outcomes(&sync), [("configmaps".to_owned(), String::new())]);
     in_time(factory.shutdown()).await.unwrap();
     server.shutdown().await;
 }
 
 // contract: F-11
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn waits_hold_while_leases_come_and_go() {
+async fn waits_succeed_while_leases_come_and_go() {
     let server = server().await;
     let factory = builder(&server).grace(Duration::from_secs(30)).build();
     factory.informer::<ConfigMap>();
@@ -247,7 +252,7 @@ async fn waits_hold_while_leases_come_and_go() {
             let factory = factory.clone();
             async move { factory.wait_for_cache_sync_until(soon()).await }
         });
-        // Given back at another moment in each round.
+        // Released at another moment in each round.
         for _ in 0..round * 20 {
             tokio::task::yield_now().await;
         }

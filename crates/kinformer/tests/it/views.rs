@@ -21,7 +21,7 @@ fn maps() -> ApiResource {
     ApiResource::erase::<ConfigMap>(&())
 }
 
-/// What a test received, in order.
+/// The events that a test received, in order.
 type Received = Arc<Mutex<Vec<String>>>;
 
 fn described(event: &Event<impl Deref<Target = PackedObject>>) -> String {
@@ -35,9 +35,10 @@ fn described(event: &Event<impl Deref<Target = PackedObject>>) -> String {
     }
 }
 
+/// Typed objects, dynamic objects and metadata are views of one informer.
 // contract: F-12, F-13
 #[tokio::test]
-async fn typed_dynamic_and_metadata_are_views_of_one_informer() {
+async fn all_types_are_views_of_one_informer() {
     let server = server().await;
     for (name, value) in [("a", "1"), ("b", "2")] {
         server.create(config_map("default", name, value)).unwrap();
@@ -107,7 +108,7 @@ async fn typed_dynamic_and_metadata_are_views_of_one_informer() {
     let selector: LabelSelector = "value=2".parse().unwrap();
     assert_eq!(dynamic.lister().list(&selector).len(), 1);
 
-    // A handler of one view is one of the informer.
+    // A handler of one view belongs to the informer.
     assert!(metadata.remove_handler(&blocking).await);
     let changed = server.update(config_map("default", "b", "2")).unwrap();
     dynamic.wait_for_until(PartId::ONLY, &version(&changed), soon()).await.unwrap();
@@ -116,7 +117,7 @@ async fn typed_dynamic_and_metadata_are_views_of_one_informer() {
     server.shutdown().await;
 }
 
-/// A type of one's own, with what is needed of the kind.
+/// A custom type with some of the fields.
 #[derive(Deserialize)]
 struct Trimmed {
     data: std::collections::BTreeMap<String, String>,
@@ -124,7 +125,7 @@ struct Trimmed {
 
 // contract: F-12
 #[tokio::test]
-async fn a_type_with_some_of_the_fields_is_one_more_view() {
+async fn custom_type_is_another_view() {
     let server = server().await;
     server.create(config_map("default", "a", "1")).unwrap();
     let factory = factory(&server);
@@ -152,9 +153,10 @@ async fn metadata_alone_fetches_nothing_else() {
     server.shutdown().await;
 }
 
+/// An object that does not decode on arrival is counted and stored, and other types can read it.
 // contract: F-14
 #[tokio::test]
-async fn what_does_not_decode_on_arrival_is_counted_stored_and_read_otherwise() {
+async fn undecodable_object_is_counted_and_stored() {
     let server = server().await;
     server.create(config_map("default", "a", "1")).unwrap();
     let factory = builder(&server).decode::<ConfigMap>(Decode::OnArrival).build();
@@ -172,7 +174,7 @@ async fn what_does_not_decode_on_arrival_is_counted_stored_and_read_otherwise() 
     let (first, second) = (map.decode().unwrap(), map.decode().unwrap());
     assert!(std::ptr::eq(&raw const *first, &raw const *second));
 
-    // What the watch brings is decoded as well.
+    // Objects of the watch are decoded as well.
     let created = server.create(config_map("default", "c", "3")).unwrap();
     maps.wait_for_until(PartId::ONLY, &version(&created), soon()).await.unwrap();
     assert!(maps.get(("default", "c")).unwrap().is_decoded());
@@ -180,9 +182,10 @@ async fn what_does_not_decode_on_arrival_is_counted_stored_and_read_otherwise() 
     server.shutdown().await;
 }
 
+/// Decoding on arrival can be requested at any time, and applies to all views.
 // contract: F-14
 #[tokio::test]
-async fn decoding_on_arrival_may_be_asked_for_at_any_time_and_is_for_all_views() {
+async fn decode_on_arrival_applies_to_all_views() {
     let server = server().await;
     server.create(config_map("default", "a", "1")).unwrap();
     let factory = factory(&server);
@@ -197,7 +200,7 @@ async fn decoding_on_arrival_may_be_asked_for_at_any_time_and_is_for_all_views()
 
 // contract: F-15
 #[tokio::test]
-async fn what_a_transform_gives_is_what_every_view_reads() {
+async fn every_view_reads_the_transformed_object() {
     let server = server().await;
     for (name, value) in [("a", "1"), ("b", "2")] {
         server.create(config_map("default", name, value)).unwrap();
@@ -231,7 +234,7 @@ async fn what_a_transform_gives_is_what_every_view_reads() {
 
 // contract: F-12
 #[tokio::test]
-async fn an_informer_is_listed_once_whoever_asks() {
+async fn repeated_requests_list_once() {
     let server = server().await;
     server.create(config_map("default", "a", "1")).unwrap();
     let factory = factory(&server);
@@ -245,7 +248,7 @@ async fn an_informer_is_listed_once_whoever_asks() {
 
 // contract: F-03
 #[tokio::test]
-async fn a_resource_without_a_type_has_options_too() {
+async fn resource_without_a_type_has_options() {
     let server = server().await;
     server.create(config_map("default", "a", "1")).unwrap();
     let by_name = GroupVersionResource::gvr("", "v1", "configmaps");
@@ -272,7 +275,7 @@ async fn a_resource_without_a_type_has_options_too() {
     server.shutdown().await;
 }
 
-/// What has changed, in words and in the order of the keys: `+a`, `=a 1>2`, `-a`.
+/// The differences as sorted text: `+a`, `=a 1>2`, `-a`.
 fn differences(earlier: &Snapshot<ConfigMap>, later: &Snapshot<ConfigMap>) -> Vec<String> {
     let value = |map: PackedRef<'_, ConfigMap>| map.decode().unwrap().data.as_ref().unwrap()["key"].clone();
     let mut found: Vec<_> = later
@@ -290,7 +293,7 @@ fn differences(earlier: &Snapshot<ConfigMap>, later: &Snapshot<ConfigMap>) -> Ve
 
 // contract: F-18
 #[tokio::test]
-async fn two_snapshots_differ_in_what_was_written_in_between() {
+async fn snapshots_differ_by_the_writes_in_between() {
     let server = server().await;
     for name in ["changed", "gone", "same"] {
         server.create(config_map("default", name, "1")).unwrap();
@@ -317,7 +320,7 @@ async fn two_snapshots_differ_in_what_was_written_in_between() {
 
 // contract: F-18
 #[tokio::test]
-async fn snapshots_of_whole_objects_differ_when_metadata_has_become_whole_objects() {
+async fn snapshots_differ_after_switch_from_metadata() {
     let server = server().await;
     for name in ["a", "b"] {
         server.create(config_map("default", name, "1")).unwrap();

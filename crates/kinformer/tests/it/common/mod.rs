@@ -45,7 +45,7 @@ pub fn version(object: &Value) -> kinformer::ResourceVersion {
     object["metadata"]["resourceVersion"].as_str().unwrap().into()
 }
 
-/// Far more than anything here takes, so that what hangs fails.
+/// A deadline that is later than any test needs, so that a wait that hangs fails.
 pub fn soon() -> Instant {
     Instant::now() + Duration::from_secs(60)
 }
@@ -55,7 +55,7 @@ pub async fn synced(factory: &SharedInformerFactory) {
     factory.wait_for_cache_sync_until(soon()).await.into_result().unwrap();
 }
 
-/// Until this is true.
+/// Waits until the condition is true.
 pub async fn until(condition: impl Fn() -> bool) -> Result<(), Elapsed> {
     let waited = async {
         while !condition() {
@@ -65,14 +65,14 @@ pub async fn until(condition: impl Fn() -> bool) -> Result<(), Elapsed> {
     tokio::time::timeout_at(soon(), waited).await
 }
 
-/// Until the server has so many open watches.
+/// Waits until the server has this number of open watches.
 pub async fn watches(server: &ApiServer, expected: u64) {
     until(|| server.metrics().open_watches == expected).await.unwrap_or_else(|_| {
         panic!("{} watches are open, not {expected}", server.metrics().open_watches);
     });
 }
 
-/// Until none of the tasks that were made since is left.
+/// Waits until at most this number of tasks are alive.
 pub async fn tasks(expected: usize) {
     let alive = || tokio::runtime::Handle::current().metrics().num_alive_tasks();
     until(|| alive() <= expected)

@@ -1,4 +1,4 @@
-//! An informer of pods that follows a scripted server, and what came of it.
+//! An informer of pods that follows a scripted server, and its result.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -20,11 +20,11 @@ pub(crate) type State = BTreeMap<String, (String, String)>;
 
 pub(crate) struct Followed {
     pub(crate) requests: Vec<Request>,
-    /// What the store has at the end.
+    /// The contents of the store at the end.
     pub(crate) store: State,
-    /// What a handler has received: `add a@5=x`, `update a@6=y`, `delete a`.
+    /// The events of a handler: `add a@5=x`, `update a@6=y`, `delete a`.
     pub(crate) events: Vec<String>,
-    /// What the error hook has received.
+    /// The errors passed to the error hook.
     pub(crate) errors: Vec<String>,
     pub(crate) synced: bool,
 }
@@ -36,7 +36,7 @@ pub(crate) fn state(objects: &[(&str, u64, &str)]) -> State {
     objects.iter().map(entry).collect()
 }
 
-/// Follows the server for so long, with each form of objects; both have to come to the same.
+/// Follows the server for this time, with each form of objects. Both must have the same result.
 pub(crate) async fn follow<S, F>(time: Duration, script: S) -> Followed
 where
     S: Fn() -> F,
@@ -57,7 +57,7 @@ pub(crate) async fn follow_with<T: Object, S: ListerWatcher<T> + 'static>(
     follow_built(time, script, source, |builder| builder).await
 }
 
-/// As [`follow_with`], with an informer that is built in another way.
+/// As [`follow_with`], with changes to the builder.
 pub(crate) async fn follow_built<T: Object, S: ListerWatcher<T> + 'static>(
     time: Duration,
     script: impl FnMut(&Request) -> Answer + Send + 'static,
@@ -71,13 +71,13 @@ pub(crate) async fn follow_built<T: Object, S: ListerWatcher<T> + 'static>(
         .on_error(move |failure| hook.lock().push(failure.error.to_string()))
         .build()
         .unwrap();
-    let heard = events.clone();
-    informer.handler().inline().for_each(move |event| heard.lock().push(described(event))).unwrap();
-    // From each log call, on another thread: a lock that is held then would fail the test.
+    let recorder = events.clone();
+    informer.handler().inline().for_each(move |event| recorder.lock().push(described(event))).unwrap();
+    // Runs in each log call, on another thread. A lock that is held there fails the test.
     reentrant::install();
-    let asked = informer.clone();
-    let _asked =
-        reentrant::add_check(move || drop((asked.metrics(), asked.snapshot(), format!("{asked:?}"))));
+    let checked = informer.clone();
+    let _check =
+        reentrant::add_check(move || drop((checked.metrics(), checked.snapshot(), format!("{checked:?}"))));
     let cancel = CancellationToken::new();
     let task = informer.spawn(cancel.clone());
     tokio::time::sleep(time).await;
@@ -109,14 +109,14 @@ fn described<K: Object>(event: &Event<Arc<K>>) -> String {
 }
 
 impl Followed {
-    /// No more lists and watches were begun than the contract allows: 10 in any 10 s, 30 in any minute.
-    pub(crate) fn was_gentle(&self) -> &Self {
-        // A page of a list that has begun is not another list.
-        let begun: Vec<_> =
+    /// Asserts that no more lists and watches were started than the contract allows: 10 in any 10 s, 30 in any minute.
+    pub(crate) fn assert_request_limit(&self) -> &Self {
+        // Later pages of a list do not count.
+        let started: Vec<_> =
             self.requests.iter().filter(|r| r.continue_token.is_none()).map(|r| r.at).collect();
         for (window, most) in [(Duration::from_secs(10), 10), (Duration::from_secs(60), 30)] {
-            for (first, from) in begun.iter().enumerate() {
-                let within = begun.iter().skip(first).take_while(|at| **at < *from + window).count();
+            for (first, from) in started.iter().enumerate() {
+                let within = started.iter().skip(first).take_while(|at| **at < *from + window).count();
                 assert!(
                     within <= most,
                     "{within} requests in {window:?} from {from:?} on: {:#?}",
@@ -127,9 +127,9 @@ impl Followed {
         self
     }
 
-    /// Some error was reported that contains the text.
+    /// Asserts that an error with this text was reported.
     #[track_caller]
-    pub(crate) fn reported(&self, text: &str) -> &Self {
+    pub(crate) fn assert_reported(&self, text: &str) -> &Self {
         assert!(
             self.errors.iter().any(|error| error.contains(text)),
             "{text:?} is not in {:#?}",
@@ -138,7 +138,7 @@ impl Followed {
         self
     }
 
-    /// The intervals between requests that begin a list or a watch.
+    /// The intervals between requests.
     pub(crate) fn intervals(&self) -> Vec<Duration> {
         self.requests.windows(2).map(|pair| pair[1].at - pair[0].at).collect()
     }

@@ -1,5 +1,5 @@
-//! Servers that misbehave, each a row of the table in `docs/reliability.md`: what an informer's store and handlers come
-//! to, what is reported, and how often such a server is asked.
+//! Faulty servers, each a row of the table in `docs/reliability.md`: the objects in an informer's store, the events of
+//! its handlers, the reported errors, and the rate of requests.
 
 mod follow;
 mod server;
@@ -16,7 +16,7 @@ use server::{Answer, Request, bookmark, damaged, event, list, pod};
 
 const MINUTE: Duration = Duration::from_secs(60);
 
-/// The answer of a server that has no watch-lists, if this is one.
+/// Returns the answer of a server without watch-lists if this is a watch-list.
 fn without_watch_list(request: &Request) -> Option<Answer> {
     request.watch_list.then(|| Answer::status(422, "Invalid"))
 }
@@ -45,29 +45,29 @@ fn silent_watch() -> Answer {
     Answer::watch([]).then_hang()
 }
 
-/// 410 to everything.
+/// The server answers every request with 410.
 // contract: R-17
 #[tokio::test(start_paused = true)]
-async fn everything_is_gone() {
+async fn every_request_is_expired() {
     let run = follow(2 * MINUTE, || |_: &Request| Answer::status(410, "Expired")).await;
-    run.was_gentle().reported("410");
+    run.assert_request_limit().assert_reported("410");
     assert!(!run.synced && run.events.is_empty());
 }
 
-/// A watch that brings the same old object and ends, again and again.
+/// Each watch delivers the same old object and ends.
 #[tokio::test(start_paused = true)]
-async fn the_same_old_event() {
+async fn each_watch_repeats_an_old_event() {
     let old = || Answer::watch([event("ADDED", pod("a", 5, "x"))]);
     let run =
         follow(2 * MINUTE, || server(|_| Answer::list("10", vec![pod("a", 5, "x")]), move |_| old())).await;
-    run.was_gentle();
+    run.assert_request_limit();
     assert_eq!(run.events, ["add a@5=x"]);
     assert_eq!(run.store, state(&[("a", 5, "x")]));
 }
 
-/// A watch that brings one newer bookmark and ends, again and again.
+/// Each watch delivers one newer bookmark and ends.
 #[tokio::test(start_paused = true)]
-async fn one_bookmark_and_the_end() {
+async fn each_watch_ends_after_a_bookmark() {
     let run = follow(2 * MINUTE, || {
         let mut version = 10;
         let next = move |_: &Request| {
@@ -77,13 +77,13 @@ async fn one_bookmark_and_the_end() {
         server(|_| Answer::list("10", vec![pod("a", 5, "x")]), next)
     })
     .await;
-    run.was_gentle();
+    run.assert_request_limit();
     assert_eq!(run.events, ["add a@5=x"]);
 }
 
-/// Objects without versions: one event, and the watch ends, again and again.
+/// Objects without versions: each watch delivers one event and ends.
 #[tokio::test(start_paused = true)]
-async fn no_versions_and_the_end() {
+async fn each_watch_ends_after_an_unversioned_event() {
     let without = |mut pod: Value| {
         pod["metadata"].as_object_mut().unwrap().remove("resourceVersion");
         pod
@@ -92,26 +92,26 @@ async fn no_versions_and_the_end() {
         move |_| Answer::list("", vec![without(pod("a", 5, "x"))]),
         move |_| Answer::watch([event("ADDED", without(pod("a", 5, "x")))]),
     );
-    // How often it is asked is a matter of chance, and so is how often it says the same.
+    // The number of requests is random, and so is the number of repeated events.
     let run = follow_with(2 * MINUTE, script, KubeListerWatcher::packed::<Pod>).await;
-    run.was_gentle();
+    run.assert_request_limit();
 }
 
-/// A watch that ends at once and is empty, again and again.
+/// Each watch is empty and ends at once.
 #[tokio::test(start_paused = true)]
 async fn empty_watches() {
     let run =
         follow(5 * MINUTE, || server(|_| Answer::list("10", vec![pod("a", 5, "x")]), |_| Answer::watch([])))
             .await;
-    run.was_gentle().reported("very short watch");
+    run.assert_request_limit().assert_reported("very short watch");
     assert_eq!(run.events, ["add a@5=x"]);
 }
 
-/// Three lines of a watch are damaged; the server would send all again from version 10 on.
+/// Three lines of a watch are damaged. A later watch from version 10 receives all of them undamaged.
 #[tokio::test(start_paused = true)]
 async fn damaged_lines() {
     let run = follow(2 * MINUTE, || {
-        let whole = || {
+        let lines = || {
             vec![
                 event("MODIFIED", pod("a", 11, "y")),
                 event("ADDED", pod("c", 12, "x")),
@@ -126,18 +126,18 @@ async fn damaged_lines() {
             },
             move |watch| match watch.number {
                 0 => Answer::watch(
-                    whole()
+                    lines()
                         .into_iter()
                         .enumerate()
-                        .map(|(at, line)| if at < 3 { damaged(&line) } else { line }),
+                        .map(|(index, line)| if index < 3 { damaged(&line) } else { line }),
                 ),
-                _ if watch.version == "10" => Answer::watch(whole()).then_hang(),
+                _ if watch.version == "10" => Answer::watch(lines()).then_hang(),
                 _ => silent_watch(),
             },
         )
     })
     .await;
-    run.was_gentle();
+    run.assert_request_limit();
     assert_eq!(run.store, state(&[("a", 11, "y"), ("c", 12, "x"), ("d", 14, "x")]));
     assert_eq!(
         run.events,
@@ -145,9 +145,9 @@ async fn damaged_lines() {
     );
 }
 
-/// A line that is damaged each time: after the second time at one version everything is listed.
+/// A line is damaged each time. After the second time at one version, the reflector lists.
 #[tokio::test(start_paused = true)]
-async fn a_line_that_stays_damaged() {
+async fn line_that_stays_damaged() {
     let run = follow(2 * MINUTE, || {
         server(
             |request| match request.number {
@@ -161,14 +161,14 @@ async fn a_line_that_stays_damaged() {
         )
     })
     .await;
-    run.was_gentle();
+    run.assert_request_limit();
     assert_eq!(run.events, ["add a@5=x", "update a@11=y"]);
     assert_eq!(run.requests.iter().filter(|r| r.watch && r.version == "10").count(), 2);
 }
 
 /// The name of an object in a second list cannot be read.
 #[tokio::test(start_paused = true)]
-async fn an_unreadable_item_of_a_relist() {
+async fn unreadable_item_of_a_relist() {
     let run = follow(5 * MINUTE, || {
         server(
             |request| match request.number {
@@ -181,23 +181,23 @@ async fn an_unreadable_item_of_a_relist() {
                 _ => Answer::list("20", vec![pod("a", 15, "y"), pod("b", 6, "x")]),
             },
             |watch| match watch.number {
-                0 => Answer::watch([]).then_after(Duration::from_secs(2), [event("ERROR", gone())]),
+                0 => Answer::watch([]).then_after(Duration::from_secs(2), [event("ERROR", expired_status())]),
                 _ => silent_watch(),
             },
         )
     })
     .await;
-    run.was_gentle();
-    // Only the list that is complete says that an object is gone.
+    run.assert_request_limit();
+    // Only a complete list proves a deletion.
     assert_eq!(run.events, ["add a@5=x", "add b@6=x", "add c@7=x", "update a@15=y", "delete c"]);
     assert_eq!(run.store, state(&[("a", 15, "y"), ("b", 6, "x")]));
 }
 
-fn gone() -> Value {
+fn expired_status() -> Value {
     json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "message": "too old", "reason": "Expired", "code": 410})
 }
 
-/// A second list says what it likes.
+/// Follows a server that gives this answer to the second list.
 async fn second_list(answer: fn() -> Answer) -> follow::Followed {
     follow(2 * MINUTE, move || with_second_list(answer)).await
 }
@@ -210,7 +210,7 @@ fn with_second_list(answer: fn() -> Answer) -> impl FnMut(&Request) -> Answer + 
             _ => Answer::list("30", vec![pod("a", 25, "z"), pod("b", 6, "x")]),
         },
         |watch| match watch.number {
-            0 => Answer::watch([]).then_after(Duration::from_secs(2), [event("ERROR", gone())]),
+            0 => Answer::watch([]).then_after(Duration::from_secs(2), [event("ERROR", expired_status())]),
             _ => silent_watch(),
         },
     )
@@ -218,45 +218,45 @@ fn with_second_list(answer: fn() -> Answer) -> impl FnMut(&Request) -> Answer + 
 
 /// A list of another kind.
 #[tokio::test(start_paused = true)]
-async fn a_list_of_another_kind() {
+async fn list_of_another_kind() {
     let run = second_list(|| {
         let mut services = list("20", vec![pod("svc", 15, "x")]);
         services["kind"] = json!("ServiceList");
         Answer::json(&services)
     })
     .await;
-    run.was_gentle().reported("ServiceList");
+    run.assert_request_limit().assert_reported("ServiceList");
     assert_eq!(run.events, ["add a@5=x", "add b@6=x", "update a@25=z"]);
 }
 
 /// `{"items":[]}`, with neither kind nor version.
 #[tokio::test(start_paused = true)]
-async fn no_list_at_all() {
+async fn list_without_kind_and_version() {
     let run = second_list(|| Answer::json(&json!({"items": []}))).await;
-    run.was_gentle();
+    run.assert_request_limit();
     assert_eq!(run.events, ["add a@5=x", "add b@6=x", "update a@25=z"]);
 }
 
-/// A page of a proxy, with 200.
+/// A list is answered with a page of a proxy and 200.
 #[tokio::test(start_paused = true)]
-async fn a_page_of_a_proxy_in_the_place_of_a_list() {
+async fn proxy_page_instead_of_a_list() {
     let run = second_list(|| Answer::new(200, "text/html", "<html>log in</html>")).await;
-    run.was_gentle().reported("<html>log in");
+    run.assert_request_limit().assert_reported("<html>log in");
     assert_eq!(run.events, ["add a@5=x", "add b@6=x", "update a@25=z"]);
 }
 
-/// The same for a watch: one error for each answer, and none for each line.
+/// A watch is answered with a page of a proxy: one error for each answer, and none for each line.
 #[tokio::test(start_paused = true)]
-async fn a_page_of_a_proxy_in_the_place_of_a_watch() {
+async fn proxy_page_instead_of_a_watch() {
     let page = || Answer::new(200, "text/html", "<p>\n".repeat(53));
     let run =
         follow(2 * MINUTE, || server(|_| Answer::list("10", vec![pod("a", 5, "x")]), move |_| page())).await;
-    run.was_gentle();
+    run.assert_request_limit();
     let answers = run.requests.len();
     assert!(run.errors.len() <= answers, "{} errors for {answers} answers", run.errors.len());
 }
 
-/// One version is absurd; the server has nothing to say to watches that begin there.
+/// One version is absurd, and the server sends nothing to watches that start there.
 #[tokio::test(start_paused = true)]
 async fn one_absurd_version() {
     let run = follow(10 * MINUTE, || {
@@ -275,15 +275,15 @@ async fn one_absurd_version() {
         )
     })
     .await;
-    run.was_gentle();
+    run.assert_request_limit();
     assert_eq!(run.store, state(&[("a", 11, "y"), ("b", 12, "x"), ("c", 13, "x")]));
     assert_eq!(run.events.last().map(String::as_str), Some("add c@13=x"));
 }
 
-/// The server was restored from a backup: it is at version 15, and says nothing of what is below the version that a watch
-/// begins at.
+/// The server was restored from a backup: it is at version 15, and sends nothing below the version at which a watch
+/// starts.
 #[tokio::test(start_paused = true)]
-async fn a_restored_server() {
+async fn restored_server() {
     let run = follow(10 * MINUTE, || {
         server(
             |request| match request.number {
@@ -297,15 +297,15 @@ async fn a_restored_server() {
         )
     })
     .await;
-    run.was_gentle();
+    run.assert_request_limit();
     assert_eq!(run.store, state(&[("a", 5, "x")]));
     assert_eq!(run.events[2..].iter().filter(|event| *event == "delete b").count(), 1);
     assert!(run.events.contains(&"update a@5=x".to_owned()));
 }
 
-/// A bookmark goes back below the version that the watch began at.
+/// A bookmark is below the version at which the watch started.
 #[tokio::test(start_paused = true)]
-async fn a_bookmark_that_goes_back() {
+async fn bookmark_that_goes_back() {
     let run = follow(5 * MINUTE, || {
         server(
             |request| match request.number {
@@ -319,15 +319,15 @@ async fn a_bookmark_that_goes_back() {
         )
     })
     .await;
-    run.was_gentle();
+    run.assert_request_limit();
     assert_eq!(run.store, state(&[("a", 5, "x")]));
 }
 
-/// A relist brings an object at the version that is known, with another content: it is known by the bytes, whenever objects
-/// are decoded.
+/// A relist contains an object at its known version with other content. The bytes are compared, whenever objects are
+/// decoded.
 // contract: I-14
 #[tokio::test(start_paused = true)]
-async fn the_same_version_with_another_content() {
+async fn same_version_with_other_content() {
     let healed = || Answer::list("20", vec![pod("a", 5, "healed"), pod("b", 6, "x")]);
     let decode = |object: &Arc<PackedObject>| object.keep_decoded(DecodeAs::of::<Pod>()).unwrap();
     let (script, packed) = (with_second_list(healed), KubeListerWatcher::packed::<Pod>);
@@ -335,14 +335,14 @@ async fn the_same_version_with_another_content() {
         follow_with(2 * MINUTE, with_second_list(healed), KubeListerWatcher::packed::<Pod>).await,
         follow_built(2 * MINUTE, script, packed, |builder| builder.on_arrival(decode)).await,
     ] {
-        run.was_gentle();
+        run.assert_request_limit();
         assert_eq!(run.events, ["add a@5=x", "add b@6=x", "update a@5=healed"]);
     }
 }
 
-/// An object of another kind, an unknown type of event.
+/// An object of another kind, and an event of an unknown type.
 #[tokio::test(start_paused = true)]
-async fn events_out_of_place() {
+async fn unexpected_events() {
     let service = json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "s", "namespace": "default", "resourceVersion": "11"}});
     let run = follow(2 * MINUTE, || {
         let service = service.clone();
@@ -363,12 +363,12 @@ async fn events_out_of_place() {
         )
     })
     .await;
-    run.was_gentle().reported("Service").reported("RENAMED");
+    run.assert_request_limit().assert_reported("Service").assert_reported("RENAMED");
     assert_eq!(run.events, ["add a@5=x", "update a@13=y"]);
     assert_eq!(run.requests.iter().filter(|r| r.watch && !r.watch_list).count(), 1);
 }
 
-/// MODIFIED before ADDED, ADDED twice, an older MODIFIED, DELETED of what was never there.
+/// MODIFIED before ADDED, ADDED twice, an older MODIFIED, DELETED of an unknown object.
 #[tokio::test(start_paused = true)]
 async fn events_out_of_order() {
     let run = follow(MINUTE, || {
@@ -391,18 +391,19 @@ async fn events_out_of_order() {
     assert_eq!(run.events, ["add a@11=x", "update a@12=y", "update a@14=z", "update a@13=late"]);
 }
 
-/// A list that has one key twice.
+/// A list contains one key twice.
 #[tokio::test(start_paused = true)]
-async fn a_key_twice_in_a_list() {
+async fn duplicate_key_in_a_list() {
     let run = follow(MINUTE, || {
         server(|_| Answer::list("10", vec![pod("a", 5, "x"), pod("a", 6, "y")]), |_| silent_watch())
     })
     .await;
-    run.reported("default/a");
+    run.assert_reported("default/a");
     assert_eq!(run.events, ["add a@6=y"]);
 }
 
-/// 429 with a time to wait: never less than that, never more than ten minutes and jitter, and without one the backoff.
+/// 429 with `Retry-After`: the delay is at least this time, and at most ten minutes plus jitter. Without a valid time,
+/// the backoff applies.
 #[tokio::test(start_paused = true)]
 async fn too_many_requests() {
     let date = "Wed, 21 Oct 2026 07:28:00 GMT";
@@ -414,7 +415,7 @@ async fn too_many_requests() {
             )
         })
         .await;
-        run.was_gentle();
+        run.assert_request_limit();
         let intervals = &run.intervals()[2..];
         assert!(!intervals.is_empty());
         for interval in intervals {
@@ -427,22 +428,22 @@ async fn too_many_requests() {
     }
 }
 
-/// 500 to each watch, without an end.
+/// The server answers each watch with 500.
 #[tokio::test(start_paused = true)]
 async fn internal_errors() {
     let run = follow(10 * MINUTE, || {
         server(|_| Answer::list("10", vec![pod("a", 5, "x")]), |_| Answer::status(500, "InternalError"))
     })
     .await;
-    run.was_gentle();
+    run.assert_request_limit();
     assert_eq!(run.events, ["add a@5=x"]);
     // A delay of 30 s at most, and jitter.
-    assert!(run.requests.len() >= 10, "it goes on trying: {:?}", run.requests.len());
+    assert!(run.requests.len() >= 10, "it continues to retry: {:?}", run.requests.len());
 }
 
-/// A kind that is not there yet, comes, goes and comes again.
+/// A kind that does not exist yet, is created, deleted, and created again.
 #[tokio::test(start_paused = true)]
-async fn a_kind_that_comes_and_goes() {
+async fn kind_that_is_deleted_and_recreated() {
     let run = follow(10 * MINUTE, || {
         server(
             |request| match request.number {
@@ -458,44 +459,44 @@ async fn a_kind_that_comes_and_goes() {
         )
     })
     .await;
-    run.was_gentle();
+    run.assert_request_limit();
     assert_eq!(run.events, ["add a@5=x", "delete a", "add b@15=x"]);
 }
 
-/// A server that takes requests and never answers them.
+/// The server accepts requests and never answers them.
 #[tokio::test(start_paused = true)]
 async fn no_answers() {
     let run = follow(5 * MINUTE, || |_: &Request| Answer::never()).await;
-    run.was_gentle().reported("no answer within 30s");
+    run.assert_request_limit().assert_reported("no answer within 30s");
     assert!(run.requests.len() >= 3);
 }
 
-/// Connections that break in the middle of a list.
+/// The connection breaks in the middle of a list.
 #[tokio::test(start_paused = true)]
-async fn a_list_that_breaks_off() {
+async fn list_that_breaks() {
     let run = follow(2 * MINUTE, || {
         server(
             |request| {
-                let whole = list("10", vec![pod("a", 5, "x"), pod("b", 6, "x")]).to_string();
+                let full = list("10", vec![pod("a", 5, "x"), pod("b", 6, "x")]).to_string();
                 match request.number {
                     number @ 0..=2 => {
-                        let cut = whole.len() * (number + 1) / 4;
-                        Answer::new(200, "application/json", whole[..cut].to_owned()).then_break()
+                        let end = full.len() * (number + 1) / 4;
+                        Answer::new(200, "application/json", full[..end].to_owned()).then_break()
                     }
-                    3 => Answer::new(200, "application/json", whole[..whole.len() - 2].to_owned()),
-                    _ => Answer::new(200, "application/json", whole),
+                    3 => Answer::new(200, "application/json", full[..full.len() - 2].to_owned()),
+                    _ => Answer::new(200, "application/json", full),
                 }
             },
             |_| silent_watch(),
         )
     })
     .await;
-    run.was_gentle();
+    run.assert_request_limit();
     assert_eq!(run.events, ["add a@5=x", "add b@6=x"]);
     assert_eq!(run.requests.iter().filter(|r| !r.watch && !r.is_probe()).count(), 5);
 }
 
-/// New continue tokens without an end.
+/// New continue tokens without end.
 #[tokio::test(start_paused = true)]
 async fn pages_without_end() {
     let run = follow(Duration::from_secs(1), || {
@@ -509,13 +510,13 @@ async fn pages_without_end() {
         )
     })
     .await;
-    run.was_gentle().reported("10000 pages");
+    run.assert_request_limit().assert_reported("10000 pages");
     assert!(run.store.is_empty() && !run.synced);
 }
 
-/// The second page has expired, and the list that is made in its place comes in pages as well.
+/// The second page has expired, and the list in its place is paged as well.
 #[tokio::test(start_paused = true)]
-async fn a_page_that_expired_and_an_unpaged_list_in_pages() {
+async fn expired_page_and_a_paged_list_in_its_place() {
     let run = follow(2 * MINUTE, || {
         server(
             |request| {
@@ -533,12 +534,12 @@ async fn a_page_that_expired_and_an_unpaged_list_in_pages() {
         )
     })
     .await;
-    run.was_gentle();
+    run.assert_request_limit();
     let all = state(&[("a", 5, "x"), ("b", 6, "x"), ("c", 7, "x"), ("d", 8, "x")]);
     assert!(run.store == all || !run.synced && !run.errors.is_empty(), "{:?}", run.store);
 }
 
-/// An object without a name, and one whose name is no name: they may be any object.
+/// An object without a name, or with an invalid name, may be any object.
 #[tokio::test(start_paused = true)]
 async fn objects_without_a_name() {
     for name in [None, Some(""), Some("a/b")] {
@@ -563,14 +564,14 @@ async fn objects_without_a_name() {
             )
         })
         .await;
-        run.was_gentle();
+        run.assert_request_limit();
         assert_eq!(run.events, ["add a@5=x", "update a@12=y"], "{name:?}");
     }
 }
 
-/// A bookmark without a version says nothing.
+/// A bookmark without a version changes nothing.
 #[tokio::test(start_paused = true)]
-async fn an_empty_bookmark() {
+async fn bookmark_without_a_version() {
     let run = follow(MINUTE, || {
         server(
             |_| Answer::list("10", vec![pod("a", 5, "x")]),
@@ -587,7 +588,7 @@ async fn an_empty_bookmark() {
 
 /// Very many events at once.
 #[tokio::test(start_paused = true)]
-async fn a_flood_of_events() {
+async fn flood_of_events() {
     const EVENTS: u64 = 20_000;
     let run = follow_with(
         MINUTE,
@@ -613,9 +614,9 @@ async fn a_flood_of_events() {
     assert_eq!(run.events.len() as u64, EVENTS + 1);
 }
 
-/// A server that is away for three seconds: its informers do not come back at one moment.
+/// After an outage of three seconds, the informers reconnect at random times.
 #[tokio::test(start_paused = true)]
-async fn many_informers_of_a_server_that_comes_back() {
+async fn informers_reconnect_at_random_times() {
     const INFORMERS: usize = 200;
     let began = tokio::time::Instant::now();
     let away = Duration::from_secs(20)..Duration::from_secs(23);
@@ -643,7 +644,7 @@ async fn many_informers_of_a_server_that_comes_back() {
     let busiest = busiest.max().unwrap();
     assert!(busiest < INFORMERS / 2, "{busiest} of {} requests in {window:?}", requests.len());
     for run in &runs {
-        run.was_gentle();
+        run.assert_request_limit();
         assert_eq!(run.store["a"].0, "11");
     }
 }

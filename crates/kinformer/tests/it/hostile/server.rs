@@ -1,4 +1,4 @@
-//! A server that answers each request as a script says, without a socket, so that time can be paused.
+//! A server that answers each request by a script, without a socket, so that time can be paused.
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -15,33 +15,34 @@ use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-/// After so many lists and watches nothing is answered: paused time does not pass for a client that asks without a pause.
-const MOST: usize = 2_000;
+/// After this number of lists or watches the server stops answering, because paused time does not advance for a client
+/// that sends requests without a pause.
+const MAX_REQUESTS: usize = 2_000;
 
 /// A request as the server sees it.
 #[derive(Clone, Debug)]
 pub(crate) struct Request {
-    /// When it arrived, since the start.
+    /// The time of arrival, since the start.
     pub(crate) at: Duration,
     pub(crate) watch: bool,
-    /// A watch that begins with the objects there are.
+    /// Whether this is a watch that begins with the current objects.
     pub(crate) watch_list: bool,
     /// Empty if there is none.
     pub(crate) version: String,
     pub(crate) limit: Option<u64>,
     pub(crate) continue_token: Option<String>,
-    /// How many lists, or watches, came before it; watch-lists count as watches.
+    /// The number of earlier lists, or watches; watch-lists count as watches.
     pub(crate) number: usize,
 }
 
 impl Request {
-    /// A list that asks for one object only, to learn the newest version.
+    /// Whether this is a list of one object, which requests the newest version.
     pub(crate) fn is_probe(&self) -> bool {
         !self.watch && self.limit == Some(1)
     }
 }
 
-/// What the server does about a request.
+/// The reaction of the server to a request.
 pub(crate) struct Answer {
     status: u16,
     headers: Vec<(&'static str, String)>,
@@ -80,14 +81,14 @@ impl Answer {
         Self { status: code, ..Self::json(&status) }
     }
 
-    /// A watch of these lines, which then ends in good order.
+    /// A watch of these lines, which then ends without an error.
     pub(crate) fn watch(lines: impl IntoIterator<Item = String>) -> Self {
         let mut answer = Self::new(200, "application/json", "");
         answer.parts = lines.into_iter().map(|line| Part::Bytes(format!("{line}\n").into())).collect();
         answer
     }
 
-    /// The request is taken, and never answered.
+    /// The request is accepted and never answered.
     pub(crate) fn never() -> Self {
         Self { status: 0, headers: Vec::new(), parts: Vec::new() }
     }
@@ -98,7 +99,7 @@ impl Answer {
         self
     }
 
-    /// What was said so far is followed by a pause.
+    /// Adds a pause, and then these lines.
     pub(crate) fn then_after(mut self, pause: Duration, lines: impl IntoIterator<Item = String>) -> Self {
         self.parts.push(Part::After(pause));
         self.parts.extend(lines.into_iter().map(|line| Part::Bytes(format!("{line}\n").into())));
@@ -141,7 +142,7 @@ pub(crate) fn bookmark(version: &str) -> String {
     event("BOOKMARK", json!({"kind": "Pod", "apiVersion": "v1", "metadata": {"resourceVersion": version}}))
 }
 
-/// The same line with a byte in it that JSON does not allow, where the name of the metadata is.
+/// The same line with a byte that JSON does not allow, in the field name of the metadata.
 pub(crate) fn damaged(line: &str) -> String {
     let damaged = line.replace("\"metadata\"", "\"metad\u{1}ta\"");
     assert_ne!(damaged, line);
@@ -158,7 +159,7 @@ impl Log {
     }
 }
 
-/// A client of such a server, and the requests that it sees.
+/// A client of such a server, and the requests that the server receives.
 pub(crate) fn client(script: impl FnMut(&Request) -> Answer + Send + 'static) -> (Client, Log) {
     let (log, script, began) = (Log::default(), Arc::new(Mutex::new(script)), Instant::now());
     let seen = log.clone();
@@ -177,7 +178,7 @@ pub(crate) fn client(script: impl FnMut(&Request) -> Answer + Send + 'static) ->
             number: all.iter().filter(|earlier| earlier.watch == watch).count(),
         };
         all.push(request.clone());
-        let too_many = request.continue_token.is_none() && request.number > MOST;
+        let too_many = request.continue_token.is_none() && request.number > MAX_REQUESTS;
         drop(all);
         let answer = if too_many { Answer::never() } else { script.lock()(&request) };
         async move { Ok::<_, Infallible>(respond(answer).await) }
