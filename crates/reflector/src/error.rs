@@ -48,7 +48,7 @@ pub enum SourceError {
         /// The error of the source.
         source: BoxError,
     },
-    /// One object could not be decoded. It was left out, and the list or watch went on.
+    /// One object could not be decoded. It was left out, and the list or watch continued.
     #[error(transparent)]
     Undecodable(DecodeError),
     /// The source sent an event of an unknown type or an object of another kind. It was skipped.
@@ -78,7 +78,7 @@ pub enum SourceError {
         /// The first of them, at most ten: their positions in the list and the errors of the decoder.
         first: Vec<DecodeError>,
     },
-    /// The answer to a list is a list of another kind, or no list. Nothing of it was applied.
+    /// The answer to a list is a list of another kind, or no list. It was not applied.
     #[error("a list of {resource} must be a {expected}, but the server sent {received}")]
     WrongList {
         /// The resource that was listed.
@@ -88,7 +88,7 @@ pub enum SourceError {
         /// The kind named by the answer or by its items.
         received: String,
     },
-    /// A list or watch-list has no version, although an earlier one had. Nothing of it was applied.
+    /// A list or watch-list has no version, although an earlier one had. It was not applied.
     #[error("the list has no resource version; the last version was {last}")]
     MissingVersion {
         /// The last version.
@@ -170,7 +170,7 @@ pub enum SourceError {
         /// The time waited.
         after: Duration,
     },
-    /// The sink reported an error. The variant of the inner error says what happened to the object.
+    /// The sink reported an error. The variant of the inner error describes the effect on the object.
     #[error("the sink failed to {operation}: {source}")]
     Sink {
         /// The operation: `add`, `update`, `delete`, `replace`, `resync`, `bookmark`, or `watch`.

@@ -22,8 +22,8 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
         Recovery::Rewatch
     }
 
-    /// Marks the reflector as degraded after an incomplete list, and schedules a healing list. The watch goes on until
-    /// then.
+    /// Marks the reflector as degraded after an incomplete list, and schedules a healing list. The watch continues
+    /// until then.
     pub(crate) fn degrade(&mut self, unreadable: usize, first: Vec<DecodeError>) {
         let items = u64::try_from(unreadable).unwrap_or(u64::MAX);
         self.shared.counters.unreadable_items.store(items, Ordering::Relaxed);
@@ -43,7 +43,7 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
         }
     }
 
-    /// Schedules another healing list after one has failed. The watch goes on.
+    /// Schedules another healing list after one has failed. The watch continues.
     pub(crate) fn healing_failed(&mut self, error: SourceError) -> Step<T> {
         self.version_unavailable |= error.is_version_unavailable();
         let delay = self.next_healing_delay(Some(&error));

@@ -24,9 +24,9 @@
 //!   [`Backoff`].
 //! * A version at which a watch expired twice is not requested from a list again. A watch-list without an end, a watch
 //!   that is silent for too long, and a page that names itself as the next one are errors, not endless waits.
-//! * One bad object is reported and left out; the list or watch goes on. An event that may concern any object ends the
-//!   watch, and the next watch starts before that event. A list with an object whose key cannot be read deletes nothing
-//!   and is repeated ([`ReflectorHandle::degraded`]); client-go fails the list.
+//! * One bad object is reported and left out; the list or watch continues. An event that may concern any object ends
+//!   the watch, and the next watch starts before that event. A list with an object whose key cannot be read deletes
+//!   nothing and is repeated ([`ReflectorHandle::degraded`]); client-go fails the list.
 //! * The last version never moves back, except by a list requested without a version. A version below the requested one
 //!   proves that the source's versions have started over, and triggers such a list. A kube-apiserver hides that proof,
 //!   so the reflector requests the newest version, if the source can report it, after a watch that ended early and

@@ -75,7 +75,7 @@ pub trait ListerWatcher<T: Object>: Send + Sync {
     /// The answer must not be below any version that was issued to any reader before the call.
     ///
     /// # Errors
-    /// Any [`SourceError`]. It is reported, the open watch goes on, and the reflector calls again later.
+    /// Any [`SourceError`]. It is reported, the watch stays open, and the reflector calls again later.
     ///
     /// # Cancel safety
     /// Implementations must end the request when the future is dropped. The reflector drops it when the watch ends and

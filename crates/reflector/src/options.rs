@@ -82,7 +82,7 @@ impl<'a> Failure<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Recovery {
-    /// Goes on: the failure concerned one object, one event or one check; no list or watch has ended.
+    /// Continues: the failure concerned one object, one event or one check; no list or watch has ended.
     Skip,
     /// Watches again from the last version, without a list.
     Rewatch,

@@ -16,7 +16,7 @@ pub(crate) fn exchange<T: Object>(store: Arc<Indexer<T>>) -> Exchange<T> {
 }
 
 /// Returns the store's object if it is known to be the same, else this object. Only objects with a UID and a version
-/// can be known to be the same: for other sources, a version may say less than for an API server.
+/// can be known to be the same: the versions of other sources may prove less than those of an API server.
 fn known<T: Object>(store: &Indexer<T>, object: Arc<T>) -> Arc<T> {
     let known = ask(|| {
         let known = store.get(object.key())?;

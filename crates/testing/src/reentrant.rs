@@ -67,7 +67,7 @@ impl Drop for CheckGuard {
         let check = registry().lock().checks.remove(&self.0);
         drop(check);
         if !is_checker() {
-            // Waits for a running round that may still use the check, so that nothing of it is left behind.
+            // Waits for a running round that may still use the check, so that the round has ended on return.
             let _ = run(Vec::new());
         }
     }

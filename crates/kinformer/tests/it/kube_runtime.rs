@@ -43,14 +43,14 @@ async fn next(
 }
 
 #[tokio::test]
-async fn an_informer_is_a_watcher() {
+async fn informer_is_a_watcher() {
     let (server, factory) = server().await;
     let informer = factory.informer::<ConfigMap>();
     is_a_watcher(server, factory, informer).await;
 }
 
 #[tokio::test]
-async fn an_eager_informer_is_a_watcher() {
+async fn eager_informer_is_a_watcher() {
     let (server, factory) = server().await;
     let informer = factory.informer::<ConfigMap>();
     informer.decode_on_arrival();

@@ -17,7 +17,7 @@ fn parsed(text: &str) -> LabelSelector {
 
 // contract: F-06
 #[test]
-fn every_operator() {
+fn every_operator_matches() {
     let labels = [("app", "web"), ("n", "5"), ("example.com/x", ""), ("in", "notin"), ("word", "five")];
     let labels = labels.map(|(key, value)| (key.to_owned(), value.to_owned())).into();
     for (text, expected) in [
@@ -79,7 +79,7 @@ fn everything_and_nothing() {
 }
 
 #[test]
-fn the_text_is_canonical() {
+fn text_is_canonical() {
     for (text, canonical) in [
         (" b , a = x ", "a=x,b"),
         ("a==x", "a=x"),

@@ -161,7 +161,7 @@ async fn endless_list_is_a_typed_error() {
 
 // contract: L-17
 #[tokio::test(start_paused = true)]
-async fn a_list_takes_at_most_an_hour() {
+async fn list_takes_at_most_an_hour() {
     struct Slow(AtomicU64);
     #[async_trait::async_trait]
     impl ListerWatcher<Item> for Slow {
@@ -375,7 +375,7 @@ impl Object for Heavy {
 
 // contract: R-12
 #[tokio::test(start_paused = true)]
-async fn one_retained_item_does_not_keep_its_page_alive() {
+async fn retained_item_does_not_retain_its_page() {
     let page: Vec<_> = (0..500).map(|n| Arc::new(Heavy(n.to_string()))).collect();
     let weak: Vec<Weak<Heavy>> = page.iter().map(Arc::downgrade).collect();
     let retained = page[77].clone();

@@ -213,7 +213,7 @@ proptest! {
 
     // contract: I-02, I-03, R-05, R-08, R-14, R-15, L-08
     #[test]
-    fn the_sink_ends_up_equal_to_the_server(
+    fn sink_ends_up_equal_to_the_server(
         kind in any::<u8>(),
         page in any::<u8>(),
         steps in prop::collection::vec(step(), 0..80),

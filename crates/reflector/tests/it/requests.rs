@@ -312,7 +312,7 @@ async fn delayed_request_is_visible_and_keeps_resyncs() {
 
 // contract: R-21
 #[tokio::test(start_paused = true)]
-async fn the_limit_can_be_switched_off() {
+async fn request_limit_can_be_switched_off() {
     let mut source = script().list(list(7, &[]));
     for _ in 0..200 {
         source = source.watch_error(refused());

@@ -71,7 +71,7 @@ fn store_separates_parts_from_text() {
 
 // contract: O-21c
 #[test]
-fn the_queues_separate_parts_from_text() {
+fn queues_separate_parts_from_text() {
     let known = Arc::new(namespaced([thing(PARTS, 1), thing(TEXT, 2)]));
     let list = || Replacement::new(vec![Arc::new(thing(PARTS, 3))], 3);
 
@@ -108,7 +108,7 @@ fn the_queues_separate_parts_from_text() {
 
 // contract: O-21d
 #[test]
-fn the_mutation_cache_separates_parts_from_text() {
+fn mutation_cache_separates_parts_from_text() {
     let store = namespaced([thing(PARTS, 1), thing(KeyRef::named("c"), 1)]);
     let options = MutationCacheOptions::default().adds(Adds::Show);
     let cache = MutationCache::with_options(store.reader(), options);
@@ -225,7 +225,7 @@ async fn informer_accepts_paths_urls_and_s3_keys() {
 
 // contract: O-21e
 #[tokio::test(start_paused = true)]
-async fn an_informer_separates_parts_from_text() {
+async fn informer_separates_parts_from_text() {
     for queue in QUEUES {
         for (seen, missed) in [(PARTS, TEXT), (TEXT, PARTS)] {
             let informer = Informer::start(queue, &[PARTS, TEXT, KeyRef::named("c")]).await;

@@ -226,7 +226,7 @@ async fn panic_relists_every_part_with_a_list() {
 
 // contract: I-24
 #[tokio::test(start_paused = true)]
-async fn an_informer_without_handlers_spawns_no_task() {
+async fn informer_without_handlers_spawns_no_task() {
     for queue in QUEUES {
         let names = ["a", "b", "c", "d"];
         let sources: Vec<_> = names.iter().map(|name| (*name, gated(&[&format!("{name}/1")]))).collect();

@@ -192,7 +192,7 @@ async fn resync_of_an_empty_store_is_complete() {
 
 // contract: P-04, I-15
 #[tokio::test(start_paused = true)]
-async fn the_longest_duration_means_never() {
+async fn longest_duration_means_never() {
     let source = source(1);
     let informer = SharedIndexInformer::builder(source.clone())
         .resync(Duration::MAX)

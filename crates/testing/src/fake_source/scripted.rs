@@ -245,8 +245,8 @@ impl<T: Object> ScriptedSource<T> {
         self.then(Answer::Refuse(error))
     }
 
-    /// Answers the next request for the newest version, whenever it comes. Requests after the last of these answers
-    /// get none. Without any such answer, the source does not support the request.
+    /// Answers the next request for the newest version, at any position in the script. Requests after the last of these
+    /// answers get none. Without any such answer, the source does not support the request.
     #[must_use]
     pub fn newest_version(self, answer: Result<Option<ResourceVersion>, SourceError>) -> Self {
         self.inner.lock().newest.get_or_insert_default().push_back(answer);
