@@ -46,8 +46,8 @@ impl Backoff {
 
     /// Sets the time without a delay after which the delays start over: 2 minutes by default.
     #[must_use]
-    pub fn reset_after(mut self, quiet: Duration) -> Self {
-        self.reset_after = quiet;
+    pub fn reset_after(mut self, time: Duration) -> Self {
+        self.reset_after = time;
         self
     }
 
@@ -81,7 +81,7 @@ pub(crate) struct RunningBackoff {
     /// Never locked: the mutex only makes the iterator `Sync`, which a random generator may not be.
     delays: Mutex<Delays>,
     last: Duration,
-    /// The end of the last delay; the quiet time counts from there.
+    /// The end of the last delay; the time without a delay counts from there.
     free_since: Option<Instant>,
 }
 

@@ -439,10 +439,10 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
         deadline: Instant,
     ) -> Result<Result<(Replacement<T>, OpenWatch<T>), SourceError>, StopReason> {
         let started = Instant::now();
-        let quiet = self.options.watch_list_deadline.min(FOREVER) / 4;
+        let max_silence = self.options.watch_list_deadline.min(FOREVER) / 4;
         let cancel = self.cancel.clone();
         let cancelled = pin!(cancel.cancelled());
-        let alarm = pin!(sleep_until(deadline.min(started + quiet)));
+        let alarm = pin!(sleep_until(deadline.min(started + max_silence)));
         let mut waker = Waker::new(cancelled, alarm);
         let mut last_received = started;
         let mut list = InitialList::new();
@@ -461,10 +461,10 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
                 }
                 Next::Alarm => {
                     let now = Instant::now();
-                    if now >= deadline || now >= last_received + quiet {
+                    if now >= deadline || now >= last_received + max_silence {
                         return Ok(Err(SourceError::WatchListStalled { events, after: now - started }));
                     }
-                    waker.set_alarm(deadline.min(last_received + quiet));
+                    waker.set_alarm(deadline.min(last_received + max_silence));
                     continue;
                 }
                 // No probe starts before the list is complete.

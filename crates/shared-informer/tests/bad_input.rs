@@ -158,21 +158,21 @@ async fn handler_that_blocks_its_thread_is_abandoned() {
     source.apply(Item::of("kettle", 0, 1));
     let informer = builder(&source, "with a blocked thread").grace(Duration::from_secs(1)).build().unwrap();
     let (release, released) = std::sync::mpsc::channel::<()>();
-    let (begun, began) = tokio::sync::oneshot::channel();
-    let mut begun = Some(begun);
+    let (start_sender, started) = tokio::sync::oneshot::channel();
+    let mut start_sender = Some(start_sender);
     informer
         .handler()
         .name("blocks its thread")
         .for_each(move |_| {
-            if let Some(begun) = begun.take() {
-                begun.send(()).unwrap();
+            if let Some(start_sender) = start_sender.take() {
+                start_sender.send(()).unwrap();
             }
             let _ = released.recv();
         })
         .unwrap();
     let others = well_behaved(&informer);
     let running = Running::start(informer.clone()).await;
-    began.await.unwrap();
+    started.await.unwrap();
     let last = source.apply(Item::of("toaster", 0, 1));
     others.wait_for_version(last).await;
     let Err(Error::Stuck { handlers, .. }) = running.stop().await else { panic!("it is blocked") };

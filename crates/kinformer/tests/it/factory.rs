@@ -249,25 +249,25 @@ async fn stuck_handler_is_named_and_dropped() {
     server.create(config_map("default", "a", "1")).unwrap();
     let factory = builder(&server).grace(Duration::from_millis(100)).build();
     let maps = factory.informer::<ConfigMap>();
-    let (began, mut begun) = tokio::sync::mpsc::channel(1);
+    let (start_sender, mut started) = tokio::sync::mpsc::channel(1);
     maps.handler()
         .name("stuck")
         .for_each_async(move |_| {
-            let began = began.clone();
+            let start_sender = start_sender.clone();
             async move {
-                began.send(()).await.unwrap();
+                start_sender.send(()).await.unwrap();
                 std::future::pending::<()>().await;
             }
         })
         .unwrap();
     let other = maps.handler().for_each(|_| {}).unwrap();
     synced(&factory).await;
-    begun.recv().await.unwrap();
+    started.recv().await.unwrap();
     other.synced_until(soon()).await.unwrap();
 
     let error = factory.shutdown().await.unwrap_err();
     assert!(matches!(error, Error::Stuck { .. }) && error.to_string().contains("stuck"), "{error}");
-    assert!(begun.recv().await.is_none(), "the callback was dropped");
+    assert!(started.recv().await.is_none(), "the callback was dropped");
     server.shutdown().await;
 }
 

@@ -342,14 +342,14 @@ async fn half_open_watch_is_abandoned() {
     let options = || steady().min_watch_timeout_unbounded(minute).stall_margin(10 * SECOND);
     // In the stream (a minute after its last event), and before any answer.
     let stream = || listed().watch(WatchScript::new().after(minute).bookmark(8).hang());
-    for (source, from, quiet) in [(stream(), 8, minute), (listed().hang(), 7, Duration::ZERO)] {
+    for (source, from, before) in [(stream(), 8, minute), (listed().hang(), 7, Duration::ZERO)] {
         let run = start_with(source.watch(hang()), options());
         run.finished().await;
         assert_eq!(run.source.texts()[2], format!("watch {from}"));
         assert!(run.errors()[0].contains("silent"), "{:?}", run.errors());
         let calls = run.source.calls();
         let requested = options_of(&calls[1].1).timeout;
-        let lasted = calls[2].0 - calls[1].0 - SECOND - quiet;
+        let lasted = calls[2].0 - calls[1].0 - SECOND - before;
         assert_eq!(lasted.as_secs(), (requested + 10 * SECOND).as_secs());
         assert_eq!(run.handle.metrics().stalled_watches, 1);
         assert_eq!(run.recoveries(), [Recovery::Rewatch]);

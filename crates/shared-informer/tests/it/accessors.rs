@@ -218,8 +218,8 @@ async fn run_case(case: Case) -> usize {
     // objects are not checked either.
     let unreadable = nth.is_none() && accessor == Accessor::Key;
     let is_checked = |name: &str| {
-        let gone = operation == Operation::Relist && name == "a";
-        (nth.is_some() || !name.starts_with('b')) && !(unreadable && gone)
+        let is_deleted = operation == Operation::Relist && name == "a";
+        (nth.is_some() || !name.starts_with('b')) && !(unreadable && is_deleted)
     };
     let expected: BTreeMap<_, _> = items
         .decodable()

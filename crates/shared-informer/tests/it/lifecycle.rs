@@ -314,13 +314,13 @@ async fn stuck(buffer: Buffer) {
     source.apply(Item::of("kettle", 0, 1));
     let grace = Duration::from_secs(3);
     let informer = SharedIndexInformer::builder(source).name("items").grace(grace).build().unwrap();
-    let (begun, mut began) = tokio::sync::mpsc::channel(1);
+    let (start_sender, mut started) = tokio::sync::mpsc::channel(1);
     informer
         .handler()
         .name("never returns")
         .buffer(buffer)
         .add_async(move |_: Event<Arc<Item>>| {
-            begun.try_send(()).unwrap();
+            start_sender.try_send(()).unwrap();
             std::future::pending::<()>()
         })
         .unwrap();
@@ -328,7 +328,7 @@ async fn stuck(buffer: Buffer) {
     let recorder = seen.clone();
     informer.handler().name("returns").for_each(move |event| recorder.record(event)).unwrap();
     let running = Running::start(informer.clone()).await;
-    began.recv().await.unwrap();
+    started.recv().await.unwrap();
     seen.wait(|view| view.map.len() == 1).await;
     let error = running.stop().await.unwrap_err();
     let text = error.to_string();
