@@ -36,7 +36,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
             .on_delete(|deleted| println!("shelf: {} is sold out", deleted.tombstone.key())),
     )?;
 
-    // Asynchronous callbacks; of a burst, only the newest state is delivered.
+    // Asynchronous callbacks; after a burst, only the newest state is delivered.
     let orders = processor.handler().name("orders").buffer(Buffer::Coalesced).add_async(
         async |event: Event<Arc<Stock>>| {
             tokio::task::yield_now().await;

@@ -1,4 +1,4 @@
-//! What is allocated for an event. A test binary of its own: it counts the allocations of the process.
+//! Allocations per event. A test binary of its own, because it counts the allocations of the process.
 #![allow(clippy::unwrap_used, missing_docs)]
 
 use std::alloc::System;
@@ -32,13 +32,13 @@ fn updates(n: usize) -> Vec<Change<Pod>> {
     (0..n).map(|_| Change::updated(pod.clone(), pod.clone())).collect()
 }
 
-/// How often memory was allocated since the region began.
+/// The number of allocations since the region began.
 fn allocated(region: &Region<'_, System>) -> usize {
     let change = region.change();
     change.allocations + change.reallocations
 }
 
-/// What handlers count, and how many allocations there were between their first event and their last.
+/// The number of events, and the allocation count at the first and at the last event.
 #[derive(Default)]
 struct Seen {
     events: AtomicUsize,
@@ -133,7 +133,7 @@ impl Running {
     }
 }
 
-/// All events are published before the handler begins: it never waits.
+/// All events are published before the handler starts, so that it never waits.
 async fn backlog_of_handler(add: Add, buffer: Buffer) -> usize {
     let (processor, seen) = (SharedProcessor::new("test"), Arc::new(Seen::default()));
     add(processor.handler().buffer(buffer), seen.clone());
@@ -155,7 +155,7 @@ async fn backlog_of_stream(buffer: Buffer) -> usize {
     allocated(&region)
 }
 
-/// What the publisher allocates for single events.
+/// The number of allocations of the publisher for single events.
 fn publisher() -> usize {
     let processor = SharedProcessor::new("test");
     let mut changes = updates(EVENTS);
@@ -164,8 +164,8 @@ fn publisher() -> usize {
     allocated(&region)
 }
 
-/// Each event is published when the one before was delivered: the handler sleeps in between. The first ones allocate what
-/// is used again by all others.
+/// Each event is published after the previous one was delivered, so that the handler sleeps in between. The first events
+/// allocate memory that later ones reuse.
 async fn single_events_of_handler(add: Add) -> usize {
     let (processor, seen) = (SharedProcessor::new("test"), Arc::new(Seen::default()));
     add(processor.handler(), seen.clone());
@@ -193,7 +193,7 @@ async fn single_events_of_stream() -> usize {
         if i == 10 {
             region.reset();
         }
-        // It waits already when the event comes.
+        // The stream is already waiting when the event is published.
         let (event, ()) = futures::join!(stream.next(), async { running.processor.publish([update]) });
         drop(event.unwrap());
     }
@@ -202,7 +202,7 @@ async fn single_events_of_stream() -> usize {
     allocated
 }
 
-/// The least of some runs: other threads of the test harness allocate now and then, an event would in each run.
+/// The minimum of some runs: other threads of the test harness allocate occasionally, an event would in each run.
 async fn least<F: Future<Output = usize>>(mut run: impl FnMut() -> F) -> usize {
     let mut least = usize::MAX;
     for _ in 0..5 {
@@ -231,11 +231,11 @@ async fn check() {
     assert_eq!(allocated, publisher, "stream: in {EVENTS} single events");
 }
 
-// The only test here, because allocations are counted for the whole program.
+// The only test of this binary, because allocations are counted for the whole program.
 // contract: P-22
 #[test]
-fn delivery_allocates_nothing_for_an_event() {
+fn delivery_allocates_nothing_per_event() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
-    // One timeout for all: it allocates.
+    // One timeout for all runs, because it allocates.
     runtime.block_on(async { tokio::time::timeout(Duration::from_secs(100), check()).await }).unwrap();
 }

@@ -1,8 +1,8 @@
-//! Every order of events in small scenes: no wake-up is lost, no batch is missed, no member is forgotten.
+//! Every interleaving of small scenarios: no wake-up is lost, no batch is missed, no member is left out.
 //!
 //! `RUSTFLAGS="--cfg loom" LOOM_MAX_PREEMPTIONS=2 cargo test -p kinformer-processor --release --test loom`
 #![cfg(loom)]
-#![allow(clippy::unwrap_used, dead_code, reason = "of the files that are checked not all is used")]
+#![allow(clippy::unwrap_used, dead_code, reason = "the included files are used in part")]
 
 #[path = "../src/bell.rs"]
 mod bell;
@@ -23,7 +23,7 @@ use loom::thread;
 use self::log::{Cursor, Log};
 use self::members::{Members, Phase};
 
-/// Until there is a batch, or there will be none.
+/// Waits until there is a batch or the log is closed.
 async fn wait(cursor: &mut Cursor<u64>) {
     poll_fn(|context| cursor.poll_wait(context)).await;
 }
@@ -32,7 +32,7 @@ async fn wait(cursor: &mut Cursor<u64>) {
 fn read(mut cursor: Cursor<u64>) -> Vec<u64> {
     let mut delivered = Vec::new();
     loop {
-        // Before the last look: what was published before the end is still there.
+        // Read before the batches: a batch published before the close must not be missed.
         let closed = cursor.is_closed();
         while let Some(batch) = cursor.batch().map(|batch| *batch) {
             delivered.push(batch);
@@ -52,7 +52,7 @@ fn pump(log: &Arc<Log<u64>>) -> thread::JoinHandle<()> {
 
 // contract: P-01, P-13
 #[test]
-fn a_sleeping_reader_is_woken_for_every_batch_and_for_the_end() {
+fn sleeping_reader_is_woken_for_batch_and_close() {
     loom::model(|| {
         let log = Arc::new(Log::new());
         let (cursor, ()) = log.cursor(|| ());
@@ -71,7 +71,7 @@ fn a_sleeping_reader_is_woken_for_every_batch_and_for_the_end() {
 
 // contract: P-01, P-13
 #[test]
-fn two_sleeping_readers_are_both_woken() {
+fn all_sleeping_readers_are_woken() {
     loom::model(|| {
         let log = Arc::new(Log::new());
         let (mut cursor, ()) = log.cursor(|| ());
@@ -92,7 +92,7 @@ fn two_sleeping_readers_are_both_woken() {
 
 // contract: P-13
 #[test]
-fn the_end_wakes_readers_and_the_pump_without_a_batch() {
+fn close_wakes_readers_and_pump_without_batch() {
     loom::model(|| {
         let log = Arc::new(Log::<u64>::new());
         let (cursor, ()) = log.cursor(|| ());
@@ -104,9 +104,10 @@ fn the_end_wakes_readers_and_the_pump_without_a_batch() {
     });
 }
 
+/// A released place retains no batch, wherever its reader is.
 // contract: P-16
 #[test]
-fn a_place_that_is_released_keeps_nothing_wherever_its_reader_is() {
+fn released_place_retains_no_batch() {
     loom::model(|| {
         let log = Arc::new(Log::new());
         let (cursor, ()) = log.cursor(|| ());
@@ -122,17 +123,18 @@ fn a_place_that_is_released_keeps_nothing_wherever_its_reader_is() {
         releasing.join().unwrap();
         writing.join().unwrap();
         assert!(cursor.batch().is_none());
-        // The batch that the reader is in is the only one that is left.
+        // Only the batch that the reader holds is left.
         let left = batches.iter().map(|batch| Arc::strong_count(batch) - 1).sum::<usize>();
         assert_eq!(left, usize::from(held.is_some()));
     });
 }
 
+/// A reader that joins between the write to the store and the write to the log receives each change once.
 // contract: P-05
 #[test]
-fn a_reader_that_joins_between_store_and_log_receives_each_change_once() {
+fn joining_reader_receives_each_change_once() {
     loom::model(|| {
-        // What the store holds: the changes so far, of which the last is the revision.
+        // The store: the changes so far. The last one is the revision.
         let store = Arc::new(Mutex::new(Vec::new()));
         let log = Arc::new(Log::new());
         let writing = {
@@ -154,7 +156,7 @@ fn a_reader_that_joins_between_store_and_log_receives_each_change_once() {
     });
 }
 
-/// How often it was started.
+/// The number of times it was started.
 #[derive(Debug, Default)]
 struct Member(usize);
 
@@ -162,9 +164,10 @@ fn join(members: &Members<Member>, id: u64) -> Result<(), Member> {
     members.join(id, Member::default(), |member, phase| member.0 += usize::from(phase == Phase::Running))
 }
 
+/// A member that joins is refused, or started once and ended.
 // contract: P-13, I-05
 #[test]
-fn a_member_that_joins_is_refused_or_started_once_and_ended() {
+fn joining_member_is_refused_or_started_once() {
     loom::model(|| {
         let members = Arc::new(Members::new());
         let joining = {
@@ -184,7 +187,7 @@ fn a_member_that_joins_is_refused_or_started_once_and_ended() {
 
 // contract: P-08, P-13
 #[test]
-fn a_member_that_leaves_is_taken_out_by_one() {
+fn leaving_member_is_removed_once() {
     loom::model(|| {
         let members = Arc::new(Members::new());
         join(&members, 1).unwrap();
@@ -202,7 +205,7 @@ fn a_member_that_leaves_is_taken_out_by_one() {
 
 // contract: I-05
 #[test]
-fn of_two_starts_one_begins() {
+fn one_of_two_starts_succeeds() {
     loom::model(|| {
         let members = Arc::new(Members::<Member>::new());
         let other = members.clone();

@@ -1,7 +1,7 @@
-//! User code that panics: it is named, and it harms no other handler.
+//! User code that panics: the log names the handler, and no other handler is affected.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
-#[allow(dead_code, unreachable_pub, reason = "the tests of the other binary use the rest")]
+#[allow(dead_code, unreachable_pub, reason = "the other test binary uses the rest")]
 #[path = "it/common/mod.rs"]
 mod common;
 
@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use common::{Pod, Recorder, added, at, no_task_left, pod, start, within};
+use common::{Pod, Recorder, added, at_revision, no_task_left, pod, start, within};
 use kinformer_core::{Change, KeyRef, Object};
 use kinformer_processor::{Buffer, Event, InitialState, Registration, SharedProcessor};
 use kinformer_testing::reentrant::CheckOnLog;
@@ -18,7 +18,7 @@ use parking_lot::Mutex;
 use tokio::time::Instant;
 use tracing_subscriber::layer::SubscriberExt as _;
 
-/// What all tests of this file have logged; each looks for names of its own.
+/// The log of all tests of this file. Each test searches it for its own handler names.
 fn logged() -> &'static Mutex<Vec<u8>> {
     static LOGGED: OnceLock<Mutex<Vec<u8>>> = OnceLock::new();
     struct Writer;
@@ -45,9 +45,9 @@ fn log_of(handler: &str) -> Vec<String> {
     text.lines().filter(|line| line.contains(&format!("handler={handler} "))).map(str::to_owned).collect()
 }
 
-/// Notes every event but the one for `bad`.
+/// Records every event, and panics on `bad`.
 fn note(recorder: &Recorder, event: &Event<Arc<Pod>>) {
-    assert!(event.key().name() != "bad", "cannot stand it");
+    assert!(event.key().name() != "bad", "bad object");
     recorder.note(event);
 }
 
@@ -76,16 +76,17 @@ const KINDS: [(&str, Add); 5] = [
     }),
     ("filtered", |processor, name, recorder| {
         let handler = processor.handler().name(name).filter(|pod: &Arc<Pod>| {
-            assert!(pod.name != "bad", "cannot stand it");
+            assert!(pod.name != "bad", "bad object");
             true
         });
         handler.for_each(move |event| recorder.note(event)).unwrap()
     }),
 ];
 
+/// A panic of a handler is logged with its name. The handler skips one event and pauses for one second.
 // contract: P-09
 #[tokio::test(start_paused = true)]
-async fn a_panic_is_named_and_costs_one_event_and_a_second() {
+async fn panic_costs_one_event_and_one_second() {
     logged();
     for (kind, add) in KINDS {
         let processor = SharedProcessor::new("test");
@@ -97,14 +98,18 @@ async fn a_panic_is_named_and_costs_one_event_and_a_second() {
         processor.publish([added("a", 1), added("bad", 1)]);
         processor.publish([added("c", 1)]);
 
-        assert_eq!(other.received(3).await, ["+a1", "+bad1", "+c1"], "{kind}: it harms no other");
-        assert_eq!(began.elapsed(), Duration::ZERO, "{kind}: nor delays it");
+        assert_eq!(
+            other.received(3).await,
+            ["+a1", "+bad1", "+c1"],
+            "{kind}: other handlers are not affected"
+        );
+        assert_eq!(began.elapsed(), Duration::ZERO, "{kind}: nor delayed");
         assert_eq!(recorder.received(2).await, ["+a1", "+c1"], "{kind}");
-        // The timer is as fine as a millisecond.
+        // The timer has a resolution of one millisecond.
         assert!((1000..=1001).contains(&began.elapsed().as_millis()), "{kind}: {:?}", began.elapsed());
         let [line] = log_of(kind).try_into().unwrap();
         assert!(line.contains("ERROR") && line.contains("key=\"bad\""), "{line}");
-        assert!(line.contains("panicked: cannot stand it"), "{line}");
+        assert!(line.contains("panicked: bad object"), "{line}");
         running.stop().await.unwrap();
         let stats = registration.metrics();
         assert_eq!((stats.delivered, stats.panics), (2, 1), "{kind}");
@@ -112,9 +117,10 @@ async fn a_panic_is_named_and_costs_one_event_and_a_second() {
     no_task_left().await;
 }
 
+/// The pause after a panic delays neither a removal nor the stop.
 // contract: P-09
 #[tokio::test(start_paused = true)]
-async fn the_pause_after_a_panic_does_not_hold_up_the_end_nor_a_removal() {
+async fn panic_pause_delays_no_removal_and_no_stop() {
     logged();
     for (kind, add) in KINDS {
         let processor = SharedProcessor::new("test");
@@ -132,9 +138,10 @@ async fn the_pause_after_a_panic_does_not_hold_up_the_end_nor_a_removal() {
     }
 }
 
+/// An event of the initial list whose callback panics counts as processed.
 // contract: P-06, P-09
 #[tokio::test(start_paused = true)]
-async fn an_event_of_the_initial_list_that_panics_is_finished() {
+async fn panic_in_initial_list_does_not_block_sync() {
     logged();
     for (kind, add) in KINDS {
         let state = || InitialState::new(0, vec![pod("bad", 1)].into_iter());
@@ -148,28 +155,29 @@ async fn an_event_of_the_initial_list_that_panics_is_finished() {
     }
 }
 
-/// A handler that does not want to go.
-struct Clinging(Arc<AtomicUsize>);
+/// A handler that panics when it is dropped.
+struct PanickingHandler(Arc<AtomicUsize>);
 
-impl kinformer_processor::EventHandler<Arc<Pod>> for Clinging {}
+impl kinformer_processor::EventHandler<Arc<Pod>> for PanickingHandler {}
 
-impl Drop for Clinging {
+impl Drop for PanickingHandler {
     fn drop(&mut self) {
         self.0.fetch_add(1, Ordering::SeqCst);
-        panic!("wants to stay");
+        panic!("handler dropped");
     }
 }
 
+/// A handler that panics when it is dropped does not affect others.
 #[tokio::test]
-async fn a_handler_that_panics_when_it_is_dropped_harms_no_other() {
+async fn handler_drop_panic_affects_no_other() {
     logged();
     let processor = SharedProcessor::new("test");
     let dropped = Arc::new(AtomicUsize::new(0));
-    let clinging = || Clinging(dropped.clone());
-    let never_ran = processor.handler().name("never-ran").add(clinging()).unwrap();
-    let removed = processor.handler().name("removed-later").add(clinging()).unwrap();
-    processor.handler().name("to-the-end").add(clinging()).unwrap();
-    processor.handler().name("inline-to-the-end").inline().add(clinging()).unwrap();
+    let panicking = || PanickingHandler(dropped.clone());
+    let never_ran = processor.handler().name("never-ran").add(panicking()).unwrap();
+    let removed = processor.handler().name("removed-later").add(panicking()).unwrap();
+    processor.handler().name("to-the-end").add(panicking()).unwrap();
+    processor.handler().name("inline-to-the-end").inline().add(panicking()).unwrap();
     let recorder = Recorder::new();
     processor.add_handler(recorder.handler()).unwrap();
 
@@ -182,73 +190,81 @@ async fn a_handler_that_panics_when_it_is_dropped_harms_no_other() {
     assert_eq!(dropped.load(Ordering::SeqCst), 2);
     running.stop().await.unwrap();
     assert_eq!(dropped.load(Ordering::SeqCst), 4);
-    assert!(processor.handler().name("too-late").add(clinging()).is_err());
+    assert!(processor.handler().name("too-late").add(panicking()).is_err());
     for name in ["never-ran", "removed-later", "to-the-end", "inline-to-the-end", "too-late"] {
         let [line] = log_of(name).try_into().unwrap();
-        assert!(line.contains("panicked: wants to stay"), "{line}");
+        assert!(line.contains("panicked: handler dropped"), "{line}");
     }
 }
 
-/// An object that panics whenever the last that holds it lets go.
-struct Bomb {
+/// An object that panics when it is dropped.
+struct PanickingObject {
     name: &'static str,
-    exploded: Arc<AtomicUsize>,
+    dropped: Arc<AtomicUsize>,
 }
 
-impl Object for Bomb {
+impl Object for PanickingObject {
     fn key(&self) -> KeyRef<'_> {
         KeyRef::named(self.name)
     }
 }
 
-impl Drop for Bomb {
+impl Drop for PanickingObject {
     fn drop(&mut self) {
-        self.exploded.fetch_add(1, Ordering::SeqCst);
+        self.dropped.fetch_add(1, Ordering::SeqCst);
         panic!("boom");
     }
 }
 
+/// Objects that panic when they are dropped do not affect handlers.
 #[tokio::test(start_paused = true)]
-async fn objects_that_panic_when_they_are_dropped_harm_no_handler() {
+async fn object_drop_panic_affects_no_handler() {
     logged();
-    let exploded = Arc::new(AtomicUsize::new(0));
-    let bomb = |name| Arc::new(Bomb { name, exploded: exploded.clone() });
+    let dropped = Arc::new(AtomicUsize::new(0));
+    let object = |name| Arc::new(PanickingObject { name, dropped: dropped.clone() });
     // Five in each round, several in one event.
     let round = || {
-        let deleted = Change::deleted(bomb("a")).with_old(Some(bomb("a")));
-        [Change::added(bomb("a")), Change::updated(bomb("a"), bomb("a")), deleted]
+        let deleted = Change::deleted(object("a")).with_old(Some(object("a")));
+        [Change::added(object("a")), Change::updated(object("a"), object("a")), deleted]
     };
-    let initial = vec![bomb("initial"), bomb("initial")];
+    let initial = vec![object("initial"), object("initial")];
     let initial = Mutex::new(Some(initial));
     let state = move || InitialState::new(0, initial.lock().take().unwrap_or_default().into_iter());
     let processor = SharedProcessor::builder("test").initial_state(state).build();
-    processor.publish(at(1, round()));
-    assert_eq!(exploded.load(Ordering::SeqCst), 5, "without handlers");
+    processor.publish(at_revision(1, round()));
+    assert_eq!(dropped.load(Ordering::SeqCst), 5, "without handlers");
 
     let handlers = [
-        processor.handler().inline().add(|_: &Event<Arc<Bomb>>| ()).unwrap(),
-        processor.handler().add(|_: &Event<Arc<Bomb>>| ()).unwrap(),
-        processor.handler().add_async(async |_: Event<Arc<Bomb>>| ()).unwrap(),
-        processor.handler().buffer(Buffer::Coalesced).inline().add(|_: &Event<Arc<Bomb>>| ()).unwrap(),
-        processor.handler().filter(|_| false).inline().add(|_: &Event<Arc<Bomb>>| ()).unwrap(),
+        processor.handler().inline().add(|_: &Event<Arc<PanickingObject>>| ()).unwrap(),
+        processor.handler().add(|_: &Event<Arc<PanickingObject>>| ()).unwrap(),
+        processor.handler().add_async(async |_: Event<Arc<PanickingObject>>| ()).unwrap(),
+        processor
+            .handler()
+            .buffer(Buffer::Coalesced)
+            .inline()
+            .add(|_: &Event<Arc<PanickingObject>>| ())
+            .unwrap(),
+        processor.handler().filter(|_| false).inline().add(|_: &Event<Arc<PanickingObject>>| ()).unwrap(),
     ];
-    processor.publish(at(2, round()));
-    processor.publish(at(3, [Change::updated(bomb("b"), bomb("b"))]));
+    processor.publish(at_revision(2, round()));
+    processor.publish(at_revision(3, [Change::updated(object("b"), object("b"))]));
     processor.publish_synced();
     let running = start(&processor);
     for handler in &handlers {
         within(handler.synced()).await.unwrap();
         assert_eq!(handler.metrics().panics, 0);
     }
-    // What is left at the end.
-    let slow =
-        processor.handler().add_async(async |_: Event<Arc<Bomb>>| std::future::pending().await).unwrap();
-    processor.publish(at(4, round()));
+    // Undelivered events at the stop.
+    let slow = processor
+        .handler()
+        .add_async(async |_: Event<Arc<PanickingObject>>| std::future::pending().await)
+        .unwrap();
+    processor.publish(at_revision(4, round()));
     while slow.metrics().lag.is_zero() && slow.metrics().depth == 3 {
         tokio::task::yield_now().await;
     }
     assert!(running.stop().await.is_err(), "one was stuck");
     drop((processor, handlers, slow));
-    assert_eq!(exploded.load(Ordering::SeqCst), 5 + 2 + 5 + 2 + 5);
+    assert_eq!(dropped.load(Ordering::SeqCst), 5 + 2 + 5 + 2 + 5);
     no_task_left().await;
 }

@@ -1,4 +1,4 @@
-//! What threads may do with the public types.
+//! Auto traits of the public types.
 
 use kinformer_core::{Change, KeyRef, Object};
 use kinformer_processor::{
@@ -42,8 +42,9 @@ fn is_send<V: Send>(value: V) -> V {
     value
 }
 
+/// All futures of the crate can be spawned.
 #[test]
-fn waits_can_be_spawned() {
+fn futures_are_send() {
     let processor = SharedProcessor::<Anything>::new("test");
     let registration = processor.add_handler(|_: &Event<Arc<Anything>>| ()).unwrap();
     drop(is_send(processor.run(tokio_util::sync::CancellationToken::new())));
@@ -51,7 +52,7 @@ fn waits_can_be_spawned() {
     drop(is_send(processor.ready()));
     drop(is_send(registration.synced()));
     drop(is_send(processor.remove_handler(&registration)));
-    assert!(!registration.is_removed(), "nothing was awaited");
+    assert!(!registration.is_removed(), "no future was polled");
     drop(is_send(registration.remove()));
     assert!(registration.is_removed());
 }

@@ -1,4 +1,4 @@
-//! What waits for a handler that is behind: how much of it, and who waits for whom.
+//! The backlog of a slow handler: its size and content, and back-pressure on the publisher.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use kinformer_core::Change;
 use kinformer_processor::{Buffer, Event, SharedProcessor};
 
 /// Lets every task run until it waits.
-async fn all_wait() {
+async fn let_tasks_run() {
     for _ in 0..50 {
         tokio::task::yield_now().await;
     }
@@ -21,7 +21,7 @@ fn adds(range: std::ops::Range<u64>) -> Vec<Change<Pod>> {
 
 // contract: P-10
 #[tokio::test]
-async fn the_publisher_waits_for_a_handler_with_back_pressure() {
+async fn publisher_waits_for_back_pressure_handler() {
     let processor = SharedProcessor::new("test");
     let (gate, mut wait) = gate();
     let (slow, fast) = (Recorder::new(), Recorder::new());
@@ -36,9 +36,9 @@ async fn the_publisher_waits_for_a_handler_with_back_pressure() {
 
     let mut sending = Box::pin(processor.send(adds(0..20)));
     assert!(sending.as_mut().now_or_never().is_none());
-    assert_eq!(registration.metrics().depth, 3, "no more than the bound waits");
+    assert_eq!(registration.metrics().depth, 3, "at most the bound is queued");
     gate.reached().await;
-    // One is being delivered by now, and three wait.
+    // One event is being delivered by now, and three are queued.
     assert!(sending.as_mut().now_or_never().is_none());
     assert!(!processor.is_ready() && processor.ready().now_or_never().is_none());
     assert_eq!(fast.received(4).await.len(), 4);
@@ -58,7 +58,7 @@ async fn the_publisher_waits_for_a_handler_with_back_pressure() {
 
 // contract: P-10
 #[tokio::test]
-async fn a_bound_of_nothing_is_a_bound_of_one() {
+async fn bound_of_zero_means_one() {
     let processor = SharedProcessor::new("test");
     let recorder = Recorder::new();
     processor.handler().buffer(Buffer::BackPressure(0)).inline().add(recorder.handler()).unwrap();
@@ -68,9 +68,10 @@ async fn a_bound_of_nothing_is_a_bound_of_one() {
     running.stop().await.unwrap();
 }
 
+/// Waiting publishers continue when the blocking handler is removed or the processor stops.
 // contract: P-10
 #[tokio::test]
-async fn publishers_go_on_when_the_handler_is_removed_or_the_processor_ends() {
+async fn publishers_resume_after_removal_or_stop() {
     let processor = SharedProcessor::new("test");
     let running = start(&processor);
     let stuck = || {
@@ -84,19 +85,19 @@ async fn publishers_go_on_when_the_handler_is_removed_or_the_processor_ends() {
             tokio::spawn(async move { processor.send(adds(0..10)).await })
         })
         .collect();
-    all_wait().await;
+    let_tasks_run().await;
     drop(first.remove());
-    all_wait().await;
-    assert!(sending.iter().all(|sending| !sending.is_finished()), "the other one still holds them up");
+    let_tasks_run().await;
+    assert!(sending.iter().all(|sending| !sending.is_finished()), "the other handler still blocks them");
     drop(second.remove());
     for sending in sending {
         within(sending).await.unwrap();
     }
 
-    // Its first event is taken, so that it is in its callback; then one waits.
+    // The first event is in its callback, and the second one fills the buffer.
     let third = stuck();
     within(processor.send(adds(0..1))).await;
-    all_wait().await;
+    let_tasks_run().await;
     within(processor.send(adds(1..2))).await;
     let mut sending = Box::pin(processor.send(adds(2..4)));
     assert!(sending.as_mut().now_or_never().is_none());
@@ -106,13 +107,14 @@ async fn publishers_go_on_when_the_handler_is_removed_or_the_processor_ends() {
     running.task.abort();
 }
 
+/// If `send` is dropped, the events published so far are delivered and the others are not.
 // contract: P-10
 #[tokio::test]
-async fn a_send_that_is_dropped_has_published_the_first_part() {
+async fn dropped_send_keeps_published_part() {
     let processor = SharedProcessor::new("test");
     let recorder = Recorder::new();
     processor.handler().buffer(Buffer::BackPressure(2)).inline().add(recorder.handler()).unwrap();
-    assert!(processor.send(adds(0..5)).now_or_never().is_none(), "it does not run yet");
+    assert!(processor.send(adds(0..5)).now_or_never().is_none(), "the processor is not running yet");
     let running = start(&processor);
     within(processor.send(adds(5..6))).await;
     assert_eq!(recorder.received(3).await, ["+p00", "+p11", "+p55"]);
@@ -121,7 +123,7 @@ async fn a_send_that_is_dropped_has_published_the_first_part() {
 
 // contract: P-10
 #[tokio::test(start_paused = true)]
-async fn depth_and_lag_are_seen() {
+async fn metrics_report_depth_and_lag() {
     for (buffer, depth) in [(Buffer::EveryEvent, 3), (Buffer::Coalesced, 2), (Buffer::BackPressure(9), 3)] {
         let processor = SharedProcessor::new("test");
         let (pass, passage) = tokio::sync::watch::channel(false);
@@ -131,14 +133,14 @@ async fn depth_and_lag_are_seen() {
         };
         let registration = processor.handler().name("slow").buffer(buffer).add_async(handler).unwrap();
         let running = start(&processor);
-        all_wait().await;
+        let_tasks_run().await;
         let stats = registration.metrics();
         assert_eq!((stats.depth, stats.lag, stats.delivered), (0, Duration::ZERO, 0));
 
         processor.publish([added("a", 1)]);
-        all_wait().await;
+        let_tasks_run().await;
         processor.publish([added("b", 1), updated("b", 1, 2), added("c", 1)]);
-        all_wait().await;
+        let_tasks_run().await;
         tokio::time::advance(Duration::from_secs(5)).await;
         let [stats] = processor.handler_metrics().try_into().unwrap();
         assert_eq!(
@@ -148,7 +150,7 @@ async fn depth_and_lag_are_seen() {
         );
 
         pass.send_replace(true);
-        all_wait().await;
+        let_tasks_run().await;
         let stats = registration.metrics();
         assert_eq!((stats.depth, stats.lag, stats.delivered), (0, Duration::ZERO, 1 + depth as u64));
         running.stop().await.unwrap();
@@ -157,7 +159,7 @@ async fn depth_and_lag_are_seen() {
 
 // contract: P-10
 #[tokio::test]
-async fn what_waits_is_the_newest_of_each_key() {
+async fn coalesced_backlog_keeps_newest_per_key() {
     let processor = SharedProcessor::new("test");
     let (gate, mut wait) = gate();
     let recorder = Recorder::new();
@@ -183,7 +185,7 @@ async fn what_waits_is_the_newest_of_each_key() {
         added("known", 5),
     ]);
     processor.publish([Change::deleted(pod("unknown", 7)), added("last", 1)]);
-    all_wait().await;
+    let_tasks_run().await;
     assert_eq!(registration.metrics().depth, 4);
     drop(gate);
     let expected = ["+known1!", "+new3!", "known1>5", "-unknown7", "+last1"];
@@ -193,9 +195,10 @@ async fn what_waits_is_the_newest_of_each_key() {
     running.stop().await.unwrap();
 }
 
+/// Keys that are created and deleted endlessly do not grow a coalesced backlog.
 // contract: P-10
 #[tokio::test]
-async fn fresh_keys_without_end_take_no_memory_where_events_are_coalesced() {
+async fn coalescing_bounds_memory_for_new_keys() {
     let processor = SharedProcessor::new("test");
     let registration = processor
         .handler()
@@ -211,13 +214,13 @@ async fn fresh_keys_without_end_take_no_memory_where_events_are_coalesced() {
         processor.publish([Change::added(object.clone()), updated("one", i, i + 1)]);
         processor.publish([Change::deleted(object)]);
         if i % 50 == 0 {
-            all_wait().await;
+            let_tasks_run().await;
             assert!(registration.metrics().depth <= 2, "{}", registration.metrics().depth);
         }
     }
-    all_wait().await;
+    let_tasks_run().await;
     assert_eq!(all.iter().filter(|object| object.strong_count() > 0).count(), 0);
-    assert_eq!(registration.metrics().depth, 1, "the one that is there");
+    assert_eq!(registration.metrics().depth, 1, "only the object that still exists");
     running.cancel.cancel();
     running.task.abort();
 }

@@ -1,4 +1,4 @@
-//! Coalescing against a model: whenever the handler takes an event, it is the one that the model says.
+//! Coalescing against a model: each event that the handler takes is the one the model predicts.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,9 +13,9 @@ use proptest::prelude::*;
 enum Step {
     /// The object is created, changed, or created again.
     Set(u8),
-    /// It is gone, whether that was seen or not.
+    /// The object is deleted. Its final state is known or was missed.
     Delete(u8, Seen),
-    /// The handler asks for one event.
+    /// The handler takes one event.
     Take,
 }
 
@@ -34,7 +34,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// What there is, what the handler knows, and which keys wait, in which order.
+/// The current objects, the objects delivered last, and the pending keys in order.
 #[derive(Default)]
 struct Model {
     now: BTreeMap<u8, Arc<Pod>>,
@@ -78,16 +78,16 @@ impl Model {
         }
     }
 
-    /// Compares an event with what should come.
+    /// Compares an event with the expected one.
     fn take(&mut self, event: Option<Event<Arc<Pod>>>) {
         if self.waiting.is_empty() {
-            assert!(event.is_none(), "{event:?} although nothing waits");
+            assert!(event.is_none(), "{event:?} although nothing is pending");
             return;
         }
         let key = self.waiting.remove(0);
         let now = self.now.get(&key).cloned();
         let delivered = self.delivered.remove(&key);
-        let event = event.expect("something waits");
+        let event = event.expect("an event is pending");
         match (delivered, &now, &event) {
             (None, Some(now), Event::Added(Added { object, in_initial_list: false, .. })) => {
                 assert!(Arc::ptr_eq(now, object));
@@ -99,7 +99,7 @@ impl Model {
                 assert_eq!(tombstone.key().name(), delivered.name);
             }
             (delivered, now, event) => {
-                unreachable!("{event:?} where {delivered:?} was delivered and {now:?} is")
+                unreachable!("{event:?} but delivered is {delivered:?} and current is {now:?}")
             }
         }
         if let Some(now) = now {
@@ -108,7 +108,7 @@ impl Model {
     }
 }
 
-/// What the handler receives next, once all that was published has been gathered.
+/// The handler's next event, after all published events have been coalesced.
 async fn next(stream: &mut EventStream<Pod>) -> Option<Event<Arc<Pod>>> {
     for _ in 0..10 {
         tokio::task::yield_now().await;
@@ -144,7 +144,7 @@ proptest! {
 
     // contract: P-10
     #[test]
-    fn the_handler_receives_what_the_model_says(steps in prop::collection::vec(step(), 0..120)) {
+    fn coalesced_events_match_model(steps in prop::collection::vec(step(), 0..120)) {
         tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap().block_on(play(steps));
     }
 }

@@ -1,9 +1,9 @@
-//! Which handler receives what, in which order, and beside which others.
+//! Delivery: which events a handler receives, in which order, and independently of other handlers.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::common::{Pod, Recorder, added, deleted, gate, pod, start, updated, within, words};
+use crate::common::{Pod, Recorder, added, deleted, describe, gate, pod, start, updated, within};
 use futures::StreamExt as _;
 use futures::stream::FusedStream as _;
 use kinformer_core::{Change, Tombstone};
@@ -13,12 +13,12 @@ use kinformer_processor::{
 };
 use tokio::sync::mpsc;
 
-/// Events by the hundred: `p0` to `p9` in versions that rise.
-fn flow(n: u64) -> impl Iterator<Item = Change<Pod>> {
+/// `n` updates of `p0` to `p9` with increasing versions.
+fn updates(n: u64) -> impl Iterator<Item = Change<Pod>> {
     (0..n).map(|i| updated(&format!("p{}", i % 10), i, i + 1))
 }
 
-async fn slow_handlers_delay_no_other() {
+async fn stuck_handlers_delay_no_other() {
     let processor = SharedProcessor::new("test");
     let (gate, mut wait) = gate();
     let blocked = Recorder::new();
@@ -37,19 +37,19 @@ async fn slow_handlers_delay_no_other() {
     processor.handler().inline().add(inline.handler()).unwrap();
     let running = start(&processor);
 
-    for event in flow(1000) {
+    for event in updates(1000) {
         processor.publish([event]);
     }
-    let all: Vec<_> = flow(1000).map(|change| words(&Event::of(change).unwrap())).collect();
+    let all: Vec<_> = updates(1000).map(|change| describe(&Event::of(change).unwrap())).collect();
     assert_eq!(fast.received(1000).await, all);
     assert_eq!(inline.received(1000).await, all);
-    assert_eq!(blocked.now(), [""; 0]);
+    assert_eq!(blocked.recorded(), [""; 0]);
     gate.reached().await;
     assert_eq!((blocking.metrics().depth, pending.metrics().depth), (999, 999));
 
     drop(gate);
-    assert_eq!(blocked.received(1000).await, all, "all of it was kept, in order");
-    // Its callback never returns, and the future that waits is dropped with it.
+    assert_eq!(blocked.received(1000).await, all, "every event was kept, in order");
+    // The callback never returns, so the future of the removal is dropped.
     drop(pending.remove());
     running.cancel.cancel();
     running.task.abort();
@@ -57,14 +57,14 @@ async fn slow_handlers_delay_no_other() {
 
 // contract: P-01
 #[tokio::test]
-async fn on_one_thread_a_stuck_handler_delays_no_other() {
-    slow_handlers_delay_no_other().await;
+async fn stuck_handler_delays_no_other_single_thread() {
+    stuck_handlers_delay_no_other().await;
 }
 
 // contract: P-01
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn on_several_threads_a_stuck_handler_delays_no_other() {
-    slow_handlers_delay_no_other().await;
+async fn stuck_handler_delays_no_other_multi_thread() {
+    stuck_handlers_delay_no_other().await;
 }
 
 // contract: P-01
@@ -87,7 +87,7 @@ async fn no_handler_receives_two_events_at_once() {
         registrations.push(processor.handler().buffer(buffer).add_async(handler).unwrap());
     }
     let running = start(&processor);
-    within(processor.send(flow(2000))).await;
+    within(processor.send(updates(2000))).await;
     processor.publish_synced();
     for registration in registrations {
         within(registration.synced()).await.unwrap();
@@ -98,7 +98,7 @@ async fn no_handler_receives_two_events_at_once() {
 
 // contract: P-02
 #[tokio::test]
-async fn events_carry_all_there_is_to_know() {
+async fn events_carry_objects_and_revision() {
     let processor = SharedProcessor::new("test");
     let mut events = processor.stream().unwrap();
     let (one, two) = (pod("a", 1), pod("a", 2));
@@ -134,7 +134,7 @@ async fn events_carry_all_there_is_to_know() {
 
 // contract: P-07
 #[tokio::test]
-async fn a_handler_that_is_added_twice_is_two() {
+async fn handler_added_twice_receives_twice() {
     let processor = SharedProcessor::new("test");
     let recorder = Recorder::new();
     let first = processor.add_handler(recorder.handler()).unwrap();
@@ -147,12 +147,12 @@ async fn a_handler_that_is_added_twice_is_two() {
     processor.publish([added("b", 1)]);
     processor.publish_synced();
     within(second.synced()).await.unwrap();
-    assert_eq!(recorder.now(), ["+a1", "+a1", "+b1"]);
+    assert_eq!(recorder.recorded(), ["+a1", "+a1", "+b1"]);
     assert_eq!(processor.handler_metrics().len(), 1);
     running.stop().await.unwrap();
 }
 
-/// With a method for each kind of event.
+/// Implements a method for each kind of event.
 struct Methods(Recorder);
 
 impl EventHandler<Arc<Pod>> for Methods {
@@ -169,7 +169,7 @@ impl EventHandler<Arc<Pod>> for Methods {
     }
 }
 
-/// The same with futures.
+/// The same as [`Methods`], with futures.
 struct AsyncMethods(Recorder);
 
 impl AsyncEventHandler<Arc<Pod>> for AsyncMethods {
@@ -189,15 +189,15 @@ impl AsyncEventHandler<Arc<Pod>> for AsyncMethods {
     }
 }
 
-/// Hears of everything and does nothing.
-struct Deaf;
+/// Receives every event and ignores it.
+struct Ignore;
 
-impl EventHandler<Arc<Pod>> for Deaf {}
-impl AsyncEventHandler<Arc<Pod>> for Deaf {}
+impl EventHandler<Arc<Pod>> for Ignore {}
+impl AsyncEventHandler<Arc<Pod>> for Ignore {}
 
 // contract: P-12
 #[tokio::test]
-async fn every_kind_of_handler_receives_the_same() {
+async fn all_handler_kinds_receive_the_same_events() {
     let processor = SharedProcessor::new("test");
     let recorders: Vec<_> = (0..8).map(|_| Recorder::new()).collect();
     let [sync, inline, futures, closure, inline_closure, async_closure, funcs, inline_funcs] =
@@ -227,9 +227,9 @@ async fn every_kind_of_handler_receives_the_same() {
         .unwrap();
     handler().add(with_funcs(funcs)).unwrap();
     handler().inline().add(with_funcs(inline_funcs)).unwrap();
-    let deaf = [
-        handler().add(Deaf).unwrap(),
-        handler().add_async(Deaf).unwrap(),
+    let ignoring = [
+        handler().add(Ignore).unwrap(),
+        handler().add_async(Ignore).unwrap(),
         handler().add(EventHandlerFuncs::<Arc<Pod>>::default()).unwrap(),
     ];
     let stream = handler().stream().unwrap();
@@ -241,15 +241,15 @@ async fn every_kind_of_handler_receives_the_same() {
     for recorder in &recorders {
         assert_eq!(recorder.received(4).await, expected);
     }
-    assert_eq!(within(stream.take(4).map(|event| words(&event)).collect::<Vec<_>>()).await, expected);
-    for deaf in deaf {
-        within(deaf.synced()).await.unwrap();
-        assert_eq!((deaf.metrics().delivered, deaf.metrics().panics), (4, 0));
+    assert_eq!(within(stream.take(4).map(|event| describe(&event)).collect::<Vec<_>>()).await, expected);
+    for ignoring in ignoring {
+        within(ignoring.synced()).await.unwrap();
+        assert_eq!((ignoring.metrics().delivered, ignoring.metrics().panics), (4, 0));
     }
     running.stop().await.unwrap();
 }
 
-/// Writes down the revision that each callback receives.
+/// Sends the revision that each callback receives.
 struct Revisions(mpsc::Sender<u64>);
 
 impl EventHandler<Arc<Pod>> for Revisions {
@@ -304,7 +304,7 @@ async fn every_callback_receives_the_revision() {
         .on_update(move |updated| update.try_send(updated.revision).unwrap())
         .on_delete(move |deleted| delete.try_send(deleted.revision).unwrap());
     handler().add(funcs).unwrap();
-    // What crosses a filter has the revision of the event that it was.
+    // An event that crosses a filter keeps the revision of the published event.
     let crossing = handler().filter(|pod: &Arc<Pod>| pod.version % 2 == 1);
     crossing.add(Revisions(revisions())).unwrap();
     let running = start(&processor);
@@ -318,16 +318,17 @@ async fn every_callback_receives_the_revision() {
     running.stop().await.unwrap();
 }
 
+/// A stream ends when its processor stops or its handler is removed. Dropping the stream removes the handler.
 // contract: P-12
 #[tokio::test]
-async fn a_stream_ends_with_its_processor_and_takes_its_registration_with_it() {
+async fn stream_ends_on_stop_and_removes_on_drop() {
     let processor = SharedProcessor::new("test");
     let mut ended = processor.stream().unwrap();
     let dropped = processor.stream().unwrap();
     let mut removed = processor.handler().buffer(Buffer::Coalesced).stream().unwrap();
     let running = start(&processor);
     processor.publish([added("a", 1)]);
-    assert_eq!(words(&within(removed.next()).await.unwrap()), "+a1");
+    assert_eq!(describe(&within(removed.next()).await.unwrap()), "+a1");
 
     let registration = dropped.registration().clone();
     assert!(!registration.is_removed());
@@ -338,15 +339,16 @@ async fn a_stream_ends_with_its_processor_and_takes_its_registration_with_it() {
     within(removed.registration().remove()).await;
     assert!(within(removed.next()).await.is_none(), "nothing new after the removal");
 
-    assert_eq!(words(&within(ended.next()).await.unwrap()), "+a1");
+    assert_eq!(describe(&within(ended.next()).await.unwrap()), "+a1");
     assert_eq!(ended.registration().metrics().depth, 1);
     running.stop().await.unwrap();
     assert!(within(ended.next()).await.is_none());
 }
 
+/// Waits end when the last handle of the processor is dropped.
 // contract: P-12
 #[tokio::test(start_paused = true)]
-async fn waits_end_when_the_last_processor_handle_is_dropped() {
+async fn waits_end_with_last_processor_handle() {
     let processor = SharedProcessor::<Pod>::new("test");
     let mut stream = processor.stream().unwrap();
     let registration = processor.add_handler(|_: &Event<Arc<Pod>>| ()).unwrap();
@@ -356,10 +358,10 @@ async fn waits_end_when_the_last_processor_handle_is_dropped() {
     within(registration.remove()).await;
 }
 
-/// A `select!` in a loop polls a stream that has ended again and again.
+/// A stream that has ended returns `None` on every poll: a `select!` in a loop polls it again and again.
 // contract: P-20
 #[tokio::test]
-async fn a_stream_that_is_polled_after_its_end_is_at_its_end() {
+async fn ended_stream_keeps_returning_none() {
     for buffer in [Buffer::EveryEvent, Buffer::Coalesced, Buffer::BackPressure(2)] {
         let processor = SharedProcessor::<Pod>::new("test");
         let stream = || processor.handler().buffer(buffer).stream().unwrap();
@@ -367,7 +369,7 @@ async fn a_stream_that_is_polled_after_its_end_is_at_its_end() {
         let running = start(&processor);
         processor.publish([added("a", 1)]);
         for stream in [&mut removed, &mut stopped] {
-            assert_eq!(words(&within(stream.next()).await.unwrap()), "+a1");
+            assert_eq!(describe(&within(stream.next()).await.unwrap()), "+a1");
             assert!(!stream.is_terminated());
         }
         drop(removed.registration().remove());
@@ -382,10 +384,10 @@ async fn a_stream_that_is_polled_after_its_end_is_at_its_end() {
     }
 }
 
-/// As in client-go; kube-runtime delivers them.
+/// As in client-go. kube-runtime delivers them.
 // contract: P-19
 #[tokio::test(start_paused = true)]
-async fn undelivered_events_are_dropped_at_the_end() {
+async fn undelivered_events_are_dropped_on_stop() {
     for buffer in [Buffer::EveryEvent, Buffer::Coalesced, Buffer::BackPressure(10)] {
         let processor = SharedProcessor::new("test");
         let (gate, mut wait) = gate();
@@ -413,7 +415,7 @@ async fn undelivered_events_are_dropped_at_the_end() {
         processor.publish(["a", "b", "c"].map(|name| added(name, 1)));
         gate.reached().await;
         inline.received(1).await;
-        assert_eq!(words(&within(stream.next()).await.unwrap()), "+a1");
+        assert_eq!(describe(&within(stream.next()).await.unwrap()), "+a1");
 
         running.cancel.cancel();
         while !registration.is_removed() {
@@ -422,8 +424,12 @@ async fn undelivered_events_are_dropped_at_the_end() {
         drop(gate);
         // The future that never ends is dropped at its await point after the grace period.
         drop(running.stop().await);
-        assert_eq!((blocking.now(), inline.now()), (vec!["+a1".into()], vec!["+a1".into()]), "{buffer:?}");
+        assert_eq!(
+            (blocking.recorded(), inline.recorded()),
+            (vec!["+a1".into()], vec!["+a1".into()]),
+            "{buffer:?}"
+        );
         assert!(within(stream.next()).await.is_none(), "{buffer:?}");
-        assert!(processor.handler_metrics().is_empty(), "nothing waits for a handler any more");
+        assert!(processor.handler_metrics().is_empty(), "no handler is left");
     }
 }

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use crate::common::{Pod, Recorder, added, at, deleted, pod, start, updated, within};
+use crate::common::{Pod, Recorder, added, at_revision, deleted, pod, start, updated, within};
 use kinformer_core::{Change, Tombstone};
 use kinformer_processor::{Buffer, SharedProcessor};
 
-/// Tells these to a handler for objects with an even version.
+/// Publishes these to a handler that accepts objects with an even version. Returns its events.
 async fn even(buffer: Buffer, published: Vec<Change<Pod>>) -> Vec<String> {
     let processor = SharedProcessor::new("test");
     let recorder = Recorder::new();
@@ -21,7 +21,7 @@ async fn even(buffer: Buffer, published: Vec<Change<Pod>>) -> Vec<String> {
     // One by one and each delivered before the next, so that nothing is coalesced.
     let n = published.len() as u64;
     for (i, notification) in published.into_iter().enumerate() {
-        processor.publish(at(i as u64, [notification]));
+        processor.publish(at_revision(i as u64, [notification]));
         within(async {
             while registration.metrics().depth > 0 {
                 tokio::task::yield_now().await;
@@ -32,19 +32,24 @@ async fn even(buffer: Buffer, published: Vec<Change<Pod>>) -> Vec<String> {
     processor.publish_synced();
     within(registration.synced()).await.unwrap();
     let stats = registration.metrics();
-    assert_eq!(stats.delivered, recorder.now().len() as u64, "what is held back is not delivered");
+    assert_eq!(
+        stats.delivered,
+        recorder.recorded().len() as u64,
+        "filtered events do not count as delivered"
+    );
     assert!(stats.delivered <= n);
     running.stop().await.unwrap();
-    recorder.now()
+    recorder.recorded()
 }
 
 fn unknown(last_known: Option<Arc<Pod>>) -> Tombstone<Arc<Pod>> {
     Tombstone::final_state_unknown("a".parse().unwrap(), last_known)
 }
 
+/// An update that crosses the filter is delivered as an addition or a deletion.
 // contract: P-11
 #[tokio::test]
-async fn crossing_the_filter_is_an_addition_or_a_deletion() {
+async fn crossing_a_filter_adds_or_deletes() {
     for buffer in [Buffer::EveryEvent, Buffer::Coalesced, Buffer::BackPressure(1)] {
         let events = vec![
             added("a", 1).in_initial_list(),
@@ -62,23 +67,24 @@ async fn crossing_the_filter_is_an_addition_or_a_deletion() {
     }
 }
 
+/// A deletion is delivered if the last delivered state passed the filter.
 // contract: P-11
 #[tokio::test]
-async fn a_deletion_is_judged_by_the_state_delivered_last() {
+async fn deletion_is_filtered_by_delivered_state() {
     for buffer in [Buffer::EveryEvent, Buffer::Coalesced] {
         let events = vec![
-            // Its final state is held back, but it was delivered.
+            // The final state is filtered out, but the state before it was delivered.
             added("a", 2),
             Change::deleted(pod("a", 3)).with_old(Some(pod("a", 2))),
-            // The other way round.
+            // The final state passes the filter, but the state before it was filtered out.
             added("b", 1),
             Change::deleted(pod("b", 2)).with_old(Some(pod("b", 1))),
-            // The final state is all that is known.
+            // Only the final state is known.
             deleted("c", 4),
             deleted("d", 5),
             Change::deleted(unknown(Some(pod("a", 6)))),
             Change::deleted(unknown(Some(pod("a", 7)))),
-            // Nothing is: rather once too often.
+            // No state is known: delivered, because the object may have been.
             Change::deleted(unknown(None)),
         ];
         assert_eq!(even(buffer, events).await, ["+a2", "-a3", "-c4", "-a6?", "-a0?"], "{buffer:?}");

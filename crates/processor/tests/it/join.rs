@@ -1,9 +1,9 @@
-//! Joining late: everything there is first, then the flow, and when that counts as synced.
+//! Handlers that join late: the initial list, then live events, and when they count as synced.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::common::{Pod, Recorder, added, at, gate, pod, start, updated, within};
+use crate::common::{Pod, Recorder, added, at_revision, gate, pod, start, updated, within};
 use futures::FutureExt as _;
 use kinformer_core::Change;
 use kinformer_processor::{
@@ -14,7 +14,7 @@ use tokio::sync::mpsc;
 
 type Map = BTreeMap<String, Arc<Pod>>;
 
-/// A store with revisions, as small as it can be.
+/// A minimal store with revisions.
 #[derive(Default)]
 struct Store(Mutex<(u64, Map)>);
 
@@ -25,7 +25,7 @@ impl Store {
         InitialState::new(state.0, objects.into_iter())
     }
 
-    /// Any change at all, decided by a number; gives the revision and what is to be published.
+    /// Makes the change that `seed` selects. Returns its revision and the change to publish.
     fn change(&self, seed: u64) -> (u64, Change<Pod>) {
         let mut state = self.0.lock();
         state.0 += 1;
@@ -50,7 +50,7 @@ impl Store {
     }
 }
 
-/// Numbers that look random.
+/// Pseudo-random numbers.
 fn random(seed: u64) -> impl Iterator<Item = u64> {
     std::iter::successors(Some(seed | 1), |state| {
         let state = state ^ (state << 13);
@@ -60,7 +60,7 @@ fn random(seed: u64) -> impl Iterator<Item = u64> {
     .map(|state| state >> 11)
 }
 
-/// What a handler has made of its events.
+/// A handler, and the map that it builds from its events.
 struct Follower {
     map: Arc<Mutex<Map>>,
     registration: Registration,
@@ -89,19 +89,16 @@ fn follow(processor: &SharedProcessor<Pod>, kind: Kind, end: mpsc::Sender<()>) -
             }
             Event::Updated(Updated { old, new, .. }) => {
                 live = true;
-                let had =
-                    map.insert(new.name.clone(), new.clone()).expect("an update of what was never delivered");
-                assert!(Arc::ptr_eq(&had, old), "old is not what was delivered last");
-                assert!(had.version < new.version);
+                let previous =
+                    map.insert(new.name.clone(), new.clone()).expect("update of an undelivered object");
+                assert!(Arc::ptr_eq(&previous, old), "`old` is not the object delivered last");
+                assert!(previous.version < new.version);
             }
             Event::Deleted(Deleted { tombstone, .. }) => {
                 live = true;
-                assert!(
-                    map.remove(tombstone.key().name()).is_some(),
-                    "a deletion of what was never delivered"
-                );
+                assert!(map.remove(tombstone.key().name()).is_some(), "deletion of an undelivered object");
             }
-            _ => unreachable!("not known to this test"),
+            _ => unreachable!("unknown event"),
         }
         if event.key().name() == "end" {
             end.try_send(()).unwrap();
@@ -117,9 +114,10 @@ fn follow(processor: &SharedProcessor<Pod>, kind: Kind, end: mpsc::Sender<()>) -
     Follower { map, registration: registration.unwrap() }
 }
 
+/// Handlers that join under heavy load miss no event and receive none twice.
 // contract: P-05
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn joining_under_heavy_flow_loses_nothing_and_delivers_nothing_twice() {
+async fn late_joiners_miss_and_repeat_nothing() {
     const JOINERS: usize = 40;
     let store = Arc::new(Store::default());
     let state = store.clone();
@@ -134,10 +132,10 @@ async fn joining_under_heavy_flow_loses_nothing_and_delivers_nothing_twice() {
             for (i, seed) in random(88_172_645_463_325_252).take(20_000).enumerate() {
                 let (revision, notification) = store.change(seed);
                 if i % 2 == 0 {
-                    // What joins here has it from the store, and must not be delivered again.
+                    // A handler that joins here gets the change from the store. It must not be delivered again.
                     tokio::task::yield_now().await;
                 }
-                processor.send(at(revision, [notification])).await;
+                processor.send(at_revision(revision, [notification])).await;
             }
         })
     };
@@ -161,7 +159,7 @@ async fn joining_under_heavy_flow_loses_nothing_and_delivers_nothing_twice() {
         state.0 += 1;
         let end = pod("end", state.0);
         state.1.insert("end".to_owned(), end.clone());
-        processor.publish(at(state.0, [Change::added(end)]));
+        processor.publish(at_revision(state.0, [Change::added(end)]));
         state.0
     };
     processor.publish_synced();
@@ -178,9 +176,11 @@ async fn joining_under_heavy_flow_loses_nothing_and_delivers_nothing_twice() {
     }
 }
 
+/// A late handler receives every object. While its initial list is delivered, neither the publisher nor other handlers
+/// wait.
 // contract: P-05
 #[tokio::test]
-async fn a_late_handler_receives_every_object_and_stops_no_other() {
+async fn late_handler_does_not_block_publisher() {
     let store = Arc::new(Store::default());
     let state = store.clone();
     let processor = SharedProcessor::builder("test").initial_state(move || state.state()).build();
@@ -201,27 +201,29 @@ async fn a_late_handler_receives_every_object_and_stops_no_other() {
     assert_eq!(registration.metrics().depth, 1);
     gate.reached().await;
 
-    // While it is held up in its initial list, the publisher is not.
+    // A callback that blocks in the initial list does not block the publisher.
     assert!(processor.is_ready());
-    within(processor.send(at(1, [added("a", 1)]))).await;
-    processor.publish(at(2, [updated("a", 1, 2)]));
+    within(processor.send(at_revision(1, [added("a", 1)]))).await;
+    processor.publish(at_revision(2, [updated("a", 1, 2)]));
     assert_eq!(first.received(2).await, ["+a1", "a1>2"]);
     drop(gate);
     assert_eq!(late.received(2).await, ["+a1!", "a1>2"]);
     running.stop().await.unwrap();
 }
 
-/// Published between the cursor of a handler that joins and the read of its initial state, in one call.
+/// Of a batch with several revisions, a joining handler receives only the changes that its initial state does not
+/// include. The batch is published between the cursor of the handler and the read of its initial state.
 // contract: P-05, P-21
 #[tokio::test]
-async fn changes_of_several_revisions_at_once_are_split_by_the_initial_state() {
+async fn initial_state_splits_published_batch() {
     for buffer in [Buffer::EveryEvent, Buffer::Coalesced, Buffer::BackPressure(10)] {
         let to_publish = Arc::new(Mutex::new(None::<SharedProcessor<Pod>>));
         let publisher = to_publish.clone();
         let state = move || {
             if let Some(processor) = publisher.lock().take() {
-                let [first, second] = [at(1, [added("a", 1), added("b", 1)]), at(2, [added("c", 2)])];
-                // Of no revision: no state includes it.
+                let [first, second] =
+                    [at_revision(1, [added("a", 1), added("b", 1)]), at_revision(2, [added("c", 2)])];
+                // Without a revision: no state includes it.
                 processor.publish([first, second, vec![added("d", 3)]].concat());
                 return InitialState::new(1, vec![pod("a", 1), pod("b", 1)].into_iter());
             }
@@ -239,9 +241,10 @@ async fn changes_of_several_revisions_at_once_are_split_by_the_initial_state() {
     }
 }
 
+/// An initial list longer than the back-pressure bound does not block the publisher forever.
 // contract: P-05
 #[tokio::test]
-async fn an_initial_list_longer_than_the_bound_does_not_hold_the_publisher_up_for_ever() {
+async fn initial_list_may_exceed_bound() {
     let state =
         || InitialState::new(0, (0..10).map(|i| pod(&format!("p{i}"), 1)).collect::<Vec<_>>().into_iter());
     let processor = SharedProcessor::builder("test").initial_state(state).build();
@@ -249,7 +252,7 @@ async fn an_initial_list_longer_than_the_bound_does_not_hold_the_publisher_up_fo
     let recorder = Recorder::new();
     processor.handler().buffer(Buffer::BackPressure(1)).inline().add(recorder.handler()).unwrap();
     for i in 1..=5 {
-        within(processor.send(at(i, [added(&format!("q{i}"), i)]))).await;
+        within(processor.send(at_revision(i, [added(&format!("q{i}"), i)]))).await;
     }
     assert_eq!(recorder.received(15).await[9..11], ["+p91!", "+q11"]);
     running.stop().await.unwrap();
@@ -259,9 +262,9 @@ async fn an_initial_list_longer_than_the_bound_does_not_hold_the_publisher_up_fo
 async fn settled(processor: &SharedProcessor<Pod>) {
     let recorder = Recorder::new();
     processor.handler().inline().add(recorder.handler()).unwrap();
-    processor.publish(at(u64::MAX, [added("settled", 1)]));
+    processor.publish(at_revision(u64::MAX, [added("settled", 1)]));
     within(async {
-        while !recorder.now().contains(&"+settled1".to_owned())
+        while !recorder.recorded().contains(&"+settled1".to_owned())
             || processor.handler_metrics().iter().any(|s| s.depth > 0)
         {
             tokio::task::yield_now().await;
@@ -270,9 +273,10 @@ async fn settled(processor: &SharedProcessor<Pod>) {
     .await;
 }
 
+/// A handler has synced once the informer has synced and the handler has processed its initial events.
 // contract: P-06
 #[tokio::test]
-async fn a_handler_has_synced_when_the_informer_has_and_its_backlog_is_processed() {
+async fn handler_syncs_after_informer_and_backlog() {
     for buffer in [Buffer::EveryEvent, Buffer::Coalesced, Buffer::BackPressure(10)] {
         let processor = SharedProcessor::new("test");
         let (gate, mut wait) = gate();
@@ -284,7 +288,7 @@ async fn a_handler_has_synced_when_the_informer_has_and_its_backlog_is_processed
         while fast.metrics().delivered < 2 {
             tokio::task::yield_now().await;
         }
-        assert!(!fast.has_synced(), "the informer has not");
+        assert!(!fast.has_synced(), "the informer has not synced");
         assert!(!processor.has_synced());
         processor.publish_synced();
         processor.publish_synced();
@@ -300,13 +304,14 @@ async fn a_handler_has_synced_when_the_informer_has_and_its_backlog_is_processed
         within(slow.synced()).await.unwrap();
         assert!(slow.has_synced() && slow.metrics().synced);
         running.stop().await.unwrap();
-        assert!(slow.synced().await.is_ok(), "it has, also when all is over");
+        assert!(slow.synced().await.is_ok(), "it remains synced after the stop");
     }
 }
 
+/// A handler whose backlog is never empty is marked as synced once it has processed its initial list.
 // contract: P-06
 #[tokio::test]
-async fn a_handler_without_a_pause_is_marked_as_synced() {
+async fn busy_handler_becomes_synced() {
     for buffer in [Buffer::EveryEvent, Buffer::Coalesced] {
         let processor = SharedProcessor::new("test");
         let (gate, mut wait) = gate();
@@ -330,9 +335,10 @@ async fn a_handler_without_a_pause_is_marked_as_synced() {
     }
 }
 
+/// A handler with an empty initial list has synced once the informer has synced.
 // contract: P-06
 #[tokio::test]
-async fn an_empty_initial_list_is_finished_with_the_informers_own() {
+async fn empty_initial_list_syncs_with_informer() {
     for buffer in [Buffer::EveryEvent, Buffer::Coalesced] {
         let processor = SharedProcessor::builder("test")
             .initial_state(|| InitialState::new(0, Vec::new().into_iter()))
@@ -355,7 +361,7 @@ async fn an_empty_initial_list_is_finished_with_the_informers_own() {
 
 // contract: P-06
 #[tokio::test]
-async fn a_late_joiner_has_synced_after_its_own_initial_list() {
+async fn late_joiner_syncs_after_its_initial_list() {
     let processor = SharedProcessor::builder("test")
         .initial_state(|| InitialState::new(0, vec![pod("a", 1)].into_iter()))
         .build();
@@ -372,7 +378,7 @@ async fn a_late_joiner_has_synced_after_its_own_initial_list() {
 
 // contract: P-06
 #[tokio::test(start_paused = true)]
-async fn a_wait_for_sync_ends_with_the_reason() {
+async fn sync_wait_error_names_the_reason() {
     let processor = SharedProcessor::new("test");
     let handler = processor.handler().name("slow").for_each(|_: &Event<Arc<Pod>>| ()).unwrap();
     processor.publish([added("a", 1).in_initial_list()]);

@@ -1,10 +1,10 @@
-//! Start, end, and everything in between at once: nothing hangs, and nothing is left.
+//! Start, stop, and concurrent changes: nothing hangs, and no task or object is left.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use crate::common::{Pod, Recorder, added, at, gate, no_task_left, pod, start, within};
+use crate::common::{Pod, Recorder, added, at_revision, gate, no_task_left, pod, start, within};
 use futures::{FutureExt as _, StreamExt as _};
 use kinformer_core::Change;
 use kinformer_processor::{Buffer, Error, Event, Registration, SharedProcessor};
@@ -23,9 +23,10 @@ fn one_of_each(processor: &SharedProcessor<Pod>) -> Vec<Registration> {
     registrations
 }
 
+/// A hundred tasks add and remove handlers while events are sent. The processor stops in the middle.
 // contract: P-13
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_hundred_tasks_add_and_remove_handlers_until_it_stops_in_the_middle() {
+async fn stop_ends_concurrent_adds_and_removes() {
     const EVENTS: u64 = 10_000;
     let processor = SharedProcessor::new("test");
     let running = start(&processor);
@@ -66,7 +67,7 @@ async fn a_hundred_tasks_add_and_remove_handlers_until_it_stops_in_the_middle() 
     for i in 0..EVENTS {
         let object = pod("a", i);
         all.push(Arc::downgrade(&object));
-        within(processor.send(at(i, [Change::added(object)]))).await;
+        within(processor.send(at_revision(i, [Change::added(object)]))).await;
         if i == EVENTS / 2 {
             running.cancel.cancel();
         }
@@ -87,7 +88,7 @@ async fn a_hundred_tasks_add_and_remove_handlers_until_it_stops_in_the_middle() 
 
 // contract: P-13
 #[tokio::test]
-async fn events_that_all_handlers_received_are_dropped() {
+async fn fully_delivered_events_are_dropped() {
     let processor = SharedProcessor::new("test");
     let registrations = one_of_each(&processor);
     let running = start(&processor);
@@ -124,7 +125,7 @@ async fn cancelling_ends_every_task() {
 
 // contract: P-14
 #[tokio::test]
-async fn run_that_is_dropped_leaves_no_task_and_no_wait() {
+async fn dropped_run_leaves_no_task_and_no_wait() {
     let processor = SharedProcessor::new("test");
     let registrations = one_of_each(&processor);
     let stuck =
@@ -148,7 +149,7 @@ async fn run_that_is_dropped_leaves_no_task_and_no_wait() {
 
 // contract: P-14
 #[tokio::test]
-async fn it_runs_once() {
+async fn processor_runs_once() {
     let processor = SharedProcessor::<Pod>::new("the one");
     let running = start(&processor);
     tokio::task::yield_now().await;
@@ -160,16 +161,17 @@ async fn it_runs_once() {
     let error = processor.add_handler(|_: &Event<Arc<Pod>>| ()).unwrap_err();
     assert!(matches!(error, Error::Stopped { .. }) && error.to_string().contains("\"the one\""), "{error}");
     assert!(matches!(processor.stream(), Err(Error::Stopped { .. })));
-    // There is no handler, and nothing is kept.
+    // Without handlers, no published object is retained.
     let object = pod("a", 1);
     processor.publish([Change::added(object.clone())]);
-    within(processor.send(at(1, [added("b", 1)]))).await;
+    within(processor.send(at_revision(1, [added("b", 1)]))).await;
     assert_eq!(Arc::strong_count(&object), 1);
 }
 
+/// Handler futures that do not finish are dropped after the grace period, and their handlers are named in the error.
 // contract: P-14
 #[tokio::test(start_paused = true)]
-async fn futures_that_do_not_end_are_named_and_dropped_after_the_grace_period() {
+async fn stuck_futures_are_dropped_after_grace_period() {
     for buffer in [Buffer::EveryEvent, Buffer::Coalesced] {
         let processor = SharedProcessor::builder("test").grace(Duration::from_secs(3)).build();
         let held = Arc::new(());
@@ -198,14 +200,14 @@ async fn futures_that_do_not_end_are_named_and_dropped_after_the_grace_period() 
         assert_eq!(stuck.metrics().delivered, 0, "its callback was dropped");
         assert!(ended.unwrap_err().to_string().contains("stuck"));
         assert!((3000..=3001).contains(&began.elapsed().as_millis()), "{:?}", began.elapsed());
-        assert_eq!(Arc::strong_count(&held), 1, "the callback has ended");
+        assert_eq!(Arc::strong_count(&held), 1, "the callback was dropped");
         no_task_left().await;
     }
 }
 
 // contract: P-14
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_callback_that_blocks_does_not_hold_up_the_end() {
+async fn blocked_callback_does_not_delay_stop() {
     let processor = SharedProcessor::builder("test").grace(Duration::ZERO).build();
     let (gate, mut wait) = gate();
     processor.handler().name("blocked").for_each(move |_| wait()).unwrap();
@@ -222,7 +224,7 @@ async fn a_callback_that_blocks_does_not_hold_up_the_end() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_handler_that_does_not_return_is_marked_until_it_does() {
+async fn stuck_handler_is_marked_until_it_returns() {
     for buffer in [Buffer::EveryEvent, Buffer::Coalesced] {
         let processor = SharedProcessor::new("test");
         let (pass, passage) = tokio::sync::watch::channel(false);
@@ -236,8 +238,8 @@ async fn a_handler_that_does_not_return_is_marked_until_it_does() {
         tokio::time::sleep(Duration::from_secs(31)).await;
         processor.publish([added("a", 1)]);
         tokio::time::sleep(Duration::from_secs(30)).await;
-        assert!(!stuck.metrics().stuck, "seen once");
-        // What comes meanwhile is no progress of its.
+        assert!(!stuck.metrics().stuck, "observed by one check only");
+        // Events published meanwhile do not count as progress of the handler.
         processor.publish([added("b", 1)]);
         tokio::time::sleep(Duration::from_secs(30)).await;
         assert!(stuck.metrics().stuck && !fine.metrics().stuck, "{buffer:?}");
@@ -252,8 +254,9 @@ async fn a_handler_that_does_not_return_is_marked_until_it_does() {
     }
 }
 
+/// A backlog of a million batches is dropped without overflowing a small stack.
 #[test]
-fn a_backlog_of_a_million_batches_ends_on_a_small_stack() {
+fn long_backlog_is_dropped_on_small_stack() {
     let on_a_small_stack = || {
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         runtime.block_on(async {
@@ -283,10 +286,11 @@ fn polls_of<F: Future>(future: F) -> (Arc<AtomicUsize>, impl Future<Output = F::
     (polls, counted)
 }
 
-/// The clock is paused, so that a timer would be seen as a poll.
+/// A processor without handlers needs no task and no timer. The clock is paused, so that a timer would be visible as a
+/// poll.
 // contract: P-23
 #[tokio::test(start_paused = true)]
-async fn without_handlers_a_processor_needs_no_task_and_no_timer() {
+async fn idle_processor_needs_no_task_and_no_timer() {
     let processor = SharedProcessor::new("test");
     let tasks = || tokio::runtime::Handle::current().metrics().num_alive_tasks();
     let cancel = CancellationToken::new();

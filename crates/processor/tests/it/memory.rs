@@ -1,4 +1,4 @@
-//! What is kept for whom: nothing for a handler that was removed.
+//! Memory: nothing is retained for a removed handler.
 
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -13,7 +13,7 @@ use tokio::sync::Semaphore;
 
 const BUFFERS: [Buffer; 3] = [Buffer::EveryEvent, Buffer::Coalesced, Buffer::BackPressure(1)];
 
-/// Objects that were published, and how many of them live.
+/// The published objects, and how many of them are alive.
 #[derive(Default)]
 struct Published(Vec<Weak<Pod>>);
 
@@ -35,7 +35,7 @@ impl Published {
     }
 }
 
-/// A handler that is in its first callback until it is let go.
+/// A handler that stays in its first callback until it is released.
 struct Stuck {
     registration: Registration,
     reached: Arc<Semaphore>,
@@ -87,9 +87,10 @@ const KINDS: [(&str, AddStuck); 3] = [
     }),
 ];
 
+/// A removed handler whose callback is still running retains only the event of that callback.
 // contract: P-16
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn a_removed_handler_that_has_not_returned_keeps_nothing_but_its_event() {
+async fn removed_handler_retains_only_current_event() {
     for (kind, add) in KINDS {
         for buffer in BUFFERS {
             let processor = SharedProcessor::new("test");
@@ -102,7 +103,7 @@ async fn a_removed_handler_that_has_not_returned_keeps_nothing_but_its_event() {
 
             drop(registration.remove());
             published.publish(&processor, 500);
-            // What was being moved from the log to the coalesced state meanwhile.
+            // Events that were moving from the log to the coalesced state are released soon after.
             within(async {
                 while published.alive() > 1 {
                     tokio::task::yield_now().await;
@@ -110,7 +111,7 @@ async fn a_removed_handler_that_has_not_returned_keeps_nothing_but_its_event() {
             })
             .await;
             let stats = processor.handler_metrics();
-            assert_eq!(stats.len(), 1, "{kind}, {buffer:?}: it is seen until it has returned");
+            assert_eq!(stats.len(), 1, "{kind}, {buffer:?}: listed until its callback has returned");
             assert!(stats[0].removed && stats[0].depth == 0, "{kind}, {buffer:?}: {:?}", stats[0]);
             assert!(processor.is_ready(), "{kind}, {buffer:?}");
 
@@ -123,9 +124,10 @@ async fn a_removed_handler_that_has_not_returned_keeps_nothing_but_its_event() {
     }
 }
 
+/// A removed handler whose callback is still running retains nothing else of its initial list.
 // contract: P-16
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn a_removed_handler_that_has_not_returned_keeps_nothing_of_the_initial_list() {
+async fn removed_handler_releases_initial_list() {
     for (kind, add) in KINDS {
         for buffer in BUFFERS {
             let published = Arc::new(parking_lot::Mutex::new(Published::default()));
@@ -157,8 +159,8 @@ async fn a_removed_handler_that_has_not_returned_keeps_nothing_of_the_initial_li
     }
 }
 
-/// A stream that has taken some events and is not polled any more.
-fn left_alone(
+/// A stream that is no longer polled, with undelivered events.
+fn unpolled_stream(
     processor: &SharedProcessor<Pod>,
     buffer: Buffer,
     published: &mut Published,
@@ -166,7 +168,7 @@ fn left_alone(
     let mut stream = processor.handler().buffer(buffer).stream().unwrap();
     assert!(stream.next().now_or_never().is_none());
     published.publish(processor, 500);
-    // A batch of many: all but its first event wait in the middle of it.
+    // One batch of many events, so that a reader stops in the middle of it.
     let many: Vec<_> = (0..100).map(|_| Change::added(published.object())).collect();
     processor.publish(many);
     stream
@@ -174,12 +176,12 @@ fn left_alone(
 
 // contract: P-16
 #[tokio::test]
-async fn a_removed_stream_that_is_not_polled_keeps_nothing() {
+async fn removed_unpolled_stream_retains_nothing() {
     for buffer in BUFFERS {
         let processor = SharedProcessor::new("test");
         let running = start(&processor);
         let mut published = Published::default();
-        let mut stream = left_alone(&processor, buffer, &mut published);
+        let mut stream = unpolled_stream(&processor, buffer, &mut published);
         for _ in 0..510 {
             drop(within(stream.next()).await.unwrap());
         }
@@ -199,9 +201,10 @@ async fn a_removed_stream_that_is_not_polled_keeps_nothing() {
     }
 }
 
+/// After the stop, nothing is retained for unpolled streams and stuck handlers.
 // contract: P-14, P-16
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn after_the_end_nothing_is_kept_for_streams_and_stuck_handlers() {
+async fn stop_releases_stream_and_stuck_backlogs() {
     for buffer in BUFFERS {
         let processor = SharedProcessor::builder("test").grace(Duration::ZERO).build();
         let Stuck { registration, reached, release } = blocked(|call| {
@@ -212,7 +215,7 @@ async fn after_the_end_nothing_is_kept_for_streams_and_stuck_handlers() {
         let mut published = Published::default();
         published.publish(&processor, 1);
         within(reached.acquire()).await.unwrap().forget();
-        let stream = left_alone(&processor, buffer, &mut published);
+        let stream = unpolled_stream(&processor, buffer, &mut published);
         assert!(matches!(running.stop().await, Err(Error::Stuck { .. })));
         processor.publish([Change::added(published.object())]);
         assert!(published.alive() <= 1, "{buffer:?}: {}", published.alive());
@@ -223,9 +226,10 @@ async fn after_the_end_nothing_is_kept_for_streams_and_stuck_handlers() {
     }
 }
 
+/// The error of `synced` has the number of undelivered events at the time of the removal.
 // contract: P-06, P-16
 #[tokio::test]
-async fn the_error_of_a_wait_says_what_was_left_when_the_handler_was_removed() {
+async fn sync_error_reports_depth_at_removal() {
     let processor = SharedProcessor::new("test");
     let registration = processor.add_handler(|_: &Event<Arc<Pod>>| ()).unwrap();
     let mut published = Published::default();

@@ -1,18 +1,19 @@
-//! User code that asks the processor for everything, wherever it runs: no lock is held there.
+//! User code may call the processor wherever it runs: no lock is held there.
 //!
-//! All tests ask so, by `common::start` and `common::within`; here is what they do not come by.
+//! All tests check this through `common::start` and `common::within`; the tests here cover the remaining places.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::common::{Pod, added, at, no_task_left, pod, start, within};
+use crate::common::{Pod, added, at_revision, no_task_left, pod, start, within};
 use futures::{FutureExt as _, StreamExt as _};
 use kinformer_processor::{Buffer, Error, Event, EventHandler, InitialState, Registration, SharedProcessor};
 use kinformer_testing::reentrant::{self, CheckOnDrop};
 
+/// A log subscriber may call the processor while the warning about a stuck handler is logged.
 // contract: P-17
 #[tokio::test(start_paused = true)]
-async fn a_subscriber_may_ask_while_the_watchdog_warns() {
+async fn log_subscriber_may_call_processor() {
     let processor = SharedProcessor::new("test");
     let stuck =
         processor.handler().add_async(async |_: Event<Arc<Pod>>| std::future::pending().await).unwrap();
@@ -24,7 +25,7 @@ async fn a_subscriber_may_ask_while_the_watchdog_warns() {
     assert!(matches!(running.stop().await, Err(Error::Stuck { .. })));
 }
 
-/// A handler of each kind, each with something that asks when it is dropped.
+/// Adds a handler of each kind. Its filter, its closure and the handler call the processor when they are dropped.
 fn handlers(processor: &SharedProcessor<Pod>) -> Vec<Registration> {
     struct Handler {
         _dropped: CheckOnDrop,
@@ -53,7 +54,7 @@ fn handlers(processor: &SharedProcessor<Pod>) -> Vec<Registration> {
     added
 }
 
-/// Objects that are taken one by one, with something that asks when it is dropped.
+/// An initial list whose iterator calls the processor for each object and when it is dropped.
 fn state() -> InitialState<Pod> {
     let dropped = CheckOnDrop("the drop of an initial list");
     let objects = (0..3).map(move |i| {
@@ -64,28 +65,29 @@ fn state() -> InitialState<Pod> {
     InitialState::new(1, objects)
 }
 
+/// Handlers, filters and initial lists may call the processor when they are dropped, however the handler ends.
 // contract: P-17
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn drops_may_ask_however_a_handler_ends() {
-    drops_may_ask(Duration::from_secs(100), |ended| ended.is_ok()).await;
-    // Handlers that have not noticed the end by then are dropped at their await points.
-    drops_may_ask(Duration::ZERO, |ended| matches!(ended, Ok(()) | Err(Error::Stuck { .. }))).await;
+async fn drops_may_call_processor() {
+    check_calls_in_drops(Duration::from_secs(100), |ended| ended.is_ok()).await;
+    // Handlers that have not stopped by then are dropped at their await points.
+    check_calls_in_drops(Duration::ZERO, |ended| matches!(ended, Ok(()) | Err(Error::Stuck { .. }))).await;
 }
 
-async fn drops_may_ask(grace: Duration, is_expected: fn(&Result<(), Error>) -> bool) {
+async fn check_calls_in_drops(grace: Duration, is_expected: fn(&Result<(), Error>) -> bool) {
     let last = CheckOnDrop("the drop of the state's function");
-    let look = move || {
+    let initial_state = move || {
         let _ = &last;
         state()
     };
-    let processor = SharedProcessor::builder("test").initial_state(look).grace(grace).build();
+    let processor = SharedProcessor::builder("test").initial_state(initial_state).grace(grace).build();
     let before = handlers(&processor);
-    // Before the start, with all of the initial list left.
+    // Removed before the start, with an undelivered initial list.
     within(before[0].remove()).await;
     let running = start(&processor);
     let after = handlers(&processor);
     processor.publish_synced();
-    processor.publish(at(2, [added("pod-3", 2)]));
+    processor.publish(at_revision(2, [added("pod-3", 2)]));
     for registration in before[1..].iter().chain(&after) {
         within(registration.synced()).await.unwrap();
     }
@@ -105,7 +107,7 @@ async fn drops_may_ask(grace: Duration, is_expected: fn(&Result<(), Error>) -> b
 
 // contract: P-17
 #[tokio::test]
-async fn wakers_may_ask_for_whatever_they_wait_for() {
+async fn wakers_may_call_processor() {
     let processor = SharedProcessor::new("test");
     let registration =
         processor.handler().buffer(Buffer::BackPressure(1)).inline().add(|_: &Event<Arc<Pod>>| ()).unwrap();
@@ -127,7 +129,7 @@ async fn wakers_may_ask_for_whatever_they_wait_for() {
         assert!(wait.now_or_never().is_none());
     }
     let all = futures::future::join_all(waits);
-    // Nothing takes from it: the others wait for its room until it is removed.
+    // The stream is not polled: the other waits last until it is removed.
     drop(stream);
     processor.publish_synced();
     within(all).await;

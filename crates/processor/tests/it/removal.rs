@@ -1,4 +1,4 @@
-//! Taking a handler off, at any moment and from anywhere.
+//! Removal of handlers, at any time and from any task or thread.
 
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -10,9 +10,10 @@ use kinformer_processor::{
 };
 use tokio::runtime::Handle;
 
+/// A removal waits for the running callback, and no event is delivered after it.
 // contract: P-08
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_removal_waits_for_the_running_callback_and_nothing_comes_after_it() {
+async fn removal_waits_for_running_callback() {
     let processor = SharedProcessor::new("test");
     let recorder = Recorder::new();
     let (gate, mut wait) = gate();
@@ -30,23 +31,24 @@ async fn a_removal_waits_for_the_running_callback_and_nothing_comes_after_it() {
     assert!(removal.as_mut().now_or_never().is_none(), "the callback is still running");
     assert!(registration.is_removed());
     processor.publish([added("c", 1)]);
-    assert!(processor.handler_metrics()[0].removed, "it is seen until it has returned");
-    assert_eq!(processor.handler_metrics()[0].depth, 0, "nothing waits for it");
+    assert!(processor.handler_metrics()[0].removed, "listed until its callback has returned");
+    assert_eq!(processor.handler_metrics()[0].depth, 0, "no event is queued for it");
     gate.let_one_pass();
     within(removal).await;
-    assert_eq!(recorder.now(), ["+a1"]);
+    assert_eq!(recorder.recorded(), ["+a1"]);
     assert!(processor.handler_metrics().is_empty());
-    // Again, and again.
+    // Further removals have no effect.
     within(registration.remove()).await;
     assert!(!within(processor.remove_handler(&registration)).await);
     running.stop().await.unwrap();
     within(registration.remove()).await;
-    assert_eq!(recorder.now(), ["+a1"]);
+    assert_eq!(recorder.recorded(), ["+a1"]);
 }
 
+/// The first poll of `remove_handler` removes the handler, also if the future is dropped before it is ready.
 // contract: P-08
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_dropped_remove_handler_has_removed_the_handler() {
+async fn remove_handler_dropped_after_poll_removes() {
     let processor = SharedProcessor::new("test");
     let recorder = Recorder::new();
     let (gate, mut wait) = gate();
@@ -66,13 +68,14 @@ async fn a_dropped_remove_handler_has_removed_the_handler() {
     assert!(registration.is_removed());
     gate.let_one_pass();
     assert!(!within(processor.remove_handler(&registration)).await, "removed before");
-    assert_eq!(recorder.now(), ["+a1"]);
+    assert_eq!(recorder.recorded(), ["+a1"]);
     running.stop().await.unwrap();
 }
 
+/// `Registration::remove` removes the handler when it is called, not when its future is polled.
 // contract: P-08
 #[tokio::test]
-async fn a_removal_is_done_by_the_call() {
+async fn remove_takes_effect_without_await() {
     let processor = SharedProcessor::new("test");
     let recorder = Recorder::new();
     let registration = processor.handler().inline().add(recorder.handler()).unwrap();
@@ -82,13 +85,14 @@ async fn a_removal_is_done_by_the_call() {
     drop(registration.remove());
     processor.publish([added("b", 1)]);
     within(registration.remove()).await;
-    assert_eq!(recorder.now(), ["+a1"]);
+    assert_eq!(recorder.recorded(), ["+a1"]);
     running.stop().await.unwrap();
 }
 
+/// A registration of another processor removes no handler.
 // contract: P-08
 #[tokio::test]
-async fn a_foreign_registration_changes_nothing() {
+async fn foreign_registration_removes_nothing() {
     let [processor, other] = [(); 2].map(|()| SharedProcessor::new("test"));
     let (recorder, foreign) = (Recorder::new(), Recorder::new());
     processor.add_handler(recorder.handler()).unwrap();
@@ -107,9 +111,9 @@ async fn a_foreign_registration_changes_nothing() {
 
 // contract: P-08
 #[tokio::test]
-async fn before_the_start_and_after_the_end_it_succeeds_as_well() {
+async fn removal_works_before_start_and_after_stop() {
     let processor = SharedProcessor::new("test");
-    let (never, until_the_end) = (Recorder::new(), Recorder::new());
+    let (never, until_stop) = (Recorder::new(), Recorder::new());
     let held = Arc::new(());
     let handler = {
         let (held, mut deliver) = (held.clone(), never.handler());
@@ -119,18 +123,18 @@ async fn before_the_start_and_after_the_end_it_succeeds_as_well() {
         }
     };
     let before = processor.add_handler(handler).unwrap();
-    let after = processor.add_handler(until_the_end.handler()).unwrap();
+    let after = processor.add_handler(until_stop.handler()).unwrap();
     processor.publish([added("a", 1)]);
     within(before.remove()).await;
-    assert_eq!(Arc::strong_count(&held), 1, "the handler has ended with it");
+    assert_eq!(Arc::strong_count(&held), 1, "the removal drops the handler");
     assert!(matches!(before.synced().await, Err(Error::Ended { depth: 1, .. })));
     let running = start(&processor);
-    assert_eq!(until_the_end.received(1).await, ["+a1"]);
+    assert_eq!(until_stop.received(1).await, ["+a1"]);
     running.stop().await.unwrap();
     assert!(after.is_removed());
     within(after.remove()).await;
     assert!(!processor.remove_handler(&after).await);
-    assert!(never.now().is_empty());
+    assert!(never.recorded().is_empty());
     no_task_left().await;
 }
 
@@ -153,13 +157,14 @@ async fn removes_itself(buffer: Buffer) {
     processor.publish([added("a", 1), added("b", 1)]);
     assert_eq!(recorder.received(1).await, ["+a1"]);
     within(registration.remove()).await;
-    assert_eq!(recorder.now(), ["+a1"], "{buffer:?}");
+    assert_eq!(recorder.recorded(), ["+a1"], "{buffer:?}");
     running.stop().await.unwrap();
 }
 
+/// A handler that removes itself does not wait for its own callback.
 // contract: P-08
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_handler_that_removes_itself_does_not_wait_for_itself() {
+async fn handler_removing_itself_does_not_deadlock() {
     for buffer in [Buffer::EveryEvent, Buffer::Coalesced, Buffer::BackPressure(1)] {
         for _ in 0..20 {
             removes_itself(buffer).await;
@@ -167,9 +172,10 @@ async fn a_handler_that_removes_itself_does_not_wait_for_itself() {
     }
 }
 
+/// Of several concurrent removals of a handler, exactly one reports that it removed the handler.
 // contract: P-08
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn of_many_removals_of_one_handler_one_has_removed_it() {
+async fn one_of_concurrent_removals_returns_true() {
     let processor = SharedProcessor::new("test");
     let running = start(&processor);
     for _ in 0..50 {
@@ -190,9 +196,10 @@ async fn of_many_removals_of_one_handler_one_has_removed_it() {
     running.stop().await.unwrap();
 }
 
+/// A handler that was removed but never returns from its callback is named in the error of the stop.
 // contract: P-08, P-14
 #[tokio::test(start_paused = true)]
-async fn a_handler_that_was_removed_and_never_returns_is_named_at_the_end() {
+async fn removed_stuck_handler_is_named_in_stop_error() {
     let processor = SharedProcessor::new("test");
     let registration = processor
         .handler()
@@ -201,7 +208,7 @@ async fn a_handler_that_was_removed_and_never_returns_is_named_at_the_end() {
         .unwrap();
     let running = start(&processor);
     processor.publish([added("a", 1)]);
-    // Idle tasks let time pass: by then it is in its callback.
+    // Advancing the clock lets the tasks run: the callback has started by then.
     tokio::time::advance(Duration::from_secs(1)).await;
     tokio::task::yield_now().await;
     assert!(registration.remove().now_or_never().is_none());
@@ -214,10 +221,10 @@ async fn a_handler_that_was_removed_and_never_returns_is_named_at_the_end() {
     within(registration.remove()).await;
 }
 
-/// A registration that is known to the handler's own code once it is made.
+/// The handler's own registration, set once the handler has been added.
 type Own = Arc<OnceLock<Registration>>;
 
-/// Waits for the removal on the thread of the caller.
+/// Waits for the removal on the caller's thread.
 type Remove = fn(&Registration);
 
 fn with_futures(registration: &Registration) {
@@ -228,10 +235,10 @@ fn with_tokio(registration: &Registration) {
     Handle::current().block_on(registration.remove());
 }
 
-type AddRemoving = fn(HandlerBuilder<'_, Pod>, Own, Remove, Recorder) -> Registration;
+type AddSelfRemoving = fn(HandlerBuilder<'_, Pod>, Own, Remove, Recorder) -> Registration;
 
-/// Each kind of handler, and the filter of one.
-const REMOVING: [(&str, AddRemoving); 4] = [
+/// Each kind of handler, and a filter.
+const SELF_REMOVING: [(&str, AddSelfRemoving); 4] = [
     ("blocking", |handler, own, remove, recorder| {
         let removing = move |event: &Event<Arc<Pod>>| {
             remove(own.get().unwrap());
@@ -266,8 +273,8 @@ const REMOVING: [(&str, AddRemoving); 4] = [
     }),
 ];
 
-/// The handler awaits its removal with `remove`, then goes on to the end of its callback.
-async fn waits_for_its_own_removal(kind: &str, add: AddRemoving, buffer: Buffer, remove: Remove) {
+/// The handler waits for its removal with `remove`, then completes its callback.
+async fn waits_for_its_own_removal(kind: &str, add: AddSelfRemoving, buffer: Buffer, remove: Remove) {
     let processor = SharedProcessor::new("test");
     let (own, recorder) = (Own::default(), Recorder::new());
     let registration = add(processor.handler().buffer(buffer), own.clone(), remove, recorder.clone());
@@ -276,14 +283,14 @@ async fn waits_for_its_own_removal(kind: &str, add: AddRemoving, buffer: Buffer,
     processor.publish([added("a", 1), added("b", 1)]);
     assert_eq!(recorder.received(1).await, ["+a1"], "{kind}, {buffer:?}");
     within(registration.remove()).await;
-    assert_eq!(recorder.now(), ["+a1"], "{kind}, {buffer:?}");
+    assert_eq!(recorder.recorded(), ["+a1"], "{kind}, {buffer:?}");
     running.stop().await.unwrap();
 }
 
 // contract: P-08
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_handler_of_any_kind_may_wait_for_its_own_removal() {
-    for (kind, add) in REMOVING {
+async fn any_handler_kind_may_await_its_own_removal() {
+    for (kind, add) in SELF_REMOVING {
         for buffer in [Buffer::EveryEvent, Buffer::Coalesced, Buffer::BackPressure(1)] {
             waits_for_its_own_removal(kind, add, buffer, with_futures).await;
             if matches!(kind, "blocking" | "filter") {
@@ -293,13 +300,12 @@ async fn a_handler_of_any_kind_may_wait_for_its_own_removal() {
     }
 }
 
-/// A removal that was made and awaited elsewhere before the callback waits for it.
+/// A removal that was started and polled outside the callback completes when the callback waits for it.
 // contract: P-08
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_removal_that_is_handed_to_the_callback_ends_there() {
+async fn removal_awaited_inside_callback_completes() {
     let processor = SharedProcessor::new("test");
-    let (hand_over, removal) =
-        std::sync::mpsc::channel::<std::pin::Pin<Box<dyn Future<Output = ()> + Send>>>();
+    let (sender, removal) = std::sync::mpsc::channel::<std::pin::Pin<Box<dyn Future<Output = ()> + Send>>>();
     let (gate, mut wait) = gate();
     let recorder = Recorder::new();
     let note = recorder.clone();
@@ -314,18 +320,18 @@ async fn a_removal_that_is_handed_to_the_callback_ends_there() {
     gate.reached().await;
     let mut removal = Box::pin(registration.remove());
     assert!(removal.as_mut().now_or_never().is_none());
-    hand_over.send(removal).unwrap();
+    sender.send(removal).unwrap();
     gate.let_one_pass();
     assert_eq!(recorder.received(1).await, ["+a1"]);
     running.stop().await.unwrap();
 }
 
-/// A handler whose end waits for its removal.
-struct RemovedAtItsEnd(Own);
+/// A handler whose `drop` waits for its removal.
+struct AwaitsRemovalOnDrop(Own);
 
-impl EventHandler<Arc<Pod>> for RemovedAtItsEnd {}
+impl EventHandler<Arc<Pod>> for AwaitsRemovalOnDrop {}
 
-impl Drop for RemovedAtItsEnd {
+impl Drop for AwaitsRemovalOnDrop {
     fn drop(&mut self) {
         with_futures(self.0.get().unwrap());
     }
@@ -333,12 +339,12 @@ impl Drop for RemovedAtItsEnd {
 
 // contract: P-08
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_drop_of_a_handler_may_wait_for_its_removal() {
+async fn handler_drop_may_await_its_removal() {
     for inline in [false, true] {
         for started in [false, true] {
             let processor = SharedProcessor::new("test");
             let own = Own::default();
-            let handler = RemovedAtItsEnd(own.clone());
+            let handler = AwaitsRemovalOnDrop(own.clone());
             let added = match inline {
                 true => processor.handler().inline().add(handler),
                 false => processor.handler().add(handler),
@@ -356,9 +362,10 @@ async fn the_drop_of_a_handler_may_wait_for_its_removal() {
     }
 }
 
+/// A removal waits for a running callback even after the processor has stopped.
 // contract: P-08, P-14
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_removal_waits_for_a_callback_that_outlives_its_processor() {
+async fn removal_waits_for_callback_outliving_stop() {
     let processor = SharedProcessor::builder("test").grace(Duration::ZERO).build();
     let (gate, mut wait) = gate();
     let registration = processor.handler().for_each(move |_| wait()).unwrap();

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::common::{Pod, Recorder, added, at, pod, start, within};
+use crate::common::{Pod, Recorder, added, at_revision, pod, start, within};
 use futures::FutureExt as _;
 use kinformer_core::Change;
 use kinformer_processor::{Buffer, Event, InitialState, Registration, SharedProcessor};
@@ -13,7 +13,7 @@ fn secs(secs: u64) -> Duration {
     Duration::from_secs(secs)
 }
 
-fn every(processor: &SharedProcessor<Pod>, period: Duration, recorder: &Recorder) -> Registration {
+fn add_with_period(processor: &SharedProcessor<Pod>, period: Duration, recorder: &Recorder) -> Registration {
     processor.handler().resync(period).inline().add(recorder.handler()).unwrap()
 }
 
@@ -24,15 +24,16 @@ async fn resync(processor: &SharedProcessor<Pod>) {
     }
 }
 
+/// Only handlers that are due receive unchanged objects.
 // contract: P-03, P-04
 #[tokio::test(start_paused = true)]
-async fn only_handlers_that_are_due_receive_unchanged_objects() {
+async fn resync_reaches_only_due_handlers() {
     let processor = SharedProcessor::builder("test").resync(secs(10)).build();
     let [default, often, never] = [(); 3].map(|()| Recorder::new());
     let registration = processor.handler().inline().add(default.handler()).unwrap();
     assert_eq!(registration.resync_period(), Some(secs(10)));
-    every(&processor, secs(4), &often);
-    assert_eq!(every(&processor, Duration::ZERO, &never).resync_period(), None);
+    add_with_period(&processor, secs(4), &often);
+    assert_eq!(add_with_period(&processor, Duration::ZERO, &never).resync_period(), None);
     assert_eq!(processor.resync_check_period(), Some(secs(4)));
     let running = start(&processor);
 
@@ -40,10 +41,10 @@ async fn only_handlers_that_are_due_receive_unchanged_objects() {
     resync(&processor).await;
     for step in 1..=5 {
         advance(secs(2)).await;
-        // 4 s and 8 s for one of them, 10 s for the other.
+        // After 4 s and 8 s for one handler, after 10 s for the other.
         assert_eq!(processor.mark_due_handlers(), [2, 4, 5].contains(&step), "after {step} steps");
         resync(&processor).await;
-        assert!(!processor.mark_due_handlers(), "asked again at once");
+        assert!(!processor.mark_due_handlers(), "checked again immediately");
         resync(&processor).await;
     }
     processor.publish([added("end", 1)]);
@@ -53,9 +54,10 @@ async fn only_handlers_that_are_due_receive_unchanged_objects() {
     running.stop().await.unwrap();
 }
 
+/// If `send_resync` is dropped, the objects published so far are delivered and the others are not.
 // contract: P-04, P-10
 #[tokio::test(start_paused = true)]
-async fn a_resync_that_is_dropped_has_published_the_first_part() {
+async fn dropped_send_resync_keeps_published_part() {
     let processor = SharedProcessor::new("test");
     let recorder = Recorder::new();
     let handler = processor.handler().resync(secs(4)).buffer(Buffer::BackPressure(2)).inline();
@@ -64,7 +66,10 @@ async fn a_resync_that_is_dropped_has_published_the_first_part() {
     advance(secs(4)).await;
     assert!(processor.mark_due_handlers());
     let due = processor.take_due_handlers().unwrap();
-    assert!(processor.send_resync(due, unchanged()).now_or_never().is_none(), "it does not run yet");
+    assert!(
+        processor.send_resync(due, unchanged()).now_or_never().is_none(),
+        "the processor is not running yet"
+    );
 
     let running = start(&processor);
     within(processor.send([added("end", 1)])).await;
@@ -77,34 +82,35 @@ async fn a_resync_that_is_dropped_has_published_the_first_part() {
     running.stop().await.unwrap();
 }
 
-/// Nothing may ever change again: what it is resynced to is the state of its initial list.
+/// A late handler is resynced to the state of its initial list even if no object has changed since.
 // contract: P-04, P-05
 #[tokio::test(start_paused = true)]
-async fn a_late_handler_is_resynced_although_nothing_has_changed_since() {
+async fn late_handler_is_resynced_without_changes() {
     let state = || InitialState::new(1, vec![pod("a", 1)].into_iter());
     let processor = SharedProcessor::builder("test").initial_state(state).build();
     let [early, late] = [(); 2].map(|()| Recorder::new());
-    every(&processor, secs(2), &early);
+    add_with_period(&processor, secs(2), &early);
     let running = start(&processor);
-    processor.publish(at(1, [added("a", 1)]));
-    every(&processor, secs(2), &late);
+    processor.publish(at_revision(1, [added("a", 1)]));
+    add_with_period(&processor, secs(2), &late);
     for _ in 0..2 {
         advance(secs(2)).await;
         assert!(processor.mark_due_handlers());
         let due = processor.take_due_handlers().unwrap();
-        processor.send_resync(due, at(1, [Change::unchanged(pod("a", 1))])).await;
+        processor.send_resync(due, at_revision(1, [Change::unchanged(pod("a", 1))])).await;
     }
     assert_eq!(late.received(3).await, ["+a1!", "a1>1", "a1>1"]);
     assert_eq!(early.received(3).await, ["+a1!", "a1>1", "a1>1"]);
     running.stop().await.unwrap();
 }
 
+/// A resync is delivered to the handlers that were due when it began, and to no others.
 // contract: P-03, P-18
 #[tokio::test(start_paused = true)]
-async fn a_resync_is_for_the_handlers_that_were_due_when_it_began() {
+async fn resync_targets_handlers_due_at_its_start() {
     let processor = SharedProcessor::new("test");
     let [early, late] = [(); 2].map(|()| Recorder::new());
-    every(&processor, secs(2), &early);
+    add_with_period(&processor, secs(2), &early);
     let coalesced = Recorder::new();
     processor
         .handler()
@@ -116,13 +122,13 @@ async fn a_resync_is_for_the_handlers_that_were_due_when_it_began() {
     advance(secs(2)).await;
     assert!(processor.mark_due_handlers());
     resync(&processor).await;
-    every(&processor, secs(2), &late);
+    add_with_period(&processor, secs(2), &late);
     assert!(processor.take_due_handlers().is_none(), "no handler is due twice");
     advance(secs(2)).await;
     assert!(processor.mark_due_handlers());
     resync(&processor).await;
     processor.publish([added("end", 1)]);
-    // Only now does anybody look at any of it.
+    // The handlers read their backlog only now.
     let running = start(&processor);
     assert_eq!(early.received(3).await, ["a1>1", "a1>1", "+end1"]);
     assert_eq!(late.received(2).await, ["a1>1", "+end1"]);
@@ -130,15 +136,16 @@ async fn a_resync_is_for_the_handlers_that_were_due_when_it_began() {
     running.stop().await.unwrap();
 }
 
-/// Two handlers are due at different times, and a third makes the publisher wait in the middle of each resync.
+/// A check for due handlers does not affect a resync that is being sent. Two handlers are due at different times, and a
+/// third makes the publisher wait in the middle of each resync.
 // contract: P-18
 #[tokio::test(start_paused = true)]
-async fn a_check_changes_nothing_about_a_resync_that_is_being_sent() {
+async fn due_check_does_not_affect_running_resync() {
     const OBJECTS: usize = 100;
     let processor = SharedProcessor::new("test");
     let [seldom, often] = [(); 2].map(|()| Recorder::new());
-    every(&processor, secs(3), &seldom);
-    every(&processor, secs(1), &often);
+    add_with_period(&processor, secs(3), &seldom);
+    add_with_period(&processor, secs(1), &often);
     let slow = async |_: Event<Arc<Pod>>| tokio::time::sleep(Duration::from_millis(50)).await;
     let slow = processor.handler().buffer(Buffer::BackPressure(1)).resync(secs(3)).add_async(slow).unwrap();
     let running = start(&processor);
@@ -152,7 +159,7 @@ async fn a_check_changes_nothing_about_a_resync_that_is_being_sent() {
         let processor = processor.clone();
         async move { processor.send_resync(first, all()).await }
     });
-    // It takes five seconds.
+    // Sending takes five seconds.
     for _ in 0..3 {
         advance(secs(1)).await;
         assert!(processor.mark_due_handlers(), "one of them is due again");
@@ -161,7 +168,7 @@ async fn a_check_changes_nothing_about_a_resync_that_is_being_sent() {
     assert_eq!(seldom.received(OBJECTS).await, one);
     assert_eq!(often.received(OBJECTS).await, one);
 
-    // What the checks found meanwhile is one resync for each.
+    // The checks made meanwhile add up to one resync for each handler.
     let second = processor.take_due_handlers().unwrap();
     assert!(processor.take_due_handlers().is_none());
     within(processor.send_resync(second, all())).await;
@@ -174,11 +181,12 @@ async fn a_check_changes_nothing_about_a_resync_that_is_being_sent() {
     running.stop().await.unwrap();
 }
 
+/// A handler that was due and is then removed is no longer due.
 // contract: P-18
 #[tokio::test(start_paused = true)]
-async fn a_handler_that_was_due_and_left_is_due_no_longer() {
+async fn removal_clears_pending_resync() {
     let processor = SharedProcessor::<Pod>::new("test");
-    let registration = every(&processor, secs(5), &Recorder::new());
+    let registration = add_with_period(&processor, secs(5), &Recorder::new());
     advance(secs(5)).await;
     assert!(processor.mark_due_handlers());
     registration.remove().await;
@@ -188,22 +196,22 @@ async fn a_handler_that_was_due_and_left_is_due_no_longer() {
 
 // contract: P-04, I-15
 #[tokio::test(start_paused = true)]
-async fn the_longest_period_is_never() {
+async fn maximum_period_disables_resync() {
     let processor = SharedProcessor::<Pod>::builder("test").resync(Duration::MAX).build();
     let default = processor.add_handler(|_: &Event<Arc<Pod>>| ()).unwrap();
-    let never = every(&processor, Duration::MAX, &Recorder::new());
-    let almost = every(&processor, Duration::MAX - secs(1), &Recorder::new());
+    let never = add_with_period(&processor, Duration::MAX, &Recorder::new());
+    let almost = add_with_period(&processor, Duration::MAX - secs(1), &Recorder::new());
     for registration in [&default, &never, &almost] {
         assert_eq!(registration.resync_period(), None);
     }
     assert_eq!(processor.resync_check_period(), None);
     assert!(!processor.mark_due_handlers());
-    // Beside one that has a period, before the start and after it.
+    // Next to a handler with a period, before and after the start.
     let recorder = Recorder::new();
-    every(&processor, secs(10), &recorder);
+    add_with_period(&processor, secs(10), &recorder);
     let running = start(&processor);
     tokio::task::yield_now().await;
-    assert_eq!(every(&processor, Duration::MAX, &Recorder::new()).resync_period(), None);
+    assert_eq!(add_with_period(&processor, Duration::MAX, &Recorder::new()).resync_period(), None);
     assert_eq!(processor.resync_check_period(), Some(secs(10)));
     advance(secs(10)).await;
     assert!(processor.mark_due_handlers());
@@ -212,42 +220,43 @@ async fn the_longest_period_is_never() {
 
 // contract: P-04
 #[tokio::test(start_paused = true)]
-async fn periods_below_a_second_rise_to_one() {
+async fn periods_below_one_second_become_one_second() {
     let processor = SharedProcessor::<Pod>::builder("test").resync(Duration::from_millis(1)).build();
     assert_eq!(processor.resync_check_period(), Some(secs(1)));
-    let registration = every(&processor, Duration::from_millis(999), &Recorder::new());
+    let registration = add_with_period(&processor, Duration::from_millis(999), &Recorder::new());
     assert_eq!(registration.resync_period(), Some(secs(1)));
     assert_eq!(processor.resync_check_period(), Some(secs(1)));
 }
 
 // contract: P-04
 #[tokio::test(start_paused = true)]
-async fn the_check_period_shrinks_before_the_start_and_no_later() {
+async fn check_period_shrinks_only_before_start() {
     let processor = SharedProcessor::builder("test").resync(secs(60)).build();
     let recorder = Recorder::new();
-    every(&processor, secs(90), &recorder);
+    add_with_period(&processor, secs(90), &recorder);
     assert_eq!(processor.resync_check_period(), Some(secs(60)));
-    let smallest = every(&processor, secs(30), &recorder);
+    let smallest = add_with_period(&processor, secs(30), &recorder);
     assert_eq!(processor.resync_check_period(), Some(secs(30)));
     let running = start(&processor);
     tokio::task::yield_now().await;
 
-    assert_eq!(every(&processor, secs(5), &recorder).resync_period(), Some(secs(30)));
-    assert_eq!(every(&processor, secs(45), &recorder).resync_period(), Some(secs(45)));
+    assert_eq!(add_with_period(&processor, secs(5), &recorder).resync_period(), Some(secs(30)));
+    assert_eq!(add_with_period(&processor, secs(45), &recorder).resync_period(), Some(secs(45)));
     smallest.remove().await;
-    assert_eq!(processor.resync_check_period(), Some(secs(30)), "it stays when a handler leaves");
+    assert_eq!(processor.resync_check_period(), Some(secs(30)), "a removal does not change it");
     running.stop().await.unwrap();
 }
 
+/// If no handler requested resyncs before the start, handlers added later get none.
 // contract: P-04
 #[tokio::test(start_paused = true)]
-async fn without_a_resync_before_the_start_there_is_none_after_it() {
+async fn no_resync_before_start_means_none_after() {
     let processor = SharedProcessor::<Pod>::new("test");
     let without = processor.add_handler(|_: &Event<Arc<Pod>>| ()).unwrap();
     assert_eq!((without.resync_period(), processor.resync_check_period()), (None, None));
     let running = start(&processor);
     tokio::task::yield_now().await;
-    assert_eq!(every(&processor, secs(5), &Recorder::new()).resync_period(), None);
+    assert_eq!(add_with_period(&processor, secs(5), &Recorder::new()).resync_period(), None);
     assert_eq!(processor.resync_check_period(), None);
     advance(secs(60)).await;
     assert!(!processor.mark_due_handlers());
@@ -256,9 +265,9 @@ async fn without_a_resync_before_the_start_there_is_none_after_it() {
 
 // contract: P-04
 #[tokio::test(start_paused = true)]
-async fn a_removed_handler_is_not_due() {
+async fn removed_handler_is_not_due() {
     let processor = SharedProcessor::<Pod>::new("test");
-    let registration = every(&processor, secs(5), &Recorder::new());
+    let registration = add_with_period(&processor, secs(5), &Recorder::new());
     advance(secs(5)).await;
     registration.remove().await;
     assert!(!processor.mark_due_handlers());

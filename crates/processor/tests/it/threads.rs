@@ -1,4 +1,4 @@
-//! The threads on which callbacks that may block run.
+//! The threads of blocking handlers.
 
 use std::num::NonZero;
 use std::sync::Arc;
@@ -12,22 +12,23 @@ use kinformer_processor::{Added, Event, SharedProcessor, set_base_threads, threa
 use tokio::runtime::Handle;
 use tokio::sync::{Semaphore, watch};
 
-/// The pool is the process's own: tests that look at it take turns.
+/// The pool is global to the process: tests that inspect it run one at a time.
 static POOL: Semaphore = Semaphore::const_new(1);
 
 fn threads(n: usize) {
     set_base_threads(NonZero::new(n).unwrap());
 }
 
-/// As a runtime with the same number of blocking threads of its own.
+/// A runtime with this number of blocking threads.
 fn runtime(blocking_threads: usize) -> tokio::runtime::Runtime {
     let mut builder = tokio::runtime::Builder::new_multi_thread();
     builder.worker_threads(2).max_blocking_threads(blocking_threads).enable_all().build().unwrap()
 }
 
+/// Handlers whose backlogs are never empty share the threads: each makes progress.
 // contract: P-15
 #[test]
-fn handlers_that_are_never_done_share_the_threads() {
+fn busy_handlers_share_threads() {
     const THREADS: usize = 8;
     const HANDLERS: usize = 12;
     runtime(THREADS).block_on(async {
@@ -37,13 +38,13 @@ fn handlers_that_are_never_done_share_the_threads() {
         let delivered = watch::Sender::new([0; HANDLERS]);
         for handler in 0..HANDLERS {
             let (publisher, delivered) = (processor.clone(), delivered.clone());
-            let never_done = move |_: &Event<Arc<Pod>>| {
-                // Each event leads to another one, so that there always is one.
+            let busy = move |_: &Event<Arc<Pod>>| {
+                // Each event publishes another one, so that the backlog is never empty.
                 publisher.publish([updated("a", 1, 2)]);
                 thread::park_timeout(Duration::from_millis(1));
                 delivered.send_modify(|delivered| delivered[handler] += 1);
             };
-            processor.add_handler(never_done).unwrap();
+            processor.add_handler(busy).unwrap();
         }
         let running = start(&processor);
         processor.publish([added("a", 1)]);
@@ -54,9 +55,10 @@ fn handlers_that_are_never_done_share_the_threads() {
     });
 }
 
+/// A thousand stuck handlers block no other handler and no DNS lookup.
 // contract: P-01, P-15
 #[test]
-fn a_thousand_stuck_handlers_stop_no_other_and_no_lookup() {
+fn stuck_handlers_block_no_other_work() {
     const STUCK: usize = 1000;
     let runtime = runtime(512);
     let (release, released) = watch::channel(false);
@@ -96,9 +98,10 @@ fn a_thousand_stuck_handlers_stop_no_other_and_no_lookup() {
     });
 }
 
+/// A waiting handler gets a thread although a long-running callback occupies the only regular one.
 // contract: P-15
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_callback_that_runs_for_long_gives_its_place_to_what_waits() {
+async fn long_callback_frees_slot_for_waiting_handler() {
     let _turn = POOL.acquire().await.unwrap();
     threads(1);
     let processor = SharedProcessor::new("test");
@@ -111,7 +114,7 @@ async fn a_callback_that_runs_for_long_gives_its_place_to_what_waits() {
     let waiting = processor.add_handler(recorder.handler()).unwrap();
     processor.publish([added("b", 1)]);
     within(async {
-        while !waiting.metrics().waiting_for_thread && recorder.now().is_empty() {
+        while !waiting.metrics().waiting_for_thread && recorder.recorded().is_empty() {
             tokio::task::yield_now().await;
         }
     })
@@ -125,10 +128,10 @@ async fn a_callback_that_runs_for_long_gives_its_place_to_what_waits() {
     running.stop().await.unwrap();
 }
 
-/// A removal does not wait for a thread: nothing of the handler runs.
+/// A removal does not wait for a thread, because no callback of the handler is running.
 // contract: P-08, P-15
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_handler_that_waits_for_a_thread_can_be_removed() {
+async fn handler_waiting_for_thread_can_be_removed() {
     let _turn = POOL.acquire().await.unwrap();
     threads(1);
     let processor = SharedProcessor::new("test");
@@ -149,9 +152,10 @@ async fn a_handler_that_waits_for_a_thread_can_be_removed() {
     assert_eq!(thread_metrics().waiting, 0);
 }
 
+/// A callback may spawn tasks on the runtime and block on its futures.
 // contract: P-15
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_callback_may_use_the_runtime_and_block_on_it() {
+async fn callback_may_block_on_the_runtime() {
     let _turn = POOL.acquire().await.unwrap();
     let processor = SharedProcessor::new("test");
     let recorder = Recorder::new();
@@ -169,21 +173,22 @@ async fn a_callback_may_use_the_runtime_and_block_on_it() {
     running.stop().await.unwrap();
 }
 
+/// Dropping the runtime ends the turns of handlers and drops the handlers.
 // contract: P-14, P-15
 #[test]
-fn a_runtime_that_goes_away_ends_turns_and_drops_handlers() {
+fn runtime_shutdown_drops_handlers() {
     let _turn = futures::executor::block_on(POOL.acquire()).unwrap();
     let runtime = runtime(8);
     let delivered = Arc::new(AtomicUsize::new(0));
     let processor = SharedProcessor::new("test");
     let registration = {
         let (delivered, publisher) = (delivered.clone(), processor.clone());
-        let never_done = move |event: &Event<Arc<Pod>>| {
+        let busy = move |event: &Event<Arc<Pod>>| {
             delivered.fetch_add(1, Ordering::SeqCst);
             let Event::Added(Added { object, .. }) = event else { unreachable!() };
             publisher.publish([Change::added(object.clone())]);
         };
-        processor.add_handler(never_done).unwrap()
+        processor.add_handler(busy).unwrap()
     };
     runtime.block_on(async {
         drop(start(&processor));
@@ -199,10 +204,10 @@ fn a_runtime_that_goes_away_ends_turns_and_drops_handlers() {
     assert_eq!(registration.metrics().panics, 0);
 }
 
-/// A paused clock stands still while a callback runs: it is not idleness.
+/// A paused clock does not advance while a callback runs: the runtime is not idle.
 // contract: P-15
 #[tokio::test(start_paused = true)]
-async fn a_paused_clock_does_not_advance_while_a_callback_runs() {
+async fn paused_clock_waits_for_running_callback() {
     let _turn = POOL.acquire().await.unwrap();
     let processor = SharedProcessor::new("test");
     let began = tokio::time::Instant::now();

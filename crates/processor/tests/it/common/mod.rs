@@ -1,4 +1,4 @@
-//! What the tests share: objects, a processor that runs, and handlers that write down what they receive.
+//! Shared by the tests: objects, a running processor, and handlers that record their events.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -42,7 +42,7 @@ pub fn added(name: &str, version: u64) -> Change<Pod> {
 }
 
 /// Changes at a revision of the store.
-pub fn at<T>(revision: u64, changes: impl IntoIterator<Item = Change<T>>) -> Vec<Change<T>> {
+pub fn at_revision<T>(revision: u64, changes: impl IntoIterator<Item = Change<T>>) -> Vec<Change<T>> {
     changes.into_iter().map(|change| change.at_revision(revision)).collect()
 }
 
@@ -54,8 +54,8 @@ pub fn deleted(name: &str, version: u64) -> Change<Pod> {
     Change::deleted(pod(name, version))
 }
 
-/// An event in words: `+a1`, `+a1!` (initial list), `a1>2`, `-a2`, `-a2?` (final state unknown).
-pub fn words(event: &Event<Arc<Pod>>) -> String {
+/// An event as text: `+a1`, `+a1!` (initial list), `a1>2`, `-a2`, `-a2?` (final state unknown).
+pub fn describe(event: &Event<Arc<Pod>>) -> String {
     match event {
         Event::Added(Added { object, in_initial_list, .. }) => {
             format!("+{}{}{}", object.name, object.version, if *in_initial_list { "!" } else { "" })
@@ -67,11 +67,11 @@ pub fn words(event: &Event<Arc<Pod>>) -> String {
         Event::Deleted(Deleted { tombstone: Tombstone::FinalStateUnknown(missed), .. }) => {
             format!("-{}{}?", missed.key, missed.last_known.as_ref().map_or(0, |pod| pod.version))
         }
-        _ => unreachable!("not known to this test"),
+        _ => unreachable!("unknown event"),
     }
 }
 
-/// Writes down what handlers receive.
+/// Records the events of handlers.
 #[derive(Clone)]
 pub struct Recorder(watch::Sender<Vec<String>>);
 
@@ -81,7 +81,7 @@ impl Recorder {
     }
 
     pub fn note(&self, event: &Event<Arc<Pod>>) {
-        self.0.send_modify(|delivered| delivered.push(words(event)));
+        self.0.send_modify(|delivered| delivered.push(describe(event)));
     }
 
     pub fn handler(&self) -> impl FnMut(&Event<Arc<Pod>>) + Send + 'static {
@@ -89,26 +89,26 @@ impl Recorder {
         move |event| recorder.note(event)
     }
 
-    pub fn now(&self) -> Vec<String> {
+    pub fn recorded(&self) -> Vec<String> {
         self.0.borrow().clone()
     }
 
-    /// What was received, once it is so much.
+    /// Waits for at least `n` events. Returns all recorded events.
     pub async fn received(&self, n: usize) -> Vec<String> {
         let mut delivered = self.0.subscribe();
         within(delivered.wait_for(|delivered| delivered.len() >= n)).await.unwrap().clone()
     }
 }
 
-/// A test that waits for ever says so instead.
+/// Fails a test that would wait forever.
 pub async fn within<F: Future>(future: F) -> F::Output {
     let future = reentrant::check_on_wake(Box::pin(future));
-    tokio::time::timeout(Duration::from_secs(100), future).await.expect("waited for ever")
+    tokio::time::timeout(Duration::from_secs(100), future).await.expect("waited forever")
 }
 
-/// A processor that runs, and is asked for its figures wherever user code runs.
+/// A running processor. Its metrics are read wherever user code runs, which fails if a lock is held there.
 pub struct Running {
-    _asked: reentrant::CheckGuard,
+    _check: reentrant::CheckGuard,
     pub cancel: CancellationToken,
     pub task: JoinHandle<Result<(), Error>>,
 }
@@ -116,13 +116,18 @@ pub struct Running {
 pub fn start<T: Object>(processor: &SharedProcessor<T>) -> Running {
     let cancel = CancellationToken::new();
     reentrant::install();
-    let asked = processor.clone();
-    let _asked = reentrant::add_check(move || {
-        drop(format!("{asked:?}"));
-        drop((asked.handler_metrics(), asked.has_synced(), asked.is_ready(), asked.resync_check_period()));
+    let checked = processor.clone();
+    let _check = reentrant::add_check(move || {
+        drop(format!("{checked:?}"));
+        drop((
+            checked.handler_metrics(),
+            checked.has_synced(),
+            checked.is_ready(),
+            checked.resync_check_period(),
+        ));
     });
     let (processor, token) = (processor.clone(), cancel.clone());
-    Running { _asked, cancel, task: tokio::spawn(async move { processor.run(token).await }) }
+    Running { _check, cancel, task: tokio::spawn(async move { processor.run(token).await }) }
 }
 
 impl Running {
@@ -134,7 +139,7 @@ impl Running {
     }
 }
 
-/// Waits until no task is left but the test's own.
+/// Waits until only the task of the test is left.
 pub async fn no_task_left() {
     let metrics = tokio::runtime::Handle::current().metrics();
     within(async {
@@ -145,13 +150,13 @@ pub async fn no_task_left() {
     .await;
 }
 
-/// Holds a thread up in a callback. Open once it is dropped.
+/// Blocks callbacks. Open once it is dropped.
 pub struct Gate {
     reached: Arc<Notify>,
     open: std::sync::mpsc::Sender<()>,
 }
 
-/// A gate, and what to call in the callback.
+/// Returns a gate, and a function that waits at the gate, to be called in the callback.
 pub fn gate() -> (Gate, impl FnMut() + Send + 'static) {
     let (open, passage) = std::sync::mpsc::channel();
     let reached = Arc::new(Notify::new());
@@ -164,7 +169,7 @@ pub fn gate() -> (Gate, impl FnMut() + Send + 'static) {
 }
 
 impl Gate {
-    /// Waits until a callback stands there.
+    /// Waits until a callback has reached the gate.
     pub async fn reached(&self) {
         within(self.reached.notified()).await;
     }
