@@ -119,8 +119,8 @@ impl<T: Object> Delivery<T> {
     }
 
     /// Drops the previous event, which a removal cannot drop. Must be called before each wait.
-    pub(crate) fn rest(&mut self) {
-        self.backlog.rest();
+    pub(crate) fn drop_previous(&mut self) {
+        self.backlog.drop_previous();
     }
 
     /// Counts and logs a panic.

@@ -68,13 +68,13 @@ impl<T: Object> EventFeed<T> {
             }
             if self.left == 0 {
                 self.left = YIELD_AFTER;
-                self.delivery.rest();
+                self.delivery.drop_previous();
                 context.waker().wake_by_ref();
                 return Poll::Pending;
             }
             match self.delivery.next(|event| Ok(event.clone())) {
                 Ok(Step::Delivered(event)) => {
-                    self.delivery.rest();
+                    self.delivery.drop_previous();
                     if let Consumer::Stream = self.consumer {
                         self.delivery.listener.count_delivered();
                         self.left = YIELD_AFTER;
@@ -85,7 +85,7 @@ impl<T: Object> EventFeed<T> {
                 Ok(Step::Empty) if self.delivery.is_closed() => return Poll::Ready(None),
                 Ok(Step::Empty) => {
                     self.left = YIELD_AFTER;
-                    self.delivery.rest();
+                    self.delivery.drop_previous();
                     ready!(self.delivery.poll_ready(context));
                 }
                 Err(panicked) => self.panicked(&panicked),

@@ -52,7 +52,7 @@ pub(crate) struct Listener {
     since: AtomicU64,
     epoch: Instant,
     /// The number of undelivered events at its removal.
-    left: AtomicUsize,
+    depth_at_removal: AtomicUsize,
     /// Its progress at the last check of the watchdog.
     seen: AtomicU64,
     reported: AtomicBool,
@@ -90,7 +90,7 @@ impl Listener {
             waits_for_thread: AtomicBool::new(false),
             since: AtomicU64::new(0),
             epoch,
-            left: AtomicUsize::new(0),
+            depth_at_removal: AtomicUsize::new(0),
             seen: AtomicU64::new(0),
             reported: AtomicBool::new(false),
         }
@@ -147,8 +147,8 @@ impl Listener {
     }
 
     /// Returns the number of undelivered events at its removal.
-    pub(crate) fn left(&self) -> usize {
-        self.left.load(Ordering::Relaxed)
+    pub(crate) fn depth_at_removal(&self) -> usize {
+        self.depth_at_removal.load(Ordering::Relaxed)
     }
 
     /// Returns the number of events that may be published before it makes the publisher wait; `None` if it never does.
@@ -210,7 +210,7 @@ impl Listener {
     /// runs. Returns `false` if it was stopped before.
     pub(crate) fn remove(&self) -> bool {
         if !self.is_stopped() {
-            self.left.store(self.undelivered.depth(), Ordering::Relaxed);
+            self.depth_at_removal.store(self.undelivered.depth(), Ordering::Relaxed);
         }
         let first = !self.stopped.swap(true, Ordering::AcqRel);
         if first {

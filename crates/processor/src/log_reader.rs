@@ -74,7 +74,7 @@ pub(crate) struct LogReader<T> {
     /// The last object of the initial list.
     last: LastEvent<T>,
     cursor: Cursor<Batch<T>>,
-    /// The batch under the cursor while it is being read: see [`Self::rest`].
+    /// The batch under the cursor while it is being read: see [`Self::drop_previous`].
     batch: Option<Arc<Batch<T>>>,
     /// The index of the next event in the batch under the cursor.
     position: usize,
@@ -136,7 +136,7 @@ impl<T: Object> LogReader<T> {
     }
 
     /// Drops the object or batch that was returned last, which a removal cannot drop. Must be called before each wait.
-    pub(crate) fn rest(&mut self) {
+    pub(crate) fn drop_previous(&mut self) {
         self.last.clear();
         self.batch = None;
     }

@@ -51,7 +51,7 @@ impl Registration {
             biased;
             () = listener.synced.cancelled() => Ok(()),
             () = listener.stop.cancelled() => {
-                Err(Error::Ended { handler: listener.name.clone(), depth: listener.left() })
+                Err(Error::Ended { handler: listener.name.clone(), depth: listener.depth_at_removal() })
             }
         }
     }

@@ -71,7 +71,7 @@ pub(crate) async fn inline<T: Object, H: EventHandler<Arc<T>>>(handler: H, deliv
 
 /// Waits before the next turn, depending on the end of the last one.
 async fn after_turn<T: Object>(delivery: &mut Delivery<T>, end: End) {
-    delivery.rest();
+    delivery.drop_previous();
     match end {
         End::Empty => poll_fn(|context| delivery.poll_ready(context)).await,
         End::Yield => tokio::task::yield_now().await,

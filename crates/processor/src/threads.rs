@@ -1,8 +1,8 @@
 //! The threads that run callbacks which may block: one pool for the process, separate from tokio's threads.
 //!
-//! A thread that runs a turn occupies a place. The number of places is the number of base threads or, if that is
-//! larger, the number of stuck threads. A thread whose callback runs for longer than [`LONG`] loses its place, so that
-//! another thread can run the waiting turns. When the callback returns, its thread takes a free place or ends. A
+//! A thread that runs a turn occupies a slot. The number of slots is the number of base threads or, if that is
+//! larger, the number of stuck threads. A thread whose callback runs for longer than [`LONG`] loses its slot, so that
+//! another thread can run the waiting turns. When the callback returns, its thread takes a free slot or ends. A
 //! monitor thread, which runs no callbacks, detects such callbacks.
 
 use std::collections::BTreeMap;
@@ -21,7 +21,7 @@ use crate::contained::drop_handler;
 use crate::listener::Listener;
 use crate::{clock, own_code};
 
-/// The time after which a running callback loses the place of its thread.
+/// The time after which a running callback loses the slot of its thread.
 const LONG: Duration = Duration::from_secs(1);
 
 /// The interval at which the monitor checks for such callbacks.
@@ -108,7 +108,7 @@ struct State {
     starting: usize,
     /// The number of threads that wait for work.
     idle: usize,
-    /// The number of threads that have lost their place.
+    /// The number of threads that have lost their slot.
     stuck: usize,
     monitored: bool,
     /// Whether the lack of threads was reported.
@@ -239,8 +239,8 @@ impl Drop for Ticket<'_> {
 impl State {
     /// Returns whether another thread is needed and allowed.
     fn wants_thread(&self, base: usize) -> Result<bool, Full> {
-        let places = base.max(self.stuck);
-        let wanted = self.waiting.len() > self.idle + self.starting && self.threads - self.stuck < places;
+        let slots = base.max(self.stuck);
+        let wanted = self.waiting.len() > self.idle + self.starting && self.threads - self.stuck < slots;
         if wanted && self.threads >= MAXIMUM { Err(Full::Maximum) } else { Ok(wanted) }
     }
 }
@@ -336,8 +336,8 @@ impl Pool {
                 if thread.stuck.swap(false, Ordering::Relaxed) {
                     state.stuck -= 1;
                 }
-                let places = self.base.load(Ordering::Relaxed).max(state.stuck);
-                if state.threads - state.stuck > places {
+                let slots = self.base.load(Ordering::Relaxed).max(state.stuck);
+                if state.threads - state.stuck > slots {
                     break;
                 }
             } else {
@@ -352,7 +352,7 @@ impl Pool {
         state.threads -= 1;
     }
 
-    /// Takes the places of threads whose callbacks run for long. Ends when there have been no turns for a while.
+    /// Takes the slots of threads whose callbacks run for long. Ends when there have been no turns for a while.
     fn monitor(&'static self) {
         let mut state = self.state.lock();
         let mut busy = clock::real();

@@ -39,8 +39,8 @@ impl<T: Object> Backlog<T> for BackPressure<T> {
         next
     }
 
-    fn rest(&mut self) {
-        self.reader.rest();
+    fn drop_previous(&mut self) {
+        self.reader.drop_previous();
     }
 
     fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<()> {

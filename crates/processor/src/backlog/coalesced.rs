@@ -182,11 +182,11 @@ impl<T: Object> Newest<T> {
                         break;
                     }
                     Err(error) => {
-                        tracing::error!(handler = %self.name, %error, "event left out");
+                        tracing::error!(handler = %self.name, %error, "failed to read event; skipping event");
                     }
                 }
             }
-            reader.rest();
+            reader.drop_previous();
             self.wake();
             if more && !stop.is_cancelled() {
                 tokio::task::yield_now().await;
@@ -213,7 +213,7 @@ impl<T: Object> Newest<T> {
 
     fn fold(&self, logged: &LoggedEvent<T>, since: Moment) {
         let Ok(Ok(key)) = ask(|| ObjectKey::try_from(logged.event.key())) else {
-            tracing::error!(handler = %self.name, "event without a valid key left out");
+            tracing::error!(handler = %self.name, "event has no valid key; skipping event");
             return;
         };
         let newest = State::of(&logged.event);
@@ -298,7 +298,7 @@ impl<T: Object> Backlog<T> for Coalesced<T> {
         }
     }
 
-    fn rest(&mut self) {
+    fn drop_previous(&mut self) {
         self.last.clear();
     }
 

@@ -18,8 +18,8 @@ impl<T: Object> Backlog<T> for LogReader<T> {
         Self::next(self)
     }
 
-    fn rest(&mut self) {
-        Self::rest(self);
+    fn drop_previous(&mut self) {
+        Self::drop_previous(self);
     }
 
     fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<()> {

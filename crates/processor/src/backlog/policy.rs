@@ -35,7 +35,7 @@ pub(crate) trait Backlog<T>: Send {
 
     /// Drops the event that was returned last, which a [release](Undelivered::release) cannot drop. Must be called
     /// before each wait for the next event.
-    fn rest(&mut self);
+    fn drop_previous(&mut self);
 
     /// Ready when there may be an event, or when the backlog is closed. May wake spuriously; a release need not wake.
     fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<()>;
