@@ -17,8 +17,8 @@ impl<T: Object> Indexer<T> {
     /// all at once.
     ///
     /// Every write updates the new indexes from the start, while objects stored before are added in small steps. So
-    /// this terminates regardless of concurrent writes, and blocks other writers only briefly. The report contains the
-    /// objects for which a function failed; positions count the objects stored at the start.
+    /// this terminates regardless of concurrent writes, and blocks other writers only briefly. The returned errors
+    /// name the objects for which a function failed; their positions count the objects stored at the start.
     ///
     /// # Errors
     /// [`Error::IndexerConflict`]: a name is repeated or in use. Nothing has changed.
@@ -69,7 +69,7 @@ impl<T: Object> Indexer<T> {
             for object in leaf.iter() {
                 match object {
                     Some(object) => {
-                        values.ask(new, object, |index, source| {
+                        values.evaluate(new, object, |index, source| {
                             errors.push_applied(position, index_error(&**object, index, source));
                         });
                         position += 1;

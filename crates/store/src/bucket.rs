@@ -162,7 +162,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn like_a_vector_with_swap_remove(
+        fn behaves_like_a_vector_with_swap_remove(
             start in 0u32..600,
             writes in prop::collection::vec((0u8..3, any::<prop::sample::Index>(), any::<bool>()), 1..900),
         ) {
@@ -172,14 +172,14 @@ mod tests {
                 model.push(slot);
             }
             let mut clones = Vec::new();
-            for (number, (what, at, clone)) in writes.into_iter().enumerate() {
+            for (number, (what, position, clone)) in writes.into_iter().enumerate() {
                 if clone && number % 16 == 0 {
                     clones.push((set.clone(), model.clone()));
                 }
                 if what > 0 && !model.is_empty() {
-                    let at = at.index(model.len());
-                    model.swap_remove(at);
-                    prop_assert_eq!(set.swap_remove(at as u32), model.get(at).copied());
+                    let position = position.index(model.len());
+                    model.swap_remove(position);
+                    prop_assert_eq!(set.swap_remove(position as u32), model.get(position).copied());
                 } else {
                     prop_assert_eq!(set.push(number as u32), model.len() as u32);
                     model.push(number as u32);
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn every_size_is_reached_and_left() {
+    fn form_follows_the_size() {
         let mut set = SlotSet::default();
         let mut forms = Vec::new();
         for slot in 0..300 {

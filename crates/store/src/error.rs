@@ -57,8 +57,8 @@ pub enum Error {
         /// The number of parts.
         parts: u32,
     },
-    /// An index function failed or panicked. In a report: the object is stored and found by every look-up except this
-    /// index.
+    /// An index function failed or panicked. As a partial error: the object is stored and found by every look-up
+    /// except this index.
     #[error("index function {index:?} failed for {key}: {source}")]
     IndexFunction {
         /// The object's key.

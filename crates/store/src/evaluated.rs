@@ -59,7 +59,7 @@ impl Evaluated {
 
     /// Calls the functions in order; the answer of each gets the next number. A failed function is reported and has no
     /// values.
-    pub(crate) fn ask<T: Object>(
+    pub(crate) fn evaluate<T: Object>(
         &mut self,
         functions: &[(Arc<str>, IndexFunction<T>)],
         object: &Arc<T>,

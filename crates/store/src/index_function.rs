@@ -16,7 +16,7 @@ type Function<T> = dyn Fn(&Arc<T>, &mut IndexValues) -> Result<(), BoxError> + S
 /// A function that returns the values of an object in one index: none, one or several.
 ///
 /// Called once for every write of an object, before any lock is taken; it must be deterministic. If it fails or panics,
-/// the object is stored anyway but is missing from this index, and the report names the object and the index.
+/// the object is stored anyway but is missing from this index, and the returned error names the object and the index.
 ///
 /// Follows client-go 1.37 (`IndexFunc`), where a failing function panics.
 pub struct IndexFunction<T>(Arc<Function<T>>);

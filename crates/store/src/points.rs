@@ -244,7 +244,7 @@ mod tests {
             .collect()
     }
 
-    /// Hashes of which many are equal, share a shard, or share a place in it.
+    /// Hashes, many of them equal, in the same shard, or in the same place of a shard.
     fn hash() -> impl Strategy<Value = u32> {
         prop_oneof![
             Just(7u32),
@@ -257,7 +257,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn like_a_set_of_pairs(
+        fn behaves_like_a_set_of_pairs(
             writes in prop::collection::vec((hash(), any::<prop::sample::Index>(), 0u8..8), 1..800),
             clone_at in any::<prop::sample::Index>(),
         ) {
@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn equal_hashes_end_and_emptying_gives_the_room_back() {
+    fn equal_hashes_work_and_removal_frees_memory() {
         let mut points = Points::default();
         for number in 0..3000 {
             points.insert(42, number);
@@ -306,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn an_entry_takes_eleven_bytes() {
+    fn entry_takes_at_most_thirteen_bytes() {
         let mut points = Points::default();
         let mut hash = 1u32;
         for number in 0..50_000 {

@@ -45,7 +45,7 @@ struct Plan<T> {
     /// The key hashes of the new objects, by position.
     new_hashes: Vec<u32>,
     /// The slots and key hashes of the deleted objects, with their tombstones.
-    gone: Vec<(u32, u32, Tombstone<Arc<T>>)>,
+    deleted: Vec<(u32, u32, Tombstone<Arc<T>>)>,
 }
 
 impl<T: Object> Indexer<T> {
@@ -54,7 +54,7 @@ impl<T: Object> Indexer<T> {
     ///
     /// Objects that the list names as undelivered are kept unchanged, as are all missing objects if the list is not
     /// [complete](Replacement::is_complete). If a key is repeated, the last object is used and the earlier ones are
-    /// reported. A state older than one already delivered by another part is left out without a report. An object with
+    /// reported. A state older than one already delivered by another part is left out without an error. An object with
     /// a failed transform keeps its stored state; one without a valid key is only reported.
     ///
     /// The new state is built aside while readers use the old one. It shares all unchanged nodes with the old state and
@@ -221,7 +221,7 @@ impl<T: Object> List<T> {
         let Self { objects, values, unindexed, .. } = self;
         for (position, object) in objects.iter().enumerate() {
             match object {
-                Some(object) => values.ask(&functions.all, object, |index, source| {
+                Some(object) => values.evaluate(&functions.all, object, |index, source| {
                     unindexed.push((position, index_error(&**object, index, source)));
                 }),
                 None => values.skip(functions.all.len()),
@@ -298,7 +298,7 @@ impl<T: Object> List<T> {
                 listed.set(slot);
             }
         }
-        let mut gone = Vec::new();
+        let mut deleted = Vec::new();
         let leaves = if *is_complete { before.slots.leaves() } else { 0 };
         for leaf in 0..leaves {
             let leaf_objects = before.slots.leaf(leaf).into_iter().flat_map(|leaf| leaf.iter());
@@ -314,7 +314,7 @@ impl<T: Object> List<T> {
                     Ok(None) => {}
                     Ok(Some((hash, Ok(key)))) => {
                         let last_known = Some(object.clone());
-                        gone.push((
+                        deleted.push((
                             slot,
                             hash,
                             Tombstone::final_state_unknown(key, last_known).from_part(self.part),
@@ -322,14 +322,14 @@ impl<T: Object> List<T> {
                     }
                     // The object's key has become invalid, so the tombstone carries the object itself.
                     Ok(Some((hash, Err(_)))) => {
-                        gone.push((slot, hash, Tombstone::FinalState(object.clone())))
+                        deleted.push((slot, hash, Tombstone::FinalState(object.clone())))
                     }
                     // The object cannot be found by key any more, so it stays.
                     Err(source) => problems.push((objects.len(), Error::Accessor { key: None, source })),
                 }
             }
         }
-        Plan { new_hashes, gone }
+        Plan { new_hashes, deleted }
     }
 
     /// Applies the plan. Calls no accessor and drops no object: returns the objects to be dropped without the lock.
@@ -341,8 +341,8 @@ impl<T: Object> List<T> {
             // The delta's object is stored, or is the old one.
             None => displaced.extend(old),
         };
-        let mut freed = Vec::with_capacity(plan.gone.len());
-        for (slot, hash, tombstone) in plan.gone {
+        let mut freed = Vec::with_capacity(plan.deleted.len());
+        for (slot, hash, tombstone) in plan.deleted {
             changed(Delta::Deleted(tombstone), edit.remove_slot(hash, slot));
             freed.push(slot);
         }

@@ -200,7 +200,7 @@ impl<T: Object> Snapshot<T> {
         let functions = self.roots.functions.all.get(number..=number).unwrap_or_default();
         let mut failed = None;
         let mut values = Evaluated::for_one();
-        values.ask(functions, object, |index, source| failed = Some((index.clone(), source)));
+        values.evaluate(functions, object, |index, source| failed = Some((index.clone(), source)));
         if let Some((index, source)) = failed {
             values.recycle();
             let key = ObjectKey::try_from(object.key()).map_err(kinformer_core::Error::from)?;

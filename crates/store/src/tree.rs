@@ -117,7 +117,7 @@ mod tests {
         let leaves = (0..tree.leaves()).filter_map(|number| Some((number, tree.leaf(number)?)));
         leaves
             .flat_map(|(number, leaf)| {
-                leaf.iter().enumerate().map(move |(at, value)| ((number * 4 + at) as u32, *value))
+                leaf.iter().enumerate().map(move |(index, value)| ((number * 4 + index) as u32, *value))
             })
             .filter(|(_, value)| *value != 0)
             .collect()
@@ -125,40 +125,40 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_clone_keeps_what_it_saw(
+        fn clone_is_not_affected_by_later_writes(
             writes in prop::collection::vec((0u32..2000, 0u32..9, any::<bool>()), 1..200),
         ) {
             let (mut tree, mut model) = (Tree::<u32, 4>::default(), BTreeMap::new());
             let mut clones = Vec::new();
-            for (at, value, clone) in writes {
+            for (index, value, clone) in writes {
                 if clone {
                     clones.push((tree.clone(), model.clone()));
                 }
-                *tree.get_mut(at) = value;
+                *tree.get_mut(index) = value;
                 if value == 0 {
-                    model.remove(&at);
-                    let leaf = at as usize / 4;
+                    model.remove(&index);
+                    let leaf = index as usize / 4;
                     if tree.leaf(leaf).is_some_and(|leaf| leaf.iter().all(|value| *value == 0)) {
                         tree.drop_leaf(leaf);
                     }
                 } else {
-                    model.insert(at, value);
+                    model.insert(index, value);
                 }
             }
             clones.push((tree, model));
             for (tree, model) in clones {
                 prop_assert_eq!(&contents(&tree), &model);
                 prop_assert_eq!(tree.iter().filter(|value| **value != 0).count(), model.len());
-                for at in 0..2001 {
-                    let want = model.get(&at).copied().unwrap_or(0);
-                    prop_assert_eq!(tree.get(at).copied().unwrap_or(0), want);
+                for index in 0..2001 {
+                    let want = model.get(&index).copied().unwrap_or(0);
+                    prop_assert_eq!(tree.get(index).copied().unwrap_or(0), want);
                 }
             }
         }
     }
 
     #[test]
-    fn dropping_a_leaf_copies_only_what_is_shared() {
+    fn dropping_a_leaf_copies_only_shared_nodes() {
         let mut tree = Tree::<u32, 4>::default();
         *tree.get_mut(0) = 1;
         *tree.get_mut(600) = 2;

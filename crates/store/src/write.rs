@@ -215,7 +215,7 @@ impl<T: Object> Indexer<T> {
             // If an index was added in the meantime, which is rare, all index functions are called again.
             let reused = batch.len() == 1 && !functions.all.is_empty();
             let mut values = if reused { Evaluated::for_one() } else { Evaluated::default() };
-            batch.iter_mut().for_each(|entry| entry.ask(&functions.all, &mut values));
+            batch.iter_mut().for_each(|entry| entry.evaluate(&functions.all, &mut values));
             let mut writer = self.writer.lock();
             let mut roots = self.shared.roots.write();
             if roots.functions.all.len() != functions.all.len() {
@@ -347,8 +347,8 @@ impl<T: Object> Indexer<T> {
         object: Arc<T>,
         delta: impl FnOnce(Arc<T>) -> Delta<T>,
     ) -> Result<(Delta<T>, (u32, Reached)), Error> {
-        let (object, asked) = self.prepared_put(object)?;
-        Ok((delta(object), asked))
+        let (object, result) = self.prepared_put(object)?;
+        Ok((delta(object), result))
     }
 
     fn prepared_put(&self, object: Arc<T>) -> Result<(Arc<T>, (u32, Reached)), Error> {
@@ -356,14 +356,14 @@ impl<T: Object> Indexer<T> {
             Some(transform) => transform.apply_in(&self.shared.parts, object)?,
             None => object,
         };
-        let asked = ask(|| {
+        let result = ask(|| {
             let key = object.key();
             key.check()?;
             Ok((hash_key(&self.hasher, key), self.reached(&object)))
         });
-        match asked {
+        match result {
             Ok(Ok((_, (None, _)))) => Err(in_no_part(object)),
-            Ok(Ok(asked)) => Ok((object, asked)),
+            Ok(Ok(result)) => Ok((object, result)),
             Ok(Err(error)) => {
                 discard(object);
                 Err(Error::Key(error))
@@ -373,7 +373,7 @@ impl<T: Object> Indexer<T> {
     }
 
     fn prepare_remove(&self, tombstone: Tombstone<Arc<T>>) -> Result<(Delta<T>, (u32, Reached)), Error> {
-        let asked = ask(|| {
+        let result = ask(|| {
             tombstone.key().check()?;
             let reached = match &tombstone {
                 Tombstone::FinalState(object) => self.reached(object),
@@ -381,8 +381,8 @@ impl<T: Object> Indexer<T> {
             };
             Ok((hash_key(&self.hasher, tombstone.key()), reached))
         });
-        let error = match asked {
-            Ok(Ok(asked)) => return Ok((Delta::Deleted(tombstone), asked)),
+        let error = match result {
+            Ok(Ok(result)) => return Ok((Delta::Deleted(tombstone), result)),
             Ok(Err(error)) => Error::Key(error),
             Err(source) => Error::Accessor { key: readable_key(|| tombstone.key()), source },
         };
@@ -413,18 +413,18 @@ impl<T: Object> Indexer<T> {
 impl<T: Object> Entry<T> {
     /// Calls the index functions and discards errors of earlier calls.
     #[inline]
-    fn ask(&mut self, functions: &[(Arc<str>, crate::IndexFunction<T>)], values: &mut Evaluated) {
+    fn evaluate(&mut self, functions: &[(Arc<str>, crate::IndexFunction<T>)], values: &mut Evaluated) {
         if !functions.is_empty() {
-            self.ask_all(functions, values);
+            self.evaluate_all(functions, values);
         }
     }
 
-    fn ask_all(&mut self, functions: &[(Arc<str>, crate::IndexFunction<T>)], values: &mut Evaluated) {
+    fn evaluate_all(&mut self, functions: &[(Arc<str>, crate::IndexFunction<T>)], values: &mut Evaluated) {
         let Self { position, delta, errors, .. } = self;
         match delta {
             Delta::Added(object) | Delta::Updated(object) | Delta::Replaced(object) => {
                 *errors = PartialErrors::default();
-                values.ask(functions, object, |index, source| {
+                values.evaluate(functions, object, |index, source| {
                     errors.push_applied(*position, index_error(&**object, index, source));
                 });
             }

@@ -30,7 +30,7 @@ fn item(name: &'static str, version: u64) -> Arc<Item> {
     Arc::new(Item { name, version })
 }
 
-/// Indexed by version.
+/// Creates a store with an index by version.
 fn store() -> Arc<Indexer<Item>> {
     let by_version =
         IndexFunction::new(|item: &Arc<Item>, values| values.push_fmt(format_args!("v{}", item.version)));
@@ -46,8 +46,8 @@ fn replace<const N: usize>(store: &Indexer<Item>, objects: [Arc<Item>; N], versi
     Indexer::replace(store, list).unwrap().into_result().unwrap();
 }
 
-/// Runs this on a thread of its own.
-fn meanwhile<R: 'static>(
+/// Runs `work` on a thread of its own.
+fn spawn<R: 'static>(
     store: &Arc<Indexer<Item>>,
     work: impl FnOnce(&Indexer<Item>) -> R + 'static,
 ) -> JoinHandle<R> {
@@ -55,8 +55,8 @@ fn meanwhile<R: 'static>(
     thread::spawn(move || work(&store))
 }
 
-/// Objects, look-ups and the index agree.
-fn agrees(store: &Indexer<Item>) -> Vec<(&'static str, u64)> {
+/// Checks that objects, look-ups and the index agree. Returns the objects.
+fn check_consistency(store: &Indexer<Item>) -> Vec<(&'static str, u64)> {
     let snapshot = store.snapshot();
     let mut items: Vec<_> = snapshot.iter().map(|item| (item.name, item.version)).collect();
     items.sort_unstable();
@@ -77,19 +77,19 @@ fn agrees(store: &Indexer<Item>) -> Vec<(&'static str, u64)> {
 
 // contract: S-02, S-10
 #[test]
-fn no_snapshot_is_torn_by_single_writes() {
+fn snapshots_are_consistent_under_writes() {
     loom::model(|| {
         let store = store();
         let writers = [("a", 1), ("b", 2)].map(|(name, version)| {
-            meanwhile(&store, move |store| {
+            spawn(&store, move |store| {
                 write(store, Delta::Added(item(name, version)));
                 write(store, Delta::Updated(item("both", version)));
             })
         });
-        agrees(&store);
-        agrees(&store);
+        check_consistency(&store);
+        check_consistency(&store);
         writers.into_iter().for_each(|writer| writer.join().unwrap());
-        let items = agrees(&store);
+        let items = check_consistency(&store);
         assert_eq!(items[..2], [("a", 1), ("b", 2)]);
         assert_eq!((items.len(), store.resource_versions().lowest()), (3, 2u64.into()));
     });
@@ -97,11 +97,11 @@ fn no_snapshot_is_torn_by_single_writes() {
 
 // contract: S-02, S-08
 #[test]
-fn a_transaction_and_a_replace_are_seen_whole() {
+fn transaction_and_replace_are_atomic() {
     loom::model(|| {
         let store = store();
         write(&store, Delta::Added(item("a", 1)));
-        let writer = meanwhile(&store, |store| {
+        let writer = spawn(&store, |store| {
             let both = [item("a", 2), item("b", 2)].map(Delta::Added);
             store.transaction(both).into_result().unwrap();
             replace(store, [item("b", 3), item("c", 3)], 3);
@@ -109,36 +109,36 @@ fn a_transaction_and_a_replace_are_seen_whole() {
         let states = [vec![("a", 1)], vec![("a", 2), ("b", 2)], vec![("b", 3), ("c", 3)]];
         let mut last = 0;
         for _ in 0..2 {
-            let seen = agrees(&store);
-            let at = states.iter().position(|state| *state == seen);
-            assert!(at.is_some_and(|at| at >= last), "{seen:?}");
-            last = at.unwrap();
+            let seen = check_consistency(&store);
+            let state = states.iter().position(|state| *state == seen);
+            assert!(state.is_some_and(|state| state >= last), "{seen:?}");
+            last = state.unwrap();
         }
         writer.join().unwrap();
-        assert_eq!(agrees(&store), states[2]);
+        assert_eq!(check_consistency(&store), states[2]);
     });
 }
 
 // contract: S-02
 #[test]
-fn a_write_and_a_replace_lose_nothing_of_each_other() {
+fn concurrent_write_and_replace_lose_nothing() {
     loom::model(|| {
         let store = store();
-        let writer = meanwhile(&store, |store| replace(store, [item("a", 5)], 5));
+        let writer = spawn(&store, |store| replace(store, [item("a", 5)], 5));
         write(&store, Delta::Added(item("b", 6)));
         writer.join().unwrap();
-        let items = agrees(&store);
+        let items = check_consistency(&store);
         assert!(items == [("a", 5)] || items == [("a", 5), ("b", 6)], "{items:?}");
     });
 }
 
 // contract: S-05
 #[test]
-fn an_index_that_is_added_misses_no_write() {
+fn added_index_misses_no_write() {
     loom::model(|| {
         let store = store();
         write(&store, Delta::Added(item("a", 1)));
-        let writer = meanwhile(&store, |store| {
+        let writer = spawn(&store, |store| {
             write(store, Delta::Updated(item("a", 2)));
             write(store, Delta::Added(item("b", 2)));
         });
@@ -165,7 +165,7 @@ fn no_wake_up_is_lost() {
     loom::model(|| {
         let store = store();
         let waiters = [1u64, 2].map(|version| {
-            meanwhile(&store, move |store| {
+            spawn(&store, move |store| {
                 block_on(store.wait_for(PartId::ONLY, &version.into())).unwrap();
                 assert!(store.resource_versions().lowest().reaches(&version.into()));
             })
@@ -178,10 +178,10 @@ fn no_wake_up_is_lost() {
 
 // contract: S-12
 #[test]
-fn stopping_ends_every_wait() {
+fn stop_ends_every_wait() {
     loom::model(|| {
         let store = store();
-        let waiter = meanwhile(&store, |store| block_on(store.wait_for(PartId::ONLY, &2u64.into())));
+        let waiter = spawn(&store, |store| block_on(store.wait_for(PartId::ONLY, &2u64.into())));
         Indexer::bookmark(&store, 1u64);
         store.stop();
         let ended = waiter.join().unwrap();

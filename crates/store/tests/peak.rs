@@ -1,8 +1,8 @@
-//! What is left of a store that was much larger. A test binary of its own: it counts the allocations of the process, so
-//! its tests take turns.
+//! Memory of a store that was much larger. A test binary of its own, because it counts the allocations of the process;
+//! its tests run one at a time.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic)]
 
-#[allow(dead_code, unreachable_pub, reason = "the tests of the other binary use the rest")]
+#[allow(dead_code, unreachable_pub, reason = "the other test binary uses the rest")]
 #[path = "it/common/mod.rs"]
 mod common;
 
@@ -46,7 +46,7 @@ fn fill(indexer: &Indexer<Pod>) {
     indexer.replace(Replacement::new(objects, 1u64)).unwrap().into_result().unwrap();
 }
 
-/// The bytes that are still allocated after a store was filled and then changed.
+/// Returns the bytes that remain allocated after a store was filled and then shrunk, and the store.
 fn left_after(shrink: impl FnOnce(&Indexer<Pod>)) -> (isize, Indexer<Pod>) {
     let indexer = indexer();
     let region = Region::new(ALLOCATOR);
@@ -80,14 +80,14 @@ fn check(snapshot: &Snapshot<Pod>, model: &BTreeMap<String, Pod>) {
 
 // contract: S-19a
 #[test]
-fn a_peak_leaves_no_memory_behind() {
+fn memory_is_released_after_a_peak() {
     let _turn = TURN.lock();
     type Shrink = fn(&Indexer<Pod>);
     let ways: [(&str, Shrink); 5] = [
         ("deletions", |indexer| {
             for number in LEFT..PEAK {
-                let gone = Tombstone::FinalState(nth(number, number).arc());
-                indexer.delete(gone).unwrap().into_result().unwrap();
+                let deletion = Tombstone::FinalState(nth(number, number).arc());
+                indexer.delete(deletion).unwrap().into_result().unwrap();
             }
         }),
         ("deletions by key", |indexer| {
@@ -96,8 +96,8 @@ fn a_peak_leaves_no_memory_behind() {
             }
         }),
         ("a transaction", |indexer| {
-            let gone = |number| Delta::Deleted(Tombstone::FinalState(nth(number, number).arc()));
-            indexer.transaction((LEFT..PEAK).map(gone)).into_result().unwrap();
+            let deletion = |number| Delta::Deleted(Tombstone::FinalState(nth(number, number).arc()));
+            indexer.transaction((LEFT..PEAK).map(deletion)).into_result().unwrap();
         }),
         ("a replace", |indexer| {
             let left = (0..LEFT).map(|number| nth(number, number).arc()).collect();
@@ -114,7 +114,7 @@ fn a_peak_leaves_no_memory_behind() {
     let model = (0..LEFT).map(|number| nth(number, number)).map(|pod| (pod.key().to_string(), pod)).collect();
     for (way, shrink) in ways {
         let (left, indexer) = left_after(shrink);
-        // Two hundred bytes for each of the numbers below which nothing is compacted.
+        // 200 bytes for each number below the threshold of compaction.
         assert!(left < 200 * 1024, "{way}: {left} bytes are left");
         check(&indexer.snapshot(), &model);
     }
@@ -122,26 +122,27 @@ fn a_peak_leaves_no_memory_behind() {
 
 // contract: S-19a
 #[test]
-fn index_values_that_are_gone_leave_no_memory_behind() {
+fn removed_index_values_release_their_memory() {
     let _turn = TURN.lock();
     let (with_one_value, _kept) = left_after(|indexer| {
         for number in 0..PEAK {
             indexer.update(nth(number, 0)).unwrap().into_result().unwrap();
         }
     });
-    let never_more = indexer();
+    let without_peak = indexer();
     let region = Region::new(ALLOCATOR);
     for number in 0..PEAK {
-        never_more.add(nth(number, 0)).unwrap().into_result().unwrap();
+        without_peak.add(nth(number, 0)).unwrap().into_result().unwrap();
     }
     let change = region.change();
     let ideal = change.bytes_allocated as isize - change.bytes_deallocated as isize;
-    assert!(with_one_value < ideal * 5 / 4, "{with_one_value} bytes, where {ideal} would do");
+    assert!(with_one_value < ideal * 5 / 4, "{with_one_value} bytes, but {ideal} are enough");
 }
 
+/// When a store grows and shrinks, no object is lost, and snapshots do not change.
 // contract: S-19c, S-10
 #[test]
-fn nothing_is_lost_or_moved_for_readers_when_a_store_grows_and_shrinks() {
+fn resizing_does_not_affect_readers() {
     let _turn = TURN.lock();
     let mut random = fastrand::Rng::with_seed(7);
     let indexer = indexer();

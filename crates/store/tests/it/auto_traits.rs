@@ -1,4 +1,4 @@
-//! What threads may do with the public types.
+//! Auto traits of the public types.
 
 use kinformer_core::{Change, Delta, Deltas, KeyRef, Object, PartId};
 use kinformer_store::{
@@ -36,8 +36,9 @@ fn is_send<V: Send>(value: V) -> V {
     value
 }
 
+/// All futures and iterators of the crate can be spawned.
 #[test]
-fn waits_and_walks_can_be_spawned() {
+fn futures_and_iterators_are_send() {
     let indexer = Indexer::<Anything>::new();
     let snapshot = indexer.snapshot();
     let version = kinformer_core::ResourceVersion::UNSET;

@@ -1,10 +1,10 @@
-//! What users get wrong must not become wrong in the store.
+//! Invalid input and panicking user code leave the store consistent.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 
-use crate::common::{EXPECTED, keys, pod, quiet};
+use crate::common::{EXPECTED, hide_expected_panics, keys, pod};
 use kinformer_core::{Delta, Error as CoreError, KeyProblem, KeyRef, Object, Replacement, Tombstone};
 use kinformer_store::{Error, IndexFunction, Indexer, NAMESPACE_INDEX};
 
@@ -15,7 +15,7 @@ fn key_problem(error: &CoreError) -> KeyProblem {
 
 // contract: S-01
 #[test]
-fn an_invalid_key_is_refused_and_changes_nothing() {
+fn invalid_key_is_rejected_without_effect() {
     let indexer = Indexer::new();
     indexer.add(pod("a/x").version(1u64)).unwrap().into_result().unwrap();
     let before = indexer.snapshot();
@@ -38,10 +38,11 @@ fn an_invalid_key_is_refused_and_changes_nothing() {
     assert_eq!(after.resource_versions().lowest(), before.resource_versions().lowest());
 }
 
+/// A replace reports invalid and repeated keys by their position in the list.
 // contract: S-02
 #[test]
-fn a_replace_reports_invalid_and_repeated_keys_by_position() {
-    quiet();
+fn replace_reports_bad_keys_by_position() {
+    hide_expected_panics();
     let fails = IndexFunction::fallible(|pod: &Arc<crate::common::Pod>, values| {
         pod.nodes.iter().for_each(|node| values.push(node));
         if pod.nodes.is_empty() { Err("no node".into()) } else { Ok(()) }
@@ -50,7 +51,7 @@ fn a_replace_reports_invalid_and_repeated_keys_by_position() {
     indexer.add(pod("a/known").node("n")).unwrap().into_result().unwrap();
     let last = [pod("a/new").node("last").arc(), pod("a/known").node("last").arc()];
     let list = vec![
-        pod("a/new").arc(), // repeated: that its index function fails is of no interest
+        pod("a/new").arc(), // repeated, so the error of its index function is not reported
         pod("a/known").node("n").arc(),
         pod("a/").arc(),
         pod("a/new").node("n").arc(),
@@ -77,7 +78,7 @@ fn a_replace_reports_invalid_and_repeated_keys_by_position() {
     assert_eq!(indexer.len(), 2);
 }
 
-/// Does something when it is dropped.
+/// Runs an action when it is dropped.
 struct Dropper {
     name: String,
     action: Option<Box<dyn Fn() + Send + Sync>>,
@@ -97,7 +98,7 @@ impl Drop for Dropper {
     }
 }
 
-/// Every way in which a store comes to drop an object.
+/// Makes the store drop objects in every possible way.
 fn every_write(indexer: &Indexer<Dropper>, new: &dyn Fn(&str) -> Arc<Dropper>) {
     let list = |names: &[&str]| Replacement::new(names.iter().map(|name| new(name)).collect(), 1u64);
     indexer.add(new("x")).unwrap().into_result().unwrap();
@@ -117,7 +118,7 @@ fn every_write(indexer: &Indexer<Dropper>, new: &dyn Fn(&str) -> Arc<Dropper>) {
 
 // contract: S-02
 #[test]
-fn an_object_may_use_the_store_while_it_is_dropped() {
+fn object_drop_may_use_the_store() {
     let indexer = Arc::new(
         Indexer::<Dropper>::builder().index(NAMESPACE_INDEX, IndexFunction::by_namespace()).build().unwrap(),
     );
@@ -127,8 +128,8 @@ fn an_object_may_use_the_store_while_it_is_dropped() {
         let action = move || {
             let Some(indexer) = Weak::upgrade(&indexer) else { return };
             drops.fetch_add(1, Ordering::Relaxed);
-            let quiet = Dropper { name: "from-drop".into(), action: None };
-            indexer.add(quiet).unwrap().into_result().unwrap();
+            let inert = Dropper { name: "from-drop".into(), action: None };
+            indexer.add(inert).unwrap().into_result().unwrap();
             assert!(indexer.get(("a", "from-drop")).is_some());
             assert!(!indexer.by_index(NAMESPACE_INDEX, "a").unwrap().is_empty());
             indexer.delete_by_key(("a", "from-drop"));
@@ -141,10 +142,11 @@ fn an_object_may_use_the_store_while_it_is_dropped() {
     assert!(indexer.is_empty() && indexer.index_values(NAMESPACE_INDEX).unwrap().is_empty());
 }
 
+/// An object whose `Drop` panics affects neither the store nor the writer.
 // contract: S-02
 #[test]
-fn an_object_whose_drop_panics_harms_nobody() {
-    quiet();
+fn object_drop_panic_is_contained() {
+    hide_expected_panics();
     let indexer =
         Indexer::<Dropper>::builder().index(NAMESPACE_INDEX, IndexFunction::by_namespace()).build().unwrap();
     let drops = Arc::new(AtomicUsize::new(0));
@@ -161,23 +163,24 @@ fn an_object_whose_drop_panics_harms_nobody() {
     assert!(indexer.is_empty() && indexer.index_values(NAMESPACE_INDEX).unwrap().is_empty());
 }
 
-/// An accessor that panics from some moment on.
-struct Fading(AtomicBool);
+/// An object whose accessor panics once the flag is set.
+struct PanicsLater(AtomicBool);
 
-impl Object for Fading {
+impl Object for PanicsLater {
     fn key(&self) -> KeyRef<'_> {
         assert!(!self.0.load(Ordering::Relaxed), "{EXPECTED}");
-        KeyRef::named("fading")
+        KeyRef::named("object")
     }
 }
 
+/// A stored object whose key accessor panics is reported, but not as left out.
 // contract: S-07
 #[test]
-fn an_object_without_its_key_that_is_stored_is_not_reported_as_left_out() {
-    quiet();
+fn stored_object_without_key_is_not_left_out() {
+    hide_expected_panics();
     let indexer = Indexer::new();
-    indexer.add(Fading(AtomicBool::new(false))).unwrap().into_result().unwrap();
-    let fails = IndexFunction::fallible(|object: &Arc<Fading>, _| {
+    indexer.add(PanicsLater(AtomicBool::new(false))).unwrap().into_result().unwrap();
+    let fails = IndexFunction::fallible(|object: &Arc<PanicsLater>, _| {
         object.0.store(true, Ordering::Relaxed);
         Err("no values".into())
     });
@@ -187,14 +190,14 @@ fn an_object_without_its_key_that_is_stored_is_not_reported_as_left_out() {
     assert_eq!(indexer.len(), 1);
 }
 
-/// An accessor that panics when it is told to, after so many calls.
-struct Moody {
+/// An object whose accessor panics once, after this many calls, if it is armed.
+struct PanicsAfterCalls {
     name: String,
     calls_left: Arc<AtomicUsize>,
     armed: Arc<AtomicBool>,
 }
 
-impl Object for Moody {
+impl Object for PanicsAfterCalls {
     fn key(&self) -> KeyRef<'_> {
         if self.armed.load(Ordering::Relaxed) && self.calls_left.fetch_sub(1, Ordering::Relaxed) == 0 {
             self.armed.store(false, Ordering::Relaxed);
@@ -206,15 +209,19 @@ impl Object for Moody {
 
 // contract: S-02
 #[test]
-fn a_panicking_accessor_leaves_every_structure_consistent() {
-    quiet();
+fn panicking_accessor_keeps_store_consistent() {
+    hide_expected_panics();
     for calls in 0..60 {
         let (calls_left, armed) = (Arc::new(AtomicUsize::new(calls)), Arc::new(AtomicBool::new(false)));
         let new = |name: &str| {
-            Arc::new(Moody { name: name.into(), calls_left: calls_left.clone(), armed: armed.clone() })
+            Arc::new(PanicsAfterCalls {
+                name: name.into(),
+                calls_left: calls_left.clone(),
+                armed: armed.clone(),
+            })
         };
-        // Not by namespace: where the accessor panics in an index function, the object is rightly missing there.
-        let all = IndexFunction::new(|_: &Arc<Moody>, values| values.push("a"));
+        // Not by namespace: an object whose accessor panics in the index function is rightly missing in the index.
+        let all = IndexFunction::new(|_: &Arc<PanicsAfterCalls>, values| values.push("a"));
         let indexer = Indexer::builder().index("all", all).build().unwrap();
         for name in ["x", "y", "z"] {
             indexer.add(new(name)).unwrap().into_result().unwrap();
@@ -232,11 +239,11 @@ fn a_panicking_accessor_leaves_every_structure_consistent() {
         }
         armed.store(false, Ordering::Relaxed);
 
-        let check = |indexer: &Indexer<Moody>| {
+        let check = |indexer: &Indexer<PanicsAfterCalls>| {
             let snapshot = indexer.snapshot();
             assert_eq!(snapshot.iter().count(), snapshot.len());
             assert_eq!(snapshot.by_index("all", "a").unwrap().count(), snapshot.len());
-            assert!(snapshot.iter().all(|moody| snapshot.get(moody.key()).is_some()));
+            assert!(snapshot.iter().all(|object| snapshot.get(object.key()).is_some()));
         };
         check(&indexer);
         indexer
@@ -253,7 +260,7 @@ fn a_panicking_accessor_leaves_every_structure_consistent() {
 
 // contract: S-07
 #[test]
-fn an_index_function_may_write_to_the_store_it_indexes() {
+fn index_function_may_write_to_its_store() {
     let indexer = Arc::new(Indexer::<crate::common::Pod>::new());
     let weak = Arc::downgrade(&indexer);
     let function = IndexFunction::new(move |pod: &Arc<crate::common::Pod>, values| {

@@ -1,9 +1,9 @@
-//! The store's promises, one by one.
+//! The contract of the store, line by line.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, mpsc};
 
-use crate::common::{EXPECTED, Pod, key, keys, pod, quiet, sorted};
+use crate::common::{EXPECTED, Pod, hide_expected_panics, key, keys, pod, sorted};
 use kinformer_core::{
     Delta, Error as CoreError, KeyRef, KnownObjects, Object, Replacement, ResourceVersion, Tombstone,
     Transform,
@@ -30,7 +30,7 @@ fn values(indexer: &Indexer<Pod>, index: &str) -> Vec<String> {
 
 // contract: S-01
 #[test]
-fn a_store_adds_updates_deletes_and_replaces() {
+fn store_adds_updates_deletes_and_replaces() {
     let store: Box<dyn Store<Pod>> = Box::new(Indexer::new());
     let first = pod("a/x").arc();
     store.add(first.clone()).unwrap().into_result().unwrap();
@@ -59,9 +59,10 @@ fn a_store_adds_updates_deletes_and_replaces() {
     assert_eq!(store.resource_versions().lowest(), "7".into());
 }
 
+/// Readers see all of a replace or nothing. Objects that the list names as undelivered are kept.
 // contract: S-02
 #[test]
-fn a_replace_is_seen_whole_and_keeps_what_was_not_delivered() {
+fn replace_is_atomic_and_keeps_undelivered() {
     let indexer = indexed();
     for name in ["a/stays", "a/goes", "a/undelivered", "a/changes"] {
         indexer.add(pod(name).node("old")).unwrap().into_result().unwrap();
@@ -89,7 +90,7 @@ fn a_replace_is_seen_whole_and_keeps_what_was_not_delivered() {
     assert_eq!(keys(&indexer.by_index("node", "old").unwrap()), ["a/stays", "a/undelivered"]);
     assert!(Arc::ptr_eq(&indexer.get(("a", "stays")).unwrap(), &stays));
 
-    // The slots that were given back are used again, by others.
+    // Freed slots are reused by other objects.
     indexer.add(pod("a/goes").node("back")).unwrap().into_result().unwrap();
     assert_eq!(keys(&indexer.by_index("node", "back").unwrap()), ["a/goes"]);
     assert_eq!(indexer.len(), 5);
@@ -97,7 +98,7 @@ fn a_replace_is_seen_whole_and_keeps_what_was_not_delivered() {
 
 // contract: S-03
 #[test]
-fn an_object_has_any_number_of_values() {
+fn object_may_have_any_number_of_values() {
     let indexer = indexed();
     indexer.add(pod("a/none")).unwrap().into_result().unwrap();
     indexer.add(pod("a/one").node("n1").label("app", "web")).unwrap().into_result().unwrap();
@@ -115,7 +116,7 @@ fn an_object_has_any_number_of_values() {
     assert!(indexer.by_index("node", "n9").unwrap().is_empty());
     assert_eq!(keys(&indexer.by_index(NAMESPACE_INDEX, "").unwrap()), ["cluster-scoped"]);
     assert_eq!(sorted(indexer.index_keys("node", "n1").unwrap()), [key("a/one"), key("b/several")]);
-    // Sharing any of the values, each once, itself included; the object need not be stored.
+    // Objects that share any of the values, each once, including itself. The object need not be stored.
     assert_eq!(keys(&indexer.index_of("node", &several).unwrap()), ["a/one", "b/several"]);
     assert_eq!(keys(&indexer.index_of("app", &pod("x/y").label("app", "db").arc()).unwrap()), ["b/several"]);
     assert!(indexer.index_of("node", &pod("x/y").arc()).unwrap().is_empty());
@@ -126,9 +127,10 @@ fn an_object_has_any_number_of_values() {
     assert_eq!(names, [NAMESPACE_INDEX, "node", "app", "labels"]);
 }
 
+/// An update changes only the index values that differ. A value without objects is removed.
 // contract: S-04
 #[test]
-fn an_update_moves_by_difference_and_empty_values_go() {
+fn update_changes_only_differing_values() {
     let indexer = indexed();
     let write = |pod: Pod| indexer.update(pod).unwrap().into_result().unwrap();
     write(pod("a/x").node("n1").node("n2"));
@@ -152,39 +154,39 @@ fn an_update_moves_by_difference_and_empty_values_go() {
 
 // contract: S-05
 #[test]
-fn indexers_are_added_to_a_filled_store() {
-    quiet();
+fn indexers_can_be_added_to_a_filled_store() {
+    hide_expected_panics();
     let indexer = Indexer::<Pod>::new();
     for n in 0..500 {
         indexer.add(pod(&format!("a/p{n}")).node(&format!("n{}", n % 3))).unwrap().into_result().unwrap();
     }
     let before = indexer.snapshot();
-    let picky = IndexFunction::fallible(|pod: &Arc<Pod>, values| {
-        values.push("taken back");
+    let failing = IndexFunction::fallible(|pod: &Arc<Pod>, values| {
+        values.push("discarded");
         match &*pod.name {
             "p7" => Err("not this one".into()),
             "p8" => panic!("{EXPECTED}"),
             _ => Ok(()),
         }
     });
-    let errors = indexer.add_indexers([("node", by_nodes()), ("picky", picky)]).unwrap();
+    let errors = indexer.add_indexers([("node", by_nodes()), ("failing", failing)]).unwrap();
     assert!(errors.errors().iter().all(|problem| !problem.left_out));
     let failed = errors.errors().iter().map(|problem| match problem.error.downcast_ref() {
         Some(Error::IndexFunction { key, index, .. }) => format!("{key} {index}"),
         _ => panic!("{problem}"),
     });
-    assert_eq!(sorted(failed), ["a/p7 picky", "a/p8 picky"]);
+    assert_eq!(sorted(failed), ["a/p7 failing", "a/p8 failing"]);
     assert_eq!(indexer.by_index("node", "n1").unwrap().len(), 167);
-    assert_eq!(indexer.by_index("picky", "taken back").unwrap().len(), 498);
+    assert_eq!(indexer.by_index("failing", "discarded").unwrap().len(), 498);
     assert!(matches!(before.by_index("node", "n1").map(Iterator::count), Err(Error::UnknownIndex { .. })));
 
-    // A conflict, with what is there or within the call, changes nothing.
+    // A conflict with a present index or within the call changes nothing.
     for names in [["fresh", "node"], ["fresh", "fresh"]] {
         let refused = indexer.add_indexers(names.map(|name| (name, by_nodes())));
         assert!(matches!(refused, Err(Error::IndexerConflict { name }) if *name == *names[1]));
     }
     let names: Vec<_> = indexer.index_names().iter().map(|name| name.to_string()).collect();
-    assert_eq!(names, ["node", "picky"]);
+    assert_eq!(names, ["node", "failing"]);
     let twice = Indexer::builder().index("x", by_nodes()).index("x", by_nodes()).build();
     assert!(matches!(twice, Err(Error::IndexerConflict { name }) if *name == *"x"));
     assert!(indexer.add_indexers(Indexers::new()).unwrap().is_empty());
@@ -192,9 +194,10 @@ fn indexers_are_added_to_a_filled_store() {
     assert_eq!(indexer.by_index("node", "n1").unwrap().len(), 166);
 }
 
+/// An index function may write to the store while its new index is being filled.
 // contract: S-05
 #[test]
-fn an_index_function_may_write_while_its_index_is_being_filled() {
+fn index_function_may_write_during_filling() {
     let indexer = Arc::new(Indexer::<Pod>::new());
     for n in 0..100 {
         indexer.add(pod(&format!("a/p{n}")).node("old")).unwrap().into_result().unwrap();
@@ -204,7 +207,7 @@ fn an_index_function_may_write_while_its_index_is_being_filled() {
         values.push(&pod.nodes[0]);
         if let (Some(indexer), "old") = (writer.upgrade(), &*pod.nodes[0]) {
             let n: usize = pod.name[1..].parse().unwrap();
-            // One that was there and comes later, one that was indexed already, one that is new.
+            // An object that is not indexed yet, one that is indexed already, and a new one.
             let later = crate::common::pod(&format!("a/p{}", (n + 50) % 100)).node("new");
             indexer.update(later).unwrap().into_result().unwrap();
             let removed = format!("p{}", n / 2);
@@ -225,7 +228,7 @@ fn an_index_function_may_write_while_its_index_is_being_filled() {
 
 // contract: S-06
 #[test]
-fn an_unknown_index_is_named() {
+fn unknown_index_is_named_in_the_error() {
     let indexer = indexed();
     let errors = [
         indexer.by_index("owner", "x").map(|_| ()).unwrap_err(),
@@ -242,11 +245,12 @@ fn an_unknown_index_is_named() {
     }
 }
 
+/// A failing index function is reported. The object is stored, and other indexes and objects are not affected.
 // contract: S-07
 #[test]
-fn a_failing_index_function_is_reported_and_harms_nobody() {
-    quiet();
-    let touchy = IndexFunction::fallible(|pod: &Arc<Pod>, values| {
+fn failing_index_function_is_reported() {
+    hide_expected_panics();
+    let failing = IndexFunction::fallible(|pod: &Arc<Pod>, values| {
         for node in &pod.nodes {
             values.push(node);
             match node.as_str() {
@@ -258,39 +262,39 @@ fn a_failing_index_function_is_reported_and_harms_nobody() {
         Ok(())
     });
     let indexer = Indexer::builder()
-        .index("touchy", touchy)
+        .index("failing", failing)
         .index(NAMESPACE_INDEX, IndexFunction::by_namespace())
         .build()
         .unwrap();
     indexer.add(pod("a/x").node("fine")).unwrap().into_result().unwrap();
     for (node, message) in [("fails", "no such node"), ("panics", EXPECTED)] {
-        let errors = indexer.update(pod("a/x").node("taken-back").node(node)).unwrap();
+        let errors = indexer.update(pod("a/x").node("discarded").node(node)).unwrap();
         let [problem] = errors.errors() else { panic!("{errors:?}") };
         let Some(Error::IndexFunction { key: of, index, source }) = problem.error.downcast_ref() else {
             panic!("{problem}")
         };
-        assert_eq!((&*of.to_string(), &**index, problem.position), ("a/x", "touchy", 0));
+        assert_eq!((&*of.to_string(), &**index, problem.position), ("a/x", "failing", 0));
         assert!(source.to_string().contains(message), "{source}");
-        assert!(values(&indexer, "touchy").is_empty());
+        assert!(values(&indexer, "failing").is_empty());
         assert_eq!(keys(&indexer.by_index(NAMESPACE_INDEX, "a").unwrap()), ["a/x"]);
         assert_eq!(indexer.get(("a", "x")).unwrap().nodes[1], node);
-        // Asked about an object that it fails for.
-        let asked = indexer.index_of("touchy", &pod("b/y").node(node).arc());
-        assert!(matches!(asked, Err(Error::IndexFunction { .. })));
+        // A query with an object for which the function fails.
+        let result = indexer.index_of("failing", &pod("b/y").node(node).arc());
+        assert!(matches!(result, Err(Error::IndexFunction { .. })));
         indexer.update(pod("a/x").node("fine")).unwrap().into_result().unwrap();
-        assert_eq!(values(&indexer, "touchy"), ["fine"]);
+        assert_eq!(values(&indexer, "failing"), ["fine"]);
     }
     let list =
         vec![pod("a/x").node("panics").arc(), pod("a/y").node("ok").arc(), pod("a/z").node("fails").arc()];
     let errors = indexer.replace(Replacement::new(list, 1u64)).unwrap();
     assert_eq!(errors.errors().iter().map(|problem| problem.position).collect::<Vec<_>>(), [0, 2]);
     assert!(errors.errors().iter().all(|problem| !problem.left_out), "each is stored");
-    assert_eq!((values(&indexer, "touchy"), indexer.len()), (vec!["ok".to_owned()], 3));
+    assert_eq!((values(&indexer, "failing"), indexer.len()), (vec!["ok".to_owned()], 3));
 }
 
 // contract: S-08
 #[test]
-fn a_transaction_applies_the_valid_entries_at_once() {
+fn transaction_applies_valid_entries_at_once() {
     let indexer = indexed();
     indexer.add(pod("a/old").node("n")).unwrap().into_result().unwrap();
     let before = indexer.snapshot();
@@ -317,47 +321,47 @@ fn a_transaction_applies_the_valid_entries_at_once() {
 
 // contract: S-09
 #[test]
-fn the_version_is_that_of_the_newest_change() {
+fn store_version_is_that_of_newest_change() {
     let indexer = Indexer::<Pod>::new();
-    let at = |version: &str| assert_eq!(indexer.resource_versions().lowest(), version.into());
-    at("");
+    let assert_version = |version: &str| assert_eq!(indexer.resource_versions().lowest(), version.into());
+    assert_version("");
     indexer.add(pod("x").version(5u64)).unwrap().into_result().unwrap();
-    at("5");
+    assert_version("5");
     indexer.update(pod("x").version(3u64)).unwrap().into_result().unwrap();
-    at("5");
+    assert_version("5");
     indexer.update(pod("x")).unwrap().into_result().unwrap();
-    at("5");
+    assert_version("5");
     indexer.delete(pod("x").version(7u64).arc()).unwrap().into_result().unwrap();
-    at("7");
+    assert_version("7");
     let last_known = Some(pod("x").version(99u64).arc());
     indexer.delete(Tombstone::final_state_unknown(key("x"), last_known)).unwrap().into_result().unwrap();
-    at("7");
+    assert_version("7");
     indexer.delete_by_key(KeyRef::named("x"));
     indexer.bookmark(20u64);
-    at("20");
+    assert_version("20");
     indexer.bookmark(19u64);
-    at("20");
+    assert_version("20");
     let batch = [pod("x").version(21u64), pod("y").version(25u64), pod("z").version(23u64)];
     indexer.transaction(batch.map(|pod| Delta::Added(pod.arc()))).into_result().unwrap();
-    at("25");
-    // A replace sets it, also backward; what cannot be compared is taken as it comes.
+    assert_version("25");
+    // A replace sets the version, also backward, as does a version that cannot be compared.
     indexer
         .replace(Replacement::new(vec![pod("x").version(24u64).arc()], 24u64))
         .unwrap()
         .into_result()
         .unwrap();
-    at("24");
+    assert_version("24");
     indexer.add(pod("y").version("opaque")).unwrap().into_result().unwrap();
-    at("opaque");
+    assert_version("opaque");
     indexer.add(pod("y").version(1u64)).unwrap().into_result().unwrap();
-    at("1");
+    assert_version("1");
     indexer.replace(Replacement::new(vec![], "")).unwrap().into_result().unwrap();
-    at("");
+    assert_version("");
 }
 
 // contract: S-10
 #[test]
-fn a_snapshot_is_complete_and_stays_as_it_is() {
+fn snapshot_is_complete_and_immutable() {
     let indexer = indexed();
     for n in 0..3000 {
         let new = pod(&format!("ns{}/p{n}", n % 3)).node(&format!("n{}", n % 7)).version(n as u64);
@@ -404,7 +408,7 @@ fn a_snapshot_is_complete_and_stays_as_it_is() {
 
 // contract: S-10
 #[test]
-fn differences_between_snapshots() {
+fn changes_since_returns_all_differences() {
     let indexer = Indexer::<Pod>::new();
     for n in 0..3000 {
         indexer.add(pod(&format!("a/p{n}"))).unwrap().into_result().unwrap();
@@ -412,12 +416,12 @@ fn differences_between_snapshots() {
     let old = indexer.snapshot();
     indexer.delete_by_key(("a", "p1"));
     indexer.delete_by_key(("a", "p2"));
-    // Comes back in another slot, as what it was: no difference.
+    // Returns in another slot, unchanged: no difference.
     let same = old.get(("a", "p2")).unwrap().clone();
     indexer.add(pod("a/takes-the-slot")).unwrap().into_result().unwrap();
     indexer.add(same).unwrap().into_result().unwrap();
     indexer.update(pod("a/p2500").node("n")).unwrap().into_result().unwrap();
-    // Comes back in another slot, changed.
+    // Returns in another slot, changed.
     indexer.delete_by_key(("a", "p7"));
     indexer.add(pod("a/new")).unwrap().into_result().unwrap();
     indexer.add(pod("a/p7").node("n")).unwrap().into_result().unwrap();
@@ -447,26 +451,26 @@ fn differences_between_snapshots() {
 
 // contract: S-11
 #[test]
-fn a_writer_gets_on_while_a_reader_is_in_the_middle_of_a_walk() {
+fn iteration_does_not_block_writers() {
     let indexer = Indexer::builder().index(NAMESPACE_INDEX, IndexFunction::by_namespace()).build().unwrap();
     for n in 0..100 {
         indexer.add(pod(&format!("a/p{n}"))).unwrap().into_result().unwrap();
     }
-    // On one thread: a lock that a walk held would keep these writes waiting for ever.
+    // On one thread: if the iteration held a lock, these writes would deadlock.
     let snapshot = indexer.snapshot();
-    let mut walk = snapshot.by_index(NAMESPACE_INDEX, "a").unwrap();
-    assert!(walk.next().is_some());
+    let mut iteration = snapshot.by_index(NAMESPACE_INDEX, "a").unwrap();
+    assert!(iteration.next().is_some());
     KnownObjects::for_each(&indexer, &mut |pod| {
         indexer.update(pod.clone()).unwrap().into_result().unwrap();
         indexer.add(crate::common::pod(&format!("b/{}", pod.name))).unwrap().into_result().unwrap();
         indexer.delete_by_key(pod.key());
     });
-    assert_eq!((walk.count(), indexer.len()), (99, 100));
+    assert_eq!((iteration.count(), indexer.len()), (99, 100));
 }
 
 // contract: S-11
 #[tokio::test]
-async fn a_long_walk_lets_others_run() {
+async fn yielding_iteration_lets_others_run() {
     let indexer = Indexer::<Pod>::new();
     let list = (0..5000).map(|n| pod(&format!("a/p{n}")).arc()).collect();
     indexer.replace(Replacement::new(list, 1u64)).unwrap().into_result().unwrap();
@@ -478,19 +482,19 @@ async fn a_long_walk_lets_others_run() {
             tokio::task::yield_now().await;
         }
     };
-    let mut turns_at_the_end = 0;
-    let walk = snapshot.for_each_yielding(|_| {
+    let mut turns_at_end = 0;
+    let iteration = snapshot.for_each_yielding(|_| {
         visited += 1;
-        turns_at_the_end = turns.load(Ordering::Relaxed);
+        turns_at_end = turns.load(Ordering::Relaxed);
     });
-    tokio::join!(walk, others);
-    assert_eq!((visited, turns_at_the_end), (5000, 2));
+    tokio::join!(iteration, others);
+    assert_eq!((visited, turns_at_end), (5000, 2));
 }
 
 // contract: S-16
 #[test]
-fn a_transform_runs_once_for_each_object_and_never_on_a_tombstone() {
-    quiet();
+fn transform_runs_once_and_not_on_tombstones() {
+    hide_expected_panics();
     let calls = Arc::new(AtomicUsize::new(0));
     let counted = calls.clone();
     let transform = Transform::in_place(move |pod: &mut Pod| {
@@ -504,9 +508,9 @@ fn a_transform_runs_once_for_each_object_and_never_on_a_tombstone() {
     });
     let indexer =
         Indexer::builder().index("app", IndexFunction::by_label("app")).transform(transform).build().unwrap();
-    let taken = || calls.swap(0, Ordering::Relaxed);
+    let take_calls = || calls.swap(0, Ordering::Relaxed);
     indexer.add(pod("a/x")).unwrap().into_result().unwrap();
-    assert_eq!((taken(), indexer.get(("a", "x")).unwrap().labels.len()), (1, 1));
+    assert_eq!((take_calls(), indexer.get(("a", "x")).unwrap().labels.len()), (1, 1));
     assert_eq!(indexer.by_index("app", "transformed").unwrap().len(), 1);
 
     let old = indexer.get(("a", "x")).unwrap();
@@ -516,17 +520,17 @@ fn a_transform_runs_once_for_each_object_and_never_on_a_tombstone() {
             matches!(&refused, Error::Core(CoreError::Transform { key, .. }) if *key == crate::common::key("a/x"))
         );
         assert!(Arc::ptr_eq(&indexer.get(("a", "x")).unwrap(), &old));
-        assert_eq!((taken(), indexer.resource_versions().lowest()), (1, ResourceVersion::UNSET));
+        assert_eq!((take_calls(), indexer.resource_versions().lowest()), (1, ResourceVersion::UNSET));
     }
     let batch = [pod("a/y").node("fails"), pod("a/z")].map(|pod| Delta::Added(pod.arc()));
     assert_eq!(indexer.transaction(batch).into_result().unwrap_err().position, 0);
-    assert_eq!((taken(), keys(&indexer.list())), (2, vec!["a/x".to_owned(), "a/z".into()]));
+    assert_eq!((take_calls(), keys(&indexer.list())), (2, vec!["a/x".to_owned(), "a/z".into()]));
 
-    // In a replace the old state of what failed stays.
+    // In a replace, an object with a failed transform keeps its stored state.
     let list = vec![pod("a/y").arc(), pod("a/x").node("panics").arc(), pod("a/new").node("fails").arc()];
     let errors = indexer.replace(Replacement::new(list, 3u64)).unwrap();
     assert_eq!(errors.errors().iter().map(|problem| problem.position).collect::<Vec<_>>(), [1, 2]);
-    assert_eq!((taken(), keys(&indexer.list())), (3, vec!["a/x".to_owned(), "a/y".into()]));
+    assert_eq!((take_calls(), keys(&indexer.list())), (3, vec!["a/x".to_owned(), "a/y".into()]));
     assert!(Arc::ptr_eq(&indexer.get(("a", "x")).unwrap(), &old));
 
     indexer.delete(Tombstone::final_state_unknown(key("a/x"), Some(old))).unwrap().into_result().unwrap();
@@ -534,12 +538,12 @@ fn a_transform_runs_once_for_each_object_and_never_on_a_tombstone() {
     indexer.delete_by_key(("a", "none"));
     indexer.bookmark(9u64);
     indexer.add_indexers([("node", by_nodes())]).unwrap().into_result().unwrap();
-    assert_eq!((taken(), indexer.len()), (0, 0));
+    assert_eq!((take_calls(), indexer.len()), (0, 0));
 }
 
 // contract: S-24
 #[test]
-fn an_index_function_receives_the_object_that_is_stored() {
+fn index_function_receives_the_stored_object() {
     let (sender, receiver) = mpsc::channel();
     let keeps = IndexFunction::new(move |pod: &Arc<Pod>, values| {
         sender.send(pod.clone()).unwrap();

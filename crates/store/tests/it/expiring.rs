@@ -21,11 +21,14 @@ fn add(store: &ExpiringStore<Pod>, name: &str, value: u32) {
 
 // contract: S-13
 #[tokio::test(start_paused = true)]
-async fn an_entry_goes_when_it_is_older_than_its_time_to_live() {
+async fn entry_expires_after_its_time_to_live() {
     let store = ExpiringStore::new(10 * SECOND);
     add(&store, "a", 1);
     advance(10 * SECOND).await;
-    assert!(store.get(KeyRef::named("a")).is_some(), "as old as its time to live is not older");
+    assert!(
+        store.get(KeyRef::named("a")).is_some(),
+        "its age equals the time to live, so it has not expired"
+    );
     add(&store, "b", 1);
     advance(Duration::from_millis(1)).await;
     assert_eq!(store.len(), 1);
@@ -37,7 +40,7 @@ async fn an_entry_goes_when_it_is_older_than_its_time_to_live() {
 
 // contract: S-13
 #[tokio::test(start_paused = true)]
-async fn writing_again_makes_young_again() {
+async fn rewriting_an_entry_resets_its_age() {
     let store = ExpiringStore::new(10 * SECOND);
     add(&store, "a", 1);
     advance(8 * SECOND).await;
@@ -52,7 +55,7 @@ async fn writing_again_makes_young_again() {
 
 // contract: S-13
 #[tokio::test(start_paused = true)]
-async fn a_time_to_live_of_zero_is_for_ever() {
+async fn zero_time_to_live_never_expires() {
     let store = ExpiringStore::new(Duration::ZERO);
     add(&store, "a", 1);
     advance(1_000_000 * SECOND).await;
@@ -60,7 +63,7 @@ async fn a_time_to_live_of_zero_is_for_ever() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_nobody_reads_can_be_removed() {
+async fn unread_entries_can_be_removed() {
     let store = ExpiringStore::new(SECOND);
     for name in ["a", "b", "c"] {
         add(&store, name, 1);
@@ -72,26 +75,27 @@ async fn what_nobody_reads_can_be_removed() {
     assert_eq!(store.len(), 1);
 }
 
+/// An entry that is rewritten while the policy is called for its old state is kept.
 // contract: S-13
 #[tokio::test(start_paused = true)]
-async fn what_was_written_again_while_its_age_was_judged_stays() {
+async fn entry_rewritten_during_policy_call_stays() {
     let store: Arc<std::sync::OnceLock<ExpiringStore<Pod>>> = Arc::default();
     let within = store.clone();
     // The policy is user code and runs without a lock, so it may even write.
-    let judge = move |pod: &Pod, _: Duration| {
+    let policy = move |pod: &Pod, _: Duration| {
         if **pod == 1 {
             add(within.get().unwrap(), "a", 2);
         }
         **pod == 1
     };
-    let store = store.get_or_init(|| ExpiringStore::with_policy(judge));
+    let store = store.get_or_init(|| ExpiringStore::with_policy(policy));
     add(store, "a", 1);
-    assert!(store.get(KeyRef::named("a")).is_none(), "that state has expired");
-    assert_eq!(**store.get(KeyRef::named("a")).unwrap(), 2, "and what came after it has not");
+    assert!(store.get(KeyRef::named("a")).is_none(), "the old state has expired");
+    assert_eq!(**store.get(KeyRef::named("a")).unwrap(), 2, "the new state has not expired");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_policy_that_panics_expires_nothing() {
+async fn panicking_policy_expires_nothing() {
     let store =
         ExpiringStore::with_policy(|pod: &Pod, _| if **pod == 13 { panic!("thirteen") } else { false });
     add(&store, "a", 13);
@@ -117,13 +121,13 @@ impl Drop for Reentrant {
 
 // contract: S-13
 #[test]
-fn an_object_may_use_the_store_when_it_is_dropped() {
+fn object_drop_may_use_the_store() {
     let cell: Arc<std::sync::OnceLock<ExpiringStore<Reentrant>>> = Arc::default();
     let store = cell.get_or_init(|| ExpiringStore::new(SECOND));
     let object = |name| Arc::new(Reentrant(name, cell.clone()));
     store.add(object("a")).unwrap().into_result().unwrap();
     store.update(object("a")).unwrap().into_result().unwrap();
-    assert!(store.add(object("")).is_err(), "dropped as it is refused");
+    assert!(store.add(object("")).is_err(), "rejected and dropped");
     store.delete(object("a").into()).unwrap().into_result().unwrap();
     let twice = Replacement::new(vec![object("b"), object("b")], "1");
     assert_eq!(store.replace(twice).unwrap().errors().len(), 1);

@@ -1,4 +1,4 @@
-//! The indexer against a plain model, with snapshots taken at random moments and checked at the end.
+//! The indexer against a plain model, with snapshots taken at random times and checked at the end.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -38,11 +38,11 @@ fn node() -> IndexFunction<Pod> {
     IndexFunction::fallible(|pod: &Arc<Pod>, values| {
         match pod.node {
             Some(FAILS) => {
-                values.push("taken back");
+                values.push("discarded");
                 return Err("no such node".into());
             }
             Some(PANICS) => {
-                values.push("taken back");
+                values.push("discarded");
                 panic!("no such node")
             }
             Some(node) => values.push(&node.to_string()),
@@ -52,20 +52,20 @@ fn node() -> IndexFunction<Pod> {
     })
 }
 
-/// Leaves only the panics of this file's index function out of the output.
-fn quiet_index_function() {
+/// Hides panics of this file's index function from the output.
+fn hide_index_function_panics() {
     static ONCE: std::sync::Once = std::sync::Once::new();
     ONCE.call_once(|| {
-        let shown = std::panic::take_hook();
+        let default_hook = std::panic::take_hook();
         std::panic::set_hook(Box::new(move |info| {
             if info.payload().downcast_ref::<&str>() != Some(&"no such node") {
-                shown(info);
+                default_hook(info);
             }
         }));
     });
 }
 
-/// What the indexes of one object are to be.
+/// The expected values of an object in an index.
 fn expected(index: &str, pod: &Pod) -> BTreeSet<String> {
     match index {
         "namespace" => [pod.namespace.clone()].into(),
@@ -203,8 +203,8 @@ proptest! {
 
     // contract: S-02, S-03, S-04, S-08, S-09, S-10
     #[test]
-    fn every_snapshot_is_the_state_at_its_moment(steps in prop::collection::vec(any_step(), 1..80)) {
-        quiet_index_function();
+    fn snapshots_match_the_model_at_their_time(steps in prop::collection::vec(any_step(), 1..80)) {
+        hide_index_function_panics();
         let store = Indexer::builder().index("node", node()).index("labels", IndexFunction::by_any_label()).build().unwrap();
         let mut names = BTreeSet::from(["node", "labels"]);
         let (mut model, mut version, mut snapshots) = (Model::new(), ResourceVersion::UNSET, Vec::new());
@@ -274,16 +274,16 @@ proptest! {
                                 prop_assert!(changed.insert(new.key().to_string(), new).is_none());
                             }
                             (Some(old), None) => prop_assert!(!new.contains_key(&old.key().to_string())),
-                            (None, None) => prop_assert!(false, "a change of nothing"),
+                            (None, None) => prop_assert!(false, "change without a state"),
                         }
                     }
                     prop_assert_eq!(changed, listed);
                     model = new;
                     version = ResourceVersion::number(50);
                 }
-                Step::Bookmark(at) => {
-                    store.bookmark(at);
-                    advance(&mut version, at);
+                Step::Bookmark(new) => {
+                    store.bookmark(new);
+                    advance(&mut version, new);
                 }
                 Step::AddIndexer(name) => {
                     let added = store.add_indexers([(name, function(name))]);

@@ -1,4 +1,4 @@
-//! One's own writes over an informer's store.
+//! The mutation cache: own writes over an informer's store.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -53,8 +53,8 @@ fn add(indexer: &Indexer<Pod>, pod: Pod) {
     indexer.add(pod).unwrap().into_result().unwrap();
 }
 
-/// What get, the list and the indexes by these nodes show, as `name@version`.
-fn shown(cache: &MutationCache<Pod>, nodes: &[&str]) -> Vec<Vec<String>> {
+/// The results of the list and of the index for each of these nodes, as `name@version`; `get` agrees with the list.
+fn visible_pods(cache: &MutationCache<Pod>, nodes: &[&str]) -> Vec<Vec<String>> {
     let text = |pods: Vec<Arc<Pod>>| {
         let mut text: Vec<_> = pods.iter().map(|pod| format!("{}@{}", pod.name, pod.version)).collect();
         text.sort();
@@ -71,48 +71,53 @@ fn shown(cache: &MutationCache<Pod>, nodes: &[&str]) -> Vec<Vec<String>> {
 
 // contract: S-15
 #[test]
-fn an_own_write_shows_everywhere_until_it_is_delivered() {
+fn own_write_is_visible_until_delivered() {
     let (indexer, cache) = cache(MutationCacheOptions::default());
     add(&indexer, pod("a", "5", "n1"));
     add(&indexer, pod("b", "5", "n1"));
     cache.mutation(pod("a", "7", "n2")).unwrap();
-    assert_eq!(shown(&cache, &["n1", "n2"]), [vec!["a@7", "b@5"], vec!["b@5"], vec!["a@7"]]);
+    assert_eq!(visible_pods(&cache, &["n1", "n2"]), [vec!["a@7", "b@5"], vec!["b@5"], vec!["a@7"]]);
     add(&indexer, pod("a", "6", "n1"));
-    assert_eq!(shown(&cache, &["n1", "n2"]), [vec!["a@7", "b@5"], vec!["b@5"], vec!["a@7"]], "still older");
+    assert_eq!(
+        visible_pods(&cache, &["n1", "n2"]),
+        [vec!["a@7", "b@5"], vec!["b@5"], vec!["a@7"]],
+        "still older"
+    );
     add(&indexer, pod("a", "8", "n3"));
-    assert_eq!(shown(&cache, &["n2", "n3"]), [vec!["a@8", "b@5"], vec![], vec!["a@8"]]);
+    assert_eq!(visible_pods(&cache, &["n2", "n3"]), [vec!["a@8", "b@5"], vec![], vec!["a@8"]]);
     indexer.delete_by_key(KeyRef::named("a")).unwrap();
     add(&indexer, pod("a", "1", "n1"));
-    assert_eq!(cache.get(KeyRef::named("a")).unwrap().version, "1", "what was delivered is forgotten");
+    assert_eq!(cache.get(KeyRef::named("a")).unwrap().version, "1", "a delivered write is dropped");
 }
 
 // contract: S-15
 #[test]
-fn adds_show_only_where_asked_for() {
+fn adds_are_visible_only_if_enabled() {
     let (_, hidden) = cache(MutationCacheOptions::default());
     hidden.mutation(pod("a", "7", "n1")).unwrap();
-    assert_eq!(shown(&hidden, &["n1"]), [vec![""; 0], vec![]]);
+    assert_eq!(visible_pods(&hidden, &["n1"]), [vec![""; 0], vec![]]);
     let (_, visible) = cache(with_adds());
     visible.mutation(pod("a", "7", "n1")).unwrap();
-    assert_eq!(shown(&visible, &["n1", "n2"]), [vec!["a@7"], vec!["a@7"], vec![]]);
+    assert_eq!(visible_pods(&visible, &["n1", "n2"]), [vec!["a@7"], vec!["a@7"], vec![]]);
 }
 
+/// The deletion of an object drops the write to it. A write reported after the deletion does not restore the object.
 // contract: S-15
 #[test]
-fn the_deletion_of_the_same_object_clears_and_a_late_write_does_not_bring_it_back() {
+fn deletion_drops_write_and_blocks_late_write() {
     let (_, cache) = cache(with_adds());
     cache.mutation(pod("a", "7", "n1")).unwrap();
     cache.on_delete(&pod("a", "8", "n1"));
     assert_eq!(cache.get(KeyRef::named("a")), None);
     cache.mutation(pod("a", "7", "n1")).unwrap();
-    assert_eq!(shown(&cache, &["n1"]), [vec![""; 0], vec![]]);
+    assert_eq!(visible_pods(&cache, &["n1"]), [vec![""; 0], vec![]]);
     cache.mutation(Pod { uid: "u2", ..pod("a", "9", "n1") }).unwrap();
     assert_eq!(cache.get(KeyRef::named("a")).unwrap().uid, "u2", "another object of the same name");
     cache.on_delete(&pod("a", "8", "n1"));
     assert_eq!(
         cache.get(KeyRef::named("a")).unwrap().uid,
         "u2",
-        "the deletion of the old one does not concern it"
+        "the deletion of the old object does not affect it"
     );
 }
 
@@ -133,7 +138,7 @@ fn without_uids_the_versions_decide() {
 
 // contract: S-15
 #[test]
-fn deliveries_that_are_told_clear_it_at_once() {
+fn reported_deliveries_drop_the_write() {
     let (_, cache) = cache(with_adds());
     cache.mutation(pod("a", "7", "n1")).unwrap();
     cache.on_add_or_update(&pod("a", "6", "n1"));
@@ -143,24 +148,24 @@ fn deliveries_that_are_told_clear_it_at_once() {
     cache.on_delete(&pod("a", "8", "n1"));
     cache.on_add_or_update(&Pod { uid: "u2", ..pod("a", "9", "n1") });
     cache.mutation(pod("a", "10", "n1")).unwrap();
-    assert!(cache.get(KeyRef::named("a")).is_some(), "the deletion is forgotten once the object is back");
+    assert!(cache.get(KeyRef::named("a")).is_some(), "the deletion is dropped once the object exists again");
 }
 
 // contract: S-15
 #[tokio::test(start_paused = true)]
-async fn it_expires() {
+async fn own_write_expires() {
     let (indexer, cache) = cache(with_adds().time_to_live(Duration::from_secs(10)));
     add(&indexer, pod("a", "5", "n1"));
     cache.mutation(pod("a", "7", "n2")).unwrap();
     advance(Duration::from_secs(9)).await;
     assert_eq!(cache.get(KeyRef::named("a")).unwrap().version, "7");
     advance(Duration::from_secs(1)).await;
-    assert_eq!(shown(&cache, &["n1", "n2"]), [vec!["a@5"], vec!["a@5"], vec![]]);
+    assert_eq!(visible_pods(&cache, &["n1", "n2"]), [vec!["a@5"], vec!["a@5"], vec![]]);
 }
 
 // contract: S-15, I-15
 #[tokio::test(start_paused = true)]
-async fn the_longest_time_to_live_is_without_a_limit() {
+async fn maximum_time_to_live_never_expires() {
     let (indexer, cache) = cache(with_adds().time_to_live(Duration::MAX));
     add(&indexer, pod("a", "5", "n1"));
     cache.mutation(pod("a", "7", "n2")).unwrap();
@@ -171,13 +176,13 @@ async fn the_longest_time_to_live_is_without_a_limit() {
 
 // contract: S-15
 #[test]
-fn of_too_many_the_least_recently_used_goes() {
+fn least_recently_used_write_is_evicted() {
     let (_, cache) = cache(with_adds().max_entries(2));
     cache.mutation(pod("a", "1", "n1")).unwrap();
     cache.mutation(pod("b", "2", "n1")).unwrap();
     assert!(cache.get(KeyRef::named("a")).is_some());
     cache.mutation(pod("c", "3", "n1")).unwrap();
-    assert_eq!(shown(&cache, &["n1"])[0], ["a@1", "c@3"]);
+    assert_eq!(visible_pods(&cache, &["n1"])[0], ["a@1", "c@3"]);
     cache.mutation(pod("c", "2", "n1")).unwrap();
     assert_eq!(
         cache.get(KeyRef::named("c")).unwrap().version,
@@ -188,7 +193,7 @@ fn of_too_many_the_least_recently_used_goes() {
 
 // contract: S-15
 #[test]
-fn versions_that_do_not_compare_leave_the_own_write_until_the_same_arrives() {
+fn incomparable_write_stays_until_delivered() {
     let (indexer, cache) = cache(MutationCacheOptions::default());
     add(&indexer, pod("a", "x5", "n1"));
     cache.mutation(pod("a", "x7", "n1")).unwrap();
@@ -199,7 +204,7 @@ fn versions_that_do_not_compare_leave_the_own_write_until_the_same_arrives() {
 
 // contract: S-06, S-07
 #[test]
-fn bad_input_is_named() {
+fn errors_name_the_bad_input() {
     let (indexer, cache) = cache(with_adds());
     add(&indexer, pod("a", "5", "n1"));
     assert!(matches!(cache.mutation(pod("", "5", "n1")), Err(Error::Core(ObjectError::Key(_)))));
@@ -213,9 +218,10 @@ fn bad_input_is_named() {
     }
 }
 
+/// A deletion with a newer version drops a write to any earlier instance of the object.
 // contract: S-15
 #[test]
-fn a_newer_deletion_clears_a_write_to_any_earlier_instance() {
+fn newer_deletion_drops_earlier_instances() {
     let (_, cache) = cache(with_adds());
     cache.mutation(pod("a", "3", "n1")).unwrap();
     cache.on_delete(&Pod { uid: "u2", ..pod("a", "3", "n1") });
@@ -226,7 +232,7 @@ fn a_newer_deletion_clears_a_write_to_any_earlier_instance() {
 
 // contract: S-15
 #[test]
-fn an_older_deletion_does_not_replace_a_newer_one() {
+fn older_deletion_does_not_replace_a_newer_one() {
     let (_, cache) = cache(with_adds());
     cache.on_delete(&Pod { uid: "u2", ..pod("a", "9", "n1") });
     cache.on_delete(&pod("a", "5", "n1"));

@@ -49,7 +49,7 @@ fn names(indexer: &Indexer<Item>) -> Vec<String> {
 
 // contract: S-25
 #[test]
-fn a_list_removes_objects_of_its_part_only() {
+fn list_removes_only_objects_of_its_part() {
     let indexer = indexer();
     indexer.replace(list(A, &[item("a", A, 1), item("b", A, 1)], 1)).unwrap().into_result().unwrap();
     indexer.replace(list(B, &[item("c", B, 1), item("d", B, 1)], 1)).unwrap().into_result().unwrap();
@@ -59,24 +59,25 @@ fn a_list_removes_objects_of_its_part_only() {
         applied.changes.iter().map(|change| change.delta.key().unwrap().to_string()).collect();
     assert_eq!(changed, ["a", "b"]);
     assert_eq!(names(&indexer), ["b0@1", "c1@1", "d1@1"]);
-    // An incomplete one deletes nothing.
+    // An incomplete list deletes nothing.
     indexer.replace(list(B, &[item("c", B, 1)], 2).unreadable(1)).unwrap().into_result().unwrap();
     assert_eq!(names(&indexer), ["b0@1", "c1@1", "d1@1"]);
     indexer.replace(list(B, &[], 3)).unwrap().into_result().unwrap();
     assert_eq!(names(&indexer), ["b0@1"]);
 }
 
-/// The object moves from one part to the other; the two events come in either order.
+/// A deletion from one part does not remove a state from another part. The object moves between the parts, and the two
+/// events come in either order.
 // contract: S-26
 #[test]
-fn a_deletion_from_a_part_leaves_what_another_part_has_brought_since() {
-    let gone = || Delta::Deleted(Tombstone::FinalState(item("a", A, 2)));
-    for deltas in [[gone(), Delta::Added(item("a", B, 2))], [Delta::Added(item("a", B, 2)), gone()]] {
+fn stale_part_deletion_keeps_newer_object() {
+    let deletion = || Delta::Deleted(Tombstone::FinalState(item("a", A, 2)));
+    for deltas in [[deletion(), Delta::Added(item("a", B, 2))], [Delta::Added(item("a", B, 2)), deletion()]] {
         let indexer = indexer();
         indexer.add(item("a", A, 1)).unwrap().into_result().unwrap();
         indexer.apply(deltas).errors.into_result().unwrap();
         assert_eq!(names(&indexer), ["a1@2"]);
-        // A missed deletion as well.
+        // A missed deletion does not remove it either.
         let last_known = Some(item("a", A, 1));
         let key = KeyRef::named("a").try_into().unwrap();
         indexer
@@ -90,11 +91,11 @@ fn a_deletion_from_a_part_leaves_what_another_part_has_brought_since() {
     }
 }
 
-/// The source of the part where an object was is behind that of the part where it is: an older state of it, in an event
-/// or a list, does not come back.
+/// The source of the part that contained the object lags behind the source of the part that contains it now. An older
+/// state from the first, in an event or a list, does not replace the newer one.
 // contract: S-26
 #[test]
-fn a_late_state_of_a_part_does_not_replace_a_newer_one_of_another() {
+fn stale_part_state_does_not_replace_newer() {
     for late in 0..3 {
         let indexer = Indexer::builder()
             .parts(Parts::new(ByValue { parts: 2 }))
@@ -124,7 +125,7 @@ fn a_late_state_of_a_part_does_not_replace_a_newer_one_of_another() {
         assert_eq!(names(&indexer), ["a1@5"], "{late}");
         assert_eq!(indexer.by_index("part", "1").unwrap().len(), 1);
         assert_eq!(indexer.by_index("part", "0").unwrap().len(), 0);
-        // Within one part the source's order counts, whatever the versions.
+        // Within one part the order of the source counts, not the versions.
         indexer.update(item("a", B, 4)).unwrap().into_result().unwrap();
         assert_eq!(names(&indexer), ["a1@4"], "{late}");
         // A newer state of another part replaces it.
@@ -135,7 +136,7 @@ fn a_late_state_of_a_part_does_not_replace_a_newer_one_of_another() {
 
 // contract: S-27
 #[tokio::test(start_paused = true)]
-async fn each_part_has_a_version_that_can_be_waited_for() {
+async fn each_part_version_can_be_awaited() {
     let partition = ByNamespace::new(["kitchen", "office"]);
     let indexer = Indexer::<Item>::builder().parts(Parts::new(partition)).build().unwrap();
     let reader = indexer.reader();
@@ -146,7 +147,7 @@ async fn each_part_has_a_version_that_can_be_waited_for() {
     let (mut kitchen, mut office) = (std::pin::pin!(kitchen), std::pin::pin!(office));
     assert!(futures::poll!(kitchen.as_mut()).is_pending() && futures::poll!(office.as_mut()).is_pending());
     indexer.add(Arc::new(Item::of("kitchen/kettle", 7, 0))).unwrap().into_result().unwrap();
-    assert!(futures::poll!(office.as_mut()).is_pending(), "another part is there");
+    assert!(futures::poll!(office.as_mut()).is_pending(), "only the other part has the version");
     kitchen.await.unwrap();
     assert!(indexer.resource_versions().lowest().is_unset());
     indexer.apply([Delta::Bookmark { part: B, resource_version: 3.into() }]).errors.into_result().unwrap();
@@ -156,7 +157,7 @@ async fn each_part_has_a_version_that_can_be_waited_for() {
     assert_eq!(versions.lowest(), ResourceVersion::number(3));
     reader.wait_for(KeyRef::new("kitchen", "sink"), &7.into()).await.unwrap();
 
-    // There is nothing to wait for.
+    // Parts that do not exist cannot be awaited.
     for (place, name) in [
         (PartId::new(2).into(), "part 2"),
         (KeyRef::new("garden", "tree").into(), "the key garden/tree"),
@@ -171,10 +172,9 @@ async fn each_part_has_a_version_that_can_be_waited_for() {
     }
 }
 
-/// Versions that do not compare have no lowest.
 // contract: S-27
 #[test]
-fn versions_that_do_not_compare_have_no_lowest() {
+fn incomparable_versions_have_no_lowest() {
     let indexer = indexer();
     let mark = |part, version: ResourceVersion| {
         indexer.apply([Delta::Bookmark { part, resource_version: version }]).errors.into_result().unwrap();
@@ -186,18 +186,22 @@ fn versions_that_do_not_compare_have_no_lowest() {
     assert!(indexer.resource_versions().of(PartId::new(9)).is_unset());
 }
 
-/// A part that there is not: left out, reported by position, and no memory is taken for it.
+/// An object of a part that does not exist is left out and reported by position. No memory is allocated for the part.
 // contract: O-24b, O-24e
 #[test]
-fn an_object_of_no_part_is_left_out_and_reported() {
+fn object_of_unknown_part_is_reported() {
     let indexer = indexer();
-    let nowhere = PartId::new(u32::MAX);
+    let unknown_part = PartId::new(u32::MAX);
     let applied = indexer.apply([
         Delta::Added(item("a", A, 1)),
         Delta::Added(item("b", PartId::new(2), 1)),
-        Delta::ReplacedAll(Box::new(list(B, &[item("c", B, 1), item("d", nowhere, 1), item("e", B, 1)], 1))),
-        Delta::Bookmark { part: nowhere, resource_version: 9.into() },
-        Delta::ReplacedAll(Box::new(list(nowhere, &[], 9))),
+        Delta::ReplacedAll(Box::new(list(
+            B,
+            &[item("c", B, 1), item("d", unknown_part, 1), item("e", B, 1)],
+            1,
+        ))),
+        Delta::Bookmark { part: unknown_part, resource_version: 9.into() },
+        Delta::ReplacedAll(Box::new(list(unknown_part, &[], 9))),
     ]);
     let problems: Vec<_> = applied.errors.errors().iter().map(|problem| problem.position).collect();
     assert_eq!(problems, [1, 3]);
@@ -216,15 +220,16 @@ impl Partition<Item> for Panics {
     }
 
     fn part_of(&self, item: &Item) -> Option<PartId> {
-        assert!(item.name != "bad", "a panic that the test expects");
+        assert!(item.name != "bad", "expected panic");
         Some(A)
     }
 }
 
-/// A partition is asked like an accessor: what it panics for is left out, all others are stored.
+/// Partitions are called like accessors: an object for which the partition panics is left out, and all others are
+/// stored.
 // contract: O-24c
 #[test]
-fn a_partition_that_panics_harms_no_other_object() {
+fn panicking_partition_affects_only_its_object() {
     let indexer = Indexer::builder().parts(Parts::new(Panics)).build().unwrap();
     let items = [item("good", A, 1), item("bad", A, 1), item("better", A, 1)];
     let errors = indexer.replace(list(A, &items, 1)).unwrap();
@@ -235,12 +240,12 @@ fn a_partition_that_panics_harms_no_other_object() {
     assert_eq!(applied.changes.len(), 2);
 }
 
-/// Also one by the key alone.
+/// A deletion that names its part removes only a state of that part, also if the deletion has only a key.
 // contract: S-26
 #[test]
-fn a_deletion_that_names_its_part_removes_a_state_of_that_part_only() {
+fn deletion_with_part_spares_other_parts() {
     let key = || KeyRef::named("a").try_into().unwrap();
-    let gone = |last_known, part| {
+    let deletion = |last_known, part| {
         let tombstone = Tombstone::final_state_unknown(key(), last_known).from_part(part);
         [Delta::Deleted(tombstone)]
     };
@@ -248,28 +253,28 @@ fn a_deletion_that_names_its_part_removes_a_state_of_that_part_only() {
     indexer.add(item("a", B, 2)).unwrap().into_result().unwrap();
     for part in [A, PartId::new(2)] {
         for last_known in [None, Some(item("a", B, 1))] {
-            indexer.apply(gone(last_known, Some(part))).errors.into_result().unwrap();
+            indexer.apply(deletion(last_known, Some(part))).errors.into_result().unwrap();
             assert_eq!(names(&indexer), ["a1@2"]);
         }
     }
-    indexer.apply(gone(None, Some(B))).errors.into_result().unwrap();
+    indexer.apply(deletion(None, Some(B))).errors.into_result().unwrap();
     assert!(indexer.is_empty());
-    // A list names its part in what is missing in it.
+    // A list names its part in the deletions of missing objects.
     indexer.add(item("a", B, 3)).unwrap().into_result().unwrap();
     let applied = indexer.apply([Delta::ReplacedAll(Box::new(list(B, &[], 3)))]);
     let Delta::Deleted(Tombstone::FinalStateUnknown(missed)) = &applied.changes[0].delta else {
         panic!("{applied:?}")
     };
     assert_eq!(missed.part, Some(B));
-    // Nothing says the part of this one: so it comes from all of them.
+    // A deletion without a part applies to all parts.
     indexer.add(item("a", B, 4)).unwrap().into_result().unwrap();
-    indexer.apply(gone(None, None)).errors.into_result().unwrap();
+    indexer.apply(deletion(None, None)).errors.into_result().unwrap();
     assert!(indexer.is_empty());
 }
 
 // contract: S-16
 #[test]
-fn a_transform_cannot_give_an_object_another_part() {
+fn transform_cannot_change_the_part() {
     let moved = Transform::new(|item: Arc<Item>| match (&*item.name, item.version) {
         ("a", 2) => Ok(Arc::new(Item { value: 1, ..Item::clone(&item) })),
         _ => Ok(item),
@@ -279,7 +284,7 @@ fn a_transform_cannot_give_an_object_another_part() {
     indexer.add(item("a", A, 1)).unwrap().into_result().unwrap();
     let refused = indexer.update(item("a", A, 2)).unwrap_err().to_string();
     assert!(refused.contains("a does not belong to part 0"), "{refused}");
-    // What is known of it stays, and others are stored.
+    // Its stored state stays, and other objects are stored.
     let both = [item("a", A, 2), item("b", A, 2)];
     let single = both.clone().map(Delta::Updated);
     for deltas in [Deltas::from(single), Delta::ReplacedAll(Box::new(list(A, &both, 2))).into()] {

@@ -1,4 +1,4 @@
-//! Which changes a snapshot has in it.
+//! Revisions: which changes a snapshot includes.
 
 use std::sync::Arc;
 
@@ -8,8 +8,9 @@ use kinformer_core::{
 };
 use kinformer_store::Indexer;
 
+/// A snapshot includes a change if it has the revision of the change or a later one.
 #[test]
-fn a_change_is_in_every_snapshot_of_its_revision_and_in_none_before() {
+fn snapshots_include_changes_by_revision() {
     let indexer = Arc::new(Indexer::new());
     let reader = indexer.reader();
     assert_eq!(reader.snapshot().revision(), 0);
@@ -31,7 +32,7 @@ fn a_change_is_in_every_snapshot_of_its_revision_and_in_none_before() {
 
 // contract: S-21a, S-21b, S-21c
 #[test]
-fn a_change_carries_its_delta_and_the_revision() {
+fn change_carries_delta_and_revision() {
     let indexer = Indexer::new();
     let text = |change: &Change<crate::common::Pod>| {
         let old = change.old.as_ref().map(|old| old.resource_version().to_string());
@@ -60,7 +61,7 @@ fn a_change_carries_its_delta_and_the_revision() {
         ]
     );
     assert_eq!(applied.errors.errors()[0].position, 1);
-    // The final state is that of the delta, and not the one that was stored.
+    // The final state is the state of the delta, not the stored one.
     assert_eq!(applied.changes[2].delta.object().unwrap().resource_version(), "3".into());
     assert!(applied.changes.iter().all(|change| change.revision == applied.revision));
     assert_eq!(applied.revision, indexer.snapshot().revision(), "one publication");
@@ -79,12 +80,12 @@ fn a_change_carries_its_delta_and_the_revision() {
 
 // contract: S-22
 #[test]
-fn a_named_version_is_reached_with_the_last_publication() {
+fn given_version_is_set_by_last_publication() {
     let indexer = Indexer::new();
     let list = |name: &str| Delta::ReplacedAll(Box::new(Replacement::new(vec![pod(name).arc()], 50u64)));
     let deltas = [Delta::Added(pod("a/1").version(30u64).arc()), list("a/2"), Delta::bookmark("60")];
-    let named = VersionUpdate::Advance("20".into()).into();
-    let applied = indexer.apply_at(deltas, &named);
+    let given = VersionUpdate::Advance("20".into()).into();
+    let applied = indexer.apply_at(deltas, &given);
     assert!(applied.errors.is_empty());
     assert_eq!(indexer.resource_versions().lowest(), "20".into());
     assert!(indexer.contains(("a", "2")) && !indexer.contains(("a", "1")));

@@ -1,4 +1,4 @@
-//! Writers, listing readers and keepers of snapshots at the same time, on real threads.
+//! Writers, iterating readers and retained snapshots at the same time, on real threads.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -42,8 +42,8 @@ fn store() -> Indexer<Item> {
         .unwrap()
 }
 
-/// Everything in a snapshot agrees with everything else in it.
-fn agrees(snapshot: &Snapshot<Item>) -> BTreeMap<String, u64> {
+/// Checks that the objects, the look-ups and the indexes of a snapshot agree. Returns its contents.
+fn check_consistency(snapshot: &Snapshot<Item>) -> BTreeMap<String, u64> {
     let contents: BTreeMap<_, _> =
         snapshot.iter().map(|item| (item.key().to_string(), item.version)).collect();
     assert_eq!(contents.len(), snapshot.len(), "no key twice");
@@ -66,7 +66,7 @@ fn agrees(snapshot: &Snapshot<Item>) -> BTreeMap<String, u64> {
 
 // contract: S-02, S-08, S-10, S-11
 #[test]
-fn snapshots_agree_under_concurrent_writes() {
+fn snapshots_are_consistent_under_writes() {
     let store = store();
     let (stop, walks) = (AtomicBool::new(false), AtomicUsize::new(0));
     thread::scope(|scope| {
@@ -81,7 +81,7 @@ fn snapshots_agree_under_concurrent_writes() {
                             match (round + n) % 5 {
                                 0 => drop(store.delete_by_key(item(writer, n, 0).key())),
                                 1 => {
-                                    // Two that come and go together.
+                                    // Two objects that are always written together.
                                     let pair = ["left", "right"].map(|name| {
                                         Delta::Added(Arc::new(Item {
                                             name: name.into(),
@@ -104,20 +104,20 @@ fn snapshots_agree_under_concurrent_writes() {
                 let mut kept = Vec::new();
                 while !stop.load(Ordering::Relaxed) || walks.load(Ordering::Relaxed) < 3 {
                     let snapshot = store.snapshot();
-                    let contents = agrees(&snapshot);
+                    let contents = check_consistency(&snapshot);
                     for writer in 0..3 {
                         let side = |side| contents.get(&format!("w{writer}/{side}"));
-                        assert_eq!(side("left"), side("right"), "half a transaction");
+                        assert_eq!(side("left"), side("right"), "partial transaction");
                     }
                     kept.push((snapshot, contents));
                     if kept.len() > 8 {
                         let (snapshot, contents) = kept.remove(0);
-                        assert_eq!(agrees(&snapshot), contents, "a snapshot has changed");
+                        assert_eq!(check_consistency(&snapshot), contents, "a snapshot has changed");
                     }
                     walks.fetch_add(1, Ordering::Relaxed);
                 }
                 for (snapshot, contents) in kept {
-                    assert_eq!(agrees(&snapshot), contents, "a snapshot has changed");
+                    assert_eq!(check_consistency(&snapshot), contents, "a snapshot has changed");
                 }
             });
         }
@@ -126,13 +126,14 @@ fn snapshots_agree_under_concurrent_writes() {
         }
         stop.store(true, Ordering::Relaxed);
     });
-    agrees(&store.snapshot());
+    check_consistency(&store.snapshot());
     assert!(walks.load(Ordering::Relaxed) >= 3);
 }
 
+/// Replaces are atomic for readers while other threads read, wait for versions and add indexers.
 // contract: S-02, S-05, S-12
 #[test]
-fn replaces_are_seen_whole_while_others_write_wait_and_add_indexers() {
+fn replaces_are_atomic_under_concurrent_use() {
     let store = store();
     let last = ROUNDS;
     thread::scope(|scope| {
@@ -164,13 +165,13 @@ fn replaces_are_seen_whole_while_others_write_wait_and_add_indexers() {
         scope.spawn(|| {
             loop {
                 let snapshot = store.snapshot();
-                agrees(&snapshot);
-                let at = snapshot.resource_versions().lowest();
+                check_consistency(&snapshot);
+                let version = snapshot.resource_versions().lowest();
                 assert!(
-                    snapshot.iter().all(|item| ResourceVersion::number(item.version) == at),
-                    "half a replace"
+                    snapshot.iter().all(|item| ResourceVersion::number(item.version) == version),
+                    "partial replace"
                 );
-                if at == last.into() {
+                if version == last.into() {
                     break;
                 }
             }

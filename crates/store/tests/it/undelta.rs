@@ -1,4 +1,4 @@
-//! The store that pushes.
+//! The store that pushes its state after each write.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -15,7 +15,7 @@ fn pod(name: &str, value: u32) -> Arc<Pod> {
 
 // contract: S-14
 #[test]
-fn every_write_pushes_the_whole_state_and_no_read_does() {
+fn writes_push_the_state_and_reads_do_not() {
     let pushed = Arc::new(Mutex::new(Vec::new()));
     let log = pushed.clone();
     let store = UndeltaStore::new(move |state: kinformer_store::Snapshot<Pod>| {
@@ -34,7 +34,7 @@ fn every_write_pushes_the_whole_state_and_no_read_does() {
 
 // contract: S-14
 #[test]
-fn the_last_push_is_the_newest_state_whoever_writes() {
+fn last_push_is_newest_with_many_writers() {
     let (pushes, last) = (Arc::new(AtomicUsize::new(0)), Arc::new(Mutex::new(0)));
     let (counted, newest) = (pushes.clone(), last.clone());
     let store = UndeltaStore::new(move |state: kinformer_store::Snapshot<Pod>| {
@@ -58,7 +58,7 @@ fn the_last_push_is_the_newest_state_whoever_writes() {
 
 // contract: S-14
 #[test]
-fn a_push_function_may_write_and_may_panic() {
+fn push_function_may_write_and_may_panic() {
     let store: Arc<OnceLock<UndeltaStore<Pod>>> = Arc::default();
     let (within, sizes) = (store.clone(), Arc::new(Mutex::new(Vec::new())));
     let log = sizes.clone();

@@ -38,8 +38,8 @@ fn version(version: u64) -> ResourceVersion {
 
 // contract: S-12
 #[test]
-fn everything_that_moves_the_version_wakes() {
-    let moves: [fn(&Indexer<Pod>); 6] = [
+fn every_version_change_wakes_the_waiter() {
+    let writes: [fn(&Indexer<Pod>); 6] = [
         |indexer| indexer.add(pod("x").version(9u64)).unwrap().into_result().unwrap(),
         |indexer| indexer.delete(pod("x").version(9u64).arc()).unwrap().into_result().unwrap(),
         |indexer| indexer.bookmark(9u64),
@@ -49,7 +49,7 @@ fn everything_that_moves_the_version_wakes() {
         },
         |indexer| indexer.bookmark(10u64),
     ];
-    for (number, moves) in moves.into_iter().enumerate() {
+    for (number, writes) in writes.into_iter().enumerate() {
         let indexer = Indexer::new();
         let (wakes, waker) = Wakes::new();
         let mut context = Context::from_waker(&waker);
@@ -58,15 +58,15 @@ fn everything_that_moves_the_version_wakes() {
         assert!(wait.as_mut().poll(&mut context).is_pending());
         indexer.bookmark(8u64);
         assert_eq!(wakes.count(), 0, "only its own version wakes a waiter");
-        moves(&indexer);
-        assert_eq!(wakes.count(), 1, "move {number}");
+        writes(&indexer);
+        assert_eq!(wakes.count(), 1, "write {number}");
         assert!(matches!(wait.poll(&mut context), Poll::Ready(Ok(()))));
     }
 }
 
 // contract: S-12
 #[tokio::test]
-async fn several_waiters_all_wake_in_their_turn() {
+async fn waiters_wake_at_their_own_version() {
     let indexer = Arc::new(Indexer::<Pod>::new());
     let waits: Vec<_> = (0..20u64)
         .map(|n| {
@@ -82,14 +82,15 @@ async fn several_waiters_all_wake_in_their_turn() {
     for wait in waits {
         wait.await.unwrap().unwrap();
     }
-    // What is there already is not waited for; nor is "any version".
+    // A version that is already reached needs no wait, nor does an unset version.
     indexer.wait_for(PartId::ONLY, &version(3)).await.unwrap();
     indexer.wait_for(PartId::ONLY, &ResourceVersion::UNSET).await.unwrap();
 }
 
+/// A version that was reached ends the wait even if a replace sets the store back before the next poll.
 // contract: S-12
 #[test]
-fn a_version_that_was_there_and_is_gone_again_still_ends_the_wait() {
+fn reached_version_ends_wait_after_reset() {
     let indexer = Indexer::<Pod>::new();
     let (_, waker) = Wakes::new();
     let mut context = Context::from_waker(&waker);
@@ -103,7 +104,7 @@ fn a_version_that_was_there_and_is_gone_again_still_ends_the_wait() {
 
 // contract: S-12
 #[test]
-fn a_dropped_or_moved_wait_leaves_nothing_behind() {
+fn dropped_or_moved_wait_leaves_no_waker() {
     let indexer = Indexer::<Pod>::new();
     let nine = version(9);
     let (dropped, waker) = Wakes::new();
@@ -123,7 +124,7 @@ fn a_dropped_or_moved_wait_leaves_nothing_behind() {
 
 // contract: S-12
 #[test]
-fn stopping_ends_what_was_not_reached() {
+fn stop_ends_pending_waits() {
     let indexer = Indexer::<Pod>::new();
     indexer.bookmark(5u64);
     let (wakes, waker) = Wakes::new();
@@ -146,7 +147,7 @@ fn stopping_ends_what_was_not_reached() {
 
 // contract: S-12
 #[test]
-fn what_cannot_be_compared_is_not_waited_for() {
+fn incomparable_version_ends_the_wait() {
     let indexer = Indexer::<Pod>::new();
     let (_, waker) = Wakes::new();
     let mut context = Context::from_waker(&waker);
@@ -162,7 +163,7 @@ fn what_cannot_be_compared_is_not_waited_for() {
 
 // contract: S-12
 #[tokio::test(start_paused = true)]
-async fn a_deadline_ends_the_wait() {
+async fn deadline_ends_the_wait() {
     let indexer = Indexer::<Pod>::new();
     indexer.bookmark(5u64);
     let deadline = Instant::now() + Duration::from_secs(30);
@@ -184,7 +185,7 @@ async fn a_deadline_ends_the_wait() {
 
 // contract: S-20
 #[test]
-fn many_waits_each_end_with_their_own_version() {
+fn each_of_many_waits_ends_at_its_version() {
     let indexer = Indexer::<Pod>::new();
     let mut random = fastrand::Rng::with_seed(3);
     let mut versions: Vec<_> = (0..2_000u64).map(|number| version(number / 2 + 1)).collect();
@@ -222,7 +223,7 @@ fn many_waits_each_end_with_their_own_version() {
 
 // contract: S-23
 #[test]
-fn a_reader_outlives_its_indexer() {
+fn reader_outlives_its_indexer() {
     let indexer = Indexer::new();
     indexer.add(pod("x").version(7u64)).unwrap().into_result().unwrap();
     let reader = indexer.reader();

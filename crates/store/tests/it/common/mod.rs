@@ -1,4 +1,4 @@
-//! The objects that the tests store.
+//! The objects stored by the tests.
 
 use std::sync::Arc;
 
@@ -73,18 +73,19 @@ pub fn keys<'a>(objects: impl IntoIterator<Item = &'a Arc<Pod>>) -> Vec<String> 
     sorted(objects.into_iter().map(|pod| pod.key().to_string()))
 }
 
-/// Leaves panics with this message out of the output.
-pub const EXPECTED: &str = "a panic that the test expects";
+/// The message of expected panics.
+pub const EXPECTED: &str = "expected panic";
 
-pub fn quiet() {
+/// Hides panics with the message [`EXPECTED`] from the output.
+pub fn hide_expected_panics() {
     static ONCE: std::sync::Once = std::sync::Once::new();
     ONCE.call_once(|| {
-        let shown = std::panic::take_hook();
+        let default_hook = std::panic::take_hook();
         std::panic::set_hook(Box::new(move |info| {
             let payload = info.payload();
             let message = payload.downcast_ref::<&str>().copied();
             if message.or(payload.downcast_ref::<String>().map(String::as_str)) != Some(EXPECTED) {
-                shown(info);
+                default_hook(info);
             }
         }));
     });
