@@ -104,8 +104,8 @@ impl<T: Object, B: Backlog<T>> DeltaQueue<T, B> {
     /// Queues several deltas in one operation. See [`Sink::apply`].
     ///
     /// While there is any room, an operation is queued as a whole. Objects that are left out (invalid key, failed
-    /// transform, panicking accessors) are in the report. The final state of a deletion passes the transform as well;
-    /// if the transform fails, the deletion is queued without a state and the error is in the report.
+    /// transform, panicking accessors) are in the returned errors. The final state of a deletion passes the transform
+    /// as well; if the transform fails, the deletion is queued without a state and the error is returned.
     ///
     /// # Errors
     /// The queue is full or closed, or the known objects panicked. Nothing has changed.

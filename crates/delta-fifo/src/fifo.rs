@@ -356,9 +356,9 @@ impl<T: Object> State<T> {
             }
             Write::Replace(Keyed { objects, all, is_complete, .. }) => {
                 let initial = !std::mem::replace(&mut self.populated, true);
-                let gone = self.items.keys().filter(|key| is_complete && !all.contains_key(*key));
-                let gone: Vec<ObjectKey> = gone.cloned().collect();
-                displaced.extend(gone.iter().filter_map(|key| self.remove(key)));
+                let missing = self.items.keys().filter(|key| is_complete && !all.contains_key(*key));
+                let missing: Vec<ObjectKey> = missing.cloned().collect();
+                displaced.extend(missing.iter().filter_map(|key| self.remove(key)));
                 for (key, object) in objects {
                     displaced.extend(self.put(key, object, initial));
                 }

@@ -145,9 +145,9 @@ impl<T: Object> InFlight<T> {
         if entry.pops > 0 || self.queries > 0 {
             return None;
         }
-        let (gone, _) = place.remove();
+        let (removed, _) = place.remove();
         self.shrink();
-        Some(gone.into_states())
+        Some(removed.into_states())
     }
 
     /// Releases the memory of an empty table after a burst.
@@ -167,10 +167,10 @@ impl<T: Object> InFlight<T> {
         if self.queries > 0 {
             return DeferredDrops::new();
         }
-        let gone = self.keys.extract_if(|entry| entry.pops == 0);
-        let gone = gone.flat_map(Entry::into_states).collect();
+        let removed = self.keys.extract_if(|entry| entry.pops == 0);
+        let removed = removed.flat_map(Entry::into_states).collect();
         self.shrink();
-        gone
+        removed
     }
 
     /// Returns the number of keys being processed.

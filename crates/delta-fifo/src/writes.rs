@@ -88,14 +88,14 @@ impl<T: Object> Settings<T> {
             _ => return self.prepare_other(delta, position, errors),
         };
         // A transform changes neither the key nor the part.
-        let asked = ask(|| {
+        let result = ask(|| {
             let key = object.key();
             key.check()?;
             let (key, hash) = self.key(key)?;
             Ok::<_, KeyError>((self.parts.of(object), object.resource_version(), key, hash))
         });
-        let (part, version, key, hash) = match asked {
-            Ok(asked) => asked?,
+        let (part, version, key, hash) = match result {
+            Ok(checked) => checked?,
             Err(source) => return Err(panicked(object, source)),
         };
         if part.is_none() {
@@ -199,8 +199,8 @@ impl<T: Object> Settings<T> {
 
     fn entry(&self, delta: Delta<T>) -> Result<Entry<T>, Error> {
         let key_of = || delta.key().unwrap_or_else(|| KeyRef::named(""));
-        let asked = ask(|| self.key(key_of()));
-        let (key, hash) = asked.map_err(|source| Error::Accessor { key: None, source })??;
+        let result = ask(|| self.key(key_of()));
+        let (key, hash) = result.map_err(|source| Error::Accessor { key: None, source })??;
         Ok(Entry { delta, key, hash })
     }
 
@@ -309,19 +309,19 @@ impl<T: Object> Settings<T> {
                 }
         };
         let Queued { newest, places } = state.backlog.newest(&|key| !listed(key), &concerns);
-        let mut gone: Vec<LastKnown<T>> = Vec::new();
+        let mut deleted: Vec<LastKnown<T>> = Vec::new();
         for (key, newest) in newest {
             match newest {
-                Newest::State(object) => gone.push((key, object)),
+                Newest::State(object) => deleted.push((key, object)),
                 newest => drops.push(newest),
             }
         }
-        gone.extend(state.flight.existing(part, |key| !listed(key) && !places.contains_key(key)));
+        deleted.extend(state.flight.existing(part, |key| !listed(key) && !places.contains_key(key)));
         for (key, object) in missing {
             let hash = self.hash(&key);
             match places.contains_key(&key) || state.flight.exists(&key, hash, Some(part)).is_some() {
                 true => drops.push(Newest::State(object)),
-                false => gone.push((key, object)),
+                false => deleted.push((key, object)),
             }
         }
         // The queued entries that the list's deltas are merged into.
@@ -330,13 +330,13 @@ impl<T: Object> Settings<T> {
             true if !self.parts.is_divided() => iter::once(0..before).collect(),
             true => {
                 let there = objects.iter().filter_map(|entry| entry.key.as_ref());
-                let mut keys: Vec<_> = there.chain(gone.iter().map(|(key, _)| key)).collect();
+                let mut keys: Vec<_> = there.chain(deleted.iter().map(|(key, _)| key)).collect();
                 keys.sort_unstable();
                 state.backlog.places(&|key| keys.binary_search(&key).is_ok())
             }
             false => Vec::new(),
         };
-        let tombstones = gone.into_iter().map(|(key, last_known)| {
+        let tombstones = deleted.into_iter().map(|(key, last_known)| {
             let tombstone = Tombstone::final_state_unknown(key.clone(), last_known).from_part(part);
             self.keyed_entry(key, Delta::Deleted(tombstone))
         });

@@ -1,4 +1,4 @@
-//! Every order of events in small scenes: no wake-up is lost, and nothing that is known is missed.
+//! Every interleaving of small scenarios: no wake-up is lost, and no known object is missed.
 //!
 //! `RUSTFLAGS="--cfg loom" LOOM_MAX_PREEMPTIONS=2 cargo test -p kinformer-delta-fifo --release --test loom`
 #![cfg(loom)]
@@ -30,7 +30,7 @@ fn add(queue: &RealFifo<Pod>, name: &'static str) {
 
 // contract: Q-05
 #[test]
-fn a_waiting_pop_gets_what_is_queued() {
+fn waiting_pop_receives_a_queued_delta() {
     loom::model(|| {
         let queue = RealFifo::new();
         let producer = queue.clone();
@@ -42,7 +42,7 @@ fn a_waiting_pop_gets_what_is_queued() {
 
 // contract: Q-05
 #[test]
-fn two_waiting_pops_get_one_each() {
+fn two_waiting_pops_receive_one_each() {
     loom::model(|| {
         let queue = RealFifo::new();
         let consumers: Vec<_> = (0..2)
@@ -60,7 +60,7 @@ fn two_waiting_pops_get_one_each() {
 
 // contract: Q-05
 #[test]
-fn close_wakes_a_waiting_pop_after_what_is_queued() {
+fn close_wakes_pop_after_queued_deltas() {
     loom::model(|| {
         let queue = RealFifo::new();
         let producer = queue.clone();
@@ -75,14 +75,14 @@ fn close_wakes_a_waiting_pop_after_what_is_queued() {
 }
 
 #[test]
-fn a_cancelled_pop_takes_no_wake_up_with_it() {
+fn cancelled_pop_loses_no_wake_up() {
     loom::model(|| {
         let queue = RealFifo::new();
         let (producer, other) = (queue.clone(), queue.clone());
         let popping = thread::spawn(move || drop(block_on(other.pop()).unwrap()));
         let producing = thread::spawn(move || add(&producer, "a"));
         {
-            // Polled once and dropped, whatever has happened meanwhile.
+            // Polled once and dropped, ready or not.
             let mut cancelled = Box::pin(queue.pop());
             let taken =
                 block_on(std::future::poll_fn(|cx| std::task::Poll::Ready(cancelled.as_mut().poll(cx))));
@@ -99,7 +99,7 @@ fn a_cancelled_pop_takes_no_wake_up_with_it() {
 
 // contract: Q-16
 #[test]
-fn a_producer_who_waits_for_room_gets_it() {
+fn waiting_producer_gets_room() {
     loom::model(|| {
         let queue = RealFifo::builder().bound(Bound::Deltas(1)).build();
         add(&queue, "a");
@@ -113,7 +113,7 @@ fn a_producer_who_waits_for_room_gets_it() {
 
 // contract: Q-06
 #[test]
-fn who_waits_for_the_sync_wakes_when_it_is_processed() {
+fn sync_waiter_wakes_after_processing() {
     loom::model(|| {
         let queue = RealFifo::new();
         queue.replace(Replacement::new(vec![pod("a")], "1")).unwrap().into_result().unwrap();
@@ -124,7 +124,7 @@ fn who_waits_for_the_sync_wakes_when_it_is_processed() {
     });
 }
 
-/// What a consumer has stored.
+/// The objects that a consumer has stored.
 #[derive(Default)]
 struct Stored(Mutex<Vec<&'static str>>);
 
@@ -140,7 +140,7 @@ impl KnownObjects<Pod> for Stored {
 
 // contract
 #[test]
-fn a_replace_beside_a_consumer_misses_nothing() {
+fn replace_during_processing_misses_nothing() {
     loom::model(|| {
         let stored = Arc::new(Stored::default());
         let queue = DeltaFifo::builder().known_objects(stored.clone()).build();
@@ -167,6 +167,6 @@ fn a_replace_beside_a_consumer_misses_nothing() {
         while let Some(popped) = queue.try_pop().unwrap() {
             apply(popped.deltas());
         }
-        assert!(stored.0.lock().unwrap().is_empty(), "what was being stored is gone as well");
+        assert!(stored.0.lock().unwrap().is_empty(), "the object in flight is deleted as well");
     });
 }

@@ -1,4 +1,4 @@
-//! Every public type is Send and Sync, and the traits that are to be used as objects are.
+//! Every public type is Send and Sync, and the traits are object-safe.
 
 use kinformer_core::{KnownObjects, Sink};
 use kinformer_delta_fifo::*;
@@ -20,9 +20,9 @@ assert_impl_all!(Error: Send, Sync, std::error::Error);
 assert_impl_all!(BoxFuture<'static, ()>: Send);
 assert_obj_safe!(Queue<Pod>, Sink<Pod>, KnownObjects<Pod>);
 
-/// Futures that are to be spawned are Send.
+/// All futures of the crate can be spawned.
 #[test]
-fn waits_can_be_spawned() {
+fn futures_are_send() {
     fn spawnable<F: std::future::Future + Send>(_: F) {}
     let (delta, real, fifo) = (DeltaFifo::<Pod>::new(), RealFifo::<Pod>::new(), Fifo::<Pod>::new());
     let heap = Heap::new(|pod: &Pod| **pod);

@@ -1,4 +1,4 @@
-//! Several deltas in one operation: they are queued whole or not at all, and as if they had come one by one.
+//! Several deltas in one operation: all of them are queued or none, as if they were written one by one.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use kinformer_core::{
 };
 use kinformer_delta_fifo::{Bound, DeltaFifo, Error, Fifo, Popped, Queue, RealFifo, WriteError};
 
-/// A consumer that has stored these.
+/// A consumer that has stored these objects.
 fn known(pods: &[(&str, u32)]) -> Arc<Consumer> {
     let consumer = Consumer::default();
     pods.iter().for_each(|(name, value)| consumer.apply(&Delta::Added(pod(name, *value))));
@@ -49,7 +49,7 @@ fn history() -> Vec<Delta<Pod>> {
     ]
 }
 
-/// What each pop gives: its deltas, whether it is of the initial list, and the version.
+/// The result of each pop: its deltas, whether it is part of the initial list, and the versions.
 fn drained(queue: &dyn Queue<Pod>) -> Vec<(Vec<String>, bool, String)> {
     let mut popped = Vec::new();
     while let Ok(Some(batch)) = queue.try_pop_batch(1) {
@@ -58,9 +58,10 @@ fn drained(queue: &dyn Queue<Pod>) -> Vec<(Vec<String>, bool, String)> {
     popped
 }
 
+/// A batch is queued as if its deltas were written one by one.
 // contract: Q-20
 #[test]
-fn a_batch_is_queued_as_if_its_deltas_had_come_one_by_one() {
+fn batch_equals_single_writes() {
     let known: Arc<dyn KnownObjects<Pod>> = known(&[("k", 1)]);
     let (single, batch) = (queues(Bound::Unbounded, &known), queues(Bound::Unbounded, &known));
     for (single, batch) in single.iter().zip(&batch) {
@@ -78,7 +79,7 @@ fn a_batch_is_queued_as_if_its_deltas_had_come_one_by_one() {
 
 // contract
 #[test]
-fn what_is_left_out_of_a_batch_is_reported_by_position() {
+fn left_out_objects_are_reported_by_position() {
     let known: Arc<dyn KnownObjects<Pod>> = known(&[("gone", 1)]);
     for queue in queues(Bound::Unbounded, &known) {
         let deltas = [
@@ -103,7 +104,7 @@ fn what_is_left_out_of_a_batch_is_reported_by_position() {
 
 // contract: Q-20
 #[test]
-fn a_batch_is_taken_whole_or_refused_whole() {
+fn batch_is_accepted_or_rejected_as_a_whole() {
     let known: Arc<dyn KnownObjects<Pod>> = known(&[]);
     let added = |names: &[&str]| names.iter().map(|name| Delta::Added(pod(name, 1))).collect::<Deltas<_>>();
     for queue in queues(Bound::Deltas(2), &known) {
@@ -127,10 +128,10 @@ fn a_batch_is_taken_whole_or_refused_whole() {
     }
 }
 
-/// Known objects that cannot be asked.
-struct Broken;
+/// Known objects that panic.
+struct Panicking;
 
-impl KnownObjects<Pod> for Broken {
+impl KnownObjects<Pod> for Panicking {
     fn keys(&self) -> Vec<ObjectKey> {
         std::panic::resume_unwind(Box::new("broken"))
     }
@@ -142,22 +143,23 @@ impl KnownObjects<Pod> for Broken {
 
 // contract: Q-20
 #[test]
-fn known_objects_that_panic_refuse_the_whole_batch() {
-    let queue = DeltaFifo::builder().known_objects(Arc::new(Broken)).build();
+fn panicking_known_objects_reject_the_batch() {
+    let queue = DeltaFifo::builder().known_objects(Arc::new(Panicking)).build();
     let deltas = [Delta::Added(pod("a", 1)), Delta::Deleted(pod("a", 2).into())];
-    let asked = |error: SinkError| matches!(error.downcast_ref(), Some(WriteError::KnownObjects { .. }));
-    assert!(asked(queue.apply(deltas.clone()).unwrap_err()));
+    let is_known_objects_error =
+        |error: SinkError| matches!(error.downcast_ref(), Some(WriteError::KnownObjects { .. }));
+    assert!(is_known_objects_error(queue.apply(deltas.clone()).unwrap_err()));
     assert_eq!((queue.depth(), queue.has_synced()), (0, false));
-    let queue = RealFifo::builder().known_objects(Arc::new(Broken)).build();
+    let queue = RealFifo::builder().known_objects(Arc::new(Panicking)).build();
     queue.apply(deltas).unwrap().into_result().unwrap();
     let deltas = [Delta::Added(pod("b", 3)), Delta::ReplacedAll(Box::new(list(&[("a", 4)])))];
-    assert!(asked(queue.apply(deltas).unwrap_err()));
+    assert!(is_known_objects_error(queue.apply(deltas).unwrap_err()));
     assert_eq!(queue.depth(), 2);
 }
 
 // contract: Q-20
 #[test]
-fn a_fifo_takes_a_batch_whole_or_refuses_it_whole() {
+fn fifo_accepts_or_rejects_a_batch_as_a_whole() {
     let queue = Fifo::with_bound(Bound::Deltas(1));
     let deltas = [Delta::Added(pod("a", 1)), Delta::Added(pod("", 2)), Delta::Updated(pod("b", 3))];
     let errors = queue.apply(deltas.into()).unwrap();

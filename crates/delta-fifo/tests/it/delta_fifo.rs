@@ -14,7 +14,7 @@ fn drain(queue: &DeltaFifo<Pod>) -> Vec<Vec<String>> {
     std::iter::from_fn(|| queue.try_pop().unwrap()).map(|popped| texts(&popped)).collect()
 }
 
-/// A queue whose known objects are these, and what it fills.
+/// A queue with these known objects, and the consumer that stores them.
 fn with_known(pods: &[(&str, u32)]) -> (DeltaFifo<Pod>, Arc<Consumer>) {
     let known = Arc::new(Consumer::default());
     for (name, value) in pods {
@@ -25,7 +25,7 @@ fn with_known(pods: &[(&str, u32)]) -> (DeltaFifo<Pod>, Arc<Consumer>) {
 
 // contract: Q-02
 #[test]
-fn deltas_gather_at_the_place_of_their_key() {
+fn deltas_accumulate_under_their_key() {
     let queue = DeltaFifo::new();
     for (name, value) in [("a", 1), ("b", 1), ("a", 2)] {
         queue.update(pod(name, value)).unwrap().into_result().unwrap();
@@ -38,7 +38,7 @@ fn deltas_gather_at_the_place_of_their_key() {
     assert_eq!(
         queue.keys().iter().map(ToString::to_string).collect::<Vec<_>>(),
         ["b", "a"],
-        "to the tail after its pop"
+        "after its pop, a key is queued at the tail"
     );
     drop(first);
     assert_eq!(drain(&queue), [vec!["Updated b=1"], vec!["Added a=4"]]);
@@ -46,7 +46,7 @@ fn deltas_gather_at_the_place_of_their_key() {
 
 // contract: Q-01
 #[test]
-fn each_producers_items_come_out_in_its_own_order() {
+fn deltas_of_each_producer_keep_their_order() {
     let queue: DeltaFifo<Pod> = DeltaFifo::builder().bound(Bound::Unbounded).build();
     std::thread::scope(|scope| {
         for producer in ["a", "b"] {
@@ -78,9 +78,10 @@ fn each_producers_items_come_out_in_its_own_order() {
     assert_eq!(drain(&firsts).concat(), ["Added c=0", "Added a=0", "Added b=0"]);
 }
 
+/// Of two consecutive deletions, the one with more information is kept.
 // contract: Q-03
 #[test]
-fn of_two_deletions_in_a_row_the_one_that_carries_more_stays() {
+fn merged_deletions_keep_the_most_information() {
     type Deletion = Tombstone<Arc<Pod>>;
     let cases: [(Deletion, Deletion, &str); 6] = [
         (pod("a", 2).into(), pod("a", 3).into(), "Deleted a=3"),
@@ -102,11 +103,11 @@ fn of_two_deletions_in_a_row_the_one_that_carries_more_stays() {
 
 // contract: Q-04
 #[test]
-fn a_deletion_of_what_nobody_has_is_dropped() {
+fn deletion_of_unknown_key_is_dropped() {
     let alone = DeltaFifo::<Pod>::new();
     alone.delete(pod("a", 1)).unwrap().into_result().unwrap();
     assert!(alone.is_empty());
-    assert!(alone.has_synced(), "but it was written");
+    assert!(alone.has_synced(), "the write itself counts");
 
     let (queue, _) = with_known(&[("known", 1)]);
     for name in ["known", "unknown"] {
@@ -117,13 +118,13 @@ fn a_deletion_of_what_nobody_has_is_dropped() {
     queue.add(pod("new", 1)).unwrap().into_result().unwrap();
     let processing = queue.try_pop().unwrap();
     queue.delete(pod("new", 2)).unwrap().into_result().unwrap();
-    assert_eq!(queued(&queue, "new"), ["Deleted new=2"], "what is being processed is had");
+    assert_eq!(queued(&queue, "new"), ["Deleted new=2"], "an object in flight is known");
     drop(processing);
 }
 
 // contract
 #[test]
-fn synced_once_the_first_replace_has_been_processed() {
+fn queue_syncs_after_first_replace_is_processed() {
     let (queue, known) = with_known(&[("gone", 1)]);
     assert!(!queue.has_synced(), "untouched");
     queue.replace(list(&[("a", 1), ("b", 1)])).unwrap().into_result().unwrap();
@@ -141,13 +142,13 @@ fn synced_once_the_first_replace_has_been_processed() {
     assert!(!popped.in_initial_list());
     drop(popped);
     queue.replace(list(&[("z", 1)])).unwrap().into_result().unwrap();
-    assert!(queue.has_synced(), "a second replace changes nothing about it");
+    assert!(queue.has_synced(), "a second replace does not affect it");
     assert!(!queue.try_pop().unwrap().unwrap().in_initial_list());
 }
 
 // contract: Q-06
 #[test]
-fn synced_at_once_after_a_first_write_or_an_empty_replace() {
+fn first_write_or_empty_replace_syncs_at_once() {
     let writes: [fn(&DeltaFifo<Pod>); 4] = [
         |queue| queue.add(pod("a", 1)).unwrap().into_result().unwrap(),
         |queue| queue.update(pod("a", 1)).unwrap().into_result().unwrap(),
@@ -165,7 +166,7 @@ fn synced_at_once_after_a_first_write_or_an_empty_replace() {
 
 // contract
 #[test]
-fn a_batch_ends_with_the_initial_list() {
+fn batch_ends_with_the_initial_list() {
     let queue = DeltaFifo::new();
     queue.replace(list(&[("a", 1), ("b", 1)])).unwrap().into_result().unwrap();
     queue.add(pod("c", 1)).unwrap().into_result().unwrap();
@@ -180,7 +181,7 @@ fn a_batch_ends_with_the_initial_list() {
 
 // contract: Q-08
 #[test]
-fn replace_tells_what_is_gone_with_its_newest_state() {
+fn replace_queues_deletions_with_newest_state() {
     let (queue, _) = with_known(&[("stored", 1), ("both", 1), ("deleted", 1), ("kept", 1)]);
     queue.update(pod("both", 2)).unwrap().into_result().unwrap();
     queue.add(pod("queued", 1)).unwrap().into_result().unwrap();
@@ -201,7 +202,7 @@ fn replace_tells_what_is_gone_with_its_newest_state() {
 
 // contract: Q-08
 #[test]
-fn replace_queues_sync_where_asked_to_and_needs_no_known_objects() {
+fn replace_can_queue_sync_without_known_objects() {
     let queue = DeltaFifo::builder().on_replace(OnReplace::Sync).build();
     queue.add(pod("queued", 1)).unwrap().into_result().unwrap();
     queue.replace(list(&[("a", 1)])).unwrap().into_result().unwrap();
@@ -210,7 +211,7 @@ fn replace_queues_sync_where_asked_to_and_needs_no_known_objects() {
 
 // contract: Q-08
 #[test]
-fn a_known_key_without_an_object_still_gets_its_tombstone() {
+fn known_key_without_object_gets_a_tombstone() {
     struct KeysOnly;
     impl KnownObjects<Pod> for KeysOnly {
         fn keys(&self) -> Vec<ObjectKey> {
@@ -229,7 +230,7 @@ fn a_known_key_without_an_object_still_gets_its_tombstone() {
 
 // contract: Q-08
 #[test]
-fn what_could_not_be_delivered_is_not_gone() {
+fn undelivered_objects_are_not_deleted() {
     let (queue, _) = with_known(&[("stored", 1), ("gone", 1)]);
     queue.add(pod("queued", 1)).unwrap().into_result().unwrap();
     let undelivered = ["stored", "queued"].map(|name| name.parse().unwrap());
@@ -239,7 +240,7 @@ fn what_could_not_be_delivered_is_not_gone() {
 
 // contract: R-15
 #[test]
-fn an_incomplete_list_deletes_nothing() {
+fn incomplete_list_deletes_nothing() {
     let (queue, known) = with_known(&[("stored", 1), ("processed", 1)]);
     queue.update(pod("processed", 2)).unwrap().into_result().unwrap();
     let processing = queue.try_pop().unwrap().unwrap();
@@ -251,9 +252,10 @@ fn an_incomplete_list_deletes_nothing() {
     assert_eq!(drain(&queue), [["Replaced stored=1"], ["Deleted ?processed=2"]]);
 }
 
+/// A replace deletes an object in flight, unless its newest delta is a deletion.
 // contract: Q-08
 #[test]
-fn what_is_being_processed_is_gone_only_if_it_was_there() {
+fn replace_deletes_existing_objects_in_flight() {
     let (queue, known) = with_known(&[("deleted", 1)]);
     queue.add(pod("added", 1)).unwrap().into_result().unwrap();
     queue.delete(pod("deleted", 2)).unwrap().into_result().unwrap();
@@ -268,7 +270,7 @@ fn what_is_being_processed_is_gone_only_if_it_was_there() {
 
 // contract: Q-04
 #[test]
-fn a_deletion_during_a_deletion_is_kept() {
+fn deletion_during_a_deletion_is_kept() {
     let (queue, known) = with_known(&[("a", 1)]);
     queue.delete(unknown("a", None)).unwrap().into_result().unwrap();
     let processing = queue.try_pop().unwrap().unwrap();
@@ -276,14 +278,14 @@ fn a_deletion_during_a_deletion_is_kept() {
     assert_eq!(
         queued(&queue, "a"),
         ["Deleted a=2"],
-        "whether the consumer has stored the first is not known"
+        "the consumer may not have applied the first deletion yet"
     );
     known.process(processing);
 }
 
 // contract: Q-09
 #[test]
-fn replace_after_a_queued_deletion_still_brings_the_object() {
+fn replace_after_queued_deletion_adds_the_object() {
     let (queue, _) = with_known(&[("a", 1)]);
     queue.delete(pod("a", 2)).unwrap().into_result().unwrap();
     queue.replace(list(&[("a", 3)])).unwrap().into_result().unwrap();
@@ -292,7 +294,7 @@ fn replace_after_a_queued_deletion_still_brings_the_object() {
 
 // contract: Q-10
 #[test]
-fn resync_brings_nothing_stale() {
+fn resync_queues_nothing_stale() {
     let (queue, _) = with_known(&[("idle", 1), ("queued", 1), ("processing", 1)]);
     queue.update(pod("processing", 2)).unwrap().into_result().unwrap();
     queue.update(pod("queued", 2)).unwrap().into_result().unwrap();
@@ -305,7 +307,7 @@ fn resync_brings_nothing_stale() {
 
 // contract: Q-11
 #[test]
-fn add_and_delete_before_anyone_looked_stay_both() {
+fn add_and_delete_before_a_pop_are_both_kept() {
     let (queue, _) = with_known(&[]);
     queue.add(pod("a", 1)).unwrap().into_result().unwrap();
     queue.delete(pod("a", 2)).unwrap().into_result().unwrap();
@@ -314,7 +316,7 @@ fn add_and_delete_before_anyone_looked_stay_both() {
 
 // contract: Q-12
 #[test]
-fn a_key_error_names_the_object_and_changes_nothing() {
+fn key_error_names_object_and_changes_nothing() {
     let (queue, _) = with_known(&[("a", 1)]);
     queue.add(pod("a", 1)).unwrap().into_result().unwrap();
     for result in [
@@ -328,9 +330,10 @@ fn a_key_error_names_the_object_and_changes_nothing() {
     assert_eq!(drain(&queue), [["Added a=1"]]);
 }
 
+/// Invalid and repeated entries of a list are reported by position, and the others are queued.
 // contract: Q-12
 #[test]
-fn bad_entries_of_a_list_are_reported_by_position_and_the_others_queued() {
+fn bad_list_entries_are_reported_by_position() {
     let queue = DeltaFifo::new();
     let errors = queue.replace(list(&[("a", 1), ("", 2), ("b", 3), ("a", 4)])).unwrap();
     let problems: Vec<_> = errors.errors().iter().map(|p| (p.position, p.error.to_string())).collect();
@@ -342,7 +345,7 @@ fn bad_entries_of_a_list_are_reported_by_position_and_the_others_queued() {
 
 // contract: S-16
 #[test]
-fn the_transform_sees_each_object_once_and_nothing_it_has_seen_before() {
+fn transform_runs_once_for_each_object() {
     let seen = Arc::new(parking_lot::Mutex::new(Vec::new()));
     let log = seen.clone();
     let transform = Transform::in_place(move |pod: &mut Pod| {
@@ -368,7 +371,7 @@ fn the_transform_sees_each_object_once_and_nothing_it_has_seen_before() {
         [vec!["Added a=101", "Updated a=102", "Deleted a=103"], vec!["Replaced b=106"]]
     );
     queue.resync().unwrap();
-    assert_eq!(drain(&queue), [["Sync fails=1"]], "what could not be transformed stays as it was");
+    assert_eq!(drain(&queue), [["Sync fails=1"]], "an object with a failed transform keeps its state");
     assert_eq!(*seen.lock(), ["a=1", "a=2", "a=3", "fails=5", "b=6", "fails=7"]);
 
     let errors = queue.delete(pod("fails", 8)).unwrap();
@@ -381,7 +384,7 @@ fn the_transform_sees_each_object_once_and_nothing_it_has_seen_before() {
 }
 
 #[test]
-fn user_code_that_panics_changes_nothing() {
+fn panicking_user_code_changes_nothing() {
     struct Panics;
     impl KnownObjects<Pod> for Panics {
         fn keys(&self) -> Vec<ObjectKey> {

@@ -1,5 +1,5 @@
-//! Both delta queues, delta for delta, against plain models: with pops that are being processed, a bound, and
-//! a close at any moment.
+//! Both delta queues, delta for delta, against plain models: with pops in flight, a bound, and a close at any
+//! time.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -15,7 +15,7 @@ type Step = steps::Step<Other>;
 #[derive(Clone, Debug)]
 enum Other {
     Pop(usize),
-    /// Applies what was popped first and says that it has been processed.
+    /// Applies the oldest pop and marks it as processed.
     Finish,
     Close,
 }
@@ -52,7 +52,7 @@ impl Plain {
         Self { kind, key: Some(key.into()), state: Some(value.to_string()), unknown: false, step: 0 }
     }
 
-    fn gone(key: &str, state: Option<String>) -> Self {
+    fn missed(key: &str, state: Option<String>) -> Self {
         Self { kind: "Deleted", key: Some(key.into()), state, unknown: true, step: 0 }
     }
 
@@ -75,7 +75,7 @@ impl Plain {
     }
 }
 
-/// What a pop takes at least one of: a delta, or all of a key in a DeltaFIFO.
+/// The unit of a pop: a delta, or all deltas of a key in a DeltaFIFO.
 #[derive(Clone, Debug)]
 struct Entry {
     deltas: Vec<Plain>,
@@ -109,9 +109,9 @@ struct Model {
     popped: usize,
     refused: u64,
     step: u32,
-    /// The steps that had a version, which is their number.
+    /// The steps with a version, which equals the number of the step.
     versions: Vec<u32>,
-    /// Of these, the last one of which the consumer knows that all up to it was popped.
+    /// The last version up to which the consumer knows that everything was popped.
     reached: u32,
 }
 
@@ -200,7 +200,7 @@ impl Model {
                 if self.kind != Kind::Delta || self.newest(&key).is_some() || self.known.contains_key(&key) {
                     self.push(match step {
                         Step::Delete(_) => Plain::of("Deleted", &key, value),
-                        _ => Plain::gone(&key, None),
+                        _ => Plain::missed(&key, None),
                     });
                 }
             }
@@ -220,7 +220,7 @@ impl Model {
                     }
                 }
             }
-            // Nothing but a version, which always has room.
+            // Only a version, which needs no room.
             Step::Bookmark if self.closed => return Err(Refused::Closed),
             Step::Bookmark if self.kind == Kind::Atomic && self.depth() < self.limit => {
                 self.push(Plain::all("Bookmark", Some(format!("@{value}"))));
@@ -231,7 +231,7 @@ impl Model {
     }
 
     fn replace(&mut self, keys: &[u8], undelivered: &[u8], unreadable: usize, value: u32) {
-        let last = |(at, key): &(usize, &u8)| !keys[at + 1..].contains(key);
+        let last = |(index, key): &(usize, &u8)| !keys[index + 1..].contains(key);
         let listed: Vec<_> = keys.iter().enumerate().filter(last).map(|(_, key)| name(*key)).collect();
         let before = self.queue.len();
         if self.kind == Kind::Atomic {
@@ -240,30 +240,30 @@ impl Model {
         } else {
             let there: BTreeSet<_> =
                 listed.iter().cloned().chain(undelivered.iter().map(|key| name(*key))).collect();
-            let mut gone = Vec::new();
+            let mut missing = Vec::new();
             let queued: Vec<_> =
                 self.queue.iter().filter_map(|entry| entry.key().map(str::to_owned)).collect();
             let known = self.known.keys().cloned();
             for key in queued.into_iter().chain(self.in_flight()).chain(known) {
-                let seen = gone.iter().any(|delta: &Plain| delta.key.as_ref() == Some(&key));
+                let seen = missing.iter().any(|delta: &Plain| delta.key.as_ref() == Some(&key));
                 let state = match self.newest(&key) {
                     Some(newest) if newest.is_deletion() => continue,
                     Some(newest) => newest.state.clone(),
                     None => self.known.get(&key).map(u32::to_string),
                 };
                 if !seen && unreadable == 0 && !there.contains(&key) {
-                    gone.push(Plain::gone(&key, state));
+                    missing.push(Plain::missed(&key, state));
                 }
             }
             let replaced = listed.iter().map(|key| Plain::of("Replaced", key, value));
             let deltas: Vec<_> = match self.kind {
-                Kind::Delta => replaced.chain(gone).collect(),
-                _ => gone.into_iter().chain(replaced).collect(),
+                Kind::Delta => replaced.chain(missing).collect(),
+                _ => missing.into_iter().chain(replaced).collect(),
             };
             deltas.into_iter().for_each(|delta| self.push(delta));
         }
         if !std::mem::replace(&mut self.populated, true) {
-            // In a DeltaFIFO the list merges into what is queued.
+            // In a DeltaFIFO the list merges into the queued deltas.
             let first = if self.kind == Kind::Delta { 0 } else { before };
             self.queue[first..].iter_mut().for_each(|entry| entry.initial = true);
         }
@@ -333,7 +333,7 @@ fn play(kind: Kind, steps: &[Step], limit: Option<usize>, stored: u8) -> Result<
     let mut version = Versions::unset(1);
     version.update(PartId::ONLY, &VersionUpdate::Set { version: ResourceVersion::number(0), epoch: 0 });
     let mut guards = VecDeque::new();
-    // In the end everything is popped and processed.
+    // At the end everything is popped and processed.
     let rest = steps.len() * 10;
     let rest = std::iter::repeat_n([Other::Pop(2), Other::Finish].map(Step::Other), rest).flatten();
     for (value, step) in steps.iter().cloned().chain(rest).enumerate() {
@@ -421,19 +421,19 @@ proptest! {
 
     // contract
     #[test]
-    fn delta_fifo_as_its_plain_model(steps in histories(), limit in limits(), stored in 0u8..4) {
+    fn delta_fifo_matches_its_model(steps in histories(), limit in limits(), stored in 0u8..4) {
         play(Kind::Delta, &steps, limit, stored)?;
     }
 
     // contract
     #[test]
-    fn real_fifo_with_known_objects_as_its_plain_model(steps in histories(), limit in limits(), stored in 0u8..4) {
+    fn known_real_fifo_matches_its_model(steps in histories(), limit in limits(), stored in 0u8..4) {
         play(Kind::Real, &steps, limit, stored)?;
     }
 
     // contract
     #[test]
-    fn atomic_real_fifo_as_its_plain_model(steps in histories(), limit in limits()) {
+    fn atomic_real_fifo_matches_its_model(steps in histories(), limit in limits()) {
         play(Kind::Atomic, &steps, limit, 0)?;
     }
 }

@@ -17,9 +17,10 @@ fn add(queue: &Fifo<Pod>, name: &str, value: u32) {
     queue.add(pod(name, value)).unwrap().into_result().unwrap();
 }
 
+/// The newest state of a key is popped at the position of its first state.
 // contract: Q-17
 #[test]
-fn fifo_gives_the_newest_state_at_the_place_of_the_first() {
+fn fifo_pops_newest_states_in_first_order() {
     let queue = Fifo::new();
     for (name, value) in [("a", 1), ("b", 1), ("a", 2)] {
         add(&queue, name, value);
@@ -33,7 +34,7 @@ fn fifo_gives_the_newest_state_at_the_place_of_the_first() {
 
 // contract: Q-17
 #[test]
-fn fifo_forgets_what_is_deleted() {
+fn fifo_drops_deleted_objects() {
     let queue = Fifo::new();
     for name in ["a", "b", "c"] {
         add(&queue, name, 1);
@@ -50,7 +51,7 @@ fn fifo_forgets_what_is_deleted() {
 
 // contract
 #[test]
-fn fifo_has_synced_when_the_first_list_has_left_the_queue() {
+fn fifo_syncs_when_first_list_has_left_the_queue() {
     let queue = Fifo::new();
     assert!(!queue.has_synced());
     queue.replace(list(&[("a", 1), ("b", 1)])).unwrap().into_result().unwrap();
@@ -86,7 +87,7 @@ async fn fifo_errors_after_close_and_at_its_bound() {
 
 // contract: Q-17
 #[test]
-fn heap_pops_by_order_and_by_age_among_equals() {
+fn heap_pops_by_priority_and_then_by_age() {
     let heap = Heap::new(|pod: &Pod| pod.value);
     for (name, value) in [("a", 3), ("b", 1), ("c", 2), ("d", 1)] {
         heap.add(pod(name, value)).unwrap();
@@ -107,7 +108,7 @@ fn heap_pops_by_order_and_by_age_among_equals() {
 
 // contract: Q-17
 #[tokio::test]
-async fn heap_errors_after_close_and_names_what_it_refuses() {
+async fn heap_errors_after_close_and_for_bad_objects() {
     let heap = Heap::new(|pod: &Pod| if pod.value == 13 { panic!("thirteen") } else { pod.value });
     let errors = heap.bulk_add([pod("a", 1), pod("", 2), pod("b", 13), pod("c", 0)]);
     let positions: Vec<_> = errors.errors().iter().map(|problem| problem.position).collect();
@@ -154,7 +155,7 @@ async fn heap_and_fifo_pops_wait() {
 proptest! {
     // contract: Q-17
     #[test]
-    fn heap_like_a_sorted_list(steps in prop::collection::vec((0u8..5, 0u8..12, 0u32..8), 0..200)) {
+    fn heap_behaves_like_a_sorted_list(steps in prop::collection::vec((0u8..5, 0u8..12, 0u32..8), 0..200)) {
         let heap = Heap::new(|pod: &Pod| pod.value);
         // Name to (value, age).
         let mut model: BTreeMap<String, (u32, usize)> = BTreeMap::new();
@@ -188,18 +189,18 @@ proptest! {
 
     // contract: Q-17
     #[test]
-    fn fifo_like_a_list_of_keys(steps in prop::collection::vec((0u8..6, 0u8..6, 0u32..100), 0..300)) {
+    fn fifo_behaves_like_a_list_of_keys(steps in prop::collection::vec((0u8..6, 0u8..6, 0u32..100), 0..300)) {
         let queue = Fifo::new();
         let mut model: Vec<(String, u32)> = Vec::new();
         for (what, key, value) in steps {
             let name = format!("p{key}");
-            let at = model.iter().position(|(queued, _)| *queued == name);
-            match (what, at) {
-                (0..=2, Some(at)) => { add(&queue, &name, value); model[at].1 = value; }
+            let index = model.iter().position(|(queued, _)| *queued == name);
+            match (what, index) {
+                (0..=2, Some(index)) => { add(&queue, &name, value); model[index].1 = value; }
                 (0..=2, None) => { add(&queue, &name, value); model.push((name, value)); }
-                (3, at) => {
+                (3, index) => {
                     queue.delete(pod(&name, value)).unwrap().into_result().unwrap();
-                    at.into_iter().for_each(|at| drop(model.remove(at)));
+                    index.into_iter().for_each(|index| drop(model.remove(index)));
                 }
                 _ => {
                     let first = (!model.is_empty()).then(|| model.remove(0));

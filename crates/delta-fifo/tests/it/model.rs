@@ -1,4 +1,4 @@
-//! Random histories, with the consumer at work at any moment, also while the queue asks the known objects.
+//! Random histories, in which the consumer works at any time, also while the queue looks up known objects.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -12,14 +12,14 @@ use proptest::prelude::*;
 
 type Step = steps::Step<Work>;
 
-/// What the consumer does.
+/// A step of the consumer.
 #[derive(Clone, Copy, Debug)]
 enum Work {
-    /// Pops up to so many keys and keeps them.
+    /// Pops up to this many keys and retains them.
     Pop(usize),
-    /// Applies what it popped first, and keeps it a little longer.
+    /// Applies the oldest retained pop, and retains it until it is finished.
     Apply,
-    /// Says that what it applied first has been processed.
+    /// Marks the oldest applied pop as processed.
     Finish,
     Rest,
 }
@@ -35,13 +35,13 @@ fn any_step() -> impl Strategy<Value = (Step, Vec<Work>)> {
 
 type Keys = BTreeMap<String, u32>;
 
-/// A consumer that pops, applies and finishes at the moments that a script says.
+/// A consumer that pops, applies and finishes according to a script.
 struct Worker {
     queue: Mutex<Option<Arc<dyn Queue<Pod>>>>,
     consumer: Consumer,
     popped: Mutex<VecDeque<Popped<Pod>>>,
     applied: Mutex<VecDeque<Popped<Pod>>>,
-    /// What it does while the queue asks it for its keys.
+    /// The steps to make while the queue looks up known objects.
     meanwhile: Mutex<VecDeque<Work>>,
 }
 
@@ -75,7 +75,7 @@ impl Worker {
         }
     }
 
-    fn some_of_meanwhile(&self) {
+    fn work_meanwhile(&self) {
         for _ in 0..3 {
             let work = self.meanwhile.lock().pop_front();
             work.into_iter().for_each(|work| self.work(work));
@@ -95,32 +95,32 @@ impl Worker {
 
 impl KnownObjects<Pod> for Worker {
     fn keys(&self) -> Vec<ObjectKey> {
-        self.some_of_meanwhile();
+        self.work_meanwhile();
         let keys = self.consumer.keys();
-        self.some_of_meanwhile();
+        self.work_meanwhile();
         keys
     }
 
     fn get_by_key(&self, key: KeyRef<'_>) -> Option<Arc<Pod>> {
-        self.some_of_meanwhile();
+        self.work_meanwhile();
         let object = self.consumer.get_by_key(key);
-        self.some_of_meanwhile();
+        self.work_meanwhile();
         object
     }
 }
 
-/// Writes one step, and into `truth` what the consumer is to end up with.
-fn write(queue: &dyn Queue<Pod>, truth: &mut Keys, step: &Step, value: u32) {
+/// Writes one step, and updates `expected`, the final state of the consumer.
+fn write(queue: &dyn Queue<Pod>, expected: &mut Keys, step: &Step, value: u32) {
     let errors = steps::write(queue, step, value).unwrap();
     let mut repeated = 0;
     match step {
-        Step::Add(key) | Step::Update(key) => drop(truth.insert(name(*key), value)),
-        Step::Delete(key) | Step::DeleteUnknown(key) => drop(truth.remove(&name(*key))),
+        Step::Add(key) | Step::Update(key) => drop(expected.insert(name(*key), value)),
+        Step::Delete(key) | Step::DeleteUnknown(key) => drop(expected.remove(&name(*key))),
         Step::Replace(keys, undelivered, unreadable) => {
             if *unreadable == 0 {
-                truth.retain(|known, _| undelivered.iter().any(|key| name(*key) == *known));
+                expected.retain(|known, _| undelivered.iter().any(|key| name(*key) == *known));
             }
-            truth.extend(keys.iter().map(|key| (name(*key), value)));
+            expected.extend(keys.iter().map(|key| (name(*key), value)));
             repeated = keys.len() - keys.iter().collect::<BTreeSet<_>>().len();
         }
         Step::Resync | Step::Bookmark | Step::Other(_) => {}
@@ -135,10 +135,10 @@ fn run(
     let worker = Worker::new();
     let queue = make(worker.clone());
     *worker.queue.lock() = Some(queue.clone());
-    let mut truth = Keys::new();
+    let mut expected = Keys::new();
     for (value, (step, meanwhile)) in steps.iter().enumerate() {
         *worker.meanwhile.lock() = meanwhile.iter().copied().collect();
-        write(&*queue, &mut truth, step, value as u32);
+        write(&*queue, &mut expected, step, value as u32);
         if let Step::Other(work) = step {
             worker.work(*work);
         }
@@ -147,12 +147,12 @@ fn run(
     worker.drain();
     assert_eq!(queue.depth(), 0);
     *worker.queue.lock() = None;
-    (truth, worker)
+    (expected, worker)
 }
 
-fn ends_equal(steps: &[(Step, Vec<Work>)], make: impl FnOnce(Arc<Worker>) -> Arc<dyn Queue<Pod>>) {
-    let (truth, worker) = run(steps, make);
-    assert_eq!(worker.consumer.state(), truth);
+fn check_final_state(steps: &[(Step, Vec<Work>)], make: impl FnOnce(Arc<Worker>) -> Arc<dyn Queue<Pod>>) {
+    let (expected, worker) = run(steps, make);
+    assert_eq!(worker.consumer.state(), expected);
 }
 
 fn histories() -> impl Strategy<Value = Vec<(Step, Vec<Work>)>> {
@@ -164,30 +164,34 @@ proptest! {
 
     // contract
     #[test]
-    fn delta_fifo_brings_the_consumer_to_the_truth(steps in histories(), sync: bool) {
+    fn delta_fifo_consumer_reaches_final_state(steps in histories(), sync: bool) {
         let on_replace = if sync { OnReplace::Sync } else { OnReplace::Replaced };
-        // A replace that queues Sync cannot be told from a resync, so its copies need not be the stored ones.
+        // A replace that queues Sync cannot be distinguished from a resync, so its copies need not be the stored ones.
         let steps: Vec<_> = steps.into_iter().filter(|(s, _)| !sync || !matches!(s, Step::Replace(..))).collect();
-        ends_equal(&steps, |known| Arc::new(DeltaFifo::builder().known_objects(known).on_replace(on_replace).build()));
+        check_final_state(&steps, |known| {
+            Arc::new(DeltaFifo::builder().known_objects(known).on_replace(on_replace).build())
+        });
     }
 
+    /// The same for a [`RealFifo`] with known objects.
     // contract
     #[test]
-    fn real_fifo_with_known_objects_brings_the_consumer_to_the_truth(steps in histories()) {
-        ends_equal(&steps, |known| Arc::new(RealFifo::builder().known_objects(known).build()));
+    fn known_real_fifo_consumer_reaches_final_state(steps in histories()) {
+        check_final_state(&steps, |known| Arc::new(RealFifo::builder().known_objects(known).build()));
     }
 
     // contract
     #[test]
-    fn atomic_real_fifo_brings_the_consumer_to_the_truth(steps in histories()) {
-        ends_equal(&steps, |_| Arc::new(RealFifo::new()));
+    fn atomic_real_fifo_consumer_reaches_final_state(steps in histories()) {
+        check_final_state(&steps, |_| Arc::new(RealFifo::new()));
     }
 
+    /// With and without known objects, the consumer reaches the same state, and its handlers receive the same events.
     // contract: Q-18
     #[test]
-    fn atomic_or_not_the_consumer_ends_alike_and_its_handlers_see_the_same(steps in histories()) {
-        // A resync of a queue that is not empty leaves out what is queued, where one of all does not; and what is
-        // popped at which moment is for each queue to say. So both consume everything now and then.
+    fn both_real_fifo_modes_deliver_the_same_events(steps in histories()) {
+        // A resync of single objects skips queued ones, and a resync of all objects does not. The two queues also
+        // split their pops differently. So both are drained at the same steps.
         let mut script = Vec::new();
         for (step, _) in steps {
             match step {
@@ -198,10 +202,10 @@ proptest! {
         }
         let play = |queue: Arc<dyn Queue<Pod>>, worker: &Worker| {
             *worker.queue.lock() = Some(queue.clone());
-            let mut truth = Keys::new();
+            let mut expected = Keys::new();
             for (value, step) in script.iter().enumerate() {
                 match step {
-                    Some(step) => write(&*queue, &mut truth, step, value as u32),
+                    Some(step) => write(&*queue, &mut expected, step, value as u32),
                     None => worker.drain(),
                 }
             }

@@ -34,7 +34,7 @@ fn thing(name: &'static str, part: PartId, version: u64) -> Arc<Thing> {
     Arc::new(Thing { name, part: part.number(), version })
 }
 
-/// By the field; `parts` are announced.
+/// Partitions by the field. `parts` is the announced number of parts.
 struct ByField {
     parts: u32,
 }
@@ -108,10 +108,10 @@ fn all(queue: &dyn Queue<Thing>) -> Vec<String> {
     std::iter::from_fn(|| pop(queue)).flat_map(|popped| popped.iter().map(text).collect::<Vec<_>>()).collect()
 }
 
-/// What a list of one part says is gone is of this part: known, queued or in flight.
+/// A list of one part deletes only objects of this part: known, queued or in flight.
 // contract: Q-21
 #[test]
-fn a_list_deletes_objects_of_its_part_only() {
+fn list_deletes_only_objects_of_its_part() {
     let known = [thing("a", A, 1), thing("b", B, 1)];
     for (name, queue) in queues(&known) {
         write(&*queue, Delta::Added(thing("c", A, 2)));
@@ -120,30 +120,30 @@ fn a_list_deletes_objects_of_its_part_only() {
         assert_eq!(text(&in_flight[0]), "Added c0@2", "{name}");
         write(&*queue, Delta::Added(thing("e", A, 3)));
         write(&*queue, list(B, &[thing("f", B, 3)], 3));
-        let mut gone = all(&*queue);
-        gone.retain(|text| text.starts_with("Deleted") || text.starts_with("part"));
-        gone.sort();
+        let mut popped = all(&*queue);
+        popped.retain(|text| text.starts_with("Deleted") || text.starts_with("part"));
+        popped.sort();
         let expected: &[&str] = match name {
             "RealFifo" => &["part 1 = f1@3"],
             _ => &["Deleted ?b1@1", "Deleted ?d1@2"],
         };
-        assert_eq!(gone, expected, "{name}");
+        assert_eq!(popped, expected, "{name}");
         write(&*queue, list(A, &[], 4));
-        let mut gone = all(&*queue);
-        gone.sort();
+        let mut popped = all(&*queue);
+        popped.sort();
         let expected: &[&str] = match name {
             "RealFifo" => &["part 0 = "],
             _ => &["Deleted ?a0@1", "Deleted ?c0@2"],
         };
-        assert_eq!(gone, expected, "{name}");
+        assert_eq!(popped, expected, "{name}");
     }
 }
 
-/// An object has moved into a part, and the deletion from the part where it was comes late. A list without it then
-/// deletes it all the same: that deletion is none of this part.
+/// An object has moved into a part, and the deletion from its old part arrives late. A list of the new part without the
+/// object deletes it nevertheless, because the late deletion is from another part.
 // contract: Q-21
 #[test]
-fn a_deletion_from_another_part_is_no_deletion_from_this_one() {
+fn deletion_counts_only_for_its_part() {
     for late in 0..3 {
         for (name, queue) in queues(&[thing("a", B, 2)]) {
             let popped = match late {
@@ -176,17 +176,17 @@ fn a_deletion_from_another_part_is_no_deletion_from_this_one() {
     }
 }
 
-/// By its key alone, queued or in flight.
+/// A deletion by key alone counts only for the part that it names, queued or in flight.
 // contract: Q-21
 #[test]
-fn a_deletion_that_names_another_part_is_no_deletion_from_this_one() {
-    let gone = |part| {
+fn keyed_deletion_counts_only_for_its_part() {
+    let deletion = |part| {
         let key = KeyRef::named("a").try_into().unwrap();
         Delta::Deleted(Tombstone::final_state_unknown(key, None).from_part(part))
     };
     for in_flight in [false, true] {
         for (name, queue) in queues(&[thing("a", B, 2)]) {
-            write(&*queue, gone(A));
+            write(&*queue, deletion(A));
             let popped = if in_flight { pop(&*queue) } else { None };
             write(&*queue, list(B, &[], 4));
             let last = match name {
@@ -195,8 +195,8 @@ fn a_deletion_that_names_another_part_is_no_deletion_from_this_one() {
             };
             assert_eq!(all(&*queue).last().unwrap(), last, "{name} {in_flight}");
             drop(popped);
-            // One from this part is.
-            write(&*queue, gone(B));
+            // A deletion from this part counts.
+            write(&*queue, deletion(B));
             let popped = if in_flight { pop(&*queue) } else { None };
             write(&*queue, list(B, &[], 5));
             let after: Vec<_> = popped.iter().flat_map(|popped| popped.iter().map(text)).collect();
@@ -212,14 +212,14 @@ fn a_deletion_that_names_another_part_is_no_deletion_from_this_one() {
     let queue = DeltaFifo::builder().parts(Parts::new(ByField { parts: 2 })).build();
     write(&queue, Delta::Added(thing("a", B, 2)));
     for part in [B, B, A] {
-        write(&queue, gone(part));
+        write(&queue, deletion(part));
     }
-    assert_eq!(queue.get_by_key(KeyRef::named("a")).len(), 3, "those of one part are one");
+    assert_eq!(queue.get_by_key(KeyRef::named("a")).len(), 3, "deletions of one part are merged");
 }
 
 // contract: S-16
 #[test]
-fn a_transform_cannot_give_an_object_another_part() {
+fn transform_cannot_change_the_part() {
     let parts = || Parts::new(ByField { parts: 2 });
     let moved = || {
         Transform::new(|thing: Arc<Thing>| match thing.version {
@@ -249,7 +249,7 @@ fn a_transform_cannot_give_an_object_another_part() {
             assert!(problem.position == 0 && problem.left_out, "{name}");
             let Some(popped) = pop(&*queue) else { panic!("{name}: nothing is queued") };
             match &popped[0] {
-                // What is known of the other stays.
+                // The known state of the other object stays.
                 Delta::ReplacedAll(list) => {
                     assert_eq!(list.undelivered, [KeyRef::named("a")]);
                 }
@@ -257,7 +257,7 @@ fn a_transform_cannot_give_an_object_another_part() {
             }
             assert!(pop(&*queue).is_none(), "{name}");
         }
-        // A deletion is never left out: its state is.
+        // A deletion is never left out, only its state.
         let errors = queue.apply(deleted(thing("a", A, 2)).into()).unwrap();
         assert!(errors.errors().len() == 1 && !errors.errors()[0].left_out, "{name}: {errors:?}");
         let popped = pop(&*queue).unwrap();
@@ -268,10 +268,10 @@ fn a_transform_cannot_give_an_object_another_part() {
     }
 }
 
-/// Also if all that comes is left out.
+/// A closed queue rejects an operation even if all of its objects would be left out.
 // contract: Q-20
 #[test]
-fn a_closed_queue_refuses_what_it_would_leave_out() {
+fn closed_queue_rejects_left_out_objects() {
     for (name, queue) in queues(&[]) {
         queue.close();
         let refused = queue.apply(Delta::Added(thing("z", 5.into(), 1)).into());
@@ -279,26 +279,27 @@ fn a_closed_queue_refuses_what_it_would_leave_out() {
     }
 }
 
-/// As client-go's queue does, but only of one part: each of the two deletions removes a state of its own.
+/// Consecutive deletions of one part are merged, as in client-go's queue. Deletions from two parts are not, because
+/// each removes a state of its own part.
 // contract: Q-22
 #[test]
 fn deletions_from_two_parts_are_not_merged() {
     let queue = DeltaFifo::builder().parts(Parts::new(ByField { parts: 2 })).build();
     write(&queue, Delta::Added(thing("a", B, 2)));
-    for gone in [thing("a", B, 3), thing("a", A, 2), thing("a", A, 4)] {
-        write(&queue, deleted(gone));
+    for object in [thing("a", B, 3), thing("a", A, 2), thing("a", A, 4)] {
+        write(&queue, deleted(object));
     }
     let texts: Vec<_> = queue.get_by_key(KeyRef::named("a")).iter().map(text).collect();
     assert_eq!(texts, ["Added a1@2", "Deleted a1@3", "Deleted a0@4"]);
 }
 
-/// Each first list is popped as one, and the queue has synced with the last of them.
+/// Each first list is popped as part of the initial list. The queue has synced once the last of them was processed.
 // contract: Q-23
 #[test]
-fn a_queue_has_synced_when_the_first_list_of_every_part_was_processed() {
+fn queue_syncs_after_first_list_of_every_part() {
     for (name, queue) in queues(&[]) {
         write(&*queue, list(A, &[thing("a", A, 1), thing("b", A, 1)], 1));
-        // Of a watch.
+        // From a watch.
         write(&*queue, Delta::Added(thing("c", A, 2)));
         write(&*queue, list(B, &[thing("d", B, 1)], 1));
         let mut initial = Vec::new();
@@ -318,10 +319,10 @@ fn a_queue_has_synced_when_the_first_list_of_every_part_was_processed() {
     }
 }
 
-/// The last first list is empty, or merges into what is queued in front of it.
+/// The last first list is empty, or merges into deltas that are queued before it.
 // contract: Q-23
 #[test]
-fn the_last_first_list_brings_nothing_of_its_own() {
+fn last_first_list_may_queue_nothing_new() {
     for (name, queue) in queues(&[]) {
         write(&*queue, list(A, &[thing("a", A, 1)], 1));
         let first = pop(&*queue).unwrap();
@@ -337,7 +338,7 @@ fn the_last_first_list_brings_nothing_of_its_own() {
         write(&*queue, list(A, &[thing("a", A, 1)], 1));
         drop(pop(&*queue));
         write(&*queue, Delta::Updated(thing("a", A, 2)));
-        // It has moved.
+        // The object has moved.
         write(&*queue, list(B, &[thing("a", B, 3)], 3));
         assert!(!queue.has_synced(), "{name}: its list is queued");
         while let Some(popped) = pop(&*queue) {
@@ -347,10 +348,10 @@ fn the_last_first_list_brings_nothing_of_its_own() {
     }
 }
 
-/// What a first list joins, by its keys, is popped with it, and nothing else of what is in front of it.
+/// The entries that a first list joins, by its keys, are popped as initial. Other entries before it are not.
 // contract: Q-23
 #[test]
-fn only_what_a_first_list_joins_counts_as_initial() {
+fn only_entries_of_first_lists_are_initial() {
     let pops = |queue: &DeltaFifo<Thing>| {
         let mut pops = Vec::new();
         while let Some(popped) = queue.try_pop_batch(10).unwrap() {
@@ -366,7 +367,7 @@ fn only_what_a_first_list_joins_counts_as_initial() {
     for name in ["x", "a", "y", "z"] {
         write(&queue, Delta::Added(thing(name, A, 2)));
     }
-    // One of its objects has moved, and of another it only says that it is there.
+    // One of its objects has moved, and another one is only named as undelivered.
     let moved = Replacement::new(vec![thing("a", B, 3), thing("b", B, 3)], 3).part(B);
     let moved = moved.undelivered([KeyRef::named("z").try_into().unwrap()]);
     write(&queue, Delta::ReplacedAll(Box::new(moved)));
@@ -377,7 +378,7 @@ fn only_what_a_first_list_joins_counts_as_initial() {
         ("Replaced b1@3", true),
     ];
     assert_eq!(pops(&queue), expected.map(|(text, initial)| (text.to_owned(), initial)));
-    // It joins another first list.
+    // The list joins another first list.
     let queue = two();
     write(&queue, list(A, &[thing("a", A, 1), thing("b", A, 1), thing("c", A, 1)], 1));
     write(&queue, Delta::Added(thing("x", A, 2)));
@@ -393,7 +394,7 @@ fn only_what_a_first_list_joins_counts_as_initial() {
 /// Versions are popped with the parts that have reached them.
 // contract: Q-24
 #[test]
-fn a_pop_names_the_version_of_each_part() {
+fn pop_returns_the_version_of_each_part() {
     for (name, queue) in queues(&[]) {
         write(&*queue, list(A, &[thing("a", A, 1)], 7));
         write(&*queue, list(B, &[thing("b", B, 1)], 3));
@@ -408,10 +409,11 @@ fn a_pop_names_the_version_of_each_part() {
     }
 }
 
-/// A state in no part, or in one that there is not, is left out and reported; a deletion of it keeps its key.
+/// An object of no part, or of a part that does not exist, is left out and reported. A deletion of such an object keeps
+/// its key.
 // contract: O-24b, O-24d
 #[test]
-fn an_object_of_no_part_is_left_out_and_reported() {
+fn object_of_unknown_part_is_reported() {
     for (name, queue) in queues(&[thing("a", A, 1)]) {
         for part in [2, u32::MAX] {
             let errors = queue.apply(Delta::Added(thing("z", part.into(), 1)).into()).unwrap();
@@ -429,14 +431,14 @@ fn an_object_of_no_part_is_left_out_and_reported() {
     }
 }
 
-/// A part that there is not takes no memory and harms no other.
+/// A part that does not exist takes no memory and does not affect other parts.
 // contract: O-24e
 #[test]
-fn versions_of_parts_that_there_are_not_are_ignored() {
+fn versions_of_unknown_parts_are_ignored() {
     for (name, queue) in queues(&[]) {
-        let nowhere = PartId::new(u32::MAX);
-        write(&*queue, Delta::Bookmark { part: nowhere, resource_version: 9.into() });
-        write(&*queue, list(nowhere, &[], 9));
+        let unknown_part = PartId::new(u32::MAX);
+        write(&*queue, Delta::Bookmark { part: unknown_part, resource_version: 9.into() });
+        write(&*queue, list(unknown_part, &[], 9));
         let mut versions = kinformer_core::Versions::unset(2);
         while let Some(popped) = pop(&*queue) {
             assert!(!popped.versions().apply_to(&mut versions), "{name}");

@@ -31,7 +31,7 @@ fn write(queue: &RealFifo<Pod>, names: &[&str]) {
 
 // contract: Q-13
 #[test]
-fn everything_comes_out_in_the_order_of_its_arrival() {
+fn deltas_are_popped_in_order_of_arrival() {
     let queue = RealFifo::new();
     write(&queue, &["b", "a", "b"]);
     queue.delete(pod("a", 7)).unwrap().into_result().unwrap();
@@ -41,7 +41,7 @@ fn everything_comes_out_in_the_order_of_its_arrival() {
 
 // contract: Q-01
 #[test]
-fn each_producers_items_come_out_in_its_own_order() {
+fn deltas_of_each_producer_keep_their_order() {
     let queue: RealFifo<Pod> = RealFifo::builder().bound(Bound::Unbounded).build();
     std::thread::scope(|scope| {
         for producer in ["a", "b", "c"] {
@@ -66,7 +66,7 @@ fn each_producers_items_come_out_in_its_own_order() {
 
 // contract: Q-04
 #[test]
-fn a_deletion_of_what_nobody_has_is_kept() {
+fn deletion_of_unknown_key_is_kept() {
     for queue in [RealFifo::new(), with_known(&[]).0] {
         queue.delete(pod("a", 1)).unwrap().into_result().unwrap();
         queue.delete(unknown("b", None)).unwrap().into_result().unwrap();
@@ -74,9 +74,10 @@ fn a_deletion_of_what_nobody_has_is_kept() {
     }
 }
 
+/// In atomic mode, each list, resync and bookmark is queued as one delta, in order with all others.
 // contract: Q-14
 #[test]
-fn atomic_mode_brings_lists_resyncs_and_bookmarks_whole_and_in_order() {
+fn atomic_mode_keeps_lists_and_resyncs_whole() {
     let queue = RealFifo::new();
     assert!(queue.is_atomic());
     write(&queue, &["a"]);
@@ -90,9 +91,11 @@ fn atomic_mode_brings_lists_resyncs_and_bookmarks_whole_and_in_order() {
     );
 }
 
+/// In atomic mode, bad entries of a list are reported, and the list names objects with a failed transform as
+/// undelivered.
 // contract: Q-14
 #[test]
-fn atomic_mode_reports_bad_entries_and_names_what_was_not_delivered() {
+fn atomic_mode_reports_bad_list_entries() {
     let transform =
         Transform::new(|pod: Arc<Pod>| if pod.name == "fails" { Err("no".into()) } else { Ok(pod) });
     let queue = RealFifo::builder().transform(transform).build();
@@ -110,7 +113,7 @@ fn atomic_mode_reports_bad_entries_and_names_what_was_not_delivered() {
 
 // contract: R-15
 #[test]
-fn an_incomplete_list_deletes_nothing() {
+fn incomplete_list_deletes_nothing() {
     let incomplete = || list(&[("new", 3)]).unreadable(2);
     let (queue, known) = with_known(&[("stored", 1), ("processed", 1)]);
     write(&queue, &["processed"]);
@@ -127,9 +130,10 @@ fn an_incomplete_list_deletes_nothing() {
     assert_eq!((all.unreadable, all.is_complete()), (2, false));
 }
 
+/// With known objects, a replace queues the deletions first and then the objects of the list.
 // contract
 #[test]
-fn with_known_objects_a_replace_is_deletions_first_then_the_list() {
+fn replace_queues_deletions_before_the_list() {
     let (queue, _) = with_known(&[("stored", 1), ("both", 1), ("deleted", 1), ("kept", 1)]);
     assert!(!queue.is_atomic());
     write(&queue, &["both", "queued"]);
@@ -154,7 +158,7 @@ fn with_known_objects_a_replace_is_deletions_first_then_the_list() {
 
 // contract: Q-08
 #[test]
-fn what_is_being_deleted_is_not_deleted_again() {
+fn deletion_in_flight_is_not_repeated() {
     let (queue, _) = with_known(&[("a", 1)]);
     queue.delete(pod("a", 2)).unwrap().into_result().unwrap();
     let processing = queue.try_pop().unwrap();
@@ -163,9 +167,10 @@ fn what_is_being_deleted_is_not_deleted_again() {
     drop(processing);
 }
 
+/// With and without known objects, handlers receive the deletions of a list first.
 // contract: Q-18
 #[test]
-fn atomic_or_not_the_deletions_come_first_and_the_store_is_updated_before() {
+fn deletions_come_first_in_both_modes() {
     let events = |queue: RealFifo<Pod>, known: Arc<Consumer>| {
         queue.replace(list(&[("a", 1), ("b", 1)])).unwrap().into_result().unwrap();
         queue.replace(list(&[("b", 2), ("c", 2)])).unwrap().into_result().unwrap();
@@ -184,7 +189,7 @@ fn atomic_or_not_the_deletions_come_first_and_the_store_is_updated_before() {
 
 // contract: Q-09
 #[test]
-fn replace_after_a_queued_deletion_still_brings_the_object() {
+fn replace_after_queued_deletion_adds_the_object() {
     let (queue, _) = with_known(&[("a", 1)]);
     queue.delete(pod("a", 2)).unwrap().into_result().unwrap();
     queue.replace(list(&[("a", 3)])).unwrap().into_result().unwrap();
@@ -193,7 +198,7 @@ fn replace_after_a_queued_deletion_still_brings_the_object() {
 
 // contract: Q-10
 #[test]
-fn resync_brings_nothing_stale() {
+fn resync_queues_nothing_stale() {
     let (queue, _) = with_known(&[("idle", 1), ("queued", 1), ("processing", 1)]);
     write(&queue, &["processing", "queued"]);
     let processing = queue.try_pop().unwrap();
@@ -204,7 +209,7 @@ fn resync_brings_nothing_stale() {
 
 // contract
 #[test]
-fn synced_once_the_first_list_has_been_processed() {
+fn queue_syncs_after_first_list_is_processed() {
     for (queue, entries) in [(RealFifo::new(), 1), (with_known(&[("gone", 1)]).0, 3)] {
         assert!(!queue.has_synced());
         queue.replace(list(&[("a", 1), ("b", 1)])).unwrap().into_result().unwrap();
@@ -228,7 +233,7 @@ fn synced_once_the_first_list_has_been_processed() {
 
 // contract: Q-07
 #[test]
-fn what_was_queued_before_the_first_list_is_not_a_part_of_it() {
+fn deltas_before_the_first_list_are_not_initial() {
     let atomic = RealFifo::new();
     atomic.bookmark("5").unwrap();
     let (each, _) = with_known(&[("a", 1)]);
@@ -246,17 +251,18 @@ fn what_was_queued_before_the_first_list_is_not_a_part_of_it() {
 
 // contract: Q-06
 #[test]
-fn an_empty_list_of_an_atomic_queue_is_an_entry_to_process() {
+fn empty_list_of_atomic_queue_must_be_processed() {
     let queue = RealFifo::<Pod>::new();
     queue.replace(list(&[])).unwrap().into_result().unwrap();
-    assert!(!queue.has_synced(), "the store may hold objects that this list takes away");
+    assert!(!queue.has_synced(), "the store may contain objects that this list deletes");
     drop(queue.try_pop().unwrap());
     assert!(queue.has_synced());
 }
 
+/// A batch has distinct keys. It ends at a repeated key and at a delta that concerns all objects.
 // contract: Q-15
 #[test]
-fn a_batch_takes_distinct_keys_and_ends_where_it_must() {
+fn batch_has_distinct_keys() {
     let queue = RealFifo::new();
     write(&queue, &["a", "b", "c", "b", "d"]);
     queue.bookmark("5").unwrap();
@@ -281,32 +287,33 @@ fn a_batch_takes_distinct_keys_and_ends_where_it_must() {
 
 // contract: Q-15
 #[test]
-fn a_batch_ends_with_the_initial_list() {
+fn batch_ends_with_the_initial_list() {
     let (queue, _) = with_known(&[]);
     queue.replace(list(&[("a", 1), ("b", 1)])).unwrap().into_result().unwrap();
     write(&queue, &["c"]);
     assert_eq!(batches(&queue, 1000), [vec!["Replaced a=1", "Replaced b=1"], vec!["Updated c=0"]]);
 }
 
-/// An object that can lose its name while it is queued.
-struct Fickle(Mutex<&'static str>, &'static str);
+/// An object whose key can become invalid while it is queued.
+struct LosesKey(Mutex<&'static str>, &'static str);
 
-impl Object for Fickle {
+impl Object for LosesKey {
     fn key(&self) -> KeyRef<'_> {
         match *self.0.lock() {
-            "panics" => panic!("asked for its key"),
+            "panics" => panic!("expected panic"),
             "lost" => KeyRef::named(""),
             _ => KeyRef::named(self.1),
         }
     }
 }
 
+/// An item whose key became invalid in the queue is popped and reported, and ends the batch.
 // contract: Q-15
 #[test]
-fn an_item_that_has_lost_its_key_is_popped_reported_and_ends_the_batch() {
+fn item_that_lost_its_key_ends_the_batch() {
     for (state, problem) in [("lost", KeyProblem::EmptyName), ("panics", KeyProblem::Panicked)] {
-        let queue = RealFifo::<Fickle>::new();
-        let pods = ["a", "b", "c"].map(|name| Arc::new(Fickle(Mutex::new(""), name)));
+        let queue = RealFifo::<LosesKey>::new();
+        let pods = ["a", "b", "c"].map(|name| Arc::new(LosesKey(Mutex::new(""), name)));
         for pod in &pods {
             queue.add(pod.clone()).unwrap().into_result().unwrap();
         }
@@ -322,7 +329,7 @@ fn an_item_that_has_lost_its_key_is_popped_reported_and_ends_the_batch() {
 
 // contract: Q-12
 #[test]
-fn a_key_error_names_the_object_and_changes_nothing() {
+fn key_error_names_object_and_changes_nothing() {
     for queue in [RealFifo::new(), with_known(&[]).0] {
         for result in [queue.add(pod("", 1)), queue.update(pod("", 1)), queue.delete(pod("", 1))] {
             assert!(matches!(result, Err(SinkError::Key(_))));
@@ -334,7 +341,7 @@ fn a_key_error_names_the_object_and_changes_nothing() {
 
 // contract: S-16
 #[test]
-fn the_transform_sees_each_object_once_and_nothing_it_has_seen_before() {
+fn transform_runs_once_for_each_object() {
     for atomic in [true, false] {
         let seen = Arc::new(Mutex::new(0));
         let log = seen.clone();

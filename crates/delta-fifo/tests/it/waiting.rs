@@ -9,7 +9,7 @@ use kinformer_core::{Error as SinkError, KeyRef, Object, Transform};
 use kinformer_delta_fifo::{Bound, DeltaFifo, Error, Popped, Queue, RealFifo};
 use parking_lot::Mutex;
 
-fn both(bound: Bound) -> [Arc<dyn Queue<Pod>>; 3] {
+fn all_queues(bound: Bound) -> [Arc<dyn Queue<Pod>>; 3] {
     let known = Arc::new(Consumer::default());
     [
         Arc::new(DeltaFifo::builder().bound(bound).build()),
@@ -32,8 +32,8 @@ fn names(popped: &Popped<Pod>) -> Vec<String> {
 
 // contract: Q-05
 #[tokio::test]
-async fn pop_waits_and_close_wakes_everyone_after_what_is_queued() {
-    for queue in both(Bound::default()) {
+async fn close_wakes_all_pops_after_queued_deltas() {
+    for queue in all_queues(Bound::default()) {
         let waiting: Vec<_> = (0..3)
             .map(|_| {
                 let queue = queue.clone();
@@ -57,8 +57,8 @@ async fn pop_waits_and_close_wakes_everyone_after_what_is_queued() {
 
 // contract: Q-05
 #[tokio::test]
-async fn a_closed_queue_takes_nothing_and_gives_what_it_has() {
-    for queue in both(Bound::default()) {
+async fn closed_queue_rejects_writes_and_keeps_deltas() {
+    for queue in all_queues(Bound::default()) {
         add(&*queue, "a");
         add(&*queue, "b");
         queue.close();
@@ -74,7 +74,7 @@ async fn a_closed_queue_takes_nothing_and_gives_what_it_has() {
 
 // contract: Q-05
 #[test]
-fn the_blocking_forms_wait_and_end_too() {
+fn blocking_methods_wait_and_end() {
     let queue = RealFifo::new();
     std::thread::scope(|scope| {
         let popping =
@@ -83,7 +83,7 @@ fn the_blocking_forms_wait_and_end_too() {
         queue.close();
         assert_eq!(popping.join().unwrap(), (vec!["Added a=1".to_owned()], Error::Closed));
     });
-    #[expect(clippy::disallowed_methods, reason = "a deadline that has passed already: nothing waits for it")]
+    #[expect(clippy::disallowed_methods, reason = "a deadline that has passed: no call waits for it")]
     let passed = std::time::Instant::now();
     let empty = DeltaFifo::<Pod>::new();
     assert_eq!(empty.pop_batch_blocking_until(1, passed).unwrap_err(), Error::DeadlineExceeded);
@@ -106,7 +106,7 @@ fn the_blocking_forms_wait_and_end_too() {
 
 // contract: Q-16
 #[test]
-fn the_backlog_can_be_read() {
+fn metrics_show_the_backlog() {
     let queue = DeltaFifo::builder().bound(Bound::Deltas(3)).build();
     for name in ["a", "a", "b"] {
         add(&queue, name);
@@ -121,14 +121,14 @@ fn the_backlog_can_be_read() {
 }
 
 #[tokio::test]
-async fn a_pop_that_is_cancelled_has_taken_nothing() {
-    for queue in both(Bound::default()) {
+async fn cancelled_pop_takes_nothing() {
+    for queue in all_queues(Bound::default()) {
         let mut cancelled = queue.pop_batch(1);
         assert!(poll(&mut cancelled).is_pending());
         let mut other = queue.pop_batch(1);
         assert!(poll(&mut other).is_pending());
         add(&*queue, "a");
-        // Woken, and dropped before it looked.
+        // Woken, and dropped before the next poll.
         drop(cancelled);
         assert_eq!(names(&other.await.unwrap()), ["a"]);
     }
@@ -136,8 +136,8 @@ async fn a_pop_that_is_cancelled_has_taken_nothing() {
 
 // contract: Q-06
 #[tokio::test]
-async fn everyone_who_waits_for_the_sync_wakes() {
-    for queue in both(Bound::default()) {
+async fn sync_wakes_all_waiters() {
+    for queue in all_queues(Bound::default()) {
         let waiting: Vec<_> = (0..3)
             .map(|_| {
                 let queue = queue.clone();
@@ -155,14 +155,15 @@ async fn everyone_who_waits_for_the_sync_wakes() {
     }
 }
 
+/// After a close, a wait for a sync that can still happen continues, and any other wait ends.
 // contract: Q-06
 #[tokio::test]
-async fn waiting_for_a_sync_that_cannot_come_ends_and_one_that_can_goes_on() {
-    for queue in both(Bound::default()) {
+async fn close_ends_sync_waits_that_cannot_succeed() {
+    for queue in all_queues(Bound::default()) {
         queue.close();
         assert_eq!(queue.synced().await, Err(Error::Closed));
     }
-    for queue in both(Bound::default()) {
+    for queue in all_queues(Bound::default()) {
         queue.replace(list(&[("a", 1)])).unwrap().into_result().unwrap();
         queue.close();
         let mut synced = queue.synced();
@@ -174,8 +175,8 @@ async fn waiting_for_a_sync_that_cannot_come_ends_and_one_that_can_goes_on() {
 
 // contract: Q-16
 #[tokio::test]
-async fn at_the_bound_producers_wait_until_there_is_room() {
-    for queue in both(Bound::Deltas(2)) {
+async fn producers_wait_at_the_bound() {
+    for queue in all_queues(Bound::Deltas(2)) {
         assert!(queue.is_ready());
         add(&*queue, "a");
         add(&*queue, "b");
@@ -183,9 +184,9 @@ async fn at_the_bound_producers_wait_until_there_is_room() {
         let full = queue.add(pod("c", 1)).unwrap_err();
         assert!(matches!(&full, SinkError::Full { key: Some(key), limit: 2 } if key.name() == "c"), "{full}");
         assert_eq!(full.to_string(), "c rejected: full (limit 2)");
-        let list_too = queue.replace(list(&[("d", 1)])).unwrap_err();
-        assert!(matches!(&list_too, SinkError::Full { key: None, .. }), "{list_too}");
-        assert_eq!(list_too.to_string(), "operation rejected: full (limit 2)");
+        let list_error = queue.replace(list(&[("d", 1)])).unwrap_err();
+        assert!(matches!(&list_error, SinkError::Full { key: None, .. }), "{list_error}");
+        assert_eq!(list_error.to_string(), "operation rejected: full (limit 2)");
         assert_eq!(queue.depth(), 2, "nothing has changed");
         let mut ready = queue.ready();
         assert!(poll(&mut ready).is_pending());
@@ -193,7 +194,7 @@ async fn at_the_bound_producers_wait_until_there_is_room() {
         ready.await;
         add(&*queue, "c");
         assert_eq!(names(&queue.try_pop_batch(10).unwrap().unwrap()), ["b", "c"]);
-        // A list is taken whole while there is any room.
+        // A list is accepted as a whole while there is any room.
         queue.replace(list(&[("d", 1), ("e", 1), ("f", 1)])).unwrap().into_result().unwrap();
         assert!(queue.depth() == 1 || queue.depth() == 3);
     }
@@ -201,8 +202,8 @@ async fn at_the_bound_producers_wait_until_there_is_room() {
 
 // contract: Q-16
 #[tokio::test]
-async fn close_wakes_producers_who_wait_for_room() {
-    for queue in both(Bound::Deltas(1)) {
+async fn close_wakes_waiting_producers() {
+    for queue in all_queues(Bound::Deltas(1)) {
         add(&*queue, "a");
         let mut ready = queue.ready();
         assert!(poll(&mut ready).is_pending());
@@ -216,18 +217,18 @@ async fn close_wakes_producers_who_wait_for_room() {
     assert!(!queue.is_ready(), "zero counts as one");
 }
 
-/// An object whose drop looks into a queue of its own kind.
-struct Nosy(&'static str, Option<Watched>);
+/// An object whose drop uses a queue of such objects.
+struct UsesQueueOnDrop(&'static str, Option<Watched>);
 
-type Watched = Arc<Mutex<Option<Arc<dyn Queue<Nosy>>>>>;
+type Watched = Arc<Mutex<Option<Arc<dyn Queue<UsesQueueOnDrop>>>>>;
 
-impl Object for Nosy {
+impl Object for UsesQueueOnDrop {
     fn key(&self) -> KeyRef<'_> {
         KeyRef::named(self.0)
     }
 }
 
-impl Drop for Nosy {
+impl Drop for UsesQueueOnDrop {
     fn drop(&mut self) {
         if let Some(watched) = &self.1 {
             let queue = watched.lock().clone();
@@ -240,28 +241,28 @@ impl Drop for Nosy {
 #[test]
 fn no_user_code_runs_under_the_lock() {
     let watched = Watched::default();
-    let spy = watched.clone();
-    let nosy = |name| Arc::new(Nosy(name, Some(watched.clone())));
-    let transform = Transform::new(move |object: Arc<Nosy>| {
-        let queue = spy.lock().clone();
+    let in_transform = watched.clone();
+    let object = |name| Arc::new(UsesQueueOnDrop(name, Some(watched.clone())));
+    let transform = Transform::new(move |object: Arc<UsesQueueOnDrop>| {
+        let queue = in_transform.lock().clone();
         queue.into_iter().for_each(|queue| assert!(queue.is_ready()));
         Ok(object)
     });
-    let queues: [Arc<dyn Queue<Nosy>>; 2] = [
+    let queues: [Arc<dyn Queue<UsesQueueOnDrop>>; 2] = [
         Arc::new(DeltaFifo::builder().transform(transform.clone()).build()),
         Arc::new(RealFifo::builder().transform(transform).build()),
     ];
     for queue in queues {
         *watched.lock() = Some(queue.clone());
-        queue.add(nosy("a")).unwrap().into_result().unwrap();
-        // Merged deletions, a list with a double, what is refused, what is popped and dropped.
-        queue.delete(nosy("a").into()).unwrap().into_result().unwrap();
-        queue.delete(nosy("a").into()).unwrap().into_result().unwrap();
-        let double = kinformer_core::Replacement::new(vec![nosy("b"), nosy("b")], "1");
-        assert_eq!(queue.replace(double).unwrap().errors().len(), 1);
+        queue.add(object("a")).unwrap().into_result().unwrap();
+        // Merged deletions, a list with a duplicate, a rejected object, and popped objects.
+        queue.delete(object("a").into()).unwrap().into_result().unwrap();
+        queue.delete(object("a").into()).unwrap().into_result().unwrap();
+        let duplicate = kinformer_core::Replacement::new(vec![object("b"), object("b")], "1");
+        assert_eq!(queue.replace(duplicate).unwrap().errors().len(), 1);
         drop(queue.try_pop_batch(10).unwrap());
         queue.close();
-        assert!(matches!(queue.add(nosy("c")), Err(SinkError::Closed)));
+        assert!(matches!(queue.add(object("c")), Err(SinkError::Closed)));
         while let Ok(popped) = queue.try_pop_batch(10) {
             drop(popped);
         }

@@ -1,4 +1,4 @@
-//! What the queue tests share: an object, a store to fill, and a consumer.
+//! Shared by the queue tests: an object, the text form of deltas, and a consumer.
 
 pub mod steps;
 
@@ -99,7 +99,7 @@ pub fn texts(popped: &Popped<Pod>) -> Vec<String> {
     popped.deltas().iter().map(text).collect()
 }
 
-/// What a consumer has made of the deltas: a map, and the events that its handlers saw.
+/// A consumer: the map that it builds from the deltas, and the events of its handlers.
 #[derive(Default)]
 pub struct Consumer {
     pub store: Mutex<BTreeMap<String, Arc<Pod>>>,
@@ -146,8 +146,8 @@ impl Consumer {
                         || all.undelivered.iter().any(|key| key.name() == name)
                         || !all.is_complete()
                 };
-                let gone: Vec<_> = self.store.lock().keys().filter(|name| !kept(name)).cloned().collect();
-                gone.iter().for_each(|name| self.delete(name));
+                let missing: Vec<_> = self.store.lock().keys().filter(|name| !kept(name)).cloned().collect();
+                missing.iter().for_each(|name| self.delete(name));
                 all.objects.iter().for_each(|pod| self.set(pod, "update"));
             }
             Delta::SyncAll => {

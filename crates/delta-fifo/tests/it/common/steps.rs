@@ -16,11 +16,11 @@ pub enum Step<O> {
     Replace(Vec<u8>, Vec<u8>, usize),
     Resync,
     Bookmark,
-    /// What a test does besides writing.
+    /// A step other than a write, defined by the test.
     Other(O),
 }
 
-/// How often each kind of step comes.
+/// The relative frequency of each kind of step.
 pub struct Weights {
     pub write: u32,
     pub delete_unknown: u32,
