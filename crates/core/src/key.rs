@@ -355,7 +355,7 @@ impl fmt::Display for KeyProblem {
             Self::EmptyNamespace => "the namespace is empty",
             Self::TooManySlashes => "there is more than one '/'; expected namespace/name or name",
             Self::TooLong => "the cluster or the namespace is longer than 4 GiB",
-            Self::Panicked => "the object panicked when asked for it",
+            Self::Panicked => "the key accessor of the object panicked",
         })
     }
 }

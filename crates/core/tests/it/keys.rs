@@ -28,7 +28,7 @@ impl Object for Pod {
 
 // contract: O-01a
 #[test]
-fn a_key_is_its_parts() {
+fn key_consists_of_its_parts() {
     let key = KeyRef::new("kube-system", "dns");
     assert_eq!((key.cluster(), key.namespace(), key.name()), (None, Some("kube-system"), "dns"));
     let key = key.in_cluster("east");
@@ -46,7 +46,7 @@ fn a_key_is_its_parts() {
 
 // contract: O-01a, O-01b
 #[test]
-fn only_an_empty_name_is_refused() {
+fn only_an_empty_name_is_rejected() {
     for name in ["/etc/hosts", "https://example.com/a?b=c#d", "s3://bucket/a//b/", "/", "|", " ", "\0", "ü/ß"]
     {
         let key = ObjectKey::named(name).unwrap();
@@ -64,16 +64,16 @@ fn only_an_empty_name_is_refused() {
 
 // contract: O-01c
 #[test]
-fn equal_text_is_no_equal_key() {
+fn equal_text_does_not_make_keys_equal() {
     let alike = [
         KeyRef::named("c|a/b"),
         KeyRef::named("a/b").in_cluster("c"),
         KeyRef::new("a", "b").in_cluster("c"),
         KeyRef::new("c|a", "b"),
     ];
-    for (place, key) in alike.iter().enumerate() {
+    for (index, key) in alike.iter().enumerate() {
         assert_eq!(key.to_string(), "c|a/b");
-        for other in &alike[place + 1..] {
+        for other in &alike[index + 1..] {
             assert_ne!(key, other);
             assert_ne!(hash(key), hash(other));
             assert_ne!(format!("{key:?}"), format!("{other:?}"));
@@ -83,14 +83,14 @@ fn equal_text_is_no_equal_key() {
 }
 
 #[test]
-fn an_owned_key_takes_24_bytes() {
+fn owned_key_takes_24_bytes() {
     assert!(size_of::<ObjectKey>() <= 24);
     assert_eq!(size_of::<Option<ObjectKey>>(), size_of::<ObjectKey>());
 }
 
 // contract: O-20a
 #[test]
-fn namespace_and_name_are_the_text_of_a_kubernetes_key() {
+fn kubernetes_key_text_is_namespace_and_name() {
     let namespaced: ObjectKey = "kube-system/dns".parse().unwrap();
     assert_eq!((namespaced.namespace(), namespaced.name()), (Some("kube-system"), "dns"));
     let cluster_scoped: ObjectKey = "node-1".parse().unwrap();
@@ -101,7 +101,7 @@ fn namespace_and_name_are_the_text_of_a_kubernetes_key() {
 
 // contract: O-20b
 #[test]
-fn text_that_is_no_kubernetes_key_is_refused() {
+fn invalid_kubernetes_key_text_is_rejected() {
     let cases = [
         ("", KeyProblem::EmptyName),
         ("ns/", KeyProblem::EmptyName),
@@ -129,7 +129,7 @@ fn hash(value: impl Hash) -> u64 {
 /// A key as a tuple, which compares part by part; an empty part is missing.
 type Parts = (Option<String>, Option<String>, String);
 
-/// Few letters, separators and bytes of UTF-8 among them, so that joined texts often agree.
+/// Few characters, including separators and one of two bytes, so that joined texts are often equal.
 fn any_parts() -> impl Strategy<Value = Parts> {
     let part = || prop::option::of("[ab/|.ß-]{1,3}");
     (part(), part(), "[ab/|.ß-]{1,3}")
@@ -192,9 +192,10 @@ proptest! {
         prop_assert_eq!(ResourceVersion::from(text.as_str()).to_string(), text);
     }
 
+    /// Decimal versions of any length compare as numbers.
     // contract: O-03b
     #[test]
-    fn decimal_versions_of_any_length_order_as_numbers(a: u64, b: u64, more in "[1-9][0-9]{20,30}") {
+    fn decimal_versions_compare_as_numbers(a: u64, b: u64, more in "[1-9][0-9]{20,30}") {
         let (x, y) = (ResourceVersion::number(a), ResourceVersion::from(b.to_string()));
         prop_assert_eq!(x.compare(&y), Some(a.cmp(&b)));
         let long = ResourceVersion::from(more.as_str());
@@ -207,7 +208,7 @@ proptest! {
 
 // contract: O-03c
 #[test]
-fn versions_that_are_no_decimal_integers_do_not_compare() {
+fn only_decimal_versions_can_be_compared() {
     let ten = ResourceVersion::from("10");
     for text in ["", "x10", "010", "+10", "-1", "1.5", "0x1f", " 10"] {
         let odd = ResourceVersion::from(text);
@@ -224,7 +225,7 @@ fn versions_that_are_no_decimal_integers_do_not_compare() {
 
 // contract: O-02a
 #[test]
-fn identity_is_the_key_and_both_uids_stay_visible() {
+fn identity_is_the_key_and_not_the_uid() {
     let (old, new) = (Pod { name: "web", uid: "1" }, Pod { name: "web", uid: "2" });
     assert_eq!(old.key(), new.key());
     assert_ne!(old.uid(), new.uid());
@@ -232,7 +233,7 @@ fn identity_is_the_key_and_both_uids_stay_visible() {
 
 // contract: O-04a, O-04c
 #[test]
-fn key_and_name_are_known_of_every_deletion() {
+fn every_deletion_has_key_and_name() {
     let pod = Arc::new(Pod { name: "web", uid: "1" });
     let observed = Tombstone::from(pod.clone());
     let key: ObjectKey = "default/web".parse().unwrap();
@@ -251,7 +252,7 @@ fn key_and_name_are_known_of_every_deletion() {
 
 // contract: O-21a
 #[test]
-fn a_key_function_gives_a_name_of_any_characters() {
+fn key_function_may_return_any_characters() {
     let keyed = Keyed::by(|n: &u32| format!("numbers/{n}"), 7).unwrap();
     assert_eq!((keyed.key(), *keyed), (KeyRef::named("numbers/7"), 7));
     assert_ne!(keyed.key(), KeyRef::new("numbers", "7"));

@@ -22,16 +22,16 @@ fn pod(name: &str) -> Arc<Pod> {
 }
 
 #[test]
-fn in_place_changes_a_copy_only_when_someone_else_holds_the_object() {
-    let cut = Transform::in_place(|pod: &mut Pod| {
+fn in_place_copies_only_shared_objects() {
+    let reset = Transform::in_place(|pod: &mut Pod| {
         pod.value = 0;
         Ok(())
     });
     let (own, shared) = (pod("own"), pod("shared"));
-    let at = Arc::as_ptr(&own);
-    let own = cut.apply(own).unwrap();
-    assert_eq!((own.value, Arc::as_ptr(&own)), (0, at));
-    let changed = cut.apply(shared.clone()).unwrap();
+    let address = Arc::as_ptr(&own);
+    let own = reset.apply(own).unwrap();
+    assert_eq!((own.value, Arc::as_ptr(&own)), (0, address));
+    let changed = reset.apply(shared.clone()).unwrap();
     assert_eq!((shared.value, changed.value), (1, 0));
 }
 
@@ -43,25 +43,26 @@ fn failures_and_panics_name_the_object() {
         pod.name.push('x');
         Ok(())
     });
-    for (transform, told) in [(fails, "no"), (panics, "panicked: boom"), (renames, "changed the key to webx")]
+    for (transform, message) in
+        [(fails, "no"), (panics, "panicked: boom"), (renames, "changed the key to webx")]
     {
         let error = transform.apply(pod("web")).unwrap_err();
         assert!(matches!(&error, Error::Transform { key, .. } if key.name() == "web"));
-        assert!(error.to_string().contains(told), "{error}");
+        assert!(error.to_string().contains(message), "{error}");
     }
-    let cut = Transform::in_place(|_: &mut Pod| Ok(()));
-    assert!(matches!(cut.apply(pod("")), Err(Error::Key(_))));
+    let reset = Transform::in_place(|_: &mut Pod| Ok(()));
+    assert!(matches!(reset.apply(pod("")), Err(Error::Key(_))));
 }
 
 #[test]
-fn the_message_of_a_panic_is_kept() {
+fn panic_message_is_kept() {
     assert_eq!(contain(|| 1).unwrap(), 1);
-    assert_eq!(contain(|| -> u32 { panic!("at {}", 7) }).unwrap_err().to_string(), "panicked: at 7");
+    assert_eq!(contain(|| -> u32 { panic!("panic {}", 7) }).unwrap_err().to_string(), "panicked: panic 7");
     assert_eq!(contain(|| std::panic::panic_any(7)).unwrap_err().to_string(), "panicked: no message");
 }
 
 #[test]
-fn a_report_is_clean_or_tells_the_position() {
+fn partial_errors_have_the_position() {
     let mut errors = PartialErrors::default();
     assert!(errors.is_empty());
     errors.push(3, KeyRef::named("").check().unwrap_err());

@@ -1,4 +1,4 @@
-//! The versions of the parts of a collection, and how large what carries them is.
+//! The versions of the parts of a collection, and the sizes of the types that carry them.
 
 use std::sync::Arc;
 
@@ -7,12 +7,12 @@ use proptest::prelude::*;
 
 proptest! {
     #[test]
-    fn advance_is_the_update_of_the_same_name(
+    fn advance_equals_the_advance_update(
         parts in 0u32..3,
-        moves in prop::collection::vec((0u32..4, prop::sample::select(vec!["", "3", "10", "x", "007"])), 0..12),
+        steps in prop::collection::vec((0u32..4, prop::sample::select(vec!["", "3", "10", "x", "007"])), 0..12),
     ) {
         let (mut advanced, mut updated) = (Versions::unset(parts), Versions::unset(parts));
-        for (part, version) in moves {
+        for (part, version) in steps {
             let (part, version) = (PartId::new(part), ResourceVersion::from(version));
             advanced.advance(part, &version);
             updated.update(part, &VersionUpdate::Advance(version));
@@ -21,9 +21,9 @@ proptest! {
     }
 }
 
-/// Every event is moved several times on its way, and is held by the log.
+/// Each event is moved several times and held by the log.
 #[test]
-fn what_is_moved_for_each_event_is_small() {
+fn types_moved_for_each_event_are_small() {
     assert_eq!(size_of::<ResourceVersion>(), 16);
     assert_eq!(size_of::<Tombstone<Arc<u8>>>(), 16);
     assert_eq!(size_of::<Delta<u8>>(), 24);
