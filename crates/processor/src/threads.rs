@@ -207,7 +207,7 @@ pub(crate) async fn run<R: Send + 'static>(
     }
 }
 
-/// A submitted turn. If it is dropped before the turn has returned, it removes the listener, whose task is gone.
+/// A submitted turn. If it is dropped before the turn has returned, it removes the listener, whose task was dropped.
 struct Ticket<'l> {
     pool: &'static Pool,
     id: u64,

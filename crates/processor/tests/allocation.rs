@@ -164,8 +164,8 @@ fn publisher() -> usize {
     allocated(&region)
 }
 
-/// Each event is published after the previous one was delivered, so that the handler sleeps in between. The first events
-/// allocate memory that later ones reuse.
+/// Each event is published after the previous one was delivered, so that the handler sleeps in between. The first
+/// events allocate memory that later ones reuse.
 async fn single_events_of_handler(add: Add) -> usize {
     let (processor, seen) = (SharedProcessor::new("test"), Arc::new(Seen::default()));
     add(processor.handler(), seen.clone());

@@ -63,7 +63,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     for difference in later.changes_since(&snapshot) {
         match (difference.old, difference.new) {
             (Some(old), Some(new)) => println!("{}: version {} -> {}", new.key(), old.version, new.version),
-            (Some(old), None) => println!("{}: gone", old.key()),
+            (Some(old), None) => println!("{}: deleted", old.key()),
             (_, Some(new)) => println!("{}: new", new.key()),
             (None, None) => {}
         }

@@ -61,8 +61,8 @@ pub trait Store<T: Object>: Sink<T> + KnownObjects<T> {
         self.apply(Delta::Deleted(tombstone).into())?.require_applied()
     }
 
-    /// Replaces all objects with those of the list, and the version with the list's. The report contains the objects
-    /// that were left out.
+    /// Replaces all objects with those of the list, and the version with the list's. The returned
+    /// errors name the objects that were left out.
     ///
     /// # Errors
     /// See [`Sink::apply`]. Nothing has changed.

@@ -71,7 +71,7 @@ impl<T: Object> Deref for UndeltaStore<T> {
 }
 
 impl<T: Object> Sink<T> for UndeltaStore<T> {
-    /// Makes all pending calls, unless another thread is making them. A panic of the push function is in the report;
+    /// Makes all pending calls, unless another thread is making them. A panic of the push function is returned;
     /// the write is applied anyway, and the remaining calls are made. A bookmark or resync changes no object, so
     /// nothing is pushed.
     fn apply(&self, deltas: Deltas<T>) -> Result<PartialErrors, Error> {

@@ -99,7 +99,7 @@ impl<T: Object> Indexer<T> {
     ///
     /// An object with an invalid key, a failed transform or a panicking accessor is left out and reported by its
     /// [position](kinformer_core::ObjectError::position); all others are applied. A state that is older than the state from
-    /// another [part](crate::IndexerBuilder::parts) is left out without a report. An object whose index function fails
+    /// another [part](crate::IndexerBuilder::parts) is left out without an error. An object whose index function fails
     /// is stored and reported. A list with more than 2^32 - 2 objects is left out.
     ///
     /// ```

@@ -93,13 +93,13 @@ async fn fully_delivered_events_are_dropped() {
     let registrations = one_of_each(&processor);
     let running = start(&processor);
     let object = pod("a", 1);
-    let gone = Arc::downgrade(&object);
+    let weak = Arc::downgrade(&object);
     processor.publish([Change::added(object)]);
     processor.publish_synced();
     for registration in &registrations {
         within(registration.synced()).await.unwrap();
     }
-    assert!(gone.upgrade().is_none(), "idle handlers keep nothing alive");
+    assert!(weak.upgrade().is_none(), "idle handlers retain no object");
     running.stop().await.unwrap();
 }
 
