@@ -78,7 +78,7 @@ fn deltas_of_each_producer_keep_their_order() {
     assert_eq!(drain(&firsts).concat(), ["Added c=0", "Added a=0", "Added b=0"]);
 }
 
-/// Of two consecutive deletions, the one with more information is kept.
+/// Two consecutive deletions are merged: the one with more information is kept.
 // contract: Q-03
 #[test]
 fn merged_deletions_keep_the_most_information() {

@@ -211,8 +211,8 @@ async fn late_handler_does_not_block_publisher() {
     running.stop().await.unwrap();
 }
 
-/// Of a batch with several revisions, a joining handler receives only the changes that its initial state does not
-/// include. The batch is published between the cursor of the handler and the read of its initial state.
+/// A joining handler receives only those changes of a batch that its initial state does not include. The batch has
+/// several revisions, and is published between the cursor of the handler and the read of its initial state.
 // contract: P-05, P-21
 #[tokio::test]
 async fn initial_state_splits_published_batch() {

@@ -172,7 +172,7 @@ async fn handler_removing_itself_does_not_deadlock() {
     }
 }
 
-/// Of several concurrent removals of a handler, exactly one reports that it removed the handler.
+/// Exactly one of several concurrent removals of a handler reports that it removed the handler.
 // contract: P-08
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn one_of_concurrent_removals_returns_true() {
