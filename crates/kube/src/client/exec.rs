@@ -196,7 +196,7 @@ mod tests {
 
     // contract: L-19
     #[test]
-    fn a_plugin_that_is_killed_before_its_start_does_not_run() {
+    fn plugin_killed_before_start_does_not_run() {
         let config = json!({"command": "echo", "args": [r#"{"status":{"token":"issued"}}"#]});
         let config = serde_json::from_value(config).unwrap();
         assert_eq!(run(&config, &Process::default()).unwrap().token.as_deref(), Some("issued"));
@@ -206,9 +206,10 @@ mod tests {
         assert!(error.to_string().contains("killed before it was started"), "{error}");
     }
 
+    /// A plugin that is killed while it starts is killed once it has started.
     // contract: L-19
     #[test]
-    fn a_plugin_that_is_killed_while_it_starts_is_killed_then() {
+    fn plugin_killed_during_start_ends() {
         let process = Process::default();
         let child = Command::new("sleep").arg("60").spawn().unwrap();
         process.kill();

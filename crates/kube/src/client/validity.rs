@@ -110,7 +110,7 @@ mod tests {
 
     // contract: L-23
     #[test]
-    fn a_certificate_is_valid_between_its_dates() {
+    fn certificate_is_valid_between_its_dates() {
         // Both forms of a time, before and after the year 2050, in which the form changes.
         let spans =
             [((2020, 2, 29), (2049, 12, 31)), ((1999, 1, 1), (2050, 1, 1)), ((2051, 3, 1), (9999, 12, 31))];
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_certificate_has_no_dates() {
+    fn invalid_certificate_has_no_dates() {
         let params = CertificateParams::new(vec!["a.example".to_owned()]).expect("a name");
         let key = KeyPair::generate().expect("a key");
         let certificate = params.self_signed(&key).expect("a certificate").der().to_vec();

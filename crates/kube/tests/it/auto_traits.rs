@@ -16,7 +16,7 @@ assert_impl_all!(KubeObject<Pod>: Send, Sync, Unpin, Object, Clone, std::fmt::De
 assert_impl_all!(Params: Send, Sync, Clone);
 assert_impl_all!(Error: Send, Sync, std::error::Error);
 
-// No call is ambiguous where `Object` and `kube::ResourceExt` are imported: no type has the methods of both.
+// If `Object` and `kube::ResourceExt` are both imported, no call is ambiguous: no type implements both.
 assert_not_impl_any!(Pod: Object);
 assert_not_impl_any!(DynamicObject: Object);
 assert_not_impl_any!(KubeObject<Pod>: Resource);

@@ -1,4 +1,4 @@
-//! What is no answer of a Kubernetes API: typed errors, and nothing hangs.
+//! Responses that are not from a Kubernetes API: typed errors, and nothing hangs.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use kube_client::Config;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 
-/// A source whose server answers every request with these bytes, and then closes or falls silent.
+/// A source whose server responds to every request with these bytes, then closes the connection or sends nothing more.
 async fn answering(answer: &'static [u8], close: bool) -> KubeListerWatcher<Pod> {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
@@ -39,38 +39,39 @@ async fn list(answer: &'static [u8], close: bool) -> SourceError {
         .unwrap_err()
 }
 
-/// A whole answer.
+/// A complete response.
 fn http(status: &str, body: &str) -> &'static [u8] {
     format!("HTTP/1.1 {status}\r\ncontent-length: {}\r\n\r\n{body}", body.len()).leak().as_bytes()
 }
 
-fn told(error: &SourceError, text: &str) {
+fn assert_message(error: &SourceError, text: &str) {
     assert!(error.to_string().contains(text), "{error}");
 }
 
 #[tokio::test]
-async fn html_of_a_proxy() {
+async fn html_response_of_a_proxy() {
     let error =
         list(b"HTTP/1.1 502 Bad Gateway\r\ncontent-length: 20\r\n\r\n<html>go away</html>", true).await;
-    told(&error, "502");
-    told(&error, "<html>go away");
+    assert_message(&error, "502");
+    assert_message(&error, "<html>go away");
     let error = list(b"HTTP/1.1 200 OK\r\ncontent-length: 20\r\n\r\n<html>welcome</html>", true).await;
     assert!(matches!(error, SourceError::Decode { .. }), "{error:?}");
-    told(&error, "<html>welcome");
+    assert_message(&error, "<html>welcome");
 }
 
+/// An error response whose body is empty or not UTF-8 is reported with its status code.
 #[tokio::test]
-async fn error_bodies_that_are_no_text() {
+async fn error_body_that_is_not_text() {
     let error =
         list(b"HTTP/1.1 500 Internal Server Error\r\ncontent-length: 4\r\n\r\n\xff\xfe\x00\x80", true).await;
-    told(&error, "500");
+    assert_message(&error, "500");
     let error = list(b"HTTP/1.1 403 Forbidden\r\ncontent-length: 0\r\n\r\n", true).await;
-    told(&error, "403");
+    assert_message(&error, "403");
 }
 
 // contract: L-10
 #[tokio::test]
-async fn a_status_keeps_its_code_reason_and_the_time_to_wait() {
+async fn status_keeps_code_reason_and_retry_after() {
     let body =
         r#"{"kind":"Status","status":"Failure","message":"slow down","reason":"TooManyRequests","code":429}"#;
     let answer = http("429 Too Many Requests\r\nretry-after: 7", body);
@@ -83,14 +84,15 @@ async fn a_status_keeps_its_code_reason_and_the_time_to_wait() {
     }
 }
 
+/// A list that ends early is a transport error; a list that never ends or never starts is a timeout.
 #[tokio::test]
-async fn lists_that_break_off_or_are_none() {
-    let cut = list(
+async fn truncated_or_missing_list() {
+    let truncated = list(
         b"HTTP/1.1 200 OK\r\ncontent-length: 500\r\n\r\n{\"kind\":\"PodList\",\"items\":[{\"metad",
         true,
     )
     .await;
-    assert!(matches!(cut, SourceError::Transport { .. }), "{cut:?}");
+    assert!(matches!(truncated, SourceError::Transport { .. }), "{truncated:?}");
     let short = list(
         b"HTTP/1.1 200 OK\r\ncontent-length: 36\r\n\r\n{\"kind\":\"PodList\",\"items\":[{\"metadat",
         true,
@@ -106,16 +108,16 @@ async fn lists_that_break_off_or_are_none() {
 
 // contract: L-07
 #[tokio::test]
-async fn a_table_is_no_list() {
+async fn table_is_refused_as_list() {
     for body in [r#"{"kind":"Table","rows":[1]}"#, r#"{"kind":"Table","metadata":{},"items":[]}"#] {
         let error = list(http("200 OK", body), true).await;
         assert!(matches!(error, SourceError::Decode { .. } | SourceError::WrongList { .. }), "{error:?}");
-        told(&error, "Table");
+        assert_message(&error, "Table");
     }
 }
 
 #[tokio::test]
-async fn nobody_there() {
+async fn connection_refused() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     drop(listener);
@@ -126,7 +128,7 @@ async fn nobody_there() {
 }
 
 #[tokio::test]
-async fn managed_fields_are_left_out_unless_asked_for() {
+async fn managed_fields_are_dropped_by_default() {
     let body = r#"{"kind":"PodList","metadata":{},"items":[{"metadata":{"name":"a","managedFields":[{"manager":"kubelet"}]}}]}"#;
     let source = answering(http("200 OK", body), true).await;
     for (managed_fields, expected) in [(ManagedFields::Drop, 0), (ManagedFields::Keep, 1)] {
@@ -136,9 +138,10 @@ async fn managed_fields_are_left_out_unless_asked_for() {
     }
 }
 
+/// A watch reports events of another kind, of an unknown type or with an undecodable object, and continues.
 // contract: L-10, R-07
 #[tokio::test]
-async fn a_watch_tells_what_it_cannot_use() {
+async fn watch_reports_unusable_events() {
     let body = "{\"type\":\"ADDED\",\"object\":{\"apiVersion\":\"v1\",\"kind\":\"Node\",\"metadata\":{\"name\":\"n\"}}}\n\
         {\"type\":\"STRANGE\",\"object\":{}}\n\
         {\"type\":\"ADDED\",\"object\":{\"apiVersion\":\"v1\",\"kind\":\"Pod\",\"metadata\":{\"name\":\"p\",\"namespace\":\"d\"},\"spec\":7}}\n\
@@ -154,9 +157,10 @@ async fn a_watch_tells_what_it_cannot_use() {
     }
 }
 
+/// A watch that is polled after its end returns `None` again.
 // contract: P-20
 #[tokio::test]
-async fn a_watch_that_is_polled_after_its_end_is_at_its_end() {
+async fn ended_watch_stays_ended() {
     let source = answering(http("200 OK", ""), true).await;
     let mut watch = source.watch(WatchOptions::from("5", Duration::from_secs(5))).await.unwrap();
     while watch.next().await.is_some() {}

@@ -1,4 +1,4 @@
-//! How many connections it takes.
+//! The number of connections.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::pki_types::PrivateKeyDer;
 use tokio_rustls::rustls::{self, ServerConfig};
 
-/// So many watches, each of which has been told of something.
+/// Opens `count` watches and waits until each has received an event.
 async fn watches(
     server: &ApiServer,
     client: Client,
@@ -37,79 +37,79 @@ async fn watches(
     tokio::time::timeout(PATIENCE, futures::future::join_all(begin)).await.unwrap()
 }
 
-/// How long connecting may take: longer than it ever does, and less than an answer may.
+/// The connect timeout: longer than connecting takes, shorter than the time limit of a response.
 const CONNECT: Duration = Duration::from_secs(20);
 
-/// All tasks of this thread, as far as they get without waiting.
+/// Lets all tasks of this thread run until they wait.
 async fn let_others_run() {
     for _ in 0..100 {
         tokio::task::yield_now().await;
     }
 }
 
-/// What stands before a server, and counts.
-struct Door {
+/// A proxy that counts its connections.
+struct Proxy {
     address: SocketAddr,
     opened: watch::Receiver<usize>,
-    cut: watch::Sender<()>,
+    close: watch::Sender<()>,
     task: JoinHandle<()>,
 }
 
-/// What becomes of a connection.
+/// How the proxy treats a connection.
 #[derive(Clone, Copy)]
-enum Fate {
-    Passed,
-    Closed,
-    /// Nothing is ever answered.
+enum Behavior {
+    Forward,
+    Close,
+    /// Keeps the connection open without a response.
     Silent,
 }
 
-impl Door {
-    async fn before(server: &ApiServer, fate: impl Fn(usize) -> Fate + Send + 'static) -> Self {
+impl Proxy {
+    async fn in_front_of(server: &ApiServer, behavior: impl Fn(usize) -> Behavior + Send + 'static) -> Self {
         let inside = server.address();
         Self::new(move |number, mut outer| {
-            let fate = fate(number);
+            let behavior = behavior(number);
             async move {
-                match fate {
-                    Fate::Passed => {
+                match behavior {
+                    Behavior::Forward => {
                         let mut inner = TcpStream::connect(inside).await.unwrap();
                         drop(copy_bidirectional(&mut outer, &mut inner).await);
                     }
-                    Fate::Closed => {}
-                    Fate::Silent => std::future::pending().await,
+                    Behavior::Close => {}
+                    Behavior::Silent => std::future::pending().await,
                 }
             }
         })
         .await
     }
 
-    /// With what is done about each connection: its number from 1 on, and itself.
+    /// `connection` handles each connection; it receives its number, from 1, and the stream.
     async fn new<F: Future<Output = ()> + Send + 'static>(
         connection: impl Fn(usize, TcpStream) -> F + Send + 'static,
     ) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let (count, opened) = watch::channel(0);
-        let (cut, _) = watch::channel(());
-        let cuts = cut.clone();
+        let (close, _) = watch::channel(());
+        let closes = close.clone();
         let task = tokio::spawn(async move {
             let mut connections = JoinSet::new();
             while let Ok((stream, _)) = listener.accept().await {
                 count.send_modify(|count| *count += 1);
-                let talk = connection(*count.borrow(), stream);
-                let mut cut = cuts.subscribe();
+                let serve = connection(*count.borrow(), stream);
+                let mut close = closes.subscribe();
                 connections.spawn(async move {
                     tokio::select! {
-                        () = talk => {}
-                        _ = cut.changed() => {}
+                        () = serve => {}
+                        _ = close.changed() => {}
                     }
                 });
             }
         });
-        Self { address, opened, cut, task }
+        Self { address, opened, close, task }
     }
 
-    /// A client that goes through the door, and is patient while its first connection is made.
+    /// A client that connects through the proxy, with a long connect timeout.
     fn client(&self, server: &ApiServer) -> Client {
         let mut config = server.config().unwrap();
         config.cluster_url = format!("https://{}", self.address).parse().unwrap();
@@ -126,111 +126,121 @@ impl Door {
         tokio::time::timeout(PATIENCE, wait).await.unwrap().unwrap();
     }
 
-    /// Ends all connections.
-    fn cut(&self) {
-        self.cut.send_replace(());
+    /// Closes all connections.
+    fn close_all(&self) {
+        self.close.send_replace(());
     }
 }
 
-impl Drop for Door {
+impl Drop for Proxy {
     fn drop(&mut self) {
         self.task.abort();
     }
 }
 
+/// Watches that start at the same time share a connection, up to its limit of requests.
 // contract: L-12a, L-12b, L-12c
 #[tokio::test(flavor = "multi_thread")]
-async fn watches_that_begin_together_share_a_connection() {
+async fn concurrent_watches_share_a_connection() {
     let server = ApiServer::builder().tls().start().await.unwrap();
-    let door = Door::before(&server, |_| Fate::Passed).await;
-    let client = door.client(&server);
+    let proxy = Proxy::in_front_of(&server, |_| Behavior::Forward).await;
+    let client = proxy.client(&server);
     let first = watches(&server, client.clone(), 60).await;
-    assert_eq!(door.opened(), 1);
-    // More than a server may allow at a time on one connection: none of them waits for another to end.
+    assert_eq!(proxy.opened(), 1);
+    // More than a server may allow on one connection at a time: no watch waits for another to end.
     let others = watches(&server, client, 100).await;
     assert_eq!(server.metrics().open_watches, 160);
-    assert_eq!(door.opened(), 2);
+    assert_eq!(proxy.opened(), 2);
     drop((first, others));
     server.shutdown().await;
 }
 
+/// Watches that restart after a lost connection share one new connection.
 // contract: L-12a
 #[tokio::test]
-async fn after_a_connection_is_lost_there_is_one_again() {
+async fn lost_connection_is_replaced_by_one() {
     let server = ApiServer::builder().tls().start().await.unwrap();
-    let door = Door::before(&server, |_| Fate::Passed).await;
-    let client = door.client(&server);
+    let proxy = Proxy::in_front_of(&server, |_| Behavior::Forward).await;
+    let client = proxy.client(&server);
     let lost = watches(&server, client.clone(), 60).await;
-    door.cut();
+    proxy.close_all();
     for mut watch in lost {
         let rest = async { while watch.next().await.is_some_and(|event| event.is_ok()) {} };
         tokio::time::timeout(PATIENCE, rest).await.unwrap();
     }
-    // Those who read hear of it before the client does.
+    // Readers notice the lost connection before the client does.
     let_others_run().await;
     let again = watches(&server, client, 60).await;
-    assert_eq!(door.opened(), 2);
+    assert_eq!(proxy.opened(), 2);
     drop(again);
     server.shutdown().await;
 }
 
+/// A watch that starts much later uses the connection of an open watch.
 // contract: L-12a
 #[tokio::test]
-async fn a_watch_keeps_its_connection_for_those_that_begin_later() {
+async fn later_watch_reuses_open_connection() {
     let server = ApiServer::builder().tls().start().await.unwrap();
-    let door = Door::before(&server, |_| Fate::Passed).await;
-    let source = KubeListerWatcher::<ConfigMap>::new(door.client(&server));
+    let proxy = Proxy::in_front_of(&server, |_| Behavior::Forward).await;
+    let source = KubeListerWatcher::<ConfigMap>::new(proxy.client(&server));
     let begin = || source.watch(WatchOptions::from("0".to_owned(), Duration::from_secs(3600)));
     let early = begin().await.unwrap();
     tokio::time::pause();
     tokio::time::advance(Duration::from_secs(600)).await;
     tokio::time::resume();
     let late = begin().await.unwrap();
-    assert_eq!((door.opened(), server.metrics().open_watches), (1, 2));
+    assert_eq!((proxy.opened(), server.metrics().open_watches), (1, 2));
     drop((early, late));
     server.shutdown().await;
 }
 
+/// If the first request cannot connect, the next one connects.
 #[tokio::test(flavor = "multi_thread")]
-async fn where_the_first_fails_to_connect_the_next_one_does() {
+async fn next_request_connects_after_failure() {
     let server = ApiServer::builder().tls().start().await.unwrap();
-    let door = Door::before(&server, |number| if number < 3 { Fate::Closed } else { Fate::Passed }).await;
-    let source = KubeListerWatcher::<ConfigMap>::new(door.client(&server));
+    let proxy =
+        Proxy::in_front_of(&server, |number| if number < 3 { Behavior::Close } else { Behavior::Forward })
+            .await;
+    let source = KubeListerWatcher::<ConfigMap>::new(proxy.client(&server));
     let begin = (0..20).map(|_| source.watch(WatchOptions::from("0".to_owned(), PATIENCE)));
     let watches = tokio::time::timeout(PATIENCE, futures::future::join_all(begin)).await.unwrap();
     assert_eq!(watches.iter().filter(|watch| watch.is_err()).count(), 2);
-    assert_eq!(door.opened(), 3);
+    assert_eq!(proxy.opened(), 3);
     drop(watches);
     server.shutdown().await;
 }
 
+/// If the first request is dropped while it connects, the next one connects.
 #[tokio::test(flavor = "multi_thread")]
-async fn where_the_first_is_given_up_the_next_one_connects() {
+async fn next_request_connects_after_cancellation() {
     let server = ApiServer::builder().tls().start().await.unwrap();
-    let mut door =
-        Door::before(&server, |number| if number == 1 { Fate::Silent } else { Fate::Passed }).await;
-    let client = door.client(&server);
+    let mut proxy =
+        Proxy::in_front_of(&server, |number| if number == 1 { Behavior::Silent } else { Behavior::Forward })
+            .await;
+    let client = proxy.client(&server);
     let first = tokio::spawn({
         let client = client.clone();
         async move { client.apiserver_version().await }
     });
-    door.until_opened(1).await;
+    proxy.until_opened(1).await;
     let (others, ()) = tokio::join!(watches(&server, client, 20), async { first.abort() });
-    assert_eq!(door.opened(), 2);
+    assert_eq!(proxy.opened(), 2);
     drop(others);
     server.shutdown().await;
 }
 
+/// A connecting request that is not polled delays the others by at most the connect timeout.
 #[tokio::test]
-async fn one_that_is_not_polled_stops_the_others_only_for_so_long() {
+async fn unpolled_request_blocks_others_briefly() {
     let server = ApiServer::builder().tls().start().await.unwrap();
-    let mut door =
-        Door::before(&server, |number| if number == 1 { Fate::Silent } else { Fate::Passed }).await;
-    let client = door.client(&server);
+    let mut proxy =
+        Proxy::in_front_of(&server, |number| if number == 1 { Behavior::Silent } else { Behavior::Forward })
+            .await;
+    let client = proxy.client(&server);
     let mut first = Box::pin(client.apiserver_version());
     tokio::select! {
         answer = &mut first => panic!("{answer:?}"),
-        () = door.until_opened(1) => {}
+        () = proxy.until_opened(1) => {}
     }
     let (others, ()) = tokio::join!(watches(&server, client.clone(), 3), async {
         let_others_run().await;
@@ -242,9 +252,9 @@ async fn one_that_is_not_polled_stops_the_others_only_for_so_long() {
     server.shutdown().await;
 }
 
-/// A server of TLS that knows nothing of HTTP/2. Beyond the first, it has connections wait until there are so many.
+/// The server speaks TLS without HTTP/2. After the first connection it delays each one until all are open.
 #[tokio::test(flavor = "multi_thread")]
-async fn with_http1_they_connect_side_by_side() {
+async fn http1_connections_open_in_parallel() {
     const ALL: usize = 10;
     let server = ApiServer::builder().start().await.unwrap();
     let made = rcgen::generate_simple_self_signed(vec!["127.0.0.1".to_owned()]).unwrap();
@@ -258,7 +268,7 @@ async fn with_http1_they_connect_side_by_side() {
     let acceptor = TlsAcceptor::from(Arc::new(tls));
     let barrier = Arc::new(tokio::sync::Barrier::new(ALL - 1));
     let inside = server.address();
-    let door = Door::new(move |number, outer| {
+    let proxy = Proxy::new(move |number, outer| {
         let (acceptor, barrier) = (acceptor.clone(), barrier.clone());
         async move {
             if number > 1 {
@@ -271,17 +281,17 @@ async fn with_http1_they_connect_side_by_side() {
     })
     .await;
     let mut config = server.config().unwrap();
-    config.cluster_url = format!("https://{}", door.address).parse().unwrap();
+    config.cluster_url = format!("https://{}", proxy.address).parse().unwrap();
     config.root_cert = Some(vec![made.cert.der().to_vec()]);
     config.connect_timeout = Some(CONNECT);
     let watches = watches(&server, client(config).unwrap(), ALL).await;
-    assert_eq!(door.opened(), ALL);
+    assert_eq!(proxy.opened(), ALL);
     drop(watches);
     server.shutdown().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn without_http2_each_watch_has_one_of_its_own() {
+async fn http1_watches_have_own_connections() {
     let server = ApiServer::builder().tls().start().await.unwrap();
     let watches = watches(&server, client_http1(server.config().unwrap()).unwrap(), 10).await;
     assert_eq!(server.metrics().open_connections, 10);
@@ -289,13 +299,14 @@ async fn without_http2_each_watch_has_one_of_its_own() {
     server.shutdown().await;
 }
 
+/// A watch that is not read does not block the other watches of its connection.
 // contract: L-12e
 #[tokio::test(flavor = "multi_thread")]
-async fn a_watch_that_is_not_read_does_not_stop_the_others() {
+async fn unread_watch_does_not_block_others() {
     let server = ApiServer::builder().tls().start().await.unwrap();
     let client = client(server.config().unwrap()).unwrap();
     let unread = watches(&server, client.clone(), 20).await;
-    // Much more than such a watch may be sent.
+    // Much more than the window of a watch.
     let long = "x".repeat(100_000);
     for number in 0..100 {
         server.create(config_map(&format!("long-{number}"), &long)).unwrap();

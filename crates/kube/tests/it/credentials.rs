@@ -1,11 +1,11 @@
-//! Credentials that change while a client is used, and where they are sent.
+//! Renewal of credentials, and the servers that receive them.
 
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use crate::common::answers::{
-    Answer, Asked, Authority, Issued, Scripted, answer, authority, empty_list, issue, tls, unauthorized,
+    Answer, Authority, Issued, Request, Scripted, answer, authority, empty_list, issue, tls, unauthorized,
 };
 use crate::common::{PATIENCE, follow, options};
 use futures::StreamExt;
@@ -39,7 +39,7 @@ impl Plugin {
 
     fn write_script(&self, script: &str) {
         let directory = self.directory.path().display();
-        // Renamed, since a shell may be reading the one before.
+        // Renamed into place, since a shell may be reading the previous one.
         let new = self.path("new");
         std::fs::write(&new, format!("cd '{directory}'\n{script}\n")).unwrap();
         std::fs::rename(new, self.path("plugin")).unwrap();
@@ -52,7 +52,7 @@ impl Plugin {
         std::fs::write(self.path("credential"), credential.to_string()).unwrap();
     }
 
-    /// The processes that have run.
+    /// The process ids of all runs.
     fn runs(&self) -> Vec<String> {
         let runs = std::fs::read_to_string(self.path("runs")).unwrap_or_default();
         runs.lines().map(str::to_owned).collect()
@@ -71,16 +71,16 @@ impl Plugin {
     }
 }
 
-/// A server that takes one token, which can be changed.
-async fn taking(token: &str) -> (Scripted, Arc<Mutex<String>>) {
-    let wanted = Arc::new(Mutex::new(token.to_owned()));
-    let known = wanted.clone();
-    let server = Scripted::http(move |asked| match asked.token() {
-        Some(token) if token == *known.lock() => empty_list(),
+/// A server that accepts one token, which can be changed.
+async fn accepting(token: &str) -> (Scripted, Arc<Mutex<String>>) {
+    let accepted = Arc::new(Mutex::new(token.to_owned()));
+    let current = accepted.clone();
+    let server = Scripted::http(move |request| match request.token() {
+        Some(token) if token == *current.lock() => empty_list(),
         _ => unauthorized(),
     })
     .await;
-    (server, wanted)
+    (server, accepted)
 }
 
 fn source(client: Client) -> KubeListerWatcher<ConfigMap> {
@@ -96,19 +96,19 @@ fn is_401<T: std::fmt::Debug>(result: &Result<T, SourceError>) -> bool {
     matches!(result, Err(SourceError::Status(status)) if status.code == 401)
 }
 
-/// Lets time pass.
-async fn pass(time: Duration) {
+/// Advances the clock.
+async fn advance(time: Duration) {
     tokio::time::pause();
     tokio::time::advance(time).await;
     tokio::time::resume();
 }
 
-/// Keeps time from passing by itself until it is dropped, for [`PATIENCE`] of real time at most.
-struct Standstill {
+/// Keeps the clock from advancing until it is dropped, for at most [`PATIENCE`] of real time.
+struct PausedClock {
     _held: std::sync::mpsc::Sender<()>,
 }
 
-impl Standstill {
+impl PausedClock {
     fn new() -> Self {
         let (held, dropped) = std::sync::mpsc::channel::<()>();
         tokio::time::pause();
@@ -118,25 +118,26 @@ impl Standstill {
     }
 }
 
-impl Drop for Standstill {
+impl Drop for PausedClock {
     fn drop(&mut self) {
         tokio::time::resume();
     }
 }
 
-const INTERVAL: Duration = Duration::from_secs(5);
-const LOOK: Duration = Duration::from_secs(1);
+const RENEWAL_INTERVAL: Duration = Duration::from_secs(5);
+const FILE_CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
+/// A plugin that returns no expiry runs again on a 401, and the request is repeated.
 // contract: L-19
 #[tokio::test]
-async fn a_plugin_without_an_expiry_runs_again_on_a_401() {
+async fn plugin_without_expiry_runs_again_on_401() {
     for http1 in [false, true] {
-        let (server, wanted) = taking("first").await;
+        let (server, accepted) = accepting("first").await;
         let plugin = Plugin::new(json!({"token": "first"}));
         let config = plugin.configure(server.config("http"));
         let source = source(if http1 { client_http1(config).unwrap() } else { client(config).unwrap() });
         list(&source).await.unwrap();
-        *wanted.lock() = "second".to_owned();
+        *accepted.lock() = "second".to_owned();
         plugin.issues(json!({"token": "second"}));
         list(&source).await.unwrap();
         assert_eq!(plugin.runs().len(), 2);
@@ -147,44 +148,46 @@ async fn a_plugin_without_an_expiry_runs_again_on_a_401() {
 
 // contract: L-19
 #[tokio::test(flavor = "multi_thread")]
-async fn requests_at_the_same_time_share_one_renewal() {
-    let (server, wanted) = taking("first").await;
+async fn concurrent_requests_share_one_renewal() {
+    let (server, accepted) = accepting("first").await;
     let plugin = Plugin::new(json!({"token": "first"}));
     let source = source(client(plugin.configure(server.config("http"))).unwrap());
     list(&source).await.unwrap();
-    *wanted.lock() = "second".to_owned();
+    *accepted.lock() = "second".to_owned();
     plugin.issues(json!({"token": "second"}));
     let lists = futures::future::join_all((0..20).map(|_| list(&source))).await;
     assert!(lists.iter().all(Result::is_ok), "{lists:?}");
     assert_eq!(plugin.runs().len(), 2);
 }
 
+/// A 401 that renewal does not resolve is an error, and renewals start at most once per interval.
 // contract: L-19
 #[tokio::test]
-async fn a_401_that_stays_is_an_error_and_renews_rarely() {
-    let (server, _) = taking("another").await;
+async fn persistent_401_is_an_error_and_renews_rarely() {
+    let (server, _) = accepting("another").await;
     let plugin = Plugin::new(json!({"token": "wrong"}));
     let source = source(client(plugin.configure(server.config("http"))).unwrap());
-    let standstill = Standstill::new();
+    let paused = PausedClock::new();
     for _ in 0..10 {
         let listed = list(&source).await;
         assert!(is_401(&listed), "{listed:?}");
     }
-    // The first is repeated with what the plugin has issued anew.
-    assert_eq!((plugin.runs().len(), server.asked().len()), (2, 11));
-    drop(standstill);
-    pass(INTERVAL).await;
-    let _standstill = Standstill::new();
+    // The first request is repeated with newly issued credentials.
+    assert_eq!((plugin.runs().len(), server.requests().len()), (2, 11));
+    drop(paused);
+    advance(RENEWAL_INTERVAL).await;
+    let _paused = PausedClock::new();
     for _ in 0..10 {
         assert!(is_401(&list(&source).await));
     }
-    assert_eq!((plugin.runs().len(), server.asked().len()), (3, 22));
+    assert_eq!((plugin.runs().len(), server.requests().len()), (3, 22));
 }
 
+/// A 401 that renewal does not resolve is the reflector's last error, until the server accepts the credentials.
 // contract: L-19
 #[tokio::test]
-async fn a_401_that_stays_is_seen_at_the_reflector() {
-    let (server, wanted) = taking("another").await;
+async fn persistent_401_is_visible_in_reflector() {
+    let (server, accepted) = accepting("another").await;
     let plugin = Plugin::new(json!({"token": "right"}));
     let source = source(client(plugin.configure(server.config("http"))).unwrap());
     let follower = follow(source, options(WatchListMode::Off));
@@ -196,23 +199,23 @@ async fn a_401_that_stays_is_seen_at_the_reflector() {
     assert_eq!(error.status().map(|status| status.code), Some(401), "{error}");
     let statistics = follower.handle.metrics();
     assert!(statistics.failures > 0 && statistics.consecutive_failures > 0, "{statistics:?}");
-    *wanted.lock() = "right".to_owned();
+    *accepted.lock() = "right".to_owned();
     tokio::time::timeout(PATIENCE, follower.handle.wait_for_sync()).await.unwrap().unwrap();
     follower.stop().await;
 }
 
 // contract: L-19
 #[tokio::test]
-async fn a_plugin_runs_again_when_its_credentials_have_expired() {
-    let (server, wanted) = taking("first").await;
+async fn plugin_runs_again_after_expiry() {
+    let (server, accepted) = accepting("first").await;
     let soon = jiff::Timestamp::now() + Duration::from_secs(3600);
     let plugin = Plugin::new(json!({"token": "first", "expirationTimestamp": soon.to_string()}));
     let source = source(client(plugin.configure(server.config("http"))).unwrap());
     list(&source).await.unwrap();
     assert_eq!(plugin.runs().len(), 1);
-    *wanted.lock() = "second".to_owned();
+    *accepted.lock() = "second".to_owned();
     plugin.issues(json!({"token": "second"}));
-    pass(Duration::from_secs(3600)).await;
+    advance(Duration::from_secs(3600)).await;
     list(&source).await.unwrap();
     let tokens: Vec<_> = server.tokens().into_iter().flatten().collect();
     assert_eq!(tokens, ["first", "second"]);
@@ -228,9 +231,9 @@ struct Hanging {
 }
 
 impl Hanging {
-    /// The first credentials are refused from the beginning.
+    /// The server never accepts the first credentials.
     async fn new(script: &str) -> Self {
-        let (server, _) = taking("second").await;
+        let (server, _) = accepting("second").await;
         let plugin = Plugin::new(json!({"token": "first"}));
         let source = source(client(plugin.configure(server.config("http"))).unwrap());
         // Only the renewal limits the time of a request.
@@ -241,12 +244,12 @@ impl Hanging {
         Self { server, plugin, source, waiting, process }
     }
 
-    /// Gives the request up, repairs the plugin, and lets the time pass that a plugin may take.
-    async fn give_up(&self) {
+    /// Cancels the request, repairs the plugin, and advances the clock by the time limit of a plugin.
+    async fn exceed_time_limit(&self) {
         self.waiting.abort();
         self.plugin.write_script("echo '{\"status\":{\"token\":\"second\"}}'");
-        pass(Duration::from_secs(5 * 60)).await;
-        assert!(runs_still(&self.process));
+        advance(Duration::from_secs(5 * 60)).await;
+        assert!(is_running(&self.process));
     }
 }
 
@@ -255,55 +258,57 @@ fn spawn_list(source: &KubeListerWatcher<ConfigMap>) -> JoinHandle<Result<(), So
     tokio::spawn(async move { source.list(ListOptions::at_version("")).await.map(|_| ()) })
 }
 
+/// A plugin that hangs delays a request by at most a minute, and is killed when its client is dropped.
 // contract: L-19
 #[tokio::test]
-async fn a_plugin_that_hangs_delays_a_request_by_a_minute_at_most_and_ends_with_its_client() {
+async fn hanging_plugin_delays_requests_by_a_minute() {
     let hanging = Hanging::new("echo $$ >> runs\nexec sleep 100000").await;
     let Hanging { server, plugin, source, waiting, process } = hanging;
-    // Others wait for the same one.
+    // Other requests wait for the same renewal.
     let other = spawn_list(&source);
-    until(|| (server.asked().len() == 2).then_some(())).await;
-    pass(Duration::from_secs(60)).await;
+    until(|| (server.requests().len() == 2).then_some(())).await;
+    advance(Duration::from_secs(60)).await;
     let listed = tokio::time::timeout(PATIENCE, waiting).await.unwrap().unwrap();
     assert!(is_401(&listed), "{listed:?}");
-    assert!(runs_still(&process));
-    // The answer to the other one may have arrived only now.
+    assert!(is_running(&process));
+    // The response to the other request may have arrived only now.
     while !other.is_finished() {
         let_others_run().await;
-        pass(Duration::from_secs(60)).await;
+        advance(Duration::from_secs(60)).await;
     }
     let listed = other.await.unwrap();
     assert!(is_401(&listed), "{listed:?}");
     assert_eq!(plugin.runs().len(), 2);
     drop(source);
-    until(|| (!runs_still(&process)).then_some(())).await;
+    until(|| (!is_running(&process)).then_some(())).await;
 }
 
 // contract: L-19
 #[tokio::test]
-async fn a_plugin_that_hangs_is_killed_and_run_again() {
+async fn hanging_plugin_is_killed_and_run_again() {
     let hanging = Hanging::new("echo $$ >> runs\nexec sleep 100000").await;
-    hanging.give_up().await;
+    hanging.exceed_time_limit().await;
     let listed = list(&hanging.source).await;
     assert!(is_401(&listed), "{listed:?}");
-    assert!(!runs_still(&hanging.process));
+    assert!(!is_running(&hanging.process));
     list(&hanging.source).await.unwrap();
 }
 
+/// A plugin that closes its output and hangs is killed, and the next renewal runs it again.
 // contract: L-19
 #[tokio::test]
-async fn a_plugin_that_closes_its_output_and_hangs_is_killed_and_run_again() {
+async fn hanging_plugin_without_output_is_killed() {
     let hanging = Hanging::new("exec >&-\necho $$ >> runs\nexec sleep 100000").await;
-    hanging.give_up().await;
+    hanging.exceed_time_limit().await;
     let again = spawn_list(&hanging.source);
-    until(|| (!runs_still(&hanging.process)).then_some(())).await;
+    until(|| (!is_running(&hanging.process)).then_some(())).await;
     let listed = again.await.unwrap();
     assert!(is_401(&listed), "{listed:?}");
     list(&hanging.source).await.unwrap();
 }
 
-/// Whether a process is there.
-fn runs_still(process: &str) -> bool {
+/// Whether the process is running.
+fn is_running(process: &str) -> bool {
     let mut kill = std::process::Command::new("kill");
     kill.args(["-0", process]).stderr(std::process::Stdio::null());
     kill.status().unwrap().success()
@@ -311,7 +316,7 @@ fn runs_still(process: &str) -> bool {
 
 /// Waits for another thread or process.
 async fn until<T>(mut found: impl FnMut() -> Option<T>) -> T {
-    let look = async {
+    let poll = async {
         loop {
             if let Some(found) = found() {
                 return found;
@@ -319,7 +324,7 @@ async fn until<T>(mut found: impl FnMut() -> Option<T>) -> T {
             tokio::task::yield_now().await;
         }
     };
-    tokio::time::timeout(PATIENCE, look).await.unwrap()
+    tokio::time::timeout(PATIENCE, poll).await.unwrap()
 }
 
 async fn let_others_run() {
@@ -328,10 +333,11 @@ async fn let_others_run() {
     }
 }
 
+/// The error of a plugin has the reason, without the plugin's output.
 // contract: L-19
 #[tokio::test]
-async fn a_plugin_that_fails_says_why() {
-    let (server, wanted) = taking("first").await;
+async fn plugin_error_has_reason() {
+    let (server, accepted) = accepting("first").await;
     let failing = |script: &str| {
         let plugin = Plugin::new(json!({}));
         plugin.write_script(script);
@@ -345,21 +351,21 @@ async fn a_plugin_that_fails_says_why() {
     assert!(failing("cat credential").contains("neither a token nor a certificate"));
     assert!(failing("echo '{\"status\":{\"clientKeyData\":\"x\"}}'").contains("a key without a certificate"));
     assert!(failing("echo '{\"apiVersion\":\"v0\",\"status\":{\"token\":\"t\"}}'").contains("v0"));
-    // Later it costs nothing but the answer: the old credentials stay.
+    // A later failure fails only the request: the old credentials stay.
     let plugin = Plugin::new(json!({"token": "first"}));
     let source = source(client(plugin.configure(server.config("http"))).unwrap());
-    *wanted.lock() = "second".to_owned();
+    *accepted.lock() = "second".to_owned();
     plugin.write_script("echo $$ >> runs\nexit 3");
     assert!(is_401(&list(&source).await));
-    *wanted.lock() = "first".to_owned();
+    *accepted.lock() = "first".to_owned();
     list(&source).await.unwrap();
     assert_eq!(plugin.runs().len(), 2);
 }
 
 // contract: L-19
 #[tokio::test]
-async fn a_token_file_is_read_again_on_a_401() {
-    let (server, wanted) = taking("first").await;
+async fn token_file_is_read_again_on_401() {
+    let (server, accepted) = accepting("first").await;
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("token");
     std::fs::write(&path, "first").unwrap();
@@ -367,25 +373,27 @@ async fn a_token_file_is_read_again_on_a_401() {
     config.auth_info.token_file = Some(path.display().to_string());
     let source = source(client(config).unwrap());
     list(&source).await.unwrap();
-    *wanted.lock() = "second".to_owned();
+    *accepted.lock() = "second".to_owned();
     std::fs::write(&path, "second").unwrap();
     list(&source).await.unwrap();
 }
 
+/// A request with a token that cannot be renewed is not repeated on a 401.
 #[tokio::test]
-async fn a_token_that_cannot_change_is_sent_once() {
-    let (server, _) = taking("another").await;
+async fn fixed_token_is_sent_once() {
+    let (server, _) = accepting("another").await;
     let mut config = server.config("http");
     config.auth_info.token = Some("fixed".to_owned().into());
     assert!(is_401(&list(&source(client(config).unwrap())).await));
-    assert_eq!(server.asked().len(), 1);
+    assert_eq!(server.requests().len(), 1);
 }
 
+/// A request that is repeated after a renewal has its complete body.
 // contract: L-19
 #[tokio::test]
-async fn a_request_with_a_body_is_repeated_whole() {
-    let server = Scripted::http(|asked| match asked.token() {
-        Some("second") => answer("201 Created", "content-type: application/json\r\n", &asked.body),
+async fn repeated_request_has_full_body() {
+    let server = Scripted::http(|request| match request.token() {
+        Some("second") => answer("201 Created", "content-type: application/json\r\n", &request.body),
         _ => unauthorized(),
     })
     .await;
@@ -398,7 +406,7 @@ async fn a_request_with_a_body_is_repeated_whole() {
     let created: Value = client.request(request.unwrap()).await.unwrap();
     assert_eq!(created, json!({"kind": "Status"}));
     assert_eq!(
-        server.asked().iter().map(|asked| asked.body.clone()).collect::<Vec<_>>(),
+        server.requests().iter().map(|request| request.body.clone()).collect::<Vec<_>>(),
         [body.clone(), body]
     );
 }
@@ -411,7 +419,7 @@ struct Tls {
 }
 
 impl Tls {
-    async fn new(script: impl Fn(&Asked) -> Answer + Send + Sync + 'static) -> Self {
+    async fn new(script: impl Fn(&Request) -> Answer + Send + Sync + 'static) -> Self {
         let authority = authority("one");
         let server = issue(&authority, "server");
         let key = rcgen::KeyPair::from_pem(&server.key).unwrap().serialize_der();
@@ -442,17 +450,18 @@ impl Tls {
     }
 
     fn last_certificate(&self) -> Vec<u8> {
-        self.server.asked().last().unwrap().certificate.as_ref().unwrap().to_vec()
+        self.server.requests().last().unwrap().certificate.as_ref().unwrap().to_vec()
     }
 }
 
+/// New connections use a changed client certificate, and an open watch continues.
 // contract: L-20
 #[tokio::test]
-async fn a_client_certificate_is_read_again_when_its_files_change() {
+async fn changed_client_certificate_is_read_again() {
     let (events, pieces) = mpsc::channel(1);
     let pieces = Mutex::new(Some(pieces));
-    let server = Tls::new(move |asked| {
-        if !asked.is_watch() {
+    let server = Tls::new(move |request| {
+        if !request.is_watch() {
             return empty_list();
         }
         let head = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n\r\n";
@@ -467,51 +476,52 @@ async fn a_client_certificate_is_read_again_when_its_files_change() {
     let mut watch = source.watch(WatchOptions::from("5", PATIENCE)).await.unwrap();
 
     server.write(&second);
-    pass(LOOK).await;
+    advance(FILE_CHECK_INTERVAL).await;
     list(&source).await.unwrap();
     assert_eq!(server.last_certificate(), second.der.to_vec());
-    // The watch goes on where it is.
+    // The watch continues on its connection.
     let event = r#"{"type":"ADDED","object":{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a","namespace":"d","resourceVersion":"6"}}}"#;
     events.send(format!("{event}\n").into_bytes()).await.unwrap();
     let event = tokio::time::timeout(PATIENCE, watch.next()).await.unwrap().unwrap();
     assert!(matches!(event, Ok(WatchEvent::Added(_))), "{event:?}");
-    // No connection is made anew without a reason.
-    let connections = server.server.asked().last().unwrap().connection;
-    pass(INTERVAL).await;
+    // Without a change, no new connection is opened.
+    let connections = server.server.requests().last().unwrap().connection;
+    advance(RENEWAL_INTERVAL).await;
     list(&source).await.unwrap();
-    assert_eq!(server.server.asked().last().unwrap().connection, connections);
+    assert_eq!(server.server.requests().last().unwrap().connection, connections);
 }
 
+/// The old certificate and key stay in use until both files have changed and match.
 // contract: L-20
 #[tokio::test]
-async fn a_certificate_without_its_key_leaves_the_old_pair() {
+async fn certificate_without_key_keeps_old_pair() {
     let server = Tls::new(|_| empty_list()).await;
     let (first, second) = (issue(&server.authority, "first"), issue(&server.authority, "second"));
     server.write(&first);
     let source = source(client(server.with_files()).unwrap());
     list(&source).await.unwrap();
     std::fs::write(server.path("certificate"), &second.certificate).unwrap();
-    pass(LOOK).await;
+    advance(FILE_CHECK_INTERVAL).await;
     list(&source).await.unwrap();
     assert_eq!(server.last_certificate(), first.der.to_vec());
     std::fs::remove_file(server.path("key")).unwrap();
-    pass(INTERVAL).await;
+    advance(RENEWAL_INTERVAL).await;
     list(&source).await.unwrap();
     assert_eq!(server.last_certificate(), first.der.to_vec());
     std::fs::write(server.path("key"), &second.key).unwrap();
-    pass(INTERVAL).await;
+    advance(RENEWAL_INTERVAL).await;
     list(&source).await.unwrap();
     assert_eq!(server.last_certificate(), second.der.to_vec());
 }
 
 // contract: L-20
 #[tokio::test]
-async fn a_certificate_of_a_plugin_is_issued_anew_on_a_401() {
+async fn plugin_certificate_is_renewed_on_401() {
     for http1 in [false, true] {
-        let wanted = Arc::new(Mutex::new(Vec::new()));
-        let known = wanted.clone();
-        let server = Tls::new(move |asked| match &asked.certificate {
-            Some(certificate) if certificate.to_vec() == *known.lock() => empty_list(),
+        let accepted = Arc::new(Mutex::new(Vec::new()));
+        let current = accepted.clone();
+        let server = Tls::new(move |request| match &request.certificate {
+            Some(certificate) if certificate.to_vec() == *current.lock() => empty_list(),
             _ => unauthorized(),
         })
         .await;
@@ -520,10 +530,10 @@ async fn a_certificate_of_a_plugin_is_issued_anew_on_a_401() {
         let plugin = Plugin::new(status(&first));
         let config = plugin.configure(server.config());
         let source = source(if http1 { client_http1(config).unwrap() } else { client(config).unwrap() });
-        *wanted.lock() = first.der.to_vec();
+        *accepted.lock() = first.der.to_vec();
         list(&source).await.unwrap();
         assert_eq!(plugin.runs().len(), 1);
-        *wanted.lock() = second.der.to_vec();
+        *accepted.lock() = second.der.to_vec();
         plugin.issues(status(&second));
         list(&source).await.unwrap();
         assert_eq!(plugin.runs().len(), 2);
@@ -532,7 +542,7 @@ async fn a_certificate_of_a_plugin_is_issued_anew_on_a_401() {
 
 // contract: L-20
 #[tokio::test]
-async fn a_ca_bundle_is_read_again_when_its_file_changes() {
+async fn changed_ca_bundle_is_read_again() {
     let server = Tls::new(|_| empty_list()).await;
     std::fs::write(server.path("ca"), authority("another").pem()).unwrap();
     let mut config = server.config();
@@ -541,11 +551,11 @@ async fn a_ca_bundle_is_read_again_when_its_file_changes() {
     let error = list(&source).await.unwrap_err();
     assert!(error.to_string().contains("invalid peer certificate"), "{error}");
     std::fs::write(server.path("ca"), server.authority.pem()).unwrap();
-    pass(LOOK).await;
+    advance(FILE_CHECK_INTERVAL).await;
     list(&source).await.unwrap();
 }
 
-/// All the credentials there are, one at a time.
+/// One configuration for each form of credentials.
 fn all_credentials(plugin: &Plugin, config: &Config) -> Vec<Config> {
     let token_file = plugin.path("token");
     std::fs::write(&token_file, "secret").unwrap();
@@ -572,21 +582,22 @@ fn all_credentials(plugin: &Plugin, config: &Config) -> Vec<Config> {
     ]
 }
 
+/// Without TLS, credentials are sent to loopback addresses only.
 // contract: L-21
 #[tokio::test]
-async fn without_tls_credentials_are_sent_to_this_machine_only() {
+async fn plain_http_credentials_only_to_loopback() {
     let plugin = Plugin::new(json!({"token": "secret"}));
     let server = Scripted::http(|_| empty_list()).await;
     let port = server.address.port();
-    // It is reached like that, and is no loopback address.
+    // This address reaches the server and is not a loopback address.
     let elsewhere = Config::new(format!("http://0.0.0.0:{port}").parse().unwrap());
     for mut config in all_credentials(&plugin, &elsewhere) {
         config.auth_info.impersonate = Some("someone".into());
         for make in [client, client_http1] {
             list(&source(make(config.clone()).unwrap())).await.unwrap();
-            let asked = server.asked().pop().unwrap();
+            let request = server.requests().pop().unwrap();
             assert_eq!(
-                (asked.header("authorization"), asked.header("impersonate-user")),
+                (request.header("authorization"), request.header("impersonate-user")),
                 (None, Some("someone"))
             );
         }
@@ -596,7 +607,7 @@ async fn without_tls_credentials_are_sent_to_this_machine_only() {
         let here = Config::new(format!("http://{host}:{port}").parse().unwrap());
         for config in all_credentials(&plugin, &here) {
             list(&source(client(config).unwrap())).await.unwrap();
-            assert!(server.asked().pop().unwrap().header("authorization").is_some());
+            assert!(server.requests().pop().unwrap().header("authorization").is_some());
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Through real HTTP on loopback, under each fault: the store ends equal to the server.
+//! Each fault over HTTP on loopback: the store becomes equal to the server.
 
 use std::time::Duration;
 
@@ -42,7 +42,7 @@ async fn survives_in(modes: &[WatchListMode], faults: impl Fn() -> Vec<Fault>) {
             follower.caught_up(&server).await;
             assert_eq!(stored(&follower.store), truth(&server), "{mode:?}, round {round}");
         }
-        assert!(server.faults().fired() > 0, "{mode:?}: no fault has struck");
+        assert!(server.faults().fired() > 0, "{mode:?}: no fault was injected");
         follower.stop().await;
         server.shutdown().await;
     }
@@ -56,13 +56,13 @@ async fn refused_requests() {
 
 // contract: I-03
 #[tokio::test(flavor = "multi_thread")]
-async fn delayed_answers() {
+async fn delayed_responses() {
     survives(|| vec![Fault::delay(Duration::from_millis(50)).times(3)]).await;
 }
 
 // contract: I-03, L-08
 #[tokio::test(flavor = "multi_thread")]
-async fn answers_that_are_cut_in_the_middle() {
+async fn truncated_responses() {
     survives(|| vec![Fault::truncate().on(Verb::List), Fault::truncate().on(Verb::Watch)]).await;
 }
 
@@ -90,25 +90,26 @@ async fn internal_errors() {
 // contract: I-03, L-06
 #[tokio::test(flavor = "multi_thread")]
 async fn missing_bookmarks() {
-    // There is such a bookmark only where the watch brings the list.
+    // Only a watch-list has this bookmark.
     survives_in(&[WatchListMode::Auto], || vec![Fault::missing_bookmark()]).await;
 }
 
 // contract: I-03
 #[tokio::test(flavor = "multi_thread")]
-async fn events_that_come_twice() {
+async fn duplicate_events() {
     survives(|| vec![Fault::duplicate_event()]).await;
 }
 
 // contract: I-03, L-09
 #[tokio::test(flavor = "multi_thread")]
-async fn connections_that_hang() {
+async fn stalled_connections() {
     survives(|| vec![Fault::stall().on(Verb::Watch)]).await;
 }
 
+/// Objects that cannot be decoded are counted, and all others are stored.
 // contract: L-08, L-10
 #[tokio::test(flavor = "multi_thread")]
-async fn objects_that_do_not_decode_are_counted_and_harm_no_other() {
+async fn undecodable_objects_are_counted() {
     for mode in MODES {
         let server = server().await;
         for name in ["a", "b"] {

@@ -59,9 +59,10 @@ async fn dynamic_objects_by_discovery() {
     }
 }
 
+/// Protobuf is used if the server supports it, and the objects equal those decoded from JSON.
 // contract: L-11
 #[tokio::test(flavor = "multi_thread")]
-async fn protobuf_is_taken_where_the_server_has_it_and_the_objects_are_the_same() {
+async fn protobuf_is_used_if_the_server_supports_it() {
     for mode in MODES {
         for (offered, expected) in
             [(ProtobufAnswers::Offered, Encoding::Protobuf), (ProtobufAnswers::Refused, Encoding::Json)]
@@ -87,9 +88,10 @@ async fn protobuf_is_taken_where_the_server_has_it_and_the_objects_are_the_same(
     }
 }
 
+/// A packed object decodes to the same value as an object that is decoded on arrival.
 // contract: L-13
 #[tokio::test(flavor = "multi_thread")]
-async fn packed_objects_are_what_the_others_are() {
+async fn packed_objects_equal_eager_objects() {
     for mode in MODES {
         for offered in [ProtobufAnswers::Offered, ProtobufAnswers::Refused] {
             let server = server_that(offered).await;
@@ -115,9 +117,10 @@ async fn packed_objects_are_what_the_others_are() {
     }
 }
 
+/// Dropped fields are stored neither in packed objects nor in decoded ones.
 // contract: L-14
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_cut_is_stored_nowhere() {
+async fn dropped_fields_are_not_stored() {
     for mode in MODES {
         for encoding in [Encoding::Protobuf, Encoding::Json] {
             let server = server_that(ProtobufAnswers::Offered).await;
@@ -178,8 +181,9 @@ async fn metadata_only_by_content_negotiation() {
     }
 }
 
+/// A dynamic object of a built-in kind has its API version and kind.
 #[tokio::test(flavor = "multi_thread")]
-async fn built_in_kinds_as_dynamic_objects_know_their_kind() {
+async fn dynamic_objects_of_built_in_kinds_have_types() {
     let server = server().await;
     server.create(config_map("a", "1")).unwrap();
     let kind = GroupVersionKind::gvk("", "v1", "ConfigMap");
@@ -190,8 +194,9 @@ async fn built_in_kinds_as_dynamic_objects_know_their_kind() {
     server.shutdown().await;
 }
 
+/// An object is stored once its labels match the selector, and removed once they do not.
 #[tokio::test(flavor = "multi_thread")]
-async fn an_object_that_crosses_the_selector_comes_and_goes() {
+async fn selector_changes_add_and_remove_objects() {
     for mode in MODES {
         let server = server().await;
         server.create(labelled("in", "1", "web")).unwrap();
@@ -210,8 +215,9 @@ async fn an_object_that_crosses_the_selector_comes_and_goes() {
     }
 }
 
+/// Field selectors, namespaces and tweaks are part of each request.
 #[tokio::test(flavor = "multi_thread")]
-async fn fields_namespaces_and_tweaks_reach_the_server() {
+async fn selectors_namespaces_tweaks_reach_server() {
     let server = server().await;
     for name in ["a", "b", "c"] {
         server.create(config_map(name, "1")).unwrap();
@@ -246,9 +252,10 @@ async fn fields_namespaces_and_tweaks_reach_the_server() {
     server.shutdown().await;
 }
 
+/// The server closes a watch whose stream was dropped.
 // contract: R-02
 #[tokio::test(flavor = "multi_thread")]
-async fn a_watch_that_is_dropped_is_closed() {
+async fn dropped_watch_is_closed() {
     let server = server().await;
     server.create(config_map("a", "1")).unwrap();
     let maps = KubeListerWatcher::<ConfigMap>::new(kube(&server));
@@ -261,7 +268,7 @@ async fn a_watch_that_is_dropped_is_closed() {
     };
     tokio::time::timeout(PATIENCE, open(1)).await.unwrap();
     drop(watch);
-    // The server notices when it next writes to the connection, at the latest with a bookmark.
+    // The server notices on its next write to the connection, at the latest with a bookmark.
     tokio::time::timeout(PATIENCE, open(0)).await.unwrap();
     server.shutdown().await;
 }

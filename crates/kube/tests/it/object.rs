@@ -51,9 +51,10 @@ fn compares_metadata<K: Resource + Send + Sync + 'static>() {
     assert_eq!(partial::<K>("a").has_same_content(&partial("b")), Some(false));
 }
 
+/// Two dynamic objects, or two objects of metadata only, are compared field by field.
 // contract: I-14
 #[test]
-fn dynamic_objects_and_metadata_are_compared_by_their_fields() {
+fn dynamic_objects_and_metadata_compare_content() {
     let dynamic = |label: &str, value: i32| {
         let data = json!({"spec": {"value": value}});
         KubeObject(DynamicObject { types: None, metadata: labelled(label), data })
@@ -63,18 +64,19 @@ fn dynamic_objects_and_metadata_are_compared_by_their_fields() {
     assert_eq!(dynamic("a", 1).has_same_content(&dynamic("b", 1)), Some(false));
     compares_metadata::<DynamicObject>();
     compares_metadata::<Pod>();
-    // Of other types it is not known.
+    // For other types the result is unknown.
     assert_eq!(pod().has_same_content(&pod()), None);
 }
 
+/// With both traits imported, each method call is unambiguous.
 // contract: L-35
 #[test]
-fn methods_of_kube_and_of_objects_are_called_side_by_side() {
+fn kube_and_object_methods_are_unambiguous() {
     let mut pod = pod();
     // Only kube has these.
     assert_eq!((pod.name_any().as_str(), pod.namespace().as_deref()), ("web", Some("default")));
     assert!(pod.annotations().is_empty());
-    // Both have these: they are those of `Object`, and of the inner object those of kube.
+    // Both have these: on the wrapper those of `Object` are called, on the inner object those of kube.
     assert_eq!((pod.uid(), pod.0.uid()), (Some("u1"), Some("u1".to_owned())));
     assert_eq!(pod.resource_version(), ResourceVersion::number(42));
     assert_eq!(pod.0.resource_version().as_deref(), Some("42"));
@@ -83,22 +85,24 @@ fn methods_of_kube_and_of_objects_are_called_side_by_side() {
     assert_eq!(pod.label("app"), None);
 }
 
-/// As in a program that imports kube's trait only.
+/// A program that imports only kube's trait.
 mod beside_kube {
     use kube_core::ResourceExt;
 
+    /// If only kube's trait is imported, its methods are called on the wrapped type.
     // contract: L-35
     #[test]
-    fn methods_of_kube_are_those_of_the_type() {
+    fn kube_methods_without_object_trait() {
         let pod = super::pod();
         assert_eq!((pod.uid().as_deref(), pod.resource_version().as_deref()), (Some("u1"), Some("42")));
         assert_eq!(pod.labels().get("app").map(String::as_str), Some("web"));
     }
 }
 
+/// The wrapper serializes and deserializes as the wrapped object.
 // contract: L-35
 #[test]
-fn the_wrapper_is_invisible_in_serde() {
+fn wrapper_serializes_as_inner_object() {
     let pod = pod();
     let json = serde_json::to_value(&pod).unwrap();
     assert_eq!(json, serde_json::to_value(&pod.0).unwrap());

@@ -1,4 +1,4 @@
-//! What is asked of a server: paths, redirects, encodings.
+//! Requests: paths, redirects, encodings.
 
 use std::sync::Arc;
 
@@ -25,8 +25,8 @@ async fn list<T: Object>(source: &impl ListerWatcher<T>) -> Result<(), SourceErr
     listed.unwrap().map(|_| ())
 }
 
-/// The error of ours that is the source.
-fn ours(result: Result<(), SourceError>) -> String {
+/// The source of the error, which is this crate's error.
+fn own_error(result: Result<(), SourceError>) -> String {
     match result {
         Err(SourceError::Other { source }) if source.is::<Error>() => source.to_string(),
         other => panic!("{other:?}"),
@@ -37,13 +37,14 @@ fn maps(client: Client) -> KubeListerWatcher<ConfigMap> {
     KubeListerWatcher::new(client)
 }
 
+/// Names that cannot be a segment of a path are refused without a request.
 // contract: L-22a, L-22b
 #[tokio::test]
-async fn names_that_are_no_segment_of_a_path_are_refused_without_a_request() {
+async fn invalid_path_segments_are_refused_locally() {
     let server = Scripted::http(|_| empty_list()).await;
     let client = client(server.config("http")).unwrap();
     for bad in ["kube-system/secrets?x=", "..", ".", "a/../b", "kube-system%2Fsecrets", "a\nb", "/"] {
-        let error = ours(list(&maps(client.clone()).namespace(bad)).await);
+        let error = own_error(list(&maps(client.clone()).namespace(bad)).await);
         assert!(error.contains("namespace") && error.contains(&format!("{bad:?}")), "{error}");
         let watch = maps(client.clone()).namespace(bad).watch(WatchOptions::from("5", PATIENCE)).await;
         assert!(watch.is_err());
@@ -57,7 +58,7 @@ async fn names_that_are_no_segment_of_a_path_are_refused_without_a_request() {
                 _ => &mut resource.plural,
             } = bad.to_owned();
             let source = KubeListerWatcher::<DynamicObject>::dynamic(client.clone(), resource);
-            let error = ours(list(&source).await);
+            let error = own_error(list(&source).await);
             assert!(error.contains(what), "{error}");
         }
         for kind in [GroupVersionKind::gvk(bad, "v1", "K"), GroupVersionKind::gvk("g.example", bad, "K")] {
@@ -65,18 +66,19 @@ async fn names_that_are_no_segment_of_a_path_are_refused_without_a_request() {
             assert!(matches!(found, Err(Error::PathSegment { .. })), "{found:?}");
         }
     }
-    assert!(server.asked().is_empty(), "{:?}", server.asked());
+    assert!(server.requests().is_empty(), "{:?}", server.requests());
 }
 
+/// Names, selectors and parameters are percent-encoded, so none of them changes another part of the URL.
 // contract: L-22d, L-22e
 #[tokio::test]
-async fn what_a_name_or_a_selector_contains_stays_in_its_place() {
+async fn names_and_selectors_are_percent_encoded() {
     let server = Scripted::http(|_| empty_list()).await;
     let client = client(server.config("http")).unwrap();
     let source = maps(client.clone()).namespace("a?watch=1#\u{e9} b");
     list(&source.labels("a=b&watch=1#x").tweak(|params| params.set("x&y", "1&z=2"))).await.unwrap();
     list(&maps(client).namespace("")).await.unwrap();
-    let targets: Vec<_> = server.asked().into_iter().map(|asked| asked.target).collect();
+    let targets: Vec<_> = server.requests().into_iter().map(|request| request.target).collect();
     assert_eq!(
         targets,
         [
@@ -87,21 +89,22 @@ async fn what_a_name_or_a_selector_contains_stays_in_its_place() {
     );
 }
 
-/// A server of plain HTTP that redirects the first path to another.
+/// A plain HTTP server that redirects the first request.
 async fn redirecting(location: impl Fn(&str) -> String + Send + Sync + 'static) -> Scripted {
-    Scripted::http(move |asked| {
-        if asked.target.starts_with("/to") || asked.target.starts_with("/base/to") {
+    Scripted::http(move |request| {
+        if request.target.starts_with("/to") || request.target.starts_with("/base/to") {
             return empty_list();
         }
-        let location = location(asked.header("host").unwrap());
+        let location = location(request.header("host").unwrap());
         answer("301 Moved Permanently", &format!("location: {location}\r\n"), "")
     })
     .await
 }
 
+/// A redirect of a GET within one server is followed, with the same credentials.
 // contract: L-23
 #[tokio::test]
-async fn a_redirect_of_a_get_within_a_server_is_followed_with_its_credentials() {
+async fn redirect_within_server_keeps_credentials() {
     type Location = fn(&str) -> String;
     let targets: [(Location, &str); 4] = [
         (|_| "/to/here?x=1".into(), "/to/here?x=1"),
@@ -115,20 +118,20 @@ async fn a_redirect_of_a_get_within_a_server_is_followed_with_its_credentials() 
             let mut config = server.config("http");
             config.auth_info.token = Some("t0ken".to_owned().into());
             list(&maps(make(config).unwrap())).await.unwrap();
-            let asked = server.asked();
+            let requests = server.requests();
             assert_eq!(
-                (asked.len(), asked[1].target.as_str(), asked[1].token()),
+                (requests.len(), requests[1].target.as_str(), requests[1].token()),
                 (2, expected, Some("t0ken"))
             );
         }
     }
-    // Below the path of a server's URL, to a path that is whole or relative.
+    // The URL of the server has a path; the target is an absolute or a relative path.
     for location in ["/base/to", "../../to"] {
         let server = redirecting(move |_| location.into()).await;
         let mut config = server.config("http");
         config.cluster_url = format!("{}base", config.cluster_url).parse().unwrap();
         let result = list(&maps(client(config).unwrap())).await;
-        let second = server.asked()[1].target.clone();
+        let second = server.requests()[1].target.clone();
         match location {
             "/base/to" => assert!(result.is_ok() && second == "/base/to", "{result:?} {second}"),
             _ => assert!(second.starts_with("/base/api/v1/../../to"), "{second}"),
@@ -136,9 +139,10 @@ async fn a_redirect_of_a_get_within_a_server_is_followed_with_its_credentials() 
     }
 }
 
+/// Any other redirect is an error that names its target.
 // contract: L-23
 #[tokio::test]
-async fn any_other_redirect_is_an_error_that_names_its_target() {
+async fn other_redirects_are_errors_with_target() {
     let other = Scripted::http(|_| empty_list()).await;
     let port = other.address.port();
     let elsewhere = [
@@ -155,23 +159,23 @@ async fn any_other_redirect_is_an_error_that_names_its_target() {
         let target = shown.replace("HOST", &server.address.to_string());
         let mut config = server.config("http");
         config.auth_info.token = Some("t0ken".to_owned().into());
-        let error = ours(list(&maps(client(config.clone()).unwrap())).await);
+        let error = own_error(list(&maps(client(config.clone()).unwrap())).await);
         assert!(error.contains(reason) && error.contains(&target), "{error}");
-        assert_eq!(server.asked().len(), if reason == "eleventh" { 11 } else { 1 });
-        // A client that follows none.
-        let error = ours(list(&maps(Client::try_from(config).unwrap())).await);
+        assert_eq!(server.requests().len(), if reason == "eleventh" { 11 } else { 1 });
+        // A client that follows no redirect.
+        let error = own_error(list(&maps(Client::try_from(config).unwrap())).await);
         assert!(error.contains("301") && error.contains(&target), "{error}");
     }
-    assert!(other.asked().is_empty());
+    assert!(other.requests().is_empty());
 
     let server = redirecting(|_| "/to".into()).await;
     let post = http::Request::post("/api/v1/configmaps").body(Vec::new()).unwrap();
     let error = client(server.config("http")).unwrap().request_text(post).await.unwrap_err();
     assert!(kinformer_core::internal::with_causes(&error).contains("only a GET is redirected"), "{error:?}");
-    assert_eq!(server.asked().len(), 1);
+    assert_eq!(server.requests().len(), 1);
 }
 
-/// A whole member of a gzip stream, not compressed.
+/// A complete member of a gzip stream, with a stored block.
 fn gzip(text: &str) -> Vec<u8> {
     let bytes = text.as_bytes();
     let mut crc = u32::MAX;
@@ -198,13 +202,13 @@ fn added(name: &str) -> String {
     )
 }
 
-/// As a kube-apiserver of 1.37, which begins a new member of the gzip stream with each event.
+/// Like kube-apiserver 1.37, which starts a new gzip member with each event.
 async fn compressing() -> Scripted {
-    Scripted::http(|asked| {
-        let compressed = asked.header("accept-encoding").is_some_and(|accepted| accepted.contains("gzip"));
+    Scripted::http(|request| {
+        let compressed = request.header("accept-encoding").is_some_and(|accepted| accepted.contains("gzip"));
         let coding = if compressed { "content-encoding: gzip\r\n" } else { "" };
         let write = |text: &str| if compressed { gzip(text) } else { text.as_bytes().to_vec() };
-        let body = if asked.is_watch() {
+        let body = if request.is_watch() {
             [added("a"), added("b")].iter().flat_map(|event| write(event)).collect()
         } else {
             write(r#"{"kind":"ConfigMapList","metadata":{"resourceVersion":"5"},"items":[]}"#)
@@ -217,7 +221,7 @@ async fn compressing() -> Scripted {
     .await
 }
 
-/// What kube-client's feature `gzip` makes: a user's own client that decompresses.
+/// A client that decompresses, like the one of kube-client's feature `gzip`.
 fn decompressing(config: &Config) -> Client {
     let carrier = client(config.clone()).unwrap();
     let carry = tower::service_fn(move |request: http::Request<Body>| {
@@ -233,36 +237,38 @@ fn decompressing(config: &Config) -> Client {
     Client::new(service, "default")
 }
 
+/// A client that decompresses responses requests its watches uncompressed and its lists compressed.
 // contract: L-24a
 #[tokio::test]
-async fn a_client_that_decompresses_has_its_watches_sent_plain() {
+async fn watches_are_requested_uncompressed() {
     let server = compressing().await;
     let source = maps(decompressing(&server.config("http")));
     list(&source).await.unwrap();
     let watch = source.watch(WatchOptions::from("5", PATIENCE)).await.unwrap();
     let events: Vec<_> = tokio::time::timeout(PATIENCE, watch.collect()).await.unwrap();
     assert!(matches!(&events[..], [Ok(WatchEvent::Added(_)), Ok(WatchEvent::Added(_))]), "{events:?}");
-    let asked = server.asked();
-    // A list is worth it.
-    assert!(asked[0].header("accept-encoding").unwrap().contains("gzip"));
-    assert_eq!(asked[1].header("accept-encoding"), Some("identity"));
+    let requests = server.requests();
+    // Lists are requested compressed.
+    assert!(requests[0].header("accept-encoding").unwrap().contains("gzip"));
+    assert_eq!(requests[1].header("accept-encoding"), Some("identity"));
 }
 
+/// A compressed response that was not requested is an error that names the encoding.
 // contract: L-24a, L-24b
 #[tokio::test]
-async fn a_compressed_answer_that_was_not_asked_for_is_an_error_that_names_it() {
+async fn unrequested_content_encoding_is_an_error() {
     let seen = Arc::new(Mutex::new(Vec::new()));
     let all = seen.clone();
-    let server = Scripted::http(move |asked| {
-        all.lock().push(asked.header("accept-encoding").map(str::to_owned));
+    let server = Scripted::http(move |request| {
+        all.lock().push(request.header("accept-encoding").map(str::to_owned));
         let status = if all.lock().len() > 2 { "410 Gone" } else { "200 OK" };
         answer(status, &format!("{JSON}content-encoding: gzip\r\n"), "\u{1f}")
     })
     .await;
     let source = maps(client(server.config("http")).unwrap());
-    let error = ours(list(&source).await);
+    let error = own_error(list(&source).await);
     assert!(error.contains("\"gzip\""), "{error}");
-    let error = ours(source.watch(WatchOptions::from("5", PATIENCE)).await.map(|_| ()));
+    let error = own_error(source.watch(WatchOptions::from("5", PATIENCE)).await.map(|_| ()));
     assert!(error.contains("\"gzip\""), "{error}");
     // A failure keeps its code.
     let error = list(&source).await.unwrap_err();

@@ -8,7 +8,7 @@ use kinformer_reflector::{ListOptions, ListerWatcher};
 use rcgen::{BasicConstraints, CertificateParams, IsCa, KeyPair, date_time_ymd};
 use tokio_rustls::rustls::pki_types::CertificateDer;
 
-/// A certificate that has signed itself, and its key.
+/// A self-signed certificate and its key.
 struct SelfSigned {
     certificate: CertificateDer<'static>,
     key: Vec<u8>,
@@ -23,7 +23,7 @@ fn self_signed(name: &str, change: impl FnOnce(&mut CertificateParams)) -> SelfS
     SelfSigned { certificate: certificate.der().clone(), key: key.serialize_der() }
 }
 
-/// What comes of a server with one certificate and a client that trusts others.
+/// The result of a list from a server with the certificate `server` by a client that trusts `trusted`.
 async fn trusts(server: &SelfSigned, trusted: &[&CertificateDer<'static>]) -> Result<(), String> {
     let tls = tls(server.certificate.clone(), server.key.clone(), None);
     let scripted = Scripted::https(tls, |_| empty_list()).await;
@@ -35,12 +35,12 @@ async fn trusts(server: &SelfSigned, trusted: &[&CertificateDer<'static>]) -> Re
         let listed = tokio::time::timeout(PATIENCE, source.list(ListOptions::at_version(""))).await.unwrap();
         results.push(listed.map(|_| ()).map_err(|error| error.to_string()));
     }
-    // The error of an expired certificate has the time in it.
+    // The error of an expired certificate contains the time.
     let without_times = |result: &Result<(), String>| {
         result.clone().map_err(|error| error.replace(|c: char| c.is_ascii_digit(), ""))
     };
     assert_eq!(without_times(&results[0]), without_times(&results[1]));
-    assert_eq!(scripted.asked().len(), if results[0].is_ok() { 2 } else { 0 });
+    assert_eq!(scripted.requests().len(), if results[0].is_ok() { 2 } else { 0 });
     results.remove(0)
 }
 
@@ -49,14 +49,15 @@ fn refused(result: Result<(), String>, why: &str) {
     assert!(error.contains("invalid peer certificate") && error.contains(why), "{error}");
 }
 
+/// A server certificate that is its own CA is accepted if the CA bundle contains it.
 // contract: L-23
 #[tokio::test]
-async fn a_certificate_that_is_its_own_ca_is_accepted_if_the_bundle_contains_it() {
+async fn own_ca_certificate_in_bundle_is_accepted() {
     let plain = self_signed("127.0.0.1", |_| {});
     let other = authority("other");
     assert_eq!(trusts(&plain, &[&plain.certificate]).await, Ok(()));
     assert_eq!(trusts(&plain, &[other.der(), &plain.certificate]).await, Ok(()));
-    // Dates of both forms, on both sides.
+    // Dates in both forms, for the start and the end.
     for (from, until) in [((1970, 1), (2049, 12)), ((1999, 1), (2050, 1)), ((2000, 2), (9999, 12))] {
         let dated = self_signed("127.0.0.1", |params| {
             params.not_before = date_time_ymd(from.0, from.1, 1);
@@ -66,14 +67,15 @@ async fn a_certificate_that_is_its_own_ca_is_accepted_if_the_bundle_contains_it(
     }
 }
 
+/// A server certificate that is its own CA is refused if the CA bundle does not contain exactly it.
 // contract: L-23
 #[tokio::test]
-async fn one_that_the_bundle_does_not_contain_is_refused() {
+async fn own_ca_certificate_not_in_bundle_is_refused() {
     let plain = self_signed("127.0.0.1", |_| {});
     refused(trusts(&plain, &[authority("other").der()]).await, "");
     // Another one of the same name.
     refused(trusts(&plain, &[&self_signed("127.0.0.1", |_| {}).certificate]).await, "");
-    // The same key and name, and yet other bytes.
+    // The same key and name, but other bytes.
     let key = KeyPair::generate().unwrap();
     let of_key = |serial: u64| {
         let mut params = CertificateParams::new(vec!["127.0.0.1".to_owned()]).unwrap();
@@ -84,9 +86,10 @@ async fn one_that_the_bundle_does_not_contain_is_refused() {
     refused(trusts(&of_key(1), &[&of_key(2).certificate]).await, "CaUsedAsEndEntity");
 }
 
+/// The name and the dates of a server certificate that is its own CA are checked.
 // contract: L-23
 #[tokio::test]
-async fn its_name_and_its_dates_are_checked() {
+async fn own_ca_certificate_name_and_dates_are_checked() {
     let elsewhere = self_signed("127.0.0.2", |_| {});
     refused(trusts(&elsewhere, &[&elsewhere.certificate]).await, "not valid for name");
     for year in [1999, 2020] {
@@ -99,8 +102,9 @@ async fn its_name_and_its_dates_are_checked() {
     }
 }
 
+/// Certificates that are not their own CA are verified by rustls alone.
 #[tokio::test]
-async fn others_are_judged_as_before() {
+async fn other_certificates_are_verified_by_rustls() {
     let leaf = self_signed("127.0.0.1", |params| params.is_ca = IsCa::ExplicitNoCa);
     assert_eq!(trusts(&leaf, &[&leaf.certificate]).await, Ok(()));
     refused(trusts(&leaf, &[authority("other").der()]).await, "UnknownIssuer");

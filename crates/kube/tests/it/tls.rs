@@ -7,9 +7,10 @@ use kinformer_kube::{KubeListerWatcher, client};
 use kinformer_reflector::{ListOptions, ListerWatcher, SourceError, WatchListMode};
 use kube_client::Config;
 
+/// A trusted certificate and the right token are accepted; a wrong token and an untrusted certificate are errors.
 // contract: I-03
 #[tokio::test(flavor = "multi_thread")]
-async fn a_server_with_a_certificate_and_a_token() {
+async fn tls_and_token_authentication() {
     let server = ApiServer::builder().tls().token("t0ken").start().await.unwrap();
     server.create(config_map("a", "1")).unwrap();
     let source = KubeListerWatcher::<ConfigMap>::new(client(server.config().unwrap()).unwrap());
@@ -30,7 +31,7 @@ async fn a_server_with_a_certificate_and_a_token() {
     let source = KubeListerWatcher::<ConfigMap>::new(client(untrusting).unwrap());
     let error = source.list(ListOptions::at_version("")).await.unwrap_err();
     assert!(!matches!(error, SourceError::Status(_)), "{error:?}");
-    // Why the connection failed is in what people are shown, and once.
+    // The message contains the cause once.
     assert_eq!(error.to_string().matches("invalid peer certificate").count(), 1, "{error}");
     server.shutdown().await;
 }

@@ -1,4 +1,4 @@
-//! Parts of answers that cannot be read, and answers that are something else.
+//! Responses with unreadable parts, and responses of another kind.
 
 use std::borrow::Cow;
 use std::time::Duration;
@@ -16,14 +16,14 @@ use kube_core::discovery::ApiResource;
 use kube_core::{DynamicObject, GroupVersionKind, PartialObjectMeta, Resource};
 use tokio::sync::watch;
 
-/// A server that answers everything alike, and a source.
-struct Bench<S> {
+/// A server that sends one response to every request, and its source.
+struct Fixture<S> {
     answer: watch::Sender<(Encoding, Vec<u8>)>,
     source: S,
     _server: Scripted,
 }
 
-impl<S> Bench<S> {
+impl<S> Fixture<S> {
     async fn new(source: fn(Client) -> S) -> Self {
         let (answer, now) = watch::channel((Encoding::Json, Vec::new()));
         let server = Scripted::start(move |_, _| {
@@ -34,7 +34,7 @@ impl<S> Bench<S> {
         Self { answer, source: source(server.client()), _server: server }
     }
 
-    /// All events of a watch that is answered with these bytes.
+    /// All events of a watch with this body.
     async fn watch<T: Object>(
         &self,
         encoding: Encoding,
@@ -69,9 +69,9 @@ fn widgets(client: Client) -> KubeListerWatcher<DynamicObject> {
     )
 }
 
-/// It is the first event that counts, and the second one that is broken.
+/// The first event is delivered, and the damaged second one ends the watch.
 async fn ends_the_watch<T: Object, S: ListerWatcher<T>>(source: fn(Client) -> S, types: [&'static str; 2]) {
-    let bench = Bench::new(source).await;
+    let fixture = Fixture::new(source).await;
     for encoding in ENCODINGS {
         for damage in [Damage::Frame, Damage::Type, Damage::Metadata] {
             let pod = |name, version| pod(name, version).of(types[0], types[1]);
@@ -80,7 +80,7 @@ async fn ends_the_watch<T: Object, S: ListerWatcher<T>>(source: fn(Client) -> S,
                 event(encoding, "MODIFIED", pod("b", 12).damaged(damage)),
                 event(encoding, "ADDED", pod("c", 13)),
             ];
-            let events = bench.watch(encoding, body.concat()).await;
+            let events = fixture.watch(encoding, body.concat()).await;
             let [Ok(WatchEvent::Added(first)), Err(error)] = events.as_slice() else {
                 panic!("{encoding:?} {damage:?}: {} events", events.len());
             };
@@ -90,9 +90,10 @@ async fn ends_the_watch<T: Object, S: ListerWatcher<T>>(source: fn(Client) -> S,
     }
 }
 
+/// An event whose frame, type or metadata cannot be read ends the watch.
 // contract: R-14
 #[tokio::test]
-async fn an_event_that_cannot_be_read_ends_the_watch() {
+async fn unreadable_event_ends_watch() {
     let pod = ["v1", "Pod"];
     ends_the_watch(KubeListerWatcher::<Pod>::new, pod).await;
     ends_the_watch(KubeListerWatcher::packed::<Pod>, pod).await;
@@ -101,10 +102,11 @@ async fn an_event_that_cannot_be_read_ends_the_watch() {
     ends_the_watch(KubeListerWatcher::<PartialObjectMeta<Pod>>::new, metadata).await;
 }
 
+/// A bookmark or an error event that cannot be read is a broken event.
 // contract: R-14, L-04, L-10
 #[tokio::test]
-async fn a_bookmark_or_an_error_that_cannot_be_read_is_a_broken_event() {
-    let bench = Bench::new(KubeListerWatcher::<Pod>::new).await;
+async fn unreadable_bookmark_or_error_is_broken_event() {
+    let fixture = Fixture::new(KubeListerWatcher::<Pod>::new).await;
     let lines = [
         r#"{"type":"BOOKMARK","object":{"kind":"Pod","metadata":7}}"#,
         r#"{"type":"BOOKMARK","object":{"kind":"Pod"}}"#,
@@ -119,36 +121,38 @@ async fn a_bookmark_or_an_error_that_cannot_be_read_is_a_broken_event() {
     let mut bodies: Vec<_> =
         lines.iter().map(|line| (Encoding::Json, format!("{line}\n").into_bytes())).collect();
     let mut damaged = bookmark(Encoding::Protobuf, 12, false);
-    // The last field of the object is its metadata, and the last byte of that the end of the version's text.
+    // The last field of the object is its metadata, and the last byte of the metadata is the end of the version.
     let end = damaged.len() - 4;
     damaged[end] = 0x7f;
     bodies.push((Encoding::Protobuf, damaged));
     bodies.push((Encoding::Protobuf, event(Encoding::Protobuf, "ADDED", pod("a", 11).of("v1", ""))));
     bodies.push((Encoding::Protobuf, event(Encoding::Protobuf, "", pod("a", 11))));
-    // A frame that is said to be longer than any, or shorter than it is.
-    for (at, length) in [(0, 0x7f), (3, 9)] {
+    // A frame length above the limit, and one below the actual length.
+    for (index, length) in [(0, 0x7f), (3, 9)] {
         let mut framed = event(Encoding::Protobuf, "ADDED", pod("a", 11));
-        framed[at] = length;
+        framed[index] = length;
         bodies.push((Encoding::Protobuf, framed));
     }
     for (encoding, body) in bodies {
         let text = String::from_utf8_lossy(&body).into_owned();
-        let events = bench.watch(encoding, body).await;
+        let events = fixture.watch(encoding, body).await;
         assert!(matches!(events.as_slice(), [Err(SourceError::BrokenEvent { .. })]), "{text:?}: {events:?}");
     }
-    // The value of the annotation counts, and not that it is there.
+    // The annotation counts only with the value `true`.
     let line = r#"{"type":"BOOKMARK","object":{"kind":"Pod","metadata":{"resourceVersion":"9","annotations":{"k8s.io/initial-events-end":"false"}}}}"#;
-    let events = bench.watch(Encoding::Json, format!("{line}\n").into_bytes()).await;
+    let events = fixture.watch(Encoding::Json, format!("{line}\n").into_bytes()).await;
     assert!(
         matches!(events.as_slice(), [Ok(WatchEvent::Bookmark { initial_events_end: false, .. })]),
         "{events:?}"
     );
 }
 
+/// An event of unknown type, of another kind or with an undecodable object is reported with its resource version, and
+/// the watch continues.
 // contract: R-07, L-08
 #[tokio::test]
-async fn what_can_be_read_and_has_no_place_is_skipped_with_its_version() {
-    let bench = Bench::new(KubeListerWatcher::<Pod>::new).await;
+async fn unusable_event_is_skipped_with_its_version() {
+    let fixture = Fixture::new(KubeListerWatcher::<Pod>::new).await;
     for encoding in ENCODINGS {
         let body = [
             event(encoding, "SURPRISE", pod("a", 11)),
@@ -156,7 +160,7 @@ async fn what_can_be_read_and_has_no_place_is_skipped_with_its_version() {
             event(encoding, "DELETED", pod("c", 13).damaged(Damage::Spec)),
             event(encoding, "ADDED", pod("d", 14)),
         ];
-        let events = bench.watch(encoding, body.concat()).await;
+        let events = fixture.watch(encoding, body.concat()).await;
         let [Ok(surprise), Ok(node), Ok(WatchEvent::Undecodable(error)), Ok(WatchEvent::Added(_))] =
             events.as_slice()
         else {
@@ -171,14 +175,15 @@ async fn what_can_be_read_and_has_no_place_is_skipped_with_its_version() {
     }
 }
 
+/// An item that cannot be decoded is reported with its position, and with its key if that can be read.
 // contract: R-15
 #[tokio::test]
-async fn an_item_that_cannot_be_read_says_where_it_is() {
-    let bench = Bench::new(KubeListerWatcher::<Pod>::new).await;
+async fn undecodable_item_reports_position_and_key() {
+    let fixture = Fixture::new(KubeListerWatcher::<Pod>::new).await;
     for encoding in ENCODINGS {
         let pods = [pod("a", 1), pod("b", 2).damaged(Damage::Metadata), pod("c", 3).damaged(Damage::Spec)];
         let body = list_of(encoding, "v1", "PodList", "9", "", &pods);
-        let list = bench.list(encoding, body).await.unwrap();
+        let list = fixture.list(encoding, body).await.unwrap();
         let bad: Vec<_> = list
             .undecodable
             .iter()
@@ -188,7 +193,7 @@ async fn an_item_that_cannot_be_read_says_where_it_is() {
     }
 }
 
-/// How a list calls itself, and whether it is taken.
+/// The API version and kind of a list, and whether it is accepted.
 type Case = (&'static str, &'static str, bool);
 
 async fn kinds_of_lists<T: Object, S: ListerWatcher<T>>(
@@ -197,20 +202,22 @@ async fn kinds_of_lists<T: Object, S: ListerWatcher<T>>(
     encoding: Encoding,
     cases: &[Case],
 ) {
-    let bench = Bench::new(source).await;
-    for (api_version, kind, taken) in cases {
+    let fixture = Fixture::new(source).await;
+    for (api_version, kind, accepted) in cases {
         for items in [&[item] as &[TestPod], &[]] {
             let body = list_of(encoding, api_version, kind, "9", "", items);
-            let list = bench.list(encoding, body).await;
+            let list = fixture.list(encoding, body).await;
             let what = format!("{encoding:?}, {api_version} {kind}, {} items", items.len());
             match list {
                 Ok(list) => assert!(
-                    *taken && list.objects.len() == items.len(),
+                    *accepted && list.objects.len() == items.len(),
                     "{what}: {list:?}",
                     list = list.objects.len()
                 ),
-                // Protobuf says before its items that it is no list at all.
-                Err(SourceError::WrongList { .. } | SourceError::Decode { .. }) => assert!(!taken, "{what}"),
+                // In protobuf the kind precedes the items, so this is a decoding error.
+                Err(SourceError::WrongList { .. } | SourceError::Decode { .. }) => {
+                    assert!(!accepted, "{what}")
+                }
                 Err(error) => panic!("{what}: {error:?}"),
             }
         }
@@ -219,7 +226,7 @@ async fn kinds_of_lists<T: Object, S: ListerWatcher<T>>(
 
 // contract: L-15a, L-15b, L-15e, L-15f
 #[tokio::test]
-async fn a_list_of_another_kind_is_refused() {
+async fn list_of_another_kind_is_refused() {
     let built_in: [Case; 10] = [
         ("v1", "PodList", true),
         ("", "PodList", true),
@@ -247,9 +254,10 @@ async fn a_list_of_another_kind_is_refused() {
     }
 }
 
+/// The list of a custom resource may have any kind in its own group.
 // contract: L-15b, L-15d, L-15e, L-15f
 #[tokio::test]
-async fn a_custom_resource_may_call_its_list_as_it_likes() {
+async fn custom_resource_list_kind_is_arbitrary() {
     let cases: [Case; 11] = [
         ("example.com/v1", "WidgetList", true),
         ("", "WidgetList", true),
@@ -268,11 +276,12 @@ async fn a_custom_resource_may_call_its_list_as_it_likes() {
     }
 }
 
+/// A list whose items have another kind is refused, whatever the kind of the list.
 // contract: L-15c, L-15g
 #[tokio::test]
-async fn the_items_of_a_list_say_what_it_is_too() {
-    let pods = Bench::new(KubeListerWatcher::<Pod>::new).await;
-    let packed = Bench::new(KubeListerWatcher::packed::<Pod>).await;
+async fn list_with_items_of_another_kind_is_refused() {
+    let pods = Fixture::new(KubeListerWatcher::<Pod>::new).await;
+    let packed = Fixture::new(KubeListerWatcher::packed::<Pod>).await;
     let service = pod("a", 1).of("v1", "Service");
     for kind in ["List", "PodList"] {
         let body = || list_of(Encoding::Json, "v1", kind, "9", "", &[service]);
@@ -290,11 +299,11 @@ async fn the_items_of_a_list_say_what_it_is_too() {
         "",
         &[pod("a", 1).of("example.com/v1", "Gadget")],
     );
-    let error = Bench::new(widgets).await.list(Encoding::Json, body).await.unwrap_err();
+    let error = Fixture::new(widgets).await.list(Encoding::Json, body).await.unwrap_err();
     assert!(matches!(error, SourceError::WrongList { .. }), "{error:?}");
 }
 
-/// A type of a custom resource, which does not look at the kind.
+/// The type of a custom resource, which does not check the kind.
 #[derive(Clone, Debug, serde::Deserialize)]
 struct Widget {
     metadata: ObjectMeta,
@@ -329,16 +338,17 @@ impl Resource for Widget {
     }
 }
 
+/// A type that does not check the kind while decoding never receives an object of another kind.
 // contract: R-07, L-15c
 #[tokio::test]
-async fn a_type_that_does_not_look_at_the_kind_is_given_no_other() {
-    let bench = Bench::new(KubeListerWatcher::<Widget>::new).await;
+async fn type_without_kind_check_gets_only_its_kind() {
+    let fixture = Fixture::new(KubeListerWatcher::<Widget>::new).await;
     let (widget, gadget) = (("example.com/v1", "Widget"), ("example.com/v1", "Gadget"));
     let body = [
         event(Encoding::Json, "ADDED", pod("a", 11).of(gadget.0, gadget.1)),
         event(Encoding::Json, "ADDED", pod("b", 12).of(widget.0, widget.1)),
     ];
-    let events = bench.watch(Encoding::Json, body.concat()).await;
+    let events = fixture.watch(Encoding::Json, body.concat()).await;
     let [Ok(WatchEvent::Unexpected { what, .. }), Ok(WatchEvent::Added(added))] = events.as_slice() else {
         panic!("{events:?}");
     };
@@ -348,22 +358,22 @@ async fn a_type_that_does_not_look_at_the_kind_is_given_no_other() {
         [pod("b", 1).of(widget.0, widget.1), pod("a", 1).of(gadget.0, gadget.1)],
     ] {
         let body = list_of(Encoding::Json, widget.0, "WidgetList", "9", "", &pods);
-        let error = bench.list(Encoding::Json, body).await.unwrap_err();
+        let error = fixture.list(Encoding::Json, body).await.unwrap_err();
         assert!(matches!(error, SourceError::WrongList { .. }), "{error:?}");
     }
 }
 
 // contract: L-15f
 #[tokio::test]
-async fn what_has_no_kind_is_no_list() {
-    let bench = Bench::new(KubeListerWatcher::<Pod>::new).await;
+async fn list_without_kind_is_refused() {
+    let fixture = Fixture::new(KubeListerWatcher::<Pod>::new).await;
     for body in [
         r#"{"items":[]}"#,
         r#"{"metadata":{"resourceVersion":"9"},"items":[]}"#,
         r#"{}"#,
         r#"{"items":null}"#,
     ] {
-        let error = bench.list(Encoding::Json, body.into()).await.unwrap_err();
+        let error = fixture.list(Encoding::Json, body.into()).await.unwrap_err();
         assert!(
             matches!(error, SourceError::WrongList { .. } | SourceError::Decode { .. }),
             "{body}: {error:?}"
@@ -371,9 +381,10 @@ async fn what_has_no_kind_is_no_list() {
     }
 }
 
+/// A response with a content type that no Kubernetes API has fails with the content type and the start of the body.
 // contract: L-16a, L-16d
 #[tokio::test]
-async fn a_content_type_that_is_none_of_the_apis_is_one_error() {
+async fn unknown_content_type_is_its_own_error() {
     let html = "<html>\n".repeat(53);
     for content_type in ["text/html; charset=utf-8", "text/plain", "application/cbor", "application/yaml"] {
         let body = html.clone();
@@ -391,7 +402,7 @@ async fn a_content_type_that_is_none_of_the_apis_is_one_error() {
             assert!(start.starts_with("<html>") && start.len() <= 200, "{start:?}");
         }
     }
-    // With parameters, in another case, and without any type.
+    // With parameters, in upper case, and without a type.
     for content_type in ["application/json;charset=utf-8", "Application/JSON", ""] {
         let body = crate::common::scripted::list(Encoding::Json, "9", &[pod("a", 1)]);
         let server =

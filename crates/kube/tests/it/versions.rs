@@ -1,4 +1,4 @@
-//! Through real HTTP on loopback: servers whose versions begin again, and servers that end every watch at once.
+//! Servers whose versions restart, over HTTP on loopback, and the newest version.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -15,8 +15,8 @@ fn builder() -> Builder {
     ApiServer::builder().protobuf(ProtobufAnswers::Offered).bookmark_interval(Duration::from_millis(200))
 }
 
-/// A server where one was before: the port may be in use for a moment.
-async fn again(address: SocketAddr, builder: Builder) -> ApiServer {
+/// Starts a server on the address of a stopped one. The port may be in use for a moment.
+async fn restart(address: SocketAddr, builder: Builder) -> ApiServer {
     let started = tokio::time::timeout(PATIENCE, async {
         loop {
             if let Ok(server) = builder.clone().listen(address).start().await {
@@ -28,7 +28,7 @@ async fn again(address: SocketAddr, builder: Builder) -> ApiServer {
     started.await.unwrap()
 }
 
-/// The second server has fewer objects, others, and either fewer or more writes than the first one.
+/// Replaces a server by one with fewer and other objects, and with fewer or more writes.
 async fn restarted(before: Builder, after: Builder, writes: u32, went_back: u64) {
     for mode in MODES {
         let server = before.clone().start().await.unwrap();
@@ -36,11 +36,11 @@ async fn restarted(before: Builder, after: Builder, writes: u32, went_back: u64)
         for name in ["a", "b", "c", "d", "e", "f"] {
             server.create(config_map(name, "1")).unwrap();
         }
-        // The watch does not end by itself: that would not lead to the question.
+        // The watch must not time out: a timeout would not lead to the request for the newest version.
         let options = options(mode).min_watch_timeout_unbounded(PATIENCE);
         let follower = follow(KubeListerWatcher::<ConfigMap>::new(kube(&server)), options);
         follower.caught_up(&server).await;
-        // A watch that is asked for later would begin at the second server, and nothing would break.
+        // A watch requested later would start at the second server and not break.
         let watching = tokio::time::timeout(PATIENCE, async {
             while server.metrics().open_watches != 1 {
                 tokio::time::sleep(Duration::from_millis(1)).await;
@@ -49,12 +49,12 @@ async fn restarted(before: Builder, after: Builder, writes: u32, went_back: u64)
         watching.await.unwrap();
         server.shutdown().await;
 
-        let server = again(address, after.clone()).await;
+        let server = restart(address, after.clone()).await;
         for write in 0..writes {
             let write = config_map("x", &write.to_string());
             server.create(write.clone()).or_else(|_| server.update(write)).unwrap();
         }
-        server.create(config_map("f", "of another life")).unwrap();
+        server.create(config_map("f", "new")).unwrap();
         let equal = tokio::time::timeout(PATIENCE, async {
             while stored(&follower.store) != truth(&server) {
                 tokio::time::sleep(Duration::from_millis(10)).await;
@@ -73,25 +73,28 @@ async fn restarted(before: Builder, after: Builder, writes: u32, went_back: u64)
     }
 }
 
+/// A server that restarts on the same port is relisted, whether its version is lower or higher than before.
 // contract: E-05d, R-05, I-03
 #[tokio::test(flavor = "multi_thread")]
-async fn a_server_that_was_restarted_on_its_port_is_listed_again_however_far_it_is() {
+async fn restarted_server_is_relisted() {
     for writes in [0, 100] {
         restarted(builder(), builder(), writes, 0).await;
     }
 }
 
+/// A server whose versions restart and that accepts future versions is relisted.
 // contract: E-08, R-18, I-03
 #[tokio::test(flavor = "multi_thread")]
-async fn a_server_whose_versions_begin_again_and_that_says_nothing_of_it_is_listed_again() {
-    // It is found by the question after the break, and not by the many tries that end in a list.
+async fn silent_version_reset_is_relisted() {
+    // The reset is detected by the request for the newest version, not by failed retries.
     let silent = builder().first_version(1).fault(Fault::future_versions().always());
     restarted(builder().first_version(1000), silent, 3, 1).await;
 }
 
+/// The newest version is read from a list of one object's metadata. If a tweak sets a version, it is unknown.
 // contract: R-18
 #[tokio::test(flavor = "multi_thread")]
-async fn the_newest_version_costs_one_object_of_metadata_and_no_tweak_makes_it_an_old_one() {
+async fn newest_version_lists_metadata_of_one_object() {
     let server = server().await;
     for name in ["a", "b", "c"] {
         server.create(config_map(name, "1")).unwrap();
@@ -101,7 +104,7 @@ async fn the_newest_version_costs_one_object_of_metadata_and_no_tweak_makes_it_a
     let seen = source.clone().namespace("default").tweak(|params| params.set("limit", 500));
     assert_eq!(seen.newest_version().await.unwrap(), newest);
     assert_eq!(source.clone().encoding(Encoding::Json).newest_version().await.unwrap(), newest);
-    // Where there is no object as well.
+    // Also without any object.
     let secrets = KubeListerWatcher::<Secret>::new(kube(&server));
     assert_eq!(secrets.newest_version().await.unwrap(), newest);
 

@@ -1,4 +1,4 @@
-//! A server of HTTP/1.1 that answers as a test says, and what it was asked.
+//! An HTTP/1.1 server with scripted responses, and its request log.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -14,20 +14,20 @@ use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio_rustls::rustls::server::WebPkiClientVerifier;
 use tokio_rustls::rustls::{RootCertStore, ServerConfig, crypto::ring};
 
-/// A request.
+/// A received request.
 #[derive(Clone, Debug)]
-pub struct Asked {
+pub struct Request {
     pub target: String,
-    /// In lower case.
+    /// Names are in lower case.
     headers: Vec<(String, String)>,
     pub body: String,
-    /// The certificate of the client.
+    /// The client certificate.
     pub certificate: Option<CertificateDer<'static>>,
-    /// Of its connection, from 1 on.
+    /// The number of its connection, from 1.
     pub connection: usize,
 }
 
-impl Asked {
+impl Request {
     pub fn header(&self, name: &str) -> Option<&str> {
         self.headers.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
     }
@@ -41,19 +41,19 @@ impl Asked {
     }
 }
 
-/// What is sent. What comes later is sent piece by piece, and then the connection stays as it is.
+/// A scripted response. `Later` sends its body in pieces and leaves the connection open.
 pub enum Answer {
     Now(Vec<u8>),
     Later(Vec<u8>, tokio::sync::mpsc::Receiver<Vec<u8>>),
 }
 
-/// An answer with a body.
+/// A response with a body.
 pub fn answer(status: &str, headers: &str, body: &str) -> Answer {
     let length = body.len();
     Answer::Now(format!("HTTP/1.1 {status}\r\n{headers}content-length: {length}\r\n\r\n{body}").into_bytes())
 }
 
-/// A list of no objects.
+/// An empty list.
 pub fn empty_list() -> Answer {
     let body = r#"{"kind":"ConfigMapList","apiVersion":"v1","metadata":{"resourceVersion":"5"},"items":[]}"#;
     answer("200 OK", "content-type: application/json\r\n", body)
@@ -64,28 +64,31 @@ pub fn unauthorized() -> Answer {
     answer("401 Unauthorized", "content-type: application/json\r\n", body)
 }
 
-type Script = dyn Fn(&Asked) -> Answer + Send + Sync;
+type Script = dyn Fn(&Request) -> Answer + Send + Sync;
 
 pub struct Scripted {
     pub address: SocketAddr,
-    asked: Arc<Mutex<Vec<Asked>>>,
+    requests: Arc<Mutex<Vec<Request>>>,
     task: JoinHandle<()>,
 }
 
 impl Scripted {
-    /// Of plain HTTP.
-    pub async fn http(script: impl Fn(&Asked) -> Answer + Send + Sync + 'static) -> Self {
-        Self::at("127.0.0.1", None, script).await
+    /// Starts a server of plain HTTP.
+    pub async fn http(script: impl Fn(&Request) -> Answer + Send + Sync + 'static) -> Self {
+        Self::listen("127.0.0.1", None, script).await
     }
 
-    pub async fn https(tls: ServerConfig, script: impl Fn(&Asked) -> Answer + Send + Sync + 'static) -> Self {
-        Self::at("127.0.0.1", Some(tls), script).await
+    pub async fn https(
+        tls: ServerConfig,
+        script: impl Fn(&Request) -> Answer + Send + Sync + 'static,
+    ) -> Self {
+        Self::listen("127.0.0.1", Some(tls), script).await
     }
 
-    pub async fn at(
+    pub async fn listen(
         host: &str,
         tls: Option<ServerConfig>,
-        script: impl Fn(&Asked) -> Answer + Send + Sync + 'static,
+        script: impl Fn(&Request) -> Answer + Send + Sync + 'static,
     ) -> Self {
         Self::new(host, tls, Arc::new(script)).await
     }
@@ -93,9 +96,9 @@ impl Scripted {
     async fn new(host: &str, tls: Option<ServerConfig>, script: Arc<Script>) -> Self {
         let listener = TcpListener::bind((host, 0)).await.unwrap();
         let address = listener.local_addr().unwrap();
-        let asked = Arc::<Mutex<Vec<Asked>>>::default();
+        let requests = Arc::<Mutex<Vec<Request>>>::default();
         let acceptor = tls.map(|tls| TlsAcceptor::from(Arc::new(tls)));
-        let all = asked.clone();
+        let all = requests.clone();
         let task = tokio::spawn(async move {
             let mut connections = JoinSet::new();
             let mut number = 0;
@@ -106,7 +109,7 @@ impl Scripted {
                     let Some(acceptor) = acceptor else {
                         return talk(stream, None, number, &*script, &all).await;
                     };
-                    // A client that does not trust it hangs up.
+                    // A client that does not trust the certificate closes the connection.
                     let Ok(stream) = acceptor.accept(stream).await else { return };
                     let certificate =
                         stream.get_ref().1.peer_certificates().map(|c| c[0].clone().into_owned());
@@ -114,16 +117,16 @@ impl Scripted {
                 });
             }
         });
-        Self { address, asked, task }
+        Self { address, requests, task }
     }
 
-    pub fn asked(&self) -> Vec<Asked> {
-        self.asked.lock().clone()
+    pub fn requests(&self) -> Vec<Request> {
+        self.requests.lock().clone()
     }
 
     /// The tokens of all requests.
     pub fn tokens(&self) -> Vec<Option<String>> {
-        self.asked().iter().map(|asked| asked.token().map(str::to_owned)).collect()
+        self.requests().iter().map(|request| request.token().map(str::to_owned)).collect()
     }
 
     pub fn config(&self, scheme: &str) -> Config {
@@ -142,7 +145,7 @@ async fn talk<S: AsyncRead + AsyncWrite + Unpin>(
     certificate: Option<CertificateDer<'static>>,
     connection: usize,
     script: &Script,
-    all: &Mutex<Vec<Asked>>,
+    all: &Mutex<Vec<Request>>,
 ) {
     let mut read = Vec::new();
     loop {
@@ -167,9 +170,9 @@ async fn talk<S: AsyncRead + AsyncWrite + Unpin>(
             }
         }
         let body = String::from_utf8(body).unwrap();
-        let asked = Asked { target, headers, body, certificate: certificate.clone(), connection };
-        all.lock().push(asked.clone());
-        let written = match script(&asked) {
+        let request = Request { target, headers, body, certificate: certificate.clone(), connection };
+        all.lock().push(request.clone());
+        let written = match script(&request) {
             Answer::Now(bytes) => stream.write_all(&bytes).await,
             Answer::Later(head, mut pieces) => {
                 let mut written = stream.write_all(&head).await;
@@ -201,7 +204,7 @@ pub struct Issued {
     pub der: CertificateDer<'static>,
 }
 
-/// For 127.0.0.1, or for a client.
+/// Issues a certificate for 127.0.0.1, or for a client.
 pub fn issue(authority: &Authority, name: &str) -> Issued {
     let mut params = CertificateParams::new(vec!["127.0.0.1".to_owned()]).unwrap();
     params.distinguished_name.push(DnType::CommonName, name);
@@ -212,7 +215,7 @@ pub fn issue(authority: &Authority, name: &str) -> Issued {
     Issued { certificate: certificate.pem(), key: key.serialize_pem(), der: certificate.der().clone() }
 }
 
-/// TLS that asks for certificates of an authority and goes on without one.
+/// The TLS configuration of a server that requests client certificates of an authority and works without one.
 pub fn tls(
     certificate: CertificateDer<'static>,
     key_der: Vec<u8>,

@@ -1,4 +1,4 @@
-//! A server, and a store that follows it.
+//! A server, and a reflector that keeps a store equal to it.
 
 pub mod answers;
 pub mod scripted;
@@ -21,7 +21,7 @@ use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-/// How long anything may take before a test gives up.
+/// The time limit for every wait.
 pub const PATIENCE: Duration = Duration::from_secs(60);
 
 pub async fn server() -> ApiServer {
@@ -53,7 +53,7 @@ pub fn labelled(name: &str, value: &str, app: &str) -> Value {
     })
 }
 
-/// What the server has: name and value.
+/// The config maps of the server: name and value.
 pub fn truth(server: &ApiServer) -> BTreeMap<String, String> {
     let maps = server.list("v1", "ConfigMap", "default").unwrap();
     let text = |value: &Value| value.as_str().unwrap().to_owned();
@@ -67,7 +67,7 @@ pub fn stored(store: &Indexer<KubeObject<ConfigMap>>) -> BTreeMap<String, String
     store.list().iter().map(entry).collect()
 }
 
-/// Quick to try again, and quick to see that a watch hangs.
+/// Options with short retries and a short stall timeout.
 pub fn options(mode: WatchListMode) -> ReflectorOptions {
     ReflectorOptions::new()
         .watch_list(mode)
@@ -79,7 +79,7 @@ pub fn options(mode: WatchListMode) -> ReflectorOptions {
         .stall_margin(Duration::from_millis(500))
 }
 
-/// A reflector at work.
+/// A running reflector and its store.
 pub struct Follower<K: Object> {
     pub store: Arc<Indexer<K>>,
     pub handle: ReflectorHandle,

@@ -1,5 +1,5 @@
-//! An API server that answers by a script, byte for byte, and the bytes of lists and events in both encodings.
-#![allow(dead_code, unreachable_pub, reason = "not every test needs all of it")]
+//! An API server with scripted responses, and the bytes of lists and events in both encodings.
+#![allow(dead_code, unreachable_pub, reason = "each test uses a part")]
 #![allow(clippy::unwrap_used, clippy::panic, clippy::missing_panics_doc, reason = "a test fails by a panic")]
 
 use std::sync::Arc;
@@ -12,12 +12,12 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 
-/// How long anything may take before a test gives up.
+/// The time limit for every wait.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 pub const ENCODINGS: [Encoding; 2] = [Encoding::Json, Encoding::Protobuf];
 
-/// What was requested.
+/// A received request.
 #[derive(Clone, Debug)]
 pub struct Request {
     params: Vec<(String, String)>,
@@ -43,7 +43,7 @@ impl Request {
         self.param("sendInitialEvents").is_some()
     }
 
-    /// `list 7`, `list 7 limit`, `list continue token`, `watch 7`, `watch-list`.
+    /// A short form: `list 7`, `list 7 limit`, `list continue token`, `watch 7`, `watch-list`.
     pub fn text(&self) -> String {
         let version = self.param("resourceVersion").unwrap_or("-");
         match (self.is_watch(), self.param("continue")) {
@@ -56,7 +56,7 @@ impl Request {
     }
 }
 
-/// One answer.
+/// A scripted response.
 pub struct Answer {
     status: String,
     content_type: Option<String>,
@@ -65,13 +65,13 @@ pub struct Answer {
 }
 
 impl Answer {
-    /// A success in that encoding, which ends after its body.
+    /// A success in this encoding, which ends after its body.
     pub fn ok(encoding: Encoding, body: Vec<u8>) -> Self {
         let content_type = Some(encoding.media_type().to_owned());
         Self { status: "200 OK".to_owned(), content_type, body, stays_open: false }
     }
 
-    /// Nothing comes after the body, and the answer does not end.
+    /// Leaves the response open after the body.
     pub fn stays_open(mut self) -> Self {
         self.stays_open = true;
         self
@@ -98,7 +98,7 @@ impl Answer {
     }
 }
 
-/// A server on loopback. The function gets each request, and the texts of those before it.
+/// A server on loopback. The script receives each request, and the short forms of the earlier ones.
 pub struct Scripted {
     config: Config,
     requests: watch::Receiver<Vec<String>>,
@@ -122,12 +122,12 @@ impl Scripted {
         kinformer_kube::client(self.config.clone()).unwrap()
     }
 
-    /// The requests up to now.
+    /// The requests received so far.
     pub fn requests(&self) -> Vec<String> {
         self.requests.borrow().clone()
     }
 
-    /// Waits until there was this request.
+    /// Waits until this request was received.
     pub async fn requested(&self, text: &str) {
         let mut requests = self.requests.clone();
         let there = requests.wait_for(|requests| requests.iter().any(|request| request == text));
@@ -164,19 +164,19 @@ async fn serve(
     }
 }
 
-/// How a pod is damaged in a list or an event.
+/// The damage of a pod in a list or an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Damage {
     None,
-    /// The line or frame is no event.
+    /// The line or frame is not an event.
     Frame,
     /// The type of the event cannot be read.
     Type,
     /// The metadata cannot be read.
     Metadata,
-    /// There is no name, and nothing else is wrong.
+    /// The name is missing; everything else is valid.
     Name,
-    /// The object cannot be decoded, and its key can be read.
+    /// The object cannot be decoded, but its key can be read.
     Spec,
 }
 
@@ -186,7 +186,7 @@ pub struct TestPod {
     pub name: &'static str,
     pub version: u64,
     pub damage: Damage,
-    /// What it says that it is.
+    /// Its API version and kind.
     pub types: (&'static str, &'static str),
 }
 
@@ -195,7 +195,7 @@ pub fn pod(name: &'static str, version: u64) -> TestPod {
 }
 
 impl TestPod {
-    /// It says that it is something else; an empty text is left out.
+    /// Sets the API version and kind; an empty one is left out.
     pub fn of(mut self, api_version: &'static str, kind: &'static str) -> Self {
         self.types = (api_version, kind);
         self
@@ -241,7 +241,7 @@ impl TestPod {
     }
 }
 
-/// A field of a length.
+/// A length-delimited field.
 fn field(number: u8, bytes: impl AsRef<[u8]>) -> Vec<u8> {
     let bytes = bytes.as_ref();
     let mut field = vec![number << 3 | 2];
@@ -265,7 +265,7 @@ pub fn list(encoding: Encoding, version: &str, pods: &[TestPod]) -> Vec<u8> {
     list_of(encoding, "v1", "PodList", version, "", pods)
 }
 
-/// A list that calls itself by that kind; an empty text is left out.
+/// A list with this API version and kind; an empty one is left out.
 pub fn list_of(
     encoding: Encoding,
     api_version: &str,
@@ -327,7 +327,7 @@ pub fn event(encoding: Encoding, event_type: &str, pod: TestPod) -> Vec<u8> {
     }
 }
 
-/// A bookmark; the annotation is that which ends the initial events.
+/// A bookmark, optionally with the annotation that ends the initial events.
 pub fn bookmark(encoding: Encoding, version: u64, ends_initial_events: bool) -> Vec<u8> {
     const END: &str = "k8s.io/initial-events-end";
     match encoding {
