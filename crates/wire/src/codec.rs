@@ -1,7 +1,7 @@
-//! The codecs. What depends on an encoding is in the folder of its [`Codec`]; all else asks the codec.
+//! The codecs. Code that depends on an encoding is in the folder of its [`Codec`]; all other code calls the codec.
 //!
-//! This file and those folders need each other: an enum of this file holds a value of each encoding, so that there is one
-//! deserializer for all, and a value of protobuf can be JSON.
+//! This file and those folders depend on each other: an enum of this file holds a value of any encoding, so that
+//! there is one deserializer for all encodings, and a value of protobuf can be JSON.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -9,58 +9,58 @@ use std::fmt;
 use serde::Deserialize;
 use serde::de::{DeserializeSeed, Expected};
 
-use crate::decode::{At, Fault, Run, Scratch, Text, Token, Trail, Within};
+use crate::decode::{Fault, Position, Run, Scratch, Text, Token, Trail, Within};
 use crate::dropped::Dropped;
 use crate::encoding::encodings;
 use crate::limits::Limits;
 use crate::{Encoding, Error, Identity, ListEnvelope, ManagedFields, RawEvent, TypeMeta};
 
-/// Everything that depends on the encoding of an answer. A value is what is known of the objects of one kind.
+/// The operations that depend on the encoding of a response. A value is the codec for objects of one kind.
 pub(crate) trait Codec: Clone + fmt::Debug {
-    /// What a request accepts, and an answer says of itself.
+    /// The media type of requests and responses.
     const MEDIA_TYPE: &'static str;
 
-    /// Whether errors say in which field they are.
+    /// Whether errors have the path of the field.
     const HAS_TRAIL: bool;
 
     type List: DecodeList;
     type Watch: DecodeWatch;
-    /// What is looked up once for a [`FieldPath`](crate::FieldPath).
+    /// A [`FieldPath`](crate::FieldPath) that was resolved for this encoding.
     type Resolved: Clone + Default + Send + Sync;
-    /// Where a field was found.
+    /// A found field.
     type Found<'de>;
 
-    /// For objects of this kind; none if this encoding of the kind is not known.
+    /// Returns the codec for objects of a kind; `None` if the kind is unknown in this encoding.
     fn of_kind(api_version: &str, kind: &str) -> Option<Self>;
 
-    /// For an answer that is one object, and the bytes of that object.
-    fn of_answer(body: &[u8]) -> Result<(Self, &[u8]), Error>;
+    /// Returns the codec for a response that is a single object, and the bytes of the object.
+    fn of_response(body: &[u8]) -> Result<(Self, &[u8]), Error>;
 
-    /// The same for an object without these fields, for what its bytes do not say themselves.
+    /// Returns the codec for an object without these fields. Some of them may not be part of the bytes.
     fn without(&self, dropped: Dropped<'_>) -> Self;
 
-    /// The kind that the bytes of an object say it is of.
+    /// Returns the kind of an object, if it is part of the bytes.
     fn kind(object: &[u8]) -> Option<String>;
 
-    /// The object with its version and kind, if it is the bytes that have them.
+    /// Returns the object with its API version and kind; `None` if they are not part of the bytes in this encoding.
     fn with_types(object: &[u8], types: TypeMeta<'_>) -> Option<Vec<u8>>;
 
-    /// An object, to be decoded.
-    fn value<'a, 'de>(&'a self, at: At<'a, 'de>, object: &'de [u8]) -> AnyValue<'a, 'de>;
+    /// Returns the value of an object.
+    fn value<'a, 'de>(&'a self, position: Position<'a, 'de>, object: &'de [u8]) -> AnyValue<'a, 'de>;
 
-    /// Goes to a field of an object, as far as that can be done without decoding.
+    /// Finds a field of an object, as far as possible without decoding.
     fn find<'de>(&self, object: &'de [u8], path: Path<'_, Self>) -> Result<Option<Self::Found<'de>>, Fault>;
 
-    /// What was found, to be decoded.
-    fn found<'a, 'de>(&'a self, at: At<'a, 'de>, found: &Self::Found<'de>) -> Found<'a, 'de>;
+    /// Returns the value of a found field.
+    fn found<'a, 'de>(&'a self, position: Position<'a, 'de>, found: &Self::Found<'de>) -> Found<'a, 'de>;
 
-    /// Whether nothing that was found has a place of its own.
+    /// Whether the found field is a scalar, in which errors need no path.
     fn is_plain(found: &Self::Found<'_>) -> bool;
 
-    /// The error, when an object or a field of it does not decode.
+    /// Returns the error for an object, or a field of it, that cannot be decoded.
     fn failure(&self, run: &Run<'_, '_>, fault: Fault, path: &[Box<str>], object: &[u8]) -> Error;
 
-    /// The object without these fields; adds to `dropped` the numbers of the paths to fields that it had.
+    /// Returns the object without these fields. Adds to `dropped` the number of each path whose field the object had.
     fn drop_fields(
         &self,
         object: &[u8],
@@ -68,42 +68,43 @@ pub(crate) trait Codec: Clone + fmt::Debug {
         dropped: &mut Vec<usize>,
     ) -> Result<Vec<u8>, Error>;
 
-    /// The key and the version, as far as they can be read.
+    /// Reads the key and the resource version, as far as possible.
     fn identify(object: &[u8]) -> Identity;
 
-    /// Whether two objects have the same content, but for version and kind, where their bytes say so.
+    /// Whether two objects have the same content apart from API version and kind; `None` if the bytes are not
+    /// conclusive.
     fn has_same_content(a: &[u8], b: &[u8]) -> Option<bool>;
 }
 
-/// A path: its names, and what was looked up for it.
+/// A path: its names, and its resolved form.
 pub(crate) struct Path<'a, C: Codec> {
     pub(crate) names: &'a [Box<str>],
     pub(crate) resolved: &'a C::Resolved,
 }
 
-/// A value, and how many names of the path lead on from it.
+/// A value, and the number of names of the path that remain after it.
 pub(crate) struct Found<'a, 'de> {
     pub(crate) value: AnyValue<'a, 'de>,
     pub(crate) names: usize,
 }
 
-/// What reads a value of one encoding.
+/// Reads a value of one encoding.
 pub(crate) trait ReadValue<'a, 'de: 'a>: Sized {
-    /// Whether the value is null, which is taken then.
+    /// Whether the value is null. A null is consumed.
     fn take_null(&self) -> Result<bool, Fault>;
 
-    /// What is there. What has others in it is not entered by that.
+    /// Returns the value, or the kind of a container without opening it.
     fn token<'t>(&self, scratch: &'t mut Scratch) -> Result<Token<'t, 'de>, Fault>;
 
-    /// Enters a value that has others in it, of which something of that size is built; `None` if it is of another kind.
-    /// What is in it is too large to be moved: `make` is inlined for each kind of container.
+    /// Opens a container, from which a value of this size is built; `None` if the value is not a container. The
+    /// content is too large to be moved, so `make` is inlined for each kind of container.
     fn open<R>(
         &self,
         size: usize,
-        make: impl FnOnce(At<'a, 'de>, AnyContainer<'a, 'de>) -> R,
+        make: impl FnOnce(Position<'a, 'de>, AnyContainer<'a, 'de>) -> R,
     ) -> Result<Option<R>, Fault>;
 
-    /// A text.
+    /// Returns a string.
     fn text<'t>(&self, scratch: &'t mut Scratch, expected: &dyn Expected) -> Result<Text<'t, 'de>, Fault> {
         match self.token(scratch)? {
             Token::Text(text) => Ok(text),
@@ -111,34 +112,41 @@ pub(crate) trait ReadValue<'a, 'de: 'a>: Sized {
         }
     }
 
-    /// Passes over the value.
+    /// Skips the value.
     fn skip(&self) -> Result<(), Fault>;
 
-    /// The value as it stands, where that is JSON.
+    /// Returns the unparsed value, if it is JSON.
     fn raw_json(&self) -> Result<Option<&'de str>, Fault>;
 }
 
-/// What reads the entries of a list, or of a map or object, of one encoding.
+/// Reads the entries of a list, map or object of one encoding.
 pub(crate) trait ReadContainer<'a, 'de: 'a>: Sized {
     fn is_list(&self) -> bool;
 
-    /// How many entries a list has, where that is known.
+    /// The number of entries of a list, if known.
     fn count(&self) -> Option<usize>;
 
-    /// Gives back what was taken of the text to open it, from which nothing else was taken.
-    fn unread(&self, at: At<'a, 'de>);
+    /// Undoes the opening of the container, from which nothing was read.
+    fn unread(&self, position: Position<'a, 'de>);
 
-    fn next_key(&mut self, at: At<'a, 'de>) -> Result<Option<Cow<'de, str>>, Fault>;
+    fn next_key(&mut self, position: Position<'a, 'de>) -> Result<Option<Cow<'de, str>>, Fault>;
 
-    /// Puts the value of the last key there.
-    fn value(&mut self, at: At<'a, 'de>, value: &mut Option<AnyValue<'a, 'de>>) -> Result<(), Fault>;
+    /// Writes the value of the last key to `value`.
+    fn value(
+        &mut self,
+        position: Position<'a, 'de>,
+        value: &mut Option<AnyValue<'a, 'de>>,
+    ) -> Result<(), Fault>;
 
-    /// Puts the next entry of a list there; false if there is none.
-    fn next_element(&mut self, at: At<'a, 'de>, value: &mut Option<AnyValue<'a, 'de>>)
-    -> Result<bool, Fault>;
+    /// Writes the next entry of a list to `value`. Returns `false` if there is none.
+    fn next_element(
+        &mut self,
+        position: Position<'a, 'de>,
+        value: &mut Option<AnyValue<'a, 'de>>,
+    ) -> Result<bool, Fault>;
 
-    /// After a type has taken what it wants: nothing may be left, where the encoding does not say before how much there is.
-    fn end(&mut self, at: At<'a, 'de>) -> Result<(), Fault>;
+    /// Checks that no entries are left, if the encoding does not announce the length of a container.
+    fn end(&mut self, position: Position<'a, 'de>) -> Result<(), Fault>;
 }
 
 /// See [`ListDecoder`](crate::ListDecoder).
@@ -155,11 +163,11 @@ pub(crate) trait DecodeWatch: fmt::Debug {
     fn finish(self, on_event: impl FnMut(Result<RawEvent<'_>, Error>)) -> Result<(), Error>;
 }
 
-/// Makes one of several codecs: what calls the codec of that name in the folder of that name.
+/// Combines the codecs: each generated function calls the codec with the name of the encoding.
 macro_rules! codecs {
     ($($(#[$_:meta])* $name:ident in $folder:ident;)+) => {
         impl Encoding {
-            /// What a request accepts, and an answer says of itself.
+            /// The media type, as in the `Accept` header of requests and the `Content-Type` header of responses.
             pub fn media_type(self) -> &'static str {
                 match self {
                     $(Self::$name => crate::$folder::$name::MEDIA_TYPE,)+
@@ -184,10 +192,10 @@ macro_rules! codecs {
                 }
             }
 
-            pub(crate) fn of_answer(self, body: &[u8]) -> Result<(AnyCodec, &[u8]), Error> {
+            pub(crate) fn of_response(self, body: &[u8]) -> Result<(AnyCodec, &[u8]), Error> {
                 match self {
                     $(Self::$name => {
-                        crate::$folder::$name::of_answer(body).map(|(codec, object)| (AnyCodec::$name(codec), object))
+                        crate::$folder::$name::of_response(body).map(|(codec, object)| (AnyCodec::$name(codec), object))
                     })+
                 }
             }
@@ -243,9 +251,9 @@ macro_rules! codecs {
             }
 
             #[inline(never)]
-            fn value<'a, 'de>(&'a self, at: At<'a, 'de>, object: &'de [u8]) -> AnyValue<'a, 'de> {
+            fn value<'a, 'de>(&'a self, position: Position<'a, 'de>, object: &'de [u8]) -> AnyValue<'a, 'de> {
                 match self {
-                    $(Self::$name(codec) => codec.value(at, object),)+
+                    $(Self::$name(codec) => codec.value(position, object),)+
                 }
             }
 
@@ -265,9 +273,9 @@ macro_rules! codecs {
             }
 
             #[inline]
-            fn found<'a, 'de>(&'a self, at: At<'a, 'de>, found: &AnyFound<'de>) -> Option<Found<'a, 'de>> {
+            fn found<'a, 'de>(&'a self, position: Position<'a, 'de>, found: &AnyFound<'de>) -> Option<Found<'a, 'de>> {
                 match (self, found) {
-                    $((Self::$name(codec), AnyFound::$name(found)) => Some(codec.found(at, found)),)+
+                    $((Self::$name(codec), AnyFound::$name(found)) => Some(codec.found(position, found)),)+
                     _ => None,
                 }
             }
@@ -295,7 +303,7 @@ macro_rules! codecs {
             }
         }
 
-        /// Where a field was found.
+        /// A found field.
         enum AnyFound<'de> {
             $($name(<crate::$folder::$name as Codec>::Found<'de>),)+
         }
@@ -332,7 +340,7 @@ macro_rules! codecs {
             fn open<R>(
                 &self,
                 size: usize,
-                make: impl FnOnce(At<'a, 'de>, AnyContainer<'a, 'de>) -> R,
+                make: impl FnOnce(Position<'a, 'de>, AnyContainer<'a, 'de>) -> R,
             ) -> Result<Option<R>, Fault> {
                 match self {
                     $(Self::$name(value) => value.open(size, make),)+
@@ -364,7 +372,7 @@ macro_rules! codecs {
             }
         }
 
-        /// What is in a value in any encoding.
+        /// A container in any encoding.
         pub(crate) enum AnyContainer<'a, 'de> {
             $($name(crate::$folder::Container<'a, 'de>),)+
         }
@@ -384,46 +392,46 @@ macro_rules! codecs {
                 }
             }
 
-            fn unread(&self, at: At<'a, 'de>) {
+            fn unread(&self, position: Position<'a, 'de>) {
                 match self {
-                    $(Self::$name(container) => container.unread(at),)+
+                    $(Self::$name(container) => container.unread(position),)+
                 }
             }
 
             #[inline]
-            fn next_key(&mut self, at: At<'a, 'de>) -> Result<Option<Cow<'de, str>>, Fault> {
+            fn next_key(&mut self, position: Position<'a, 'de>) -> Result<Option<Cow<'de, str>>, Fault> {
                 match self {
-                    $(Self::$name(container) => container.next_key(at),)+
+                    $(Self::$name(container) => container.next_key(position),)+
                 }
             }
 
             #[inline]
-            fn value(&mut self, at: At<'a, 'de>, value: &mut Option<AnyValue<'a, 'de>>) -> Result<(), Fault> {
+            fn value(&mut self, position: Position<'a, 'de>, value: &mut Option<AnyValue<'a, 'de>>) -> Result<(), Fault> {
                 match self {
-                    $(Self::$name(container) => container.value(at, value),)+
+                    $(Self::$name(container) => container.value(position, value),)+
                 }
             }
 
             #[inline]
             fn next_element(
                 &mut self,
-                at: At<'a, 'de>,
+                position: Position<'a, 'de>,
                 value: &mut Option<AnyValue<'a, 'de>>,
             ) -> Result<bool, Fault> {
                 match self {
-                    $(Self::$name(container) => container.next_element(at, value),)+
+                    $(Self::$name(container) => container.next_element(position, value),)+
                 }
             }
 
             #[inline]
-            fn end(&mut self, at: At<'a, 'de>) -> Result<(), Fault> {
+            fn end(&mut self, position: Position<'a, 'de>) -> Result<(), Fault> {
                 match self {
-                    $(Self::$name(container) => container.end(at),)+
+                    $(Self::$name(container) => container.end(position),)+
                 }
             }
         }
 
-        /// What each codec has looked up for a path.
+        /// A path, resolved for each encoding.
         #[derive(Clone, Default)]
         pub(crate) struct AnyResolved {
             $($folder: <crate::$folder::$name as Codec>::Resolved,)+
@@ -476,7 +484,7 @@ macro_rules! codecs {
 encodings!(codecs);
 
 impl AnyCodec {
-    /// Decodes an object; says how many of its fields were skipped because they are not known.
+    /// Decodes an object. Also returns the number of skipped unknown fields.
     pub(crate) fn decode<'de, S: DeserializeSeed<'de>>(
         &self,
         object: &'de [u8],
@@ -485,13 +493,13 @@ impl AnyCodec {
         let limits = Limits::of(object.len());
         let trail = self.has_trail().then(Trail::new);
         let run = Run::new(trail.as_ref(), &limits);
-        match seed.deserialize(&self.value(At::outermost(&run, size_of::<S::Value>()), object)) {
+        match seed.deserialize(&self.value(Position::outermost(&run, size_of::<S::Value>()), object)) {
             Ok(decoded) => Ok((decoded, run.unknown())),
             Err(fault) => Err(self.failure(&run, fault, &[], object)),
         }
     }
 
-    /// Decodes one field, if the object has it and it is not null.
+    /// Decodes one field; `None` if it is missing or null.
     pub(crate) fn decode_field<'de, K: Deserialize<'de>>(
         &self,
         object: &'de [u8],
@@ -500,11 +508,11 @@ impl AnyCodec {
     ) -> Result<Option<K>, Error> {
         let limits = Limits::of(object.len());
         let decode = |run: &Run<'_, 'de>, found: AnyFound<'de>| {
-            let Some(found) = self.found(At::outermost(run, size_of::<K>()), &found) else {
+            let Some(found) = self.found(Position::outermost(run, size_of::<K>()), &found) else {
                 return Ok(None);
             };
-            let led = names.len().saturating_sub(found.names);
-            let decoded = Within::new(names.get(led..).unwrap_or_default()).deserialize(&found.value);
+            let first = names.len().saturating_sub(found.names);
+            let decoded = Within::new(names.get(first..).unwrap_or_default()).deserialize(&found.value);
             decoded.map_err(|fault| self.failure(run, fault, names, object))
         };
         match self.find(object, names, resolved) {
@@ -517,8 +525,8 @@ impl AnyCodec {
 }
 
 impl Encoding {
-    /// The encoding of an answer, by its `Content-Type`; parameters such as `;stream=watch` are ignored. Returns `None`
-    /// for any other media type; treat a missing header as JSON.
+    /// Returns the encoding of a response with this `Content-Type`. Parameters such as `;stream=watch` are ignored.
+    /// Returns `None` for any other media type; treat a missing header as JSON.
     pub fn of_content_type(content_type: &str) -> Option<Self> {
         let media_type = content_type.split(';').next().unwrap_or_default().trim();
         Self::ALL.iter().copied().find(|known| known.media_type().eq_ignore_ascii_case(media_type))
@@ -530,7 +538,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_answer_says_its_encoding() {
+    fn content_type_determines_the_encoding() {
         let of = Encoding::of_content_type;
         assert_eq!(of("application/json"), Some(Encoding::Json));
         assert_eq!(of("Application/JSON; charset=utf-8"), Some(Encoding::Json));

@@ -41,8 +41,9 @@ mod tests {
         names.iter().map(|name| (*name).into()).collect()
     }
 
+    /// The record lists each field once, also fields with names that JSON escapes.
     #[test]
-    fn a_record_has_each_field_once_whatever_its_name() {
+    fn record_lists_each_field_once() {
         let fields = [&["kind"][..], &["data", "a]\"[\n"], &["status"], &["kind"], &["x", "kind"]].map(names);
         let record = Dropped("").and([&*fields[1]]);
         let record = Dropped(&record).and(fields.iter().map(|names| &**names));

@@ -247,7 +247,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lists_are_counted_with_their_slack() {
+    fn lists_count_with_their_spare_capacity() {
         let limits = Limits::of(0);
         let before = limits.left.get();
         let taken = || before - limits.left.get();
@@ -277,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn a_level_that_is_allocated_on_its_own_is_counted() {
+    fn separately_allocated_level_is_counted() {
         let limits = Limits::of(0);
         let before = limits.left.get();
         let place = Place::outermost(100).enter(&limits, 100).unwrap();

@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_read_since_the_last_round_stays() {
+    fn recently_read_entries_are_kept() {
         let recent = Recent::new(3);
         let values: Vec<Arc<u32>> = (0..6).map(Arc::new).collect();
         for (place, value) in values.iter().take(3).enumerate() {
@@ -103,8 +103,9 @@ mod tests {
         assert_eq!(keep(&recent, &values[5]), (Some(2), Some(2)));
     }
 
+    /// Only the entry with the given place and address is removed, and its place is reused.
     #[test]
-    fn what_is_taken_back_leaves_its_place_and_nothing_else_is() {
+    fn removed_entry_frees_its_place() {
         let recent = Recent::new(2);
         let values: Vec<Arc<u32>> = (0..3).map(Arc::new).collect();
         let address = |value: &Arc<u32>| Arc::as_ptr(value).cast();
@@ -119,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_kept_where_nothing_may_be() {
+    fn cache_of_size_zero_keeps_nothing() {
         let value = Arc::new(1);
         assert_eq!(keep(&Recent::new(0), &value), (None, None));
         assert_eq!(Arc::strong_count(&value), 1);

@@ -6,13 +6,13 @@ use std::cell::Cell;
 use serde::Deserializer;
 use serde::de::{DeserializeSeed, EnumAccess, MapAccess, SeqAccess, VariantAccess, Visitor};
 
-use super::{At, Fault, Key};
+use super::{Fault, Key, Position};
 use crate::codec::{AnyContainer, AnyValue, ReadContainer, ReadValue};
 use crate::limits::{Growth, Target};
 
 /// The entries of a list, map or object. The memory of each is counted before it is built.
 pub(crate) struct Container<'a, 'de> {
-    at: At<'a, 'de>,
+    position: Position<'a, 'de>,
     growth: Growth,
     /// The size of the last key.
     key: usize,
@@ -25,8 +25,8 @@ pub(crate) struct Container<'a, 'de> {
 
 impl<'a, 'de> Container<'a, 'de> {
     #[inline(always)]
-    fn new(at: At<'a, 'de>, entries: AnyContainer<'a, 'de>, target: Target) -> Self {
-        Self { at, growth: Growth::new(target), key: 0, expected: Cell::new(0), entries, value: None }
+    fn new(position: Position<'a, 'de>, entries: AnyContainer<'a, 'de>, target: Target) -> Self {
+        Self { position, growth: Growth::new(target), key: 0, expected: Cell::new(0), entries, value: None }
     }
 
     /// Opens a value; `None` if it is not a container. The result is large and should not be moved.
@@ -36,12 +36,12 @@ impl<'a, 'de> Container<'a, 'de> {
         size: usize,
         target: Target,
     ) -> Result<Option<Self>, Fault> {
-        value.open(size, |at, entries| Self::new(at, entries, target))
+        value.open(size, |position, entries| Self::new(position, entries, target))
     }
 
     /// Undoes the opening of the value.
     pub(super) fn unread(&self) {
-        self.entries.unread(self.at);
+        self.entries.unread(self.position);
     }
 
     #[inline]
@@ -77,38 +77,38 @@ impl<'a, 'de> Container<'a, 'de> {
 
     #[inline(never)]
     pub(super) fn end(&mut self) -> Result<(), Fault> {
-        self.entries.end(self.at)
+        self.entries.end(self.position)
     }
 
     #[inline(never)]
     pub(super) fn next_key(&mut self, size: usize) -> Result<Option<Cow<'de, str>>, Fault> {
         self.key = size;
-        self.growth.key(self.at.run.limits, size)?;
-        self.entries.next_key(self.at)
+        self.growth.key(self.position.run.limits, size)?;
+        self.entries.next_key(self.position)
     }
 
     /// Returns the value of the last key, for building a value of this size.
     #[inline(never)]
     fn value(&mut self, size: usize) -> Result<&AnyValue<'a, 'de>, Fault> {
-        self.growth.entry(self.at.run.limits, self.key.saturating_add(size))?;
-        self.entries.value(self.at.within(size), &mut self.value)?;
+        self.growth.entry(self.position.run.limits, self.key.saturating_add(size))?;
+        self.entries.value(self.position.within(size), &mut self.value)?;
         self.value.as_ref().ok_or_else(|| Fault::new("a value without a key"))
     }
 
     /// Returns the next entry of a list, for building a value of this size.
     #[inline(never)]
     fn next_element(&mut self, size: usize) -> Result<Option<&AnyValue<'a, 'de>>, Fault> {
-        if !self.entries.next_element(self.at.within(size), &mut self.value)? {
+        if !self.entries.next_element(self.position.within(size), &mut self.value)? {
             return Ok(None);
         }
-        self.growth.element(self.at.run.limits, size, self.expected.get())?;
+        self.growth.element(self.position.run.limits, size, self.expected.get())?;
         Ok(self.value.as_ref())
     }
 
     #[inline(never)]
     fn count(&self) -> Option<usize> {
         // Limited by the available memory.
-        let count = self.at.run.limits.expected(self.entries.count()?);
+        let count = self.position.run.limits.expected(self.entries.count()?);
         self.expected.set(count);
         Some(count)
     }

@@ -9,10 +9,10 @@ use crate::limits::Exceeded;
 
 /// The error of decoding an object. One machine word, because every result of decoding has room for it.
 #[derive(Debug)]
-pub(crate) struct Fault(Box<Why>);
+pub(crate) struct Fault(Box<Cause>);
 
 #[derive(Debug)]
-pub(crate) enum Why {
+pub(crate) enum Cause {
     Bytes(ProtobufProblem),
     /// The value does not match the type, or the bytes are not JSON.
     Type(String),
@@ -21,10 +21,10 @@ pub(crate) enum Why {
 impl Fault {
     #[cold]
     pub(crate) fn new(problem: &str) -> Self {
-        Self(Box::new(Why::Type(problem.to_owned())))
+        Self(Box::new(Cause::Type(problem.to_owned())))
     }
 
-    pub(crate) fn into_why(self) -> Why {
+    pub(crate) fn into_cause(self) -> Cause {
         *self.0
     }
 }
@@ -32,7 +32,7 @@ impl Fault {
 impl From<&'static ProtobufProblem> for Fault {
     #[cold]
     fn from(problem: &'static ProtobufProblem) -> Self {
-        Self(Box::new(Why::Bytes(*problem)))
+        Self(Box::new(Cause::Bytes(*problem)))
     }
 }
 
@@ -54,15 +54,15 @@ impl From<serde_json::Error> for Fault {
 impl de::Error for Fault {
     #[cold]
     fn custom<T: fmt::Display>(problem: T) -> Self {
-        Self(Box::new(Why::Type(problem.to_string())))
+        Self(Box::new(Cause::Type(problem.to_string())))
     }
 }
 
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &*self.0 {
-            Why::Bytes(problem) => problem.fmt(f),
-            Why::Type(problem) => f.write_str(problem),
+            Cause::Bytes(problem) => problem.fmt(f),
+            Cause::Type(problem) => f.write_str(problem),
         }
     }
 }

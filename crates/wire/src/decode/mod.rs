@@ -16,9 +16,9 @@ use std::borrow::Cow;
 use serde::de::{Expected, Unexpected};
 
 pub(crate) use container::Container;
-pub(crate) use fault::{Fault, Why};
+pub(crate) use fault::{Cause, Fault};
 pub(crate) use key::Key;
-pub(crate) use run::{At, Run, Trail};
+pub(crate) use run::{Position, Run, Trail};
 pub(crate) use within::Within;
 
 /// A value, or the kind of a container.

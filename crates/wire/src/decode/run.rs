@@ -26,14 +26,14 @@ pub(crate) struct Run<'a, 'de> {
 
 /// The position of a value.
 #[derive(Clone, Copy)]
-pub(crate) struct At<'a, 'de> {
+pub(crate) struct Position<'a, 'de> {
     pub(crate) run: &'a Run<'a, 'de>,
     /// The number of messages and maps around the value.
     pub(crate) level: u8,
     pub(crate) place: Place,
 }
 
-impl<'a, 'de> At<'a, 'de> {
+impl<'a, 'de> Position<'a, 'de> {
     /// The position of an outermost value, from which a value of this size is built.
     pub(crate) fn outermost(run: &'a Run<'a, 'de>, size: usize) -> Self {
         Self { run, level: 0, place: Place::outermost(size) }
@@ -124,7 +124,7 @@ impl<'a, 'de> Run<'a, 'de> {
     /// Moves back by one byte in the input.
     pub(crate) fn step_back(&self) {
         let (text, rest) = (self.text.get(), self.rest.get());
-        let before = text.len().checked_sub(rest.len() + 1).and_then(|at| text.get(at..));
+        let before = text.len().checked_sub(rest.len() + 1).and_then(|start| text.get(start..));
         self.rest.set(before.unwrap_or(rest));
     }
 

@@ -11,7 +11,7 @@ mod value;
 mod watch;
 
 use crate::codec::{AnyCodec, AnyValue, Codec, Found, Path};
-use crate::decode::{At, Fault, Run};
+use crate::decode::{Fault, Position, Run};
 use crate::dropped::Dropped;
 use crate::{Error, Identity, TypeMeta};
 
@@ -36,7 +36,7 @@ impl Codec for Json {
         Some(Self)
     }
 
-    fn of_answer(body: &[u8]) -> Result<(Self, &[u8]), Error> {
+    fn of_response(body: &[u8]) -> Result<(Self, &[u8]), Error> {
         Ok((Self, body))
     }
 
@@ -52,8 +52,8 @@ impl Codec for Json {
         types::with_types(object, types)
     }
 
-    fn value<'a, 'de>(&'a self, at: At<'a, 'de>, object: &'de [u8]) -> AnyValue<'a, 'de> {
-        AnyValue::Json(Value::of(at, object))
+    fn value<'a, 'de>(&'a self, position: Position<'a, 'de>, object: &'de [u8]) -> AnyValue<'a, 'de> {
+        AnyValue::Json(Value::of(position, object))
     }
 
     /// Returns the whole object, which is searched while it is decoded.
@@ -61,8 +61,8 @@ impl Codec for Json {
         Ok(Some((object, path.names.len())))
     }
 
-    fn found<'a, 'de>(&'a self, at: At<'a, 'de>, found: &Self::Found<'de>) -> Found<'a, 'de> {
-        Found { value: self.value(at, found.0), names: found.1 }
+    fn found<'a, 'de>(&'a self, position: Position<'a, 'de>, found: &Self::Found<'de>) -> Found<'a, 'de> {
+        Found { value: self.value(position, found.0), names: found.1 }
     }
 
     fn is_plain(_: &Self::Found<'_>) -> bool {

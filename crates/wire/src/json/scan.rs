@@ -70,18 +70,18 @@ impl ObjectCopier {
 
     /// Reads the next chunk. The first byte of the first chunk must be the object's `{`.
     pub(crate) fn feed(&mut self, chunk: &[u8]) -> Copied {
-        let mut at = 0;
-        while let Some(rest) = chunk.get(at..)
+        let mut index = 0;
+        while let Some(rest) = chunk.get(index..)
             && let Some(&byte) = rest.first()
         {
             if self.structure.in_string {
-                at += self.in_string(rest);
+                index += self.in_string(rest);
                 continue;
             }
-            at += 1;
+            index += 1;
             self.outside_string(byte);
             if self.structure.depth == 0 {
-                return Copied::Done(at);
+                return Copied::Done(index);
             }
         }
         Copied::More

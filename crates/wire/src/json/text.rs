@@ -175,27 +175,27 @@ fn digits(bytes: &[u8]) -> usize {
 fn number_text<'de>(rest: &mut &'de [u8]) -> Result<(&'de [u8], bool)> {
     let from = *rest;
     let mut length = usize::from(from.first() == Some(&b'-'));
-    let at = |length: usize| from.get(length..).unwrap_or_default();
-    let integer_digits = digits(at(length));
-    if integer_digits == 0 || integer_digits > 1 && at(length).first() == Some(&b'0') {
+    let tail = |length: usize| from.get(length..).unwrap_or_default();
+    let integer_digits = digits(tail(length));
+    if integer_digits == 0 || integer_digits > 1 && tail(length).first() == Some(&b'0') {
         return Err(JsonProblem::Number);
     }
     length += integer_digits;
     let integer = length;
-    if let [b'.', fraction @ ..] = at(length) {
+    if let [b'.', fraction @ ..] = tail(length) {
         match digits(fraction) {
             0 => return Err(JsonProblem::Number),
             fraction => length += 1 + fraction,
         }
     }
-    if let [b'e' | b'E', exponent @ ..] = at(length) {
+    if let [b'e' | b'E', exponent @ ..] = tail(length) {
         let sign = usize::from(matches!(exponent, [b'+' | b'-', ..]));
         match digits(exponent.get(sign..).unwrap_or_default()) {
             0 => return Err(JsonProblem::Number),
             exponent => length += 1 + sign + exponent,
         }
     }
-    *rest = at(length);
+    *rest = tail(length);
     Ok((from.get(..length).unwrap_or_default(), length == integer))
 }
 
@@ -385,15 +385,15 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_same_is_json_as_for_serde_json(pieces in prop::collection::vec(0..PIECES.len(), 0..12)) {
+        fn accepts_the_same_json_as_serde_json(pieces in prop::collection::vec(0..PIECES.len(), 0..12)) {
             let text: String = pieces.into_iter().map(|piece| PIECES[piece]).collect();
             prop_assert_eq!(is_skipped(text.as_bytes()), is_json(text.as_bytes()), "{}", text);
         }
 
         #[test]
-        fn texts_end_where_they_do(text: String, behind in "[a\"\\\\]{0,12}") {
+        fn strings_end_as_in_serde_json(text: String, suffix in "[a\"\\\\]{0,12}") {
             for json in [serde_json::to_string(&text).unwrap(), format!("\"{text}\"")] {
-                let all = json.clone() + &behind;
+                let all = json.clone() + &suffix;
                 let expected = serde_json::Deserializer::from_str(&all).into_iter::<String>().next();
                 let mut skipped = all.as_bytes();
                 let is_skipped = skip(&mut skipped).is_ok();
@@ -413,7 +413,7 @@ mod tests {
         }
 
         #[test]
-        fn the_end_of_a_plain_text_is_found(length in 0_usize..40, end in 0_usize..40, byte in 0_u8..0x25) {
+        fn end_of_plain_text_is_found(length in 0_usize..40, end in 0_usize..40, byte in 0_u8..0x25) {
             let mut text = vec![b'a' | 0x80; length];
             if let Some(found) = text.get_mut(end) {
                 *found = byte;
@@ -423,7 +423,7 @@ mod tests {
         }
 
         #[test]
-        fn numbers_are_those_of_serde_json(number in "-?[0-9]{1,25}(\\.[0-9]{1,3})?([eE][+-]?[0-9]{1,3})?") {
+        fn numbers_parse_as_in_serde_json(number in "-?[0-9]{1,25}(\\.[0-9]{1,3})?([eE][+-]?[0-9]{1,3})?") {
             let read = super::number(&mut number.as_bytes());
             let expected = serde_json::from_str::<serde_json::Number>(&number).ok();
             let read = read.ok().map(|read| match read {
@@ -436,7 +436,7 @@ mod tests {
     }
 
     #[test]
-    fn levels_are_of_what_they_were_opened_as_at_any_depth() {
+    fn brackets_match_at_any_depth() {
         for depth in [1, 63, 64, 65, 128, 129, 1_000] {
             let open: String = (0..depth).map(|level| if level % 3 == 0 { "[" } else { "{\"a\":" }).collect();
             let close: String =

@@ -37,7 +37,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn types_are_added_before_the_other_members() {
+    fn types_precede_the_other_members() {
         let types = TypeMeta { api_version: "v1", kind: "A\"B" };
         let with =
             |object: &str| with_types(object.as_bytes(), types).map(|out| String::from_utf8(out).unwrap());

@@ -8,27 +8,27 @@ use serde::de::Expected;
 use super::text::{JsonProblem, colon, literal, number, skip, space, string};
 use crate::codec::{AnyContainer, AnyValue};
 use crate::codec::{ReadContainer, ReadValue};
-use crate::decode::{At, Fault, Scratch, Text, Token};
+use crate::decode::{Fault, Position, Scratch, Text, Token};
 
 /// The next value of the input.
 pub(crate) struct Value<'a, 'de> {
-    at: At<'a, 'de>,
+    position: Position<'a, 'de>,
     /// Whether the value is the whole input.
     is_whole: bool,
 }
 
 impl<'a, 'de> Value<'a, 'de> {
     /// Creates the value of this input.
-    pub(crate) fn of(at: At<'a, 'de>, json: &'de [u8]) -> Self {
-        at.run.begin(json);
-        Self { at, is_whole: true }
+    pub(crate) fn of(position: Position<'a, 'de>, json: &'de [u8]) -> Self {
+        position.run.begin(json);
+        Self { position, is_whole: true }
     }
 
     /// Ends the value at the given rest.
     #[inline]
     fn end(&self, rest: &'de [u8]) -> Result<(), Fault> {
-        self.at.run.set_rest(rest);
-        if self.is_whole { end(self.at) } else { Ok(()) }
+        self.position.run.set_rest(rest);
+        if self.is_whole { end(self.position) } else { Ok(()) }
     }
 
     #[inline]
@@ -45,14 +45,14 @@ impl<'a, 'de> Value<'a, 'de> {
 
 /// Checks that the input has ended.
 #[inline(never)]
-fn end(at: At<'_, '_>) -> Result<(), Fault> {
-    let mut rest = at.run.rest();
+fn end(position: Position<'_, '_>) -> Result<(), Fault> {
+    let mut rest = position.run.rest();
     let next = space(&mut rest);
-    at.run.set_rest(rest);
+    position.run.set_rest(rest);
     match next {
         None => {
             // Later errors are not in this input, so they have no position in it.
-            at.run.begin(&[]);
+            position.run.begin(&[]);
             Ok(())
         }
         Some(_) => Err(JsonProblem::Trailing.into()),
@@ -62,7 +62,7 @@ fn end(at: At<'_, '_>) -> Result<(), Fault> {
 impl<'a, 'de> ReadValue<'a, 'de> for Value<'a, 'de> {
     #[inline(never)]
     fn take_null(&self) -> Result<bool, Fault> {
-        let mut rest = self.at.run.rest();
+        let mut rest = self.position.run.rest();
         let is_null = space(&mut rest) == Some(b'n');
         if is_null {
             self.scalar(rest, |rest| literal(rest, b"null"))?;
@@ -74,26 +74,28 @@ impl<'a, 'de> ReadValue<'a, 'de> for Value<'a, 'de> {
     fn open<R>(
         &self,
         size: usize,
-        make: impl FnOnce(At<'a, 'de>, AnyContainer<'a, 'de>) -> R,
+        make: impl FnOnce(Position<'a, 'de>, AnyContainer<'a, 'de>) -> R,
     ) -> Result<Option<R>, Fault> {
-        let mut rest = self.at.run.rest();
+        let mut rest = self.position.run.rest();
         let Some(open @ (b'{' | b'[')) = space(&mut rest) else { return Ok(None) };
-        let at = self.at.enter(size)?;
-        at.run.set_rest(rest.get(1..).unwrap_or_default());
+        let position = self.position.enter(size)?;
+        position.run.set_rest(rest.get(1..).unwrap_or_default());
         let state = State::Begun;
         let container = Container { is_list: open == b'[', state, is_whole: self.is_whole, run: PhantomData };
-        Ok(Some(make(at, AnyContainer::Json(container))))
+        Ok(Some(make(position, AnyContainer::Json(container))))
     }
 
     #[inline]
     fn token<'t>(&self, _: &'t mut Scratch) -> Result<Token<'t, 'de>, Fault> {
-        let mut rest = self.at.run.rest();
+        let mut rest = self.position.run.rest();
         let next = space(&mut rest);
-        self.at.run.set_rest(rest);
+        self.position.run.set_rest(rest);
         match next {
             Some(b'{') => Ok(Token::Map),
             Some(b'[') => Ok(Token::List),
-            Some(b'"') => Ok(Token::Text(self.scalar(rest, |rest| string(rest, self.at.run.utf8()))?.into())),
+            Some(b'"') => {
+                Ok(Token::Text(self.scalar(rest, |rest| string(rest, self.position.run.utf8()))?.into()))
+            }
             Some(b't') => self.scalar(rest, |rest| literal(rest, b"true")).map(|()| Token::Bool(true)),
             Some(b'f') => self.scalar(rest, |rest| literal(rest, b"false")).map(|()| Token::Bool(false)),
             Some(b'n') => self.scalar(rest, |rest| literal(rest, b"null")).map(|()| Token::Null),
@@ -105,20 +107,20 @@ impl<'a, 'de> ReadValue<'a, 'de> for Value<'a, 'de> {
 
     #[inline]
     fn text<'t>(&self, scratch: &'t mut Scratch, expected: &dyn Expected) -> Result<Text<'t, 'de>, Fault> {
-        let mut rest = self.at.run.rest();
+        let mut rest = self.position.run.rest();
         if space(&mut rest) == Some(b'"') {
-            return Ok(self.scalar(rest, |rest| string(rest, self.at.run.utf8()))?.into());
+            return Ok(self.scalar(rest, |rest| string(rest, self.position.run.utf8()))?.into());
         }
         Err(self.token(scratch)?.unexpected(expected))
     }
 
     #[inline]
     fn skip(&self) -> Result<(), Fault> {
-        self.scalar(self.at.run.rest(), skip)
+        self.scalar(self.position.run.rest(), skip)
     }
 
     fn raw_json(&self) -> Result<Option<&'de str>, Fault> {
-        let mut from = self.at.run.rest();
+        let mut from = self.position.run.rest();
         space(&mut from);
         let mut rest = from;
         skip(&mut rest)?;
@@ -135,7 +137,7 @@ pub(crate) struct Container<'a, 'de> {
     state: State,
     /// Whether the value is the whole input.
     is_whole: bool,
-    run: PhantomData<At<'a, 'de>>,
+    run: PhantomData<Position<'a, 'de>>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -184,55 +186,61 @@ impl<'a, 'de> ReadContainer<'a, 'de> for Container<'a, 'de> {
     }
 
     /// Moves back before the opening bracket.
-    fn unread(&self, at: At<'a, 'de>) {
-        at.run.step_back();
+    fn unread(&self, position: Position<'a, 'de>) {
+        position.run.step_back();
     }
 
     #[inline]
-    fn next_key(&mut self, at: At<'a, 'de>) -> Result<Option<Cow<'de, str>>, Fault> {
-        let mut rest = at.run.rest();
+    fn next_key(&mut self, position: Position<'a, 'de>) -> Result<Option<Cow<'de, str>>, Fault> {
+        let mut rest = position.run.rest();
         let key = match next(&mut rest, &mut self.state, b'}') {
-            Ok(true) if rest.first() == Some(&b'"') => string(&mut rest, at.run.utf8()).and_then(|key| {
-                colon(&mut rest)?;
-                Ok(Some(key))
-            }),
+            Ok(true) if rest.first() == Some(&b'"') => {
+                string(&mut rest, position.run.utf8()).and_then(|key| {
+                    colon(&mut rest)?;
+                    Ok(Some(key))
+                })
+            }
             Ok(true) => Err(JsonProblem::Key),
             Ok(false) => Ok(None),
             Err(problem) => Err(problem),
         };
-        at.run.set_rest(rest);
+        position.run.set_rest(rest);
         Ok(key?)
     }
 
     #[inline]
-    fn value(&mut self, at: At<'a, 'de>, value: &mut Option<AnyValue<'a, 'de>>) -> Result<(), Fault> {
-        *value = Some(AnyValue::Json(Value { at: at.deeper(), is_whole: false }));
+    fn value(
+        &mut self,
+        position: Position<'a, 'de>,
+        value: &mut Option<AnyValue<'a, 'de>>,
+    ) -> Result<(), Fault> {
+        *value = Some(AnyValue::Json(Value { position: position.deeper(), is_whole: false }));
         Ok(())
     }
 
     #[inline]
     fn next_element(
         &mut self,
-        at: At<'a, 'de>,
+        position: Position<'a, 'de>,
         value: &mut Option<AnyValue<'a, 'de>>,
     ) -> Result<bool, Fault> {
-        let mut rest = at.run.rest();
+        let mut rest = position.run.rest();
         let next = next(&mut rest, &mut self.state, b']');
-        at.run.set_rest(rest);
-        *value = Some(AnyValue::Json(Value { at: at.deeper(), is_whole: false }));
+        position.run.set_rest(rest);
+        *value = Some(AnyValue::Json(Value { position: position.deeper(), is_whole: false }));
         Ok(next?)
     }
 
     #[inline]
-    fn end(&mut self, at: At<'a, 'de>) -> Result<(), Fault> {
+    fn end(&mut self, position: Position<'a, 'de>) -> Result<(), Fault> {
         if self.state != State::Ended {
-            let mut rest = at.run.rest();
+            let mut rest = position.run.rest();
             let more = next(&mut rest, &mut self.state, if self.is_list { b']' } else { b'}' })?;
-            at.run.set_rest(rest);
+            position.run.set_rest(rest);
             if more {
                 return Err(JsonProblem::More.into());
             }
         }
-        if self.is_whole { end(at) } else { Ok(()) }
+        if self.is_whole { end(position) } else { Ok(()) }
     }
 }

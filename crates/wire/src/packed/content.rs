@@ -69,8 +69,9 @@ mod tests {
         forward
     }
 
+    /// The comparison of JSON ignores the kind, the version and the order of the fields.
     #[test]
-    fn json_is_the_same_without_its_kind_and_in_any_order() {
+    fn comparison_ignores_kind_and_order() {
         let item = r#"{"metadata":{"name":"a"},"n":3}"#;
         for other in [
             item,

@@ -1,4 +1,4 @@
-//! What is read of every object as it arrives.
+//! The metadata that is parsed on arrival.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -8,7 +8,7 @@ use kinformer_core::ResourceVersion;
 use serde::de::{IgnoredAny, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 
-/// What is read of every object as it arrives.
+/// The metadata of an object that is parsed on arrival.
 #[derive(Default)]
 pub(super) struct Identified<'a> {
     namespace: Option<Text<'a>>,
@@ -18,7 +18,7 @@ pub(super) struct Identified<'a> {
     labels: Pairs<'a>,
 }
 
-// By hand, because of equal names the last one counts, as in all other ways of reading.
+// Not derived, because of duplicate names the last one is used, as everywhere else.
 impl<'de: 'a, 'a> Deserialize<'de> for Identified<'a> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct Fields<'a>(PhantomData<&'a ()>);
@@ -51,7 +51,7 @@ impl<'de: 'a, 'a> Deserialize<'de> for Identified<'a> {
 }
 
 impl Identified<'_> {
-    /// Namespace, name and UID, the keys and values of labels, and one more part if there is one.
+    /// Returns namespace, name and UID, the keys and values of labels, and an optional last part.
     pub(super) fn parts<'s>(&'s self, last: Option<&'s str>) -> Vec<&'s str> {
         let Self { namespace, name, uid, labels, .. } = self;
         let mut parts = Vec::with_capacity(4 + 2 * labels.0.len());
@@ -68,12 +68,12 @@ impl Identified<'_> {
     }
 }
 
-/// Text that is not copied where it stands as it is.
+/// A string, borrowed if it has no escapes.
 #[derive(Deserialize)]
 #[serde(transparent)]
 pub(super) struct Text<'a>(#[serde(borrow)] pub(super) Cow<'a, str>);
 
-/// The last entry of each key. Go writes keys in order, and each once.
+/// Returns the last entry of each key. Go writes each key once and in order.
 fn last_of_equal<'a>(mut pairs: Vec<(Text<'a>, Text<'a>)>) -> Vec<(Text<'a>, Text<'a>)> {
     if !pairs.is_sorted_by(|(a, _), (b, _)| a.0 < b.0) {
         pairs.reverse();
@@ -83,7 +83,7 @@ fn last_of_equal<'a>(mut pairs: Vec<(Text<'a>, Text<'a>)>) -> Vec<(Text<'a>, Tex
     pairs
 }
 
-/// The entries of a map; none for null.
+/// The entries of a map; empty for null.
 #[derive(Default)]
 pub(super) struct Pairs<'a>(pub(super) Vec<(Text<'a>, Text<'a>)>);
 
@@ -95,7 +95,7 @@ impl<'de: 'a, 'a> Deserialize<'de> for Pairs<'a> {
             type Value = Pairs<'a>;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a map of texts")
+                f.write_str("a map of strings")
             }
 
             fn visit_none<E>(self) -> Result<Self::Value, E> {

@@ -1,25 +1,25 @@
-//! An object's bytes and what is ready of it, in one allocation.
+//! The bytes of an object and its parsed parts, in one allocation.
 
 use crate::Error;
 
-/// The bytes of an object; behind them texts that do not stand in it as they are, having escapes; behind those, for
-/// each part, where it begins and how long it is.
+/// The bytes of an object, followed by the unescaped copies of strings that contain escapes, followed by the start and
+/// the length of each part.
 pub(super) struct Layout {
     all: Box<[u8]>,
     object: u32,
     parts: u32,
 }
 
-/// Two numbers of four bytes.
+/// The size of a start and a length of four bytes each.
 const ENTRY: usize = 8;
 
 impl Layout {
-    /// The object with these parts of it.
+    /// Creates the layout of an object with these parts.
     ///
     /// # Errors
     /// The object has more than 4 GiB.
     pub(super) fn new(object: &[u8], parts: &[&str]) -> Result<Self, Error> {
-        // A text that was borrowed from the object is in its memory.
+        // A string borrowed from the object is within its memory.
         let place = |text: &str| {
             let begin = text.as_ptr().addr().wrapping_sub(object.as_ptr().addr());
             let is_within = begin.checked_add(text.len()).is_some_and(|end| end <= object.len());
@@ -31,7 +31,7 @@ impl Layout {
         let number = |number: usize| {
             u32::try_from(number).map_err(|_| Error::TooLarge { what: "an object", limit: u32::MAX as usize })
         };
-        // What cannot be numbered is refused before it is copied.
+        // Checked before anything is copied.
         number(all.capacity())?;
         all.extend_from_slice(object);
         copied.for_each(|text| all.extend_from_slice(text.as_bytes()));
@@ -56,7 +56,7 @@ impl Layout {
         self.parts as usize
     }
 
-    /// The part of that number; empty where there is none.
+    /// Returns the part with this number; empty if there is none.
     #[inline]
     pub(super) fn part(&self, number: usize) -> &str {
         self.find(number).and_then(|bytes| std::str::from_utf8(bytes).ok()).unwrap_or_default()
@@ -76,8 +76,9 @@ impl Layout {
 mod tests {
     use super::*;
 
+    /// A part that is in the object is stored as its position; any other part is copied after the object.
     #[test]
-    fn parts_are_where_they_stand_or_behind() {
+    fn parts_are_in_the_object_or_copied() {
         let object = b"an object with a name".to_vec();
         let name = std::str::from_utf8(&object[17..]).unwrap();
         let layout = Layout::new(&object, &["", name, "an object", "with \"escapes\""]).unwrap();

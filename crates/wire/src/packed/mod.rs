@@ -218,7 +218,7 @@ impl PackedObject {
 
     fn label_pairs(&self) -> impl Iterator<Item = (&str, &str)> {
         let pairs = (LABELS..self.encoded.layout.parts().saturating_sub(1)).step_by(2);
-        pairs.map(|at| (self.encoded.part(at), self.encoded.part(at + 1)))
+        pairs.map(|index| (self.encoded.part(index), self.encoded.part(index + 1)))
     }
 }
 

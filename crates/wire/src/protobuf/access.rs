@@ -7,7 +7,7 @@ use super::reader::{ProtobufProblem, Raw, field, field_if, is_zero, number, tag,
 use super::schema::{Card, Field, Kind, Rule, Schema, Shape};
 use super::value::Value;
 use crate::codec::{AnyValue, ReadContainer};
-use crate::decode::{At, Fault, Run};
+use crate::decode::{Fault, Position, Run};
 
 /// The members of an object, message or map, or the entries of a list.
 pub(crate) enum Container<'a, 'de> {
@@ -116,16 +116,16 @@ impl Fields<'_> {
 impl<'de> Fields<'de> {
     /// Returns the value of the current field on this level.
     #[inline(always)]
-    fn value<'a>(&mut self, at: At<'a, 'de>) -> Result<Value<'a, 'de>, Fault> {
+    fn value<'a>(&mut self, position: Position<'a, 'de>) -> Result<Value<'a, 'de>, Fault> {
         let field = self.fields.first().ok_or_else(|| Fault::new("a value without a key"))?;
-        at.run.within(at.level, field);
+        position.run.within(position.level, field);
         // Read here and not with the key, because reading a value that was just written to memory is slow.
         let raw = value(&mut self.rest, self.wire_type)?;
         let more = match field.shape.card {
             Card::One => &[],
             Card::Repeated | Card::Map => entries(&mut self.rest, field.number),
         };
-        Ok(Value { number: field.number, more, ..Value::new(at.deeper(), field.shape, raw) })
+        Ok(Value { number: field.number, more, ..Value::new(position.deeper(), field.shape, raw) })
     }
 }
 
@@ -133,8 +133,8 @@ impl TypeField {
     /// Returns the next state for objects of this schema.
     fn next(self, schema: &Schema) -> Self {
         match self {
-            Self::Start if schema.says.api_version => Self::Version,
-            Self::Start | Self::Version if schema.says.kind => Self::Kind,
+            Self::Start if schema.types.api_version => Self::Version,
+            Self::Start | Self::Version if schema.types.kind => Self::Kind,
             _ => Self::Message,
         }
     }
@@ -178,11 +178,11 @@ impl<'a, 'de: 'a> ReadContainer<'a, 'de> for Container<'a, 'de> {
     }
 
     /// Nothing to undo: the value still has its bytes.
-    fn unread(&self, _: At<'a, 'de>) {}
+    fn unread(&self, _: Position<'a, 'de>) {}
 
     #[inline]
-    fn next_key(&mut self, at: At<'a, 'de>) -> Result<Option<Cow<'de, str>>, Fault> {
-        at.run.between(at.level);
+    fn next_key(&mut self, position: Position<'a, 'de>) -> Result<Option<Cow<'de, str>>, Fault> {
+        position.run.between(position.level);
         match self {
             Self::Message { fields, schema, type_field } => {
                 if let Some(schema) = schema
@@ -195,7 +195,7 @@ impl<'a, 'de: 'a> ReadContainer<'a, 'de> for Container<'a, 'de> {
                         _ => {}
                     }
                 }
-                Ok(fields.next(at.run)?.map(|field| field.name.text().into()))
+                Ok(fields.next(position.run)?.map(|field| field.name.text().into()))
             }
             Self::Map { first, more, number, shape, value } => {
                 let entry = match first.take() {
@@ -212,20 +212,24 @@ impl<'a, 'de: 'a> ReadContainer<'a, 'de> for Container<'a, 'de> {
     }
 
     #[inline]
-    fn value(&mut self, at: At<'a, 'de>, place: &mut Option<AnyValue<'a, 'de>>) -> Result<(), Fault> {
+    fn value(
+        &mut self,
+        position: Position<'a, 'de>,
+        place: &mut Option<AnyValue<'a, 'de>>,
+    ) -> Result<(), Fault> {
         match self {
             Self::Message { fields, schema, type_field } => match (schema, type_field) {
                 (Some(schema), TypeField::Version) => {
-                    *place = Some(AnyValue::Protobuf(Value::text(at, schema.api_version)));
+                    *place = Some(AnyValue::Protobuf(Value::text(position, schema.api_version)));
                 }
                 (Some(schema), TypeField::Kind) => {
-                    *place = Some(AnyValue::Protobuf(Value::text(at, schema.kind)))
+                    *place = Some(AnyValue::Protobuf(Value::text(position, schema.kind)))
                 }
-                _ => *place = Some(AnyValue::Protobuf(fields.value(at)?)),
+                _ => *place = Some(AnyValue::Protobuf(fields.value(position)?)),
             },
             Self::Map { shape, value, .. } => {
-                at.run.within_entry(at.level);
-                *place = Some(AnyValue::Protobuf(Value::new(at.deeper(), *shape, *value)));
+                position.run.within_entry(position.level);
+                *place = Some(AnyValue::Protobuf(Value::new(position.deeper(), *shape, *value)));
             }
             Self::List(_) => return Err(Fault::new("a value without a key")),
         }
@@ -235,19 +239,19 @@ impl<'a, 'de: 'a> ReadContainer<'a, 'de> for Container<'a, 'de> {
     #[inline]
     fn next_element(
         &mut self,
-        at: At<'a, 'de>,
+        position: Position<'a, 'de>,
         value: &mut Option<AnyValue<'a, 'de>>,
     ) -> Result<bool, Fault> {
         let Self::List(entries) = self else { return Ok(false) };
-        at.run.next_place(at.level);
+        position.run.next_place(position.level);
         let Some(raw) = entries.next()? else { return Ok(false) };
-        *value = Some(AnyValue::Protobuf(Value::new(at, entries.shape, raw)));
+        *value = Some(AnyValue::Protobuf(Value::new(position, entries.shape, raw)));
         Ok(true)
     }
 
     /// Nothing to check: the length of the container was known from the start.
     #[inline]
-    fn end(&mut self, _: At<'a, 'de>) -> Result<(), Fault> {
+    fn end(&mut self, _: Position<'a, 'de>) -> Result<(), Fault> {
         Ok(())
     }
 }

@@ -61,7 +61,7 @@ mod tests {
     const BODY: &[u8] = b"k8s\0\n\t\n\x02v1\x12\x03Pod\x12\x02\n\0\x1a\0\"\0";
 
     #[test]
-    fn an_envelope_is_read() {
+    fn envelope_is_read() {
         let expected = Envelope { api_version: "v1", kind: "Pod", object: b"\n\0" };
         assert_eq!(Envelope::read(BODY), Ok(expected));
         let newer = [BODY, b"\x2a\x01x".as_slice()].concat();
@@ -69,7 +69,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_none_is_told() {
+    fn invalid_envelope_is_an_error() {
         assert_eq!(Envelope::read(b"{}"), Err(&ProtobufProblem::Magic));
         assert_eq!(Envelope::read(b"k8s\0\x0a\x09\x0a"), Err(&ProtobufProblem::Length));
         assert_eq!(Envelope::read(b"k8s\0\x0a\x03\x0a\x01\xff"), Err(&ProtobufProblem::Text));

@@ -26,8 +26,8 @@ impl Schema {
     }
 
     pub(super) fn find(api_version: &str, kind: &str) -> Option<&'static Self> {
-        let at = KINDS.binary_search_by(|known| (known.api_version, known.kind).cmp(&(api_version, kind)));
-        KINDS.get(at.ok()?)
+        let index = KINDS.binary_search_by(|known| (known.api_version, known.kind).cmp(&(api_version, kind)));
+        KINDS.get(index.ok()?)
     }
 }
 
@@ -52,7 +52,7 @@ mod tests {
     }
 
     #[test]
-    fn the_tables_hold_together() {
+    fn tables_are_consistent() {
         let mut fields = 0;
         for index in 0..MESSAGES.len() - 1 {
             let message = message(u16::try_from(index).unwrap());
@@ -71,9 +71,9 @@ mod tests {
         assert_eq!(size_of::<Field>(), 10, "4,000 of them");
     }
 
-    // The key of an object is read without the tables, and managed fields are dropped without them.
+    /// The key is read, and managed fields are dropped, with fixed field numbers. They agree with the tables.
     #[test]
-    fn metadata_is_where_it_is_looked_for() {
+    fn metadata_has_the_expected_numbers() {
         let is = |field: &Field, number, name| (field.number, field.name.text()) == (number, name);
         let mut objects = 0;
         for known in &KINDS {

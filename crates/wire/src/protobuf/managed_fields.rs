@@ -33,14 +33,14 @@ impl Dropper {
     fn copy(&mut self, object: &[u8]) -> Result<bool, &'static ProtobufProblem> {
         let mut rest = object;
         while !rest.is_empty() {
-            let at = object.len() - rest.len();
+            let start = object.len() - rest.len();
             if let (METADATA, Raw::Bytes(metadata)) = field(&mut rest)? {
                 let around = around(metadata)?;
                 let length: usize = around.iter().map(|part| part.len()).sum();
                 if length == metadata.len() {
                     return Ok(false);
                 }
-                self.out.extend_from_slice(object.get(..at).unwrap_or_default());
+                self.out.extend_from_slice(object.get(..start).unwrap_or_default());
                 self.out.push((METADATA << 3 | 2) as u8);
                 put_number(&mut self.out, length as u64);
                 around.iter().for_each(|part| self.out.extend_from_slice(part));
@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_managed_fields_are_dropped() {
+    fn only_managed_fields_are_dropped() {
         let (name, managed, newer) = (field(1, b"a"), field(17, &[7; 200]), field(18, b"x"));
         let object = |metadata: &[&[u8]]| [field(1, &metadata.concat()), field(2, b"spec")].concat();
         let with = object(&[&name, &managed, &managed, &newer]);

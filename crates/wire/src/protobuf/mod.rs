@@ -1,8 +1,8 @@
-//! Kubernetes' protobuf.
+//! The protobuf encoding of Kubernetes.
 //!
-//! An object's bytes are walked once, front to back, and look to serde as the JSON of the same object would: names
-//! in the place of numbers, embedded messages flattened, zeros left out where JSON has none. What the numbers mean
-//! is in tables, written from the Go types of Kubernetes.
+//! An object's bytes are read once, from front to back, and presented to serde as the JSON of the same object: with
+//! names in place of numbers, inlined messages flattened, and without the zeros that JSON omits. The field numbers
+//! are in tables generated from the Go types of Kubernetes.
 
 mod access;
 mod drop_fields;
@@ -21,7 +21,7 @@ mod value;
 mod watch;
 
 use crate::codec::{self, AnyValue, Codec, Found};
-use crate::decode::{At, Fault, Run, Why};
+use crate::decode::{Cause, Fault, Position, Run};
 use crate::dropped::Dropped;
 use crate::limits::Limits;
 use crate::{Error, Identity, TypeMeta};
@@ -34,7 +34,7 @@ use schema::Schema;
 pub(crate) use schema::{Field, Name};
 pub(crate) use value::Value;
 
-/// Protobuf, of one kind.
+/// The codec of protobuf for one kind.
 #[derive(Clone, Debug)]
 pub(crate) struct Protobuf {
     schema: Schema,
@@ -54,10 +54,10 @@ impl Codec for Protobuf {
         Schema::of(api_version, kind).map(|schema| Self { schema })
     }
 
-    fn of_answer(body: &[u8]) -> Result<(Self, &[u8]), Error> {
+    fn of_response(body: &[u8]) -> Result<(Self, &[u8]), Error> {
         let envelope = Envelope::read(body);
         let Envelope { api_version, kind, object } =
-            envelope.map_err(|problem| Error::protobuf("the answer", String::new(), *problem))?;
+            envelope.map_err(|problem| Error::protobuf("the response", String::new(), *problem))?;
         let codec = Self::of_kind(api_version, kind);
         Ok((codec.ok_or_else(|| Error::unknown_kind(api_version, kind))?, object))
     }
@@ -74,11 +74,11 @@ impl Codec for Protobuf {
         None
     }
 
-    fn value<'a, 'de>(&'a self, at: At<'a, 'de>, message: &'de [u8]) -> AnyValue<'a, 'de> {
-        AnyValue::Protobuf(Value::object(at, &self.schema, message))
+    fn value<'a, 'de>(&'a self, position: Position<'a, 'de>, message: &'de [u8]) -> AnyValue<'a, 'de> {
+        AnyValue::Protobuf(Value::object(position, &self.schema, message))
     }
 
-    /// Looks at no other field than those that lead to it.
+    /// Reads only the messages on the path.
     fn find<'de>(
         &self,
         message: &'de [u8],
@@ -92,9 +92,9 @@ impl Codec for Protobuf {
     }
 
     #[inline]
-    fn found<'a, 'de>(&'a self, at: At<'a, 'de>, found: &Self::Found<'de>) -> Found<'a, 'de> {
+    fn found<'a, 'de>(&'a self, position: Position<'a, 'de>, found: &Self::Found<'de>) -> Found<'a, 'de> {
         let names = found.names;
-        Found { value: AnyValue::Protobuf(found.value(at, &self.schema)), names }
+        Found { value: AnyValue::Protobuf(found.value(position, &self.schema)), names }
     }
 
     fn is_plain(found: &Self::Found<'_>) -> bool {
@@ -113,9 +113,9 @@ impl Codec for Protobuf {
         }
         path.push_str(&within);
         let problem = run.with_position(&fault);
-        match fault.into_why() {
-            Why::Bytes(problem) => Error::protobuf(kind, path, problem),
-            Why::Type(_) => Error::Undecodable { what: kind.to_owned(), path, problem },
+        match fault.into_cause() {
+            Cause::Bytes(problem) => Error::protobuf(kind, path, problem),
+            Cause::Type(_) => Error::Undecodable { what: kind.to_owned(), path, problem },
         }
     }
 
@@ -130,8 +130,8 @@ impl Codec for Protobuf {
             .enumerate()
             .filter_map(|(number, path)| Some((number, path.resolved.of(self.schema, path.names)?)));
         let resolved: Vec<_> = resolved.collect();
-        let says = |path: &path::Path| path.is_to_types_of(self.schema);
-        dropped.extend(resolved.iter().filter(|(_, path)| says(path)).map(|(number, _)| *number));
+        let is_to_types = |path: &path::Path| path.is_to_types_of(self.schema);
+        dropped.extend(resolved.iter().filter(|(_, path)| is_to_types(path)).map(|(number, _)| *number));
         let paths = resolved.iter().map(|(number, path)| (*number, &**path));
         drop_fields::drop_fields(message, paths, dropped).map_err(|fault| {
             self.failure(&Run::without_trail(&Limits::of(message.len())), fault, &[], message)
@@ -144,13 +144,13 @@ impl Codec for Protobuf {
         Identity { key: ObjectKey::new(&text(3), &text(1)).ok(), resource_version: (&*text(6)).into() }
     }
 
-    /// Go writes equal messages alike.
+    /// Go writes equal messages as equal bytes.
     fn has_same_content(a: &[u8], b: &[u8]) -> Option<bool> {
         Some(a == b)
     }
 }
 
-/// Whether a kind is built into Kubernetes 1.37, as far as its objects can be stored or watched.
+/// Whether a kind whose objects can be stored or watched is built into Kubernetes 1.37.
 pub fn is_built_in(api_version: &str, kind: &str) -> bool {
     Schema::of(api_version, kind).is_some()
 }

@@ -8,7 +8,7 @@ use super::lookup::message;
 use super::reader::{ProtobufProblem, Raw, field_if, is_zero, skip, tag, value};
 use super::schema::{Card, Field, Kind, Rule, Schema, Shape};
 use super::value::Value;
-use crate::decode::{At, Fault};
+use crate::decode::{Fault, Position};
 
 /// The path to one field.
 #[derive(Clone, Debug)]
@@ -67,8 +67,8 @@ impl Path {
         self.within.is_empty()
             && match self.root {
                 Root::Message => false,
-                Root::ApiVersion => schema.says.api_version,
-                Root::Kind => schema.says.kind,
+                Root::ApiVersion => schema.types.api_version,
+                Root::Kind => schema.types.kind,
             }
     }
 
@@ -129,13 +129,14 @@ fn resolve<'n>(index: u16, names: &'n [Box<str>], steps: &mut Vec<Step>) -> Opti
 
 /// A found field of an object.
 pub(crate) struct Found<'de> {
-    what: What<'de>,
+    value: FoundValue<'de>,
     /// The number of names that remain after this field.
     pub(super) names: usize,
     pub(super) is_plain: bool,
 }
 
-enum What<'de> {
+/// The value of a found field.
+enum FoundValue<'de> {
     /// The object itself.
     Object(&'de [u8]),
     /// `apiVersion` or `kind`, which are not in the message.
@@ -146,12 +147,12 @@ enum What<'de> {
 
 impl<'de> Found<'de> {
     #[inline]
-    pub(super) fn value<'a>(&self, at: At<'a, 'de>, schema: &'a Schema) -> Value<'a, 'de> {
-        match &self.what {
-            What::Object(object) => Value::object(at, schema, object),
-            What::Text(text) => Value::text(at, text),
-            What::Field { shape, number, raw, more } => {
-                Value { number: *number, more, ..Value::new(at, *shape, *raw) }
+    pub(super) fn value<'a>(&self, position: Position<'a, 'de>, schema: &'a Schema) -> Value<'a, 'de> {
+        match &self.value {
+            FoundValue::Object(object) => Value::object(position, schema, object),
+            FoundValue::Text(text) => Value::text(position, text),
+            FoundValue::Field { shape, number, raw, more } => {
+                Value { number: *number, more, ..Value::new(position, *shape, *raw) }
             }
         }
     }
@@ -159,17 +160,17 @@ impl<'de> Found<'de> {
 
 /// Finds the field, if the object has it.
 pub(super) fn find<'de>(schema: Schema, path: &Path, object: &'de [u8]) -> Result<Option<Found<'de>>, Fault> {
-    let what = match path.root {
-        Root::ApiVersion if schema.says.api_version => Some(What::Text(schema.api_version)),
-        Root::Kind if schema.says.kind => Some(What::Text(schema.kind)),
+    let value = match path.root {
+        Root::ApiVersion if schema.types.api_version => Some(FoundValue::Text(schema.api_version)),
+        Root::Kind if schema.types.kind => Some(FoundValue::Text(schema.kind)),
         Root::ApiVersion | Root::Kind => None,
-        Root::Message if path.steps.is_empty() => Some(What::Object(object)),
+        Root::Message if path.steps.is_empty() => Some(FoundValue::Object(object)),
         Root::Message => find_value(path, object)?,
     };
-    Ok(what.map(|what| Found { what, names: path.within.len(), is_plain: path.is_to_plain_value() }))
+    Ok(value.map(|value| Found { value, names: path.within.len(), is_plain: path.is_to_plain_value() }))
 }
 
-fn find_value<'de>(path: &Path, object: &'de [u8]) -> Result<Option<What<'de>>, Fault> {
+fn find_value<'de>(path: &Path, object: &'de [u8]) -> Result<Option<FoundValue<'de>>, Fault> {
     let mut rest = object;
     let mut found: Option<(&'static Field, Raw<'de>)> = None;
     let mut shape = None;
@@ -193,7 +194,7 @@ fn find_value<'de>(path: &Path, object: &'de [u8]) -> Result<Option<What<'de>>, 
     }
     let (Some((field, raw)), Some(shape)) = (found, shape) else { return Ok(None) };
     let more = if shape.card == Card::One { &[] } else { entries(&mut rest, field.number) };
-    Ok(Some(What::Field { shape, number: field.number, raw, more }))
+    Ok(Some(FoundValue::Field { shape, number: field.number, raw, more }))
 }
 
 /// Returns the first value of a field, unless JSON omits it, and moves `rest` after it. Reads the whole message,
@@ -251,7 +252,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_a_kind_has_is_a_path() {
+    fn paths_exist_only_for_fields_of_the_kind() {
         let pod = Schema::of("v1", "Pod").unwrap();
         let owned = |names: &[&str]| names.iter().map(|name| (*name).into()).collect::<Vec<Box<str>>>();
         let steps = |names: &[&str]| Path::new(pod, &owned(names)).map(|path| path.steps.len());

@@ -11,7 +11,7 @@ use super::schema::{Card, Kind, Schema, Shape};
 use super::time::{Precision, rfc3339};
 use super::value::{Value, is_null, json};
 use crate::codec::{AnyContainer, ReadValue};
-use crate::decode::{At, Fault, Number, Scratch, Text, Token};
+use crate::decode::{Fault, Number, Position, Scratch, Text, Token};
 use crate::json;
 
 impl<'a, 'de> ReadValue<'a, 'de> for Value<'a, 'de> {
@@ -24,7 +24,7 @@ impl<'a, 'de> ReadValue<'a, 'de> for Value<'a, 'de> {
     fn open<R>(
         &self,
         size: usize,
-        make: impl FnOnce(At<'a, 'de>, AnyContainer<'a, 'de>) -> R,
+        make: impl FnOnce(Position<'a, 'de>, AnyContainer<'a, 'de>) -> R,
     ) -> Result<Option<R>, Fault> {
         let Self { shape, raw, number, more, schema, .. } = *self;
         let (of_one, number) = (Shape { card: Card::One, ..shape }, u32::from(number));
@@ -42,10 +42,10 @@ impl<'a, 'de> ReadValue<'a, 'de> for Value<'a, 'de> {
                 | Kind::SchemaOrBool
                 | Kind::SchemaOrArray
                 | Kind::SchemaOrStrings,
-            ) => return Ok(self.open_inner(size)?.map(|(at, entries)| make(at, entries))),
+            ) => return Ok(self.open_inner(size)?.map(|(position, entries)| make(position, entries))),
             _ => return Ok(None),
         };
-        Ok(Some(make(self.at.enter(size)?, AnyContainer::Protobuf(entries))))
+        Ok(Some(make(self.position.enter(size)?, AnyContainer::Protobuf(entries))))
     }
 
     #[inline]
@@ -129,7 +129,7 @@ impl<'a, 'de> Value<'a, 'de> {
         Ok(rfc3339(find_signed(bytes, 1)?, precision, text)?)
     }
 
-    /// Reads a number or a string, as the first field says.
+    /// Reads a number or a string, as the first field specifies.
     #[inline(never)]
     fn int_or_string<'t>(&self, bytes: &'de [u8]) -> Result<Token<'t, 'de>, Fault> {
         if find_signed(bytes, 1)? == 0 {
@@ -140,13 +140,13 @@ impl<'a, 'de> Value<'a, 'de> {
 
     /// Opens the content of a message that JSON does not have.
     #[inline(never)]
-    fn open_inner(&self, size: usize) -> Result<Option<(At<'a, 'de>, AnyContainer<'a, 'de>)>, Fault> {
-        let both = |at, entries| (at, entries);
-        match self.inner(&|| self.at.run.skipped())? {
+    fn open_inner(&self, size: usize) -> Result<Option<(Position<'a, 'de>, AnyContainer<'a, 'de>)>, Fault> {
+        let both = |position, entries| (position, entries);
+        match self.inner(&|| self.position.run.skipped())? {
             Inner::Null | Inner::Bool(_) => Ok(None),
             Inner::List(shape, bytes) => {
                 let entries = AnyContainer::Protobuf(Container::within(shape, 2, bytes));
-                Ok(Some((self.at.enter(size)?, entries)))
+                Ok(Some((self.position.enter(size)?, entries)))
             }
             Inner::Value(value) => value.open(size, both),
             Inner::Json(value) => value.open(size, both),
@@ -174,7 +174,7 @@ impl<'a, 'de> Value<'a, 'de> {
 
     /// Counts its levels from 0.
     fn json_value(&self, json: &'de [u8]) -> json::Value<'a, 'de> {
-        json::Value::of(At { level: 0, ..self.at }, json)
+        json::Value::of(Position { level: 0, ..self.position }, json)
     }
 
     /// Returns an object within another.
@@ -184,7 +184,7 @@ impl<'a, 'de> Value<'a, 'de> {
             let what = format_args!("the kind {} {} is not known", envelope.api_version, envelope.kind);
             return Err(de::Error::custom(what));
         };
-        Ok(Inner::Value(Self::object(self.at, schema, envelope.object)))
+        Ok(Inner::Value(Self::object(self.position, schema, envelope.object)))
     }
 
     /// Returns the content of a union of apiextensions: its JSON is the JSON of the member that is set.
@@ -211,7 +211,7 @@ impl<'a, 'de> Value<'a, 'de> {
             }
         }
         Ok(match schema {
-            Some(raw) => Inner::Value(Self::one(self.at, Kind::Message, self.shape.message, raw)),
+            Some(raw) => Inner::Value(Self::one(self.position, Kind::Message, self.shape.message, raw)),
             None if or_bool => Inner::Bool(allows),
             None => Inner::Null,
         })

@@ -303,7 +303,7 @@ mod tests {
         }
 
         #[test]
-        fn fields_never_reach_past_the_end(bytes in prop::collection::vec(any::<u8>(), 0..40)) {
+        fn fields_end_within_the_input(bytes in prop::collection::vec(any::<u8>(), 0..40)) {
             let mut rest = bytes.as_slice();
             while let Ok((_, raw)) = field(&mut rest) {
                 prop_assert!(raw.bytes().is_ok_and(|inner| inner.len() < bytes.len()) || raw.bytes().is_err());
@@ -312,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_number_or_field_is_told() {
+    fn malformed_numbers_and_fields_are_errors() {
         let problem = |bytes: &[u8]| *field(&mut &*bytes).unwrap_err();
         assert_eq!(problem(b""), ProtobufProblem::Number);
         assert_eq!(problem(&[0x80; 11]), ProtobufProblem::Number);

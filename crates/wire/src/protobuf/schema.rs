@@ -93,25 +93,25 @@ pub(crate) struct Schema {
     pub(crate) api_version: &'static str,
     pub(crate) kind: &'static str,
     pub(super) message: u16,
-    pub(crate) says: Says,
+    pub(crate) types: TypeFields,
 }
 
-/// Whether objects have `apiVersion` and `kind`, which are not in their message: `false` for dropped fields.
+/// Whether objects have `apiVersion` and `kind`, which are not in their message. `false` if the field was dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Says {
+pub(crate) struct TypeFields {
     pub(super) api_version: bool,
     pub(super) kind: bool,
 }
 
 impl Schema {
     pub(super) const fn new(api_version: &'static str, kind: &'static str, message: u16) -> Self {
-        Self { api_version, kind, message, says: Says { api_version: true, kind: true } }
+        Self { api_version, kind, message, types: TypeFields { api_version: true, kind: true } }
     }
 
     /// Returns the schema of an object without the dropped fields.
     pub(super) fn without(mut self, dropped: Dropped<'_>) -> Self {
-        self.says.api_version &= !dropped.has("apiVersion");
-        self.says.kind &= !dropped.has("kind");
+        self.types.api_version &= !dropped.has("apiVersion");
+        self.types.kind &= !dropped.has("kind");
         self
     }
 }

@@ -78,7 +78,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn as_others_write_it(seconds in -62_167_219_200_i64..=253_370_764_800, micros in 0_u32..1_000_000) {
+        fn times_are_formatted_as_by_jiff(seconds in -62_167_219_200_i64..=253_370_764_800, micros in 0_u32..1_000_000) {
             let expected = Timestamp::new(seconds, 0).unwrap();
             prop_assert_eq!(written(seconds, Precision::Seconds), Ok(expected.to_string()));
             let expected = Timestamp::new(seconds, i32::try_from(micros).unwrap() * 1000).unwrap();
@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn the_ends() {
+    fn years_beyond_0_to_9999_are_errors() {
         assert_eq!(written(253_402_300_799, Precision::Seconds).as_deref(), Ok("9999-12-31T23:59:59Z"));
         assert_eq!(written(-62_167_219_200, Precision::Seconds).as_deref(), Ok("0000-01-01T00:00:00Z"));
         for beyond in [253_402_300_800, -62_167_219_201, i64::MAX, i64::MIN] {

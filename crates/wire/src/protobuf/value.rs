@@ -2,11 +2,11 @@
 
 use super::reader::{Raw, find_bytes};
 use super::schema::{Card, Kind, Schema, Shape};
-use crate::decode::{At, Fault};
+use crate::decode::{Fault, Position};
 
 /// A value of one field, or an object.
 pub(crate) struct Value<'a, 'de> {
-    pub(super) at: At<'a, 'de>,
+    pub(super) position: Position<'a, 'de>,
     pub(super) shape: Shape,
     pub(super) raw: Raw<'de>,
     /// For a list or map: the field number, and the other entries.
@@ -18,21 +18,21 @@ pub(crate) struct Value<'a, 'de> {
 
 impl<'a, 'de> Value<'a, 'de> {
     #[inline]
-    pub(super) fn new(at: At<'a, 'de>, shape: Shape, raw: Raw<'de>) -> Self {
-        Self { at, shape, raw, number: 0, more: &[], schema: None }
+    pub(super) fn new(position: Position<'a, 'de>, shape: Shape, raw: Raw<'de>) -> Self {
+        Self { position, shape, raw, number: 0, more: &[], schema: None }
     }
 
     #[inline]
-    pub(super) fn one(at: At<'a, 'de>, kind: Kind, message: u16, raw: Raw<'de>) -> Self {
-        Self::new(at, Shape::new(Card::One, kind, message), raw)
+    pub(super) fn one(position: Position<'a, 'de>, kind: Kind, message: u16, raw: Raw<'de>) -> Self {
+        Self::new(position, Shape::new(Card::One, kind, message), raw)
     }
 
-    pub(super) fn text(at: At<'a, 'de>, text: &'de str) -> Self {
-        Self::one(at, Kind::Text, 0, Raw::Bytes(text.as_bytes()))
+    pub(super) fn text(position: Position<'a, 'de>, text: &'de str) -> Self {
+        Self::one(position, Kind::Text, 0, Raw::Bytes(text.as_bytes()))
     }
 
-    pub(super) fn object(at: At<'a, 'de>, schema: &'a Schema, message: &'de [u8]) -> Self {
-        let value = Self::one(at, Kind::Message, schema.message, Raw::Bytes(message));
+    pub(super) fn object(position: Position<'a, 'de>, schema: &'a Schema, message: &'de [u8]) -> Self {
+        let value = Self::one(position, Kind::Message, schema.message, Raw::Bytes(message));
         Self { schema: Some(schema), ..value }
     }
 }
