@@ -1,4 +1,4 @@
-//! Bytes that no server sends do not make it panic, nor allocate what their size does not explain.
+//! Arbitrary bytes neither panic nor allocate more than a multiple of their size.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, missing_docs)]
 
 use std::alloc::System;
@@ -16,9 +16,9 @@ use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
 #[global_allocator]
 static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
 
-/// What a type needs at most for each byte: two bytes are an empty container, and a list of those grows by doubling.
+/// The maximum allocation of a type per byte: two bytes are an empty container, and a list of them grows by doubling.
 const TYPED: usize = 4000;
-/// What the parts of a stream need at most for each byte: a buffer that grows by doubling, and a copy.
+/// The maximum allocation of a stream per byte: a buffer that grows by doubling, and a copy.
 const STREAMED: usize = 8;
 const SOME: usize = 64 * 1024;
 
@@ -40,7 +40,7 @@ fn streams() -> Vec<&'static [u8]> {
     parts(include_bytes!("it/golden/streams.bin")).chunks(3).map(|parts| parts[1]).collect()
 }
 
-/// Runs it, and says how much it allocated in all.
+/// Returns the number of bytes that the closure allocates in total.
 fn allocated(run: impl FnOnce()) -> usize {
     let region = Region::new(ALLOCATOR);
     run();
@@ -90,7 +90,7 @@ fn stream_all(bytes: &[u8], chunk: usize) {
     }
 }
 
-/// Bytes changed, cut out, repeated, and lengths and numbers made as large as they get.
+/// Bytes with changed, removed and inserted ranges, and with very large lengths and numbers.
 fn mutated(of: Vec<&'static [u8]>) -> impl Strategy<Value = Vec<u8>> {
     let huge = vec![0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01];
     let insert = prop_oneof![
@@ -102,18 +102,19 @@ fn mutated(of: Vec<&'static [u8]>) -> impl Strategy<Value = Vec<u8>> {
     let change = (any::<prop::sample::Index>(), 0_usize..4, insert);
     (prop::sample::select(of), prop::collection::vec(change, 1..6)).prop_map(|(bytes, changes)| {
         let mut bytes = bytes.to_vec();
-        for (at, remove, insert) in changes {
-            let at = at.index(bytes.len() + 1);
-            let end = (at + remove).min(bytes.len());
-            bytes.splice(at..end, insert);
+        for (index, remove, insert) in changes {
+            let start = index.index(bytes.len() + 1);
+            let end = (start + remove).min(bytes.len());
+            bytes.splice(start..end, insert);
         }
         bytes
     })
 }
 
 // The only test here, because allocations are counted for the whole program.
+/// Arbitrary bytes neither panic nor allocate more than a multiple of their size.
 #[test]
-fn no_bytes_make_it_panic_or_allocate_without_measure() {
+fn bytes_never_panic_or_allocate_without_limit() {
     let cases = |cases| {
         proptest::test_runner::TestRunner::new(ProptestConfig {
             failure_persistence: None,
@@ -125,7 +126,7 @@ fn no_bytes_make_it_panic_or_allocate_without_measure() {
         .run(&objects, |bytes| {
             let used = allocated(|| decode_all(&bytes));
             prop_assert!(used <= TYPED * bytes.len() + SOME, "{used} for {}", bytes.len());
-            // The message itself, which hostile bytes have less often.
+            // Without the envelope, which mutations damage.
             let message = bytes.get(24..).unwrap_or_default();
             let used = allocated(|| decode_all(message));
             prop_assert!(used <= TYPED * bytes.len() + SOME, "{used} for {}", bytes.len());
@@ -141,14 +142,14 @@ fn no_bytes_make_it_panic_or_allocate_without_measure() {
         })
         .unwrap();
 
-    // Four gigabytes that never come.
+    // Announced lengths of gigabytes that are never sent.
     let list = [
         b"k8s\0\n\x0d\n\x02v1\x12\x07PodList\x12".as_slice(),
         &[0xff, 0xff, 0xff, 0xff, 0x0f, 0x12, 0xff, 0xff, 0xff, 0x0f],
     ]
     .concat();
-    for claim in [list.as_slice(), &[0x03, 0xff, 0xff, 0xff, 1, 2, 3], &[0xff; 8]] {
-        let used = allocated(|| stream_all(claim, 1));
+    for body in [list.as_slice(), &[0x03, 0xff, 0xff, 0xff, 1, 2, 3], &[0xff; 8]] {
+        let used = allocated(|| stream_all(body, 1));
         assert!(used < SOME, "{used}");
     }
 }

@@ -1,4 +1,4 @@
-//! What decoding takes of memory: at most 64 times the bytes and 1 MiB, or it is a typed error.
+//! The memory use of decoding: at most 64 times the bytes plus 1 MiB, or a typed error.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, missing_docs)]
 
 #[allow(dead_code, unreachable_pub, reason = "the tests of the other binary use the rest")]
@@ -26,7 +26,7 @@ fn limit(bytes: &[u8]) -> usize {
     64 * bytes.len() + 1024 * 1024
 }
 
-/// Whether it decodes. Everything that was ever allocated for it is counted, which is more than there was at one time.
+/// Whether an object decodes. Counts all allocations, which is more than the peak memory use.
 fn decodes<T>(what: &str, bytes: &[u8], decode: impl FnOnce() -> Result<T, Error>) -> bool {
     let region = Region::new(ALLOCATOR);
     let decoded = decode();
@@ -39,8 +39,8 @@ fn decodes<T>(what: &str, bytes: &[u8], decode: impl FnOnce() -> Result<T, Error
     );
     match black_box(decoded) {
         Ok(_) => true,
-        Err(Error::DecodedTooLarge { limit: said, key, .. }) => {
-            assert_eq!(said, limit(bytes), "{what}");
+        Err(Error::DecodedTooLarge { limit: reported, key, .. }) => {
+            assert_eq!(reported, limit(bytes), "{what}");
             assert_eq!(key.as_ref().map(|key| key.name()), Some("a"), "{what}");
             false
         }
@@ -67,7 +67,7 @@ fn all<K: DeserializeOwned + Send + Sync + 'static>(
     typed
 }
 
-/// What a dynamic object is: everything but some fields is buffered.
+/// Like a dynamic object: serde buffers all fields but some.
 #[derive(Deserialize)]
 struct Dynamic {
     #[serde(flatten)]
@@ -168,14 +168,14 @@ fn hostile_collections(count: usize) {
         decodes("HashMap", &map, || json.decode::<Of<HashMap<String, u64>>>(&map));
         all::<Of<Value>>("a map", &json, &map);
     }
-    // Labels, of which there is an entry for every two bytes.
+    // Labels with an entry for every two bytes.
     let labels = [field(1, &[field(1, b"a"), field(11, b"").repeat(count)].concat())].concat();
     all::<Pod>("labels", &decoder(Encoding::Protobuf, "v1", "Pod"), &labels);
     let annotations = [field(1, &[field(1, b"a"), field(12, b"").repeat(count)].concat())].concat();
     all::<Pod>("annotations", &decoder(Encoding::Protobuf, "v1", "Pod"), &annotations);
     let labels = repeated("{\"metadata\":{\"name\":\"a\",\"labels\":{", "\"#\":\"\"", "}}}", count);
     all::<Pod>("labels", &json, labels.as_bytes());
-    // Texts, of which each byte becomes three.
+    // A string in which each byte becomes three.
     let text = protobuf_of(&field(10, &vec![0xff; count]));
     assert!(all::<Pod>("text", &decoder(Encoding::Protobuf, "v1", "Pod"), &text));
     // JSON in protobuf.
@@ -195,7 +195,7 @@ fn parts(mut bytes: &'static [u8]) -> Vec<&'static [u8]> {
     parts
 }
 
-/// What servers send has room.
+/// Objects of real servers are within the limit.
 fn real_objects() {
     let json = ObjectDecoder::json().decoded_cache_size(0);
     for sample in parts(include_bytes!("it/golden/samples.bin")).chunks(3) {
@@ -226,10 +226,11 @@ fn real_objects() {
     assert!(all::<CustomResourceDefinition>("a definition of 1 MB", &json, &bytes));
 }
 
-// contract: L-26
 // The only test here, because allocations are counted for the whole program.
+/// Decoding allocates at most 64 times the size of the object plus 1 MiB, or is a typed error.
+// contract: L-26
 #[test]
-fn decoding_takes_no_more_than_the_limit_or_is_a_typed_error() {
+fn decoding_stays_within_the_memory_limit() {
     real_objects();
     for count in [1, 1_000, 10_000] {
         let decode = hostile_pods(count);

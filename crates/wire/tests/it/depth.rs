@@ -1,4 +1,4 @@
-//! Nesting on the stack of a tokio thread, which has 2 MiB: an object decodes, or is a typed error.
+//! Nested objects on the 2 MiB stack of a tokio thread: they decode, or are a typed error.
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kinformer_wire::{Encoding, Error, FieldPath, FromWire, ObjectDecoder, Packed};
@@ -8,10 +8,10 @@ use serde_json::Value;
 use crate::common::field;
 
 const STACK: usize = 2 * 1024 * 1024;
-/// As many levels as serde_json takes, and two beside.
+/// Numbers of levels, up to the limit of serde_json and beyond it.
 const DEEP: [usize; 6] = [1, 40, 60, 100, 127, 10_000];
 
-/// What a dynamic object is: everything but some fields is buffered.
+/// Like a dynamic object: serde buffers all fields but some.
 #[derive(Debug, Deserialize)]
 struct Dynamic {
     #[serde(flatten)]
@@ -32,7 +32,7 @@ fn on_a_small_stack<T: Send>(run: impl FnOnce() -> T + Send) -> T {
     })
 }
 
-/// A definition whose schema is nested so deep, in each of the ways in which a schema can be.
+/// Definitions with a schema of this depth, one for each field in which a schema can contain a schema.
 fn definitions(levels: usize) -> Vec<(ObjectDecoder, Vec<u8>)> {
     const API_VERSION: &str = "apiextensions.k8s.io/v1";
     let json = ["{\"not\":|}", "{\"properties\":{\"a\":|}}", "{\"items\":|}", "{\"allOf\":[|]}"].map(|around| {
@@ -59,7 +59,7 @@ fn definitions(levels: usize) -> Vec<(ObjectDecoder, Vec<u8>)> {
     json.into_iter().chain(protobuf).collect()
 }
 
-/// Whether it decodes; no other error than the one for depth is one here.
+/// Whether an object decodes. Panics at any error other than that of the depth.
 fn decodes<T>(result: Result<T, Error>, levels: usize) -> bool {
     match result {
         Ok(_) => true,
@@ -67,15 +67,16 @@ fn decodes<T>(result: Result<T, Error>, levels: usize) -> bool {
             assert_eq!(key.name(), "a");
             false
         }
-        // Of ten thousand levels there are more bytes than key and limit need.
+        // With ten thousand levels the key may be unreadable.
         Err(Error::TooDeep { key: None, .. }) if levels > 127 => false,
         Err(other) => panic!("{levels}: {other}"),
     }
 }
 
+/// An object of any depth decodes, or is a typed error, on the stack of a tokio thread.
 // contract: L-27
 #[test]
-fn any_depth_decodes_or_is_a_typed_error() {
+fn deep_object_decodes_or_is_too_deep() {
     for levels in DEEP {
         for (decoder, object) in definitions(levels) {
             let results = on_a_small_stack(|| {
@@ -93,31 +94,33 @@ fn any_depth_decodes_or_is_a_typed_error() {
     }
 }
 
+/// The metadata and the fields of a packed object of any depth are read or are a typed error.
 // contract: L-27
 #[test]
-fn fields_of_packed_objects_are_read_at_any_depth() {
+fn packed_fields_are_read_at_any_depth() {
     for levels in DEEP {
         for (decoder, object) in definitions(levels) {
             on_a_small_stack(|| {
                 let packed = Packed::<CustomResourceDefinition>::from_wire(&object, &decoder).unwrap();
                 let typed = decodes(packed.decode(), levels);
                 let versions: Result<Option<Value>, _> = packed.field(&FieldPath::new(&["spec", "versions"]));
-                let at = decodes(versions, levels);
-                assert!(levels > 40 || typed && at, "{levels}");
-                assert!(levels < 200 || !typed && !at, "{levels}");
+                let by_path = decodes(versions, levels);
+                assert!(levels > 40 || typed && by_path, "{levels}");
+                assert!(levels < 200 || !typed && !by_path, "{levels}");
                 assert_eq!(packed.metadata::<Value>().unwrap(), Some(serde_json::json!({"name": "a"})));
                 let names = vec!["spec"; 5_000];
-                let nowhere: Option<Value> = packed.field(&FieldPath::new(&names)).unwrap();
-                assert_eq!(nowhere, None);
+                let missing: Option<Value> = packed.field(&FieldPath::new(&names)).unwrap();
+                assert_eq!(missing, None);
                 assert!(packed.without_fields(&[&FieldPath::new(&names)]).is_ok());
             });
         }
     }
 }
 
+/// Small types decode at nearly the depth that serde_json accepts.
 // contract: L-27
 #[test]
-fn small_types_decode_at_nearly_any_depth() {
+fn small_types_decode_at_high_depth() {
     let list = "[".repeat(126) + &"]".repeat(126);
     let object = definitions(115).swap_remove(4);
     on_a_small_stack(|| {

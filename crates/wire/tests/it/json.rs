@@ -1,4 +1,4 @@
-//! JSON is decoded as serde_json decodes it, into types of every form.
+//! JSON decodes as by serde_json, into types of every form.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
@@ -46,7 +46,7 @@ enum Name {
     B,
 }
 
-/// A type that goes on where what is in it does not decode.
+/// A type that ignores a value that does not decode.
 #[derive(Debug, PartialEq)]
 struct Lenient<T>(Option<T>);
 
@@ -56,7 +56,7 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for Lenient<T> {
     }
 }
 
-/// A type that takes numbers of 128 bits only.
+/// A type that accepts only numbers of 128 bits.
 #[derive(Debug, PartialEq)]
 struct Wide(i128);
 
@@ -95,7 +95,7 @@ struct Flat<'a> {
     rest: BTreeMap<Cow<'a, str>, Value>,
 }
 
-/// Whether it decodes, and is the same.
+/// Whether a value decodes. Panics if the result differs from that of serde_json.
 fn same<'de, T: Deserialize<'de> + Debug + PartialEq>(json: &'de str) -> bool {
     let expected = serde_json::from_str::<T>(json);
     let decoded = ObjectDecoder::json().decode::<T>(json.as_bytes());
@@ -109,7 +109,7 @@ fn same<'de, T: Deserialize<'de> + Debug + PartialEq>(json: &'de str) -> bool {
     }
 }
 
-/// As many types as are forms of asking.
+/// The number of types that the value decodes into: one type for each method of a deserializer.
 fn count(json: &str) -> usize {
     let forms = [
         same::<Value>(json),
@@ -151,9 +151,10 @@ fn count(json: &str) -> usize {
     forms.into_iter().filter(|decodes| *decodes).count()
 }
 
+/// Types of every form decode as by serde_json.
 // contract: L-25
 #[test]
-fn every_form_of_a_type_decodes_as_it_does_by_serde_json() {
+fn types_decode_as_by_serde_json() {
     let texts = [
         "null",
         " true ",
@@ -255,7 +256,7 @@ fn every_form_of_a_type_decodes_as_it_does_by_serde_json() {
         "\u{feff}1",
         "[1]\n\t\r ",
     ];
-    // serde_json cuts keys that are no bool within a character, and so is not asked for those.
+    // serde_json cannot report keys that are not bools and not ASCII, so they are not compared.
     assert!(
         same::<BTreeMap<bool, u8>>("{\"true\":2,\"false\":0}") && !same::<BTreeMap<bool, u8>>("{\"a\":2}")
     );
@@ -264,13 +265,14 @@ fn every_form_of_a_type_decodes_as_it_does_by_serde_json() {
 }
 
 #[test]
-fn bytes_are_those_of_a_text_or_a_list() {
+fn bytes_decode_from_string_or_list() {
     assert!(same::<CString>("\"a\\n\"") && same::<CString>("\"é\"") && same::<CString>("[97]"));
     assert!(!same::<CString>("{}") && !same::<CString>("7"));
 }
 
+/// A value that a type refuses is not consumed: malformed JSON stays an error for a type that continues.
 #[test]
-fn what_a_type_refuses_is_not_taken_from_the_text() {
+fn refused_value_is_not_consumed() {
     let decoder = ObjectDecoder::json();
     for json in ["[{]", "[{},1]", "[{\"a\":[}]"] {
         assert!(decoder.decode::<Vec<Lenient<Vec<u8>>>>(json.as_bytes()).is_err(), "{json}");
@@ -299,17 +301,18 @@ fn value() -> impl Strategy<Value = Value> {
 }
 
 proptest! {
+    /// Valid and damaged values decode as by serde_json.
     // contract: L-25
     #[test]
-    fn every_value_decodes_as_it_does_by_serde_json(value in value(), is_pretty: bool, at: prop::sample::Index, byte in ".") {
+    fn values_decode_as_by_serde_json(value in value(), is_pretty: bool, index: prop::sample::Index, byte in ".") {
         let text = if is_pretty { serde_json::to_string_pretty(&value) } else { serde_json::to_string(&value) }.unwrap();
         count(&text);
-        // And with something wrong in it.
+        // A damaged and a truncated value.
         let mut broken: Vec<char> = text.chars().collect();
-        let at = at.index(broken.len());
-        broken[at] = byte.chars().next().unwrap();
+        let index = index.index(broken.len());
+        broken[index] = byte.chars().next().unwrap();
         count(&broken.iter().collect::<String>());
-        broken.truncate(at);
+        broken.truncate(index);
         count(&broken.iter().collect::<String>());
     }
 }
@@ -320,9 +323,10 @@ fn revision<T: DeserializeOwned>(json: &str) -> Result<T, String> {
     decoder.decode(&message).map_err(|error| error.to_string())
 }
 
+/// Trailing characters in JSON within protobuf are an error.
 // contract: L-25
 #[test]
-fn json_within_protobuf_is_read_to_its_end() {
+fn embedded_json_is_read_to_its_end() {
     for (json, is_sound) in [
         ("{\"a\":[1]}", true),
         (" 7 ", true),
@@ -343,7 +347,7 @@ fn json_within_protobuf_is_read_to_its_end() {
 
 // contract: L-25
 #[test]
-fn an_error_says_where_in_the_json_it_is() {
+fn error_has_position_in_json() {
     #[derive(Debug, Deserialize)]
     struct Typed {
         #[serde(rename = "data")]

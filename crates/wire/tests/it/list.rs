@@ -1,4 +1,4 @@
-//! List answers in pieces against the whole answer read by serde.
+//! Lists read in chunks, compared with the whole list read by serde.
 
 use k8s_openapi::api::core::v1::Pod;
 use kinformer_core::ResourceVersion;
@@ -15,7 +15,7 @@ fn decode(body: &[u8], chunk: usize, fields: ManagedFields) -> Result<(Vec<Vec<u
     Ok((items, decoder.finish()?))
 }
 
-/// Any JSON, with the names that matter thrown in everywhere, and with strings that look like structure.
+/// Arbitrary JSON, with the relevant names anywhere and with strings that look like structure.
 fn any_json() -> impl Strategy<Value = Value> {
     let text = prop_oneof![
         "[a-z]{0,4}",
@@ -67,7 +67,7 @@ fn without_managed_fields(mut object: Value) -> Value {
 proptest! {
     // contract: L-08
     #[test]
-    fn any_list_in_any_chunks(
+    fn any_list_decodes_in_any_chunks(
         items in prop::collection::vec(any_object(), 0..5),
         extra in any_json(),
         chunk in 1usize..40,
@@ -96,7 +96,7 @@ proptest! {
     }
 
     #[test]
-    fn no_bytes_make_it_panic(body in prop::collection::vec(prop_oneof![
+    fn arbitrary_bytes_never_panic(body in prop::collection::vec(prop_oneof![
         any::<u8>(),
         prop::sample::select(b"{}[]\",:\\".to_vec()),
     ], 0..200), chunk in 1usize..10) {
@@ -106,12 +106,13 @@ proptest! {
         ObjectDecoder::json().identify(&body);
     }
 
+    /// A list that ends anywhere before its end is truncated.
     #[test]
-    fn an_answer_that_is_cut_anywhere_is_truncated(at in 0usize..1000) {
+    fn incomplete_list_is_truncated(end in 0usize..1000) {
         let body = json!({"kind": "PodList", "metadata": {}, "items": [{"metadata": {"name": "a"}}]}).to_string();
-        let at = at % body.len();
-        let error = decode(&body.as_bytes()[..at], 7, ManagedFields::Drop).unwrap_err();
-        prop_assert!(matches!(error, Error::Truncated { bytes, .. } if bytes == at as u64), "{error}");
+        let end = end % body.len();
+        let error = decode(&body.as_bytes()[..end], 7, ManagedFields::Drop).unwrap_err();
+        prop_assert!(matches!(error, Error::Truncated { bytes, .. } if bytes == end as u64), "{error}");
     }
 }
 
@@ -126,8 +127,9 @@ fn items_are_separated_by_single_commas() {
     }
 }
 
+/// Items decode into types, with the managed fields dropped in any position of the metadata.
 #[test]
-fn items_decode_into_types_whatever_the_place_of_the_managed_fields() {
+fn managed_fields_are_dropped_in_any_position() {
     for metadata in [
         r#"{"managedFields":[{"a":"}"}],"name":"web","resourceVersion":"5"}"#,
         r#"{"name":"web","managedFields":[{"a":{"b":["]"]}}],"resourceVersion":"5"}"#,
@@ -146,9 +148,10 @@ fn items_decode_into_types_whatever_the_place_of_the_managed_fields() {
     }
 }
 
+/// The key and the version of an object are read even if it cannot be decoded.
 // contract: L-08
 #[test]
-fn an_object_that_does_not_decode_still_has_its_key() {
+fn undecodable_object_is_identified() {
     let body = r#"{"kind":"PodList","metadata":{},"items":[{"metadata":{"name":"a","namespace":"ns","resourceVersion":"3"},"spec":7},{"metadata":{"name":"b"}}]}"#;
     let (items, _) = decode(body.as_bytes(), 16, ManagedFields::Drop).unwrap();
     assert!(serde_json::from_slice::<Pod>(&items[0]).is_err());
@@ -159,8 +162,9 @@ fn an_object_that_does_not_decode_still_has_its_key() {
     assert_eq!(ObjectDecoder::json().identify(b"not json").key, None);
 }
 
+/// A body that is not a list is refused, with its start or kind in the error.
 #[test]
-fn what_is_no_list_is_refused_with_its_beginning() {
+fn other_body_is_refused_with_its_start() {
     let cases: [(&[u8], &str); 7] = [
         (b"<html><body>bad gateway</body></html>", "<html>"),
         (b"{\"kind\":\"Status\",\"code\":500}", "Status"),
@@ -170,16 +174,16 @@ fn what_is_no_list_is_refused_with_its_beginning() {
         (b"{\"kind\":\"Pod\",\"metadata\":{}}", "no items"),
         (b"{\"kind\":\"PodList\",\"it\\u0065ms\":[{}]}", "escapes"),
     ];
-    for (body, told) in cases {
+    for (body, expected) in cases {
         let error = decode(body, 1000, ManagedFields::Drop).unwrap_err();
         assert!(matches!(error, Error::Malformed { .. }), "{error:?}");
-        assert!(error.to_string().contains(told), "{error}");
+        assert!(error.to_string().contains(expected), "{error}");
     }
     assert!(matches!(decode(b"", 1, ManagedFields::Drop), Err(Error::Truncated { bytes: 0, .. })));
 }
 
 #[test]
-fn an_empty_list_may_have_null_items() {
+fn empty_list_may_have_null_items() {
     let (items, envelope) = decode(
         br#"{"kind":"PodList","metadata":{"resourceVersion":"1"},"items":null}"#,
         9,

@@ -1,4 +1,4 @@
-//! Watch bodies in pieces.
+//! Watches read in chunks.
 
 use kinformer_wire::{Error, EventType, ManagedFields, WatchDecoder};
 use proptest::prelude::*;
@@ -9,16 +9,16 @@ type Event = Result<(EventType, Value), String>;
 fn decode(body: &[u8], chunk: usize) -> (Vec<Event>, Result<(), Error>) {
     let mut decoder = WatchDecoder::new(ManagedFields::Drop);
     let mut events = Vec::new();
-    let mut note = |event: Result<kinformer_wire::RawEvent<'_>, Error>| {
+    let mut on_event = |event: Result<kinformer_wire::RawEvent<'_>, Error>| {
         events.push(match event {
             Ok(event) => Ok((event.event_type, serde_json::from_slice(event.object).unwrap())),
             Err(error) => Err(error.to_string()),
         });
     };
     for chunk in body.chunks(chunk.max(1)) {
-        decoder.feed(chunk, &mut note).unwrap();
+        decoder.feed(chunk, &mut on_event).unwrap();
     }
-    let end = decoder.finish(&mut note);
+    let end = decoder.finish(&mut on_event);
     (events, end)
 }
 
@@ -33,7 +33,7 @@ fn event(event_type: EventType, name: &str) -> Event {
 
 proptest! {
     #[test]
-    fn events_come_out_whole_in_any_chunks(chunk in 1usize..200, last_line_ends: bool) {
+    fn events_decode_in_any_chunks(chunk in 1usize..200, last_line_ends: bool) {
         let mut body = [line("ADDED", "a"), String::new(), line("MODIFIED", "b"), line("DELETED", "c")].join("\n");
         if last_line_ends {
             body.push('\n');
@@ -43,10 +43,11 @@ proptest! {
         prop_assert_eq!(events, [event(EventType::Added, "a"), event(EventType::Modified, "b"), event(EventType::Deleted, "c")]);
     }
 
+    /// A line that is not an event is reported as an error, and the next line is read.
     // contract: L-08
     #[test]
-    fn a_line_that_is_no_event_is_told_and_the_next_one_is_read(
-        garbage in prop_oneof![
+    fn malformed_line_is_reported_and_skipped(
+        malformed in prop_oneof![
             Just(r#"{"type":"ADDED","object":{"metadata":{"#.to_owned()),
             Just(r#"{"type":"ADDED","object":"text"}"#.to_owned()),
             Just(r#"{"type":7,"object":{}}"#.to_owned()),
@@ -55,8 +56,8 @@ proptest! {
         ],
         chunk in 1usize..60,
     ) {
-        prop_assume!(!garbage.trim_ascii().is_empty());
-        let body = format!("{}\n{garbage}\n{}\n", line("ADDED", "a"), line("BOOKMARK", "b"));
+        prop_assume!(!malformed.trim_ascii().is_empty());
+        let body = format!("{}\n{malformed}\n{}\n", line("ADDED", "a"), line("BOOKMARK", "b"));
         let (events, end) = decode(body.as_bytes(), chunk);
         prop_assert!(end.is_ok());
         prop_assert_eq!(events.len(), 3);
@@ -66,14 +67,14 @@ proptest! {
     }
 
     #[test]
-    fn no_bytes_make_it_panic(body in prop::collection::vec(any::<u8>(), 0..200), chunk in 1usize..10) {
+    fn arbitrary_bytes_never_panic(body in prop::collection::vec(any::<u8>(), 0..200), chunk in 1usize..10) {
         let (events, _) = decode(&body, chunk);
         prop_assert!(events.len() <= body.len() + 1);
     }
 }
 
 #[test]
-fn a_body_that_is_cut_in_an_event_is_truncated() {
+fn body_that_ends_in_an_event_is_truncated() {
     let body = format!("{}\n{}", line("ADDED", "a"), &line("ADDED", "b")[..20]);
     let (events, end) = decode(body.as_bytes(), 10);
     assert_eq!(events, [event(EventType::Added, "a")]);
@@ -82,7 +83,7 @@ fn a_body_that_is_cut_in_an_event_is_truncated() {
 
 // contract: L-10
 #[test]
-fn errors_and_unknown_types_keep_their_names() {
+fn error_and_unknown_types_keep_their_names() {
     let body = r#"{"type":"ERROR","object":{"kind":"Status","code":410}}
 {"type":"SOMETHING","object":{}}
 "#;

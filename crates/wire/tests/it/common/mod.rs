@@ -1,6 +1,6 @@
-//! What several tests write by hand.
+//! Protobuf written by tests.
 
-/// A field of a protobuf message with bytes in it.
+/// A length-delimited field of a protobuf message.
 pub(crate) fn field(number: u8, bytes: &[u8]) -> Vec<u8> {
     let mut out = Vec::new();
     let mut put = |mut number: usize| {

@@ -1,5 +1,5 @@
-//! One answer, however an object is read: as a whole, as its type, field by field, packed, and without some of it. Of what
-//! Go writes, and of what no server sends.
+//! The same result in every way of reading an object: as a whole, as its type, field by field, packed, and without
+//! some fields; for objects that Go writes and for mutated ones.
 
 use kinformer_wire::{Encoding, FieldPath, FromWire, ObjectDecoder, Packed};
 use serde_json::{Map, Value, json};
@@ -7,12 +7,12 @@ use serde_json::{Map, Value, json};
 use super::paths::message;
 use super::{COMPARED, SAMPLES, Sample, samples, types};
 
-/// How many mutations there are of each kind in each encoding, and how many of their fields are read and removed.
+/// The number of mutations of each kind in each encoding, and of their fields that are read and removed.
 const MUTATIONS: u64 = 3;
 const READ: usize = 30;
 const REMOVED: usize = 4;
 
-/// Numbers that are the same in each run.
+/// Reproducible random numbers.
 struct Random(u64);
 
 impl Random {
@@ -24,7 +24,7 @@ impl Random {
     }
 }
 
-/// The paths of all fields, not into lists.
+/// Collects the paths of all fields outside of lists.
 fn paths(value: &Value, names: &[&str], into: &mut Vec<Vec<String>>) {
     let Value::Object(map) = value else { return };
     for (name, value) in map {
@@ -34,7 +34,7 @@ fn paths(value: &Value, names: &[&str], into: &mut Vec<Vec<String>>) {
     }
 }
 
-/// What the names lead to; an error if they lead through what has no fields.
+/// Returns the field of these names; an error if they lead through a value without fields.
 fn field_of<'a>(whole: &'a Value, names: &[String]) -> Result<Option<&'a Value>, ()> {
     let mut value = whole;
     for name in names {
@@ -50,7 +50,7 @@ fn field_of<'a>(whole: &'a Value, names: &[String]) -> Result<Option<&'a Value>,
     Ok(Some(value).filter(|value| !value.is_null()))
 }
 
-/// Without the objects that have nothing in them: what is removed may leave one behind, or in protobuf none.
+/// Returns the value without empty objects: a removed field may leave an empty one in JSON, and none in protobuf.
 fn pruned(value: &Value) -> Value {
     match value {
         Value::Object(map) => {
@@ -61,17 +61,17 @@ fn pruned(value: &Value) -> Value {
     }
 }
 
-/// How many objects were read, and how many of them do not decode.
+/// The number of objects that were read, and of those that do not decode.
 #[derive(Default)]
 struct Count {
-    /// All paths of its objects are read.
+    /// Whether all paths are read, or a random choice.
     is_whole: bool,
     read: usize,
     broken: usize,
     removed: usize,
 }
 
-fn assert_one_answer(
+fn assert_same_result(
     sample: &Sample<'_>,
     decoder: &ObjectDecoder,
     object: &[u8],
@@ -84,7 +84,7 @@ fn assert_one_answer(
     count.read += 1;
     let mut all = known.to_vec();
     paths(&whole, &[], &mut all);
-    // All paths of the samples as Go has written them, and some of what was changed in them.
+    // All paths of the samples, and some paths of the mutations.
     let chosen: Vec<&Vec<String>> = match count.is_whole {
         true => all.iter().collect(),
         false => (0..READ.min(all.len())).map(|_| &all[random.below(all.len())]).collect(),
@@ -152,7 +152,7 @@ fn or_empty(value: Value, empty: Value) -> Value {
     if value.is_null() { empty } else { value }
 }
 
-/// JSON with names twice, nulls, other values, and numbers that are too large.
+/// Writes JSON with duplicate names, nulls, other values, and too large numbers.
 fn mutated_json(value: &Value, random: &mut Random, out: &mut String) {
     match value {
         Value::Object(map) => {
@@ -206,7 +206,7 @@ fn other_json(value: &Value, random: &mut Random) -> String {
     }
 }
 
-/// A field of a message. What looks like a message is one.
+/// A field of a message. Bytes that can be parsed as a message are one.
 #[derive(Clone)]
 struct Field {
     tag: Vec<u8>,
@@ -282,7 +282,7 @@ fn written(fields: &[Field]) -> Vec<u8> {
     out
 }
 
-/// Changes one field, somewhere: there twice, split, at the end, emptied, no text, or a number that is too large.
+/// Changes one random field: duplicated, split, moved to the end, emptied, invalid UTF-8, or a too large number.
 fn mutate(fields: &mut Vec<Field>, random: &mut Random) {
     let place = random.below(fields.len());
     let Some(field) = fields.get_mut(place) else { return };
@@ -334,9 +334,10 @@ fn enveloped(sample: &Sample<'_>, object: &[u8]) -> Vec<u8> {
     [b"k8s\0".to_vec(), field(1, &types), field(2, object)].concat()
 }
 
+/// Whole, by field, packed and without fields: every way of reading an object gives the same result.
 // contract: L-25
 #[test]
-fn every_way_of_reading_gives_the_same() {
+fn all_ways_of_reading_agree() {
     let (mut random, mut golden, mut mutated) = (
         Random(0x9e37_79b9_7f4a_7c15),
         Count { is_whole: true, ..Count::default() },
@@ -351,7 +352,7 @@ fn every_way_of_reading_gives_the_same() {
         paths(&whole, &[], &mut known);
         known.push(["no", "such"].map(str::to_owned).to_vec());
         for (decoder, object) in [(protobuf, message(sample.protobuf)), (json, sample.json)] {
-            assert_one_answer(sample, decoder, object, &known, &mut random, &mut golden);
+            assert_same_result(sample, decoder, object, &known, &mut random, &mut golden);
         }
         if place % 2 == 1 {
             continue;
@@ -359,11 +360,11 @@ fn every_way_of_reading_gives_the_same() {
         for _ in 0..MUTATIONS {
             let mut text = String::new();
             mutated_json(&whole, &mut random, &mut text);
-            assert_one_answer(sample, json, text.as_bytes(), &known, &mut random, &mut mutated[0]);
+            assert_same_result(sample, json, text.as_bytes(), &known, &mut random, &mut mutated[0]);
             let mut fields = parsed(message(sample.protobuf)).unwrap();
             mutate(&mut fields, &mut random);
             let bytes = written(&fields);
-            assert_one_answer(sample, protobuf, &bytes, &known, &mut random, &mut mutated[1]);
+            assert_same_result(sample, protobuf, &bytes, &known, &mut random, &mut mutated[1]);
         }
     }
     assert_eq!((golden.read, golden.broken), (2 * 362, 0));

@@ -1,15 +1,15 @@
-//! A type that counts how often it is decoded.
+//! A type that counts its decodings.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use serde::{Deserialize, Deserializer};
 
-/// Each test has a number of its own, so that tests do not count each other's.
+/// Each test uses its own number, so that tests do not affect each other.
 pub(crate) struct Counted<const NUMBER: usize>;
 
 static DECODED: [AtomicUsize; 8] = [const { AtomicUsize::new(0) }; 8];
 
-/// How often a [`Counted`] of this number was decoded.
+/// The number of times a [`Counted`] of this number was decoded.
 pub(crate) fn decoded<const NUMBER: usize>() -> usize {
     DECODED[NUMBER].load(Ordering::Relaxed)
 }

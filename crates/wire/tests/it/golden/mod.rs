@@ -1,8 +1,8 @@
-//! What Go writes in protobuf against what it writes in JSON.
+//! Protobuf written by Go, compared with JSON written by Go.
 //!
 //! The samples and streams are written by `e2e/protobuf-tables` with the serializers of Kubernetes:
-//! `go run . samples 2 1 > samples.bin` and `go run . streams 1 > streams.bin`. Others, and more of them, are tested
-//! when the variable `KINFORMER_PROTOBUF_SAMPLES` names their file.
+//! `go run . samples 2 1 > samples.bin` and `go run . streams 1 > streams.bin`. Further samples are tested
+//! if the variable `KINFORMER_PROTOBUF_SAMPLES` names their file.
 
 mod answers;
 mod counted;
@@ -22,7 +22,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 const SAMPLES: &[u8] = include_bytes!("samples.bin");
-/// How many objects were the same as their type and as a whole.
+/// The number of objects compared as their type and as a whole.
 pub(crate) static COMPARED: AtomicUsize = AtomicUsize::new(0);
 const MORE_SAMPLES: &str = "KINFORMER_PROTOBUF_SAMPLES";
 
@@ -32,11 +32,11 @@ pub(crate) struct Sample<'a> {
     kind: &'a str,
     protobuf: &'a [u8],
     json: &'a [u8],
-    /// Another object, of which `json` is only what was made of it as a whole.
+    /// The object to read instead of `protobuf`; `json` is then its decoded form.
     read: Option<(Encoding, &'a [u8])>,
 }
 
-/// The parts of a file, each with its length before it.
+/// The length-prefixed parts of a file.
 fn parts(mut bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
     std::iter::from_fn(move || {
         let (length, rest) = bytes.split_first_chunk::<4>()?;
@@ -62,15 +62,15 @@ fn samples(bytes: &[u8]) -> Vec<Sample<'_>> {
     samples.iter().map(sample).collect()
 }
 
-/// Where JSON does not say the same as Go's. Go has two words for some things: null for what is absent, 3 for 3.0.
-/// `empty` is what else may be where Go has nothing.
+/// Returns the first difference from Go's JSON. Go writes some values in two ways: null for a missing value, 3 for
+/// 3.0. `empty` decides which other values are equal to a missing one.
 fn difference(ours: &Value, go: &Value, empty: fn(&Value) -> bool) -> Option<String> {
     let same = match (ours, go) {
         (Value::Object(ours), Value::Object(go)) => {
             let names: BTreeSet<_> = ours.keys().chain(go.keys()).collect();
             let member = |of: &serde_json::Map<_, _>, name| of.get(name).cloned().unwrap_or_default();
             return names.into_iter().find_map(|name| {
-                difference(&member(ours, name), &member(go, name), empty).map(|told| format!("{name} {told}"))
+                difference(&member(ours, name), &member(go, name), empty).map(|rest| format!("{name} {rest}"))
             });
         }
         (Value::Array(ours), Value::Array(go)) if ours.len() == go.len() => {
@@ -83,7 +83,7 @@ fn difference(ours: &Value, go: &Value, empty: fn(&Value) -> bool) -> Option<Str
     (!same).then(|| format!("is {ours} and Go's {go}"))
 }
 
-/// The types have no null for what must be there, and say what they are inside of others as well.
+/// Types write required fields even if they are empty, and the version and kind of embedded objects.
 fn empty(value: &Value) -> bool {
     match value {
         Value::Object(map) => map.values().all(empty),
@@ -93,22 +93,22 @@ fn empty(value: &Value) -> bool {
 }
 
 fn assert_same(ours: &Value, json: &[u8], empty: fn(&Value) -> bool, name: &str) {
-    let told = difference(ours, &serde_json::from_slice(json).unwrap(), empty);
-    assert_eq!(told, None, "{name}");
+    let found = difference(ours, &serde_json::from_slice(json).unwrap(), empty);
+    assert_eq!(found, None, "{name}");
 }
 
-/// Both encodings give equal objects, and writing those gives Go's JSON. What the type does not take from JSON (a
-/// null among the times of a map) it does not take from protobuf.
+/// Both encodings decode to equal objects, which are written as Go's JSON. A value that the type does not accept in
+/// JSON (a null time in a map) is not accepted in protobuf.
 pub(crate) fn check<K: DeserializeOwned + Serialize + PartialEq + Debug>(sample: &Sample<'_>) {
     let name = format!("{} {}", sample.api_version, sample.kind);
     let (encoding, object) = sample.read.unwrap_or((Encoding::Protobuf, sample.protobuf));
     let ours: Result<K, Error> = decode_answer(encoding, object);
     let Ok(theirs) = serde_json::from_slice(sample.json) else {
-        let of_the_type = matches!(ours, Err(Error::Undecodable { .. } | Error::Malformed { .. }));
-        assert!(of_the_type, "{name}: {ours:?}");
+        let is_type_error = matches!(ours, Err(Error::Undecodable { .. } | Error::Malformed { .. }));
+        assert!(is_type_error, "{name}: {ours:?}");
         return;
     };
-    // A type may refuse what is there before the last of equal names.
+    // A type may refuse a value before the last one of duplicate names.
     if encoding == Encoding::Json && ours.is_err() {
         return;
     }
@@ -121,7 +121,7 @@ pub(crate) fn check<K: DeserializeOwned + Serialize + PartialEq + Debug>(sample:
     assert_same(&serde_json::to_value(&ours).unwrap(), sample.json, empty, &name);
 }
 
-/// All that is in Go's JSON, and nothing else, comes out of the protobuf.
+/// The protobuf decodes to exactly Go's JSON.
 fn check_untyped(sample: &Sample<'_>) {
     let name = format!("{} {}", sample.api_version, sample.kind);
     let ours: Value =
@@ -141,8 +141,9 @@ fn check_all(bytes: &[u8]) -> (usize, usize) {
     (kinds.len(), typed.len())
 }
 
+/// The protobuf that Go writes for each kind decodes to the JSON that Go writes.
 #[test]
-fn what_go_writes_of_every_kind_is_read_as_go_says() {
+fn all_kinds_written_by_go_decode() {
     assert_eq!(check_all(SAMPLES), (181, types::COUNT));
 }
 

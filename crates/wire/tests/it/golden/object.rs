@@ -1,4 +1,4 @@
-//! Objects of any kind, as one type.
+//! Packed objects of any kind.
 
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -13,7 +13,7 @@ use super::counted::{Counted, decoded};
 use super::paths::message;
 use super::streams::body;
 
-/// A pod in both encodings, decoded by decoders that cache so many.
+/// A pod in both encodings, with decoders that cache this number of objects.
 fn pods(cached: usize) -> [PackedObject; 2] {
     let decoder = ObjectDecoder::new(Encoding::Protobuf, "v1", "Pod").unwrap();
     [
@@ -27,22 +27,24 @@ fn is_same<T>(a: &T, b: &T) -> bool {
     std::ptr::eq(a, b)
 }
 
+/// An object can be decoded as several types at the same time, and each value is shared.
 // contract: L-33
 #[test]
-fn an_object_is_decoded_as_several_types_side_by_side() {
+fn object_decodes_as_several_types() {
     let eager: Pod = serde_json::from_slice(body("pod", Encoding::Json)).unwrap();
     for object in pods(256) {
         let (pod, value) = (object.decode_as::<Pod>().unwrap(), object.decode_as::<Value>().unwrap());
         assert_eq!((&*pod, &value["kind"]), (&eager, &Value::from("Pod")));
-        // Each is shared, and neither takes the place of the other.
+        // Each value is shared, and neither replaces the other.
         assert!(is_same(&*pod, &*object.decode_as::<Pod>().unwrap()));
         assert!(is_same(&*value, &*object.decode_as::<Value>().unwrap()));
     }
 }
 
+/// Threads that read an object as two types at the same time decode each type once.
 // contract: L-33
 #[test]
-fn of_threads_that_read_an_object_as_two_types_one_decodes_each() {
+fn concurrent_readers_decode_each_type_once() {
     let [object, _] = pods(0);
     let barrier = Barrier::new(8);
     std::thread::scope(|scope| {
@@ -65,9 +67,10 @@ fn of_threads_that_read_an_object_as_two_types_one_decodes_each() {
     assert_eq!((decoded::<4>(), decoded::<5>()), (1, 1));
 }
 
+/// A kept value is borrowed, and lives as long as its object. Only the first type is kept.
 // contract: L-34
 #[test]
-fn a_value_that_is_kept_is_borrowed_and_lives_as_long_as_its_object() {
+fn kept_value_is_borrowed_from_its_object() {
     for object in pods(0) {
         let before = decoded::<6>();
         object.keep_decoded(DecodeAs::of::<Counted<6>>()).unwrap();
@@ -84,9 +87,10 @@ fn a_value_that_is_kept_is_borrowed_and_lives_as_long_as_its_object() {
     }
 }
 
+/// A value that was read before is kept without decoding it again.
 // contract: L-34
 #[test]
-fn a_value_that_was_read_before_is_kept_without_decoding_again() {
+fn cached_value_is_kept_without_decoding() {
     let [object, _] = pods(1);
     let read = std::ptr::from_ref(&*object.decode_as::<Counted<7>>().unwrap());
     object.keep_decoded(DecodeAs::of::<Counted<7>>()).unwrap();
@@ -94,9 +98,10 @@ fn a_value_that_was_read_before_is_kept_without_decoding_again() {
     assert_eq!((decoded::<7>(), read), (1, kept));
 }
 
+/// An object that cannot be decoded as one type can be read and kept as another.
 // contract: L-34
 #[test]
-fn an_object_that_does_not_decode_as_one_type_is_read_as_another() {
+fn failed_type_does_not_affect_other_types() {
     let json = br#"{"metadata":{"name":"a"},"spec":7}"#;
     let object = PackedObject::from_wire(json, &ObjectDecoder::json()).unwrap();
     let problem = object.keep_decoded(DecodeAs::of::<Pod>()).unwrap_err().to_string();
@@ -108,7 +113,7 @@ fn an_object_that_does_not_decode_as_one_type_is_read_as_another() {
     assert_eq!(object.decode_as::<Value>().unwrap()["spec"], 7);
 }
 
-/// Counts how many of its number are gone.
+/// Counts the dropped values of this number.
 struct Dropped<const NUMBER: usize>;
 
 static DROPPED: [AtomicUsize; 2] = [const { AtomicUsize::new(0) }; 2];
@@ -125,9 +130,10 @@ impl<'de, const NUMBER: usize> Deserialize<'de> for Dropped<NUMBER> {
     }
 }
 
+/// The values of a dropped object are removed from the cache.
 // contract: L-33
 #[test]
-fn an_object_that_is_dropped_takes_all_its_values_out_of_the_cache() {
+fn dropped_object_leaves_the_cache() {
     let [object, _] = pods(256);
     let held = object.decode_as::<Dropped<0>>().unwrap().into_owned();
     object.decode_as::<Dropped<1>>().unwrap();
@@ -139,9 +145,10 @@ fn an_object_that_is_dropped_takes_all_its_values_out_of_the_cache() {
     assert_eq!(dropped(), [1, 1]);
 }
 
+/// The methods of `Object` can be called without importing the trait.
 // contract: L-33
 #[test]
-fn what_identifies_an_object_needs_no_trait() {
+fn identity_methods_need_no_trait() {
     for object in pods(0) {
         let by_trait: &dyn Object = &object;
         assert_eq!((object.key(), object.uid()), (by_trait.key(), by_trait.uid()));
@@ -155,9 +162,9 @@ fn what_identifies_an_object_needs_no_trait() {
     assert_eq!((cluster_wide.namespace(), cluster_wide.uid(), cluster_wide.label("a")), (None, None, None));
 }
 
-/// What is not decoded costs no more than its bytes, a handle of its decoder and its version.
+/// An object that is not decoded takes only its bytes, a handle of its decoder and its version.
 // contract: L-33
 #[test]
-fn an_object_is_small_whatever_its_kind() {
+fn packed_object_is_small() {
     assert!(size_of::<PackedObject>() <= 72, "{}", size_of::<PackedObject>());
 }

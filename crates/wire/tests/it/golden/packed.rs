@@ -1,4 +1,4 @@
-//! Objects that stay as they came: the same in both encodings, decoded when they are read.
+//! Packed objects: the same in both encodings, decoded on read.
 
 use std::sync::Barrier;
 
@@ -27,9 +27,10 @@ fn packed<K>() -> [Packed<K>; 2] {
     ]
 }
 
+/// The identity of a packed object is parsed on arrival, and the rest decodes as in an object decoded on arrival.
 // contract: L-13
 #[test]
-fn what_identifies_an_object_is_ready_and_the_rest_is_the_same_as_if_it_was_decoded_at_once() {
+fn packed_object_equals_eager_object() {
     let eager: Pod = serde_json::from_slice(&pod().1).unwrap();
     let meta = &eager.metadata;
     assert!(meta.labels.as_ref().is_some_and(|labels| labels.len() > 1));
@@ -59,9 +60,10 @@ fn what_identifies_an_object_is_ready_and_the_rest_is_the_same_as_if_it_was_deco
     }
 }
 
+/// A packed object is decoded on read, and the value is shared while a reader holds it.
 // contract: L-13
 #[test]
-fn it_is_decoded_when_it_is_read_and_shared_while_it_is_held() {
+fn decoded_on_read_and_shared_while_held() {
     let decoder = ObjectDecoder::json().decoded_cache_size(0);
     let packed = Packed::<Counted<0>>::from_wire(&pod().1, &decoder).unwrap();
     assert_eq!((packed.key().namespace().is_none(), decoded::<0>()), (false, 0));
@@ -71,25 +73,26 @@ fn it_is_decoded_when_it_is_read_and_shared_while_it_is_held() {
     drop(first);
     assert!(!packed.is_decoded());
     packed.decode().unwrap();
-    assert_eq!(decoded::<0>(), 2, "nobody held it");
+    assert_eq!(decoded::<0>(), 2, "no reader held it");
 }
 
+/// The most recently read objects stay decoded, up to the size of the cache.
 // contract: L-13
 #[test]
-fn what_was_read_last_stays_decoded_up_to_a_number() {
+fn recently_read_objects_stay_decoded() {
     let decoder = ObjectDecoder::json().decoded_cache_size(2);
     let pack = || Packed::<Counted<1>>::from_wire(&pod().1, &decoder).unwrap();
     let many = [pack(), pack(), pack()];
     let are_decoded = |many: &[Packed<_>]| many.iter().map(|packed| packed.is_decoded()).collect::<Vec<_>>();
     many.iter().for_each(|packed| drop(packed.decode().unwrap()));
     assert_eq!((decoded::<1>(), are_decoded(&many)), (3, vec![false, true, true]));
-    // Read again, so that the other one goes.
+    // Read again, so that the other one is evicted.
     many[1].decode().unwrap();
     many[0].decode().unwrap();
     assert_eq!((decoded::<1>(), are_decoded(&many)), (4, vec![true, true, false]));
     let [first, second, third] = many;
     drop((first, second));
-    // What is no more is not kept either: both places are free.
+    // Dropped objects leave the cache: both places are free.
     let others = [third, pack()];
     others.iter().for_each(|packed| drop(packed.decode().unwrap()));
     assert_eq!((decoded::<1>(), are_decoded(&others)), (6, vec![true, true]));
@@ -97,7 +100,7 @@ fn what_was_read_last_stays_decoded_up_to_a_number() {
 
 // contract: L-13
 #[test]
-fn of_many_that_read_at_the_same_time_one_decodes() {
+fn concurrent_readers_decode_once() {
     let packed = Packed::<Counted<2>>::from_wire(&pod().1, &ObjectDecoder::json()).unwrap();
     let barrier = Barrier::new(8);
     std::thread::scope(|scope| {
@@ -113,7 +116,7 @@ fn of_many_that_read_at_the_same_time_one_decodes() {
 
 // contract: L-13
 #[test]
-fn the_metadata_is_read_without_the_rest() {
+fn metadata_is_read_without_the_rest() {
     let mut found = [0; 3];
     for sample in samples(SAMPLES) {
         for (encoding, object) in
@@ -155,13 +158,13 @@ fn the_metadata_is_read_without_the_rest() {
 }
 
 #[test]
-fn a_path_works_with_objects_of_every_kind() {
+fn path_works_for_several_kinds() {
     let phase = FieldPath::new(&["status", "phase"]);
     let pack = |kind, message: &[u8]| {
         let decoder = ObjectDecoder::new(Encoding::Protobuf, "v1", kind).unwrap();
         Packed::<Pod>::from_wire(message, &decoder).unwrap()
     };
-    // A pod's status is the third field of it, that of a config map, which has none, the data.
+    // The third field of a pod is its status; the third field of a config map, which has no status, is its data.
     let (pod, namespace) = (pack("Pod", b"\x1a\x03\n\x01p"), pack("Namespace", b"\x1a\x03\n\x01n"));
     let config_map = pack("ConfigMap", b"\x1a\x03\n\x01n");
     assert_eq!(pod.field::<&str>(&phase).unwrap(), Some("p"));
@@ -171,7 +174,7 @@ fn a_path_works_with_objects_of_every_kind() {
 
 // contract: L-14
 #[test]
-fn a_transform_takes_members_out_of_some_objects() {
+fn transform_drops_fields_of_single_objects() {
     let (annotations, status) = (FieldPath::new(&["metadata", "annotations"]), FieldPath::new(&["status"]));
     for packed in packed::<Pod>() {
         let less = packed.without_fields(&[&annotations, &status, &FieldPath::new(&["no", "such"])]).unwrap();
@@ -187,9 +190,10 @@ fn a_transform_takes_members_out_of_some_objects() {
     }
 }
 
+/// An object from which a field cannot be dropped is an error: the field is never stored.
 // contract: L-14
 #[test]
-fn an_object_from_which_a_field_cannot_be_dropped_is_an_error() {
+fn failure_to_drop_a_field_is_an_error() {
     let decoder = ObjectDecoder::json().drop_fields([FieldPath::new(&["spec", "token"])]);
     let pack = |spec: &str| {
         let json = format!(r#"{{"metadata":{{"name":"a"}},"spec":{spec}}}"#);
@@ -203,7 +207,7 @@ fn an_object_from_which_a_field_cannot_be_dropped_is_an_error() {
 }
 
 #[test]
-fn texts_with_escapes_are_ready_too() {
+fn escaped_strings_are_parsed_on_arrival() {
     let json = r#"{"metadata":{"name":"a\u0062","namespace":"n","labels":{"k\"":"v\\","plain":"text"}}}"#;
     let packed = Packed::<Pod>::from_wire(json.as_bytes(), &ObjectDecoder::json()).unwrap();
     assert_eq!(packed.key().to_string(), "n/ab");
@@ -211,9 +215,10 @@ fn texts_with_escapes_are_ready_too() {
     assert_eq!(packed.encoded(), json.as_bytes());
 }
 
+/// An object that does not match its type is an error on read, and one without readable metadata on arrival.
 // contract: L-13
 #[test]
-fn what_makes_no_sense_is_told_to_who_reads_it() {
+fn undecodable_object_fails_on_read() {
     let json = br#"{"metadata":{"name":"a","labels":null},"spec":7}"#;
     let packed = Packed::<Pod>::from_wire(json, &ObjectDecoder::json()).unwrap();
     assert_eq!((packed.key().to_string(), packed.uid(), packed.labels().count()), ("a".into(), None, 0));
@@ -226,10 +231,10 @@ fn what_makes_no_sense_is_told_to_who_reads_it() {
     assert!(empty.key().name().is_empty(), "the store refuses it by its key");
 }
 
-/// Of every kind, whatever the encoding; and what has changed in one field is not the same.
+/// Objects of every kind are compared across encodings, and an object with one changed field is not equal.
 // contract: L-13, I-14
 #[test]
-fn equal_content_is_known_in_both_encodings() {
+fn equal_content_is_equal_in_both_encodings() {
     let mut compared = 0;
     for sample in samples(SAMPLES) {
         let name = format!("{} {}", sample.api_version, sample.kind);
@@ -257,10 +262,10 @@ fn equal_content_is_known_in_both_encodings() {
     assert!(compared > 100, "{compared}");
 }
 
-/// A whole object that has nothing but metadata looks like its metadata alone, in which the rest is not known.
+/// A whole object with no other fields has the same bytes as metadata only, in which the other fields are unknown.
 // contract: I-14
 #[test]
-fn metadata_alone_is_never_the_same_as_a_whole_object() {
+fn metadata_only_never_equals_whole_object() {
     let json = br#"{"metadata":{"name":"a","namespace":"b","uid":"u","resourceVersion":"7"}}"#;
     let decoded = |api_version, kind| {
         let decoder = ObjectDecoder::new(Encoding::Json, api_version, kind).unwrap();

@@ -1,4 +1,4 @@
-//! One member of an object against the same member of the whole object.
+//! One field of an object, compared with the same field of the whole object.
 
 use std::collections::BTreeMap;
 
@@ -24,7 +24,7 @@ pub(crate) fn message(envelope: &[u8]) -> &[u8] {
     }
 }
 
-/// Every member of an object and of the objects in it, with the names that lead to it.
+/// Visits each field of an object and of the objects in it, with its path.
 fn members<'a>(value: &'a Value, names: &mut Vec<&'a str>, visit: &mut impl FnMut(&[&'a str], &'a Value)) {
     let Value::Object(map) = value else { return };
     for (name, value) in map {
@@ -35,8 +35,9 @@ fn members<'a>(value: &'a Value, names: &mut Vec<&'a str>, visit: &mut impl FnMu
     }
 }
 
+/// Each field decodes by its path to the same value as in the whole object.
 #[test]
-fn every_member_is_found_alone_as_in_the_whole() {
+fn fields_decode_alone_as_in_the_object() {
     let mut found = 0;
     for sample in samples(SAMPLES) {
         for (encoding, object) in
@@ -55,17 +56,18 @@ fn every_member_is_found_alone_as_in_the_whole() {
     assert!(found > 10_000, "{found}");
 }
 
-/// Without the objects that have nothing in them: what is cut may leave one behind, or in protobuf none.
+/// Returns the value without empty objects: a dropped field may leave an empty one in JSON, and none in protobuf.
 fn pruned(value: &Value) -> Value {
     let Value::Object(map) = value else { return value.clone() };
     let members = map.iter().map(|(name, value)| (name.clone(), pruned(value)));
     members.filter(|(_, value)| value.as_object().is_none_or(|map| !map.is_empty())).collect()
 }
 
+/// Each field that does not identify an object can be dropped, and nothing else changes.
 // contract: L-14
 #[test]
-fn every_member_can_be_cut_and_nothing_else_goes() {
-    let mut cut = 0;
+fn each_field_can_be_dropped() {
+    let mut dropped = 0;
     for sample in samples(SAMPLES) {
         for (encoding, object) in
             [(Encoding::Protobuf, message(sample.protobuf)), (Encoding::Json, sample.json)]
@@ -94,14 +96,14 @@ fn every_member_can_be_cut_and_nothing_else_goes() {
                     "{names:?} of {} in {encoding:?}",
                     sample.kind
                 );
-                cut += usize::from(!identifies);
+                dropped += usize::from(!identifies);
             });
         }
     }
-    assert!(cut > 5_000, "{cut}");
+    assert!(dropped > 5_000, "{dropped}");
 }
 
-/// Null is what Go writes into JSON for some of what is absent.
+/// Go writes some missing fields as null in JSON.
 fn without_nulls(value: &Value) -> Value {
     match value {
         Value::Object(map) => {
@@ -113,10 +115,10 @@ fn without_nulls(value: &Value) -> Value {
     }
 }
 
-/// One path for both encodings and all kinds: it reads the same, drops the same, and is recorded the same.
+/// A path reads, drops and records the same field in both encodings.
 // contract: L-28, L-29
 #[test]
-fn a_path_means_the_same_in_both_encodings() {
+fn paths_agree_in_both_encodings() {
     let (mut read, mut dropped) = (0, 0);
     let mut shared: BTreeMap<Vec<String>, FieldPath> = BTreeMap::new();
     for sample in samples(SAMPLES) {
@@ -140,14 +142,14 @@ fn a_path_means_the_same_in_both_encodings() {
             });
             assert_eq!(ours, json, "through {name}");
             read += 1;
-            // Each path of every sample is too much for a build without optimization.
+            // Every path of every sample would take too long in a build without optimization.
             if read % 3 > 0 || borrowed == ["metadata"] {
                 return;
             }
             let [ours, json] = [0, 1].map(|place| {
                 let packed = Packed::<Value>::from_wire(objects[place].1, &decoders[place]);
                 let Ok(packed) = packed else { return None };
-                // What identifies an object is refused in both.
+                // Fields that identify an object are refused in both.
                 let Ok(less) = packed.without_fields(&[path]) else { return Some(None) };
                 assert_eq!(less.field::<Value>(path).unwrap(), None, "{name}");
                 let expected = Some(path.clone()).filter(|_| !value.is_null());
@@ -161,10 +163,10 @@ fn a_path_means_the_same_in_both_encodings() {
     assert!(read > 9_000 && dropped > 2_500, "{read} {dropped}");
 }
 
-/// All fields of a decoder and of a transform together; a transform of one object does not change the others.
+/// An object records the fields dropped by its decoder and by transforms. A transform does not change other objects.
 // contract: L-28
 #[test]
-fn each_object_names_the_fields_that_were_dropped_from_it() {
+fn objects_record_their_dropped_fields() {
     const REVISION: &[u8] =
         b"\n\x10\n\x01aZ\x0b\n\x01k\x12\x06v-long\x12\x17\n\x15{\"a\":{\"b\":1},\"c\":[2]}\x18\x07";
     let json = br#"{"apiVersion":"apps/v1","kind":"ControllerRevision","metadata":{"name":"a","labels":{"k":"v-long"}},
@@ -189,7 +191,7 @@ fn each_object_names_the_fields_that_were_dropped_from_it() {
         let whole = less.decode().unwrap();
         assert_eq!((whole.get("kind"), whole["apiVersion"].as_str()), (None, Some("apps/v1")));
         assert_eq!(less.field::<Value>(&kind).unwrap(), None);
-        // Again: there is nothing left of them.
+        // The fields are already dropped.
         let again = less.without_fields(&[&text, &kind]).unwrap();
         assert_eq!((again.dropped_fields(), again.encoded()), (less.dropped_fields(), less.encoded()));
         assert_eq!(packed.decode().unwrap()["kind"], "ControllerRevision");
@@ -203,8 +205,9 @@ fn each_object_names_the_fields_that_were_dropped_from_it() {
     }
 }
 
+/// Several fields are dropped together, and missing ones are ignored.
 #[test]
-fn several_members_are_cut_at_once_and_what_is_not_there_need_not_be() {
+fn several_fields_are_dropped_together() {
     for (encoding, object) in [
         (
             Encoding::Protobuf,
@@ -221,42 +224,47 @@ fn several_members_are_cut_at_once_and_what_is_not_there_need_not_be() {
             .drop_fields([FieldPath::new(&["no", "such"])])
             .drop_fields([FieldPath::new(&[])]);
         let mut expected = json!({"metadata": {"name": "a", "labels": {"l": ""}}});
-        let cut = Value::from_wire(object, &decoder).unwrap();
+        let decoded = Value::from_wire(object, &decoder).unwrap();
         if encoding == Encoding::Protobuf {
             expected["apiVersion"] = "v1".into();
             expected["kind"] = "Pod".into();
         }
-        assert_eq!(cut, expected, "{encoding:?}");
+        assert_eq!(decoded, expected, "{encoding:?}");
         let broken = object.get(..object.len() - 1).unwrap();
-        let told = Value::from_wire(broken, &decoder).unwrap_err().to_string();
-        assert_eq!(told, decoder.decode::<Value>(broken).unwrap_err().to_string(), "as without a cut");
+        let error = Value::from_wire(broken, &decoder).unwrap_err().to_string();
+        assert_eq!(
+            error,
+            decoder.decode::<Value>(broken).unwrap_err().to_string(),
+            "as without dropped fields"
+        );
     }
 }
 
 #[test]
-fn what_an_object_does_not_have_is_absent() {
+fn missing_fields_are_none() {
     for (encoding, object) in [
         (Encoding::Protobuf, b"\n\x0a\n\x01a\x5a\x05\n\x01k\x12\0\x12\x02R\0".as_slice()),
         (Encoding::Json, br#"{"metadata":{"name":"a","labels":{"k":""}},"spec":{"other":{"x":1}}}"#),
     ] {
         let decoder = ObjectDecoder::new(encoding, "v1", "Pod").unwrap();
-        let at = |names: &[&str]| decoder.decode_field::<String>(object, &FieldPath::new(names)).unwrap();
-        assert_eq!(at(&["metadata", "name"]).as_deref(), Some("a"));
-        assert_eq!(at(&["metadata", "labels", "k"]).as_deref(), Some(""));
-        assert_eq!(at(&["metadata", "labels", "l"]), None);
-        assert_eq!(at(&["metadata", "annotations", "k"]), None);
-        assert_eq!((at(&["spec", "nodeName"]), at(&["status", "phase"])), (None, None));
+        let read = |names: &[&str]| decoder.decode_field::<String>(object, &FieldPath::new(names)).unwrap();
+        assert_eq!(read(&["metadata", "name"]).as_deref(), Some("a"));
+        assert_eq!(read(&["metadata", "labels", "k"]).as_deref(), Some(""));
+        assert_eq!(read(&["metadata", "labels", "l"]), None);
+        assert_eq!(read(&["metadata", "annotations", "k"]), None);
+        assert_eq!((read(&["spec", "nodeName"]), read(&["status", "phase"])), (None, None));
     }
 }
 
+/// The error of a field has the path of the field.
 #[test]
-fn what_is_wrong_with_a_member_is_told_with_its_path() {
+fn field_error_has_its_path() {
     let decoder = ObjectDecoder::new(Encoding::Protobuf, "v1", "Pod").unwrap();
     let containers = FieldPath::new(&["spec", "containers"]);
-    let told = decoder.decode_field::<Vec<Container>>(b"\x12\x05\x12\x03\x12\x01\xff", &containers);
-    assert!(told.is_ok(), "an image that is no text: {told:?}");
-    let told = decoder.decode_field::<Vec<Container>>(b"\x12\x04\x12\x02\x10\x01", &containers).unwrap_err();
-    assert!(matches!(&told, Error::Protobuf { path, .. } if path == "spec.containers.image"), "{told}");
-    let told = decoder.decode_field::<u8>(b"\x12\x02\x12\0", &containers).unwrap_err();
-    assert!(matches!(&told, Error::Undecodable { path, .. } if path == "spec.containers"), "{told}");
+    let result = decoder.decode_field::<Vec<Container>>(b"\x12\x05\x12\x03\x12\x01\xff", &containers);
+    assert!(result.is_ok(), "an image that is not UTF-8: {result:?}");
+    let error = decoder.decode_field::<Vec<Container>>(b"\x12\x04\x12\x02\x10\x01", &containers).unwrap_err();
+    assert!(matches!(&error, Error::Protobuf { path, .. } if path == "spec.containers.image"), "{error}");
+    let error = decoder.decode_field::<u8>(b"\x12\x02\x12\0", &containers).unwrap_err();
+    assert!(matches!(&error, Error::Undecodable { path, .. } if path == "spec.containers"), "{error}");
 }

@@ -1,4 +1,4 @@
-//! Lists, watches and errors as a server sends them.
+//! Lists, watches and errors in the form that a server sends.
 
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Status};
@@ -46,7 +46,7 @@ fn pods(encoding: Encoding) -> ObjectDecoder {
     ObjectDecoder::new(encoding, "v1", "Pod").unwrap()
 }
 
-/// What both encodings give of a list.
+/// A list decoded from both encodings.
 fn both<K: DeserializeOwned>(
     name: &str,
     kind: [&str; 2],
@@ -62,9 +62,10 @@ fn both<K: DeserializeOwned>(
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(40))]
 
+    /// A list decodes to the same objects in both encodings and in any chunks.
     // contract: L-08
     #[test]
-    fn a_list_is_the_same_in_both_encodings_and_in_any_chunks(
+    fn lists_agree_in_both_encodings(
         chunk in prop_oneof![1_usize..50, 50_usize..20_000],
         keep: bool,
     ) {
@@ -79,9 +80,10 @@ proptest! {
         prop_assert_eq!(ours, json);
     }
 
+    /// A watch decodes to the same events in both encodings and in any chunks.
     // contract: L-10
     #[test]
-    fn a_watch_is_the_same_in_both_encodings_and_in_any_chunks(chunk in prop_oneof![1_usize..50, 50_usize..20_000]) {
+    fn watches_agree_in_both_encodings(chunk in prop_oneof![1_usize..50, 50_usize..20_000]) {
         let [ours, json] = BOTH.map(|encoding| watch(body("watch", encoding), encoding, chunk));
         let types: Vec<EventType> = ours.iter().map(|(event_type, _)| event_type.clone()).collect();
         use EventType::{Added, Bookmark, Deleted, Error, Modified};
@@ -89,39 +91,40 @@ proptest! {
         prop_assert_eq!(ours, json);
     }
 
+    /// A list or watch that ends anywhere before its end is truncated.
     #[test]
-    fn what_is_cut_anywhere_is_truncated(at: prop::sample::Index, chunk in 1_usize..5000) {
+    fn incomplete_body_is_truncated(end: prop::sample::Index, chunk in 1_usize..5000) {
         let whole = body("list", Encoding::Protobuf);
-        // Behind the list are two fields without anything in them.
-        let at = at.index(whole.len() - 4);
-        let error = list::<Value>(&whole[..at], chunk, &pods(Encoding::Protobuf), ManagedFields::Keep).unwrap_err();
-        let told = matches!(error, Error::Truncated { bytes, .. } if bytes == at as u64);
-        prop_assert!(told, "{error}");
+        // The list is followed by two empty fields.
+        let end = end.index(whole.len() - 4);
+        let error = list::<Value>(&whole[..end], chunk, &pods(Encoding::Protobuf), ManagedFields::Keep).unwrap_err();
+        let is_truncated = matches!(error, Error::Truncated { bytes, .. } if bytes == end as u64);
+        prop_assert!(is_truncated, "{error}");
         let whole = body("watch", Encoding::Protobuf);
-        let at = at % whole.len();
+        let end = end % whole.len();
         let mut decoder = WatchDecoder::of(Encoding::Protobuf, ManagedFields::Drop);
         let mut events = 0;
-        for chunk in whole[..at].chunks(chunk) {
+        for chunk in whole[..end].chunks(chunk) {
             decoder.feed(chunk, |event| events += usize::from(event.is_ok())).unwrap();
         }
         let frames = frames(whole);
-        let complete = frames.iter().filter(|end| **end <= at).count();
+        let complete = frames.iter().filter(|frame| **frame <= end).count();
         prop_assert_eq!(events, complete);
-        prop_assert_eq!(decoder.finish(|_| {}).is_ok(), at == 0 || frames.contains(&at));
+        prop_assert_eq!(decoder.finish(|_| {}).is_ok(), end == 0 || frames.contains(&end));
     }
 }
 
-/// Where the frames end.
+/// The ends of the frames.
 fn frames(body: &[u8]) -> Vec<usize> {
-    let (mut ends, mut at) = (Vec::new(), 0);
-    while let Some((length, _)) = body[at..].split_first_chunk::<4>() {
-        at += 4 + u32::from_be_bytes(*length) as usize;
-        ends.push(at);
+    let (mut ends, mut position) = (Vec::new(), 0);
+    while let Some((length, _)) = body[position..].split_first_chunk::<4>() {
+        position += 4 + u32::from_be_bytes(*length) as usize;
+        ends.push(position);
     }
     ends
 }
 
-/// The objects of a watch, each as the JSON of the type that it is.
+/// The objects of a watch, as the JSON of their types.
 fn watch(body: &[u8], encoding: Encoding, chunk: usize) -> Vec<(EventType, Value)> {
     let mut decoder = WatchDecoder::of(encoding, ManagedFields::Drop);
     let pods = pods(encoding);
@@ -147,7 +150,7 @@ fn watch(body: &[u8], encoding: Encoding, chunk: usize) -> Vec<(EventType, Value
 }
 
 #[test]
-fn lists_of_metadata_only_are_read() {
+fn metadata_only_lists_are_read() {
     #[derive(Debug, PartialEq, Deserialize)]
     struct Partial {
         metadata: ObjectMeta,
@@ -159,14 +162,14 @@ fn lists_of_metadata_only_are_read() {
 }
 
 #[test]
-fn a_list_without_items_is_none_the_less_one() {
+fn list_without_items_is_a_list() {
     let [ours, json] = both::<Value>("empty", ["v1", "Pod"], 7, ManagedFields::Drop);
     assert_eq!((ours.0.len(), ours.1.resource_version.as_str()), (0, "1"));
     assert_eq!(ours, json);
 }
 
 #[test]
-fn an_error_is_a_status_in_both_encodings() {
+fn errors_are_statuses_in_both_encodings() {
     let [ours, json] =
         BOTH.map(|encoding| decode_answer::<Status>(encoding, body("status", encoding)).unwrap());
     assert_eq!(ours, json);
@@ -179,26 +182,27 @@ fn an_error_is_a_status_in_both_encodings() {
     );
 }
 
-// A Status in the place of a list, a list in JSON, and a single object.
+/// A `Status`, a list in JSON and a truncated prefix are refused as a list in protobuf.
 #[test]
-fn what_is_no_list_is_refused() {
+fn other_body_is_refused_as_list() {
     let error =
         |body: &[u8]| list::<Value>(body, 100, &pods(Encoding::Protobuf), ManagedFields::Drop).unwrap_err();
-    let told = error(body("status", Encoding::Protobuf));
-    assert!(told.to_string().contains("Status"), "{told}");
-    let told = error(body("list", Encoding::Json));
-    assert!(matches!(told, Error::Protobuf { .. }) && told.to_string().contains("k8s"), "{told}");
+    let problem = error(body("status", Encoding::Protobuf));
+    assert!(problem.to_string().contains("Status"), "{problem}");
+    let problem = error(body("list", Encoding::Json));
+    assert!(matches!(problem, Error::Protobuf { .. }) && problem.to_string().contains("k8s"), "{problem}");
     assert!(matches!(error(b""), Error::Truncated { bytes: 0, .. }));
     assert!(matches!(error(b"k8s"), Error::Truncated { bytes: 3, .. }));
 }
 
+/// An item that cannot be decoded is identified, and the others are read.
 // contract: L-08
 #[test]
-fn one_item_that_does_not_decode_is_named_and_the_others_are_read() {
+fn undecodable_item_does_not_affect_others() {
     let mut whole = body("list", Encoding::Protobuf).to_vec();
-    let at = whole.windows(5).position(|bytes| bytes == b"pod-1").unwrap();
-    // The uid of pod-1, or whatever is behind its namespace, now has a wire type that there is not.
-    let after = at + whole[at..].windows(7).position(|bytes| bytes == b"default").unwrap() + 7;
+    let start = whole.windows(5).position(|bytes| bytes == b"pod-1").unwrap();
+    // The field after the namespace of pod-1 now has an invalid wire type.
+    let after = start + whole[start..].windows(7).position(|bytes| bytes == b"default").unwrap() + 7;
     whole[after] |= 7;
     let decoder = pods(Encoding::Protobuf);
     let mut list = ListDecoder::of(Encoding::Protobuf, ManagedFields::Drop);
