@@ -107,13 +107,13 @@ impl Scripted {
                 let (acceptor, script, all) = (acceptor.clone(), script.clone(), all.clone());
                 connections.spawn(async move {
                     let Some(acceptor) = acceptor else {
-                        return talk(stream, None, number, &*script, &all).await;
+                        return serve(stream, None, number, &*script, &all).await;
                     };
                     // A client that does not trust the certificate closes the connection.
                     let Ok(stream) = acceptor.accept(stream).await else { return };
                     let certificate =
                         stream.get_ref().1.peer_certificates().map(|c| c[0].clone().into_owned());
-                    talk(stream, certificate, number, &*script, &all).await;
+                    serve(stream, certificate, number, &*script, &all).await;
                 });
             }
         });
@@ -140,7 +140,7 @@ impl Drop for Scripted {
     }
 }
 
-async fn talk<S: AsyncRead + AsyncWrite + Unpin>(
+async fn serve<S: AsyncRead + AsyncWrite + Unpin>(
     mut stream: S,
     certificate: Option<CertificateDer<'static>>,
     connection: usize,
