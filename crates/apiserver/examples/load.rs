@@ -113,7 +113,7 @@ async fn list(server: &ApiServer) -> std::io::Result<usize> {
 async fn watch(
     address: std::net::SocketAddr,
     version: u64,
-    wanted: u64,
+    expected: u64,
     seen: Arc<AtomicU64>,
 ) -> std::io::Result<()> {
     let mut stream = TcpStream::connect(address).await?;
@@ -121,7 +121,7 @@ async fn watch(
     stream.write_all(request.as_bytes()).await?;
     let (mut count, mut buffer) = (0, vec![0; 256 * 1024]);
     let mut last = 0;
-    while count < wanted {
+    while count < expected {
         let read = stream.read(&mut buffer).await?;
         if read == 0 {
             return Err(std::io::ErrorKind::UnexpectedEof.into());

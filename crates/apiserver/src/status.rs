@@ -167,11 +167,11 @@ impl Status {
         Self::new(401, "Unauthorized", "Unauthorized")
     }
 
-    pub(crate) fn too_large_version(asked: u64, current: u64) -> Self {
+    pub(crate) fn too_large_version(requested: u64, current: u64) -> Self {
         let mut status = Self::new(
             504,
             "Timeout",
-            format!("Timeout: Too large resource version: {asked}, current: {current}"),
+            format!("Timeout: Too large resource version: {requested}, current: {current}"),
         )
         .retry_after(1);
         status.details.get_or_insert_default().causes = vec![Cause {

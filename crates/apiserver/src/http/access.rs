@@ -50,9 +50,9 @@ impl fmt::Debug for Token {
 
 /// The local end of a connection.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Entrance {
+pub(crate) struct LocalEnd {
     /// The local address of the connection, if it is known.
-    pub(crate) local: Option<SocketAddr>,
+    pub(crate) address: Option<SocketAddr>,
     pub(crate) tls: bool,
 }
 
@@ -71,12 +71,12 @@ impl Access {
     /// 400 unless there is exactly one host. 401 for a missing or wrong token; without a token, requests for public
     /// information are allowed, as in Kubernetes. 403 for a host that is not this server, and for web pages. 415 for
     /// media types that a page can send without a preflight request.
-    pub(crate) fn check<B>(&self, request: &Request<B>, entrance: Entrance) -> Result<(), Status> {
+    pub(crate) fn check<B>(&self, request: &Request<B>, local_end: LocalEnd) -> Result<(), Status> {
         let host = host(request)?;
         match &self.token {
             Some(token) => self.check_token(token, request)?,
             None => match &host {
-                Some(host) if !self.is_ours(host, entrance) => {
+                Some(host) if !self.is_ours(host, local_end) => {
                     return Err(denied(format!(
                         "the host {:?} is none of this server's; it can be added to them, or a token required",
                         host.host()
@@ -86,7 +86,7 @@ impl Access {
                 Some(_) | None => {}
             },
         }
-        check_page(request, host.as_ref(), entrance)
+        check_page(request, host.as_ref(), local_end)
     }
 
     fn check_token<B>(&self, token: &Token, request: &Request<B>) -> Result<(), Status> {
@@ -99,13 +99,13 @@ impl Access {
     }
 
     /// Whether a host is loopback, the local address of the connection, or an added name.
-    fn is_ours(&self, host: &Authority, entrance: Entrance) -> bool {
+    fn is_ours(&self, host: &Authority, local_end: LocalEnd) -> bool {
         let name = host.host();
         let address = name.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(name);
         if let Ok(address) = address.parse::<IpAddr>() {
             let address = address.to_canonical();
             return address.is_loopback()
-                || entrance.local.is_some_and(|local| local.ip().to_canonical() == address)
+                || local_end.address.is_some_and(|local| local.ip().to_canonical() == address)
                 || self.hosts.iter().any(|known| known.parse() == Ok(address));
         }
         let name = name.strip_suffix('.').unwrap_or(name).to_ascii_lowercase();
@@ -153,7 +153,7 @@ fn host<B>(request: &Request<B>) -> Result<Option<Authority>, Status> {
 }
 
 /// Rejects requests from pages that this server has not served.
-fn check_page<B>(request: &Request<B>, host: Option<&Authority>, entrance: Entrance) -> Result<(), Status> {
+fn check_page<B>(request: &Request<B>, host: Option<&Authority>, local_end: LocalEnd) -> Result<(), Status> {
     let headers = request.headers();
     let site = headers.get_all(SEC_FETCH_SITE).iter();
     if site.into_iter().any(|site| !matches!(site.as_bytes(), b"none" | b"same-origin")) {
@@ -163,7 +163,7 @@ fn check_page<B>(request: &Request<B>, host: Option<&Authority>, entrance: Entra
     if origins.peek().is_none() {
         return Ok(());
     }
-    let scheme = if entrance.tls { "https" } else { "http" };
+    let scheme = if local_end.tls { "https" } else { "http" };
     let own = host.map(|host| format!("{scheme}://{host}"));
     if !origins
         .all(|origin| own.as_ref().is_some_and(|own| own.as_bytes().eq_ignore_ascii_case(origin.as_bytes())))

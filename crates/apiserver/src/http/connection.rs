@@ -15,7 +15,7 @@ use tokio_util::task::TaskTracker;
 use crate::faults::ListenerState;
 use crate::metrics::Open;
 
-use super::access::Entrance;
+use super::access::LocalEnd;
 use super::context::Context;
 use super::handle;
 
@@ -110,14 +110,14 @@ async fn connection(context: Arc<Context>, stream: TcpStream, tls: Option<TlsAcc
     if let Err(error) = stream.set_nodelay(true) {
         tracing::debug!(%error, "cannot set TCP_NODELAY");
     }
-    let entrance = Entrance { local: stream.local_addr().ok(), tls: tls.is_some() };
+    let local_end = LocalEnd { address: stream.local_addr().ok(), tls: tls.is_some() };
     #[cfg(feature = "tls")]
     if let Some(acceptor) = tls {
         let handshake = timeout(PATIENCE, acceptor.accept(stream));
         tokio::select! {
             () = context.shutdown.cancelled() => {}
             accepted = handshake => if let Ok(Ok(stream)) = accepted {
-                talk(&context, stream, spawn, entrance).await;
+                handle_connection(&context, stream, spawn, local_end).await;
             },
         }
         return;
@@ -126,17 +126,17 @@ async fn connection(context: Arc<Context>, stream: TcpStream, tls: Option<TlsAcc
     if let Some(never) = tls {
         match never {}
     }
-    talk(&context, stream, spawn, entrance).await;
+    handle_connection(&context, stream, spawn, local_end).await;
 }
 
-async fn talk(
+async fn handle_connection(
     context: &Arc<Context>,
     stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
     spawn: Tracked,
-    entrance: Entrance,
+    local_end: LocalEnd,
 ) {
     let dropped = context.connection_token();
-    let service = service_fn(|request| handle(context.clone(), request, entrance));
+    let service = service_fn(|request| handle(context.clone(), request, local_end));
     let mut builder = Builder::new(spawn);
     builder.http1().timer(TokioTimer::new()).header_read_timeout(IDLE);
     builder.http2().timer(TokioTimer::new()).max_concurrent_streams(1000);

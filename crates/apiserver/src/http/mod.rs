@@ -30,7 +30,7 @@ pub(crate) use context::Context;
 pub use context::FaultHeader;
 pub use negotiate::ProtobufAnswers;
 
-use access::Entrance;
+use access::LocalEnd;
 use context::FAULT_HEADER;
 use request::{Query, Target};
 
@@ -46,7 +46,7 @@ pub(crate) struct Refused;
 pub(crate) async fn handle(
     context: Arc<Context>,
     request: Request<Incoming>,
-    entrance: Entrance,
+    local_end: LocalEnd,
 ) -> Result<Answer, Refused> {
     let query = Query::parse(request.uri().query().unwrap_or(""));
     let target = Target::parse(request.uri().path());
@@ -54,7 +54,7 @@ pub(crate) async fn handle(
     let verb = verb_of(request.method(), target.as_ref(), &query);
     let plural = resource.as_ref().map_or("", |resource| resource.kind.plural.as_str());
     context.counters.request(verb, plural);
-    if let Err(status) = context.access.check(&request, entrance) {
+    if let Err(status) = context.access.check(&request, local_end) {
         return Ok(answer::failure(&status));
     }
 

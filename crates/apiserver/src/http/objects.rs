@@ -185,14 +185,14 @@ impl Call<'_> {
             return Err(Status::method_not_allowed());
         }
         let current = self.api().versions.current();
-        let asked = match self.query.text("resourceVersion") {
+        let requested = match self.query.text("resourceVersion") {
             "" => 0,
             text => text.parse().map_err(|_| {
                 Status::bad_request(format!("invalid resource version: {text:?} is not a number"))
             })?,
         };
-        if asked > current {
-            return Err(Status::too_large_version(asked, current));
+        if requested > current {
+            return Err(Status::too_large_version(requested, current));
         }
         let stored = self.api().get(self.resource, self.target.namespace(), self.name()?)?;
         if let Sub::Scale(paths) = &self.sub {

@@ -49,31 +49,31 @@ pub(super) fn answer(
     let include = IncludeObject::parse(query.get("includeObject"))?;
     let params = ListParams::parse(query, target, &resource, true)?;
     let current = context.api.versions.current();
-    let asked = params.version.unwrap_or(0);
+    let requested = params.version.unwrap_or(0);
     let mut initial = VecDeque::new();
     let mut failure = None;
     let mut hidden_up_to = 0;
     let from = if params.initial_events == Some(true) {
-        if asked > current {
-            return Err(Status::too_large_version(asked, current));
+        if requested > current {
+            return Err(Status::too_large_version(requested, current));
         }
         let snapshot = resource.store.snapshot();
         initial = snapshot.objects.into_iter().map(|(_, stored)| stored).collect();
         initial.retain(|stored| params.selection.matches(stored));
         snapshot.version
-    } else if asked == 0 {
+    } else if requested == 0 {
         current
     } else {
         let oldest = resource.store.oldest();
-        if asked < oldest {
-            failure = Some(too_old(asked, oldest));
-        } else if asked > current {
-            hidden_up_to = asked;
+        if requested < oldest {
+            failure = Some(too_old(requested, oldest));
+        } else if requested > current {
+            hidden_up_to = requested;
             if !faults.accepts_future_version() {
-                failure = Some(never_issued(asked, current));
+                failure = Some(never_issued(requested, current));
             }
         }
-        asked
+        requested
     };
     let timeout = params.timeout_seconds.filter(|seconds| *seconds > 0).map(Duration::from_secs);
     let watch_list = params.initial_events == Some(true) && params.bookmarks;
@@ -118,13 +118,13 @@ pub(super) fn answer(
     Ok(answer::with_body(StatusCode::OK, HeaderValue::from_static(content_type), body))
 }
 
-fn too_old(asked: u64, oldest: u64) -> Status {
-    Status::expired(format!("too old resource version: {asked} ({oldest})"))
+fn too_old(requested: u64, oldest: u64) -> Status {
+    Status::expired(format!("too old resource version: {requested} ({oldest})"))
 }
 
-fn never_issued(asked: u64, current: u64) -> Status {
+fn never_issued(requested: u64, current: u64) -> Status {
     Status::expired(format!(
-        "resource version {asked} was never issued by this server, which is at {current}"
+        "resource version {requested} was never issued by this server, which is at {current}"
     ))
 }
 
